@@ -6,17 +6,17 @@ from streaming.shared.contract import ControllerSignal, Side, TenantSignal
 from tuner.api.plan_board import NAMED_MAX as PLANS_NAMED_MAX
 from tuner.api.plan_board import PlanBoard
 from tuner.api.quota_board import QuotaBoard
-from tuner.decide.mutation_quota import Turn
-from tuner.decide.reassign_parts import Parts
-from tuner.decide.reassign_turn import PlanTurn
-from tuner.model.limits import MB
-from tuner.model.mutation import Beside, ControllerObjective, QuotaView
-from tuner.model.mutation_decision import QuotaReason, SetQuota, TenantShare, TotalSaid
-from tuner.model.mutation_memory import MutationMemory, Total
-from tuner.model.orders import Orders, Override
-from tuner.model.quota_entity import QuotaEntity, Tenant
-from tuner.model.reassigning import Part, Plan, PlanHead
-from tuner.plan.batches import BatchLimits
+from tuner.control.mutation_quota.decision import QuotaReason, SetQuota, TenantShare, TotalSaid
+from tuner.control.mutation_quota.entity import QuotaEntity, Tenant
+from tuner.control.mutation_quota.model import Beside, ControllerObjective, QuotaView
+from tuner.control.mutation_quota.policy import Turn
+from tuner.control.mutation_quota.state import MutationMemory, Total
+from tuner.control.reassignment.partition_progress import Parts
+from tuner.control.reassignment.policy import PlanTurn
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.operator_orders import Orders, Override
+from tuner.core.reassignment_plan import Part, Plan, PlanHead
+from tuner.core.throttle_limits import MB
 
 PARTITIONS_NAMED = 100
 OVERRIDES = 20

@@ -32,16 +32,16 @@ from streaming.shared.process_metrics import ConfigState, OwnCollector
 from streaming.shared.thread_watch import ThreadWatch
 from tuner.api.board import Board
 from tuner.api.metrics import registry_of
-from tuner.decide.policy import decide
-from tuner.interpreter import calm_the_collector
-from tuner.model.cluster import Course, LiveCluster, Observation
-from tuner.model.decision import Hold, Reason
-from tuner.model.limits import MB, Limits, StallLimits
-from tuner.model.memory import Memory, StallState
-from tuner.model.objectives import Capacity, Objective
-from tuner.model.partition_limits import PartitionLimits
-from tuner.observe.live import LiveReader
-from tuner.observe.signals import NewestSignals
+from tuner.control.throttle.decision import Hold, Reason
+from tuner.control.throttle.objective import Capacity, Objective
+from tuner.control.throttle.policy import decide
+from tuner.control.throttle.state import Memory, StallState
+from tuner.core.cluster import Course, LiveCluster, Observation
+from tuner.core.partition_limits import PartitionLimits
+from tuner.core.throttle_limits import MB, Limits, StallLimits
+from tuner.runtime.gc_tuning import calm_the_collector
+from tuner.runtime.observe.cluster_reader import LiveReader
+from tuner.runtime.observe.signals_reader import NewestSignals
 
 PAGE_MS_MAX = 200.0
 PAGE_KB_MAX = 2_000.0

@@ -19,9 +19,9 @@ from typing import Any
 from benchmarks.stalls.recordings import recordings
 from benchmarks.stalls.score import Score, Verdict, score, verdict, worth
 from benchmarks.stalls.traces import PERIODS_S, Sampled, made, sampled
-from tuner.decide.stall import judge
-from tuner.model.limits import StallLimits
-from tuner.model.memory import StallState
+from tuner.control.throttle.diagnosis.stall_detector import judge
+from tuner.control.throttle.state import StallState
+from tuner.core.throttle_limits import StallLimits
 
 RECALL_MIN = 0.99
 PRECISION_MIN = 0.98

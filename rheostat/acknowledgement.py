@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tuner.model.presence import TunerMode, TunerPresence
+from tuner.core.presence import TunerMode, TunerPresence
 
 _NEXT = "The next tuner that acts begins with it."
 

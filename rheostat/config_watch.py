@@ -19,9 +19,9 @@ import structlog
 
 from rheostat.errors import BadInputError
 from rheostat.settings import Settings, load_settings
+from streaming.shared.file_stamp import file_stamp
 from streaming.shared.process_metrics import ConfigState
-from tuner.file_stamp import file_stamp
-from tuner.settings import TunerSettings
+from tuner.settings.tuner import TunerSettings
 
 log = structlog.get_logger("settings")
 

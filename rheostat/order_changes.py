@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from streaming.shared.contract import Side
 from streaming.shared.listed import shortened
 from streaming.shared.units import rate_text
-from tuner.model.cluster import BrokerSide, side_name
-from tuner.model.memory import Memory
-from tuner.model.mutation_memory import MutationMemory
+from tuner.control.mutation_quota.state import MutationMemory
+from tuner.control.throttle.state import Memory
+from tuner.core.cluster import BrokerSide, side_name
 
 _LINES_MAX = 20
 

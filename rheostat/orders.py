@@ -26,7 +26,6 @@ from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreacha
 from streaming.shared.throttle_settings import RATE_KEYS
 from streaming.shared.topics import ensure_topics
 from streaming.shared.units import rate_text
-from tuner.api.http_settings import HttpSettings
 from tuner.api.orders_api import (
     Change,
     KafkaDesk,
@@ -38,12 +37,13 @@ from tuner.api.orders_api import (
     resumed,
 )
 from tuner.api.sentences import moment
+from tuner.control.mutation_quota.state import MutationMemory
+from tuner.control.throttle.state import Memory
+from tuner.core.cluster import BrokerSide, side_name
+from tuner.core.operator_orders import Orders
+from tuner.core.presence import TunerMode
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
-from tuner.model.cluster import BrokerSide, side_name
-from tuner.model.memory import Memory
-from tuner.model.mutation_memory import MutationMemory
-from tuner.model.orders import Orders
-from tuner.model.presence import TunerMode
+from tuner.settings.http import HttpSettings
 
 HEEDED_S_MAX = 15.0
 RELEASED_S_MAX = 90.0  # Without anything having been put back: a large cluster's brokers are, in batches, for minutes.

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from types import FrameType
 
 from rheostat.config_watch import ConfigWatch
-from tuner.model.partition_limits import PartitionLimits
-from tuner.settings import TunerSettings
+from tuner.core.partition_limits import PartitionLimits
+from tuner.settings.tuner import TunerSettings
 
 
 class ReloadsOf:

@@ -21,8 +21,8 @@ from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.process_metrics import OwnCollector
 from streaming.shared.thread_watch import ThreadWatch
 from streaming.shared.topics import ensure_topics
-from tuner.dry_run import dry_run_notice
-from tuner.settings import TunerSettings
+from tuner.core.dry_run_notice import dry_run_notice
+from tuner.settings.tuner import TunerSettings
 
 PROBE_S_MAX = 5.0  # With the interpreter's start this stays under the 10 s after which a person gives up.
 _RETRY_S_MAX = 30.0

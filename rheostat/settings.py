@@ -22,8 +22,8 @@ from streaming.collector.settings import CollectorSettings
 from streaming.settings import StreamSettings
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings
-from tuner.limits_settings import LimitsSettings
-from tuner.settings import TunerSettings
+from tuner.settings.partition_limits import LimitsSettings
+from tuner.settings.tuner import TunerSettings
 
 ENV_PREFIX = "RHEOSTAT_"
 ENV_DELIMITER = "__"

@@ -27,7 +27,7 @@ from streaming.shared.contract import (
     ThrottledBy,
 )
 from streaming.shared.units import rate_text, size_text, span_text
-from tuner.decide.freshness import Freshness, age_s, freshness
+from tuner.core.freshness import Freshness, age_s, freshness
 
 _DASH = "–"
 _AGE = "age"

@@ -36,8 +36,8 @@ from streaming.shared.contract import (
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from streaming.shared.units import span_text
-from tuner.decide.freshness import Freshness, freshness
-from tuner.observe.signals import TROUBLE, NewestSignals, SignalTail
+from tuner.core.freshness import Freshness, freshness
+from tuner.runtime.observe.signals_reader import TROUBLE, NewestSignals, SignalTail
 
 REFRESH_S = 2.0
 _BACKLOG_RECORDS = 400

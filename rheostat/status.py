@@ -22,23 +22,23 @@ from rheostat.tuner_presence import read_tuners
 from streaming.shared.contract import Side
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
-from tuner.actuate.reassignments import KafkaReassignments
 from tuner.api import views
 from tuner.api.broker_views import broker_rows
 from tuner.api.decision_rows import row_json
 from tuner.api.decisions import Decisions, Filter, Row, sides_of
 from tuner.api.views import orders_json
-from tuner.decide.plan_moves import moves_under_way
-from tuner.decide.rescue_rate import floor_bytes_per_s
+from tuner.control.throttle.decision import ELSEWHERE, Reason
+from tuner.control.throttle.plan_moves import moves_under_way
+from tuner.control.throttle.rescue_rate import floor_bytes_per_s
+from tuner.core.cluster import BrokerSide, LiveCluster
+from tuner.core.drain_time import SideLoad
+from tuner.core.plan_progress import UNKNOWN, Progress
+from tuner.core.presence import TunerMode, TunerPresence
+from tuner.core.reassignment_plan import Plan
 from tuner.journal.entries import Entry
-from tuner.model.cluster import BrokerSide, LiveCluster
-from tuner.model.decision import ELSEWHERE, Reason
-from tuner.model.presence import TunerMode, TunerPresence
-from tuner.model.reassigning import Plan
-from tuner.observe.live import LiveReader
-from tuner.observe.signals import NewestSignals
-from tuner.plan.ends import UNKNOWN, Progress
-from tuner.plan.move_time import SideLoad
+from tuner.runtime.observe.cluster_reader import LiveReader
+from tuner.runtime.observe.signals_reader import NewestSignals
+from tuner.runtime.reassignment.actuator import KafkaReassignments
 
 DECISIONS = 10
 _STUCK = {Reason.INFEASIBLE, Reason.DEADLINE_NOT_MET, *ELSEWHERE}

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from streaming.shared.contract import MoveSignal, MoveStep, Side, Signal
-from tuner.model.cluster import BrokerSide
-from tuner.observe.signals import SignalReader
+from tuner.core.cluster import BrokerSide
+from tuner.runtime.observe.signals_reader import SignalReader
 
 
 class SignalHistory(SignalReader):

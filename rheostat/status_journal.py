@@ -15,15 +15,15 @@ from rheostat.errors import CommandError
 from rheostat.settings import Settings
 from rheostat.tuner_presence import alive
 from streaming.shared.kafka import consumer
+from tuner.control.mutation_quota.state import MutationMemory
+from tuner.control.throttle.state import Memory
+from tuner.core.operator_orders import Orders
+from tuner.core.presence import TunerPresence
+from tuner.core.reassignment_plan import Plan
 from tuner.journal.entries import Entry, decode_entry, entry_prefix
 from tuner.journal.presence_records import presence_of, presence_prefix
-from tuner.journal.reading import JournalError, JournalRecord, UnreadableBatchError, read_journal
-from tuner.journal.remembered import Remembered
-from tuner.model.memory import Memory
-from tuner.model.mutation_memory import MutationMemory
-from tuner.model.orders import Orders
-from tuner.model.presence import TunerPresence
-from tuner.model.reassigning import Plan
+from tuner.journal.replayed_state import Remembered
+from tuner.journal.topic_reader import JournalError, JournalRecord, UnreadableBatchError, read_journal
 
 # How many records of each ring: "entry" for decisions, "turn" for the seconds of the law. The last decision of each throttle is
 # found in the former.

@@ -18,18 +18,18 @@ from tuner.api.history import History, Peaks
 from tuner.api.look import Look
 from tuner.api.sentences import FORESEEN_MAX, after_resume, some_of, to_come, watched, without_throttle
 from tuner.api.watched import Picture
-from tuner.decide.moves_view import MovesView, judge_destinations
-from tuner.decide.plan_moves import PlanMoves
-from tuner.decide.policy import decide
-from tuner.decide.rate_changes import rates_since
+from tuner.control.throttle.decision import Hold, LetGo, Steer
+from tuner.control.throttle.plan_moves import PlanMoves
+from tuner.control.throttle.policy import decide
+from tuner.control.throttle.rate_changes import rates_since
+from tuner.control.throttle.state import Memory, RateSince, StallState
+from tuner.control.throttle.view import MovesView, judge_destinations
+from tuner.core.cluster import BrokerSide, Course, LiveCluster, Observation
+from tuner.core.operator_orders import Orders
+from tuner.core.presence import TunerMode
+from tuner.core.throttle_limits import StallLimits
 from tuner.journal.entries import Entry
-from tuner.model.cluster import BrokerSide, Course, LiveCluster, Observation
-from tuner.model.decision import Hold, LetGo, Steer
-from tuner.model.limits import StallLimits
-from tuner.model.memory import Memory, RateSince, StallState
-from tuner.model.orders import Orders
-from tuner.model.presence import TunerMode
-from tuner.observe.signals import NewestSignals
+from tuner.runtime.observe.signals_reader import NewestSignals
 
 NO_PLANS: PlanMoves = {}
 _RECENT_MS = 60_000  # An act that is announced and not over after that was left by somebody who has died.

@@ -21,7 +21,7 @@ from rheostat.terminal import styled
 from streaming.shared.listed import more_text
 from streaming.shared.units import rate_text, size_text, span_text, three_digits
 from tuner.api.sentences import moment
-from tuner.model.limits import MB
+from tuner.core.throttle_limits import MB
 
 REFRESH_S = 2.0
 SAMPLES = 24  # Of a small chart: a minute or so.

@@ -9,10 +9,10 @@ from rheostat.reassign.picture import picture, to_measure
 from rheostat.reassign.words import sentences
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.listed import more_text
-from tuner.actuate.reassignments import Reassignments
 from tuner.api.sentences import moment
-from tuner.model.reassigning import Plan
-from tuner.plan.ends import UNKNOWN, Progress
+from tuner.core.plan_progress import UNKNOWN, Progress
+from tuner.core.reassignment_plan import Plan
+from tuner.runtime.reassignment.actuator import Reassignments
 
 _PLANS_MAX = 3  # A terminal is no longer than that.
 _REST_PER_LOOK = 4.0

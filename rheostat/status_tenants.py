@@ -9,12 +9,12 @@ from typing import Any
 from rheostat.quotas.live import asked_now
 from rheostat.settings import Settings
 from streaming.shared.kafka.cluster import ClusterError
-from tuner.model.cluster import NotSeen
-from tuner.model.mutation_memory import MutationMemory
-from tuner.model.orders import Orders
-from tuner.model.quota_entity import QuotaEntity
-from tuner.model.quota_window import QuotaWindow
-from tuner.observe.signals import NewestSignals
+from tuner.control.mutation_quota.entity import QuotaEntity
+from tuner.control.mutation_quota.state import MutationMemory
+from tuner.core.cluster import NotSeen
+from tuner.core.operator_orders import Orders
+from tuner.core.quota_window import QuotaWindow
+from tuner.runtime.observe.signals_reader import NewestSignals
 
 EVERY_S = 5.0
 

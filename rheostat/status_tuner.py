@@ -8,7 +8,7 @@ from typing import Any
 from streaming.shared.listed import listed
 from streaming.shared.units import rate_text
 from tuner.api.sentences import moment
-from tuner.model.presence import TunerMode, TunerPresence
+from tuner.core.presence import TunerMode, TunerPresence
 
 _NAMED_MAX = 5
 

@@ -31,11 +31,11 @@ from streaming.shared.contract import Topics
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.kafka.quotas import QuotaClient
-from tuner.actuate.reassignments import KafkaReassignments
-from tuner.journal.reading import JournalError, belongs, read_journal, record_of
-from tuner.model.cluster import LiveCluster
-from tuner.observe.live import LiveReader
-from tuner.observe.signals import TROUBLE, SignalReader, SignalTail
+from tuner.core.cluster import LiveCluster
+from tuner.journal.topic_reader import JournalError, belongs, read_journal, record_of
+from tuner.runtime.observe.cluster_reader import LiveReader
+from tuner.runtime.observe.signals_reader import TROUBLE, SignalReader, SignalTail
+from tuner.runtime.reassignment.actuator import KafkaReassignments
 
 _FULL_EVERY = 15
 _SIGNAL_BACKLOG = 400

@@ -18,9 +18,9 @@ from rheostat.errors import CommandError
 from rheostat.settings import Settings
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.unpacking import refused_batches
+from tuner.core.presence import ALIVE_S_MAX, REPORT_EVERY_S, TunerMode, TunerPresence
 from tuner.journal.presence_records import presence_of, presence_prefix
-from tuner.journal.reading import UnreadableBatchError
-from tuner.model.presence import ALIVE_S_MAX, REPORT_EVERY_S, TunerMode, TunerPresence
+from tuner.journal.topic_reader import UnreadableBatchError
 
 _READ_BACK_S = 120.0  # The clock of this machine may be ahead of the brokers' by as much.
 _NEXT_REPORT_S_MAX = REPORT_EVERY_S + 1.5

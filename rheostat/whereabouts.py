@@ -8,7 +8,7 @@ from pathlib import Path
 
 import structlog
 
-from tuner.api.http_settings import HttpSettings
+from tuner.settings.http import HttpSettings
 
 log = structlog.get_logger("tuner")
 

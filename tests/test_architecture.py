@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.model.decision import Reason
+from tuner.control.throttle.decision import Reason
 
 ROOT = Path(__file__).resolve().parent.parent
 PURE = [path for room in ("decide", "plan", "model") for path in sorted((ROOT / "tuner" / room).glob("*.py"))]

@@ -24,10 +24,8 @@ from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings, consumer, producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.unpacking import RefusedBatch
+from streaming.shared.teardown import named
 from streaming.shared.thread_watch import ThreadWatch
-from tuner.actuate.fenced import FencedThrottles
-from tuner.actuate.slewing import Slewing
-from tuner.actuate.throttles import DryRunThrottles, KafkaThrottles, Throttles
 from tuner.api.before import tell_of_before
 from tuner.api.board import Board
 from tuner.api.metrics import registry_of
@@ -36,32 +34,34 @@ from tuner.api.plan_board import PlanBoard
 from tuner.api.quota_board import QuotaBoard
 from tuner.api.server import HttpServer
 from tuner.api.watched import Watched
-from tuner.building.door import PortError, TokensError, door
-from tuner.building.law import in_force, steering_of
-from tuner.building.means import Means
-from tuner.building.mutations import mutations_of
-from tuner.building.plans import plans_of
-from tuner.interpreter import answer_soon, calm_the_collector
-from tuner.journal.inputs import InputLog
+from tuner.core.partition_limits import PartitionLimits
+from tuner.core.presence import TunerPresence
+from tuner.core.throttle_limits import StallLimits
+from tuner.journal.input_log import InputLog
 from tuner.journal.journal_topic import JournalTopic
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
-from tuner.journal.owed import Owed
+from tuner.journal.outbox import Owed
 from tuner.journal.read_ahead import ReadAhead
 from tuner.journal.transactions import transactional
-from tuner.lease import ASSIGNORS, HEARTBEAT_S, SESSION_S, Lease, group_of
-from tuner.loop import Loop
-from tuner.model.limits import StallLimits
-from tuner.model.partition_limits import PartitionLimits
-from tuner.model.presence import TunerPresence
-from tuner.observe.live import LiveReader
-from tuner.observe.orders import OrdersReader
-from tuner.observe.signals import SignalReader
-from tuner.presence import PresenceReporter, presence_of
-from tuner.reloads import NoReloads, Reloads, shown_from_now_on
-from tuner.settings import TunerSettings
-from tuner.standing_by import StandBy, journal_reader
-from tuner.teardown import named
-from tuner.term import serve
+from tuner.runtime.fencing import FencedThrottles
+from tuner.runtime.gc_tuning import answer_soon, calm_the_collector
+from tuner.runtime.leadership_term import serve
+from tuner.runtime.lease import ASSIGNORS, HEARTBEAT_S, SESSION_S, Lease, group_of
+from tuner.runtime.observe.cluster_reader import LiveReader
+from tuner.runtime.observe.orders_reader import OrdersReader
+from tuner.runtime.observe.signals_reader import SignalReader
+from tuner.runtime.presence import PresenceReporter, presence_of
+from tuner.runtime.reload import NoReloads, Reloads, shown_from_now_on
+from tuner.runtime.standby import StandBy, journal_reader
+from tuner.runtime.throttle.actuator import DryRunThrottles, KafkaThrottles, Throttles
+from tuner.runtime.throttle.loop import Loop
+from tuner.runtime.throttle.ramp_executor import Slewing
+from tuner.settings.tuner import TunerSettings
+from tuner.wiring.context import Means
+from tuner.wiring.http import PortError, TokensError, door
+from tuner.wiring.mutation_quota import mutations_of
+from tuner.wiring.reassignment import plans_of
+from tuner.wiring.steering import in_force, steering_of
 
 log = structlog.get_logger("tuner")
 

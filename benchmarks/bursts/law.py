@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
-from tuner.decide.course import LawMemory, LawView
-from tuner.decide.replication_rate import turn
-from tuner.model.cluster import BrokerSide
-from tuner.model.objectives import Capacity, LawLimits, Mode, Objective
-from tuner.plan.slew import WINDOW_S
-from tuner.steering import TURN_EVERY_S
+from tuner.control.throttle.objective import Capacity, LawLimits, Mode, Objective
+from tuner.control.throttle.quota_window.ramp import WINDOW_S
+from tuner.control.throttle.steering.law import turn
+from tuner.control.throttle.steering.state import LawMemory, LawView
+from tuner.core.cluster import BrokerSide
+from tuner.runtime.throttle.steering_controller import TURN_EVERY_S
 
 LINK = Capacity(100e6, 100e6)
 # The take-over of a rate that stands is another story: here it is over at once. Nor are the rates of a lab those of a floor.

@@ -18,7 +18,7 @@ from rheostat.lab.storm import Request, Storm, Tenant
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.controller_asker import ControllerAsker
-from tuner.observe.creation_probe import CreationProbe
+from tuner.runtime.mutation_quota.creation_probe import CreationProbe
 
 _STARTS_S_MAX = 60.0
 _BEGINS_S = 0.5  # Until all have heard when to begin.

@@ -16,19 +16,19 @@ from typing import Any, TypeVar
 
 from streaming.shared.contract import BrokerSignal, ControllerSignal, TenantSignal
 from streaming.shared.contract.quotas import QuotaEntity
-from tuner.actuate.quotas import Outcome, Rates
 from tuner.api.quota_board import QuotaBoard
-from tuner.decide.mutation_tenants import want_per_s
-from tuner.interpreter import calm_the_collector
+from tuner.control.mutation_quota.model import MutationPolicy, TenantRule
+from tuner.control.mutation_quota.state import MutationMemory
+from tuner.control.mutation_quota.tenant_rules import want_per_s
+from tuner.core.operator_orders import Orders
+from tuner.core.throttle_limits import Limits, StallLimits
 from tuner.journal.entries import Entry, encode_entry
-from tuner.journal.in_force import InForce
-from tuner.journal.inputs import InputLog
-from tuner.model.limits import Limits, StallLimits
-from tuner.model.mutation import MutationPolicy, TenantRule
-from tuner.model.mutation_memory import MutationMemory
-from tuner.model.orders import Orders
-from tuner.mutation_ledger import MutationLedger
-from tuner.mutation_loop import MutationLoop
+from tuner.journal.input_log import InputLog
+from tuner.journal.settings_snapshot import InForce
+from tuner.runtime.gc_tuning import calm_the_collector
+from tuner.runtime.mutation_quota.actuator import Outcome, Rates
+from tuner.runtime.mutation_quota.loop import MutationLoop
+from tuner.runtime.mutation_quota.recorder import MutationLedger
 
 CYCLE_MS_MAX = 100.0
 OFF_OPTIMUM_MAX = 0.05

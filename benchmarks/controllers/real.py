@@ -46,10 +46,10 @@ from streaming.shared.contract.quotas import QuotaEntity
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.quotas import QuotaClient
-from tuner.decide.mutation_pressure import Pressure, Rests, pressure, rested
-from tuner.model.mutation import ControllerObjective, beside_of
-from tuner.model.quota_entity import DEFAULT
-from tuner.observe.signals import SignalReader
+from tuner.control.mutation_quota.entity import DEFAULT
+from tuner.control.mutation_quota.model import ControllerObjective, beside_of
+from tuner.core.controller_pressure import Pressure, Rests, pressure, rested
+from tuner.runtime.observe.signals_reader import SignalReader
 
 EVERYBODY = QuotaEntity(client_id=DEFAULT)
 OURS = ("rheostat", "rheostat-late")

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from benchmarks.controllers.figures import Row, jain, percentile, settled_after_s, writes_per_tenant_min
-from tuner.decide.mutation_pressure import pressure
-from tuner.model.mutation import ControllerObjective, MutationPolicy
-from tuner.model.quota_entity import DEFAULT, QuotaEntity
-from tuner.plan.quota_time import KRAFT, ZOOKEEPER
+from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
+from tuner.control.mutation_quota.model import ControllerObjective, MutationPolicy
+from tuner.core.controller_pressure import pressure
+from tuner.planning.quota_time import KRAFT, ZOOKEEPER
 from tuner.simulation.controller_queue import EVERYBODY_ELSE, QueueModel
 from tuner.simulation.controller_queue_run import Felt, Fixed, Hand, Law, QueueWorld, TenantSpec, alone, run_queue
 from tuner.simulation.controller_queue_signals import ControllerStream

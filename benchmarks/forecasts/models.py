@@ -15,8 +15,8 @@ from typing import Any, Protocol
 
 from river import linear_model, optim, preprocessing, time_series
 
-from tuner.decide.headroom import Load, with_step
-from tuner.model.objectives import LawLimits
+from tuner.control.throttle.objective import LawLimits
+from tuner.control.throttle.steering.headroom import Load, with_step
 
 MB = 1_000_000
 DAY_S = 86_400
@@ -77,7 +77,7 @@ class Holt:
 
 
 class OfTheLaw:
-    """The feed-forward of tuner/decide/headroom.py, without what it adds to be on the careful side."""
+    """The feed-forward of tuner/control/throttle/steering/headroom.py, without what it adds to be on the careful side."""
 
     def __init__(self, period_s: int) -> None:
         self._period_s = float(period_s)

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streaming.shared.contract import Side
-from tuner.model.cluster import BrokerSide
-from tuner.model.objectives import LawLimits
-from tuner.plan.window import SECONDS_KEPT, Window, bound_for
+from tuner.control.throttle.objective import LawLimits
+from tuner.control.throttle.quota_window.model import SECONDS_KEPT, Window, bound_for
+from tuner.core.cluster import BrokerSide
 from tuner.simulation.numbers import Floats, sums
 from tuner.simulation.policy import Desk, Hand
 from tuner.simulation.world import MIB, World

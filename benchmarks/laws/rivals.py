@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from streaming.shared.contract import Side
-from tuner.decide.course import LawMemory, LawView
-from tuner.decide.replication_rate import turn
-from tuner.model.cluster import BrokerSide
-from tuner.model.objectives import Capacity, LawLimits, Objective
+from tuner.control.throttle.objective import Capacity, LawLimits, Objective
+from tuner.control.throttle.steering.law import turn
+from tuner.control.throttle.steering.state import LawMemory, LawView
+from tuner.core.cluster import BrokerSide
 from tuner.simulation.optimum import optimum_s
 from tuner.simulation.policy import EPOCH_MS, Desk, Hand, Policy, Rule, RulePolicy, View
 from tuner.simulation.world import World

@@ -36,9 +36,9 @@ from rheostat.process import spawn, stop
 from rheostat.supervisor import Supervisor, children_for
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient
-from tuner.model.cluster import LiveCluster
-from tuner.model.limits import MB
-from tuner.observe.live import LiveReader
+from tuner.core.cluster import LiveCluster
+from tuner.core.throttle_limits import MB
+from tuner.runtime.observe.cluster_reader import LiveReader
 
 BROKERS, _CONTROLLER = 4, 100
 SOURCE, OLD, NEW = 1, 2, 4

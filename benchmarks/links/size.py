@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from benchmarks.links.score import OURS, OURS_CALM, TOO_LOW, UNTHROTTLED
-from tuner.model.limits import MB
+from tuner.core.throttle_limits import MB
 
 # Of the link's nominal rate. A third of the clients' partitions are led by the source, so its way out carries a third of them.
 _CLIENTS, _MOVED, _BURST, _FLOOR = 0.28, 0.02, 0.36, 0.04

@@ -18,14 +18,14 @@ from typing import Any
 
 from rheostat.fetchers.report import as_record, report
 from streaming.shared.contract import Side
-from tuner.interpreter import calm_the_collector
-from tuner.plan.batches import BatchLimits
-from tuner.plan.fetcher_loads import Followed
-from tuner.plan.fluid import fluid
-from tuner.plan.plan_file import PlanFile
-from tuner.plan.reassignment_steps import Way, steps_ahead
-from tuner.plan.refill import refill
-from tuner.plan.refill_terms import Terms, Waiting, planned
+from tuner.control.reassignment.scheduler import refill
+from tuner.control.reassignment.scheduler_model import Terms, Waiting, planned
+from tuner.control.throttle.diagnosis.fetcher_load import Followed
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.reassignment_steps import Way, steps_ahead
+from tuner.planning.fluid_bound import fluid
+from tuner.planning.plan_file import PlanFile
+from tuner.runtime.gc_tuning import calm_the_collector
 
 PARTITIONS, BROKERS, TOPICS = 200_000, 1_000, 2_000
 _RATE_BYTES_PER_S = 100e6

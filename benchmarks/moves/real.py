@@ -53,9 +53,9 @@ from rheostat.supervisor import Supervisor, children_for
 from streaming.shared.contract import Side
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
-from tuner.actuate.throttles import KafkaThrottles
-from tuner.model.cluster import LiveCluster
-from tuner.observe.live import LiveReader
+from tuner.core.cluster import LiveCluster
+from tuner.runtime.observe.cluster_reader import LiveReader
+from tuner.runtime.throttle.actuator import KafkaThrottles
 
 MB = 1_000_000
 CAPACITY_BYTES_PER_S = 12.5 * MB

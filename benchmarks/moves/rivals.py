@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tuner.plan.batches import BatchLimits, next_batch
-from tuner.plan.reassignment_steps import Step, Way
-from tuner.plan.refill_terms import REQUEST_PARTITIONS_MAX
+from tuner.control.reassignment.scheduler_model import REQUEST_PARTITIONS_MAX
+from tuner.core.batch_limits import BatchLimits, next_batch
+from tuner.core.reassignment_steps import Step, Way
 from tuner.simulation.policy import Desk
 from tuner.simulation.reassign import Reassignments
 from tuner.simulation.world import PartitionSpec

@@ -11,9 +11,9 @@ from typing import Any
 
 from benchmarks.moves.rivals import AllAtOnce, Batches, CruiseControl, KipBatches
 from benchmarks.moves.worlds import BROKERS, FOUR, PARTITIONS, WORLDS, four_brokers
-from tuner.plan.batches import BatchLimits
-from tuner.plan.fluid import Fluid, fluid
-from tuner.plan.side_loads import PlannedPartition
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.side_load import PlannedPartition
+from tuner.planning.fluid_bound import Fluid, fluid
 from tuner.simulation.controller_line import ControllerLine
 from tuner.simulation.reassign import Executor, Ours
 from tuner.simulation.reassign_run import run_plan

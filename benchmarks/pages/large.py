@@ -19,24 +19,24 @@ from benchmarks.sizes.world import CLUSTER, LargeCluster, now_ms, records, sized
 from rheostat.logs import set_up_logs
 from streaming.shared.contract import decode_signal
 from streaming.shared.kafka.cluster import ClusterClient
-from tuner.actuate.slewing import Slewing
-from tuner.actuate.throttles import KafkaThrottles
 from tuner.api.board import Board
 from tuner.api.limits import Buckets, Rate
 from tuner.api.metrics import registry_of
 from tuner.api.plan_board import PlanBoard
 from tuner.api.server import HttpServer, make_app
 from tuner.api.watched import Watched
-from tuner.interpreter import answer_soon, calm_the_collector
-from tuner.journal.in_force import InForce
-from tuner.journal.inputs import InputLog
-from tuner.loop import Loop
-from tuner.model.limits import MB, Limits, StallLimits
-from tuner.model.memory import Memory
-from tuner.model.objectives import Capacity, LawLimits
-from tuner.observe.live import LiveReader
-from tuner.plan.batches import BatchLimits
-from tuner.steering import Steering
+from tuner.control.throttle.objective import Capacity, LawLimits
+from tuner.control.throttle.state import Memory
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.throttle_limits import MB, Limits, StallLimits
+from tuner.journal.input_log import InputLog
+from tuner.journal.settings_snapshot import InForce
+from tuner.runtime.gc_tuning import answer_soon, calm_the_collector
+from tuner.runtime.observe.cluster_reader import LiveReader
+from tuner.runtime.throttle.actuator import KafkaThrottles
+from tuner.runtime.throttle.loop import Loop
+from tuner.runtime.throttle.ramp_executor import Slewing
+from tuner.runtime.throttle.steering_controller import Steering
 
 _SEED = 1
 _UNLIMITED = Rate(1e9, 1e9)  # All that asks here is one address.

@@ -11,7 +11,6 @@ from dataclasses import replace
 from types import TracebackType
 
 from rheostat.simulate.scenario_file import load_scenario
-from tuner.actuate.slewing import Slewing
 from tuner.api.auth import Tokens
 from tuner.api.board import Board
 from tuner.api.metrics import registry_of
@@ -20,16 +19,17 @@ from tuner.api.plan_board import PlanBoard
 from tuner.api.quota_board import QuotaBoard
 from tuner.api.server import HttpServer, make_app
 from tuner.api.watched import Watched
-from tuner.loop import Loop
-from tuner.model.limits import Limits, StallLimits
-from tuner.model.memory import Memory
-from tuner.model.objectives import LawLimits, Objective
-from tuner.model.orders import Orders
+from tuner.control.throttle.objective import LawLimits, Objective
+from tuner.control.throttle.state import Memory
+from tuner.core.operator_orders import Orders
+from tuner.core.throttle_limits import Limits, StallLimits
+from tuner.runtime.throttle.loop import Loop
+from tuner.runtime.throttle.ramp_executor import Slewing
+from tuner.runtime.throttle.steering_controller import Steering
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.policy import capacities
 from tuner.simulation.ports import MemoryJournal, SimulatedLive, SimulatedSignals, SimulatedThrottles
 from tuner.simulation.signals import Stream
-from tuner.steering import Steering
 
 CYCLE_S = 5.0
 _WRITES_PER_S_MAX = 50.0

@@ -30,24 +30,24 @@ from rheostat.logs import set_up_logs
 from streaming.shared.contract import decode_signal
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.throttle_settings import TopicThrottle
-from tuner.actuate.slewing import Slewing
-from tuner.actuate.throttles import KafkaThrottles
 from tuner.api.board import Board
-from tuner.interpreter import calm_the_collector
+from tuner.control.throttle.decision import SetRate
+from tuner.control.throttle.objective import Capacity, LawLimits, Objective
+from tuner.control.throttle.state import Memory, Owned
+from tuner.core.cluster import BrokerSide, LiveCluster, NotSeen
+from tuner.core.operator_orders import Orders
+from tuner.core.throttle_limits import MB, Limits, StallLimits
 from tuner.journal.entries import Entry, encode_entry, encode_memory, encode_owned, encode_seen
-from tuner.journal.in_force import InForce
-from tuner.journal.inputs import InputLog
+from tuner.journal.input_log import InputLog
 from tuner.journal.list_records import encode_listed
-from tuner.loop import Loop
-from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen
-from tuner.model.decision import SetRate
-from tuner.model.limits import MB, Limits, StallLimits
-from tuner.model.memory import Memory, Owned
-from tuner.model.objectives import Capacity, LawLimits, Objective
-from tuner.model.orders import Orders
-from tuner.observe.live import LiveReader
-from tuner.observe.signals import NewestSignals
-from tuner.steering import Steering
+from tuner.journal.settings_snapshot import InForce
+from tuner.runtime.gc_tuning import calm_the_collector
+from tuner.runtime.observe.cluster_reader import LiveReader
+from tuner.runtime.observe.signals_reader import NewestSignals
+from tuner.runtime.throttle.actuator import KafkaThrottles
+from tuner.runtime.throttle.loop import Loop
+from tuner.runtime.throttle.ramp_executor import Slewing
+from tuner.runtime.throttle.steering_controller import Steering
 
 CYCLES = 10  # After the opening ones.
 OPENING = 2

@@ -20,7 +20,7 @@ import numpy as np
 from river import drift
 
 from benchmarks.stalls.traces import Sampled
-from tuner.model.limits import StallLimits
+from tuner.core.throttle_limits import StallLimits
 
 EVERY_S = 5.0  # The rivals that fit a line look so often; ours at every step.
 PACE = 0.5

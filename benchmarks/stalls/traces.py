@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 
 from benchmarks.stalls.world import MB, Hold, Start, Tick, World, run
 from streaming.shared.contract import MoveStep
-from tuner.decide.stall import expected_drain_bytes_per_s
-from tuner.model.limits import StallLimits
+from tuner.control.throttle.diagnosis.stall_detector import expected_drain_bytes_per_s
+from tuner.core.throttle_limits import StallLimits
 
 PERIODS_S = (1.0, 5.0, 10.0)
 WELL = ("steady", "cycle", "thin", "hiccups", "isr_flaps", "batches", "rate_steps", "gaps", "noise", "slower", "ending")

@@ -11,7 +11,7 @@ import typer
 from rheostat.commands.options import Config, Json, amount
 from rheostat.errors import BadInputError
 from streaming.shared import units
-from tuner.plan.fetcher_loads import FETCHERS_MAX
+from tuner.control.throttle.diagnosis.fetcher_load import FETCHERS_MAX
 
 
 class By(StrEnum):

@@ -13,7 +13,7 @@ from streaming.shared import units
 
 if TYPE_CHECKING:
     from rheostat.settings import Settings
-    from tuner.model.orders import Orders
+    from tuner.core.operator_orders import Orders
 
 _OVERRIDE_S = 1800.0
 

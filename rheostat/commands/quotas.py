@@ -54,7 +54,7 @@ def explain(
 ) -> None:
     """What a burst does to a quota: tokens, throttle time, and what a quota by mean rate would do."""
     from rheostat.quotas.explain import Explained, run_explain
-    from tuner.model.token_bucket import MutationQuota
+    from tuner.core.token_bucket import MutationQuota
 
     quota = MutationQuota(rate, samples, window)
     raise typer.Exit(run_explain(Explained(quota, quota.burst if burst is None else burst), as_json=as_json))
@@ -83,8 +83,8 @@ def plan(
 ) -> None:
     """How long creating topics takes under a quota, and what the controller feels. Exit code 1: more than --wait-max."""
     from rheostat.quotas.plan import Asked, run_plan
-    from tuner.model.token_bucket import MutationQuota
-    from tuner.plan.quota_time import Creation
+    from tuner.core.token_bucket import MutationQuota
+    from tuner.planning.quota_time import Creation
 
     asked = Asked(
         Creation(topics, partitions, topics_per_request, requests_per_s),

@@ -17,7 +17,7 @@ from streaming.shared import units
 
 if TYPE_CHECKING:
     from rheostat.reassign.say import Said
-    from tuner.plan.batches import BatchLimits
+    from tuner.core.batch_limits import BatchLimits
 
 _START = "plan"
 
@@ -87,7 +87,7 @@ def start(
 
     from rheostat.logs import set_up_logs
     from rheostat.reassign.command import Asked, run_reassign
-    from tuner.model.reassigning import PlanThrottle
+    from tuner.core.reassignment_plan import PlanThrottle
 
     set_up_logs()
     limits = _limits(None, leader_movements, partition_movements, replica_movements)
@@ -190,7 +190,7 @@ def _limits(
     before: BatchLimits | None, leaders: int | None, partitions: int | None, replicas: int | None
 ) -> BatchLimits:
     """What they are from now on; those that are not said stay as they were, or there are none."""
-    from tuner.plan.batches import BatchLimits
+    from tuner.core.batch_limits import BatchLimits
 
     known = before or BatchLimits()
     return BatchLimits(

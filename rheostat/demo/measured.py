@@ -9,7 +9,7 @@ from rheostat.demo.parts import Parts
 from rheostat.demo.view import View
 from rheostat.errors import CommandError
 from streaming.shared.kafka import consumer
-from tuner.observe.signals import SignalReader
+from tuner.runtime.observe.signals_reader import SignalReader
 
 MEASURED_S_MAX = 180.0
 _LOOK_S = 1.0

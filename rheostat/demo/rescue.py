@@ -13,7 +13,7 @@ from rheostat.demo.view import View
 from rheostat.settings import Settings
 from rheostat.status import last_entries
 from streaming.shared.units import rate_text
-from tuner.plan.move_time import SideLoad, fluid_optimum_s
+from tuner.core.drain_time import SideLoad, fluid_optimum_s
 
 RESCUE_S_MAX = 150.0
 LOOK_S = 0.5

@@ -32,7 +32,7 @@ from rheostat.saying import out
 from rheostat.terminal import console_of
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.units import rate_text, size_text
-from tuner.model.limits import MB
+from tuner.core.throttle_limits import MB
 
 TOPIC = "orders"
 PARTITIONS = 4

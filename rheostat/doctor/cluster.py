@@ -20,8 +20,8 @@ from streaming.shared.kafka.cluster import ClusterClient, ClusterError, MissingR
 from streaming.shared.kafka.controller_asker import ControllerAsker
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.topics import create_topics, missing_topics, topic_complaints, topic_specs
-from tuner.lease import group_of
-from tuner.observe.creation_probe import BROKERS_MAX
+from tuner.runtime.lease import group_of
+from tuner.runtime.mutation_quota.creation_probe import BROKERS_MAX
 
 _OWN_TOPICS = "own topics"
 

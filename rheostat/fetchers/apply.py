@@ -14,9 +14,9 @@ from typing import Protocol
 
 from streaming.shared.kafka.values import ClusterError
 from streaming.shared.units import span_text
-from tuner.decide.fetcher_watch import Before, Look, before, worse
-from tuner.model.fetchers import NUM_REPLICA_FETCHERS
-from tuner.plan.fetcher_change import DEFAULT, Change, Place
+from tuner.core.fetchers import NUM_REPLICA_FETCHERS
+from tuner.planning.fetcher_change import DEFAULT, Change, Place
+from tuner.planning.fetcher_resize_monitor import Before, Look, before, worse
 
 LOOK_EVERY_S = 2.0
 LOOKS_BEFORE = 3

@@ -16,8 +16,8 @@ from rheostat.fetchers.knob import LiveKnob, WallClock
 from rheostat.fetchers.report import Report
 from streaming.shared.kafka.fetchers import FetcherClient
 from streaming.shared.units import span_text
-from tuner.model.fetchers import NUM_REPLICA_FETCHERS
-from tuner.plan.fetcher_change import Change, change
+from tuner.core.fetchers import NUM_REPLICA_FETCHERS
+from tuner.planning.fetcher_change import Change, change
 
 # A follower leaves the in-sync set after replica.lag.time.max.ms, half a minute: a step is well when that has passed some times.
 SETTLE_S = 120.0

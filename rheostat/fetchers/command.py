@@ -25,9 +25,9 @@ from rheostat.saying import out, tell
 from rheostat.services import probe
 from rheostat.settings import Settings, load_settings
 from streaming.shared.kafka.fetchers import FetcherClient
-from tuner.interpreter import calm_the_collector
-from tuner.model.fetchers import NUM_REPLICA_FETCHERS
-from tuner.plan.fetcher_loads import Followed
+from tuner.control.throttle.diagnosis.fetcher_load import Followed
+from tuner.core.fetchers import NUM_REPLICA_FETCHERS
+from tuner.runtime.gc_tuning import calm_the_collector
 
 _CLIENT_ID = "rheostat-fetchers"
 

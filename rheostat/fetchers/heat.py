@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from tuner.plan.fetcher_loads import Cell, Fetchers, Pair, Share, cells
+from tuner.control.throttle.diagnosis.fetcher_load import Cell, Fetchers, Pair, Share, cells
 
 BROKERS_MAX = 40  # Above it stripes are too thin to see: each field is one, its busiest thread.
 

@@ -10,9 +10,9 @@ from streaming.shared import kafka_names
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.fetchers import FetcherClient
 from streaming.shared.kafka.values import Change as Written
-from tuner.decide.fetcher_watch import Look
-from tuner.model.fetchers import NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT
-from tuner.plan.fetcher_change import DEFAULT, Place, Setting
+from tuner.core.fetchers import NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT
+from tuner.planning.fetcher_change import DEFAULT, Place, Setting
+from tuner.planning.fetcher_resize_monitor import Look
 
 _HEARD_WITHIN_S = 0.1
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
-from tuner.model.fetchers import client_id, resize_steps
-from tuner.plan.fetcher_choice import best, pays
-from tuner.plan.fetcher_loads import (
+from tuner.control.throttle.diagnosis.fetcher_choice import best, pays
+from tuner.control.throttle.diagnosis.fetcher_load import (
     Cell,
     Collision,
     Fetchers,
@@ -23,6 +22,7 @@ from tuner.plan.fetcher_loads import (
     outlooks,
     shares,
 )
+from tuner.core.fetchers import client_id, resize_steps
 
 
 @dataclass(frozen=True, slots=True)

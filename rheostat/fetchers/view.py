@@ -8,8 +8,8 @@ from rich.table import Table
 
 from rheostat.fetchers.report import Report
 from streaming.shared.units import rate_text
-from tuner.model.fetchers import NUM_REPLICA_FETCHERS, client_id
-from tuner.plan.fetcher_loads import Outlook
+from tuner.control.throttle.diagnosis.fetcher_load import Outlook
+from tuner.core.fetchers import NUM_REPLICA_FETCHERS, client_id
 
 ROWS_MAX = 10
 

@@ -22,8 +22,8 @@ from rheostat.tuner_presence import acting_tuner, read_tuners
 from streaming.shared.kafka import consumer
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.orders_topic import is_order
-from tuner.journal.reading import read_journal
 from tuner.journal.sender import NotSent, Sender
+from tuner.journal.topic_reader import read_journal
 from tuner.journal.unreadable import KEY_BYTES_SHOWN
 
 _CLIENT_ID = "rheostat-journal"

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from rheostat.journal.scan import Scan
+from tuner.core.reassignment_plan import Wanted
 from tuner.journal.entries import encode_memory, memory_key
 from tuner.journal.plan_records import decode_head, encode_head
 from tuner.journal.unreadable import KEY_BYTES_SHOWN, Unreadable
-from tuner.model.reassigning import Wanted
 
 _OF_MEMORY = ("memory", "owned", "seen", "listed")
 # Only a tuner writes these: it knows better what they are to say, and writes them again with its next change.

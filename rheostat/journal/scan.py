@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tuner.journal import entries, list_records, order_records, plan_records, presence_records, quota_records
-from tuner.journal.reading import JournalRecord
-from tuner.journal.remembered import Remembered
+from tuner.journal.replayed_state import Remembered
+from tuner.journal.topic_reader import JournalRecord
 from tuner.journal.unreadable import Unreadable, kind_of
 
 # By the kind that a key begins with: what reads the record, and raises ValueError where it cannot.

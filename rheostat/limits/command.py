@@ -17,8 +17,14 @@ from rheostat.moves.standing import Standing, look, reading
 from rheostat.saying import out, tell
 from rheostat.settings import Settings, load_settings
 from streaming.shared.kafka.cluster import PartitionState
-from tuner.model.partition_limits import INTERNAL_TOPICS, PRESETS, PartitionCounts, PartitionLimits, counted
-from tuner.plan.placement import PolicyViolation, Wanted, place
+from tuner.core.partition_limits import (
+    INTERNAL_TOPICS,
+    PRESETS,
+    PartitionCounts,
+    PartitionLimits,
+    counted,
+)
+from tuner.planning.placement import PolicyViolation, Wanted, place
 
 _CLIENT_ID = "rheostat-limits"
 _RECOMMENDED = PRESETS["kafka"].limits

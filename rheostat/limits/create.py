@@ -24,8 +24,8 @@ from rheostat.services import probe
 from rheostat.settings import load_settings
 from streaming.shared import kafka_names
 from streaming.shared.kafka.placed_topics import PlacingClient, Refusal
-from tuner.model.partition_limits import PartitionCounts, PartitionLimits
-from tuner.plan.placement import PolicyViolation, place
+from tuner.core.partition_limits import PartitionCounts, PartitionLimits
+from tuner.planning.placement import PolicyViolation, place
 
 _CLIENT_ID = "rheostat-limits"
 SHOWN_S_MAX = 15.0  # Until every partition has a leader, also on a busy cluster.

@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import Any
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
-from tuner.model.partition_limits import WARN_SHARE, PartitionCounts, PartitionLimits, set_or_none
-from tuner.plan.fill_time import Projection, of_all, projected
+from tuner.core.partition_limits import WARN_SHARE, PartitionCounts, PartitionLimits, set_or_none
+from tuner.planning.fill_forecast import Projection, of_all, projected
 
 
 class Fill(StrEnum):

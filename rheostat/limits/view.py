@@ -9,8 +9,8 @@ from rich.table import Table
 from rheostat.limits.report import Fill, Report, Row
 from rheostat.limits.words import limit_text
 from streaming.shared.units import share_text, span_text
-from tuner.model.partition_limits import PRESETS
-from tuner.plan.fill_time import HISTORY_S_MIN, RISES_MIN, Fills, Projection
+from tuner.core.partition_limits import PRESETS
+from tuner.planning.fill_forecast import HISTORY_S_MIN, RISES_MIN, Fills, Projection
 
 ROWS_MAX = 30
 TIMED_MAX = 5

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rheostat.errors import BadInputError
-from tuner.model.partition_limits import PRESETS, PartitionLimits, set_or_none
-from tuner.plan.plan_json import TOPIC_NAME_RULE, is_topic_name
+from tuner.core.partition_limits import PRESETS, PartitionLimits, set_or_none
+from tuner.planning.plan_json import TOPIC_NAME_RULE, is_topic_name
 
 if TYPE_CHECKING:
-    from tuner.limits_settings import LimitsSettings
+    from tuner.settings.partition_limits import LimitsSettings
 
 _BROKER_LIMIT = re.compile(r"(\d{1,9})=(\d{1,18})")
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from rheostat.errors import BadInputError
-from tuner.plan.generate import TOLERANCE, Plan, drained, extended, rebalanced, replaced
-from tuner.plan.ground import Ground
+from tuner.planning.broker_load import Ground
+from tuner.planning.generate import TOLERANCE, Plan, drained, extended, rebalanced, replaced
 
 _PAIR = re.compile(r"(\d{1,9})=(\d{1,9})")
 

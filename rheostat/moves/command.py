@@ -24,12 +24,12 @@ from rheostat.plan.sources import Figures
 from rheostat.reassign.unfinished import said_of_unfinished
 from rheostat.settings import load_settings
 from streaming.shared.listed import listed
-from tuner.model.partition_limits import PartitionLimits
-from tuner.plan.generate import NoPlace, Plan
-from tuner.plan.ground import Ground, Placed
-from tuner.plan.kip73 import kip73_of
-from tuner.plan.plan_file import TopicPartition
-from tuner.plan.side_loads import PlannedPartition
+from tuner.core.partition_limits import PartitionLimits
+from tuner.core.side_load import PlannedPartition
+from tuner.planning.broker_load import Ground, Placed
+from tuner.planning.generate import NoPlace, Plan
+from tuner.planning.kip73 import kip73_of
+from tuner.planning.plan_file import TopicPartition
 
 _CLIENT_ID = "rheostat-move"
 

@@ -11,7 +11,7 @@ from rheostat.plan.report import as_record as times_record
 from rheostat.plan.words import sentences as times_sentences
 from streaming.shared.listed import listed, shortened
 from streaming.shared.units import size_text
-from tuner.plan.generate import Plan
+from tuner.planning.generate import Plan
 
 BROKERS_SHOWN = 12
 

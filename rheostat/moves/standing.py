@@ -12,7 +12,7 @@ from rheostat.services import probe
 from rheostat.settings import Settings
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, PartitionState, Unreachable
 from streaming.shared.kafka.racks import broker_racks
-from tuner.plan.plan_file import TopicPartition
+from tuner.planning.plan_file import TopicPartition
 
 _LOOKS_MAX = 5
 _LOOK_AGAIN_S = 1.0

@@ -13,9 +13,9 @@ from streaming.shared.contract import BrokerSignal
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.units import span_text
-from tuner.observe.signals import SignalReader
-from tuner.plan.plan_file import TopicPartition
-from tuner.plan.shared_rates import shared_by_size
+from tuner.planning.plan_file import TopicPartition
+from tuner.planning.shared_rates import shared_by_size
+from tuner.runtime.observe.signals_reader import SignalReader
 
 WATCHING = "Watching how fast the logs grow"
 SIGNAL_AGE_S_MAX = 600.0  # NewestSignals forgets what is older.

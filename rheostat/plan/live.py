@@ -19,11 +19,11 @@ from rheostat.settings import Settings
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, PartitionState, Unreachable
 from streaming.shared.listed import listed
 from streaming.shared.units import rate_text
-from tuner.decide.freshness import Freshness, freshness
-from tuner.plan.kip73 import RESPONSE_BYTES_MAX, kip73_of
-from tuner.plan.plan_file import PlanFile, Target, TopicPartition
-from tuner.plan.side_loads import PlannedPartition
-from tuner.plan.slew import WINDOW_S
+from tuner.control.throttle.quota_window.ramp import WINDOW_S
+from tuner.core.freshness import Freshness, freshness
+from tuner.core.side_load import PlannedPartition
+from tuner.planning.kip73 import RESPONSE_BYTES_MAX, kip73_of
+from tuner.planning.plan_file import PlanFile, Target, TopicPartition
 
 _RESPONSE_BYTES = "replica.fetch.response.max.bytes"
 _WINDOW_SAMPLES, _WINDOW_SAMPLES_DEFAULT = "replication.quota.window.num", 11.0

@@ -8,10 +8,18 @@ from typing import Any
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError
 from rheostat.plan.sources import Figures
-from tuner.model.cluster import BrokerSide
-from tuner.plan.kip73 import ResponseRule
-from tuner.plan.move_time import Answer, SideLoad, Verdict, answer, drain_s, rate_bytes_per_s_min, rate_for
-from tuner.plan.side_loads import idle_keep_up_bytes_per_s, side_loads
+from tuner.core.cluster import BrokerSide
+from tuner.core.drain_time import (
+    Answer,
+    SideLoad,
+    Verdict,
+    answer,
+    drain_s,
+    rate_bytes_per_s_min,
+    rate_for,
+)
+from tuner.core.side_load import idle_keep_up_bytes_per_s, side_loads
+from tuner.planning.kip73 import ResponseRule
 
 _KIP73 = "cluster"  # KIP-73's formula knows one side, the whole cluster.
 

@@ -13,11 +13,18 @@ from typing import TypeVar
 
 from rheostat.errors import BadInputError, CommandError
 from streaming.shared.listed import listed
-from tuner.plan.kip73 import RESPONSE_BYTES_MAX, Kip73, kip73_of
-from tuner.plan.plan_file import CurrentFile, PlanFile, Standing, Target, TopicPartition, parse_current
-from tuner.plan.plan_json import PlanFileError
-from tuner.plan.side_loads import PlannedPartition
-from tuner.plan.slew import WINDOW_S
+from tuner.control.throttle.quota_window.ramp import WINDOW_S
+from tuner.core.side_load import PlannedPartition
+from tuner.planning.kip73 import RESPONSE_BYTES_MAX, Kip73, kip73_of
+from tuner.planning.plan_file import (
+    CurrentFile,
+    PlanFile,
+    Standing,
+    Target,
+    TopicPartition,
+    parse_current,
+)
+from tuner.planning.plan_json import PlanFileError
 
 F = TypeVar("F")
 

@@ -11,8 +11,8 @@ from rich.table import Table
 from rheostat.plan.report import Report
 from rheostat.plan.words import differences, remarks, sentences, side_name
 from streaming.shared.units import rate_text, size_text, span_text
-from tuner.model.cluster import BrokerSide
-from tuner.plan.move_time import Verdict, drain_s, fluid_optimum_s, rate_bytes_per_s_min, rate_for
+from tuner.core.cluster import BrokerSide
+from tuner.core.drain_time import Verdict, drain_s, fluid_optimum_s, rate_bytes_per_s_min, rate_for
 
 ROWS_MAX = 20
 _COLOUR = {Verdict.ENDS: "green", Verdict.TOO_SLOW: "yellow", Verdict.NEVER_ENDS: "red"}

@@ -8,9 +8,9 @@ from rheostat.plan.report import Asked, Report
 from streaming.shared.contract import Side
 from streaming.shared.listed import listed
 from streaming.shared.units import rate_text, share_text, size_text, span_text
-from tuner.model.cluster import BrokerSide
-from tuner.plan.move_time import Answer, Verdict, fluid_optimum_s, rate_bytes_per_s_min
-from tuner.plan.side_loads import idle_keep_up_bytes_per_s
+from tuner.core.cluster import BrokerSide
+from tuner.core.drain_time import Answer, Verdict, fluid_optimum_s, rate_bytes_per_s_min
+from tuner.core.side_load import idle_keep_up_bytes_per_s
 
 _DIFFER_RATIO = 0.01  # Below it two figures are the same to a reader.
 _BROKERS_SHOWN = 5

@@ -10,7 +10,7 @@ from rheostat.errors import EXIT_DONE
 from rheostat.quotas.words import amount_text
 from rheostat.saying import out
 from streaming.shared.units import span_text
-from tuner.model.token_bucket import MeanRate, MutationQuota, TokenBucket
+from tuner.core.token_bucket import MeanRate, MutationQuota, TokenBucket
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from rheostat.settings import Settings
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.controller_asker import ControllerAsker
-from tuner.model.felt_window import COUNT_MIN, Asked, FeltWindow
-from tuner.observe.creation_probe import BROKERS_MAX, Asker
+from tuner.control.mutation_quota.probe_window import COUNT_MIN, Asked, FeltWindow
+from tuner.runtime.mutation_quota.creation_probe import BROKERS_MAX, Asker
 
 _COUNT = COUNT_MIN + 10
 _PAUSE_S = 0.05

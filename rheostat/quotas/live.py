@@ -31,15 +31,15 @@ from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from streaming.shared.kafka.quotas import QuotaClient
 from tuner.api.quota_board import Shown, quotas_json
-from tuner.decide.mutation_orders import ruled
-from tuner.model.cluster import NotSeen
-from tuner.model.mutation import MutationPolicy, QuotaView, beside_of
-from tuner.model.mutation_memory import MutationMemory
-from tuner.model.orders import Orders
-from tuner.model.quota_entity import QuotaEntity
-from tuner.model.quota_window import QuotaWindow, with_window
-from tuner.observe.live import quota_windows_of
-from tuner.observe.signals import TROUBLE, NewestSignals, SignalReader
+from tuner.control.mutation_quota.entity import QuotaEntity
+from tuner.control.mutation_quota.model import MutationPolicy, QuotaView, beside_of
+from tuner.control.mutation_quota.operator_orders import ruled
+from tuner.control.mutation_quota.state import MutationMemory
+from tuner.core.cluster import NotSeen
+from tuner.core.operator_orders import Orders
+from tuner.core.quota_window import QuotaWindow, with_window
+from tuner.runtime.observe.cluster_reader import quota_windows_of
+from tuner.runtime.observe.signals_reader import TROUBLE, NewestSignals, SignalReader
 
 _SIGNAL_BACKLOG = 2_000
 _WATCH_S = 5.0

@@ -14,8 +14,8 @@ from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError
 from rheostat.quotas.words import amount_text
 from rheostat.saying import out
 from streaming.shared.units import share_text, span_text
-from tuner.model.token_bucket import MutationQuota
-from tuner.plan.quota_time import (
+from tuner.core.token_bucket import MutationQuota
+from tuner.planning.quota_time import (
     KRAFT,
     ZOOKEEPER,
     ControllerCost,

@@ -14,15 +14,15 @@ from rheostat.reassign.given import Given, Ground
 from streaming.shared.contract import Side
 from streaming.shared.kafka.reassignments import Disk
 from streaming.shared.units import rate_text, size_text, span_text
-from tuner.decide.reassign_words import named
-from tuner.model.cluster import BrokerSide, side_name
-from tuner.model.partition_limits import INTERNAL_TOPICS, PartitionLimits, counted
-from tuner.model.reassigning import Plan
-from tuner.plan.batches import BatchLimits
-from tuner.plan.expected_time import expected_s
-from tuner.plan.fluid import Fluid, fluid
-from tuner.plan.reassignment_steps import Way
-from tuner.plan.refill_terms import Waiting, planned
+from tuner.control.reassignment.explain import named
+from tuner.control.reassignment.scheduler_model import Waiting, planned
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.cluster import BrokerSide, side_name
+from tuner.core.partition_limits import INTERNAL_TOPICS, PartitionLimits, counted
+from tuner.core.reassignment_plan import Plan
+from tuner.core.reassignment_steps import Way
+from tuner.planning.fluid_bound import Fluid, fluid
+from tuner.planning.time_estimate import expected_s
 
 DISK_SHARE_WARN = 0.9
 

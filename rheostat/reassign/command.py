@@ -28,9 +28,9 @@ from rheostat.reassign.words import standing
 from rheostat.saying import out
 from rheostat.settings import Settings, load_settings
 from streaming.shared.listed import listed
-from tuner.interpreter import calm_the_collector
-from tuner.model.reassigning import Key, PlanThrottle, Wanted
-from tuner.plan.batches import BatchLimits
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.reassignment_plan import Key, PlanThrottle, Wanted
+from tuner.runtime.gc_tuning import calm_the_collector
 
 _AGAIN_AFTER_S = 5.0
 _SEEN_AGAIN_S = 60.0  # Looked on for so long, the plan was seen meanwhile, and what ended that is news.

@@ -16,9 +16,9 @@ from rheostat.settings import Settings
 from streaming.shared import kafka_names
 from streaming.shared.kafka.cluster import ClusterError, Unreachable
 from streaming.shared.kafka.reassignments import Disk, ReassignmentClient
-from tuner.lease import group_of
-from tuner.model.reassigning import Key, Part, TopicThen
-from tuner.plan.plan_file import PlanFile, Target
+from tuner.core.reassignment_plan import Key, Part, TopicThen
+from tuner.planning.plan_file import PlanFile, Target
+from tuner.runtime.lease import group_of
 
 CLIENT_ID = "rheostat-reassign"
 

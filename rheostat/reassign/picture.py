@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from streaming.shared.contract import MoveSignal
-from tuner.decide.reassign_figures import Figures, measured
-from tuner.decide.reassign_parts import Parts, Recent, stand
-from tuner.decide.reassign_words import grown
-from tuner.model.reassigning import ClusterLook, Ending, Key, Plan, Wanted
-from tuner.plan.batches import BatchLimits
-from tuner.plan.ends import Progress, end_of
-from tuner.plan.reassignment_steps import UNLIMITED
+from tuner.control.reassignment.explain import grown
+from tuner.control.reassignment.measurements import Figures, measured
+from tuner.control.reassignment.partition_progress import Parts, Recent, stand
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.plan_progress import Progress, end_of
+from tuner.core.reassignment_plan import ClusterLook, Ending, Key, Plan, Wanted
+from tuner.core.reassignment_steps import UNLIMITED
 
 Moved = tuple[Key, tuple[int, ...], tuple[int, ...]]  # A partition, its replicas, and those that it shall have.
 

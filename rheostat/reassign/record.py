@@ -21,16 +21,16 @@ from streaming.shared.contract.bounds import AT_MS_MAX
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from streaming.shared.topics import ensure_topics
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.operator_orders import Orders
+from tuner.core.reassignment_plan import Key, Part, Plan, PlanHead, PlanThrottle, Wanted
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.journal.orders_topic import orders_topic_of
 from tuner.journal.plan_book import take_known
 from tuner.journal.plan_records import encode_head, encode_parts, head_key, part_key, parts_of
-from tuner.journal.reading import belongs, record_of
 from tuner.journal.sender import NotSent, Sender
+from tuner.journal.topic_reader import belongs, record_of
 from tuner.journal.transactions import TROUBLE
-from tuner.model.orders import Orders
-from tuner.model.reassigning import Key, Part, Plan, PlanHead, PlanThrottle, Wanted
-from tuner.plan.batches import BatchLimits
 
 _CLIENT_ID = "rheostat-reassign"
 _POLL_MS = 100

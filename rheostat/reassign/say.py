@@ -9,8 +9,8 @@ from rheostat.errors import BadInputError, CommandError
 from rheostat.reassign import record
 from rheostat.reassign.words import limits_text
 from rheostat.settings import Settings
-from tuner.model.reassigning import Plan, PlanHead, Wanted
-from tuner.plan.batches import BatchLimits
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.reassignment_plan import Plan, PlanHead, Wanted
 
 _NOBODY = "No tuner has heeded it yet: none runs, or it is between two lives. The next that acts begins with it."
 

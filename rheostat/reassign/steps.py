@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from streaming.shared.listed import more_text
-from tuner.plan.reassignment_steps import Way, steps_ahead
+from tuner.core.reassignment_steps import Way, steps_ahead
 
 _SHOWN = 200
 

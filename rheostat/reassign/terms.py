@@ -14,9 +14,9 @@ from rheostat.errors import BadInputError
 from rheostat.settings import Settings
 from rheostat.tuner_presence import read_tuners
 from streaming.shared.units import rate_text
-from tuner.decide.plan_moves import rate_of
-from tuner.model.presence import REPORT_EVERY_S, TunerMode, TunerPresence
-from tuner.model.reassigning import PlanThrottle
+from tuner.control.throttle.plan_moves import rate_of
+from tuner.core.presence import REPORT_EVERY_S, TunerMode, TunerPresence
+from tuner.core.reassignment_plan import PlanThrottle
 
 _REPORTED_S_MAX = REPORT_EVERY_S + 2.0  # A tuner that has just begun may not have reported itself yet.
 _LOOK_EVERY_S = 0.5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rheostat.errors import CommandError
 from rheostat.reassign import record
 from rheostat.settings import Settings
-from tuner.model.reassigning import Plan, Wanted
+from tuner.core.reassignment_plan import Plan, Wanted
 
 
 def unfinished(settings: Settings) -> tuple[Plan, ...]:

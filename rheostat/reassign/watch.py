@@ -18,10 +18,10 @@ from rheostat.settings import Settings
 from streaming.shared.contract import MoveSignal, Side
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterError
-from tuner.actuate.reassignments import KafkaReassignments
-from tuner.decide.freshness import Freshness, freshness
-from tuner.model.reassigning import Plan
-from tuner.observe.signals import TROUBLE, SignalReader
+from tuner.core.freshness import Freshness, freshness
+from tuner.core.reassignment_plan import Plan
+from tuner.runtime.observe.signals_reader import TROUBLE, SignalReader
+from tuner.runtime.reassignment.actuator import KafkaReassignments
 
 LOOK_EVERY_S = 2.0
 _PACE_S = 30.0  # The rate shown is of as long.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rheostat.reassign.picture import Picture, limits_record
 from streaming.shared.listed import shortened
 from streaming.shared.units import rate_text, size_text, span_text
-from tuner.model.reassigning import Ending, PlanThrottle, Wanted
-from tuner.plan.batches import BatchLimits
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.reassignment_plan import Ending, PlanThrottle, Wanted
 
 BATCH_SHOWN = 8
 

@@ -20,8 +20,8 @@ from rheostat.saying import out
 from rheostat.settings import load_settings
 from rheostat.terminal import console_of
 from tuner.replay.compare import Compared, Count, compared
-from tuner.replay.film import Missed, Step, steps_of
-from tuner.replay.play import NotPlayable, Player
+from tuner.replay.recording import Missed, Step, steps_of
+from tuner.replay.replayer import NotPlayable, Player
 
 DIFFERENCES = 20
 _SINCE = "-1h"

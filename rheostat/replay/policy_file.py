@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from rheostat.errors import BadInputError
 from rheostat.replay import quota_policy
 from rheostat.yaml_file import YamlFile
-from tuner.journal.in_force import InForce
-from tuner.settings import TunerSettings
-from tuner.steering import writes_max
+from tuner.journal.settings_snapshot import InForce
+from tuner.runtime.throttle.steering_controller import writes_max
+from tuner.settings.tuner import TunerSettings
 
 # What does not bear on a decision that is made from recorded inputs.
 _NOT_DECIDED_BY = ("dry_run", "cycle_s", "http", "capacity", "reassign")

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any, get_args
 
-from tuner.model.mutation import MutationPolicy
-from tuner.quota_settings import MutationQuotaSettings
-from tuner.settings import TunerSettings
+from tuner.control.mutation_quota.model import MutationPolicy
+from tuner.settings.mutation_quota import MutationQuotaSettings
+from tuner.settings.tuner import TunerSettings
 
 # When it looks, and not what it decides.
 NOT_DECIDED_BY = ("cycle_s",)

@@ -14,11 +14,11 @@ from rheostat.replay.times import moment_text
 from rheostat.services import probe
 from rheostat.settings import Settings
 from streaming.shared.kafka import consumer
-from tuner.journal.inputs import topic_of
+from tuner.journal.delta_stream import FRAME_EVERY_S
+from tuner.journal.input_log import topic_of
 from tuner.journal.inputs_topic import read_since
 from tuner.journal.kafka_journal import JournalError
-from tuner.journal.reel import FRAME_EVERY_S
-from tuner.replay.film import Record, record_of
+from tuner.replay.recording import Record, record_of
 
 # What a range begins with may stand a frame before it, and the last of its pieces may be written that long after it.
 _BEFORE_MS = round(1.5 * FRAME_EVERY_S * 1000)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 from rheostat.errors import BadInputError
 from streaming.shared import units
-from tuner.model.cluster import BrokerSide
-from tuner.model.limits import Limits
-from tuner.model.objectives import LawLimits, Mode, Objective
-from tuner.settings import TunerSettings
+from tuner.control.throttle.objective import LawLimits, Mode, Objective
+from tuner.core.cluster import BrokerSide
+from tuner.core.throttle_limits import Limits
+from tuner.settings.tuner import TunerSettings
 from tuner.simulation.policy import EPOCH_MS, LoopPolicy, Policy, RulePolicy, View
 from tuner.simulation.scenario import Scenario, throttled, unthrottled
 

@@ -10,10 +10,10 @@ from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
 from rheostat.plan.words import side_name
 from streaming.shared.listed import more_text
 from streaming.shared.units import rate_text, share_text, size_text, span_text
+from tuner.control.throttle.decision import ELSEWHERE, Reason
+from tuner.core.cluster import BrokerSide
+from tuner.core.drain_time import rate_bytes_per_s_min
 from tuner.journal.entries import Entry
-from tuner.model.cluster import BrokerSide
-from tuner.model.decision import ELSEWHERE, Reason
-from tuner.plan.move_time import rate_bytes_per_s_min
 from tuner.simulation.policy import EPOCH_MS
 from tuner.simulation.scenario import Scenario, loads_of
 from tuner.simulation.trace import Trace, rate_series

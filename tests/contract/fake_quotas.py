@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from streaming.shared.contract.quotas import QuotaEntity
 from streaming.shared.kafka.cluster import ClusterError
-from tuner.actuate.quotas import Outcome, Rates
+from tuner.runtime.mutation_quota.actuator import Outcome, Rates
 
 REFUSED = "Kafka refused to alter client quotas: error 42 InvalidRequestError Quota controller_mutation_rate must be greater than 0"
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.throttle_settings import LIST_CHARS_MAX, ThrottledReplicas, TopicThrottle
-from tuner.actuate.throttles import CHANGED_SINCE, Failure
-from tuner.model.cluster import BrokerSide
+from tuner.core.cluster import BrokerSide
+from tuner.runtime.throttle.actuator import CHANGED_SINCE, Failure
 
 
 class FakeThrottles:

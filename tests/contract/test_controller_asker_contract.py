@@ -12,7 +12,7 @@ from rheostat.lab import Lab, LabSpec
 from streaming.shared.kafka.cluster import Unreachable
 from streaming.shared.kafka.controller_asker import ControllerAsker
 from streaming.shared.kafka.settings import KafkaSettings
-from tuner.observe.creation_probe import Asker
+from tuner.runtime.mutation_quota.creation_probe import Asker
 
 TOPIC = "felt"
 

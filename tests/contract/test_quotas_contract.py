@@ -15,7 +15,12 @@ from streaming.shared.contract.quotas import Default, QuotaEntity
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.quotas import QuotaClient
 from streaming.shared.kafka.settings import KafkaSettings
-from tuner.actuate.quotas import ENTITIES_PER_REQUEST, DryRunQuotas, KafkaQuotas, Quotas
+from tuner.runtime.mutation_quota.actuator import (
+    ENTITIES_PER_REQUEST,
+    DryRunQuotas,
+    KafkaQuotas,
+    Quotas,
+)
 
 ALICE = QuotaEntity(user="alice")
 PAIR = QuotaEntity("alice", "loader")

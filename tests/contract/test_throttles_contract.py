@@ -26,8 +26,13 @@ from streaming.shared.throttle_settings import (
     ThrottledReplicas,
     TopicThrottle,
 )
-from tuner.actuate.throttles import DryRunThrottles, GuardedThrottles, KafkaThrottles, Throttles
-from tuner.model.cluster import BrokerSide
+from tuner.core.cluster import BrokerSide
+from tuner.runtime.throttle.actuator import (
+    DryRunThrottles,
+    GuardedThrottles,
+    KafkaThrottles,
+    Throttles,
+)
 
 TOPIC = "orders"
 OTHER = "payments"

@@ -23,8 +23,8 @@ from typing import Any
 from reading import Record
 from watcher import Look
 
+from tuner.core.cluster import BrokerSide, side_name
 from tuner.journal.entries import decode_memory, decode_owned, holder_key, memory_key, owned_prefix
-from tuner.model.cluster import BrokerSide, side_name
 
 Configs = Mapping[tuple[str, str], Mapping[str, str]]  # (kind, name) → what is set there.
 

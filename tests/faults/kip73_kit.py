@@ -26,9 +26,9 @@ from rheostat.lab.tools import reassign_partitions
 from rheostat.supervisor import Supervisor, children_for
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient
-from tuner.model.cluster import BrokerSide, LiveCluster
-from tuner.model.limits import MB
-from tuner.observe.live import LiveReader
+from tuner.core.cluster import BrokerSide, LiveCluster
+from tuner.core.throttle_limits import MB
+from tuner.runtime.observe.cluster_reader import LiveReader
 
 TOPIC, PARTITIONS = "data", 100
 QUOTA = 8 * MB

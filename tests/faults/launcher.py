@@ -81,9 +81,9 @@ def watch_all(steps: Steps) -> None:
 
     from streaming.shared.kafka.cluster import ClusterClient
     from streaming.shared.kafka.reassignments import ReassignmentClient
-    from tuner.actuate.throttles import KafkaThrottles
     from tuner.journal.kafka_journal import KafkaJournal
-    from tuner.loop import Loop
+    from tuner.runtime.throttle.actuator import KafkaThrottles
+    from tuner.runtime.throttle.loop import Loop
 
     def record(_journal: KafkaJournal, records: Any, *_: Any, **__: Any) -> str:
         steps.recording = _record_name(records)

@@ -43,8 +43,8 @@ from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
 from streaming.shared.topics import ensure_topics
-from tuner.lease import group_of
-from tuner.model.cluster import BrokerSide
+from tuner.core.cluster import BrokerSide
+from tuner.runtime.lease import group_of
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from writer import Writer
 from rheostat.lab.tools import reassign_partitions
 from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
-from tuner.model.limits import MB
+from tuner.core.throttle_limits import MB
 
 Tell = Callable[[str, object], None]
 

@@ -7,8 +7,8 @@ from reading import Record
 from watcher import Look
 
 from streaming.shared.contract import Side
+from tuner.control.throttle.state import Memory, Owned
 from tuner.journal.entries import encode_holder, encode_memory, encode_owned, holder_key, memory_key, owned_key
-from tuner.model.memory import Memory, Owned
 
 CLUSTER = "lab"
 SIDE = (1, Side.LEADER)

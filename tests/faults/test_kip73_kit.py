@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from kip73_kit import CASES, QUOTA, Case, Look, Moved
 
-from tuner.model.limits import MB
+from tuner.core.throttle_limits import MB
 
 BY_NAME = {case.name: case for case in CASES}
 

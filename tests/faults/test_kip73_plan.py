@@ -34,8 +34,8 @@ from lab_parts import rheostat, until
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_ACKNOWLEDGED
 from streaming.shared.kafka.cluster import ClusterClient
-from tuner.model.limits import MB
-from tuner.model.objectives import LawLimits
+from tuner.control.throttle.objective import LawLimits
+from tuner.core.throttle_limits import MB
 
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(600)]
 

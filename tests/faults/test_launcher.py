@@ -41,7 +41,7 @@ import launcher
 launcher.watch_all(launcher.Steps(Path({str(tmp_path / "trace")!r}), None, Path({str(tmp_path / "stops")!r})))
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.reassignments import ReassignmentClient
-from tuner.actuate.throttles import KafkaThrottles
+from tuner.runtime.throttle.actuator import KafkaThrottles
 from tuner.journal.kafka_journal import KafkaJournal
 for owner in (ClusterClient, ReassignmentClient, KafkaThrottles, KafkaJournal):
     print(*sorted(name for name, value in vars(owner).items() if hasattr(value, "__wrapped__")))

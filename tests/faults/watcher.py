@@ -11,7 +11,7 @@ from streaming.shared.contract import Side
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
-from tuner.model.cluster import BrokerSide
+from tuner.core.cluster import BrokerSide
 
 _EVERY_S = 0.1
 

@@ -1,6 +1,6 @@
 """What the step response is measured with: what comes through, by the destination's log files, and two hands that turn.
 
-Ramp     plan/slew.py's line as the production Slewing drives it: what a rescue does.
+Ramp     control/throttle/quota_window/ramp.py's line as the production Slewing drives it: what a rescue does.
 steered  benchmarks/bursts/law.py: what steering does, and the simulated twin of this test as well.
 
 Both act through the production Throttles port.
@@ -19,12 +19,12 @@ from typing import Protocol
 
 from benchmarks.bursts.law import Law
 from streaming.shared.contract import Side
-from tuner.actuate.slewing import Slewing
-from tuner.actuate.throttles import Throttles
-from tuner.model.cluster import BrokerSide
-from tuner.model.decision import Reason, SetRate
-from tuner.model.limits import Limits
-from tuner.plan.slew import slew
+from tuner.control.throttle.decision import Reason, SetRate
+from tuner.control.throttle.quota_window.ramp import slew
+from tuner.core.cluster import BrokerSide
+from tuner.core.throttle_limits import Limits
+from tuner.runtime.throttle.actuator import Throttles
+from tuner.runtime.throttle.ramp_executor import Slewing
 
 RESCUE = Limits(rate_bytes_per_s_max=50e6)
 

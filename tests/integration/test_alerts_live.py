@@ -21,8 +21,8 @@ from rheostat.lab.tools import reassign_partitions
 from streaming.shared.contract import Side
 from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient
-from tuner.actuate.throttles import KafkaThrottles
-from tuner.model.limits import MB
+from tuner.core.throttle_limits import MB
+from tuner.runtime.throttle.actuator import KafkaThrottles
 
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(900)]
 

@@ -13,7 +13,7 @@ from story_kit import make_topic, moving, slowed, storm
 from rheostat.lab import Lab, LabSpec, Load
 from rheostat.lab.tools import reassign_partitions
 from streaming.shared.kafka.cluster import ClusterClient
-from tuner.model.limits import MB
+from tuner.core.throttle_limits import MB
 
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(600)]
 

@@ -24,8 +24,8 @@ from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, TopicThrottle
 from streaming.shared.units import rate_text, span_text
-from tuner.lease import group_of
-from tuner.model.limits import MB
+from tuner.core.throttle_limits import MB
+from tuner.runtime.lease import group_of
 
 LAB = LabSpec(brokers=4, settings={"auto.leader.rebalance.enable": "false"})
 PARTITIONS = 12

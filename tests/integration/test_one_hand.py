@@ -22,13 +22,13 @@ from streaming.shared.contract import Side, Topics
 from streaming.shared.kafka import consumer, producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.topics import ensure_topics
-from tuner.actuate.throttles import KafkaThrottles
-from tuner.journal import reading
+from tuner.control.throttle.state import Memory, Owned
+from tuner.journal import topic_reader
 from tuner.journal.entries import Entry
 from tuner.journal.kafka_journal import JournalError, JournalLost, KafkaJournal
 from tuner.journal.transactions import transactional
-from tuner.lease import group_of
-from tuner.model.memory import Memory, Owned
+from tuner.runtime.lease import group_of
+from tuner.runtime.throttle.actuator import KafkaThrottles
 
 LAB = LabSpec(brokers=2)
 STAYS_S = 12.0  # Six times what a quarrel takes.
@@ -205,7 +205,7 @@ def test_what_stands_behind_an_open_transaction_is_waited_for_and_never_taken_fo
         killed.send(topics.journal, key=b"of another cluster", value=b"1").get(timeout=10)
         ours.take_over()
         ours.write(owned=owned)
-        monkeypatch.setattr(reading, "SILENCE_S_MAX", 3.0)
+        monkeypatch.setattr(topic_reader, "SILENCE_S_MAX", 3.0)
         with pytest.raises(JournalError, match="its end was not reached: a transaction is open in it"):
             recovered(lab, ours)
         killed.abort_transaction()

@@ -26,11 +26,11 @@ from streaming.shared.contract import Side, Topics
 from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.topics import ensure_topics
-from tuner.actuate.throttles import KafkaThrottles
+from tuner.control.throttle.state import Memory, Owned
+from tuner.core.presence import TunerMode
+from tuner.core.throttle_limits import MB
 from tuner.journal.kafka_journal import KafkaJournal
-from tuner.model.limits import MB
-from tuner.model.memory import Memory, Owned
-from tuner.model.presence import TunerMode
+from tuner.runtime.throttle.actuator import KafkaThrottles
 
 LAB = LabSpec(brokers=2)
 OURS, NOT_OURS, FRESH = (1, Side.LEADER), (1, Side.FOLLOWER), (2, Side.LEADER)

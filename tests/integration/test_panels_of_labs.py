@@ -25,7 +25,7 @@ from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
 from rheostat.lab.tools import reassign_partitions
 from streaming.shared.kafka.cluster import ClusterClient
-from tuner.model.limits import MB
+from tuner.core.throttle_limits import MB
 
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(900)]
 

@@ -20,7 +20,7 @@ from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings, producer
 from streaming.shared.kafka.cluster import ClusterClient, MissingRight
 from streaming.shared.topics import ensure_topics
-from tuner.lease import group_of
+from tuner.runtime.lease import group_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "permissions.md").read_text(encoding="utf-8")
 PREFIX, CLUSTER = "own", "lab"

@@ -20,8 +20,8 @@ from streaming.shared.contract import BrokerSignal, Topics, encode_signal, signa
 from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.topics import ensure_topics
-from tuner.model.limits import MB
-from tuner.plan.slew import WINDOW_S
+from tuner.control.throttle.quota_window.ramp import WINDOW_S
+from tuner.core.throttle_limits import MB
 
 LAB = LabSpec(brokers=3)
 TOPICS = Topics.with_prefix("rheostat")

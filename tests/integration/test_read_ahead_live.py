@@ -19,15 +19,15 @@ from streaming.shared.contract import Side, Topics
 from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.topics import ensure_topics
+from tuner.control.throttle.state import Memory, Owned
+from tuner.core.operator_orders import Orders, Override
 from tuner.journal.entries import RING, RINGS, Entry, encode_entry, encode_owned, entry_key, owned_key
 from tuner.journal.kafka_journal import KafkaJournal
-from tuner.journal.owed import Owed
+from tuner.journal.outbox import Owed
 from tuner.journal.plan_records import head_key
 from tuner.journal.read_ahead import ReadAhead
 from tuner.journal.transactions import acknowledged
-from tuner.model.memory import Memory, Owned
-from tuner.model.orders import Orders, Override
-from tuner.standing_by import journal_reader
+from tuner.runtime.standby import journal_reader
 
 LAB = LabSpec(brokers=2)
 CLUSTER = "test"

@@ -26,11 +26,11 @@ from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, TopicThrottle
-from tuner.actuate.reassignments import KafkaReassignments
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.reassignment_plan import ClusterLook
 from tuner.journal.plan_records import head_key
-from tuner.lease import group_of
-from tuner.model.reassigning import ClusterLook
-from tuner.plan.batches import BatchLimits
+from tuner.runtime.lease import group_of
+from tuner.runtime.reassignment.actuator import KafkaReassignments
 
 LAB = LabSpec(brokers=4, settings={"auto.leader.rebalance.enable": "false"})
 PARTITIONS = 24

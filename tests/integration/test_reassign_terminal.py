@@ -22,8 +22,8 @@ from rheostat.reassign import record
 from rheostat.settings import load_settings
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.throttle_settings import RATE_KEYS
-from tuner.lease import group_of
-from tuner.model.reassigning import Ending, Plan, Wanted
+from tuner.core.reassignment_plan import Ending, Plan, Wanted
+from tuner.runtime.lease import group_of
 
 LAB = LabSpec(brokers=4, settings={"auto.leader.rebalance.enable": "false"})
 PARTITIONS = 24

@@ -17,11 +17,11 @@ from streaming.shared.contract import Side, Topics
 from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.topics import ensure_topics, not_read_back
+from tuner.control.throttle.state import Memory, Owned
+from tuner.core.throttle_limits import MB
 from tuner.journal.kafka_journal import KafkaJournal
-from tuner.journal.reading import UnreadableBatchError
-from tuner.model.limits import MB
-from tuner.model.memory import Memory, Owned
-from tuner.standing_by import journal_reader
+from tuner.journal.topic_reader import UnreadableBatchError
+from tuner.runtime.standby import journal_reader
 
 LAB = LabSpec(brokers=1, broker_settings={"compression.type": "zstd"})
 TOPICS = Topics.with_prefix("rheostat")

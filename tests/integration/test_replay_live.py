@@ -37,8 +37,8 @@ from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.quotas import QuotaClient
 from streaming.shared.topics import ensure_topics
-from tuner.actuate.throttles import KafkaThrottles
-from tuner.model.limits import MB
+from tuner.core.throttle_limits import MB
+from tuner.runtime.throttle.actuator import KafkaThrottles
 
 LAB = LabSpec(brokers=2, settings={"controller.quota.window.num": "5"})
 TOPICS = Topics.with_prefix("rheostat")

@@ -38,7 +38,7 @@ from streaming.shared.kafka.cluster import ClusterClient, MissingRight
 from streaming.shared.kafka.quotas import QuotaClient
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.topics import topic_specs
-from tuner.lease import group_of
+from tuner.runtime.lease import group_of
 
 NOBODY, ADVISED, MINIMAL, OBSERVER, TOPICLESS = "nobody", "advised", "minimal", "observer", "topicless"
 USERS = (NOBODY, ADVISED, MINIMAL, OBSERVER, TOPICLESS)

@@ -37,7 +37,7 @@ from streaming.shared.contract import (
 from streaming.shared.kafka import consumer, producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.topics import ensure_topics
-from tuner.observe.signals import SignalReader
+from tuner.runtime.observe.signals_reader import SignalReader
 
 NOBODY = "nobody"
 LAB = LabSpec(brokers=1, users={NOBODY: "pw"})

@@ -25,7 +25,7 @@ from rheostat.lab import Lab, LabSpec, Load
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
-from tuner.model.limits import MB
+from tuner.core.throttle_limits import MB
 
 LAB = LabSpec(brokers=3)
 SMALL = 8

@@ -30,8 +30,8 @@ from rheostat.lab import Lab, LabSpec, Load
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
-from tuner.actuate.throttles import KafkaThrottles
-from tuner.model.limits import MB
+from tuner.core.throttle_limits import MB
+from tuner.runtime.throttle.actuator import KafkaThrottles
 
 LAB = LabSpec(brokers=4)
 PARTITIONS = 1

@@ -15,10 +15,10 @@ from rheostat.lab.tools import reassign_partitions
 from rheostat.status import last_entries
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, Pair, TopicThrottle
-from tuner.decide.lists import needed_pairs
-from tuner.model.cluster import LiveCluster, NotSeen
-from tuner.model.limits import MB
-from tuner.observe.live import LiveReader
+from tuner.control.throttle.replica_lists.list_rules import needed_pairs
+from tuner.core.cluster import LiveCluster, NotSeen
+from tuner.core.throttle_limits import MB
+from tuner.runtime.observe.cluster_reader import LiveReader
 
 OBJECTIVE = {"latency_ms": 5_000}  # On two shared cores latency says more about the machine than about replication.
 CAPACITY = {"in_bytes_per_s": 60 * MB, "out_bytes_per_s": 60 * MB}

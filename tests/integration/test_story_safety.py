@@ -15,8 +15,8 @@ from rheostat.lab.tools import reassign_partitions
 from rheostat.status import gather, last_entries
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient
-from tuner.model.cluster import LiveCluster
-from tuner.observe.live import LiveReader
+from tuner.core.cluster import LiveCluster
+from tuner.runtime.observe.cluster_reader import LiveReader
 
 THROTTLE = 4_500_000
 

@@ -15,9 +15,9 @@ from rheostat.lab.tools import reassign_partitions
 from rheostat.status import last_entries
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient
-from tuner.model.cluster import BrokerSide, LiveCluster
-from tuner.model.limits import MB
-from tuner.observe.live import LiveReader
+from tuner.core.cluster import BrokerSide, LiveCluster
+from tuner.core.throttle_limits import MB
+from tuner.runtime.observe.cluster_reader import LiveReader
 
 THROTTLE = 3_000_000
 CEILING = 12_000_000

@@ -13,9 +13,9 @@ from rheostat.status import last_entries
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import consumer, producer
 from streaming.shared.kafka.cluster import ClusterClient
-from tuner.journal.reading import read_records
-from tuner.model.cluster import LiveCluster
-from tuner.observe.live import LiveReader
+from tuner.core.cluster import LiveCluster
+from tuner.journal.topic_reader import read_records
+from tuner.runtime.observe.cluster_reader import LiveReader
 
 TOPICS = Topics.with_prefix("rheostat")
 GARBAGE = [b"not json at all", b"", b'{"v": 99, "cluster": "lab"}', b"\xff\xfe{}"]

@@ -20,7 +20,7 @@ from tuner.api.board import Board
 from tuner.api.metrics import registry_of
 from tuner.api.quota_board import QuotaBoard
 from tuner.api.server import make_app
-from tuner.model.limits import Limits
+from tuner.core.throttle_limits import Limits
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,10 +11,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from tuner.decide.mutation_pressure import pressure
-from tuner.model.mutation import ControllerObjective, MutationPolicy
-from tuner.model.quota_entity import DEFAULT, QuotaEntity
-from tuner.plan.quota_time import KRAFT, ZOOKEEPER
+from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
+from tuner.control.mutation_quota.model import ControllerObjective, MutationPolicy
+from tuner.core.controller_pressure import pressure
+from tuner.planning.quota_time import KRAFT, ZOOKEEPER
 from tuner.simulation.controller_queue import EVERYBODY_ELSE, ControllerQueue, QueueModel
 from tuner.simulation.controller_queue_run import Felt, Fixed, Hand, Law, QueueWorld, TenantSpec, alone, run_queue
 from tuner.simulation.controller_queue_signals import ControllerStream

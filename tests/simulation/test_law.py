@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from streaming.shared.contract import Side
-from tuner.decide.course import LawMemory, LawView
-from tuner.decide.replication_rate import turn
-from tuner.model.cluster import BrokerSide
-from tuner.model.limits import MB
-from tuner.model.objectives import Capacity, LawLimits, Mode, Objective
+from tuner.control.throttle.objective import Capacity, LawLimits, Mode, Objective
+from tuner.control.throttle.steering.law import turn
+from tuner.control.throttle.steering.state import LawMemory, LawView
+from tuner.core.cluster import BrokerSide
+from tuner.core.throttle_limits import MB
 from tuner.simulation.policy import EPOCH_MS, RulePolicy, View
 from tuner.simulation.run import run
 from tuner.simulation.trace import Trace

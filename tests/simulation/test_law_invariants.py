@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
-from tuner.decide.course import Course, LawMemory, LawView
-from tuner.decide.replication_rate import turn
-from tuner.model.cluster import BrokerSide
-from tuner.model.limits import MB
-from tuner.model.objectives import Capacity, LawLimits, Mode, Objective
+from tuner.control.throttle.objective import Capacity, LawLimits, Mode, Objective
+from tuner.control.throttle.steering.law import turn
+from tuner.control.throttle.steering.state import Course, LawMemory, LawView
+from tuner.core.cluster import BrokerSide
+from tuner.core.throttle_limits import MB
 from tuner.simulation.policy import EPOCH_MS, RulePolicy, View
 from tuner.simulation.run import run
 from tuner.simulation.world import (

@@ -11,8 +11,8 @@ from benchmarks.moves.rivals import AllAtOnce, Batches
 from benchmarks.moves.simulated import optimum, rates_of
 from benchmarks.moves.worlds import four_brokers, joining
 from streaming.shared.contract import Side
-from tuner.model.pace import PaceLimits
-from tuner.plan.batches import BatchLimits
+from tuner.control.reassignment.concurrency_model import PaceLimits
+from tuner.core.batch_limits import BatchLimits
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.controller import Controller
 from tuner.simulation.controller_line import ControllerLine

@@ -9,23 +9,23 @@ from typing import Any
 import pytest
 
 from streaming.shared.contract import Side
-from tuner.actuate.slewing import Slewing
+from tuner.control.throttle.decision import Reason
+from tuner.control.throttle.objective import LawLimits, Objective
+from tuner.control.throttle.state import Memory
+from tuner.core.throttle_limits import MB, Limits, StallLimits
 from tuner.journal.entries import Entry
-from tuner.journal.in_force import InForce
-from tuner.journal.inputs import InputLog
-from tuner.loop import Loop
-from tuner.model.decision import Reason
-from tuner.model.limits import MB, Limits, StallLimits
-from tuner.model.memory import Memory
-from tuner.model.objectives import LawLimits, Objective
+from tuner.journal.input_log import InputLog
+from tuner.journal.settings_snapshot import InForce
 from tuner.replay.compare import Compared, compared
-from tuner.replay.film import Missed, record_of, steps_of
-from tuner.replay.play import Player
+from tuner.replay.recording import Missed, record_of, steps_of
+from tuner.replay.replayer import Player
+from tuner.runtime.throttle.loop import Loop
+from tuner.runtime.throttle.ramp_executor import Slewing
+from tuner.runtime.throttle.steering_controller import Steering, writes_max
 from tuner.simulation.policy import EPOCH_MS, Desk, Hand, capacities
 from tuner.simulation.ports import MemoryJournal, NoOrders, SilentWatcher
 from tuner.simulation.run import run
 from tuner.simulation.world import BrokerSpec, ClientLoad, PartitionSpec, SignalOutage, StartRate, TopicLists, World
-from tuner.steering import Steering, writes_max
 
 WRITES_PER_S_MAX = 50.0
 

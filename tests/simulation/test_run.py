@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import pytest
 
 from streaming.shared.contract import Side
-from tuner.model.cluster import BrokerSide
-from tuner.model.limits import MB, Limits
+from tuner.core.cluster import BrokerSide
+from tuner.core.throttle_limits import MB, Limits
 from tuner.simulation.draw import Shape, draw_world
 from tuner.simulation.optimum import optimum_s
 from tuner.simulation.policy import Desk, LoopPolicy, RulePolicy, View

@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 
-from tuner.model.limits import MB, Limits
+from tuner.core.throttle_limits import MB, Limits
 from tuner.simulation.draw import Shape, draw_world
 from tuner.simulation.policy import Desk, LoopPolicy
 from tuner.simulation.run import run

@@ -17,7 +17,7 @@ from lab_worlds import RECORDED_LINE_BYTES_PER_S, RECORDED_ROUND_TRIP_S, machine
 from benchmarks.bursts.law import Law
 from benchmarks.bursts.methods import MB, Bytes
 from streaming.shared.contract import Side
-from tuner.model.cluster import BrokerSide
+from tuner.core.cluster import BrokerSide
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.policy import EPOCH_MS
 from tuner.simulation.world import FetchSettings, PartitionSpec, StartRate, TopicLists, World

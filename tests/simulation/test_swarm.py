@@ -12,17 +12,17 @@ import pytest
 
 from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
-from tuner import steering
-from tuner.decide import ownership
-from tuner.decide.freshness import Freshness
-from tuner.endings import Endings
-from tuner.listing import Listing
-from tuner.model.memory import Memory
+from tuner.control.throttle import ownership
+from tuner.control.throttle.state import Memory
+from tuner.core.freshness import Freshness
+from tuner.runtime.throttle import steering_controller
+from tuner.runtime.throttle.cleanup import Endings
+from tuner.runtime.throttle.list_writer import Listing
+from tuner.runtime.throttle.steering_controller import Steering
 from tuner.simulation.scenario import loads_of
 from tuner.simulation.swarm import findings_of
 from tuner.simulation.swarm_draw import draw
 from tuner.simulation.swarm_watch import SwarmJournal, WatchedThrottles
-from tuner.steering import Steering
 
 SEEDS = range(120)
 
@@ -57,9 +57,10 @@ def without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuner.steered.intend", lambda memory, *_: memory)
+    monkeypatch.setattr("tuner.runtime.throttle.steering_tick.intend", lambda memory, *_: memory)
     monkeypatch.setattr(
-        "tuner.ledger.Ledger.record_owned", lambda self, entries, memory, _: self.record(entries, memory)
+        "tuner.runtime.throttle.recorder.Ledger.record_owned",
+        lambda self, entries, memory, _: self.record(entries, memory),
     )
 
 
@@ -77,7 +78,7 @@ def without_age(monkeypatch: pytest.MonkeyPatch) -> None:
     def freshness(signal: Any, *_: float) -> Freshness:
         return Freshness.MISSING if signal is None else Freshness.FRESH
 
-    monkeypatch.setattr("tuner.decide.moves_view.freshness", freshness)
+    monkeypatch.setattr("tuner.control.throttle.view.freshness", freshness)
     monkeypatch.setattr(
         Steering,
         "turn",
@@ -88,14 +89,16 @@ def without_age(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def above_the_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
-    change = steering._change
-    monkeypatch.setattr(steering, "_change", lambda side, rate, *more: change(side, 2 * rate, *more))
+    change = steering_controller._change
+    monkeypatch.setattr(steering_controller, "_change", lambda side, rate, *more: change(side, 2 * rate, *more))
 
 
 def below_what_keeps_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if 5 MB/s were always enough."""
-    change = steering._change
-    monkeypatch.setattr(steering, "_change", lambda side, rate, *more: change(side, min(rate, 5_100_000), *more))
+    change = steering_controller._change
+    monkeypatch.setattr(
+        steering_controller, "_change", lambda side, rate, *more: change(side, min(rate, 5_100_000), *more)
+    )
 
 
 def without_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +106,7 @@ def without_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_a_record_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuner.listing.intend_pairs", lambda memory, _: memory)
+    monkeypatch.setattr("tuner.runtime.throttle.list_writer.intend_pairs", lambda memory, _: memory)
 
 
 def without_taking_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,10 @@ from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.topics import ensure_topics
 from tuner.api.before import tell_of_before
 from tuner.api.orders_api import KafkaDesk, NotTaken, paused, resumed
+from tuner.core.operator_orders import Orders
+from tuner.core.throttle_limits import MB
 from tuner.journal.entries import Entry
 from tuner.journal.kafka_journal import KafkaJournal
-from tuner.model.limits import MB
-from tuner.model.orders import Orders
 
 
 @pytest.mark.timeout(120)

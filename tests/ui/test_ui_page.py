@@ -17,17 +17,17 @@ from benchmarks.pages.tuner import SimulatedTuner
 from streaming.shared.units import rate_text, span_text
 from tuner.api.decisions import Filter
 from tuner.api.sentences import moment
-from tuner.decide.mutation_quota import Turn
-from tuner.decide.reassign_figures import Figures
-from tuner.decide.reassign_parts import Parts
-from tuner.decide.reassign_turn import PlanTurn
-from tuner.model.mutation import QuotaView
-from tuner.model.mutation_decision import QuotaReason, TenantShare, TotalSaid
-from tuner.model.mutation_memory import MutationMemory, Total
-from tuner.model.quota_entity import Tenant
-from tuner.model.reassigning import Part, Plan, PlanHead
-from tuner.plan.batches import BatchLimits
-from tuner.plan.reassignment_steps import Step, StepReason
+from tuner.control.mutation_quota.decision import QuotaReason, TenantShare, TotalSaid
+from tuner.control.mutation_quota.entity import Tenant
+from tuner.control.mutation_quota.model import QuotaView
+from tuner.control.mutation_quota.policy import Turn
+from tuner.control.mutation_quota.state import MutationMemory, Total
+from tuner.control.reassignment.measurements import Figures
+from tuner.control.reassignment.partition_progress import Parts
+from tuner.control.reassignment.policy import PlanTurn
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.reassignment_plan import Part, Plan, PlanHead
+from tuner.core.reassignment_steps import Step, StepReason
 
 Sit = Callable[..., Seat]
 

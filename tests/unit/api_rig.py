@@ -32,13 +32,13 @@ from tuner.api.plan_board import PlanBoard
 from tuner.api.quota_board import QuotaBoard
 from tuner.api.server import make_app
 from tuner.api.watched import Watched
+from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate
+from tuner.control.throttle.objective import Objective
+from tuner.control.throttle.state import Memory
+from tuner.core.cluster import LiveCluster, Observation
+from tuner.core.operator_orders import Orders
+from tuner.core.throttle_limits import MB
 from tuner.journal.entries import Entry, entry_of
-from tuner.model.cluster import LiveCluster, Observation
-from tuner.model.decision import Decision, Hold, Reason, SetRate
-from tuner.model.limits import MB
-from tuner.model.memory import Memory
-from tuner.model.objectives import Objective
-from tuner.model.orders import Orders
 
 READ_TOKEN = "read-0123456789abcdef"
 OPERATE_TOKEN = "operate-0123456789abcdef"

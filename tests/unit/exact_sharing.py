@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from tuner.decide.mutation_sharing import Claim
+from tuner.control.mutation_quota.max_min_share import Claim
 
 
 def oracle(whole: Fraction, claims: Sequence[Claim]) -> list[Fraction]:

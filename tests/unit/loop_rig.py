@@ -25,19 +25,26 @@ from tuner_cases import (
 
 from streaming.shared.contract import BrokerSignal, MoveSignal
 from streaming.shared.throttle_settings import TopicThrottle
-from tuner.actuate.slewing import Slewing
-from tuner.actuate.throttles import DryRunThrottles, Failure, Throttles
+from tuner.control.throttle.decision import Acted, Decision, Reason
+from tuner.control.throttle.objective import Capacity, LawLimits, Objective
+from tuner.control.throttle.state import Memory, Owned
+from tuner.core.cluster import (
+    BrokerSide,
+    LiveCluster,
+    NotSeen,
+    Observation,
+    PartitionMove,
+    RateSetting,
+)
+from tuner.core.operator_orders import Orders
+from tuner.core.throttle_limits import MB
 from tuner.journal.entries import Entry, decode_memory, encode_memory
 from tuner.journal.kafka_journal import JournalError
-from tuner.journal.owed import Owed
-from tuner.loop import Loop
-from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation, PartitionMove, RateSetting
-from tuner.model.decision import Acted, Decision, Reason
-from tuner.model.limits import MB
-from tuner.model.memory import Memory, Owned
-from tuner.model.objectives import Capacity, LawLimits, Objective
-from tuner.model.orders import Orders
-from tuner.steering import Steering
+from tuner.journal.outbox import Owed
+from tuner.runtime.throttle.actuator import DryRunThrottles, Failure, Throttles
+from tuner.runtime.throttle.loop import Loop
+from tuner.runtime.throttle.ramp_executor import Slewing
+from tuner.runtime.throttle.steering_controller import Steering
 
 Events = list[tuple[Any, ...]]
 

@@ -30,23 +30,23 @@ from tuner.api.board import Board
 from tuner.api.metrics import registry_of
 from tuner.api.plan_board import PlanBoard
 from tuner.api.quota_board import QuotaBoard
-from tuner.decide.mutation_quota import Turn
-from tuner.decide.reassign_parts import Parts
-from tuner.decide.reassign_turn import PlanTurn
-from tuner.model.cluster import Course, LiveCluster, Observation, PartitionMove, RateSetting
-from tuner.model.decision import Decision, Hold, LetGo, Reason, SetRate, Steer
-from tuner.model.limits import MB, Limits
-from tuner.model.memory import Memory, Owned, StallState
-from tuner.model.mutation import Beside, ControllerObjective, QuotaView
-from tuner.model.mutation_decision import QuotaReason, SetQuota, TenantShare, TotalSaid
-from tuner.model.mutation_memory import MutationMemory, OwnedQuota, Total
-from tuner.model.objectives import Capacity, Mode, Objective
-from tuner.model.orders import Orders, Override, Pause
-from tuner.model.partition_limits import PartitionLimits
-from tuner.model.quota_entity import QuotaEntity, Tenant
-from tuner.model.reassigning import Part, Plan, PlanHead
-from tuner.plan.batches import BatchLimits
-from tuner.plan.reassignment_steps import Step, StepReason, Way
+from tuner.control.mutation_quota.decision import QuotaReason, SetQuota, TenantShare, TotalSaid
+from tuner.control.mutation_quota.entity import QuotaEntity, Tenant
+from tuner.control.mutation_quota.model import Beside, ControllerObjective, QuotaView
+from tuner.control.mutation_quota.policy import Turn
+from tuner.control.mutation_quota.state import MutationMemory, OwnedQuota, Total
+from tuner.control.reassignment.partition_progress import Parts
+from tuner.control.reassignment.policy import PlanTurn
+from tuner.control.throttle.decision import Decision, Hold, LetGo, Reason, SetRate, Steer
+from tuner.control.throttle.objective import Capacity, Mode, Objective
+from tuner.control.throttle.state import Memory, Owned, StallState
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.cluster import Course, LiveCluster, Observation, PartitionMove, RateSetting
+from tuner.core.operator_orders import Orders, Override, Pause
+from tuner.core.partition_limits import PartitionLimits
+from tuner.core.reassignment_plan import Part, Plan, PlanHead
+from tuner.core.reassignment_steps import Step, StepReason, Way
+from tuner.core.throttle_limits import MB, Limits
 
 CLUSTER = "lab"
 L, F = Side.LEADER, Side.FOLLOWER

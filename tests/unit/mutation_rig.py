@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from streaming.shared.contract import ControllerSignal, TenantSignal
-from tuner.decide.mutation_ownership import intend, settle
-from tuner.decide.mutation_quota import Turn, turn
-from tuner.model.cluster import NotSeen
-from tuner.model.mutation import Beside, MutationPolicy, QuotaView
-from tuner.model.mutation_decision import PutBackQuota, QuotaDecision, QuotaReason, SetQuota
-from tuner.model.mutation_memory import MutationMemory
-from tuner.model.quota_entity import QuotaEntity
+from tuner.control.mutation_quota.decision import PutBackQuota, QuotaDecision, QuotaReason, SetQuota
+from tuner.control.mutation_quota.entity import QuotaEntity
+from tuner.control.mutation_quota.model import Beside, MutationPolicy, QuotaView
+from tuner.control.mutation_quota.ownership import intend, settle
+from tuner.control.mutation_quota.policy import Turn, turn
+from tuner.control.mutation_quota.state import MutationMemory
+from tuner.core.cluster import NotSeen
 
 START_MS = 1_600_000_000_000
 CYCLE_S = 5

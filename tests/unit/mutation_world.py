@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from mutation_rig import START_MS, controller, tenant
 
 from streaming.shared.contract import ControllerSignal, TenantSignal
-from tuner.decide.mutation_ownership import intend, settle
-from tuner.decide.mutation_quota import turn
-from tuner.model.cluster import NotSeen
-from tuner.model.mutation import Beside, MutationPolicy, QuotaView, TenantRule
-from tuner.model.mutation_decision import PutBackQuota, SetQuota
-from tuner.model.mutation_memory import MutationMemory
-from tuner.model.quota_entity import DEFAULT, QuotaEntity, Tenant, in_force
+from tuner.control.mutation_quota.decision import PutBackQuota, SetQuota
+from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity, Tenant, in_force
+from tuner.control.mutation_quota.model import Beside, MutationPolicy, QuotaView, TenantRule
+from tuner.control.mutation_quota.ownership import intend, settle
+from tuner.control.mutation_quota.policy import turn
+from tuner.control.mutation_quota.state import MutationMemory
+from tuner.core.cluster import NotSeen
 
 NAMES = [Tenant("alice"), Tenant("bob"), Tenant("carol", "app"), Tenant("dave", "app")]
 PEOPLE = [

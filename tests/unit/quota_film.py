@@ -10,14 +10,14 @@ from mutation_rig import START_MS
 from test_mutation_loop import FakeJournal, Rig
 from tuner_cases import LIMITS, STALL
 
+from tuner.control.mutation_quota.model import MutationPolicy
+from tuner.core.quota_window import QuotaWindow
 from tuner.journal.entries import Entry
-from tuner.journal.in_force import InForce
-from tuner.journal.inputs import InputLog
+from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
-from tuner.model.mutation import MutationPolicy
-from tuner.model.quota_window import QuotaWindow
-from tuner.replay.film import Missed, record_of, steps_of
-from tuner.replay.play import Played, Player
+from tuner.journal.settings_snapshot import InForce
+from tuner.replay.recording import Missed, record_of, steps_of
+from tuner.replay.replayer import Played, Player
 
 BEGAN_S = START_MS / 1000
 

@@ -10,15 +10,11 @@ from typing import TypeVar
 
 from streaming.shared.contract import BrokerSignal, ControllerSignal
 from streaming.shared.kafka.cluster import ClusterError
-from tuner.actuate.reassignments import Outcome, Refusal
 from tuner.api.plan_board import PlanBoard
-from tuner.decide.reassign_pace import Bounds, Throttling
-from tuner.journal.entries import Entry
-from tuner.journal.kafka_journal import JournalError
-from tuner.journal.plan_book import PlanBook
-from tuner.journal.plan_records import encode_head, encode_parts, head_key, part_key, parts_of
-from tuner.model.orders import Orders
-from tuner.model.reassigning import (
+from tuner.control.reassignment.admission import Bounds, Throttling
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.operator_orders import Orders
+from tuner.core.reassignment_plan import (
     ClusterLook,
     Key,
     Part,
@@ -29,9 +25,13 @@ from tuner.model.reassigning import (
     TopicThen,
     Wanted,
 )
-from tuner.plan.batches import BatchLimits
-from tuner.reassign_ledger import ReassignLedger
-from tuner.reassigning import Reassigning
+from tuner.journal.entries import Entry
+from tuner.journal.kafka_journal import JournalError
+from tuner.journal.plan_book import PlanBook
+from tuner.journal.plan_records import encode_head, encode_parts, head_key, part_key, parts_of
+from tuner.runtime.reassignment.actuator import Outcome, Refusal
+from tuner.runtime.reassignment.executor import Reassigning
+from tuner.runtime.reassignment.recorder import ReassignLedger
 
 T = TypeVar("T")
 START_S = 1_600_000_000.0

@@ -9,20 +9,20 @@ from loop_rig import FakeJournal, Rig
 from tuner_cases import LIMITS, STALL
 
 from streaming.shared.contract import MoveStep
-from tuner.actuate.slewing import Slewing
-from tuner.actuate.throttles import DryRunThrottles, Throttles
+from tuner.control.throttle.objective import Capacity, LawLimits, Objective
+from tuner.control.throttle.state import Memory, Owned
+from tuner.core.cluster import BrokerSide
+from tuner.core.throttle_limits import MB
 from tuner.journal.entries import Entry
-from tuner.journal.in_force import InForce
-from tuner.journal.inputs import InputLog
+from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
-from tuner.loop import Loop
-from tuner.model.cluster import BrokerSide
-from tuner.model.limits import MB
-from tuner.model.memory import Memory, Owned
-from tuner.model.objectives import Capacity, LawLimits, Objective
-from tuner.replay.film import Missed, record_of, steps_of
-from tuner.replay.play import Played, Player
-from tuner.steering import Steering, writes_max
+from tuner.journal.settings_snapshot import InForce
+from tuner.replay.recording import Missed, record_of, steps_of
+from tuner.replay.replayer import Played, Player
+from tuner.runtime.throttle.actuator import DryRunThrottles, Throttles
+from tuner.runtime.throttle.loop import Loop
+from tuner.runtime.throttle.ramp_executor import Slewing
+from tuner.runtime.throttle.steering_controller import Steering, writes_max
 
 WRITES_PER_S_MAX = 50.0
 

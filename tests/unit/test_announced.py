@@ -11,16 +11,23 @@ from reassign_rig import still
 from test_listing import NOTHING, STANDBY, WANTED, cycle, listed, unthrottled
 from tuner_cases import SOURCE, TARGET, F, L, move, throttle
 
-from tuner.announced_turn import ANNOUNCED_S_MAX, AnnouncedTurn
-from tuner.announcing import Announcing
-from tuner.decide.announced import BEGUN_BY_SOMEBODY, Unthrottled, moves_of, unseen, with_announced, withheld
-from tuner.ledger import RETRY_S_MIN
-from tuner.model.cluster import LiveCluster, PartitionMove
-from tuner.model.memory import Memory
-from tuner.model.orders import Orders, Pause
-from tuner.model.reassigning import ClusterLook, Wanted
-from tuner.plan.batches import BatchLimits
-from tuner.plan.reassignment_steps import Step, StepReason
+from tuner.control.throttle.replica_lists.prepared_moves import (
+    BEGUN_BY_SOMEBODY,
+    Unthrottled,
+    moves_of,
+    unseen,
+    with_announced,
+    withheld,
+)
+from tuner.control.throttle.state import Memory
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.cluster import LiveCluster, PartitionMove
+from tuner.core.operator_orders import Orders, Pause
+from tuner.core.prepare_handshake import Announcing
+from tuner.core.reassignment_plan import ClusterLook, Wanted
+from tuner.core.reassignment_steps import Step, StepReason
+from tuner.runtime.reassignment.prepare import ANNOUNCED_S_MAX, AnnouncedTurn
+from tuner.runtime.throttle.recorder import RETRY_S_MIN
 
 STEP = Step("orders", 0, (3, 2), (3,), (1,), StepReason.REPLICAS, moves_leader=True, elect=True, last=True)
 ANNOUNCED = PartitionMove("orders", 0, 1, (3, 2, 1), (3,), (1,), (1, 2))

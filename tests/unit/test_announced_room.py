@@ -16,11 +16,11 @@ from streaming.shared.throttle_settings import (
     TopicThrottle,
     text_of,
 )
-from tuner.announcing import Announcing
-from tuner.decide.announced_room import with_room
-from tuner.model.cluster import LiveCluster, PartitionMove
-from tuner.model.decision import Reason
-from tuner.model.orders import Orders, Pause
+from tuner.control.throttle.decision import Reason
+from tuner.control.throttle.replica_lists.capacity import with_room
+from tuner.core.cluster import LiveCluster, PartitionMove
+from tuner.core.operator_orders import Orders, Pause
+from tuner.core.prepare_handshake import Announcing
 
 ONE = PartitionMove("orders", 9000, 1, (3, 2, 1), (3,), (1,), (1, 2))
 ITS_CHARS = {Side.LEADER: len(",9000:1,9000:2"), Side.FOLLOWER: len(",9000:3")}

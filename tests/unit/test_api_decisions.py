@@ -11,10 +11,10 @@ from tuner_cases import NOW_MS, SOURCE, TARGET, L
 
 from tuner.api.decision_rows import row_json
 from tuner.api.decisions import Decisions, Filter, OnRecord
+from tuner.control.throttle.decision import AddPairs, LetGo, PutBackRate, Reason, SetRate, StartRate
+from tuner.core.throttle_limits import MB
 from tuner.journal.entries import Entry, lists_entry, turn_entry
 from tuner.journal.kafka_journal import JournalError
-from tuner.model.decision import AddPairs, LetGo, PutBackRate, Reason, SetRate, StartRate
-from tuner.model.limits import MB
 
 PUT_BACK = PutBackRate(*SOURCE, 50 * MB, None, Reason.MOVE_ENDED, "broker 1 leader throttle: taken off")
 LET_GO = LetGo(*TARGET, 5 * MB, 9 * MB, NOW_MS, Reason.CHANGED_BY_SOMEBODY, "theirs")

@@ -25,8 +25,8 @@ from streaming.shared.contract.bounds import (
 )
 from tuner.api.limits import Buckets, Rate
 from tuner.api.server import HttpServer
-from tuner.model.cluster import Course
-from tuner.model.orders import Orders, Override, Pause
+from tuner.core.cluster import Course
+from tuner.core.operator_orders import Orders, Override, Pause
 
 NUMBERS = (None, 0.0, -0.0, 5e-324, 1e-300, 1.0, 1e15, NUMBER_MAX, -NUMBER_MAX)
 TIMES_MS = (0, 1, NOW_MS, AT_MS_MAX)

@@ -9,8 +9,8 @@ from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, broker_signal, live, mov
 
 from streaming.shared.contract import Side
 from tuner.api.history import COLUMNS, History, Peak, Peaks
-from tuner.model.cluster import Course, NotSeen, Observation
-from tuner.model.limits import MB
+from tuner.core.cluster import Course, NotSeen, Observation
+from tuner.core.throttle_limits import MB
 
 LEADER = "leader_actual_bytes_per_s"
 

@@ -18,11 +18,11 @@ from tuner.api.auth import AccessError, Role, Tokens, token
 from tuner.api.limits import Buckets, Rate
 from tuner.api.orders_api import Change
 from tuner.api.server import make_app
-from tuner.decide.orders import heard, permitted
-from tuner.model.limits import MB, Limits
-from tuner.model.memory import Memory
-from tuner.model.orders import Orders, Override
-from tuner.plan.ends import move_eta_s
+from tuner.control.throttle.operator_overrides import heard, permitted
+from tuner.control.throttle.state import Memory
+from tuner.core.operator_orders import Orders, Override
+from tuner.core.plan_progress import move_eta_s
+from tuner.core.throttle_limits import MB, Limits
 
 LIMITS = Limits(rate_bytes_per_s_max=50 * MB)
 

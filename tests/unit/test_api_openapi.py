@@ -18,15 +18,15 @@ from schemathesis.specs.openapi.checks import (
 from tuner_cases import NOW_MS, SOURCE
 
 from tuner.api.limits import Buckets, Rate
-from tuner.decide.mutation_quota import Turn
+from tuner.control.mutation_quota.decision import QuotaReason, TenantShare, TotalSaid
+from tuner.control.mutation_quota.entity import Tenant
+from tuner.control.mutation_quota.model import QuotaView
+from tuner.control.mutation_quota.policy import Turn
+from tuner.control.mutation_quota.state import MutationMemory, Total
+from tuner.core.cluster import Course
+from tuner.core.operator_orders import Orders, Override, Pause
+from tuner.core.throttle_limits import MB
 from tuner.journal.entries import turn_entry
-from tuner.model.cluster import Course
-from tuner.model.limits import MB
-from tuner.model.mutation import QuotaView
-from tuner.model.mutation_decision import QuotaReason, TenantShare, TotalSaid
-from tuner.model.mutation_memory import MutationMemory, Total
-from tuner.model.orders import Orders, Override, Pause
-from tuner.model.quota_entity import Tenant
 
 CHECKS = (
     schemathesis.checks.not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance,

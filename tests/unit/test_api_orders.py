@@ -10,10 +10,10 @@ from tuner_cases import NOW_MS, SOURCE, TARGET, F, L
 
 from tuner.api.board import STANDING_BY
 from tuner.api.orders_api import not_overridden, overridden, paused, released, resumed
+from tuner.core.cluster import NotSeen, Observation
+from tuner.core.operator_orders import Orders, Override, Pause
+from tuner.core.throttle_limits import MB
 from tuner.journal.order_records import decode_orders, encode_orders
-from tuner.model.cluster import NotSeen, Observation
-from tuner.model.limits import MB
-from tuner.model.orders import Orders, Override, Pause
 
 ORDERS = [
     ("pause", {}),

@@ -14,14 +14,14 @@ from tuner.api.metrics import registry_of
 from tuner.api.plan_board import SILENT, SILENT_S_MAX, PlanBoard
 from tuner.api.plan_views import plan_row
 from tuner.api.sentences import moment
-from tuner.decide.reassign_figures import Figures
-from tuner.decide.reassign_pace import Bounds
-from tuner.decide.reassign_parts import Parts
-from tuner.decide.reassign_turn import PlanTurn
-from tuner.model.limits import MB
-from tuner.model.memory import Memory
-from tuner.model.reassigning import Key, Part, PartitionNow, Plan, PlanHead, Wanted
-from tuner.plan.batches import BatchLimits
+from tuner.control.reassignment.admission import Bounds
+from tuner.control.reassignment.measurements import Figures
+from tuner.control.reassignment.partition_progress import Parts
+from tuner.control.reassignment.policy import PlanTurn
+from tuner.control.throttle.state import Memory
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.reassignment_plan import Key, Part, PartitionNow, Plan, PlanHead, Wanted
+from tuner.core.throttle_limits import MB
 
 A, B, C = ("t", 0), ("t", 1), ("t", 2)
 TO = {A: (4, 2), B: (4, 2), C: (1, 4)}

@@ -10,15 +10,15 @@ from api_rig import MEMORY, OPERATE_TOKEN, Rig, many_brokers
 from tuner_cases import NOW_MS, SOURCE, TARGET, live, move, move_signal
 
 from tuner.api.answers import HEADERS
-from tuner.decide.mutation_quota import Turn
-from tuner.model.cluster import Course, NotSeen, Observation
-from tuner.model.limits import MB
-from tuner.model.memory import Memory, StallState
-from tuner.model.mutation import QuotaView
-from tuner.model.mutation_decision import QuotaReason, TenantShare, TotalSaid
-from tuner.model.mutation_memory import MutationMemory, Total
-from tuner.model.orders import Orders, Override, Pause
-from tuner.model.quota_entity import Tenant
+from tuner.control.mutation_quota.decision import QuotaReason, TenantShare, TotalSaid
+from tuner.control.mutation_quota.entity import Tenant
+from tuner.control.mutation_quota.model import QuotaView
+from tuner.control.mutation_quota.policy import Turn
+from tuner.control.mutation_quota.state import MutationMemory, Total
+from tuner.control.throttle.state import Memory, StallState
+from tuner.core.cluster import Course, NotSeen, Observation
+from tuner.core.operator_orders import Orders, Override, Pause
+from tuner.core.throttle_limits import MB
 
 READS = [
     "status",

@@ -11,9 +11,9 @@ from api_rig import MEMORY, OPERATE_TOKEN, READ_TOKEN, Rig, bearer, entry
 from tuner_cases import live, observation
 
 from tuner.api.board import THROTTLES
-from tuner.model.cluster import NotSeen
-from tuner.model.limits import MB
-from tuner.model.orders import Orders
+from tuner.core.cluster import NotSeen
+from tuner.core.operator_orders import Orders
+from tuner.core.throttle_limits import MB
 
 WRONG_TOKEN = "wrong-0123456789abcdef"
 SECRETS = (READ_TOKEN, OPERATE_TOKEN, WRONG_TOKEN)

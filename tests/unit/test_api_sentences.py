@@ -9,11 +9,11 @@ from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, L, live, move, ob
 
 from tuner.api import sentences
 from tuner.api.sentences import headline, next_steps
-from tuner.model.cluster import NotSeen, Observation
-from tuner.model.decision import Decision, Hold, Reason, SetRate, Steer
-from tuner.model.limits import MB
-from tuner.model.memory import Memory, StallState
-from tuner.model.orders import Orders, Override, Pause
+from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate, Steer
+from tuner.control.throttle.state import Memory, StallState
+from tuner.core.cluster import NotSeen, Observation
+from tuner.core.operator_orders import Orders, Override, Pause
+from tuner.core.throttle_limits import MB
 
 SET = SetRate(*SOURCE, 10 * MB, 50 * MB, Reason.STALLED_THROTTLE_BOUND, "raise it")
 STEER = Steer(*TARGET, 10 * MB, Reason.FOLLOWS_CLIENTS, "follows")

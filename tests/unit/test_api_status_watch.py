@@ -25,19 +25,19 @@ from rheostat.status_tenants import Tenants
 from streaming.shared.contract import MoveSignal, MoveStep, Signal
 from streaming.shared.kafka.cluster import ClusterError
 from tuner.api.sentences import moment
+from tuner.control.mutation_quota.entity import QuotaEntity
+from tuner.control.mutation_quota.state import MutationMemory
+from tuner.control.throttle.state import Memory
+from tuner.core.cluster import LiveCluster
+from tuner.core.operator_orders import Orders, Override, Pause
+from tuner.core.plan_progress import Progress
+from tuner.core.presence import TunerMode, TunerPresence
+from tuner.core.reassignment_plan import ClusterLook, Key
+from tuner.core.throttle_limits import MB
 from tuner.journal.entries import Entry, encode_entry, encode_memory, entry_key, memory_key
 from tuner.journal.order_records import encode_orders, orders_key
-from tuner.journal.reading import JournalRecord
-from tuner.model.cluster import LiveCluster
-from tuner.model.limits import MB
-from tuner.model.memory import Memory
-from tuner.model.mutation_memory import MutationMemory
-from tuner.model.orders import Orders, Override, Pause
-from tuner.model.presence import TunerMode, TunerPresence
-from tuner.model.quota_entity import QuotaEntity
-from tuner.model.reassigning import ClusterLook, Key
-from tuner.observe.signals import NewestSignals
-from tuner.plan.ends import Progress
+from tuner.journal.topic_reader import JournalRecord
+from tuner.runtime.observe.signals_reader import NewestSignals
 
 
 def settings_of(more: str = "") -> Settings:

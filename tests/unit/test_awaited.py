@@ -7,13 +7,13 @@ from dataclasses import replace
 from loop_rig import Rig
 from tuner_cases import NOW_MS, SOURCE, TARGET, move, move_signal
 
-from tuner.announcing import Announcing
-from tuner.decide.awaited import awaited, have_come
-from tuner.early import EARLY_A_CYCLE, FULL_LOOK_EVERY
-from tuner.model.decision import Decision, Hold, Reason
-from tuner.model.limits import MB
-from tuner.model.objectives import Objective
-from tuner.model.orders import Orders, Pause
+from tuner.control.throttle.decision import Decision, Hold, Reason
+from tuner.control.throttle.missing_signals import awaited, have_come
+from tuner.control.throttle.objective import Objective
+from tuner.core.operator_orders import Orders, Pause
+from tuner.core.prepare_handshake import Announcing
+from tuner.core.throttle_limits import MB
+from tuner.runtime.throttle.cycle_scheduler import EARLY_A_CYCLE, FULL_LOOK_EVERY
 
 AGE_S_MAX = 15.0
 MISSING: list[Decision] = [

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.plan.batches import BatchLimits, next_batch
-from tuner.plan.reassignment_steps import Step, StepReason, Wait, WaitReason, Way, next_step, taken
+from tuner.core.batch_limits import BatchLimits, next_batch
+from tuner.core.reassignment_steps import Step, StepReason, Wait, WaitReason, Way, next_step, taken
 
 UP = frozenset(range(10))
 

@@ -33,16 +33,16 @@ from tuner.api.board import LAST_DECISIONS, Board
 from tuner.api.metrics import registry_of
 from tuner.api.quota_board import NAMED_MAX, QuotaBoard, QuotaCollector
 from tuner.api.server import make_app
-from tuner.decide.mutation_quota import Turn
-from tuner.model.cluster import Course, LiveCluster, NotSeen, Observation, RateSetting
-from tuner.model.decision import ClearLists, Decision, Hold, Reason, SetRate
-from tuner.model.limits import MB
-from tuner.model.memory import Memory, StallState
-from tuner.model.mutation import QuotaView
-from tuner.model.mutation_decision import HoldQuota, QuotaReason, TenantShare
-from tuner.model.mutation_memory import MutationMemory
-from tuner.model.orders import Orders, Override, Pause
-from tuner.model.quota_entity import Tenant
+from tuner.control.mutation_quota.decision import HoldQuota, QuotaReason, TenantShare
+from tuner.control.mutation_quota.entity import Tenant
+from tuner.control.mutation_quota.model import QuotaView
+from tuner.control.mutation_quota.policy import Turn
+from tuner.control.mutation_quota.state import MutationMemory
+from tuner.control.throttle.decision import ClearLists, Decision, Hold, Reason, SetRate
+from tuner.control.throttle.state import Memory, StallState
+from tuner.core.cluster import Course, LiveCluster, NotSeen, Observation, RateSetting
+from tuner.core.operator_orders import Orders, Override, Pause
+from tuner.core.throttle_limits import MB
 
 SET = SetRate(*SOURCE, 10 * MB, 50 * MB, Reason.STALLED_THROTTLE_BOUND, "raise it")
 MEMORY = Memory(stalls={3: STALLED}, owned={SOURCE: owned(None, 50 * MB)})

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.decide import came_and_went as came_and_went_module
-from tuner.decide.came_and_went import _STRETCH, came_and_went
+from tuner.control.throttle.incremental import sequence_diff as came_and_went_module
+from tuner.control.throttle.incremental.sequence_diff import _STRETCH, came_and_went
 
 
 class Thing:

@@ -14,17 +14,8 @@ from tuner_cases import NOW_MS, SEEN, SOURCE, STALLED, TARGET, broker_signal, li
 
 from streaming.shared.contract import BrokerSignal, ControllerSignal, MoveSignal, Side, TenantSignal
 from streaming.shared.contract.quotas import Default, QuotaEntity
-from tuner.decide.course import Course, LawMemory
-from tuner.decide.headroom import Load
-from tuner.decide.newest import Steps
-from tuner.decide.sight import Direction, Sight
-from tuner.decide.tracking import Wanted
-from tuner.journal.columns import packed, unpacked
-from tuner.journal.shapes import LEFT_OUT, shape_of
-from tuner.model.cluster import LiveCluster
-from tuner.model.limits import MB, Limits
-from tuner.model.memory import Memory, Owned
-from tuner.model.mutation_memory import (
+from tuner.control.mutation_quota.entity import Tenant
+from tuner.control.mutation_quota.state import (
     Doubt,
     LearnedCost,
     MutationMemory,
@@ -33,10 +24,19 @@ from tuner.model.mutation_memory import (
     Total,
     Window,
 )
-from tuner.model.objectives import LawLimits, Objective
-from tuner.model.orders import Orders, Override, Pause
-from tuner.model.quota_entity import Tenant
-from tuner.plan.window import steady
+from tuner.control.throttle.objective import LawLimits, Objective
+from tuner.control.throttle.quota_window.model import steady
+from tuner.control.throttle.state import Memory, Owned
+from tuner.control.throttle.steering.broker_estimate import Direction, Sight
+from tuner.control.throttle.steering.headroom import Load
+from tuner.control.throttle.steering.latest_step import Steps
+from tuner.control.throttle.steering.state import Course, LawMemory
+from tuner.control.throttle.steering.target_rate import Wanted
+from tuner.core.cluster import LiveCluster
+from tuner.core.operator_orders import Orders, Override, Pause
+from tuner.core.throttle_limits import MB, Limits
+from tuner.journal.column_packing import packed, unpacked
+from tuner.journal.type_codec import LEFT_OUT, shape_of
 
 COLUMNS = st.one_of(
     st.lists(st.floats(allow_nan=False)),

@@ -8,10 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.shared.contract import BrokerSignal, ControllerSignal, Side, ThrottledBy
-from tuner.decide.concurrency import pace
-from tuner.model.cluster import BrokerSide
-from tuner.model.mutation import ControllerObjective
-from tuner.model.pace import Paced, PaceLimits, PaceMemory, PaceReason, PaceView
+from tuner.control.mutation_quota.model import ControllerObjective
+from tuner.control.reassignment.concurrency import pace
+from tuner.control.reassignment.concurrency_model import (
+    Paced,
+    PaceLimits,
+    PaceMemory,
+    PaceReason,
+    PaceView,
+)
+from tuner.core.cluster import BrokerSide
 
 MB = 1_000_000.0
 SIDE: BrokerSide = (3, Side.FOLLOWER)

@@ -18,10 +18,10 @@ from rheostat.settings import load_settings
 from streaming.shared.process_metrics import ConfigState
 from tuner.api.board import Board
 from tuner.api.quota_board import QuotaBoard
-from tuner.model.limits import MB
-from tuner.model.objectives import Capacity
-from tuner.model.partition_limits import PartitionLimits
-from tuner.reloads import shown_from_now_on
+from tuner.control.throttle.objective import Capacity
+from tuner.core.partition_limits import PartitionLimits
+from tuner.core.throttle_limits import MB
+from tuner.runtime.reload import shown_from_now_on
 
 GOOD = """
 cluster: main

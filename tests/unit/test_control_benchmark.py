@@ -19,7 +19,7 @@ from benchmarks.laws.rivals import (
 )
 from benchmarks.laws.worlds import worlds
 from streaming.shared.contract import BrokerSignal, Side
-from tuner.model.cluster import BrokerSide, LiveCluster, RateSetting
+from tuner.core.cluster import BrokerSide, LiveCluster, RateSetting
 from tuner.simulation.policy import RulePolicy, View
 from tuner.simulation.world import BrokerSpec, ClientLoad, PartitionSpec, World
 

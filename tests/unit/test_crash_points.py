@@ -17,10 +17,10 @@ from test_steering import seconds, steered
 from tuner_cases import NOW_MS, SOURCE, STALLED, TARGET, WELL, move, throttle
 
 from streaming.shared.throttle_settings import TopicThrottle
-from tuner.announcing import Announcing
-from tuner.model.limits import MB
-from tuner.model.memory import Memory
-from tuner.model.orders import Orders, Pause
+from tuner.control.throttle.state import Memory
+from tuner.core.operator_orders import Orders, Pause
+from tuner.core.prepare_handshake import Announcing
+from tuner.core.throttle_limits import MB
 
 Step = Callable[[Rig], object]
 POINTS_MAX = 400

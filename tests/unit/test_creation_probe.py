@@ -10,8 +10,8 @@ import structlog
 from fake_asker import FakeAsker
 
 from streaming.shared.kafka.cluster import ClusterError
-from tuner.model.felt_window import COUNT_MIN
-from tuner.observe.creation_probe import BROKERS_MAX, EVERY_S, CreationProbe
+from tuner.control.mutation_quota.probe_window import COUNT_MIN
+from tuner.runtime.mutation_quota.creation_probe import BROKERS_MAX, EVERY_S, CreationProbe
 
 
 def probe_of(asker: FakeAsker) -> CreationProbe:

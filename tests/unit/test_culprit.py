@@ -24,12 +24,12 @@ from tuner_cases import (
 )
 
 from streaming.shared.contract import BrokerSignal, MoveStep
-from tuner.decide.culprit import Culprit, Feeds, culprit
-from tuner.decide.policy import decide
-from tuner.model.cluster import BrokerSide, LiveCluster, PartitionMove
-from tuner.model.decision import Decision, Hold, Reason
-from tuner.model.limits import MB
-from tuner.model.memory import Memory, StallState
+from tuner.control.throttle.decision import Decision, Hold, Reason
+from tuner.control.throttle.diagnosis.bottleneck import Culprit, Feeds, culprit
+from tuner.control.throttle.policy import decide
+from tuner.control.throttle.state import Memory, StallState
+from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove
+from tuner.core.throttle_limits import MB
 
 TRICKLE = tuple(traced([0.2 * MB] * 6, start_ms=NOW_MS - 40_000))
 NOTHING = tuple(traced([0.0] * 6, start_ms=NOW_MS - 40_000))

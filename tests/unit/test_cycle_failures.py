@@ -14,9 +14,9 @@ from tuner_cases import SOURCE, TARGET
 from tuner.api.board import FAILURES_IN_A_ROW_MAX, Board
 from tuner.api.metrics import registry_of
 from tuner.api.quota_board import QuotaBoard
-from tuner.model.limits import MB
-from tuner.model.objectives import Objective
-from tuner.term import run
+from tuner.control.throttle.objective import Objective
+from tuner.core.throttle_limits import MB
+from tuner.runtime.leadership_term import run
 
 CYCLE_S = 5.0
 
@@ -67,7 +67,7 @@ def metric(board: Board, name: str, **labels: str) -> float | None:
 @pytest.fixture(params=["decide", "write"])
 def broken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[Exception | None]:
     """A cycle that raises the exception in the list, in its decision or while it writes; None: it goes well."""
-    import tuner.loop as module
+    import tuner.runtime.throttle.loop as module
 
     error: list[Exception | None] = [None]
     target: Any = module if request.param == "decide" else module.Loop
@@ -136,7 +136,7 @@ def test_the_law_turns_nothing_while_cycles_fail(monkeypatch: pytest.MonkeyPatch
     term.lasts(2 * CYCLE_S)
     assert rig.loop._steered is not None
     assert rig.loop._steered.next_due_s() is not None
-    monkeypatch.setattr("tuner.loop.decide", lambda *_: 1 / 0)
+    monkeypatch.setattr("tuner.runtime.throttle.loop.decide", lambda *_: 1 / 0)
     term.lasts(CYCLE_S + 1.0)
     assert rig.loop._steered.next_due_s() is None
 
@@ -151,7 +151,9 @@ def test_a_step_that_fails_stops_changes_and_is_not_tried_at_once(monkeypatch: p
             tries.append(now_s)
             raise TypeError("a bug")
 
-    monkeypatch.setattr("tuner.actuate.slewing.Slewing.step", lambda self, now_s: failing(self, now_s) or [])
+    monkeypatch.setattr(
+        "tuner.runtime.throttle.ramp_executor.Slewing.step", lambda self, now_s: failing(self, now_s) or []
+    )
     term.lasts(4 * CYCLE_S)
     assert 1 <= len(tries) <= 5, "once a cycle at most"
     assert "a step failed" in term.board.ready()[1]

@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, WELL, live, move, move_signal, observation
 
-from tuner.decide.deadline import Late, ends_s, late, told
-from tuner.decide.policy import decide
-from tuner.model.cluster import BrokerSide, Course, LiveCluster
-from tuner.model.decision import Reason, Steer
-from tuner.model.limits import MB, Limits
-from tuner.model.memory import Memory
-from tuner.model.objectives import Mode
-from tuner.plan.move_time import SideLoad
-from tuner.settings import TunerSettings
+from tuner.control.throttle.deadline import Late, ends_s, late, told
+from tuner.control.throttle.decision import Reason, Steer
+from tuner.control.throttle.objective import Mode
+from tuner.control.throttle.policy import decide
+from tuner.control.throttle.state import Memory
+from tuner.core.cluster import BrokerSide, Course, LiveCluster
+from tuner.core.drain_time import SideLoad
+from tuner.core.throttle_limits import MB, Limits
+from tuner.settings.tuner import TunerSettings
 
 # 600 MB remain and 6 MB/s keep up: at 12 MB/s they end in 100 s.
 LOAD = SideLoad(600 * MB, 6 * MB)

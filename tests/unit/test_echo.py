@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.model.limits import MB
-from tuner.plan.echo import shares
-from tuner.plan.window import advanced, corrected, steady
+from tuner.control.throttle.quota_window.kalman_gain import shares
+from tuner.control.throttle.quota_window.model import advanced, corrected, steady
+from tuner.core.throttle_limits import MB
 
 SAMPLES = 11
 FREE = float("inf")

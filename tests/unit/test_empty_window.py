@@ -11,14 +11,14 @@ from test_listing import NOTHING, cycle
 from test_steering import OBJECTIVE
 from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, broker_signal, live, move, observation, owned
 
-from tuner.announcing import Announcing
-from tuner.decide.policy import decide, settle
-from tuner.model.cluster import LiveCluster
-from tuner.model.decision import Decision, Hold, Reason, SetRate
-from tuner.model.limits import MB, Limits
-from tuner.model.memory import Memory
-from tuner.model.orders import Orders, Override, Pause
-from tuner.plan.slew import WINDOW_S, filled
+from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate
+from tuner.control.throttle.policy import decide, settle
+from tuner.control.throttle.quota_window.ramp import WINDOW_S, filled
+from tuner.control.throttle.state import Memory
+from tuner.core.cluster import LiveCluster
+from tuner.core.operator_orders import Orders, Override, Pause
+from tuner.core.prepare_handshake import Announcing
+from tuner.core.throttle_limits import MB, Limits
 
 STEERS = replace(LIMITS, steers=True, rate_bytes_per_s_min=1 * MB)
 KEY = ("orders", 0)

@@ -9,11 +9,11 @@ import pytest
 from tuner_cases import LIMITS, NOW_MS, OWN_LISTS, SEEN, SOURCE, TARGET, F, L, live, move, owned, throttle
 
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
-from tuner.decide.ending import end_of_moves, is_ending, put_back_all
-from tuner.model.cluster import LiveCluster, RateSetting
-from tuner.model.decision import ClearLists, PutBackRate, Reason
-from tuner.model.limits import MB, Limits
-from tuner.model.memory import Memory
+from tuner.control.throttle.cleanup_rules import end_of_moves, is_ending, put_back_all
+from tuner.control.throttle.decision import ClearLists, PutBackRate, Reason
+from tuner.control.throttle.state import Memory
+from tuner.core.cluster import LiveCluster, RateSetting
+from tuner.core.throttle_limits import MB, Limits
 
 # We took the source from 4.5 to 21; the target is as the tool set it.
 AFTER = Memory(seen=SEEN, throttled=True, owned={SOURCE: owned(4_500_000, 21 * MB)})

@@ -6,7 +6,7 @@ import pytest
 from tuner_cases import move_signal
 
 from streaming.shared.contract import MoveSignal, Side
-from tuner.plan.ends import TOLD_AFTER_S, Progress, end_of
+from tuner.core.plan_progress import TOLD_AFTER_S, Progress, end_of
 
 
 def moves(remaining: dict[int, float | None], slopes: dict[int, float | None]) -> list[MoveSignal]:

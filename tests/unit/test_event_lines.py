@@ -13,11 +13,20 @@ from tuner_cases import NOW_MS, F, L
 
 from tuner.api.decision_rows import row_json
 from tuner.api.decisions import Decisions, Filter
-from tuner.decide.orders_told import Ordered
+from tuner.control.throttle.decision import (
+    AddPairs,
+    ClearLists,
+    Decision,
+    Hold,
+    PutBackRate,
+    Reason,
+    SetRate,
+    Steer,
+)
+from tuner.control.throttle.order_events import Ordered
+from tuner.core.throttle_limits import MB
 from tuner.journal.entries import PACE, STEPS, STEPS_OVER, WAITS, Entry, lists_entry, order_entry
 from tuner.journal.event_lines import events
-from tuner.model.decision import AddPairs, ClearLists, Decision, Hold, PutBackRate, Reason, SetRate, Steer
-from tuner.model.limits import MB
 
 SIDES = [(broker, side) for broker in range(1, 6) for side in (L, F)]
 ENDED: list[Decision] = [

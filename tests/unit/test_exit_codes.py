@@ -28,10 +28,10 @@ from rheostat.errors import (
 )
 from rheostat.reassign import interrupted, record
 from streaming.shared.contract import Side
-from tuner.model.limits import MB
-from tuner.model.memory import Memory, Owned
-from tuner.model.orders import Orders
-from tuner.model.reassigning import Part, Plan, PlanHead, PlanState, Wanted
+from tuner.control.throttle.state import Memory, Owned
+from tuner.core.operator_orders import Orders
+from tuner.core.reassignment_plan import Part, Plan, PlanHead, PlanState, Wanted
+from tuner.core.throttle_limits import MB
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = (

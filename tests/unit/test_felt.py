@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.decide.felt import Felt, felt_ms, momentary, with_window
-from tuner.decide.headroom import next_margin
-from tuner.model.objectives import LawLimits
+from tuner.control.throttle.objective import LawLimits
+from tuner.control.throttle.steering.headroom import next_margin
+from tuner.control.throttle.steering.latency_filter import Felt, felt_ms, momentary, with_window
 
 LIMITS = LawLimits()
 WAITS_MS = st.floats(0.1, 500.0)

@@ -9,10 +9,16 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from tuner.decide.felt_margin import followed, is_known, likely_ratio, spread_after, spread_of
-from tuner.model.felt_window import WINDOW_S
-from tuner.model.mutation import MutationLimits
-from tuner.model.mutation_memory import Wavering
+from tuner.control.mutation_quota.model import MutationLimits
+from tuner.control.mutation_quota.probe_margin import (
+    followed,
+    is_known,
+    likely_ratio,
+    spread_after,
+    spread_of,
+)
+from tuner.control.mutation_quota.probe_window import WINDOW_S
+from tuner.control.mutation_quota.state import Wavering
 
 LIMITS = MutationLimits()
 LOOK_S = 5.0

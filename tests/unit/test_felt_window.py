@@ -6,7 +6,13 @@ import random
 
 import pytest
 
-from tuner.model.felt_window import COUNT_MIN, WINDOW_S, Asked, FeltWindow, with_missed
+from tuner.control.mutation_quota.probe_window import (
+    COUNT_MIN,
+    WINDOW_S,
+    Asked,
+    FeltWindow,
+    with_missed,
+)
 
 EVERY_S = 0.2
 

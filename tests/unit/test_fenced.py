@@ -15,11 +15,11 @@ from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.kafka.values import Append, InvalidConfig
 from streaming.shared.throttle_settings import LIST_KEYS
-from tuner.actuate.fenced import PROOF_S_MAX, FencedThrottles
-from tuner.actuate.throttles import DOUBT_S_MAX, TOPICS_PER_REQUEST, KafkaThrottles
+from tuner.core.throttle_limits import MB
 from tuner.journal.kafka_journal import JournalError, JournalLost
-from tuner.lease import HEARTBEAT_S, SESSION_S
-from tuner.model.limits import MB
+from tuner.runtime.fencing import PROOF_S_MAX, FencedThrottles
+from tuner.runtime.lease import HEARTBEAT_S, SESSION_S
+from tuner.runtime.throttle.actuator import DOUBT_S_MAX, TOPICS_PER_REQUEST, KafkaThrottles
 
 
 @dataclass

@@ -16,8 +16,8 @@ from rheostat.fetchers.apply import Applying, Outcome, places_text
 from rheostat.fetchers.asked import _change_line
 from rheostat.fetchers.knob import WallClock
 from streaming.shared.kafka.values import Unreachable
-from tuner.decide.fetcher_watch import Look
-from tuner.plan.fetcher_change import DEFAULT, Change, Place, Setting, change
+from tuner.planning.fetcher_change import DEFAULT, Change, Place, Setting, change
+from tuner.planning.fetcher_resize_monitor import Look
 
 refused = Command("fetchers").refused
 

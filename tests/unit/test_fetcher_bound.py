@@ -20,12 +20,12 @@ from tuner_cases import (
 )
 
 from streaming.shared.contract import MoveSignal
-from tuner.decide.fetcher_bound import Crowd, fetcher_bound, moving_collisions
-from tuner.decide.policy import decide
-from tuner.model.cluster import LiveCluster, PartitionMove
-from tuner.model.decision import Hold, Reason
-from tuner.model.limits import MB
-from tuner.model.memory import Memory
+from tuner.control.throttle.decision import Hold, Reason
+from tuner.control.throttle.diagnosis.fetcher_bound import Crowd, fetcher_bound, moving_collisions
+from tuner.control.throttle.policy import decide
+from tuner.control.throttle.state import Memory
+from tuner.core.cluster import LiveCluster, PartitionMove
+from tuner.core.throttle_limits import MB
 
 # hash("a") is 97, so the sum of partition p is 3007 + p: with four threads these five all fall to thread 0.
 CROWDED = tuple(move("a", p) for p in (1, 5, 9, 13, 17))

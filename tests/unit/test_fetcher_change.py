@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.decide.fetcher_watch import Before, Look, before, worse
-from tuner.plan.fetcher_change import DEFAULT, Change, Setting, change
+from tuner.planning.fetcher_change import DEFAULT, Change, Setting, change
+from tuner.planning.fetcher_resize_monitor import Before, Look, before, worse
 
 INHERITED = Setting(2)
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.model.fetchers import client_id, fetcher_id, fetcher_number, read_client_id, resize_steps, topic_hash
-from tuner.plan.fetcher_choice import best
-from tuner.plan.fetcher_loads import (
+from tuner.control.throttle.diagnosis.fetcher_choice import best
+from tuner.control.throttle.diagnosis.fetcher_load import (
     Collision,
     Followed,
     Outlook,
@@ -21,6 +20,14 @@ from tuner.plan.fetcher_loads import (
     outlook,
     outlooks,
     shares,
+)
+from tuner.core.fetchers import (
+    client_id,
+    fetcher_id,
+    fetcher_number,
+    read_client_id,
+    resize_steps,
+    topic_hash,
 )
 from tuner.simulation.replicas import fetcher_id as simulated_fetcher_id
 

@@ -15,7 +15,7 @@ from rheostat.fetchers.command import check_plot, draw
 from rheostat.fetchers.heat import BROKERS_MAX, Map, as_svg, as_text
 from rheostat.fetchers.report import Report, as_record, report
 from rheostat.fetchers.view import show
-from tuner.plan.fetcher_loads import Followed
+from tuner.control.throttle.diagnosis.fetcher_load import Followed
 
 refused = Command("fetchers").refused
 

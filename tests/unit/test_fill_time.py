@@ -10,8 +10,8 @@ from rich.console import Console
 
 from rheostat.limits.report import Report, as_record, report
 from rheostat.limits.view import projections, show
-from tuner.model.partition_limits import PartitionCounts, PartitionLimits
-from tuner.plan.fill_time import Fills, Projection, of_all, projected
+from tuner.core.partition_limits import PartitionCounts, PartitionLimits
+from tuner.planning.fill_forecast import Fills, Projection, of_all, projected
 
 HOUR = 3600.0
 

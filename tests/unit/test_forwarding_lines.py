@@ -13,13 +13,20 @@ from tuner_cases import broker_signal
 
 from benchmarks.controllers.line_model import waits
 from streaming.shared.contract import ControllerSignal
-from tuner.decide.mutation_backlog import Course
-from tuner.decide.mutation_pressure import Measure, Pressure, pressure, unmeasured
-from tuner.decide.mutation_total import next_total
-from tuner.model.mutation import Beside, ControllerObjective, MutationLimits, MutationPolicy, TenantRule, beside_of
-from tuner.model.mutation_decision import QuotaReason
-from tuner.model.mutation_memory import Total
-from tuner.model.quota_entity import DEFAULT, QuotaEntity
+from tuner.control.mutation_quota.apply_lag import Course
+from tuner.control.mutation_quota.decision import QuotaReason
+from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
+from tuner.control.mutation_quota.model import (
+    Beside,
+    ControllerObjective,
+    MutationLimits,
+    MutationPolicy,
+    TenantRule,
+    beside_of,
+)
+from tuner.control.mutation_quota.state import Total
+from tuner.control.mutation_quota.total_rate import next_total
+from tuner.core.controller_pressure import Measure, Pressure, pressure, unmeasured
 
 LIMITS, FIRST = MutationLimits(), Course()
 ASKED = ControllerObjective(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tuner_cases import NOW_MS, L, broker_signal, move_signal
 
-from tuner.decide.freshness import Freshness, age_s, freshness
+from tuner.core.freshness import Freshness, age_s, freshness
 
 
 @pytest.mark.parametrize(

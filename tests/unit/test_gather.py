@@ -6,11 +6,11 @@ import math
 from dataclasses import replace
 
 from streaming.shared.contract import Side
-from tuner.plan.batches import BatchLimits
-from tuner.plan.gather import GATHER_S_MAX
-from tuner.plan.reassignment_steps import Step, Way, next_step
-from tuner.plan.refill import refill
-from tuner.plan.refill_terms import HeldBy, Refill, Running, Terms, Waiting
+from tuner.control.reassignment.batching_delay import GATHER_S_MAX
+from tuner.control.reassignment.scheduler import refill
+from tuner.control.reassignment.scheduler_model import HeldBy, Refill, Running, Terms, Waiting
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.reassignment_steps import Step, Way, next_step
 
 MB = 1_000_000.0
 RATE = 10 * MB

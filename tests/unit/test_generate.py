@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from max_flow import max_flow
 
-from tuner.model.partition_limits import PartitionLimits, counted
-from tuner.plan.generate import NoPlace, Plan, drained, extended, rebalanced, replaced
-from tuner.plan.ground import Ground, Placed
+from tuner.core.partition_limits import PartitionLimits, counted
+from tuner.planning.broker_load import Ground, Placed
+from tuner.planning.generate import NoPlace, Plan, drained, extended, rebalanced, replaced
 
 MB = 1_000_000
 NO_LIMITS = PartitionLimits()

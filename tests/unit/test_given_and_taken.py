@@ -17,13 +17,13 @@ from streaming.shared.contract.bounds import AT_MS_MAX
 from streaming.shared.kafka.unpacking import OnRefused, RefusedBatch
 from tuner.api import orders_api
 from tuner.api.orders_api import KafkaDesk, NotTaken, paused
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.operator_orders import Orders, Override
+from tuner.core.reassignment_plan import Part, Plan, PlanHead, Wanted
 from tuner.journal import sender as sending
 from tuner.journal.order_records import decode_orders, encode_orders, orders_key
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.plan_records import encode_head, encode_parts, head_key, part_key
-from tuner.model.orders import Orders, Override
-from tuner.model.reassigning import Part, Plan, PlanHead, Wanted
-from tuner.plan.batches import BatchLimits
 
 SILENT = kafka.errors.KafkaTimeoutError("Timeout after waiting for 10.0 secs.")
 NOT_ENOUGH = kafka.errors.NotEnoughReplicasAfterAppendError()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.decide.grown import Grown, grown_since
-from tuner.journal.members import Piece, apply, changed
-from tuner.journal.seen_records import SeenByTopic
+from tuner.control.throttle.incremental.delta_mapping import Grown, grown_since
+from tuner.journal.codec import Piece, apply, changed
+from tuner.journal.moving_replicas_records import SeenByTopic
 
 A, B, C = frozenset({1, 2}), frozenset({3}), frozenset({1, 2, 4})
 

@@ -6,10 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.decide.headroom import Load, expected_bytes_per_s, headroom_bytes_per_s, next_margin, with_step
-from tuner.decide.newest import Steps, with_mean
-from tuner.model.limits import MB
-from tuner.model.objectives import LawLimits
+from tuner.control.throttle.objective import LawLimits
+from tuner.control.throttle.steering.headroom import (
+    Load,
+    expected_bytes_per_s,
+    headroom_bytes_per_s,
+    next_margin,
+    with_step,
+)
+from tuner.control.throttle.steering.latest_step import Steps, with_mean
+from tuner.core.throttle_limits import MB
 
 LIMITS = LawLimits(margin_start=0.03, margin_min=-0.03, latency_aim=0.74)
 

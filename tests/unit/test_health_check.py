@@ -13,8 +13,8 @@ import pytest
 from api_rig import Rig
 
 from rheostat.whereabouts import FILE, leave_address
-from tuner.api.http_settings import HttpSettings
 from tuner.api.server import HttpServer
+from tuner.settings.http import HttpSettings
 
 DOCKERFILE = Path(__file__).parents[2] / "Dockerfile"
 

@@ -34,16 +34,16 @@ from tuner.api.history import History
 from tuner.api.metrics import registry_of
 from tuner.api.quota_board import QuotaBoard
 from tuner.api.server import page
+from tuner.control.mutation_quota.entity import DEFAULT
+from tuner.control.mutation_quota.model import Beside
+from tuner.control.mutation_quota.state import LearnedCost, MutationMemory, Total
+from tuner.control.throttle.objective import Objective
+from tuner.control.throttle.state import Memory
+from tuner.core.operator_orders import Orders, Override, Pause
+from tuner.core.throttle_limits import MB
 from tuner.journal.order_records import decode_orders, encode_orders
 from tuner.journal.quota_records import decode_state, encode_state
-from tuner.model.limits import MB
-from tuner.model.memory import Memory
-from tuner.model.mutation import Beside
-from tuner.model.mutation_memory import LearnedCost, MutationMemory, Total
-from tuner.model.objectives import Objective
-from tuner.model.orders import Orders, Override, Pause
-from tuner.model.quota_entity import DEFAULT
-from tuner.observe.signals import NewestSignals
+from tuner.runtime.observe.signals_reader import NewestSignals
 
 EXAMPLES = 12
 SECONDS = 12

@@ -26,20 +26,20 @@ from streaming.shared.contract import (
 from streaming.shared.contract.quotas import QuotaEntity
 from tuner.api.decision_rows import row_json
 from tuner.api.decisions import Decisions, Filter
+from tuner.control.mutation_quota.state import LearnedCost, MutationMemory, OwnedQuota, Total
+from tuner.control.throttle.objective import Objective
+from tuner.control.throttle.state import Memory, Owned
+from tuner.core.operator_orders import Orders, Override, Pause
+from tuner.core.presence import TunerMode, TunerPresence
+from tuner.core.reassignment_plan import Asked, Ending, Part, PlanHead, PlanState, Tally, TopicThen
 from tuner.journal import entries, list_records, order_records, plan_records, presence_records, quota_records
 from tuner.journal.entries import Entry
 from tuner.journal.plan_book import PlanBook
-from tuner.journal.remembered import Remembered
-from tuner.model.memory import Memory, Owned
-from tuner.model.mutation_memory import LearnedCost, MutationMemory, OwnedQuota, Total
-from tuner.model.objectives import Objective
-from tuner.model.orders import Orders, Override, Pause
-from tuner.model.presence import TunerMode, TunerPresence
-from tuner.model.reassigning import Asked, Ending, Part, PlanHead, PlanState, Tally, TopicThen
-from tuner.plan.plan_file import PlanFile, parse_current
-from tuner.plan.plan_json import PlanFileError
-from tuner.replay.film import Missed, record_of, steps_of
-from tuner.replay.play import NotPlayable, Player
+from tuner.journal.replayed_state import Remembered
+from tuner.planning.plan_file import PlanFile, parse_current
+from tuner.planning.plan_json import PlanFileError
+from tuner.replay.recording import Missed, record_of, steps_of
+from tuner.replay.replayer import NotPlayable, Player
 
 EXAMPLES = 30
 KIM = QuotaEntity(user="kim")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tuner.interpreter import calm_the_collector
+from tuner.runtime.gc_tuning import calm_the_collector
 
 FIRST = 50_000
 

@@ -12,6 +12,18 @@ from tuner_cases import NOW_MS, SOURCE, F, L, owned
 
 from streaming.shared.contract import Side
 from streaming.shared.contract.bounds import AT_MS_MAX
+from tuner.control.throttle.decision import (
+    ClearLists,
+    Decision,
+    Hold,
+    LetGo,
+    PutBackRate,
+    Reason,
+    SetRate,
+)
+from tuner.control.throttle.state import Memory, Owned, StallState
+from tuner.core.operator_orders import Orders, Pause
+from tuner.core.throttle_limits import MB
 from tuner.journal.entries import (
     RING,
     Entry,
@@ -32,10 +44,6 @@ from tuner.journal.entries import (
     seq_of,
     turn_entry,
 )
-from tuner.model.decision import ClearLists, Decision, Hold, LetGo, PutBackRate, Reason, SetRate
-from tuner.model.limits import MB
-from tuner.model.memory import Memory, Owned, StallState
-from tuner.model.orders import Orders, Pause
 
 BYTES = st.integers(0, 2**63 - 1)
 TIMES = st.integers(0, AT_MS_MAX)

@@ -10,18 +10,18 @@ import kafka.errors
 import pytest
 from tuner_cases import LIMITS, NOW_MS, STALL, live, observation
 
+from tuner.control.mutation_quota.decision import HoldQuota, QuotaReason
+from tuner.control.mutation_quota.model import MutationPolicy, QuotaView
+from tuner.control.mutation_quota.state import MutationMemory
+from tuner.control.throttle.decision import Hold, Reason
+from tuner.control.throttle.state import Memory
+from tuner.core.cluster import NotSeen
+from tuner.core.operator_orders import Orders
 from tuner.journal.entries import entry_of
-from tuner.journal.in_force import InForce
-from tuner.journal.inputs import InputLog, topic_of
+from tuner.journal.input_log import InputLog, topic_of
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
-from tuner.model.cluster import NotSeen
-from tuner.model.decision import Hold, Reason
-from tuner.model.memory import Memory
-from tuner.model.mutation import MutationPolicy, QuotaView
-from tuner.model.mutation_decision import HoldQuota, QuotaReason
-from tuner.model.mutation_memory import MutationMemory
-from tuner.model.orders import Orders
-from tuner.mutation_ledger import MutationLedger
+from tuner.journal.settings_snapshot import InForce
+from tuner.runtime.mutation_quota.recorder import MutationLedger
 
 HOLD = Hold(1, None, Reason.WATCHING, "too early to say")
 

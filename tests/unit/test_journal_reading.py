@@ -12,7 +12,7 @@ from kafka.consumer.fetcher import Fetcher
 from kafka.record import MemoryRecords
 from test_unpacking import ZSTD, batch, labelled
 
-from tuner.journal.reading import UnreadableBatchError, read_records
+from tuner.journal.topic_reader import UnreadableBatchError, read_records
 
 TOPIC = "rheostat.orders"
 

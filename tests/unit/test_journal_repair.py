@@ -14,6 +14,11 @@ from rheostat.journal import command
 from rheostat.journal.mending import mendings
 from rheostat.journal.scan import Scan, scanned
 from streaming.shared.contract.quotas import QuotaEntity
+from tuner.control.mutation_quota.state import OwnedQuota
+from tuner.control.throttle.state import Memory, Owned
+from tuner.core.operator_orders import Orders, Pause
+from tuner.core.presence import TunerMode, TunerPresence
+from tuner.core.reassignment_plan import PlanHead, Wanted
 from tuner.journal import quota_records
 from tuner.journal.entries import (
     Entry,
@@ -29,12 +34,7 @@ from tuner.journal.list_records import encode_listed, listed_key
 from tuner.journal.order_records import encode_orders, orders_key
 from tuner.journal.orders_topic import is_order
 from tuner.journal.plan_records import decode_head, encode_head, head_key
-from tuner.journal.reading import JournalRecord
-from tuner.model.memory import Memory, Owned
-from tuner.model.mutation_memory import OwnedQuota
-from tuner.model.orders import Orders, Pause
-from tuner.model.presence import TunerMode, TunerPresence
-from tuner.model.reassigning import PlanHead, Wanted
+from tuner.journal.topic_reader import JournalRecord
 
 BAD = b"[" * 100_000
 KIM = QuotaEntity(user="kim")

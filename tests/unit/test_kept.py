@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from tuner_cases import LIMITS, NOW_MS, STALL, F, L, move_signal
 
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
-from tuner.decide.kept import Answers, Kept, Paths
-from tuner.decide.lists import intend_pairs, needed_pairs, settle_pairs
-from tuner.decide.policy import decide
-from tuner.model.cluster import LiveCluster, Observation, PartitionMove, RateSetting
-from tuner.model.decision import AddPairs, RemovePairs
-from tuner.model.limits import MB
-from tuner.model.memory import Memory
-from tuner.model.orders import Orders, Pause
+from tuner.control.throttle.decision import AddPairs, RemovePairs
+from tuner.control.throttle.incremental.cycle_cache import Answers, Kept, Paths
+from tuner.control.throttle.policy import decide
+from tuner.control.throttle.replica_lists.list_rules import intend_pairs, needed_pairs, settle_pairs
+from tuner.control.throttle.state import Memory
+from tuner.core.cluster import LiveCluster, Observation, PartitionMove, RateSetting
+from tuner.core.operator_orders import Orders, Pause
+from tuner.core.throttle_limits import MB
 
 THROTTLES = replace(LIMITS, steers=True, throttles_moves=True)
 BROKERS = frozenset(range(1, 7))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.model.limits import MB
-from tuner.plan.kip73 import RESPONSE_BYTES_MAX, Kip73, ResponseRule, kip73_of
-from tuner.plan.move_time import Verdict, answer, drain_s
+from tuner.core.drain_time import Verdict, answer, drain_s
+from tuner.core.throttle_limits import MB
+from tuner.planning.kip73 import RESPONSE_BYTES_MAX, Kip73, ResponseRule, kip73_of
 
 GB, TB = 1000 * MB, 1_000_000 * MB
 

@@ -13,8 +13,8 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 from kafka.errors import GroupAuthorizationFailedError, KafkaConnectionError
 
 from tuner.journal.kafka_journal import KafkaJournal
-from tuner.lease import ASSIGNORS, SESSION_S, Lease
-from tuner.term import still_held
+from tuner.runtime.leadership_term import still_held
+from tuner.runtime.lease import ASSIGNORS, SESSION_S, Lease
 
 ONLY = TopicPartition("rheostat.journal", 0)
 

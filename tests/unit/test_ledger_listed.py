@@ -5,8 +5,8 @@ from __future__ import annotations
 from loop_rig import FakeJournal
 from tuner_cases import LIMITS, throttle
 
-from tuner.ledger import Ledger
-from tuner.model.memory import Memory
+from tuner.control.throttle.state import Memory
+from tuner.runtime.throttle.recorder import Ledger
 
 SEEN = {(topic, p): frozenset({1, 2, 3}) for topic in "ab" for p in range(500)}
 LISTED = {topic: throttle([(p, 1) for p in range(500)], [(p, 3) for p in range(500)]) for topic in "ab"}

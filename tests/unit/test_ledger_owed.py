@@ -10,15 +10,15 @@ from loop_rig import FakeJournal
 from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET
 from tuner_cases import owned as owned_rate
 
+from tuner.control.throttle.decision import Reason
+from tuner.control.throttle.state import Memory, Owned
+from tuner.core.throttle_limits import MB
 from tuner.journal import kafka_journal
 from tuner.journal.entries import Entry, decode_entry, encode_entry, entry_key, ring_of
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
-from tuner.journal.owed import Owed
-from tuner.journal.reading import JournalRecord
-from tuner.ledger import Ledger
-from tuner.model.decision import Reason
-from tuner.model.limits import MB
-from tuner.model.memory import Memory, Owned
+from tuner.journal.outbox import Owed
+from tuner.journal.topic_reader import JournalRecord
+from tuner.runtime.throttle.recorder import Ledger
 
 HAPPENED = Entry(NOW_MS, "outcome", "set", Reason.FOLLOWS_CLIENTS.value, "broker 1 leader throttle", failure="busy")
 SAID = Entry(NOW_MS, "decision", "hold", Reason.WATCHING.value, "watching")

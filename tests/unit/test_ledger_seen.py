@@ -7,8 +7,8 @@ from dataclasses import replace
 from loop_rig import FakeJournal
 from tuner_cases import LIMITS, NOW_MS
 
-from tuner.ledger import Ledger
-from tuner.model.memory import Memory
+from tuner.control.throttle.state import Memory
+from tuner.runtime.throttle.recorder import Ledger
 
 SEEN = {("orders", 0): frozenset({1, 2, 3}), ("payments", 0): frozenset({1, 2})}
 

@@ -8,10 +8,10 @@ import pytest
 from tuner_cases import LIMITS, OWN_LISTS, SEEN, SOURCE, TARGET, F, L, live, owned, throttle
 
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
-from tuner.decide.left_behind import idle_keys, idle_rates
-from tuner.model.cluster import LiveCluster, RateSetting
-from tuner.model.limits import MB
-from tuner.model.memory import Memory
+from tuner.control.throttle.orphaned_throttles import idle_keys, idle_rates
+from tuner.control.throttle.state import Memory
+from tuner.core.cluster import LiveCluster, RateSetting
+from tuner.core.throttle_limits import MB
 
 FIVE = (1, 2, 3, 4, 5)  # The move is of 1, 2 and 3.
 EVERY = TopicThrottle(ThrottledReplicas(every=True))

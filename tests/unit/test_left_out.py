@@ -11,10 +11,10 @@ import pytest
 
 import tuner.decide
 from streaming.shared.contract import BrokerSignal, ControllerSignal, MoveSignal, TenantSignal
-from tuner.decide.course import LawView
-from tuner.journal.shapes import LEFT_OUT
-from tuner.model.cluster import Observation
-from tuner.model.mutation import QuotaView
+from tuner.control.mutation_quota.model import QuotaView
+from tuner.control.throttle.steering.state import LawView
+from tuner.core.cluster import Observation
+from tuner.journal.type_codec import LEFT_OUT
 
 DECIDING = sorted(Path(tuner.decide.__file__).parent.glob("*.py"))
 QUOTAS = [path for path in DECIDING if path.stem.startswith("mutation_")]
@@ -52,7 +52,7 @@ def test_nobody_else_is_left_out() -> None:
 
 def test_all_of_what_is_observed_is_on_record() -> None:
     """Of what is remembered, and of the cluster, new fields go on record by themselves; of these three they do not."""
-    told = "what is new here belongs into journal/seen.py, journal/members.py and replay/play.py"
+    told = "what is new here belongs into journal/input_capture.py, journal/codec.py and replay/replayer.py"
     seen = {"now_ms", "live", "brokers", "moves", "busy", "courses", "orders", "empty", "plan_moves"}
     assert {f.name for f in fields(Observation)} == seen, told
     asked = {"now_ms", "brokers", "moves", "rates", "capacities", "stalled", "recovering", "ours", "planned", "most"}

@@ -15,9 +15,9 @@ from rheostat.limits.report import Fill, Report, as_record, report
 from rheostat.limits.view import sentences, show
 from rheostat.limits.words import Given
 from streaming.shared.kafka.cluster import PartitionState
-from tuner.limits_settings import LimitsSettings
-from tuner.model.partition_limits import UNLIMITED, PartitionCounts, PartitionLimits
-from tuner.plan.placement import Wanted
+from tuner.core.partition_limits import UNLIMITED, PartitionCounts, PartitionLimits
+from tuner.planning.placement import Wanted
+from tuner.settings.partition_limits import LimitsSettings
 
 refused = Command("limits").refused
 

@@ -9,7 +9,7 @@ from rheostat.errors import BadInputError, CommandError
 from rheostat.limits.create import filled_meanwhile, refused
 from rheostat.limits.words import parse_topic_configs
 from streaming.shared.kafka.placed_topics import Refusal
-from tuner.model.partition_limits import PartitionCounts, PartitionLimits
+from tuner.core.partition_limits import PartitionCounts, PartitionLimits
 
 said = Command("limits").refused
 

@@ -11,10 +11,10 @@ from test_settings import GOOD, fault
 from tuner_cases import NOW_MS, broker_signal
 
 from rheostat.settings import parse_settings
-from tuner.decide.mutation_total import partitions_left_ratio
-from tuner.limits_settings import LimitsSettings
-from tuner.model.mutation import MutationPolicy, beside_of
-from tuner.model.partition_limits import PRESETS, PartitionLimits
+from tuner.control.mutation_quota.model import MutationPolicy, beside_of
+from tuner.control.mutation_quota.total_rate import partitions_left_ratio
+from tuner.core.partition_limits import PRESETS, PartitionLimits
+from tuner.settings.partition_limits import LimitsSettings
 
 QUOTAS = GOOD + "  mutation_quota: {}\n"
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tuner_cases import NOW_MS, throttle
 
+from tuner.control.throttle.decision import AddPairs, Reason, RemovePairs
+from tuner.control.throttle.state import Memory
 from tuner.journal.entries import decode_entry, decode_memory, encode_entry, encode_memory, lists_entry
 from tuner.journal.list_records import batches, decode_listed, encode_listed, listed_key, listed_prefix
-from tuner.model.decision import AddPairs, Reason, RemovePairs
-from tuner.model.memory import Memory
 
 PAIRS = st.frozensets(st.tuples(st.integers(0, 10**6), st.integers(0, 10**5)), max_size=8)
 LISTS = st.builds(throttle, PAIRS, PAIRS)

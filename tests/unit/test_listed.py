@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.shared.listed import listed, more_text, shortened
-from tuner.decide.words import brokers
+from tuner.core.formatting import brokers
 
 NAMES = ["a", "b", "c", "d"]
 

@@ -12,14 +12,14 @@ from test_steering import OBJECTIVE, loaded, seconds
 from tuner_cases import LIMITS, NOW_MS, SEEN, SOURCE, STALL, TARGET, L, move, move_signal, owned, throttle
 
 from streaming.shared.throttle_settings import TopicThrottle
-from tuner.decide.policy import decide
-from tuner.listing import Listing
-from tuner.model.cluster import LiveCluster
-from tuner.model.decision import AddPairs, Reason, RemovePairs, StartRate
-from tuner.model.limits import MB
-from tuner.model.memory import Memory
-from tuner.model.objectives import LawLimits
-from tuner.model.orders import Orders, Pause
+from tuner.control.throttle.decision import AddPairs, Reason, RemovePairs, StartRate
+from tuner.control.throttle.objective import LawLimits
+from tuner.control.throttle.policy import decide
+from tuner.control.throttle.state import Memory
+from tuner.core.cluster import LiveCluster
+from tuner.core.operator_orders import Orders, Pause
+from tuner.core.throttle_limits import MB
+from tuner.runtime.throttle.list_writer import Listing
 
 WANTED = {"orders": throttle(leader=[(0, 1), (0, 2)], follower=[(0, 3)])}
 STANDBY = (2, L)

@@ -11,7 +11,8 @@ from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, F, L, live, move, move_s
 
 from streaming.shared.throttle_settings import LIST_CHARS_MAX, ThrottledReplicas, TopicThrottle
 from streaming.shared.units import rate_text
-from tuner.decide.lists import (
+from tuner.control.throttle.decision import AddPairs, Decision, Hold, Reason, RemovePairs, StartRate
+from tuner.control.throttle.replica_lists.list_rules import (
     Copies,
     copies_of,
     drains_bytes_per_s,
@@ -24,12 +25,11 @@ from tuner.decide.lists import (
     without_ours,
     without_sides,
 )
-from tuner.decide.moves_view import MovesView
-from tuner.model.cluster import BrokerSide, LiveCluster, PartitionMove, RateSetting
-from tuner.model.decision import AddPairs, Decision, Hold, Reason, RemovePairs, StartRate
-from tuner.model.limits import MB
-from tuner.model.memory import Memory
-from tuner.model.orders import Orders, Override
+from tuner.control.throttle.state import Memory
+from tuner.control.throttle.view import MovesView
+from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove, RateSetting
+from tuner.core.operator_orders import Orders, Override
+from tuner.core.throttle_limits import MB
 
 THROTTLES = replace(LIMITS, steers=True, throttles_moves=True)
 EVERYWHERE = {(b, side): 10.0 * MB for b in (1, 2, 3) for side in (L, F)}

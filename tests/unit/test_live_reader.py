@@ -10,9 +10,9 @@ from streaming.shared import kafka_names
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterError, ConfigValue, Endpoint, PartitionState
 from streaming.shared.throttle_settings import ThrottledReplicas
-from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, PartitionMove
-from tuner.observe.beside import LOOK_EVERY
-from tuner.observe.live import LiveReader
+from tuner.core.cluster import BrokerSide, LiveCluster, NotSeen, PartitionMove
+from tuner.runtime.observe.cluster_reader import LiveReader
+from tuner.runtime.observe.stationary_partitions import LOOK_EVERY
 
 
 class Answers:

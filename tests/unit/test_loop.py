@@ -27,19 +27,19 @@ from tuner_cases import (
 
 from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
-from tuner.actuate.throttles import CHANGED_SINCE
 from tuner.api.board import Board
-from tuner.early import FULL_LOOK_EVERY
-from tuner.endings import PER_CYCLE
-from tuner.model.cluster import LiveCluster, NotSeen, PartitionMove
-from tuner.model.decision import Hold, LetGo, PutBackRate, Reason, SetRate
-from tuner.model.limits import MB
-from tuner.model.memory import Memory, Owned
-from tuner.model.objectives import Objective
-from tuner.model.orders import Orders, Override
-from tuner.plan.slew import STARTING_S, WINDOW_S
-from tuner.reloads import NoReloads
-from tuner.term import serve
+from tuner.control.throttle.decision import Hold, LetGo, PutBackRate, Reason, SetRate
+from tuner.control.throttle.objective import Objective
+from tuner.control.throttle.quota_window.ramp import STARTING_S, WINDOW_S
+from tuner.control.throttle.state import Memory, Owned
+from tuner.core.cluster import LiveCluster, NotSeen, PartitionMove
+from tuner.core.operator_orders import Orders, Override
+from tuner.core.throttle_limits import MB
+from tuner.runtime.leadership_term import serve
+from tuner.runtime.reload import NoReloads
+from tuner.runtime.throttle.actuator import CHANGED_SINCE
+from tuner.runtime.throttle.cleanup import PER_CYCLE
+from tuner.runtime.throttle.cycle_scheduler import FULL_LOOK_EVERY
 
 # -- acting ------------------------------------------------------------------------------------------------------------
 

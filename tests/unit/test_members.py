@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 from tuner_cases import LIMITS, NOW_MS, STALL, TARGET, F, L, broker_signal, live, move, move_signal, observation
 
 from streaming.shared.contract import MoveStep, TenantSignal
-from tuner.journal.columns import unpacked
-from tuner.journal.in_force import InForce
-from tuner.journal.inputs import InputLog
-from tuner.journal.members import Piece, apply, changed, decoded, encoded, whole
-from tuner.journal.reel import FRAME_EVERY_S
-from tuner.journal.said import LINES_MAX, said
-from tuner.model.cluster import Observation, RateSetting
-from tuner.model.decision import Hold, Reason, SetRate
-from tuner.model.limits import MB
-from tuner.model.memory import Memory
-from tuner.replay.film import Missed, Step, record_of, steps_of
+from tuner.control.throttle.decision import Hold, Reason, SetRate
+from tuner.control.throttle.state import Memory
+from tuner.core.cluster import Observation, RateSetting
+from tuner.core.throttle_limits import MB
+from tuner.journal.codec import Piece, apply, changed, decoded, encoded, whole
+from tuner.journal.column_packing import unpacked
+from tuner.journal.decision_digest import LINES_MAX, said
+from tuner.journal.delta_stream import FRAME_EVERY_S
+from tuner.journal.input_log import InputLog
+from tuner.journal.settings_snapshot import InForce
+from tuner.replay.recording import Missed, Step, record_of, steps_of
 
 POOL = [move("orders", p) for p in range(12)]
 MOVES = st.lists(st.sampled_from(POOL), unique_by=id).map(tuple)

@@ -19,14 +19,14 @@ from streaming.shared.metric_page import page
 from tuner.api.move_families import Collisions
 from tuner.api.named import NAMED_MAX
 from tuner.api.plan_board import NAMED_MAX as PLANS_NAMED_MAX
-from tuner.model.cluster import Course, LiveCluster, NotSeen, Observation, PartitionMove
-from tuner.model.decision import Hold, Reason
-from tuner.model.limits import MB
-from tuner.model.memory import Memory
-from tuner.model.orders import Orders
-from tuner.model.partition_limits import PartitionLimits
-from tuner.model.reassigning import Wanted
-from tuner.plan.batches import BatchLimits
+from tuner.control.throttle.decision import Hold, Reason
+from tuner.control.throttle.state import Memory
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.cluster import Course, LiveCluster, NotSeen, Observation, PartitionMove
+from tuner.core.operator_orders import Orders
+from tuner.core.partition_limits import PartitionLimits
+from tuner.core.reassignment_plan import Wanted
+from tuner.core.throttle_limits import MB
 
 NOW_S = 1_700_000_000.0
 OF_PROCESS = {"collect": "collector", "stream": "stream", "tune": "tuner"}
@@ -271,7 +271,7 @@ def test_who_stands_by_tells_nothing_of_the_cluster(everything: Everything) -> N
 def test_labels_are_escaped_as_prometheus_reads_them(everything: Everything) -> None:
     from metrics_rig import quota_memory, quota_view, turn
 
-    from tuner.model.quota_entity import Tenant
+    from tuner.control.mutation_quota.entity import Tenant
 
     odd = 'a"b\\c\nd'
     made = turn()

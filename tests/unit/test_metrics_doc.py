@@ -15,14 +15,14 @@ from dashboards import metrics_doc
 from rheostat.logs import set_up_logs
 from streaming.shared.contract import Side
 from streaming.shared.metric_defs import ALL
+from tuner.control.mutation_quota.decision import QuotaReason, TotalSaid
+from tuner.control.mutation_quota.state import MutationMemory
+from tuner.control.throttle.decision import ClearLists, Decision, Hold, PutBackRate, Reason, SetRate
+from tuner.control.throttle.state import Memory
+from tuner.core.throttle_limits import MB, Limits
 from tuner.journal.entries import Entry
-from tuner.ledger import Ledger
-from tuner.model.decision import ClearLists, Decision, Hold, PutBackRate, Reason, SetRate
-from tuner.model.limits import MB, Limits
-from tuner.model.memory import Memory
-from tuner.model.mutation_decision import QuotaReason, TotalSaid
-from tuner.model.mutation_memory import MutationMemory
-from tuner.mutation_ledger import MutationLedger
+from tuner.runtime.mutation_quota.recorder import MutationLedger
+from tuner.runtime.throttle.recorder import Ledger
 
 DOC = metrics_doc.DOC.read_text(encoding="utf-8")
 

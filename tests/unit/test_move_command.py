@@ -15,9 +15,9 @@ from rheostat.moves.report import Report, as_record, plan_json, sentences
 from rheostat.moves.standing import Standing, leading_though_dead
 from rheostat.plan.report import Asked as TimesAsked
 from streaming.shared.kafka.cluster import PartitionState
-from tuner.model.partition_limits import PartitionLimits
-from tuner.plan.generate import Plan, drained
-from tuner.plan.kip73 import Kip73
+from tuner.core.partition_limits import PartitionLimits
+from tuner.planning.generate import Plan, drained
+from tuner.planning.kip73 import Kip73
 
 refused = Command("move").refused
 

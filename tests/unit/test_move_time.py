@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.shared.contract import Side
-from tuner.model.limits import MB
-from tuner.plan.move_time import (
+from tuner.core.drain_time import (
     Answer,
     SideLoad,
     Verdict,
@@ -18,7 +17,8 @@ from tuner.plan.move_time import (
     rate_bytes_per_s_min,
     rate_for,
 )
-from tuner.plan.side_loads import PlannedPartition, idle_keep_up_bytes_per_s, side_loads
+from tuner.core.side_load import PlannedPartition, idle_keep_up_bytes_per_s, side_loads
+from tuner.core.throttle_limits import MB
 
 L, F = Side.LEADER, Side.FOLLOWER
 # The lab's runs E1 to E3: two replicas, 3 MB/s of writes, a third broker is added: 3 × (1 in sync + 1 adding) to keep up.

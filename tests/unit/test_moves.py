@@ -27,12 +27,12 @@ from tuner_cases import (
 )
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, ThrottledBy
-from tuner.decide.moves import decide_sides
-from tuner.decide.moves_view import MovesView, judge_destinations
-from tuner.model.cluster import BrokerSide, Course, LiveCluster
-from tuner.model.decision import Decision, Hold, Reason, SetRate
-from tuner.model.limits import MB, Limits
-from tuner.model.memory import Memory, StallState
+from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate
+from tuner.control.throttle.side_rules import decide_sides
+from tuner.control.throttle.state import Memory, StallState
+from tuner.control.throttle.view import MovesView, judge_destinations
+from tuner.core.cluster import BrokerSide, Course, LiveCluster
+from tuner.core.throttle_limits import MB, Limits
 
 # E1: a leader-side throttle of 4.5 where keeping up takes 6; nothing on the follower side.
 E1_RATES = {SOURCE: 4.5 * MB}

@@ -10,12 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mutation_rig import Rig, controller, tenant
 
-from tuner.decide.mutation_backlog import Course, borne_per_s, falls_behind, most_per_s, with_missed
-from tuner.decide.mutation_pressure import Measure, Pressure
-from tuner.decide.mutation_total import next_total
-from tuner.model.mutation import Beside, ControllerObjective, MutationLimits, MutationPolicy
-from tuner.model.mutation_decision import QuotaReason
-from tuner.model.mutation_memory import Total
+from tuner.control.mutation_quota.apply_lag import (
+    Course,
+    borne_per_s,
+    falls_behind,
+    most_per_s,
+    with_missed,
+)
+from tuner.control.mutation_quota.decision import QuotaReason
+from tuner.control.mutation_quota.model import (
+    Beside,
+    ControllerObjective,
+    MutationLimits,
+    MutationPolicy,
+)
+from tuner.control.mutation_quota.state import Total
+from tuner.control.mutation_quota.total_rate import next_total
+from tuner.core.controller_pressure import Measure, Pressure
 
 LIMITS = MutationLimits()
 NOW = 10_000_000

@@ -8,12 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mutation_rig import START_MS, Rig, controller, reasons, tenant
 
-from tuner.decide.mutation_clock import up_to_now
-from tuner.decide.mutation_ownership import let_go_of_changed
-from tuner.model.mutation import ControllerObjective, MutationLimits, MutationPolicy
-from tuner.model.mutation_decision import QuotaReason
-from tuner.model.mutation_memory import Doubt, MutationMemory, OwnedQuota, TenantState, Total, Wavering, Window
-from tuner.model.quota_entity import QuotaEntity, Tenant
+from tuner.control.mutation_quota.clock_skew import up_to_now
+from tuner.control.mutation_quota.decision import QuotaReason
+from tuner.control.mutation_quota.entity import QuotaEntity, Tenant
+from tuner.control.mutation_quota.model import ControllerObjective, MutationLimits, MutationPolicy
+from tuner.control.mutation_quota.ownership import let_go_of_changed
+from tuner.control.mutation_quota.state import (
+    Doubt,
+    MutationMemory,
+    OwnedQuota,
+    TenantState,
+    Total,
+    Wavering,
+    Window,
+)
 
 LIMITS = MutationLimits()
 NOW = START_MS

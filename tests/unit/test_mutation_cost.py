@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mutation_rig import Rig, controller, tenant
 
-from tuner.decide.mutation_cost import at_start, learned
-from tuner.decide.mutation_total import cap_per_s
-from tuner.model.mutation import ControllerObjective, MutationLimits, MutationPolicy
-from tuner.model.mutation_memory import LearnedCost
-from tuner.model.quota_entity import QuotaEntity
+from tuner.control.mutation_quota.cost_model import at_start, learned
+from tuner.control.mutation_quota.entity import QuotaEntity
+from tuner.control.mutation_quota.model import ControllerObjective, MutationLimits, MutationPolicy
+from tuner.control.mutation_quota.state import LearnedCost
+from tuner.control.mutation_quota.total_rate import cap_per_s
 
 LIMITS = MutationLimits()
 A = QuotaEntity("a")

@@ -17,26 +17,33 @@ from mutation_rig import START_MS, controller, tenant
 from streaming.shared.contract import BrokerSignal, ControllerSignal, TenantSignal
 from streaming.shared.contract.quotas import Default, QuotaEntity
 from streaming.shared.kafka.cluster import ClusterError
-from tuner.actuate.quotas import ENTITIES_PER_REQUEST, DryRunQuotas, KafkaQuotas, Outcome, Quotas, Rates
 from tuner.api.board import Board
 from tuner.api.metrics import registry_of
 from tuner.api.quota_board import QuotaBoard
-from tuner.decide.mutation_defaults import EVERY_PAIR, NOBODY_HELD_PER_S
-from tuner.decide.mutation_orders import recalled
-from tuner.decide.mutation_quota import Turn
+from tuner.control.mutation_quota.decision import QuotaReason
+from tuner.control.mutation_quota.default_quota import EVERY_PAIR, NOBODY_HELD_PER_S
+from tuner.control.mutation_quota.model import MutationPolicy, QuotaView, TenantRule
+from tuner.control.mutation_quota.operator_orders import recalled
+from tuner.control.mutation_quota.policy import Turn
+from tuner.control.mutation_quota.state import MutationMemory
+from tuner.core.operator_orders import Orders, Pause
+from tuner.core.quota_window import QuotaWindow
+from tuner.core.throttle_limits import Limits
 from tuner.journal.entries import QUOTAS, Entry
-from tuner.journal.inputs import InputLog
+from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.quota_records import Recovered
-from tuner.model.limits import Limits
-from tuner.model.mutation import MutationPolicy, QuotaView, TenantRule
-from tuner.model.mutation_decision import QuotaReason
-from tuner.model.mutation_memory import MutationMemory
-from tuner.model.orders import Orders, Pause
-from tuner.model.quota_window import QuotaWindow
-from tuner.mutation_ledger import MutationLedger
-from tuner.mutation_loop import SHOWN_S_MAX, MutationLoop
-from tuner.term import run
+from tuner.runtime.leadership_term import run
+from tuner.runtime.mutation_quota.actuator import (
+    ENTITIES_PER_REQUEST,
+    DryRunQuotas,
+    KafkaQuotas,
+    Outcome,
+    Quotas,
+    Rates,
+)
+from tuner.runtime.mutation_quota.loop import SHOWN_S_MAX, MutationLoop
+from tuner.runtime.mutation_quota.recorder import MutationLedger
 
 T = TypeVar("T")
 ALICE, BOB = QuotaEntity(user="alice"), QuotaEntity(user="bob")

@@ -11,14 +11,26 @@ import pytest
 from mutation_rig import START_MS, Rig, controller, reasons, tenant, written
 
 from streaming.shared.contract import TenantSignal
-from tuner.decide.mutation_ownership import release
-from tuner.decide.mutation_quota import Turn
+from tuner.control.mutation_quota.decision import (
+    HoldQuota,
+    LetGoQuota,
+    PutBackQuota,
+    QuotaReason,
+    SetQuota,
+)
+from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity, Tenant
+from tuner.control.mutation_quota.model import (
+    Beside,
+    ControllerObjective,
+    MutationLimits,
+    MutationPolicy,
+    TenantRule,
+)
+from tuner.control.mutation_quota.ownership import release
+from tuner.control.mutation_quota.policy import Turn
+from tuner.control.mutation_quota.state import Total
+from tuner.journal.input_capture import Eventful
 from tuner.journal.quota_records import state_worth_a_record
-from tuner.journal.seen import Eventful
-from tuner.model.mutation import Beside, ControllerObjective, MutationLimits, MutationPolicy, TenantRule
-from tuner.model.mutation_decision import HoldQuota, LetGoQuota, PutBackQuota, QuotaReason, SetQuota
-from tuner.model.mutation_memory import Total
-from tuner.model.quota_entity import DEFAULT, QuotaEntity, Tenant
 
 A, B, C = QuotaEntity(client_id="a"), QuotaEntity(client_id="b"), QuotaEntity(client_id="c")
 EVERY_CLIENT = QuotaEntity(client_id=DEFAULT)

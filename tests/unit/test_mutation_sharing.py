@@ -10,7 +10,7 @@ from exact_sharing import oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuner.decide.mutation_sharing import Claim, share
+from tuner.control.mutation_quota.max_min_share import Claim, share
 
 HUNGRY = math.inf
 

@@ -7,10 +7,10 @@ import math
 import pytest
 from mutation_rig import START_MS, tenant
 
-from tuner.decide.mutation_tenants import matched, next_state, want_per_s
-from tuner.model.mutation import MutationLimits, TenantRule
-from tuner.model.mutation_memory import TenantState
-from tuner.model.quota_entity import Tenant
+from tuner.control.mutation_quota.entity import Tenant
+from tuner.control.mutation_quota.model import MutationLimits, TenantRule
+from tuner.control.mutation_quota.state import TenantState
+from tuner.control.mutation_quota.tenant_rules import matched, next_state, want_per_s
 
 LIMITS = MutationLimits()
 # In Kafka's order of precedence, with patterns in the place of <default>.

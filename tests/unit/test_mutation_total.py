@@ -9,13 +9,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streaming.shared.contract import ControllerSignal
-from tuner.decide.mutation_backlog import Course
-from tuner.decide.mutation_cost import at_start, learned
-from tuner.decide.mutation_pressure import Measure, Pressure, pressure
-from tuner.decide.mutation_total import cap_per_s, first_total, next_total, partitions_left_ratio, sunk
-from tuner.model.mutation import Beside, ControllerObjective, MutationLimits, MutationPolicy
-from tuner.model.mutation_decision import QuotaReason
-from tuner.model.mutation_memory import LearnedCost, Total
+from tuner.control.mutation_quota.apply_lag import Course
+from tuner.control.mutation_quota.cost_model import at_start, learned
+from tuner.control.mutation_quota.decision import QuotaReason
+from tuner.control.mutation_quota.model import (
+    Beside,
+    ControllerObjective,
+    MutationLimits,
+    MutationPolicy,
+)
+from tuner.control.mutation_quota.state import LearnedCost, Total
+from tuner.control.mutation_quota.total_rate import (
+    cap_per_s,
+    first_total,
+    next_total,
+    partitions_left_ratio,
+    sunk,
+)
+from tuner.core.controller_pressure import Measure, Pressure, pressure
 
 LIMITS = MutationLimits()
 NOW = 1_000_000

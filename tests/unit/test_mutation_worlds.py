@@ -16,11 +16,11 @@ from mutation_rig import Rig, tenant, written
 from mutation_world import PEOPLE, World, events, policies
 
 from streaming.shared.contract import TenantSignal
-from tuner.decide.mutation_ownership import let_go_of_changed, release
-from tuner.decide.mutation_sharing import Claim
-from tuner.decide.mutation_tenants import want_per_s
-from tuner.model.mutation import ControllerObjective, MutationPolicy, TenantRule
-from tuner.model.quota_entity import DEFAULT, QuotaEntity, Tenant, in_force
+from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity, Tenant, in_force
+from tuner.control.mutation_quota.max_min_share import Claim
+from tuner.control.mutation_quota.model import ControllerObjective, MutationPolicy, TenantRule
+from tuner.control.mutation_quota.ownership import let_go_of_changed, release
+from tuner.control.mutation_quota.tenant_rules import want_per_s
 
 BOB = QuotaEntity("bob")
 QUIET: dict[str, Any] = {

@@ -29,12 +29,12 @@ from tuner_cases import (
 )
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, ThrottledBy
-from tuner.decide.doubts import doubts
-from tuner.decide.policy import decide
-from tuner.model.cluster import Observation
-from tuner.model.decision import Decision, Hold, Reason, SetRate
-from tuner.model.limits import MB, Limits
-from tuner.model.memory import Memory
+from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate
+from tuner.control.throttle.diagnosis.signal_sanity import doubts
+from tuner.control.throttle.policy import decide
+from tuner.control.throttle.state import Memory
+from tuner.core.cluster import Observation
+from tuner.core.throttle_limits import MB, Limits
 
 MOVES = (move_signal(*SOURCE), move_signal(*TARGET, keep_up=3 * MB))
 BROKERS = (loaded(1), loaded(2), loaded(3))

@@ -13,11 +13,11 @@ from rheostat.order_changes import raised, released
 from rheostat.settings import parse_settings
 from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
-from tuner.model.limits import MB
-from tuner.model.memory import Memory, Owned
-from tuner.model.mutation_memory import MutationMemory, OwnedQuota
-from tuner.model.presence import TunerMode, TunerPresence
-from tuner.model.quota_entity import QuotaEntity
+from tuner.control.mutation_quota.entity import QuotaEntity
+from tuner.control.mutation_quota.state import MutationMemory, OwnedQuota
+from tuner.control.throttle.state import Memory, Owned
+from tuner.core.presence import TunerMode, TunerPresence
+from tuner.core.throttle_limits import MB
 
 LEADER, FOLLOWER = (3, Side.LEADER), (3, Side.FOLLOWER)
 

@@ -15,11 +15,11 @@ from rheostat import orders as commands
 from streaming.shared.contract import Side
 from streaming.shared.contract.bounds import AT_MS_MAX
 from tuner.api.orders_api import sides_of
+from tuner.control.throttle.decision import Hold, PutBackRate, Reason, SetRate
+from tuner.control.throttle.state import Memory
+from tuner.core.operator_orders import Orders, Override, Pause
+from tuner.core.throttle_limits import MB
 from tuner.journal.order_records import decode_orders, encode_orders
-from tuner.model.decision import Hold, PutBackRate, Reason, SetRate
-from tuner.model.limits import MB
-from tuner.model.memory import Memory
-from tuner.model.orders import Orders, Override, Pause
 
 PAUSED = Orders(at_ms=NOW_MS, pause=Pause(NOW_MS, "kim@desk"))
 RELEASED = Orders(at_ms=NOW_MS, pause=Pause(NOW_MS, "kim@desk", released=True))

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from streaming.shared.kafka.unpacking import RefusedBatch
+from tuner.core.operator_orders import Orders, Pause
+from tuner.core.reassignment_plan import Ending, Part, PlanHead, PlanState
 from tuner.journal.order_records import encode_orders, orders_key
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.plan_records import (
@@ -20,9 +22,7 @@ from tuner.journal.plan_records import (
     state_key,
     tombstones,
 )
-from tuner.model.orders import Orders, Pause
-from tuner.model.reassigning import Ending, Part, PlanHead, PlanState
-from tuner.observe.orders import OrdersReader
+from tuner.runtime.observe.orders_reader import OrdersReader
 
 
 @dataclass

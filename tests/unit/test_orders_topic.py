@@ -8,7 +8,10 @@ from typing import Any, cast
 import pytest
 
 from streaming.shared.contract import Side, Topics
-from tuner.journal import kafka_journal, reading
+from tuner.control.throttle.state import Memory, Owned
+from tuner.core.operator_orders import Orders, Pause
+from tuner.core.reassignment_plan import Part, PlanHead, PlanState
+from tuner.journal import kafka_journal, topic_reader
 from tuner.journal.entries import encode_memory, encode_owned, memory_key, owned_key
 from tuner.journal.kafka_journal import KafkaJournal
 from tuner.journal.order_records import encode_orders, orders_key
@@ -23,10 +26,7 @@ from tuner.journal.plan_records import (
     state_key,
     tombstones,
 )
-from tuner.journal.reading import JournalError, JournalRecord, belongs, read_journal
-from tuner.model.memory import Memory, Owned
-from tuner.model.orders import Orders, Pause
-from tuner.model.reassigning import Part, PlanHead, PlanState
+from tuner.journal.topic_reader import JournalError, JournalRecord, belongs, read_journal
 
 TOPICS = Topics.with_prefix("rheostat")
 PAUSED = Orders(7, Pause(7, "kim@desk"), by="kim@desk")
@@ -61,7 +61,7 @@ def stands(monkeypatch: pytest.MonkeyPatch, journal: list[Record], orders: list[
             raise JournalError(f"topic {topic} is not there")
         yield from (JournalRecord(key, value, offset, topic, 0) for offset, (key, value) in enumerate(held[topic]))
 
-    monkeypatch.setattr(reading, "read_records", read_records)
+    monkeypatch.setattr(topic_reader, "read_records", read_records)
 
 
 def recovered(

@@ -5,7 +5,11 @@ from __future__ import annotations
 from streaming.shared.contract import Side
 from streaming.shared.contract.quotas import QuotaEntity
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
+from tuner.control.mutation_quota.state import OwnedQuota
+from tuner.control.throttle.state import Memory, Owned
+from tuner.core.reassignment_plan import Asked, Ending, Part, PlanHead, PlanState
 from tuner.journal import quota_records
+from tuner.journal.cluster_aliases import OtherNames
 from tuner.journal.entries import (
     Entry,
     encode_entry,
@@ -19,7 +23,6 @@ from tuner.journal.entries import (
 )
 from tuner.journal.list_records import encode_listed, listed_key
 from tuner.journal.order_records import orders_key
-from tuner.journal.other_names import OtherNames
 from tuner.journal.plan_records import (
     asked_key,
     encode_asked,
@@ -30,9 +33,6 @@ from tuner.journal.plan_records import (
     part_key,
     state_key,
 )
-from tuner.model.memory import Memory, Owned
-from tuner.model.mutation_memory import OwnedQuota
-from tuner.model.reassigning import Asked, Ending, Part, PlanHead, PlanState
 
 ONE, TWO = (1, Side.LEADER), (2, Side.FOLLOWER)
 RATE = Owned(None, 5, (5,))

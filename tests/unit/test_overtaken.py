@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from tuner_cases import LIMITS, SOURCE, TARGET, broker_signal, live, move, move_signal, observation
 
-from tuner.decide.overtaken import drains_no_more, overtaken, stopped_by
-from tuner.model.cluster import BrokerSide
-from tuner.model.decision import Hold, LetGo, Reason, SetRate
-from tuner.model.limits import MB
+from tuner.control.throttle.decision import Hold, LetGo, Reason, SetRate
+from tuner.control.throttle.superseded import drains_no_more, overtaken, stopped_by
+from tuner.core.cluster import BrokerSide
+from tuner.core.throttle_limits import MB
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, live, owned
 
-from tuner.decide.ownership import let_go_of_changed, set_right
-from tuner.decide.policy import narrow_to_live
-from tuner.model.cluster import BrokerSide, LiveCluster, RateSetting
-from tuner.model.decision import Hold, LetGo, Reason, SetRate
-from tuner.model.limits import MB, Limits
-from tuner.model.memory import Memory, Owned
-from tuner.plan.move_time import SideLoad
+from tuner.control.throttle.decision import Hold, LetGo, Reason, SetRate
+from tuner.control.throttle.ownership import let_go_of_changed, set_right
+from tuner.control.throttle.policy import narrow_to_live
+from tuner.control.throttle.state import Memory, Owned
+from tuner.core.cluster import BrokerSide, LiveCluster, RateSetting
+from tuner.core.drain_time import SideLoad
+from tuner.core.throttle_limits import MB, Limits
 
 # 4.5 stood there; the ramp to 21 is at one of its steps.
 MID_RAMP = owned(4_500_000, 21 * MB, 4_500_000, 10 * MB, 16 * MB, 21 * MB)

@@ -7,17 +7,17 @@ from dataclasses import replace
 import pytest
 
 from streaming.shared.contract import Side
-from tuner.decide.course import Course, LawView
-from tuner.decide.headroom import Load
-from tuner.decide.newest import Steps
-from tuner.decide.pacing import bound, replayed
-from tuner.decide.side_view import side_view
-from tuner.decide.sight import Direction, Sight
-from tuner.decide.tracking import Wanted
-from tuner.model.limits import MB
-from tuner.model.objectives import Capacity, LawLimits
-from tuner.plan.move_time import SideLoad
-from tuner.plan.window import Window, steady
+from tuner.control.throttle.objective import Capacity, LawLimits
+from tuner.control.throttle.quota_window.model import Window, steady
+from tuner.control.throttle.steering.broker_estimate import Direction, Sight
+from tuner.control.throttle.steering.headroom import Load
+from tuner.control.throttle.steering.latest_step import Steps
+from tuner.control.throttle.steering.side_inputs import side_view
+from tuner.control.throttle.steering.state import Course, LawView
+from tuner.control.throttle.steering.target_rate import Wanted
+from tuner.control.throttle.steering.window_compensation import bound, replayed
+from tuner.core.drain_time import SideLoad
+from tuner.core.throttle_limits import MB
 
 LIMITS = LawLimits()
 

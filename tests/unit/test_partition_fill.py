@@ -7,8 +7,8 @@ from dataclasses import replace
 from tuner_cases import NOW_MS, broker_signal
 
 from streaming.shared.contract import BrokerSignal
-from tuner.model.partition_fill import PartitionFill, fills
-from tuner.model.partition_limits import PartitionLimits
+from tuner.core.partition_fill import PartitionFill, fills
+from tuner.core.partition_limits import PartitionLimits
 
 
 def hosting(broker: int, count: float | None, age_s: float = 2.0) -> BrokerSignal:

@@ -10,14 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from max_flow import max_flow
 
-from tuner.model.partition_limits import (
-    PRESETS,
-    PartitionCounts,
-    PartitionLimits,
-    counted,
-    overfull,
-)
-from tuner.plan.placement import PolicyViolation, Wanted, place
+from tuner.core.partition_limits import PRESETS, PartitionCounts, PartitionLimits, counted, overfull
+from tuner.planning.placement import PolicyViolation, Wanted, place
 
 Racks = Mapping[int, str | None]
 NONE: Racks = dict.fromkeys((1, 2, 3))

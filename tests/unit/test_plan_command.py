@@ -24,7 +24,7 @@ from streaming.shared.units import (
     size_text,
     span_text,
 )
-from tuner.plan.plan_file import Target
+from tuner.planning.plan_file import Target
 
 FIGURES = ["--move-ratio", "10%", "--log-size-per-broker", "1TB", "--brokers", "12", "--bytes-in-max", "20MB/s"]
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.plan.json_lines import Path, keys_twice, lines_of
-from tuner.plan.plan_file import PlanFile, Standing, Target, parse_current
-from tuner.plan.plan_json import FAULTS_SHOWN_MAX, PlanFileError
+from tuner.planning.json_positions import Path, keys_twice, lines_of
+from tuner.planning.plan_file import PlanFile, Standing, Target, parse_current
+from tuner.planning.plan_json import FAULTS_SHOWN_MAX, PlanFileError
 
 GENERATED = (
     '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1,3],"log_dirs":["any","any"]},'

@@ -7,6 +7,18 @@ from dataclasses import replace
 
 import pytest
 
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.reassignment_plan import (
+    Asked,
+    Ending,
+    Part,
+    PlanHead,
+    PlanState,
+    PlanThrottle,
+    Tally,
+    TopicThen,
+    Wanted,
+)
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.plan_records import (
     PARTS_PER_RECORD,
@@ -23,8 +35,6 @@ from tuner.journal.plan_records import (
     state_key,
     tombstones,
 )
-from tuner.model.reassigning import Asked, Ending, Part, PlanHead, PlanState, PlanThrottle, Tally, TopicThen, Wanted
-from tuner.plan.batches import BatchLimits
 
 HEAD = PlanHead("p", "kim@desk", 5, 9, 1, Wanted.PAUSED, BatchLimits(2, 3, 4), "lee@desk", throttle=PlanThrottle(7.5))
 PARTS = {("t", 0): Part((3, 4), (1, 2), 7.0, 0.5, TopicThen("6f1c", 3)), ("t|x", 1): Part((1,), (2,))}

@@ -13,8 +13,9 @@ from test_listing import NOTHING, WANTED, cycle, listed
 from test_steering import OBJECTIVE
 from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, F, L, live, move, observation, owned
 
-from tuner.announcing import Announcing
-from tuner.decide.plan_moves import (
+from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate, StartRate
+from tuner.control.throttle.objective import LawLimits, Objective, capped
+from tuner.control.throttle.plan_moves import (
     loosest_bytes_per_s,
     moves_to_list,
     moves_under_way,
@@ -22,16 +23,15 @@ from tuner.decide.plan_moves import (
     plan_rates,
     rate_of,
 )
-from tuner.decide.policy import decide
+from tuner.control.throttle.policy import decide
+from tuner.control.throttle.state import Memory
+from tuner.core.cluster import BrokerSide
+from tuner.core.operator_orders import Orders, Override
+from tuner.core.prepare_handshake import Announcing
+from tuner.core.reassignment_plan import Asked, Part, Plan, PlanHead, PlanState, PlanThrottle
+from tuner.core.throttle_limits import MB, Limits, StallLimits
 from tuner.journal.plan_book import PlanBook, take_known
 from tuner.journal.plan_records import asked_key, encode_asked, encode_parts, head_key, part_key
-from tuner.model.cluster import BrokerSide
-from tuner.model.decision import Decision, Hold, Reason, SetRate, StartRate
-from tuner.model.limits import MB, Limits, StallLimits
-from tuner.model.memory import Memory
-from tuner.model.objectives import LawLimits, Objective, capped
-from tuner.model.orders import Orders, Override
-from tuner.model.reassigning import Asked, Part, Plan, PlanHead, PlanState, PlanThrottle
 
 KEY = ("orders", 0)
 STANDBY: BrokerSide = (2, L)

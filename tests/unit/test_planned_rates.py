@@ -8,11 +8,11 @@ import pytest
 from tuner_cases import F, L
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
-from tuner.decide.course import LawMemory, LawView
-from tuner.decide.replication_rate import turn
-from tuner.model.cluster import BrokerSide
-from tuner.model.limits import MB
-from tuner.model.objectives import Capacity, LawLimits, Mode, Objective
+from tuner.control.throttle.objective import Capacity, LawLimits, Mode, Objective
+from tuner.control.throttle.steering.law import turn
+from tuner.control.throttle.steering.state import LawMemory, LawView
+from tuner.core.cluster import BrokerSide
+from tuner.core.throttle_limits import MB
 
 LIMITS = LawLimits()
 FAST = Objective(50.0)

@@ -28,12 +28,20 @@ from tuner_cases import (
 )
 
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
-from tuner.decide.policy import decide, intend, settle
-from tuner.model.cluster import LiveCluster, NotSeen, Observation, RateSetting
-from tuner.model.decision import ClearLists, Decision, Hold, LetGo, PutBackRate, Reason, SetRate
-from tuner.model.limits import MB, Limits
-from tuner.model.memory import Memory
-from tuner.model.orders import Orders, Pause
+from tuner.control.throttle.decision import (
+    ClearLists,
+    Decision,
+    Hold,
+    LetGo,
+    PutBackRate,
+    Reason,
+    SetRate,
+)
+from tuner.control.throttle.policy import decide, intend, settle
+from tuner.control.throttle.state import Memory
+from tuner.core.cluster import LiveCluster, NotSeen, Observation, RateSetting
+from tuner.core.operator_orders import Orders, Pause
+from tuner.core.throttle_limits import MB, Limits
 
 EVERY = ThrottledReplicas(every=True)
 OURS = {SOURCE: owned(4_500_000, 21 * MB)}

@@ -14,12 +14,12 @@ from structlog.testing import capture_logs
 
 from rheostat import tuner_presence
 from rheostat.tuner_presence import acting_tuner, alive
-from tuner import presence as module
 from tuner.api.board import Board
+from tuner.core.presence import ALIVE_S_MAX, TunerMode, TunerPresence
 from tuner.journal.presence_records import decode_presence, encode_presence, presence_key, presence_prefix
-from tuner.model.presence import ALIVE_S_MAX, TunerMode, TunerPresence
-from tuner.presence import PresenceReporter, presence_of
-from tuner.settings import TunerSettings
+from tuner.runtime import presence as module
+from tuner.runtime.presence import PresenceReporter, presence_of
+from tuner.settings.tuner import TunerSettings
 
 NOW_MS = 1_000_000
 ACTING = TunerPresence("a:1", TunerMode.ACTING, 5, "0.1", 50e6, 5e6, "fast", 50.0, "throttle", reported_at_ms=NOW_MS)

@@ -7,8 +7,8 @@ import math
 import pytest
 from tuner_cases import F, L
 
-from tuner.model.cluster import BrokerSide
-from tuner.plan.quota_age import QuotaAges
+from tuner.control.throttle.quota_window.age import QuotaAges
+from tuner.core.cluster import BrokerSide
 
 SOURCE, TARGET = (1, L), (3, F)
 

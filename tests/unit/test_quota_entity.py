@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuner.model.quota_entity import DEFAULT, QuotaEntity, Tenant, in_force, levels, resolved, taken_over
+from tuner.control.mutation_quota.entity import (
+    DEFAULT,
+    QuotaEntity,
+    Tenant,
+    in_force,
+    levels,
+    resolved,
+    taken_over,
+)
 
 # As Kafka's documentation lists it; each with the labels of the bucket, (user, client-id).
 IN_ORDER = [

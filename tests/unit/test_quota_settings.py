@@ -7,9 +7,9 @@ from test_settings import GOOD, fault
 
 from rheostat.settings import parse_settings
 from streaming.shared.contract.quotas import Default, QuotaEntity
-from tuner.decide.mutation_tenants import Matched, matched
-from tuner.model.mutation import ControllerObjective, MutationPolicy, TenantRule
-from tuner.model.quota_entity import Tenant
+from tuner.control.mutation_quota.entity import Tenant
+from tuner.control.mutation_quota.model import ControllerObjective, MutationPolicy, TenantRule
+from tuner.control.mutation_quota.tenant_rules import Matched, matched
 
 OWN = TenantRule(client_id="rheostat-*", exempt=True)
 ON = GOOD + "  mutation_quota:\n"

@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuner.model.token_bucket import MutationQuota, TokenBucket
-from tuner.plan.quota_time import KRAFT, ZOOKEEPER, ControllerCost, Creation, course, rate_per_s_max, steady_busy_ratio
+from tuner.core.token_bucket import MutationQuota, TokenBucket
+from tuner.planning.quota_time import (
+    KRAFT,
+    ZOOKEEPER,
+    ControllerCost,
+    Creation,
+    course,
+    rate_per_s_max,
+    steady_busy_ratio,
+)
 
 KIP = Creation(topics=5_000, partitions_per_topic=4, topics_per_request=50, requests_per_s=10)
 

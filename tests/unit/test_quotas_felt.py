@@ -11,11 +11,11 @@ from mutation_rig import START_MS, controller, tenant
 from rheostat.quotas.felt import felt_ms
 from rheostat.quotas.live import asked_now
 from rheostat.settings import parse_settings
-from tuner.model.mutation_memory import MutationMemory
-from tuner.model.orders import Orders
-from tuner.model.quota_entity import QuotaEntity
-from tuner.model.quota_window import QuotaWindow
-from tuner.observe.signals import NewestSignals
+from tuner.control.mutation_quota.entity import QuotaEntity
+from tuner.control.mutation_quota.state import MutationMemory
+from tuner.core.operator_orders import Orders
+from tuner.core.quota_window import QuotaWindow
+from tuner.runtime.observe.signals_reader import NewestSignals
 
 
 def felt(asker: FakeAsker) -> float | None:

@@ -25,12 +25,12 @@ from tuner_cases import (
     traced,
 )
 
-from tuner.decide.policy import RESCUES, decide
-from tuner.decide.rate_changes import rates_since
-from tuner.model.cluster import BrokerSide, Course
-from tuner.model.decision import Decision, Reason
-from tuner.model.limits import MB
-from tuner.model.memory import Memory, RateSince
+from tuner.control.throttle.decision import Decision, Reason
+from tuner.control.throttle.policy import RESCUES, decide
+from tuner.control.throttle.rate_changes import rates_since
+from tuner.control.throttle.state import Memory, RateSince
+from tuner.core.cluster import BrokerSide, Course
+from tuner.core.throttle_limits import MB
 
 DIAGNOSES = RESCUES | {
     Reason.STALLED_NOT_THROTTLE_BOUND,

@@ -12,10 +12,10 @@ from rheostat.reassign.checks import checked, ways_of
 from rheostat.reassign.given import Given, Ground
 from streaming.shared.kafka.cluster import PartitionState
 from streaming.shared.kafka.reassignments import Disk
-from tuner.model.partition_limits import PartitionLimits
-from tuner.model.reassigning import Part, Plan, PlanHead, Wanted
-from tuner.plan.batches import BatchLimits
-from tuner.settings import CapacitySettings, ObjectiveSettings, TunerSettings
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.partition_limits import PartitionLimits
+from tuner.core.reassignment_plan import Part, Plan, PlanHead, Wanted
+from tuner.settings.tuner import CapacitySettings, ObjectiveSettings, TunerSettings
 
 GB = 1_000_000_000
 ROOMY = (Disk("/a", 100 * GB, 90 * GB),)

@@ -20,7 +20,9 @@ from rheostat.reassign.steps import as_rows, sentences_of_steps
 from rheostat.reassign.view import View
 from rheostat.reassign.words import limits_text, progress, sentences
 from streaming.shared.contract import Side
-from tuner.model.reassigning import (
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.plan_progress import end_of
+from tuner.core.reassignment_plan import (
     Asked,
     ClusterLook,
     Ending,
@@ -34,9 +36,7 @@ from tuner.model.reassigning import (
     TopicThen,
     Wanted,
 )
-from tuner.plan.batches import BatchLimits
-from tuner.plan.ends import end_of
-from tuner.plan.reassignment_steps import Way
+from tuner.core.reassignment_steps import Way
 
 refused = Command("reassign").refused
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tuner.decide.reassign_figures import Figures, measured
-from tuner.model.reassigning import ClusterLook, Part, PartitionNow
+from tuner.control.reassignment.measurements import Figures, measured
+from tuner.core.reassignment_plan import ClusterLook, Part, PartitionNow
 
 KEY = ("t", 0)
 PART = Part((1, 3), (1, 2), 500.0, 3.0)

@@ -11,12 +11,12 @@ from reassign_rig import Rig, still
 from rheostat.reassign.record import _new_id
 from streaming.shared.kafka.reassignments import _not_there
 from streaming.shared.kafka.values import Endpoint, MissingRight, PartitionState, Unreachable
-from tuner.actuate.reassignments import KafkaReassignments, _refusal
-from tuner.decide.reassign_parts import SHOWN_S_MAX
+from tuner.control.reassignment.partition_progress import SHOWN_S_MAX
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.operator_orders import Orders, Pause
+from tuner.core.reassignment_plan import Asked, ClusterLook, Ending, Wanted
 from tuner.journal.plan_records import asked_key, encode_asked
-from tuner.model.orders import Orders, Pause
-from tuner.model.reassigning import Asked, ClusterLook, Ending, Wanted
-from tuner.plan.batches import BatchLimits
+from tuner.runtime.reassignment.actuator import KafkaReassignments, _refusal
 
 T = TypeVar("T")
 T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)

@@ -18,12 +18,12 @@ from tuner.api.board import Board
 from tuner.api.metrics import registry_of
 from tuner.api.plan_board import PlanBoard, PlanCollector
 from tuner.api.quota_board import QuotaBoard
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.reassignment_plan import Part, Wanted
+from tuner.core.throttle_limits import Limits
 from tuner.journal.plan_records import encode_parts, part_key
-from tuner.model.limits import Limits
-from tuner.model.reassigning import Part, Wanted
-from tuner.plan.batches import BatchLimits
-from tuner.reassign_ledger import HEADLESS_S_MAX
-from tuner.term import run
+from tuner.runtime.leadership_term import run
+from tuner.runtime.reassignment.recorder import HEADLESS_S_MAX
 
 RULES = Path(__file__).parents[2] / "dashboards" / "rules" / "moves.yaml"
 T0, T1 = ("t", 0), ("t", 1)

@@ -20,8 +20,17 @@ from rheostat.reassign.interrupted import EXIT_INTERRUPTED, interrupted
 from rheostat.reassign.picture import Picture, picture
 from rheostat.reassign.view import View, alive
 from rheostat.terminal import Terminal
-from tuner.model.reassigning import Asked, ClusterLook, Ending, Part, PartitionNow, Plan, PlanHead, PlanState
-from tuner.plan.batches import BatchLimits
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.reassignment_plan import (
+    Asked,
+    ClusterLook,
+    Ending,
+    Part,
+    PartitionNow,
+    Plan,
+    PlanHead,
+    PlanState,
+)
 
 LOOK = ClusterLook(
     frozenset({1, 2, 3, 4}),

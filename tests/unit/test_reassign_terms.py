@@ -10,9 +10,9 @@ from rheostat.errors import BadInputError
 from rheostat.reassign.terms import checked_throttle, rate_lines, still_there, terms_of
 from rheostat.reassign.words import throttle_text
 from rheostat.settings import Settings, parse_settings
-from tuner.model.limits import MB
-from tuner.model.presence import TunerMode, TunerPresence
-from tuner.model.reassigning import PlanThrottle
+from tuner.core.presence import TunerMode, TunerPresence
+from tuner.core.reassignment_plan import PlanThrottle
+from tuner.core.throttle_limits import MB
 
 FILE = """
 cluster: lab

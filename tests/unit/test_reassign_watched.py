@@ -13,9 +13,9 @@ from rheostat.reassign import command, record
 from rheostat.reassign import say as words
 from rheostat.reassign.command import Asked
 from rheostat.reassign.interrupted import EXIT_INTERRUPTED
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.reassignment_plan import Ending, Part, Plan, PlanHead, PlanState
 from tuner.journal.plan_records import encode_head, encode_parts, encode_state, head_key, part_key, state_key
-from tuner.model.reassigning import Ending, Part, Plan, PlanHead, PlanState
-from tuner.plan.batches import BatchLimits
 
 PLAN = Plan(PlanHead("p", "kim", 5, 5, 1), {("t", 0): Part((3, 4), (1, 2))})
 DONE: Any = SimpleNamespace(plan=Plan(PLAN.head, {}, {}, PlanState(ending=Ending.DONE)), well=True)

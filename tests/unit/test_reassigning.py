@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from reassign_rig import START_S, Killed, Rig, still
 
 from streaming.shared.kafka.cluster import ClusterError
-from tuner.actuate.reassignments import Outcome
 from tuner.api.plan_board import PlanBoard
-from tuner.decide.reassign_pace import STUCK_S_MIN, Bounds
+from tuner.control.reassignment.admission import STUCK_S_MIN, Bounds
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.operator_orders import Orders, Pause
+from tuner.core.partition_limits import PartitionLimits
+from tuner.core.reassignment_plan import ClusterLook, Ending, Key, Tally, Wanted
 from tuner.journal.entries import STEPS, STEPS_OVER
-from tuner.model.orders import Orders, Pause
-from tuner.model.partition_limits import PartitionLimits
-from tuner.model.reassigning import ClusterLook, Ending, Key, Tally, Wanted
-from tuner.plan.batches import BatchLimits
-from tuner.reassign_ledger import PLANS_KEPT
+from tuner.runtime.reassignment.actuator import Outcome
+from tuner.runtime.reassignment.recorder import PLANS_KEPT
 
 ONE_BY_ONE = BatchLimits(replica_movements_max=1)
 T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)

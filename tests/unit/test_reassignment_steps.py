@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.plan.reassignment_steps import Step, StepReason, Wait, WaitReason, Way, next_step, steps_ahead, taken
+from tuner.core.reassignment_steps import (
+    Step,
+    StepReason,
+    Wait,
+    WaitReason,
+    Way,
+    next_step,
+    steps_ahead,
+    taken,
+)
 
 KIP = Way("orders", 0, (0, 1, 2, 3, 4), (5, 6, 7, 8, 9), leader=0, isr=frozenset({0, 1, 2, 3, 4}))
 

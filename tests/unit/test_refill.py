@@ -11,14 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.shared.contract import MoveSignal, Side
-from tuner.model.cluster import BrokerSide
-from tuner.model.partition_limits import PartitionCounts, PartitionLimits
-from tuner.plan.batches import BatchLimits
-from tuner.plan.fluid import fluid
-from tuner.plan.reassignment_steps import Step, StepReason, WaitReason, Way, next_step
-from tuner.plan.refill import refill
-from tuner.plan.refill_room import KEEP_UP_SHARE_MAX
-from tuner.plan.refill_terms import (
+from tuner.control.reassignment.scheduler import refill
+from tuner.control.reassignment.scheduler_limits import KEEP_UP_SHARE_MAX
+from tuner.control.reassignment.scheduler_model import (
     HeldBy,
     Refill,
     Running,
@@ -32,6 +27,11 @@ from tuner.plan.refill_terms import (
     wanted,
     with_pending,
 )
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.cluster import BrokerSide
+from tuner.core.partition_limits import PartitionCounts, PartitionLimits
+from tuner.core.reassignment_steps import Step, StepReason, WaitReason, Way, next_step
+from tuner.planning.fluid_bound import fluid
 
 MB = 1_000_000.0
 L, F = Side.LEADER, Side.FOLLOWER

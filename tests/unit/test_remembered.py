@@ -9,6 +9,11 @@ import pytest
 from tuner_cases import NOW_MS, SOURCE, TARGET, throttle
 
 from streaming.shared.contract.quotas import QuotaEntity
+from tuner.control.mutation_quota.state import OwnedQuota
+from tuner.control.throttle.state import Memory, Owned
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.operator_orders import Orders, Pause
+from tuner.core.reassignment_plan import Part, PlanHead, PlanState, Wanted
 from tuner.journal import quota_records
 from tuner.journal.entries import (
     Entry,
@@ -25,12 +30,7 @@ from tuner.journal.entries import (
 from tuner.journal.list_records import encode_listed, listed_key
 from tuner.journal.order_records import encode_orders, orders_key
 from tuner.journal.plan_records import encode_head, encode_parts, encode_state, head_key, part_key, state_key
-from tuner.journal.remembered import Remembered
-from tuner.model.memory import Memory, Owned
-from tuner.model.mutation_memory import OwnedQuota
-from tuner.model.orders import Orders, Pause
-from tuner.model.reassigning import Part, PlanHead, PlanState, Wanted
-from tuner.plan.batches import BatchLimits
+from tuner.journal.replayed_state import Remembered
 
 FIRST, NEWER = Owned(None, 5, (None, 5)), Owned(None, 9, (5, 9))
 KIM = QuotaEntity(user="kim")

@@ -12,22 +12,22 @@ from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, move
 
 from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import TopicThrottle
-from tuner.announcing import Announcing
-from tuner.decide import replication_rate
-from tuner.decide.course import LawMemory
-from tuner.journal.in_force import InForce
-from tuner.journal.reel import FRAME_EVERY_S
-from tuner.journal.said import said
-from tuner.model import objectives
-from tuner.model.decision import Hold, Reason
-from tuner.model.limits import MB, Limits
-from tuner.model.memory import Memory
-from tuner.model.objectives import LawLimits, Objective
-from tuner.model.orders import Orders, Pause
-from tuner.model.reassigning import Asked, Part, Plan, PlanHead, PlanThrottle
+from tuner.control.throttle import objective as objectives
+from tuner.control.throttle.decision import Hold, Reason
+from tuner.control.throttle.objective import LawLimits, Objective
+from tuner.control.throttle.state import Memory
+from tuner.control.throttle.steering import law
+from tuner.control.throttle.steering.state import LawMemory
+from tuner.core.operator_orders import Orders, Pause
+from tuner.core.prepare_handshake import Announcing
+from tuner.core.reassignment_plan import Asked, Part, Plan, PlanHead, PlanThrottle
+from tuner.core.throttle_limits import MB, Limits
+from tuner.journal.decision_digest import said
+from tuner.journal.delta_stream import FRAME_EVERY_S
+from tuner.journal.settings_snapshot import InForce
 from tuner.replay.compare import compared
-from tuner.replay.film import Missed, Step, record_of, steps_of
-from tuner.replay.play import Played
+from tuner.replay.recording import Missed, Step, record_of, steps_of
+from tuner.replay.replayer import Played
 
 ALWAYS = (0, 2**53)
 OBJECTIVE = Objective(latency_ms=50.0)
@@ -255,8 +255,8 @@ def test_another_constant_of_the_law_is_found(monkeypatch: pytest.MonkeyPatch) -
 
 def test_another_law_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = steered()
-    monkeypatch.setattr(replication_rate, "_sunk", lambda course, _: course.wanted)
-    monkeypatch.setattr(replication_rate, "taken_over", lambda meant, *_: meant)
+    monkeypatch.setattr(law, "_sunk", lambda course, _: course.wanted)
+    monkeypatch.setattr(law, "taken_over", lambda meant, *_: meant)
     assert compared(rig.replayed(), *ALWAYS, kept=5).seconds.different > 0
 
 
@@ -303,14 +303,14 @@ def test_without_an_objective_the_seconds_of_the_law_are_not_asked() -> None:
 
 def test_what_the_law_remembers_otherwise_is_told_at_the_next_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = long_steered()
-    real = replication_rate.turn
+    real = law.turn
 
     def drifting(view: Any, memory: LawMemory, *rest: Any) -> Any:
         after, rates = real(view, memory, *rest)
         sights = {b: replace(s, margin=s.margin + 1e-9) for b, s in after.sights.items()}
         return replace(after, sights=sights), rates
 
-    monkeypatch.setattr("tuner.replay.play.turn", drifting)
+    monkeypatch.setattr("tuner.replay.replayer.turn", drifting)
     found = compared(rig.replayed(), *ALWAYS, kept=1000)
     assert found.memory.different == 1
     [told] = [d for d in found.differences if d.kind == "memory"]

@@ -15,17 +15,22 @@ from test_mutation_loop import ALICE, BOB, PAUSED, RELEASED
 from tuner_cases import LIMITS, STALL
 
 from streaming.shared.contract import BrokerSignal
-from tuner.decide import mutation_judging
-from tuner.journal.in_force import InForce
-from tuner.journal.reel import FRAME_EVERY_S
-from tuner.model.limits import MB
-from tuner.model.memory import Memory
-from tuner.model.mutation import ControllerObjective, MutationLimits, MutationPolicy, TenantRule
-from tuner.model.orders import Orders
-from tuner.model.quota_window import QuotaWindow
+from tuner.control.mutation_quota import total_update
+from tuner.control.mutation_quota.model import (
+    ControllerObjective,
+    MutationLimits,
+    MutationPolicy,
+    TenantRule,
+)
+from tuner.control.throttle.state import Memory
+from tuner.core.operator_orders import Orders
+from tuner.core.quota_window import QuotaWindow
+from tuner.core.throttle_limits import MB
+from tuner.journal.delta_stream import FRAME_EVERY_S
+from tuner.journal.settings_snapshot import InForce
 from tuner.replay.compare import compared
-from tuner.replay.film import Missed, record_of, steps_of
-from tuner.replay.play import Played
+from tuner.replay.recording import Missed, record_of, steps_of
+from tuner.replay.replayer import Played
 
 ALWAYS = (0, 2**53)
 RULES = (TenantRule(user="a*", weight=3.0, rate_per_s_min=2.0), TenantRule(client_id="ops", exempt=True))
@@ -250,8 +255,8 @@ def test_what_is_lost_of_a_stretch_is_lost_of_both_and_each_goes_on_with_its_own
 
 def test_another_law_is_found_with_both_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = stormy()
-    original = mutation_judging.cap_per_s
-    monkeypatch.setattr(mutation_judging, "cap_per_s", lambda *asked: 0.01 * original(*asked))
+    original = total_update.cap_per_s
+    monkeypatch.setattr(total_update, "cap_per_s", lambda *asked: 0.01 * original(*asked))
     found = compared(rig.replayed(), *ALWAYS, kept=50)
     assert found.quotas.different > 10
     assert found.different >= found.quotas.different
@@ -277,9 +282,9 @@ def test_another_constant_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_was_remembered_otherwise_is_told_at_the_next_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = long_stormy()
-    original = mutation_judging.of_window
+    original = total_update.of_window
     monkeypatch.setattr(
-        mutation_judging, "of_window", lambda *asked: replace(original(*asked), steps=original(*asked).steps + 1)
+        total_update, "of_window", lambda *asked: replace(original(*asked), steps=original(*asked).steps + 1)
     )
     found = compared(rig.replayed(), *ALWAYS, kept=1000)
     [told] = [d for d in found.differences if d.kind == "memory"]

@@ -8,11 +8,11 @@ import pytest
 from tuner_cases import F, L
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
-from tuner.decide.course import LawMemory, LawView
-from tuner.decide.replication_rate import turn
-from tuner.model.cluster import BrokerSide
-from tuner.model.limits import MB
-from tuner.model.objectives import Capacity, LawLimits, Objective
+from tuner.control.throttle.objective import Capacity, LawLimits, Objective
+from tuner.control.throttle.steering.law import turn
+from tuner.control.throttle.steering.state import LawMemory, LawView
+from tuner.core.cluster import BrokerSide
+from tuner.core.throttle_limits import MB
 
 LIMITS = LawLimits(start_s=0.1, margin_start=0.03, margin_min=-0.03, latency_aim=0.74)
 FAST = Objective(50.0)

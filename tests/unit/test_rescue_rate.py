@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from tuner_cases import LIMITS, F, L
 
 from streaming.shared.contract import Side
-from tuner.decide import rescue_rate as rr
-from tuner.model.limits import MB, Limits
-from tuner.plan.move_time import SideLoad, drain_s, fluid_optimum_s
+from tuner.control.throttle import rescue_rate as rr
+from tuner.core.drain_time import SideLoad, drain_s, fluid_optimum_s
+from tuner.core.throttle_limits import MB, Limits
 
 # run: (side, quota, W, byte-rate that the broker showed, drain that was seen); MB and MB/s
 RUNS = {

@@ -19,7 +19,7 @@ from rheostat.simulate.scenario_file import load_scenario, parse_scenario, shipp
 from rheostat.simulate.words import ScenarioWords
 from rheostat.yaml_file import _models_in
 from streaming.shared.contract import Side
-from tuner.model.limits import Limits
+from tuner.core.throttle_limits import Limits
 from tuner.simulation.moves import NoSuchMove, carry_out, drain, exchange, join
 from tuner.simulation.policy import LoopPolicy
 from tuner.simulation.run import run

@@ -8,7 +8,7 @@ from rheostat.errors import EXIT_BAD_INPUT, BadInputError
 from rheostat.reference import reference
 from rheostat.resources import conf_file
 from rheostat.settings import load_settings, parse_settings
-from tuner.model.objectives import Capacity, Objective
+from tuner.control.throttle.objective import Capacity, Objective
 
 GOOD = """\
 cluster: main

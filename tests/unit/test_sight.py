@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from streaming.shared.contract import BrokerSignal, Side
-from tuner.decide.sight import Sight, seen
-from tuner.model.limits import MB
-from tuner.model.objectives import LawLimits, Objective
+from tuner.control.throttle.objective import LawLimits, Objective
+from tuner.control.throttle.steering.broker_estimate import Sight, seen
+from tuner.core.throttle_limits import MB
 
 LIMITS = LawLimits(margin_start=0.03, margin_min=-0.03, latency_aim=0.74)
 OBJECTIVE = Objective(50.0)

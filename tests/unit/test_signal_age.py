@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.decide.signal_age import READY_LIMITS, SignalAges, is_ready, looked, told
+from tuner.control.throttle.signal_age import READY_LIMITS, SignalAges, is_ready, looked, told
 
 LIMIT_S = 15.0
 NOW_MS = 1_700_000_000_000

@@ -13,7 +13,7 @@ from kafka import TopicPartition
 from tuner_cases import CLUSTER, NOW_MS, SOURCE, TARGET, broker_signal, move_signal
 
 from streaming.shared.contract import ControllerSignal, Signal, TenantSignal, encode_signal
-from tuner.observe.signals import POLLS_MAX, SignalReader, SignalTail
+from tuner.runtime.observe.signals_reader import POLLS_MAX, SignalReader, SignalTail
 
 TOPIC = "rheostat.signals"
 
@@ -181,7 +181,7 @@ def test_refused_records_are_told_once_a_minute_with_their_place() -> None:
 
 
 def test_invented_entities_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuner.observe.signals.ENTITIES_MAX", 3)
+    monkeypatch.setattr("tuner.runtime.observe.signals_reader.ENTITIES_MAX", 3)
     newer = replace(CONTROLLER, node=0, sampled_at_ms=NOW_MS + 1)
     reader = reader_of(*(replace(CONTROLLER, node=node) for node in range(9)), newer)
     assert set(reader.controllers) == {0, 1, 2}
@@ -237,7 +237,7 @@ def log_of(count: int, now_ms: int, every_ms: int) -> list[Record]:
 
 @pytest.fixture
 def now_ms(monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr("tuner.observe.signals.time.time", lambda: NOW_MS / 1000)
+    monkeypatch.setattr("tuner.runtime.observe.signals_reader.time.time", lambda: NOW_MS / 1000)
     return NOW_MS
 
 
@@ -277,7 +277,7 @@ def test_a_partition_that_does_not_answer_is_not_waited_for_for_ever(monkeypatch
             return {}
 
     clock = iter(range(1_000))
-    monkeypatch.setattr("tuner.observe.signals.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr("tuner.runtime.observe.signals_reader.time.monotonic", lambda: float(next(clock)))
     consumer = Mute([Record(b"0")])
     assert rewound(consumer, 10) == []
     assert consumer.polls <= 5

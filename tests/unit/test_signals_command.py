@@ -26,7 +26,7 @@ from streaming.shared.contract import (
     encode_signal,
     kind_of,
 )
-from tuner.model.limits import MB
+from tuner.core.throttle_limits import MB
 
 TOPIC = "rheostat.signals"
 AGE_S_MAX = 15.0

@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.model.limits import MB
-from tuner.plan.slew import STARTING_S, STEP_S_MIN, STEPS_MIN, WINDOW_S, SlewStep, filled, slew
+from tuner.control.throttle.quota_window.ramp import (
+    STARTING_S,
+    STEP_S_MIN,
+    STEPS_MIN,
+    WINDOW_S,
+    SlewStep,
+    filled,
+    slew,
+)
+from tuner.core.throttle_limits import MB
 
 RATES = st.integers(0, 10**10)
 SIDES = st.integers(1, 2_000)

@@ -12,12 +12,12 @@ from tuner_cases import SOURCE, TARGET
 
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterError
-from tuner.actuate.slewing import Slewing
-from tuner.actuate.throttles import Failure
-from tuner.model.cluster import BrokerSide
-from tuner.model.decision import Reason, SetRate
-from tuner.model.limits import MB
-from tuner.plan.slew import SlewStep, filled, slew
+from tuner.control.throttle.decision import Reason, SetRate
+from tuner.control.throttle.quota_window.ramp import SlewStep, filled, slew
+from tuner.core.cluster import BrokerSide
+from tuner.core.throttle_limits import MB
+from tuner.runtime.throttle.actuator import Failure
+from tuner.runtime.throttle.ramp_executor import Slewing
 
 START_S = 100.0
 STEPS = (SlewStep(0.0, 8 * MB), SlewStep(1.0, 12 * MB), SlewStep(2.0, 16 * MB), SlewStep(3.0, 20 * MB))

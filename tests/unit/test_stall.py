@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tuner_cases import NOW_MS, STALL, traced
 
 from streaming.shared.contract import MoveStep
-from tuner.decide.stall import expected_drain_bytes_per_s, judge
-from tuner.model.limits import MB
-from tuner.model.memory import StallState
+from tuner.control.throttle.diagnosis.stall_detector import expected_drain_bytes_per_s, judge
+from tuner.control.throttle.state import StallState
+from tuner.core.throttle_limits import MB
 
 FRESH_START = StallState()
 

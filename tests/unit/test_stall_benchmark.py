@@ -16,7 +16,7 @@ from benchmarks.stalls.score import Score, Verdict, score, verdict, worth
 from benchmarks.stalls.traces import PERIODS_S, STALLS, Sampled, Trace, made, sampled
 from benchmarks.stalls.world import MB, Hold, Start, Tick, World, run
 from streaming.shared.contract import MoveStep
-from tuner.model.limits import StallLimits
+from tuner.core.throttle_limits import StallLimits
 
 
 def world(

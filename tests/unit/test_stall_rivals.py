@@ -9,7 +9,7 @@ from tuner_cases import traced
 
 from benchmarks.stalls.rivals import RIVALS, Rival
 from benchmarks.stalls.traces import Sampled, Trace
-from tuner.model.limits import MB
+from tuner.core.throttle_limits import MB
 
 EXPECTED = 10 * MB
 SETTINGS = [(rival, settings) for rival in RIVALS for settings in rival.settings()]

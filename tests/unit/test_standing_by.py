@@ -11,21 +11,21 @@ import kafka.errors
 import pytest
 from structlog.testing import capture_logs
 
-import tuner.standing_by as module
+import tuner.runtime.standby as module
 from streaming.shared.contract import Side, Topics
 from streaming.shared.kafka.cluster import ClusterError, Endpoint
 from streaming.shared.kafka.unpacking import RefusedBatch
+from streaming.shared.teardown import named
 from tuner.api.board import STANDING_BY, Board
+from tuner.control.throttle.state import Memory, Owned
+from tuner.core.throttle_limits import Limits
+from tuner.journal.cluster_aliases import OtherNames
 from tuner.journal.entries import encode_memory, memory_key
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable
-from tuner.journal.other_names import OtherNames
-from tuner.journal.owed import Owed
-from tuner.journal.reading import UnreadableBatchError
-from tuner.lease import group_of
-from tuner.model.limits import Limits
-from tuner.model.memory import Memory, Owned
-from tuner.standing_by import StandBy
-from tuner.teardown import named
+from tuner.journal.outbox import Owed
+from tuner.journal.topic_reader import UnreadableBatchError
+from tuner.runtime.lease import group_of
+from tuner.runtime.standby import StandBy
 
 PAUSE_S = 0.01
 

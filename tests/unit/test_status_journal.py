@@ -15,17 +15,17 @@ from rheostat.status import status_json
 from rheostat.status_journal import Followed, read_followed
 from rheostat.status_look import Onlooker
 from streaming.shared.contract.quotas import QuotaEntity
-from tuner.journal import quota_records, reading
+from tuner.control.mutation_quota.state import OwnedQuota
+from tuner.control.throttle.state import Memory
+from tuner.core.operator_orders import Orders, Override, Pause
+from tuner.core.reassignment_plan import Asked, Part, PlanHead, PlanThrottle
+from tuner.core.throttle_limits import MB
+from tuner.journal import quota_records, topic_reader
 from tuner.journal.entries import Entry, encode_entry, encode_memory, encode_owned, entry_key, memory_key, owned_key
 from tuner.journal.order_records import encode_orders, orders_key
 from tuner.journal.plan_records import asked_key, encode_asked, encode_head, encode_parts, head_key, part_key
 from tuner.journal.presence_records import encode_presence, presence_key
-from tuner.journal.reading import JournalError, JournalRecord
-from tuner.model.limits import MB
-from tuner.model.memory import Memory
-from tuner.model.mutation_memory import OwnedQuota
-from tuner.model.orders import Orders, Override, Pause
-from tuner.model.reassigning import Asked, Part, PlanHead, PlanThrottle
+from tuner.journal.topic_reader import JournalError, JournalRecord
 
 TOPICS = SETTINGS.topic_names()
 PAUSED = Orders(5, Pause(5, "kim"))
@@ -67,7 +67,7 @@ class Cluster:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, journal: Records, orders: Records, whole: int = 10**6) -> None:
         self.topics, self.whole, self.topic = {TOPICS.journal: journal, TOPICS.orders: orders}, whole, ""
         self.trouble: JournalError | None = None
-        monkeypatch.setattr(reading, "read_records", self._read_records)
+        monkeypatch.setattr(topic_reader, "read_records", self._read_records)
         monkeypatch.setattr(status_journal, "consumer", lambda *_, **__: self)
         monkeypatch.setattr(status_watch, "SignalTail", self._tail)
 

@@ -25,12 +25,12 @@ from rheostat.status_picture import Course, picture
 from rheostat.status_text import show
 from rheostat.status_tuner import tuner_json, tuner_lines
 from streaming.shared.contract import MoveStep
+from tuner.core.plan_progress import Progress
+from tuner.core.presence import TunerMode, TunerPresence
+from tuner.core.throttle_limits import MB
 from tuner.journal.entries import Entry
 from tuner.journal.presence_records import encode_presence, presence_key
-from tuner.journal.reading import JournalRecord
-from tuner.model.limits import MB
-from tuner.model.presence import TunerMode, TunerPresence
-from tuner.plan.ends import Progress
+from tuner.journal.topic_reader import JournalRecord
 
 AT = "on host:7 since 2023-11-14 22:12:20 UTC"
 DRY = replace(ACTS, mode=TunerMode.DRY_RUN)

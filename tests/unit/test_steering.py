@@ -9,11 +9,11 @@ from loop_rig import Rig
 from tuner_cases import NOW_MS, SEEN, SOURCE, STALLED, TARGET, WELL, broker_signal, move_signal
 
 from streaming.shared.contract import BrokerSignal
-from tuner.model.cluster import BrokerSide
-from tuner.model.decision import Reason, SetRate, Steer
-from tuner.model.limits import MB
-from tuner.model.memory import Memory
-from tuner.model.objectives import LawLimits, Objective
+from tuner.control.throttle.decision import Reason, SetRate, Steer
+from tuner.control.throttle.objective import LawLimits, Objective
+from tuner.control.throttle.state import Memory
+from tuner.core.cluster import BrokerSide
+from tuner.core.throttle_limits import MB
 
 OBJECTIVE = Objective(latency_ms=50.0)
 # Most of what a link of 125 MB/s carries: clients leave some 30 MB/s.

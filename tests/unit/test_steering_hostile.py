@@ -13,15 +13,15 @@ from tuner_cases import NOW_MS, SEEN, SOURCE, STALL, TARGET, WELL, F, L, move_si
 
 from streaming.shared.contract import ContractError, MoveStep, decode_signal, encode_signal
 from streaming.shared.kafka.cluster import ClusterError
-from tuner.decide.course import LawMemory, LawView
-from tuner.decide.replication_rate import turn
-from tuner.model.cluster import BrokerSide
-from tuner.model.decision import Reason
-from tuner.model.limits import MB
-from tuner.model.memory import Memory
-from tuner.model.objectives import Capacity, LawLimits
-from tuner.plan.window import bound_for, steady
-from tuner.steering import Steering
+from tuner.control.throttle.decision import Reason
+from tuner.control.throttle.objective import Capacity, LawLimits
+from tuner.control.throttle.quota_window.model import bound_for, steady
+from tuner.control.throttle.state import Memory
+from tuner.control.throttle.steering.law import turn
+from tuner.control.throttle.steering.state import LawMemory, LawView
+from tuner.core.cluster import BrokerSide
+from tuner.core.throttle_limits import MB
+from tuner.runtime.throttle.steering_controller import Steering
 
 
 class World:

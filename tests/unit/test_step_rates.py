@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, live, move, observation
 
-from tuner.decide.step_rates import too_fast
-from tuner.model.cluster import BrokerSide, Observation
-from tuner.model.decision import Reason, SetRate, StartRate
-from tuner.model.limits import MB
-from tuner.model.orders import Orders, Override
-from tuner.model.reassigning import PlanThrottle
+from tuner.control.throttle.decision import Reason, SetRate, StartRate
+from tuner.control.throttle.step_rates import too_fast
+from tuner.core.cluster import BrokerSide, Observation
+from tuner.core.operator_orders import Orders, Override
+from tuner.core.reassignment_plan import PlanThrottle
+from tuner.core.throttle_limits import MB
 
 KEY = ("orders", 0)
 ABOVE = "not begun: the broker 1 leader throttle is at 30.0 MB/s, and the plan may use 10.0 MB/s"

@@ -6,9 +6,9 @@ from dataclasses import asdict
 
 from tuner_cases import LIMITS, NOW_MS, STALLED, WELL, F, L, broker_signal, live, move, move_signal, observation
 
-from tuner.journal.stood_on import StoodOn
-from tuner.model.cluster import NotSeen, Observation
-from tuner.model.memory import Memory
+from tuner.control.throttle.state import Memory
+from tuner.core.cluster import NotSeen, Observation
+from tuner.journal.decision_inputs import StoodOn
 
 MOVES = (
     move("orders", 0, leader=1, adding=(3,)),

@@ -43,13 +43,21 @@ from rheostat.status_picture import Course, picture
 from rheostat.status_tuner import tuner_json
 from rheostat.terminal import Terminal, console_of
 from streaming.shared.contract import MovingPartition, Side, Signal, TenantSignal
+from tuner.control.throttle.diagnosis.fetcher_load import Followed
+from tuner.core.partition_limits import PartitionCounts, PartitionLimits
+from tuner.core.presence import TunerMode, TunerPresence
+from tuner.core.reassignment_plan import (
+    ClusterLook,
+    Ending,
+    Part,
+    PartitionNow,
+    Plan,
+    PlanHead,
+    PlanState,
+)
+from tuner.core.side_load import PlannedPartition
 from tuner.journal.unreadable import Unreadable
-from tuner.model.partition_limits import PartitionCounts, PartitionLimits
-from tuner.model.presence import TunerMode, TunerPresence
-from tuner.model.reassigning import ClusterLook, Ending, Part, PartitionNow, Plan, PlanHead, PlanState
-from tuner.plan.fetcher_loads import Followed
-from tuner.plan.kip73 import kip73_of
-from tuner.plan.side_loads import PlannedPartition
+from tuner.planning.kip73 import kip73_of
 
 HOSTILE = {
     "clears the screen": "a\x1b[2J\x1b[1;1Hb",

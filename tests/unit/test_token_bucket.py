@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tuner.model.token_bucket import MeanRate, MutationQuota, TokenBucket
+from tuner.core.token_bucket import MeanRate, MutationQuota, TokenBucket
 
 KIP = MutationQuota(rate_per_s=5, samples=100, window_s=1)
 

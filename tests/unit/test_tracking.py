@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from tuner_cases import F, L
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side
-from tuner.decide.course import LawMemory, LawView
-from tuner.decide.replication_rate import turn
-from tuner.decide.tracking import (
+from tuner.control.throttle.objective import Capacity, LawLimits, Mode, Objective
+from tuner.control.throttle.steering.law import turn
+from tuner.control.throttle.steering.state import LawMemory, LawView
+from tuner.control.throttle.steering.target_rate import (
     Wanted,
     ahead,
     ceiling_bytes_per_s,
@@ -26,10 +27,9 @@ from tuner.decide.tracking import (
     taken_over,
     wanted,
 )
-from tuner.model.cluster import BrokerSide
-from tuner.model.limits import MB
-from tuner.model.objectives import Capacity, LawLimits, Mode, Objective
-from tuner.plan.move_time import SideLoad
+from tuner.core.cluster import BrokerSide
+from tuner.core.drain_time import SideLoad
+from tuner.core.throttle_limits import MB
 
 LIMITS = LawLimits(pace_slack=1.03, start_s=30.0)
 FAST = Objective(50.0)

@@ -12,7 +12,7 @@ import pytest
 
 from streaming.shared.kafka.clients import end
 from tuner.journal import transactions
-from tuner.journal.reading import SILENCE_S_MAX
+from tuner.journal.topic_reader import SILENCE_S_MAX
 from tuner.journal.transactions import NotWritten, OutOfUse, StillUnderWay, Transactions, bounded
 
 RECORDS = [("journal", b"key", b"value"), ("inputs", b"key", None)]

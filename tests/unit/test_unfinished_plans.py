@@ -12,7 +12,7 @@ from rheostat.fetchers.command import check_no_plan_goes_on
 from rheostat.reassign import unfinished as of_record
 from rheostat.reassign.unfinished import said_of_unfinished
 from rheostat.settings import Settings, parse_settings
-from tuner.model.reassigning import Asked, Part, Plan, PlanHead, Wanted
+from tuner.core.reassignment_plan import Asked, Part, Plan, PlanHead, Wanted
 
 RUNS = Plan(PlanHead("p", "kim@desk", 0, 0, 1), {("t", 0): Part((3,), (1,))})
 PAUSED = replace(RUNS, head=replace(RUNS.head, wanted=Wanted.PAUSED))

@@ -23,11 +23,16 @@ from tuner_cases import (
 )
 
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
-from tuner.decide.policy import decide
-from tuner.decide.urgency import may_hold_back, recovering, stalled_ends, to_look_beside
-from tuner.model.decision import Reason, Steer
-from tuner.model.limits import MB
-from tuner.model.memory import Memory
+from tuner.control.throttle.decision import Reason, Steer
+from tuner.control.throttle.isr_recovery import (
+    may_hold_back,
+    recovering,
+    stalled_ends,
+    to_look_beside,
+)
+from tuner.control.throttle.policy import decide
+from tuner.control.throttle.state import Memory
+from tuner.core.throttle_limits import MB
 
 
 def test_the_ends_of_a_stalled_move_and_of_no_other() -> None:

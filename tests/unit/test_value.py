@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, is_dataclass, replace
 from timeit import repeat
 
-from tuner.model.value import value
+from tuner.core.value import value
 
 
 @value

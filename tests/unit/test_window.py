@@ -9,8 +9,16 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tuner.model.limits import MB
-from tuner.plan.window import SECONDS_KEPT, Window, advanced, bound_for, corrected, first_seen, steady
+from tuner.control.throttle.quota_window.model import (
+    SECONDS_KEPT,
+    Window,
+    advanced,
+    bound_for,
+    corrected,
+    first_seen,
+    steady,
+)
+from tuner.core.throttle_limits import MB
 
 SAMPLES = 11
 FREE = float("inf")

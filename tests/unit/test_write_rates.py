@@ -12,7 +12,7 @@ from rheostat.countdown import count_down
 from rheostat.moves.write_rates import NoSignalsError, rates_from_signals
 from rheostat.terminal import Terminal, console_of
 from streaming.shared.contract import BrokerSignal
-from tuner.plan.shared_rates import shared_by_size
+from tuner.planning.shared_rates import shared_by_size
 
 LEADERS = {("a", 0): 1, ("a", 1): 1, ("b", 0): 2}
 SIZES = {("a", 0): 3e9, ("a", 1): 1e9, ("b", 0): 0.0}

@@ -6,9 +6,16 @@ from collections.abc import Iterable, Mapping
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, MoveStep, Side
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
-from tuner.model.cluster import BrokerSide, Course, LiveCluster, Observation, PartitionMove, RateSetting
-from tuner.model.limits import MB, Limits, StallLimits
-from tuner.model.memory import Owned, StallState
+from tuner.control.throttle.state import Owned, StallState
+from tuner.core.cluster import (
+    BrokerSide,
+    Course,
+    LiveCluster,
+    Observation,
+    PartitionMove,
+    RateSetting,
+)
+from tuner.core.throttle_limits import MB, Limits, StallLimits
 
 NOW_MS = 1_700_000_000_000
 CLUSTER = "lab"

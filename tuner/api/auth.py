@@ -21,8 +21,8 @@ from hashlib import sha256
 
 import structlog
 
+from streaming.shared.file_stamp import Stamp, file_stamp
 from streaming.shared.metrics_settings import token_fault
-from tuner.file_stamp import Stamp, file_stamp
 
 log = structlog.get_logger("tuner")
 

@@ -8,7 +8,7 @@ import structlog
 
 from streaming.shared.kafka import KafkaSettings, consumer
 from tuner.journal.entries import RINGS, Entry, decode_entry, entry_prefix
-from tuner.observe.signals import TROUBLE, SignalTail
+from tuner.runtime.observe.signals_reader import TROUBLE, SignalTail
 
 log = structlog.get_logger("tuner")
 

@@ -12,22 +12,31 @@ from typing import Any
 from streaming.shared import start_time
 from streaming.shared.contract import MoveSignal, Side
 from streaming.shared.thread_watch import ThreadWatch
-from tuner.decide import signal_age
-from tuner.decide.freshness import Freshness, freshness
-from tuner.decide.left_behind import idle_keys
-from tuner.decide.rescue_rate import infeasible
-from tuner.decide.signal_age import SignalAges
-from tuner.decide.urgency import lost_replicas
+from tuner.control.throttle import signal_age
+from tuner.control.throttle.decision import (
+    Acted,
+    AddPairs,
+    ClearLists,
+    Decision,
+    Reason,
+    RemovePairs,
+    SetRate,
+    action_of,
+)
+from tuner.control.throttle.isr_recovery import lost_replicas
+from tuner.control.throttle.objective import Capacity, Objective
+from tuner.control.throttle.orphaned_throttles import idle_keys
+from tuner.control.throttle.rescue_rate import infeasible
+from tuner.control.throttle.signal_age import SignalAges
+from tuner.control.throttle.state import Memory
+from tuner.core.cluster import BrokerSide, LiveCluster, NotSeen, Observation
+from tuner.core.drain_time import SideLoad
+from tuner.core.freshness import Freshness, freshness
+from tuner.core.operator_orders import Orders
+from tuner.core.partition_limits import PartitionLimits
+from tuner.core.throttle_limits import Limits
 from tuner.journal.entries import entry_of
 from tuner.journal.event_lines import event_text, events
-from tuner.model.cluster import BrokerSide, LiveCluster, NotSeen, Observation
-from tuner.model.decision import Acted, AddPairs, ClearLists, Decision, Reason, RemovePairs, SetRate, action_of
-from tuner.model.limits import Limits
-from tuner.model.memory import Memory
-from tuner.model.objectives import Capacity, Objective
-from tuner.model.orders import Orders
-from tuner.model.partition_limits import PartitionLimits
-from tuner.plan.move_time import SideLoad
 
 LAST_DECISIONS = 50
 _GROUPED_MAX = 500  # New decisions of a cycle, of which those of one event are one line.

@@ -11,9 +11,9 @@ from streaming.shared.metric_defs import OfTuner
 from streaming.shared.metric_page import Labels, family
 from tuner.api.board import Board, Snapshot
 from tuner.api.named import not_zero
-from tuner.decide.freshness import age_s
-from tuner.model.partition_fill import fills
-from tuner.model.partition_limits import PartitionLimits, set_or_none
+from tuner.core.freshness import age_s
+from tuner.core.partition_fill import fills
+from tuner.core.partition_limits import PartitionLimits, set_or_none
 
 Signals = Mapping[int, BrokerSignal]
 

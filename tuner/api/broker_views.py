@@ -11,8 +11,8 @@ from typing import Any
 from streaming.shared.contract import BrokerSignal, Side
 from tuner.api.floor import floor_now_bytes_per_s
 from tuner.api.look import Look
-from tuner.decide.freshness import age_s
-from tuner.model.cluster import BrokerSide
+from tuner.core.cluster import BrokerSide
+from tuner.core.freshness import age_s
 
 
 def broker_rows(look: Look, wanted: Sequence[int]) -> list[dict[str, Any]]:

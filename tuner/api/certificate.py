@@ -6,8 +6,8 @@ import ssl
 
 import structlog
 
+from streaming.shared.file_stamp import Stamp, file_stamp
 from tuner.api.auth import AccessError
-from tuner.file_stamp import Stamp, file_stamp
 
 log = structlog.get_logger("tuner")
 

@@ -12,9 +12,17 @@ from streaming.shared.metric_defs import OfTuner
 from streaming.shared.metric_page import Labels, family
 from tuner.api.board import Snapshot
 from tuner.api.named import NAMED_MAX
-from tuner.model.cluster import BrokerSide
-from tuner.model.decision import ELSEWHERE, AddPairs, ClearLists, Decision, Reason, RemovePairs, action_of
-from tuner.model.orders import Orders
+from tuner.control.throttle.decision import (
+    ELSEWHERE,
+    AddPairs,
+    ClearLists,
+    Decision,
+    Reason,
+    RemovePairs,
+    action_of,
+)
+from tuner.core.cluster import BrokerSide
+from tuner.core.operator_orders import Orders
 
 # Not judged for want of knowledge, or judged and not to be helped by turning the throttle.
 NOT_WELL = frozenset(

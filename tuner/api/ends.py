@@ -5,7 +5,7 @@ from __future__ import annotations
 from tuner.api.board import Snapshot
 from tuner.api.plan_board import ShownPlans
 from tuner.api.plan_views import progress_of
-from tuner.plan.ends import end_of
+from tuner.core.plan_progress import end_of
 
 
 def ends_at_ms(snapshot: Snapshot, shown: ShownPlans) -> int | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tuner.decide.rescue_rate import floor_bytes_per_s
-from tuner.model.cluster import Course
-from tuner.model.limits import Limits
-from tuner.plan.move_time import SideLoad
+from tuner.control.throttle.rescue_rate import floor_bytes_per_s
+from tuner.core.cluster import Course
+from tuner.core.drain_time import SideLoad
+from tuner.core.throttle_limits import Limits
 
 
 def floor_now_bytes_per_s(load: SideLoad, course: Course | None, limits: Limits) -> float:

@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from streaming.shared.contract import Side
 from tuner.api.floor import floor_now_bytes_per_s
-from tuner.model.cluster import LiveCluster, Observation
-from tuner.model.limits import Limits
-from tuner.plan.move_time import SideLoad
+from tuner.core.cluster import LiveCluster, Observation
+from tuner.core.drain_time import SideLoad
+from tuner.core.throttle_limits import Limits
 
 SLOTS = 180
 # One row: the cycle it is of, and then these.

@@ -9,12 +9,12 @@ from functools import cached_property
 from streaming.shared.contract import MoveSignal
 from tuner.api.history import Peaks
 from tuner.api.watched import Picture
-from tuner.decide.rescue_rate import infeasible
-from tuner.model.cluster import BrokerSide, Observation, RateSetting
-from tuner.model.decision import Decision
-from tuner.model.objectives import Objective
-from tuner.model.orders import Orders
-from tuner.plan.move_time import SideLoad
+from tuner.control.throttle.decision import Decision
+from tuner.control.throttle.objective import Objective
+from tuner.control.throttle.rescue_rate import infeasible
+from tuner.core.cluster import BrokerSide, Observation, RateSetting
+from tuner.core.drain_time import SideLoad
+from tuner.core.operator_orders import Orders
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from tuner.api.ends import ends_at_ms
 from tuner.api.move_families import Collisions, move_families
 from tuner.api.plan_board import PlanBoard, PlanCollector, ShownPlans
 from tuner.api.quota_board import QuotaBoard, QuotaCollector, Shown
-from tuner.decide.freshness import age_s
+from tuner.core.freshness import age_s
 
 
 class BoardCollector(Collector):

@@ -13,9 +13,9 @@ from streaming.shared.metric_page import Labels, family
 from tuner.api.board import Snapshot
 from tuner.api.decision_families import by_side
 from tuner.api.named import worst
-from tuner.decide.fetcher_bound import moving_collisions
-from tuner.model.cluster import LiveCluster, PartitionMove
-from tuner.model.decision import ELSEWHERE, Decision
+from tuner.control.throttle.decision import ELSEWHERE, Decision
+from tuner.control.throttle.diagnosis.fetcher_bound import moving_collisions
+from tuner.core.cluster import LiveCluster, PartitionMove
 
 _LARGE_MOVE = 2_000  # Partitions; up to here counting takes some milliseconds.
 _COUNTED_EVERY_MS = 60_000

@@ -20,12 +20,12 @@ from streaming.shared.kafka.unpacking import RefusedBatch
 from streaming.shared.listed import listed
 from streaming.shared.units import rate_text
 from tuner.api.sentences import moment
+from tuner.core.cluster import BrokerSide
+from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.journal.order_records import decode_orders, encode_orders, orders_key
-from tuner.journal.reading import UnreadableBatchError
 from tuner.journal.sender import NotSent, Sender
-from tuner.model.cluster import BrokerSide
-from tuner.model.orders import Orders, Override, Pause
-from tuner.observe.signals import TROUBLE, SignalTail
+from tuner.journal.topic_reader import UnreadableBatchError
+from tuner.runtime.observe.signals_reader import TROUBLE, SignalTail
 
 log = structlog.get_logger("tuner")
 

@@ -26,8 +26,8 @@ from tuner.api.lane import Stamp, unchanging
 from tuner.api.look import Look
 from tuner.api.parameters import refuse_unknown_parameters
 from tuner.api.routes import paged, plans_json, tenants_json
-from tuner.dry_run import dry_run_notice
-from tuner.model.decision import Reason
+from tuner.control.throttle.decision import Reason
+from tuner.core.dry_run_notice import dry_run_notice
 
 CARDS = 12
 _MOVES = 20

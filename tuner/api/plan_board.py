@@ -12,11 +12,11 @@ from prometheus_client.registry import Collector
 
 from streaming.shared.metric_defs import OfTuner
 from streaming.shared.metric_page import Labels, family
-from tuner.decide.reassign_figures import Figures
-from tuner.decide.reassign_parts import Parts
-from tuner.decide.reassign_turn import PlanTurn
-from tuner.model.reassigning import Part, Wanted
-from tuner.plan.batches import BatchLimits
+from tuner.control.reassignment.measurements import Figures
+from tuner.control.reassignment.partition_progress import Parts
+from tuner.control.reassignment.policy import PlanTurn
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.reassignment_plan import Part, Wanted
 
 # A series for each state of each; whoever has more plans than this at a time has a tool that makes them.
 NAMED_MAX = 20

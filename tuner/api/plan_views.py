@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from tuner.api.plan_board import ShownPlans, copies_bytes, states
-from tuner.decide.reassign_figures import Figures
-from tuner.decide.reassign_turn import PlanTurn
-from tuner.model.reassigning import Wanted
-from tuner.plan.batches import BatchLimits
-from tuner.plan.ends import Progress
-from tuner.plan.reassignment_steps import UNLIMITED, Step
+from tuner.control.reassignment.measurements import Figures
+from tuner.control.reassignment.policy import PlanTurn
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.plan_progress import Progress
+from tuner.core.reassignment_plan import Wanted
+from tuner.core.reassignment_steps import UNLIMITED, Step
 
 BATCH_MAX = 20  # Steps under way that are named, of each plan.
 

@@ -13,12 +13,12 @@ from prometheus_client.registry import Collector
 
 from streaming.shared.metric_defs import OfTuner
 from streaming.shared.metric_page import Labels, family
-from tuner.decide.freshness import age_s
-from tuner.decide.mutation_quota import Turn
-from tuner.model.cluster import NotSeen
-from tuner.model.mutation import ControllerObjective, MutationLimits, QuotaView
-from tuner.model.mutation_decision import HoldQuota, TotalSaid, action_of
-from tuner.model.mutation_memory import MutationMemory
+from tuner.control.mutation_quota.decision import HoldQuota, TotalSaid, action_of
+from tuner.control.mutation_quota.model import ControllerObjective, MutationLimits, QuotaView
+from tuner.control.mutation_quota.policy import Turn
+from tuner.control.mutation_quota.state import MutationMemory
+from tuner.core.cluster import NotSeen
+from tuner.core.freshness import age_s
 
 # A series for each that is held back; client-ids may be made up anew each time.
 NAMED_MAX = 50

@@ -22,9 +22,9 @@ from tuner.api.look import Look
 from tuner.api.orders_api import broker_fault
 from tuner.api.parameters import refuse_unknown_parameters
 from tuner.api.plan_board import ShownPlans
-from tuner.model.cluster import PartitionMove
-from tuner.model.decision import Reason
-from tuner.model.mutation_decision import QuotaReason
+from tuner.control.mutation_quota.decision import QuotaReason
+from tuner.control.throttle.decision import Reason
+from tuner.core.cluster import PartitionMove
 
 ROWS_MAX = 500
 BROKERS_MAX = 1000

@@ -13,16 +13,16 @@ from typing import Any
 from streaming.shared.contract.bounds import AT_MS_MAX
 from streaming.shared.listed import shortened
 from streaming.shared.units import rate_text, size_text, span_text
-from tuner.decide import words
-from tuner.decide.ending import end_of_moves
-from tuner.decide.left_behind import idle_rates
-from tuner.decide.plan_moves import is_throttled
-from tuner.decide.policy import decide
-from tuner.model.cluster import LiveCluster, Observation, side_name
-from tuner.model.decision import Decision, Hold, LetGo, PutBackRate, Steer
-from tuner.model.limits import Limits, StallLimits
-from tuner.model.memory import Memory
-from tuner.model.orders import Orders
+from tuner.control.throttle.cleanup_rules import end_of_moves
+from tuner.control.throttle.decision import Decision, Hold, LetGo, PutBackRate, Steer
+from tuner.control.throttle.orphaned_throttles import idle_rates
+from tuner.control.throttle.plan_moves import is_throttled
+from tuner.control.throttle.policy import decide
+from tuner.control.throttle.state import Memory
+from tuner.core import formatting
+from tuner.core.cluster import LiveCluster, Observation, side_name
+from tuner.core.operator_orders import Orders
+from tuner.core.throttle_limits import Limits, StallLimits
 
 NAMED_MAX = 6
 # What is worked out in advance takes as long as a cycle does; with more partitions that would be felt.
@@ -64,7 +64,7 @@ def headline(
 
 
 def named(brokers: Sequence[int]) -> str:
-    return words.brokers(brokers, NAMED_MAX)
+    return formatting.brokers(brokers, NAMED_MAX)
 
 
 def moment(at_ms: int) -> str:

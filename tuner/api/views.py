@@ -11,12 +11,12 @@ from typing import Any
 from streaming.shared.contract import BrokerSignal, Side
 from tuner.api.look import Look
 from tuner.api.sentences import headline, next_steps
-from tuner.decide.freshness import age_s
-from tuner.model.cluster import Observation, PartitionMove
-from tuner.model.limits import StallLimits
-from tuner.model.objectives import Objective
-from tuner.model.orders import Orders
-from tuner.plan.ends import End, Progress, end_of, move_eta_s
+from tuner.control.throttle.objective import Objective
+from tuner.core.cluster import Observation, PartitionMove
+from tuner.core.freshness import age_s
+from tuner.core.operator_orders import Orders
+from tuner.core.plan_progress import End, Progress, end_of, move_eta_s
+from tuner.core.throttle_limits import StallLimits
 
 _LARGEST_MAX = 5
 

@@ -10,12 +10,12 @@ from tuner.api.board import Board, Snapshot
 from tuner.api.decisions import Decisions, OnRecord
 from tuner.api.events import Hub
 from tuner.api.history import History
+from tuner.control.throttle.decision import Acted, Decision
+from tuner.control.throttle.state import Memory
+from tuner.core.cluster import LiveCluster, Observation
+from tuner.core.operator_orders import Orders
 from tuner.journal.entries import Entry
 from tuner.journal.event_lines import acts_told
-from tuner.model.cluster import LiveCluster, Observation
-from tuner.model.decision import Acted, Decision
-from tuner.model.memory import Memory
-from tuner.model.orders import Orders
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from streaming.shared.contract import Side
 from streaming.shared.contract.bounds import AtMs, Count, Node, Number, Text, reason_of
-from tuner.model.reassigning import Ending, Wanted
+from tuner.core.reassignment_plan import Ending, Wanted
 
 VERSION = 1
 SEQ_MAX = 2**52  # A tuner counts on from the largest number that it has read.

@@ -21,15 +21,15 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from streaming.shared.listed import listed
-from tuner.decide.orders_told import Ordered
+from tuner.control.throttle.decision import AddPairs, Decision, RemovePairs, SetRate, action_of
+from tuner.control.throttle.order_events import Ordered
+from tuner.control.throttle.state import Memory, Owned
+from tuner.core.cluster import BrokerSide
+from tuner.core.operator_orders import Orders
 from tuner.journal import list_records
 from tuner.journal.bodies import SEQ_MAX, VERSION, EntryBody, MemoryBody, OwnedBody, OwnedRow, SeenBody, decoded
 from tuner.journal.list_records import listed_of, listed_row
 from tuner.journal.order_records import orders_body, orders_of
-from tuner.model.cluster import BrokerSide
-from tuner.model.decision import AddPairs, Decision, RemovePairs, SetRate, action_of
-from tuner.model.memory import Memory, Owned
-from tuner.model.orders import Orders
 
 RING = 100_000
 TURN = "turn"

@@ -10,8 +10,8 @@ from typing import Any
 
 from streaming.shared.listed import listed
 from streaming.shared.units import rate_text
+from tuner.control.throttle.decision import Acted
 from tuner.journal.entries import Entry, entry_of
-from tuner.model.decision import Acted
 
 NAMED_MAX = 12
 TOGETHER_MS_MAX = 1_000  # Between two records of one cycle.

@@ -9,7 +9,7 @@ from typing import Any
 import kafka.errors
 from kafka import KafkaConsumer, TopicPartition
 
-from tuner.journal.reading import SILENCE_S_MAX, JournalError
+from tuner.journal.topic_reader import SILENCE_S_MAX, JournalError
 
 
 def read_since(consumer: KafkaConsumer, topic: str, since_ms: int | None, *, back: int = 0) -> Iterator[Any]:

@@ -2,7 +2,7 @@
 
 Of several tuners of one cluster the journal lets only the newest write: every write is a transaction of one
 ``transactional.id``, and who takes it over shuts out whoever had it before. So the journal is the fence, and the lease
-(tuner/lease.py) only says whose turn it is.
+(tuner/runtime/lease.py) only says whose turn it is.
 
 Invariant: after ``lost`` nothing is written any more, whatever else may work again.
 """
@@ -19,6 +19,11 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from streaming.shared.kafka.clients import end
 from streaming.shared.throttle_settings import TopicThrottle
+from tuner.control.mutation_quota.state import MutationMemory
+from tuner.control.throttle.state import Memory, Owned
+from tuner.core.cluster import BrokerSide
+from tuner.core.operator_orders import Orders
+from tuner.journal.cluster_aliases import OtherNames, held
 from tuner.journal.entries import (
     RINGS,
     Entry,
@@ -34,14 +39,13 @@ from tuner.journal.entries import (
     ring_of,
     seen_key,
 )
-from tuner.journal.inputs import InputLog, topic_of
+from tuner.journal.input_log import InputLog, topic_of
 from tuner.journal.list_records import encode_listed, listed_key
 from tuner.journal.orders_topic import is_order, orders_topic_of
-from tuner.journal.other_names import OtherNames, held
-from tuner.journal.owed import Owed
+from tuner.journal.outbox import Owed
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.read_ahead import Known, nothing_known
-from tuner.journal.reading import JournalError, read_journal
+from tuner.journal.topic_reader import JournalError, read_journal
 from tuner.journal.transactions import (
     ACK_S_MAX,
     TROUBLE,
@@ -53,10 +57,6 @@ from tuner.journal.transactions import (
     bounded,
 )
 from tuner.journal.unreadable import Unreadable, blocking
-from tuner.model.cluster import BrokerSide
-from tuner.model.memory import Memory, Owned
-from tuner.model.mutation_memory import MutationMemory
-from tuner.model.orders import Orders
 
 _CLOSE_S_MAX = 2.0
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from streaming.shared.listed import listed
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
+from tuner.control.throttle.decision import AddPairs, RemovePairs
 from tuner.journal.bodies import VERSION, ListedBody, ListedRow, decoded
-from tuner.model.decision import AddPairs, RemovePairs
 
 _TEXTS = 3
 _PAIRS_MAX = 20_000  # Some 200 kB; Kafka takes 1 MB.

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.journal.bodies import VERSION, OrdersBody, decoded
-from tuner.model.orders import Orders, Override, Pause
 
 
 def orders_key(cluster: str) -> bytes:

@@ -10,8 +10,8 @@ import re
 from dataclasses import replace
 from typing import Any
 
+from tuner.core.reassignment_plan import Asked, Key, Part, Plan, PlanHead, PlanState, Wanted
 from tuner.journal.plan_records import decode_asked, decode_head, decode_parts, decode_state
-from tuner.model.reassigning import Asked, Key, Part, Plan, PlanHead, PlanState, Wanted
 
 PLAN_KINDS = ("plan", "plan-part", "plan-asked", "plan-state")
 _NUMBERED = ("plan-part", "plan-asked")

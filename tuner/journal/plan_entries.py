@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from streaming.shared.listed import listed
-from tuner.actuate.reassignments import Refusal
-from tuner.decide.reassign_turn import PlanTurn
+from tuner.control.reassignment.concurrency_model import PaceChange
+from tuner.control.reassignment.policy import PlanTurn
+from tuner.core.reassignment_plan import Key, Plan
 from tuner.journal.entries import PACE, STEPS, STEPS_OVER, WAITS, Entry
-from tuner.model.pace import PaceChange
-from tuner.model.reassigning import Key, Plan
+from tuner.runtime.reassignment.actuator import Refusal
 
 _TEXTS = 3
 

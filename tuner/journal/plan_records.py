@@ -16,9 +16,18 @@ from dataclasses import astuple
 from itertools import islice
 from typing import Any
 
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.reassignment_plan import (
+    Asked,
+    Key,
+    Part,
+    PlanHead,
+    PlanState,
+    PlanThrottle,
+    Tally,
+    TopicThen,
+)
 from tuner.journal.bodies import VERSION, AskedBody, HeadBody, PartsBody, StateBody, ThrottleRow, decoded
-from tuner.model.reassigning import Asked, Key, Part, PlanHead, PlanState, PlanThrottle, Tally, TopicThen
-from tuner.plan.batches import BatchLimits
 
 PARTS_PER_RECORD = 1000
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, fields, replace
 
 import msgspec
 
-from tuner.model.presence import TunerPresence
+from tuner.core.presence import TunerPresence
 
 VERSION = 1
 KIND = "tuner"

@@ -15,11 +15,11 @@ import msgspec
 
 from streaming.shared.contract.quotas import Name, QuotaEntity
 from streaming.shared.listed import listed
+from tuner.control.mutation_quota.decision import PutBackQuota, QuotaDecision, SetQuota, action_of
+from tuner.control.mutation_quota.entity import DEFAULT
+from tuner.control.mutation_quota.state import LearnedCost, MutationMemory, OwnedQuota, Total
 from tuner.journal.bodies import VERSION, QuotaBody, QuotasBody, decoded
 from tuner.journal.entries import QUOTAS, Entry
-from tuner.model.mutation_decision import PutBackQuota, QuotaDecision, SetQuota, action_of
-from tuner.model.mutation_memory import LearnedCost, MutationMemory, OwnedQuota, Total
-from tuner.model.quota_entity import DEFAULT
 
 _TEXTS = 3
 

@@ -21,12 +21,12 @@ from kafka import KafkaConsumer, TopicPartition
 
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.unpacking import OnRefused, RefusedBatch
+from streaming.shared.teardown import named
+from tuner.journal.cluster_aliases import OtherNames
 from tuner.journal.orders_topic import is_order
-from tuner.journal.other_names import OtherNames
-from tuner.journal.reading import UnreadableBatchError
-from tuner.journal.remembered import Remembered
+from tuner.journal.replayed_state import Remembered
+from tuner.journal.topic_reader import UnreadableBatchError
 from tuner.journal.transactions import TROUBLE
-from tuner.teardown import named
 
 log = structlog.get_logger("tuner")
 

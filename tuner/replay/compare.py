@@ -9,9 +9,9 @@ from typing import Any
 
 from streaming.shared.contract import Side
 from streaming.shared.units import rate_text
-from tuner.journal.columns import unpacked
-from tuner.model.cluster import side_name
-from tuner.replay.play import Played
+from tuner.core.cluster import side_name
+from tuner.journal.column_packing import unpacked
+from tuner.replay.replayer import Played
 
 NOTHING = "nothing"
 _EXACT = (

@@ -13,7 +13,7 @@ import numpy as np
 
 from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
-from tuner.model.cluster import BrokerSide
+from tuner.core.cluster import BrokerSide
 from tuner.simulation.controller import Controller
 from tuner.simulation.demand import Clients, Demand
 from tuner.simulation.fetchers import Fetchers

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tuner.model.cluster import BrokerSide
+from tuner.core.cluster import BrokerSide
 from tuner.simulation.world import ControllerModel, ControllerStorm, World
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tuner.model.token_bucket import SAMPLES, WINDOW_S, MutationQuota, TokenBucket
-from tuner.plan.quota_time import ControllerCost
+from tuner.core.token_bucket import SAMPLES, WINDOW_S, MutationQuota, TokenBucket
+from tuner.planning.quota_time import ControllerCost
 
 EVERYBODY_ELSE = "<default>"  # Under which the quota stands of who has none by name; each has a bucket of that size.
 

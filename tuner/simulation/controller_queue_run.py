@@ -13,12 +13,12 @@ from typing import Protocol
 import numpy as np
 
 from streaming.shared.contract import ControllerSignal, TenantSignal
-from tuner.decide.mutation_ownership import intend, settle
-from tuner.decide.mutation_quota import turn
-from tuner.model.mutation import Beside, MutationPolicy, QuotaView
-from tuner.model.mutation_decision import PutBackQuota, SetQuota, TotalSaid
-from tuner.model.mutation_memory import MutationMemory
-from tuner.model.quota_entity import DEFAULT, QuotaEntity
+from tuner.control.mutation_quota.decision import PutBackQuota, SetQuota, TotalSaid
+from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
+from tuner.control.mutation_quota.model import Beside, MutationPolicy, QuotaView
+from tuner.control.mutation_quota.ownership import intend, settle
+from tuner.control.mutation_quota.policy import turn
+from tuner.control.mutation_quota.state import MutationMemory
 from tuner.simulation.controller_queue import EVERYBODY_ELSE, ControllerQueue, QueueModel
 from tuner.simulation.controller_queue_signals import EVERY_S, FEEL_EVERY_S, ControllerStream
 

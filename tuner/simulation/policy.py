@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from streaming.shared.contract import BrokerSignal, MoveSignal
-from tuner.actuate.slewing import Slewing
-from tuner.early import LOOK_EVERY_S
-from tuner.loop import Loop
-from tuner.model.cluster import BrokerSide, LiveCluster
-from tuner.model.limits import Limits, StallLimits
-from tuner.model.memory import Memory
-from tuner.model.objectives import Capacity, LawLimits, Objective
+from tuner.control.throttle.objective import Capacity, LawLimits, Objective
+from tuner.control.throttle.state import Memory
+from tuner.core.cluster import BrokerSide, LiveCluster
+from tuner.core.throttle_limits import Limits, StallLimits
+from tuner.runtime.throttle.cycle_scheduler import LOOK_EVERY_S
+from tuner.runtime.throttle.loop import Loop
+from tuner.runtime.throttle.ramp_executor import Slewing
+from tuner.runtime.throttle.steering_controller import Steering
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.ports import (
     MemoryJournal,
@@ -25,7 +26,6 @@ from tuner.simulation.ports import (
 )
 from tuner.simulation.signals import Stream
 from tuner.simulation.world import World
-from tuner.steering import Steering
 
 EPOCH_MS = 1_700_000_000_000  # A simulated clock begins here.
 

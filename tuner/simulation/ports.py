@@ -14,14 +14,14 @@ import numpy as np
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterError, PartitionState
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
-from tuner.actuate.throttles import CHANGED_SINCE, CONFIRM_S_MAX, Failure
+from tuner.control.throttle.decision import Acted, Decision
+from tuner.control.throttle.state import Memory, Owned
+from tuner.core.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting
+from tuner.core.operator_orders import Orders
 from tuner.journal.entries import Entry
-from tuner.model.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting
-from tuner.model.decision import Acted, Decision
-from tuner.model.memory import Memory, Owned
-from tuner.model.orders import Orders
-from tuner.observe.beside import Beside
-from tuner.observe.signals import NewestSignals
+from tuner.runtime.observe.signals_reader import NewestSignals
+from tuner.runtime.observe.stationary_partitions import Beside
+from tuner.runtime.throttle.actuator import CHANGED_SINCE, CONFIRM_S_MAX, Failure
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.signals import Stream
 

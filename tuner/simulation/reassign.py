@@ -14,14 +14,14 @@ from typing import Protocol
 
 import numpy as np
 
-from tuner.decide.concurrency import pace
-from tuner.model.cluster import BrokerSide
-from tuner.model.pace import PaceChange, PaceLimits, PaceMemory, PaceView
-from tuner.model.partition_limits import PartitionCounts
-from tuner.plan.batches import BatchLimits
-from tuner.plan.reassignment_steps import Step, Way, next_step
-from tuner.plan.refill import refill
-from tuner.plan.refill_terms import Running, Terms, Waiting, keep_up, taken, wanted
+from tuner.control.reassignment.concurrency import pace
+from tuner.control.reassignment.concurrency_model import PaceChange, PaceLimits, PaceMemory, PaceView
+from tuner.control.reassignment.scheduler import refill
+from tuner.control.reassignment.scheduler_model import Running, Terms, Waiting, keep_up, taken, wanted
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.cluster import BrokerSide
+from tuner.core.partition_limits import PartitionCounts
+from tuner.core.reassignment_steps import Step, Way, next_step
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.controller_line import ControllerLine
 from tuner.simulation.numbers import Bools, Ints

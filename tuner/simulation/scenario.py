@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from streaming.shared.contract import Side
-from tuner.model.cluster import BrokerSide
-from tuner.plan.move_time import SideLoad
-from tuner.plan.side_loads import PlannedPartition, side_loads
+from tuner.core.cluster import BrokerSide
+from tuner.core.drain_time import SideLoad
+from tuner.core.side_load import PlannedPartition, side_loads
 from tuner.simulation.world import PartitionSpec, StartRate, TopicLists, World
 
 _DRAWS = 4  # Apart from the streams of load, controller and signals, which the plant draws from the same seed.

@@ -12,11 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from streaming.shared.throttle_settings import TopicThrottle
-from tuner.actuate.slewing import Slewing
-from tuner.loop import Loop
-from tuner.model.limits import StallLimits
-from tuner.model.objectives import LawLimits
-from tuner.model.orders import Orders
+from tuner.control.throttle.objective import LawLimits
+from tuner.core.operator_orders import Orders
+from tuner.core.throttle_limits import StallLimits
+from tuner.runtime.throttle.loop import Loop
+from tuner.runtime.throttle.ramp_executor import Slewing
+from tuner.runtime.throttle.steering_controller import Steering
 from tuner.simulation.policy import Desk, Hand, capacities
 from tuner.simulation.ports import SilentWatcher
 from tuner.simulation.run import run
@@ -30,7 +31,6 @@ from tuner.simulation.swarm_watch import (
     WatchedThrottles,
     left_behind,
 )
-from tuner.steering import Steering
 
 SETTLE_S = 120.0  # The last mishap is over a minute before.
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from streaming.shared.contract import Side
-from tuner.model.cluster import BrokerSide
-from tuner.model.limits import MB, Limits
-from tuner.model.objectives import Objective
-from tuner.model.orders import Orders, Pause
+from tuner.control.throttle.objective import Objective
+from tuner.core.cluster import BrokerSide
+from tuner.core.operator_orders import Orders, Pause
+from tuner.core.throttle_limits import MB, Limits
 from tuner.simulation.policy import EPOCH_MS
 from tuner.simulation.world import (
     BrokerLoss,

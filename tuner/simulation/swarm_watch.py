@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 
 from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import Pair, TopicThrottle
-from tuner.actuate.throttles import CONFIRM_S_MAX, Failure
-from tuner.decide.freshness import Freshness, freshness
+from tuner.control.throttle.objective import LawLimits
+from tuner.control.throttle.state import Memory, Owned
+from tuner.core.cluster import BrokerSide
+from tuner.core.freshness import Freshness, freshness
 from tuner.journal.entries import Entry, decode_memory, encode_memory
 from tuner.journal.kafka_journal import JournalError
-from tuner.model.cluster import BrokerSide
-from tuner.model.memory import Memory, Owned
-from tuner.model.objectives import LawLimits
+from tuner.runtime.throttle.actuator import CONFIRM_S_MAX, Failure
 from tuner.simulation.policy import Desk
 from tuner.simulation.ports import MemoryJournal, SimulatedThrottles, moves_of
 from tuner.simulation.swarm_draw import TICK_MS, Drawn

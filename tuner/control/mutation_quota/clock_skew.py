@@ -1,0 +1,72 @@
+"""A clock that was set back: what is remembered of later than now.
+
+Intuition: who wakes up an hour before he fell asleep would rest for an hour more, if he went by the clock. Whatever happened, it
+happened before now.
+
+Invariant: nothing waits for longer than it would if it had begun now. What another node's clock says may be ahead of ours by
+as much as its news may be old; only beyond that is it a clock that was wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tuner.control.mutation_quota.model import MutationLimits
+from tuner.control.mutation_quota.state import MutationMemory, TenantState, Total, Window
+
+
+def up_to_now(memory: MutationMemory, now_ms: int, limits: MutationLimits) -> MutationMemory:
+    """The same memory, with nothing in it that is later than now; the same value where nothing was."""
+    ahead_ms = now_ms + round(limits.hold_age_s * 1000)
+    until_ms = now_ms + round(limits.yield_s * 1000)
+    later = {
+        t: _tenant(s, now_ms)
+        for t, s in memory.tenants.items()
+        if max(s.judged_at_ms, s.active_at_ms) > ahead_ms or s.written_at_ms > now_ms
+    }
+    return replace(
+        memory,
+        total=_total(memory.total, now_ms),
+        window=_window(memory.window, now_ms, ahead_ms),
+        tenants={**memory.tenants, **later} if later else memory.tenants,
+        theirs_until_ms={entity: min(until, until_ms) for entity, until in memory.theirs_until_ms.items()},
+        turned_at_ms=min(memory.turned_at_ms, now_ms),
+        default_written_at_ms=min(memory.default_written_at_ms, now_ms),
+    )
+
+
+def _total(total: Total | None, now_ms: int) -> Total | None:
+    if total is None or max(total.raised_at_ms, total.cut_at_ms, total.missed_at_ms) <= now_ms:
+        return total
+    return replace(
+        total,
+        raised_at_ms=min(total.raised_at_ms, now_ms),
+        cut_at_ms=min(total.cut_at_ms, now_ms),
+        missed_at_ms=min(total.missed_at_ms, now_ms),
+    )
+
+
+def _window(window: Window | None, now_ms: int, ahead_ms: int) -> Window | None:
+    if window is None:
+        return None
+    felt = window.felt
+    if felt is not None:
+        felt = replace(felt, since_ms=min(felt.since_ms, now_ms), eased_at_ms=min(felt.eased_at_ms, now_ms))
+    window = replace(window, felt_full_at_ms=min(window.felt_full_at_ms, now_ms), felt=felt)
+    if max(window.sampled_at_ms, window.took_over_ms) <= ahead_ms:
+        return window
+    return replace(
+        window,
+        sampled_at_ms=min(window.sampled_at_ms, now_ms),
+        took_over_ms=min(window.took_over_ms, now_ms),
+    )
+
+
+def _tenant(state: TenantState, now_ms: int) -> TenantState:
+    return replace(
+        state,
+        active_at_ms=min(state.active_at_ms, now_ms),
+        judged_at_ms=min(state.judged_at_ms, now_ms),
+        written_at_ms=min(state.written_at_ms, now_ms),
+        written_before_at_ms=min(state.written_before_at_ms, now_ms),
+    )

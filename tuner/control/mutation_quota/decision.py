@@ -1,0 +1,138 @@
+"""Decisions about mutation quotas as values: for whom, how much, and why, in a word for machines and a sentence for people.
+
+Rates are partitions/s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tuner.control.mutation_quota.entity import QuotaEntity, Tenant
+
+RATE_DIGITS = 3  # After the point; a thousandth of a partition/s is a partition in a quarter of an hour.
+
+
+class QuotaReason(StrEnum):
+    # Not knowing: hold.
+    QUOTAS_NOT_SEEN = "quotas_not_seen"
+    CONTROLLER_NOT_SEEN = "controller_not_seen"
+    CONTROLLER_STALE = "controller_stale"
+    PRESSURE_NOT_MEASURED = "pressure_not_measured"
+    # Nothing of ours: hold.
+    SOMEBODY_ELSES = "somebody_elses"
+    RESPECTED = "respected"
+    EXEMPT = "exempt"
+    WOULD_TAKE_OVER = "would_take_over"
+    TOO_MANY_TENANTS = "too_many_tenants"
+    # The total: hold, or why it changes.
+    WITHIN_OBJECTIVE = "within_objective"
+    NOT_BINDING = "not_binding"
+    RESTING = "resting"
+    AT_CAP = "at_cap"
+    WAS_TOO_MUCH = "was_too_much"
+    ROOM_IS_LEFT = "room_is_left"
+    FALLS_BEHIND = "falls_behind"
+    NEAR_OBJECTIVE = "near_objective"
+    OVER_OBJECTIVE = "over_objective"
+    AT_ITS_LEAST = "at_its_least"
+    HEARTBEATS_TIME_OUT = "heartbeats_time_out"
+    OVER_CAP = "over_cap"
+    FIRST_LOOK = "first_look"
+    PARTITIONS_NEAR_LIMIT = "partitions_near_limit"
+    FLOORS_CUT = "floors_cut"
+    # One tenant.
+    FAIR_SHARE = "fair_share"  # It could use more.
+    HAS_ALL_IT_WANTS = "has_all_it_wants"
+    STANDING_SHARE = "standing_share"  # It does little or nothing, and may begin at once.
+    AT_ITS_FLOOR = "at_its_floor"  # What it was promised, or the least that anybody has, is more than its share.
+    DEFAULT_SHARE = "default_share"
+    # Taking back.
+    TENANT_GONE = "tenant_gone"
+    RELEASED = "released"
+    CHANGED_BY_SOMEBODY = "changed_by_somebody"
+    NOT_ASKED_FOR = "not_asked_for"
+    # A person's word.
+    PAUSED = "paused"
+    # Not to hold anybody back, but so that Kafka counts.
+    MEASURING = "measuring"
+
+
+@dataclass(frozen=True, slots=True)
+class HoldQuota:
+    entity: QuotaEntity | None  # None: all of it.
+    reason: QuotaReason
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TotalSaid:
+    """What all may have now, and why; nothing is written for it."""
+
+    rate_per_s: float
+    pressure: float
+    reason: QuotaReason
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetQuota:
+    entity: QuotaEntity
+    live_per_s: float | None  # What stands under this very entity; None: nothing.
+    wanted_per_s: float
+    reason: QuotaReason
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PutBackQuota:
+    """Its reason ended: what stood before stands again; None removes it."""
+
+    entity: QuotaEntity
+    live_per_s: float | None
+    value_per_s: float | None
+    reason: QuotaReason
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LetGoQuota:
+    """Somebody else changed what we had set: theirs from now on."""
+
+    entity: QuotaEntity
+    wanted_per_s: float
+    found_per_s: float | None
+    until_ms: int
+    reason: QuotaReason
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TenantShare:
+    """How one tenant stands, for whoever looks: a row of the table."""
+
+    tenant: Tenant
+    rate_per_s: float  # What it does.
+    hungry: bool  # Held back now.
+    stands_per_s: float | None  # The quota in force; None: none is.
+    wanted_per_s: float | None  # None: not ours to set.
+    reason: QuotaReason
+    rule: int | None  # Which of the rules won, by its place; None: none fits.
+
+
+QuotaDecision = HoldQuota | TotalSaid | SetQuota | PutBackQuota | LetGoQuota
+
+
+def action_of(decision: QuotaDecision) -> str:
+    """One word, for metrics and the journal."""
+    match decision:
+        case HoldQuota():
+            return "hold_quota"
+        case TotalSaid():
+            return "total"
+        case SetQuota():
+            return "set_quota"
+        case PutBackQuota():
+            return "put_back_quota"
+        case LetGoQuota():
+            return "let_go_quota"

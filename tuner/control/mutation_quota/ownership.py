@@ -1,0 +1,132 @@
+"""Is the quota that stands there still the one we wrote? And what of it is ours to write.
+
+A quota that somebody else changed is theirs, as with a throttle: let go, said aloud, and left alone until the hold expires. So is
+one that somebody took away: whoever does that wants it away. What stood there before us is put back when its reason ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tuner.control.mutation_quota.decision import (
+    LetGoQuota,
+    PutBackQuota,
+    QuotaDecision,
+    QuotaReason,
+    SetQuota,
+)
+from tuner.control.mutation_quota.entity import QuotaEntity
+from tuner.control.mutation_quota.model import MutationLimits
+from tuner.control.mutation_quota.state import Doubt, MutationMemory, OwnedQuota
+
+_SAME = 1e-9  # Kafka keeps them as doubles, and says them in decimals.
+_KEPT = 3  # Writes of ours that may come late, of each quota.
+_WHY_BACK = {
+    QuotaReason.TENANT_GONE: "nothing was heard of it for long",
+    QuotaReason.RELEASED: "released",
+    QuotaReason.NOT_ASKED_FOR: "not asked for any more",
+    QuotaReason.EXEMPT: "exempt, so no quota of ours holds it back",
+    QuotaReason.RESPECTED: "somebody's, and those are left alone (standing_quotas: respect)",
+    QuotaReason.WOULD_TAKE_OVER: "it puts a quota out of force that somebody set",
+}
+
+
+def let_go_of_changed(
+    quotas: Mapping[QuotaEntity, float], memory: MutationMemory, now_ms: int, limits: MutationLimits
+) -> tuple[MutationMemory, list[LetGoQuota]]:
+    """Drops from ``owned`` what is not ours any more, and from ``theirs`` what is free again."""
+    theirs = {entity: until for entity, until in memory.theirs_until_ms.items() if until > now_ms}
+    owned, decisions, doubted = dict(memory.owned), [], dict[QuotaEntity, Doubt]()
+    for entity, ours in memory.owned.items():
+        found = quotas.get(entity)
+        if any(is_same(found, value) for value in ours.may_stand):
+            continue
+        # A broker that is behind shows what stood before. Until it is certain, nothing is written here.
+        doubts = doubt(memory.doubted.get(entity), found, now_ms)
+        if now_ms - doubts.since_ms < limits.shown_s * 1000:
+            doubted[entity] = doubts
+            continue
+        until_ms = now_ms + round(limits.yield_s * 1000)
+        del owned[entity]
+        theirs[entity] = until_ms
+        stands = "nothing stands" if found is None else f"{found:g}/s stands"
+        text = (
+            f"{entity}: we had set {ours.wanted_per_s:g}/s, now {stands} there. Somebody changed it, so it is theirs: left "
+            f"alone for {limits.yield_s / 60:.0f} min"
+        )
+        reason = QuotaReason.CHANGED_BY_SOMEBODY
+        decisions.append(LetGoQuota(entity, ours.wanted_per_s, found, until_ms, reason, text))
+    return replace(memory, owned=owned, theirs_until_ms=theirs, doubted=doubted), decisions
+
+
+def doubt(before: Doubt | None, found: float | None, now_ms: int) -> Doubt:
+    """The same one where the same stands; else one that begins now."""
+    if before is None or not is_same(before.found_per_s, found):
+        return Doubt(found, now_ms)
+    # A clock that was set back began to doubt later than now.
+    return Doubt(found, min(before.since_ms, now_ms))
+
+
+def is_same(found: float | None, value: float | None) -> bool:
+    if found is None or value is None:
+        return found is value
+    return abs(found - value) <= _SAME * max(abs(found), abs(value))
+
+
+def put_back(
+    entity: QuotaEntity, quotas: Mapping[QuotaEntity, float], memory: MutationMemory, reason: QuotaReason
+) -> PutBackQuota:
+    """Of one that is ours."""
+    before = memory.owned[entity].before_per_s
+    back = "removed, as none stood before" if before is None else f"back to {before:g}/s, which stood before"
+    return PutBackQuota(entity, quotas.get(entity), before, reason, f"{entity}: {_WHY_BACK[reason]}; {back}")
+
+
+def release(
+    quotas: Mapping[QuotaEntity, float], memory: MutationMemory, reason: QuotaReason = QuotaReason.RELEASED
+) -> tuple[PutBackQuota, ...]:
+    """Everything that is ours. What somebody changed meanwhile has to be let go of first; what is in doubt waits until it is."""
+    return tuple(put_back(entity, quotas, memory, reason) for entity in memory.owned if entity not in memory.doubted)
+
+
+def intend(memory: MutationMemory, decision: QuotaDecision) -> MutationMemory:
+    """Before the write: from now on what stands there and what is written are both ours."""
+    match decision:
+        case SetQuota(entity=entity, live_per_s=live, wanted_per_s=wanted):
+            ours = memory.owned.get(entity)
+            before = live if ours is None else ours.before_per_s
+            # A write that nobody answered may still come: what it would leave is ours as well.
+            earlier = () if ours is None else ours.may_stand[-_KEPT:]
+            return _with(memory, entity, OwnedQuota(before, wanted, _each(*earlier, live, wanted)))
+        case PutBackQuota(entity=entity, value_per_s=value) if entity in memory.owned:
+            ours = memory.owned[entity]
+            return _with(memory, entity, replace(ours, may_stand=_each(*ours.may_stand, value)))
+        case _:
+            return memory
+
+
+def settle(memory: MutationMemory, decision: QuotaDecision) -> MutationMemory:
+    """After it went well: only what we wrote may stand there; what was put back is no longer ours."""
+    match decision:
+        case SetQuota(entity=entity, wanted_per_s=wanted) if entity in memory.owned:
+            ours = memory.owned[entity]
+            # What stood before us is somebody's word again from now on.
+            written = tuple(value for value in ours.may_stand if value not in (ours.before_per_s, wanted))
+            return _with(memory, entity, replace(ours, may_stand=(*written[-_KEPT:], wanted)))
+        case PutBackQuota(entity=entity, value_per_s=value):
+            memory = _with(memory, entity, None)
+            # With the next look it is not taken for what somebody has just set.
+            return memory if value is None else replace(memory, others={**memory.others, entity: value})
+        case _:
+            return memory
+
+
+def _each(*values: float | None) -> tuple[float | None, ...]:
+    return tuple(dict.fromkeys(values))
+
+
+def _with(memory: MutationMemory, entity: QuotaEntity, owned: OwnedQuota | None) -> MutationMemory:
+    if owned is not None:
+        return replace(memory, owned={**memory.owned, entity: owned})
+    return replace(memory, owned={key: value for key, value in memory.owned.items() if key != entity})

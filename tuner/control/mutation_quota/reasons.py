@@ -1,0 +1,49 @@
+"""What one tenant is to have, and which of the three it is: its share, what it wants, or its floor; in a word and in a sentence."""
+
+from __future__ import annotations
+
+from tuner.control.mutation_quota.decision import RATE_DIGITS, QuotaReason
+from tuner.control.mutation_quota.max_min_share import Sharing
+from tuner.control.mutation_quota.model import MutationLimits
+from tuner.control.mutation_quota.tenant_rules import want_per_s
+from tuner.control.mutation_quota.tenant_status import Place, floor_per_s
+
+
+def wanted_per_s(
+    place: Place, fair: float, standing: float, sharing: Sharing, limits: MutationLimits
+) -> tuple[float, QuotaReason]:
+    """
+    Args:
+        fair: its part of ``sharing``.
+        standing: its standing share.
+    """
+    floor = limits.tenant_rate_per_s_min if sharing.floors_cut else floor_per_s(place.of, limits)
+    hungry, want = place.state.hungry, want_per_s(place.state, limits)
+    most, stands = round(max(fair, floor), RATE_DIGITS), round(standing, RATE_DIGITS)
+    if stands > most or (stands == most and not hungry):
+        return stands, QuotaReason.STANDING_SHARE
+    # What it would have if nothing were promised to it.
+    plain = min(want, place.of.weight * sharing.level)
+    if sharing.floors_cut or most > round(plain, RATE_DIGITS):
+        return most, QuotaReason.AT_ITS_FLOOR
+    return most, QuotaReason.FAIR_SHARE if plain < want else QuotaReason.HAS_ALL_IT_WANTS
+
+
+def said(place: Place, wanted: float, reason: QuotaReason, sharing: Sharing) -> str:
+    stands = "no quota" if place.live_per_s is None else f"{place.live_per_s:g}/s"
+    does = "held back" if place.state.hungry else f"does {place.state.rate_per_s:.2f}/s"
+    promised = place.of.rate_per_s_min
+    floor = "the least that anybody has" if promised is None else f"the {promised:g}/s that it was promised"
+    why = {
+        QuotaReason.FAIR_SHARE: f"; its share by weight {place.of.weight:g} × {sharing.level:.2f}/s",
+        QuotaReason.HAS_ALL_IT_WANTS: ", and may do a quarter more",
+        QuotaReason.STANDING_SHARE: "; its standing share",
+        QuotaReason.AT_ITS_FLOOR: "; floors are more than there is, and cut alike"
+        if sharing.floors_cut
+        else f"; {floor}",
+    }[reason]
+    won = ""
+    if place.rule is not None:
+        also = f", before {', '.join(str(n + 1) for n in place.rule.also)}" if place.rule.also else ""
+        won = f" (rule {place.rule.place + 1}{also})"
+    return f"{place.tenant}: {stands} → {wanted:g}/s: {does}{why}{won}"

@@ -1,0 +1,157 @@
+"""How much in all, after one more look: what is learned of it, and why the total is what it is now.
+
+Invariant: one signal is learned from once, and moves the total once; the total rests longer than a signal is trusted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeGuard
+
+from streaming.shared.contract import ControllerSignal
+from tuner.control.mutation_quota.apply_lag import Course, falls_behind
+from tuner.control.mutation_quota.cost_model import at_start, of_window
+from tuner.control.mutation_quota.decision import QuotaReason, TotalSaid
+from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, QuotaView
+from tuner.control.mutation_quota.probe_margin import followed, is_known, likely_ratio
+from tuner.control.mutation_quota.state import MutationMemory, Wavering, Window
+from tuner.control.mutation_quota.tenant_status import Place, claim_of, used_per_s
+from tuner.control.mutation_quota.total_rate import cap_per_s, first_total, next_total
+from tuner.core.controller_pressure import Pressure, felt_ratio, lines_pressure
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """Of the active controller."""
+
+    signal: ControllerSignal
+    pressed: Pressure
+    took_over_ms: int  # 0: it was active when we came.
+    books_per_s: float  # What Kafka's books say is done now.
+
+
+def judged(
+    view: QuotaView,
+    news: News,
+    memory: MutationMemory,
+    places: Sequence[Place],
+    policy: MutationPolicy,
+    *,
+    brakes: bool,
+) -> tuple[MutationMemory, TotalSaid]:
+    """The memory with what is learned and the total.
+
+    Args:
+        brakes: who is held back is held back by something else than the total.
+    """
+    limits, before, signal, pressed = policy.limits, memory.window, news.signal, news.pressed
+    done = math.fsum(place.state.rate_per_s for place in places)
+    newer = before is None or signal.node != before.node or signal.sampled_at_ms > before.sampled_at_ms
+    same = before if newer and _is_the_one_before(before, signal, limits) else None
+    cost = memory.cost or at_start(limits)
+    if newer:
+        cost = of_window(cost, signal, before, done, news.books_per_s, limits)
+        memory = replace(memory, cost=cost, window=_window(view, news, before, same, memory, policy))
+    seen = memory.window
+    assert seen is not None
+    felt = seen.felt or Wavering()
+    lines = lines_pressure(view.beside, policy.objective)
+    full = likely_ratio(felt, limits) >= limits.felt_aim or (lines is not None and lines.ratio >= limits.forwarding_aim)
+    seen = replace(seen, felt_full_at_ms=view.now_ms if full else seen.felt_full_at_ms)
+    cap = cap_per_s(cost, policy.objective, limits)
+    total, reason = memory.total, QuotaReason.FIRST_LOOK
+    if total is None:
+        total = first_total(pressed, done, cap, view.now_ms, limits)
+    else:
+        course = _course(pressed, lines, seen, same, newer, places, limits)
+        late = (signal.heartbeats_timed_out_per_s or 0.0) > 0
+        binds = course.held_back and not brakes
+        total, reason = next_total(total, pressed, course, late, binds, done, cap, view.now_ms, limits)
+    if reason is QuotaReason.NEAR_OBJECTIVE:
+        seen = replace(seen, felt=replace(felt, eased_at_ms=view.now_ms))
+    text = f"{total.rate_per_s:.1f} partitions/s in all: {pressed}; {_WHY[reason]}"
+    return replace(memory, total=total, window=seen), TotalSaid(total.rate_per_s, pressed.ratio, reason, text)
+
+
+def _window(
+    view: QuotaView,
+    news: News,
+    before: Window | None,
+    same: Window | None,
+    memory: MutationMemory,
+    policy: MutationPolicy,
+) -> Window:
+    signal = news.signal
+    felt = followed(
+        before.felt if before is not None else None,
+        felt_ratio(view.beside, policy.objective),
+        signal.sampled_at_ms,
+        (signal.sampled_at_ms - same.sampled_at_ms) / 1000 if same is not None else None,
+        max(memory.total.cut_at_ms, memory.total.raised_at_ms) if memory.total is not None else 0,
+        policy.limits,
+    )
+    return Window(
+        signal.node, signal.sampled_at_ms, signal.topics, signal.partitions, signal.idle_ratio, news.pressed.ratio,
+        view.beside.apply_lag_ms, 0 if before is None else before.felt_full_at_ms, news.took_over_ms, felt,
+    )  # fmt: skip
+
+
+def _course(
+    pressed: Pressure,
+    lines: Pressure | None,
+    seen: Window,
+    same: Window | None,
+    newer: bool,
+    places: Sequence[Place],
+    limits: MutationLimits,
+) -> Course:
+    """
+    Args:
+        same: the look before this one; None: there was none, or too long ago.
+    """
+    felt, ours = seen.felt or Wavering(), [place for place in places if place.left_alone is None]
+    behind = 0.0
+    if same is not None:
+        behind = falls_behind(pressed, same.apply_lag_ms, seen.sampled_at_ms - same.sampled_at_ms)
+    return Course(
+        pressure_before=same.pressure if same is not None else None,
+        falls_behind=behind,
+        lag_before_ms=same.apply_lag_ms if same is not None else None,
+        newer=newer,
+        felt_ratio=felt.ratio or 0.0,
+        felt_likely_ratio=likely_ratio(felt, limits),
+        felt_is_known=is_known(felt, limits),
+        felt_full_at_ms=seen.felt_full_at_ms,
+        felt_eased_at_ms=felt.eased_at_ms,
+        lines=lines,
+        promised_per_s=math.fsum(claim_of(place, limits).least for place in ours),
+        beyond_per_s=math.fsum(used_per_s(place) for place in places if place.left_alone is not None),
+        # Whom a quota of ours for whoever has none holds back is held back by the total as well.
+        held_back=any(place.state.hungry for place in places if place.left_alone is None or place.ours_holds),
+    )
+
+
+def _is_the_one_before(before: Window | None, signal: ControllerSignal, limits: MutationLimits) -> TypeGuard[Window]:
+    """Of the same controller, and no gap between them in which anything may have come and gone."""
+    if before is None or before.node != signal.node:
+        return False
+    return signal.sampled_at_ms - before.sampled_at_ms <= limits.decay_age_s * 1000
+
+
+_WHY = {
+    QuotaReason.FIRST_LOOK: "the first look at it",
+    QuotaReason.WITHIN_OBJECTIVE: "as it should be",
+    QuotaReason.NOT_BINDING: "nobody is held back",
+    QuotaReason.RESTING: "the last change is still to be seen",
+    QuotaReason.AT_CAP: "more would be too much if all buckets were spent at once",
+    QuotaReason.OVER_CAP: "lowered, as all buckets spent at once would be too much",
+    QuotaReason.WAS_TOO_MUCH: "little more was too much before",
+    QuotaReason.ROOM_IS_LEFT: "raised, as somebody is held back",
+    QuotaReason.FALLS_BEHIND: "lowered a little, as that would soon be too late",
+    QuotaReason.NEAR_OBJECTIVE: "lowered a little, as one of the next looks may well be over it",
+    QuotaReason.OVER_OBJECTIVE: "lowered",
+    QuotaReason.AT_ITS_LEAST: "too much, and it is the least that is given",
+    QuotaReason.HEARTBEATS_TIME_OUT: "lowered by half, as heartbeats of brokers time out",
+}

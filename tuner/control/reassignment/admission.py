@@ -1,0 +1,171 @@
+"""Which parts of all plans begin now, given how many at a time the cluster stands.
+
+Intuition: plans share the brokers, so their parts stand in one line: how many at a time is asked once, of all that runs, and
+whose turn it is follows from the slowest side, not from whose plan it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from streaming.shared.contract import BrokerSignal, ControllerSignal, Side
+from tuner.control.mutation_quota.model import ControllerObjective
+from tuner.control.reassignment.concurrency import pace
+from tuner.control.reassignment.concurrency_model import Paced, PaceLimits, PaceMemory, PaceView
+from tuner.control.reassignment.measurements import Figures
+from tuner.control.reassignment.partition_progress import Parts, way_of
+from tuner.control.reassignment.scheduler import refill
+from tuner.control.reassignment.scheduler_model import (
+    Refill,
+    Running,
+    Terms,
+    Waiting,
+    copied,
+    keep_up,
+    pending_bytes,
+    taken,
+    wanted,
+)
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.cluster import BrokerSide, Course, LiveCluster
+from tuner.core.partition_limits import PartitionCounts, PartitionLimits, counted
+from tuner.core.reassignment_plan import ClusterLook, Key, Plan
+from tuner.core.throttle_limits import Limits
+
+# A broker that is restarted is back by then, and its steps go on; so long they count as any others.
+STUCK_S_MIN = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Throttling:
+    """Bytes/s by side; a side that isn't named has no throttle."""
+
+    meant: Mapping[BrokerSide, float] = field(default_factory=dict)  # What it should carry now.
+    most: Mapping[BrokerSide, float] = field(default_factory=dict)  # What it may be given at most.
+
+
+NOTHING_FILLS: Mapping[BrokerSide, float] = {}
+NO_RATES: Mapping[BrokerSide, int] = {}
+
+
+def throttling_of(
+    live: LiveCluster | None,
+    courses: Mapping[BrokerSide, Course],
+    limits: Limits,
+    filling: Mapping[BrokerSide, float] = NOTHING_FILLS,
+    plan_rates: Mapping[BrokerSide, int] = NO_RATES,
+    loosest_bytes_per_s: float | None = None,
+) -> Throttling:
+    """What each side carries and may be given.
+
+    Args:
+        live: as seen last; None: not yet.
+        courses: of what the law steers now.
+        filling: what is brought up as its window fills lets that through from the first second on, whatever stands there.
+        plan_rates: the most that plans allow the sides that they copy through now, bytes/s.
+        loosest_bytes_per_s: the most that any plan allows a side; None: a plan is unthrottled, or there is none.
+    """
+    if live is None:
+        return Throttling()
+    stands = {side: float(setting.bytes_per_s) for side, setting in live.rates.items()}
+    stands |= filling
+    every = [(b, side) for b in live.brokers for side in Side]
+    meant = stands | {side: course.meant_bytes_per_s for side, course in courses.items()}
+    most: Mapping[BrokerSide, float] = {}
+    # Every side that a plan comes to is throttled.
+    if loosest_bytes_per_s is not None:
+        most = dict.fromkeys(every, loosest_bytes_per_s)
+    if not limits.steers:
+        # A side that no plan copies through yet is given the plan's rate as soon as one does. Until then a replica that only may
+        # lead has a twelfth of it.
+        idle = {side: rate for side, rate in most.items() if side not in plan_rates}
+        return Throttling({**meant, **idle}, {**stands, **most, **plan_rates})
+    # The law raises to the ceiling what it needs, also where nothing stands yet if it puts throttles on by itself.
+    ceilings = dict.fromkeys(every if limits.throttles_moves else stands, limits.rate_bytes_per_s_max)
+    return Throttling(meant, {**ceilings, **most, **plan_rates})
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """What is measured of the cluster besides where its partitions are."""
+
+    figures: Figures = field(default_factory=Figures)
+    throttling: Throttling = field(default_factory=Throttling)
+    brokers: Mapping[int, BrokerSignal] = field(default_factory=dict)
+    controllers: Mapping[int, ControllerSignal] = field(default_factory=dict)
+    asked: int = 0  # Steps that the last request asked for.
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What the operator allows."""
+
+    batch: BatchLimits = field(default_factory=BatchLimits)
+    pace: PaceLimits = field(default_factory=PaceLimits)
+    partitions: PartitionLimits = field(default_factory=PartitionLimits)
+    controller: ControllerObjective = field(default_factory=ControllerObjective)
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    refill: Refill
+    paced: Paced
+    pending_bytes: Mapping[BrokerSide, float]  # What no step under way copies yet.
+
+
+def begin(
+    plans: Sequence[tuple[Plan, Parts, bool]], look: ClusterLook, measures: Measures, memory: PaceMemory, bounds: Bounds,
+    now_ms: int, resting: frozenset[Key] = frozenset(),
+) -> Begun:  # fmt: skip
+    """
+    Args:
+        plans: how each stands, and whether parts of it may begin.
+        resting: parts that failed just now.
+    """
+    running = [one for plan, parts, _ in plans for one in _running(plan, parts, look, measures.figures, now_ms)]
+    copying = copied(running, look.online)
+    waiting = [
+        Waiting(way, measures.figures.size(key, plan.parts[key]), measures.figures.write_rate(key, plan.parts[key]))
+        for plan, parts, goes_on in plans
+        if goes_on
+        for key, way in parts.ready.items()
+        if key not in resting
+    ]
+    # Who was not watched at the plan's start is measured with the second look.
+    writes_known = bool(measures.figures.write_bytes_per_s) or any(one.write_bytes_per_s > 0 for one in waiting)
+    slots_taken, slots_wanted = taken(copying, measures.throttling.meant), wanted(waiting)
+    view = PaceView(
+        now_ms, frozenset(slots_taken) | frozenset(slots_wanted), slots_taken, slots_wanted, measures.throttling.meant,
+        keep_up(copying), measures.asked, measures.brokers, measures.controllers, bounds.controller,
+    )  # fmt: skip
+    paced = pace(view, memory, bounds.pace)
+    terms = Terms(
+        look.online, bounds.batch, paced.slots, paced.cluster_max, paced.starts_max, measures.throttling.most,
+        meant=measures.throttling.meant, limits=bounds.partitions, hosted=_hosted(look, bounds),
+        writes_known=writes_known, asked_ago_s=memory.begun_ago_s(now_ms), look_every_s=memory.look_every_s(now_ms),
+        small_due=memory.small_due,
+    )  # fmt: skip
+    refilled = refill(waiting, running, terms)
+    begun_at_ms = now_ms if refilled.starts else memory.begun_at_ms
+    seen = replace(paced.memory, begun_at_ms=begun_at_ms, looked_at_ms=now_ms, small_due=refilled.small_due)
+    return Begun(refilled, replace(paced, memory=seen), pending_bytes(waiting, running))
+
+
+def _running(plan: Plan, parts: Parts, look: ClusterLook, figures: Figures, now_ms: int) -> list[Running]:
+    found = []
+    for key, step in parts.running.items():
+        part, now = plan.parts[key], look.partitions[key]
+        size = figures.size(key, part)
+        way = replace(way_of(key, plan.goal(part), now, look), replicas=plan.asked[key].since)
+        remaining = figures.remaining_bytes.get(key, size * len(step.adding))
+        stuck = key in parts.stuck and now_ms - parts.stuck[key].since_ms > STUCK_S_MIN * 1000
+        found.append(Running(way, step, remaining, size, figures.write_rate(key, part), stuck))
+    return found
+
+
+def _hosted(look: ClusterLook, bounds: Bounds) -> PartitionCounts:
+    """Where nothing is limited nobody needs to count."""
+    if bounds.partitions == PartitionLimits():
+        return PartitionCounts({})
+    return counted(((key, now.replicas) for key, now in look.partitions.items()), look.online)

@@ -1,0 +1,156 @@
+"""What is left of every limit while a refill is made, and what has been begun on it.
+
+Invariant: what has been begun fits, together with what runs, into every limit that it was held against. But for two things that
+would else hold a plan up for good: a step that has long been stuck, as a broker is down, leaves its place among KIP-435's numbers
+to others; and a broker from which a partition of the plan is about to go may have one more than KIP-578's limit meanwhile, as two
+that are full could not change places otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+
+from streaming.shared.units import rate_text
+from tuner.control.reassignment.scheduler_model import (
+    REQUEST_PARTITIONS_MAX,
+    SLOT_PART_MIN,
+    Held,
+    HeldBy,
+    Running,
+    Start,
+    Terms,
+    Waiting,
+    copied,
+    keep_up,
+    step_keep_up,
+    taken,
+)
+from tuner.core.cluster import BrokerSide, side_name
+from tuner.core.partition_limits import INTERNAL_TOPICS, PartitionCounts, overfull
+from tuner.core.reassignment_steps import Step
+
+# The same as of a throttle's floor: a quota only just above W drains nothing.
+KEEP_UP_SHARE_MAX = 1 / 1.2
+
+
+class Room:
+    """What is left of every limit, and what has been begun."""
+
+    def __init__(self, running: Sequence[Running], terms: Terms, leaving: AbstractSet[int] = frozenset()) -> None:
+        """
+        Args:
+            leaving: brokers from which a partition that has begun, or may, will go.
+        """
+        self._terms = terms
+        self._leaving = leaving
+        copying = copied(running, terms.online)
+        ending = [one for one in running if not one.stuck]
+        self._taken = taken(copying, {**terms.rates, **terms.meant}, writes_known=terms.writes_known)
+        every = {*terms.slots, *self._taken}
+        self._full = {side for side in every if not self._fits(side)}
+        self._used = dict(terms.beside)
+        for side, bytes_per_s in keep_up(copying).items():
+            self._used[side] = self._used.get(side, 0.0) + bytes_per_s
+        self._copying = sum(bool(one.step.adding) for one in copying)
+        self._partitions = terms.batch.partition_movements_max - len(ending)
+        self._leaders = terms.batch.leader_movements_max - sum(one.step.moves_leader for one in ending)
+        self._hosted = dict(terms.hosted.by_broker)
+        self._starts = min(terms.starts_max, REQUEST_PARTITIONS_MAX)
+        self.begun: dict[int, Start] = {}
+        self.held: dict[int, HeldBy] = {}
+        self.never: dict[int, Held] = {}
+        self.at_limit: set[int] = set()
+
+    @property
+    def starts_max(self) -> int:
+        """Of this request."""
+        return min(self._starts, max(0, self._partitions))
+
+    @property
+    def request_is_full(self) -> bool:
+        return len(self.begun) >= self.starts_max
+
+    @property
+    def full_of(self) -> HeldBy:
+        """What a full request is full of."""
+        return HeldBy.PARTITION_MOVEMENTS if self._partitions < self._starts else HeldBy.REQUEST
+
+    @property
+    def slots_taken(self) -> dict[BrokerSide, float]:
+        """By what runs, and by what has been begun."""
+        return dict(self._taken)
+
+    def slots_in_use(self, side: BrokerSide) -> float:
+        return self._taken.get(side, 0.0)
+
+    def has_slot(self, side: BrokerSide) -> bool:
+        return side not in self._full
+
+    def _fits(self, side: BrokerSide) -> bool:
+        return self._taken.get(side, 0.0) <= self._terms.slots.get(side, 1) - SLOT_PART_MIN
+
+    def may_have(self, sides: Sequence[BrokerSide]) -> bool:
+        """Whether a look at its next step is worth it: its leader has a slot, and so has one that it adds."""
+        return sides[0] not in self._full and not self._full.issuperset(sides[1:])
+
+    def consider(self, index: int, one: Waiting, step: Step, *, urgent: bool = False) -> None:
+        """Begins it, or says what keeps it back."""
+        uses = step_keep_up(one.way, step.adding, one.write_bytes_per_s)
+        held = self._held_by_limits(one, step) or (None if urgent else self._held_by_room(index, one, uses))
+        if held is not None:
+            self.held[index] = held
+            return
+        self.held.pop(index, None)
+        self.begun[index] = Start(one.way, step)
+        self._leaders -= step.moves_leader
+        self._copying += bool(uses)
+        for side, bytes_per_s in uses:
+            part = self._terms.part(side, one.size_bytes, bytes_per_s)
+            self._taken[side] = self._taken.get(side, 0.0) + part
+            self._used[side] = self._used.get(side, 0.0) + bytes_per_s
+            if not self._fits(side):
+                self._full.add(side)
+        if one.way.topic not in INTERNAL_TOPICS:
+            for broker in step.adding:
+                self._hosted[broker] = self._hosted.get(broker, 0) + 1
+
+    def _held_by_limits(self, one: Waiting, step: Step) -> HeldBy | None:
+        if step.moves_leader and self._leaders <= 0:
+            return HeldBy.LEADER_MOVEMENTS
+        if one.way.topic not in INTERNAL_TOPICS:
+            more, limits = dict.fromkeys(step.adding, 1), self._terms.limits
+            over = overfull(PartitionCounts(self._hosted), more, limits)
+            full = {broker for broker, count in over.items() if count > limits.of(broker) + (broker in self._leaving)}
+            if full:
+                self.at_limit |= full
+                return HeldBy.PARTITION_LIMIT
+        return None
+
+    def _held_by_room(self, index: int, one: Waiting, uses: Sequence[tuple[BrokerSide, float]]) -> HeldBy | None:
+        if not uses:
+            return None
+        if self._copying >= self._terms.cluster_max:
+            return HeldBy.CLUSTER
+        if not all(self.has_slot(side) for side, _ in uses):
+            return HeldBy.SLOTS
+        for side, bytes_per_s in uses:
+            quota = self._terms.rates.get(side)
+            if quota is None:
+                continue
+            most = KEEP_UP_SHARE_MAX * quota
+            if self._used.get(side, 0.0) + bytes_per_s > most:
+                alone = self._terms.beside.get(side, 0.0) + bytes_per_s
+                if alone > most:
+                    self.never[index] = _never(one, side, alone, quota)
+                return HeldBy.QUOTA
+        return None
+
+
+def _never(one: Waiting, side: BrokerSide, uses_bytes_per_s: float, quota: float) -> Held:
+    text = (
+        f"{one.way.topic}-{one.way.partition}: keeping up takes {rate_text(uses_bytes_per_s)} of the {side_name(side)}, "
+        f"which is {rate_text(quota)} at most: its copy would not end. Raise that to "
+        f"{rate_text(uses_bytes_per_s / KEEP_UP_SHARE_MAX)} or more, or move it when less is written"
+    )
+    return Held(one.way.topic, one.way.partition, HeldBy.QUOTA, side, text)

@@ -1,0 +1,179 @@
+"""Is what stands there still what we wrote?
+
+A value that somebody else changed is theirs: it is let go, said aloud, and left alone until the hold expires. What stands
+there is compared with what may stand there, not with a memory of "the last rate": a crash in the middle of a ramp leaves
+one of its steps, and that is ours.
+
+Where we throttle what moves, one change is nobody's word on a rate: ``kafka-reassign-partitions --verify`` and ``--cancel`` end
+a move of their own and sweep the rates of every broker away, and the lists of their own topics with them. So when every rate of
+ours is gone at once, that was a sweep, and what still moves is throttled again. A person changes a value, or takes one away; and
+who takes all of them away by hand will do it again, and then it is a person's word. As the tool needs a moment for its sweep, what
+is merely gone is looked at twice.
+
+Kafka does not fence its settings: a request that the tuner before us had sent, or was stopped in, may land when we have looked
+already. What it was about to write is on record, so such a value is known for what it is, and stays ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from streaming.shared.units import rate_text
+from tuner.control.throttle.decision import Hold, LetGo, Reason, SetRate
+from tuner.control.throttle.rescue_rate import floor_bytes_per_s
+from tuner.control.throttle.state import Memory
+from tuner.core.cluster import BrokerSide, LiveCluster, side_name
+from tuner.core.drain_time import SideLoad
+from tuner.core.throttle_limits import Limits
+
+# Nothing of what is held for these has to do with a rate that is right: no blindness, no change under way, no trouble.
+_CALM = frozenset({Reason.WATCHING, Reason.PROGRESSING, Reason.WITHIN_DEADBAND, Reason.AT_CEILING})
+
+
+def swept(live: LiveCluster, memory: Memory, now_ms: int, limits: Limits, *, unlisted: bool) -> dict[BrokerSide, int]:
+    """What stood on our sides before a sweep; nothing where there was none.
+
+    Args:
+        unlisted: somebody else's lists have named what moves, and do not any more.
+    """
+    readable = live.brokers - live.unreadable
+    seen = {side: ours for side, ours in memory.owned.items() if side[0] in readable}
+    if not seen or any(side in live.rates and live.rates[side].own for side in seen):
+        return {}
+    if any(None in ours.may_stand for ours in seen.values()):
+        return {}  # A rate that is only being set may not stand yet.
+    lists_went = unlisted or any(topic not in live.lists for topic in memory.listed)
+    by_hand = len({broker for broker, _ in seen}) == 1 or now_ms - memory.swept_at_ms < limits.yield_s * 1000
+    if by_hand and not lists_went:
+        return {}
+    return {side: ours.wanted_bytes_per_s for side, ours in seen.items()}
+
+
+def may_be_swept(found: int | None, *, throttles: bool) -> bool:
+    """Of one side by itself: whether a tool may have swept all of it away, which only a look at everything can tell."""
+    return found is None and throttles
+
+
+def forget_swept(memory: Memory, sides: Iterable[BrokerSide], now_ms: int) -> tuple[Memory, list[Hold]]:
+    """Neither ours any more nor anybody's: what stood before us was swept away as well, and is not put back either."""
+    gone = set(sides)
+    if not gone:
+        return memory, []
+    owned = {side: ours for side, ours in memory.owned.items() if side not in gone}
+    standing = {side: rate for side, rate in memory.standing.items() if side not in gone}
+    text = (
+        f"all our {len(gone)} rates were removed at once, as kafka-reassign-partitions --verify and --cancel do it with every "
+        "broker's: what still moves is throttled again. Whoever wants it to run free says so with `rheostat pause`"
+    )
+    memory = replace(memory, owned=owned, standing=standing, missing=memory.missing - gone, swept_at_ms=now_ms)
+    return memory, [Hold(None, None, Reason.SWEPT, text)]
+
+
+def let_go_of_changed(
+    live: LiveCluster, memory: Memory, now_ms: int, limits: Limits, *, throttles: bool
+) -> tuple[Memory, list[LetGo | Hold]]:
+    """Drops from ``owned`` what no longer is ours, and from ``theirs`` what is free again.
+
+    Args:
+        throttles: whether we put throttles on any of what moves.
+    """
+    theirs = {side: until for side, until in memory.theirs_until_ms.items() if until > now_ms}
+    waits = throttles and bool(live.moves)
+    before, missing = memory.missing, set()
+    # It is on record, and a ramp has dozens of steps.
+    late = memory.late if now_ms < memory.late_until_ms else {}
+    memory = replace(memory, theirs_until_ms=theirs, late=late, came_late=_still_late(live, memory, now_ms))
+    decisions: list[LetGo | Hold] = []
+    for side, ours in list(memory.owned.items()):
+        if side[0] not in live.brokers or side[0] in live.unreadable:
+            continue  # Not seen is not changed.
+        setting = live.rates.get(side)
+        found = setting.bytes_per_s if setting is not None and setting.own else None
+        came_with_it = side not in memory.standing and (memory.throttled or ours.before_bytes_per_s is None)
+        if found is None and not live.moves and came_with_it:
+            # The move has ended and its throttle is gone, as it should be: the tool's --verify was quicker than we.
+            memory = replace(memory, owned=memory.with_owned(side, None))
+        elif (
+            found is None
+            and waits
+            and side not in before
+            and found not in ours.may_stand
+            and not _is_late(side, found, memory, now_ms)
+        ):
+            missing.add(side)
+        elif found not in ours.may_stand:
+            memory, decision = let_go(side, found, memory, now_ms, limits)
+            decisions.append(decision)
+    return replace(memory, missing=frozenset(missing)), decisions
+
+
+def _is_late(side: BrokerSide, found: int | None, memory: Memory, now_ms: int) -> bool:
+    return now_ms < memory.late_until_ms and found in memory.late.get(side, ())
+
+
+def let_go(
+    side: BrokerSide, found: int | None, memory: Memory, now_ms: int, limits: Limits
+) -> tuple[Memory, LetGo | Hold]:
+    """Somebody else's from now on, unless it is what the tuner before us was about to write. ``side`` is one of ``owned``."""
+    ours = memory.owned[side]
+    if _is_late(side, found, memory, now_ms):
+        stands = "nothing" if found is None else rate_text(found)
+        text = (
+            f"{side_name(side)}: we had set {rate_text(ours.wanted_bytes_per_s)}, now {stands} stands there, as the tuner "
+            "before this one was about to set it: its request came late. It stays ours"
+        )
+        owned = replace(ours, may_stand=tuple(dict.fromkeys((found, *ours.may_stand))))
+        came_late = {**memory.came_late, side: (found, ours.may_stand[0])}
+        memory = replace(memory, owned=memory.with_owned(side, owned), came_late=came_late)
+        return memory, Hold(*side, Reason.CAME_LATE, text)
+    until_ms = now_ms + round(limits.yield_s * 1000)
+    stands = "nothing" if found is None else rate_text(found)
+    text = (
+        f"{side_name(side)}: we had set {rate_text(ours.wanted_bytes_per_s)}, now {stands} stands there. Somebody changed "
+        f"it, so it is theirs: left alone for {limits.yield_s / 60:.0f} min"
+    )
+    decision = LetGo(*side, ours.wanted_bytes_per_s, found, until_ms, Reason.CHANGED_BY_SOMEBODY, text)
+    theirs = {**memory.theirs_until_ms, side: until_ms}
+    return replace(memory, owned=memory.with_owned(side, None), theirs_until_ms=theirs), decision
+
+
+def set_right(
+    holds: Mapping[BrokerSide, Hold],
+    live: LiveCluster,
+    loads: Mapping[BrokerSide, SideLoad],
+    memory: Memory,
+    limits: Limits,
+) -> list[SetRate]:
+    """Back to what stood before something came late, where that still stands and nothing speaks against a change.
+
+    Args:
+        holds: what was decided of each side.
+        loads: what is known to go through each.
+    """
+    changes = []
+    for side, (_, stood) in memory.came_late.items():
+        hold, setting, load = holds.get(side), live.rates.get(side), loads.get(side)
+        if hold is None or hold.reason not in _CALM or setting is None or stood is None or load is None:
+            continue
+        wanted = min(stood, int(limits.rate_bytes_per_s_max))
+        # What stood and does not drain was left by whoever came late, on the way up.
+        if wanted == setting.bytes_per_s or wanted < floor_bytes_per_s(load, limits):
+            continue
+        text = (
+            f"{side_name(side)}: {rate_text(setting.bytes_per_s)}, which the tuner before this one had sent late, to "
+            f"{rate_text(wanted)}, as it stood"
+        )
+        changes.append(SetRate(*side, setting.bytes_per_s, wanted, Reason.CAME_LATE, text))
+    return changes
+
+
+def _still_late(live: LiveCluster, memory: Memory, now_ms: int) -> Mapping[BrokerSide, tuple[int | None, int | None]]:
+    if now_ms >= memory.late_until_ms or not memory.came_late:
+        return {}
+    found = {side: setting.bytes_per_s for side, setting in live.rates.items() if setting.own}
+    return {
+        side: late
+        for side, late in memory.came_late.items()
+        if side in memory.owned and (side[0] in live.unreadable or found.get(side) == late[0])
+    }

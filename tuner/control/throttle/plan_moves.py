@@ -1,0 +1,143 @@
+"""The moves of rheostat's own plans: which of them the tuner throttles, and how fast each side of a broker may be for them.
+
+The tuner throttles every move of a plan, with and without an objective, and also where it leaves the moves of other tools
+alone. Only a plan that an operator started with ``--unthrottled`` runs without a throttle.
+
+A step can outlive the record of its plan: after a rollback, or where a record cannot be read. So a move that the tuner has
+throttled stays throttled until it ends, whether its plan is known or not.
+
+Invariant: no side gets more than the ceiling, nor more than the lowest throttle of the plans that copy through it.
+Leaders get a little less (``PLAN_PACE_RATIO``): each destination of a leader fetches up to 10 MB whole
+(``replica.fetch.response.max.bytes``), so a leader with several destinations sends more than its rate for some seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from streaming.shared.contract import Side
+from streaming.shared.throttle_settings import TopicThrottle
+from tuner.control.throttle.objective import PLAN_PACE_RATIO
+from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove
+from tuner.core.reassignment_plan import Key, Plan, PlanThrottle
+from tuner.core.throttle_limits import Limits
+
+PlanMoves = Mapping[Key, PlanThrottle]
+
+
+def moves_under_way(plans: Iterable[Plan]) -> dict[Key, PlanThrottle]:
+    """The partitions that active plans have asked Kafka to move, or are about to, with the throttle of their plan."""
+    return {key: plan.head.throttle for plan in plans if plan.active for key in plan.asked}
+
+
+def moves_to_list(
+    moves: tuple[PartitionMove, ...], plan_moves: PlanMoves, limits: Limits, listed: Mapping[str, TopicThrottle]
+) -> tuple[PartitionMove, ...]:
+    """Returns the moves whose replicas belong on the throttled-replica lists; ``moves`` itself where it is all of them.
+
+    Args:
+        listed: what the tuner has put on the lists of each topic. A move with an entry there keeps it, also where no plan is
+            known for it.
+    """
+    if limits.throttles_moves:
+        if not any(throttle.unthrottled for throttle in plan_moves.values()):
+            return moves
+        return tuple(m for m in moves if not _throttle_of(m, plan_moves, PlanThrottle()).unthrottled)
+    if not plan_moves and not listed:
+        return ()
+    return tuple(
+        m
+        for m in moves
+        if not _throttle_of(m, plan_moves, PlanThrottle(unthrottled=not _is_listed(m, listed))).unthrottled
+    )
+
+
+def throttles_any(
+    moves: tuple[PartitionMove, ...], plan_moves: PlanMoves, limits: Limits, listed: Mapping[str, TopicThrottle]
+) -> bool:
+    """Whether the tuner throttles any of these moves, or any move at all."""
+    return limits.throttles_moves or bool(moves_to_list(moves, plan_moves, limits, listed))
+
+
+def plan_rates(
+    moves: Iterable[PartitionMove], plan_moves: PlanMoves, limits: Limits, *, may_lead: bool = False
+) -> dict[BrokerSide, int]:
+    """Returns the most that plans allow each side that they copy through, in bytes/s; sides that no plan throttles are not in it.
+
+    Args:
+        may_lead: also of the replicas that would lead if a leader failed.
+    """
+    found: dict[BrokerSide, int] = {}
+    for move in moves if plan_moves else ():
+        throttle = plan_moves.get((move.topic, move.partition))
+        rate = None if throttle is None else rate_of(throttle, limits.rate_bytes_per_s_max)
+        if rate is None:
+            continue
+        kept = [(b, Side.LEADER) for b in move.replicas if b not in move.adding] if may_lead else []
+        for side in (*sides_passed(move), *kept):
+            found[side] = min(rate, found.get(side, rate))
+    return found
+
+
+def paced_plan_rates(
+    moves: Iterable[PartitionMove], plan_moves: PlanMoves, limits: Limits, *, may_lead: bool = False
+) -> dict[BrokerSide, int]:
+    """Returns ``plan_rates`` as the tuner sets them: without an objective leaders get a little less."""
+    rates = plan_rates(moves, plan_moves, limits, may_lead=may_lead)
+    return {side: paced(rate, side, limits) for side, rate in rates.items()}
+
+
+def paced(rate_bytes_per_s: int, side: BrokerSide, limits: Limits) -> int:
+    """Returns the rate of a side for a plan of this rate, in bytes/s. With an objective the law paces leaders itself."""
+    if limits.steers or side[1] is Side.FOLLOWER:
+        return rate_bytes_per_s
+    return max(1, int(PLAN_PACE_RATIO * rate_bytes_per_s))
+
+
+def rate_of(throttle: PlanThrottle, ceiling_bytes_per_s: float) -> int | None:
+    """The rate of one plan's throttle, in bytes/s; None for an unthrottled plan.
+
+    It is never above the ceiling, which may be lower by now than when the plan was given.
+    """
+    if throttle.unthrottled:
+        return None
+    asked = throttle.rate_bytes_per_s_max
+    return int(ceiling_bytes_per_s if asked is None else min(asked, ceiling_bytes_per_s))
+
+
+def sides_passed(move: PartitionMove) -> list[BrokerSide]:
+    """The throttles that the bytes of a move pass."""
+    sides = [(broker, Side.FOLLOWER) for broker in move.destinations]
+    return [(move.leader, Side.LEADER), *sides] if move.leader >= 0 else sides
+
+
+def is_throttled(move: PartitionMove, live: LiveCluster) -> bool:
+    """Whether a rate that is in force counts the bytes of this move, on either side."""
+    lists = live.lists.get(move.topic)
+    if lists is None:
+        return False
+    if (move.leader, Side.LEADER) in live.rates and lists.leader.lists(move.partition, move.leader):
+        return True
+    return any(
+        (broker, Side.FOLLOWER) in live.rates and lists.follower.lists(move.partition, broker)
+        for broker in move.destinations
+    )
+
+
+def loosest_bytes_per_s(plans: Iterable[Plan], limits: Limits) -> float | None:
+    """The highest rate that any active plan allows a side, in bytes/s; None if one is unthrottled, or none is active."""
+    rates = [rate_of(plan.head.throttle, limits.rate_bytes_per_s_max) for plan in plans if plan.active]
+    known = [rate for rate in rates if rate is not None]
+    return max(known, default=None) if len(known) == len(rates) else None
+
+
+def _is_listed(move: PartitionMove, listed: Mapping[str, TopicThrottle]) -> bool:
+    lists = listed.get(move.topic)
+    if lists is None:
+        return False
+    brokers = {*move.replicas, *move.adding, *move.removing}
+    return any(lists.of(side).lists(move.partition, broker) for side in Side for broker in brokers)
+
+
+def _throttle_of(move: PartitionMove, plan_moves: PlanMoves, otherwise: PlanThrottle) -> PlanThrottle:
+    return plan_moves.get((move.topic, move.partition), otherwise)

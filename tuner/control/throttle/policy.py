@@ -1,0 +1,417 @@
+"""One cycle's thinking, from an observation to decisions.
+
+The order is the order of urgency: what we cannot see, what is not ours, what has ended; only then what could be faster.
+Nothing here acts and nothing here remembers by itself: memory comes in and goes out as a value.
+
+    decide    observation, memory → memory with the new judgements, decisions
+    intend    memory → memory as it must be on record before a decision is carried out
+    settle    memory → memory after it was carried out
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeGuard
+
+from streaming.shared.contract import Side
+from streaming.shared.listed import listed
+from streaming.shared.throttle_settings import TopicThrottle
+from streaming.shared.units import rate_text
+from tuner.control.throttle.cleanup_rules import (
+    away_at_the_end,
+    back_already,
+    came_with_the_move,
+    end_of_moves,
+)
+from tuner.control.throttle.decision import (
+    Decision,
+    Hold,
+    PutBackRate,
+    Reason,
+    RemovePairs,
+    SetRate,
+    StartRate,
+)
+from tuner.control.throttle.incremental.cycle_cache import Kept
+from tuner.control.throttle.incremental.delta_mapping import Grown
+from tuner.control.throttle.isr_recovery import may_hold_back
+from tuner.control.throttle.operator_overrides import heard, while_paused, without_holds
+from tuner.control.throttle.ownership import forget_swept, let_go_of_changed, set_right, swept
+from tuner.control.throttle.plan_moves import throttles_any
+from tuner.control.throttle.rate_changes import rates_since
+from tuner.control.throttle.replica_lists.list_rules import list_moves, take_off, without_ours
+from tuner.control.throttle.side_rules import decide_beside, decide_sides, fill_started
+from tuner.control.throttle.state import After, Memory, Owned
+from tuner.control.throttle.view import MovesView, judge_destinations
+from tuner.core.cluster import BrokerSide, LiveCluster, NotSeen, Observation, side_name
+from tuner.core.freshness import fresh
+from tuner.core.operator_orders import Pause
+from tuner.core.throttle_limits import Limits, StallLimits
+
+_FOR_A_WHILE = frozenset({Reason.OVERRIDDEN, Reason.RECOVERS, Reason.WINDOW_EMPTY, Reason.PLAN_RATE})
+RESCUES = frozenset({Reason.STALLED_BELOW_KEEP_UP, Reason.STALLED_THROTTLE_BOUND, Reason.RESCUE_NEEDS_MORE})
+# As long as it has not come back, whatever cuts the way short, it still is to.
+_STILL_GOES_BACK = frozenset({Reason.BACK_TO_BEFORE, Reason.UNSEEN_FOR_LONG, Reason.AT_CEILING, Reason.CAME_LATE})
+
+
+def decide(
+    observation: Observation,
+    memory: Memory,
+    limits: Limits,
+    stall_limits: StallLimits,
+    kept: Kept | None = None,
+) -> tuple[Memory, tuple[Decision, ...]]:
+    """
+    Args:
+        kept: by whoever decides again and again, so that it takes less; it changes no decision.
+    """
+    live, kept = observation.live, kept or Kept()
+    orders = observation.orders
+    memory, news = heard(orders, memory, limits, observation.now_ms)
+    # Nothing is seen, so nothing is known: neither that a move runs nor that it ended. Nor is anything done about orders.
+    if isinstance(live, NotSeen):
+        return memory, (Hold(None, None, Reason.CLUSTER_NOT_SEEN, f"the cluster is not seen: {live.reason}"),)
+    memory = replace(
+        memory,
+        orders_at_ms=max(memory.orders_at_ms, orders.at_ms),
+        rates_since=rates_since(observation, live, memory),
+    )
+    again: Mapping[BrokerSide, int] = {}
+    told: Sequence[Decision] = ()
+    throttles = throttles_any(live.moves, observation.plan_moves, limits, memory.listed)
+    if throttles and orders.pause is None and live.moves:
+        # Lists that are not ours were seen to throttle what moves, and do not any more.
+        unlisted = memory.throttled and not _named(without_ours(live, memory, kept), memory.seen)
+        again = swept(live, memory, observation.now_ms, limits, unlisted=unlisted)
+        memory, told = forget_swept(memory, again, observation.now_ms)
+    memory, let_go = let_go_of_changed(live, memory, observation.now_ms, limits, throttles=throttles)
+    # Of a change by hand and an order that are both news the order counts: it is the plainer word.
+    memory = without_holds(memory, news)
+    changed = [*told, *let_go]
+    if orders.pause is not None:
+        return _paused(live, memory, orders.pause, changed, kept)
+    if not live.moves:
+        return _without_moves(live, memory, limits, changed, _keeps_open(observation, live, limits))
+    seen = _seen(live, memory, kept)
+    throttled = memory.throttled or _named(without_ours(live, memory, kept), seen)
+    memory = replace(memory, idle_looks=0, after=None, seen=seen, throttled=throttled)
+    view = MovesView(observation, live, limits, kept, memory.rates_since, memory.listed)
+    # Where the law steers it knows itself since when.
+    untold = [] if limits.steers else [side for side in memory.owned if view.signal(side) is None]
+    if untold:
+        untold = [side for side in view.sides if side in {*untold}]
+    memory = replace(
+        memory,
+        stalls=judge_destinations(view, memory, stall_limits),
+        unseen_since_ms={side: memory.unseen_since_ms.get(side, observation.now_ms) for side in untold},
+    )
+    listing = list_moves(view, memory, again, kept) if throttles else take_off(memory, {})
+    started = {(d.broker, d.side): d for d in listing if isinstance(d, StartRate)}
+    decisions = decide_sides((side for side in view.sides if side not in started), view, memory, stall_limits)
+    decisions = [*decisions, *fill_started(started, view)]
+    decisions = [*decisions, *decide_beside(view, memory)]
+    if memory.came_late and not limits.steers:  # Where the law steers, its next second sets it right.
+        decisions = _set_right(decisions, view, memory, limits)
+    answered = {
+        destination
+        for decision in decisions
+        if isinstance(decision, SetRate) and decision.reason in RESCUES
+        for destination in view.destinations_of((decision.broker, decision.side))
+        if memory.stalls[destination].stalled
+    }
+    rescued = (memory.rescued | answered) & view.destinations
+    sunk = {(d.broker, d.side) for d in decisions if isinstance(d, SetRate) and d.reason is Reason.UNSEEN_FOR_LONG}
+    sunk_at_ms = {side: at_ms for side, at_ms in memory.sunk_at_ms.items() if side in memory.owned}
+    memory = replace(memory, sunk_at_ms=sunk_at_ms | dict.fromkeys(sunk, observation.now_ms))
+    return replace(memory, rescued=rescued), (*changed, *_leaderless(live, kept), *listing, *decisions)
+
+
+def _set_right(decisions: Sequence[Decision], view: MovesView, memory: Memory, limits: Limits) -> list[Decision]:
+    holds = {
+        (d.broker, d.side): d for d in decisions if isinstance(d, Hold) and d.broker is not None and d.side is not None
+    }
+    changes = set_right(holds, view.live, view.loads, memory, limits)
+    instead = {holds[change.broker, change.side]: change for change in changes}
+    return [instead.get(d, d) if isinstance(d, Hold) else d for d in decisions]
+
+
+def _paused(
+    live: LiveCluster, memory: Memory, pause: Pause, changed: Sequence[Decision], kept: Kept
+) -> tuple[Memory, tuple[Decision, ...]]:
+    """Looks on, so that what moves meanwhile is known when the pause is over."""
+    seen = _seen(live, memory, kept)
+    throttled = memory.throttled or _named(without_ours(live, memory, kept), seen)
+    memory = replace(
+        memory,
+        stalls={},
+        rescued=frozenset(),
+        idle_looks=0,
+        after=None,
+        seen=seen,
+        throttled=throttled,
+        unseen_since_ms={},
+        sunk_at_ms={},
+    )
+    removals: list[RemovePairs] = []
+    if pause.released:
+        memory = back_already(live, memory)
+        removals = take_off(memory, {}, Reason.RELEASED, f"released by {pause.by}")
+    return memory, (*changed, *removals, *while_paused(pause, live, memory))
+
+
+def _leaderless(live: LiveCluster, kept: Kept) -> list[Hold]:
+    """Moves that cannot go on at all, whatever any throttle says."""
+    if not kept.paths.leaderless:
+        return []
+    names = [f"{move.topic}-{move.partition}" for move in live.moves if move.leader < 0]
+    text = (
+        f"{listed(names, 5)}: moving, but without a leader, so nothing can be copied: bring a broker of its in-sync replicas "
+        "back"
+    )
+    return [Hold(None, None, Reason.NO_LEADER, text)]
+
+
+def _keeps_open(observation: Observation, live: LiveCluster, limits: Limits) -> frozenset[BrokerSide]:
+    """Throttles that the end of the moves does not lower: writes may wait for what comes back through them. Who has ordered
+    otherwise is heeded."""
+    heard_of = fresh(observation.brokers, observation.now_ms, limits.signal_age_s_max)
+    ordered = {s for s, order in observation.orders.overrides.items() if observation.now_ms < order.until_ms}
+    return may_hold_back(live, heard_of) - ordered
+
+
+def _kept_open(decision: PutBackRate) -> Hold:
+    side = (decision.broker, decision.side)
+    text = "nothing moves any more, and partitions may take no writes until replicas are back that come through it"
+    return Hold(
+        *side, Reason.RECOVERS, f"{side_name(side)}: {text}: it stays at {rate_text(decision.live_bytes_per_s)}"
+    )
+
+
+def _lowers(decision: Decision) -> TypeGuard[PutBackRate]:
+    """Without any throttle everything comes back as fast as it can."""
+    if not isinstance(decision, PutBackRate) or decision.value_bytes_per_s is None:
+        return False
+    return decision.value_bytes_per_s < decision.live_bytes_per_s
+
+
+def _without_moves(
+    live: LiveCluster,
+    memory: Memory,
+    limits: Limits,
+    changed: Sequence[Decision],
+    keeps_open: frozenset[BrokerSide],
+) -> tuple[Memory, tuple[Decision, ...]]:
+    """Args: keeps_open: throttles that are not lowered yet."""
+    # Who puts more on the lists goes on: batches of what is small are over before anybody has seen them move.
+    goes_on = memory.after is not None and _more_is_listed(without_ours(live, memory), memory.after.listed)
+    looks = 1 if goes_on else memory.idle_looks + 1
+    memory = replace(memory, after=_after(live, memory), idle_looks=looks, unseen_since_ms={}, sunk_at_ms={})
+    removals = take_off(memory, {})
+    if looks < limits.idle_looks_before_end:
+        return memory, (*changed, *removals)  # Perhaps just the moment between two batches.
+    live = replace(live, lists=without_ours(live, memory))
+    endings: list[Decision] = [*removals, *end_of_moves(live, memory, limits)]
+    if keeps_open:
+        endings = [_kept_open(e) if _lowers(e) and (e.broker, e.side) in keeps_open else e for e in endings]
+    memory = replace(memory, stalls={}, rescued=frozenset())
+    # What was seen is forgotten only once nothing is left to do with it: a write that failed is tried again.
+    left = [_left_there(side, owned) for side, owned in sorted(memory.owned.items()) if side[0] not in live.brokers]
+    return memory if endings else _settled(live, memory, limits), (*changed, *endings, *left)
+
+
+def _after(live: LiveCluster, memory: Memory) -> After | None:
+    """A throttle that was gone and is there again is not the one of the moves that have ended, though it may look the same."""
+    if not memory.seen:
+        return None
+    rates, lists = frozenset(side for side, setting in live.rates.items() if setting.own), frozenset(live.lists)
+    listed = without_ours(live, memory)
+    before, readable = memory.after, live.brokers - live.unreadable
+    if before is None:
+        return After(readable, rates, lists, listed=listed)
+    # Of a broker that could not be read nobody knows whether it had one.
+    new = {side for side in rates - before.rates - memory.owned.keys() if side[0] in before.brokers}
+    rates_came = (before.rates_came | new) - {
+        side for side in before.rates_came if side[0] in readable and side not in rates
+    }
+    lists_came = before.lists_came | (lists - before.lists - memory.listed.keys())
+    return After(readable, rates, lists, rates_came, lists_came & lists, listed)
+
+
+def _more_is_listed(now: Mapping[str, TopicThrottle], before: Mapping[str, TopicThrottle]) -> bool:
+    for topic, lists in now.items():
+        stood = before.get(topic, TopicThrottle())
+        sides = ((lists.of(side), stood.of(side)) for side in Side)
+        if lists != stood and any(new.pairs - old.pairs or new.every > old.every for new, old in sides):
+            return True
+    return False
+
+
+def _left_there(side: BrokerSide, owned: Owned) -> Hold:
+    """Its settings are the cluster's, and outlive it: whoever gets its number gets them."""
+    text = (
+        f"{side_name(side)}: {rate_text(owned.wanted_bytes_per_s)} of ours may stand there, and broker {side[0]} is away: what "
+        "stood before does again when it is back"
+    )
+    return Hold(*side, Reason.BROKER_DOWN, text)
+
+
+def _settled(live: LiveCluster, memory: Memory, limits: Limits) -> Memory:
+    """Nothing moves and nothing is left to do on the brokers that can be seen: what stands now is how things are."""
+    readable = live.brokers - live.unreadable
+    away = away_at_the_end(live, memory)
+    to_clear = away & memory.to_clear
+    if memory.seen and came_with_the_move(live, memory, limits):
+        to_clear = away
+    standing = {side: rate for side, rate in memory.standing.items() if side[0] not in readable}
+    theirs = memory.theirs_until_ms
+    stands = {side: r.bytes_per_s for side, r in live.rates.items() if r.own and side not in theirs}
+    # A rate next to a list may be the throttle of a move that is about to start, where either was not there a look ago.
+    if not live.lists:
+        standing |= stands
+    elif live.lists.keys() <= memory.idle_lists:
+        standing |= {side: rate for side, rate in stands.items() if memory.idle_rates.get(side) == rate}
+    else:
+        standing |= {side: rate for side, rate in memory.standing.items() if side in live.rates}
+    idle_lists = frozenset(live.lists)
+    return replace(
+        memory,
+        owned={side: owned for side, owned in memory.owned.items() if side[0] not in readable},
+        seen={},
+        throttled=False,
+        standing=standing,
+        standing_lists=idle_lists & memory.idle_lists,
+        idle_lists=idle_lists,
+        idle_rates=stands,
+        after=None,
+        to_clear=to_clear,
+    )
+
+
+def _seen(live: LiveCluster, memory: Memory, kept: Kept) -> Mapping[tuple[str, int], frozenset[int]]:
+    """The same mapping as before where nothing new moves: what does not differ need not be on record again."""
+    kept.follow(live.moves)
+    new = {}
+    for move in kept.unseen(memory.seen):
+        key = (move.topic, move.partition)
+        known = memory.seen.get(key)
+        if known is None or not (
+            known.issuperset(move.replicas) and known.issuperset(move.adding) and known.issuperset(move.removing)
+        ):
+            new[key] = frozenset((*(known or ()), *move.replicas, *move.adding, *move.removing))
+    seen = Grown(memory.seen, new) if new else memory.seen
+    kept.saw(seen)
+    return seen
+
+
+def _named(lists: Mapping[str, TopicThrottle], seen: Mapping[tuple[str, int], frozenset[int]]) -> bool:
+    """Does a throttled-replica list name one of the replicas that move?"""
+    return bool(lists) and any(
+        topic in lists and (lists[topic].leader.lists(p, b) or lists[topic].follower.lists(p, b))
+        for (topic, p), brokers in seen.items()
+        for b in brokers
+    )
+
+
+def intend_start(memory: Memory, decision: StartRate) -> Memory:
+    """From now on it may stand where nothing stood."""
+    side, value = (decision.broker, decision.side), decision.value_bytes_per_s
+    return replace(memory, owned=memory.with_owned(side, Owned(None, value, (None, value))))
+
+
+def intend(memory: Memory, decision: SetRate, steps: Sequence[int]) -> Memory:
+    """From now on any of ``steps`` may stand there, and so may what stood there until now."""
+    side = (decision.broker, decision.side)
+    before = memory.owned.get(side)
+    stands = decision.live_bytes_per_s if decision.own else None
+    earlier = before.goes_back_to_bytes_per_s if before else None
+    over = earlier if decision.reason in _FOR_A_WHILE | _STILL_GOES_BACK else None
+    # One may follow another; what stood before the first of them is what the tuner goes on from.
+    if over is None and decision.reason in _FOR_A_WHILE:
+        over = decision.live_bytes_per_s
+    owned = Owned(
+        before_bytes_per_s=before.before_bytes_per_s if before else stands,
+        wanted_bytes_per_s=decision.wanted_bytes_per_s,
+        may_stand=tuple(dict.fromkeys((stands, *steps))),
+        goes_back_to_bytes_per_s=over,
+    )
+    return replace(memory, owned=memory.with_owned(side, owned))
+
+
+def intend_put_back(memory: Memory, decision: PutBackRate) -> Memory:
+    """The same for a rate of ours that is put back; of others' we keep no account."""
+    side = (decision.broker, decision.side)
+    ours = memory.owned.get(side)
+    if ours is None:
+        return memory
+    others = [value for value in ours.may_stand if value != decision.value_bytes_per_s]
+    may_stand = (*others, decision.value_bytes_per_s)  # In the order in which they may come.
+    return replace(memory, owned=memory.with_owned(side, replace(ours, may_stand=may_stand)))
+
+
+def narrow(memory: Memory, side: BrokerSide, values: Sequence[int | None]) -> Memory:
+    """A change stopped on the way: of all that might have stood there, only these still may."""
+    ours = memory.owned.get(side)
+    if ours is None:
+        return memory
+    if _is_before(ours, values) and ours.goes_back_to_bytes_per_s in (None, ours.before_bytes_per_s):
+        return replace(memory, owned=memory.with_owned(side, None))
+    return replace(memory, owned=memory.with_owned(side, replace(ours, may_stand=tuple(dict.fromkeys(values)))))
+
+
+def _is_before(ours: Owned, values: Sequence[int | None]) -> bool:
+    """Whether nothing of ours stands there any more: only what stood before we came."""
+    return set(values) == {ours.before_bytes_per_s}
+
+
+def narrow_to_live(memory: Memory, live: LiveCluster, now_ms: int, limits: Limits) -> Memory:
+    """After a start: what stands there now and is ours is all that may stand there from now on, but for what comes late."""
+    readable, owned = live.brokers - live.unreadable, dict(memory.owned)
+    # What the one before us still waited for may come to us, and no longer than to it.
+    late = dict(memory.late) if now_ms < memory.late_until_ms else {}
+    ends_ms = now_ms + round(1000 * limits.late_s)
+    until_ms = min(memory.late_until_ms, ends_ms)
+    for side, ours in memory.owned.items():
+        setting = live.rates.get(side)
+        found = setting.bytes_per_s if setting is not None and setting.own else None
+        if side[0] not in readable:
+            continue
+        others: tuple[int | None, ...] = ()
+        if found in ours.may_stand:
+            owned[side] = replace(ours, may_stand=(found,))
+            # In the order in which they were to come: what is behind it has been, and does not come again.
+            others = ours.may_stand[ours.may_stand.index(found) + 1 :]
+            if found != ours.wanted_bytes_per_s and ours.wanted_bytes_per_s not in others:
+                others = (*others, ours.wanted_bytes_per_s)  # Of a way that ends where it began.
+        elif found in late.get(side, ()):
+            # It is of the one before the one before us, and says nothing of how far that one had come.
+            others = ours.may_stand
+        if others:
+            late[side], until_ms = tuple(dict.fromkeys((*late.get(side, ()), *others))), ends_ms
+    return replace(memory, owned=owned, late=late, late_until_ms=until_ms)
+
+
+def settle(memory: Memory, decision: Decision) -> Memory:
+    """After it went well: a rate that was put back is no longer ours; one that was set stands at what was wanted."""
+    match decision:
+        case PutBackRate(broker=broker, side=side):
+            return replace(memory, owned=memory.with_owned((broker, side), None))
+        case (
+            SetRate(broker=broker, side=side, wanted_bytes_per_s=wanted)
+            | StartRate(broker=broker, side=side, value_bytes_per_s=wanted)
+        ):
+            owned = memory.owned.get((broker, side))
+            if owned is None:
+                return memory
+            over = owned.goes_back_to_bytes_per_s
+            # Where more than that had to be left for the move to drain, the rest of the way is still to go.
+            filled = decision.reason is Reason.WINDOW_EMPTY and wanted == over
+            if filled or (decision.reason is Reason.BACK_TO_BEFORE and over is not None and wanted <= over):
+                if _is_before(owned, (wanted,)):
+                    return replace(memory, owned=memory.with_owned((broker, side), None))
+                # Of a rate for all brokers a setting of our own is left, which is as good as that until the end of the moves.
+                over = over if owned.before_bytes_per_s is None else None
+            settled = replace(owned, may_stand=(wanted,), goes_back_to_bytes_per_s=over)
+            return replace(memory, owned=memory.with_owned((broker, side), settled))
+        case _:
+            return memory

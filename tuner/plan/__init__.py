@@ -1,1 +1,0 @@
-"""From a decision to ordered, interruptible steps, and how long things take. Pure."""

@@ -1,0 +1,120 @@
+"""The JSON of kafka-reassign-partitions, read strictly: where partitions shall be, and where they are.
+
+Kafka's tool ignores keys it doesn't know, and takes a misspelt ``replicas`` for none. Here everything that is not as it
+should be is a fault with its line and key, all of them at once, so that one look at the message is enough.
+
+Vocabulary:
+    plan      ``{"version": 1, "partitions": [{"topic", "partition", "replicas", "log_dirs"?}]}``: the target.
+    current   the same form, as ``--generate`` prints it under "Current partition replica assignment", where a partition
+              may also say ``leader``, ``isr``, ``size_bytes``, ``write_bytes_per_s``, and the whole ``brokers``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.planning.json_positions import Path
+from tuner.planning.plan_json import Faults, check_brokers, listed, read_body, read_entries
+
+_PLAN_KEYS = ("topic", "partition", "replicas", "log_dirs")
+_CURRENT_KEYS = (*_PLAN_KEYS, "leader", "isr", "size_bytes", "write_bytes_per_s")
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A partition as the plan wants it."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    log_dirs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A partition as it stands; None: the file doesn't say."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+    leader: int
+    isr: tuple[int, ...]
+    size_bytes: float | None = None
+    write_bytes_per_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentFile:
+    partitions: Mapping[TopicPartition, Standing]
+    brokers: frozenset[int] | None  # None: the file doesn't say which there are.
+
+
+class PlanFile:
+    """A plan, and the text it came from, so that what is found wrong later still has a line."""
+
+    def __init__(self, text: str, name: str) -> None:
+        """
+        Raises:
+            PlanFileError: not JSON, or not a plan.
+        """
+        self._faults = Faults(text, name)
+        body = read_body(text, self._faults, ("version", "partitions"))
+        entries = read_entries(body, _PLAN_KEYS, self._faults)
+        self._faults.raise_any()
+        self.targets = tuple(
+            Target(e["topic"], e["partition"], tuple(e["replicas"]), tuple(e.get("log_dirs", ()))) for e in entries
+        )
+
+    def check(self, brokers: Collection[int] | None, partitions: Collection[TopicPartition]) -> None:
+        """
+        Args:
+            brokers: that there are; None: not known, so none is unknown.
+
+        Raises:
+            PlanFileError: naming each partition and broker that there is not.
+        """
+        there_are = "" if brokers is None else listed(brokers)
+        for i, target in enumerate(self.targets):
+            at: Path = ("partitions", i)
+            if (target.topic, target.partition) not in partitions:
+                self._faults.add((*at, "partition"), f"there is no partition {target.topic}-{target.partition}")
+            for n, broker in enumerate(target.replicas):
+                if brokers is not None and broker not in brokers:
+                    self._faults.add((*at, "replicas", n), f"unknown broker {broker}, there are {there_are}")
+        self._faults.raise_any()
+
+
+def parse_current(text: str, name: str) -> CurrentFile:
+    """
+    Raises:
+        PlanFileError: not JSON, or not an assignment.
+    """
+    faults = Faults(text, name)
+    body = read_body(text, faults, ("version", "partitions", "brokers"))
+    entries = read_entries(body, _CURRENT_KEYS, faults)
+    brokers = body.get("brokers")
+    if brokers is not None:
+        check_brokers(brokers, ("brokers",), faults)
+    faults.raise_any()
+    for i, e in enumerate(entries):
+        for key, named in (("leader", [e["leader"]] if "leader" in e else []), ("isr", e.get("isr", []))):
+            if not set(named) <= set(e["replicas"]):
+                faults.add(("partitions", i, key), f"expected only brokers of replicas {e['replicas']}, found {named}")
+        if brokers is not None and not set(e["replicas"]) <= set(brokers):
+            faults.add(("partitions", i, "replicas"), f"expected only ids that brokers names: {listed(brokers)}")
+    faults.raise_any()
+    return CurrentFile(
+        {(s.topic, s.partition): s for s in map(_standing, entries)}, None if brokers is None else frozenset(brokers)
+    )
+
+
+def _standing(e: Mapping[str, Any]) -> Standing:
+    # A file that doesn't say is of a healthy cluster: the preferred replica leads, all are in sync.
+    leader, isr = e.get("leader", e["replicas"][0]), e.get("isr", e["replicas"])
+    return Standing(
+        e["topic"], e["partition"], tuple(e["replicas"]), leader, tuple(isr), e.get("size_bytes"), e.get("write_bytes_per_s")
+    )  # fmt: skip

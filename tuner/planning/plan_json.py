@@ -1,0 +1,219 @@
+"""What makes a JSON an assignment of kafka-reassign-partitions, and every way in which it may not be one, with its line."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, KeysView, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from streaming.shared.listed import more_text
+from tuner.planning.json_positions import Path, Twice, keys_twice, lines_of, once
+
+VERSION = 1
+FAULTS_SHOWN_MAX = 20
+TOPIC_NAME_RULE = "1 to 249 letters, digits, dots, underscores and hyphens, and neither . nor .."  # Kafka's.
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_PLAIN_KEYS = {"topic", "partition", "replicas"}  # Which everybody may name.
+
+
+class PlanFileError(ValueError):
+    """What stands in the file can't be used; the text has a line for every fault: file, line, key, what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    path: Path
+    what: str
+    other: Path | None = None  # What it clashes with; its line ends the sentence.
+
+
+class Faults:
+    """In the order of the file, as far as they are in its partitions; which line each is in is looked up for those shown."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self._text = text
+        self._name = name
+        self._found: list[_Fault] = []
+
+    def add(self, path: Path, what: str, other: Path | None = None) -> None:
+        """
+        Args:
+            other: an item before it that it clashes with; ``what`` is followed by its line.
+        """
+        self._found.append(_Fault(path, what, other))
+
+    def add_twice(self) -> None:
+        for path, _ in keys_twice(self._text):
+            self.add(path, "stands twice in one object; keep one")
+
+    def stop(self, line: int, what: str) -> PlanFileError:
+        return PlanFileError(f"{self._name}:{line}: {what}")
+
+    def raise_any(self) -> None:
+        """
+        Raises:
+            PlanFileError: with the first faults of the file.
+        """
+        if not self._found:
+            return
+        some = _first_of_file(self._found)
+        lines = lines_of(self._text, {path for f in some for path in (f.path, f.other) if path is not None})
+        said = [
+            f"{self._name}:{lines[f.path]}: {_dotted(f.path)}: {f.what}{'' if f.other is None else lines[f.other]}"
+            for f in sorted(some, key=lambda fault: lines[fault.path])
+        ]
+        left = len(self._found) - min(len(said), FAULTS_SHOWN_MAX)
+        more = [f"... {more_text(left)}"] if left else []
+        raise PlanFileError("\n".join(said[:FAULTS_SHOWN_MAX] + more))
+
+
+def _first_of_file(faults: Sequence[_Fault]) -> list[_Fault]:
+    """Those that may be among the first: all of the first partitions that have any, and what is no partition's."""
+    numbers = [_number(fault.path) for fault in faults]
+    first = set(sorted({number for number in numbers if number is not None})[:FAULTS_SHOWN_MAX])
+    return [fault for fault, number in zip(faults, numbers, strict=True) if number is None or number in first]
+
+
+def _number(path: Path) -> int | None:
+    """Of the partition's entry that the path is in."""
+    return path[1] if len(path) > 1 and path[0] == "partitions" and isinstance(path[1], int) else None
+
+
+def read_body(text: str, faults: Faults, keys: tuple[str, ...]) -> dict[str, Any]:
+    try:
+        try:
+            body = json.loads(text, object_pairs_hook=once)
+        except Twice:
+            json.loads(text)  # The key stands before the end, which may be missing.
+            faults.add_twice()
+            faults.raise_any()
+            raise
+    except json.JSONDecodeError as error:
+        hint = "; of what --generate prints, keep only the one JSON line" if "replica assignment" in text else ""
+        raise faults.stop(error.lineno, f"not JSON: {error.msg} (column {error.colno}){hint}") from error
+    except RecursionError as error:
+        raise faults.stop(1, "not JSON that anybody plans with: nested too deep") from error
+    if not isinstance(body, dict):
+        raise faults.stop(1, f'expected {{"version": 1, "partitions": [...]}}, found {_shown(body)}')
+    _check_keys(body, (), dict.fromkeys(keys).keys(), faults)
+    if "version" in body and (body["version"] != VERSION or isinstance(body["version"], bool)):
+        faults.add(("version",), f"expected {VERSION}, the one there is, found {_shown(body['version'])}")
+    return body
+
+
+def read_entries(body: Mapping[str, Any], keys: tuple[str, ...], faults: Faults) -> list[dict[str, Any]]:
+    entries = body.get("partitions")
+    if not isinstance(entries, list) or not entries:
+        found = "nothing" if entries is None else _shown(entries)
+        faults.add(("partitions",), f"expected a list of at least one {{topic, partition, replicas}}, found {found}")
+        return []
+    first: dict[Any, int] = {}
+    known = dict.fromkeys(keys).keys()
+    for i, entry in enumerate(entries):
+        at: Path = ("partitions", i)
+        if not isinstance(entry, dict):
+            faults.add(at, f"expected {{topic, partition, replicas}}, found {_shown(entry)}")
+            continue
+        if not _is_plain(entry):
+            _check_keys(entry, at, known, faults)
+            _check_entry(entry, at, faults)
+        name = (entry.get("topic"), entry.get("partition"))
+        if isinstance(name[0], str) and isinstance(name[1], int) and first.setdefault(name, i) != i:
+            faults.add(
+                at, f"partition {name[0]}-{name[1]} is listed twice, first in line ", ("partitions", first[name])
+            )
+    return entries
+
+
+def _is_plain(entry: Mapping[str, Any]) -> bool:
+    """Whether nothing is wrong with it, where that is soon seen: nearly all of a large plan's are so."""
+    if entry.keys() != _PLAIN_KEYS:
+        return False
+    replicas = entry["replicas"]
+    return (
+        _is_topic(entry["topic"])
+        and _is_id(entry["partition"])
+        and isinstance(replicas, list)
+        and replicas != []
+        and all(map(_is_id, replicas))
+        and len(set(replicas)) == len(replicas)
+    )
+
+
+def _check_entry(entry: Mapping[str, Any], at: Path, faults: Faults) -> None:
+    topic, replicas, log_dirs = entry.get("topic"), entry.get("replicas"), entry.get("log_dirs")
+    if not _is_topic(topic):
+        faults.add((*at, "topic"), f"expected a topic's name ({TOPIC_NAME_RULE}), found {_shown(topic)}")
+    if not _is_id(entry.get("partition")):
+        faults.add(
+            (*at, "partition"), f"expected a partition's number, 0 or more, found {_shown(entry.get('partition'))}"
+        )
+    check_brokers(replicas, (*at, "replicas"), faults)
+    if "log_dirs" in entry:
+        if not isinstance(log_dirs, list) or not all(isinstance(d, str) and d for d in log_dirs):
+            faults.add((*at, "log_dirs"), f'expected a list of paths or "any", found {_shown(log_dirs)}')
+        elif isinstance(replicas, list) and len(log_dirs) != len(replicas):
+            faults.add((*at, "log_dirs"), f"expected one for each of {len(replicas)} replicas, found {len(log_dirs)}")
+    if "leader" in entry and not _is_id(entry["leader"]):
+        faults.add((*at, "leader"), f"expected a broker's id, found {_shown(entry['leader'])}")
+    if "isr" in entry:
+        check_brokers(entry["isr"], (*at, "isr"), faults)
+    for key in ("size_bytes", "write_bytes_per_s"):
+        if key in entry and not _is_amount(entry[key]):
+            faults.add((*at, key), f"expected a number, 0 or more, found {_shown(entry[key])}")
+
+
+def check_brokers(ids: Any, at: Path, faults: Faults) -> None:
+    if not isinstance(ids, list) or not ids:
+        faults.add(at, f"expected a list of at least one broker's id, found {_shown(ids)}")
+        return
+    seen: set[int] = set()
+    for n, broker in enumerate(ids):
+        if not _is_id(broker):
+            faults.add((*at, n), f"expected a broker's id, 0 or more, found {_shown(broker)}")
+        elif broker in seen:
+            faults.add((*at, n), f"broker {broker} is listed twice")
+        else:
+            seen.add(broker)
+
+
+def _check_keys(body: Mapping[str, Any], at: Path, known: KeysView[str], faults: Faults) -> None:
+    if body.keys() <= known:
+        return
+    for key in (key for key in body if key not in known):
+        close = difflib.get_close_matches(key, known, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
+        faults.add((*at, key), f"unknown key: {hint}")
+
+
+def _is_id(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**31  # JSON's true is no id; asked a million times of a large plan.
+
+
+@lru_cache(maxsize=10_000)  # A large plan names the same ones again and again.
+def is_topic_name(text: str) -> bool:
+    return _TOPIC_NAME.fullmatch(text) is not None and text not in (".", "..")
+
+
+def _is_topic(value: Any) -> bool:
+    return isinstance(value, str) and is_topic_name(value)
+
+
+def _is_amount(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else f"{json.dumps(value):.60}"
+
+
+def listed(brokers: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(brokers)))
+
+
+def _dotted(path: Path) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")

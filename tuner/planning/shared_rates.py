@@ -1,0 +1,30 @@
+"""Write rates of partitions where only those of brokers are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tuner.planning.plan_file import TopicPartition
+
+
+def shared_by_size(
+    bytes_per_s: Mapping[int, float], leaders: Mapping[TopicPartition, int], size_bytes: Mapping[TopicPartition, float]
+) -> dict[TopicPartition, float]:
+    """Returns bytes/s by partition: what is written to each leader, shared in proportion to the size of the logs.
+
+    A log that grew large usually still grows fast. Where all logs of a leader are empty they share alike.
+
+    Args:
+        bytes_per_s: by broker, of the partitions that it leads.
+        leaders: by partition; partitions of other leaders get nothing.
+    """
+    sizes: dict[int, float] = {}
+    counts: dict[int, int] = {}
+    for key, leader in leaders.items():
+        sizes[leader] = sizes.get(leader, 0.0) + size_bytes.get(key, 0.0)
+        counts[leader] = counts.get(leader, 0) + 1
+    return {
+        key: rate * (size_bytes.get(key, 0.0) / sizes[leader] if sizes[leader] > 0 else 1 / counts[leader])
+        for key, leader in leaders.items()
+        for rate in (bytes_per_s.get(leader, 0.0),)
+    }

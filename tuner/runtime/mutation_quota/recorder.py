@@ -1,0 +1,175 @@
+"""What of the mutation quotas is on record, and what failed so that it is tried again later.
+
+As with the throttles: what is ours is on record before it becomes true, and where the journal takes no record nothing is done.
+A dry run owns nothing and puts nothing back, so it writes no memory over that of a real run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import structlog
+
+from streaming.shared.contract.quotas import QuotaEntity
+from streaming.shared.listed import listed, more_text
+from tuner.control.mutation_quota.decision import (
+    HoldQuota,
+    PutBackQuota,
+    QuotaDecision,
+    QuotaReason,
+    SetQuota,
+    action_of,
+)
+from tuner.control.mutation_quota.state import MutationMemory
+from tuner.journal.entries import Entry
+from tuner.journal.outbox import Owed
+from tuner.journal.quota_records import (
+    Written,
+    decision_entry,
+    encode_owned,
+    encode_state,
+    failed_entry,
+    owned_key,
+    quotas_entry,
+    state_key,
+    state_worth_a_record,
+)
+from tuner.runtime.throttle.actuator import Failure
+from tuner.runtime.throttle.recorder import RETRY_S_MAX, RETRY_S_MIN
+
+log = structlog.get_logger("tuner")
+
+_TOLD_MAX = 100
+_LINES_MAX = 5  # Of a cycle's writes; all of them are on record.
+
+
+class QuotaJournal(Protocol):
+    def write(self, entries: Sequence[Entry] = (), *, beside: Mapping[bytes, bytes | None] | None = None) -> None:
+        """All of it, or nothing."""
+
+
+class MutationLedger:
+    """``memory`` is what is remembered now; what is made of it comes back through ``record``."""
+
+    def __init__(
+        self,
+        journal: QuotaJournal,
+        cluster: str,
+        memory: MutationMemory,
+        *,
+        wall_clock: Callable[[], float],
+        monotonic: Callable[[], float],
+        dry_run: bool,
+        owed: Owed | None = None,
+    ) -> None:
+        """``owed`` as the ledger of the throttles has it; of one term all have the same."""
+        self.memory = memory
+        self._journal = journal
+        self._cluster = cluster
+        self._wall_clock = wall_clock
+        self._monotonic = monotonic
+        self._dry_run = dry_run
+        self._saved: MutationMemory | None = None if memory == MutationMemory() else memory
+        self._said: dict[object, QuotaReason] = {}
+        self._pauses: dict[QuotaEntity, tuple[float, float]] = {}  # Until when, and how long.
+        self._owed = owed if owed is not None else Owed()
+        self._told: set[Failure] = set()
+
+    def record(
+        self,
+        decisions: Sequence[QuotaDecision],
+        changes: Sequence[Written],
+        memory: MutationMemory,
+        inputs: Mapping[str, Any],
+    ) -> None:
+        """A cycle's word: what is new of what was decided, what is about to be written, and what is ours from now on.
+
+        Raises:
+            JournalError: nothing of it is on record, and nothing of it is so.
+        """
+        said = {_subject(d): d.reason for d in decisions if not isinstance(d, SetQuota | PutBackQuota)}
+        news = [
+            d
+            for d in decisions
+            if not isinstance(d, SetQuota | PutBackQuota) and self._said.get(_subject(d)) is not d.reason
+        ]
+        entries = [decision_entry(d, self._now_ms(), dry_run=self._dry_run) for d in news]
+        if changes:
+            entries.append(quotas_entry(changes, self._now_ms(), inputs, dry_run=self._dry_run))
+        records = {} if self._dry_run else self._records(memory)
+        # With nothing new as well: what the cycle stood on may have to be written.
+        self._write(entries, beside=records)
+        if not self._dry_run:
+            self._saved = memory
+        self.memory, self._said = memory, said
+        for decision in [*news, *changes[:_LINES_MAX]]:
+            log.info(
+                decision.text, action=action_of(decision), reason=decision.reason.value, dry_run=self._dry_run, **_whose(decision)
+            )  # fmt: skip
+        if len(changes) > _LINES_MAX:
+            log.info(
+                f"{more_text(len(changes) - _LINES_MAX, 'quotas')}, as `rheostat quotas` shows", dry_run=self._dry_run
+            )
+
+    def failed(self, failures: Mapping[QuotaEntity, Failure]) -> None:
+        """On record, told once a cause until something goes well, and tried again later each time.
+
+        Raises:
+            JournalError: it goes on record with what the journal takes next.
+        """
+        if not failures:
+            return
+        for entity in failures:
+            _, before_s = self._pauses.get(entity, (0.0, 0.0))
+            pause_s = min(RETRY_S_MAX, max(RETRY_S_MIN, 2 * before_s))
+            self._pauses[entity] = (self._monotonic() + pause_s, pause_s)
+        news = set(failures.values()) - self._told
+        # Of causes that have a number or a name in them there may be any number.
+        self._told = self._told | news if len(self._told) < _TOLD_MAX else news
+        for failure, _ in Counter(failures.values()).most_common(_LINES_MAX):
+            if failure not in news:
+                continue
+            entities = listed((entity for entity, said in failures.items() if said == failure), 1)
+            log.error(f"not done: the quota of {entities}: {failure}")
+        self._owed.entries.append(failed_entry(failures, self._now_ms()))
+        self._write()
+
+    def went_well(self, entity: QuotaEntity) -> None:
+        self._pauses.pop(entity, None)
+        self._told.clear()
+
+    def pausing(self, entity: QuotaEntity) -> bool:
+        return self._monotonic() < self._pauses.get(entity, (0.0, 0.0))[0]
+
+    def _write(self, entries: Sequence[Entry] = (), **more: Any) -> None:
+        """With what has happened since the last time: all of it, or nothing."""
+        self._journal.write((*self._owed.entries, *entries), **more)
+        self._owed.entries.clear()
+
+    def _records(self, memory: MutationMemory) -> dict[bytes, bytes | None]:
+        saved = self._saved or MutationMemory()
+        changed = [e for e, owned in memory.owned.items() if saved.owned.get(e) != owned]
+        changed += [e for e in saved.owned if e not in memory.owned]
+        records: dict[bytes, bytes | None] = {
+            owned_key(self._cluster, e): encode_owned(e, memory.owned.get(e)) for e in changed
+        }
+        if state_worth_a_record(memory, self._saved):
+            records[state_key(self._cluster)] = encode_state(memory)
+        return records
+
+    def _now_ms(self) -> int:
+        return round(self._wall_clock() * 1000)
+
+
+def _subject(decision: QuotaDecision) -> object:
+    """What a decision is about, so that the next one about it can be told from a repetition."""
+    reason = decision.reason if isinstance(decision, HoldQuota) else None
+    return (type(decision), getattr(decision, "entity", None), reason)
+
+
+def _whose(decision: QuotaDecision) -> dict[str, str]:
+    """Whose quota, as a key of a line for machines; nothing where it is about all of them."""
+    entity = getattr(decision, "entity", None)
+    return {} if entity is None else {"entity": str(entity)}

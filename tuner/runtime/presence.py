@@ -1,0 +1,146 @@
+"""Reports the presence of this tuner into the journal's topic, from a thread of its own.
+
+A command on another machine learns from it whether a tuner acts, with which ceiling and objective, or what the tuner waits for.
+A report that fails by any error is told once and tried again; it never holds up the tuner, nor ends the thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+import structlog
+from kafka import KafkaProducer
+
+from streaming.shared.kafka.clients import end
+from tuner.api.board import PLANS, Board
+from tuner.core.presence import REPORT_EVERY_S, TunerMode, TunerPresence
+from tuner.journal.presence_records import encode_presence, presence_key
+from tuner.settings.tuner import TunerSettings
+
+log = structlog.get_logger("tuner")
+
+_LOOK_EVERY_S = 0.5  # A change of mode is reported within this time.
+_CLOSE_S_MAX = 1.0
+
+
+def presence_of(
+    board: Board, settings: TunerSettings, *, holder: str, version: str, page: str, since_ms: int
+) -> TunerPresence:
+    """What ``board`` and ``settings`` tell of this tuner now.
+
+    Args:
+        since_ms: since when it is in its mode.
+    """
+    ready, why = board.ready()
+    objective = settings.objective
+    return TunerPresence(
+        holder=holder,
+        mode=_mode(board),
+        since_ms=since_ms,
+        version=version,
+        rate_bytes_per_s_max=settings.rate_bytes_per_s_max,
+        rate_bytes_per_s_min=settings.rate_bytes_per_s_min,
+        objective_mode=objective.mode.value if objective is not None else None,
+        objective_latency_ms=objective.latency_ms if objective is not None else None,
+        unthrottled_moves="throttle" if settings.limits().throttles_moves else "leave",
+        executes_plans=settings.reassign.enabled and not settings.dry_run and PLANS not in board.resting,
+        plan_leaders_ratio=settings.plan_leaders_ratio(),
+        page=page,
+        waits_for="" if ready else why,
+    )
+
+
+def _mode(board: Board) -> TunerMode:
+    if not board.acting:
+        return TunerMode.STANDBY if board.is_standby else TunerMode.STARTING
+    return TunerMode.DRY_RUN if board.dry_run else TunerMode.ACTING
+
+
+class PresenceReporter:
+    """``start`` begins to report; ``stop`` says that the tuner has ended."""
+
+    def __init__(
+        self,
+        producer: Callable[[], KafkaProducer],
+        topic: str,
+        cluster: str,
+        holder: str,
+        presence: Callable[[], TunerPresence],
+        *,
+        wall_clock: Callable[[], float],
+        monotonic: Callable[[], float],
+    ) -> None:
+        """
+        Args:
+            producer: makes a producer without a transactional id.
+            presence: what is true now; its ``since_ms`` is set here, when the mode changes.
+        """
+        self._producer = producer
+        self._topic = topic
+        self._key = presence_key(cluster, holder)
+        self._presence = presence
+        self._wall_clock = wall_clock
+        self._monotonic = monotonic
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="presence", daemon=True)
+        self._reported: TunerPresence | None = None
+        self._reported_s = float("-inf")
+        self._fails = False
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Reports that the tuner has ended, and waits for that to be sent, 3 s at most.
+
+        A thread that is not done by then is a daemon thread, so it does not hold up the end of the process.
+        """
+        self._stop.set()
+        self._thread.join(3 * _CLOSE_S_MAX)
+
+    def _run(self) -> None:
+        producer: KafkaProducer | None = None
+        try:
+            while not self._stop.wait(_LOOK_EVERY_S):
+                try:
+                    producer = producer or self._producer()
+                    self._report(producer)
+                except Exception as error:  # noqa: BLE001 - without reports, commands say that no tuner runs
+                    self._failed(error)
+        finally:
+            if producer is not None:
+                self._end(producer)
+
+    def _report(self, producer: KafkaProducer) -> None:
+        presence, before = self._presence(), self._reported
+        same_mode = before is not None and before.mode is presence.mode
+        since_ms = before.since_ms if before is not None and same_mode else round(self._wall_clock() * 1000)
+        presence = replace(presence, since_ms=since_ms)
+        now_s = self._monotonic()
+        # The text of what it waits for has figures that change with every look; only its beginning and end count.
+        same_state = same_mode and before is not None and bool(before.waits_for) == bool(presence.waits_for)
+        if same_state and now_s - self._reported_s < REPORT_EVERY_S:
+            return
+        self._reported, self._reported_s = presence, now_s
+        sent = producer.send(self._topic, key=self._key, value=encode_presence(presence))
+        sent.add_callback(self._taken).add_errback(self._failed)
+
+    def _taken(self, _: object) -> None:
+        self._fails = False
+
+    def _failed(self, error: BaseException) -> None:
+        if not self._fails:
+            log.warning(
+                "this tuner's presence is not reported, so commands may say that none runs; trying again",
+                topic=self._topic, error=f"{type(error).__name__}: {error}",
+            )  # fmt: skip
+        self._fails = True
+
+    def _end(self, producer: KafkaProducer) -> None:
+        try:
+            producer.send(self._topic, key=self._key, value=None)
+        except Exception as error:  # noqa: BLE001 - the tuner ends, whatever it is
+            self._failed(error)
+        end(producer, _CLOSE_S_MAX)

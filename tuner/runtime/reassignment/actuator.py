@@ -1,0 +1,125 @@
+"""Reassignments, as the port that the executor of plans acts through.
+
+Kafka's answer to a step says that the controller took it; that it has ended only a later look tells. A call that was not
+answered may have been taken all the same, so that is told apart from a refusal.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from streaming.shared.kafka.cluster import ClusterError, PartitionState, Unreachable
+from streaming.shared.kafka.reassignments import ReassignmentClient
+from tuner.core.reassignment_plan import STEPS_PER_REQUEST, ClusterLook, Key, PartitionNow
+from tuner.runtime.background_call import why_not
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    why: str
+    known: bool = True  # False: nobody knows whether Kafka took it.
+
+
+Outcome = dict[Key, Refusal | None]
+
+
+class Reassignments(Protocol):
+    def look(
+        self, topics: Collection[str], measured: Collection[Key] = (), *, others: bool = False
+    ) -> ClusterLook | ClusterError:
+        """How these topics stand now, and how large the logs of ``measured`` are on every broker that has them.
+
+        Args:
+            others: also all other topics that are shown to us. A topic that is named and may not be seen is an error; of all
+                topics Kafka leaves those out.
+        """
+
+    def ask(self, replicas: Mapping[Key, tuple[int, ...] | None]) -> Outcome:
+        """Asks for these replicas, or stops what is under way (None)."""
+
+    def elect(self, partitions: Collection[Key]) -> Outcome:
+        """The first replica becomes the leader."""
+
+
+class KafkaReassignments:
+    """Called from one thread at a time."""
+
+    def __init__(self, client: ReassignmentClient, *, proved: Callable[[], bool] = lambda: True) -> None:
+        """
+        Args:
+            proved: whether it was certain a moment ago that this tuner may; asked before each request, from any thread.
+        """
+        self._client = client
+        self._proved = proved
+        self._min_in_sync: dict[str, int] = {}
+        self._ended = threading.Event()
+
+    def end(self) -> None:
+        """From now on nothing is asked for, also of what is under way in another thread."""
+        self._ended.set()
+
+    def look(
+        self, topics: Collection[str], measured: Collection[Key] = (), *, others: bool = False
+    ) -> ClusterLook | ClusterError:
+        client = self._client
+        try:
+            online = frozenset(endpoint.node for endpoint in client.brokers())
+            # First what moves, then where all is: what ends in between is seen where it is.
+            moving = client.reassignments()
+            states = {(s.topic, s.partition): s for s in client.partitions(None if others else topics)}
+            if others:
+                seen = {topic for topic, _ in states}
+                states |= {(s.topic, s.partition): s for s in client.partitions(t for t in topics if t not in seen)}
+            states |= {(s.topic, s.partition): s for s in moving if others or s.topic in topics}
+            self._learn_min_in_sync({t for t, _ in states if t not in self._min_in_sync}, online)
+            sizes = self._sizes(states, measured)
+            ids = client.topic_ids(topics)
+        except ClusterError as error:
+            return error
+        found = {key: PartitionNow(s.leader, s.replicas, s.isr, s.adding, s.removing) for key, s in states.items()}
+        return ClusterLook(online, found, self._min_in_sync, sizes, ids)
+
+    def _sizes(
+        self, states: Mapping[Key, PartitionState], measured: Collection[Key]
+    ) -> dict[int, Mapping[Key, int]]:  # fmt: skip
+        """Of brokers that answer; the others' are not known."""
+        wanted = [states[key] for key in measured if key in states]
+        brokers = {b for s in wanted for b in (s.leader, *s.adding) if b >= 0}
+        found = self._client.log_sizes(brokers, [(s.topic, s.partition) for s in wanted]) if wanted else {}
+        return {broker: answer for broker, answer in found.items() if not isinstance(answer, ClusterError)}
+
+    def ask(self, replicas: Mapping[Key, tuple[int, ...] | None]) -> Outcome:
+        outcome: Outcome = {}
+        keys = list(replicas)
+        for first in range(0, len(keys), STEPS_PER_REQUEST):
+            some = {key: replicas[key] for key in keys[first : first + STEPS_PER_REQUEST]}
+            if self._ended.is_set() or not self._proved():
+                outcome |= dict.fromkeys(some, Refusal(f"not asked for: {why_not(ended=self._ended.is_set())}"))
+                continue
+            try:
+                answers = self._client.alter_reassignments(some, allow_replication_factor_change=True)
+            except ClusterError as error:
+                outcome |= dict.fromkeys(some, _refusal(error))
+                continue
+            outcome |= {key: None if error is None else _refusal(error) for key, error in answers.items()}
+        return outcome
+
+    def elect(self, partitions: Collection[Key]) -> Outcome:
+        if self._ended.is_set() or not self._proved():
+            return dict.fromkeys(partitions, Refusal(f"not asked for: {why_not(ended=self._ended.is_set())}"))
+        try:
+            answers = self._client.elect_preferred(partitions)
+        except ClusterError as error:
+            return dict.fromkeys(partitions, _refusal(error))
+        return {key: None if error is None else _refusal(error) for key, error in answers.items()}
+
+    def _learn_min_in_sync(self, topics: Collection[str], online: Collection[int]) -> None:
+        if topics:
+            self._min_in_sync |= self._client.min_in_sync(topics, online)
+
+
+def _refusal(error: ClusterError) -> Refusal:
+    return Refusal(str(error), known=not isinstance(error, Unreachable))

@@ -1,0 +1,43 @@
+"""What the executor of plans would do, said by a tuner that does nothing."""
+
+from __future__ import annotations
+
+import structlog
+
+from streaming.shared.listed import listed
+from tuner.control.reassignment.policy import PlanTurn, Turn
+from tuner.core.reassignment_plan import Wanted
+
+log = structlog.get_logger("tuner")
+
+EVERY_S = 30.0  # Nothing waits for it.
+_STEPS_NAMED = 5
+
+
+class WouldDo:
+    """Of each plan what it would begin with, once for every word about it."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, tuple[int, Wanted]] = {}  # By plan: the word, and when it was given.
+
+    def say(self, made: Turn) -> None:
+        known = {each.plan.id for each in made.plans}
+        self._said = {plan: word for plan, word in self._said.items() if plan in known}
+        for each in made.plans:
+            word = (each.plan.head.at_ms, each.plan.head.wanted)
+            if self._said.get(each.plan.id) != word:
+                self._said[each.plan.id] = word
+                log.info(would(each), action="reassign", dry_run=True)
+
+
+def would(made: PlanTurn) -> str:
+    plan, parts = made.plan, made.parts
+    head = f"plan {plan.id} ({plan.head.wanted.value}, {len(parts.arrived)} of {len(plan.parts)} partitions arrived)"
+    steps = [f"{step.topic}-{step.partition} to {list(step.replicas)}" for step in made.starts]
+    said = (
+        [f"would begin {len(made.starts)} steps: {listed(steps, _STEPS_NAMED)}"]
+        if steps
+        else ["would begin nothing now"]
+    )
+    said += [f"would stop {len(made.cancels)} under way"] if made.cancels else []
+    return f"a dry run executes no plans: {head}: {'; '.join([*said, *plan.state.said])}"

@@ -1,0 +1,356 @@
+"""The executor of plans, in a small loop of its own: look, see what has ended, put on record, ask for what comes next.
+
+Intuition: a plan is a person's word on record, and how far it is the cluster tells. So there is nothing to hand from one life
+to the next: look again, and go on. Nothing here waits for an answer: a call is under way or it is not, and between its
+beginning and its end the throttles have their seconds.
+
+    look, what has ended, what comes next (beside) → on record → announced, throttled → stop, ask, elect (beside) → answered
+
+Invariant: a step that may be under way is on record. What Kafka has refused is none; what it has not answered may be one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import structlog
+
+from streaming.shared.contract import BrokerSignal, ControllerSignal
+from streaming.shared.kafka.cluster import ClusterError
+from tuner.control.reassignment.admission import Bounds, Measures, Throttling
+from tuner.control.reassignment.measurements import Figures, measured
+from tuner.control.reassignment.partition_progress import Recent
+from tuner.control.reassignment.policy import PlanTurn, Remembered, Terms, Turn, turn
+from tuner.control.throttle.replica_lists.prepared_moves import ALL_GO, Withheld
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.cluster import BrokerSide
+from tuner.core.operator_orders import Orders
+from tuner.core.partition_limits import PartitionLimits
+from tuner.core.prepare_handshake import Announcing
+from tuner.core.reassignment_plan import ClusterLook, Key, NotKnown, Plan, Wanted
+from tuner.journal.kafka_journal import JournalError
+from tuner.runtime.background_call import Call, Caller, answer_of
+from tuner.runtime.reassignment.actuator import Outcome, Reassignments, Refusal
+from tuner.runtime.reassignment.dry_run import EVERY_S as WOULD_DO_EVERY_S
+from tuner.runtime.reassignment.dry_run import WouldDo
+from tuner.runtime.reassignment.prepare import ANNOUNCED_S_MAX, AnnouncedTurn
+from tuner.runtime.reassignment.recorder import ReassignLedger
+from tuner.runtime.throttle.actuator import Failure
+
+log = structlog.get_logger("tuner")
+
+CYCLE_S_MIN = 1.0  # A step of a small partition takes as long.
+# A look at a large plan takes seconds of the processor, which the throttles need as well: it may have a fifth of it. What it waits
+# for Kafka's answers costs nobody anything: rested for as well, slots that have come free would stand empty.
+REST_PER_LOOK = 4.0
+MEASURE_EVERY_S = 15.0
+_POLL_S = 0.05
+
+
+class OrdersGiven(Protocol):
+    @property
+    def latest(self) -> Orders: ...
+
+
+class PlanSignals(Protocol):
+    @property
+    def brokers(self) -> Mapping[int, BrokerSignal]: ...
+
+    @property
+    def controllers(self) -> Mapping[int, ControllerSignal]: ...
+
+
+class PlanWatcher(Protocol):
+    """Is told of everything; metrics and status."""
+
+    def planned(self, plans: tuple[PlanTurn, ...], limits: BatchLimits, figures: Figures, at_ms: int) -> None: ...
+
+    def blind(self, why: str, unknown_since_ms: int | None = None) -> None: ...
+
+    def awaited(self) -> None: ...
+
+    def stands_by(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What came of a look."""
+
+    plans: tuple[Plan, ...]  # As they were on record before it.
+    look: ClusterLook
+    figures: Figures
+    made: Turn
+    paused: str | None  # As was said when it began.
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """What is being asked for, in this order."""
+
+    stops: tuple[Key, ...]
+    steps: Mapping[Key, tuple[int, ...]]
+    elections: tuple[Key, ...]
+
+
+class Reassigning:
+    def __init__(
+        self,
+        *,
+        reassignments: Reassignments,
+        caller: Caller,
+        orders: OrdersGiven,
+        signals: PlanSignals,
+        throttling: Callable[[], Throttling],
+        ledger: ReassignLedger,
+        refusal: Callable[[], Failure | None],
+        watcher: PlanWatcher,
+        bounds: Bounds,
+        wall_clock: Callable[[], float],
+        monotonic: Callable[[], float],
+        announcing: Announcing | None = None,
+        announced_s_max: float = ANNOUNCED_S_MAX,
+        dry_run: bool = False,
+        processor_s: Callable[[], float] = time.process_time,
+    ) -> None:
+        """
+        Args:
+            processor_s: what the process has used of the processor; the client decodes answers in a thread of its own.
+            dry_run: nothing is asked for, and nothing goes on record: it only says what it would begin.
+            announcing: to whom steps are announced, and waited for until they are throttled; None: nobody throttles them.
+            refusal: why nothing may be written now, asked before each write; None: it may.
+            throttling: what every side carries now, and may be given at most.
+            bounds: the operator's, over all plans together.
+        """
+        self.ledger = ledger
+        self._reassignments = reassignments
+        self._caller = caller
+        self._orders = orders
+        self._signals = signals
+        self._throttling = throttling
+        self._refusal = refusal
+        self._watcher = watcher
+        self._bounds = bounds
+        self._wall_clock = wall_clock
+        self._monotonic = monotonic
+        self._due_s = float("-inf")
+        self._looking: Call[_Found | ClusterError] | None = None
+        self._processor_s = processor_s
+        self._look_cost_s = 0.0  # Of the last look, of the processor.
+        self._would_do = WouldDo() if dry_run else None
+        self._announced = AnnouncedTurn(announcing, announced_s_max, monotonic)
+        self._asking: Call[Outcome] | None = None
+        self._may = False  # Of what is being asked for, as far as it was asked.
+        self._asked: _Asking = _Asking((), {}, ())
+        self._withheld = ALL_GO  # Of what is asked, what is not.
+        self._memory = Remembered()
+        self._figures = Figures()
+        self._measure_due_s = float("-inf")
+        self._unsettled: frozenset[Key] = frozenset()
+        self._under_way: frozenset[Key] = frozenset()
+        self._measures_whole = False
+        self._seen_at_ms: int | None = None  # When plans were seen last, and that was put on record.
+        self._not_known: NotKnown | None = None
+        self.pending_bytes: Mapping[
+            BrokerSide, float
+        ] = {}  # What no step under way copies yet; nothing without a plan.
+
+    def next_due_s(self) -> float:
+        busy = self._looking is not None or self._announced.waits or self._asking is not None
+        return self._monotonic() + _POLL_S if busy else self._due_s
+
+    def tick(self) -> None:
+        """Goes on where something is due or has been answered; never waits."""
+        try:
+            if self._looking is not None:
+                if (looking := self._looking).done():
+                    self._looking = None
+                    now_s = self._monotonic()
+                    self._due_s = now_s + max(CYCLE_S_MIN, REST_PER_LOOK * self._look_cost_s)
+                    if self._would_do is not None:
+                        self._due_s = now_s + WOULD_DO_EVERY_S
+                    self._cycle(answer_of(looking))
+            elif self._announced.waits:
+                words = {plan.id: plan.head.wanted for plan in self.ledger.active}
+                if (over := self._announced.over(words, paused=self._is_paused())) is not None:
+                    self._ask(*over)
+            elif self._asking is not None:
+                if self._asking.done():
+                    asking, self._asking = self._asking, None
+                    self._answered(answer_of(asking))
+                elif self._may:
+                    # Keeps the proof young for the requests that follow; their port sees what came of it.
+                    self._may = self._refusal() is None
+            elif self._monotonic() >= self._due_s:
+                self._look()
+        except JournalError as error:
+            log.error("the journal takes no record, so no step of a plan is asked for", error=str(error))
+            self._tell_not_known(f"the journal takes no record: {error}")
+        except BaseException as error:
+            # Until it is tried again nobody asks for these steps, hurries for them, or sees how they are.
+            self._announced.end()
+            self.pending_bytes = {}
+            self._tell_not_known(f"what carries plans out had an error: {type(error).__name__}: {error}")
+            raise
+
+    def _look(self) -> None:
+        if self._would_do is None:
+            self.ledger.forget_headless()
+        plans, now_s = self.ledger.active, self._monotonic()
+        if not plans:
+            self._due_s = now_s + CYCLE_S_MIN
+            self._memory, self._figures, self.pending_bytes = Remembered(), Figures(), {}
+            self._seen_at_ms = self._not_known = None
+            self._watcher.stands_by()
+            return
+        if self._would_do is None:
+            self._watcher.awaited()
+        topics = {topic for plan in plans for topic, _ in plan.parts}
+        # They count what every broker has, of whatever topic.
+        limited = self._bounds.partitions != PartitionLimits()
+        self._measures_whole = now_s >= self._measure_due_s
+        to_measure = self._unsettled if self._measures_whole else self._under_way
+        known, memory, whole = self._figures, self._memory, self._measures_whole
+        terms = Terms(
+            self._now_ms(), self._bounds, _paused(self._orders.latest), self.ledger.resting,
+            self.ledger.refused,
+        )  # fmt: skip
+        measures = Measures(
+            known,
+            self._throttling(),
+            dict(self._signals.brokers),
+            dict(self._signals.controllers),
+            len(self._asked.steps.keys() - self._withheld.failed.keys() - self._withheld.waits.keys()),
+        )
+
+        def find() -> _Found | ClusterError:
+            look = self._reassignments.look(topics, to_measure, others=limited)
+            if isinstance(look, ClusterError):
+                return look
+            figures = measured(known, look, terms.now_ms, whole=whole)
+            return _Found(
+                plans, look, figures, turn(plans, look, replace(measures, figures=figures), memory, terms), terms.paused
+            )
+
+        def timed() -> _Found | ClusterError:
+            began_s = self._processor_s()
+            try:
+                return find()
+            finally:
+                self._look_cost_s = self._processor_s() - began_s
+
+        # Of a large plan to decide takes as long as to look.
+        self._looking = self._caller.start(timed)
+
+    def _cycle(self, found: _Found | ClusterError) -> None:
+        if isinstance(found, ClusterError):
+            if self._not_known is None or self._not_known.why != str(found):
+                log.error("plans wait", why=str(found))
+            self._tell_not_known(str(found))
+            return
+        made, self._figures = found.made, found.figures
+        if _paused(self._orders.latest) != found.paused:
+            return  # It was said during the look: the next one heeds it.
+        if self._would_do is not None:
+            self._not_known = None
+            self._would_do.say(made)
+            return
+        if self._measures_whole and found.look.log_bytes:
+            self._measure_due_s = self._monotonic() + MEASURE_EVERY_S
+        self.ledger.record(found.plans, made, _why(found.look, made))
+        self._seen_at_ms, self._not_known = self._now_ms(), None
+        self._watcher.planned(made.plans, made.limits, self._figures, self._seen_at_ms)
+        self._memory, self.pending_bytes = made.memory, made.begun.pending_bytes
+        self._unsettled = frozenset(key for each in made.plans for key in (*each.parts.ready, *each.parts.running))
+        under_way = frozenset(key for each in made.plans for key in each.plan.asked)
+        if under_way and not self._under_way <= under_way:
+            self._announced.ended()
+        self._under_way = under_way
+        self._announced.carries(made, found.look)
+        withheld = self._announced.begin(made, found.look)
+        if withheld is not None:
+            self._ask(made, withheld)
+
+    def _tell_not_known(self, why: str) -> None:
+        since_ms = self._not_known.since_ms if self._not_known is not None else self._seen_at_ms or self._now_ms()
+        self._not_known = NotKnown(why, since_ms)
+        if self._would_do is None:  # Nobody waits for a dry run.
+            self._watcher.blind(why, since_ms)
+
+    def _ask(self, made: Turn, withheld: Withheld) -> None:
+        paused = self._is_paused()
+        stops = () if paused else tuple(key for each in made.plans for key in each.cancels)
+        steps = {(s.topic, s.partition): s.replicas for each in made.plans for s in each.starts}
+        may_elect = [] if paused else [p for p in made.plans if p.plan.head.wanted is not Wanted.CANCELLING]
+        elections = tuple(key for each in may_elect for key in each.parts.to_elect if key not in self.ledger.resting)
+        self._asked, self._withheld = _Asking(stops, steps, elections), withheld
+        if not (stops or steps or elections):
+            self._announced.end()
+            return
+        kept_back = withheld.failed.keys() | withheld.waits.keys()
+        allowed = {key: replicas for key, replicas in steps.items() if key not in kept_back}
+        if not (stops or allowed or elections):
+            self._answered({})
+            return
+        refused = self._refusal()
+        if refused is not None:
+            self._answered(dict.fromkeys([*stops, *steps, *elections], Refusal(refused)))
+            return
+        port, asked = self._reassignments, self._asked
+
+        def act() -> Outcome:
+            outcome = port.ask(dict.fromkeys(asked.stops)) if asked.stops else {}
+            outcome |= port.ask(allowed) if allowed else {}
+            return outcome | (port.elect(asked.elections) if asked.elections else {})
+
+        self._may, self._asking = True, self._caller.start(act)
+
+    def _answered(self, answer: Outcome | ClusterError) -> None:
+        self._announced.end()  # By now what has begun is told by the cluster.
+        asked, waits = self._asked, self._withheld.waits
+        keys = [*asked.stops, *asked.steps, *asked.elections]
+        outcome = (
+            answer if not isinstance(answer, ClusterError) else dict.fromkeys(keys, Refusal(str(answer), known=False))
+        )
+        failures = {key: refusal for key, refusal in outcome.items() if refusal is not None and key not in waits}
+        failures |= {key: Refusal(why) for key, why in self._withheld.failed.items()}
+        none_under_way = {key for key, refusal in failures.items() if refusal.known and key in asked.steps} | {*waits}
+        self._under_way -= none_under_way  # They have not ended.
+        plans = self.ledger.active
+        after = [_without(plan, none_under_way) for plan in plans]
+        recent = dict(self._memory.plans)
+        for plan in plans:
+            known = recent.get(plan.id, Recent())
+            tried = {key for key in asked.steps if key in plan.parts and key not in waits}
+            taken = tried - failures.keys()
+            recent[plan.id] = replace(known, taken=known.taken | taken, refused=not taken if tried else known.refused)
+        self._memory = replace(self._memory, plans=recent)
+        self.ledger.taken(key for key in keys if key not in failures and key not in waits)
+        self.ledger.not_begun(plans, after, failures, waits, self._withheld.rests)
+
+    def _is_paused(self) -> bool:
+        return _paused(self._orders.latest) is not None
+
+    def _now_ms(self) -> int:
+        return round(self._wall_clock() * 1000)
+
+
+def _without(plan: Plan, keys: set[Key]) -> Plan:
+    if not keys & plan.asked.keys():
+        return plan
+    return replace(plan, asked={key: a for key, a in plan.asked.items() if key not in keys})
+
+
+def _why(look: ClusterLook, made: Turn) -> dict[str, object]:
+    """What the steps of a turn stood on, as it goes on record; how many at a time has entries of its own, when it changes."""
+    held = {by.value: count for by, count in made.begun.refill.held.items()}
+    return {"online": sorted(look.online), "held": held}
+
+
+def _paused(orders: Orders) -> str | None:
+    if orders.pause is None:
+        return None
+    word = "released" if orders.pause.released else "paused"
+    return f"rheostat is {word} by {orders.pause.by}, until `rheostat resume`"

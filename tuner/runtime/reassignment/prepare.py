@@ -1,0 +1,107 @@
+"""A turn of the executor of plans whose steps wait for their throttle: announced, and let go once they have been seen to.
+
+Invariant: what waits here is on record and not asked for. A turn leaves once: when a cycle of the tuner has seen to its steps,
+or when none has for too long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tuner.control.reassignment.policy import Turn
+from tuner.control.throttle.replica_lists.prepared_moves import (
+    ALL_GO,
+    STOPS_FIRST,
+    Withheld,
+    moves_of,
+    sides_of,
+    withheld_of,
+)
+from tuner.core.prepare_handshake import Announcing
+from tuner.core.reassignment_plan import ClusterLook, Key, Wanted
+from tuner.core.reassignment_steps import StepReason
+
+ANNOUNCED_S_MAX = 10.0  # At least two cycles of the tuner; what it has not seen to by then is not begun.
+
+
+class AnnouncedTurn:
+    def __init__(
+        self, announcing: Announcing | None, announced_s_max: float, monotonic: Callable[[], float]
+    ) -> None:  # fmt: skip
+        """
+        Args:
+            announcing: to whom steps are announced; None: nobody throttles them.
+        """
+        self._announcing = announcing
+        self._s_max = announced_s_max
+        self._monotonic = monotonic
+        self._waiting: tuple[Turn, float] | None = None  # And since when.
+
+    @property
+    def waits(self) -> bool:
+        return self._waiting is not None
+
+    def begin(self, made: Turn, look: ClusterLook) -> Withheld | None:
+        """What of the turn is not to be asked for, where it need not wait; None: it waits."""
+        throttled = (each for each in made.plans if not each.plan.head.throttle.unthrottled)
+        moves = moves_of((step for each in throttled for step in each.starts), look)
+        if self._announcing is None or not moves:
+            return ALL_GO
+        if any(each.cancels for each in made.plans):
+            # Whoever cancels waits for nobody's throttle.
+            return Withheld(waits={(move.topic, move.partition): STOPS_FIRST for move in moves})
+        self._announcing.begin(moves, urgent_of(made))
+        self._waiting = (made, self._monotonic())
+        return None
+
+    def over(self, wanted: Mapping[str, Wanted], *, paused: bool) -> tuple[Turn, Withheld] | None:
+        """The turn, and what of it is not to be asked for; None: it still waits.
+
+        Args:
+            wanted: the newest word about each plan, by its id.
+            paused: all plans are, by a word to the tuner.
+        """
+        assert self._announcing is not None
+        assert self._waiting is not None
+        (made, since_s), found = self._waiting, self._announcing.withheld
+        if found is None and self._monotonic() - since_s < self._s_max:
+            return None
+        announced, without_room = (
+            [(m.topic, m.partition) for m in self._announcing.moves],
+            self._announcing.without_room,
+        )
+        self._waiting = None
+        if found is None:
+            found = dict.fromkeys(announced, f"not begun: not throttled within {self._s_max:.0f} s")
+        steps = [(each.plan, step) for each in made.plans for step in each.starts]
+        # Producers that are refused wait for these: they are throttled where that can be, and begin all the same.
+        urgent = urgent_of(made)
+        unsaid = [
+            (step.topic, step.partition)
+            for plan, step in steps
+            if paused or wanted.get(plan.id) is not plan.head.wanted
+        ]
+        return made, withheld_of(found, urgent, unsaid, without_room)
+
+    def carries(self, made: Turn, look: ClusterLook) -> None:
+        """Notes through which sides steps run at this look."""
+        if self._announcing is not None:
+            running = moves_of((step for each in made.plans for step in each.parts.running.values()), look)
+            self._announcing.carried_at_s.update(dict.fromkeys(sides_of(running), self._monotonic()))
+
+    def ended(self) -> None:
+        """A step that ran has, and others go on: what it has on the throttled-replica lists is to leave them."""
+        if self._announcing is not None:
+            self._announcing.ended = True
+
+    def end(self) -> None:
+        """Its steps have been asked for, or never will be."""
+        self._waiting = None
+        if self._announcing is not None:
+            self._announcing.end()
+
+
+def urgent_of(made: Turn) -> frozenset[Key]:
+    """What producers that are refused wait for."""
+    steps = (step for each in made.plans for step in each.starts)
+    return frozenset((step.topic, step.partition) for step in steps if step.reason is StepReason.MIN_IN_SYNC)

@@ -1,0 +1,247 @@
+"""What of plans is on record, and what failed so that it is tried again later.
+
+As with the throttles: what is asked for is on record before it is asked, with the reason; and where the journal takes no
+record nothing is asked. What the journal took is put into the book by the same way by which the next life reads it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import structlog
+
+from streaming.shared.listed import listed, more_text
+from tuner.control.reassignment.policy import PlanTurn, Turn
+from tuner.core.reassignment_plan import Key, Plan
+from tuner.journal.entries import Entry
+from tuner.journal.outbox import Owed
+from tuner.journal.plan_book import PlanBook
+from tuner.journal.plan_entries import failed_entry, over_entry, pace_entry, steps_entry, waits_entry
+from tuner.journal.plan_records import (
+    asked_key,
+    encode_asked,
+    encode_state,
+    head_key,
+    parts_of,
+    state_key,
+    tombstones,
+)
+from tuner.runtime.reassignment.actuator import Refusal
+from tuner.runtime.throttle.recorder import RETRY_S_MAX, RETRY_S_MIN
+
+log = structlog.get_logger("tuner")
+
+PLANS_KEPT = 20  # That have ended, for those who ask how.
+HEADLESS_S_MAX = 3600.0  # Whoever gives a plan writes its head within seconds after the parts.
+_LINES_MAX = 5
+
+
+class PlanJournal(Protocol):
+    def write(self, entries: Sequence[Entry] = (), *, beside: Mapping[bytes, bytes | None] | None = None) -> None:
+        """All of it, or nothing."""
+
+
+class ReassignLedger:
+    """``book`` holds all plans; what is made of them comes back through ``record``."""
+
+    def __init__(
+        self,
+        journal: PlanJournal,
+        cluster: str,
+        book: PlanBook,
+        *,
+        wall_clock: Callable[[], float],
+        monotonic: Callable[[], float],
+        owed: Owed | None = None,
+    ) -> None:
+        """``owed`` as the ledger of the throttles has it; of one term all have the same."""
+        self.book = book
+        self._journal = journal
+        self._cluster = cluster
+        self._wall_clock = wall_clock
+        self._monotonic = monotonic
+        self._numbers: dict[str, dict[Key, int]] = {}  # Which record of its plan a part is in.
+        self._pauses: dict[Key, tuple[float, float]] = {}  # Until when, and how long.
+        self._refused: dict[Key, str] = {}  # Why the last try failed.
+        self._headless_since_s: dict[str, float] = {}
+        self._owed = owed if owed is not None else Owed()
+
+    @property
+    def active(self) -> tuple[Plan, ...]:
+        return tuple(plan for plan in self.book.plans if plan.active)
+
+    def record(self, before: Sequence[Plan], made: Turn, why: Mapping[str, object]) -> None:
+        """What a cycle has found out and is about to ask for.
+
+        Args:
+            before: the plans as they are on record, in the order of those of ``made``.
+            why: what the steps stood on besides the plan.
+
+        Raises:
+            JournalError: nothing of it is on record, and nothing of it is so.
+        """
+        changes = made.begun.paced.changes
+        found = [pace_entry(changes, self._now_ms())]
+        records: dict[bytes, bytes | None] = {}
+        for plan, each in zip(before, made.plans, strict=True):
+            found += [over_entry(plan, each, self._now_ms()), steps_entry(plan, each, self._now_ms(), why)]
+            records |= self._records(plan, each.plan, said=bool(changes))
+        self._write([entry for entry in found if entry is not None], records)
+        for change in changes[:_LINES_MAX]:
+            log.info(change.text, action="pace", reason=change.reason.value)
+        for plan, each in zip(before, made.plans, strict=True):
+            self._tell(plan, each)
+            self._went_well(each)
+        self._keep_refused(made.plans)
+
+    def _went_well(self, made: PlanTurn) -> None:
+        for key in made.parts.reached:
+            self._pauses.pop(key, None)
+
+    def _keep_refused(self, made: Sequence[PlanTurn]) -> None:
+        """Of what is still to be tried; a step that is under way was taken after all, though its stop may not have been."""
+        if not self._refused:
+            return
+        tried = set[Key]()
+        for each in made:
+            stopping = [key for key in each.parts.running if each.plan.asked[key].cancels]
+            tried.update(each.parts.ready, each.parts.to_elect, each.parts.unclear, stopping)
+        self._refused = {key: why for key, why in self._refused.items() if key in tried}
+
+    def taken(self, keys: Iterable[Key]) -> None:
+        """Kafka has said so."""
+        for key in keys:
+            self._refused.pop(key, None)
+
+    def not_begun(
+        self,
+        plans: Sequence[Plan],
+        after: Sequence[Plan],
+        failures: Mapping[Key, Refusal],
+        waits: Mapping[Key, str],
+        rests: Collection[Key] = (),
+    ) -> None:
+        """On record and told once a cause; of what Kafka refused, and of what waits, nothing is under way.
+
+        Args:
+            failures: tried again later each time.
+            waits: what was kept back though nothing has failed; the next look goes on with it.
+            rests: of that, what is looked at again only after the shortest pause, however often.
+
+        Raises:
+            JournalError: the entries go on record with what the journal takes next.
+        """
+        if not failures and not waits:
+            return
+        for key in failures:
+            _, before_s = self._pauses.get(key, (0.0, 0.0))
+            pause_s = min(RETRY_S_MAX, max(RETRY_S_MIN, 2 * before_s))
+            self._pauses[key] = (self._monotonic() + pause_s, pause_s)
+        for key in rests:
+            self._pauses[key] = (self._monotonic() + RETRY_S_MIN, 0.0)
+        self._refused |= {key: refusal.why for key, refusal in failures.items()}
+        for said in _by_cause({key: refusal.why for key, refusal in failures.items()}):
+            log.error(f"not done: {said}")
+        for said in _by_cause(waits):
+            log.info(f"waits: {said}")
+        records: dict[bytes, bytes | None] = {}
+        for plan, later in zip(plans, after, strict=True):
+            records |= self._records(plan, later, said=False)
+        if failures:
+            self._owed.entries.append(failed_entry(failures, self._now_ms()))
+        if waits:
+            self._owed.entries.append(waits_entry(waits, self._now_ms()))
+        self._write([], records)
+
+    def forget_headless(self) -> None:
+        """Takes parts off the record whose plan has had no head for long.
+
+        Raises:
+            JournalError
+        """
+        now_s, found = self._monotonic(), self.book.headless
+        since_s = self._headless_since_s = {plan: self._headless_since_s.get(plan, now_s) for plan in found}
+        for plan, parts in found.items():
+            if now_s - since_s[plan] > HEADLESS_S_MAX:
+                self._write([], tombstones(self._cluster, plan, parts))
+                log.info("parts of a plan that was never given whole are off the record", plan=plan, records=parts)
+
+    @property
+    def resting(self) -> frozenset[Key]:
+        now_s = self._monotonic()
+        return frozenset(key for key, (until_s, _) in self._pauses.items() if now_s < until_s)
+
+    @property
+    def refused(self) -> Mapping[Key, str]:
+        """Why the last try of these failed; what was taken since, or is not to be tried any more, is not among them."""
+        return dict(self._refused)
+
+    def _write(self, entries: Sequence[Entry], records: Mapping[bytes, bytes | None]) -> None:
+        """With what has happened since the last time: all of it, or nothing."""
+        if not entries and not records and not self._owed.entries:
+            return
+        self._journal.write((*self._owed.entries, *entries), beside=records)
+        self._owed.entries.clear()
+        for key, value in records.items():
+            self.book.take(key, value)
+
+    def _records(self, before: Plan, after: Plan, *, said: bool) -> dict[bytes, bytes | None]:
+        """``said``: also why so many run at a time, which changes too often to be worth a record of its own."""
+        records: dict[bytes, bytes | None] = {}
+        if after.asked != before.asked:
+            numbers = self._numbers_of(before)
+            changed = {
+                numbers[key]
+                for key in before.asked.keys() | after.asked.keys()
+                if key in numbers and before.asked.get(key) != after.asked.get(key)
+            }
+            for number in changed:
+                some = {key: a for key, a in after.asked.items() if numbers.get(key) == number}
+                records[asked_key(self._cluster, before.id, number)] = encode_asked(some)
+        if after.state != before.state and (said or replace(after.state, pace=before.state.pace) != before.state):
+            records[state_key(self._cluster, before.id)] = encode_state(after.state)
+        if not after.active:
+            records |= tombstones(self._cluster, before.id, before.head.parts)
+            ended = [plan.id for plan in self.book.plans if not plan.active]
+            for old in ended[: max(0, len(ended) + 1 - PLANS_KEPT)]:
+                records |= {head_key(self._cluster, old): None, state_key(self._cluster, old): None}
+            self._numbers.pop(before.id, None)
+        return records
+
+    def _numbers_of(self, plan: Plan) -> dict[Key, int]:
+        if plan.id not in self._numbers:
+            self._numbers[plan.id] = {key: n for n, some in enumerate(parts_of(plan.parts)) for key in some}
+        return self._numbers[plan.id]
+
+    def _tell(self, before: Plan, made: PlanTurn) -> None:
+        after = made.plan
+        if before.state.heeded_at_ms < after.state.heeded_at_ms:
+            log.info(f"plan {after.id}: {after.head.wanted.value}", by=after.head.word_by or after.head.by)
+        for step in made.starts[:_LINES_MAX]:
+            log.info(
+                f"plan {after.id}: {step.topic}-{step.partition} to {list(step.replicas)}",
+                action="reassign", reason=step.reason.value,
+            )  # fmt: skip
+        if len(made.starts) > _LINES_MAX:
+            log.info(f"plan {after.id}: {more_text(len(made.starts) - _LINES_MAX, 'steps')}")
+        if made.cancels:
+            log.info(f"plan {after.id}: {len(made.cancels)} steps under way are stopped", action="cancel")
+        for line in after.state.said:
+            if line not in before.state.said:
+                log.warning(f"plan {after.id}: {line}")
+        if after.state.ending is not None:
+            log.info(f"plan {after.id}: {after.state.ending.value}", dropped=len(after.state.dropped))
+
+    def _now_ms(self) -> int:
+        return round(self._wall_clock() * 1000)
+
+
+def _by_cause(steps: Mapping[Key, str]) -> list[str]:
+    said = []
+    for why, _ in Counter(steps.values()).most_common(_LINES_MAX):
+        names = listed((f"{topic}-{number}" for (topic, number), cause in steps.items() if cause == why), 1)
+        said.append(f"the step of {names}: {why}")
+    return said

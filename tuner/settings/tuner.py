@@ -1,0 +1,213 @@
+"""What the tuner needs to know from its operator."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+
+from streaming.shared.unit_settings import Milliseconds, Rate, Seconds
+from tuner.control.mutation_quota.model import MutationPolicy
+from tuner.control.throttle.objective import Capacity, LawLimits, Mode, Objective
+from tuner.core.partition_limits import PartitionLimits
+from tuner.core.throttle_limits import MB, Limits
+from tuner.settings.http import HttpSettings
+from tuner.settings.metrics import MetricsSettings
+from tuner.settings.mutation_quota import MutationQuotaSettings
+from tuner.settings.reassignment import ReassignSettings
+
+
+class ObjectiveSettings(BaseModel):
+    """What clients are promised, and what the move is hurried for. Without it the tuner only rescues stalled moves."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    latency_ms: Milliseconds = Field(
+        gt=0, description="p99 of produce requests that clients may see, as brokers report it; required"
+    )
+    mode: Mode = Field(
+        default=Mode.FAST,
+        description="fast: as soon as the objective allows; deadline: no sooner than finish_at; share: at most share_max of "
+        "every broker's capacity; gentle: gentle_ratio of what the objective allows",
+    )
+    finish_at: AwareDatetime | None = Field(
+        default=None, description="deadline mode: when the move is to be done, as 2026-01-31T06:00:00Z"
+    )
+    share_max: float | None = Field(default=None, gt=0, le=1, description="share mode: 0.25 is a quarter")
+    gentle_ratio: float = Field(default=0.5, gt=0, le=1, description="gentle mode: share of the headroom")
+
+    @model_validator(mode="after")
+    def _complete(self) -> ObjectiveSettings:
+        if self.mode is Mode.DEADLINE and self.finish_at is None:
+            raise ValueError("mode deadline needs finish_at, such as 2026-01-31T06:00:00Z")
+        if self.mode is Mode.SHARE and self.share_max is None:
+            raise ValueError("mode share needs share_max, such as 0.25")
+        if self.mode is not Mode.DEADLINE and self.finish_at is not None:
+            raise ValueError(f"finish_at is for mode deadline, and mode is {self.mode.value}")
+        if self.mode is not Mode.SHARE and self.share_max is not None:
+            raise ValueError(f"share_max is for mode share, and mode is {self.mode.value}")
+        return self
+
+    def objective(self) -> Objective:
+        finish_at_ms = _epoch_ms(self.finish_at) if self.finish_at is not None else None
+        return Objective(self.latency_ms, self.mode, finish_at_ms, self.share_max, self.gentle_ratio)
+
+
+class BrokerCapacity(BaseModel):
+    """What one broker can carry."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    in_bytes_per_s: Rate = Field(
+        gt=0, description="what a broker can take in: its link, or its disks if they are slower"
+    )
+    out_bytes_per_s: Rate = Field(gt=0, description="what a broker can send")
+
+
+class CapacitySettings(BrokerCapacity):
+    """What the brokers can carry, clients and replication together; required with an objective."""
+
+    brokers: dict[Annotated[int, Field(ge=0)], BrokerCapacity] = Field(
+        default_factory=dict, description="brokers that differ, by id"
+    )
+
+    def of(self, broker: int) -> Capacity:
+        found = self.brokers.get(broker, self)
+        return Capacity(found.in_bytes_per_s, found.out_bytes_per_s)
+
+    def of_most(self) -> Capacity:
+        """Of every broker that is not named."""
+        return Capacity(self.in_bytes_per_s, self.out_bytes_per_s)
+
+    def by_broker(self) -> dict[int, Capacity]:
+        return {broker: self.of(broker) for broker in self.brokers}
+
+
+class TunerSettings(BaseModel):
+    """The tuner: what it may do."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rate_bytes_per_s_max: Rate = Field(
+        ge=1, description="the ceiling: no throttle is ever raised above it, in bytes/s (per broker and side); required"
+    )
+    rate_bytes_per_s_min: Rate = Field(
+        default=5 * MB,
+        ge=1,
+        description="no stalled move is answered with less, in bytes/s; Kafka's quota is coarse below 1 MB/s",
+    )
+    dry_run: bool = Field(
+        default=True,
+        description="true: decide, log and journal, but write nothing to the cluster; false: act. Without this key the tuner does "
+        "not act",
+    )
+    cycle_s: Seconds = Field(default=5.0, ge=1, le=60, description="seconds between two looks at the cluster")
+    signal_age_s_max: Seconds = Field(default=15.0, gt=0, description="signals older than this never raise a throttle")
+    yield_s: Seconds = Field(
+        default=3600.0,
+        ge=0,
+        le=1e9,
+        description="how long a throttle that somebody else changed is left alone, in seconds",
+    )
+    clear_finished: bool = Field(
+        default=True,
+        description="when a throttled move ends, remove the throttle that was put on for it, as kafka-reassign-partitions "
+        "--verify does; a throttle that also serves other replicas is never removed, only put back",
+    )
+    standing_throttles: Literal["adopt", "respect"] = Field(
+        default="adopt",
+        description="throttles that stood before a move: adopt tunes them while it runs and puts them back, respect leaves them",
+    )
+    unthrottled_moves: Literal["throttle", "leave"] = Field(
+        default="throttle",
+        description="what the tuner does, with an objective, about moves of other tools that have no throttle: throttle adds "
+        "one, from the lowest rate that drains, and removes it when they end; leave does not touch them. Without an objective "
+        "they are always left. A move that has been throttled stays so until it ends. Plans of "
+        "`rheostat reassign` are always throttled",
+    )
+    config_writes_per_s_max: float = Field(
+        default=50.0,
+        ge=1,
+        description="budget of throttle writes a second while rates change, for all brokers together; larger clusters change in"
+        " coarser steps, and what leads down comes first",
+    )
+    objective: ObjectiveSettings | None = Field(
+        default=None,
+        description="with it throttles follow the clients all the time; without it stalled moves are rescued",
+    )
+    capacity: CapacitySettings | None = Field(default=None, description="what the brokers can carry")
+    mutation_quota: MutationQuotaSettings | None = Field(
+        default=None, description="with it quotas for creating and deleting topics follow the controller (KIP-599)"
+    )
+    reassign: ReassignSettings = Field(
+        default_factory=ReassignSettings, description="plans of `rheostat reassign`, executed within limits (KIP-435)"
+    )
+    metrics: MetricsSettings = Field(
+        default_factory=MetricsSettings, description="what the metrics tell beyond what every cluster has"
+    )
+    http: HttpSettings = Field(default_factory=HttpSettings, description="the tuner's HTTP endpoint")
+
+    @model_validator(mode="after")
+    def _floor_below_ceiling(self) -> TunerSettings:
+        if self.rate_bytes_per_s_min > self.rate_bytes_per_s_max:
+            raise ValueError(
+                f"rate_bytes_per_s_min ({self.rate_bytes_per_s_min:.0f}) is above rate_bytes_per_s_max "
+                f"({self.rate_bytes_per_s_max:.0f})"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _objective_and_capacity(self) -> TunerSettings:
+        if self.objective is not None and self.capacity is None:
+            raise ValueError(
+                "objective needs capacity: without in_bytes_per_s and out_bytes_per_s of the brokers nobody can say what "
+                "clients leave free"
+            )
+        if self.capacity is not None and self.objective is None:
+            raise ValueError("capacity is used with an objective only: set objective.latency_ms, or leave capacity out")
+        asked = "unthrottled_moves" in self.model_fields_set and self.unthrottled_moves == "throttle"
+        if asked and self.objective is None:
+            raise ValueError(
+                "unthrottled_moves: throttle needs objective.latency_ms and capacity: without them nobody can say at which "
+                "rate; set them, or leave unthrottled_moves out"
+            )
+        return self
+
+    @property
+    def dry_run_by_default(self) -> bool:
+        """Whether the tuner does not act only because the settings do not say ``dry_run``."""
+        return self.dry_run and "dry_run" not in self.model_fields_set
+
+    def law_limits(self) -> LawLimits:
+        return LawLimits(rate_bytes_per_s_min=self.rate_bytes_per_s_min, rate_bytes_per_s_max=self.rate_bytes_per_s_max)
+
+    def plan_leaders_ratio(self) -> float:
+        """Of the ceiling, what leaders have while a plan begins more; a gentle objective paces them otherwise."""
+        is_gentle = self.objective is not None and not self.objective.objective().hurries
+        return 1.0 if is_gentle else self.law_limits().plan_pace_ratio
+
+    def mutation_policy(self, limits: PartitionLimits | None = None) -> MutationPolicy | None:
+        """
+        Args:
+            limits: on partitions, of the whole program.
+        """
+        found = None if limits is None else limits.cluster_max
+        return None if self.mutation_quota is None else self.mutation_quota.policy(self.yield_s, found)
+
+    def limits(self) -> Limits:
+        return Limits(
+            rate_bytes_per_s_max=self.rate_bytes_per_s_max,
+            rate_bytes_per_s_min=self.rate_bytes_per_s_min,
+            signal_age_s_max=self.signal_age_s_max,
+            yield_s=self.yield_s,
+            clear_finished=self.clear_finished,
+            steers=self.objective is not None,
+            throttles_moves=self.objective is not None and self.unthrottled_moves == "throttle",
+            adopts=self.standing_throttles == "adopt",
+            finish_at_ms=self.objective.objective().finish_at_ms if self.objective is not None else None,
+        )
+
+
+def _epoch_ms(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)

@@ -1,0 +1,88 @@
+"""The executor of plans, with a client of its own."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import structlog
+
+from streaming.shared.kafka.reassignments import ReassignmentClient
+from streaming.shared.teardown import named
+from tuner.api.plan_board import PlanBoard
+from tuner.control.mutation_quota.model import ControllerObjective
+from tuner.control.reassignment.admission import Bounds
+from tuner.core.partition_limits import PartitionLimits
+from tuner.core.prepare_handshake import Announcing
+from tuner.runtime.background_call import ThreadCaller
+from tuner.runtime.fencing import refusal
+from tuner.runtime.reassignment.actuator import KafkaReassignments
+from tuner.runtime.reassignment.executor import Reassigning
+from tuner.runtime.reassignment.prepare import ANNOUNCED_S_MAX
+from tuner.runtime.reassignment.recorder import ReassignLedger
+from tuner.runtime.throttle.loop import Loop
+from tuner.settings.tuner import TunerSettings
+from tuner.wiring.context import Means
+
+log = structlog.get_logger("tuner")
+
+
+def plans_of(means: Means, board: PlanBoard, loop: Loop) -> Reassigning | None:
+    """None: this tuner executes no plans. One in a dry run only says what it would begin.
+
+    ``loop`` throttles its steps before they begin.
+    """
+    settings, journal, orders = means.settings, means.journal, means.orders
+    orders.plans = None
+    if not settings.reassign.enabled:
+        # What another tuner's plan moves stays throttled.
+        loop.heed_plans(dict, Announcing(), lambda: journal.plans.known)
+        return None
+    orders.plans, orders.plans_whole = journal.plans, settings.dry_run
+    for plan, why in journal.plans.unread.items():
+        log.error(
+            "a plan on record is not carried out: run the version of rheostat that wrote it, or look with `rheostat journal check`",
+            plan=plan,
+            error=why,
+        )
+    client = ReassignmentClient(means.kafka, "rheostat-tuner-plans")
+    means.ends.callback(named("plans client", client.close))
+    reassignments = KafkaReassignments(client, proved=means.proved)
+    means.ends.callback(reassignments.end)
+    if settings.dry_run:
+        reassignments.end()  # So that nothing can be asked for, whoever asks.
+    announcing = Announcing()
+    plans = Reassigning(
+        reassignments=reassignments,
+        caller=ThreadCaller(),
+        orders=orders,
+        signals=means.signals,
+        throttling=lambda: loop.throttling,
+        ledger=ReassignLedger(
+            means.watched.on_record(journal.write),
+            means.cluster,
+            journal.plans,
+            wall_clock=means.wall_clock,
+            monotonic=means.monotonic,
+            owed=means.owed,
+        ),
+        refusal=partial(refusal, journal),
+        watcher=board,
+        bounds=_bounds(settings, means.partition_limits),
+        wall_clock=means.wall_clock,
+        monotonic=means.monotonic,
+        announcing=announcing if not settings.dry_run else None,
+        announced_s_max=max(ANNOUNCED_S_MAX, 2 * settings.cycle_s),
+        dry_run=settings.dry_run,
+    )
+    loop.heed_plans(lambda: plans.pending_bytes, announcing, lambda: journal.plans.known)
+    return plans
+
+
+def _bounds(settings: TunerSettings, partition_limits: PartitionLimits | None) -> Bounds:
+    asked = settings.mutation_quota
+    return Bounds(
+        settings.reassign.limits(),
+        settings.reassign.pace(),
+        partition_limits or PartitionLimits(),
+        asked.objective.objective() if asked is not None else ControllerObjective(),
+    )
