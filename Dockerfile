@@ -47,7 +47,7 @@ RUN cd /opt/venv/lib/python3*/site-packages/pyspark/jars \
 # Only the files that say what to fetch and how: a change elsewhere in the code fetches nothing again.
 FROM dependencies AS artifacts
 COPY conf/jvm/ivy.xml conf/jvm/ivy.sha256 /src/conf/jvm/
-COPY rheostat/__init__.py rheostat/errors.py rheostat/process.py rheostat/resources.py /src/rheostat/
+COPY rheostat/__init__.py rheostat/errors.py rheostat/run/process.py rheostat/config/resources.py /src/rheostat/
 COPY rheostat/jvm/__init__.py rheostat/jvm/artifacts.py rheostat/jvm/digests.py rheostat/jvm/java.py /src/rheostat/jvm/
 COPY streaming/__init__.py streaming/shared/deferred_interrupts.py /src/streaming/
 WORKDIR /src

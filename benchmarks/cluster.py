@@ -32,8 +32,8 @@ from benchmarks.links.run import Run
 from benchmarks.links.score import POLICIES, RATIO_MAX, START_SHARE, Policy, Row, front, in_turn, missed, totals
 from benchmarks.links.size import SCENARIOS, Scenario, Size
 from benchmarks.links.watch import say
+from rheostat.console.logs import set_up_logs
 from rheostat.errors import BadInputError, CommandError
-from rheostat.logs import set_up_logs
 
 CPU_SHARE_MAX = 0.85
 RUNS = 3

@@ -26,10 +26,10 @@ import psutil
 import yaml
 from kafka.admin import NewTopic
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import HOST, free_ports
-from rheostat.process import spawn, stop
+from rheostat.run.process import spawn, stop
 from streaming.collector.exposition import parse
 
 NODES = (100, 1_000)

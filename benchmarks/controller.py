@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.controllers import large, real, simulated
 from benchmarks.controllers.figures import Row, missed
-from rheostat.logs import set_up_logs
+from rheostat.console.logs import set_up_logs
 
 SEED = 2
 KINDS = ("zookeeper", "kraft")

@@ -19,10 +19,10 @@ from typing import Any
 
 import psutil
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
-from rheostat.process import spawn, stop
+from rheostat.run.process import spawn, stop
 
 READY_S_MAX = 3.0
 RSS_MB_MAX = 150.0

@@ -30,7 +30,7 @@ from benchmarks.streaming.cluster import on_cluster
 from benchmarks.streaming.flood import flood
 from benchmarks.streaming.live import live
 from benchmarks.streaming.throughput import Session, hour, python_consumer, throughput
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from streaming.shared.kafka import KafkaSettings
 
 RATIO_MIN = 0.6

@@ -1,4 +1,8 @@
-"""The program: its commands joined, and the one way in and out of all of them."""
+"""Joins the commands of all groups, and turns their errors into exit codes.
+
+Invariant: a ``cli.py`` imports at its head only what every command needs, and the rest when its command runs: the tuner never loads
+Spark, and `--help` loads nothing.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +15,10 @@ from typing import NoReturn
 
 import typer
 
-from rheostat.commands import (
-    ahead,
-    config,
-    demo,
-    fetchers,
-    journal,
-    lab,
-    limits,
-    move,
-    now,
-    orders,
-    parts,
-    quotas,
-    reassign,
-    replay,
-)
+from rheostat.config import cli as config
+from rheostat.console.output import tell
+from rheostat.demo import cli as demo
+from rheostat.doctor import cli as doctor
 from rheostat.errors import (
     EXIT_BAD_INPUT,
     EXIT_CODES,
@@ -36,7 +28,20 @@ from rheostat.errors import (
     EXIT_OUTPUT_CLOSED,
     CommandError,
 )
-from rheostat.saying import tell
+from rheostat.fetchers import cli as fetchers
+from rheostat.journal import cli as journal
+from rheostat.lab import cli as lab
+from rheostat.limits import cli as limits
+from rheostat.orders import cli as orders
+from rheostat.plan.estimate import cli as estimate
+from rheostat.plan.generate import cli as generate
+from rheostat.quotas import cli as quotas
+from rheostat.reassign import cli as reassign
+from rheostat.replay import cli as replay
+from rheostat.run import cli as run
+from rheostat.signals import cli as signals
+from rheostat.simulate import cli as simulate
+from rheostat.status import cli as status
 
 app = typer.Typer(
     name="rheostat",
@@ -50,17 +55,34 @@ app = typer.Typer(
 )
 # In the order in which `--help` names them.
 for command in (
-    demo.demo, parts.run, parts.collect, parts.stream, parts.tune,
-    now.status, now.signals, replay.replay, ahead.plan, ahead.simulate, move.move, fetchers.fetchers,
-    orders.pause, orders.resume, orders.override, orders.release, now.doctor,
-):  # fmt: skip
+    demo.demo,
+    run.run,
+    run.collect,
+    run.stream,
+    run.tune,
+    status.status,
+    signals.signals,
+    replay.replay,
+    estimate.plan,
+    simulate.simulate,
+    generate.move,
+    fetchers.fetchers,
+    orders.pause,
+    orders.resume,
+    orders.override,
+    orders.release,
+    doctor.doctor,
+):
     app.command()(command)
-app.add_typer(reassign.app, name="reassign")
-app.add_typer(quotas.app, name="quotas")
-app.add_typer(limits.app, name="limits")
-app.add_typer(journal.app, name="journal")
-app.add_typer(lab.app, name="lab")
-app.add_typer(config.app, name="config")
+for name, group in (
+    ("reassign", reassign.app),
+    ("quotas", quotas.app),
+    ("limits", limits.app),
+    ("journal", journal.app),
+    ("lab", lab.app),
+    ("config", config.app),
+):
+    app.add_typer(group, name=name)
 
 
 _STDOUT = 1

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
+from rheostat.config.settings import Settings
 from rheostat.errors import CommandError
-from rheostat.settings import Settings
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.unpacking import refused_batches
 from tuner.core.presence import ALIVE_S_MAX, REPORT_EVERY_S, TunerMode, TunerPresence

@@ -1,4 +1,4 @@
-"""How the stream processor runs. ``rheostat/settings.py`` embeds this model; no Spark is imported here."""
+"""How the stream processor runs. ``rheostat/config/settings.py`` embeds this model; no Spark is imported here."""
 
 from __future__ import annotations
 

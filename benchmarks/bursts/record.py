@@ -33,7 +33,8 @@ from benchmarks.bursts.methods import (
     linear,
 )
 from benchmarks.bursts.recordings import FOLDER, TICK_S, Run, write
-from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.cluster import Lab, LabSpec
+from rheostat.lab.load import Load
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS

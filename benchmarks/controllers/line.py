@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from benchmarks.controllers.figures import percentile
 from benchmarks.heaps import HEAP_MB, JAVA_OPTIONS
 from benchmarks.memory import in_memory
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.storm import Storm, Tenant
 
 SECONDS, TURNS = 20.0, 2

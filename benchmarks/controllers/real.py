@@ -35,12 +35,12 @@ from benchmarks.controllers.figures import (
 from benchmarks.heaps import HEAP_MB, JAVA_OPTIONS
 from benchmarks.links.watch import say
 from benchmarks.memory import in_memory
-from rheostat import orders
-from rheostat.lab import Lab, LabSpec
+from rheostat.config.settings import Settings, load_settings
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.storm import Request, Tenant
-from rheostat.settings import Settings, load_settings
-from rheostat.supervisor import Child, Supervisor, children_for
+from rheostat.orders import send
+from rheostat.run.supervisor import Child, Supervisor, children_for
 from streaming.shared.contract import ControllerSignal
 from streaming.shared.contract.quotas import QuotaEntity
 from streaming.shared.kafka import consumer
@@ -212,11 +212,11 @@ class Bench:
     def _resume(self) -> None:
         """A row of rheostat's ends with a release, which stands until a person takes it back."""
         if self._was_released:
-            orders.give(self._settings, orders.resume)
+            send.give(self._settings, send.resume)
             self._was_released = False
 
     def _release(self) -> None:
-        orders.give(self._settings, orders.release)
+        send.give(self._settings, send.release)
         self._was_released = True
         self._until(lambda: not self._quotas.mutation_quotas(), "every quota of ours to be taken back")
 

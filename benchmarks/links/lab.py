@@ -29,11 +29,12 @@ from benchmarks.links.score import Latency, latency
 from benchmarks.links.size import Size
 from benchmarks.links.watch import awaited, fetched, say
 from rheostat.errors import CommandError
-from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
+from rheostat.lab.load import Load
 from rheostat.lab.node import Place, free_ports
-from rheostat.process import spawn, stop
-from rheostat.supervisor import Supervisor, children_for
+from rheostat.run.process import spawn, stop
+from rheostat.run.supervisor import Supervisor, children_for
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient
 from tuner.core.cluster import LiveCluster

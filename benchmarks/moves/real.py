@@ -44,12 +44,13 @@ from benchmarks.moves.worlds import FOUR_BROKERS as BROKERS
 from benchmarks.moves.worlds import FOUR_PARTITIONS_EACH as PARTITIONS_EACH
 from benchmarks.moves.worlds import ends
 from benchmarks.moves.writing import NUMBER_BYTES, Writer
-from rheostat.lab import Lab, LabSpec, Load
+from rheostat.config.settings import load_settings
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
+from rheostat.lab.load import Load
 from rheostat.lab.node import free_ports
-from rheostat.reassign.record import throttles_stand
-from rheostat.settings import load_settings
-from rheostat.supervisor import Supervisor, children_for
+from rheostat.reassign.plan_store import throttles_stand
+from rheostat.run.supervisor import Supervisor, children_for
 from streaming.shared.contract import Side
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle

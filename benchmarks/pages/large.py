@@ -16,7 +16,7 @@ from typing import Any, cast
 from benchmarks import metrics_extras
 from benchmarks.sizes.cycle import CYCLE_MS, OBJECTIVE, TURNS, WELL, Looked, NoOrders, Observed, SilentJournal
 from benchmarks.sizes.world import CLUSTER, LargeCluster, now_ms, records, sized
-from rheostat.logs import set_up_logs
+from rheostat.console.logs import set_up_logs
 from streaming.shared.contract import decode_signal
 from streaming.shared.kafka.cluster import ClusterClient
 from tuner.api.board import Board

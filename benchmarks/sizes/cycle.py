@@ -26,7 +26,7 @@ from typing import Any, TypeVar, cast
 import psutil
 
 from benchmarks.sizes.world import CLUSTER, CYCLE_MS, LargeCluster, now_ms, records, sized
-from rheostat.logs import set_up_logs
+from rheostat.console.logs import set_up_logs
 from streaming.shared.contract import decode_signal
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.throttle_settings import TopicThrottle

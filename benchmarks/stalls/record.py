@@ -21,7 +21,8 @@ from kafka.admin import NewTopic
 from benchmarks.stalls.recordings import FOLDER, write
 from benchmarks.stalls.watch import Watch
 from benchmarks.stalls.world import MB
-from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.cluster import Lab, LabSpec
+from rheostat.lab.load import Load
 from rheostat.lab.tools import reassign_partitions
 from streaming.shared import kafka_names
 from streaming.shared.contract import Side

@@ -17,7 +17,7 @@ from kafka import TopicPartition
 
 from benchmarks.metrics_load import Shape, templates
 from benchmarks.streaming.bench import Bench
-from rheostat.process import spawn, stop
+from rheostat.run.process import spawn, stop
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import consumer, producer
 

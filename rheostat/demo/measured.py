@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from rheostat.demo.parts import Parts
+from rheostat.demo.processes import Parts
 from rheostat.demo.view import View
 from rheostat.errors import CommandError
 from streaming.shared.kafka import consumer

@@ -6,12 +6,12 @@ import threading
 import time
 from typing import Any
 
+from rheostat.config.settings import Settings
 from rheostat.demo.move import MoveWatch
-from rheostat.demo.parts import Parts
+from rheostat.demo.processes import Parts
 from rheostat.demo.summary import Summary
 from rheostat.demo.view import View
-from rheostat.settings import Settings
-from rheostat.status import last_entries
+from rheostat.status.gather import last_entries
 from streaming.shared.units import rate_text
 from tuner.core.drain_time import SideLoad, fluid_optimum_s
 

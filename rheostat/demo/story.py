@@ -16,20 +16,21 @@ from typing import Any
 
 from kafka.admin import NewTopic
 
+from rheostat.console.logs import set_up_logs
+from rheostat.console.output import out
+from rheostat.console.rich_console import console_of
 from rheostat.demo.measured import wait_until_measured
 from rheostat.demo.move import MoveWatch
-from rheostat.demo.parts import Parts
 from rheostat.demo.probe import LatencyProbe
+from rheostat.demo.processes import Parts
 from rheostat.demo.rescue import LOOK_S, judge_decisions, judge_optimum, rescue
 from rheostat.demo.summary import Summary
 from rheostat.demo.view import View
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
 from rheostat.jvm.artifacts import resolve_artifacts
-from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.cluster import Lab, LabSpec
+from rheostat.lab.load import Load
 from rheostat.lab.tools import reassign_partitions
-from rheostat.logs import set_up_logs
-from rheostat.saying import out
-from rheostat.terminal import console_of
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.units import rate_text, size_text
 from tuner.core.throttle_limits import MB

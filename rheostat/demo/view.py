@@ -7,8 +7,8 @@ import time
 from rich.console import Console
 from rich.status import Status
 
-from rheostat.screen import Screen
-from rheostat.terminal import styled
+from rheostat.console.progress_lines import Screen
+from rheostat.console.rich_console import styled
 
 _LINE_EVERY_S = 4.0
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from rheostat.config.settings import Settings
 from rheostat.doctor.findings import Finding, Verdict
-from rheostat.settings import Settings
 from streaming.collector import jmx
 from streaming.collector.jmx import AccessError, Cause, ScrapeError
 from streaming.shared.contract import Metric

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from kafka.errors import KafkaError
 
-from rheostat import orders
+from rheostat.config.settings import Settings
+from rheostat.connectivity.advice import is_open, remedies, why
+from rheostat.connectivity.probe import reach
 from rheostat.doctor.findings import Finding, Verdict, grant, raise_first
 from rheostat.errors import CommandError
-from rheostat.reach import reach
-from rheostat.reach.words import is_open, remedies, why
-from rheostat.settings import Settings
+from rheostat.orders import send
 from streaming.shared import kafka_names
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, MissingRight
@@ -225,7 +225,7 @@ def names_on_record(settings: Settings, brokers: list[int]) -> Iterator[Finding]
         brokers: that are alive.
     """
     try:
-        known = orders.read(settings, brokers)
+        known = send.read(settings, brokers)
     except (CommandError, KafkaError) as error:
         yield Finding(
             "cluster name", Verdict.FAILED, f"the journal cannot be read: {error}",

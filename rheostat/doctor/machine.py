@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from rheostat.config.settings import Settings
 from rheostat.doctor.findings import Finding, Verdict
 from rheostat.errors import SetupError
 from rheostat.jvm.artifacts import artifacts_present
 from rheostat.jvm.java import find_java
-from rheostat.settings import Settings
 from streaming import storage
 from streaming.errors import StreamError
 

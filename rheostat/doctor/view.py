@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.console import Console
 
+from rheostat.console.rich_console import styled
 from rheostat.doctor.findings import Finding, Verdict
-from rheostat.terminal import styled
 
 _MARKS = {Verdict.OK: ("ok    ", "green"), Verdict.ADVICE: ("advice", "yellow"), Verdict.FAILED: ("FAILED", "red")}
 

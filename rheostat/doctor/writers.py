@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rheostat.config.settings import Settings
 from rheostat.doctor.findings import Finding, Verdict
-from rheostat.settings import Settings
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, MissingRight
 from streaming.shared.listed import listed
 

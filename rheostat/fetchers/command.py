@@ -12,18 +12,18 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from rheostat.confirm import check_can_confirm
+from rheostat.config.settings import Settings, load_settings
+from rheostat.console.confirm import check_can_confirm
+from rheostat.console.output import out, tell
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError, CommandError
-from rheostat.fetchers.asked import Wanted, applied
-from rheostat.fetchers.heat import Map, as_svg, as_text
-from rheostat.fetchers.knob import LiveKnob
+from rheostat.fetchers.approval import Wanted, applied
+from rheostat.fetchers.fetcher_setting import LiveKnob
+from rheostat.fetchers.heat_map import Map, as_svg, as_text
 from rheostat.fetchers.report import Report, as_record, report
-from rheostat.moves.standing import ending_failures, look
-from rheostat.moves.write_rates import write_rates
-from rheostat.reassign.unfinished import may_begin_steps, unfinished
-from rheostat.saying import out, tell
-from rheostat.services import probe
-from rheostat.settings import Settings, load_settings
+from rheostat.plan.cluster_layout import ending_failures, look
+from rheostat.plan.write_rates import write_rates
+from rheostat.reassign.active_plans import may_begin_steps, unfinished
+from rheostat.run.services import probe
 from streaming.shared.kafka.fetchers import FetcherClient
 from tuner.control.throttle.diagnosis.fetcher_load import Followed
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS
@@ -110,8 +110,8 @@ def _report(
 
 
 def _show(made: Report, *, changes: bool) -> None:
+    from rheostat.console.rich_console import console_of
     from rheostat.fetchers.view import show
-    from rheostat.terminal import console_of
 
     show(made, console_of(sys.stdout), changes=changes)
 

@@ -10,14 +10,14 @@ from kafka.errors import KafkaError
 from rich.console import Console
 from rich.table import Table
 
-from rheostat.confirm import confirm
+from rheostat.config.settings import Settings, load_settings
+from rheostat.console.confirm import confirm
+from rheostat.console.output import out, tell
+from rheostat.console.rich_console import console_of
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, CommandError
 from rheostat.journal.mending import Mending, mendings
 from rheostat.journal.scan import Scan, scanned
-from rheostat.saying import out, tell
-from rheostat.services import probe
-from rheostat.settings import Settings, load_settings
-from rheostat.terminal import console_of
+from rheostat.run.services import probe
 from rheostat.tuner_presence import acting_tuner, read_tuners
 from streaming.shared.kafka import consumer
 from tuner.journal.kafka_journal import JournalError

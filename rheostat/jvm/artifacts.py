@@ -24,11 +24,11 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from rheostat.config.resources import cache_dir, conf_file
 from rheostat.errors import SetupError
 from rheostat.jvm.digests import mismatch, read_digests
 from rheostat.jvm.java import Java, find_java
-from rheostat.process import spawn
-from rheostat.resources import cache_dir, conf_file
+from rheostat.run.process import spawn
 
 RESOLVE_S_MAX = 900
 _SETTINGS = """<ivysettings>

@@ -4,8 +4,3 @@ Real brokers, never a mock: KRaft, one JVM a node, the JMX agent with our rules 
 ``cluster.py`` is the lab itself; ``load.py`` and ``tools.py`` run Kafka's own programs against it; ``keeper.py`` keeps
 one up between two commands.
 """
-
-from rheostat.lab.cluster import Lab, LabError, LabSpec
-from rheostat.lab.load import Load
-
-__all__ = ["Lab", "LabError", "LabSpec", "Load"]

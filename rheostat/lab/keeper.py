@@ -20,11 +20,11 @@ from typing import Any, NoReturn
 
 import psutil
 
+from rheostat.config.resources import state_dir
 from rheostat.errors import BadInputError
 from rheostat.jvm.artifacts import resolve_artifacts
 from rheostat.lab.cluster import HOME_PREFIX, START_S_MAX, Lab, LabError, LabSpec
-from rheostat.process import stop
-from rheostat.resources import state_dir
+from rheostat.run.process import stop
 
 _STOP_S_MAX = 20.0
 _REMOVE_S_MAX = 5.0

@@ -12,7 +12,7 @@ from types import TracebackType
 from rheostat.errors import CommandError
 from rheostat.jvm.artifacts import Artifacts
 from rheostat.lab.tools import tool_command
-from rheostat.process import spawn, stop
+from rheostat.run.process import spawn, stop
 
 _FOREVER = 1_000_000_000
 

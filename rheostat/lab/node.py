@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rheostat.config.resources import conf_file
 from rheostat.jvm.artifacts import Artifacts
-from rheostat.process import spawn, stop
-from rheostat.resources import conf_file
+from rheostat.run.process import spawn, stop
 from streaming.shared.contract import Role
 
 HOST = "127.0.0.1"

@@ -8,10 +8,10 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from rheostat.config.resources import conf_file
 from rheostat.errors import CommandError
 from rheostat.jvm.artifacts import Artifacts
 from rheostat.jvm.java import find_java
-from rheostat.resources import conf_file
 
 TOOL_S_MAX = 60
 

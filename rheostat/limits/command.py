@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rheostat.config.settings import Settings, load_settings
+from rheostat.console.output import out, tell
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError
 from rheostat.limits.history import read_histories
+from rheostat.limits.overrides import Given, check_topic
 from rheostat.limits.report import Fill, Report, as_record, report
 from rheostat.limits.view import sentences
-from rheostat.limits.words import Given, check_topic
-from rheostat.moves.standing import Standing, look, reading
-from rheostat.saying import out, tell
-from rheostat.settings import Settings, load_settings
+from rheostat.plan.cluster_layout import Standing, look, reading
 from streaming.shared.kafka.cluster import PartitionState
 from tuner.core.partition_limits import (
     INTERNAL_TOPICS,
@@ -46,8 +46,8 @@ def run_limits(config: Path, given: Given, *, as_json: bool) -> int:
     if as_json:
         out(json.dumps(as_record(made), indent=2))
     else:
+        from rheostat.console.rich_console import console_of
         from rheostat.limits.view import show
-        from rheostat.terminal import console_of
 
         show(made, console_of(sys.stdout))
     return made.exit_code()

@@ -13,15 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rheostat.config.settings import load_settings
+from rheostat.console.output import out, tell
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError, CommandError
 from rheostat.limits.command import applied_to, counts_of, plan_of, wanted_of
+from rheostat.limits.overrides import Given, check_topic, parse_topic_configs
 from rheostat.limits.report import report
 from rheostat.limits.view import sentences
-from rheostat.limits.words import Given, check_topic, parse_topic_configs
-from rheostat.moves.standing import ending_failures, look
-from rheostat.saying import out, tell
-from rheostat.services import probe
-from rheostat.settings import load_settings
+from rheostat.plan.cluster_layout import ending_failures, look
+from rheostat.run.services import probe
 from streaming.shared import kafka_names
 from streaming.shared.kafka.placed_topics import PlacingClient, Refusal
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
-from rheostat.settings import Settings
+from rheostat.config.settings import Settings
 from streaming.shared.contract import BrokerSignal, ContractError, decode_signal
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError

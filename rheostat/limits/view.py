@@ -6,8 +6,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from rheostat.limits.overrides import limit_text
 from rheostat.limits.report import Fill, Report, Row
-from rheostat.limits.words import limit_text
 from streaming.shared.units import share_text, span_text
 from tuner.core.partition_limits import PRESETS
 from tuner.planning.fill_forecast import HISTORY_S_MIN, RISES_MIN, Fills, Projection

@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from rheostat.console.output import out
 from rheostat.errors import EXIT_DONE
-from rheostat.quotas.words import amount_text
-from rheostat.saying import out
+from rheostat.quotas.numbers import amount_text
 from streaming.shared.units import span_text
 from tuner.core.token_bucket import MeanRate, MutationQuota, TokenBucket
 

@@ -19,14 +19,14 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from rheostat import printable
+from rheostat.config.settings import Settings
+from rheostat.console import escape
+from rheostat.console.output import out
+from rheostat.console.rich_console import console_of
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, CommandError, UnreachableError
-from rheostat.orders import read
-from rheostat.quotas.felt import felt_now_ms
-from rheostat.saying import out
-from rheostat.services import probe
-from rheostat.settings import Settings
-from rheostat.terminal import console_of
+from rheostat.orders.send import read
+from rheostat.quotas.probe import felt_now_ms
+from rheostat.run.services import probe
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from streaming.shared.kafka.quotas import QuotaClient
@@ -219,7 +219,7 @@ def shown(found: dict[str, Any], console: Console) -> None:
 
 
 def _part(kind: str, name: str | None) -> str:
-    return "" if name is None else f"{kind} {printable.name(name)}"
+    return "" if name is None else f"{kind} {escape.name(name)}"
 
 
 def _number(value: float | None) -> str:

@@ -10,9 +10,9 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from rheostat.console.output import out
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError
-from rheostat.quotas.words import amount_text
-from rheostat.saying import out
+from rheostat.quotas.numbers import amount_text
 from streaming.shared.units import share_text, span_text
 from tuner.core.token_bucket import MutationQuota
 from tuner.planning.quota_time import (

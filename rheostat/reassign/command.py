@@ -10,23 +10,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rheostat.confirm import check_can_confirm, confirm
-from rheostat.ctrl_c import CtrlC
+from rheostat.config.settings import Settings, load_settings
+from rheostat.console.confirm import check_can_confirm, confirm
+from rheostat.console.interrupt import CtrlC
+from rheostat.console.output import out
 from rheostat.errors import EXIT_DONE, EXIT_NOT_ACKNOWLEDGED, EXIT_NOT_WELL, BadInputError, CommandError
-from rheostat.orders import other_name
-from rheostat.reassign import record
+from rheostat.orders.send import other_name
+from rheostat.reassign import plan_store
 from rheostat.reassign.checks import Checked, checked, ways_of
-from rheostat.reassign.given import Given, Ground, client_of, given_of, ground_of, plan_of
-from rheostat.reassign.here import Here
+from rheostat.reassign.constraints import Terms, rate_lines, read_terms
+from rheostat.reassign.embedded_service import Here
 from rheostat.reassign.interrupted import interrupted, left
-from rheostat.reassign.picture import Picture, as_record
-from rheostat.reassign.steps import as_rows, sentences_of_steps
-from rheostat.reassign.terms import Terms, rate_lines, read_terms
+from rheostat.reassign.plan_input import Given, Ground, client_of, given_of, ground_of, plan_of
+from rheostat.reassign.progress import Picture, as_record
+from rheostat.reassign.step_preview import as_rows, sentences_of_steps
+from rheostat.reassign.text import standing
 from rheostat.reassign.view import View, console, say
 from rheostat.reassign.watch import watch
-from rheostat.reassign.words import standing
-from rheostat.saying import out
-from rheostat.settings import Settings, load_settings
 from streaming.shared.listed import listed
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import Key, PlanThrottle, Wanted
@@ -64,7 +64,7 @@ def run_reassign(config: Path, asked: Asked) -> int:
     given = given_of(plan, ground)
     if not given.parts:
         return _nothing_to_do(given, asked)
-    known = record.read(settings)
+    known = plan_store.read(settings)
     terms = read_terms(settings, asked.throttle, may_run=ground.tuners != 0, here=asked.here)
     found = checked(
         given, ground, rate_bytes_per_s_max=terms.rate_bytes_per_s, limits=settings.limits.limits(),
@@ -91,7 +91,7 @@ def run_reassign(config: Path, asked: Asked) -> int:
         raise CommandError(terms.nobody)
     confirm(_foretold(given, found, terms), yes=asked.yes, word="unthrottled" if asked.throttle.unthrottled else None)
     with Here(config, ground.tuners) if asked.here else Here(None, ground.tuners) as service:
-        head = record.put(settings, given.parts, asked.limits, asked.throttle)
+        head = plan_store.put(settings, given.parts, asked.limits, asked.throttle)
         say(f"Plan {head.id} is on record: {_count(given.parts)}.")
         if asked.detach:
             return _detached(settings, head.id, head.at_ms, asked)
@@ -177,15 +177,15 @@ def _look_on(settings: Settings, plan: str, service: Here, *, may_pause: bool) -
                 view.say(f"  {line}")
 
         seen = watch(settings, plan, view, each_tick=tick, enough=rests, **words)
-        if service.runs and record.throttles_stand(settings):
+        if service.runs and plan_store.throttles_stand(settings):
             view.say("The throttles are being taken back.")
-            if not service.settle(lambda: record.throttles_stand(settings), tick):
+            if not service.settle(lambda: plan_store.throttles_stand(settings), tick):
                 view.say("Not all of them are taken back yet: the next tuner that acts goes on with that.")
     return seen
 
 
 def _detached(settings: Settings, plan: str, at_ms: int, asked: Asked) -> int:
-    took = record.heeded(settings, plan, at_ms)
+    took = plan_store.heeded(settings, plan, at_ms)
     if asked.as_json:
         _print({"plan": plan, "heeded": took})
     if not took:
@@ -246,7 +246,7 @@ def _dry_run(
     return EXIT_NOT_WELL if forbidden else EXIT_DONE
 
 
-def _taken_already(keys: Collection[Key], known: record.OnRecord) -> list[str]:
+def _taken_already(keys: Collection[Key], known: plan_store.OnRecord) -> list[str]:
     """Plans that have one of the partitions."""
     said = []
     for plan in known.active:

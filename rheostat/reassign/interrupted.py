@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
+from rheostat.config.settings import Settings
+from rheostat.console.output import tell
 from rheostat.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_NOT_ACKNOWLEDGED
-from rheostat.reassign import record
-from rheostat.reassign.say import cancel, pause
+from rheostat.reassign import plan_store
+from rheostat.reassign.orders import cancel, pause
 from rheostat.reassign.view import say
-from rheostat.saying import tell
-from rheostat.settings import Settings
 
 
 def interrupted(settings: Settings, plan: str, *, here: bool) -> int | None:
@@ -21,7 +21,7 @@ def interrupted(settings: Settings, plan: str, *, here: bool) -> int | None:
     word = _answer(here) if sys.stdin.isatty() and sys.stderr.isatty() else "l"
     if word not in ("p", "c"):
         return left(plan, here=here)
-    known = record.read(settings).of(plan)
+    known = plan_store.read(settings).of(plan)
     if not known.active:
         return None
     said = pause(settings, known) if word == "p" else cancel(settings, known)

@@ -9,10 +9,10 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from rheostat.reassign.picture import Picture
-from rheostat.reassign.words import amounts, batch_text, limits_text, progress
-from rheostat.screen import Screen
-from rheostat.terminal import console_of, styled
+from rheostat.console.progress_lines import Screen
+from rheostat.console.rich_console import console_of, styled
+from rheostat.reassign.progress import Picture
+from rheostat.reassign.text import amounts, batch_text, limits_text, progress
 from streaming.shared.listed import shortened
 
 _LINE_EVERY_S = 5.0

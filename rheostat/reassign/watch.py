@@ -8,13 +8,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from rheostat.config.settings import Settings
 from rheostat.errors import CommandError
-from rheostat.orders import HEEDED_S_MAX
-from rheostat.reassign.given import client_of
-from rheostat.reassign.picture import Picture, picture, to_measure
-from rheostat.reassign.record import following
+from rheostat.orders.send import HEEDED_S_MAX
+from rheostat.reassign.plan_input import client_of
+from rheostat.reassign.plan_store import following
+from rheostat.reassign.progress import Picture, picture, to_measure
 from rheostat.reassign.view import View
-from rheostat.settings import Settings
 from streaming.shared.contract import MoveSignal, Side
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterError

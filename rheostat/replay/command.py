@@ -12,13 +12,13 @@ from typing import Any
 
 from rich.console import Console
 
+from rheostat.config.settings import load_settings
+from rheostat.console.output import out
+from rheostat.console.rich_console import console_of
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError
 from rheostat.replay.policy_file import load_policy
 from rheostat.replay.source import Recorded, from_cluster, from_file
 from rheostat.replay.times import moment_text, parse_moment
-from rheostat.saying import out
-from rheostat.settings import load_settings
-from rheostat.terminal import console_of
 from tuner.replay.compare import Compared, Count, compared
 from tuner.replay.recording import Missed, Step, steps_of
 from tuner.replay.replayer import NotPlayable, Player

@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from rheostat.config.yaml_file import YamlFile
 from rheostat.errors import BadInputError
 from rheostat.replay import quota_policy
-from rheostat.yaml_file import YamlFile
 from tuner.journal.settings_snapshot import InForce
 from tuner.runtime.throttle.steering_controller import writes_max
 from tuner.settings.tuner import TunerSettings

@@ -9,10 +9,10 @@ from pathlib import Path
 from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 
+from rheostat.config.settings import Settings
 from rheostat.errors import BadInputError, CommandError
 from rheostat.replay.times import moment_text
-from rheostat.services import probe
-from rheostat.settings import Settings
+from rheostat.run.services import probe
 from streaming.shared.kafka import consumer
 from tuner.journal.delta_stream import FRAME_EVERY_S
 from tuner.journal.input_log import topic_of

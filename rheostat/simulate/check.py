@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from rheostat.simulate.disturbance_words import LeaderChange
-from rheostat.simulate.words import ScenarioWords, TopicWords
-from rheostat.yaml_file import Path
+from rheostat.config.yaml_file import Path
+from rheostat.simulate.disturbance_schema import LeaderChange
+from rheostat.simulate.scenario_schema import ScenarioWords, TopicWords
 from streaming.shared.units import span_text
 
 BROKER_SECONDS_MAX = 20_000_000  # Every second of every broker is kept: a good gigabyte at this size.

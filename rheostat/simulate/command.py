@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from rheostat.config.yaml_file import YamlFile
+from rheostat.console.output import out, tell
 from rheostat.errors import EXIT_DONE, BadInputError
-from rheostat.saying import out, tell
 from rheostat.simulate.policies import policy_of
 from rheostat.simulate.report import as_record, lines, verdict
 from rheostat.simulate.scenario_file import load_scenario, shipped
-from rheostat.yaml_file import YamlFile
 from streaming.shared import units
 from tuner.simulation.policy import Desk, LoopPolicy
 from tuner.simulation.ports import MemoryJournal
@@ -48,7 +48,7 @@ def run_simulate(named: str, *, policy: str, seed: int | None, plot: Path | None
     else:
         out(f"policy {trace.policy}", *lines(found))
     if plot is not None:
-        from rheostat.simulate.picture import picture
+        from rheostat.simulate.chart import picture
 
         try:
             plot.write_text(picture(scenario, trace), encoding="utf-8")
@@ -89,7 +89,7 @@ def _progress(world: World) -> Iterator[Callable[[Desk], None]]:
     if sys.stderr.isatty():
         from rich.progress import Progress
 
-        from rheostat.terminal import console_of
+        from rheostat.console.rich_console import console_of
 
         with Progress(console=console_of(sys.stderr), transient=True) as bar:
             task = bar.add_task("simulating", total=total)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
-from rheostat.plan.words import side_name
+from rheostat.plan.estimate.text import side_name
 from streaming.shared.listed import more_text
 from streaming.shared.units import rate_text, share_text, size_text, span_text
 from tuner.control.throttle.decision import ELSEWHERE, Reason

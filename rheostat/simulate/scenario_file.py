@@ -12,10 +12,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from rheostat.config.resources import conf_file
+from rheostat.config.yaml_file import YamlFile
 from rheostat.errors import BadInputError
-from rheostat.resources import conf_file
 from rheostat.simulate.check import check
-from rheostat.simulate.disturbance_words import (
+from rheostat.simulate.disturbance_schema import (
     BrokerDown,
     ControllerBusy,
     LeaderChange,
@@ -23,8 +24,7 @@ from rheostat.simulate.disturbance_words import (
     OperatorSets,
     SlowLink,
 )
-from rheostat.simulate.words import ScenarioWords
-from rheostat.yaml_file import YamlFile
+from rheostat.simulate.scenario_schema import ScenarioWords
 from streaming.shared.contract import Side
 from streaming.shared.units import span_text
 from tuner.simulation import moves

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from fake_asker import FakeAsker
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from streaming.shared.kafka.cluster import Unreachable
 from streaming.shared.kafka.controller_asker import ControllerAsker
 from streaming.shared.kafka.settings import KafkaSettings

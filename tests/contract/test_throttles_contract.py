@@ -15,7 +15,7 @@ import pytest
 from fake_throttles import FakeThrottles
 from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from streaming.shared import kafka_names
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
 from stage import BROKER_SETTINGS, MakeStage, Stage
 from table import ROWS, Row, lines
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 
 
 @pytest.fixture(scope="module")

@@ -19,11 +19,12 @@ from typing import Any
 
 from kafka.admin import NewTopic
 
-from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
+from rheostat.lab.load import Load
 from rheostat.lab.node import free_ports
 from rheostat.lab.tools import reassign_partitions
-from rheostat.supervisor import Supervisor, children_for
+from rheostat.run.supervisor import Supervisor, children_for
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient
 from tuner.core.cluster import BrokerSide, LiveCluster

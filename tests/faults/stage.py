@@ -35,9 +35,9 @@ from tuner_process import Tuner
 from watcher import Watcher, rates_of
 from writer import Writer
 
-from rheostat.lab import Lab
+from rheostat.lab.cluster import Lab
 from rheostat.lab.keeper import lab_config
-from rheostat.process import stop
+from rheostat.run.process import stop
 from streaming.shared.contract import Side, Topics
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError

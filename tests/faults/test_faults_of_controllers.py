@@ -20,7 +20,7 @@ from kafka.admin import (
 from stage import BROKER_SETTINGS, MakeStage, Stage
 from tuner_process import Tuner
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from streaming.shared.kafka import KafkaSettings
 
 Tell = Callable[[str, object], None]

@@ -10,7 +10,7 @@ import pytest
 from kafka.admin import NewTopic
 from lab_parts import RHEOSTAT, running, until
 
-from rheostat.lab import Lab
+from rheostat.lab.cluster import Lab
 from rheostat.lab.keeper import lab_config
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.fetchers import FetcherClient

@@ -16,11 +16,11 @@ from kafka.admin import NewTopic
 from lab_parts import RHEOSTAT, rheostat, running, until
 from story_kit import make_topic
 
-from rheostat.lab import Lab
+from rheostat.config.settings import Settings, load_settings
+from rheostat.lab.cluster import Lab
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
-from rheostat.reassign import record
-from rheostat.settings import Settings, load_settings
+from rheostat.reassign import plan_store
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.throttle_settings import RATE_KEYS
@@ -67,7 +67,7 @@ def test_a_plan_for_200_partitions_goes_through_three_kills_to_exactly_its_targe
                 assert tune.end(signal.SIGKILL) == -signal.SIGKILL
         assert there() != target
         with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "last.log"):
-            until(lambda: not record.read(settings).active, 240, "the plan has ended", every_s=1.0)
+            until(lambda: not plan_store.read(settings).active, 240, "the plan has ended", every_s=1.0)
             until(lambda: not rates_left(), 60, "the rates of four tuners are removed", every_s=1.0)
         until(lambda: there() == target, 20, "every broker knows")
         first = {p: replicas[0] for p, replicas in target.items()}
@@ -81,7 +81,7 @@ def test_a_plan_for_200_partitions_goes_through_three_kills_to_exactly_its_targe
         assert {s.partition: list(s.replicas) for s in client.partitions(["beside"])} == {0: [1, 2]}
         assert rates_left() == {}
     assert record_count(lab) == records, "every record is readable"
-    (ended,) = record.read(settings).plans
+    (ended,) = plan_store.read(settings).plans
     assert (ended.state.ending, dict(ended.state.dropped)) == ("done", {})
 
 
@@ -112,15 +112,15 @@ def test_a_target_broker_dies_its_partitions_wait_and_say_so_and_the_others_go_o
         assert waiting, "it died too late to be waited for"
 
         def said() -> str:
-            (there,) = record.read(settings).active
+            (there,) = plan_store.read(settings).active
             return " ".join(there.state.said)
 
         until(lambda: "waiting for brokers that are down: 4" in said(), 60, "it is said for whom it waits")
         lab.start_again(4)
-        until(lambda: not record.read(settings).active, 180, "the plan has ended", every_s=1.0)
+        until(lambda: not plan_store.read(settings).active, 180, "the plan has ended", every_s=1.0)
         until(lambda: arrived() == target.keys(), 20, "every broker knows")
         assert client.reassignments() == []
-    ended = record.read(settings).plans[-1]
+    ended = plan_store.read(settings).plans[-1]
     assert (ended.state.ending, dict(ended.state.dropped)) == ("done", {})
 
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from lab_parts import until
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError

@@ -16,7 +16,7 @@ from kafka.admin import NewTopic
 from lab_parts import RHEOSTAT, Running, running, until
 from table import ROWS, Row
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.tools import tool_command
 from streaming.shared.contract import Metric, Role, Sample, Scrape, Topics

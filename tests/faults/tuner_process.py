@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from rheostat.process import spawn
+from rheostat.run.process import spawn
 
 _LAUNCHER = Path(__file__).with_name("launcher.py")
 _STACKS_S = 1.0

@@ -12,9 +12,9 @@ from typing import Any
 from monitoring_kit import Monitoring
 from story_kit import Running
 
-from rheostat.lab import Lab
+from rheostat.config.settings import load_settings
+from rheostat.lab.cluster import Lab
 from rheostat.lab.node import free_ports
-from rheostat.settings import load_settings
 
 
 class Watched(Running):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from lab_parts import MakeLab, java_of
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 
 

@@ -26,7 +26,7 @@ import pytest
 import yaml
 
 from rheostat.lab.node import free_ports
-from rheostat.process import spawn, stop
+from rheostat.run.process import spawn, stop
 
 ROOT = Path(__file__).parents[2]
 HURRY = 12

@@ -15,12 +15,13 @@ import pytest
 from kafka.admin import NewTopic
 from lab_parts import until
 
-from rheostat.lab import Lab, Load
+from rheostat.config.settings import Settings, load_settings
+from rheostat.lab.cluster import Lab
 from rheostat.lab.keeper import lab_config
+from rheostat.lab.load import Load
 from rheostat.lab.node import Node, free_ports
 from rheostat.lab.storm import Storm, Tenant
-from rheostat.settings import Settings, load_settings
-from rheostat.supervisor import Supervisor, children_for
+from rheostat.run.supervisor import Supervisor, children_for
 from streaming.shared.kafka.cluster import ClusterClient
 
 T = TypeVar("T")

@@ -16,7 +16,8 @@ from lab_parts import rheostat, until
 from monitoring_kit import Told
 from story_kit import make_topic, moving
 
-from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.cluster import Lab, LabSpec
+from rheostat.lab.load import Load
 from rheostat.lab.tools import reassign_partitions
 from streaming.shared.contract import Side
 from streaming.shared.kafka import producer

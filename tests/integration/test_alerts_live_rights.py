@@ -22,7 +22,7 @@ from lab_parts import RHEOSTAT, rheostat, running, until
 from monitoring_kit import Monitoring
 from story_kit import make_topic
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
 from streaming.shared.kafka.cluster import ClusterClient

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 from lab_parts import RHEOSTAT
 
+from rheostat.config.resources import conf_file
 from rheostat.errors import SetupError
 from rheostat.jvm import kernel as kernel_module
 from rheostat.jvm.artifacts import Artifacts, resolve_artifacts
 from rheostat.jvm.digests import sha256_of
 from rheostat.jvm.java import find_java
 from rheostat.jvm.kernel import kernel_jar
-from rheostat.resources import conf_file
 
 # As a command does it: through the program's own handling of errors.
 RESOLVE = """

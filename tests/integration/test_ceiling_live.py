@@ -15,11 +15,12 @@ from kafka.admin import NewTopic
 from lab_parts import RHEOSTAT, rheostat, running, until
 from step_kit import Growth
 
-from rheostat.lab import Lab, LabSpec, Load
+from rheostat.config.settings import load_settings
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
+from rheostat.lab.load import Load
 from rheostat.lab.node import free_ports
-from rheostat.reassign import record
-from rheostat.settings import load_settings
+from rheostat.reassign import plan_store
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, TopicThrottle
@@ -137,7 +138,7 @@ def test_plan_without_objective_stays_below_ceiling(
         if first := bare_sides(client, topic):
             threading.Event().wait(0.1)
             bare.update({*first} & {*bare_sides(client, topic)})
-        return not record.read(settings).active
+        return not plan_store.read(settings).active
 
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log") as tune:
         until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")

@@ -14,8 +14,8 @@ import pytest
 import yaml
 from lab_parts import RHEOSTAT, rheostat
 
+from rheostat.config.settings import load_settings
 from rheostat.errors import EXIT_OUTPUT_CLOSED
-from rheostat.settings import load_settings
 
 UNREACHABLE_S_MAX = 10.0
 GOOD: dict[str, Any] = {

@@ -21,7 +21,8 @@ from kafka.admin import NewTopic
 from kafka.errors import ThrottlingQuotaExceededError
 from lab_parts import RHEOSTAT, running, until
 
-from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.cluster import Lab, LabSpec
+from rheostat.lab.load import Load
 from rheostat.lab.node import HOST
 from rheostat.lab.tools import reassign_partitions, tool_command
 from streaming.collector.loop import Collector

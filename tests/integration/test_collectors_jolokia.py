@@ -23,12 +23,13 @@ from kafka.admin import NewTopic
 from lab_parts import java_of, until
 from pyspark.sql import SparkSession
 
+from rheostat.config.resources import conf_file
 from rheostat.jvm.artifacts import resolve_jars
 from rheostat.jvm.kernel import stream_jars
-from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.cluster import Lab, LabSpec
+from rheostat.lab.load import Load
 from rheostat.lab.node import Node
 from rheostat.lab.tools import tool_command
-from rheostat.resources import conf_file
 from streaming.formats import telegraf, telegraf_influx, telegraf_json
 from streaming.formats.common import RAW, Source, table
 from streaming.session import spark_session

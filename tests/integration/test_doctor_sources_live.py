@@ -11,10 +11,10 @@ import pytest
 from kafka.admin import NewTopic
 from lab_parts import until
 
-from rheostat.doctor import Finding, Verdict, examine
-from rheostat.lab import Lab, LabSpec
+from rheostat.config.settings import Settings, parse_settings
+from rheostat.doctor.examine import Finding, Verdict, examine
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
-from rheostat.settings import Settings, parse_settings
 from streaming.shared.kafka.cluster import ClusterClient
 
 LAB = LabSpec(brokers=1)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from lab_parts import until
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from streaming.shared import kafka_names
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 

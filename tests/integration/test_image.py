@@ -28,10 +28,10 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.image import DockerImage
 from testcontainers.core.labels import LABEL_SESSION_ID, SESSION_ID
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.config.resources import conf_file
+from rheostat.config.settings import load_settings
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.node import free_ports
-from rheostat.resources import conf_file
-from rheostat.settings import load_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE_IMAGE = "debian:bookworm-slim"

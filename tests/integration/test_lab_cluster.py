@@ -15,7 +15,9 @@ from kafka.admin import NewTopic
 from lab_parts import MakeLab, java_of, until
 
 from rheostat.errors import SetupError
-from rheostat.lab import Lab, LabError, LabSpec, Load, cluster
+from rheostat.lab import cluster
+from rheostat.lab.cluster import Lab, LabError, LabSpec
+from rheostat.lab.load import Load
 from rheostat.lab.node import HOST, free_ports
 from streaming.collector.jmx import scrape
 from streaming.shared.contract import Metric, Role

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from lab_parts import java_of, rheostat, running, until
 
-from rheostat.settings import load_settings
+from rheostat.config.settings import load_settings
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterClient
 

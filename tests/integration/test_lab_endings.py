@@ -15,7 +15,7 @@ from lab_parts import Running, is_java, java_of, running, until
 HOLDER = """
 import sys, threading
 from rheostat import cli
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 
 def hold(*args, **kwargs):
     with Lab(LabSpec(brokers=1)) as lab:

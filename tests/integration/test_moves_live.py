@@ -16,7 +16,8 @@ import pytest
 from kafka.admin import NewTopic
 from lab_parts import RHEOSTAT, rheostat, running, until
 
-from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.cluster import Lab, LabSpec
+from rheostat.lab.load import Load
 from rheostat.lab.tools import reassign_partitions
 from streaming.shared.contract import BrokerSignal, encode_signal
 from streaming.shared.kafka import producer

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from lab_parts import RHEOSTAT, Running, running, until
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
 from streaming.shared.contract import Side, Topics

@@ -15,12 +15,12 @@ import yaml
 from lab_parts import RHEOSTAT, rheostat, running, until, write_records_with_bad_headers
 from terminal_kit import terminal
 
+from rheostat.config.settings import load_settings
 from rheostat.errors import EXIT_NOT_ACKNOWLEDGED, EXIT_NOT_CONFIRMED
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
-from rheostat.orders import read
-from rheostat.settings import load_settings
+from rheostat.orders.send import read
 from rheostat.tuner_presence import read_tuners
 from streaming.shared.contract import Side, Topics
 from streaming.shared.kafka import producer

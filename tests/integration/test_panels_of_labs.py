@@ -20,8 +20,9 @@ from lab_parts import RHEOSTAT, rheostat, running, until
 from panels_kit import Prometheus, filled_in, prometheus, queries
 from story_kit import make_topic, moving, storm
 
-from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
+from rheostat.lab.load import Load
 from rheostat.lab.node import free_ports
 from rheostat.lab.tools import reassign_partitions
 from streaming.shared.kafka.cluster import ClusterClient

@@ -14,7 +14,7 @@ import yaml
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ACLResourcePatternType, ResourcePattern, ResourceType
 from lab_parts import RHEOSTAT, Running, rheostat, running, until
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from streaming.shared import kafka_names
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings, producer

@@ -14,7 +14,8 @@ import pytest
 from kafka.admin import NewTopic
 from lab_parts import RHEOSTAT, rheostat, until
 
-from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.cluster import Lab, LabSpec
+from rheostat.lab.load import Load
 from rheostat.lab.tools import reassign_partitions
 from streaming.shared.contract import BrokerSignal, Topics, encode_signal, signal_key
 from streaming.shared.kafka import producer

@@ -9,7 +9,7 @@ import pytest
 from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
 from lab_parts import until
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.storm import Request, Storm, Tenant
 from streaming.shared import kafka_names
 from streaming.shared.contract.quotas import Default, QuotaEntity

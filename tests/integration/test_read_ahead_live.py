@@ -14,7 +14,7 @@ import pytest
 from lab_parts import RHEOSTAT, running, until
 from test_one_hand import STAYS_S, TAKE_OVER_S_MAX, Tuner, config, members
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from streaming.shared.contract import Side, Topics
 from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient

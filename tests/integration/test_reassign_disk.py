@@ -11,8 +11,9 @@ import pytest
 from kafka.admin import NewTopic
 from lab_parts import MakeLab, rheostat, until
 
-from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
+from rheostat.lab.load import Load
 from streaming.shared.kafka.reassignments import ReassignmentClient
 
 # One disk, which all brokers say is theirs: over half of it is in use, so a copy of all does not fit, and of the large one does.

@@ -15,13 +15,13 @@ from kafka.admin import NewTopic
 from lab_parts import RHEOSTAT, rheostat, running, until
 from story_kit import make_topic
 
+from rheostat.config.settings import load_settings
 from rheostat.errors import CommandError
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
-from rheostat.reassign import record
+from rheostat.reassign import plan_store
 from rheostat.reassign.command import Asked, run_reassign
-from rheostat.settings import load_settings
 from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.reassignments import ReassignmentClient
@@ -108,7 +108,7 @@ def test_what_is_wrong_with_a_plan_is_named_and_nothing_is_begun(
     )  # fmt: skip
     assert dry.returncode == 0, dry.stderr
     assert dry.stdout == "still-0: (1,2) → (3,1,2) → (3,2) → (3,4)\n"
-    assert record.read(load_settings(config, {})).plans == ()
+    assert plan_store.read(load_settings(config, {})).plans == ()
     assert replicas_of(client, "still") == {0: [1, 2], 1: [2, 3]}
 
 
@@ -142,7 +142,7 @@ def test_a_plan_goes_through_sigkill_and_resume_to_exactly_its_target(
         # Limits can be changed while it runs, and the rest goes at once.
         changed = rheostat("reassign", "limits", "-c", config, "--none")
         assert changed.returncode == 0, changed.stderr
-        until(lambda: not record.read(settings).active, 60, "the plan has ended", every_s=0.5)
+        until(lambda: not plan_store.read(settings).active, 60, "the plan has ended", every_s=0.5)
         until(lambda: not rates_of(client), 20, "the rates of the tuner that was killed are removed")
         until(lambda: not client.topic_configs(["moved"], LIST_KEYS.values()), 10, "its lists are removed")
     until(lambda: replicas_of(client, "moved") == TARGET, 10, "every broker knows")
@@ -183,13 +183,13 @@ def test_moves_of_unreadable_plan_keep_their_throttle_after_restart(
         until(client.reassignments, 20, "it has begun")
         until(lists, 10, "its lists name it")
         assert tune.end(signal.SIGKILL) == -signal.SIGKILL
-    (plan,) = record.read(settings).active
+    (plan,) = plan_store.read(settings).active
     rates = rates_of(client)
     key, orders = head_key("lab", plan.id), producer(lab.kafka_settings(), "newer", linger_ms=0)
     for value in (None, b'{"v": 99}'):  # As a compacted topic has it: no record of it that this version can read.
         orders.send(settings.topic_names().orders, value, key).get(timeout=10)
     orders.close()
-    assert record.read(settings).plans == ()
+    assert plan_store.read(settings).plans == ()
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "second.log") as tune:
         until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
         until_s = time.monotonic() + 8  # Some cycles.
@@ -230,7 +230,7 @@ def test_no_step_begins_before_it_is_throttled(lab: Lab, client: ReassignmentCli
         if first := unlisted():
             threading.Event().wait(0.1)
             bare.update(first & unlisted())
-        return not record.read(settings).active
+        return not plan_store.read(settings).active
 
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log") as tune:
         until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
@@ -271,7 +271,7 @@ def test_a_cancelled_plan_puts_back_what_is_on_its_way(
         cancelled = rheostat("reassign", "cancel", "-c", config)
         assert (cancelled.returncode, "being put back" in cancelled.stdout) == (0, True), cancelled.stderr
         settings = load_settings(config, {})
-        until(lambda: not record.read(settings).active, 40, "the plan has ended", every_s=0.5)
+        until(lambda: not plan_store.read(settings).active, 40, "the plan has ended", every_s=0.5)
         arrived = {p for p, replicas in halfway.items() if replicas == target[p]}
         expected = {p: target[p] if p in arrived else before[p] for p in before}
         until(lambda: replicas_of(client, "back") == expected, 10, "every broker knows")

@@ -15,11 +15,11 @@ from lab_parts import RHEOSTAT, until
 from story_kit import make_topic
 from terminal_kit import CTRL_C, Terminal, terminal
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.config.settings import load_settings
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
-from rheostat.reassign import record
-from rheostat.settings import load_settings
+from rheostat.reassign import plan_store
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.throttle_settings import RATE_KEYS
 from tuner.core.reassignment_plan import Ending, Plan, Wanted
@@ -61,7 +61,7 @@ class Desk:
         return {s.partition: list(s.replicas) for s in self.client.partitions([self.topic])}
 
     def plan(self) -> Plan:
-        return record.read(load_settings(self.config, {})).plans[-1]
+        return plan_store.read(load_settings(self.config, {})).plans[-1]
 
     def left_behind(self) -> dict[int, Any]:
         rates = self.client.broker_configs([1, 2, 3, 4], RATE_KEYS.values())

@@ -10,7 +10,7 @@ import pytest
 from kafka.admin import NewTopic
 from lab_parts import RHEOSTAT, rheostat, running, until
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.tools import tool_command
 from streaming.shared.contract import Side, Topics

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from lab_parts import RHEOSTAT, rheostat, running, until
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
 

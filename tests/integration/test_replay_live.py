@@ -16,7 +16,7 @@ from kafka import KafkaProducer
 from lab_parts import RHEOSTAT, Running, rheostat, running, until
 from story_kit import make_topic
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
 from rheostat.lab.tools import reassign_partitions

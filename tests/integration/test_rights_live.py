@@ -26,10 +26,10 @@ from kafka.admin import (
 )
 from lab_parts import RHEOSTAT, rheostat, running, until
 
-from rheostat.doctor import Finding, Verdict, examine
-from rheostat.lab import Lab, LabSpec
-from rheostat.reach import Way, reach
-from rheostat.settings import Settings, load_settings
+from rheostat.config.settings import Settings, load_settings
+from rheostat.connectivity.probe import Way, reach
+from rheostat.doctor.examine import Finding, Verdict, examine
+from rheostat.lab.cluster import Lab, LabSpec
 from streaming.shared import kafka_names
 from streaming.shared.contract import Topics
 from streaming.shared.contract.quotas import QuotaEntity

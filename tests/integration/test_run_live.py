@@ -18,7 +18,7 @@ import yaml
 from lab_parts import RHEOSTAT, MakeLab, Running, is_java, running, until
 from terminal_kit import CTRL_C, terminal
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError

@@ -16,7 +16,7 @@ from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 from lab_parts import RHEOSTAT, rheostat, running, until
 from tls_kit import Papers, papers
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
 

@@ -20,7 +20,7 @@ from kafka import KafkaProducer
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 from lab_parts import RHEOSTAT, rheostat, running, until
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from streaming.shared.contract import (
     BrokerSignal,

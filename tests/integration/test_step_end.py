@@ -21,7 +21,8 @@ from kafka import KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 from lab_parts import until
 
-from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.cluster import Lab, LabSpec
+from rheostat.lab.load import Load
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS

@@ -26,7 +26,8 @@ from kafka.admin import NewTopic
 from lab_parts import MakeLab
 from step_kit import Growth, Hand, Ramp, Response, drive, steered
 
-from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.cluster import Lab, LabSpec
+from rheostat.lab.load import Load
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS

@@ -10,9 +10,10 @@ from collections.abc import Callable
 import pytest
 from story_kit import make_topic, moving, running, slowed
 
-from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.cluster import Lab, LabSpec
+from rheostat.lab.load import Load
 from rheostat.lab.tools import reassign_partitions
-from rheostat.status import last_entries
+from rheostat.status.gather import last_entries
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, Pair, TopicThrottle
 from tuner.control.throttle.replica_lists.list_rules import needed_pairs
@@ -145,7 +146,7 @@ def test_a_move_that_nobody_throttled_is_listed_exactly_and_leaves_nothing() -> 
             assert look(client).lists.keys() == {BYSTANDER}
             assert eye.looks > 10
 
-            entries = last_entries(rheostat.settings, 1000)
+            entries = last_entries(rheostat.config.settings, 1000)
             lists = [(entry.kind, entry.action) for entry in entries if entry.action.endswith("_pairs")]
             assert ("intent", "add_pairs") in lists
             assert lists.count(("intent", "remove_pairs")) >= 2, "not all of them at once"

@@ -10,9 +10,10 @@ from lab_parts import rheostat as command
 from story_kit import Running, make_topic, moving, running
 
 from rheostat.errors import EXIT_NOT_WELL
-from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.cluster import Lab, LabSpec
+from rheostat.lab.load import Load
 from rheostat.lab.tools import reassign_partitions
-from rheostat.status import gather, last_entries
+from rheostat.status.gather import gather, last_entries
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient
 from tuner.core.cluster import LiveCluster
@@ -44,7 +45,7 @@ def test_dry_run_writes_nothing_and_a_killed_tuner_leaves_nothing() -> None:
 
             with running(lab, dry_run=True) as rheostat:
                 rheostat.until("the dry run finds the stall", lambda: rheostat.decided("stalled_below_keep_up"), 120)
-                settings = rheostat.settings
+                settings = rheostat.config.settings
                 told = gather(settings)
                 assert told["moves"]
                 assert any(d["reason"] == "stalled_below_keep_up" and d["broker"] == 1 for d in told["last_decisions"])
@@ -68,7 +69,7 @@ def test_dry_run_writes_nothing_and_a_killed_tuner_leaves_nothing() -> None:
 
             with running(lab) as rheostat:
                 rheostat.until("a ramp is under way", lambda: rates(client)[(1, Side.LEADER)] > THROTTLE, 90)
-                tuner = next(c for c in rheostat.supervisor.children if c.name == "tune")
+                tuner = next(c for c in rheostat.run.supervisor.children if c.name == "tune")
                 assert tuner.process is not None
                 tuner.process.kill()
                 rheostat.until("it is started again", lambda: tuner.restarts and tuner.process, 30)

@@ -12,7 +12,7 @@ import pytest
 from lab_parts import rheostat, until
 from story_kit import Running, running
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.storm import Storm, Tenant
 from streaming.shared.contract.quotas import Default, QuotaEntity
 from streaming.shared.kafka.quotas import QuotaClient

@@ -7,9 +7,9 @@ import json
 import pytest
 from story_kit import make_topic, moving, running, slowed
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.tools import reassign_partitions
-from rheostat.status import last_entries
+from rheostat.status.gather import last_entries
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import consumer, producer
 from streaming.shared.kafka.cluster import ClusterClient
@@ -48,7 +48,7 @@ def test_an_unthrottled_healthy_move_is_left_alone() -> None:
             assert isinstance(live, LiveCluster)
             assert live.rates == {}
             assert live.lists == {}
-            assert {entry.action for entry in last_entries(rheostat.settings, 100)} == {"hold"}
+            assert {entry.action for entry in last_entries(rheostat.config.settings, 100)} == {"hold"}
 
             rejects = consumer(lab.kafka_settings(), "test-rejects")
             told = [json.loads(record.value) for record in read_records(rejects, TOPICS.rejects) if record.value]

@@ -20,7 +20,7 @@ from kafka.errors import MessageSizeTooLargeError
 from lab_parts import until
 
 from rheostat.jvm.kernel import stream_jars
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from streaming import checkpoint, pipeline
 from streaming.backlog import State
 from streaming.formats.common import Source

@@ -15,7 +15,7 @@ from kafka import TopicPartition
 from lab_parts import RHEOSTAT, Running, running, until, write_records_with_bad_headers
 
 from rheostat.jvm.java import find_java
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
 from streaming.shared.contract import (

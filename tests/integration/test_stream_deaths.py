@@ -16,7 +16,7 @@ import yaml
 from kafka.admin import ConfigResource, ConfigResourceType
 from lab_parts import RHEOSTAT, Running, running, until
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from streaming.shared.contract import Metric, Role, Sample, Scrape, Topics
 from streaming.shared.kafka import producer

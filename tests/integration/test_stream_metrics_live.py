@@ -15,7 +15,7 @@ import pytest
 import yaml
 from lab_parts import RHEOSTAT, running, until
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
 from streaming.shared.contract import Metric, Role, Sample, Scrape, Topics

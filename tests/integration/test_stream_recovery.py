@@ -19,7 +19,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 from lab_parts import RHEOSTAT, Running, is_java, running, until
 
-from rheostat.lab import Lab, LabSpec
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from streaming.checkpoint import _JVM_GONE_S_MAX
 from streaming.shared.contract import Metric, Role, Sample, Scrape, Topics

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 
-from rheostat.lab import Lab, LabSpec
-from rheostat.reach import Reached, Way, reach
+from rheostat.connectivity.probe import Reached, Way, reach
+from rheostat.lab.cluster import Lab, LabSpec
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterClient
 

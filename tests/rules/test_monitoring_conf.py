@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from rheostat.resources import conf_file
-from rheostat.settings import load_settings
+from rheostat.config.resources import conf_file
+from rheostat.config.settings import load_settings
 from tuner.api.connection_table import PHASE_S_MAX, Phase
 
 ROOT = Path(__file__).parents[2]

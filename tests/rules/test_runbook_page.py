@@ -13,8 +13,8 @@ from fastapi.testclient import TestClient
 
 from dashboards import runbook_page
 from dashboards.runbook_page import PAGE, RUNBOOK_AT, SOURCE
-from rheostat.resources import conf_file
-from rheostat.settings import load_settings
+from rheostat.config.resources import conf_file
+from rheostat.config.settings import load_settings
 from tuner.api.auth import Role, Tokens, token
 from tuner.api.board import Board
 from tuner.api.metrics import registry_of

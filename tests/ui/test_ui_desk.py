@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from rheostat import orders as commands
-from rheostat.lab import Lab, LabSpec
+from rheostat.config.settings import load_settings
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
-from rheostat.settings import load_settings
+from rheostat.orders import send as commands
 from streaming.shared.contract import Side
 from streaming.shared.kafka import KafkaSettings, producer
 from streaming.shared.kafka.cluster import ClusterClient

@@ -18,10 +18,11 @@ from kafka.admin import NewTopic
 from playwright.sync_api import Browser, expect
 from ui_kit import OPERATE_TOKEN, Seat
 
-from rheostat.lab import Lab, LabSpec, Load
+from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
+from rheostat.lab.load import Load
 from rheostat.lab.node import free_ports
-from rheostat.supervisor import Supervisor, children_for
+from rheostat.run.supervisor import Supervisor, children_for
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 RHEOSTAT = [sys.executable, "-m", "rheostat"]

@@ -10,8 +10,8 @@ from fastapi.testclient import TestClient
 from test_orders import overridden
 from tuner_cases import NOW_MS, SOURCE
 
+from rheostat.config.settings import load_settings
 from rheostat.errors import BadInputError
-from rheostat.settings import load_settings
 from streaming.shared.contract import MoveSignal, Side
 from tuner.api.answers import HEADERS
 from tuner.api.auth import AccessError, Role, Tokens, token

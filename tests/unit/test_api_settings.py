@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
+from rheostat.config.settings import Settings, parse_settings
 from rheostat.errors import BadInputError
-from rheostat.settings import Settings, parse_settings
 from tuner.api.auth import AccessError
 from tuner.api.server import HttpServer
 from tuner.app import TokensError, run_tuner

@@ -15,13 +15,13 @@ from reassign_rig import still
 from rich.console import Console
 from tuner_cases import NOW_MS, SOURCE, TARGET, broker_signal, live, move_signal, owned
 
-from rheostat.settings import Settings, parse_settings
-from rheostat.status import status_json
-from rheostat.status_journal import Followed, Newest
-from rheostat.status_look import Onlooker
-from rheostat.status_picture import Course, picture, spark
-from rheostat.status_plans import Plans
-from rheostat.status_tenants import Tenants
+from rheostat.config.settings import Settings, parse_settings
+from rheostat.status.evaluation import Onlooker
+from rheostat.status.gather import status_json
+from rheostat.status.journal import Followed, Newest
+from rheostat.status.plans import Plans
+from rheostat.status.screen import Course, picture, spark
+from rheostat.status.tenants import Tenants
 from streaming.shared.contract import MoveSignal, MoveStep, Signal
 from streaming.shared.kafka.cluster import ClusterError
 from tuner.api.sentences import moment

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import structlog
 
-from rheostat import reloading
-from rheostat.config_watch import TAKEN, ConfigWatch, changes
-from rheostat.settings import load_settings
+from rheostat.config.change_watch import TAKEN, ConfigWatch, changes
+from rheostat.config.settings import load_settings
+from rheostat.run import sighup
 from streaming.shared.process_metrics import ConfigState
 from tuner.api.board import Board
 from tuner.api.quota_board import QuotaBoard
@@ -141,7 +141,7 @@ def test_sighup_has_it_read_again(file: Path, watch: ConfigWatch, hangup: None) 
     stop, followed = threading.Event(), threading.Event()
     watch.follow(followed.set)
     watch.heed_asks()
-    reloading.heed_hangup(watch.ask, stop)
+    sighup.heed_hangup(watch.ask, stop)
     file.write_text(LOWER)
     os.kill(os.getpid(), signal.SIGHUP)
     deadline_s = time.monotonic() + 30
@@ -154,9 +154,9 @@ def test_sighup_has_it_read_again(file: Path, watch: ConfigWatch, hangup: None) 
 
 def test_a_terminal_that_has_gone_ends_it(monkeypatch: pytest.MonkeyPatch, hangup: None) -> None:
     there, stop, reloads = [True], threading.Event(), list[int]()
-    monkeypatch.setattr(reloading, "_has_terminal", lambda: there[0])
-    monkeypatch.setattr(reloading, "_in_foreground", lambda: True)
-    reloading.heed_hangup(lambda: reloads.append(1), stop)
+    monkeypatch.setattr(sighup, "_has_terminal", lambda: there[0])
+    monkeypatch.setattr(sighup, "_in_foreground", lambda: True)
+    sighup.heed_hangup(lambda: reloads.append(1), stop)
     os.kill(os.getpid(), signal.SIGHUP)
     assert (reloads, stop.is_set()) == ([1], False)
     there[0] = False
@@ -167,10 +167,10 @@ def test_a_terminal_that_has_gone_ends_it(monkeypatch: pytest.MonkeyPatch, hangu
 @pytest.mark.parametrize("how", ["behind the shell", "under nohup"])
 def test_what_was_meant_to_outlive_its_terminal_does(how: str, monkeypatch: pytest.MonkeyPatch, hangup: None) -> None:
     stop, reloads = threading.Event(), list[int]()
-    monkeypatch.setattr(reloading, "_has_terminal", lambda: False)
-    monkeypatch.setattr(reloading, "_in_foreground", lambda: how == "under nohup")
+    monkeypatch.setattr(sighup, "_has_terminal", lambda: False)
+    monkeypatch.setattr(sighup, "_in_foreground", lambda: how == "under nohup")
     signal.signal(signal.SIGHUP, signal.SIG_IGN if how == "under nohup" else signal.SIG_DFL)
-    reloading.heed_hangup(lambda: reloads.append(1), stop)
+    sighup.heed_hangup(lambda: reloads.append(1), stop)
     os.kill(os.getpid(), signal.SIGHUP)
     assert (reloads, stop.is_set()) == ([1], False)
 

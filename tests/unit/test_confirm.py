@@ -9,7 +9,7 @@ import select
 
 import pytest
 
-from rheostat.confirm import check_can_confirm, confirm
+from rheostat.console.confirm import check_can_confirm, confirm
 from rheostat.errors import EXIT_NOT_CONFIRMED, NotConfirmedError
 
 CHANGES = ["broker 3 leader: 10.0 MB/s → 50.0 MB/s", "broker 3 follower: 10.0 MB/s → 50.0 MB/s"]

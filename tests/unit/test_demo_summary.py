@@ -10,7 +10,7 @@ import pytest
 from rheostat.demo.story import _written, throttle_of
 from rheostat.demo.summary import Summary
 from rheostat.demo.view import View
-from rheostat.status import stuck
+from rheostat.status.gather import stuck
 
 HELD: dict[str, Any] = {
     "stalled_before_s": 27.0,

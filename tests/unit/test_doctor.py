@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from rheostat.doctor import Finding, Verdict
+from rheostat.config.settings import Settings
 from rheostat.doctor.agents import agents
+from rheostat.doctor.examine import Finding, Verdict
 from rheostat.doctor.sources import source_elsewhere, source_of
-from rheostat.settings import Settings
 from streaming.settings import SourceSettings
 from streaming.shared.contract import Metric
 from streaming.shared.kafka import KafkaSettings

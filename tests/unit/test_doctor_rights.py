@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from rheostat.config.settings import parse_settings
 from rheostat.doctor.cluster import rights
 from rheostat.doctor.findings import Finding, Verdict
-from rheostat.settings import parse_settings
 from streaming.shared import kafka_names
 from streaming.shared.kafka.cluster import MissingRight, PartitionState
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rheostat.doctor import Finding, Verdict
+from rheostat.config.settings import Settings
+from rheostat.doctor.examine import Finding, Verdict
 from rheostat.doctor.writers import writers
-from rheostat.settings import Settings
 from streaming.shared.kafka.cluster import ClusterError, MissingRight
 
 SETTINGS = Settings.model_validate(

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import typer
 
-from rheostat import cli, logs, orders
+from rheostat import cli
+from rheostat.console import logs
 from rheostat.errors import (
     EXIT_BAD_INPUT,
     EXIT_CODES,
@@ -26,7 +27,8 @@ from rheostat.errors import (
     EXIT_UNREACHABLE,
     CommandError,
 )
-from rheostat.reassign import interrupted, record
+from rheostat.orders import send
+from rheostat.reassign import interrupted, plan_store
 from streaming.shared.contract import Side
 from tuner.control.throttle.state import Memory, Owned
 from tuner.core.operator_orders import Orders
@@ -150,14 +152,14 @@ def no_tuner(monkeypatch: pytest.MonkeyPatch) -> None:
     memory = Memory(owned={(1, Side.LEADER): Owned(None, 10 * MB, (10 * MB,))})
     plan = Plan(PlanHead("p", "kim", 0, 5, 1, Wanted.RUNNING), {("orders", 0): Part((1, 2), (2, 3))}, {}, PlanState())
     given = Orders(at_ms=7)
-    monkeypatch.setattr("rheostat.services.probe", lambda _: None)
+    monkeypatch.setattr("rheostat.run.services.probe", lambda _: None)
     for name, answer in {
-        "give": given, "heeded": False, "read": orders.Known(memory=memory), "other_name": None, "why_not_acknowledged": "None runs.",
+        "give": given, "heeded": False, "read": send.Known(memory=memory), "other_name": None, "why_not_acknowledged": "None runs.",
         "current_rates": {(1, side): 10 * MB for side in Side}, "read_tuners": (),
     }.items():  # fmt: skip
-        monkeypatch.setattr(orders, name, lambda *_, answer=answer: answer)
-    for name, found in {"read": record.OnRecord((plan,)), "say": plan.head, "heeded": False}.items():
-        monkeypatch.setattr(record, name, lambda *_, found=found, **__: found)
+        monkeypatch.setattr(send, name, lambda *_, answer=answer: answer)
+    for name, found in {"read": plan_store.OnRecord((plan,)), "say": plan.head, "heeded": False}.items():
+        monkeypatch.setattr(plan_store, name, lambda *_, found=found, **__: found)
 
 
 @pytest.mark.parametrize("order", NOT_ACKNOWLEDGED, ids=" ".join)
@@ -186,15 +188,15 @@ def test_danger_without_terminal_and_yes_is_not_confirmed(
 
 
 @pytest.mark.parametrize(
-    "known", [orders.Known(), orders.Known(blocked="a record cannot be read")], ids=["empty", "blocked"]
+    "known", [send.Known(), send.Known(blocked="a record cannot be read")], ids=["empty", "blocked"]
 )
 @pytest.mark.usefixtures("no_tuner")
 def test_release_asks_though_nothing_is_known_as_owned(
-    known: orders.Known, code_of: Callable[..., int], settings: Path, monkeypatch: pytest.MonkeyPatch
+    known: send.Known, code_of: Callable[..., int], settings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[object] = []
-    monkeypatch.setattr(orders, "read", lambda *_: known)
-    monkeypatch.setattr(orders, "give", lambda *asked: given.append(asked))
+    monkeypatch.setattr(send, "read", lambda *_: known)
+    monkeypatch.setattr(send, "give", lambda *asked: given.append(asked))
     assert code_of("release", "--config", settings) == EXIT_NOT_CONFIRMED
     assert not given
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 import pytest
 from command_rig import Command
 
-from rheostat.ctrl_c import CtrlC
+from rheostat.console.interrupt import CtrlC
 from rheostat.errors import NotConfirmedError
 from rheostat.fetchers.apply import Applying, Outcome, places_text
-from rheostat.fetchers.asked import _change_line
-from rheostat.fetchers.knob import WallClock
+from rheostat.fetchers.approval import _change_line
+from rheostat.fetchers.fetcher_setting import WallClock
 from streaming.shared.kafka.values import Unreachable
 from tuner.planning.fetcher_change import DEFAULT, Change, Place, Setting, change
 from tuner.planning.fetcher_resize_monitor import Look

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from rheostat.errors import BadInputError
 from rheostat.fetchers.command import check_plot, draw
-from rheostat.fetchers.heat import BROKERS_MAX, Map, as_svg, as_text
+from rheostat.fetchers.heat_map import BROKERS_MAX, Map, as_svg, as_text
 from rheostat.fetchers.report import Report, as_record, report
 from rheostat.fetchers.view import show
 from tuner.control.throttle.diagnosis.fetcher_load import Followed

@@ -11,7 +11,7 @@ import kafka.errors
 import pytest
 
 from rheostat.errors import CommandError
-from rheostat.reassign import record
+from rheostat.reassign import plan_store
 from streaming.shared.contract import Side
 from streaming.shared.contract.bounds import AT_MS_MAX
 from streaming.shared.kafka.unpacking import OnRefused, RefusedBatch
@@ -94,7 +94,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     monkeypatch.setattr(sending, "producer", made.producer)
     monkeypatch.setattr(orders_api, "consumer", made.consumer)
     monkeypatch.setattr(orders_api, "SignalTail", lambda *_: made)
-    monkeypatch.setattr(record, "ready_topics", lambda _: None)
+    monkeypatch.setattr(plan_store, "ready_topics", lambda _: None)
     return made
 
 
@@ -110,7 +110,7 @@ def give(broker: Broker) -> str:
 
 def put(broker: Broker) -> str:
     try:
-        record.put(SETTINGS, {("t", 0): Part((3, 4), (1, 2))}, BatchLimits())
+        plan_store.put(SETTINGS, {("t", 0): Part((3, 4), (1, 2))}, BatchLimits())
     except CommandError as error:
         return str(error)
     return "taken"
@@ -223,7 +223,7 @@ def test_a_plan_whose_parts_are_not_answered_is_none(broker: Broker) -> None:
 def test_a_word_about_a_plan_that_takes_a_right_says_which(broker: Broker) -> None:
     broker.takes = [FORBIDDEN]
     with pytest.raises(CommandError, match="not taken, as it takes the right Write on Topic"):
-        record.say(SETTINGS, PLAN, paused_plan)
+        plan_store.say(SETTINGS, PLAN, paused_plan)
 
 
 def test_where_the_cluster_does_not_answer_a_plan_is_not_taken(broker: Broker) -> None:
@@ -240,7 +240,7 @@ LATER_MS = 4_000_000_000_000
 
 def begun(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     broker.records += [(part_key("c", "p", 0), encode_parts(PLAN.parts)), (head_key("c", "p"), encode_head(PLAN.head))]
-    monkeypatch.setattr(record, "read", lambda _: record.OnRecord(on_record(broker).plans))
+    monkeypatch.setattr(plan_store, "read", lambda _: plan_store.OnRecord(on_record(broker).plans))
 
 
 def on_record(broker: Broker) -> PlanBook:
@@ -285,7 +285,7 @@ def test_a_pause_and_limits_said_at_the_same_time_both_hold_and_the_last_record_
     change, other = (paused_plan, limited) if ours == "pause" else (limited, paused_plan)
     theirs = replace(other(PLAN.head), at_ms=at_ms, course_at_ms=course_at_ms, word_by="lee")
     beside(broker, monkeypatch, theirs, first=first)
-    record.say(SETTINGS, PLAN, change, on_course=ours == "pause")
+    plan_store.say(SETTINGS, PLAN, change, on_course=ours == "pause")
     (plan,) = on_record(broker).plans
     assert (plan.head.wanted, plan.head.limits) == (Wanted.PAUSED, FEW)
     last = PlanBook("c")
@@ -301,7 +301,7 @@ def test_where_somebody_says_otherwise_at_the_same_time_nobody_is_told_that_it_h
     theirs = replace(PLAN.head, wanted=Wanted.CANCELLING, at_ms=LATER_MS, course_at_ms=LATER_MS, word_by="lee")
     beside(broker, monkeypatch, theirs, first=False)
     with pytest.raises(CommandError, match="Others say something about plan p at the same time"):
-        record.say(SETTINGS, PLAN, paused_plan)
+        plan_store.say(SETTINGS, PLAN, paused_plan)
     assert len(broker.records) == len(("parts", "given", "ours", "theirs")), "nor is it said against theirs again"
 
 
@@ -312,6 +312,6 @@ def test_a_word_that_is_written_and_cannot_be_read_again_is_not_said_to_be_refus
         raise CommandError("the journal is away")
 
     begun(broker, monkeypatch)
-    monkeypatch.setattr(record, "read", away)
+    monkeypatch.setattr(plan_store, "read", away)
     with pytest.raises(CommandError, match=r"It is not known whether it holds \(the journal is away\): look"):
-        record.say(SETTINGS, PLAN, paused_plan)
+        plan_store.say(SETTINGS, PLAN, paused_plan)

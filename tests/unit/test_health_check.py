@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from api_rig import Rig
 
-from rheostat.whereabouts import FILE, leave_address
+from rheostat.run.address_file import FILE, leave_address
 from tuner.api.server import HttpServer
 from tuner.settings.http import HttpSettings
 

@@ -11,9 +11,9 @@ from rich.console import Console
 
 from rheostat.errors import BadInputError
 from rheostat.limits.command import plan_of, wanted_of
+from rheostat.limits.overrides import Given
 from rheostat.limits.report import Fill, Report, as_record, report
 from rheostat.limits.view import sentences, show
-from rheostat.limits.words import Given
 from streaming.shared.kafka.cluster import PartitionState
 from tuner.core.partition_limits import UNLIMITED, PartitionCounts, PartitionLimits
 from tuner.planning.placement import Wanted

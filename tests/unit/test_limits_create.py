@@ -7,7 +7,7 @@ from command_rig import Command
 
 from rheostat.errors import BadInputError, CommandError
 from rheostat.limits.create import filled_meanwhile, refused
-from rheostat.limits.words import parse_topic_configs
+from rheostat.limits.overrides import parse_topic_configs
 from streaming.shared.kafka.placed_topics import Refusal
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
 

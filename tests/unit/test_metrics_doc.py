@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dashboards import metrics_doc
-from rheostat.logs import set_up_logs
+from rheostat.console.logs import set_up_logs
 from streaming.shared.contract import Side
 from streaming.shared.metric_defs import ALL
 from tuner.control.mutation_quota.decision import QuotaReason, TotalSaid

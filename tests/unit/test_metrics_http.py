@@ -14,8 +14,8 @@ import pytest
 from prometheus_client import CollectorRegistry, Gauge
 from structlog.testing import capture_logs
 
+from rheostat.config.settings import Settings, parse_settings
 from rheostat.errors import BadInputError
-from rheostat.settings import Settings, parse_settings
 from streaming import metrics_server
 from streaming.metrics_server import (
     CONNECTIONS,

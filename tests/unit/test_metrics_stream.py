@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import structlog
 
-from rheostat.config_watch import ConfigWatch
-from rheostat.settings import load_settings
+from rheostat.config.change_watch import ConfigWatch
+from rheostat.config.settings import load_settings
 from streaming.metrics_server import serve
 from streaming.progress import behind_records, event_time_s
 from streaming.shared.metric_page import page

@@ -9,11 +9,11 @@ import pytest
 from command_rig import Command
 
 from rheostat.errors import BadInputError, CommandError
-from rheostat.moves.asked import Asked
-from rheostat.moves.command import ground_of, leaderless, nothing_moves, times_of
-from rheostat.moves.report import Report, as_record, plan_json, sentences
-from rheostat.moves.standing import Standing, leading_though_dead
-from rheostat.plan.report import Asked as TimesAsked
+from rheostat.plan.cluster_layout import Standing, leading_though_dead
+from rheostat.plan.estimate.report import Asked as TimesAsked
+from rheostat.plan.generate.command import ground_of, leaderless, nothing_moves, times_of
+from rheostat.plan.generate.report import Report, as_record, plan_json, sentences
+from rheostat.plan.generate.request import Asked
 from streaming.shared.kafka.cluster import PartitionState
 from tuner.core.partition_limits import PartitionLimits
 from tuner.planning.generate import Plan, drained

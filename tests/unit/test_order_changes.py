@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from rheostat import orders
-from rheostat.acknowledgement import not_acknowledged
+from rheostat.config.settings import parse_settings
 from rheostat.errors import BadInputError
-from rheostat.order_changes import raised, released
-from rheostat.settings import parse_settings
+from rheostat.orders import send
+from rheostat.orders.acknowledgement import not_acknowledged
+from rheostat.orders.changes import raised, released
 from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.mutation_quota.entity import QuotaEntity
@@ -105,11 +105,11 @@ def test_not_acknowledged_names_the_tuner_and_the_cause(tuners: tuple[TunerPrese
 def test_override_keeps_to_the_ceiling_of_the_tuner_that_acts(
     tuners: tuple[TunerPresence, ...], rate: float, message: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(orders, "read_tuners", lambda *_: tuners)
+    monkeypatch.setattr(send, "read_tuners", lambda *_: tuners)
     text = "cluster: c\nkafka: {bootstrap_servers: 'a:1'}\nstream: {checkpoint_dir: /x}\ntuner: {rate_bytes_per_s_max: 50MB/s}\n"
     settings = parse_settings(text, "f.yaml", {})
     if message is None:
-        assert orders.checked_rate(settings, rate) == rate
+        assert send.checked_rate(settings, rate) == rate
         return
     with pytest.raises(BadInputError, match=message):
-        orders.checked_rate(settings, rate)
+        send.checked_rate(settings, rate)

@@ -11,7 +11,7 @@ from loop_rig import Rig, raised
 from test_steering import seconds, steered
 from tuner_cases import NOW_MS, OWN_LISTS, SOURCE, STALLED, TARGET, WELL, F, L
 
-from rheostat import orders as commands
+from rheostat.orders import send as commands
 from streaming.shared.contract import Side
 from streaming.shared.contract.bounds import AT_MS_MAX
 from tuner.api.orders_api import sides_of

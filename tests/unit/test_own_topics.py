@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from rheostat.config.settings import parse_settings
 from rheostat.doctor.cluster import topics
 from rheostat.doctor.findings import Finding, Verdict
-from rheostat.settings import parse_settings
 from streaming.shared.contract import Topics
 from streaming.shared.kafka.cluster import PartitionState
 from streaming.shared.topics import ensure_topics, not_read_back, topic_specs

@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rheostat.errors import CommandError
-from rheostat.plan.live import _Look, _planned, _shrunk, _under_way
-from rheostat.plan.sources import led_by_nobody
+from rheostat.plan.estimate.live_figures import _Look, _planned, _shrunk, _under_way
+from rheostat.plan.estimate.sources import led_by_nobody
 from streaming.shared.kafka.values import PartitionState
 from streaming.shared.units import (
     parse_bytes,

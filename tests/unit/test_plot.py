@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheostat.plot import Line, Panel, _moments, _scale, svg
-from rheostat.simulate.picture import panels, picture
+from rheostat.simulate.chart import panels, picture
+from rheostat.simulate.plot import Line, Panel, _moments, _scale, svg
 from rheostat.simulate.policies import policy_of
 from rheostat.simulate.scenario_file import load_scenario
 from streaming.shared.units import rate_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from test_settings import GOOD, fault
 
-from rheostat.settings import parse_settings
+from rheostat.config.settings import parse_settings
 from streaming.shared.contract.quotas import Default, QuotaEntity
 from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.model import ControllerObjective, MutationPolicy, TenantRule

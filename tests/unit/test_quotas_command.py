@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from command_rig import Command
 
-from rheostat.quotas.words import amount_text
+from rheostat.quotas.numbers import amount_text
 
 KIP = ["explain", "--rate", "5", "--samples", "100", "--window", "1", "--burst", "560"]
 STORM = ["plan", "--topics", "5000", "--partitions", "4", "--topics-per-request", "50", "--requests-per-s", "10"]

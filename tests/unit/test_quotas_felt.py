@@ -8,9 +8,9 @@ import pytest
 from fake_asker import FakeAsker
 from mutation_rig import START_MS, controller, tenant
 
-from rheostat.quotas.felt import felt_ms
+from rheostat.config.settings import parse_settings
 from rheostat.quotas.live import asked_now
-from rheostat.settings import parse_settings
+from rheostat.quotas.probe import felt_ms
 from tuner.control.mutation_quota.entity import QuotaEntity
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.operator_orders import Orders

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from rheostat.doctor import Verdict
+from rheostat.connectivity.probe import Reached, Way, reach
 from rheostat.doctor.cluster import way_in
-from rheostat.reach import Reached, Way, reach
+from rheostat.doctor.examine import Verdict
 from streaming.shared.kafka import KafkaSettings
 
 Behave = Callable[[socket.socket], None]

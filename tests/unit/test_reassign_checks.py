@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from rheostat.moves.standing import Standing
+from rheostat.plan.cluster_layout import Standing
 from rheostat.reassign.checks import checked, ways_of
-from rheostat.reassign.given import Given, Ground
+from rheostat.reassign.plan_input import Given, Ground
 from streaming.shared.kafka.cluster import PartitionState
 from streaming.shared.kafka.reassignments import Disk
 from tuner.core.batch_limits import BatchLimits

@@ -14,11 +14,11 @@ from tuner_cases import move_signal
 
 from rheostat.errors import BadInputError
 from rheostat.reassign.interrupted import EXIT_INTERRUPTED
-from rheostat.reassign.picture import Picture, as_record, picture
-from rheostat.reassign.record import OnRecord
-from rheostat.reassign.steps import as_rows, sentences_of_steps
+from rheostat.reassign.plan_store import OnRecord
+from rheostat.reassign.progress import Picture, as_record, picture
+from rheostat.reassign.step_preview import as_rows, sentences_of_steps
+from rheostat.reassign.text import limits_text, progress, sentences
 from rheostat.reassign.view import View
-from rheostat.reassign.words import limits_text, progress, sentences
 from streaming.shared.contract import Side
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.plan_progress import end_of

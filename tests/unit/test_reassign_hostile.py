@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from reassign_rig import Rig, still
 
-from rheostat.reassign.record import _new_id
+from rheostat.reassign.plan_store import _new_id
 from streaming.shared.kafka.reassignments import _not_there
 from streaming.shared.kafka.values import Endpoint, MissingRight, PartitionState, Unreachable
 from tuner.control.reassignment.partition_progress import SHOWN_S_MAX

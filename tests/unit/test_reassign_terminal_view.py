@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from rheostat.ctrl_c import CtrlC
+from rheostat.console.interrupt import CtrlC
+from rheostat.console.rich_console import Terminal
 from rheostat.reassign import interrupted as asking
-from rheostat.reassign.here import Here
+from rheostat.reassign.embedded_service import Here
 from rheostat.reassign.interrupted import EXIT_INTERRUPTED, interrupted
-from rheostat.reassign.picture import Picture, picture
+from rheostat.reassign.progress import Picture, picture
 from rheostat.reassign.view import View, alive
-from rheostat.terminal import Terminal
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import (
     Asked,
@@ -155,12 +155,12 @@ def test_what_is_answered_is_said_and_with_the_service_here_waited_for(
 def test_the_service_here_ends_once_its_throttles_are_taken_back(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("rheostat.reassign.here.state_dir", lambda: tmp_path)
-    monkeypatch.setattr("rheostat.reassign.here._LOOK_EVERY_S", 0.2)
+    monkeypatch.setattr("rheostat.reassign.embedded_service.state_dir", lambda: tmp_path)
+    monkeypatch.setattr("rheostat.reassign.embedded_service._LOOK_EVERY_S", 0.2)
     service = Here(tmp_path / "rheostat.yaml", None)
     stands, ticks = [True, True, False], []
     assert service.settle(lambda: stands.pop(0), lambda: ticks.append(1))
     assert (stands, len(ticks)) == ([], 2)
-    monkeypatch.setattr("rheostat.reassign.here.LEFT_S_MAX", 0.3)
+    monkeypatch.setattr("rheostat.reassign.embedded_service.LEFT_S_MAX", 0.3)
     assert not service.settle(lambda: True, lambda: None), "it is not waited for without an end"
     assert Here(None, 1).settle(lambda: True, lambda: None), "another tuner sees to it"

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from rheostat.config.settings import Settings, parse_settings
 from rheostat.errors import BadInputError
-from rheostat.reassign.terms import checked_throttle, rate_lines, still_there, terms_of
-from rheostat.reassign.words import throttle_text
-from rheostat.settings import Settings, parse_settings
+from rheostat.reassign.constraints import checked_throttle, rate_lines, still_there, terms_of
+from rheostat.reassign.text import throttle_text
 from tuner.core.presence import TunerMode, TunerPresence
 from tuner.core.reassignment_plan import PlanThrottle
 from tuner.core.throttle_limits import MB

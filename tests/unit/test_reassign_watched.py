@@ -9,8 +9,8 @@ import kafka.errors
 import pytest
 
 from rheostat.errors import BadInputError, CommandError
-from rheostat.reassign import command, record
-from rheostat.reassign import say as words
+from rheostat.reassign import command, plan_store
+from rheostat.reassign import orders as words
 from rheostat.reassign.command import Asked
 from rheostat.reassign.interrupted import EXIT_INTERRUPTED
 from tuner.core.batch_limits import BatchLimits
@@ -122,8 +122,8 @@ def test_clients_that_cannot_be_made_end_the_command_in_words(monkeypatch: pytes
     def away(*_: object, **__: object) -> None:
         raise kafka.errors.KafkaTimeoutError("no broker")
 
-    monkeypatch.setattr(record, "consumer", away)
-    for read in (record.read, record.throttles_stand):
+    monkeypatch.setattr(plan_store, "consumer", away)
+    for read in (plan_store.read, plan_store.throttles_stand):
         with pytest.raises(CommandError, match=r"as the cluster does not answer: KafkaTimeoutError: no broker\."):
             read(SETTINGS)
 
@@ -134,8 +134,8 @@ def test_a_word_that_is_on_record_is_said_to_be_where_its_heeding_cannot_be_seen
     def away(*_: object) -> bool:
         raise AWAY
 
-    monkeypatch.setattr(record, "say", lambda *_, **__: PLAN.head)
-    monkeypatch.setattr(record, "heeded", away)
+    monkeypatch.setattr(plan_store, "say", lambda *_, **__: PLAN.head)
+    monkeypatch.setattr(plan_store, "heeded", away)
     said = words.pause(SETTINGS, PLAN)
     assert not said.heeded
     assert said.text.endswith(
@@ -174,16 +174,16 @@ class Reader:
         if not self.records:
             return {}
         key, value = self.records[0] if self.endless else self.records.pop(0)
-        record = SimpleNamespace(key=key, value=value, offset=0, topic=self.topic, timestamp=0)
-        return {f"{self.topic}-0": [record]}
+        plan_store = SimpleNamespace(key=key, value=value, offset=0, topic=self.topic, timestamp=0)
+        return {f"{self.topic}-0": [plan_store]}
 
 
-def follower(monkeypatch: pytest.MonkeyPatch, reader: Reader) -> record.Follower:
-    def recover(journal: record.KafkaJournal, _: object) -> None:
+def follower(monkeypatch: pytest.MonkeyPatch, reader: Reader) -> plan_store.Follower:
+    def recover(journal: plan_store.KafkaJournal, _: object) -> None:
         journal.read_to, journal.orders_read_to = {0: 7}, {0: 2}
 
-    monkeypatch.setattr(record.KafkaJournal, "recover", recover)
-    return record.Follower(reader, "rheostat.journal", "c")
+    monkeypatch.setattr(plan_store.KafkaJournal, "recover", recover)
+    return plan_store.Follower(reader, "rheostat.journal", "c")
 
 
 def test_a_look_takes_all_that_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,15 +200,15 @@ def test_a_look_takes_no_tuners_record_from_the_orders_topic(monkeypatch: pytest
 def test_a_look_reads_anew_until_both_topics_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     known, ends = follower(monkeypatch, Reader(RECORDS)), [({}, {}), ({}, {0: 2}), ({0: 7}, {0: 2})]
 
-    def recover(journal: record.KafkaJournal, _: object) -> None:
+    def recover(journal: plan_store.KafkaJournal, _: object) -> None:
         journal.read_to, journal.orders_read_to = ends.pop(0)
 
-    monkeypatch.setattr(record.KafkaJournal, "recover", recover)
+    monkeypatch.setattr(plan_store.KafkaJournal, "recover", recover)
     assert [len(known.now().plans) for _ in range(3)] == [0, 0, 1]
 
 
 def test_a_look_at_a_journal_that_is_written_all_the_time_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record, "_TAKE_S_MAX", 0.05)
+    monkeypatch.setattr(plan_store, "_TAKE_S_MAX", 0.05)
     reader = Reader([(b"entry", b"{}")], endless=True)
     assert follower(monkeypatch, reader).now().plans == ()
     assert reader.polls > 1

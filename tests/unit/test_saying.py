@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from rheostat import cli
-from rheostat.saying import tell
+from rheostat.console.output import tell
 
 
 class Gone:

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from rheostat.config.yaml_file import _models_in
 from rheostat.errors import BadInputError
 from rheostat.simulate.policies import policy_of
 from rheostat.simulate.scenario_file import load_scenario, parse_scenario, shipped
-from rheostat.simulate.words import ScenarioWords
-from rheostat.yaml_file import _models_in
+from rheostat.simulate.scenario_schema import ScenarioWords
 from streaming.shared.contract import Side
 from tuner.core.throttle_limits import Limits
 from tuner.simulation.moves import NoSuchMove, carry_out, drain, exchange, join

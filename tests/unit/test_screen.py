@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 from rich.status import Status
 
+from rheostat.console.progress_lines import Screen
 from rheostat.demo.view import View
-from rheostat.screen import Screen
 
 EVERY_S = 4.0
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from rheostat.config.reference import reference
+from rheostat.config.resources import conf_file
+from rheostat.config.settings import load_settings, parse_settings
 from rheostat.errors import EXIT_BAD_INPUT, BadInputError
-from rheostat.reference import reference
-from rheostat.resources import conf_file
-from rheostat.settings import load_settings, parse_settings
 from tuner.control.throttle.objective import Capacity, Objective
 
 GOOD = """\

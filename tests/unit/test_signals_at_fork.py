@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rheostat import process
+from rheostat.run import process
 from streaming.shared import deferred_interrupts
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]

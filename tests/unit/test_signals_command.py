@@ -12,9 +12,9 @@ from tuner_cases import CLUSTER, NOW_MS, SOURCE, TARGET, broker_signal, move_sig
 from typer.testing import CliRunner
 
 from rheostat.cli import app
-from rheostat.signal_tables import SHEETS, tables
-from rheostat.signals import Seen, Wanted, as_records, complaint, raw_line, view
-from rheostat.terminal import Terminal, console_of
+from rheostat.console.rich_console import Terminal, console_of
+from rheostat.signals.live import Seen, Wanted, as_records, complaint, raw_line, view
+from rheostat.signals.tables import SHEETS, tables
 from streaming.shared.contract import (
     BrokerSignal,
     ControllerSignal,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rheostat.process import spawn, stop
+from rheostat.run.process import spawn, stop
 
 _ASK = """
 import os

@@ -10,10 +10,11 @@ import pytest
 from test_api_status_watch import ACTS, MEMORY, SETTINGS, measured
 from tuner_cases import NOW_MS, SOURCE, TARGET, live, owned
 
-from rheostat import status_journal, status_watch
-from rheostat.status import status_json
-from rheostat.status_journal import Followed, read_followed
-from rheostat.status_look import Onlooker
+from rheostat.status import journal as status_journal
+from rheostat.status import watch
+from rheostat.status.evaluation import Onlooker
+from rheostat.status.gather import status_json
+from rheostat.status.journal import Followed, read_followed
 from streaming.shared.contract.quotas import QuotaEntity
 from tuner.control.mutation_quota.state import OwnedQuota
 from tuner.control.throttle.state import Memory
@@ -69,7 +70,7 @@ class Cluster:
         self.trouble: JournalError | None = None
         monkeypatch.setattr(topic_reader, "read_records", self._read_records)
         monkeypatch.setattr(status_journal, "consumer", lambda *_, **__: self)
-        monkeypatch.setattr(status_watch, "SignalTail", self._tail)
+        monkeypatch.setattr(watch, "SignalTail", self._tail)
 
     def partitions_for_topic(self, _: str) -> set[int]:
         return {0}
@@ -99,8 +100,8 @@ class Cluster:
     def watched(self) -> tuple[Followed, str | None]:
         """As ``--watch`` reads: at first, and what comes after that."""
         consumers = cast(Any, self)
-        followed, tails, unread = status_watch.begun("lab", TOPICS, consumers, consumers)
-        assert status_watch.go_on(followed, tails, TOPICS.journal, NOW_MS) is None
+        followed, tails, unread = watch.begun("lab", TOPICS, consumers, consumers)
+        assert watch.go_on(followed, tails, TOPICS.journal, NOW_MS) is None
         return followed, unread
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from rheostat.status_text import show
-from rheostat.status_tuner import tuner_json
+from rheostat.status.active_tuner import tuner_json
+from rheostat.status.text import show
 
 
 def shown(**parts: Any) -> str:

@@ -17,13 +17,13 @@ from rich.console import Console
 from test_api_status_watch import ACTS, ORDERS, SETTINGS, measured, status, still_for
 from tuner_cases import NOW_MS, SOURCE, TARGET, live, move_signal
 
-from rheostat import status as status_module
-from rheostat.status import without_help
-from rheostat.status_history import SignalHistory
-from rheostat.status_journal import Followed
-from rheostat.status_picture import Course, picture
-from rheostat.status_text import show
-from rheostat.status_tuner import tuner_json, tuner_lines
+from rheostat.status import gather as status_module
+from rheostat.status.active_tuner import tuner_json, tuner_lines
+from rheostat.status.gather import without_help
+from rheostat.status.journal import Followed
+from rheostat.status.screen import Course, picture
+from rheostat.status.signal_history import SignalHistory
+from rheostat.status.text import show
 from streaming.shared.contract import MoveStep
 from tuner.core.plan_progress import Progress
 from tuner.core.presence import TunerMode, TunerPresence

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from rheostat.config.settings import Settings, parse_settings
 from rheostat.doctor.findings import Verdict
 from rheostat.doctor.machine import storage_of_stream
-from rheostat.settings import Settings, parse_settings
 from streaming import storage
 from streaming.errors import StreamError
 from streaming.failure_causes import why, why_gone, why_not_started

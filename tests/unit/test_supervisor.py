@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from rheostat import supervisor as supervisor_module
-from rheostat.supervisor import BACKOFF_S_MAX, WELL_AFTER_S, Child, Supervisor, children_for
+from rheostat.run import supervisor as supervisor_module
+from rheostat.run.supervisor import BACKOFF_S_MAX, WELL_AFTER_S, Child, Supervisor, children_for
 
 DIES = [sys.executable, "-c", "raise SystemExit(3)"]
 LIVES = [sys.executable, "-c", "import sys, time; time.sleep(600)"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rheostat.orders import until_none_is_left
+from rheostat.orders.send import until_none_is_left
 
 
 class Clock:

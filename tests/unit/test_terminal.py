@@ -15,7 +15,10 @@ from rich.console import Console
 from tuner_cases import NOW_MS, TARGET, broker_signal, move_signal
 
 import rheostat
-from rheostat import logs, status_text
+from rheostat.console import logs
+from rheostat.console.escape import name, printable
+from rheostat.console.output import out, tell
+from rheostat.console.rich_console import Terminal, console_of
 from rheostat.demo.view import View as DemoView
 from rheostat.doctor import view as doctor_view
 from rheostat.doctor.findings import Finding, Verdict
@@ -25,23 +28,21 @@ from rheostat.journal import command as journal_command
 from rheostat.journal.scan import Scan
 from rheostat.limits import view as limits_view
 from rheostat.limits.report import report as limits_report
-from rheostat.plan import view as plan_view
-from rheostat.plan.report import Asked
-from rheostat.plan.report import report as plan_report
-from rheostat.plan.sources import Figures
-from rheostat.printable import name, printable
+from rheostat.plan.estimate import view as plan_view
+from rheostat.plan.estimate.report import Asked
+from rheostat.plan.estimate.report import report as plan_report
+from rheostat.plan.estimate.sources import Figures
 from rheostat.quotas import live as quotas_live
-from rheostat.reassign.picture import Picture
-from rheostat.reassign.picture import picture as reassign_picture
+from rheostat.reassign.progress import Picture
+from rheostat.reassign.progress import picture as reassign_picture
+from rheostat.reassign.text import sentences
 from rheostat.reassign.view import View as ReassignView
 from rheostat.reassign.view import alive
-from rheostat.reassign.words import sentences
 from rheostat.replay import command as replay
-from rheostat.saying import out, tell
-from rheostat.signal_tables import SHEETS, tables
-from rheostat.status_picture import Course, picture
-from rheostat.status_tuner import tuner_json
-from rheostat.terminal import Terminal, console_of
+from rheostat.signals.tables import SHEETS, tables
+from rheostat.status import text as status_text
+from rheostat.status.active_tuner import tuner_json
+from rheostat.status.screen import Course, picture
 from streaming.shared.contract import MovingPartition, Side, Signal, TenantSignal
 from tuner.control.throttle.diagnosis.fetcher_load import Followed
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits

@@ -13,8 +13,8 @@ import structlog
 from api_rig import READ_TOKEN, Rig
 from prometheus_client import CollectorRegistry, generate_latest
 
-from rheostat.commands import parts
 from rheostat.errors import EXIT_FAULT, ThreadEndedError
+from rheostat.run import cli
 from streaming.metrics_server import serve
 from streaming.shared.process_metrics import OwnCollector
 from streaming.shared.thread_watch import ThreadWatch, VitalThread
@@ -152,10 +152,10 @@ def test_part_whose_vital_thread_ends_exits_with_a_fault(
         VitalThread(target=break_down, name="http", daemon=True).start()
         assert stop.wait(WAIT_S_MAX)
 
-    monkeypatch.setattr("rheostat.services.run_tune", run_tune)
-    monkeypatch.setattr("rheostat.reloading.heed_hangup", lambda *_: None)
-    monkeypatch.setattr("rheostat.services.stop_on_signals", threading.Event)
-    monkeypatch.setattr("rheostat.logs.set_up_logs", lambda **_: None)
+    monkeypatch.setattr("rheostat.run.services.run_tune", run_tune)
+    monkeypatch.setattr("rheostat.run.sighup.heed_hangup", lambda *_: None)
+    monkeypatch.setattr("rheostat.run.services.stop_on_signals", threading.Event)
+    monkeypatch.setattr("rheostat.console.logs.set_up_logs", lambda **_: None)
     with pytest.raises(ThreadEndedError, match="the thread http has ended by an error") as ended:
-        parts.tune(file, wait=True)
+        cli.tune(file, wait=True)
     assert ended.value.exit_code == EXIT_FAULT

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from rheostat.config.settings import Settings, parse_settings
 from rheostat.errors import CommandError
 from rheostat.fetchers import command
 from rheostat.fetchers.command import check_no_plan_goes_on
-from rheostat.reassign import unfinished as of_record
-from rheostat.reassign.unfinished import said_of_unfinished
-from rheostat.settings import Settings, parse_settings
+from rheostat.reassign import active_plans as of_record
+from rheostat.reassign.active_plans import said_of_unfinished
 from tuner.core.reassignment_plan import Asked, Part, Plan, PlanHead, Wanted
 
 RUNS = Plan(PlanHead("p", "kim@desk", 0, 0, 1), {("t", 0): Part((3,), (1,))})

@@ -13,8 +13,8 @@ from pydantic import BaseModel
 from typer.testing import CliRunner
 
 from rheostat.cli import app
+from rheostat.config.settings import Settings, inner_model, item_model, parse_settings
 from rheostat.errors import BadInputError
-from rheostat.settings import Settings, inner_model, item_model, parse_settings
 from streaming.shared.unit_settings import Units
 
 HEAD = "cluster: c\nkafka: {bootstrap_servers: 'a:1'}\n"

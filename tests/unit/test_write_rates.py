@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from tuner_cases import NOW_MS, broker_signal
 
-from rheostat.countdown import count_down
-from rheostat.moves.write_rates import NoSignalsError, rates_from_signals
-from rheostat.terminal import Terminal, console_of
+from rheostat.console.countdown import count_down
+from rheostat.console.rich_console import Terminal, console_of
+from rheostat.plan.write_rates import NoSignalsError, rates_from_signals
 from streaming.shared.contract import BrokerSignal
 from tuner.planning.shared_rates import shared_by_size
 

@@ -1,0 +1,35 @@
+"""A wait of known length: a terminal shows how long it still takes."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.live import Live
+
+from rheostat.console.rich_console import console_of, styled
+
+_REDRAW_S = 0.25
+
+
+def count_down(seconds: float, doing: str, say: Callable[[str], None], console: Console | None = None) -> None:
+    """Waits for ``seconds`` and says why: on a terminal in one line that counts down and then goes, elsewhere with ``say``.
+
+    Args:
+        doing: what it waits for, such as "Watching how fast the logs grow".
+        console: where the line is drawn; standard error if none is given.
+    """
+    screen = console or console_of(sys.stderr)
+    if not screen.is_terminal or screen.is_dumb_terminal:
+        say(f"{doing}, for {seconds:g} s.")
+        threading.Event().wait(seconds)
+        return
+    until_s = time.monotonic() + seconds
+    with Live(console=screen, transient=True, auto_refresh=False) as live:
+        while (left_s := until_s - time.monotonic()) > 0:
+            live.update(styled(f"{doing}: {math.ceil(left_s)} s left", cut=True), refresh=True)
+            threading.Event().wait(min(left_s, _REDRAW_S))

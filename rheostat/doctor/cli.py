@@ -1,0 +1,46 @@
+"""`rheostat doctor`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from rheostat.console.output import out, tell
+from rheostat.options import Config, Json
+
+
+def doctor(
+    config: Config,
+    as_json: Json = False,
+    fetch: Annotated[bool, typer.Option("--fetch", help="fetch the JVM artifacts now, if they are missing")] = False,
+    create: Annotated[
+        bool,
+        typer.Option(
+            "--create",
+            help="create rheostat's own topics now, if they are missing; and try rights for which Kafka creates one of its own",
+        ),
+    ] = False,
+) -> None:
+    """Checks Java, artifacts, reachability and rights, and says what to do about each failure. Changes nothing by itself."""
+    from rheostat.config.settings import load_settings
+    from rheostat.console.logs import set_up_logs
+    from rheostat.console.rich_console import console_of
+    from rheostat.doctor import examine as checks
+    from rheostat.doctor.view import show
+    from rheostat.jvm.kernel import stream_jars
+
+    set_up_logs()
+    settings = load_settings(config)
+    if fetch:
+        stream_jars(progress=tell)
+    findings = []
+    console = console_of(sys.stderr if as_json else sys.stdout)
+    for finding in checks.examine(settings, create=create):
+        findings.append(finding)
+        show(finding, console)
+    if as_json:
+        out(json.dumps(checks.as_json(findings), indent=2))
+    raise typer.Exit(checks.exit_code(findings))

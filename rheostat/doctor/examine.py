@@ -1,0 +1,76 @@
+"""`rheostat doctor`: is everything here that rheostat needs, and if not, what to do.
+
+Rights are tried, not guessed: each call is made as rheostat makes it, and Kafka's error code on the wire is read, because
+three of the reads answer "nothing there" when the right is missing. Writes are tried with validate_only: Kafka checks the
+right and changes nothing. Nothing is changed but with ``--create``: then rheostat's own topics are created where they are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from rheostat.config.settings import Settings
+from rheostat.doctor.agents import agents
+from rheostat.doctor.cluster import names_on_record, quota_window, rights, topics, way_in
+from rheostat.doctor.findings import Finding, Verdict
+from rheostat.doctor.machine import machine, storage_of_stream
+from rheostat.doctor.sources import source_elsewhere, source_of
+from rheostat.doctor.writers import writers
+from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, EXIT_UNREACHABLE
+from streaming.shared.kafka.cluster import ClusterError
+from streaming.shared.kafka.reassignments import ReassignmentClient
+
+__all__ = ["Finding", "Verdict", "as_json", "examine", "exit_code"]
+
+_REACHABILITY = "reachability"
+
+
+def examine(settings: Settings, *, create: bool = False) -> Iterator[Finding]:
+    """Checks one thing after the other.
+
+    Args:
+        create: rheostat's own topics are created where they are missing; otherwise nothing is changed.
+    """
+    yield from machine()
+    yield from storage_of_stream(settings)
+    kafka = settings.kafka
+    reached = way_in(kafka, _REACHABILITY, "kafka")
+    yield from reached
+    if any(finding.verdict is Verdict.FAILED for finding in reached):
+        return
+    with ReassignmentClient(kafka, "rheostat-doctor") as client:
+        try:
+            brokers = {e.node: e.host for e in client.brokers()}
+        except ClusterError as error:
+            yield Finding(
+                _REACHABILITY, Verdict.FAILED, f"a bootstrap server answers, but: {error}",
+                "compare the brokers' advertised.listeners with what can be reached from here",
+            )  # fmt: skip
+            return
+        ids = ", ".join(map(str, sorted(brokers)))
+        yield Finding(_REACHABILITY, Verdict.OK, f"brokers {ids} at {kafka.bootstrap_servers}")
+        yield from topics(client, settings, create=create)  # First: rights on topics are tried on one that is there.
+        yield from names_on_record(settings, sorted(brokers))
+        yield from rights(client, sorted(brokers), settings, create=create)
+        yield from writers(client, settings)
+        yield from quota_window(client, sorted(brokers))
+        for source in settings.stream.sources:
+            if source.kafka is None:
+                yield from source_of(client, sorted(brokers), source, kafka)
+    for source in settings.stream.sources:
+        if source.kafka is not None:
+            yield from source_elsewhere(source, source.kafka)
+    yield from agents(settings, brokers)
+
+
+def exit_code(findings: list[Finding]) -> int:
+    failed = [f.check for f in findings if f.verdict is Verdict.FAILED]
+    if _REACHABILITY in failed:
+        return EXIT_UNREACHABLE
+    return EXIT_NOT_WELL if failed else EXIT_DONE
+
+
+def as_json(findings: list[Finding]) -> list[dict[str, Any]]:
+    return [asdict(f) for f in findings]

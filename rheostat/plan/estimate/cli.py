@@ -1,0 +1,82 @@
+"""`rheostat plan`: how long a move takes. Nothing is changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rheostat.options import Json, amount
+from streaming.shared import units
+
+
+def plan(
+    plan_file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[PLAN.json]", help="as kafka-reassign-partitions takes it; without one: what is moving now"
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", "-c", envvar="RHEOSTAT_CONFIG", help="the settings file: figures from the live cluster"
+        ),
+    ] = None,
+    current: Annotated[
+        Path | None,
+        typer.Option("--current", help="a file that says how partitions stand now, in place of the live cluster"),
+    ] = None,
+    rate: Annotated[
+        float | None, amount(units.positive(units.parse_rate), "how long does it take at this rate?", "RATE")
+    ] = None,
+    within: Annotated[float | None, amount(units.parse_span, "what rate does it take to end in time?", "TIME")] = None,
+    share: Annotated[
+        float | None, amount(units.parse_share, "at most this share of --capacity, e.g. 10%", "SHARE")
+    ] = None,
+    capacity: Annotated[
+        float | None, amount(units.positive(units.parse_rate), "what one broker carries in one direction", "RATE")
+    ] = None,
+    size: Annotated[
+        float | None, amount(units.parse_bytes, "of each partition for which --current says none", "SIZE")
+    ] = None,
+    write_rate: Annotated[
+        float | None, amount(units.parse_rate, "to each partition, where --current says none, or unwatched", "RATE")
+    ] = None,
+    watch_s: Annotated[
+        float,
+        typer.Option("--watch-s", min=0, help="how long the logs are watched for write rates; 0: from the signals"),
+    ] = 10.0,
+    move_ratio: Annotated[
+        float | None, amount(units.parse_share, "KIP-73: partitions to move ÷ all partitions", "SHARE")
+    ] = None,
+    log_size_per_broker: Annotated[
+        float | None, amount(units.parse_bytes, "KIP-73: TotalLogSizePerBroker", "SIZE")
+    ] = None,
+    brokers: Annotated[int | None, typer.Option("--brokers", min=1, help="KIP-73: #Brokers")] = None,
+    bytes_in_max: Annotated[
+        float | None, amount(units.parse_rate, "KIP-73: max(BytesInPerSec), what clients write", "RATE")
+    ] = None,
+    response_max: Annotated[
+        float | None, amount(units.positive(units.parse_bytes), "replica.fetch.response.max.bytes", "SIZE")
+    ] = None,
+    network: Annotated[
+        float | None,
+        amount(units.positive(units.parse_rate), "speed of a broker's network, for the response rule", "RATE"),
+    ] = None,
+    window: Annotated[float | None, amount(units.parse_span, "the replication quota's window, 11 s", "TIME")] = None,
+    as_json: Json = False,
+) -> None:
+    """How long a move takes, or which rate ends it in time (KIP-73). Exit code 1 when what was asked can't be had."""
+    from rheostat.console.logs import set_up_logs
+    from rheostat.plan.estimate.command import run_plan
+    from rheostat.plan.estimate.report import Asked
+    from rheostat.plan.estimate.sources import Given
+
+    set_up_logs()
+    asked = Asked(rate, within, share, capacity, network)
+    given = Given(size, write_rate, move_ratio, log_size_per_broker, brokers, bytes_in_max, response_max, window)
+    raise typer.Exit(
+        run_plan(asked, given, plan=plan_file, config=config, current=current, watch_s=watch_s, as_json=as_json)
+    )

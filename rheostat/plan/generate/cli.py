@@ -1,0 +1,69 @@
+"""`rheostat move`: plans for moving partitions. Nothing is changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rheostat.limits.cli import BrokerLimit, BrokerMax, ClusterMax, Preset
+from rheostat.options import Config, Json, amount
+from streaming.shared import units
+
+
+def move(
+    config: Config,
+    add_broker: Annotated[
+        list[int] | None, typer.Option("--add-broker", min=0, help="gets its share; may stand several times")
+    ] = None,
+    drain_broker: Annotated[
+        list[int] | None, typer.Option("--drain-broker", min=0, help="keeps nothing; may stand several times")
+    ] = None,
+    replace: Annotated[
+        list[str] | None,
+        typer.Option("--replace", metavar="OLD=NEW", help="the new one takes the old one's place; several times"),
+    ] = None,
+    rebalance: Annotated[bool, typer.Option("--rebalance", help="evens out the bytes of all brokers")] = False,
+    tolerance: Annotated[
+        float | None, amount(units.parse_share, "how far from the mean is even enough, 10%", "SHARE", "--tolerance")
+    ] = None,
+    preset: Preset = None,
+    max_broker_partitions: BrokerMax = None,
+    max_partitions: ClusterMax = None,
+    broker_limit: BrokerLimit = None,
+    rate: Annotated[
+        float | None,
+        amount(units.positive(units.parse_rate), "how long does it take at this throttle?", "RATE", "--rate"),
+    ] = None,
+    within: Annotated[
+        float | None, amount(units.parse_span, "what throttle does it take to end in time?", "TIME", "--within")
+    ] = None,
+    write_rate: Annotated[
+        float | None, amount(units.parse_rate, "to each partition, in place of watching", "RATE", "--write-rate")
+    ] = None,
+    watch_s: Annotated[
+        float,
+        typer.Option(
+            "--watch-s", min=0, help="how long the cluster's logs are watched for write rates; 0: from the signals"
+        ),
+    ] = 10.0,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="write the plan into this file")] = None,
+    as_json: Json = False,
+) -> None:
+    """A plan for adding, draining or replacing brokers, or evening out, that copies little. Nothing is started."""
+    from rheostat.console.logs import set_up_logs
+    from rheostat.limits.overrides import Given
+    from rheostat.plan.estimate.report import Asked as TimesAsked
+    from rheostat.plan.generate.command import run_move
+    from rheostat.plan.generate.request import Asked
+
+    set_up_logs()
+    asked = Asked(tuple(add_broker or ()), tuple(drain_broker or ()), tuple(replace or ()), rebalance, tolerance)
+    given = Given(preset, max_broker_partitions, max_partitions, tuple(broker_limit or ()))
+    raise typer.Exit(
+        run_move(
+            config, asked, given, TimesAsked(rate, within), write_bytes_per_s=write_rate, watch_s=watch_s, out=out,
+            as_json=as_json,
+        )
+    )  # fmt: skip

@@ -1,0 +1,97 @@
+"""`rheostat reassign pause | resume | cancel | limits`: a person's word about a plan on record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from rheostat.config.settings import Settings
+from rheostat.errors import BadInputError, CommandError
+from rheostat.reassign import plan_store
+from rheostat.reassign.text import limits_text
+from tuner.core.batch_limits import BatchLimits
+from tuner.core.reassignment_plan import Plan, PlanHead, Wanted
+
+_NOBODY = "No tuner has heeded it yet: none runs, or it is between two lives. The next that acts begins with it."
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    plan: str
+    text: str
+    heeded: bool
+
+
+def pause(settings: Settings, plan: Plan) -> Said:
+    """
+    Raises:
+        BadInputError: it is being put back, or has ended.
+    """
+    _goes_forward(plan, "paused")
+    return _say(
+        settings, plan, lambda head: replace(head, wanted=Wanted.PAUSED),
+        "paused: what is under way ends, and nothing new is begun until `rheostat reassign resume`",
+    )  # fmt: skip
+
+
+def resume(settings: Settings, plan: Plan) -> Said:
+    """
+    Raises:
+        BadInputError: it is being put back, or has ended.
+    """
+    _goes_forward(plan, "resumed")
+    return _say(
+        settings, plan, lambda head: replace(head, wanted=Wanted.RUNNING),
+        "resumed; also parts that were left alone, because somebody had stopped their step",
+    )  # fmt: skip
+
+
+def cancel(settings: Settings, plan: Plan) -> Said:
+    _still_runs(plan)
+    if plan.head.leaves:
+        raise BadInputError(f"plan {plan.id} was cancelled with --leave: nothing of it is put back")
+    return _say(
+        settings, plan, lambda head: replace(head, wanted=Wanted.CANCELLING),
+        "being put back: steps under way are stopped, partitions on an intermediate step go back to the replicas that stood "
+        "before, those that have arrived stay",
+    )  # fmt: skip
+
+
+def leave(settings: Settings, plan: Plan) -> Said:
+    _still_runs(plan)
+    return _say(
+        settings, plan, lambda head: replace(head, wanted=Wanted.CANCELLING, leaves=True),
+        "ends where it stands: steps under way are stopped, and nothing is put back",
+    )  # fmt: skip
+
+
+def set_limits(settings: Settings, plan: Plan, limits: BatchLimits) -> Said:
+    _still_runs(plan)
+    return _say(settings, plan, lambda head: replace(head, limits=limits), limits_text(limits), on_course=False)
+
+
+def _goes_forward(plan: Plan, word: str) -> None:
+    _still_runs(plan)
+    if plan.head.wanted is Wanted.CANCELLING:
+        goes = "ending where it stands" if plan.head.leaves else "being put back"
+        raise BadInputError(f"plan {plan.id} is {goes}, and can't be {word}: wait until it is, and give it again")
+
+
+def _still_runs(plan: Plan) -> None:
+    if plan.state.ending is not None:
+        raise BadInputError(
+            f"plan {plan.id} has ended ({plan.state.ending.value}): there is nothing to be said about it"
+        )
+
+
+def _say(
+    settings: Settings, plan: Plan, change: Callable[[PlanHead], PlanHead], text: str, *, on_course: bool = True
+) -> Said:  # fmt: skip
+    head = plan_store.say(settings, plan, change, on_course=on_course)
+    said = f"Plan {plan.id}: {text}."
+    try:
+        heeded = plan_store.heeded(settings, plan.id, head.at_ms)
+    except CommandError as error:
+        # Who is told nothing but that would say it again.
+        return Said(plan.id, f"{said}\nIt is on record, and not known whether a tuner has heeded it: {error}", False)
+    return Said(plan.id, said if heeded else f"{said}\n{_NOBODY}", heeded)

@@ -1,0 +1,111 @@
+"""The collector as a process of its own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import kafka.errors
+import structlog
+
+from rheostat.config.settings import Settings
+from rheostat.errors import SetupError
+from rheostat.run.services import until_topics
+from streaming.collector import metrics as collector_metrics
+from streaming.collector.counts import Counts
+from streaming.collector.jmx import AccessError
+from streaming.collector.loop import Collector
+from streaming.metrics_server import serve
+from streaming.shared.contract import Scrape
+from streaming.shared.kafka import producer
+from streaming.shared.kafka.cluster import ClusterClient
+from streaming.shared.process_metrics import ConfigState, OwnCollector
+from streaming.shared.thread_watch import ThreadWatch
+
+_SUMMARY_S = 60.0
+_SUMMARY_NODES_MAX = 20  # In a line of the log; the metrics have them all.
+_BLOCK_MS_MAX = 500
+
+
+def run_collect(
+    settings: Settings,
+    stop: threading.Event,
+    config: Callable[[], ConfigState] | None = None,
+    threads: ThreadWatch | None = None,
+) -> None:
+    log = structlog.get_logger("collector")
+    own = settings.kafka.model_copy(update={"request_timeout_s": settings.collector.timeout_s})
+    try:
+        settings.collector.access_files().load()
+    except AccessError as error:
+        raise SetupError(f"The collector cannot start: {error}.") from error
+    until_topics(settings, stop, [settings.topic_names().metrics])
+    if stop.is_set():
+        return
+    with ExitStack() as stack:
+        client = stack.enter_context(ClusterClient(own, "rheostat-collector"))
+        sweep_client = stack.enter_context(ClusterClient(settings.kafka, "rheostat-sweep"))
+        sender = producer(settings.kafka, "rheostat-collector", max_block_ms=_BLOCK_MS_MAX, linger_ms=20)
+        stack.callback(sender.close, timeout=5)
+        counts = Counts()
+        publish = _Outlet(sender, settings.topic_names().metrics, settings.collector.interval_s, counts).publish
+        collector = Collector(settings.collector, settings.cluster, client, sweep_client, publish, counts=counts)
+        where = {}
+        if settings.collector.http.port is not None:
+            host, port = settings.collector.http.host, settings.collector.http.port
+            try:
+                about_itself = OwnCollector(settings.cluster, "collect", config, threads=threads)
+                registry = collector_metrics.registry_of(settings.cluster, counts, about_itself)
+                server = serve(registry, host, port, settings.collector.http.token)
+            except OSError as error:
+                raise SetupError(
+                    f"The collector cannot listen on {host}:{port}: {error.strerror or error}. Stop what listens there, or set "
+                    "collector.http.port (or host)."
+                ) from error
+            stack.callback(server.close)
+            where = {"http": f"http://{host}:{server.port}/metrics"}
+        threading.Thread(target=_summarise, args=(counts, stop), name="summary", daemon=True).start()
+        log.info("collector started", cluster=settings.cluster, interval_s=settings.collector.interval_s, **where)
+        collector.run(stop)
+
+
+class _Outlet:
+    """Records → topic. A record that is not taken is counted, and the first one told."""
+
+    def __init__(self, sender: Any, topic: str, pause_s: float, counts: Counts) -> None:
+        self._sender = sender
+        self._topic = topic
+        self._pause_s = pause_s
+        self._counts = counts
+        self._again_s = 0.0
+
+    def publish(self, scrape: Scrape) -> None:
+        # While the topic takes nothing every send blocks; a thousand of them would hold the round up for minutes.
+        if time.monotonic() < self._again_s:
+            self._counts.not_taken()
+            return
+        try:
+            self._sender.send(self._topic, key=scrape.key(), value=scrape.value()).add_errback(self._failed)
+        except kafka.errors.KafkaError as error:
+            self._again_s = time.monotonic() + self._pause_s
+            self._failed(error)
+
+    def _failed(self, error: BaseException) -> None:
+        if self._counts.not_taken() == 1:
+            structlog.get_logger("collector").warning(
+                "a record was not taken; further ones are only counted", topic=self._topic, error=str(error)
+            )
+
+
+def _summarise(counts: Counts, stop: threading.Event) -> None:
+    log = structlog.get_logger("collector")
+    while not stop.wait(_SUMMARY_S):
+        failures = sorted(counts.scrape_failures.items(), key=lambda item: -item[1])
+        log.info(
+            "so far", rounds=counts.rounds, late_rounds=counts.late_rounds, records=counts.records,
+            records_not_taken=counts.records_not_taken, scrape_failures=dict(failures[:_SUMMARY_NODES_MAX]),
+            nodes_with_failures=len(failures), admin_failures=counts.admin_failures,
+        )  # fmt: skip

@@ -1,0 +1,140 @@
+"""What the long-running parts have in common, and the tuner as one of them; stream_service.py and collect_service.py are the
+others. Each is a process of its own."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Collection
+from types import FrameType
+
+import structlog
+
+from rheostat.config.change_watch import ConfigWatch
+from rheostat.config.settings import Settings
+from rheostat.connectivity.advice import is_open, remedies, why
+from rheostat.connectivity.probe import reach
+from rheostat.errors import BadInputError, CommandError, SetupError, UnreachableError
+from rheostat.run.address_file import leave_address
+from rheostat.run.sighup import ReloadsOf
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError
+from streaming.shared.process_metrics import OwnCollector
+from streaming.shared.thread_watch import ThreadWatch
+from streaming.shared.topics import ensure_topics
+from tuner.core.dry_run_notice import dry_run_notice
+from tuner.settings.tuner import TunerSettings
+
+PROBE_S_MAX = 5.0  # With the interpreter's start this stays under the 10 s after which a person gives up.
+_RETRY_S_MAX = 30.0
+
+
+def stop_on_signals() -> threading.Event:
+    """Set by SIGTERM and SIGINT."""
+    stop = threading.Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the shape of a handler
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, ask)
+    return stop
+
+
+def with_dry_run(settings: Settings) -> Settings:
+    """Returns the settings with ``tuner.dry_run: true``, as ``--dry-run`` asks."""
+    return settings.model_copy(update={"tuner": settings.tuner.model_copy(update={"dry_run": True})})
+
+
+def announce_mode(tuner: TunerSettings) -> None:
+    """Logs whether a tuner with these settings acts, and within which rates."""
+    log = structlog.get_logger("start")
+    if tuner.dry_run:
+        log.warning(dry_run_notice(by_default=tuner.dry_run_by_default))
+    else:
+        log.info(
+            "Starting. The tuner acts once it has the lease.",
+            rate_bytes_per_s_min=tuner.rate_bytes_per_s_min,
+            rate_bytes_per_s_max=tuner.rate_bytes_per_s_max,
+        )
+
+
+def probe(settings: Settings) -> None:
+    """One quick look, so that a wrong address is an error at the start and not a line in a log.
+
+    Raises:
+        UnreachableError: no broker answers, or they do not let us in.
+    """
+    kafka = settings.kafka
+    timeout_s = min(PROBE_S_MAX, kafka.request_timeout_s)
+    # First by ourselves: kafka-python says only that it could not, and waits for ever for a TLS handshake.
+    reached = reach(kafka, connect_s_max=timeout_s, answer_s_max=timeout_s)
+    if not is_open(reached):
+        raise UnreachableError(
+            f"No broker answers at {kafka.bootstrap_servers} as it should ({why(reached)}). To do: {remedies(reached, 'kafka')}. "
+            "`rheostat doctor` looks closer."
+        )
+    with ClusterClient(kafka.model_copy(update={"request_timeout_s": timeout_s}), "rheostat-probe") as client:
+        try:
+            client.brokers()
+        except ClusterError as error:
+            raise UnreachableError(
+                f"A bootstrap server answers, but: {error}. Compare the brokers' advertised.listeners with what can be reached "
+                "from here; `rheostat doctor` looks closer."
+            ) from error
+
+
+def until_topics(settings: Settings, stop: threading.Event, of: Collection[str]) -> None:
+    """Waits, with back-off, for a cluster that takes our topics.
+
+    Args:
+        of: the names of those that the caller uses.
+    """
+    log = structlog.get_logger("start")
+    wait_s = 1.0
+    with ClusterClient(settings.kafka, "rheostat-start") as client:
+        while not stop.is_set():
+            try:
+                for complaint in ensure_topics(client, settings.topic_names(), of):
+                    log.warning(complaint)
+                return
+            except ClusterError as error:
+                log.error("the cluster does not answer; trying again", error=str(error), in_s=wait_s)
+                stop.wait(wait_s)
+                wait_s = min(_RETRY_S_MAX, wait_s * 2)
+
+
+def run_tune(
+    settings: Settings,
+    stop: threading.Event,
+    watch: ConfigWatch | None = None,
+    threads: ThreadWatch | None = None,
+) -> None:
+    """
+    Args:
+        watch: of the settings file, which may be taken up anew; None: there is none.
+        threads: None: threads that end by an error are not told.
+    """
+    from tuner.api.server import HttpServer
+    from tuner.app import JournalError, PortError, TokensError, run_tuner
+
+    state = watch.state if watch is not None else None
+
+    def started(server: HttpServer) -> None:
+        structlog.get_logger("start").info(f"The status page is at {settings.tuner.http.address(server.port)}")
+        if watch is not None:
+            leave_address(settings.tuner.http, server.port)
+            watch.follow(server.reload_certificate)
+
+    try:
+        run_tuner(
+            settings.cluster, settings.kafka, settings.topic_names(), settings.tuner, stop,
+            partition_limits=settings.limits.limits(), own=OwnCollector(settings.cluster, "tune", state, threads=threads),
+            reloads=ReloadsOf(watch, dry_run=settings.tuner.dry_run) if watch is not None else None,
+            on_started=started, threads=threads,
+        )  # fmt: skip
+    except JournalError as error:
+        raise CommandError(f"The tuner cannot start: {error}") from error
+    except TokensError as error:
+        raise BadInputError(f"The tuner does not start: {error}; see tuner.http.") from error
+    except PortError as error:
+        raise SetupError(f"The tuner cannot listen on {error}: set tuner.http.port.") from error

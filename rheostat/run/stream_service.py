@@ -1,0 +1,153 @@
+"""The stream as a process of its own."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import structlog
+
+from rheostat.config.settings import Settings
+from rheostat.errors import CommandError, SetupError
+from rheostat.jvm.artifacts import resolve_artifacts
+from rheostat.jvm.java import find_java
+from rheostat.jvm.kernel import stream_jars
+from rheostat.run.services import until_topics
+from streaming.backlog import State
+from streaming.class_archive import ClassArchive
+from streaming.errors import StreamError
+from streaming.java_output import JavaLine
+from streaming.metrics_server import serve
+from streaming.quarantine import Quarantined
+from streaming.runner import Listener, Progress, run
+from streaming.shared import start_time
+from streaming.shared.process_metrics import ConfigState, OwnCollector
+from streaming.shared.thread_watch import ThreadWatch
+from streaming.sources import feeds
+from streaming.stream_counts import StreamCounts
+from streaming.stream_metrics import registry_of
+
+_JAVA_CHARS_MAX = 500
+_LEVELS = {"WARN": logging.WARNING, "ERROR": logging.ERROR, "FATAL": logging.CRITICAL}
+
+
+def run_stream(
+    settings: Settings,
+    stop: threading.Event,
+    config: Callable[[], ConfigState] | None = None,
+    threads: ThreadWatch | None = None,
+) -> None:
+    log = structlog.get_logger("stream")
+    began_s = time.monotonic()
+    log.info(f"Spark is starting. The first signals take about {start_time.USUAL}; until then no rate is changed.")
+    java = find_java()
+    artifacts = resolve_artifacts(log.info)
+    jars = stream_jars(artifacts, log.info)
+    archive = ClassArchive(artifacts.class_archive(java, jars))
+    names = settings.topic_names()
+    until_topics(settings, stop, [names.metrics, names.signals, names.rejects])
+    if stop.is_set():
+        return
+    first = True
+    counts = StreamCounts()
+
+    def progressed(progress: Progress) -> None:
+        nonlocal first
+        counts.progressed(progress, time.time())
+        if first:
+            log.info("first batch", after_s=round(time.monotonic() - began_s), **progress)
+            first = False
+        if progress["late_rows_dropped"]:
+            log.warning(
+                "records came too late for their windows and are left out: raise stream.lateness_s if that goes on",
+                **progress,
+            )
+        if progress["refused_not_written"]:
+            log.warning(
+                f"{progress['refused_not_written']} of {progress['refused']} refused records are not in the rejects topic: too many"
+                " at once, or too late; what is there names the reason and the topic: mend the sender, or take that topic out"
+                " of stream.sources",
+                **progress,
+            )
+
+    def again(cause: str, in_s: float) -> None:
+        counts.restarted()
+        log.error("the query ended; starting it again", cause=cause, in_s=in_s)
+
+    said_percent = -1
+
+    def of_backlog(state: State) -> None:
+        nonlocal said_percent
+        counts.of_backlog(state)
+        if state.done_percent == said_percent:
+            return
+        said_percent = state.done_percent
+        log.info(
+            f"backlog: {state.done_percent} % of {state.records:,} records",
+            remaining_records=state.remaining_records,
+            lost_records=state.lost_records,
+        )
+
+    def backlog_failed(cause: str, in_s: float) -> None:
+        log.warning("a piece of the backlog failed; trying it again", cause=cause, in_s=in_s)
+
+    def halved(records: int, kept: int) -> None:
+        log.warning(
+            f"a batch of {records} records ended the stream more than once: {kept} of them are read first, to find the cause",
+        )
+
+    def quarantined(found: Quarantined) -> None:
+        counts.quarantined += found.records
+        log.error(
+            f"records {found.first_offset} to {found.last_offset} of topic {found.topic}, partition {found.partition}, end the "
+            "stream whenever they are read: they are left out, and noted in the rejects topic. Find what wrote them, and mend "
+            "it or take its right to write away",
+            kafka=found.kafka_id,
+        )
+
+    topics = settings.topic_names()
+    found = feeds(
+        settings.kafka, topics, settings.stream,
+        cluster=settings.cluster, own_interval_s=settings.collector.interval_s,
+    )  # fmt: skip
+    listener = Listener(progressed, again, of_backlog, backlog_failed, halved, quarantined, _java_log(stop))
+    with ExitStack() as stack:
+        if settings.stream.http.port is not None:
+            own = OwnCollector(settings.cluster, "stream", config, threads=threads)
+            registry = registry_of(settings.cluster, counts, settings.stream.hop_s, own)
+            host, port = settings.stream.http.host, settings.stream.http.port
+            try:
+                server = serve(registry, host, port, settings.stream.http.token)
+            except OSError as error:
+                raise SetupError(
+                    f"The stream cannot listen on {host}:{port}: {error.strerror or error}. Stop what listens there, or set "
+                    "stream.http.port (or host)."
+                ) from error
+            stack.callback(server.close)
+            log.info("the stream tells of itself", http=f"http://{host}:{server.port}/metrics")
+        try:
+            run(settings.kafka, topics, found, settings.stream, jars, stop, listener, archive)
+        except StreamError as error:
+            raise CommandError(str(error)) from error
+
+
+def _java_log(stop: threading.Event) -> Callable[[JavaLine], None]:
+    """Returns what logs the lines of Spark's JVM. What Spark says while it ends is left out: it takes that for errors.
+
+    A terminal gets the first line of each warning and error; a log for machines also has the JVM's own words, and the stacks.
+    """
+    log = structlog.get_logger("spark")
+    on_terminal = sys.stderr.isatty()
+
+    def tell(line: JavaLine) -> None:
+        message = line.message.partition("\n")[0][:_JAVA_CHARS_MAX]
+        if stop.is_set() or not message or (on_terminal and line.is_of_jvm):
+            return
+        stack = {"stack": line.stack} if line.stack and not on_terminal else {}
+        log.log(_LEVELS.get(line.level, logging.INFO), message, logger=line.logger, **stack)
+
+    return tell

@@ -1,0 +1,51 @@
+"""What may happen on the way, in the words of a scenario; ``what`` says which kind each is."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from rheostat.simulate.schema_types import BrokerIds, Moment, Rate, Spell, Words
+
+
+class SlowLink(Spell):
+    what: Literal["slow_link"]
+    factor: float = Field(gt=0, le=1, description="the share of their links that these brokers have left")
+    brokers: BrokerIds = Field(description="which brokers")
+
+
+class BrokerDown(Spell):
+    what: Literal["broker_down"]
+    broker: int = Field(description="which broker")
+
+
+class NoSignals(Spell):
+    what: Literal["no_signals"]
+    brokers: BrokerIds | None = Field(default=None, description="of which nothing is measured; without it all")
+
+
+class ControllerBusy(Spell):
+    what: Literal["controller_busy"]
+    operations_per_s: float = Field(gt=0, description="what others want of the controller")
+
+
+class LeaderChange(Words):
+    what: Literal["leader_change"]
+    at: Moment = Field(description="when")
+    topic: str = Field(description="of which topic")
+    partition: int = Field(ge=0, description="of which partition")
+    to: int = Field(description="the broker that leads from then on, if it is in sync")
+
+
+class OperatorSets(Words):
+    what: Literal["operator_sets"]
+    at: Moment = Field(description="when")
+    broker: int = Field(description="on which broker")
+    side: Literal["leader", "follower"] = Field(description="which throttle: leader or follower")
+    rate: Rate | None = Field(description="the throttle that a person sets; null takes it away")
+
+
+Disturbance = Annotated[
+    SlowLink | BrokerDown | NoSignals | ControllerBusy | LeaderChange | OperatorSets, Field(discriminator="what")
+]

@@ -1,0 +1,176 @@
+"""What a scenario file may say: its keys, their units as people write them, and what each means."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from rheostat.simulate.disturbance_schema import Disturbance
+from rheostat.simulate.schema_types import (
+    BrokerIds,
+    Moment,
+    Rate,
+    RateOrNone,
+    Share,
+    ShareOfSome,
+    Size,
+    Span,
+    Spell,
+    Words,
+)
+
+
+def _numbered(value: Any) -> Any:
+    """``4`` is four brokers with the ids 1 to 4."""
+    if isinstance(value, bool) or not isinstance(value, int | list):
+        raise ValueError(f"expected how many there are, or a list of them, found {value!r}")
+    if isinstance(value, int):
+        if not 1 <= value <= 10_000:
+            raise ValueError(f"expected 1 to 10000 brokers, found {value}")
+        return [{"id": i} for i in range(1, value + 1)]
+    return [{"id": item} if isinstance(item, int) else item for item in value]
+
+
+class BrokerWords(Words):
+    id: int = Field(ge=0, description="the broker's node id")
+    link: Rate | None = Field(default=None, description="this broker's link, where it is another than the others'")
+    disk: Rate | None = Field(default=None, description="this broker's disks, where they are others")
+
+
+class TopicWords(Words):
+    name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,249}$", description="the topic's name")
+    partitions: int | None = Field(default=None, ge=1, le=200_000, description="how many partitions; not with replicas")
+    size: Size = Field(description="of each partition: 20GB")
+    write: RateOrNone = Field(default=0.0, description="what is written to each partition: 4MB/s")
+    spread: Share = Field(
+        default=0.0,
+        description="how far sizes and write rates lie apart: standard deviation ÷ mean; drawn from the seed",
+    )
+    replication: int = Field(default=3, ge=1, description="replicas of each partition")
+    brokers: BrokerIds | None = Field(
+        default=None, description="those that hold it; without it all but those that join"
+    )
+    leaders: BrokerIds | None = Field(default=None, description="those of them that lead; without it all")
+    replicas: tuple[BrokerIds, ...] | None = Field(
+        default=None, description="the replicas of each partition one by one, the leader first: [[1, 2], [2, 3]]"
+    )
+
+
+class PlanEntry(Words):
+    topic: str = Field(description="a topic of the scenario")
+    partition: int = Field(ge=0, description="its number")
+    replicas: BrokerIds = Field(description="the brokers that shall hold it, all of them")
+    log_dirs: tuple[str, ...] = Field(default=(), description="as kafka-reassign-partitions writes it; not used")
+
+
+class PlanWords(Words):
+    version: Literal[1] = Field(default=1, description="as kafka-reassign-partitions writes it")
+    partitions: Annotated[tuple[PlanEntry, ...], Field(min_length=1)] = Field(description="the plan's partitions")
+
+
+class MoveWords(Words):
+    add: BrokerIds | None = Field(default=None, description="brokers that hold nothing yet take an even share")
+    drain: BrokerIds | None = Field(default=None, description="everything leaves these brokers")
+    replace: dict[int, int] | None = Field(
+        default=None, min_length=1, description="old broker: the new one that takes all"
+    )
+    plan: PlanWords | None = Field(default=None, description="the JSON of kafka-reassign-partitions, pasted as it is")
+
+    @model_validator(mode="after")
+    def _one(self) -> MoveWords:
+        said = [key for key in type(self).model_fields if getattr(self, key) is not None]
+        if len(said) != 1:
+            raise ValueError(f"expected exactly one of add, drain, replace, plan, found {' and '.join(said) or 'none'}")
+        return self
+
+
+class LoadStepWords(Spell):
+    factor: float = Field(gt=0, description="what the load of these brokers is multiplied with")
+    brokers: BrokerIds | None = Field(default=None, description="which; without it all")
+
+
+class LoadWords(Words):
+    writes: RateOrNone = Field(
+        default=0.0, description="into each broker beside the topics above, its in-sync replication included"
+    )
+    reads: RateOrNone = Field(default=0.0, description="out of each broker beside the topics above")
+    reads_per_write: float = Field(default=1.0, ge=0, description="consumers of the topics above")
+    daily: Share = Field(default=0.0, description="half of the swing between night and noon, over the mean")
+    day: Span = Field(default=86_400.0, description="how long a day is")
+    phase: Moment = Field(
+        default=0.0, description="the time of day at the start; 0 is on the way up, a quarter day is noon"
+    )
+    noise: Share = Field(default=0.0, description="standard deviation over the mean; drawn from the seed")
+    noise_lasts: Span = Field(default=10.0, description="the time in which the noise forgets itself")
+    steps: tuple[LoadStepWords, ...] = Field(default=(), description="the load is multiplied for a while")
+
+
+class SignalWords(Words):
+    every: Span = Field(default=5.0, description="between two scrapes")
+    window: Span = Field(default=30.0, description="what a signal looks back on")
+    delay: Moment = Field(default=2.0, description="the shortest time from scrape to tuner")
+    delay_max: Moment = Field(default=4.0, description="the longest")
+    loss: Share = Field(default=0.0, description="scrapes of a broker that are lost")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> SignalWords:
+        if self.delay_max < self.delay:
+            raise ValueError(f"expected delay_max of at least delay, found {self.delay_max:g} s and {self.delay:g} s")
+        return self
+
+
+class FetchWords(Words):
+    threads: int = Field(default=1, ge=1, le=64, description="num.replica.fetchers")
+    thread_rate: Rate = Field(default=1e9, description="what one fetcher thread can do")
+    response: Size = Field(default=10 * 2.0**20, description="replica.fetch.response.max.bytes")
+    partition: Size = Field(default=2.0**20, description="replica.fetch.max.bytes")
+    quota_samples: int = Field(default=11, ge=1, le=100, description="replication.quota.window.num")
+
+
+class LatencyWords(Words):
+    base: Span = Field(default=0.005, description="clients' p99 on an idle broker; p99 = base ÷ (1 − how busy it is)")
+    objective: Span = Field(default=0.050, description="the p99 that is not to be missed")
+
+    @model_validator(mode="after")
+    def _above(self) -> LatencyWords:
+        if not 1.02 * self.base < self.objective < 100 * self.base:
+            raise ValueError(
+                f"expected an objective above base ({1000 * self.base:g} ms) and below a hundred times it, "
+                f"found {1000 * self.objective:g} ms"
+            )
+        return self
+
+
+class ScenarioWords(Words):
+    """The whole file."""
+
+    about: str = Field(default="", description="one sentence: what is simulated")
+    brokers: Annotated[tuple[BrokerWords, ...], BeforeValidator(_numbered), Field(min_length=1)] = Field(
+        description="how many (ids from 1), or a list of ids, or of id with link and disk"
+    )
+    link: Rate = Field(description="what a broker's network carries in each direction: 1.25GB/s or 10Gbit/s")
+    disk: Rate = Field(description="what a broker's disks write, and read")
+    topics: Annotated[tuple[TopicWords, ...], Field(min_length=1)] = Field(description="what the cluster holds")
+    move: MoveWords = Field(description="what is moved: one of add, drain, replace, plan")
+    load: LoadWords = Field(default_factory=LoadWords, description="what clients do")
+    throttle: Rate | None = Field(
+        default=None,
+        description="stands at the start, as kafka-reassign-partitions --throttle sets it; without it none",
+    )
+    ceiling: Rate | None = Field(
+        default=None,
+        description="the most rheostat may set (tuner.rate_bytes_per_s_max); without it 80 % of the slowest link",
+    )
+    disturbances: tuple[Disturbance, ...] = Field(default=(), description="what happens on the way")
+    begin: Moment = Field(default=0.0, description="when the move begins")
+    duration: Span = Field(default=3600.0, description="how long is simulated at most")
+    deadline: Span | None = Field(
+        default=None,
+        description="from the beginning of the move; rheostat is in no hurry before, and missing it is exit code 1",
+    )
+    share: ShareOfSome | None = Field(default=None, description="what rheostat may take of every link: 25%")
+    seed: int = Field(default=1, ge=0, description="draws spread, noise and delays")
+    signals: SignalWords = Field(default_factory=SignalWords, description="how late and complete rheostat sees it")
+    fetch: FetchWords = Field(default_factory=FetchWords, description="the brokers' settings")
+    latency: LatencyWords = Field(default_factory=LatencyWords, description="what clients feel")
