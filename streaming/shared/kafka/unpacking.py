@@ -21,7 +21,7 @@ heap of 400 MB ran out of memory by one record of 0.7 MB (Kafka 4.2).
 
 kafka-python has no hook for this, so the class of a consumer's fetcher that reads batches is replaced by a subclass. It uses
 these private names of kafka-python 3.0.12: ``KafkaConsumer._fetcher``, ``Fetcher.PartitionRecords`` with ``_unpack_records`` and
-``drain``, ``DefaultRecordBatch._buffer`` and ``_pos``. tests/unit/test_unpacking.py fails where they change.
+``drain``, ``DefaultRecordBatch._buffer`` and ``_pos``. tests/unit/streaming/shared/kafka/test_unpacking.py fails where they change.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from tuner.journal.plan_records import encode_parts, part_key
 from tuner.runtime.leadership_term import run
 from tuner.runtime.reassignment.recorder import HEADLESS_S_MAX
 
-RULES = Path(__file__).parents[2] / "dashboards" / "rules" / "moves.yaml"
+RULES = Path(__file__).parents[5] / "dashboards" / "rules" / "moves.yaml"
 T0, T1 = ("t", 0), ("t", 1)
 ONE_BY_ONE = BatchLimits(partition_movements_max=1, replica_movements_max=1)
 

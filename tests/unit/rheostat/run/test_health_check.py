@@ -16,7 +16,7 @@ from rheostat.run.address_file import FILE, leave_address
 from tuner.api.server import HttpServer
 from tuner.settings.http import HttpSettings
 
-DOCKERFILE = Path(__file__).parents[2] / "Dockerfile"
+DOCKERFILE = Path(__file__).parents[4] / "Dockerfile"
 
 
 def checked(state: Path) -> int:

@@ -35,7 +35,7 @@ from tuner.core.operator_orders import Orders
 from tuner.core.reassignment_plan import Part, Plan, PlanHead, PlanState, Wanted
 from tuner.core.throttle_limits import MB
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SETTINGS = (
     "cluster: main\nkafka: {bootstrap_servers: '127.0.0.1:9', request_timeout_s: 1s}\n"
     "stream: {checkpoint_dir: /nonexistent}\ntuner: {rate_bytes_per_s_max: 50MB/s}\n"
