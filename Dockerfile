@@ -47,9 +47,12 @@ RUN cd /opt/venv/lib/python3*/site-packages/pyspark/jars \
 # Only the files that say what to fetch and how: a change elsewhere in the code fetches nothing again.
 FROM dependencies AS artifacts
 COPY conf/jvm/ivy.xml conf/jvm/ivy.sha256 /src/conf/jvm/
-COPY rheostat/__init__.py rheostat/errors.py rheostat/run/process.py rheostat/config/resources.py /src/rheostat/
+COPY rheostat/__init__.py rheostat/errors.py /src/rheostat/
+COPY rheostat/run/__init__.py rheostat/run/process.py /src/rheostat/run/
+COPY rheostat/config/__init__.py rheostat/config/resources.py /src/rheostat/config/
 COPY rheostat/jvm/__init__.py rheostat/jvm/artifacts.py rheostat/jvm/digests.py rheostat/jvm/java.py /src/rheostat/jvm/
-COPY streaming/__init__.py streaming/shared/deferred_interrupts.py /src/streaming/
+COPY streaming/__init__.py /src/streaming/
+COPY streaming/shared/__init__.py streaming/shared/deferred_interrupts.py /src/streaming/shared/
 WORKDIR /src
 RUN RHEOSTAT_CACHE_DIR=/opt/rheostat/cache PYTHONDONTWRITEBYTECODE=1 /opt/venv/bin/python -c \
       "from rheostat.jvm.artifacts import resolve_artifacts; resolve_artifacts(print)" \

@@ -8,12 +8,13 @@ from tuner.api.plan_board import PlanBoard
 from tuner.api.quota_board import QuotaBoard
 from tuner.control.mutation_quota.decision import QuotaReason, SetQuota, TenantShare, TotalSaid
 from tuner.control.mutation_quota.entity import QuotaEntity, Tenant
-from tuner.control.mutation_quota.model import Beside, ControllerObjective, QuotaView
+from tuner.control.mutation_quota.model import QuotaView
 from tuner.control.mutation_quota.policy import Turn
 from tuner.control.mutation_quota.state import MutationMemory, Total
 from tuner.control.reassignment.partition_progress import Parts
 from tuner.control.reassignment.policy import PlanTurn
 from tuner.core.batch_limits import BatchLimits
+from tuner.core.controller import Beside, ControllerObjective
 from tuner.core.operator_orders import Orders, Override
 from tuner.core.reassignment_plan import Part, Plan, PlanHead
 from tuner.core.throttle_limits import MB

@@ -47,7 +47,7 @@ from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.quotas import QuotaClient
 from tuner.control.mutation_quota.entity import DEFAULT
-from tuner.control.mutation_quota.model import ControllerObjective, beside_of
+from tuner.core.controller import ControllerObjective, beside_of
 from tuner.core.controller_pressure import Pressure, Rests, pressure, rested
 from tuner.runtime.observe.signals_reader import SignalReader
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from benchmarks.controllers.figures import Row, jain, percentile, settled_after_s, writes_per_tenant_min
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
-from tuner.control.mutation_quota.model import ControllerObjective, MutationPolicy
+from tuner.control.mutation_quota.model import MutationPolicy
+from tuner.core.controller import ControllerObjective
 from tuner.core.controller_pressure import pressure
 from tuner.planning.quota_time import KRAFT, ZOOKEEPER
 from tuner.simulation.controller_queue import EVERYBODY_ELSE, QueueModel

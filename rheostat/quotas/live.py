@@ -32,14 +32,16 @@ from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreacha
 from streaming.shared.kafka.quotas import QuotaClient
 from tuner.api.quota_board import Shown, quotas_json
 from tuner.control.mutation_quota.entity import QuotaEntity
-from tuner.control.mutation_quota.model import MutationPolicy, QuotaView, beside_of
+from tuner.control.mutation_quota.model import MutationPolicy, QuotaView, with_window
 from tuner.control.mutation_quota.operator_orders import ruled
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.cluster import NotSeen
+from tuner.core.controller import beside_of
 from tuner.core.operator_orders import Orders
-from tuner.core.quota_window import QuotaWindow, with_window
+from tuner.core.quota_window import QuotaWindow
+from tuner.journal.topic_tail import TROUBLE
 from tuner.runtime.observe.cluster_reader import quota_windows_of
-from tuner.runtime.observe.signals_reader import TROUBLE, NewestSignals, SignalReader
+from tuner.runtime.observe.signals_reader import NewestSignals, SignalReader
 
 _SIGNAL_BACKLOG = 2_000
 _WATCH_S = 5.0

@@ -20,7 +20,8 @@ from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterError
 from tuner.core.freshness import Freshness, freshness
 from tuner.core.reassignment_plan import Plan
-from tuner.runtime.observe.signals_reader import TROUBLE, SignalReader
+from tuner.journal.topic_tail import TROUBLE
+from tuner.runtime.observe.signals_reader import SignalReader
 from tuner.runtime.reassignment.actuator import KafkaReassignments
 
 LOOK_EVERY_S = 2.0

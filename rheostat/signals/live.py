@@ -37,7 +37,8 @@ from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from streaming.shared.units import span_text
 from tuner.core.freshness import Freshness, freshness
-from tuner.runtime.observe.signals_reader import TROUBLE, NewestSignals, SignalTail
+from tuner.journal.topic_tail import TROUBLE, SignalTail
+from tuner.runtime.observe.signals_reader import NewestSignals
 
 REFRESH_S = 2.0
 _BACKLOG_RECORDS = 400

@@ -33,8 +33,9 @@ from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.kafka.quotas import QuotaClient
 from tuner.core.cluster import LiveCluster
 from tuner.journal.topic_reader import JournalError, belongs, read_journal, record_of
+from tuner.journal.topic_tail import TROUBLE, SignalTail
 from tuner.runtime.observe.cluster_reader import LiveReader
-from tuner.runtime.observe.signals_reader import TROUBLE, SignalReader, SignalTail
+from tuner.runtime.observe.signals_reader import SignalReader
 from tuner.runtime.reassignment.actuator import KafkaReassignments
 
 _FULL_EVERY = 15

@@ -9,7 +9,7 @@ from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.throttle_settings import LIST_CHARS_MAX, ThrottledReplicas, TopicThrottle
 from tuner.core.cluster import BrokerSide
-from tuner.runtime.throttle.actuator import CHANGED_SINCE, Failure
+from tuner.core.outcome import CHANGED_SINCE, Failure
 
 
 class FakeThrottles:

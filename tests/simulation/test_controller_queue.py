@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
-from tuner.control.mutation_quota.model import ControllerObjective, MutationPolicy
+from tuner.control.mutation_quota.model import MutationPolicy
+from tuner.core.controller import ControllerObjective
 from tuner.core.controller_pressure import pressure
 from tuner.planning.quota_time import KRAFT, ZOOKEEPER
 from tuner.simulation.controller_queue import EVERYBODY_ELSE, ControllerQueue, QueueModel

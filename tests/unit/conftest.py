@@ -12,6 +12,8 @@ import structlog
 
 # The fake that passes the contract suite is the one used here.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "contract"))
+# Some tests share values with another file of tests.
+sys.path.extend(sorted({str(file.parent) for file in Path(__file__).parent.rglob("test_*.py")}))
 
 
 @pytest.fixture(autouse=True)

@@ -37,11 +37,12 @@ from tuner.core.cluster import (
     RateSetting,
 )
 from tuner.core.operator_orders import Orders
+from tuner.core.outcome import Failure
 from tuner.core.throttle_limits import MB
 from tuner.journal.entries import Entry, decode_memory, encode_memory
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.outbox import Owed
-from tuner.runtime.throttle.actuator import DryRunThrottles, Failure, Throttles
+from tuner.runtime.throttle.actuator import DryRunThrottles, Throttles
 from tuner.runtime.throttle.loop import Loop
 from tuner.runtime.throttle.ramp_executor import Slewing
 from tuner.runtime.throttle.steering_controller import Steering

@@ -32,7 +32,7 @@ from tuner.api.plan_board import PlanBoard
 from tuner.api.quota_board import QuotaBoard
 from tuner.control.mutation_quota.decision import QuotaReason, SetQuota, TenantShare, TotalSaid
 from tuner.control.mutation_quota.entity import QuotaEntity, Tenant
-from tuner.control.mutation_quota.model import Beside, ControllerObjective, QuotaView
+from tuner.control.mutation_quota.model import QuotaView
 from tuner.control.mutation_quota.policy import Turn
 from tuner.control.mutation_quota.state import MutationMemory, OwnedQuota, Total
 from tuner.control.reassignment.partition_progress import Parts
@@ -42,6 +42,7 @@ from tuner.control.throttle.objective import Capacity, Mode, Objective
 from tuner.control.throttle.state import Memory, Owned, StallState
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import Course, LiveCluster, Observation, PartitionMove, RateSetting
+from tuner.core.controller import Beside, ControllerObjective
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.reassignment_plan import Part, Plan, PlanHead

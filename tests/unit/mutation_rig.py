@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from streaming.shared.contract import ControllerSignal, TenantSignal
 from tuner.control.mutation_quota.decision import PutBackQuota, QuotaDecision, QuotaReason, SetQuota
 from tuner.control.mutation_quota.entity import QuotaEntity
-from tuner.control.mutation_quota.model import Beside, MutationPolicy, QuotaView
+from tuner.control.mutation_quota.model import MutationPolicy, QuotaView
 from tuner.control.mutation_quota.ownership import intend, settle
 from tuner.control.mutation_quota.policy import Turn, turn
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.cluster import NotSeen
+from tuner.core.controller import Beside
 
 START_MS = 1_600_000_000_000
 CYCLE_S = 5

@@ -14,11 +14,12 @@ from mutation_rig import START_MS, controller, tenant
 from streaming.shared.contract import ControllerSignal, TenantSignal
 from tuner.control.mutation_quota.decision import PutBackQuota, SetQuota
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity, Tenant, in_force
-from tuner.control.mutation_quota.model import Beside, MutationPolicy, QuotaView, TenantRule
+from tuner.control.mutation_quota.model import MutationPolicy, QuotaView, TenantRule
 from tuner.control.mutation_quota.ownership import intend, settle
 from tuner.control.mutation_quota.policy import turn
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.cluster import NotSeen
+from tuner.core.controller import Beside
 
 NAMES = [Tenant("alice"), Tenant("bob"), Tenant("carol", "app"), Tenant("dave", "app")]
 PEOPLE = [

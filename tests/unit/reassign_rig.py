@@ -11,9 +11,10 @@ from typing import TypeVar
 from streaming.shared.contract import BrokerSignal, ControllerSignal
 from streaming.shared.kafka.cluster import ClusterError
 from tuner.api.plan_board import PlanBoard
-from tuner.control.reassignment.admission import Bounds, Throttling
+from tuner.control.reassignment.admission import Bounds
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.operator_orders import Orders
+from tuner.core.outcome import Outcome, Refusal
 from tuner.core.reassignment_plan import (
     ClusterLook,
     Key,
@@ -25,11 +26,11 @@ from tuner.core.reassignment_plan import (
     TopicThen,
     Wanted,
 )
+from tuner.core.throttle_state import Throttling
 from tuner.journal.entries import Entry
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.plan_records import encode_head, encode_parts, head_key, part_key, parts_of
-from tuner.runtime.reassignment.actuator import Outcome, Refusal
 from tuner.runtime.reassignment.executor import Reassigning
 from tuner.runtime.reassignment.recorder import ReassignLedger
 

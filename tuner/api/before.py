@@ -8,7 +8,7 @@ import structlog
 
 from streaming.shared.kafka import KafkaSettings, consumer
 from tuner.journal.entries import RINGS, Entry, decode_entry, entry_prefix
-from tuner.runtime.observe.signals_reader import TROUBLE, SignalTail
+from tuner.journal.topic_tail import TROUBLE, SignalTail
 
 log = structlog.get_logger("tuner")
 

@@ -25,7 +25,7 @@ from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.journal.order_records import decode_orders, encode_orders, orders_key
 from tuner.journal.sender import NotSent, Sender
 from tuner.journal.topic_reader import UnreadableBatchError
-from tuner.runtime.observe.signals_reader import TROUBLE, SignalTail
+from tuner.journal.topic_tail import TROUBLE, SignalTail
 
 log = structlog.get_logger("tuner")
 

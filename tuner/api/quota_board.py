@@ -14,10 +14,11 @@ from prometheus_client.registry import Collector
 from streaming.shared.metric_defs import OfTuner
 from streaming.shared.metric_page import Labels, family
 from tuner.control.mutation_quota.decision import HoldQuota, TotalSaid, action_of
-from tuner.control.mutation_quota.model import ControllerObjective, MutationLimits, QuotaView
+from tuner.control.mutation_quota.model import MutationLimits, QuotaView
 from tuner.control.mutation_quota.policy import Turn
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.cluster import NotSeen
+from tuner.core.controller import ControllerObjective
 from tuner.core.freshness import age_s
 
 # A series for each that is held back; client-ids may be made up anew each time.

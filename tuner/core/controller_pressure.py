@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from streaming.shared.contract import ControllerSignal
-from tuner.control.mutation_quota.model import Beside, ControllerObjective
+from tuner.core.controller import Beside, ControllerObjective
 
 _FORGOTTEN = 0.002  # Of the difference, with every signal: a rest of before is forgotten in an hour.
 _REST_MS_LEAST = 1.0

@@ -7,10 +7,8 @@ what all brokers have alike is taken to be the controllers' as well, unless the 
 
 from __future__ import annotations
 
-from collections.abc import Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from tuner.control.mutation_quota.model import MutationPolicy
 from tuner.core.token_bucket import SAMPLES, WINDOW_S
 
 
@@ -18,17 +16,3 @@ from tuner.core.token_bucket import SAMPLES, WINDOW_S
 class QuotaWindow:
     samples: int = SAMPLES  # controller.quota.window.num
     window_s: float = WINDOW_S  # controller.quota.window.size.seconds
-
-
-def with_window(policy: MutationPolicy, found: Set[QuotaWindow]) -> MutationPolicy:
-    """
-    Args:
-        found: on the brokers; several or none say nothing.
-    """
-    if len(found) != 1:
-        return policy
-    (window,) = found
-    limits = policy.limits
-    if (limits.samples, limits.window_s) == (window.samples, window.window_s):
-        return policy
-    return replace(policy, limits=replace(limits, samples=window.samples, window_s=window.window_s))

@@ -20,13 +20,13 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from streaming.shared.contract import BrokerSignal, ControllerSignal, MoveSignal, TenantSignal
 from streaming.shared.contract.quotas import QuotaEntity
-from tuner.control.mutation_quota.model import Beside
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.incremental.delta_mapping import grown_since
 from tuner.control.throttle.objective import Capacity
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.steering.state import LawMemory
 from tuner.core.cluster import BrokerSide, LiveCluster
+from tuner.core.controller import Beside
 from tuner.core.operator_orders import Orders
 from tuner.core.reassignment_plan import Key, PlanThrottle
 from tuner.journal.delta import Books, Heard, Slid, heard, joined, named, other_items, slid

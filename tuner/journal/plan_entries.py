@@ -8,9 +8,9 @@ from typing import Any
 from streaming.shared.listed import listed
 from tuner.control.reassignment.concurrency_model import PaceChange
 from tuner.control.reassignment.policy import PlanTurn
+from tuner.core.outcome import Refusal
 from tuner.core.reassignment_plan import Key, Plan
 from tuner.journal.entries import PACE, STEPS, STEPS_OVER, WAITS, Entry
-from tuner.runtime.reassignment.actuator import Refusal
 
 _TEXTS = 3
 

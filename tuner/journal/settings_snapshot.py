@@ -11,13 +11,9 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from tuner.control.mutation_quota.entity import QuotaEntity
-from tuner.control.mutation_quota.model import (
-    ControllerObjective,
-    MutationLimits,
-    MutationPolicy,
-    TenantRule,
-)
+from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, TenantRule
 from tuner.control.throttle.objective import LawLimits, Objective
+from tuner.core.controller import ControllerObjective
 from tuner.core.throttle_limits import Limits, StallLimits
 from tuner.journal.type_codec import shape_of
 

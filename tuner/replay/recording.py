@@ -1,6 +1,6 @@
 """The records of the inputs as a film: runs of steps, each with all that was seen and remembered before it.
 
-The throttles and the mutation quotas are two reels of it (journal/delta_stream.py): each begins with a frame of its own, and what is
+The throttles and the mutation quotas are two reels of it (delta_stream.py): each begins with a frame of its own, and what is
 missing of one is not missed by the other.
 
 Invariant: a step is only shown where everything that it needs is there. A run whose beginning was deleted starts with its first

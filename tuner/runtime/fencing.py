@@ -15,8 +15,9 @@ from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.core.cluster import BrokerSide
+from tuner.core.outcome import Failure
 from tuner.journal.kafka_journal import JournalError
-from tuner.runtime.throttle.actuator import Failure, GuardedThrottles, Throttles
+from tuner.runtime.throttle.actuator import GuardedThrottles, Throttles
 
 # Nobody else can have the lease sooner after the last proof: its session lasts 8 s from the last heartbeat, and a proof is of the
 # journal and of a heartbeat that was answered, and as old as the older of both.

@@ -8,12 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from streaming.shared.unit_settings import Milliseconds, Seconds
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
-from tuner.control.mutation_quota.model import (
-    ControllerObjective,
-    MutationLimits,
-    MutationPolicy,
-    TenantRule,
-)
+from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, TenantRule
+from tuner.core.controller import ControllerObjective
 
 _DEFAULTS = {
     "user": QuotaEntity(user=DEFAULT),

@@ -15,10 +15,11 @@ import numpy as np
 from streaming.shared.contract import ControllerSignal, TenantSignal
 from tuner.control.mutation_quota.decision import PutBackQuota, SetQuota, TotalSaid
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
-from tuner.control.mutation_quota.model import Beside, MutationPolicy, QuotaView
+from tuner.control.mutation_quota.model import MutationPolicy, QuotaView
 from tuner.control.mutation_quota.ownership import intend, settle
 from tuner.control.mutation_quota.policy import turn
 from tuner.control.mutation_quota.state import MutationMemory
+from tuner.core.controller import Beside
 from tuner.simulation.controller_queue import EVERYBODY_ELSE, ControllerQueue, QueueModel
 from tuner.simulation.controller_queue_signals import EVERY_S, FEEL_EVERY_S, ControllerStream
 

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Iterable
 
 from streaming.shared.contract import ControllerSignal, TenantSignal
-from tuner.control.mutation_quota.model import Beside
 from tuner.control.mutation_quota.probe_window import Asked, FeltWindow
+from tuner.core.controller import Beside
 from tuner.simulation.controller_queue import ControllerQueue, Counted
 
 WINDOW_S = 30.0

@@ -18,10 +18,11 @@ from tuner.control.throttle.decision import Acted, Decision
 from tuner.control.throttle.state import Memory, Owned
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting
 from tuner.core.operator_orders import Orders
+from tuner.core.outcome import CHANGED_SINCE, Failure
 from tuner.journal.entries import Entry
 from tuner.runtime.observe.signals_reader import NewestSignals
 from tuner.runtime.observe.stationary_partitions import Beside
-from tuner.runtime.throttle.actuator import CHANGED_SINCE, CONFIRM_S_MAX, Failure
+from tuner.runtime.throttle.actuator import CONFIRM_S_MAX
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.signals import Stream
 

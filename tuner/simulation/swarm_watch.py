@@ -20,9 +20,10 @@ from tuner.control.throttle.objective import LawLimits
 from tuner.control.throttle.state import Memory, Owned
 from tuner.core.cluster import BrokerSide
 from tuner.core.freshness import Freshness, freshness
+from tuner.core.outcome import Failure
 from tuner.journal.entries import Entry, decode_memory, encode_memory
 from tuner.journal.kafka_journal import JournalError
-from tuner.runtime.throttle.actuator import CONFIRM_S_MAX, Failure
+from tuner.runtime.throttle.actuator import CONFIRM_S_MAX
 from tuner.simulation.policy import Desk
 from tuner.simulation.ports import MemoryJournal, SimulatedThrottles, moves_of
 from tuner.simulation.swarm_draw import TICK_MS, Drawn

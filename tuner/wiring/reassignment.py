@@ -9,8 +9,8 @@ import structlog
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.teardown import named
 from tuner.api.plan_board import PlanBoard
-from tuner.control.mutation_quota.model import ControllerObjective
 from tuner.control.reassignment.admission import Bounds
+from tuner.core.controller import ControllerObjective
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.prepare_handshake import Announcing
 from tuner.runtime.background_call import ThreadCaller

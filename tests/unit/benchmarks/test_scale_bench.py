@@ -115,7 +115,7 @@ def test_a_steered_cycle_decides_on_every_side_and_the_law_writes() -> None:
     assert told[1]["entries"] == 24
     assert all(cycle["cycle_ms"] > 0 and cycle["law_ms"] > 0 for cycle in told[1:])
     # The followers' throttles, which only guard, may stay where they are.
-    assert set(tuner.runtime.throttle.loop.memory.owned) == {(broker, side) for broker in range(10) for side in Side}
+    assert set(tuner.loop.memory.owned) == {(broker, side) for broker in range(10) for side in Side}
 
 
 def test_the_lists_are_exact_in_every_cycle() -> None:

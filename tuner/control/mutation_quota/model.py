@@ -5,32 +5,19 @@ Rates are partitions/s, created or deleted. A number that could not be measured 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field, replace
 
-from streaming.shared.contract import BrokerSignal, ControllerSignal, TenantSignal
+from streaming.shared.contract import ControllerSignal, TenantSignal
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
 from tuner.core.cluster import NotSeen
+from tuner.core.controller import Beside, ControllerObjective
+from tuner.core.quota_window import QuotaWindow
 from tuner.core.token_bucket import SAMPLES, WINDOW_S
 
 EVERYBODY_ELSE = QuotaEntity(DEFAULT)
 
 # -- what the operator says -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ControllerObjective:
-    """What the controller is kept within; of those that are measured the worst counts. None: not asked for."""
-
-    idle_ratio_min: float | None = 0.3  # AvgIdleRatio reacts at once, and so it leads.
-    queue_ms_max: float | None = 500.0  # Mean of a window: how long an event waits for its turn.
-    create_ms_max: float | None = None  # Mean of a window: how long a CreateTopics request takes.
-    apply_lag_ms_max: float | None = None  # How far behind the metadata log the slowest node is.
-    # How long the controller may be busy when as much is spent at once as the buckets of all that is admitted hold.
-    burst_ms_max: float = 3_000.0
-    create_felt_ms_max: float | None = None  # Of half a minute: what 9 of 10 who ask for a creation wait at most.
-    # How much of the time a broker may be handing a creation or deletion on, on average of all: each does so one at a time.
-    forwarding_busy_ratio_max: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +68,7 @@ class MutationLimits:
     raise_every_s: float = 35.0  # A signal's window, and its way to us: else one raise is judged by what was before it.
     raise_ratio_max: float = 1.0
     raise_of_cap: float = 0.05
-    # What others feel wavers, and has to stay so many times its spread below its objective (control/mutation_quota/probe_margin.py). The spread is
+    # What others feel wavers, and has to stay so many times its spread below its objective (probe_margin.py). The spread is
     # taken to be a tenth, as on the cluster measured, until it is seen, over so long.
     felt_aim: float = 0.9  # Of what it may likely be: a step from here is seen before it is too much.
     felt_sure: float = 1.5
@@ -172,19 +159,6 @@ class MutationPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """Of the cluster, what the signals of several nodes say together, each of its newest window; and what is felt beside."""
-
-    create_ms: float | None = None
-    apply_lag_ms: float | None = None
-    replicas: float | None = None  # That all brokers host.
-    create_felt_ms: float | None = (
-        None  # By creations that rheostat asks for itself (control/mutation_quota/probe_window.py).
-    )
-    forwarding_busy_ratio: float | None = None  # How much of the time brokers' lines to it are taken, on average.
-
-
-@dataclass(frozen=True, slots=True)
 class QuotaView:
     """One look: signals by node, and the quotas that stand now, with ``controller_mutation_rate`` of every entity."""
 
@@ -195,44 +169,15 @@ class QuotaView:
     beside: Beside = field(default_factory=Beside)
 
 
-def beside_of(
-    controllers: Mapping[int, ControllerSignal],
-    brokers: Mapping[int, BrokerSignal],
-    now_ms: int,
-    age_s_max: float,
-    create_felt_ms: float | None = None,
-) -> Beside:
-    """What nodes say of themselves: how long creations take where the controller is, and how late the slowest of all applies.
-    A node that is silent for longer is not late but away.
-
-    Books by tenant and the partitions there are tell what was done; no counter of Kafka's does.
+def with_window(policy: MutationPolicy, found: Set[QuotaWindow]) -> MutationPolicy:
     """
-    oldest_ms = now_ms - round(age_s_max * 1000)
-    heard = [s for s in controllers.values() if s.sampled_at_ms >= oldest_ms]
-    active = [s.create_mean_ms for s in heard if s.active and s.create_mean_ms is not None]
-    lags = [s.metadata_lag_ms for s in heard if s.metadata_lag_ms is not None]
-    told = [s for s in brokers.values() if s.sampled_at_ms >= oldest_ms]
-    lags += [s.metadata_lag_ms for s in told if s.metadata_lag_ms is not None]
-    hosted = [s.partitions for s in told if s.partitions is not None]
-    newest = max((s for s in heard if s.active), key=lambda s: (s.sampled_at_ms, s.node), default=None)
-    return Beside(
-        max(active, default=None),
-        max(lags, default=None),
-        _on_all(hosted, heard),
-        create_felt_ms,
-        # A broker counts what it hands on as well: where both are one process, nobody can tell the two apart.
-        _forwarding_busy_ratio(newest) if newest is not None and newest.node not in brokers else None,
-    )
-
-
-def _forwarding_busy_ratio(controller: ControllerSignal) -> float | None:
-    """Every broker has one request at most under way to the controller, so those in progress are as many as lines are taken."""
-    in_progress, brokers = controller.topic_requests_in_progress_mean, controller.active_brokers
-    return min(1.0, in_progress / brokers) if in_progress is not None and brokers else None
-
-
-def _on_all(hosted: Sequence[float], controllers: Iterable[ControllerSignal]) -> float | None:
-    """Brokers that are down or silent host as much as the others do; None where most are."""
-    there = [(s.active_brokers or 0.0) + (s.fenced_brokers or 0.0) for s in controllers if s.active]
-    brokers = max([float(len(hosted)), *there])
-    return sum(hosted) * brokers / len(hosted) if hosted and 2 * len(hosted) >= brokers else None
+    Args:
+        found: on the brokers; several or none say nothing.
+    """
+    if len(found) != 1:
+        return policy
+    (window,) = found
+    limits = policy.limits
+    if (limits.samples, limits.window_s) == (window.samples, window.window_s):
+        return policy
+    return replace(policy, limits=replace(limits, samples=window.samples, window_s=window.window_s))

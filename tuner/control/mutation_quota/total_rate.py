@@ -33,8 +33,9 @@ from tuner.control.mutation_quota.apply_lag import (
     with_missed,
 )
 from tuner.control.mutation_quota.decision import QuotaReason
-from tuner.control.mutation_quota.model import ControllerObjective, MutationLimits, MutationPolicy
+from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy
 from tuner.control.mutation_quota.state import LearnedCost, Total
+from tuner.core.controller import ControllerObjective
 from tuner.core.controller_pressure import Measure, Pressure
 
 

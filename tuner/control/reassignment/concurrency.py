@@ -30,7 +30,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from streaming.shared.contract import BrokerSignal, ControllerSignal, Side, ThrottledBy
-from tuner.control.mutation_quota.model import beside_of
 from tuner.control.reassignment.concurrency_model import (
     PaceChange,
     Paced,
@@ -42,6 +41,7 @@ from tuner.control.reassignment.concurrency_model import (
 )
 from tuner.control.reassignment.concurrency_text import side_change, standing, starts_change
 from tuner.core.cluster import BrokerSide
+from tuner.core.controller import beside_of
 from tuner.core.controller_pressure import Pressure, pressure, rested
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from streaming.shared.contract import BrokerSignal, ControllerSignal
-from tuner.control.mutation_quota.model import ControllerObjective
 from tuner.core.cluster import BrokerSide
+from tuner.core.controller import ControllerObjective
 
 
 class PaceReason(StrEnum):

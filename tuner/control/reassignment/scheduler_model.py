@@ -17,7 +17,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from streaming.shared.contract import MoveSignal, Side
+from streaming.shared.contract import Side
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import BrokerSide
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
@@ -234,18 +234,6 @@ def pending_bytes(waiting: Iterable[Waiting], running: Iterable[Running] = ()) -
             copies = 1 if side[1] is Side.FOLLOWER else len(adding)
             found[side] = found.get(side, 0.0) + copies * size_bytes
     return found
-
-
-def with_pending(
-    moves: Mapping[BrokerSide, MoveSignal], pending: Mapping[BrokerSide, float]
-) -> dict[BrokerSide, MoveSignal]:
-    """The signals as the law should see them: a side is done when the plan is, not when that is done which runs now."""
-    return {
-        side: signal
-        if signal.remaining_bytes is None or side not in pending
-        else replace(signal, remaining_bytes=signal.remaining_bytes + pending[side])
-        for side, signal in moves.items()
-    }
 
 
 def planned(waiting: Iterable[Waiting], running: Iterable[Running] = ()) -> list[PlannedPartition]:

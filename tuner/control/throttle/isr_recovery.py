@@ -2,7 +2,8 @@
 
 Intuition: a throttle that is put on for a move also holds back a replica that was in sync and fell out, where the lists name
 all replicas of a moving partition, or "*". Such a replica is not a part of the move but of what producers rely on. Our own lists
-do not name it (see control/throttle/replica_lists/list_rules.py); where others' do, the throttle itself is opened. A "*" names also what does not move at all.
+do not name it (replica_lists/list_rules.py); where others' do, the throttle itself is opened. A "*" names also what does not move
+at all.
 """
 
 from __future__ import annotations

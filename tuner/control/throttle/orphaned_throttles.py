@@ -2,7 +2,7 @@
 
 While nothing moves that is every throttle, whoever has put it there: it holds back replicas that fall behind, and nothing else.
 While something moves it is those on brokers that no move touches. Not among them is what goes by itself when the moves have
-ended: what is our own, and what came with a move of which other partitions are still under way (control/throttle/cleanup_rules.py takes it off
+ended: what is our own, and what came with a move of which other partitions are still under way (cleanup_rules.py takes it off
 with the last). A list of "*" names no broker, so that of it nothing is said before all moves have ended.
 """
 

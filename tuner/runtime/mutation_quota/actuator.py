@@ -13,8 +13,8 @@ from typing import Protocol
 from streaming.shared.contract.quotas import QuotaEntity
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.quotas import QuotaClient
+from tuner.core.outcome import Failure
 from tuner.runtime.background_call import why_not
-from tuner.runtime.throttle.actuator import Failure
 
 Rates = Mapping[QuotaEntity, float | None]  # Partitions/s; None: no quota under that name.
 Outcome = dict[QuotaEntity, Failure | None]

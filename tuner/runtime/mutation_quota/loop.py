@@ -21,21 +21,22 @@ from streaming.shared.contract import BrokerSignal, ControllerSignal, TenantSign
 from streaming.shared.contract.quotas import QuotaEntity
 from streaming.shared.kafka.cluster import ClusterError
 from tuner.control.mutation_quota.decision import PutBackQuota, SetQuota, TotalSaid
-from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, QuotaView, beside_of
+from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, QuotaView, with_window
 from tuner.control.mutation_quota.operator_orders import ruled
 from tuner.control.mutation_quota.ownership import intend, settle
 from tuner.control.mutation_quota.policy import Turn
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.cluster import NotSeen
+from tuner.core.controller import beside_of
 from tuner.core.operator_orders import Orders
-from tuner.core.quota_window import QuotaWindow, with_window
+from tuner.core.outcome import Failure
+from tuner.core.quota_window import QuotaWindow
 from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.quota_records import Written, asked_per_s
 from tuner.runtime.background_call import Call, Caller, answer_of
 from tuner.runtime.mutation_quota.actuator import Outcome, Quotas
 from tuner.runtime.mutation_quota.recorder import MutationLedger
-from tuner.runtime.throttle.actuator import Failure
 
 log = structlog.get_logger("tuner")
 

@@ -23,6 +23,8 @@ from tuner.control.mutation_quota.decision import (
     action_of,
 )
 from tuner.control.mutation_quota.state import MutationMemory
+from tuner.core.backoff import RETRY_S_MAX, RETRY_S_MIN
+from tuner.core.outcome import Failure
 from tuner.journal.entries import Entry
 from tuner.journal.outbox import Owed
 from tuner.journal.quota_records import (
@@ -36,8 +38,6 @@ from tuner.journal.quota_records import (
     state_key,
     state_worth_a_record,
 )
-from tuner.runtime.throttle.actuator import Failure
-from tuner.runtime.throttle.recorder import RETRY_S_MAX, RETRY_S_MIN
 
 log = structlog.get_logger("tuner")
 

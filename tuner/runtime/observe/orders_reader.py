@@ -15,8 +15,8 @@ from tuner.journal.order_records import decode_orders, orders_key
 from tuner.journal.orders_topic import is_order
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.topic_reader import UnreadableBatchError
+from tuner.journal.topic_tail import ANSWER_MS, TROUBLE, SignalTail
 from tuner.runtime.observe.refused import RefusedRecords
-from tuner.runtime.observe.signals_reader import ANSWER_MS, TROUBLE, SignalTail
 
 log = structlog.get_logger("tuner")
 

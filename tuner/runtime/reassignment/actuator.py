@@ -8,22 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from streaming.shared.kafka.cluster import ClusterError, PartitionState, Unreachable
 from streaming.shared.kafka.reassignments import ReassignmentClient
+from tuner.core.outcome import Outcome, Refusal
 from tuner.core.reassignment_plan import STEPS_PER_REQUEST, ClusterLook, Key, PartitionNow
 from tuner.runtime.background_call import why_not
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    why: str
-    known: bool = True  # False: nobody knows whether Kafka took it.
-
-
-Outcome = dict[Key, Refusal | None]
 
 
 class Reassignments(Protocol):

@@ -20,7 +20,7 @@ import structlog
 
 from streaming.shared.contract import BrokerSignal, ControllerSignal
 from streaming.shared.kafka.cluster import ClusterError
-from tuner.control.reassignment.admission import Bounds, Measures, Throttling
+from tuner.control.reassignment.admission import Bounds, Measures
 from tuner.control.reassignment.measurements import Figures, measured
 from tuner.control.reassignment.partition_progress import Recent
 from tuner.control.reassignment.policy import PlanTurn, Remembered, Terms, Turn, turn
@@ -28,17 +28,18 @@ from tuner.control.throttle.replica_lists.prepared_moves import ALL_GO, Withheld
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import BrokerSide
 from tuner.core.operator_orders import Orders
+from tuner.core.outcome import Failure, Outcome, Refusal
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.prepare_handshake import Announcing
 from tuner.core.reassignment_plan import ClusterLook, Key, NotKnown, Plan, Wanted
+from tuner.core.throttle_state import Throttling
 from tuner.journal.kafka_journal import JournalError
 from tuner.runtime.background_call import Call, Caller, answer_of
-from tuner.runtime.reassignment.actuator import Outcome, Reassignments, Refusal
+from tuner.runtime.reassignment.actuator import Reassignments
 from tuner.runtime.reassignment.dry_run import EVERY_S as WOULD_DO_EVERY_S
 from tuner.runtime.reassignment.dry_run import WouldDo
 from tuner.runtime.reassignment.prepare import ANNOUNCED_S_MAX, AnnouncedTurn
 from tuner.runtime.reassignment.recorder import ReassignLedger
-from tuner.runtime.throttle.actuator import Failure
 
 log = structlog.get_logger("tuner")
 

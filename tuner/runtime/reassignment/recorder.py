@@ -15,6 +15,8 @@ import structlog
 
 from streaming.shared.listed import listed, more_text
 from tuner.control.reassignment.policy import PlanTurn, Turn
+from tuner.core.backoff import RETRY_S_MAX, RETRY_S_MIN
+from tuner.core.outcome import Refusal
 from tuner.core.reassignment_plan import Key, Plan
 from tuner.journal.entries import Entry
 from tuner.journal.outbox import Owed
@@ -29,8 +31,6 @@ from tuner.journal.plan_records import (
     state_key,
     tombstones,
 )
-from tuner.runtime.reassignment.actuator import Refusal
-from tuner.runtime.throttle.recorder import RETRY_S_MAX, RETRY_S_MIN
 
 log = structlog.get_logger("tuner")
 

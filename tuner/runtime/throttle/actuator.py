@@ -19,6 +19,7 @@ from streaming.shared.throttle_settings import (
     text_of,
 )
 from tuner.core.cluster import BrokerSide
+from tuner.core.outcome import CHANGED_SINCE, Failure
 
 CONFIRM_S_MAX = 2.0
 # The change, and the empty list it leaves; somebody else may write in between, but not for ever.
@@ -26,9 +27,6 @@ _WRITES_WAITED_FOR = 3
 CONFIRM_PAUSE_S = 0.02
 DOUBT_S_MAX = 0.5  # A broker is 10 to 40 ms behind the controller.
 TOPICS_PER_REQUEST = 500
-
-Failure = str
-CHANGED_SINCE = "somebody has changed it since it was decided"
 
 
 class Throttles(Protocol):

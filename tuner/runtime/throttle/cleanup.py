@@ -18,7 +18,8 @@ from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle.decision import Acted, ClearLists, PutBackRate, Reason
 from tuner.control.throttle.policy import intend_put_back, settle
 from tuner.core.cluster import BrokerSide, LiveCluster, NotSeen
-from tuner.runtime.throttle.actuator import CHANGED_SINCE, Failure, Throttles
+from tuner.core.outcome import CHANGED_SINCE, Failure
+from tuner.runtime.throttle.actuator import Throttles
 from tuner.runtime.throttle.list_writer import Told
 from tuner.runtime.throttle.recorder import Ledger
 

@@ -18,9 +18,10 @@ from tuner.control.throttle.policy import intend_start, settle
 from tuner.control.throttle.replica_lists.list_rules import intend_pairs, settle_pairs, without_sides
 from tuner.control.throttle.replica_lists.prepared_moves import Unthrottled
 from tuner.core.cluster import BrokerSide
+from tuner.core.outcome import Failure
 from tuner.journal import list_records
 from tuner.journal.entries import lists_entry
-from tuner.runtime.throttle.actuator import Failure, Throttles
+from tuner.runtime.throttle.actuator import Throttles
 from tuner.runtime.throttle.recorder import Ledger
 
 log = structlog.get_logger("tuner")

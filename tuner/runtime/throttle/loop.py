@@ -1,6 +1,6 @@
 """One cycle: observe → decide → journal → actuate → journal.
 
-The ports are handed in. Functions of tuner/decide/ judge and reckon; this module only puts things in their order:
+The ports are handed in. Functions of tuner/control/ judge and reckon; this module only puts things in their order:
 
     a decision to act is on record, with its inputs, before the first write; what came of it after the last
     the memory of what is ours is on record before it becomes true
@@ -18,7 +18,6 @@ from typing import Protocol
 import structlog
 
 from streaming.shared.listed import listed
-from tuner.control.reassignment.admission import Throttling, throttling_of
 from tuner.control.throttle.cleanup_rules import is_ending
 from tuner.control.throttle.decision import ClearLists, Decision, PutBackRate, Reason, SetRate
 from tuner.control.throttle.incremental.cycle_cache import Kept
@@ -39,14 +38,16 @@ from tuner.control.throttle.step_rates import too_fast
 from tuner.control.throttle.superseded import drains_no_more, overtaken, stopped_by
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, PartitionMove
 from tuner.core.freshness import fresh
+from tuner.core.outcome import Failure
 from tuner.core.prepare_handshake import Announcing
 from tuner.core.reassignment_plan import Key, Plan
 from tuner.core.throttle_limits import Limits, StallLimits
+from tuner.core.throttle_state import Throttling, throttling_of
 from tuner.journal.event_lines import NAMED_MAX, about
 from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.outbox import Owed
-from tuner.runtime.throttle.actuator import Failure, Throttles
+from tuner.runtime.throttle.actuator import Throttles
 from tuner.runtime.throttle.cleanup import Endings, Live
 from tuner.runtime.throttle.cycle_scheduler import EarlyCycles, OrdersGiven
 from tuner.runtime.throttle.list_writer import Listing, Told

@@ -21,7 +21,8 @@ from streaming.shared.kafka.cluster import ClusterError
 from tuner.control.throttle.decision import SetRate
 from tuner.control.throttle.quota_window.ramp import SlewStep
 from tuner.core.cluster import BrokerSide
-from tuner.runtime.throttle.actuator import Failure, Throttles
+from tuner.core.outcome import Failure
+from tuner.runtime.throttle.actuator import Throttles
 
 _LATES_MAX = 10
 _LATE_PAUSE_S = 1.0

@@ -34,8 +34,10 @@ from tuner.control.throttle.decision import (
 from tuner.control.throttle.order_events import expired, ordered
 from tuner.control.throttle.ownership import let_go
 from tuner.control.throttle.state import Memory, Owned
+from tuner.core.backoff import RETRY_S_MAX, RETRY_S_MIN
 from tuner.core.cluster import BrokerSide, Observation
 from tuner.core.operator_orders import Orders
+from tuner.core.outcome import Failure
 from tuner.core.throttle_limits import Limits
 from tuner.journal.decision_inputs import StoodOn
 from tuner.journal.entries import ORDER, Entry, entry_of, order_entry, turn_entry
@@ -43,13 +45,10 @@ from tuner.journal.event_lines import about, event_text, events
 from tuner.journal.input_log import InputLog
 from tuner.journal.moving_replicas_records import SeenByTopic
 from tuner.journal.outbox import Owed
-from tuner.runtime.throttle.actuator import Failure
 
 log = structlog.get_logger("tuner")
 
 Listed = Mapping[str, TopicThrottle]
-
-RETRY_S_MIN, RETRY_S_MAX = 4.0, 300.0  # The first retry is the next cycle.
 
 
 class Journal(Protocol):

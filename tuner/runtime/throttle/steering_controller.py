@@ -20,8 +20,9 @@ from tuner.control.throttle.objective import Capacity, LawLimits, Objective
 from tuner.control.throttle.steering.law import turn
 from tuner.control.throttle.steering.state import LawMemory, LawView
 from tuner.core.cluster import BrokerSide, Course, side_name
+from tuner.core.outcome import Failure
 from tuner.journal.input_log import InputLog
-from tuner.runtime.throttle.actuator import Failure, Throttles
+from tuner.runtime.throttle.actuator import Throttles
 
 TURN_EVERY_S = 1.0
 NOBODYS: Mapping[BrokerSide, int] = {}

@@ -12,7 +12,6 @@ from typing import Protocol
 import structlog
 
 from streaming.shared.contract import BrokerSignal, MoveSignal
-from tuner.control.reassignment.scheduler_model import with_pending
 from tuner.control.throttle.decision import Acted, Decision, Hold, Reason, Steer
 from tuner.control.throttle.isr_recovery import recovering, stalled_ends
 from tuner.control.throttle.ownership import may_be_swept
@@ -20,6 +19,7 @@ from tuner.control.throttle.plan_moves import plan_rates
 from tuner.control.throttle.policy import intend
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation
 from tuner.core.freshness import fresh
+from tuner.core.plan_backlog import with_pending
 from tuner.core.throttle_limits import Limits
 from tuner.runtime.throttle.list_writer import Told
 from tuner.runtime.throttle.recorder import Ledger

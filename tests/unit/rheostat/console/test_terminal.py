@@ -208,16 +208,16 @@ def journal(hostile: str, console: Console) -> None:
 
 # Module → what is printed from it. A module that prints or makes a table and is not here fails the test below.
 RENDERERS: dict[str, Renderer] = {
-    "signal_tables": signals,
-    "signals": signals,
-    "status_text": shown_status,
-    "status_picture": watched_status,
-    "status_watch": watched_status,
+    "signals/tables": signals,
+    "signals/live": signals,
+    "status/text": shown_status,
+    "status/screen": watched_status,
+    "status/watch": watched_status,
     "quotas/live": quotas,
     "doctor/view": doctor,
     "fetchers/view": fetchers,
     "limits/view": limits,
-    "plan/view": plan,
+    "plan/estimate/view": plan,
     "reassign/view": reassign,
     "replay/command": replayed,
     "demo/view": demo,

@@ -145,7 +145,7 @@ def test_what_is_answered_is_said_and_with_the_service_here_waited_for(
     plan = shown().plan
     monkeypatch.setattr("sys.stdin", Tty(f"{key}\n"))
     monkeypatch.setattr("sys.stderr", Tty())
-    monkeypatch.setattr(asking, "record", SimpleNamespace(read=lambda _: SimpleNamespace(of=lambda _: plan)))
+    monkeypatch.setattr(asking, "plan_store", SimpleNamespace(read=lambda _: SimpleNamespace(of=lambda _: plan)))
     for name in ("pause", "cancel"):
         monkeypatch.setattr(asking, name, lambda *_, n=name: said.append(n) or SimpleNamespace(text=n, heeded=True))
     assert interrupted(SimpleNamespace(), "p1", here=here) == code  # type: ignore[arg-type]  # the settings are only handed on

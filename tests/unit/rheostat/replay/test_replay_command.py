@@ -17,14 +17,10 @@ from rheostat.errors import BadInputError, CommandError
 from rheostat.replay.quota_policy import NOT_DECIDED_BY, settings_of
 from rheostat.replay.times import moment_text, parse_moment
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
-from tuner.control.mutation_quota.model import (
-    ControllerObjective,
-    MutationLimits,
-    MutationPolicy,
-    TenantRule,
-)
+from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, TenantRule
 from tuner.control.throttle.objective import Objective
 from tuner.control.throttle.state import Memory
+from tuner.core.controller import ControllerObjective
 from tuner.settings.mutation_quota import MutationQuotaSettings
 
 AT = "2023-11-14T22:13:20"  # NOW_MS: where the rigs begin.

@@ -16,16 +16,10 @@ from streaming.shared.contract import ControllerSignal
 from tuner.control.mutation_quota.apply_lag import Course
 from tuner.control.mutation_quota.decision import QuotaReason
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
-from tuner.control.mutation_quota.model import (
-    Beside,
-    ControllerObjective,
-    MutationLimits,
-    MutationPolicy,
-    TenantRule,
-    beside_of,
-)
+from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, TenantRule
 from tuner.control.mutation_quota.state import Total
 from tuner.control.mutation_quota.total_rate import next_total
+from tuner.core.controller import Beside, ControllerObjective, beside_of
 from tuner.core.controller_pressure import Measure, Pressure, pressure, unmeasured
 
 LIMITS, FIRST = MutationLimits(), Course()

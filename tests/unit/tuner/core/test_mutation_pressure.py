@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from mutation_rig import START_MS, controller
 
-from tuner.control.mutation_quota.model import Beside, ControllerObjective
+from tuner.core.controller import Beside, ControllerObjective
 from tuner.core.controller_pressure import Measure, Pressure, pressure, rested
 
 OBJECTIVE = ControllerObjective(idle_ratio_min=None, queue_ms_max=None, create_ms_max=60.0)

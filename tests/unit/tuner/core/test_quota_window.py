@@ -11,8 +11,8 @@ from test_live_reader import Answers, over
 from test_mutation_loop import ALICE, Rig
 
 from streaming.shared.kafka.cluster import ClusterError, ConfigValue, Unreachable
-from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy
-from tuner.core.quota_window import QuotaWindow, with_window
+from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, with_window
+from tuner.core.quota_window import QuotaWindow
 from tuner.runtime.observe.cluster_reader import quota_windows_of
 
 NUM, SIZE = "controller.quota.window.num", "controller.quota.window.size.seconds"

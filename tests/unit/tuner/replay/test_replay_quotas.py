@@ -16,13 +16,9 @@ from tuner_cases import LIMITS, STALL
 
 from streaming.shared.contract import BrokerSignal
 from tuner.control.mutation_quota import total_update
-from tuner.control.mutation_quota.model import (
-    ControllerObjective,
-    MutationLimits,
-    MutationPolicy,
-    TenantRule,
-)
+from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, TenantRule
 from tuner.control.throttle.state import Memory
+from tuner.core.controller import ControllerObjective
 from tuner.core.operator_orders import Orders
 from tuner.core.quota_window import QuotaWindow
 from tuner.core.throttle_limits import MB

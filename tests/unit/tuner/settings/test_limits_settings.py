@@ -11,8 +11,9 @@ from test_settings import GOOD, fault
 from tuner_cases import NOW_MS, broker_signal
 
 from rheostat.config.settings import parse_settings
-from tuner.control.mutation_quota.model import MutationPolicy, beside_of
+from tuner.control.mutation_quota.model import MutationPolicy
 from tuner.control.mutation_quota.total_rate import partitions_left_ratio
+from tuner.core.controller import beside_of
 from tuner.core.partition_limits import PRESETS, PartitionLimits
 from tuner.settings.partition_limits import LimitsSettings
 

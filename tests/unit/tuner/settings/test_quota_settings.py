@@ -8,8 +8,9 @@ from test_settings import GOOD, fault
 from rheostat.config.settings import parse_settings
 from streaming.shared.contract.quotas import Default, QuotaEntity
 from tuner.control.mutation_quota.entity import Tenant
-from tuner.control.mutation_quota.model import ControllerObjective, MutationPolicy, TenantRule
+from tuner.control.mutation_quota.model import MutationPolicy, TenantRule
 from tuner.control.mutation_quota.tenant_rules import Matched, matched
+from tuner.core.controller import ControllerObjective
 
 OWN = TenantRule(client_id="rheostat-*", exempt=True)
 ON = GOOD + "  mutation_quota:\n"

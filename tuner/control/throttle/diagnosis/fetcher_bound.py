@@ -2,7 +2,7 @@
 
 Intuition: a throttle that is not filled has let through all that came. Something else is slow then, and one suspect can be
 counted: of the partitions that move onto a broker, how many hang on one of its threads while others have none of them? More
-threads, or one more or less, would part them; a higher throttle would not. See control/throttle/diagnosis/fetcher_load.py for how they meet.
+threads, or one more or less, would part them; a higher throttle would not. See fetcher_load.py for how they meet.
 
 A count accuses nobody by itself: bytes have to come, and as fast as a thread that is busy brings them. A disk or a network that
 is broken brings fewer.

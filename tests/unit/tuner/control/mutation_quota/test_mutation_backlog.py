@@ -18,14 +18,10 @@ from tuner.control.mutation_quota.apply_lag import (
     with_missed,
 )
 from tuner.control.mutation_quota.decision import QuotaReason
-from tuner.control.mutation_quota.model import (
-    Beside,
-    ControllerObjective,
-    MutationLimits,
-    MutationPolicy,
-)
+from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy
 from tuner.control.mutation_quota.state import Total
 from tuner.control.mutation_quota.total_rate import next_total
+from tuner.core.controller import Beside, ControllerObjective
 from tuner.core.controller_pressure import Measure, Pressure
 
 LIMITS = MutationLimits()

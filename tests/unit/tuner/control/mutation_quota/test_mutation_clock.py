@@ -11,7 +11,7 @@ from mutation_rig import START_MS, Rig, controller, reasons, tenant
 from tuner.control.mutation_quota.clock_skew import up_to_now
 from tuner.control.mutation_quota.decision import QuotaReason
 from tuner.control.mutation_quota.entity import QuotaEntity, Tenant
-from tuner.control.mutation_quota.model import ControllerObjective, MutationLimits, MutationPolicy
+from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy
 from tuner.control.mutation_quota.ownership import let_go_of_changed
 from tuner.control.mutation_quota.state import (
     Doubt,
@@ -22,6 +22,7 @@ from tuner.control.mutation_quota.state import (
     Wavering,
     Window,
 )
+from tuner.core.controller import ControllerObjective
 
 LIMITS = MutationLimits()
 NOW = START_MS

@@ -11,9 +11,10 @@ from mutation_rig import Rig, controller, tenant
 
 from tuner.control.mutation_quota.cost_model import at_start, learned
 from tuner.control.mutation_quota.entity import QuotaEntity
-from tuner.control.mutation_quota.model import ControllerObjective, MutationLimits, MutationPolicy
+from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy
 from tuner.control.mutation_quota.state import LearnedCost
 from tuner.control.mutation_quota.total_rate import cap_per_s
+from tuner.core.controller import ControllerObjective
 
 LIMITS = MutationLimits()
 A = QuotaEntity("a")

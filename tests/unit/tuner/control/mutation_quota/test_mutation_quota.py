@@ -19,16 +19,11 @@ from tuner.control.mutation_quota.decision import (
     SetQuota,
 )
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity, Tenant
-from tuner.control.mutation_quota.model import (
-    Beside,
-    ControllerObjective,
-    MutationLimits,
-    MutationPolicy,
-    TenantRule,
-)
+from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, TenantRule
 from tuner.control.mutation_quota.ownership import release
 from tuner.control.mutation_quota.policy import Turn
 from tuner.control.mutation_quota.state import Total
+from tuner.core.controller import Beside, ControllerObjective
 from tuner.journal.input_capture import Eventful
 from tuner.journal.quota_records import state_worth_a_record
 

@@ -12,12 +12,7 @@ from streaming.shared.contract import ControllerSignal
 from tuner.control.mutation_quota.apply_lag import Course
 from tuner.control.mutation_quota.cost_model import at_start, learned
 from tuner.control.mutation_quota.decision import QuotaReason
-from tuner.control.mutation_quota.model import (
-    Beside,
-    ControllerObjective,
-    MutationLimits,
-    MutationPolicy,
-)
+from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy
 from tuner.control.mutation_quota.state import LearnedCost, Total
 from tuner.control.mutation_quota.total_rate import (
     cap_per_s,
@@ -26,6 +21,7 @@ from tuner.control.mutation_quota.total_rate import (
     partitions_left_ratio,
     sunk,
 )
+from tuner.core.controller import Beside, ControllerObjective
 from tuner.core.controller_pressure import Measure, Pressure, pressure
 
 LIMITS = MutationLimits()

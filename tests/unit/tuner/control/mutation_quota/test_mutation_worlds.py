@@ -18,9 +18,10 @@ from mutation_world import PEOPLE, World, events, policies
 from streaming.shared.contract import TenantSignal
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity, Tenant, in_force
 from tuner.control.mutation_quota.max_min_share import Claim
-from tuner.control.mutation_quota.model import ControllerObjective, MutationPolicy, TenantRule
+from tuner.control.mutation_quota.model import MutationPolicy, TenantRule
 from tuner.control.mutation_quota.ownership import let_go_of_changed, release
 from tuner.control.mutation_quota.tenant_rules import want_per_s
+from tuner.core.controller import ControllerObjective
 
 BOB = QuotaEntity("bob")
 QUIET: dict[str, Any] = {

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.shared.contract import BrokerSignal, ControllerSignal, Side, ThrottledBy
-from tuner.control.mutation_quota.model import ControllerObjective
 from tuner.control.reassignment.concurrency import pace
 from tuner.control.reassignment.concurrency_model import (
     Paced,
@@ -18,6 +17,7 @@ from tuner.control.reassignment.concurrency_model import (
     PaceView,
 )
 from tuner.core.cluster import BrokerSide
+from tuner.core.controller import ControllerObjective
 
 MB = 1_000_000.0
 SIDE: BrokerSide = (3, Side.FOLLOWER)

@@ -7,14 +7,7 @@ from dataclasses import replace
 import pytest
 
 from streaming.shared.contract import Side
-from tuner.control.reassignment.admission import (
-    Begun,
-    Bounds,
-    Measures,
-    Throttling,
-    begin,
-    throttling_of,
-)
+from tuner.control.reassignment.admission import Begun, Bounds, Measures, begin
 from tuner.control.reassignment.concurrency_model import PaceMemory
 from tuner.control.reassignment.measurements import Figures
 from tuner.control.reassignment.partition_progress import Recent, stand
@@ -22,6 +15,7 @@ from tuner.control.reassignment.scheduler_model import HeldBy
 from tuner.core.cluster import Course, LiveCluster, RateSetting
 from tuner.core.reassignment_plan import Asked, ClusterLook, Key, Part, PartitionNow, Plan, PlanHead
 from tuner.core.throttle_limits import MB, Limits
+from tuner.core.throttle_state import Throttling, throttling_of
 
 L1, F1, F3 = (1, Side.LEADER), (1, Side.FOLLOWER), (3, Side.FOLLOWER)
 LIVE = LiveCluster(frozenset({1, 2}), rates={L1: RateSetting(20 * MB)})

@@ -25,11 +25,11 @@ from tuner.control.reassignment.scheduler_model import (
     slot_part,
     taken,
     wanted,
-    with_pending,
 )
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import BrokerSide
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
+from tuner.core.plan_backlog import with_pending
 from tuner.core.reassignment_steps import Step, StepReason, WaitReason, Way, next_step
 from tuner.planning.fluid_bound import fluid
 

@@ -13,7 +13,8 @@ from kafka import TopicPartition
 from tuner_cases import CLUSTER, NOW_MS, SOURCE, TARGET, broker_signal, move_signal
 
 from streaming.shared.contract import ControllerSignal, Signal, TenantSignal, encode_signal
-from tuner.runtime.observe.signals_reader import POLLS_MAX, SignalReader, SignalTail
+from tuner.journal.topic_tail import POLLS_MAX, SignalTail
+from tuner.runtime.observe.signals_reader import SignalReader
 
 TOPIC = "rheostat.signals"
 

@@ -17,10 +17,10 @@ from tuner.api.plan_board import PlanBoard
 from tuner.control.reassignment.admission import STUCK_S_MIN, Bounds
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.operator_orders import Orders, Pause
+from tuner.core.outcome import Outcome
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.reassignment_plan import ClusterLook, Ending, Key, Tally, Wanted
 from tuner.journal.entries import STEPS, STEPS_OVER
-from tuner.runtime.reassignment.actuator import Outcome
 from tuner.runtime.reassignment.recorder import PLANS_KEPT
 
 ONE_BY_ONE = BatchLimits(replica_movements_max=1)

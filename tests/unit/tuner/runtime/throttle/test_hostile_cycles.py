@@ -35,10 +35,10 @@ from tuner.api.metrics import registry_of
 from tuner.api.quota_board import QuotaBoard
 from tuner.api.server import page
 from tuner.control.mutation_quota.entity import DEFAULT
-from tuner.control.mutation_quota.model import Beside
 from tuner.control.mutation_quota.state import LearnedCost, MutationMemory, Total
 from tuner.control.throttle.objective import Objective
 from tuner.control.throttle.state import Memory
+from tuner.core.controller import Beside
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.throttle_limits import MB
 from tuner.journal.order_records import decode_orders, encode_orders

@@ -34,10 +34,10 @@ from tuner.control.throttle.quota_window.ramp import STARTING_S, WINDOW_S
 from tuner.control.throttle.state import Memory, Owned
 from tuner.core.cluster import LiveCluster, NotSeen, PartitionMove
 from tuner.core.operator_orders import Orders, Override
+from tuner.core.outcome import CHANGED_SINCE
 from tuner.core.throttle_limits import MB
 from tuner.runtime.leadership_term import serve
 from tuner.runtime.reload import NoReloads
-from tuner.runtime.throttle.actuator import CHANGED_SINCE
 from tuner.runtime.throttle.cleanup import PER_CYCLE
 from tuner.runtime.throttle.cycle_scheduler import FULL_LOOK_EVERY
 

@@ -15,8 +15,8 @@ from streaming.shared.kafka.cluster import ClusterError
 from tuner.control.throttle.decision import Reason, SetRate
 from tuner.control.throttle.quota_window.ramp import SlewStep, filled, slew
 from tuner.core.cluster import BrokerSide
+from tuner.core.outcome import Failure
 from tuner.core.throttle_limits import MB
-from tuner.runtime.throttle.actuator import Failure
 from tuner.runtime.throttle.ramp_executor import Slewing
 
 START_S = 100.0

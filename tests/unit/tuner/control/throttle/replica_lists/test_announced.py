@@ -20,6 +20,7 @@ from tuner.control.throttle.replica_lists.prepared_moves import (
     withheld,
 )
 from tuner.control.throttle.state import Memory
+from tuner.core.backoff import RETRY_S_MIN
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import LiveCluster, PartitionMove
 from tuner.core.operator_orders import Orders, Pause
@@ -27,7 +28,6 @@ from tuner.core.prepare_handshake import Announcing
 from tuner.core.reassignment_plan import ClusterLook, Wanted
 from tuner.core.reassignment_steps import Step, StepReason
 from tuner.runtime.reassignment.prepare import ANNOUNCED_S_MAX, AnnouncedTurn
-from tuner.runtime.throttle.recorder import RETRY_S_MIN
 
 STEP = Step("orders", 0, (3, 2), (3,), (1,), StepReason.REPLICAS, moves_leader=True, elect=True, last=True)
 ANNOUNCED = PartitionMove("orders", 0, 1, (3, 2, 1), (3,), (1,), (1, 2))

@@ -9,18 +9,21 @@ from pathlib import Path
 
 import pytest
 
-import tuner.decide
+import tuner.control
 from streaming.shared.contract import BrokerSignal, ControllerSignal, MoveSignal, TenantSignal
 from tuner.control.mutation_quota.model import QuotaView
 from tuner.control.throttle.steering.state import LawView
 from tuner.core.cluster import Observation
 from tuner.journal.type_codec import LEFT_OUT
 
-DECIDING = sorted(Path(tuner.decide.__file__).parent.glob("*.py"))
-QUOTAS = [path for path in DECIDING if path.stem.startswith("mutation_")]
-# What plans are executed by is not on film.
-PLANS = [path for path in DECIDING if path.stem.startswith(("reassign_", "concurrency", "announced"))]
-THROTTLES = [path for path in DECIDING if path not in (*QUOTAS, *PLANS)]
+CONTROL = Path(tuner.control.__file__).parent
+CORE = CONTROL.parent / "core"
+QUOTAS = [*sorted((CONTROL / "mutation_quota").glob("*.py")), CORE / "controller_pressure.py"]
+# The executor of plans is not recorded, so what it reads of a move that it prepares is not looked at; nor is what
+# reads no signals, but plans of fetcher threads.
+ELSE = {"prepared_moves.py", "capacity.py", "fetcher_load.py", "fetcher_choice.py"}
+THROTTLES = [path for path in sorted((CONTROL / "throttle").rglob("*.py")) if path.name not in ELSE]
+THROTTLES += [CORE / "freshness.py"]
 
 
 def read_by(paths: Iterable[Path]) -> set[str]:

@@ -1,0 +1,22 @@
+"""Outcomes of writes to the cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tuner.core.reassignment_plan import Key
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    why: str
+    known: bool = True  # False: nobody knows whether Kafka took it.
+
+
+Outcome = dict[Key, Refusal | None]
+
+
+Failure = str
+
+
+CHANGED_SINCE = "somebody has changed it since it was decided"
