@@ -9,14 +9,14 @@ from tuner.api.quota_board import QuotaBoard
 from tuner.control.mutation_quota.decision import QuotaReason, SetQuota, TenantShare, TotalSaid
 from tuner.control.mutation_quota.entity import QuotaEntity, Tenant
 from tuner.control.mutation_quota.model import QuotaView
-from tuner.control.mutation_quota.policy import Turn
+from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory, Total
-from tuner.control.reassignment.partition_progress import Parts
+from tuner.control.reassignment.partition_progress import PartitionProgress
 from tuner.control.reassignment.policy import PlanTurn
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.controller import Beside, ControllerObjective
+from tuner.core.controller import ClusterWideMeasures, ControllerObjective
 from tuner.core.operator_orders import Orders, Override
-from tuner.core.reassignment_plan import Part, Plan, PlanHead
+from tuner.core.reassignment_plan import PlanPartition, Plan, PlanHead
 from tuner.core.throttle_limits import MB
 
 PARTITIONS_NAMED = 100
@@ -57,8 +57,10 @@ def quotas(cluster: str, now_ms: int) -> QuotaBoard:
     written = SetQuota(QuotaEntity("team-payments-000"), None, 2.125, QuotaReason.FAIR_SHARE, "it gets 2.125")
     said = TotalSaid(400.25, 0.8125, QuotaReason.AT_CAP, "at the cap")
     board = QuotaBoard(cluster, ControllerObjective(create_felt_ms_max=60.0, forwarding_busy_ratio_max=0.1))
-    view = QuotaView(now_ms, {}, {5_000: controller}, books, Beside(create_felt_ms=41.5, forwarding_busy_ratio=0.07))
-    board.shared_out(view, Turn(MutationMemory(), (said, written), shares), MutationMemory(Total(400.25)))
+    view = QuotaView(
+        now_ms, {}, {5_000: controller}, books, ClusterWideMeasures(create_felt_ms=41.5, forwarding_busy_ratio=0.07)
+    )
+    board.shared_out(view, QuotaStep(MutationMemory(), (said, written), shares), MutationMemory(Total(400.25)))
     board.failed(1)
     return board
 
@@ -76,5 +78,7 @@ def turns() -> tuple[PlanTurn, ...]:
 
 def _plan(name: str) -> PlanTurn:
     keys = [("orders", partition) for partition in range(1_000)]
-    parts = Parts(arrived=keys[:200])
-    return PlanTurn(Plan(PlanHead(name, "kim@desk", 0, 0, len(keys)), dict.fromkeys(keys, Part((3, 1), (1, 2)))), parts)
+    parts = PartitionProgress(arrived=keys[:200])
+    return PlanTurn(
+        Plan(PlanHead(name, "kim@desk", 0, 0, len(keys)), dict.fromkeys(keys, PlanPartition((3, 1), (1, 2)))), parts
+    )

@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from streaming.shared.contract import Metric, Role, Sample, Scrape, partition_labels
+from streaming.shared.contract import Metric, NodeRole, Sample, Scrape, partition_labels
 from streaming.signal_fields import BROKER_COUNTERS, BROKER_GAUGES
 
 _TS, _COUNT = 1_111_111_111_111, 222_222_222_222.0
@@ -49,7 +49,7 @@ class Template:
                 Sample(Metric.FOLLOWED_COUNTED, labels, 1.0),
                 Sample(Metric.FOLLOWED_ADDING, labels, 1.0),
             ]
-        scrape = Scrape(CLUSTER, node, Role.BROKER, _TS, tuple(samples))
+        scrape = Scrape(CLUSTER, node, NodeRole.BROKER, _TS, tuple(samples))
         self.key = scrape.key()
         head, tail = scrape.value().split(str(_TS).encode())
         self._parts = (head, tail.split(repr(_COUNT).encode()))

@@ -36,7 +36,7 @@ from tuner.control.throttle.decision import Hold, Reason
 from tuner.control.throttle.objective import Capacity, Objective
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory, StallState
-from tuner.core.cluster import Course, LiveCluster, Observation
+from tuner.core.cluster import Setpoint, LiveCluster, Observation
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.throttle_limits import MB, Limits, StallLimits
 from tuner.runtime.gc_tuning import calm_the_collector
@@ -73,7 +73,7 @@ def registry_at(brokers: int, *, stalled: bool = False, fetchers: int = 1) -> Co
     live = LiveReader(cast(ClusterClient, cluster)).look(full=True)
     assert isinstance(live, LiveCluster)
     live = replace(live, fetchers=dict.fromkeys(live.brokers, fetchers))
-    courses = {side: Course(0.8 * RATE_BYTES_PER_S + side[0]) for side in live.rates}
+    courses = {side: Setpoint(0.8 * RATE_BYTES_PER_S + side[0]) for side in live.rates}
     orders = metrics_extras.orders(now_ms(cycle))
     observation = Observation(now_ms(cycle), live, signals.brokers, signals.moves, courses=courses, orders=orders)
     limits = Limits(rate_bytes_per_s_max=100 * MB, steers=True, throttles_moves=True)

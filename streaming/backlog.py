@@ -46,7 +46,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from streaming import checkpoint
-from streaming.checkpoint import FailingChunk, Record, Skipped
+from streaming.checkpoint import FailingChunk, CheckpointRecord, Skipped
 from streaming.errors import StreamError
 from streaming.failure_causes import first_line
 from streaming.session import BACKLOG_POOL, ran_out_of_memory
@@ -174,12 +174,12 @@ def timelines(feeds: Sequence[Feed]) -> Iterator[list[KafkaTimeline]]:
 
 
 def planned(
-    record: Record,
+    record: CheckpointRecord,
     positions: Sequence[Offsets] | None,
     times: Sequence[Timeline],
     settings: StreamSettings,
     now_ms: int,
-) -> Record:
+) -> CheckpointRecord:
     """The record to start with: the same, or, when it is too far behind, one that begins near the end in a new folder.
 
     Args:
@@ -221,7 +221,7 @@ def planned(
 
 
 def waiting(
-    record: Record,
+    record: CheckpointRecord,
     positions: Sequence[Offsets] | None,
     times: Sequence[Timeline],
     settings: StreamSettings,
@@ -233,7 +233,7 @@ def waiting(
     return [_count(_unread(i, record, positions, one), one.at(now_ms)) for i, one in enumerate(times)]
 
 
-def _unread(i: int, record: Record, positions: Sequence[Offsets] | None, times: Timeline) -> Offsets:
+def _unread(i: int, record: CheckpointRecord, positions: Sequence[Offsets] | None, times: Timeline) -> Offsets:
     begin = times.begin()
     if positions is not None:
         known = positions[i]
@@ -288,31 +288,31 @@ def next_chunk(
     return Chunk(from_ms, skipped.to_ms, tuple((one.at(from_ms - window_ms), one.at(late_ms)) for one in times))
 
 
-def failures_of_newest(record: Record) -> int:
+def failures_of_newest(record: CheckpointRecord) -> int:
     """Returns how often in a row the chunk that comes next has ended Spark's JVM."""
     known = record.failing_chunk
     return known.times if known is not None and known.to_ms == record.skipped[-1].to_ms else 0
 
 
-def is_suspect(record: Record, settings: StreamSettings) -> bool:
+def is_suspect(record: CheckpointRecord, settings: StreamSettings) -> bool:
     """Returns whether the chunk that comes next may read a record that has ended Spark's JVM."""
     known, late_ms = record.failing_chunk, settings.lateness_s * 1000
     return known is not None and record.skipped[-1].to_ms + late_ms > known.suspect_from_ms
 
 
-def with_failure(record: Record, chunk: Chunk, settings: StreamSettings) -> Record:
+def with_failure(record: CheckpointRecord, chunk: Chunk, settings: StreamSettings) -> CheckpointRecord:
     """Returns the record that knows of one failure more of this chunk."""
     suspect_from_ms = chunk.from_ms - settings.window_s * 1000
     return replace(record, failing_chunk=FailingChunk(chunk.to_ms, failures_of_newest(record) + 1, suspect_from_ms))
 
 
-def given_up(record: Record, chunk: Chunk, times: Sequence[Timeline]) -> Record:
+def given_up(record: CheckpointRecord, chunk: Chunk, times: Sequence[Timeline]) -> CheckpointRecord:
     """Returns the record without the chunk, whose records are lost."""
     before, after = state(record).remaining_records, shortened(record, chunk, times)
     return replace(after, lost_records=record.lost_records + max(0, before - state(after).remaining_records))
 
 
-def counted(record: Record, times: Sequence[Timeline]) -> Record:
+def counted(record: CheckpointRecord, times: Sequence[Timeline]) -> CheckpointRecord:
     """The newest stretch with the records it has now; those that are gone since they were last counted are lost."""
     newest = record.skipped[-1]
     now = _records_in(newest, times)
@@ -323,7 +323,7 @@ def counted(record: Record, times: Sequence[Timeline]) -> Record:
     )
 
 
-def shortened(record: Record, done: Chunk, times: Sequence[Timeline]) -> Record:
+def shortened(record: CheckpointRecord, done: Chunk, times: Sequence[Timeline]) -> CheckpointRecord:
     """The record without the chunk."""
     newest = record.skipped[-1]
     rest = replace(newest, to_ms=done.from_ms)
@@ -336,7 +336,7 @@ def _records_in(skipped: Skipped, times: Sequence[Timeline]) -> int:
     return sum(_count(one.at(skipped.from_ms), one.at(skipped.to_ms)) for one in times)
 
 
-def state(record: Record) -> State:
+def state(record: CheckpointRecord) -> State:
     return State(record.skipped_records, sum(one.records for one in record.skipped), record.lost_records)
 
 
@@ -351,7 +351,7 @@ class Worker:
         self,
         spark: SparkSession,
         checkpoint_dir: Path,
-        record: Record,
+        record: CheckpointRecord,
         feeds: Sequence[Feed],
         settings: StreamSettings,
         work: Work,

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from streaming.checkpoint import SPARK_LOG_VERSION, Record, batches, check_format, damaged, read_offsets
+from streaming.checkpoint import SPARK_LOG_VERSION, CheckpointRecord, batches, check_format, damaged, read_offsets
 from streaming.sources import Offsets
 
 _ZERO = "\x00"  # Spark writes a zero byte before the version in the files of ``sources`` alone.
@@ -45,7 +45,7 @@ class BegunBatch:
         return sum(one.records for one in self.slices)
 
 
-def begun_batch(checkpoint_dir: Path, record: Record) -> BegunBatch | None:
+def begun_batch(checkpoint_dir: Path, record: CheckpointRecord) -> BegunBatch | None:
     """Returns the batch that is begun and not finished; None where every batch is finished, or its starts are not known.
 
     Raises:
@@ -68,7 +68,7 @@ def begun_batch(checkpoint_dir: Path, record: Record) -> BegunBatch | None:
     return BegunBatch(number, tuple(_slices(starts, ends)))
 
 
-def write_begun_batch(checkpoint_dir: Path, record: Record, batch: BegunBatch) -> None:
+def write_begun_batch(checkpoint_dir: Path, record: CheckpointRecord, batch: BegunBatch) -> None:
     """Writes the batch's starts and ends back into Spark's files. No query may run."""
     live, number = checkpoint_dir / record.live, batch.number
     if number > 0:

@@ -103,7 +103,7 @@ class FailingChunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class CheckpointRecord:
     """The file beside Spark's."""
 
     made_with: MadeWith
@@ -177,7 +177,7 @@ def _in_use(checkpoint_dir: Path) -> StreamError:
     )
 
 
-def opened(checkpoint_dir: Path, now: MadeWith) -> Record:
+def opened(checkpoint_dir: Path, now: MadeWith) -> CheckpointRecord:
     """The record of the checkpoint; of an empty folder a new one, which is written.
 
     Raises:
@@ -191,7 +191,7 @@ def opened(checkpoint_dir: Path, now: MadeWith) -> Record:
                 f"The checkpoint {checkpoint_dir} has files ({', '.join(others[:5])}) and no {RECORD}, so what it was made"
                 f" with is not known. {_remedy(checkpoint_dir)}"
             )
-        record = Record(now, f"{_LIVE}1")
+        record = CheckpointRecord(now, f"{_LIVE}1")
         write(checkpoint_dir, record)
         return record
     record = _read(file)
@@ -211,7 +211,7 @@ def opened(checkpoint_dir: Path, now: MadeWith) -> Record:
     return record
 
 
-def read(checkpoint_dir: Path) -> Record:
+def read(checkpoint_dir: Path) -> CheckpointRecord:
     """Returns the record.
 
     Raises:
@@ -220,7 +220,7 @@ def read(checkpoint_dir: Path) -> Record:
     return _read(checkpoint_dir / RECORD)
 
 
-def write(checkpoint_dir: Path, record: Record) -> None:
+def write(checkpoint_dir: Path, record: CheckpointRecord) -> None:
     """Replaces the record whole, and returns when it is on the disk."""
     file = checkpoint_dir / RECORD
     draft = checkpoint_dir / f".{RECORD}.tmp"
@@ -236,13 +236,13 @@ def write(checkpoint_dir: Path, record: Record) -> None:
         os.close(folder)
 
 
-def switched(checkpoint_dir: Path, before: Record, after: Record) -> None:
+def switched(checkpoint_dir: Path, before: CheckpointRecord, after: CheckpointRecord) -> None:
     """From one live folder to the next. The old one goes when the new one is on record."""
     write(checkpoint_dir, after)
     shutil.rmtree(checkpoint_dir / before.live, ignore_errors=True)
 
 
-def positions(checkpoint_dir: Path, record: Record) -> list[Offsets] | None:
+def positions(checkpoint_dir: Path, record: CheckpointRecord) -> list[Offsets] | None:
     """Of every source the first offsets that are not in a finished batch; None when no batch was finished."""
     folder = checkpoint_dir / record.live
     commits = batches(folder / "commits")
@@ -251,13 +251,13 @@ def positions(checkpoint_dir: Path, record: Record) -> list[Offsets] | None:
     return read_offsets(folder / "offsets" / str(commits[-1]))
 
 
-def _read(file: Path) -> Record:
+def _read(file: Path) -> CheckpointRecord:
     try:
         body = json.loads(file.read_text(encoding="utf-8"))
         if body.pop("v") != _RECORD_VERSION:
             raise ValueError("another version")
         made_with: dict[str, Any] = {k: tuple(v) if k in _LISTS else v for k, v in body["made_with"].items()}
-        record = Record(**body)
+        record = CheckpointRecord(**body)
         return replace(
             record,
             made_with=MadeWith(**made_with),

@@ -31,10 +31,10 @@ from streaming.settings import FormatName, StreamSettings
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings
 from streaming.signal_fields import ROW_TABLES
-from streaming.signals import STATE_TYPE, Shape, signals
+from streaming.signals import STATE_TYPE, WindowShape, signals
 from streaming.sources import Feed
 
-DEFAULT_SHAPE = Shape()
+DEFAULT_SHAPE = WindowShape()
 DEFAULT_APART_S = 120  # As long as stream.skip_behind_s by default.
 CLIENT = "rheostat-stream"
 # In the report of a batch: how many records were refused, and how many of those went to the rejects topic.
@@ -58,7 +58,7 @@ class Input:
 def build(
     inputs: Sequence[tuple[DataFrame, Input]],
     topics: Topics,
-    shape: Shape = DEFAULT_SHAPE,
+    shape: WindowShape = DEFAULT_SHAPE,
     *,
     apart_s: int = DEFAULT_APART_S,
     backlog: bool = False,
@@ -123,8 +123,8 @@ def places(records_max: int, partitions: int) -> int:
     return min(records_max, max(PLACES_MIN, PLACES // partitions))
 
 
-def shape_of(settings: StreamSettings) -> Shape:
-    return Shape(settings.window_s, settings.hop_s, settings.lateness_s)
+def shape_of(settings: StreamSettings) -> WindowShape:
+    return WindowShape(settings.window_s, settings.hop_s, settings.lateness_s)
 
 
 def made_with(
@@ -149,7 +149,7 @@ def made_with(
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class RunningQuery:
     """What runs: the query, and beside it whoever works off what it skipped."""
 
     query: StreamingQuery
@@ -166,7 +166,7 @@ def start(
     on_backlog: Callable[[backlog.State], None],
     on_backlog_failure: Callable[[str, float], None],
     hears: quarantine.Hears,
-) -> Iterator[Live]:
+) -> Iterator[RunningQuery]:
     """The running query; stopped when the block is left. The caller holds the checkpoint.
 
     Args:
@@ -231,7 +231,7 @@ def start(
             )
             worker.start()
             teardown.callback(worker.stop)
-        yield Live(query, worker)
+        yield RunningQuery(query, worker)
 
 
 def _stop(query: StreamingQuery) -> None:

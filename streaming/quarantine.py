@@ -21,7 +21,7 @@ from kafka import TopicPartition
 
 from streaming import checkpoint
 from streaming.begun_batch import BegunBatch, Slice, begun_batch, write_begun_batch
-from streaming.checkpoint import Failing, Record, UnknownFormatError
+from streaming.checkpoint import Failing, CheckpointRecord, UnknownFormatError
 from streaming.shared.contract import SCHEMA_VERSION, Topics
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.clients import consumer, end, producer
@@ -83,13 +83,13 @@ def note_failure(checkpoint_dir: Path) -> None:
 
 def resolve(
     checkpoint_dir: Path,
-    record: Record,
+    record: CheckpointRecord,
     kafka_: KafkaSettings,
     topics: Topics,
     feeds: Sequence[Feed],
     kafka_ids: Sequence[str],
     hears: Hears,
-) -> Record:
+) -> CheckpointRecord:
     """Cuts or skips in the begun batch where it has failed before. Returns the record as it is then. No query may run.
 
     Raises:
@@ -119,7 +119,7 @@ def resolve(
     return record
 
 
-def _begun_batch(checkpoint_dir: Path, record: Record) -> BegunBatch | None:
+def _begun_batch(checkpoint_dir: Path, record: CheckpointRecord) -> BegunBatch | None:
     """Returns the begun batch; None where there is none, or Spark wrote it in a format that must not be rewritten."""
     try:
         return begun_batch(checkpoint_dir, record)

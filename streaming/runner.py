@@ -33,7 +33,7 @@ from streaming.failure_causes import (
     why_not_started,
 )
 from streaming.java_output import JavaLine, JavaOutput
-from streaming.pipeline import Live
+from streaming.pipeline import RunningQuery
 from streaming.progress import Reports, behind_records, event_time_s
 from streaming.session import Standalone, ran_out_of_memory, spark_session
 from streaming.settings import StreamSettings
@@ -59,7 +59,7 @@ def _nobody(*_: Any) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class ProgressListener:
     """Who hears of what happens. ``backlog`` and ``backlog_failed`` are called in another thread."""
 
     # Of every batch that had input: ``batch``, ``batch_ms``, ``input_rows``, ``input_rows_per_s``, ``state_rows``,
@@ -82,7 +82,7 @@ def run(
     settings: StreamSettings,
     jars: Sequence[Path],
     stop: threading.Event,
-    listener: Listener = Listener(),
+    listener: ProgressListener = ProgressListener(),
     class_archive: ClassArchive | None = None,
 ) -> None:
     """Makes signals until ``stop`` is set.
@@ -187,14 +187,14 @@ def _standalone(settings: StreamSettings) -> Standalone | None:
 class _Watch:
     """Looks after one query after the other."""
 
-    def __init__(self, stop: threading.Event, listener: Listener) -> None:
+    def __init__(self, stop: threading.Event, listener: ProgressListener) -> None:
         self._stop = stop
         self._listener = listener
         self.was_reached = False  # Spark has had an answer of Kafka since this process began.
         self.wait_s = _AGAIN_S_MIN
         self.ran = False  # The query that is looked after now has begun.
 
-    def until_end(self, live: Live) -> None:
+    def until_end(self, live: RunningQuery) -> None:
         """Returns when asked to stop, and raises what the query died of."""
         self.ran = True
         reports = Reports()
@@ -208,7 +208,7 @@ class _Watch:
             with suppress(Py4JError, PySparkException, ConnectionError):
                 self._tell(live, reports)
 
-    def _tell(self, live: Live, reports: Reports) -> None:
+    def _tell(self, live: RunningQuery, reports: Reports) -> None:
         for report in reports.new(live.query):
             self.wait_s = _AGAIN_S_MIN
             left = live.worker.state().remaining_records if live.worker is not None else 0

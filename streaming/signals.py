@@ -35,7 +35,7 @@ STATE_TYPE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class WindowShape:
     """How time is cut. Part of what a checkpoint was made with."""
 
     window_s: int = 30
@@ -43,7 +43,7 @@ class Shape:
     lateness_s: int = 10
 
 
-def signals(entities: DataFrame, shape: Shape, topics: Topics, *, backlog: bool = False) -> DataFrame:
+def signals(entities: DataFrame, shape: WindowShape, topics: Topics, *, backlog: bool = False) -> DataFrame:
     """Rows of ``entities`` → records with key, value and topic, as contract.py's functions write them."""
     records = kernel.records(
         span_start_ms=F.unix_millis("span.start"),
@@ -55,7 +55,7 @@ def signals(entities: DataFrame, shape: Shape, topics: Topics, *, backlog: bool 
     return spans(entities, shape).select("kind", F.inline(records)).select("key", "value", topic.alias("topic"))
 
 
-def spans(entities: DataFrame, shape: Shape) -> DataFrame:
+def spans(entities: DataFrame, shape: WindowShape) -> DataFrame:
     """``span``, ``KEYS``, ``rows`` and ``refused``. The one operator with state."""
     is_refused = F.col("kind") == REJECT
     span = F.window("time", f"{2 * shape.window_s} seconds", f"{shape.window_s} seconds")

@@ -26,7 +26,7 @@ DENIED = ("Permission denied", "AccessControlException", "Operation not permitte
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StorageFolder:
     """A folder that is written to."""
 
     name: str
@@ -60,7 +60,7 @@ class Place:
         return f"{self.name} {self.folder}"
 
 
-def places(settings: StreamSettings) -> tuple[Place, Place]:
+def places(settings: StreamSettings) -> tuple[StorageFolder, StorageFolder]:
     """Returns the checkpoint, and the scratch space of Spark.
 
     Raises:
@@ -74,12 +74,12 @@ def places(settings: StreamSettings) -> tuple[Place, Place]:
             f"{_mb(START_BYTES_MIN)} free at least."
         ) from error
     return (
-        Place("the checkpoint", settings.checkpoint_dir, "stream.checkpoint_dir"),
-        Place("Spark's scratch space in", scratch, "the environment variable TMPDIR"),
+        StorageFolder("the checkpoint", settings.checkpoint_dir, "stream.checkpoint_dir"),
+        StorageFolder("Spark's scratch space in", scratch, "the environment variable TMPDIR"),
     )
 
 
-def fault(place: Place, free_bytes_min: int = START_BYTES_MIN) -> str | None:
+def fault(place: StorageFolder, free_bytes_min: int = START_BYTES_MIN) -> str | None:
     """Returns what keeps the stream from writing to a place, with what to do; None: nothing."""
     there = place.there
     if os.statvfs(there).f_flag & os.ST_RDONLY:
@@ -93,7 +93,7 @@ def fault(place: Place, free_bytes_min: int = START_BYTES_MIN) -> str | None:
     return None
 
 
-def full(place: Place) -> str:
+def full(place: StorageFolder) -> str:
     """Returns how full the file system of a place is, how much the stream needs, and what to do."""
     return (
         f"The file system {place.mount_point}, which holds {place}, is full: {_mb(place.free_bytes)} of {_mb(place.size_bytes)} "
@@ -102,7 +102,7 @@ def full(place: Place) -> str:
     )
 
 
-def full_of(known: Sequence[Place]) -> str:
+def full_of(known: Sequence[StorageFolder]) -> str:
     """Returns what is said after a write has found no space: of the place with the least room, if that explains it."""
     fullest = min(known, key=lambda place: place.free_bytes)
     if fullest.free_bytes < START_BYTES_MIN:
@@ -129,7 +129,7 @@ def foreign_file(folder: Path) -> str | None:
     return None
 
 
-def told(error: OSError, known: Sequence[Place]) -> StreamError:
+def told(error: OSError, known: Sequence[StorageFolder]) -> StreamError:
     """Returns what is said of a file operation of ours that failed."""
     by_path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else None
     for place in known:
@@ -144,7 +144,7 @@ def told(error: OSError, known: Sequence[Place]) -> StreamError:
     return StreamError(f"The stream cannot use {by_path or 'a file'}: {error.strerror or error}.")
 
 
-def native_libraries(place: Place) -> str:
+def native_libraries(place: StorageFolder) -> str:
     """Returns what is said where Java may not load the native code that it unpacks."""
     return (
         f"Java cannot load the native code of compressed topics (snappy, zstd): it unpacks that into {place.folder}, and the file "
@@ -168,12 +168,12 @@ def _user(uid: int) -> str:
         return f"uid {uid}"
 
 
-def _elsewhere(place: Place) -> str:
+def _elsewhere(place: StorageFolder) -> str:
     text = _name_another(place)
     return text[:1].upper() + text[1:]
 
 
-def _name_another(place: Place) -> str:
+def _name_another(place: StorageFolder) -> str:
     return f"let {place.setting} name a folder elsewhere that this user may write."
 
 

@@ -16,7 +16,7 @@ class BacklogState(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class LastBatch:
     """The last one that had input; None where Spark did not say."""
 
     ended_at_s: float
@@ -31,7 +31,7 @@ class Batch:
 class StreamCounts:
     """Written by the runner's thread, but for the backlog's; read by any."""
 
-    last: Batch | None = None
+    last: LastBatch | None = None
     batches: int = 0
     input_rows: int = 0
     late_rows: int = 0
@@ -48,7 +48,7 @@ class StreamCounts:
             progress: of one batch, as ``runner.Listener.progress`` is given it.
         """
         took_ms = progress["batch_ms"]
-        self.last = Batch(
+        self.last = LastBatch(
             ended_at_s,
             took_ms / 1000 if took_ms is not None else None,
             progress["newest_input_at_s"],

@@ -11,7 +11,7 @@ from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledB
 from tuner.control.throttle.objective import Capacity, LawLimits, Mode, Objective
 from tuner.control.throttle.quota_window.ramp import WINDOW_S
 from tuner.control.throttle.steering.law import turn
-from tuner.control.throttle.steering.state import LawMemory, LawView
+from tuner.control.throttle.steering.state import ControlState, ControlInput
 from tuner.core.cluster import BrokerSide
 from tuner.runtime.throttle.steering_controller import TURN_EVERY_S
 
@@ -45,7 +45,7 @@ class Law:
         self._leader, self._follower = (source, Side.LEADER), (target, Side.FOLLOWER)
         self._stands = {self._leader: stands_bytes_per_s, self._follower: stands_bytes_per_s}
         self._objective = _share_of(stands_bytes_per_s)
-        self._memory = LawMemory()
+        self._memory = ControlState()
         self._began_s = self._next_s = now_s()
         self._brokers: dict[int, BrokerSignal] = {}
         self._moves: dict[BrokerSide, MoveSignal] = {}
@@ -60,7 +60,7 @@ class Law:
         if now_s < self._next_s:
             return self._next_s
         self._hear(now_s)
-        view = LawView(_ms(now_s), self._brokers, self._moves, self._stands, dict.fromkeys(self._brokers, LINK))
+        view = ControlInput(_ms(now_s), self._brokers, self._moves, self._stands, dict.fromkeys(self._brokers, LINK))
         self._memory, writes = turn(view, self._memory, self._objective, LIMITS)
         if writes:
             self._write(writes)

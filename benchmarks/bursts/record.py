@@ -34,7 +34,7 @@ from benchmarks.bursts.methods import (
 )
 from benchmarks.bursts.recordings import FOLDER, TICK_S, Run, write
 from rheostat.lab.cluster import Lab, LabSpec
-from rheostat.lab.load import Load
+from rheostat.lab.load import ProducerLoad
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
@@ -126,7 +126,7 @@ class Recorder:
         pair = self._pair
         replicas = {p: [pair.leader] for p in range(PARTITIONS)}
         self._admin.create_topics([NewTopic(pair.topic, replica_assignments=replicas)])
-        with Load(
+        with ProducerLoad(
             self._lab.artifacts, self._lab.bootstrap_servers, pair.topic,
             rate_bytes_per_s=None, record_bytes=100_000, total_bytes=PRELOAD_BYTES, properties=("batch.size=100000", "linger.ms=5"),
         ) as load:  # fmt: skip

@@ -14,7 +14,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 
 from benchmarks.apart import Apart
-from rheostat.lab.storm import Request, Storm, Tenant
+from rheostat.lab.storm import Request, Storm, StormTenant
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.controller_asker import ControllerAsker
@@ -30,7 +30,7 @@ _ANSWERS_S_MAX = 10.0
 class Crowds:
     """Groups of tenants, all of which begin at the same moment."""
 
-    def __init__(self, servers: Sequence[str], crowds: Sequence[Sequence[Tenant]], seconds: float) -> None:
+    def __init__(self, servers: Sequence[str], crowds: Sequence[Sequence[StormTenant]], seconds: float) -> None:
         self._seconds = seconds
         self._parts = [Apart(_blow, servers, list(crowd), seconds) for crowd in crowds if crowd]
         self._began_s = float("inf")
@@ -81,7 +81,7 @@ class Feeling:
         self._part.end()
 
 
-def _blow(line: Connection, servers: Sequence[str], tenants: Sequence[Tenant], seconds: float) -> None:
+def _blow(line: Connection, servers: Sequence[str], tenants: Sequence[StormTenant], seconds: float) -> None:
     storm = Storm(servers)
     line.send(None)
     line.send(storm.run(tenants, seconds, began_s=line.recv()))

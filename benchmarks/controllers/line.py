@@ -19,7 +19,7 @@ from benchmarks.controllers.figures import percentile
 from benchmarks.heaps import HEAP_MB, JAVA_OPTIONS
 from benchmarks.memory import in_memory
 from rheostat.lab.cluster import Lab, LabSpec
-from rheostat.lab.storm import Storm, Tenant
+from rheostat.lab.storm import Storm, StormTenant
 
 SECONDS, TURNS = 20.0, 2
 SHARES = (50.0, 75.0, 90.0, 95.0)
@@ -34,8 +34,8 @@ def took_ms(servers: Sequence[str], busy_at: int | None, turn: int) -> list[floa
         busy_at: through which of them the busy one comes; None: there is none.
     """
     own = f"{turn}-{busy_at}"
-    quiet = Tenant(f"quiet-{own}", 2, partitions=2, replication_factor=3, connections=1, topics_max=1, varies=True)
-    busy = Tenant(f"busy-{own}", 6, partitions=4, replication_factor=3, connections=1, topics_max=1, varies=True)
+    quiet = StormTenant(f"quiet-{own}", 2, partitions=2, replication_factor=3, connections=1, topics_max=1, varies=True)
+    busy = StormTenant(f"busy-{own}", 6, partitions=4, replication_factor=3, connections=1, topics_max=1, varies=True)
     with ThreadPoolExecutor(max_workers=1) as pool:
         beside = None if busy_at is None else pool.submit(Storm([servers[busy_at]]).run, [busy], SECONDS)
         found = Storm([servers[0]]).run([quiet], SECONDS)

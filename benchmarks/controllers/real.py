@@ -38,7 +38,7 @@ from benchmarks.memory import in_memory
 from rheostat.config.settings import Settings, load_settings
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
-from rheostat.lab.storm import Request, Tenant
+from rheostat.lab.storm import Request, StormTenant
 from rheostat.orders import send
 from rheostat.run.supervisor import Child, Supervisor, children_for
 from streaming.shared.contract import ControllerSignal
@@ -235,7 +235,7 @@ class Bench:
         """
         self._run += 1
         storms = [
-            Tenant(
+            StormTenant(
                 f"storm-{self._run}-{i}", 10, topics_per_request=5, partitions=4, replication_factor=3, topics_max=50,
                 connections=2, honours=i % 2 == 0,
             )
@@ -302,10 +302,10 @@ class Bench:
     # -- the storm ----------------------------------------------------------------------------------------------------
 
     def _blow(
-        self, storms: Sequence[Tenant], seconds: float, meanwhile: tuple[float, Callable[[], None]] | None = None
+        self, storms: Sequence[StormTenant], seconds: float, meanwhile: tuple[float, Callable[[], None]] | None = None
     ) -> tuple[Seen, list[Request]]:
         calm = [
-            Tenant(name, 1, partitions=2, replication_factor=3, topics_max=4, connections=2, varies=True)
+            StormTenant(name, 1, partitions=2, replication_factor=3, topics_max=4, connections=2, varies=True)
             for name in self._calm_names(self._run)
         ]
         seen, stands, ahead = Seen(), self._quotas.mutation_quotas(), [meanwhile] if meanwhile is not None else []
@@ -352,7 +352,7 @@ class Bench:
                 seen.writes.setdefault(str(entity), []).append(now_s)
         return found_now
 
-    def _clear(self, tenants: Sequence[Tenant]) -> None:
+    def _clear(self, tenants: Sequence[StormTenant]) -> None:
         """What is left of their topics. A broker that is late still shows some that are gone: asked for again until none is."""
         prefixes = ("storm-calm-", *(f"storm-{tenant.client_id}-" for tenant in tenants))
         with self._lab.admin("bench-clears") as admin:

@@ -15,7 +15,16 @@ from tuner.core.controller import ControllerObjective
 from tuner.core.controller_pressure import pressure
 from tuner.planning.quota_time import KRAFT, ZOOKEEPER
 from tuner.simulation.controller_queue import EVERYBODY_ELSE, QueueModel
-from tuner.simulation.controller_queue_run import Felt, Fixed, Hand, Law, QueueWorld, TenantSpec, alone, run_queue
+from tuner.simulation.controller_queue_run import (
+    QueueOutcome,
+    Fixed,
+    QuotaDealer,
+    Law,
+    QueueWorld,
+    TenantSpec,
+    alone,
+    run_queue,
+)
 from tuner.simulation.controller_queue_signals import ControllerStream
 
 STORM_AT_S = 60.0
@@ -36,7 +45,7 @@ _STEPS = 6
 class _Watched:
     """A hand, and the pressure while it deals: over half a minute, also where Kafka's figure is of five seconds."""
 
-    hand: Hand
+    hand: QuotaDealer
     objective: ControllerObjective
     pressures: list[tuple[float, float]] = field(default_factory=list)
     queue_ms: list[tuple[float, float]] = field(default_factory=list)
@@ -93,7 +102,7 @@ def _row(
     seed: int,
     policy: str,
     world: QueueWorld,
-    hand: Hand,
+    hand: QuotaDealer,
     objective: ControllerObjective,
     by_itself_ms: float,
 ) -> Row:
@@ -121,6 +130,6 @@ def _settled(points: Sequence[tuple[float, float]]) -> list[float]:
     return [value for at_s, value in points if at_s >= SETTLED_S]
 
 
-def _took_ms(felt: Felt) -> list[float]:
+def _took_ms(felt: QueueOutcome) -> list[float]:
     """Of creations by quiet tenants, once everything has settled."""
     return [1000 * took for name in _QUIET for took in _settled(felt.took_s.get(name, []))]

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from river import linear_model, optim, preprocessing, time_series
 
 from tuner.control.throttle.objective import LawLimits
-from tuner.control.throttle.steering.headroom import Load, with_step
+from tuner.control.throttle.steering.headroom import DirectionLoad, with_step
 
 MB = 1_000_000
 DAY_S = 86_400
@@ -82,7 +82,7 @@ class OfTheLaw:
     def __init__(self, period_s: int) -> None:
         self._period_s = float(period_s)
         self._limits = LawLimits()
-        self._load: Load | None = None
+        self._load: DirectionLoad | None = None
 
     def next(self) -> float:
         if self._load is None:

@@ -19,10 +19,10 @@ import numpy as np
 
 from streaming.shared.contract import Side
 from tuner.control.throttle.objective import LawLimits
-from tuner.control.throttle.quota_window.model import SECONDS_KEPT, Window, bound_for
+from tuner.control.throttle.quota_window.model import SECONDS_KEPT, QuotaSamples, bound_for
 from tuner.core.cluster import BrokerSide
 from tuner.simulation.numbers import Floats, sums
-from tuner.simulation.policy import Desk, Hand
+from tuner.simulation.policy import SimulatedCluster, ThrottlePolicyRunner
 from tuner.simulation.world import MIB, World
 
 _RATE_BYTES_PER_S_MIN = 1 * MIB
@@ -32,13 +32,13 @@ _RATE_BYTES_PER_S_MIN = 1 * MIB
 class Clairvoyant:
     name: str = "clairvoyant"
 
-    def take(self, desk: Desk) -> Hand:
+    def take(self, desk: SimulatedCluster) -> ThrottlePolicyRunner:
         return _Hand(desk)
 
 
 @dataclass(slots=True)
 class _Hand:
-    desk: Desk
+    desk: SimulatedCluster
     seconds: list[Floats] = field(default_factory=list)  # What counted, by sensor; the newest last.
     second: Floats = field(default_factory=lambda: np.zeros(0))
 
@@ -88,6 +88,6 @@ def _response_bytes(world: World) -> float:
     return min(world.fetch.response_bytes_max, moving * world.fetch.partition_bytes_max)
 
 
-def _window(seconds: Sequence[float]) -> Window:
+def _window(seconds: Sequence[float]) -> QuotaSamples:
     whole = (*(0.0,) * (SECONDS_KEPT - len(seconds)), *seconds[-SECONDS_KEPT:])
-    return Window(0, whole, whole, whole)
+    return QuotaSamples(0, whole, whole, whole)

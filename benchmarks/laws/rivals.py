@@ -12,10 +12,18 @@ from dataclasses import dataclass, field
 from streaming.shared.contract import Side
 from tuner.control.throttle.objective import Capacity, LawLimits, Objective
 from tuner.control.throttle.steering.law import turn
-from tuner.control.throttle.steering.state import LawMemory, LawView
+from tuner.control.throttle.steering.state import ControlState, ControlInput
 from tuner.core.cluster import BrokerSide
 from tuner.simulation.optimum import optimum_s
-from tuner.simulation.policy import EPOCH_MS, Desk, Hand, Policy, Rule, RulePolicy, View
+from tuner.simulation.policy import (
+    EPOCH_MS,
+    SimulatedCluster,
+    ThrottlePolicyRunner,
+    Policy,
+    Rule,
+    RulePolicy,
+    RuleInput,
+)
 from tuner.simulation.world import World
 
 MB = 1e6
@@ -71,10 +79,10 @@ class _Tuner:
 
     world: World
     limits: LawLimits
-    memory: LawMemory = field(default_factory=LawMemory)
+    memory: ControlState = field(default_factory=ControlState)
 
-    def rates(self, now_s: float, view: View) -> Mapping[BrokerSide, int | None]:
-        seen = LawView(
+    def rates(self, now_s: float, view: RuleInput) -> Mapping[BrokerSide, int | None]:
+        seen = ControlInput(
             now_ms=EPOCH_MS + round(now_s * 1000),
             brokers=view.brokers,
             moves=view.moves,
@@ -93,7 +101,7 @@ class Law:
     limits: LawLimits = field(default_factory=LawLimits)
     name: str = OURS
 
-    def take(self, desk: Desk) -> Hand:
+    def take(self, desk: SimulatedCluster) -> ThrottlePolicyRunner:
         return RulePolicy(self.name, _Tuner(desk.cluster.world, self.limits), every_s=1.0).take(desk)
 
 
@@ -103,7 +111,7 @@ class Static:
 
     rate_bytes_per_s: int | None
 
-    def rates(self, now_s: float, view: View) -> Mapping[BrokerSide, int | None]:  # noqa: ARG002 - the rule's shape
+    def rates(self, now_s: float, view: RuleInput) -> Mapping[BrokerSide, int | None]:  # noqa: ARG002 - the rule's shape
         return dict.fromkeys(view.live.rates, self.rate_bytes_per_s)
 
 
@@ -117,7 +125,7 @@ class _Autothrottle:
     world: World
     link_share: float  # What is given to it as the capacity of a link.
 
-    def rates(self, now_s: float, view: View) -> Mapping[BrokerSide, int | None]:  # noqa: ARG002 - the rule's shape
+    def rates(self, now_s: float, view: RuleInput) -> Mapping[BrokerSide, int | None]:  # noqa: ARG002 - the rule's shape
         capacity = {b.broker: b for b in self.world.brokers}
         found: dict[BrokerSide, int | None] = {}
         for side, stands in view.live.rates.items():
@@ -148,7 +156,7 @@ class _CruiseControl:
     moves_at_once: float
     slots: dict[int, float] = field(default_factory=dict)
 
-    def rates(self, now_s: float, view: View) -> Mapping[BrokerSide, int | None]:
+    def rates(self, now_s: float, view: RuleInput) -> Mapping[BrokerSide, int | None]:
         found: dict[BrokerSide, int | None] = {}
         for broker in sorted({broker for broker, _ in view.live.rates}):
             signal = view.brokers.get(broker)
@@ -171,7 +179,7 @@ class Fresh:
     rule: type[_Autothrottle] | type[_CruiseControl]
     parameter: float
 
-    def take(self, desk: Desk) -> Hand:
+    def take(self, desk: SimulatedCluster) -> ThrottlePolicyRunner:
         every_s = 180.0 if self.rule is _Autothrottle else 360.0
         rule: Rule = self.rule(desk.cluster.world, self.parameter)
         # The first signals take a few seconds; a tool that starts looks as soon as it has some.

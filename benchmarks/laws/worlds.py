@@ -28,7 +28,7 @@ from tuner.simulation.world import (
     PartitionSpec,
     SignalDelivery,
     SignalOutage,
-    StartRate,
+    InitialRate,
     TopicLists,
     World,
 )
@@ -73,8 +73,8 @@ def _world(
             ),
         ),
         rates=(
-            *(StartRate(b, Side.LEADER, HABIT_BYTES_PER_S) for b in old),
-            *(StartRate(b, Side.FOLLOWER, HABIT_BYTES_PER_S) for b in new),
+            *(InitialRate(b, Side.LEADER, HABIT_BYTES_PER_S) for b in old),
+            *(InitialRate(b, Side.FOLLOWER, HABIT_BYTES_PER_S) for b in new),
         ),
         disturbances=tuple(disturbances),
         duration_s_max=duration_s_max,

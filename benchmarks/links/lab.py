@@ -31,8 +31,8 @@ from benchmarks.links.watch import awaited, fetched, say
 from rheostat.errors import CommandError
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
-from rheostat.lab.load import Load
-from rheostat.lab.node import Place, free_ports
+from rheostat.lab.load import ProducerLoad
+from rheostat.lab.node import NodeAddress, free_ports
 from rheostat.run.process import spawn, stop
 from rheostat.run.supervisor import Supervisor, children_for
 from streaming.shared.contract import Side
@@ -120,7 +120,7 @@ class BenchLab:
 
     def _spec(self) -> LabSpec:
         links, size = self.links, self.size
-        places = {b: Place(links.host(b), (*_FIRST, *links.prefix(b))) for b in range(1, BROKERS + 1)}
+        places = {b: NodeAddress(links.host(b), (*_FIRST, *links.prefix(b))) for b in range(1, BROKERS + 1)}
         return LabSpec(
             brokers=BROKERS,
             broker_settings={
@@ -130,7 +130,7 @@ class BenchLab:
                 "log.retention.check.interval.ms": "5000",
                 "log.segment.bytes": "33554432",
             },
-            places={**places, _CONTROLLER: Place(links.host(None), _FIRST)},
+            places={**places, _CONTROLLER: NodeAddress(links.host(None), _FIRST)},
             java_options=_JAVA_OPTIONS,
         )
 
@@ -155,12 +155,12 @@ class BenchLab:
 
     # -- what goes on -------------------------------------------------------------------------------------------------
 
-    def load(self, topic: str, rate_bytes_per_s: float) -> Load:
+    def load(self, topic: str, rate_bytes_per_s: float) -> ProducerLoad:
         return self._load(topic, rate_bytes_per_s, None)
 
-    def _load(self, topic: str, rate_bytes_per_s: float | None, total_bytes: int | None) -> Load:
+    def _load(self, topic: str, rate_bytes_per_s: float | None, total_bytes: int | None) -> ProducerLoad:
         lab, size = self.lab, self.size
-        return Load(
+        return ProducerLoad(
             lab.artifacts, lab.bootstrap_servers, topic,
             rate_bytes_per_s=rate_bytes_per_s, record_bytes=size.record_bytes, total_bytes=total_bytes,
             properties=(f"batch.size={size.fetch_bytes}", _LINGER), prefix=self._from_outside(),

@@ -17,7 +17,7 @@ from benchmarks.links.lab import AFTER, BURST, MOVED, NEW, PARTITIONS, SOURCE, B
 from benchmarks.links.score import Latency, Policy, Row, load_told, optimum_s, ratios, throttle_bytes_per_s
 from benchmarks.links.size import Scenario, Size
 from benchmarks.links.watch import Aside, Processors, Watch, awaited, say
-from rheostat.lab.load import Load
+from rheostat.lab.load import ProducerLoad
 from rheostat.lab.tools import reassign_partitions
 
 SETTLE_S, IDLE_S = 10.0, 25.0
@@ -143,7 +143,7 @@ class Run:
                 return began_s, now_s
             lab.pause(0.1)
 
-    def _heard(self, burst: Load) -> None:
+    def _heard(self, burst: ProducerLoad) -> None:
         self._burst_said = burst.said()
 
     def _put_back(self, completed: bool) -> int:

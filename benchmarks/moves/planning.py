@@ -19,10 +19,10 @@ from typing import Any
 from rheostat.fetchers.report import as_record, report
 from streaming.shared.contract import Side
 from tuner.control.reassignment.scheduler import refill
-from tuner.control.reassignment.scheduler_model import Terms, Waiting, planned
-from tuner.control.throttle.diagnosis.fetcher_load import Followed
+from tuner.control.reassignment.scheduler_model import SchedulerConstraints, Waiting, planned
+from tuner.control.throttle.diagnosis.fetcher_load import FetchedPartition
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_steps import Way, steps_ahead
+from tuner.core.reassignment_steps import PartitionTransition, steps_ahead
 from tuner.planning.fluid_bound import fluid
 from tuner.planning.plan_file import PlanFile
 from tuner.runtime.gc_tuning import calm_the_collector
@@ -49,11 +49,11 @@ def planning(partitions: int = PARTITIONS, brokers: int = BROKERS) -> dict[str, 
     waiting = []
     for target, (a, b, c, _), size in zip(plan.targets, ends, sizes, strict=True):
         now = (a, b, c)
-        way = Way(target.topic, target.partition, now, target.replicas, a, frozenset(now), 2)
+        way = PartitionTransition(target.topic, target.partition, now, target.replicas, a, frozenset(now), 2)
         waiting.append(Waiting(way, size, size / 86_400))
     sides = [(b, side) for b in range(brokers) for side in Side]
     best = fluid(planned(waiting), dict.fromkeys(sides, _RATE_BYTES_PER_S))
-    terms = Terms(
+    terms = SchedulerConstraints(
         frozenset(range(brokers)), BatchLimits(), dict.fromkeys(sides, _SLOTS), brokers * _SLOTS, 1_000,
         dict.fromkeys(sides, _RATE_BYTES_PER_S),
     )  # fmt: skip
@@ -74,7 +74,9 @@ def fetchers(partitions: int = PARTITIONS, brokers: int = BROKERS) -> dict[str, 
     followed = []
     for i in range(partitions):
         leader, *others = rng.sample(range(brokers), 3)
-        followed.append(Followed(f"topic-{i % TOPICS}", i // TOPICS, leader, tuple(others), rng.lognormvariate(8, 1.5)))
+        followed.append(
+            FetchedPartition(f"topic-{i % TOPICS}", i // TOPICS, leader, tuple(others), rng.lognormvariate(8, 1.5))
+        )
     began_s = _begun_s()
     made = report("made up", followed, dict.fromkeys(range(brokers), 1), by_writes=True)
     size = len(json.dumps(as_record(made)))

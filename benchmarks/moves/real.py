@@ -47,7 +47,7 @@ from benchmarks.moves.writing import NUMBER_BYTES, Writer
 from rheostat.config.settings import load_settings
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
-from rheostat.lab.load import Load
+from rheostat.lab.load import ProducerLoad
 from rheostat.lab.node import free_ports
 from rheostat.reassign.plan_store import throttles_stand
 from rheostat.run.supervisor import Supervisor, children_for
@@ -280,7 +280,7 @@ def bench() -> Iterator[Bench]:
             )
         for topic, megabytes in MEGABYTES_OF.items():
             total = round(megabytes * PARTITIONS_EACH * MB)
-            with Load(
+            with ProducerLoad(
                 lab.artifacts, lab.bootstrap_servers, topic,
                 rate_bytes_per_s=None, record_bytes=_RECORD_BYTES, total_bytes=total,
             ) as load:  # fmt: skip
@@ -306,7 +306,7 @@ def bench() -> Iterator[Bench]:
         supervisor = Supervisor(parts, log_to=log)
         filled_ms = round(time.time() * 1000)
         writer = Writer(lab.bootstrap_servers, NUMBERED, PARTITIONS_EACH)
-        load = Load(
+        load = ProducerLoad(
             lab.artifacts, lab.bootstrap_servers, LOADED, rate_bytes_per_s=LOAD_BYTES_PER_S, record_bytes=_RECORD_BYTES,
         )  # fmt: skip
         try:

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 
 from tuner.control.reassignment.scheduler_model import REQUEST_PARTITIONS_MAX
 from tuner.core.batch_limits import BatchLimits, next_batch
-from tuner.core.reassignment_steps import Step, Way
-from tuner.simulation.policy import Desk
-from tuner.simulation.reassign import Reassignments
+from tuner.core.reassignment_steps import ReassignmentStep, PartitionTransition
+from tuner.simulation.policy import SimulatedCluster
+from tuner.simulation.reassign import SimulatedReassignments
 from tuner.simulation.world import PartitionSpec
 
 
 @dataclass(slots=True)
 class AllAtOnce:
-    def look(self, desk: Desk, port: Reassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the executor's shape
+    def look(self, desk: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the executor's shape
         left = [i for i in port.plan if not port.asked[i]]
         # No request takes more than the controller's ten thousand records.
         return [left[i : i + REQUEST_PARTITIONS_MAX] for i in range(0, len(left), REQUEST_PARTITIONS_MAX)]
@@ -30,7 +30,7 @@ class AllAtOnce:
 class Batches:
     partitions: int
 
-    def look(self, desk: Desk, port: Reassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the executor's shape
+    def look(self, desk: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the executor's shape
         if len(port.running()):
             return []
         return [[i for i in port.plan if not port.asked[i]][: self.partitions]]
@@ -41,10 +41,10 @@ class KipBatches:
     """KIP-435 to the letter, with its limits as given: leader movements first, and slots filled again as steps end."""
 
     limits: BatchLimits
-    _ways: dict[int, Way] = field(default_factory=dict)
-    _steps: dict[int, Step] = field(default_factory=dict)
+    _ways: dict[int, PartitionTransition] = field(default_factory=dict)
+    _steps: dict[int, ReassignmentStep] = field(default_factory=dict)
 
-    def look(self, desk: Desk, port: Reassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the executor's shape
+    def look(self, desk: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:  # noqa: ARG002 - the executor's shape
         if not self._ways:
             self._ways = {i: _way(port.cluster.world.partitions[i]) for i in port.plan}
         running = [self._steps[i] for i in port.running().tolist()]
@@ -59,11 +59,13 @@ class KipBatches:
         return [chosen[i : i + REQUEST_PARTITIONS_MAX] for i in range(0, len(chosen), REQUEST_PARTITIONS_MAX)]
 
 
-def _way(spec: PartitionSpec) -> Way:
+def _way(spec: PartitionSpec) -> PartitionTransition:
     # What comes takes the place of what goes.
     new_of = dict(zip(spec.removing, spec.adding, strict=True))
     target = tuple(new_of.get(broker, broker) for broker in spec.replicas)
-    return Way(spec.topic, spec.partition, spec.replicas, target, spec.replicas[0], frozenset(spec.replicas))
+    return PartitionTransition(
+        spec.topic, spec.partition, spec.replicas, target, spec.replicas[0], frozenset(spec.replicas)
+    )
 
 
 @dataclass(slots=True)
@@ -75,7 +77,7 @@ class CruiseControl:
     slots: dict[int, int] = field(default_factory=dict)
     next_s: float = 360.0
 
-    def look(self, desk: Desk, port: Reassignments) -> Iterable[Sequence[int]]:
+    def look(self, desk: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:
         specs, now_s = port.cluster.world.partitions, port.cluster.now_s
         if not self.slots:
             self.slots = dict.fromkeys(port.cluster.replicas.brokers, 5)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from streaming.shared.contract import Side
-from tuner.simulation.world import BrokerSpec, ClientLoad, ControllerModel, PartitionSpec, StartRate, World
+from tuner.simulation.world import BrokerSpec, ClientLoad, ControllerModel, PartitionSpec, InitialRate, World
 
 MB = 1e6
 LINK = 1_250 * MB  # 10 Gbit/s.
@@ -86,7 +86,7 @@ def four_brokers(seed: int, *, heard_after_s: float = 0.041) -> World:
         brokers=tuple(BrokerSpec(b, LINK, LINK, 2 * LINK, 2 * LINK) for b in brokers),
         partitions=tuple(partitions),
         loads=tuple(ClientLoad(b) for b in brokers),
-        rates=tuple(StartRate(b, side, FOUR_RATE_BYTES_PER_S) for b in brokers for side in Side),
+        rates=tuple(InitialRate(b, side, FOUR_RATE_BYTES_PER_S) for b in brokers for side in Side),
         controller=ControllerModel(propagation_s_max=heard_after_s),
         duration_s_max=600.0,
         tick_ms=100,
@@ -139,7 +139,7 @@ def _world(seed: int, rng: np.random.Generator, brokers: int, partitions: list[P
         brokers=tuple(BrokerSpec(b, LINK, LINK, 2 * LINK, 2 * LINK) for b in range(brokers)),
         partitions=tuple(partitions),
         loads=tuple(loads),
-        rates=tuple(StartRate(b, side, RATE_BYTES_PER_S) for b in part for side in Side),
+        rates=tuple(InitialRate(b, side, RATE_BYTES_PER_S) for b in part for side in Side),
         duration_s_max=4 * 3600.0,
         tick_ms=1000,
         moves_begin_s=float("inf"),

@@ -22,7 +22,7 @@ from benchmarks.stalls.recordings import FOLDER, write
 from benchmarks.stalls.watch import Watch
 from benchmarks.stalls.world import MB
 from rheostat.lab.cluster import Lab, LabSpec
-from rheostat.lab.load import Load
+from rheostat.lab.load import ProducerLoad
 from rheostat.lab.tools import reassign_partitions
 from streaming.shared import kafka_names
 from streaming.shared.contract import Side
@@ -65,7 +65,7 @@ class Stage:
 
     def load(self, mb_per_s: float) -> None:
         self.stack.enter_context(
-            Load(
+            ProducerLoad(
                 self.lab.artifacts, self.lab.bootstrap_servers, self.topic,
                 rate_bytes_per_s=mb_per_s * MB, record_bytes=RECORD_BYTES,
             )
@@ -127,7 +127,7 @@ def record(lab: Lab, story: Story) -> None:
             admin.create_topics(
                 [NewTopic(stage.topic, num_partitions=-1, replication_factor=-1, replica_assignments=replicas)]
             )
-        with Load(
+        with ProducerLoad(
             lab.artifacts, lab.bootstrap_servers, stage.topic,
             rate_bytes_per_s=None, record_bytes=100_000, total_bytes=PRELOAD_BYTES, properties=("batch.size=800000", "linger.ms=5"),
         ) as preload:  # fmt: skip

@@ -12,7 +12,7 @@ from rheostat.jvm.artifacts import resolve_artifacts
 from rheostat.jvm.java import find_java
 from rheostat.jvm.kernel import stream_jars
 from streaming.class_archive import ClassArchive
-from streaming.runner import Listener, run
+from streaming.runner import ProgressListener, run
 from streaming.settings import StreamSettings
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings
@@ -35,7 +35,7 @@ def main(bootstrap_servers: str, prefix: str, settings: str) -> None:
         stream,
         jars,
         stop,
-        Listener(progress=lambda progress: print(json.dumps(progress), flush=True)),
+        ProgressListener(progress=lambda progress: print(json.dumps(progress), flush=True)),
         ClassArchive(artifacts.class_archive(find_java(), jars)),
     )
 

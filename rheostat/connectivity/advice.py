@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rheostat.connectivity.connection import Reached, Way
+from rheostat.connectivity.connection import Reached, ReachedStage
 
 _DO = {
-    Way.NO_ROUTE: "check {key}.bootstrap_servers, that the brokers run, and that no firewall stands between",
-    Way.TLS: "compare {key}.security_protocol and {key}.ssl_* with the brokers' listener on this port",
-    Way.LOGIN: (
+    ReachedStage.NO_ROUTE: "check {key}.bootstrap_servers, that the brokers run, and that no firewall stands between",
+    ReachedStage.TLS: "compare {key}.security_protocol and {key}.ssl_* with the brokers' listener on this port",
+    ReachedStage.LOGIN: (
         "check {key}.security_protocol, {key}.sasl_mechanism, {key}.sasl_username and {key}.sasl_password against the "
         "brokers' listener on this port"
     ),
-    Way.NOT_KAFKA: "check the port in {key}.bootstrap_servers, and {key}.security_protocol",
-    Way.SLOW: "see in the broker's log whether it hangs or its disk does; a port that is forwarded to nobody looks the same",
+    ReachedStage.NOT_KAFKA: "check the port in {key}.bootstrap_servers, and {key}.security_protocol",
+    ReachedStage.SLOW: "see in the broker's log whether it hangs or its disk does; a port that is forwarded to nobody looks the same",
 }
 
 
 def is_open(reached: Sequence[Reached]) -> bool:
-    return reached[-1].way is Way.OPEN
+    return reached[-1].way is ReachedStage.OPEN
 
 
 def why(reached: Sequence[Reached]) -> str:
@@ -33,4 +33,4 @@ def remedies(reached: Sequence[Reached], key: str) -> str:
 
 
 def _telling(reached: Sequence[Reached]) -> Sequence[Reached]:
-    return reached[-1:] if reached[-1].way is Way.LOGIN else reached
+    return reached[-1:] if reached[-1].way is ReachedStage.LOGIN else reached

@@ -18,7 +18,7 @@ _READ_BYTES = 65536
 _WANTS_OURS = " on our first words, as one does that wants another certificate of ours: kafka.ssl_certfile"
 
 
-class Way(StrEnum):
+class ReachedStage(StrEnum):
     """Where it ended."""
 
     OPEN = "open"
@@ -32,13 +32,13 @@ class Way(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Reached:
     server: str
-    way: Way
+    way: ReachedStage
     said: str
     took_s: float
 
 
-class Ended(Exception):
-    def __init__(self, way: Way, said: str) -> None:
+class ConnectionEnd(Exception):
+    def __init__(self, way: ReachedStage, said: str) -> None:
         super().__init__(said)
         self.way = way
 
@@ -53,7 +53,7 @@ class Talk:
         self._until_s = until_s
         self._words = KafkaProtocol(client_id="rheostat-doctor")
 
-    def ask(self, request: Any, way: Way, closed: str) -> Any:
+    def ask(self, request: Any, way: ReachedStage, closed: str) -> Any:
         """
         Raises:
             Ended: with ``way`` and ``closed`` when the connection is closed in place of an answer.
@@ -68,20 +68,26 @@ class Talk:
             self._sock.sendall(self._words.send_bytes())
             return self._answer(way, closed)
         except ssl.SSLError as error:
-            raise Ended(Way.TLS, f"{self.server} ended TLS ({error.reason or error}){_WANTS_OURS}") from error
+            raise ConnectionEnd(
+                ReachedStage.TLS, f"{self.server} ended TLS ({error.reason or error}){_WANTS_OURS}"
+            ) from error
         except ConnectionError as error:
             if isinstance(self._sock, ssl.SSLSocket) and self.knows is None:
-                raise Ended(Way.TLS, f"{self.server} ended TLS ({error.strerror}){_WANTS_OURS}") from error
-            raise Ended(way, f"{self.server} {closed}") from error
+                raise ConnectionEnd(
+                    ReachedStage.TLS, f"{self.server} ended TLS ({error.strerror}){_WANTS_OURS}"
+                ) from error
+            raise ConnectionEnd(way, f"{self.server} {closed}") from error
         except errors.KafkaError as error:
-            raise Ended(Way.NOT_KAFKA, f"{self.server} answers, but not as Kafka does: {error}") from error
+            raise ConnectionEnd(
+                ReachedStage.NOT_KAFKA, f"{self.server} answers, but not as Kafka does: {error}"
+            ) from error
 
-    def _answer(self, way: Way, closed: str) -> Any:
+    def _answer(self, way: ReachedStage, closed: str) -> Any:
         while True:
             allow_until(self._sock, self._until_s)
             data = self._sock.recv(_READ_BYTES)
             if not data:
-                raise Ended(way, f"{self.server} {closed}")
+                raise ConnectionEnd(way, f"{self.server} {closed}")
             for _, answer in self._words.receive_bytes(data):
                 return answer
 

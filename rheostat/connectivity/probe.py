@@ -19,14 +19,14 @@ from __future__ import annotations
 import threading
 from queue import SimpleQueue
 
-from rheostat.connectivity.connection import Reached, Way
+from rheostat.connectivity.connection import Reached, ReachedStage
 from rheostat.connectivity.stages import walk
 from streaming.shared.kafka import KafkaSettings
 
 CONNECT_S_MAX = 5.0
 ANSWER_S_MAX = 20.0  # A broker on a disk of 5 MB/s took more than 5 s to its first answer.
 
-__all__ = ["Reached", "Way", "reach"]
+__all__ = ["Reached", "ReachedStage", "reach"]
 
 
 def reach(
@@ -54,6 +54,6 @@ def reach(
         if isinstance(reached, Exception):
             raise reached
         found.append(reached)
-        if reached.way in (Way.OPEN, Way.LOGIN):
+        if reached.way in (ReachedStage.OPEN, ReachedStage.LOGIN):
             break
     return found

@@ -14,7 +14,7 @@ from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
-from rheostat.connectivity.connection import Ended, Reached, Talk, Way, allow_until
+from rheostat.connectivity.connection import ConnectionEnd, Reached, Talk, ReachedStage, allow_until
 from streaming.shared import kafka_names
 from streaming.shared.kafka import KafkaSettings
 
@@ -29,14 +29,18 @@ def walk(kafka: KafkaSettings, server: str, connect_s_max: float, answer_s_max: 
             until_s = time.monotonic() + answer_s_max
             with closing(_behind_tls(plain, kafka, server, until_s)) as sock:
                 _let_in(Talk(sock, until_s, server), kafka)
-        way, said = Way.OPEN, f"{server} answers"
-    except Ended as ended:
+        way, said = ReachedStage.OPEN, f"{server} answers"
+    except ConnectionEnd as ended:
         way, said = ended.way, str(ended)
-        if way is Way.NOT_KAFKA and kafka.security_protocol not in _WITH_TLS and _speaks_tls(server, connect_s_max):
-            way = Way.TLS
+        if (
+            way is ReachedStage.NOT_KAFKA
+            and kafka.security_protocol not in _WITH_TLS
+            and _speaks_tls(server, connect_s_max)
+        ):
+            way = ReachedStage.TLS
             said = f"{server} speaks TLS on this port, and kafka.security_protocol {kafka.security_protocol} has none"
     except TimeoutError:
-        way, said = Way.SLOW, f"{server} took the connection, and did not answer within {answer_s_max:.0f} s"
+        way, said = ReachedStage.SLOW, f"{server} took the connection, and did not answer within {answer_s_max:.0f} s"
     return Reached(server, way, said, time.monotonic() - began)
 
 
@@ -45,9 +49,11 @@ def _connected(server: str, connect_s_max: float) -> socket.socket:
     try:
         return socket.create_connection((host.strip("[]"), int(port)), timeout=connect_s_max)
     except TimeoutError as error:
-        raise Ended(Way.NO_ROUTE, f"{server} did not take a connection within {connect_s_max:.0f} s") from error
+        raise ConnectionEnd(
+            ReachedStage.NO_ROUTE, f"{server} did not take a connection within {connect_s_max:.0f} s"
+        ) from error
     except OSError as error:
-        raise Ended(Way.NO_ROUTE, f"{server} cannot be reached: {error.strerror or error}") from error
+        raise ConnectionEnd(ReachedStage.NO_ROUTE, f"{server} cannot be reached: {error.strerror or error}") from error
 
 
 def _behind_tls(plain: socket.socket, kafka: KafkaSettings, server: str, until_s: float) -> socket.socket:
@@ -63,20 +69,22 @@ def _behind_tls(plain: socket.socket, kafka: KafkaSettings, server: str, until_s
         if kafka.ssl_certfile is not None:
             context.load_cert_chain(kafka.ssl_certfile, kafka.ssl_keyfile)
     except (OSError, ValueError) as error:
-        raise Ended(
-            Way.TLS, f"the files of kafka.ssl_cafile, ssl_certfile, ssl_keyfile cannot be used: {error}"
+        raise ConnectionEnd(
+            ReachedStage.TLS, f"the files of kafka.ssl_cafile, ssl_certfile, ssl_keyfile cannot be used: {error}"
         ) from error
     host = server.rpartition(":")[0].strip("[]")
     try:
         return context.wrap_socket(plain, server_hostname=host.rstrip("."))
     except ssl.SSLCertVerificationError as error:
-        raise Ended(Way.TLS, f"{server} shows a certificate we do not accept: {error.verify_message}") from error
+        raise ConnectionEnd(
+            ReachedStage.TLS, f"{server} shows a certificate we do not accept: {error.verify_message}"
+        ) from error
     except TimeoutError:
         raise
     except (ssl.SSLError, ConnectionError) as error:
         why = getattr(error, "reason", None) or error.strerror or str(error)
-        raise Ended(
-            Way.TLS,
+        raise ConnectionEnd(
+            ReachedStage.TLS,
             f"{server} does not speak TLS with us ({why}): it has no TLS on this port, or none of our versions",
         ) from error
 
@@ -88,13 +96,15 @@ def _speaks_tls(server: str, connect_s_max: float) -> bool:
     try:
         with closing(_connected(server, connect_s_max)) as plain, closing(context.wrap_socket(plain)):
             return True
-    except (Ended, OSError):
+    except (ConnectionEnd, OSError):
         return False
 
 
 def _let_in(talk: Talk, kafka: KafkaSettings) -> None:
     # The oldest version, which every broker understands; what else it understands is in the answer.
-    versions = talk.ask(ApiVersionsRequest(version=0), Way.NOT_KAFKA, "closed the connection on Kafka's first words")
+    versions = talk.ask(
+        ApiVersionsRequest(version=0), ReachedStage.NOT_KAFKA, "closed the connection on Kafka's first words"
+    )
     talk.knows = BrokerVersionData(api_versions={k.api_key: (k.min_version, k.max_version) for k in versions.api_keys})
     if kafka.security_protocol in ("SASL_PLAINTEXT", "SASL_SSL"):
         _log_in(talk, kafka)
@@ -104,36 +114,40 @@ def _let_in(talk: Talk, kafka: KafkaSettings) -> None:
             "closed the connection on the first question, as a listener does that wants a login, and "
             f"kafka.security_protocol {kafka.security_protocol} has none"
         )
-    talk.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False), Way.LOGIN, refusal)
+    talk.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False), ReachedStage.LOGIN, refusal)
 
 
 def _log_in(talk: Talk, kafka: KafkaSettings) -> None:
     mechanism = kafka.sasl_mechanism
     assert mechanism is not None
     closed = "closed the connection during the login"
-    hello = talk.ask(SaslHandshakeRequest(mechanism=mechanism, max_version=1), Way.LOGIN, closed)
+    hello = talk.ask(SaslHandshakeRequest(mechanism=mechanism, max_version=1), ReachedStage.LOGIN, closed)
     if hello.error_code == errors.IllegalSaslStateError.errno:
-        raise Ended(
-            Way.LOGIN,
+        raise ConnectionEnd(
+            ReachedStage.LOGIN,
             f"{talk.server} takes no login on this port, and kafka.security_protocol is {kafka.security_protocol}",
         )
     if hello.error_code != kafka_names.ERROR_NONE:
-        raise Ended(
-            Way.LOGIN,
+        raise ConnectionEnd(
+            ReachedStage.LOGIN,
             f"{talk.server} does not know kafka.sasl_mechanism {mechanism}; it offers {', '.join(hello.mechanisms)}",
         )
     host = talk.server.rpartition(":")[0]
     login = get_sasl_mechanism(mechanism)(host=host, **kafka.for_python())
     while not login.is_done():
-        answer = talk.ask(SaslAuthenticateRequest(login.auth_bytes()), Way.LOGIN, closed)
+        answer = talk.ask(SaslAuthenticateRequest(login.auth_bytes()), ReachedStage.LOGIN, closed)
         if answer.error_code != kafka_names.ERROR_NONE:
-            raise Ended(Way.LOGIN, f"{talk.server} refused the login: {_why(answer)}")
+            raise ConnectionEnd(ReachedStage.LOGIN, f"{talk.server} refused the login: {_why(answer)}")
         try:
             login.receive(answer.auth_bytes)
         except (errors.KafkaError, ValueError, KeyError) as error:
-            raise Ended(Way.LOGIN, f"{talk.server} could not prove that it knows our password: {error}") from error
+            raise ConnectionEnd(
+                ReachedStage.LOGIN, f"{talk.server} could not prove that it knows our password: {error}"
+            ) from error
     if not login.is_authenticated():
-        raise Ended(Way.LOGIN, f"{talk.server} refused the login of kafka.sasl_username {kafka.sasl_username}")
+        raise ConnectionEnd(
+            ReachedStage.LOGIN, f"{talk.server} refused the login of kafka.sasl_username {kafka.sasl_username}"
+        )
 
 
 def _why(answer: Any) -> str:

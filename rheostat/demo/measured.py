@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 
-from rheostat.demo.processes import Parts
-from rheostat.demo.view import View
+from rheostat.demo.processes import DemoProcesses
+from rheostat.demo.view import DemoView
 from rheostat.errors import CommandError
 from streaming.shared.kafka import consumer
 from tuner.runtime.observe.signals_reader import SignalReader
@@ -16,7 +16,7 @@ _LOOK_S = 1.0
 _NEWEST = 50
 
 
-def wait_until_measured(parts: Parts, view: View, brokers: int) -> None:
+def wait_until_measured(parts: DemoProcesses, view: DemoView, brokers: int) -> None:
     """
     Raises:
         CommandError: a part ended by itself, or they are not told of in time.

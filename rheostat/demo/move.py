@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from rheostat.demo.view import View
+from rheostat.demo.view import DemoView
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
 from streaming.shared.units import size_text
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class MoveSample:
     at_s: float  # time.monotonic
     moving: bool
     remaining_bytes: int | None
@@ -28,9 +28,9 @@ class MoveWatch:
         self._keys = [(topic, p) for p in range(partitions)]
         self.leader = leader
         self.destination = destination
-        self.looks: list[Look] = []
+        self.looks: list[MoveSample] = []
 
-    def look(self) -> Look:
+    def look(self) -> MoveSample:
         moving = any(state.topic == self._topic for state in self._client.reassignments())
         sizes = self._client.log_sizes([self.leader, self.destination], self._keys)
         source, target = sizes[self.leader], sizes[self.destination]
@@ -38,11 +38,11 @@ class MoveWatch:
         if not isinstance(source, ClusterError) and not isinstance(target, ClusterError):
             leader_bytes = sum(source.values())
             remaining = sum(max(0, size - target.get(key, 0)) for key, size in source.items())
-        look = Look(time.monotonic(), moving, remaining, leader_bytes)
+        look = MoveSample(time.monotonic(), moving, remaining, leader_bytes)
         self.looks.append(look)
         return look
 
-    def show(self, view: View, what: str) -> bool:
+    def show(self, view: DemoView, what: str) -> bool:
         """Looks, and tells it beside ``what``; whether it still moves."""
         look = self.look()
         remains = "unknown" if look.remaining_bytes is None else f"{size_text(look.remaining_bytes)} remain"

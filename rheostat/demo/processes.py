@@ -20,7 +20,7 @@ from rheostat.run.supervisor import Supervisor, children_for
 _ACTS = "tune"
 
 
-class Parts:
+class DemoProcesses:
     def __init__(self, lab: Lab, **tuner: Any) -> None:
         self.log = lab.home / "logs" / "rheostat.log"
         config = lab.home / "rheostat.yaml"

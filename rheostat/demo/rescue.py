@@ -8,9 +8,9 @@ from typing import Any
 
 from rheostat.config.settings import Settings
 from rheostat.demo.move import MoveWatch
-from rheostat.demo.processes import Parts
-from rheostat.demo.summary import Summary
-from rheostat.demo.view import View
+from rheostat.demo.processes import DemoProcesses
+from rheostat.demo.summary import DemoSummary
+from rheostat.demo.view import DemoView
 from rheostat.status.gather import last_entries
 from streaming.shared.units import rate_text
 from tuner.core.drain_time import SideLoad, fluid_optimum_s
@@ -19,7 +19,7 @@ RESCUE_S_MAX = 150.0
 LOOK_S = 0.5
 
 
-def rescue(parts: Parts, view: View, watch: MoveWatch) -> float | None:
+def rescue(parts: DemoProcesses, view: DemoView, watch: MoveWatch) -> float | None:
     """Lets the tuner act until the move is over and its throttle gone; when the move ended, or None."""
     view.say(f"rheostat's tuner starts; its page, for as long as it runs: {parts.page}")
     parts.act()
@@ -47,7 +47,7 @@ def rescue(parts: Parts, view: View, watch: MoveWatch) -> float | None:
     return ended_s
 
 
-def _decisions(status: dict[str, Any], view: View, watch: MoveWatch, told: set[tuple[int, str]]) -> str:
+def _decisions(status: dict[str, Any], view: DemoView, watch: MoveWatch, told: set[tuple[int, str]]) -> str:
     """Prints the tuner's new decisions; one phrase on where it stands."""
     for decision in status["last_decisions"]:
         key = (decision["at_ms"], decision["text"])
@@ -69,7 +69,7 @@ def _decisions(status: dict[str, Any], view: View, watch: MoveWatch, told: set[t
     return f"throttles: broker {watch.leader} leader {rate_text(leader)}, broker {watch.destination} follower {rate_text(follower)}"
 
 
-def judge_optimum(summary: Summary, remaining_bytes: float, write_bytes_per_s: float) -> None:
+def judge_optimum(summary: DemoSummary, remaining_bytes: float, write_bytes_per_s: float) -> None:
     """Against the move at the ceiling from the tuner's start on, in the fluid model; one in-sync follower."""
     loads = [SideLoad(remaining_bytes, 2 * write_bytes_per_s), SideLoad(remaining_bytes, write_bytes_per_s)]
     best = fluid_optimum_s(loads, summary.rate_bytes_per_s_max)
@@ -78,7 +78,7 @@ def judge_optimum(summary: Summary, remaining_bytes: float, write_bytes_per_s: f
         summary.ratio_to_optimum = round(summary.rescue_s / best, 2) if summary.rescue_s is not None else None
 
 
-def judge_decisions(summary: Summary, settings: Settings, tuner_s: float) -> None:
+def judge_decisions(summary: DemoSummary, settings: Settings, tuner_s: float) -> None:
     """From the journal, which is what an operator would look at afterwards. Args: tuner_s: its start, monotonic."""
     started_ms = (time.time() - (time.monotonic() - tuner_s)) * 1000
     for entry in last_entries(settings, count=1000):

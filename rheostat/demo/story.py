@@ -22,14 +22,14 @@ from rheostat.console.rich_console import console_of
 from rheostat.demo.measured import wait_until_measured
 from rheostat.demo.move import MoveWatch
 from rheostat.demo.probe import LatencyProbe
-from rheostat.demo.processes import Parts
+from rheostat.demo.processes import DemoProcesses
 from rheostat.demo.rescue import LOOK_S, judge_decisions, judge_optimum, rescue
-from rheostat.demo.summary import Summary
-from rheostat.demo.view import View
+from rheostat.demo.summary import DemoSummary
+from rheostat.demo.view import DemoView
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
 from rheostat.jvm.artifacts import resolve_artifacts
 from rheostat.lab.cluster import Lab, LabSpec
-from rheostat.lab.load import Load
+from rheostat.lab.load import ProducerLoad
 from rheostat.lab.tools import reassign_partitions
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.units import rate_text, size_text
@@ -58,10 +58,10 @@ CYCLE_S = 2.0
 
 def run_demo(*, as_json: bool, keep: bool) -> int:
     """Tells the story; 0 only when all of it held."""
-    summary = Summary(rate_bytes_per_s_max=CEILING_BYTES_PER_S)
+    summary = DemoSummary(rate_bytes_per_s_max=CEILING_BYTES_PER_S)
     began = time.monotonic()
     console = console_of(sys.stderr if as_json else sys.stdout)
-    with View(console) as view:
+    with DemoView(console) as view:
         artifacts = resolve_artifacts(view.say)
         view.now("starting a Kafka cluster: one controller, three brokers")
         with Lab(LabSpec(brokers=BROKERS), artifacts=artifacts) as lab:
@@ -76,9 +76,9 @@ def run_demo(*, as_json: bool, keep: bool) -> int:
     return EXIT_NOT_WELL if summary.faults() else EXIT_DONE
 
 
-def _tell(lab: Lab, view: View, summary: Summary) -> Parts:
+def _tell(lab: Lab, view: DemoView, summary: DemoSummary) -> DemoProcesses:
     with ExitStack() as stack:
-        parts = Parts(lab, rate_bytes_per_s_max=CEILING_BYTES_PER_S, cycle_s=CYCLE_S)
+        parts = DemoProcesses(lab, rate_bytes_per_s_max=CEILING_BYTES_PER_S, cycle_s=CYCLE_S)
         # Our own lines go where the children's go, not onto the screen.
         set_up_logs(stack.enter_context(parts.log.open("a")))
         stack.callback(parts.stop)
@@ -88,7 +88,7 @@ def _tell(lab: Lab, view: View, summary: Summary) -> Parts:
         wait_until_measured(parts, view, BROKERS)
         kafka = lab.kafka_settings()
         load = stack.enter_context(
-            Load(
+            ProducerLoad(
                 lab.artifacts, lab.bootstrap_servers, TOPIC,
                 rate_bytes_per_s=WRITE_BYTES_PER_S, record_bytes=RECORD_BYTES,
             )
@@ -153,12 +153,12 @@ def _tell(lab: Lab, view: View, summary: Summary) -> Parts:
     return parts
 
 
-def _fill(lab: Lab, view: View) -> None:
+def _fill(lab: Lab, view: DemoView) -> None:
     replicas = {p: [LEADER, FOLLOWER] for p in range(PARTITIONS)}
     with lab.admin() as admin:
         admin.create_topics([NewTopic(TOPIC, num_partitions=-1, replication_factor=-1, replica_assignments=replicas)])
     view.now(f"writing {size_text(PRELOAD_BYTES)} into topic {TOPIC}, on brokers {LEADER} and {FOLLOWER}")
-    with Load(
+    with ProducerLoad(
         lab.artifacts, lab.bootstrap_servers, TOPIC,
         rate_bytes_per_s=None, record_bytes=100_000, total_bytes=PRELOAD_BYTES, properties=("batch.size=800000", "linger.ms=5"),
     ) as preload:  # fmt: skip
@@ -181,7 +181,7 @@ def _at_full_rate(found_bytes_per_s: float | None) -> bool:
     return found_bytes_per_s is not None and found_bytes_per_s >= _NEARLY * WRITE_BYTES_PER_S
 
 
-def _written(found_bytes_per_s: float | None, view: View) -> float:
+def _written(found_bytes_per_s: float | None, view: DemoView) -> float:
     """What producers do write; they may be held back by a busy machine, and never write more."""
     if found_bytes_per_s is None or found_bytes_per_s <= 0 or _at_full_rate(found_bytes_per_s):
         return WRITE_BYTES_PER_S
@@ -189,7 +189,7 @@ def _written(found_bytes_per_s: float | None, view: View) -> float:
     return found_bytes_per_s
 
 
-def _reassign(lab: Lab, view: View, throttle_bytes_per_s: int) -> float:
+def _reassign(lab: Lab, view: DemoView, throttle_bytes_per_s: int) -> float:
     target = {(TOPIC, p): [LEADER, DESTINATION] for p in range(PARTITIONS)}
     reassign_partitions(
         lab.artifacts, lab.bootstrap_servers, target, "--execute", "--throttle", str(throttle_bytes_per_s)
@@ -201,14 +201,14 @@ def _reassign(lab: Lab, view: View, throttle_bytes_per_s: int) -> float:
     return time.monotonic()
 
 
-def _watch(parts: Parts, watch: MoveWatch, view: View, until_s: float, what: str) -> None:
+def _watch(parts: DemoProcesses, watch: MoveWatch, view: DemoView, until_s: float, what: str) -> None:
     while time.monotonic() < until_s:
         parts.look()
         watch.show(view, what)
         threading.Event().wait(LOOK_S)
 
 
-def _stay(lab: Lab, parts: Parts, view: View) -> None:
+def _stay(lab: Lab, parts: DemoProcesses, view: DemoView) -> None:
     """rheostat runs on as well: whoever starts a move of their own sees what it makes of it."""
     view.head("The cluster and rheostat stay up until Ctrl-C. To look around:")
     rheostat, config, back = f"{sys.executable} -m rheostat", lab.home / "rheostat.yaml", lab.home / "back.json"

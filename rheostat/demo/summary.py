@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from rheostat.demo.view import View
+from rheostat.demo.view import DemoView
 from streaming.shared.units import rate_text
 
 PHASES = ("before", "during", "after")
 
 
 @dataclass(slots=True)
-class Summary:
+class DemoSummary:
     stalled_before_s: float | None = None  # Throttled reassignment → tuner start, without progress all the while.
     trend_before_bytes_per_s: float | None = None  # Of what remained, meanwhile; positive is falling behind.
     write_bytes_per_s: float | None = None  # By the producers, while it was stalled.
@@ -57,7 +57,7 @@ class Summary:
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
-    def tell(self, view: View) -> None:
+    def tell(self, view: DemoView) -> None:
         view.head("Summary")
         if self.stalled_before_s is not None and self.trend_before_bytes_per_s is not None:
             trend = self.trend_before_bytes_per_s

@@ -13,7 +13,7 @@ from rheostat.console.rich_console import styled
 _LINE_EVERY_S = 4.0
 
 
-class View(Screen[Status]):
+class DemoView(Screen[Status]):
     def __init__(self, console: Console) -> None:
         super().__init__(console, console.status(styled("")), _LINE_EVERY_S)
         self._began_s = time.monotonic()

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from rheostat.config.settings import Settings
-from rheostat.doctor.findings import Finding, Verdict
+from rheostat.doctor.findings import Finding, FindingVerdict
 from streaming.collector import jmx
-from streaming.collector.jmx import AccessError, Cause, ScrapeError
+from streaming.collector.jmx import AgentAccessError, Cause, ScrapeError
 from streaming.shared.contract import Metric
 
 # The first scrape of a JVM compiles the agent's code: on a busy machine that takes longer than any later one.
@@ -28,9 +28,9 @@ def agents(settings: Settings, brokers: dict[int, str]) -> Iterator[Finding]:
     urls = settings.collector.agent_urls(brokers)
     try:
         access = settings.collector.access_files().load()
-    except AccessError as error:
+    except AgentAccessError as error:
         yield Finding(
-            "access to the JMX agents", Verdict.FAILED, str(error), "correct it: without it the collector does not start"
+            "access to the JMX agents", FindingVerdict.FAILED, str(error), "correct it: without it the collector does not start"
         )  # fmt: skip
         return
 
@@ -56,7 +56,7 @@ def agents(settings: Settings, brokers: dict[int, str]) -> Iterator[Finding]:
     without = sorted(brokers.keys() - urls.keys())
     if without:
         yield Finding(
-            "JMX agents", Verdict.ADVICE, f"none configured for brokers {', '.join(map(str, without))}",
+            "JMX agents", FindingVerdict.ADVICE, f"none configured for brokers {', '.join(map(str, without))}",
             "set collector.jmx_port or collector.endpoints: without it latency and throttled bytes are not known, and a stall is "
             "raised only where the throttle cannot carry the writes",
         )  # fmt: skip
@@ -65,16 +65,18 @@ def agents(settings: Settings, brokers: dict[int, str]) -> Iterator[Finding]:
 def _agent(node: int, url: str, answer: _Answer, timeout_s: float, *, is_broker: bool) -> Finding:
     check, names = f"JMX agent of node {node}", answer.names
     if isinstance(names, ScrapeError) and names.cause in (Cause.TLS, Cause.AUTH):
-        return Finding(check, Verdict.FAILED, f"{url}: {names}", "compare the agent's own settings with collector's")
+        return Finding(
+            check, FindingVerdict.FAILED, f"{url}: {names}", "compare the agent's own settings with collector's"
+        )
     if isinstance(names, Exception):
         return Finding(
-            check, Verdict.FAILED, f"{url}: {names}" + (", asked twice" if answer.asked_again else ""),
+            check, FindingVerdict.FAILED, f"{url}: {names}" + (", asked twice" if answer.asked_again else ""),
             "start the node with the JMX agent and conf/collectors/jmx-exporter.yaml, or correct collector.endpoints",
         )  # fmt: skip
     if is_broker and Metric.CLIENT_IN not in names:
         return Finding(
-            check, Verdict.FAILED, f"{url} answers, but without {Metric.CLIENT_IN}",
+            check, FindingVerdict.FAILED, f"{url} answers, but without {Metric.CLIENT_IN}",
             "let the agent use conf/collectors/jmx-exporter.yaml",
         )  # fmt: skip
     late = f", but its first answer took longer than {timeout_s:g} s: normal for a JVM that has just started"
-    return Finding(check, Verdict.OK, f"{len(names)} metrics at {url}" + (late if answer.asked_again else ""))
+    return Finding(check, FindingVerdict.OK, f"{len(names)} metrics at {url}" + (late if answer.asked_again else ""))

@@ -11,7 +11,7 @@ from kafka.errors import KafkaError
 from rheostat.config.settings import Settings
 from rheostat.connectivity.advice import is_open, remedies, why
 from rheostat.connectivity.probe import reach
-from rheostat.doctor.findings import Finding, Verdict, grant, raise_first
+from rheostat.doctor.findings import Finding, FindingVerdict, grant, raise_first
 from rheostat.errors import CommandError
 from rheostat.orders import send
 from streaming.shared import kafka_names
@@ -46,13 +46,13 @@ def way_in(kafka: KafkaSettings, check: str, key: str) -> list[Finding]:
     """Why one cannot get in, or that it takes long; empty when all is well. Args: key: of ``kafka`` in the settings file."""
     reached = reach(kafka)
     if not is_open(reached):
-        return [Finding(check, Verdict.FAILED, why(reached), remedies(reached, key))]
+        return [Finding(check, FindingVerdict.FAILED, why(reached), remedies(reached, key))]
     server, took_s = reached[-1].server, reached[-1].took_s
     if took_s <= kafka.request_timeout_s:
         return []
     return [
         Finding(
-            check, Verdict.ADVICE,
+            check, FindingVerdict.ADVICE,
             f"{server} answered after {took_s:.1f} s; rheostat gives up after {key}.request_timeout_s, "
             f"{kafka.request_timeout_s:g} s",
             f"see what keeps the broker busy, or raise {key}.request_timeout_s",
@@ -114,7 +114,7 @@ def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *
     for one in writes:
         if one.creates is not None and not create and not _is_there(client, one.creates):
             yield Finding(
-                f"right: {one.right}", Verdict.ADVICE, f"not tried: Kafka would create its topic {one.creates} for it",
+                f"right: {one.right}", FindingVerdict.ADVICE, f"not tried: Kafka would create its topic {one.creates} for it",
                 "nothing, or let it be tried: rheostat doctor --create",
             )  # fmt: skip
             continue
@@ -127,11 +127,11 @@ def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *
 
 def _not_needed_yet(found: Finding) -> Finding:
     """The finding about a right to write, in a dry run: what is missing there is advice."""
-    if found.verdict is not Verdict.FAILED:
+    if found.verdict is not FindingVerdict.FAILED:
         return found
     return replace(
         found,
-        verdict=Verdict.ADVICE,
+        verdict=FindingVerdict.ADVICE,
         found=f"{found.found}. A dry run works without it; with dry_run: false it is needed",
     )
 
@@ -146,14 +146,14 @@ def _feels(brokers: list[int], kafka: KafkaSettings, topic: str) -> Finding:
         for broker in brokers[:BROKERS_MAX]:
             failed = asker.meet(broker) or asker.ask(broker)
             if failed is None:
-                return Finding(check, Verdict.OK, f"may {purpose}")
+                return Finding(check, FindingVerdict.OK, f"may {purpose}")
             if isinstance(failed, MissingRight):
                 return _lacking(check, purpose, failed, kafka)
             said = str(failed)
     finally:
         asker.close()
     return Finding(
-        check, Verdict.ADVICE, f"could not {purpose}: {said}", "try again when the controller is not pressed"
+        check, FindingVerdict.ADVICE, f"could not {purpose}: {said}", "try again when the controller is not pressed"
     )
 
 
@@ -169,15 +169,17 @@ def _tried(one: _Try, kafka: KafkaSettings) -> Finding:
     check = f"right: {one.right}"
     try:
         one.attempt()
-        return Finding(check, Verdict.OK, f"may {one.purpose}")
+        return Finding(check, FindingVerdict.OK, f"may {one.purpose}")
     except MissingRight as error:
         return _lacking(check, one.purpose, error, kafka)
     except ClusterError as error:
-        return Finding(check, Verdict.FAILED, f"cannot {one.purpose}: {error}", "see the brokers' logs")
+        return Finding(check, FindingVerdict.FAILED, f"cannot {one.purpose}: {error}", "see the brokers' logs")
 
 
 def _lacking(check: str, purpose: str, error: MissingRight, kafka: KafkaSettings) -> Finding:
-    return Finding(check, Verdict.FAILED, f"may not {purpose}: missing right: {error.right}", grant(error.right, kafka))
+    return Finding(
+        check, FindingVerdict.FAILED, f"may not {purpose}: missing right: {error.right}", grant(error.right, kafka)
+    )
 
 
 def topics(client: ClusterClient, settings: Settings, *, create: bool) -> Iterator[Finding]:
@@ -193,29 +195,31 @@ def topics(client: ClusterClient, settings: Settings, *, create: bool) -> Iterat
         create_topics(client, names, missing, validate_only=not create)
         complaints = topic_complaints(client, names, [spec for spec in specs if spec not in missing])
     except MissingRight as error:
-        yield Finding(_OWN_TOPICS, Verdict.FAILED, str(error), grant(error.right, settings.kafka))
+        yield Finding(_OWN_TOPICS, FindingVerdict.FAILED, str(error), grant(error.right, settings.kafka))
         return
     except ClusterError as error:
-        yield Finding(_OWN_TOPICS, Verdict.FAILED, str(error), "see the brokers' logs")
+        yield Finding(_OWN_TOPICS, FindingVerdict.FAILED, str(error), "see the brokers' logs")
         return
     for complaint in complaints:
         found, _, command = complaint.partition(": ")
-        yield Finding(_OWN_TOPICS, Verdict.FAILED, found, command)
+        yield Finding(_OWN_TOPICS, FindingVerdict.FAILED, found, command)
     present = [spec.name for spec in specs if create or spec not in missing]
     absent = ", ".join(spec.name for spec in missing)
     if missing and create:
-        yield Finding(_OWN_TOPICS, Verdict.OK, f"created: {absent}")
+        yield Finding(_OWN_TOPICS, FindingVerdict.OK, f"created: {absent}")
     elif missing:
         yield Finding(
-            _OWN_TOPICS, Verdict.ADVICE, f"missing, made at the first start: {absent}",
+            _OWN_TOPICS, FindingVerdict.ADVICE, f"missing, made at the first start: {absent}",
             "nothing, or make them now: rheostat doctor --create. The rights to read and write them can be checked then",
         )  # fmt: skip
     elif not complaints:
-        yield Finding(_OWN_TOPICS, Verdict.OK, ", ".join(present))
+        yield Finding(_OWN_TOPICS, FindingVerdict.OK, ", ".join(present))
     for topic, operations in sorted(client.missing_operations(present).items()):
         for operation in operations:
             right = f"{operation} on Topic {topic}"
-            yield Finding(f"right: {right}", Verdict.FAILED, f"missing right: {right}", grant(right, settings.kafka))
+            yield Finding(
+                f"right: {right}", FindingVerdict.FAILED, f"missing right: {right}", grant(right, settings.kafka)
+            )
 
 
 def names_on_record(settings: Settings, brokers: list[int]) -> Iterator[Finding]:
@@ -228,23 +232,27 @@ def names_on_record(settings: Settings, brokers: list[int]) -> Iterator[Finding]
         known = send.read(settings, brokers)
     except (CommandError, KafkaError) as error:
         yield Finding(
-            "cluster name", Verdict.FAILED, f"the journal cannot be read: {error}",
+            "cluster name", FindingVerdict.FAILED, f"the journal cannot be read: {error}",
             "see what is said of own topics and of rights on them, and the brokers' logs",
         )  # fmt: skip
         return
     if known.blocked is not None:
-        yield Finding("journal", Verdict.FAILED, known.blocked, "rheostat journal check, then rheostat journal repair")
+        yield Finding(
+            "journal", FindingVerdict.FAILED, known.blocked, "rheostat journal check, then rheostat journal repair"
+        )
     others = ", ".join(f"{name!r} has {what}" for name, what in known.elsewhere.items())
     if not others:
-        yield Finding("cluster name", Verdict.OK, f"nothing is on record under another name than {settings.cluster!r}")
+        yield Finding(
+            "cluster name", FindingVerdict.OK, f"nothing is on record under another name than {settings.cluster!r}"
+        )
     elif known.held:
         yield Finding(
-            "cluster name", Verdict.ADVICE, f"of this Kafka cluster {others}, besides {settings.cluster!r} with {known.held}",
+            "cluster name", FindingVerdict.ADVICE, f"of this Kafka cluster {others}, besides {settings.cluster!r} with {known.held}",
             "end what is nobody's any more: `rheostat release` with `cluster` set to that name",
         )  # fmt: skip
     else:
         yield Finding(
-            "cluster name", Verdict.FAILED,
+            "cluster name", FindingVerdict.FAILED,
             f"{settings.cluster!r} has nothing on record on this Kafka cluster, {others}: a tuner of this name waits for it",
             f"set cluster: {next(iter(known.elsewhere))}, or run `rheostat release` with it once",
         )  # fmt: skip
@@ -256,7 +264,7 @@ def quota_window(client: ClusterClient, brokers: list[int]) -> Iterator[Finding]
     at_default = [b for b, found in sorted(answers.items()) if not isinstance(found, ClusterError) and key not in found]
     if at_default:
         yield Finding(
-            "quota window", Verdict.ADVICE, f"{key} is at its default of 11 on brokers {', '.join(map(str, at_default))}",
+            "quota window", FindingVerdict.ADVICE, f"{key} is at its default of 11 on brokers {', '.join(map(str, at_default))}",
             f"{key}=3 in the brokers' files (a restart) calms every change of a throttle: after 5 → 20 MB/s the peak "
             "falls from 8 × to 1.9 × the new rate, after 20 → 5 MB/s the silence from 8–10 s to 2.4 s (measured on Kafka 4.2)",
         )  # fmt: skip

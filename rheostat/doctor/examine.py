@@ -14,7 +14,7 @@ from typing import Any
 from rheostat.config.settings import Settings
 from rheostat.doctor.agents import agents
 from rheostat.doctor.cluster import names_on_record, quota_window, rights, topics, way_in
-from rheostat.doctor.findings import Finding, Verdict
+from rheostat.doctor.findings import Finding, FindingVerdict
 from rheostat.doctor.machine import machine, storage_of_stream
 from rheostat.doctor.sources import source_elsewhere, source_of
 from rheostat.doctor.writers import writers
@@ -22,7 +22,7 @@ from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, EXIT_UNREACHABLE
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.reassignments import ReassignmentClient
 
-__all__ = ["Finding", "Verdict", "as_json", "examine", "exit_code"]
+__all__ = ["Finding", "FindingVerdict", "as_json", "examine", "exit_code"]
 
 _REACHABILITY = "reachability"
 
@@ -38,19 +38,19 @@ def examine(settings: Settings, *, create: bool = False) -> Iterator[Finding]:
     kafka = settings.kafka
     reached = way_in(kafka, _REACHABILITY, "kafka")
     yield from reached
-    if any(finding.verdict is Verdict.FAILED for finding in reached):
+    if any(finding.verdict is FindingVerdict.FAILED for finding in reached):
         return
     with ReassignmentClient(kafka, "rheostat-doctor") as client:
         try:
             brokers = {e.node: e.host for e in client.brokers()}
         except ClusterError as error:
             yield Finding(
-                _REACHABILITY, Verdict.FAILED, f"a bootstrap server answers, but: {error}",
+                _REACHABILITY, FindingVerdict.FAILED, f"a bootstrap server answers, but: {error}",
                 "compare the brokers' advertised.listeners with what can be reached from here",
             )  # fmt: skip
             return
         ids = ", ".join(map(str, sorted(brokers)))
-        yield Finding(_REACHABILITY, Verdict.OK, f"brokers {ids} at {kafka.bootstrap_servers}")
+        yield Finding(_REACHABILITY, FindingVerdict.OK, f"brokers {ids} at {kafka.bootstrap_servers}")
         yield from topics(client, settings, create=create)  # First: rights on topics are tried on one that is there.
         yield from names_on_record(settings, sorted(brokers))
         yield from rights(client, sorted(brokers), settings, create=create)
@@ -66,7 +66,7 @@ def examine(settings: Settings, *, create: bool = False) -> Iterator[Finding]:
 
 
 def exit_code(findings: list[Finding]) -> int:
-    failed = [f.check for f in findings if f.verdict is Verdict.FAILED]
+    failed = [f.check for f in findings if f.verdict is FindingVerdict.FAILED]
     if _REACHABILITY in failed:
         return EXIT_UNREACHABLE
     return EXIT_NOT_WELL if failed else EXIT_DONE

@@ -10,7 +10,7 @@ from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterError
 
 
-class Verdict(StrEnum):
+class FindingVerdict(StrEnum):
     OK = "ok"
     ADVICE = "advice"
     FAILED = "failed"
@@ -19,7 +19,7 @@ class Verdict(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Finding:
     check: str
-    verdict: Verdict
+    verdict: FindingVerdict
     found: str
     do: str = ""
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from rheostat.config.settings import Settings
-from rheostat.doctor.findings import Finding, Verdict
+from rheostat.doctor.findings import Finding, FindingVerdict
 from rheostat.errors import SetupError
 from rheostat.jvm.artifacts import artifacts_present
 from rheostat.jvm.java import find_java
@@ -19,19 +19,19 @@ _NATIVE_PATH = "org.xerial.snappy.lib.path"  # As the image sets it: the librari
 def machine() -> Iterator[Finding]:
     try:
         java = find_java()
-        yield Finding("java", Verdict.OK, f"{java.major} at {java.executable}")
+        yield Finding("java", FindingVerdict.OK, f"{java.major} at {java.executable}")
     except SetupError as error:
-        yield Finding("java", Verdict.FAILED, str(error), "see above; only the stream needs Java")
+        yield Finding("java", FindingVerdict.FAILED, str(error), "see above; only the stream needs Java")
     try:
         if artifacts_present():
-            yield Finding("JVM artifacts", Verdict.OK, "in the cache, whole")
+            yield Finding("JVM artifacts", FindingVerdict.OK, "in the cache, whole")
         else:
             yield Finding(
-                "JVM artifacts", Verdict.ADVICE, "not in the cache yet",
+                "JVM artifacts", FindingVerdict.ADVICE, "not in the cache yet",
                 "they are fetched at the first start (60 MB); `rheostat doctor --fetch` does it now",
             )  # fmt: skip
     except SetupError as error:
-        yield Finding("JVM artifacts", Verdict.FAILED, str(error), "remove the folder it names")
+        yield Finding("JVM artifacts", FindingVerdict.FAILED, str(error), "remove the folder it names")
 
 
 def storage_of_stream(settings: Settings) -> Iterator[Finding]:
@@ -39,30 +39,30 @@ def storage_of_stream(settings: Settings) -> Iterator[Finding]:
     try:
         checkpoint, scratch = storage.places(settings.stream)
     except StreamError as error:
-        yield Finding("scratch space", Verdict.FAILED, str(error), "only the stream needs it")
+        yield Finding("scratch space", FindingVerdict.FAILED, str(error), "only the stream needs it")
         return
     foreign = storage.foreign_file(checkpoint.folder)
     yield _place("checkpoint folder", checkpoint) if foreign is None else _failed("checkpoint folder", foreign)
     yield _place("scratch space", scratch)
     if scratch.forbids_execution and _NATIVE_PATH not in os.environ.get("SPARK_SUBMIT_OPTS", ""):
         yield Finding(
-            "native code of Java", Verdict.ADVICE, storage.native_libraries(scratch),
+            "native code of Java", FindingVerdict.ADVICE, storage.native_libraries(scratch),
             "without that the stream ends at the first record that is compressed with snappy or zstd",
         )  # fmt: skip
 
 
-def _place(check: str, place: storage.Place) -> Finding:
+def _place(check: str, place: storage.StorageFolder) -> Finding:
     if (text := storage.fault(place)) is not None:
         return _failed(check, text)
     free_mb, advised_mb = place.free_bytes // storage.MB, storage.FREE_BYTES_ADVISED // storage.MB
     if free_mb < advised_mb:
         return Finding(
-            check, Verdict.ADVICE, f"{place.folder}: only {free_mb} MB are free on {place.mount_point}",
+            check, FindingVerdict.ADVICE, f"{place.folder}: only {free_mb} MB are free on {place.mount_point}",
             f"free some: the stream of a large cluster needs {advised_mb} MB there",
         )  # fmt: skip
-    return Finding(check, Verdict.OK, f"{place.folder}, {free_mb:,} MB free")
+    return Finding(check, FindingVerdict.OK, f"{place.folder}, {free_mb:,} MB free")
 
 
 def _failed(check: str, text: str) -> Finding:
     found, _, do = text.partition(". ")
-    return Finding(check, Verdict.FAILED, found, do)
+    return Finding(check, FindingVerdict.FAILED, found, do)

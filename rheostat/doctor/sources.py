@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rheostat.doctor.cluster import way_in
-from rheostat.doctor.findings import Finding, Verdict, grant, raise_first, server
+from rheostat.doctor.findings import Finding, FindingVerdict, grant, raise_first, server
 from streaming.settings import SourceSettings
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, MissingRight
@@ -18,14 +18,14 @@ _APPENDED = "LogAppendTime"
 def source_elsewhere(source: SourceSettings, kafka: KafkaSettings) -> Iterator[Finding]:
     reached = way_in(kafka, _source_name(source), "stream.sources' own kafka")
     yield from reached
-    if any(finding.verdict is Verdict.FAILED for finding in reached):
+    if any(finding.verdict is FindingVerdict.FAILED for finding in reached):
         return
     with ClusterClient(kafka, "rheostat-doctor") as client:
         try:
             brokers = sorted(e.node for e in client.brokers())
         except ClusterError as error:
             yield Finding(
-                _source_name(source), Verdict.FAILED, str(error),
+                _source_name(source), FindingVerdict.FAILED, str(error),
                 "check this source's own kafka: in stream.sources: address, protocol and credentials",
             )  # fmt: skip
             return
@@ -40,7 +40,7 @@ def source_of(
     try:
         if not client.partitions([topic]):
             yield Finding(
-                check, Verdict.FAILED, f"there is no topic {topic} at {kafka.bootstrap_servers}",
+                check, FindingVerdict.FAILED, f"there is no topic {topic} at {kafka.bootstrap_servers}",
                 "let the collector that writes it create it, or correct stream.sources",
             )  # fmt: skip
             return
@@ -48,10 +48,10 @@ def source_of(
         if "Read" in client.missing_operations([topic]).get(topic, []):
             raise MissingRight(f"Read on Topic {topic}", "to read metrics")
     except MissingRight as error:
-        yield Finding(check, Verdict.FAILED, f"missing right: {error.right}", grant(error.right, kafka))
+        yield Finding(check, FindingVerdict.FAILED, f"missing right: {error.right}", grant(error.right, kafka))
         return
     except ClusterError as error:
-        yield Finding(check, Verdict.FAILED, str(error), "see the brokers' logs")
+        yield Finding(check, FindingVerdict.FAILED, str(error), "see the brokers' logs")
         return
     try:
         of_topic = client.topic_configs([topic], [_TIMESTAMP_TYPE]).get(topic, {}).get(_TIMESTAMP_TYPE)
@@ -60,14 +60,14 @@ def source_of(
         # The stream works without this right; it is only that nobody can say how well.
         do = grant(_on(topic, error.right), kafka) if isinstance(error, MissingRight) else "see the brokers' logs"
         yield Finding(
-            check, Verdict.ADVICE, f"there and readable, but its {_TIMESTAMP_TYPE} cannot be seen: {error}", do
+            check, FindingVerdict.ADVICE, f"there and readable, but its {_TIMESTAMP_TYPE} cannot be seen: {error}", do
         )
         return
     if found == {_APPENDED}:
-        yield Finding(check, Verdict.OK, f"there, readable, its records stamped by Kafka's clock ({_APPENDED})")
+        yield Finding(check, FindingVerdict.OK, f"there, readable, its records stamped by Kafka's clock ({_APPENDED})")
         return
     yield Finding(
-        check, Verdict.FAILED,
+        check, FindingVerdict.FAILED,
         f"topic {topic} has {_TIMESTAMP_TYPE}=CreateTime, so windows go by its senders' clocks: one that is fast closes "
         "everybody's windows seconds early (how many is bounded, but not undone), one that is slow is left out as late",
         f"kafka-configs --bootstrap-server {server(kafka)} --alter --entity-type topics --entity-name {topic} "

@@ -5,9 +5,13 @@ from __future__ import annotations
 from rich.console import Console
 
 from rheostat.console.rich_console import styled
-from rheostat.doctor.findings import Finding, Verdict
+from rheostat.doctor.findings import Finding, FindingVerdict
 
-_MARKS = {Verdict.OK: ("ok    ", "green"), Verdict.ADVICE: ("advice", "yellow"), Verdict.FAILED: ("FAILED", "red")}
+_MARKS = {
+    FindingVerdict.OK: ("ok    ", "green"),
+    FindingVerdict.ADVICE: ("advice", "yellow"),
+    FindingVerdict.FAILED: ("FAILED", "red"),
+}
 
 
 def show(finding: Finding, console: Console) -> None:
@@ -15,5 +19,5 @@ def show(finding: Finding, console: Console) -> None:
     mark, style = _MARKS[finding.verdict]
     console.print(styled(mark, style), end=" ")
     console.print(f"{finding.check}: {finding.found}", soft_wrap=True)
-    if finding.do and finding.verdict is not Verdict.OK:
+    if finding.do and finding.verdict is not FindingVerdict.OK:
         console.print(f"         → {finding.do}", soft_wrap=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rheostat.config.settings import Settings
-from rheostat.doctor.findings import Finding, Verdict
+from rheostat.doctor.findings import Finding, FindingVerdict
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, MissingRight
 from streaming.shared.listed import listed
 
@@ -27,17 +27,17 @@ def writers(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
             found = client.writers(topic)
         except MissingRight as error:
             yield Finding(
-                check, Verdict.ADVICE, f"cannot be seen: missing right: {error.right}",
+                check, FindingVerdict.ADVICE, f"cannot be seen: missing right: {error.right}",
                 "run the doctor once as a user that may describe the cluster",
             )  # fmt: skip
             return
         except ClusterError as error:
-            yield Finding(check, Verdict.ADVICE, f"cannot be seen: {error}", "see the brokers' logs")
+            yield Finding(check, FindingVerdict.ADVICE, f"cannot be seen: {error}", "see the brokers' logs")
             return
         if found is None or _EVERYBODY in found:
             why = "the cluster has no authorizer" if found is None else "an ACL allows it"
             yield Finding(
-                check, Verdict.ADVICE, f"every client that reaches the brokers {follows}: {why}",
+                check, FindingVerdict.ADVICE, f"every client that reaches the brokers {follows}: {why}",
                 "restrict Write to the principals that docs/permissions.md names",
             )  # fmt: skip
             if found is None:
@@ -45,9 +45,9 @@ def writers(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
             continue
         others = sorted(found - {ours})
         if not others:
-            yield Finding(check, Verdict.OK, "no other principal by ACLs; superusers are not seen here")
+            yield Finding(check, FindingVerdict.OK, "no other principal by ACLs; superusers are not seen here")
             continue
         yield Finding(
-            check, Verdict.ADVICE, f"{listed(others, _NAMES_MAX)}: each {follows}",
+            check, FindingVerdict.ADVICE, f"{listed(others, _NAMES_MAX)}: each {follows}",
             "leave Write to the principals that docs/permissions.md names",
         )  # fmt: skip

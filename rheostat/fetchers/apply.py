@@ -16,7 +16,7 @@ from streaming.shared.kafka.values import ClusterError
 from streaming.shared.units import span_text
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS
 from tuner.planning.fetcher_change import DEFAULT, Change, Place
-from tuner.planning.fetcher_resize_monitor import Before, Look, before, worse
+from tuner.planning.fetcher_resize_monitor import Before, FollowerSample, before, worse
 
 LOOK_EVERY_S = 2.0
 LOOKS_BEFORE = 3
@@ -34,7 +34,7 @@ class Knob(Protocol):
     def read(self) -> dict[int, int]:
         """What is in force, by broker; those that do not answer are absent."""
 
-    def look(self) -> Look:
+    def look(self) -> FollowerSample:
         """
         Raises:
             ClusterError: the cluster is not seen.
@@ -89,7 +89,7 @@ class Applying:
         try:
             for number, value in enumerate(steps):
                 why = self._set(value) or self._watch(was, number)
-                if isinstance(why, Look):
+                if isinstance(why, FollowerSample):
                     return Outcome(
                         value, changed=True,
                         why=f"{_moving(why)}. They began while {value} was looked at, so whether followers keep up with it is "
@@ -136,9 +136,9 @@ class Applying:
                 return f"not in force within {SHOWN_S_MAX:g} s on broker {shown}"
             self._clock.wait(0.5)
 
-    def _watch(self, was: Before, number: int) -> str | Look | None:
+    def _watch(self, was: Before, number: int) -> str | FollowerSample | None:
         """What the step has harmed; None after ``settle_s`` in which it has not; a look at which partitions moved before that."""
-        looks: list[Look] = []
+        looks: list[FollowerSample] = []
         blind, began_s = 0, self._clock.now_s()
         said_s = began_s
         while (passed_s := self._clock.now_s() - began_s) < self._settle_s:
@@ -162,7 +162,7 @@ class Applying:
             self._say(f"  well after {span_text(self._settle_s)}: {_told(looks[-1])}.")
         return None
 
-    def _seen(self) -> Look | None:
+    def _seen(self) -> FollowerSample | None:
         try:
             return self._knob.look()
         except ClusterError:
@@ -209,9 +209,9 @@ def _place(place: Place) -> str:
     return "the cluster's default" if place == DEFAULT else f"broker {place}"
 
 
-def _moving(look: Look) -> str:
+def _moving(look: FollowerSample) -> str:
     return f"{look.moving} partitions are being reassigned, and every change starts all fetcher threads anew"
 
 
-def _told(look: Look) -> str:
+def _told(look: FollowerSample) -> str:
     return f"{look.out_of_sync} partitions with a replica out of sync, {look.behind} messages on their way to replicas"

@@ -13,7 +13,7 @@ from rheostat.console.interrupt import CtrlC
 from rheostat.errors import CommandError
 from rheostat.fetchers.apply import Applying, Outcome, places_text
 from rheostat.fetchers.fetcher_setting import LiveKnob, WallClock
-from rheostat.fetchers.report import Report
+from rheostat.fetchers.report import FetchersReport
 from streaming.shared.kafka.fetchers import FetcherClient
 from streaming.shared.units import span_text
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS
@@ -25,7 +25,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class FetcherChange:
     """That the value be changed."""
 
     value: int | None = None  # None: to the best.
@@ -33,7 +33,7 @@ class Wanted:
     yes: bool = False  # Nobody is to be asked.
 
 
-def applied(client: FetcherClient, made: Report, wanted: Wanted, say: Say) -> Outcome:
+def applied(client: FetcherClient, made: FetchersReport, wanted: FetcherChange, say: Say) -> Outcome:
     """Changes it, if somebody agrees.
 
     Raises:
@@ -61,7 +61,7 @@ def applied(client: FetcherClient, made: Report, wanted: Wanted, say: Say) -> Ou
     return outcome
 
 
-def _nothing(made: Report, say: Say, text: str) -> Outcome:
+def _nothing(made: FetchersReport, say: Say, text: str) -> Outcome:
     say(text)
     return Outcome(made.today.fetchers or 0, changed=False)
 

@@ -52,7 +52,7 @@ def fetchers(
 ) -> None:
     """Load of fetcher threads, topics that collide, the best num.replica.fetchers. Exit code 1: another is clearly better."""
     from rheostat.console.logs import set_up_logs
-    from rheostat.fetchers.approval import SETTLE_S, Wanted
+    from rheostat.fetchers.approval import SETTLE_S, FetcherChange
     from rheostat.fetchers.command import run_fetchers
 
     set_up_logs()
@@ -61,7 +61,7 @@ def fetchers(
     ]
     if given and not apply:
         raise BadInputError(f"{given[0]}: nothing is changed without --apply; give it as well, or leave {given[0]} out")
-    wanted = Wanted(value, SETTLE_S if settle is None else settle, yes) if apply else None
+    wanted = FetcherChange(value, SETTLE_S if settle is None else settle, yes) if apply else None
     raise typer.Exit(
         run_fetchers(
             config, by_partitions=by is By.PARTITIONS, watch_s=watch_s, thread_bytes_per_s_max=thread_rate, plot=plot,

@@ -16,16 +16,16 @@ from rheostat.config.settings import Settings, load_settings
 from rheostat.console.confirm import check_can_confirm
 from rheostat.console.output import out, tell
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError, CommandError
-from rheostat.fetchers.approval import Wanted, applied
+from rheostat.fetchers.approval import FetcherChange, applied
 from rheostat.fetchers.fetcher_setting import LiveKnob
 from rheostat.fetchers.heat_map import Map, as_svg, as_text
-from rheostat.fetchers.report import Report, as_record, report
+from rheostat.fetchers.report import FetchersReport, as_record, report
 from rheostat.plan.cluster_layout import ending_failures, look
 from rheostat.plan.write_rates import write_rates
 from rheostat.reassign.active_plans import may_begin_steps, unfinished
 from rheostat.run.services import probe
 from streaming.shared.kafka.fetchers import FetcherClient
-from tuner.control.throttle.diagnosis.fetcher_load import Followed
+from tuner.control.throttle.diagnosis.fetcher_load import FetchedPartition
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS
 from tuner.runtime.gc_tuning import calm_the_collector
 
@@ -34,7 +34,7 @@ _CLIENT_ID = "rheostat-fetchers"
 
 def run_fetchers(
     config: Path, *, by_partitions: bool, watch_s: float, thread_bytes_per_s_max: float | None, plot: Path | None,
-    as_json: bool, wanted: Wanted | None = None,
+    as_json: bool, wanted: FetcherChange | None = None,
 ) -> int:  # fmt: skip
     """Answers, and returns the exit code."""
     calm_the_collector()
@@ -86,7 +86,7 @@ def check_no_plan_goes_on(settings: Settings, say: Callable[[str], None]) -> Non
 
 def _report(
     client: FetcherClient, settings: Settings, by_partitions: bool, watch_s: float, thread_bytes_per_s_max: float | None
-) -> Report:
+) -> FetchersReport:
     standing = look(client, settings, _CLIENT_ID)
     fetchers = {b: one.value for b, one in LiveKnob(client, standing.brokers).settings().items()}
     rates = {} if by_partitions else write_rates(client, settings, standing, watch_s, tell)
@@ -96,7 +96,7 @@ def _report(
         notes = ("Nothing was written while it was watched: threads are compared by partitions.",)
         thread_bytes_per_s_max = None
     partitions = [
-        Followed(s.topic, s.partition, s.leader, s.replicas, rates.get(key, 0.0) if by_writes else 1.0)
+        FetchedPartition(s.topic, s.partition, s.leader, s.replicas, rates.get(key, 0.0) if by_writes else 1.0)
         for key, s in sorted(standing.partitions.items())
         if s.leader >= 0
     ]
@@ -109,7 +109,7 @@ def _report(
     )  # fmt: skip
 
 
-def _show(made: Report, *, changes: bool) -> None:
+def _show(made: FetchersReport, *, changes: bool) -> None:
     from rheostat.console.rich_console import console_of
     from rheostat.fetchers.view import show
 
@@ -125,7 +125,7 @@ def check_plot(plot: Path | None) -> None:
         raise BadInputError(f"--plot: expected a file named *.svg or *.txt, found {plot}")
 
 
-def draw(made: Report, plot: Path) -> None:
+def draw(made: FetchersReport, plot: Path) -> None:
     """
     Raises:
         BadInputError: the file cannot be written.

@@ -12,7 +12,7 @@ from streaming.shared.kafka.fetchers import FetcherClient
 from streaming.shared.kafka.values import Change as Written
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT
 from tuner.planning.fetcher_change import DEFAULT, Place, Setting
-from tuner.planning.fetcher_resize_monitor import Look
+from tuner.planning.fetcher_resize_monitor import FollowerSample
 
 _HEARD_WITHIN_S = 0.1
 
@@ -78,12 +78,12 @@ class LiveKnob:
                 found[broker] = NUM_REPLICA_FETCHERS_DEFAULT if config is None else int(config.value)
         return found
 
-    def look(self) -> Look:
+    def look(self) -> FollowerSample:
         moving = self._client.reassignments()
         states = self._client.partitions()
         behind, ends = self._client.on_their_way(states)
         out_of_sync = sum(len(s.isr) < len(s.replicas) for s in states)
-        return Look(time.monotonic(), out_of_sync, behind, ends, len(moving))
+        return FollowerSample(time.monotonic(), out_of_sync, behind, ends, len(moving))
 
 
 class WallClock:

@@ -12,7 +12,7 @@ from tuner.control.throttle.diagnosis.fetcher_load import (
     Cell,
     Collision,
     Fetchers,
-    Followed,
+    FetchedPartition,
     Outlook,
     Pair,
     Share,
@@ -26,7 +26,7 @@ from tuner.core.fetchers import client_id, resize_steps
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class FetchersReport:
     source: str
     by_writes: bool  # Loads are bytes/s; else they are partitions.
     fetchers: Fetchers  # As they are set now, of every broker that is alive.
@@ -54,16 +54,16 @@ class Report:
 
 
 def report(
-    source: str, partitions: Sequence[Followed], fetchers: Fetchers, *, by_writes: bool,
+    source: str, partitions: Sequence[FetchedPartition], fetchers: Fetchers, *, by_writes: bool,
     thread_bytes_per_s_max: float | None = None, notes: tuple[str, ...] = (),
-) -> Report:  # fmt: skip
+) -> FetchersReport:  # fmt: skip
     """
     Args:
         fetchers: num.replica.fetchers of each broker that is alive; what others follow is left out.
     """
     by_pair = {pair: those for pair, those in shares(partitions).items() if pair[0] in fetchers}
     today, all_of = outlook(by_pair, fetchers), outlooks(by_pair)
-    return Report(
+    return FetchersReport(
         source, by_writes, fetchers, by_pair, today, all_of, best(today, all_of, thread_bytes_per_s_max),
         collisions(by_pair, fetchers), notes,
     )  # fmt: skip
@@ -72,7 +72,7 @@ def report(
 # -- for machines --------------------------------------------------------------------------------------------------------
 
 
-def as_record(made: Report) -> dict[str, Any]:
+def as_record(made: FetchersReport) -> dict[str, Any]:
     """One JSON object; loads are bytes/s where ``load_unit`` says so, else partitions."""
     return {
         "source": made.source,

@@ -6,7 +6,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from rheostat.fetchers.report import Report
+from rheostat.fetchers.report import FetchersReport
 from streaming.shared.units import rate_text
 from tuner.control.throttle.diagnosis.fetcher_load import Outlook
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS, client_id
@@ -14,7 +14,7 @@ from tuner.core.fetchers import NUM_REPLICA_FETCHERS, client_id
 ROWS_MAX = 10
 
 
-def show(made: Report, console: Console, *, changes: bool = False) -> None:
+def show(made: FetchersReport, console: Console, *, changes: bool = False) -> None:
     """
     Args:
         changes: what is found is about to be changed.
@@ -30,7 +30,7 @@ def show(made: Report, console: Console, *, changes: bool = False) -> None:
     _line(console, f"Figures from {made.source}.{'' if changes else ' Nothing was changed.'}", "dim")
 
 
-def sentences(made: Report) -> list[str]:
+def sentences(made: FetchersReport) -> list[str]:
     if not made.by_pair:
         return ["No broker follows any partition: there is nothing for fetcher threads to do."]
     said = [f"{_set(made)}; {_busiest(made, made.today)}."]
@@ -48,7 +48,7 @@ def sentences(made: Report) -> list[str]:
     return said
 
 
-def _set(made: Report) -> str:
+def _set(made: FetchersReport) -> str:
     values = sorted(set(made.fetchers.values()))
     if len(values) == 1:
         return f"{NUM_REPLICA_FETCHERS} is {values[0]}"
@@ -58,14 +58,14 @@ def _set(made: Report) -> str:
     return f"{NUM_REPLICA_FETCHERS} differs between brokers ({each})"
 
 
-def _busiest(made: Report, one: Outlook) -> str:
+def _busiest(made: FetchersReport, one: Outlook) -> str:
     assert one.busiest is not None
     follower, leader, thread = one.busiest
     idle = f", while {one.idle} threads beside busy ones have nothing" if one.idle else ""
     return f"the busiest thread, {client_id(thread, leader)} on broker {follower}, copies {_load(made, one.load_max)}{idle}"
 
 
-def _values(made: Report) -> Table:
+def _values(made: FetchersReport) -> Table:
     """The first values, today's, the best and the last."""
     found = Table(title="By " + NUM_REPLICA_FETCHERS, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("value", "busiest thread", "against today", "partitions in one, at most", "threads idle"):
@@ -83,17 +83,17 @@ def _values(made: Report) -> Table:
     return found
 
 
-def _marked(made: Report) -> set[int | None]:
+def _marked(made: FetchersReport) -> set[int | None]:
     return {made.best.fetchers, made.today.fetchers, made.all_of[-1].fetchers}
 
 
-def _mark(made: Report, one: Outlook) -> str:
+def _mark(made: FetchersReport, one: Outlook) -> str:
     if one.fetchers == made.today.fetchers:
         return " (now)"
     return " (best)" if one.fetchers == made.best.fetchers else ""
 
 
-def _topics(made: Report) -> Table:
+def _topics(made: FetchersReport) -> Table:
     count = len(made.collisions)
     cut = f", the {ROWS_MAX} worst of {count} (--json has all)" if count > ROWS_MAX else ""
     found = Table(title=f"Topics that collide{cut}", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
@@ -107,7 +107,7 @@ def _topics(made: Report) -> Table:
     return found
 
 
-def _load(made: Report, load: float) -> str:
+def _load(made: FetchersReport, load: float) -> str:
     if made.by_writes:
         return rate_text(load)
     return f"{load:g} partition{'s' if load != 1 else ''}"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from rheostat.journal.scan import Scan
-from tuner.core.reassignment_plan import Wanted
+from tuner.core.reassignment_plan import DesiredPlanState
 from tuner.journal.entries import encode_memory, memory_key
 from tuner.journal.plan_records import decode_head, encode_head
 from tuner.journal.unreadable import KEY_BYTES_SHOWN, Unreadable
@@ -72,9 +72,9 @@ def _same_key(scan: Scan, each: Unreadable) -> Mending:
             text += "; what this plan has under way keeps its throttle and ends by itself"
     elif each.kind == "plan":
         head, _ = decode_head(value)
-        if head.wanted is Wanted.RUNNING:
+        if head.wanted is DesiredPlanState.RUNNING:
             value, text = (
-                encode_head(replace(head, wanted=Wanted.PAUSED)),
+                encode_head(replace(head, wanted=DesiredPlanState.PAUSED)),
                 (
                     "the newest readable word about this plan is written again, paused: `rheostat reassign resume` lets it go on"
                 ),

@@ -23,8 +23,8 @@ from kafka.admin import KafkaAdminClient
 from rheostat.errors import SetupError
 from rheostat.jvm.artifacts import Artifacts, resolve_artifacts
 from rheostat.jvm.java import find_java
-from rheostat.lab.node import Node, Place, free_ports, kafka_uuid
-from streaming.shared.contract import Role
+from rheostat.lab.node import Node, NodeAddress, free_ports, kafka_uuid
+from streaming.shared.contract import NodeRole
 from streaming.shared.kafka import KafkaSettings, admin_client, end_admin
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 
@@ -57,7 +57,7 @@ class LabSpec:
     settings_by_node: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     users: Mapping[str, str] = field(default_factory=dict)
     java_options: tuple[str, ...] = ()
-    places: Mapping[int, Place] = field(default_factory=dict)
+    places: Mapping[int, NodeAddress] = field(default_factory=dict)
     folder: Path | None = None
 
     def __post_init__(self) -> None:
@@ -128,8 +128,8 @@ class Lab:
 
     def _lay_out(self) -> None:
         spec = self.spec
-        ids = [(_CONTROLLER_ID_MIN + i, Role.CONTROLLER) for i in range(spec.controllers)]
-        ids += [(i, Role.BROKER) for i in range(1, spec.brokers + 1)]
+        ids = [(_CONTROLLER_ID_MIN + i, NodeRole.CONTROLLER) for i in range(spec.controllers)]
+        ids += [(i, NodeRole.BROKER) for i in range(1, spec.brokers + 1)]
         ports = iter(free_ports(3 * len(ids)))
         logs = self.home / "logs"
         logs.mkdir(exist_ok=True)
@@ -137,9 +137,9 @@ class Lab:
             self.nodes[node_id] = Node(
                 node_id, role, self.home / f"{role}-{node_id}", logs / f"{role}-{node_id}.log",
                 port=next(ports), jmx_port=next(ports), client_port=next(ports) if spec.users else None, heap_mb=spec.heap_mb,
-                java_options=spec.java_options, place=spec.places.get(node_id, Place()),
+                java_options=spec.java_options, place=spec.places.get(node_id, NodeAddress()),
             )  # fmt: skip
-        voters = ",".join(f"{n.node_id}@{n.address}" for n in self.nodes.values() if n.role is Role.CONTROLLER)
+        voters = ",".join(f"{n.node_id}@{n.address}" for n in self.nodes.values() if n.role is NodeRole.CONTROLLER)
         for node in self.nodes.values():
             node.settings = self._settings(node, voters)
 
@@ -170,7 +170,7 @@ class Lab:
                     f"org.apache.kafka.common.security.plain.PlainLoginModule required {entries};"
                 ),
             }
-        if node.role is Role.CONTROLLER:
+        if node.role is NodeRole.CONTROLLER:
             settings["listeners"] = f"CONTROLLER://{node.address}"
             del settings["inter.broker.listener.name"]
         else:
@@ -214,7 +214,7 @@ class Lab:
 
     @property
     def brokers(self) -> list[Node]:
-        return [node for node in self.nodes.values() if node.role is Role.BROKER]
+        return [node for node in self.nodes.values() if node.role is NodeRole.BROKER]
 
     @property
     def bootstrap_servers(self) -> str:

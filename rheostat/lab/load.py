@@ -17,7 +17,7 @@ from rheostat.run.process import spawn, stop
 _FOREVER = 1_000_000_000
 
 
-class Load:
+class ProducerLoad:
     """A producer that writes to a topic until the ``with`` block ends, or until ``total_bytes`` are written.
 
     ``rate_bytes_per_s`` None is as fast as it goes. Records go round robin over all partitions. ``prefix`` is what the command
@@ -40,7 +40,7 @@ class Load:
         self._log = Path()
         self._process: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> Load:
+    def __enter__(self) -> ProducerLoad:
         descriptor, name = tempfile.mkstemp(prefix="rheostat-load-", suffix=".log")
         os.close(descriptor)
         self._log = Path(name)

@@ -14,7 +14,7 @@ from pathlib import Path
 from rheostat.config.resources import conf_file
 from rheostat.jvm.artifacts import Artifacts
 from rheostat.run.process import spawn, stop
-from streaming.shared.contract import Role
+from streaming.shared.contract import NodeRole
 
 HOST = "127.0.0.1"
 
@@ -43,7 +43,7 @@ def kafka_uuid() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NodeAddress:
     """Where a node lives: the address it listens on, and what its command starts with to get there."""
 
     host: str = HOST
@@ -53,7 +53,7 @@ class Place:
 @dataclass(slots=True)
 class Node:
     node_id: int
-    role: Role
+    role: NodeRole
     home: Path
     log: Path
     port: int
@@ -62,7 +62,7 @@ class Node:
     heap_mb: int = 400
     settings: Mapping[str, str] = field(default_factory=dict)
     java_options: tuple[str, ...] = ()
-    place: Place = Place()
+    place: NodeAddress = NodeAddress()
     process: subprocess.Popen[bytes] | None = None
 
     @property

@@ -43,7 +43,7 @@ _RETRY_S, _RETRY_S_MAX = 0.1, 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Tenant:
+class StormTenant:
     """What one client-id does. Every request creates ``topics_per_request`` topics of ``partitions`` each."""
 
     client_id: str
@@ -78,7 +78,7 @@ class Request:
     failed: str | None = None
 
 
-def due_times_s(tenant: Tenant) -> Iterator[float]:
+def due_times_s(tenant: StormTenant) -> Iterator[float]:
     """When its requests are due, without an end."""
     rng = random.Random(tenant.client_id)
     for number in itertools.count():
@@ -96,7 +96,7 @@ class Storm:
 
     def run(
         self,
-        tenants: Iterable[Tenant],
+        tenants: Iterable[StormTenant],
         seconds: float,
         ended: threading.Event | None = None,
         *,
@@ -116,7 +116,7 @@ class Storm:
     def over(self, seconds: float) -> bool:
         return self.now_s() >= seconds or (self._ended is not None and self._ended.is_set())
 
-    async def _blow(self, tenants: Sequence[Tenant], seconds: float) -> None:
+    async def _blow(self, tenants: Sequence[StormTenant], seconds: float) -> None:
         async with asyncio.TaskGroup() as group:
             for number, tenant in enumerate(tenants):
                 group.create_task(_Caller(self, tenant, number).call(seconds))
@@ -126,7 +126,7 @@ class Storm:
 
 
 class _Caller:
-    def __init__(self, storm: Storm, tenant: Tenant, number: int) -> None:
+    def __init__(self, storm: Storm, tenant: StormTenant, number: int) -> None:
         self._storm = storm
         self._tenant = tenant
         self._names = (f"storm-{tenant.client_id}-{n}" for n in itertools.count())

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rheostat.limits.overrides import Given
+from rheostat.limits.overrides import LimitOverrides
 from rheostat.options import Config, Json
 
 app = typer.Typer()
@@ -50,7 +50,7 @@ def limits(
     from rheostat.limits.command import run_limits
 
     set_up_logs()
-    given = Given(preset, max_broker_partitions, max_partitions, tuple(broker_limit or ()))
+    given = LimitOverrides(preset, max_broker_partitions, max_partitions, tuple(broker_limit or ()))
     raise typer.Exit(run_limits(config, given, as_json=as_json))
 
 
@@ -73,7 +73,7 @@ def place(
     from rheostat.limits.command import run_place
 
     set_up_logs()
-    given = Given(preset, max_broker_partitions, max_partitions, tuple(broker_limit or ()))
+    given = LimitOverrides(preset, max_broker_partitions, max_partitions, tuple(broker_limit or ()))
     raise typer.Exit(run_place(config, given, topic, partitions, replication, as_json=as_json))
 
 
@@ -98,6 +98,6 @@ def create(
     from rheostat.limits.create import NewTopic, run_create
 
     set_up_logs()
-    given = Given(preset, max_broker_partitions, max_partitions, tuple(broker_limit or ()))
+    given = LimitOverrides(preset, max_broker_partitions, max_partitions, tuple(broker_limit or ()))
     asked = NewTopic(topic, partitions, replication, tuple(topic_config or ()))
     raise typer.Exit(run_create(config, given, asked, as_json=as_json))

@@ -12,10 +12,10 @@ from rheostat.config.settings import Settings, load_settings
 from rheostat.console.output import out, tell
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError
 from rheostat.limits.history import read_histories
-from rheostat.limits.overrides import Given, check_topic
-from rheostat.limits.report import Fill, Report, as_record, report
+from rheostat.limits.overrides import LimitOverrides, check_topic
+from rheostat.limits.report import Fill, LimitsReport, as_record, report
 from rheostat.limits.view import sentences
-from rheostat.plan.cluster_layout import Standing, look, reading
+from rheostat.plan.cluster_layout import ClusterLayout, look, reading
 from streaming.shared.kafka.cluster import PartitionState
 from tuner.core.partition_limits import (
     INTERNAL_TOPICS,
@@ -24,14 +24,14 @@ from tuner.core.partition_limits import (
     PartitionLimits,
     counted,
 )
-from tuner.planning.placement import PolicyViolation, Wanted, place
+from tuner.planning.placement import PolicyViolation, PlacementRequest, place
 
 _CLIENT_ID = "rheostat-limits"
 _RECOMMENDED = PRESETS["kafka"].limits
 PARTITIONS_MAX = 10_000  # Of one request: more records the controller doesn't take.
 
 
-def run_limits(config: Path, given: Given, *, as_json: bool) -> int:
+def run_limits(config: Path, given: LimitOverrides, *, as_json: bool) -> int:
     """Shows headroom and when it ends, and returns the exit code."""
     given.check()
     settings = load_settings(config)
@@ -54,7 +54,7 @@ def run_limits(config: Path, given: Given, *, as_json: bool) -> int:
 
 
 def run_place(
-    config: Path, given: Given, topic: str, partitions: int, replication: int | None, *, as_json: bool
+    config: Path, given: LimitOverrides, topic: str, partitions: int, replication: int | None, *, as_json: bool
 ) -> int:
     """Prints the assignment of a topic's new partitions, or why there is none; returns the exit code."""
     given.check()
@@ -89,13 +89,13 @@ def applied_to(topic: str, limits: PartitionLimits | None) -> PartitionLimits:
     return PartitionLimits() if limits is None or topic in INTERNAL_TOPICS else limits
 
 
-def counts_of(standing: Standing) -> PartitionCounts:
+def counts_of(standing: ClusterLayout) -> PartitionCounts:
     return counted(((key, state.replicas) for key, state in standing.partitions.items()), standing.brokers)
 
 
 def wanted_of(
     topic: str, partitions: int, replication: int | None, there: Sequence[PartitionState], brokers: int
-) -> Wanted:
+) -> PlacementRequest:
     """What is new of the topic.
 
     Args:
@@ -129,7 +129,7 @@ def wanted_of(
         raise BadInputError(
             f"--partitions: Kafka creates at most {PARTITIONS_MAX} at a time, found {partitions}: ask for a part first"
         )
-    return Wanted(topic, partitions, replication)
+    return PlacementRequest(topic, partitions, replication)
 
 
 def plan_of(topic: str, first: int, placed: Sequence[Sequence[int]]) -> dict[str, Any]:
@@ -138,15 +138,15 @@ def plan_of(topic: str, first: int, placed: Sequence[Sequence[int]]) -> dict[str
     return {"version": 1, "partitions": entries}
 
 
-def _look(settings: Settings) -> Standing:
+def _look(settings: Settings) -> ClusterLayout:
     with reading(settings, _CLIENT_ID) as client:
         return look(client, settings, _CLIENT_ID)
 
 
 def _after(
-    standing: Standing, counts: PartitionCounts, topic: str, placed: Sequence[Sequence[int]],
+    standing: ClusterLayout, counts: PartitionCounts, topic: str, placed: Sequence[Sequence[int]],
     limits: PartitionLimits | None,
-) -> Report:  # fmt: skip
+) -> LimitsReport:  # fmt: skip
     added = counted((((topic, n), brokers) for n, brokers in enumerate(placed)), ())
     then = PartitionCounts({b: counts.of(b) + added.of(b) for b in {*counts.by_broker, *added.by_broker}})
     return report(
@@ -154,7 +154,7 @@ def _after(
     )
 
 
-def _summary(wanted: Wanted, there: Sequence[PartitionState], then: Report) -> list[str]:
+def _summary(wanted: PlacementRequest, there: Sequence[PartitionState], then: LimitsReport) -> list[str]:
     what = f"{wanted.partitions} {'more ' if there else ''}partitions of topic {wanted.topic}"
     said = [f"There is room: {what}, replication factor {wanted.replication}, placed as above. Nothing was changed."]
     return [*said, *(f"Then: {line}" for line in sentences(then)[1:] if then.worst is not Fill.OK)]

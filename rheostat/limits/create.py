@@ -17,13 +17,13 @@ from rheostat.config.settings import load_settings
 from rheostat.console.output import out, tell
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError, CommandError
 from rheostat.limits.command import applied_to, counts_of, plan_of, wanted_of
-from rheostat.limits.overrides import Given, check_topic, parse_topic_configs
+from rheostat.limits.overrides import LimitOverrides, check_topic, parse_topic_configs
 from rheostat.limits.report import report
 from rheostat.limits.view import sentences
 from rheostat.plan.cluster_layout import ending_failures, look
 from rheostat.run.services import probe
 from streaming.shared import kafka_names
-from streaming.shared.kafka.placed_topics import PlacingClient, Refusal
+from streaming.shared.kafka.placed_topics import PlacingClient, TopicRefusal
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
 from tuner.planning.placement import PolicyViolation, place
 
@@ -42,7 +42,7 @@ class NewTopic:
     configs: Sequence[str] = ()  # "retention.ms=60000".
 
 
-def run_create(config: Path, given: Given, asked: NewTopic, *, as_json: bool) -> int:
+def run_create(config: Path, given: LimitOverrides, asked: NewTopic, *, as_json: bool) -> int:
     """Creates the topic and reads it back; returns the exit code."""
     given.check()
     check_topic(asked.name)
@@ -96,7 +96,7 @@ def run_create(config: Path, given: Given, asked: NewTopic, *, as_json: bool) ->
     return EXIT_DONE if stands and not over else EXIT_NOT_WELL
 
 
-def refused(refusal: Refusal) -> CommandError:
+def refused(refusal: TopicRefusal) -> CommandError:
     """What Kafka would not take: a fault of what was given, or of the moment."""
     if refusal.code == kafka_names.ERROR_INVALID_CONFIG:
         return BadInputError(f"--topic-config: Kafka refuses it: {refusal.text}")

@@ -18,7 +18,7 @@ _BROKER_LIMIT = re.compile(r"(\d{1,9})=(\d{1,18})")
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class LimitOverrides:
     """What was said; None: nothing."""
 
     preset: str | None = None

@@ -20,7 +20,7 @@ class Fill(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BrokerLimitRow:
     broker: int | None  # None: the cluster.
     partitions: int
     limit: int
@@ -44,12 +44,12 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class LimitsReport:
     source: str
     limits: PartitionLimits
     binding: bool  # Somebody set them; else they are a recommendation to compare with.
-    cluster: Row
-    brokers: tuple[Row, ...]
+    cluster: BrokerLimitRow
+    brokers: tuple[BrokerLimitRow, ...]
     why_no_projection: str | None = None
 
     @property
@@ -63,7 +63,7 @@ class Report:
 def report(
     source: str, racks: Mapping[int, str | None], counts: PartitionCounts, limits: PartitionLimits, *, binding: bool,
     histories: Mapping[int, Sequence[tuple[float, float]]] | None = None, why_none: str | None = None,
-) -> Report:  # fmt: skip
+) -> LimitsReport:  # fmt: skip
     """
     Args:
         racks: of the brokers that are alive.
@@ -81,14 +81,14 @@ def report(
         return projected(history, None if set_or_none(limit) is None else limit - there)
 
     rows = tuple(
-        Row(broker, counts.of(broker), limits.of(broker), broker in racks, racks.get(broker), when(broker))
+        BrokerLimitRow(broker, counts.of(broker), limits.of(broker), broker in racks, racks.get(broker), when(broker))
         for broker in sorted({*racks, *counts.by_broker})
     )
-    cluster = Row(None, counts.total, limits.partitions_max, projection=when(None))
-    return Report(source, limits, binding, cluster, rows, why_none)
+    cluster = BrokerLimitRow(None, counts.total, limits.partitions_max, projection=when(None))
+    return LimitsReport(source, limits, binding, cluster, rows, why_none)
 
 
-def as_record(made: Report) -> dict[str, Any]:
+def as_record(made: LimitsReport) -> dict[str, Any]:
     """One JSON object; counts are replicas, a limit that nobody set is null."""
     return {
         "source": made.source,
@@ -103,7 +103,7 @@ def as_record(made: Report) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _row(row: Row) -> dict[str, Any]:
+def _row(row: BrokerLimitRow) -> dict[str, Any]:
     unlimited = set_or_none(row.limit) is None
     return {
         "partitions": row.partitions,

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rheostat.limits.overrides import limit_text
-from rheostat.limits.report import Fill, Report, Row
+from rheostat.limits.report import Fill, LimitsReport, BrokerLimitRow
 from streaming.shared.units import share_text, span_text
 from tuner.core.partition_limits import PRESETS
 from tuner.planning.fill_forecast import HISTORY_S_MIN, RISES_MIN, Fills, Projection
@@ -18,7 +18,7 @@ _COLOUR = {Fill.OK: "", Fill.NEARLY_FULL: "yellow", Fill.FULL: "red", Fill.OVER:
 _WORDS = {Fill.OK: "", Fill.NEARLY_FULL: "nearly full", Fill.FULL: "full", Fill.OVER: "over its limit"}
 
 
-def show(made: Report, console: Console) -> None:
+def show(made: LimitsReport, console: Console) -> None:
     for line in sentences(made):
         console.print(line, style=_COLOUR[made.worst], soft_wrap=True)
     console.print(_table(made))
@@ -30,7 +30,7 @@ def show(made: Report, console: Console) -> None:
     )  # fmt: skip
 
 
-def sentences(made: Report) -> list[str]:
+def sentences(made: LimitsReport) -> list[str]:
     limits = f"max.broker.partitions={limit_text(made.limits.broker_partitions_max)}, " + (
         f"max.partitions={limit_text(made.limits.partitions_max)}"
     )
@@ -41,7 +41,7 @@ def sentences(made: Report) -> list[str]:
     return said if len(said) > 1 else [*said, "There is room everywhere."]
 
 
-def projections(made: Report) -> list[str]:
+def projections(made: LimitsReport) -> list[str]:
     """When the cluster and the first of the brokers are full, or why that can't be said."""
     if made.why_no_projection is not None:
         return [f"When they fill is not known: {made.why_no_projection}."]
@@ -79,11 +79,11 @@ def _why_not(known: list[Projection]) -> str:
     return "Nothing fills any further." if Fills.FULL in kinds else "Nothing fills: there are no limits."
 
 
-def _who(row: Row) -> str:
+def _who(row: BrokerLimitRow) -> str:
     return "The cluster" if row.broker is None else f"Broker {row.broker}"
 
 
-def _told(row: Row) -> str:
+def _told(row: BrokerLimitRow) -> str:
     who = _who(row)
     has = f"has {row.partitions} partitions of {row.limit}"
     if row.fill is Fill.NEARLY_FULL:
@@ -95,7 +95,7 @@ def _source() -> str:
     return PRESETS["kafka"].source
 
 
-def _table(made: Report) -> Table:
+def _table(made: LimitsReport) -> Table:
     rows = sorted(made.brokers, key=lambda row: (-row.share, row.broker))
     cut = f", the {ROWS_MAX} fullest of {len(rows)} (--json has all)" if len(rows) > ROWS_MAX else ""
     found = Table(title=f"Room for partitions{cut}", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)

@@ -145,7 +145,7 @@ def give(settings: Settings, change: Change) -> Orders:
         raise CommandError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
 
 
-class Known(NamedTuple):
+class KnownOrders(NamedTuple):
     """What is ordered, and what the tuner remembers."""
 
     orders: Orders = Orders()
@@ -156,7 +156,7 @@ class Known(NamedTuple):
     blocked: str | None = None  # Why no tuner may begin to act by this record, and what to do; None: one may.
 
 
-def read(settings: Settings, brokers: Collection[int] | None = None) -> Known:
+def read(settings: Settings, brokers: Collection[int] | None = None) -> KnownOrders:
     """
     Args:
         brokers: that are alive: what other names have on others hinders nobody. None: all may be.
@@ -173,10 +173,10 @@ def read(settings: Settings, brokers: Collection[int] | None = None) -> Known:
         reader.close(timeout_ms=2000)
 
 
-def _read(reader: kafka.KafkaConsumer, settings: Settings, brokers: Collection[int] | None) -> Known:
+def _read(reader: kafka.KafkaConsumer, settings: Settings, brokers: Collection[int] | None) -> KnownOrders:
     journal = KafkaJournal.to_read(settings.topic_names().journal, settings.cluster)
     memory = journal.recover(reader)
-    return Known(
+    return KnownOrders(
         journal.orders, memory, journal.quotas, journal.held, journal.other_names.holding(brokers), journal.blocked
     )
 

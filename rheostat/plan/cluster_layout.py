@@ -19,7 +19,7 @@ _LOOK_AGAIN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ClusterLayout:
     """One look at the cluster."""
 
     source: str
@@ -65,7 +65,7 @@ def ending_failures(what: str = "The cluster cannot be read") -> Iterator[None]:
         raise CommandError(f"{what}: {error}.") from error
 
 
-def look(client: ClusterClient, settings: Settings, client_id: str) -> Standing:
+def look(client: ClusterClient, settings: Settings, client_id: str) -> ClusterLayout:
     """
     Raises:
         CommandError: what brokers say doesn't fit together, and goes on not to.
@@ -74,7 +74,7 @@ def look(client: ClusterClient, settings: Settings, client_id: str) -> Standing:
         moving = {(s.topic, s.partition): s for s in client.reassignments()}
         states = {(s.topic, s.partition): s for s in client.partitions()} | moving
         racks = broker_racks(settings.kafka, client_id)
-        standing = Standing(f"the live cluster at {settings.kafka.bootstrap_servers}", racks, states)
+        standing = ClusterLayout(f"the live cluster at {settings.kafka.bootstrap_servers}", racks, states)
         gone = leading_though_dead(standing)
         if not gone:
             return standing
@@ -87,12 +87,12 @@ def look(client: ClusterClient, settings: Settings, client_id: str) -> Standing:
     )
 
 
-def leading_though_dead(standing: Standing) -> list[int]:
+def leading_though_dead(standing: ClusterLayout) -> list[int]:
     """Brokers that lead partitions and are not among those that are alive."""
     return sorted({s.leader for s in standing.partitions.values() if s.leader >= 0} - standing.racks.keys())
 
 
-def log_bytes(client: ClusterClient, standing: Standing) -> dict[TopicPartition, int]:
+def log_bytes(client: ClusterClient, standing: ClusterLayout) -> dict[TopicPartition, int]:
     """Size of each partition's log on its leader; partitions without a leader that is alive are absent."""
     sizes: dict[int, Mapping[TopicPartition, int]] = {}
     for broker, answer in client.log_sizes(standing.brokers, standing.partitions).items():

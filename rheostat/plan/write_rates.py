@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from rheostat.config.settings import Settings
 from rheostat.console.countdown import count_down
 from rheostat.errors import CommandError
-from rheostat.plan.cluster_layout import Standing, log_bytes
+from rheostat.plan.cluster_layout import ClusterLayout, log_bytes
 from streaming.shared.contract import BrokerSignal
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient
@@ -29,7 +29,7 @@ class NoSignalsError(CommandError):
 
 
 def write_rates(
-    client: ClusterClient, settings: Settings, standing: Standing, watch_s: float, say: Say
+    client: ClusterClient, settings: Settings, standing: ClusterLayout, watch_s: float, say: Say
 ) -> dict[TopicPartition, float]:
     """Returns bytes/s written to each partition; a log that shrinks (retention, compaction) counts as 0.
 

@@ -82,11 +82,11 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """How long creating topics takes under a quota, and what the controller feels. Exit code 1: more than --wait-max."""
-    from rheostat.quotas.plan import Asked, run_plan
+    from rheostat.quotas.plan import QuotaQuestion, run_plan
     from tuner.core.token_bucket import MutationQuota
     from tuner.planning.quota_time import Creation
 
-    asked = Asked(
+    asked = QuotaQuestion(
         Creation(topics, partitions, topics_per_request, requests_per_s),
         MutationQuota(rate, samples, window),
         controller, ms_per_topic, ms_per_partition, wait_max,

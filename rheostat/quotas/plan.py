@@ -19,7 +19,7 @@ from tuner.planning.quota_time import (
     KRAFT,
     ZOOKEEPER,
     ControllerCost,
-    Course,
+    QuotaTimeline,
     Creation,
     course,
     rate_per_s_max,
@@ -35,7 +35,7 @@ _SOURCE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuotaQuestion:
     """The question; None: not asked."""
 
     creation: Creation
@@ -70,10 +70,10 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    asked: Asked
-    under_quota: Course
-    without: Course
+class QuotaEstimate:
+    asked: QuotaQuestion
+    under_quota: QuotaTimeline
+    without: QuotaTimeline
     steady_busy_ratio: float
     rate_per_s_max: float | None  # Under which nobody waits for longer than was asked; None: none, or not asked.
 
@@ -84,7 +84,7 @@ class Answer:
         return EXIT_NOT_WELL if wait_s_max is not None and self.under_quota.wait_s_max > wait_s_max else EXIT_DONE
 
 
-def answer(asked: Asked) -> Answer:
+def answer(asked: QuotaQuestion) -> QuotaEstimate:
     """
     Raises:
         BadInputError: naming the option.
@@ -95,10 +95,10 @@ def answer(asked: Asked) -> Answer:
     if asked.wait_s_max is not None:
         largest = rate_per_s_max(creation, cost, asked.wait_s_max, quota.samples, quota.window_s)
     busy = min(1.0, steady_busy_ratio(creation, quota, cost))
-    return Answer(asked, course(creation, quota, cost), course(creation, None, cost), busy, largest)
+    return QuotaEstimate(asked, course(creation, quota, cost), course(creation, None, cost), busy, largest)
 
 
-def run_plan(asked: Asked, *, as_json: bool) -> int:
+def run_plan(asked: QuotaQuestion, *, as_json: bool) -> int:
     """Answers, and returns the exit code."""
     made = answer(asked)
     if as_json:
@@ -108,7 +108,7 @@ def run_plan(asked: Asked, *, as_json: bool) -> int:
     return made.exit_code
 
 
-def as_record(made: Answer) -> dict[str, Any]:
+def as_record(made: QuotaEstimate) -> dict[str, Any]:
     """One JSON object; units are the last words of its keys."""
     asked = made.asked
     return {
@@ -123,7 +123,7 @@ def as_record(made: Answer) -> dict[str, Any]:
     }
 
 
-def lines(made: Answer) -> list[str]:
+def lines(made: QuotaEstimate) -> list[str]:
     asked, under, without = made.asked, made.under_quota, made.without
     creation, quota = asked.creation, asked.quota
     topics = f"{creation.topics} topics × {creation.partitions_per_topic} partitions"
@@ -146,7 +146,7 @@ def lines(made: Answer) -> list[str]:
     return said
 
 
-def _largest(made: Answer, wait_s_max: float) -> str:
+def _largest(made: QuotaEstimate, wait_s_max: float) -> str:
     if made.rate_per_s_max is None:
         return f"No quota keeps others from waiting for {_wait(wait_s_max)}: one topic alone is more work than that."
     if made.rate_per_s_max >= made.asked.creation.partitions:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from rheostat.config.settings import Settings
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.controller_asker import ControllerAsker
-from tuner.control.mutation_quota.probe_window import COUNT_MIN, Asked, FeltWindow
+from tuner.control.mutation_quota.probe_window import COUNT_MIN, ProbeRequest, FeltWindow
 from tuner.runtime.mutation_quota.creation_probe import BROKERS_MAX, Asker
 
 _COUNT = COUNT_MIN + 10
@@ -51,6 +51,6 @@ def felt_ms(
         sleep(rng.uniform(0.5, 1.5) * _PAUSE_S)
         broker, began_s = met[n % len(met)], monotonic()
         if asker.ask(broker) is None:
-            window.add(Asked(began_s, monotonic() - began_s, broker))
+            window.add(ProbeRequest(began_s, monotonic() - began_s, broker))
     felt_s = window.felt_s(monotonic())
     return None if felt_s is None else 1000 * felt_s

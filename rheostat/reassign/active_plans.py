@@ -5,7 +5,7 @@ from __future__ import annotations
 from rheostat.config.settings import Settings
 from rheostat.errors import CommandError
 from rheostat.reassign import plan_store
-from tuner.core.reassignment_plan import Plan, Wanted
+from tuner.core.reassignment_plan import Plan, DesiredPlanState
 
 
 def unfinished(settings: Settings) -> tuple[Plan, ...]:
@@ -18,7 +18,7 @@ def unfinished(settings: Settings) -> tuple[Plan, ...]:
 
 def may_begin_steps(plan: Plan) -> bool:
     """Whether something of it is under way, or may be at any moment."""
-    return plan.head.wanted is not Wanted.PAUSED or bool(plan.asked)
+    return plan.head.wanted is not DesiredPlanState.PAUSED or bool(plan.asked)
 
 
 def said_of_unfinished(settings: Settings) -> list[str]:

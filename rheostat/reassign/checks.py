@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rheostat.reassign.plan_input import Given, Ground
+from rheostat.reassign.plan_input import PlanInput, PlanGround
 from streaming.shared.contract import Side
 from streaming.shared.kafka.reassignments import Disk
 from streaming.shared.units import rate_text, size_text, span_text
@@ -20,7 +20,7 @@ from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import BrokerSide, side_name
 from tuner.core.partition_limits import INTERNAL_TOPICS, PartitionLimits, counted
 from tuner.core.reassignment_plan import Plan
-from tuner.core.reassignment_steps import Way
+from tuner.core.reassignment_steps import PartitionTransition
 from tuner.planning.fluid_bound import Fluid, fluid
 from tuner.planning.time_estimate import expected_s
 
@@ -37,7 +37,7 @@ class Checked:
 
 
 def checked(
-    given: Given, ground: Ground, *, rate_bytes_per_s_max: float | None, limits: PartitionLimits, may_change_factor: bool,
+    given: PlanInput, ground: PlanGround, *, rate_bytes_per_s_max: float | None, limits: PartitionLimits, may_change_factor: bool,
     batch: BatchLimits | None = None, others: Sequence[Plan] = (), leaders_ratio: float = 1.0, steers: bool = False,
 ) -> Checked:  # fmt: skip
     """
@@ -72,10 +72,10 @@ def checked(
     return Checked(tuple(forbidden), tuple(notes), best, expected, takes)
 
 
-def ways_of(given: Given, ground: Ground) -> list[Way]:
+def ways_of(given: PlanInput, ground: PlanGround) -> list[PartitionTransition]:
     states = ground.standing.partitions
     return [
-        Way(
+        PartitionTransition(
             topic,
             number,
             part.before,
@@ -89,7 +89,7 @@ def ways_of(given: Given, ground: Ground) -> list[Way]:
     ]
 
 
-def _waiting(given: Given, ground: Ground) -> list[Waiting]:
+def _waiting(given: PlanInput, ground: PlanGround) -> list[Waiting]:
     return [
         Waiting(way, part.size_bytes, part.write_bytes_per_s)
         for way in ways_of(given, ground)
@@ -97,7 +97,7 @@ def _waiting(given: Given, ground: Ground) -> list[Waiting]:
     ]
 
 
-def _factor(given: Given, may_change: bool) -> list[str]:
+def _factor(given: PlanInput, may_change: bool) -> list[str]:
     changed = [key for key, part in given.parts.items() if len(part.target) != len(part.before)]
     if not changed or may_change:
         return []
@@ -108,7 +108,7 @@ def _factor(given: Given, may_change: bool) -> list[str]:
     ]
 
 
-def _dead_targets(given: Given, ground: Ground) -> list[str]:
+def _dead_targets(given: PlanInput, ground: PlanGround) -> list[str]:
     dead = {b for part in given.parts.values() for b in part.target if b not in part.before} - {
         *ground.standing.brokers
     }
@@ -120,7 +120,7 @@ def _dead_targets(given: Given, ground: Ground) -> list[str]:
     ]
 
 
-def _over_limits(given: Given, ground: Ground, limits: PartitionLimits, others: Sequence[Plan]) -> list[str]:
+def _over_limits(given: PlanInput, ground: PlanGround, limits: PartitionLimits, others: Sequence[Plan]) -> list[str]:
     """Brokers to which the plan brings something, and that have more than they may once it, and those on record, are done."""
     comes = Counter[int]()
     grows = 0  # By this plan alone.
@@ -149,7 +149,7 @@ def _over_limits(given: Given, ground: Ground, limits: PartitionLimits, others: 
     return said
 
 
-def _others_more(ground: Ground, others: Sequence[Plan]) -> Counter[int]:
+def _others_more(ground: PlanGround, others: Sequence[Plan]) -> Counter[int]:
     """By broker, what plans on record still bring there, less what they take away."""
     more = Counter[int]()
     for plan in others:
@@ -161,7 +161,7 @@ def _others_more(ground: Ground, others: Sequence[Plan]) -> Counter[int]:
     return more
 
 
-def _added_bytes(given: Given, ground: Ground, others: Sequence[Plan]) -> dict[int, float]:
+def _added_bytes(given: PlanInput, ground: PlanGround, others: Sequence[Plan]) -> dict[int, float]:
     """What is copied onto each broker, and what plans on record still have to copy; what leaves it comes free only later."""
     added: dict[int, float] = {}
     for part in given.parts.values():
@@ -188,7 +188,7 @@ def _usable_at_most(disks: Sequence[Disk]) -> float:
     return float(sum(disk.usable_bytes for disk in disks))
 
 
-def _full_disks(added_bytes: Mapping[int, float], ground: Ground) -> list[str]:
+def _full_disks(added_bytes: Mapping[int, float], ground: PlanGround) -> list[str]:
     said = []
     for broker, added in sorted(added_bytes.items()):
         usable = _usable_at_most(ground.disks.get(broker, ()))
@@ -201,7 +201,7 @@ def _full_disks(added_bytes: Mapping[int, float], ground: Ground) -> list[str]:
     return said
 
 
-def _nearly_full_disks(added_bytes: Mapping[int, float], ground: Ground) -> list[str]:
+def _nearly_full_disks(added_bytes: Mapping[int, float], ground: PlanGround) -> list[str]:
     said = []
     for broker, added in sorted(added_bytes.items()):
         disks = ground.disks.get(broker, ())
@@ -233,7 +233,7 @@ def _never_end(best: Fluid, rate_bytes_per_s_max: float) -> list[str]:
     ]
 
 
-def _waited_for(given: Given, ground: Ground) -> list[str]:
+def _waited_for(given: PlanInput, ground: PlanGround) -> list[str]:
     states = ground.standing.partitions
     moving = [key for key in given.parts if states[key].adding or states[key].removing]
     leaderless = [key for key in given.parts if states[key].leader < 0]
@@ -245,7 +245,7 @@ def _waited_for(given: Given, ground: Ground) -> list[str]:
     return said
 
 
-def _fewer_racks(given: Given, ground: Ground) -> list[str]:
+def _fewer_racks(given: PlanInput, ground: PlanGround) -> list[str]:
     racks = ground.standing.racks
     if not racks or None in racks.values():
         return []

@@ -86,12 +86,12 @@ def start(
         raise typer.BadParameter("the service here would end with this command", param_hint="--detach, --here")
 
     from rheostat.console.logs import set_up_logs
-    from rheostat.reassign.command import Asked, run_reassign
+    from rheostat.reassign.command import ReassignRequest, run_reassign
     from tuner.core.reassignment_plan import PlanThrottle
 
     set_up_logs()
     limits = _limits(None, leader_movements, partition_movements, replica_movements)
-    asked = Asked(
+    asked = ReassignRequest(
         plan, limits, allow_factor, watch_s, dry_run, detach, here, as_json, PlanThrottle(throttle, unthrottled), yes
     )
     raise typer.Exit(run_reassign(config, asked))

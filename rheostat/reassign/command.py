@@ -18,18 +18,18 @@ from rheostat.errors import EXIT_DONE, EXIT_NOT_ACKNOWLEDGED, EXIT_NOT_WELL, Bad
 from rheostat.orders.send import other_name
 from rheostat.reassign import plan_store
 from rheostat.reassign.checks import Checked, checked, ways_of
-from rheostat.reassign.constraints import Terms, rate_lines, read_terms
+from rheostat.reassign.constraints import PlanConstraints, rate_lines, read_terms
 from rheostat.reassign.embedded_service import Here
 from rheostat.reassign.interrupted import interrupted, left
-from rheostat.reassign.plan_input import Given, Ground, client_of, given_of, ground_of, plan_of
-from rheostat.reassign.progress import Picture, as_record
+from rheostat.reassign.plan_input import PlanInput, PlanGround, client_of, given_of, ground_of, plan_of
+from rheostat.reassign.progress import PlanProgress, as_record
 from rheostat.reassign.step_preview import as_rows, sentences_of_steps
 from rheostat.reassign.text import standing
-from rheostat.reassign.view import View, console, say
+from rheostat.reassign.view import PlanView, console, say
 from rheostat.reassign.watch import watch
 from streaming.shared.listed import listed
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_plan import Key, PlanThrottle, Wanted
+from tuner.core.reassignment_plan import Key, PlanThrottle, DesiredPlanState
 from tuner.runtime.gc_tuning import calm_the_collector
 
 _AGAIN_AFTER_S = 5.0
@@ -38,7 +38,7 @@ _TICK_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReassignRequest:
     plan: Path
     limits: BatchLimits
     may_change_factor: bool = False
@@ -51,7 +51,7 @@ class Asked:
     yes: bool = False  # Nothing is asked before it begins.
 
 
-def run_reassign(config: Path, asked: Asked) -> int:
+def run_reassign(config: Path, asked: ReassignRequest) -> int:
     """Returns the exit code."""
     calm_the_collector()
     # The plan first: what is wrong in it needs no cluster to be found.
@@ -98,7 +98,7 @@ def run_reassign(config: Path, asked: Asked) -> int:
         return _watched(settings, head.id, service, asked)
 
 
-def _watched(settings: Settings, plan: str, service: Here, asked: Asked) -> int:
+def _watched(settings: Settings, plan: str, service: Here, asked: ReassignRequest) -> int:
     try:
         seen = _seen_to_its_end(settings, plan, service)
     except BaseException:
@@ -118,7 +118,7 @@ def _watched(settings: Settings, plan: str, service: Here, asked: Asked) -> int:
     return EXIT_DONE if paused or seen.well else EXIT_NOT_WELL
 
 
-def _seen_to_its_end(settings: Settings, plan: str, service: Here) -> Picture | int:
+def _seen_to_its_end(settings: Settings, plan: str, service: Here) -> PlanProgress | int:
     """Or to where somebody who pressed Ctrl-C wants to leave it: then the exit code.
 
     Raises:
@@ -162,14 +162,14 @@ def _rest(service: Here, for_s: float) -> None:
         threading.Event().wait(_TICK_S)
 
 
-def _look_on(settings: Settings, plan: str, service: Here, *, may_pause: bool) -> Picture:
+def _look_on(settings: Settings, plan: str, service: Here, *, may_pause: bool) -> PlanProgress:
     """Until the plan has ended, or is paused and nothing of it is under way; then until its throttles are taken back."""
 
-    def rests(shown: Picture) -> bool:
-        return may_pause and shown.plan.head.wanted is Wanted.PAUSED and not shown.plan.asked
+    def rests(shown: PlanProgress) -> bool:
+        return may_pause and shown.plan.head.wanted is DesiredPlanState.PAUSED and not shown.plan.asked
 
     words = {"unheeded": f"the tuner here has not begun yet; its log: {service.log}"} if service.runs else {}
-    with CtrlC() as ctrl_c, View(console()) as view:
+    with CtrlC() as ctrl_c, PlanView(console()) as view:
 
         def tick() -> None:
             ctrl_c.check()
@@ -184,7 +184,7 @@ def _look_on(settings: Settings, plan: str, service: Here, *, may_pause: bool) -
     return seen
 
 
-def _detached(settings: Settings, plan: str, at_ms: int, asked: Asked) -> int:
+def _detached(settings: Settings, plan: str, at_ms: int, asked: ReassignRequest) -> int:
     took = plan_store.heeded(settings, plan, at_ms)
     if asked.as_json:
         _print({"plan": plan, "heeded": took})
@@ -195,14 +195,14 @@ def _detached(settings: Settings, plan: str, at_ms: int, asked: Asked) -> int:
     return EXIT_DONE if took else EXIT_NOT_ACKNOWLEDGED
 
 
-def _nothing_to_do(given: Given, asked: Asked) -> int:
+def _nothing_to_do(given: PlanInput, asked: ReassignRequest) -> int:
     if asked.as_json:
         _print({"plan": None, "partitions": 0})
     say(f"Nothing is to be moved: all {len(given.targets)} partitions of the plan are where they shall be.")
     return EXIT_DONE
 
 
-def _foretold(given: Given, found: Checked, terms: Terms) -> list[str]:
+def _foretold(given: PlanInput, found: Checked, terms: PlanConstraints) -> list[str]:
     """What the plan moves, how fast it may be, and about how long it takes."""
     onto = sorted({broker for part in given.parts.values() for broker in part.target if broker not in part.before})
     topics = {topic for topic, _ in given.parts}
@@ -212,7 +212,7 @@ def _foretold(given: Given, found: Checked, terms: Terms) -> list[str]:
 
 
 def _dry_run(
-    given: Given, ground: Ground, found: Checked, taken: list[str], terms: Terms, asked: Asked
+    given: PlanInput, ground: PlanGround, found: Checked, taken: list[str], terms: PlanConstraints, asked: ReassignRequest
 ) -> int:  # fmt: skip
     forbidden = [*taken, *found.forbidden]
     ways = ways_of(given, ground)
@@ -246,7 +246,7 @@ def _dry_run(
     return EXIT_NOT_WELL if forbidden else EXIT_DONE
 
 
-def _taken_already(keys: Collection[Key], known: plan_store.OnRecord) -> list[str]:
+def _taken_already(keys: Collection[Key], known: plan_store.StoredPlans) -> list[str]:
     """Plans that have one of the partitions."""
     said = []
     for plan in known.active:

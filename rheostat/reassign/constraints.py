@@ -23,7 +23,7 @@ _LOOK_EVERY_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class PlanConstraints:
     """What the plan may use, and who says so.
 
     Attributes:
@@ -52,7 +52,7 @@ class Terms:
         return rate_of(self.throttle, self.ceiling_bytes_per_s)
 
 
-def read_terms(settings: Settings, throttle: PlanThrottle, *, may_run: bool, here: bool) -> Terms:
+def read_terms(settings: Settings, throttle: PlanThrottle, *, may_run: bool, here: bool) -> PlanConstraints:
     """The terms for a plan that is given now.
 
     Args:
@@ -75,7 +75,9 @@ def still_there(tuners: Sequence[TunerPresence], *, may_run: bool) -> list[Tuner
     return [tuner for tuner in tuners if may_run or tuner.mode in without_lease]
 
 
-def terms_of(settings: Settings, tuners: Sequence[TunerPresence], throttle: PlanThrottle, *, here: bool) -> Terms:
+def terms_of(
+    settings: Settings, tuners: Sequence[TunerPresence], throttle: PlanThrottle, *, here: bool
+) -> PlanConstraints:
     """Returns the terms of a plan: the limits that the tuner which carries it out has reported.
 
     The settings file of this command tells the limits where no tuner runs, or where this command starts one. Nothing is checked:
@@ -93,7 +95,7 @@ def terms_of(settings: Settings, tuners: Sequence[TunerPresence], throttle: Plan
         return _of_file(settings, throttle, "the settings file, as no tuner runs", nobody=_nobody(settings, tuners))
     # One that does not carry plans out still tells what would hold.
     tuner = found or tuners[0]
-    return Terms(
+    return PlanConstraints(
         f"the tuner on {tuner.holder}, {_does(tuner)}",
         tuner.rate_bytes_per_s_max,
         throttle,
@@ -105,7 +107,7 @@ def terms_of(settings: Settings, tuners: Sequence[TunerPresence], throttle: Plan
     )
 
 
-def checked_throttle(terms: Terms) -> Terms:
+def checked_throttle(terms: PlanConstraints) -> PlanConstraints:
     """Returns ``terms`` themselves.
 
     Raises:
@@ -124,7 +126,7 @@ def checked_throttle(terms: Terms) -> Terms:
     return terms
 
 
-def rate_lines(terms: Terms) -> list[str]:
+def rate_lines(terms: PlanConstraints) -> list[str]:
     """How fast the plan may be, whose limits these are, and where the command's own settings file says something else."""
     ceiling = rate_text(terms.ceiling_bytes_per_s)
     rate = terms.rate_bytes_per_s
@@ -146,10 +148,10 @@ def rate_lines(terms: Terms) -> list[str]:
     return [line, *terms.differences]
 
 
-def _of_file(settings: Settings, throttle: PlanThrottle, source: str, *, nobody: str | None) -> Terms:
+def _of_file(settings: Settings, throttle: PlanThrottle, source: str, *, nobody: str | None) -> PlanConstraints:
     tuner = settings.tuner
     objective = tuner.objective
-    return Terms(
+    return PlanConstraints(
         source,
         tuner.rate_bytes_per_s_max,
         throttle,

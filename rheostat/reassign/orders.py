@@ -10,7 +10,7 @@ from rheostat.errors import BadInputError, CommandError
 from rheostat.reassign import plan_store
 from rheostat.reassign.text import limits_text
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_plan import Plan, PlanHead, Wanted
+from tuner.core.reassignment_plan import Plan, PlanHead, DesiredPlanState
 
 _NOBODY = "No tuner has heeded it yet: none runs, or it is between two lives. The next that acts begins with it."
 
@@ -29,7 +29,7 @@ def pause(settings: Settings, plan: Plan) -> Said:
     """
     _goes_forward(plan, "paused")
     return _say(
-        settings, plan, lambda head: replace(head, wanted=Wanted.PAUSED),
+        settings, plan, lambda head: replace(head, wanted=DesiredPlanState.PAUSED),
         "paused: what is under way ends, and nothing new is begun until `rheostat reassign resume`",
     )  # fmt: skip
 
@@ -41,7 +41,7 @@ def resume(settings: Settings, plan: Plan) -> Said:
     """
     _goes_forward(plan, "resumed")
     return _say(
-        settings, plan, lambda head: replace(head, wanted=Wanted.RUNNING),
+        settings, plan, lambda head: replace(head, wanted=DesiredPlanState.RUNNING),
         "resumed; also parts that were left alone, because somebody had stopped their step",
     )  # fmt: skip
 
@@ -51,7 +51,7 @@ def cancel(settings: Settings, plan: Plan) -> Said:
     if plan.head.leaves:
         raise BadInputError(f"plan {plan.id} was cancelled with --leave: nothing of it is put back")
     return _say(
-        settings, plan, lambda head: replace(head, wanted=Wanted.CANCELLING),
+        settings, plan, lambda head: replace(head, wanted=DesiredPlanState.CANCELLING),
         "being put back: steps under way are stopped, partitions on an intermediate step go back to the replicas that stood "
         "before, those that have arrived stay",
     )  # fmt: skip
@@ -60,7 +60,7 @@ def cancel(settings: Settings, plan: Plan) -> Said:
 def leave(settings: Settings, plan: Plan) -> Said:
     _still_runs(plan)
     return _say(
-        settings, plan, lambda head: replace(head, wanted=Wanted.CANCELLING, leaves=True),
+        settings, plan, lambda head: replace(head, wanted=DesiredPlanState.CANCELLING, leaves=True),
         "ends where it stands: steps under way are stopped, and nothing is put back",
     )  # fmt: skip
 
@@ -72,7 +72,7 @@ def set_limits(settings: Settings, plan: Plan, limits: BatchLimits) -> Said:
 
 def _goes_forward(plan: Plan, word: str) -> None:
     _still_runs(plan)
-    if plan.head.wanted is Wanted.CANCELLING:
+    if plan.head.wanted is DesiredPlanState.CANCELLING:
         goes = "ending where it stands" if plan.head.leaves else "being put back"
         raise BadInputError(f"plan {plan.id} is {goes}, and can't be {word}: wait until it is, and give it again")
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from rheostat.config.settings import Settings
 from rheostat.errors import BadInputError, CommandError, UnreachableError
-from rheostat.plan.cluster_layout import Standing, log_bytes, look
+from rheostat.plan.cluster_layout import ClusterLayout, log_bytes, look
 from rheostat.plan.estimate.sources import check, read_plan
 from rheostat.plan.write_rates import NoSignalsError, write_rates
 from rheostat.run.services import probe
 from streaming.shared import kafka_names
 from streaming.shared.kafka.cluster import ClusterError, Unreachable
 from streaming.shared.kafka.reassignments import Disk, ReassignmentClient
-from tuner.core.reassignment_plan import Key, Part, TopicThen
+from tuner.core.reassignment_plan import Key, PlanPartition, TopicThen
 from tuner.planning.plan_file import PlanFile, Target
 from tuner.runtime.lease import group_of
 
@@ -24,10 +24,10 @@ CLIENT_ID = "rheostat-reassign"
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class PlanGround:
     """The cluster as it stands to one plan."""
 
-    standing: Standing
+    standing: ClusterLayout
     size_bytes: Mapping[Key, int]  # Of each partition's log on its leader.
     disks: Mapping[int, tuple[Disk, ...]]  # Of brokers that tell.
     write_bytes_per_s: Mapping[Key, float]  # By which it grows.
@@ -37,11 +37,11 @@ class Ground:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class PlanInput:
     """``parts`` are those that change; the others are where they shall be."""
 
     targets: tuple[Target, ...]
-    parts: Mapping[Key, Part] = field(default_factory=dict)
+    parts: Mapping[Key, PlanPartition] = field(default_factory=dict)
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def client_of(settings: Settings) -> Iterator[ReassignmentClient]:
 
 def ground_of(
     client: ReassignmentClient, settings: Settings, topics: Collection[str], watch_s: float, say: Callable[[str], None]
-) -> Ground:  # fmt: skip
+) -> PlanGround:  # fmt: skip
     """
     Args:
         topics: of the plan.
@@ -86,11 +86,11 @@ def ground_of(
     except ClusterError as error:
         say(f"The topics' {kafka_names.MIN_IN_SYNC} cannot be read ({error}): the steps are shown as for 1.")
         in_sync = {}
-    return Ground(standing, log_bytes(client, standing), disks, rates, tuners, ids, in_sync)
+    return PlanGround(standing, log_bytes(client, standing), disks, rates, tuners, ids, in_sync)
 
 
 def _rates(
-    client: ReassignmentClient, settings: Settings, standing: Standing, watch_s: float, say: Callable[[str], None]
+    client: ReassignmentClient, settings: Settings, standing: ClusterLayout, watch_s: float, say: Callable[[str], None]
 ) -> Mapping[Key, float]:
     """What is written to each partition; nothing where it is neither watched nor in the signals, and that is said."""
     try:
@@ -115,7 +115,7 @@ def plan_of(path: Path) -> PlanFile:
     return plan
 
 
-def given_of(plan: PlanFile, ground: Ground) -> Given:
+def given_of(plan: PlanFile, ground: PlanGround) -> PlanInput:
     """
     Raises:
         BadInputError: naming each partition and broker of the plan that there is not.
@@ -136,5 +136,5 @@ def given_of(plan: PlanFile, ground: Ground) -> Given:
         if now.adding or now.removing or now.replicas != target.replicas:
             before = tuple(b for b in now.replicas if b not in now.removing)  # With what is under way ended.
             size, rate = ground.size_bytes.get(key, 0), ground.write_bytes_per_s.get(key, 0.0)
-            parts[key] = Part(target.replicas, before, float(size), rate, then[target.topic])
-    return Given(plan.targets, parts)
+            parts[key] = PlanPartition(target.replicas, before, float(size), rate, then[target.topic])
+    return PlanInput(plan.targets, parts)

@@ -23,7 +23,7 @@ from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreacha
 from streaming.shared.topics import ensure_topics
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.operator_orders import Orders
-from tuner.core.reassignment_plan import Key, Part, Plan, PlanHead, PlanThrottle, Wanted
+from tuner.core.reassignment_plan import Key, PlanPartition, Plan, PlanHead, PlanThrottle, DesiredPlanState
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.journal.orders_topic import orders_topic_of
 from tuner.journal.plan_book import take_known
@@ -40,7 +40,7 @@ _TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class OnRecord:
+class StoredPlans:
     plans: tuple[Plan, ...] = ()  # The oldest first; also those that have ended.
     orders: Orders = field(default_factory=Orders)
 
@@ -71,7 +71,7 @@ class OnRecord:
         raise BadInputError(f"there is no plan {plan!r} on record; those that run: {ids or 'none'}")
 
 
-def read(settings: Settings) -> OnRecord:
+def read(settings: Settings) -> StoredPlans:
     """
     Raises:
         CommandError: the journal cannot be read.
@@ -104,7 +104,7 @@ class Follower:
         self._cluster = cluster
         self._journal: KafkaJournal | None = None
 
-    def now(self) -> OnRecord:
+    def now(self) -> StoredPlans:
         """With all that has come since; where more comes than can be read, with what there was time for.
 
         Raises:
@@ -115,7 +115,7 @@ class Follower:
                 journal = KafkaJournal.to_read(self._topic, self._cluster)
                 journal.recover(self._reader)
                 if not (journal.read_to and journal.orders_read_to):
-                    return OnRecord(
+                    return StoredPlans(
                         journal.plans.known, journal.orders
                     )  # A topic may still be made: it is looked for again.
                 self._follow(journal)
@@ -132,7 +132,7 @@ class Follower:
             raise CommandError(str(error)) from error
         except TROUBLE as error:
             raise CommandError(f"{self._topic} cannot be read: {type(error).__name__}: {error}") from error
-        return OnRecord(self._journal.plans.known, self._journal.orders)
+        return StoredPlans(self._journal.plans.known, self._journal.orders)
 
     def _follow(self, journal: KafkaJournal) -> None:
         """From where both topics were read to."""
@@ -187,7 +187,7 @@ def heeded(settings: Settings, plan: str, at_ms: int, timeout_s: float = HEEDED_
 
 
 def put(
-    settings: Settings, parts: Mapping[Key, Part], limits: BatchLimits, throttle: PlanThrottle | None = None
+    settings: Settings, parts: Mapping[Key, PlanPartition], limits: BatchLimits, throttle: PlanThrottle | None = None
 ) -> PlanHead:
     """A new plan; its head goes last, and until it is there the plan is none.
 
@@ -202,7 +202,14 @@ def put(
     plan = _new_id()
     numbered = list(parts_of(parts))
     head = PlanHead(
-        plan, who(now_ms), now_ms, now_ms, len(numbered), Wanted.RUNNING, limits, throttle=throttle or PlanThrottle()
+        plan,
+        who(now_ms),
+        now_ms,
+        now_ms,
+        len(numbered),
+        DesiredPlanState.RUNNING,
+        limits,
+        throttle=throttle or PlanThrottle(),
     )
     with _sender(settings) as sender:
         try:
@@ -257,7 +264,7 @@ def say(
     )
 
 
-def _content(head: PlanHead) -> tuple[Wanted, bool, BatchLimits]:
+def _content(head: PlanHead) -> tuple[DesiredPlanState, bool, BatchLimits]:
     return head.wanted, head.leaves, head.limits
 
 

@@ -8,20 +8,20 @@ from typing import Any
 
 from streaming.shared.contract import MoveSignal
 from tuner.control.reassignment.explain import grown
-from tuner.control.reassignment.measurements import Figures, measured
-from tuner.control.reassignment.partition_progress import Parts, Recent, stand
+from tuner.control.reassignment.measurements import PartitionMeasurements, measured
+from tuner.control.reassignment.partition_progress import PartitionProgress, Recent, stand
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.plan_progress import Progress, end_of
-from tuner.core.reassignment_plan import ClusterLook, Ending, Key, Plan, Wanted
+from tuner.core.reassignment_plan import ClusterLook, Ending, Key, Plan, DesiredPlanState
 from tuner.core.reassignment_steps import UNLIMITED
 
 Moved = tuple[Key, tuple[int, ...], tuple[int, ...]]  # A partition, its replicas, and those that it shall have.
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class PlanProgress:
     plan: Plan
-    parts: Parts
+    parts: PartitionProgress
     at_ms: int
     total_bytes: float  # That the plan copies in all.
     copied_bytes: float
@@ -58,7 +58,7 @@ class Picture:
     @property
     def progress(self) -> Progress:
         elapsed_s = (self.at_ms - self.plan.head.given_at_ms - self.plan.state.rested_ms) / 1000
-        goes_on = self.plan.head.wanted is Wanted.RUNNING and bool(self.parts.running)
+        goes_on = self.plan.head.wanted is DesiredPlanState.RUNNING and bool(self.parts.running)
         return Progress(self.total_bytes, self.copied_bytes, elapsed_s, goes_on)
 
     @property
@@ -69,7 +69,7 @@ class Picture:
         return not self.plan.state.said
 
 
-def picture(plan: Plan, look: ClusterLook, at_ms: int, moves: Sequence[MoveSignal] = ()) -> Picture:
+def picture(plan: Plan, look: ClusterLook, at_ms: int, moves: Sequence[MoveSignal] = ()) -> PlanProgress:
     """Returns how far the plan is.
 
     Args:
@@ -79,9 +79,9 @@ def picture(plan: Plan, look: ClusterLook, at_ms: int, moves: Sequence[MoveSigna
     if not plan.active:
         tally = plan.state.tally
         total, copied = (0.0, 0.0) if tally is None else (tally.total_bytes, tally.copied_bytes)
-        return Picture(plan, Parts(dropped=dict(plan.state.dropped)), at_ms, total, copied)
+        return PlanProgress(plan, PartitionProgress(dropped=dict(plan.state.dropped)), at_ms, total, copied)
     parts = stand(plan, look, Recent(), at_ms)
-    figures = measured(Figures(), look, at_ms)
+    figures = measured(PartitionMeasurements(), look, at_ms)
     total = copied = 0.0
     ongoing, batch = [], []
     arrived = set(parts.arrived)
@@ -100,7 +100,9 @@ def picture(plan: Plan, look: ClusterLook, at_ms: int, moves: Sequence[MoveSigna
             ongoing.append((key, now.replicas, goal))
         if key in parts.running:
             batch.append((key, now.replicas, parts.running[key].replicas))
-    return Picture(plan, parts, at_ms, total, copied, tuple(ongoing), tuple(batch), grown(plan, look), tuple(moves))
+    return PlanProgress(
+        plan, parts, at_ms, total, copied, tuple(ongoing), tuple(batch), grown(plan, look), tuple(moves)
+    )
 
 
 def to_measure(plan: Plan, look_at: Iterable[Key] | None = None) -> frozenset[Key]:
@@ -111,7 +113,7 @@ def to_measure(plan: Plan, look_at: Iterable[Key] | None = None) -> frozenset[Ke
     )
 
 
-def as_record(shown: Picture) -> dict[str, Any]:
+def as_record(shown: PlanProgress) -> dict[str, Any]:
     """One JSON object; ``Topics`` and ``CurrentBatch`` are KIP-435's extension of ListPartitionReassignments, in its words."""
     plan, parts = shown.plan, shown.parts
     state = plan.state

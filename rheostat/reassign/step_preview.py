@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from streaming.shared.listed import more_text
-from tuner.core.reassignment_steps import Way, steps_ahead
+from tuner.core.reassignment_steps import PartitionTransition, steps_ahead
 
 _SHOWN = 200
 
 
-def sentences_of_steps(ways: Sequence[Way], replica_movements_max: int) -> list[str]:
+def sentences_of_steps(ways: Sequence[PartitionTransition], replica_movements_max: int) -> list[str]:
     """One line a partition, as KIP-435 writes them."""
     said = []
     for way in ways[:_SHOWN]:
@@ -24,7 +24,7 @@ def sentences_of_steps(ways: Sequence[Way], replica_movements_max: int) -> list[
     return said
 
 
-def as_rows(ways: Sequence[Way], replica_movements_max: int) -> list[dict[str, Any]]:
+def as_rows(ways: Sequence[PartitionTransition], replica_movements_max: int) -> list[dict[str, Any]]:
     return [
         {
             "topic": way.topic,

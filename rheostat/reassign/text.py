@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from rheostat.reassign.progress import Picture, limits_record
+from rheostat.reassign.progress import PlanProgress, limits_record
 from streaming.shared.listed import shortened
 from streaming.shared.units import rate_text, size_text, span_text
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_plan import Ending, PlanThrottle, Wanted
+from tuner.core.reassignment_plan import Ending, PlanThrottle, DesiredPlanState
 
 BATCH_SHOWN = 8
 
 
-def sentences(shown: Picture, *, ends: bool = True) -> list[str]:
+def sentences(shown: PlanProgress, *, ends: bool = True) -> list[str]:
     """
     Args:
         ends: also when it ends.
@@ -28,7 +28,7 @@ def sentences(shown: Picture, *, ends: bool = True) -> list[str]:
     return said
 
 
-def standing(shown: Picture) -> str:
+def standing(shown: PlanProgress) -> str:
     plan, state = shown.plan, shown.plan.state
     if state.ending is Ending.DONE:
         return (
@@ -47,12 +47,14 @@ def standing(shown: Picture) -> str:
         return f"{plan.head.wanted.value}, as soon as a tuner heeds it."
     if plan.head.leaves:
         return "ending where it stands."
-    return {Wanted.RUNNING: "running.", Wanted.PAUSED: "paused.", Wanted.CANCELLING: "being put back."}[
-        plan.head.wanted
-    ]
+    return {
+        DesiredPlanState.RUNNING: "running.",
+        DesiredPlanState.PAUSED: "paused.",
+        DesiredPlanState.CANCELLING: "being put back.",
+    }[plan.head.wanted]
 
 
-def progress(shown: Picture, rate_bytes_per_s: float | None = None, *, ends: bool = True) -> str:
+def progress(shown: PlanProgress, rate_bytes_per_s: float | None = None, *, ends: bool = True) -> str:
     """One line: partitions, bytes, what is under way, and how long it still takes."""
     copied, *pace = amounts(shown, rate_bytes_per_s)
     pace = pace if ends else []
@@ -61,7 +63,7 @@ def progress(shown: Picture, rate_bytes_per_s: float | None = None, *, ends: boo
     )
 
 
-def amounts(shown: Picture, rate_bytes_per_s: float | None = None) -> list[str]:
+def amounts(shown: PlanProgress, rate_bytes_per_s: float | None = None) -> list[str]:
     """Bytes, their rate, and how long it still takes; the last two where they are known."""
     said = [f"{size_text(shown.copied_bytes)} of {size_text(shown.total_bytes)}"]
     if rate_bytes_per_s:
@@ -71,7 +73,7 @@ def amounts(shown: Picture, rate_bytes_per_s: float | None = None) -> list[str]:
     return said
 
 
-def batch_text(shown: Picture) -> str:
+def batch_text(shown: PlanProgress) -> str:
     """What is under way, the first few by name: the replicas as they are, and those that the step ends with."""
     moves = [f"{t}-{n} {_ids(current)} → {_ids(target)}" for (t, n), current, target in shown.batch[:BATCH_SHOWN]]
     said = f"{len(shown.batch)} under way"

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from rheostat.console.progress_lines import Screen
 from rheostat.console.rich_console import console_of, styled
-from rheostat.reassign.progress import Picture
+from rheostat.reassign.progress import PlanProgress
 from rheostat.reassign.text import amounts, batch_text, limits_text, progress
 from streaming.shared.listed import shortened
 
@@ -20,7 +20,7 @@ _BAR_COLUMNS = 30
 _PACES = 4  # Sides of brokers that are told; status has them all.
 
 
-class View(Screen[Live]):
+class PlanView(Screen[Live]):
     def __init__(self, console: Console) -> None:
         super().__init__(console, Live(console=console, auto_refresh=False), _LINE_EVERY_S)
         self._said: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class View(Screen[Live]):
         """A line that stays."""
         _print(self._console, text)
 
-    def show(self, shown: Picture, rate_bytes_per_s: float | None) -> None:
+    def show(self, shown: PlanProgress, rate_bytes_per_s: float | None) -> None:
         """What holds the plan up is said once; how far it is, again and again."""
         state = shown.plan.state
         lines = (*state.said, *shown.grown, *(state.pace if self._live is None else ()))
@@ -61,7 +61,7 @@ def _print(on: Console, text: str) -> None:
     on.print(text, soft_wrap=not on.is_terminal)
 
 
-def alive(shown: Picture, rate_bytes_per_s: float | None) -> RenderableType:
+def alive(shown: PlanProgress, rate_bytes_per_s: float | None) -> RenderableType:
     """How far, what is under way, within which limits, and why so many at a time; no line is broken."""
     # Of partitions where nothing is to be copied.
     share = shown.copied_bytes / shown.total_bytes if shown.total_bytes else shown.arrived / max(1, shown.partitions)

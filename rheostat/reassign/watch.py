@@ -13,8 +13,8 @@ from rheostat.errors import CommandError
 from rheostat.orders.send import HEEDED_S_MAX
 from rheostat.reassign.plan_input import client_of
 from rheostat.reassign.plan_store import following
-from rheostat.reassign.progress import Picture, picture, to_measure
-from rheostat.reassign.view import View
+from rheostat.reassign.progress import PlanProgress, picture, to_measure
+from rheostat.reassign.view import PlanView
 from streaming.shared.contract import MoveSignal, Side
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterError
@@ -31,10 +31,10 @@ _SIGNAL_BACKLOG = 400
 
 
 def watch(
-    settings: Settings, plan: str, view: View, *, each_tick: Callable[[], None] = lambda: None,
+    settings: Settings, plan: str, view: PlanView, *, each_tick: Callable[[], None] = lambda: None,
     unheeded: str = "no tuner has heeded it yet: none runs, or none that executes plans (tuner.reassign.enabled)",
-    enough: Callable[[Picture], bool] = lambda _: False,
-) -> Picture:  # fmt: skip
+    enough: Callable[[PlanProgress], bool] = lambda _: False,
+) -> PlanProgress:  # fmt: skip
     """Until the plan has ended.
 
     Args:
@@ -73,11 +73,11 @@ def watch(
                 return found
 
 
-def _is_heeded(shown: Picture) -> bool:
+def _is_heeded(shown: PlanProgress) -> bool:
     return shown.plan.state.heeded_at_ms >= shown.plan.head.at_ms
 
 
-def look(settings: Settings, plan: Plan) -> Picture:
+def look(settings: Settings, plan: Plan) -> PlanProgress:
     """One look.
 
     Raises:
@@ -122,13 +122,13 @@ def _following_moves(settings: Settings) -> Iterator[_Moves]:
         reader.close(timeout_ms=2000)
 
 
-def _picture(port: KafkaReassignments, plan: Plan, moves: _Moves) -> Picture | ClusterError:
+def _picture(port: KafkaReassignments, plan: Plan, moves: _Moves) -> PlanProgress | ClusterError:
     found = port.look({topic for topic, _ in plan.parts}, to_measure(plan))
     now_ms = round(time.time() * 1000)
     return found if isinstance(found, ClusterError) else picture(plan, found, now_ms, moves.now(now_ms))
 
 
-def _rate(seen: deque[tuple[float, float]], shown: Picture) -> float | None:
+def _rate(seen: deque[tuple[float, float]], shown: PlanProgress) -> float | None:
     """Bytes/s over the last half minute; None before there are two looks, or where nothing was copied."""
     now_s = time.monotonic()
     seen.append((now_s, shown.copied_bytes))

@@ -40,7 +40,7 @@ def replay(
 ) -> None:  # fmt: skip
     """Puts what was observed through today's decisions: the same or different? Exit code 1 when any differs."""
     from rheostat.console.logs import set_up_logs
-    from rheostat.replay.command import Asked, run_replay
+    from rheostat.replay.command import ReplayRequest, run_replay
 
     set_up_logs()
-    raise typer.Exit(run_replay(Asked(since, until, config, journal, policy, export), as_json=as_json))
+    raise typer.Exit(run_replay(ReplayRequest(since, until, config, journal, policy, export), as_json=as_json))

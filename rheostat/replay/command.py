@@ -20,7 +20,7 @@ from rheostat.replay.policy_file import load_policy
 from rheostat.replay.source import Recorded, from_cluster, from_file
 from rheostat.replay.times import moment_text, parse_moment
 from tuner.replay.compare import Compared, Count, compared
-from tuner.replay.recording import Missed, Step, steps_of
+from tuner.replay.recording import Missed, RecordedStep, steps_of
 from tuner.replay.replayer import NotPlayable, Player
 
 DIFFERENCES = 20
@@ -28,7 +28,7 @@ _SINCE = "-1h"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReplayRequest:
     from_text: str | None  # None: the last hour, or all of a file.
     to_text: str
     config: Path | None = None
@@ -37,7 +37,7 @@ class Asked:
     export: Path | None = None
 
 
-def run_replay(asked: Asked, *, as_json: bool) -> int:
+def run_replay(asked: ReplayRequest, *, as_json: bool) -> int:
     """
     Raises:
         BadInputError: a moment, a file, or a range in which nothing is on record.
@@ -71,7 +71,7 @@ def run_replay(asked: Asked, *, as_json: bool) -> int:
     return EXIT_NOT_WELL if found.different else EXIT_DONE
 
 
-def _recorded(asked: Asked, from_ms: int, to_ms: int) -> Recorded:
+def _recorded(asked: ReplayRequest, from_ms: int, to_ms: int) -> Recorded:
     if asked.journal is not None:
         return from_file(asked.journal)
     if asked.config is None:
@@ -81,7 +81,7 @@ def _recorded(asked: Asked, from_ms: int, to_ms: int) -> Recorded:
     return from_cluster(load_settings(asked.config), from_ms, to_ms)
 
 
-def _player(asked: Asked, steps: list[Step], from_ms: int) -> Player:
+def _player(asked: ReplayRequest, steps: list[RecordedStep], from_ms: int) -> Player:
     if asked.policy is None:
         return Player()
     first = next(step for step in steps if step.now_ms >= from_ms)
@@ -110,7 +110,7 @@ def _export(path: Path, lines: list[bytes]) -> None:
         raise BadInputError(f"--export {path}: cannot be written: {error.strerror or error}") from error
 
 
-def _body(asked: Asked, found: Compared, missed: Missed) -> dict[str, Any]:
+def _body(asked: ReplayRequest, found: Compared, missed: Missed) -> dict[str, Any]:
     return {
         "program": version("rheostat"),
         "recorded_by": sorted(found.programs),

@@ -18,7 +18,7 @@ from tuner.journal.delta_stream import FRAME_EVERY_S
 from tuner.journal.input_log import topic_of
 from tuner.journal.inputs_topic import read_since
 from tuner.journal.kafka_journal import JournalError
-from tuner.replay.recording import Record, record_of
+from tuner.replay.recording import RecordingChunk, record_of
 
 # What a range begins with may stand a frame before it, and the last of its pieces may be written that long after it.
 _BEFORE_MS = round(1.5 * FRAME_EVERY_S * 1000)
@@ -29,7 +29,7 @@ _NEWEST = 500  # So many offsets from the end the newest is looked for.
 @dataclass(frozen=True, slots=True)
 class Recorded:
     lines: list[bytes]
-    records: list[Record]
+    records: list[RecordingChunk]
     unreadable: int
     there_is: str  # Also outside of the range, for a message.
 
@@ -80,7 +80,7 @@ def from_file(path: Path) -> Recorded:
 
 
 def _recorded(lines: list[bytes], there_is: str) -> Recorded:
-    records: list[Record] = []
+    records: list[RecordingChunk] = []
     unreadable = 0
     for line in lines:
         try:

@@ -16,7 +16,7 @@ from rheostat.errors import SetupError
 from rheostat.run.services import until_topics
 from streaming.collector import metrics as collector_metrics
 from streaming.collector.counts import Counts
-from streaming.collector.jmx import AccessError
+from streaming.collector.jmx import AgentAccessError
 from streaming.collector.loop import Collector
 from streaming.metrics_server import serve
 from streaming.shared.contract import Scrape
@@ -40,7 +40,7 @@ def run_collect(
     own = settings.kafka.model_copy(update={"request_timeout_s": settings.collector.timeout_s})
     try:
         settings.collector.access_files().load()
-    except AccessError as error:
+    except AgentAccessError as error:
         raise SetupError(f"The collector cannot start: {error}.") from error
     until_topics(settings, stop, [settings.topic_names().metrics])
     if stop.is_set():

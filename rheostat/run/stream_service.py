@@ -23,7 +23,7 @@ from streaming.errors import StreamError
 from streaming.java_output import JavaLine
 from streaming.metrics_server import serve
 from streaming.quarantine import Quarantined
-from streaming.runner import Listener, Progress, run
+from streaming.runner import ProgressListener, Progress, run
 from streaming.shared import start_time
 from streaming.shared.process_metrics import ConfigState, OwnCollector
 from streaming.shared.thread_watch import ThreadWatch
@@ -114,7 +114,7 @@ def run_stream(
         settings.kafka, topics, settings.stream,
         cluster=settings.cluster, own_interval_s=settings.collector.interval_s,
     )  # fmt: skip
-    listener = Listener(progressed, again, of_backlog, backlog_failed, halved, quarantined, _java_log(stop))
+    listener = ProgressListener(progressed, again, of_backlog, backlog_failed, halved, quarantined, _java_log(stop))
     with ExitStack() as stack:
         if settings.stream.http.port is not None:
             own = OwnCollector(settings.cluster, "stream", config, threads=threads)

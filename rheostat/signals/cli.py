@@ -60,7 +60,7 @@ def signals(
 
     set_up_logs()
     settings = load_settings(config)
-    wanted = live.Wanted(None if all_clusters else settings.cluster, frozenset(kind or ()), frozenset(node or ()))
+    wanted = live.SignalFilter(None if all_clusters else settings.cluster, frozenset(kind or ()), frozenset(node or ()))
     if raw:
         raise typer.Exit(live.follow(settings, wanted, wait_s))
     if watch:

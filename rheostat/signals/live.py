@@ -47,7 +47,7 @@ _LOOK_AT = "are `rheostat collect` and `rheostat stream`, or `rheostat run`, run
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SignalFilter:
     """What was asked for; empty is everything."""
 
     cluster: str | None = None
@@ -61,7 +61,7 @@ class Wanted:
 class Seen:
     """What has come of the clusters asked for, the best of every entity."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: SignalFilter) -> None:
         self.unreadable = 0
         self.elsewhere: Counter[str] = Counter()  # Signals by cluster, of clusters not asked for.
         self.newest_ms: int | None = None  # Sample of those asked for, forgotten ones too.
@@ -101,7 +101,7 @@ class Seen:
         return [signal for signal in self.every(now_ms) if self._wanted.fits(signal)]
 
 
-def complaint(seen: Seen, wanted: Wanted, topic: str, now_ms: int, age_s_max: float) -> str | None:
+def complaint(seen: Seen, wanted: SignalFilter, topic: str, now_ms: int, age_s_max: float) -> str | None:
     """What is wrong and what to look at; None when at least one signal is fresh."""
     fitting = seen.fitting(now_ms)
     if any(freshness(signal, now_ms, age_s_max) is Freshness.FRESH for signal in fitting):
@@ -137,7 +137,7 @@ def complaint(seen: Seen, wanted: Wanted, topic: str, now_ms: int, age_s_max: fl
 # -- the commands --------------------------------------------------------------------------------------------------------
 
 
-def look(settings: Settings, wanted: Wanted, wait_s: float, *, as_json: bool, wide: bool = False) -> int:
+def look(settings: Settings, wanted: SignalFilter, wait_s: float, *, as_json: bool, wide: bool = False) -> int:
     """One look at what is there already, or after ``wait_s`` of taking in more."""
     topic, age_s_max = settings.topic_names().signals, settings.tuner.signal_age_s_max
     seen = Seen(wanted)
@@ -164,7 +164,7 @@ def look(settings: Settings, wanted: Wanted, wait_s: float, *, as_json: bool, wi
     return EXIT_DONE if wrong is None else EXIT_NOT_WELL
 
 
-def watch(settings: Settings, wanted: Wanted, wait_s: float | None, *, wide: bool = False) -> int:
+def watch(settings: Settings, wanted: SignalFilter, wait_s: float | None, *, wide: bool = False) -> int:
     """The same again and again, in place on a terminal, until Ctrl-C or for ``wait_s``."""
     topic, age_s_max = settings.topic_names().signals, settings.tuner.signal_age_s_max
     console, seen = console_of(sys.stdout), Seen(wanted)
@@ -191,7 +191,7 @@ def watch(settings: Settings, wanted: Wanted, wait_s: float | None, *, wide: boo
     return EXIT_DONE if stop.is_set() or fresh else EXIT_NOT_WELL
 
 
-def follow(settings: Settings, wanted: Wanted, wait_s: float | None) -> int:
+def follow(settings: Settings, wanted: SignalFilter, wait_s: float | None) -> int:
     """Every record as it comes, history included, one line of JSON each, until Ctrl-C or for ``wait_s``."""
     seen_any, until_s = False, None if wait_s is None else time.monotonic() + wait_s
     said: str | None = None
@@ -221,7 +221,7 @@ def as_records(signals: Iterable[Signal]) -> list[dict[str, Any]]:
     return [json.loads(encode_signal(signal)) for signal in signals]
 
 
-def raw_line(value: bytes | None, wanted: Wanted) -> str | None:
+def raw_line(value: bytes | None, wanted: SignalFilter) -> str | None:
     """A record's value on one line; None when it was not asked for. What is no signal is shown with the reason, never hidden."""
     try:
         signal = decode_signal(value or b"")
@@ -296,7 +296,7 @@ class _Pages:
 
 
 def view(
-    seen: Seen, wanted: Wanted, now_ms: int, age_s_max: float, console: Console, *, wide: bool = False
+    seen: Seen, wanted: SignalFilter, now_ms: int, age_s_max: float, console: Console, *, wide: bool = False
 ) -> list[RenderableType]:
     """A table for every kind that is there; with ``wide`` all its figures, in several where one is wider than the console."""
     fitting = seen.fitting(now_ms)

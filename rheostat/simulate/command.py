@@ -20,7 +20,7 @@ from rheostat.simulate.policies import policy_of
 from rheostat.simulate.report import as_record, lines, verdict
 from rheostat.simulate.scenario_file import load_scenario, shipped
 from streaming.shared import units
-from tuner.simulation.policy import Desk, LoopPolicy
+from tuner.simulation.policy import SimulatedCluster, LoopPolicy
 from tuner.simulation.ports import MemoryJournal
 from tuner.simulation.run import run
 from tuner.simulation.world import World
@@ -83,7 +83,7 @@ def _drawn(world: World) -> list[str]:
 
 
 @contextmanager
-def _progress(world: World) -> Iterator[Callable[[Desk], None]]:
+def _progress(world: World) -> Iterator[Callable[[SimulatedCluster], None]]:
     """A bar on a terminal, elsewhere a line every few seconds; both on stderr."""
     total = sum(p.size_bytes * len(p.adding) for p in world.moving)
     if sys.stderr.isatty():
@@ -97,7 +97,7 @@ def _progress(world: World) -> Iterator[Callable[[Desk], None]]:
         return
     said_at = [time.monotonic()]
 
-    def tell(desk: Desk) -> None:
+    def tell(desk: SimulatedCluster) -> None:
         if time.monotonic() - said_at[0] >= _LINE_EVERY_S:
             said_at[0] = time.monotonic()
             _say(f"simulated {units.span_text(desk.cluster.now_s)}, {units.size_text(_left_bytes(desk))} left")
@@ -105,15 +105,15 @@ def _progress(world: World) -> Iterator[Callable[[Desk], None]]:
     yield _every(_TICKS_PER_LOOK, tell)
 
 
-def _every(ticks: int, look: Callable[[Desk], None]) -> Callable[[Desk], None]:
-    def watch(desk: Desk) -> None:
+def _every(ticks: int, look: Callable[[SimulatedCluster], None]) -> Callable[[SimulatedCluster], None]:
+    def watch(desk: SimulatedCluster) -> None:
         if desk.cluster.ticks % ticks == 0:
             look(desk)
 
     return watch
 
 
-def _left_bytes(desk: Desk) -> float:
+def _left_bytes(desk: SimulatedCluster) -> float:
     replicas = desk.cluster.replicas
     return float(replicas.lag_bytes[replicas.adding].sum())
 

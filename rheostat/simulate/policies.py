@@ -16,7 +16,7 @@ from tuner.control.throttle.objective import LawLimits, Mode, Objective
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import Limits
 from tuner.settings.tuner import TunerSettings
-from tuner.simulation.policy import EPOCH_MS, LoopPolicy, Policy, RulePolicy, View
+from tuner.simulation.policy import EPOCH_MS, LoopPolicy, Policy, RulePolicy, RuleInput
 from tuner.simulation.scenario import Scenario, throttled, unthrottled
 
 POLICIES = (
@@ -30,7 +30,7 @@ POLICIES = (
 class _Nothing:
     """A throttle that nobody turns."""
 
-    def rates(self, now_s: float, view: View) -> Mapping[BrokerSide, int | None]:  # noqa: ARG002 - the rule's shape
+    def rates(self, now_s: float, view: RuleInput) -> Mapping[BrokerSide, int | None]:  # noqa: ARG002 - the rule's shape
         return {}
 
 

@@ -35,7 +35,7 @@ class Blocked:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SimulationVerdict:
     scenario: Scenario
     trace: Trace
     blocked: tuple[Blocked, ...]  # Only where the moves have not ended ...
@@ -52,15 +52,15 @@ class Verdict:
         return EXIT_DONE if self.in_time else EXIT_NOT_WELL
 
 
-def verdict(scenario: Scenario, trace: Trace, journal: Sequence[Entry] = ()) -> Verdict:
+def verdict(scenario: Scenario, trace: Trace, journal: Sequence[Entry] = ()) -> SimulationVerdict:
     """
     Args:
         journal: what the tuner wrote down, where it was one that turned the throttles.
     """
     diagnoses = tuple(_diagnoses(journal))
     if trace.summary.completed:
-        return Verdict(scenario, trace, (), (), diagnoses)
-    return Verdict(scenario, trace, tuple(_blocked(trace)), tuple(_last(journal)), diagnoses)
+        return SimulationVerdict(scenario, trace, (), (), diagnoses)
+    return SimulationVerdict(scenario, trace, tuple(_blocked(trace)), tuple(_last(journal)), diagnoses)
 
 
 def _diagnoses(journal: Sequence[Entry]) -> Iterator[Entry]:
@@ -90,7 +90,7 @@ def _blocked(trace: Trace) -> Iterator[Blocked]:
             yield Blocked(side, rate, load.keep_up_bytes_per_s, rate_bytes_per_s_min(load))
 
 
-def as_record(found: Verdict) -> dict[str, Any]:
+def as_record(found: SimulationVerdict) -> dict[str, Any]:
     world, summary = found.trace.world, found.trace.summary
     return {
         "scenario": found.scenario.name,
@@ -129,7 +129,7 @@ def _at_s(entry: Entry) -> float:
     return (entry.at_ms - EPOCH_MS) / 1000
 
 
-def lines(found: Verdict) -> list[str]:
+def lines(found: SimulationVerdict) -> list[str]:
     """For people; what matters most first."""
     summary, deadline_s = found.trace.summary, found.scenario.deadline_s
     optimum = "" if summary.optimum_s is None else f"the optimum is {span_text(summary.optimum_s)}"
@@ -171,7 +171,7 @@ def _burst(ratio: float) -> str:
     return f"{ratio:.1f} × the throttle that stood" if ratio > 0 else "no throttle stood"
 
 
-def _why_not(found: Verdict) -> Iterator[str]:
+def _why_not(found: SimulationVerdict) -> Iterator[str]:
     summary, trace = found.trace.summary, found.trace
     for blocked in found.blocked[:SIDES_MAX]:
         yield (

@@ -11,20 +11,20 @@ from dataclasses import replace
 
 from rheostat.config.settings import Settings
 from tuner.api import views
-from tuner.api.board import Snapshot
+from tuner.api.board import CycleResult
 from tuner.api.decision_rows import row_json
 from tuner.api.decisions import ROWS_MAX, Decisions, Filter
-from tuner.api.history import History, Peaks
-from tuner.api.look import Look
+from tuner.api.history import RateHistoryStore, Peaks
+from tuner.api.look import StatusSnapshot
 from tuner.api.sentences import FORESEEN_MAX, after_resume, some_of, to_come, watched, without_throttle
-from tuner.api.watched import Picture
+from tuner.api.watched import CycleSnapshot
 from tuner.control.throttle.decision import Hold, LetGo, Steer
 from tuner.control.throttle.plan_moves import PlanMoves
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.rate_changes import rates_since
 from tuner.control.throttle.state import Memory, RateSince, StallState
 from tuner.control.throttle.view import MovesView, judge_destinations
-from tuner.core.cluster import BrokerSide, Course, LiveCluster, Observation
+from tuner.core.cluster import BrokerSide, Setpoint, LiveCluster, Observation
 from tuner.core.operator_orders import Orders
 from tuner.core.presence import TunerMode
 from tuner.core.throttle_limits import StallLimits
@@ -44,7 +44,7 @@ class Onlooker:
         self._limits = tuner.limits()
         self._objective = tuner.objective.objective() if tuner.objective is not None else None
         self._dry_run = tuner.dry_run
-        self._history = History()
+        self._history = RateHistoryStore()
         self._stalls: Mapping[int, StallState] = {}
         self._rates_since: Mapping[BrokerSide, RateSince] = {}
         self._looks = 0
@@ -59,7 +59,7 @@ class Onlooker:
         plan_moves: PlanMoves = NO_PLANS,
         rate_bytes_per_s_max: float | None = None,
         stalled_since_ms: Mapping[int, int] | None = None,
-    ) -> Look:
+    ) -> StatusSnapshot:
         """
         Args:
             memory: the tuner's own; None: not known.
@@ -87,17 +87,17 @@ class Onlooker:
             state = stalls.get(broker, StallState())
             if not state.stalled:
                 stalls[broker] = replace(state, stalled=True, stalled_since_ms=since_ms)
-        snapshot = Snapshot(self._limits, seen, replace(known, stalls=stalls), {}, [], {}, 0)
+        snapshot = CycleResult(self._limits, seen, replace(known, stalls=stalls), {}, [], {}, 0)
         # From one look nobody can say how far a move is.
         peaks = self._history.peaks() if self._looks > 1 else Peaks()
-        return Look(Picture(snapshot, self._looks), peaks, self._objective, self._dry_run)
+        return StatusSnapshot(CycleSnapshot(snapshot, self._looks), peaks, self._objective, self._dry_run)
 
-    def _courses(self, live: LiveCluster) -> Mapping[BrokerSide, Course]:
+    def _courses(self, live: LiveCluster) -> Mapping[BrokerSide, Setpoint]:
         """Where the law steers, what stands is what it means: what it has weighed against clients is no stall."""
-        return {side: Course(rate.bytes_per_s) for side, rate in live.rates.items()} if self._limits.steers else {}
+        return {side: Setpoint(rate.bytes_per_s) for side, rate in live.rates.items()} if self._limits.steers else {}
 
 
-def would_do(look: Look, state: str) -> list[str]:
+def would_do(look: StatusSnapshot, state: str) -> list[str]:
     """What a tuner that acts would do now, for a cluster where none does.
 
     Args:
@@ -126,7 +126,7 @@ def would_do(look: Look, state: str) -> list[str]:
     ]
 
 
-def coming(look: Look, decisions: Decisions, turns: Sequence[Entry], *, remembers: bool) -> list[str]:
+def coming(look: StatusSnapshot, decisions: Decisions, turns: Sequence[Entry], *, remembers: bool) -> list[str]:
     """What is next, as far as it can be told from outside of the tuner.
 
     Args:

@@ -25,7 +25,7 @@ from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreacha
 from tuner.api import views
 from tuner.api.broker_views import broker_rows
 from tuner.api.decision_rows import row_json
-from tuner.api.decisions import Decisions, Filter, Row, sides_of
+from tuner.api.decisions import Decisions, Filter, EventRow, sides_of
 from tuner.api.views import orders_json
 from tuner.control.throttle.decision import ELSEWHERE, Reason
 from tuner.control.throttle.plan_moves import moves_under_way
@@ -204,7 +204,7 @@ def _sides_of(live: LiveCluster) -> list[BrokerSide]:
 
 def _by_throttle(decisions: Decisions, live: LiveCluster) -> list[dict[str, Any]]:
     """The last decision about each side that takes part in a move, as far as it is among the newest records."""
-    newest: dict[tuple[int | None, str | None], Row] = {}
+    newest: dict[tuple[int | None, str | None], EventRow] = {}
     for row in decisions.page(Filter(), COUNTS["entry"])[0]:
         for act in row.acts:
             for side in sides_of(act.entry):
@@ -219,7 +219,7 @@ def _judged_stalled(by_throttle: Sequence[Mapping[str, Any]]) -> dict[int, int]:
     return {each["broker"]: each["at_ms"] for each in followers if each["reason"].startswith("stalled_")}
 
 
-def _decision(row: Row) -> dict[str, Any]:
+def _decision(row: EventRow) -> dict[str, Any]:
     told = row_json(row, inputs=False)
     names = ("at_ms", "kind", "broker", "side", "rates", "action", "reason", "text", "outcome", "failure", "dry_run")
     return {name: told[name] for name in names}

@@ -1,6 +1,6 @@
 """What the journal says now, for `rheostat status`: one reading of it, and the records that come after that for `--watch`.
 
-Both take the records in through ``Followed``, so both show the same entries, orders, plans and memory.
+Both take the records in through ``JournalFollower``, so both show the same entries, orders, plans and memory.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Newest(NamedTuple):
     unreadable: tuple[str, ...] = ()
 
 
-class Followed:
+class JournalFollower:
     """Takes in the journal's records one after the other.
 
     Attributes:
@@ -101,13 +101,13 @@ class Followed:
         return self._remembered.quotas
 
 
-def read_followed(settings: Settings, counts: Mapping[str, int] = COUNTS) -> Followed:
+def read_followed(settings: Settings, counts: Mapping[str, int] = COUNTS) -> JournalFollower:
     """The whole journal, read once; nothing where no tuner has run and no operator has ordered anything yet.
 
     Raises:
         CommandError: the journal cannot be read.
     """
-    topics, followed = settings.topic_names(), Followed(settings.cluster, counts)
+    topics, followed = settings.topic_names(), JournalFollower(settings.cluster, counts)
     reader = consumer(settings.kafka, "rheostat-status-journal", isolation_level="read_committed")
     try:
         for record in read_journal(reader, topics.journal):

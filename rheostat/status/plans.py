@@ -12,18 +12,18 @@ from streaming.shared.listed import more_text
 from tuner.api.sentences import moment
 from tuner.core.plan_progress import UNKNOWN, Progress
 from tuner.core.reassignment_plan import Plan
-from tuner.runtime.reassignment.actuator import Reassignments
+from tuner.runtime.reassignment.actuator import ReassignmentActuator
 
 _PLANS_MAX = 3  # A terminal is no longer than that.
 _REST_PER_LOOK = 4.0
 
 
-class Plans:
+class PlansPane:
     """The plans that run, in sentences, looked at now and then: a look at a large one takes its time."""
 
     def __init__(
         self,
-        port: Reassignments,
+        port: ReassignmentActuator,
         monotonic: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:

@@ -33,7 +33,7 @@ _CLOSE = (0, 1, 0, 0)  # Two columns apart: a terminal may have 80.
 _BARS = "▁▂▃▄▅▆▇█"
 
 
-class Course:
+class RateHistory:
     """What a single look cannot tell: how the rates went."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Course:
 
 def picture(
     status: Mapping[str, Any] | None,
-    course: Course,
+    course: RateHistory,
     latency_ms: float | None,
     trouble: str | None = None,
     plans: Sequence[str] = (),
@@ -133,7 +133,7 @@ def _slope(bytes_per_s: float | None) -> str:
     return f"{rate_text(abs(bytes_per_s))} {'nearer' if bytes_per_s < 0 else 'off'}"
 
 
-def _brokers(status: Mapping[str, Any], course: Course, latency_ms: float | None) -> Table:
+def _brokers(status: Mapping[str, Any], course: RateHistory, latency_ms: float | None) -> Table:
     made = Table(
         box=box.SIMPLE_HEAD, pad_edge=False, padding=_CLOSE, caption_justify="left",
         caption=f"MB/s; the ceiling is {rate_text(status['rate_bytes_per_s_max'])}",

@@ -19,7 +19,7 @@ from tuner.runtime.observe.signals_reader import NewestSignals
 EVERY_S = 5.0
 
 
-class Tenants:
+class TenantsPane:
     """The cluster is asked for its quotas now and then: they change less often than the picture."""
 
     def __init__(

@@ -23,10 +23,10 @@ from rheostat.reassign.plan_input import client_of
 from rheostat.run.services import probe, stop_on_signals
 from rheostat.status.evaluation import Onlooker
 from rheostat.status.gather import status_json
-from rheostat.status.journal import Followed
-from rheostat.status.plans import Plans
-from rheostat.status.screen import REFRESH_S, Course, picture
-from rheostat.status.tenants import Tenants
+from rheostat.status.journal import JournalFollower
+from rheostat.status.plans import PlansPane
+from rheostat.status.screen import REFRESH_S, RateHistory, picture
+from rheostat.status.tenants import TenantsPane
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
@@ -52,7 +52,7 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
     """
     probe(settings)
     topics, console = settings.topic_names(), console_of(sys.stdout)
-    course, onlooker = Course(), Onlooker(settings)
+    course, onlooker = RateHistory(), Onlooker(settings)
     tenants: dict[str, Any] | None = None
     status: dict[str, Any] | None = None
     lines: list[str] = []
@@ -65,10 +65,10 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
         stack.callback(journal.close, timeout_ms=2000)
         ordering = consumer(settings.kafka, "rheostat-watch-orders", isolation_level="read_committed")
         stack.callback(ordering.close, timeout_ms=2000)
-        looks, plans = LiveReader(client), Plans(KafkaReassignments(stack.enter_context(client_of(settings))))
+        looks, plans = LiveReader(client), PlansPane(KafkaReassignments(stack.enter_context(client_of(settings))))
         quotas = QuotaClient(settings.kafka, "rheostat-watch-quotas")
         stack.callback(quotas.close)
-        held = Tenants(settings, quotas.mutation_quotas)
+        held = TenantsPane(settings, quotas.mutation_quotas)
         stop = stop_on_signals()
         shown = stack.enter_context(Live(console=console, auto_refresh=False)) if console.is_terminal else None
         signals.rewind(_SIGNAL_BACKLOG)
@@ -119,7 +119,7 @@ def _look(looks: LiveReader, *, full: bool) -> LiveCluster | str:
 
 def begun(
     cluster: str, topics: Topics, journal: KafkaConsumer, ordering: KafkaConsumer
-) -> tuple[Followed, tuple[SignalTail, SignalTail], str | None]:
+) -> tuple[JournalFollower, tuple[SignalTail, SignalTail], str | None]:
     """Reads the journal whole. Where that fails it reads the newest records only, so that memory and plans are not known.
 
     Args:
@@ -129,12 +129,12 @@ def begun(
     Returns:
         What was read, what follows both topics from there on, and what to say to the operator where not all could be read.
     """
-    followed, ends = Followed(cluster), dict[str, dict[int, int]]()
+    followed, ends = JournalFollower(cluster), dict[str, dict[int, int]]()
     try:
         for record in read_journal(journal, topics.journal, ends=ends):
             followed.take(record)
     except (JournalError, *TROUBLE) as error:
-        followed = Followed(cluster)
+        followed = JournalFollower(cluster)
         tails = SignalTail(journal, topics.journal), SignalTail(ordering, topics.orders)
         trouble = f"What the tuner remembers is not known here, so neither is all that is next: {error}"
         newest = (record for tail in tails for record in tail.rewound(_JOURNAL_BACKLOG))
@@ -147,7 +147,7 @@ def begun(
     ), None  # fmt: skip
 
 
-def go_on(followed: Followed, tails: Sequence[SignalTail], journal: str, now_ms: int) -> str | None:
+def go_on(followed: JournalFollower, tails: Sequence[SignalTail], journal: str, now_ms: int) -> str | None:
     """Takes in what has come since. Returns what to say where the journal cannot be read for a moment.
 
     Args:
@@ -156,7 +156,7 @@ def go_on(followed: Followed, tails: Sequence[SignalTail], journal: str, now_ms:
     return _take_all(followed, (record for tail in tails for record in tail.new()), journal, now_ms)
 
 
-def _take_all(followed: Followed, records: Iterator[Any], journal: str, at_ms: int | None = None) -> str | None:
+def _take_all(followed: JournalFollower, records: Iterator[Any], journal: str, at_ms: int | None = None) -> str | None:
     """Takes in the records, as written at ``at_ms`` if that is given."""
     try:
         for record in map(record_of, records):

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
-from streaming.collector.facts import Answers
+from streaming.collector.facts import AdminAnswers
 from streaming.shared import kafka_names
 from streaming.shared.contract import Metric
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, ConfigValue, PartitionState
@@ -94,7 +94,7 @@ class AdminFacts:
         self._moving: bool | None = None  # When last asked; None: never.
         self.began = False  # The last round was the first to see something move.
 
-    def ask(self, brokers: Collection[int]) -> Answers:
+    def ask(self, brokers: Collection[int]) -> AdminAnswers:
         """One round, of the given brokers only.
 
         Raises:
@@ -118,7 +118,7 @@ class AdminFacts:
         self.unanswered = (self.unanswered - asked_now.keys()) | {
             b for b, found in asked_now.items() if isinstance(found, ClusterError)
         }
-        return Answers(
+        return AdminAnswers(
             tracked=tracked,
             throttles=throttles,
             sizes={b: found for b, found in sizes.items() if not isinstance(found, ClusterError)},

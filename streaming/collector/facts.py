@@ -21,7 +21,7 @@ TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class AdminAnswers:
     """One round of asking; a broker that did not answer is absent from ``sizes``."""
 
     tracked: Sequence[PartitionState] = ()  # Partitions that move, or are listed in a throttle.
@@ -31,7 +31,7 @@ class Answers:
     rates: Mapping[int, Mapping[str, float]] = field(default_factory=dict)  # broker → sample name → bytes/s
 
 
-def samples_by_node(answers: Answers) -> dict[int, list[Sample]]:
+def samples_by_node(answers: AdminAnswers) -> dict[int, list[Sample]]:
     found: dict[int, list[Sample]] = {}
     for state in answers.tracked:
         _led(state, answers, found)
@@ -43,7 +43,7 @@ def samples_by_node(answers: Answers) -> dict[int, list[Sample]]:
     return found
 
 
-def followed_by_node(answers: Answers) -> dict[int, list[TopicPartition]]:
+def followed_by_node(answers: AdminAnswers) -> dict[int, list[TopicPartition]]:
     """The tracked partitions that each broker follows."""
     found: dict[int, list[TopicPartition]] = {}
     for state in answers.tracked:
@@ -71,7 +71,7 @@ def lag_samples(
     return found
 
 
-def _led(state: PartitionState, answers: Answers, found: dict[int, list[Sample]]) -> None:
+def _led(state: PartitionState, answers: AdminAnswers, found: dict[int, list[Sample]]) -> None:
     key = (state.topic, state.partition)
     sizes = answers.sizes.get(state.leader)
     if sizes is None or key not in sizes:
@@ -92,7 +92,7 @@ def _led(state: PartitionState, answers: Answers, found: dict[int, list[Sample]]
         mine.append(Sample(Metric.LED_REMAINING, labels, remaining))
 
 
-def _followed(state: PartitionState, broker: int, answers: Answers, found: dict[int, list[Sample]]) -> None:
+def _followed(state: PartitionState, broker: int, answers: AdminAnswers, found: dict[int, list[Sample]]) -> None:
     key = (state.topic, state.partition)
     own, leaders = answers.sizes.get(broker), answers.sizes.get(state.leader)
     if own is None or leaders is None or key not in leaders:

@@ -54,7 +54,7 @@ class ScrapeError(OSError):
         self.cause = cause
 
 
-class AccessError(ValueError):
+class AgentAccessError(ValueError):
     """A certificate, key or password file that cannot be used; the text names the setting."""
 
 
@@ -89,14 +89,14 @@ class AccessFiles:
         try:
             tls = ssl.create_default_context(cafile=self.ca)
         except (OSError, ValueError) as error:
-            raise AccessError(f"collector.tls_ca_file {self.ca}: {_why(error)}; it must be a PEM file") from error
+            raise AgentAccessError(f"collector.tls_ca_file {self.ca}: {_why(error)}; it must be a PEM file") from error
         tls.check_hostname = self.verify_host
         if self.cert is not None and self.key is not None:
             try:
                 # Asked for a passphrase, OpenSSL would stop and read the terminal.
                 tls.load_cert_chain(self.cert, self.key, password=lambda: b"")
             except (OSError, ValueError) as error:
-                raise AccessError(
+                raise AgentAccessError(
                     f"collector.tls_cert_file {self.cert} and tls_key_file {self.key}: {_why(error)}; they must be PEM files "
                     "that belong together, the key without a passphrase"
                 ) from error
@@ -109,9 +109,9 @@ class AccessFiles:
             with open(self.password, encoding="utf-8") as file:
                 password = file.readline().rstrip("\r\n")
         except (OSError, ValueError) as error:
-            raise AccessError(f"collector.password_file {self.password}: {_why(error)}") from error
+            raise AgentAccessError(f"collector.password_file {self.password}: {_why(error)}") from error
         if not password:
-            raise AccessError(
+            raise AgentAccessError(
                 f"collector.password_file {self.password}: its first line is empty, and should be the password"
             )
         return "Basic " + base64.b64encode(f"{self.username}:{password}".encode()).decode()

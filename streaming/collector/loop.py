@@ -34,10 +34,10 @@ from streaming.collector.admin import AdminFacts, Sweep
 from streaming.collector.counts import Counts
 from streaming.collector.exposition import Reading
 from streaming.collector.facts import TopicPartition, followed_by_node, lag_samples, samples_by_node
-from streaming.collector.jmx import AccessError, Cause, ScrapeError
+from streaming.collector.jmx import AgentAccessError, Cause, ScrapeError
 from streaming.collector.rounds import Patience, plan
 from streaming.collector.settings import CollectorSettings
-from streaming.shared.contract import Role, Sample, Scrape
+from streaming.shared.contract import NodeRole, Sample, Scrape
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 
 log = structlog.get_logger("collector")
@@ -278,7 +278,7 @@ class Collector:
         everything = tuple(samples + facts.samples.get(node, []))
         if not everything:
             return
-        role = Role.BROKER if node in self._ever else Role.CONTROLLER
+        role = NodeRole.BROKER if node in self._ever else NodeRole.CONTROLLER
         ts_ms = scraped.ts_ms if scraped is not None and scraped.reading is not None else facts.ts_ms
         self._publish(Scrape(self._cluster, node, role, ts_ms, everything))
         self.counts.records += 1
@@ -343,7 +343,7 @@ class Collector:
             self._access = self._files.load()
             self.counts.access_good = True
             log.info("certificates or password have changed and are in use")
-        except AccessError as error:
+        except AgentAccessError as error:
             self.counts.access_good = False
             log.error(
                 "certificates or password have changed and cannot be used; going on with the old ones", error=str(error)

@@ -20,7 +20,7 @@ _GOLDEN = 0.6180339887498949  # Multiples of it spread evenly over 0..1, however
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class ScrapeStart:
     at_s: float  # After the begin of the round.
     node: int
     slow: bool  # It hung last time: it may take only what is kept for such nodes.
@@ -63,13 +63,13 @@ def offset_s(node: int, spread_s: float) -> float:
 
 def plan(
     nodes: Iterable[int], round_number: int, spread_s: float, patience: Patience, missed: Collection[int]
-) -> list[Start]:
+) -> list[ScrapeStart]:
     """The scrapes of one round, in order."""
     due = [node for node in nodes if patience.asks(node, round_number)]
     # Those that hang queue for few slots: who is due longest comes first, or the same ones would be left over each time.
     due.sort(key=lambda node: (patience.due(node), node))
     starts = [
-        Start(0.0 if slow or node in missed else offset_s(node, spread_s), node, slow)
+        ScrapeStart(0.0 if slow or node in missed else offset_s(node, spread_s), node, slow)
         for node in due
         for slow in (patience.hanging(node),)
     ]

@@ -24,7 +24,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from streaming.formats.common import Source, is_number, let, scrape
-from streaming.shared.contract import Metric, Role
+from streaming.shared.contract import Metric, NodeRole
 
 INTERVAL_S = 60
 
@@ -108,7 +108,7 @@ def _scrapes(digits: Column, record: Column, source: Source) -> Column:
         reason=_reason(record),
         cluster=F.lit(source.cluster),
         node=record.broker.try_cast("int"),
-        role=F.lit(Role.BROKER.value),
+        role=F.lit(NodeRole.BROKER.value),
         ts=record.ms,
         samples=samples,
     )

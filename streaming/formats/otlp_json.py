@@ -27,7 +27,7 @@ from pyspark.sql import functions as F
 
 from streaming.formats.common import NO_NODE, Source, is_number, let, node_of, scrape
 from streaming.formats.prometheus_names import METRICS, SELECTORS, is_plausible, labels_of, metric_of
-from streaming.shared.contract import Metric, Role
+from streaming.shared.contract import Metric, NodeRole
 
 NODE_ATTRIBUTES = (
     "broker_id",
@@ -203,7 +203,7 @@ def _good(who: Column, points: Column) -> Column:
         reason=F.lit(None),
         cluster=who.cluster,
         node=who.node,
-        role=F.when(who.role.isin([one.value for one in Role]), who.role),
+        role=F.when(who.role.isin([one.value for one in NodeRole]), who.role),
         ts=who.ts,
         samples=F.transform(mine, lambda p: F.struct(p.n.alias("n"), p.l.alias("l"), p.v.alias("v"))),
     )

@@ -26,7 +26,7 @@ from streaming.formats.common import (
     scrape,
 )
 from streaming.formats.prometheus_names import SELECTORS, is_plausible, labels_of, metric_of
-from streaming.shared.contract import Role
+from streaming.shared.contract import NodeRole
 
 NODE_LABELS = ("broker_id", "node_id", "kafka_broker_id", "kafka_node_id")
 HOST_LABELS = ("instance", "host")
@@ -127,7 +127,7 @@ def _scrape(text: Column, facts: Column, source: Source) -> Column:
         reason=reason,
         cluster=F.coalesce(_first(labels, CLUSTER_LABELS), F.lit(source.cluster)),
         node=facts.node,
-        role=F.when(role.isin([one.value for one in Role]), role),
+        role=F.when(role.isin([one.value for one in NodeRole]), role),
         ts=facts.ts,
         samples=F.when(known["count"].isNull(), samples).otherwise(F.concat(samples, counts)),
     )

@@ -12,7 +12,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from streaming.formats.common import Source, let, scrape
-from streaming.shared.contract import SCHEMA_VERSION, Role
+from streaming.shared.contract import SCHEMA_VERSION, NodeRole
 
 _SCHEMA = (
     "record struct<v long, cluster string, node int, role string, ts long,"
@@ -65,7 +65,7 @@ def _reason(text: Column, json: Column) -> Column:
         .when(record.node.isNull(), "no node, or not a whole number")
         .when(record.node < 0, "node is negative")
         .when(record.role.isNull(), "no role")
-        .when(~record.role.isin([role.value for role in Role]), F.concat(F.lit("unknown role "), record.role[0:40]))
+        .when(~record.role.isin([role.value for role in NodeRole]), F.concat(F.lit("unknown role "), record.role[0:40]))
         .when(record.ts.isNull(), "no ts, or not a whole number")
         .when(record.samples.isNull(), "no samples, or not a list of objects")
         # All fields are there, and still the reader met something it could not take: a sample, then.

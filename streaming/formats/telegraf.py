@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 
 from streaming.formats.common import NO_NODE, SAMPLES_TYPE, Source, is_number, let, node_of, scrape
 from streaming.formats.prometheus_names import REQUESTS
-from streaming.shared.contract import Metric, Role
+from streaming.shared.contract import Metric, NodeRole
 
 # Kind → field → name. The first four are in Telegraf's own example, the others in ours.
 FIELDS: dict[str, dict[str, str]] = {
@@ -185,7 +185,7 @@ def _judged(r: Column, source: Source) -> Column:
         reason=reason,
         cluster=F.coalesce(r["cluster"], F.lit(source.cluster)),
         node=node,
-        role=F.when(r["role"].isin([role.value for role in Role]), r["role"]),
+        role=F.when(r["role"].isin([role.value for role in NodeRole]), r["role"]),
         ts=ts,
         samples=r["samples"],
     )

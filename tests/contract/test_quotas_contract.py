@@ -19,7 +19,7 @@ from tuner.runtime.mutation_quota.actuator import (
     ENTITIES_PER_REQUEST,
     DryRunQuotas,
     KafkaQuotas,
-    Quotas,
+    QuotaActuator,
 )
 
 ALICE = QuotaEntity(user="alice")
@@ -30,8 +30,8 @@ SHOWN_S_MAX = 10.0
 
 
 class Subject(Protocol):
-    port: Quotas
-    away: Quotas  # The port of a cluster that does not answer.
+    port: QuotaActuator
+    away: QuotaActuator  # The port of a cluster that does not answer.
 
     def clean(self) -> None: ...
 
@@ -77,7 +77,7 @@ def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     made.clean()
 
 
-def until_read(port: Quotas, wanted: dict[QuotaEntity, float]) -> None:
+def until_read(port: QuotaActuator, wanted: dict[QuotaEntity, float]) -> None:
     """A broker shows a change some time after the controller took it."""
     deadline_s = time.monotonic() + SHOWN_S_MAX
     while port.read() != wanted:

@@ -21,7 +21,7 @@ from kafka.admin import NewTopic
 
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
-from rheostat.lab.load import Load
+from rheostat.lab.load import ProducerLoad
 from rheostat.lab.node import free_ports
 from rheostat.lab.tools import reassign_partitions
 from rheostat.run.supervisor import Supervisor, children_for
@@ -221,14 +221,16 @@ def filled(case: Case, size_bytes: int) -> Iterator[Lab]:
     with Lab(LabSpec(brokers=case.brokers, broker_settings=FETCHES)) as lab, ExitStack() as stack:
         with lab.admin() as admin:
             admin.create_topics([NewTopic(TOPIC, -1, -1, replica_assignments=case.of(case.before))])
-        with Load(
+        with ProducerLoad(
             lab.artifacts, lab.bootstrap_servers, TOPIC,
             rate_bytes_per_s=None, record_bytes=RECORD_BYTES, total_bytes=size_bytes,
         ) as load:  # fmt: skip
             load.wait(120)
         if case.writes:
             stack.enter_context(
-                Load(lab.artifacts, lab.bootstrap_servers, TOPIC, rate_bytes_per_s=WRITTEN, record_bytes=RECORD_BYTES)
+                ProducerLoad(
+                    lab.artifacts, lab.bootstrap_servers, TOPIC, rate_bytes_per_s=WRITTEN, record_bytes=RECORD_BYTES
+                )
             )
         yield lab
 

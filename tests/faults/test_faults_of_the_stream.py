@@ -19,7 +19,7 @@ from table import ROWS, Row
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.tools import tool_command
-from streaming.shared.contract import Metric, Role, Sample, Scrape, Topics
+from streaming.shared.contract import Metric, NodeRole, Sample, Scrape, Topics
 from streaming.shared.kafka.clients import consumer, producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.topics import ensure_topics
@@ -73,7 +73,7 @@ def java_bomb(codec: str) -> Callable[[Lab, str, Path], None]:
 
 
 def scrape(node: int, ts_ms: int, count: float) -> Scrape:
-    return Scrape("lab", node, Role.BROKER, ts_ms, (Sample(Metric.CLIENT_IN, "", count),))
+    return Scrape("lab", node, NodeRole.BROKER, ts_ms, (Sample(Metric.CLIENT_IN, "", count),))
 
 
 @pytest.mark.parametrize(

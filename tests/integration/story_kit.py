@@ -18,9 +18,9 @@ from lab_parts import until
 from rheostat.config.settings import Settings, load_settings
 from rheostat.lab.cluster import Lab
 from rheostat.lab.keeper import lab_config
-from rheostat.lab.load import Load
+from rheostat.lab.load import ProducerLoad
 from rheostat.lab.node import Node, free_ports
-from rheostat.lab.storm import Storm, Tenant
+from rheostat.lab.storm import Storm, StormTenant
 from rheostat.run.supervisor import Supervisor, children_for
 from streaming.shared.kafka.cluster import ClusterClient
 
@@ -34,7 +34,7 @@ _IN_LARGE_BATCHES = ("batch.size=800000", "linger.ms=5")
 def make_topic(lab: Lab, name: str, replicas: dict[int, list[int]], megabytes: int) -> None:
     with lab.admin() as admin:
         admin.create_topics([NewTopic(name, num_partitions=-1, replication_factor=-1, replica_assignments=replicas)])
-    with Load(
+    with ProducerLoad(
         lab.artifacts, lab.bootstrap_servers, name,
         rate_bytes_per_s=None, record_bytes=100_000, total_bytes=megabytes * 1_000_000, properties=_IN_LARGE_BATCHES,
     ) as load:  # fmt: skip
@@ -113,7 +113,7 @@ def slowed(node: Node, share: float, period_s: float = 0.4) -> Iterator[None]:
 @contextmanager
 def storm(lab: Lab) -> Iterator[None]:
     """One client-id that creates and deletes far more than it gets, until the block is left."""
-    tenant = Tenant(
+    tenant = StormTenant(
         "etl", 8, topics_per_request=2, partitions=4, replication_factor=2, topics_max=40, connections=2, honours=False
     )
     blown, done = Storm(lab.bootstrap_servers.split(",")), threading.Event()

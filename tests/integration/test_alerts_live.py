@@ -17,7 +17,7 @@ from monitoring_kit import Told
 from story_kit import make_topic, moving
 
 from rheostat.lab.cluster import Lab, LabSpec
-from rheostat.lab.load import Load
+from rheostat.lab.load import ProducerLoad
 from rheostat.lab.tools import reassign_partitions
 from streaming.shared.contract import Side
 from streaming.shared.kafka import producer
@@ -41,7 +41,9 @@ def test_a_stalled_move_calls_a_person_and_its_rescue_ends_the_call(tmp_path: Pa
         with lab.admin() as admin:
             strict = {"min.insync.replicas": "2"}
             admin.create_topics([NewTopic("audit", -1, -1, replica_assignments={0: [1, 2]}, topic_configs=strict)])
-        load = Load(lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=WRITES, record_bytes=10_000)
+        load = ProducerLoad(
+            lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=WRITES, record_bytes=10_000
+        )
         bounds = {"rate_bytes_per_s_min": FLOOR, "rate_bytes_per_s_max": CEILING}
         with load, watched(lab, tmp_path, {"limits": {"max_broker_partitions": 20}}, **bounds) as scene:
             parts, ear = scene.parts, scene.ear

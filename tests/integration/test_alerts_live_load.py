@@ -11,7 +11,7 @@ from kafka.admin import ACL, ACLOperation, ACLPermissionType, ACLResourcePattern
 from story_kit import make_topic, moving, slowed, storm
 
 from rheostat.lab.cluster import Lab, LabSpec
-from rheostat.lab.load import Load
+from rheostat.lab.load import ProducerLoad
 from rheostat.lab.tools import reassign_partitions
 from streaming.shared.kafka.cluster import ClusterClient
 from tuner.core.throttle_limits import MB
@@ -31,7 +31,9 @@ def test_clients_that_leave_no_room_are_slower_than_anybody_promised(tmp_path: P
     law = {"objective": {"latency_ms": 50}, "capacity": {"in_bytes_per_s": 4 * MB, "out_bytes_per_s": 4 * MB}}
     with Lab(LabSpec(brokers=3)) as lab:
         make_topic(lab, "orders", {p: [1, 2] for p in range(4)}, 400)
-        load = Load(lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=3 * MB, record_bytes=10_000)
+        load = ProducerLoad(
+            lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=3 * MB, record_bytes=10_000
+        )
         with load, watched(lab, tmp_path, rate_bytes_per_s_max=12 * MB, **law) as scene:
             scene.parts.until("rheostat is ready", lambda: (s := scene.parts.status()) and s["ready"], 120)
             # Without a throttle a fast machine is done before the law has looked.
@@ -82,7 +84,9 @@ def test_a_slow_destination_and_a_tuner_that_may_not_write(tmp_path: Path, allow
             scene.hears_the_end_of("ThrottleSaturatedBySourceOrDisk", 90)
 
             # Writes of 3 MB/s need 6 to keep up: the rescue is decided, and refused.
-            load = Load(lab.artifacts, lab.bootstrap_servers, "payments", rate_bytes_per_s=3 * MB, record_bytes=10_000)
+            load = ProducerLoad(
+                lab.artifacts, lab.bootstrap_servers, "payments", rate_bytes_per_s=3 * MB, record_bytes=10_000
+            )
             with load:
                 target = {("payments", p): [1, 3] for p in range(4)}
                 throttle = ("--execute", "--throttle", "4500000")

@@ -18,7 +18,7 @@ from step_kit import Growth
 from rheostat.config.settings import load_settings
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
-from rheostat.lab.load import Load
+from rheostat.lab.load import ProducerLoad
 from rheostat.lab.node import free_ports
 from rheostat.reassign import plan_store
 from streaming.shared.contract import Side
@@ -46,7 +46,7 @@ def fill(lab: Lab, topic: str, n_bytes: int) -> None:
     """A topic in small batches: a leader counts whole fetches, a follower keeps whole batches."""
     with lab.admin() as admin:
         admin.create_topics([NewTopic(topic, replica_assignments=BEFORE)])
-    with Load(
+    with ProducerLoad(
         lab.artifacts, lab.bootstrap_servers, topic, rate_bytes_per_s=None, record_bytes=10_000, total_bytes=n_bytes,
         properties=("batch.size=65536", "linger.ms=5"),
     ) as load:  # fmt: skip

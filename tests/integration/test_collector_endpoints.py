@@ -26,12 +26,12 @@ from lab_parts import until
 from rheostat.lab.node import free_ports
 from streaming.collector import jmx
 from streaming.collector.counts import Counts
-from streaming.collector.jmx import AccessError, AccessFiles, Cause, ScrapeError
+from streaming.collector.jmx import AgentAccessError, AccessFiles, Cause, ScrapeError
 from streaming.collector.loop import Collector
 from streaming.collector.metrics import registry_of
 from streaming.collector.settings import CollectorSettings
 from streaming.metrics_server import serve
-from streaming.shared.contract import Role, Sample, Scrape
+from streaming.shared.contract import NodeRole, Sample, Scrape
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.metric_defs import BY_PROCESS
@@ -359,7 +359,7 @@ def test_a_file_that_is_none_of_what_its_setting_needs_names_the_setting(
         (AccessFiles(username="me", password=absent), "collector.password_file"),
         (AccessFiles(username="me", password=str(empty)), "its first line is empty"),
     ):
-        with pytest.raises(AccessError, match=said):
+        with pytest.raises(AgentAccessError, match=said):
             files.load()
 
 
@@ -426,7 +426,7 @@ def test_many_nodes_share_the_slots_and_keep_their_moment(agents: Agents) -> Non
         assert all(abs(step - 1.5) < 0.5 for step in steps_s), (node, steps_s)
     of_one_round = sorted(watch.of(node)[2].ts_ms for node in nodes)
     assert 700 < of_one_round[-1] - of_one_round[0] < 1500
-    assert {s.role for s in watch.scrapes} == {Role.CONTROLLER}  # No cluster said otherwise.
+    assert {s.role for s in watch.scrapes} == {NodeRole.CONTROLLER}  # No cluster said otherwise.
     assert watch.collector.counts.scrape_failures == {}
 
 

@@ -22,12 +22,12 @@ from kafka.errors import ThrottlingQuotaExceededError
 from lab_parts import RHEOSTAT, running, until
 
 from rheostat.lab.cluster import Lab, LabSpec
-from rheostat.lab.load import Load
+from rheostat.lab.load import ProducerLoad
 from rheostat.lab.node import HOST
 from rheostat.lab.tools import reassign_partitions, tool_command
 from streaming.collector.loop import Collector
 from streaming.collector.settings import CollectorSettings
-from streaming.shared.contract import Metric, Role, Sample, Scrape, Topics, partition_labels
+from streaming.shared.contract import Metric, NodeRole, Sample, Scrape, Topics, partition_labels
 from streaming.shared.kafka import KafkaSettings, consumer
 from streaming.shared.kafka.cluster import ClusterClient
 
@@ -68,7 +68,7 @@ def move(lab: Lab) -> None:
         admin.create_topics(
             [NewTopic(TOPIC, num_partitions=-1, replication_factor=-1, replica_assignments=replicas)]
         )  # fmt: skip
-    with Load(
+    with ProducerLoad(
         lab.artifacts, lab.bootstrap_servers, TOPIC,
         rate_bytes_per_s=None, record_bytes=100_000, total_bytes=PRELOAD_BYTES, properties=("batch.size=800000", "linger.ms=5"),
     ) as load:  # fmt: skip
@@ -131,7 +131,9 @@ def test_each_scrape_of_each_node_is_one_record_on_the_metrics_topic(
         by_node.setdefault(body["node"], []).append(body)
     assert sorted(by_node) == [1, 2, 3, 100]
     for node, bodies in by_node.items():
-        assert {b["role"] for b in bodies} == {Role.CONTROLLER.value if node == CONTROLLER else Role.BROKER.value}
+        assert {b["role"] for b in bodies} == {
+            NodeRole.CONTROLLER.value if node == CONTROLLER else NodeRole.BROKER.value
+        }
         times = [b["ts"] for b in bodies]
         assert times == sorted(set(times))
         steps_s = [(b - a) / 1000 for a, b in pairwise(times)]
@@ -204,7 +206,7 @@ def test_the_samples_tell_of_the_move(seen: tuple[Collector, Seen], lab: Lab) ->
     assert not any("consumerlag" in s.name for s in destination)
 
     controller = newest(CONTROLLER)
-    assert published.of(CONTROLLER)[-1][1].role is Role.CONTROLLER
+    assert published.of(CONTROLLER)[-1][1].role is NodeRole.CONTROLLER
     assert any(s.name.startswith("kafka_controller_") for s in controller)
     assert not any(s.name.startswith("rheostat_") for s in controller)
 
@@ -325,10 +327,10 @@ def test_a_frozen_broker_costs_its_own_records_only(seen: tuple[Collector, Seen]
 
     def whole() -> bool:
         _, newest = published.of(FOLLOWER, thawed_s)[-1]
-        return newest.role is Role.BROKER and any(s.name == Metric.FOLLOWED_SIZE for s in newest.samples)
+        return newest.role is NodeRole.BROKER and any(s.name == Metric.FOLLOWED_SIZE for s in newest.samples)
 
     until(whole, 20, "it is a broker again, with what the cluster says of it")
-    assert published.of(FOLLOWER, thawed_s)[0][1].role is Role.BROKER
+    assert published.of(FOLLOWER, thawed_s)[0][1].role is NodeRole.BROKER
 
 
 def test_a_broker_that_is_stopped_and_started_is_seen_again(seen: tuple[Collector, Seen], lab: Lab) -> None:
@@ -347,6 +349,6 @@ def test_a_broker_that_is_stopped_and_started_is_seen_again(seen: tuple[Collecto
 
     def back() -> bool:
         later = published.of(FOLLOWER, started_s)
-        return bool(later) and later[-1][1].role is Role.BROKER and len(later[-1][1].samples) > 10
+        return bool(later) and later[-1][1].role is NodeRole.BROKER and len(later[-1][1].samples) > 10
 
     until(back, 45, "its records come again")

@@ -27,7 +27,7 @@ from rheostat.config.resources import conf_file
 from rheostat.jvm.artifacts import resolve_jars
 from rheostat.jvm.kernel import stream_jars
 from rheostat.lab.cluster import Lab, LabSpec
-from rheostat.lab.load import Load
+from rheostat.lab.load import ProducerLoad
 from rheostat.lab.node import Node
 from rheostat.lab.tools import tool_command
 from streaming.formats import telegraf, telegraf_influx, telegraf_json
@@ -178,7 +178,7 @@ def make_it_measurable(lab: Lab) -> None:
             client.create_topic(TOPIC, 2, 2, all_replicas)
             rates = {kafka_names.LEADER_RATE: "100000000", kafka_names.FOLLOWER_RATE: "100000000"}
             assert set(client.alter_broker_configs({1: rates, 2: rates}).values()) == {None}
-        with Load(
+        with ProducerLoad(
             lab.artifacts, lab.bootstrap_servers, TOPIC, rate_bytes_per_s=None, record_bytes=10_000, total_bytes=BYTES,
             # Else a leader that is slow for a moment is given less: a sixth of all, on a busy machine.
             properties=("partitioner.adaptive.partitioning.enable=false",),

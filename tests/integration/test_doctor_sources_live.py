@@ -12,7 +12,7 @@ from kafka.admin import NewTopic
 from lab_parts import until
 
 from rheostat.config.settings import Settings, parse_settings
-from rheostat.doctor.examine import Finding, Verdict, examine
+from rheostat.doctor.examine import Finding, FindingVerdict, examine
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from streaming.shared.kafka.cluster import ClusterClient
@@ -58,9 +58,9 @@ def sources(settings: Settings) -> dict[str, Finding]:
 def test_others_topics_are_looked_at_and_the_advice_helps(settings: Settings, client: ClusterClient) -> None:
     found = sources(settings)
     assert {check: f.verdict for check, f in found.items()} == {
-        f"source {PLAIN}": Verdict.FAILED,
-        f"source {STAMPED}": Verdict.OK,
-        f"source {ABSENT}": Verdict.FAILED,
+        f"source {PLAIN}": FindingVerdict.FAILED,
+        f"source {STAMPED}": FindingVerdict.OK,
+        f"source {ABSENT}": FindingVerdict.FAILED,
     }
     assert f"there is no topic {ABSENT}" in found[f"source {ABSENT}"].found
 
@@ -70,9 +70,9 @@ def test_others_topics_are_looked_at_and_the_advice_helps(settings: Settings, cl
 
     # As good as the advice: brokers whose own default it is.
     assert client.alter_broker_configs({1: {f"log.{key}": value}}) == {1: None}
-    until(lambda: sources(settings)[f"source {PLAIN}"].verdict is Verdict.OK, 15, "the brokers' default counts")
+    until(lambda: sources(settings)[f"source {PLAIN}"].verdict is FindingVerdict.OK, 15, "the brokers' default counts")
     assert client.alter_broker_configs({1: {f"log.{key}": None}}) == {1: None}
-    until(lambda: sources(settings)[f"source {PLAIN}"].verdict is Verdict.FAILED, 15, "and counts no more")
+    until(lambda: sources(settings)[f"source {PLAIN}"].verdict is FindingVerdict.FAILED, 15, "and counts no more")
 
     assert client.alter_topic_configs({topic: {key: value}}) == {topic: None}
-    until(lambda: sources(settings)[f"source {PLAIN}"].verdict is Verdict.OK, 15, "the advice was followed")
+    until(lambda: sources(settings)[f"source {PLAIN}"].verdict is FindingVerdict.OK, 15, "the advice was followed")

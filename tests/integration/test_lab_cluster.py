@@ -17,10 +17,10 @@ from lab_parts import MakeLab, java_of, until
 from rheostat.errors import SetupError
 from rheostat.lab import cluster
 from rheostat.lab.cluster import Lab, LabError, LabSpec
-from rheostat.lab.load import Load
+from rheostat.lab.load import ProducerLoad
 from rheostat.lab.node import HOST, free_ports
 from streaming.collector.jmx import scrape
-from streaming.shared.contract import Metric, Role
+from streaming.shared.contract import Metric, NodeRole
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 
 START_S_MAX = 40.0  # About 10 on two idle cores; the rest is for a machine that does other things too.
@@ -41,7 +41,11 @@ def test_it_is_up_in_seconds_with_every_broker_registered(lab: Lab) -> None:
         assert all(sorted(state.isr) == [1, 2] for state in client.partitions(["at-once"]))
 
     assert lab.start_s < START_S_MAX
-    assert {n.node_id: n.role for n in lab.nodes.values()} == {100: Role.CONTROLLER, 1: Role.BROKER, 2: Role.BROKER}
+    assert {n.node_id: n.role for n in lab.nodes.values()} == {
+        100: NodeRole.CONTROLLER,
+        1: NodeRole.BROKER,
+        2: NodeRole.BROKER,
+    }
     assert sorted(java_of(lab.home)) == sorted(n.process.pid for n in lab.nodes.values() if n.process)
 
 
@@ -49,7 +53,7 @@ def test_every_node_carries_the_agent_with_our_rules_the_controller_too(lab: Lab
     for node in lab.nodes.values():
         names = {sample.name for sample in scrape(node.jmx_url, 10)}
 
-        if node.role is Role.BROKER:
+        if node.role is NodeRole.BROKER:
             # The throttles' own rates are not there before a throttled byte; test_collector_live.py sees them.
             assert {Metric.CLIENT_IN, Metric.REPLICATION_IN, Metric.HANDLER_IDLE, Metric.PARTITION_COUNT} <= names
         else:
@@ -73,7 +77,7 @@ def test_settings_arrive_for_all_nodes_for_brokers_and_for_one(lab: Lab) -> None
 def test_a_write_to_it_is_replicated(lab: Lab) -> None:
     with lab.admin() as admin:
         admin.create_topics([NewTopic("written", num_partitions=1, replication_factor=2)])
-    with Load(
+    with ProducerLoad(
         lab.artifacts, lab.bootstrap_servers, "written", rate_bytes_per_s=None, total_bytes=1_000_000
     ) as load:  # fmt: skip
         assert load.wait(60) > 0
@@ -91,7 +95,7 @@ def test_the_load_keeps_its_rate(lab: Lab) -> None:
     with lab.admin() as admin:
         admin.create_topics([NewTopic("paced", num_partitions=1, replication_factor=1)])
     began = time.monotonic()
-    with Load(
+    with ProducerLoad(
         lab.artifacts, lab.bootstrap_servers, "paced", rate_bytes_per_s=500_000, total_bytes=1_000_000
     ) as load:  # fmt: skip
         load.wait(60)
@@ -117,7 +121,7 @@ def test_two_labs_stand_side_by_side(lab: Lab, make_lab: MakeLab) -> None:
 
 def test_three_controllers_elect_one_and_outlive_one(make_lab: MakeLab) -> None:
     lab = make_lab(LabSpec(brokers=1, controllers=3))
-    controllers = [n for n in lab.nodes.values() if n.role is Role.CONTROLLER]
+    controllers = [n for n in lab.nodes.values() if n.role is NodeRole.CONTROLLER]
     assert [n.node_id for n in controllers] == [100, 101, 102]
 
     def quorum() -> tuple[int, int]:

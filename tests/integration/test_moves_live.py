@@ -17,7 +17,7 @@ from kafka.admin import NewTopic
 from lab_parts import RHEOSTAT, rheostat, running, until
 
 from rheostat.lab.cluster import Lab, LabSpec
-from rheostat.lab.load import Load
+from rheostat.lab.load import ProducerLoad
 from rheostat.lab.tools import reassign_partitions
 from streaming.shared.contract import BrokerSignal, encode_signal
 from streaming.shared.kafka import producer
@@ -101,7 +101,9 @@ def test_predicted_cells_are_those_of_the_running_brokers(
 def test_by_writes_the_thread_of_the_busy_topic_is_the_busiest(
     lab: Lab, client: ClusterClient, lab_config_file: Path, tmp_path: Path
 ) -> None:
-    with Load(lab.artifacts, lab.bootstrap_servers, "in-turn", rate_bytes_per_s=300_000, record_bytes=1000) as load:
+    with ProducerLoad(
+        lab.artifacts, lab.bootstrap_servers, "in-turn", rate_bytes_per_s=300_000, record_bytes=1000
+    ) as load:
         before = client.log_sizes([1], [("in-turn", 0)])
         until(lambda: client.log_sizes([1], [("in-turn", 0)]) != before, 20, "the load writes")
         picture = tmp_path / "map.svg"
@@ -246,7 +248,7 @@ def test_a_broker_that_comes_has_its_share_and_nothing_else_moves(
 def test_what_is_uneven_is_evened_out_by_bytes(lab: Lab, client: ClusterClient, lab_config_file: Path) -> None:
     with lab.admin() as admin:
         admin.create_topics([NewTopic("lopsided", replica_assignments={p: [1, 2] for p in range(16)})])
-    with Load(
+    with ProducerLoad(
         lab.artifacts,
         lab.bootstrap_servers,
         "lopsided",
@@ -385,7 +387,7 @@ def test_fetchers_are_not_changed_while_partitions_move(lab: Lab, client: Cluste
     held = {b: {"follower.replication.throttled.rate": "1"} for b in target}
     client.alter_broker_configs(held)
     client.alter_topic_configs({"made": {"follower.replication.throttled.replicas": "*"}})
-    with Load(lab.artifacts, lab.bootstrap_servers, "made", rate_bytes_per_s=2_000_000, record_bytes=1000):
+    with ProducerLoad(lab.artifacts, lab.bootstrap_servers, "made", rate_bytes_per_s=2_000_000, record_bytes=1000):
         until(lambda: size(client, state) > 3_000_000, 30, "more than a first fetch takes")
     reassign_partitions(lab.artifacts, lab.bootstrap_servers, {("made", 0): target}, "--execute")
     try:

@@ -22,7 +22,7 @@ from story_kit import make_topic, moving, storm
 
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
-from rheostat.lab.load import Load
+from rheostat.lab.load import ProducerLoad
 from rheostat.lab.node import free_ports
 from rheostat.lab.tools import reassign_partitions
 from streaming.shared.kafka.cluster import ClusterClient
@@ -87,7 +87,9 @@ def rescued(folder: Path) -> set[str]:
     """From the stall of a move to its end."""
     with Lab(LabSpec(brokers=3)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
         make_topic(lab, "orders", {p: [1, 2] for p in range(4)}, 120)
-        load = Load(lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=3 * MB, record_bytes=10_000)
+        load = ProducerLoad(
+            lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=3 * MB, record_bytes=10_000
+        )
         with load, looked_at(lab, folder) as (boards, _):
             target = {("orders", p): [1, 3] for p in range(4)}
             reassign_partitions(lab.artifacts, lab.bootstrap_servers, target, "--execute", "--throttle", "4500000")
@@ -107,7 +109,9 @@ def steered(folder: Path) -> set[str]:
     spec = LabSpec(brokers=3, broker_settings={"num.replica.fetchers": "4"})
     with Lab(spec) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
         make_topic(lab, "orders", {p: [1, 2] for p in range(8)}, 320)
-        load = Load(lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=1.5 * MB, record_bytes=10_000)
+        load = ProducerLoad(
+            lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=1.5 * MB, record_bytes=10_000
+        )
         with load, looked_at(lab, folder, **STEERED) as (boards, config), storm(lab):
 
             def said(*words: str) -> subprocess.CompletedProcess[str]:

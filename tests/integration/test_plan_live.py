@@ -15,7 +15,7 @@ from kafka.admin import NewTopic
 from lab_parts import RHEOSTAT, rheostat, until
 
 from rheostat.lab.cluster import Lab, LabSpec
-from rheostat.lab.load import Load
+from rheostat.lab.load import ProducerLoad
 from rheostat.lab.tools import reassign_partitions
 from streaming.shared.contract import BrokerSignal, Topics, encode_signal, signal_key
 from streaming.shared.kafka import producer
@@ -35,7 +35,9 @@ PRELOAD_BYTES = 40 * MB  # With what the move adds, and 3 MB/s of copying, a dis
 def client(lab: Lab) -> Iterator[ClusterClient]:
     with lab.admin() as admin:
         admin.create_topics([NewTopic(TOPIC, replica_assignments={0: [LEADER, FOLLOWER], 1: [LEADER, FOLLOWER]})])
-    with Load(lab.artifacts, lab.bootstrap_servers, TOPIC, rate_bytes_per_s=None, total_bytes=PRELOAD_BYTES) as load:
+    with ProducerLoad(
+        lab.artifacts, lab.bootstrap_servers, TOPIC, rate_bytes_per_s=None, total_bytes=PRELOAD_BYTES
+    ) as load:
         load.wait(60)
     with ClusterClient(lab.kafka_settings(), "test") as made:
         yield made
@@ -83,7 +85,7 @@ def test_it_counts_what_is_there_and_foretells_the_move(
     lab: Lab, client: ClusterClient, lab_config_file: Path, plan_file: Path
 ) -> None:
     config = ("--config", lab_config_file)
-    with Load(
+    with ProducerLoad(
         lab.artifacts, lab.bootstrap_servers, TOPIC, rate_bytes_per_s=WRITE_BYTES_PER_S, record_bytes=10_000
     ) as load:
         grown = client.log_sizes([LEADER], [(TOPIC, 0), (TOPIC, 1)])
@@ -141,9 +143,9 @@ def test_near_the_smallest_rate_a_move_ends_when_foretold_within_a_clump(
     rate = round(keep_up / 0.8)
     with lab.admin() as admin:
         admin.create_topics([NewTopic(near, replica_assignments={0: [LEADER, FOLLOWER], 1: [LEADER, FOLLOWER]})])
-    with Load(lab.artifacts, lab.bootstrap_servers, near, rate_bytes_per_s=None, total_bytes=24 * MB) as load:
+    with ProducerLoad(lab.artifacts, lab.bootstrap_servers, near, rate_bytes_per_s=None, total_bytes=24 * MB) as load:
         load.wait(60)
-    with Load(lab.artifacts, lab.bootstrap_servers, near, rate_bytes_per_s=write, record_bytes=10_000) as load:
+    with ProducerLoad(lab.artifacts, lab.bootstrap_servers, near, rate_bytes_per_s=write, record_bytes=10_000) as load:
         moved = [{"topic": near, "partition": p, "replicas": [LEADER, DESTINATION]} for p in (0, 1)]
         file = tmp_path / "near.json"
         file.write_text(json.dumps({"version": 1, "partitions": moved}))

@@ -10,7 +10,7 @@ from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasR
 from lab_parts import until
 
 from rheostat.lab.cluster import Lab, LabSpec
-from rheostat.lab.storm import Request, Storm, Tenant
+from rheostat.lab.storm import Request, Storm, StormTenant
 from streaming.shared import kafka_names
 from streaming.shared.contract.quotas import Default, QuotaEntity
 from streaming.shared.kafka import KafkaSettings
@@ -152,9 +152,9 @@ def test_a_storm_feels_the_quota_and_its_neighbour_does_not(lab: Lab, quotas: Qu
     storm = Storm(lab.bootstrap_servers.split(","))
     requests = storm.run(
         [
-            Tenant("polite", 10, partitions=10),
-            Tenant("rude", 10, partitions=10, honours=False),
-            Tenant("free", 10, partitions=5, connections=1, topics_max=5),
+            StormTenant("polite", 10, partitions=10),
+            StormTenant("rude", 10, partitions=10, honours=False),
+            StormTenant("free", 10, partitions=5, connections=1, topics_max=5),
         ],
         seconds=6.0,
     )
@@ -176,7 +176,7 @@ def test_a_storm_feels_the_quota_and_its_neighbour_does_not(lab: Lab, quotas: Qu
 @pytest.mark.parametrize("wrong", [{"requests_per_s": 0.0}, {"partitions": 0}, {"connections": 0}])
 def test_a_tenant_that_does_nothing_is_no_tenant(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="tenant nobody"):
-        replace(Tenant("nobody", 1.0), **wrong)  # type: ignore[arg-type]  # Which field is wrong is what varies.
+        replace(StormTenant("nobody", 1.0), **wrong)  # type: ignore[arg-type]  # Which field is wrong is what varies.
 
 
 def test_who_asks_for_nothing_changes_nothing_and_leaves_no_word_of_it(lab: Lab, settings: KafkaSettings) -> None:

@@ -13,7 +13,7 @@ from lab_parts import MakeLab, rheostat, until
 
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
-from rheostat.lab.load import Load
+from rheostat.lab.load import ProducerLoad
 from streaming.shared.kafka.reassignments import ReassignmentClient
 
 # One disk, which all brokers say is theirs: over half of it is in use, so a copy of all does not fit, and of the large one does.
@@ -36,7 +36,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def filled(lab: Lab, topic: str, total_bytes: int) -> None:
-    with Load(
+    with ProducerLoad(
         lab.artifacts, lab.bootstrap_servers, topic, rate_bytes_per_s=None, record_bytes=100_000, total_bytes=total_bytes
     ) as load:  # fmt: skip
         load.wait(60)

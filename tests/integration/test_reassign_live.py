@@ -21,7 +21,7 @@ from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
 from rheostat.reassign import plan_store
-from rheostat.reassign.command import Asked, run_reassign
+from rheostat.reassign.command import ReassignRequest, run_reassign
 from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.reassignments import ReassignmentClient
@@ -83,7 +83,7 @@ def test_what_is_wrong_with_a_plan_is_named_and_nothing_is_begun(
     until(lambda: len(replicas_of(client, "still")) == 2, 20, "the topic is there")
 
     def refused(target: dict[int, list[int]]) -> tuple[int, str]:
-        asked = Asked(plan_file(tmp_path, "still", target), BatchLimits(), watch_s=0.0, yes=True)
+        asked = ReassignRequest(plan_file(tmp_path, "still", target), BatchLimits(), watch_s=0.0, yes=True)
         try:
             return run_reassign(config, asked), ""
         except CommandError as error:

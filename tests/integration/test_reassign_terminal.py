@@ -22,7 +22,7 @@ from rheostat.lab.node import free_ports
 from rheostat.reassign import plan_store
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.throttle_settings import RATE_KEYS
-from tuner.core.reassignment_plan import Ending, Plan, Wanted
+from tuner.core.reassignment_plan import Ending, Plan, DesiredPlanState
 from tuner.runtime.lease import group_of
 
 LAB = LabSpec(brokers=4, settings={"auto.leader.rebalance.enable": "false"})
@@ -123,7 +123,7 @@ def test_a_plan_that_is_paused_rests_before_the_service_ends(desk: Desk) -> None
         assert shown.ends(240) == 0
         assert "paused. `rheostat reassign resume`, and a tuner, go on with it." in shown.screen().replace("\n", " ")
         assert_is_neat(shown, 80)
-    assert desk.plan().head.wanted is Wanted.PAUSED
+    assert desk.plan().head.wanted is DesiredPlanState.PAUSED
     assert desk.plan().asked == {}
     assert desk.client.reassignments() == []
     assert desk.replicas() not in (BEFORE, TARGET)

@@ -27,8 +27,8 @@ from kafka.admin import (
 from lab_parts import RHEOSTAT, rheostat, running, until
 
 from rheostat.config.settings import Settings, load_settings
-from rheostat.connectivity.probe import Way, reach
-from rheostat.doctor.examine import Finding, Verdict, examine
+from rheostat.connectivity.probe import ReachedStage, reach
+from rheostat.doctor.examine import Finding, FindingVerdict, examine
 from rheostat.lab.cluster import Lab, LabSpec
 from streaming.shared import kafka_names
 from streaming.shared.contract import Topics
@@ -182,7 +182,7 @@ def refused(call: Callable[[], Any]) -> bool:
 
 
 def failed(findings: list[Finding]) -> list[Finding]:
-    return [f for f in findings if f.verdict is Verdict.FAILED]
+    return [f for f in findings if f.verdict is FindingVerdict.FAILED]
 
 
 KINDS = {
@@ -300,7 +300,7 @@ def test_who_only_observes_needs_no_right_to_alter(lab: Lab, tmp_path: Path) -> 
     advised = {
         f.check: f.found
         for f in examine(dry, create=True)
-        if f.verdict is Verdict.ADVICE and f.check.startswith("right: ")
+        if f.verdict is FindingVerdict.ADVICE and f.check.startswith("right: ")
     }
     assert advised.keys() == {
         "right: AlterConfigs on Cluster", "right: AlterConfigs on Topic", f"right: Read on Group {LEASE}",
@@ -325,7 +325,7 @@ def test_who_feels_creations_needs_the_right_to_ask(lab: Lab, tmp_path: Path) ->
     feels = {"mutation_quota": {"objective": {"create_felt_ms_max": 40}}}
     settings = load_settings(config_of(lab, NOBODY, tmp_path, **feels), {})
     (found,) = (f for f in examine(settings) if "feel how long creations wait" in f.found)
-    assert (found.check, found.verdict) == (f"right: AlterConfigs on Topic {NOBODY}.journal", Verdict.FAILED)
+    assert (found.check, found.verdict) == (f"right: AlterConfigs on Topic {NOBODY}.journal", FindingVerdict.FAILED)
     assert "--operation AlterConfigs --topic" in found.do
 
     grant_minimal(lab, MINIMAL)
@@ -333,7 +333,7 @@ def test_who_feels_creations_needs_the_right_to_ask(lab: Lab, tmp_path: Path) ->
 
     def may() -> bool:
         findings = examine(settings, create=True)
-        return any("may feel how long creations wait" in f.found for f in findings if f.verdict is Verdict.OK)
+        return any("may feel how long creations wait" in f.found for f in findings if f.verdict is FindingVerdict.OK)
 
     until(may, 10, "with the minimal set it may ask")
 
@@ -393,7 +393,7 @@ def test_a_refused_login_is_told_at_once_whoever_else_is_silent(lab: Lab) -> Non
         servers = f"127.0.0.1:{silent.getsockname()[1]},{lab.sasl_bootstrap_servers}"
         wrong = kafka_of(lab, NOBODY, sasl_password=PASSWORD).model_copy(update={"bootstrap_servers": servers})
         (refused,) = reach(wrong, answer_s_max=60)
-    assert refused.way is Way.LOGIN
+    assert refused.way is ReachedStage.LOGIN
     assert refused.server == lab.sasl_bootstrap_servers
     assert refused.took_s < 30
 
@@ -401,17 +401,17 @@ def test_a_refused_login_is_told_at_once_whoever_else_is_silent(lab: Lab) -> Non
 @pytest.mark.parametrize(
     ("other", "plain_listener", "way", "said"),
     [
-        ({"sasl_mechanism": "SCRAM-SHA-512"}, False, Way.LOGIN, "does not know kafka.sasl_mechanism SCRAM-SHA-512; it offers PLAIN"),
-        ({"security_protocol": "PLAINTEXT"}, False, Way.LOGIN, "as a listener does that wants a login, and kafka.security_protocol PLAINTEXT has none"),
-        ({"security_protocol": "SSL"}, False, Way.TLS, "does not speak TLS with us"),
-        ({"security_protocol": "SASL_SSL"}, True, Way.TLS, "does not speak TLS with us"),
-        ({}, True, Way.LOGIN, "takes no login on this port, and kafka.security_protocol is SASL_PLAINTEXT"),
-        ({"security_protocol": "PLAINTEXT"}, True, Way.OPEN, "answers"),
-        ({}, False, Way.OPEN, "answers"),
+        ({"sasl_mechanism": "SCRAM-SHA-512"}, False, ReachedStage.LOGIN, "does not know kafka.sasl_mechanism SCRAM-SHA-512; it offers PLAIN"),
+        ({"security_protocol": "PLAINTEXT"}, False, ReachedStage.LOGIN, "as a listener does that wants a login, and kafka.security_protocol PLAINTEXT has none"),
+        ({"security_protocol": "SSL"}, False, ReachedStage.TLS, "does not speak TLS with us"),
+        ({"security_protocol": "SASL_SSL"}, True, ReachedStage.TLS, "does not speak TLS with us"),
+        ({}, True, ReachedStage.LOGIN, "takes no login on this port, and kafka.security_protocol is SASL_PLAINTEXT"),
+        ({"security_protocol": "PLAINTEXT"}, True, ReachedStage.OPEN, "answers"),
+        ({}, False, ReachedStage.OPEN, "answers"),
     ],
 )  # fmt: skip
 def test_what_stands_in_the_way_of_a_real_broker_is_named(
-    lab: Lab, other: dict[str, str], plain_listener: bool, way: Way, said: str
+    lab: Lab, other: dict[str, str], plain_listener: bool, way: ReachedStage, said: str
 ) -> None:
     server = lab.bootstrap_servers if plain_listener else lab.sasl_bootstrap_servers
     (found,) = reach(kafka_of(lab, NOBODY).model_copy(update={"bootstrap_servers": server, **other}))
@@ -425,13 +425,13 @@ def test_a_broker_that_hangs_is_slow_and_one_that_comes_back_is_told_to_be(lab: 
     process.send_signal(signal.SIGSTOP)
     try:
         (hangs,) = reach(kafka_of(lab, NOBODY), answer_s_max=1)
-        assert hangs.way is Way.SLOW
+        assert hangs.way is ReachedStage.SLOW
         threading.Timer(1.0, process.send_signal, [signal.SIGCONT]).start()
         settings = load_settings(config_of(lab, NOBODY, tmp_path), {"RHEOSTAT_KAFKA__REQUEST_TIMEOUT_S": "0.5"})
         slow = next(f for f in examine(settings) if f.check == "reachability")
     finally:
         process.send_signal(signal.SIGCONT)
-    assert slow.verdict is Verdict.ADVICE
+    assert slow.verdict is FindingVerdict.ADVICE
     assert re.search(r"answered after \d+\.\d s; rheostat gives up after kafka.request_timeout_s, 0.5 s", slow.found)
 
 

@@ -22,7 +22,7 @@ from kafka.admin import NewTopic
 from lab_parts import until
 
 from rheostat.lab.cluster import Lab, LabSpec
-from rheostat.lab.load import Load
+from rheostat.lab.load import ProducerLoad
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
@@ -68,7 +68,7 @@ class Writer:
 
 
 def filled(lab: Lab, topic: str, total_bytes: float) -> None:
-    with Load(
+    with ProducerLoad(
         lab.artifacts, lab.bootstrap_servers, topic, rate_bytes_per_s=None, record_bytes=10_000, total_bytes=round(total_bytes)
     ) as load:  # fmt: skip
         load.wait(120)

@@ -27,7 +27,7 @@ from lab_parts import MakeLab
 from step_kit import Growth, Hand, Ramp, Response, drive, steered
 
 from rheostat.lab.cluster import Lab, LabSpec
-from rheostat.lab.load import Load
+from rheostat.lab.load import ProducerLoad
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
@@ -66,7 +66,7 @@ def filled(lab: Lab, pairs: Sequence[Pair]) -> None:
     with ExitStack() as stack:
         loads = [
             stack.enter_context(
-                Load(
+                ProducerLoad(
                     lab.artifacts, lab.bootstrap_servers, p.topic, rate_bytes_per_s=None, record_bytes=10_000,
                     total_bytes=PRELOAD_BYTES, properties=("batch.size=65536", "linger.ms=5"),
                 )

@@ -11,7 +11,7 @@ import pytest
 from story_kit import make_topic, moving, running, slowed
 
 from rheostat.lab.cluster import Lab, LabSpec
-from rheostat.lab.load import Load
+from rheostat.lab.load import ProducerLoad
 from rheostat.lab.tools import reassign_partitions
 from rheostat.status.gather import last_entries
 from streaming.shared.kafka.cluster import ClusterClient
@@ -38,7 +38,7 @@ NOT_MOVING = {("payments", 2): [1, 2]}
 
 
 def fill(lab: Lab, topic: str) -> None:
-    load = Load(
+    load = ProducerLoad(
         lab.artifacts, lab.bootstrap_servers, topic,
         rate_bytes_per_s=None, record_bytes=100_000, total_bytes=FILLED_BYTES_MAX,
         properties=("batch.size=800000", "linger.ms=5"),

@@ -11,7 +11,7 @@ from story_kit import Running, make_topic, moving, running
 
 from rheostat.errors import EXIT_NOT_WELL
 from rheostat.lab.cluster import Lab, LabSpec
-from rheostat.lab.load import Load
+from rheostat.lab.load import ProducerLoad
 from rheostat.lab.tools import reassign_partitions
 from rheostat.status.gather import gather, last_entries
 from streaming.shared.contract import Side
@@ -37,7 +37,9 @@ def status_begins(rheostat: Running, words: str) -> bool:
 def test_dry_run_writes_nothing_and_a_killed_tuner_leaves_nothing() -> None:
     with Lab(LabSpec(brokers=3)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
         make_topic(lab, "orders", {p: [1, 2] for p in range(4)}, 120)
-        with Load(lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=3_000_000, record_bytes=10_000):
+        with ProducerLoad(
+            lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=3_000_000, record_bytes=10_000
+        ):
             target = {("orders", p): [1, 3] for p in range(4)}
             reassign_partitions(lab.artifacts, lab.bootstrap_servers, target, "--execute", "--throttle", str(THROTTLE))
             before = rates(client)

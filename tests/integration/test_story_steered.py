@@ -11,7 +11,7 @@ from lab_parts import rheostat as program
 from story_kit import make_topic, moving, running
 
 from rheostat.lab.cluster import Lab, LabSpec
-from rheostat.lab.load import Load
+from rheostat.lab.load import ProducerLoad
 from rheostat.lab.tools import reassign_partitions
 from rheostat.status.gather import last_entries
 from streaming.shared.contract import Side
@@ -47,7 +47,7 @@ def test_the_law_takes_a_move_up_is_killed_and_leaves_nothing() -> None:
     with Lab(LabSpec(brokers=3)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
         make_topic(lab, "orders", {p: [1, 2] for p in range(4)}, 400)
         with (
-            Load(lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=500_000, record_bytes=10_000),
+            ProducerLoad(lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=500_000, record_bytes=10_000),
             running(lab, objective=OBJECTIVE, capacity=CAPACITY, rate_bytes_per_s_max=CEILING) as rheostat,
         ):
             rheostat.until("rheostat is ready", lambda: (s := rheostat.status()) and s["ready"], 90)

@@ -13,7 +13,7 @@ from lab_parts import rheostat, until
 from story_kit import Running, running
 
 from rheostat.lab.cluster import Lab, LabSpec
-from rheostat.lab.storm import Storm, Tenant
+from rheostat.lab.storm import Storm, StormTenant
 from streaming.shared.contract.quotas import Default, QuotaEntity
 from streaming.shared.kafka.quotas import QuotaClient
 
@@ -33,7 +33,7 @@ def of(client_id: str) -> QuotaEntity:
 def storm(lab: Lab) -> Iterator[Storm]:
     """Two tenants that want far more than they get, and one that wants little; until the block is left."""
     tenants = [
-        Tenant(
+        StormTenant(
             name,
             5,
             topics_per_request=2,
@@ -44,7 +44,7 @@ def storm(lab: Lab) -> Iterator[Storm]:
             honours=honours,
         )
         for name, honours in zip(STORMS, (True, False), strict=True)
-    ] + [Tenant("calm", 0.5, partitions=2, replication_factor=2, topics_max=2, connections=1)]
+    ] + [StormTenant("calm", 0.5, partitions=2, replication_factor=2, topics_max=2, connections=1)]
     blown = Storm(lab.bootstrap_servers.split(","))
     done = threading.Event()
     thread = threading.Thread(target=blown.run, args=(tenants, STORM_S_MAX, done), name="storm", daemon=True)

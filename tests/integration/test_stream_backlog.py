@@ -27,7 +27,7 @@ from streaming.formats.common import Source
 from streaming.quarantine import Hears
 from streaming.session import spark_session
 from streaming.settings import StreamSettings
-from streaming.shared.contract import Metric, Role, Sample, Scrape, Topics
+from streaming.shared.contract import Metric, NodeRole, Sample, Scrape, Topics
 from streaming.shared.kafka import KafkaSettings, admin_client, producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.topics import ensure_topics
@@ -79,7 +79,7 @@ def fill(kafka: KafkaSettings, until_ms: int) -> None:
     with closing(producer(kafka, "test")) as sender:
         for at_ms in range(until_ms - HISTORY_S * 1000, until_ms, EVERY_S * 1000):
             for node in NODES:
-                one = Scrape("lab", node, Role.BROKER, at_ms, (Sample(Metric.LEADER_COUNT, "", 7.0),))
+                one = Scrape("lab", node, NodeRole.BROKER, at_ms, (Sample(Metric.LEADER_COUNT, "", 7.0),))
                 sender.send(TOPICS.metrics, key=one.key(), value=one.value(), partition=node % 2, timestamp_ms=at_ms)
 
 

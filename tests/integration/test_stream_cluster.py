@@ -21,7 +21,7 @@ from rheostat.lab.node import free_ports
 from streaming.shared.contract import (
     BrokerSignal,
     Metric,
-    Role,
+    NodeRole,
     Sample,
     Scrape,
     Topics,
@@ -86,7 +86,7 @@ def test_the_pipeline_runs_on_executors_that_know_nothing_of_us(lab: Lab, master
     sender = producer(lab.kafka_settings(), "test")
     now_ms = int(time.time() * 1000)
     for node in (1, 2):
-        one = Scrape("lab", node, Role.BROKER, now_ms, (Sample(Metric.LEADER_COUNT, "", node * 10.0),))
+        one = Scrape("lab", node, NodeRole.BROKER, now_ms, (Sample(Metric.LEADER_COUNT, "", node * 10.0),))
         sender.send(topics.metrics, key=one.key(), value=one.value(), partition=node - 1)
     sender.flush(timeout=10)
     sender.close(timeout=5)

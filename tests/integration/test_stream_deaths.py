@@ -18,7 +18,7 @@ from lab_parts import RHEOSTAT, Running, running, until
 
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
-from streaming.shared.contract import Metric, Role, Sample, Scrape, Topics
+from streaming.shared.contract import Metric, NodeRole, Sample, Scrape, Topics
 from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.topics import ensure_topics
@@ -116,7 +116,7 @@ class Source:
     def send(self) -> None:
         at_ms = int(time.time() * 1000)
         for node in range(40):
-            one = Scrape("lab", node, Role.BROKER, at_ms, (Sample(Metric.LEADER_COUNT, "", 1.0),))
+            one = Scrape("lab", node, NodeRole.BROKER, at_ms, (Sample(Metric.LEADER_COUNT, "", 1.0),))
             self._sender.send(self.topics.metrics, key=one.key(), value=one.value())
         self._sender.flush(timeout=10)
 

@@ -18,7 +18,7 @@ from lab_parts import RHEOSTAT, running, until
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
-from streaming.shared.contract import Metric, Role, Sample, Scrape, Topics
+from streaming.shared.contract import Metric, NodeRole, Sample, Scrape, Topics
 from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.metric_defs import BY_PROCESS
@@ -54,7 +54,7 @@ def test_the_stream_tells_prometheus_of_its_batches_and_of_what_it_refused(lab: 
             return ""
 
     def send() -> None:
-        one = Scrape("lab", 1, Role.BROKER, int(time.time() * 1000), (Sample(Metric.LEADER_COUNT, "", 1.0),))
+        one = Scrape("lab", 1, NodeRole.BROKER, int(time.time() * 1000), (Sample(Metric.LEADER_COUNT, "", 1.0),))
         sender.send(topics.metrics, key=one.key(), value=one.value()).get(timeout=10)
 
     def value(name: str) -> float | None:

@@ -22,7 +22,7 @@ from lab_parts import RHEOSTAT, Running, is_java, running, until
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from streaming.checkpoint import _JVM_GONE_S_MAX
-from streaming.shared.contract import Metric, Role, Sample, Scrape, Topics
+from streaming.shared.contract import Metric, NodeRole, Sample, Scrape, Topics
 from streaming.shared.kafka.clients import consumer, producer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.topics import ensure_topics
@@ -64,7 +64,11 @@ def make_topics(lab: Lab, prefix: str) -> Topics:
 
 def scrape(node: int, ts_ms: int, count: float) -> Scrape:
     return Scrape(
-        "lab", node, Role.BROKER, ts_ms, (Sample(Metric.CLIENT_IN, "", count), Sample(Metric.LEADER_COUNT, "", node))
+        "lab",
+        node,
+        NodeRole.BROKER,
+        ts_ms,
+        (Sample(Metric.CLIENT_IN, "", count), Sample(Metric.LEADER_COUNT, "", node)),
     )
 
 

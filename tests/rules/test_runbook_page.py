@@ -15,7 +15,7 @@ from dashboards import runbook_page
 from dashboards.runbook_page import PAGE, RUNBOOK_AT, SOURCE
 from rheostat.config.resources import conf_file
 from rheostat.config.settings import load_settings
-from tuner.api.auth import Role, Tokens, token
+from tuner.api.auth import ApiRole, Tokens, token
 from tuner.api.board import Board
 from tuner.api.metrics import registry_of
 from tuner.api.quota_board import QuotaBoard
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 def served() -> TestClient:
     """A tuner that asks for a token: the runbook is there without."""
     board, quotas = Board("lab", Limits(1e8), dry_run=True, wall_clock=lambda: 0.0), QuotaBoard("lab")
-    tokens = Tokens((token("read-0123456789abcdef", "kim", Role.READ),))
+    tokens = Tokens((token("read-0123456789abcdef", "kim", ApiRole.READ),))
     app = make_app(board, quotas, registry_of(board, quotas), 5.0, lambda: 0.0, tokens=tokens)
     return TestClient(app, base_url="http://127.0.0.1")
 

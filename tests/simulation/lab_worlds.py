@@ -30,7 +30,7 @@ from tuner.simulation.world import (
     FetchSettings,
     OperatorWrite,
     PartitionSpec,
-    StartRate,
+    InitialRate,
     TopicLists,
     World,
 )
@@ -81,7 +81,7 @@ def phases(
         brokers=machine(2, line_bytes_per_s),
         partitions=tuple(PartitionSpec("t", p, 700 * MB, 0.0, (1,), (2,)) for p in range(4)),
         lists=(TopicLists("t", *("*" if side in sides else "" for side in BOTH)),),
-        rates=tuple(StartRate(broker_of[s], s, round(first)) for s in sides),
+        rates=tuple(InitialRate(broker_of[s], s, round(first)) for s in sides),
         disturbances=tuple(OperatorWrite(at, broker_of[s], s, round(rate)) for at, rate in opened[1:] for s in sides),
         duration_s_max=end_s,
         tick_ms=tick_ms,
@@ -123,7 +123,7 @@ class Catching:
 def catching(
     *,
     lists: TopicLists,
-    rates: Sequence[StartRate],
+    rates: Sequence[InitialRate],
     write_mb_per_s: float = 3.0,
     lag_mb: float = 100.0,
     partitions: int = 1,

@@ -31,7 +31,7 @@ from lab_worlds import (
 from benchmarks.bursts import recordings
 from benchmarks.bursts.methods import MB, Feedback, Method, Phases, each, in_one_step, linear, typical
 from streaming.shared.contract import Side
-from tuner.simulation.world import MIB, FetchSettings, StartRate, TopicLists
+from tuner.simulation.world import MIB, FetchSettings, InitialRate, TopicLists
 
 TOLERANCE = 0.25
 TICKS_MS = pytest.mark.parametrize("tick_ms", [50, 250])
@@ -302,12 +302,12 @@ EVERY = TopicLists("t", leader="*")
 DESTINATION = TopicLists("t", follower="0:3")
 
 
-def leader(mb_per_s: float) -> list[StartRate]:
-    return [StartRate(1, L, round(mb_per_s * 1e6))]
+def leader(mb_per_s: float) -> list[InitialRate]:
+    return [InitialRate(1, L, round(mb_per_s * 1e6))]
 
 
-def follower(mb_per_s: float) -> list[StartRate]:
-    return [StartRate(3, F, round(mb_per_s * 1e6))]
+def follower(mb_per_s: float) -> list[InitialRate]:
+    return [InitialRate(3, F, round(mb_per_s * 1e6))]
 
 
 @TICKS_MS

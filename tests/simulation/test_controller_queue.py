@@ -17,7 +17,16 @@ from tuner.core.controller import ControllerObjective
 from tuner.core.controller_pressure import pressure
 from tuner.planning.quota_time import KRAFT, ZOOKEEPER
 from tuner.simulation.controller_queue import EVERYBODY_ELSE, ControllerQueue, QueueModel
-from tuner.simulation.controller_queue_run import Felt, Fixed, Hand, Law, QueueWorld, TenantSpec, alone, run_queue
+from tuner.simulation.controller_queue_run import (
+    QueueOutcome,
+    Fixed,
+    QuotaDealer,
+    Law,
+    QueueWorld,
+    TenantSpec,
+    alone,
+    run_queue,
+)
 from tuner.simulation.controller_queue_signals import ControllerStream
 
 SETTLED_S = 300.0  # Storms begin at 60 s; from here on objectives are held.
@@ -31,7 +40,7 @@ OBJECTIVE = ControllerObjective(idle_ratio_min=0.9, queue_ms_max=100.0, burst_ms
 class Watched:
     """A hand, and the pressure while it deals: of windows of half a minute, also where Kafka's figure is of five seconds."""
 
-    hand: Hand
+    hand: QuotaDealer
     objective: ControllerObjective
     pressures: list[tuple[float, float]] = field(default_factory=list)
     idle: deque[float] = field(default_factory=lambda: deque(maxlen=6))
@@ -58,13 +67,15 @@ def policy(objective: ControllerObjective = OBJECTIVE) -> MutationPolicy:
     return MutationPolicy(objective, default_entity=QuotaEntity(client_id=DEFAULT))
 
 
-def ran(world: QueueWorld, hand: Hand, objective: ControllerObjective = OBJECTIVE) -> tuple[Felt, Watched]:
+def ran(
+    world: QueueWorld, hand: QuotaDealer, objective: ControllerObjective = OBJECTIVE
+) -> tuple[QueueOutcome, Watched]:
     watched = Watched(hand, objective)
     return run_queue(world, watched), watched
 
 
 @cache
-def tamed() -> tuple[Felt, Watched]:
+def tamed() -> tuple[QueueOutcome, Watched]:
     return ran(zookeeper(4), Law(policy()))
 
 
@@ -72,7 +83,7 @@ def settled(points: Sequence[tuple[float, float]], from_s: float = SETTLED_S) ->
     return [value for at_s, value in points if at_s >= from_s]
 
 
-def goodput_per_s(felt: Felt, from_s: float = SETTLED_S) -> float:
+def goodput_per_s(felt: QueueOutcome, from_s: float = SETTLED_S) -> float:
     return sum(sum(settled(points, from_s)) for points in felt.partitions.values()) / (felt.waits_s[-1][0] - from_s)
 
 
@@ -80,12 +91,12 @@ def pressure_p99(watched: Watched) -> float:
     return float(np.percentile(settled(watched.pressures), 99))
 
 
-def quiet_p99_s(felt: Felt) -> float:
+def quiet_p99_s(felt: QueueOutcome) -> float:
     took = [one for name, points in felt.took_s.items() if name.startswith("quiet") for one in settled(points)]
     return float(np.percentile(took, 99))
 
 
-def jain(felt: Felt) -> float:
+def jain(felt: QueueOutcome) -> float:
     done = [sum(settled(felt.partitions[name])) for name in STORMS]
     return sum(done) ** 2 / (len(done) * sum(one * one for one in done))
 

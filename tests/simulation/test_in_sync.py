@@ -12,7 +12,7 @@ from tuner.simulation.world import (
     ClientLoad,
     LinkStep,
     PartitionSpec,
-    StartRate,
+    InitialRate,
     TopicLists,
     World,
 )
@@ -34,7 +34,7 @@ def world(
         partitions=(PartitionSpec("t", 0, 1e9, 3 * MB, (1, 2), (3,) if moves else (), (2,) if moves else ()),),
         loads=tuple(ClientLoad(b, 20 * MB, 20 * MB, reads_per_write=0.0) for b in (1, 2, 3)),
         lists=(TopicLists("t", leader="0:1,0:2", follower="0:3"),),
-        rates=tuple(StartRate(b, side, rate) for b, side, rate in rates if rate is not None),
+        rates=tuple(InitialRate(b, side, rate) for b, side, rate in rates if rate is not None),
         disturbances=(LinkStep(BEGINS_S, BEGINS_S + overload_s, (2,), factor=0.21),) if overload_s else (),
         duration_s_max=300.0,
     )

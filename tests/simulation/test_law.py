@@ -10,13 +10,13 @@ import pytest
 from streaming.shared.contract import Side
 from tuner.control.throttle.objective import Capacity, LawLimits, Mode, Objective
 from tuner.control.throttle.steering.law import turn
-from tuner.control.throttle.steering.state import LawMemory, LawView
+from tuner.control.throttle.steering.state import ControlState, ControlInput
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
-from tuner.simulation.policy import EPOCH_MS, RulePolicy, View
+from tuner.simulation.policy import EPOCH_MS, RulePolicy, RuleInput
 from tuner.simulation.run import run
 from tuner.simulation.trace import Trace
-from tuner.simulation.world import BrokerSpec, ClientLoad, PartitionSpec, StartRate, TopicLists, World
+from tuner.simulation.world import BrokerSpec, ClientLoad, PartitionSpec, InitialRate, TopicLists, World
 
 LINK = Capacity(125 * MB, 125 * MB)
 
@@ -24,12 +24,12 @@ LINK = Capacity(125 * MB, 125 * MB)
 @dataclass
 class Law:
     objective: Objective
-    memory: LawMemory = field(default_factory=LawMemory)
+    memory: ControlState = field(default_factory=ControlState)
 
-    def rates(self, now_s: float, view: View) -> Mapping[BrokerSide, int | None]:
+    def rates(self, now_s: float, view: RuleInput) -> Mapping[BrokerSide, int | None]:
         rates = {side: rate.bytes_per_s for side, rate in view.live.rates.items()}
         links = {b.broker: LINK for b in view.world.brokers}
-        seen = LawView(EPOCH_MS + round(now_s * 1000), view.brokers, view.moves, rates, links)
+        seen = ControlInput(EPOCH_MS + round(now_s * 1000), view.brokers, view.moves, rates, links)
         self.memory, writes = turn(seen, self.memory, self.objective, LawLimits())
         return writes
 
@@ -45,7 +45,7 @@ def world(rate: int = 50_000_000) -> World:
         partitions=(*moves, *rest),
         loads=tuple(ClientLoad(b, 40e6, 40e6, noise_ratio=0.05) for b in (1, 2, 3)),
         lists=(TopicLists("t", "0:1,0:2,1:1,1:2,2:1,2:2,3:1,3:2", "0:3,1:3,2:3,3:3"),),
-        rates=(*(StartRate(b, Side.LEADER, rate) for b in (1, 2)), StartRate(3, Side.FOLLOWER, rate)),
+        rates=(*(InitialRate(b, Side.LEADER, rate) for b in (1, 2)), InitialRate(3, Side.FOLLOWER, rate)),
         duration_s_max=1_200.0,
     )
 

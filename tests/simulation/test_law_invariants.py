@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
 from tuner.control.throttle.objective import Capacity, LawLimits, Mode, Objective
 from tuner.control.throttle.steering.law import turn
-from tuner.control.throttle.steering.state import Course, LawMemory, LawView
+from tuner.control.throttle.steering.state import SideControlState, ControlState, ControlInput
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
-from tuner.simulation.policy import EPOCH_MS, RulePolicy, View
+from tuner.simulation.policy import EPOCH_MS, RulePolicy, RuleInput
 from tuner.simulation.run import run
 from tuner.simulation.world import (
     BrokerLoss,
@@ -31,7 +31,7 @@ from tuner.simulation.world import (
     PartitionSpec,
     SignalDelivery,
     SignalOutage,
-    StartRate,
+    InitialRate,
     TopicLists,
     World,
 )
@@ -56,7 +56,7 @@ def least_bytes_per_s(keep_up_bytes_per_s: float, over_keep_up: float = 1.2) -> 
 def check_bounds(
     rate: int,
     before: int,
-    course: Course,
+    course: SideControlState,
     objective: Objective,
     *,
     blind: bool,
@@ -152,7 +152,7 @@ def whole(told: Told) -> int | None:
 def test_whatever_it_is_told_it_stays_inside_and_raises_nothing_blindly(
     seconds: list[dict[str, Any]], objective: Objective, start_mb: int
 ) -> None:
-    memory, now_ms = LawMemory(), 1_000_000
+    memory, now_ms = ControlState(), 1_000_000
     told = {side: Told(whole_at_ms=now_ms) for side in SIDES}
     stands = dict.fromkeys(SIDES, start_mb * 1_000_000)
     for second in seconds:
@@ -161,7 +161,7 @@ def test_whatever_it_is_told_it_stays_inside_and_raises_nothing_blindly(
         flagged = frozenset({side})
         for _ in range(int(second["lasts_s"])):
             now_ms += 1000
-            view = LawView(
+            view = ControlInput(
                 now_ms,
                 {s[0]: t.broker for s, t in told.items() if t.broker is not None},
                 {s: t.move for s, t in told.items() if t.move is not None},
@@ -208,11 +208,11 @@ def test_a_side_that_is_not_heard_of_any_more_holds_and_then_comes_down_to_its_f
         keep_up_bytes_per_s=keep_up,
         write_bytes_per_s=0.0,
     )
-    side, memory, stands, rates = SIDES[0], LawMemory(), 20_000_000, []
+    side, memory, stands, rates = SIDES[0], ControlState(), 20_000_000, []
     for second in range(1000 + heard_s):
         at_ms = 1_000_000 + min(second, heard_s) // 5 * 5000
         moved = replace(move, sampled_at_ms=at_ms)
-        view = LawView(
+        view = ControlInput(
             1_000_000 + second * 1000,
             {1: replace(broker, sampled_at_ms=at_ms)},
             {side: moved},
@@ -243,18 +243,18 @@ class Watched:
     """The law at a simulated cluster, and the bounds it has to keep there."""
 
     fate: Fate
-    memory: LawMemory = field(default_factory=LawMemory)
+    memory: ControlState = field(default_factory=ControlState)
     seconds: int = 0
     refused: int = 0
 
-    def rates(self, now_s: float, view: View) -> Mapping[BrokerSide, int | None]:
+    def rates(self, now_s: float, view: RuleInput) -> Mapping[BrokerSide, int | None]:
         fate = self.fate
         if fate.not_seen_s[0] <= now_s < fate.not_seen_s[1]:
             self.memory = replace(self.memory, courses={})  # As steering does it.
             return {}
         stands = {side: rate.bytes_per_s for side, rate in view.live.rates.items()}
         links = {b.broker: LINK for b in view.world.brokers}
-        seen = LawView(EPOCH_MS + round(now_s * 1000), view.brokers, view.moves, stands, links)
+        seen = ControlInput(EPOCH_MS + round(now_s * 1000), view.brokers, view.moves, stands, links)
         self.memory, writes = turn(seen, self.memory, fate.objective, LIMITS)
         self.seconds += 1
         taken: dict[BrokerSide, int | None] = {}
@@ -314,7 +314,7 @@ def worlds(draw: st.DrawFn) -> World:
             ClientLoad(b, draw(st.floats(5e6, 90e6)), draw(st.floats(5e6, 90e6)), noise_ratio=0.1) for b in range(1, 5)
         ),
         lists=(TopicLists("t", "0:1,0:2,1:2,1:3,2:3,2:1", "0:4,1:4,2:4"),),
-        rates=(*(StartRate(b, Side.LEADER, rate) for b in (1, 2, 3)), StartRate(4, Side.FOLLOWER, rate)),
+        rates=(*(InitialRate(b, Side.LEADER, rate) for b in (1, 2, 3)), InitialRate(4, Side.FOLLOWER, rate)),
         disturbances=tuple(what),
         duration_s_max=240.0,
         delivery=SignalDelivery(delay_s_min=0.5, delay_s_max=late_s, loss_ratio=draw(st.sampled_from([0.0, 0.2, 0.5]))),
@@ -339,7 +339,7 @@ def test_a_world_with_all_of_it_is_steered_by_each_mode() -> None:
         seed=1, brokers=brokers, loads=tuple(ClientLoad(b, 40e6, 40e6, noise_ratio=0.1) for b in range(1, 5)),
         partitions=tuple(PartitionSpec("t", i, 3e9, 8e6, ((1, 2), (2, 3), (3, 1))[i], (4,)) for i in range(3)),
         lists=(TopicLists("t", "0:1,0:2,1:2,1:3,2:3,2:1", "0:4,1:4,2:4"),),
-        rates=(*(StartRate(b, Side.LEADER, 20_000_000) for b in (1, 2, 3)), StartRate(4, Side.FOLLOWER, 20_000_000)),
+        rates=(*(InitialRate(b, Side.LEADER, 20_000_000) for b in (1, 2, 3)), InitialRate(4, Side.FOLLOWER, 20_000_000)),
         disturbances=persons, duration_s_max=120.0,
     )  # fmt: skip
     for objective in (*OBJECTIVES[:3], Objective(50.0, Mode.DEADLINE, EPOCH_MS + 900_000)):

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.simulation.quota import Quotas
+from tuner.simulation.quota import SimulatedQuotas
 
 TICK_S = 0.25
 NOW = np.zeros(2)  # All that is recorded passed when the tick began.
 
 
-def room_at(quotas: Quotas, after_s: float) -> float:
+def room_at(quotas: SimulatedQuotas, after_s: float) -> float:
     return float(quotas.room_at(np.array([0]), np.array([after_s]))[0][0])
 
 
-def opens_after_s(quotas: Quotas, asked_s: Sequence[float]) -> np.ndarray:
+def opens_after_s(quotas: SimulatedQuotas, asked_s: Sequence[float]) -> np.ndarray:
     """Of as many sensors, from the first on."""
     sensors, after_s = np.arange(len(asked_s)), np.array(asked_s)
     return quotas.opens_after_s(sensors, after_s, *quotas.room_at(sensors, after_s))
@@ -58,7 +58,7 @@ class OneSensor:
     st.sampled_from([3, 11]),
 )
 def test_the_array_is_the_sensor(happens: list[tuple[int, float]], samples: int) -> None:
-    quotas, plain = Quotas(2, samples=samples), OneSensor(samples)
+    quotas, plain = SimulatedQuotas(2, samples=samples), OneSensor(samples)
     now_ms = 0
     for ticks, value in happens:
         now_ms += 250 * ticks
@@ -71,7 +71,7 @@ def test_the_array_is_the_sensor(happens: list[tuple[int, float]], samples: int)
 
 
 def test_a_check_sees_what_was_recorded_a_moment_ago_and_one_fetch_more_passes() -> None:
-    quotas = Quotas(1)
+    quotas = SimulatedQuotas(1)
     quotas.bound_bytes_per_s[0] = 5e6
     quotas.begin(0, TICK_S)
     quotas.record(np.array([4e6]), NOW[:1], NOW[:1])
@@ -80,9 +80,9 @@ def test_a_check_sees_what_was_recorded_a_moment_ago_and_one_fetch_more_passes()
     assert room_at(quotas, 0.1) == -3e6
 
 
-def filled(moments_ms: list[int]) -> Quotas:
+def filled(moments_ms: list[int]) -> SimulatedQuotas:
     """4 MB at each moment, under a bound of 5 MB/s."""
-    quotas = Quotas(1)
+    quotas = SimulatedQuotas(1)
     quotas.bound_bytes_per_s[0] = 5e6
     for at_ms in moments_ms:
         quotas.begin(at_ms, TICK_S)
@@ -107,7 +107,7 @@ def test_a_bucket_is_emptied_within_the_tick_when_its_time_comes() -> None:
 
 
 def test_a_bucket_begins_with_the_first_that_is_recorded_in_a_tick() -> None:
-    quotas = Quotas(1)
+    quotas = SimulatedQuotas(1)
     quotas.begin(0, TICK_S)
     quotas.record(np.array([1e6]), np.array([0.05]), np.array([0.15]))
     quotas.record(np.array([3e6]), np.array([0.10]), np.array([0.25]))
@@ -119,7 +119,7 @@ def test_a_bucket_begins_with_the_first_that_is_recorded_in_a_tick() -> None:
 
 def test_a_tick_in_which_a_bucket_is_full_fills_the_next_one_too() -> None:
     """A bucket that began at 0.1 s is full at 1.1 s: of what passes from 1.0 s to 1.2 s, half is in it, and goes at 12.1 s."""
-    quotas = Quotas(1)
+    quotas = SimulatedQuotas(1)
     quotas.begin(100, TICK_S)
     quotas.record(np.array([1e6]), NOW[:1], NOW[:1])
     quotas.end()
@@ -135,7 +135,7 @@ def test_a_tick_in_which_a_bucket_is_full_fills_the_next_one_too() -> None:
 
 
 def test_a_full_window_at_a_lower_bound_is_used_up_until_its_samples_leave() -> None:
-    quotas = Quotas(1)
+    quotas = SimulatedQuotas(1)
     for second in range(20):
         quotas.begin(second * 1000, TICK_S)
         quotas.record(np.array([20e6]), NOW[:1], NOW[:1])
@@ -155,7 +155,7 @@ def test_a_full_window_at_a_lower_bound_is_used_up_until_its_samples_leave() -> 
     st.floats(0.0, 0.9 * TICK_S),
 )
 def test_it_opens_when_there_is_room_and_not_before(happens: list[tuple[int, float]], asked_s: float) -> None:
-    quotas, now_ms = Quotas(2, samples=3), 0
+    quotas, now_ms = SimulatedQuotas(2, samples=3), 0
     quotas.bound_bytes_per_s[:] = 1e6
     for ticks, value in happens:
         now_ms += 250 * ticks
@@ -173,7 +173,7 @@ def test_it_opens_when_there_is_room_and_not_before(happens: list[tuple[int, flo
 
 def test_what_a_drop_leaves_behind_is_waited_for() -> None:
     """A burst of 12 MB at the start and 1 MB/s: the bucket goes 3 s after its last drop, and not before is there room."""
-    quotas = Quotas(2, samples=3)
+    quotas = SimulatedQuotas(2, samples=3)
     quotas.bound_bytes_per_s[:] = 1e6
     quotas.begin(0, TICK_S)
     quotas.record(np.array([12e6, 0.0]), NOW, NOW)

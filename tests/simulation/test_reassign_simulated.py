@@ -16,8 +16,8 @@ from tuner.core.batch_limits import BatchLimits
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.controller import Controller
 from tuner.simulation.controller_line import ControllerLine
-from tuner.simulation.policy import EPOCH_MS, Desk
-from tuner.simulation.reassign import Ours, Reassignments
+from tuner.simulation.policy import EPOCH_MS, SimulatedCluster
+from tuner.simulation.reassign import Ours, SimulatedReassignments
 from tuner.simulation.reassign_run import PlanRun, run_plan
 from tuner.simulation.world import BrokerLoss, World
 
@@ -96,7 +96,7 @@ def test_every_partition_is_where_it_shall_be() -> None:
     made = world()
     seen: list[Cluster] = []
 
-    def look(desk: Desk, port: Reassignments) -> None:
+    def look(desk: SimulatedCluster, port: SimulatedReassignments) -> None:
         seen[:] = [desk.cluster]
 
     run_plan(made, lambda line: Ours(rates_of(made), line), watch=look)
@@ -110,7 +110,7 @@ def test_the_limits_hold_at_every_look() -> None:
     made = world()
     most: list[int] = []
 
-    def look(desk: Desk, port: Reassignments) -> None:
+    def look(desk: SimulatedCluster, port: SimulatedReassignments) -> None:
         most.append(len(port.running()))
 
     limits, batch = PaceLimits(slots_max=2, cluster_max=6), BatchLimits(partition_movements_max=5)
@@ -128,7 +128,7 @@ def test_a_broker_that_is_lost_holds_up_only_its_own() -> None:
 
 def test_what_moves_is_listed_and_nothing_else() -> None:
     cluster = Cluster(world())
-    port = Reassignments(cluster)
+    port = SimulatedReassignments(cluster)
     largest = sorted(port.plan, key=lambda i: cluster.world.partitions[i].size_bytes)[-3:]
     port.ask(largest)
     for _ in range(3):

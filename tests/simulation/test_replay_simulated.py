@@ -22,10 +22,10 @@ from tuner.replay.replayer import Player
 from tuner.runtime.throttle.loop import Loop
 from tuner.runtime.throttle.ramp_executor import Slewing
 from tuner.runtime.throttle.steering_controller import Steering, writes_max
-from tuner.simulation.policy import EPOCH_MS, Desk, Hand, capacities
+from tuner.simulation.policy import EPOCH_MS, SimulatedCluster, ThrottlePolicyRunner, capacities
 from tuner.simulation.ports import MemoryJournal, NoOrders, SilentWatcher
 from tuner.simulation.run import run
-from tuner.simulation.world import BrokerSpec, ClientLoad, PartitionSpec, SignalOutage, StartRate, TopicLists, World
+from tuner.simulation.world import BrokerSpec, ClientLoad, PartitionSpec, SignalOutage, InitialRate, TopicLists, World
 
 WRITES_PER_S_MAX = 50.0
 
@@ -51,7 +51,7 @@ class Filmed:
     records: list[bytes] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
 
-    def take(self, desk: Desk) -> Hand:
+    def take(self, desk: SimulatedCluster) -> ThrottlePolicyRunner:
         limits, law = replace(self.limits, steers=self.objective is not None), LawLimits(rate_bytes_per_s_max=80 * MB)
 
         def now_s() -> float:
@@ -94,7 +94,7 @@ class Filmed:
 
 @dataclass
 class _Hand:
-    desk: Desk
+    desk: SimulatedCluster
     loop: Loop
     next_s: float = 0.0
 
@@ -117,7 +117,7 @@ def world(rate: int) -> World:
         partitions=tuple(moves),
         loads=tuple(ClientLoad(b, 40e6, 40e6, noise_ratio=0.05) for b in (1, 2, 3)),
         lists=(TopicLists("t", "0:1,0:2,1:1,1:2,2:1,2:2,3:1,3:2", "0:3,1:3,2:3,3:3"),),
-        rates=(*(StartRate(b, Side.LEADER, rate) for b in (1, 2)), StartRate(3, Side.FOLLOWER, rate)),
+        rates=(*(InitialRate(b, Side.LEADER, rate) for b in (1, 2)), InitialRate(3, Side.FOLLOWER, rate)),
         duration_s_max=400.0,
     )
 

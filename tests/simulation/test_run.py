@@ -10,9 +10,9 @@ import pytest
 from streaming.shared.contract import Side
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB, Limits
-from tuner.simulation.draw import Shape, draw_world
+from tuner.simulation.draw import WorldShape, draw_world
 from tuner.simulation.optimum import optimum_s
-from tuner.simulation.policy import Desk, LoopPolicy, RulePolicy, View
+from tuner.simulation.policy import SimulatedCluster, LoopPolicy, RulePolicy, RuleInput
 from tuner.simulation.ports import MemoryJournal
 from tuner.simulation.run import run
 from tuner.simulation.world import (
@@ -28,13 +28,13 @@ from tuner.simulation.world import (
     PartitionSpec,
     SignalDelivery,
     SignalOutage,
-    StartRate,
+    InitialRate,
     TopicLists,
     World,
 )
 
 L, F = Side.LEADER, Side.FOLLOWER
-SMALL = Shape(brokers=6, partitions_per_broker=5, size_bytes=1e9, link_bytes_per_s=250e6, disk_bytes_per_s=300e6)
+SMALL = WorldShape(brokers=6, partitions_per_broker=5, size_bytes=1e9, link_bytes_per_s=250e6, disk_bytes_per_s=300e6)
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Fixed:
 
     wanted: Mapping[BrokerSide, int | None]
 
-    def rates(self, now_s: float, view: View) -> Mapping[BrokerSide, int | None]:  # noqa: ARG002 - the rule's shape
+    def rates(self, now_s: float, view: RuleInput) -> Mapping[BrokerSide, int | None]:  # noqa: ARG002 - the rule's shape
         return self.wanted
 
 
@@ -59,7 +59,7 @@ def one_move(write_bytes_per_s: float = 3 * MB, **others: object) -> World:
         partitions=(PartitionSpec("t", 0, 1e9, write_bytes_per_s, (1, 2), (3,), (2,)),),
         loads=tuple(ClientLoad(b, 20e6, 20e6, reads_per_write=0.0) for b in (1, 2, 3)),
         lists=(TopicLists("t", leader="0:1,0:2", follower="0:3"),),
-        rates=(StartRate(1, L, 20_000_000), StartRate(3, F, 20_000_000)),
+        rates=(InitialRate(1, L, 20_000_000), InitialRate(3, F, 20_000_000)),
         duration_s_max=400.0,
     )
     return replace(world, **others)
@@ -132,11 +132,11 @@ def test_what_is_received_was_sent_and_a_replica_gets_what_it_lacked() -> None:
 
 def stalled() -> World:
     """2 MB/s on either side, where keeping up takes 6 on the leader's."""
-    return one_move(rates=(StartRate(1, L, 2_000_000), StartRate(3, F, 2_000_000)))
+    return one_move(rates=(InitialRate(1, L, 2_000_000), InitialRate(3, F, 2_000_000)))
 
 
 def test_the_production_loop_rescues_a_stalled_move_and_leaves_no_trace() -> None:
-    seen: list[Desk] = []
+    seen: list[SimulatedCluster] = []
     journal = MemoryJournal()
     trace = run(stalled(), replace(LOOP, journal=journal), watch=seen.append)
     cluster = seen[-1].cluster
@@ -149,7 +149,7 @@ def test_the_production_loop_rescues_a_stalled_move_and_leaves_no_trace() -> Non
 
 def test_the_loop_yields_to_an_operator() -> None:
     hands_off = OperatorWrite(60.0, 1, L, 3_000_000)
-    seen: list[Desk] = []
+    seen: list[SimulatedCluster] = []
     journal = MemoryJournal()
     world = replace(stalled(), disturbances=(hands_off,), duration_s_max=140.0)
     run(
@@ -164,9 +164,9 @@ def test_the_loop_yields_to_an_operator() -> None:
 def test_signals_come_late_and_say_what_is() -> None:
     """Rates over the window; W by the listed replicas: two on the leader's side, one on the follower's."""
     found: list[tuple[float, float]] = []
-    desks: list[Desk] = []
+    desks: list[SimulatedCluster] = []
 
-    def watch(desk: Desk) -> None:
+    def watch(desk: SimulatedCluster) -> None:
         desks[:] = [desk]
         desk.signals.poll()
         signal = desk.signals.moves.get((3, F))
@@ -193,7 +193,7 @@ def test_signals_come_late_and_say_what_is() -> None:
 
 
 def test_lost_scrapes_make_longer_steps() -> None:
-    desks: list[Desk] = []
+    desks: list[SimulatedCluster] = []
     delivery = SignalDelivery(loss_ratio=0.4)
     run(one_move(duration_s_max=60.0, delivery=delivery), NOTHING, watch=lambda desk: desks.append(desk))
     desks[-1].signals.poll()
@@ -203,7 +203,7 @@ def test_lost_scrapes_make_longer_steps() -> None:
 
 
 def test_an_outage_of_signals_is_silence() -> None:
-    desks: list[Desk] = []
+    desks: list[SimulatedCluster] = []
     world = one_move(duration_s_max=60.0, disturbances=(SignalOutage(20.0, 60.0, (3,)),))
     run(world, NOTHING, watch=lambda desk: desks.append(desk))
     desks[-1].signals.poll()
@@ -219,7 +219,7 @@ def test_a_destination_that_goes_away_goes_on_where_it_was() -> None:
 
 
 def test_a_leader_that_goes_away_hands_over_to_an_in_sync_replica() -> None:
-    desks: list[Desk] = []
+    desks: list[SimulatedCluster] = []
     run(one_move(disturbances=(BrokerLoss(10.0, 390.0, 1),)), NOTHING, watch=lambda desk: desks.append(desk))
     replicas = desks[-1].cluster.replicas
     assert replicas.brokers[int(replicas.leader[0])] in (2, 3)
@@ -237,7 +237,7 @@ def test_a_busy_controller_delays_a_rate() -> None:
     def shown_s(world: World) -> float:
         when: list[float] = []
 
-        def watch(desk: Desk) -> None:
+        def watch(desk: SimulatedCluster) -> None:
             if not when and desk.cluster.controller.rates[(1, L)] == 9_000_000:
                 when.append(desk.cluster.now_s)
 

@@ -14,8 +14,8 @@ import time
 import numpy as np
 
 from tuner.core.throttle_limits import MB, Limits
-from tuner.simulation.draw import Shape, draw_world
-from tuner.simulation.policy import Desk, LoopPolicy
+from tuner.simulation.draw import WorldShape, draw_world
+from tuner.simulation.policy import SimulatedCluster, LoopPolicy
 from tuner.simulation.run import run
 
 HOUR_CPU_S_MAX = 16.0
@@ -32,7 +32,7 @@ class Calls:
         self._ticks = 0
         self._index, self._values = np.arange(50) % 10, np.ones(50)
 
-    def watch(self, _desk: Desk) -> None:
+    def watch(self, _desk: SimulatedCluster) -> None:
         self._ticks += 1
         if self._ticks % TICKS_BETWEEN_CALLS:
             return
@@ -44,7 +44,7 @@ class Calls:
 
 def test_an_hour_of_fifty_brokers_takes_seconds() -> None:
     # Big partitions, so that something moves until the end.
-    world, calls = draw_world(1, Shape(size_bytes=150e9)), Calls()
+    world, calls = draw_world(1, WorldShape(size_bytes=150e9)), Calls()
     # What other tests have left behind is not the simulation's to look through.
     gc.collect()
     gc.freeze()

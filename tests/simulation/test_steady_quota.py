@@ -13,7 +13,7 @@ from lab_worlds import LINE_BYTES_PER_S, ROUND_TRIP_S, F, L, machine
 from benchmarks.bursts.methods import MB
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.numbers import Floats
-from tuner.simulation.world import MIB, FetchSettings, PartitionSpec, StartRate, TopicLists, World
+from tuner.simulation.world import MIB, FetchSettings, PartitionSpec, InitialRate, TopicLists, World
 
 RESPONSE_MB = 6 * MIB / MB
 
@@ -32,7 +32,7 @@ def seconds_mb(
                 PartitionSpec("rest", 0, 1e6, written_bytes_per_s, (1, 2)),
             ),
             lists=(TopicLists("t", ",".join(f"{i}:1" for i in names), ",".join(f"{i}:2" for i in names)),),
-            rates=(StartRate(1, L, round(leader_mb_per_s * MB)), StartRate(2, F, round(follower_mb_per_s * MB))),
+            rates=(InitialRate(1, L, round(leader_mb_per_s * MB)), InitialRate(2, F, round(follower_mb_per_s * MB))),
             fetch=FetchSettings(round_trip_s=ROUND_TRIP_S),
             tick_ms=tick_ms,
         )

@@ -20,7 +20,7 @@ from streaming.shared.contract import Side
 from tuner.core.cluster import BrokerSide
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.policy import EPOCH_MS
-from tuner.simulation.world import FetchSettings, PartitionSpec, StartRate, TopicLists, World
+from tuner.simulation.world import FetchSettings, PartitionSpec, InitialRate, TopicLists, World
 
 LOW, HIGH = round(2.5 * MB), round(10 * MB)
 BEFORE_S, UP_S, DOWN_S = 16.0, 24.0, 20.0
@@ -47,7 +47,7 @@ def stepped(comes_s: float, later_s: float) -> Steps:
         brokers=machine(2, RECORDED_LINE_BYTES_PER_S),
         partitions=(PartitionSpec("t", 0, 4e9, 0.0, (1,), (2,)),),
         lists=(TopicLists("t", "*", "*"),),
-        rates=(StartRate(1, Side.LEADER, LOW), StartRate(2, Side.FOLLOWER, LOW)),
+        rates=(InitialRate(1, Side.LEADER, LOW), InitialRate(2, Side.FOLLOWER, LOW)),
         tick_ms=TICK_MS,
         fetch=FetchSettings(round_trip_s=RECORDED_ROUND_TRIP_S),
     )

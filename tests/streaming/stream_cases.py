@@ -19,8 +19,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from streaming.formats.common import RAW, Source
 from streaming.pipeline import DEFAULT_SHAPE, Input, build
 from streaming.runner import progress
-from streaming.shared.contract import Role, Sample, Scrape, Signal, Topics, decode_signal, signal_key
-from streaming.signals import Shape
+from streaming.shared.contract import NodeRole, Sample, Scrape, Signal, Topics, decode_signal, signal_key
+from streaming.signals import WindowShape
 
 TOPICS = Topics.with_prefix("rheostat")
 OURS = Input("rheostat_json", Source("c"))
@@ -47,7 +47,7 @@ def scrape(
     samples: Mapping[Any, float],
     *,
     node: int = 1,
-    role: Role = Role.BROKER,
+    role: NodeRole = NodeRole.BROKER,
     cluster: str = "c",
 ) -> Scrape:
     """A scrape of cluster ``c`` that many seconds after T0; a bare name is a sample without labels."""
@@ -128,7 +128,7 @@ class Stream:
         spark: SparkSession,
         home: Path,
         inputs: Mapping[str, Input] | None = None,
-        shape: Shape = DEFAULT_SHAPE,
+        shape: WindowShape = DEFAULT_SHAPE,
     ) -> None:
         self._spark = spark
         self._home = home

@@ -25,7 +25,7 @@ from streaming.shared.contract import (
     BrokerSignal,
     ControllerSignal,
     Metric,
-    Role,
+    NodeRole,
     Signal,
     TenantSignal,
 )
@@ -83,7 +83,7 @@ def labelled(text: str) -> dict[str, str]:
 
 
 def rheostat_json(k: int, node: int) -> list[bytes]:
-    return [scrape(k * EVERY_S, life(k), node=node, role=Role.BROKER).value()]
+    return [scrape(k * EVERY_S, life(k), node=node, role=NodeRole.BROKER).value()]
 
 
 TELEGRAF = {name: (kind, field) for kind, fields in telegraf.FIELDS.items() for field, name in fields.items()}

@@ -13,7 +13,7 @@ from streaming.shared.contract import (
     BrokerSignal,
     Metric,
     MoveSignal,
-    Role,
+    NodeRole,
     TenantSignal,
     partition_labels,
 )
@@ -171,4 +171,4 @@ def test_the_time_shown_is_the_sender_s_only_within_30_s_of_kafka_s(spark: Spark
 
 
 def test_a_controller_yields_no_broker_signal(spark: SparkSession) -> None:
-    assert signals_of(spark, [scrape(0, {Metric.CLIENT_IN: 1.0}, role=Role.CONTROLLER)]) == []
+    assert signals_of(spark, [scrape(0, {Metric.CLIENT_IN: 1.0}, role=NodeRole.CONTROLLER)]) == []

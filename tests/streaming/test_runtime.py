@@ -20,7 +20,7 @@ from streaming.pipeline import ending_between, made_with
 from streaming.settings import StreamSettings
 from streaming.shared.kafka import KafkaSettings
 from streaming.signal_fields import BROKER_COUNTERS
-from streaming.signals import STATE_TYPE, Shape, spans
+from streaming.signals import STATE_TYPE, WindowShape, spans
 from streaming.sources import Feed
 
 FEED = Feed(KafkaSettings(bootstrap_servers="k:1"), ("a", "b"), "rheostat_json", Source("c"), 5000)
@@ -60,7 +60,7 @@ def test_a_jvm_that_is_left_over_is_waited_for(spark: SparkSession, tmp_path: Pa
 
 def test_the_state_is_what_the_checkpoint_says_it_is(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = entities(spark.createDataFrame([], RAW), "rheostat_json", Source(""), 1)
-    assert spans(rows, Shape()).schema.simpleString() == STATE_TYPE
+    assert spans(rows, WindowShape()).schema.simpleString() == STATE_TYPE
 
     settings = StreamSettings(checkpoint_dir=Path("/c"))
     made = made_with(spark, [FEED], settings)

@@ -20,7 +20,7 @@ from streaming.shared.contract import (
     MoveSignal,
     MoveStep,
     MovingPartition,
-    Role,
+    NodeRole,
     Scrape,
     Side,
     Signal,
@@ -56,7 +56,7 @@ def node_of(name: str) -> int:
     return 1 + list(CASES).index(name)
 
 
-def case(name: str, *scrapes: Samples, role: Role = Role.BROKER, times: Sequence[float] = TIMES) -> str:
+def case(name: str, *scrapes: Samples, role: NodeRole = NodeRole.BROKER, times: Sequence[float] = TIMES) -> str:
     """A node of its own with these scrapes, one after the other; the newest signal is the one looked at."""
     node = 1 + len(CASES)
     CASES[name] = [scrape(at_s, one, node=node, role=role) for at_s, one in zip(times, scrapes, strict=False)]
@@ -390,9 +390,9 @@ def of_controller(k: int) -> dict[Any, float]:
     return samples | {(Metric.MUTATIONS_REJECTED, f"request={name}"): counts[k] for name, counts in REJECTED.items()}
 
 
-case("a controller", *[of_controller(k) for k in range(4)], role=Role.CONTROLLER)
-case("an idle controller", *[of_controller(1)] * 4, role=Role.CONTROLLER)
-case("both roles", *[{**of_broker(k), **of_controller(k)} for k in range(4)], role=Role.BROKER)
+case("a controller", *[of_controller(k) for k in range(4)], role=NodeRole.CONTROLLER)
+case("an idle controller", *[of_controller(1)] * 4, role=NodeRole.CONTROLLER)
+case("both roles", *[{**of_broker(k), **of_controller(k)} for k in range(4)], role=NodeRole.BROKER)
 
 
 @pytest.mark.parametrize("name", ["a controller", "both roles"])
@@ -458,7 +458,7 @@ def a_storm() -> Iterator[dict[Any, float]]:
         offset += 200 * 9 if stormy else 5 * 9 + 10
 
 
-case("a storm", *a_storm(), role=Role.CONTROLLER, times=range(0, 100, 5))
+case("a storm", *a_storm(), role=NodeRole.CONTROLLER, times=range(0, 100, 5))
 
 
 def test_a_storm_stands_at_its_full_height_and_is_over_with_its_window(measured: list[Signal]) -> None:
@@ -519,11 +519,11 @@ def of_tenants(k: int) -> dict[Any, float]:
     return samples
 
 
-case("tenants", *[of_tenants(k) for k in range(4)], role=Role.CONTROLLER)
+case("tenants", *[of_tenants(k) for k in range(4)], role=NodeRole.CONTROLLER)
 CASES["tenants"] = [
     one
     for k, t in enumerate(TIMES)
-    for one in at(t, _with_nan(scrape(t, of_tenants(k), node=len(CASES), role=Role.CONTROLLER)))
+    for one in at(t, _with_nan(scrape(t, of_tenants(k), node=len(CASES), role=NodeRole.CONTROLLER)))
 ]
 
 

@@ -26,7 +26,7 @@ from streaming.shared.contract import (
     ControllerSignal,
     Metric,
     MoveSignal,
-    Role,
+    NodeRole,
     TenantSignal,
     partition_labels,
 )
@@ -156,7 +156,7 @@ def _log(chance: random.Random, nodes: list[Node]) -> Iterator[Logged]:
             found = list(node.shows().items())
             cut = chance.randrange(len(found) + 1) if node.in_parts else 0
             for part in (found[:cut], found[cut:]) if cut else (found,):
-                role = Role.BROKER if node.id else Role.CONTROLLER
+                role = NodeRole.BROKER if node.id else NodeRole.CONTROLLER
                 one = scrape(at_s, dict(part), node=node.id, role=role, cluster=node.cluster)
                 value = changed(one, ts=one.ts_ms + round(node.clock_s * 1000))
                 record = Logged(value, one.ts_ms + chance.randrange(800))

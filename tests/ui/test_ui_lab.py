@@ -14,7 +14,7 @@ from ui_kit import OPERATE_TOKEN, Seat
 
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
-from rheostat.lab.load import Load
+from rheostat.lab.load import ProducerLoad
 from rheostat.lab.node import free_ports
 from rheostat.lab.tools import reassign_partitions
 from rheostat.run.supervisor import Supervisor, children_for
@@ -41,7 +41,7 @@ def test_an_operator_watches_a_real_rescue_and_pauses_it(browser: Browser) -> No
             admin.create_topics(
                 [NewTopic("orders", num_partitions=-1, replication_factor=-1, replica_assignments=layout)]
             )
-        with Load(
+        with ProducerLoad(
             lab.artifacts,
             lab.bootstrap_servers,
             "orders",
@@ -53,7 +53,9 @@ def test_an_operator_watches_a_real_rescue_and_pauses_it(browser: Browser) -> No
         config = lab.home / "rheostat.yaml"
         http = {"port": port, "operate_token": OPERATE_TOKEN}
         config.write_text(lab_config(lab, http=http))
-        with Load(lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=3_000_000, record_bytes=10_000):
+        with ProducerLoad(
+            lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=3_000_000, record_bytes=10_000
+        ):
             target = {("orders", p): [1, 3] for p in range(4)}
             reassign_partitions(lab.artifacts, lab.bootstrap_servers, target, "--execute", "--throttle", str(THROTTLE))
             log = lab.home / "logs" / "rheostat.log"

@@ -20,14 +20,14 @@ from tuner.api.sentences import moment
 from tuner.control.mutation_quota.decision import QuotaReason, TenantShare, TotalSaid
 from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.model import QuotaView
-from tuner.control.mutation_quota.policy import Turn
+from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory, Total
-from tuner.control.reassignment.measurements import Figures
-from tuner.control.reassignment.partition_progress import Parts
+from tuner.control.reassignment.measurements import PartitionMeasurements
+from tuner.control.reassignment.partition_progress import PartitionProgress
 from tuner.control.reassignment.policy import PlanTurn
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_plan import Part, Plan, PlanHead
-from tuner.core.reassignment_steps import Step, StepReason
+from tuner.core.reassignment_plan import PlanPartition, Plan, PlanHead
+from tuner.core.reassignment_steps import ReassignmentStep, StepReason
 
 Sit = Callable[..., Seat]
 
@@ -187,12 +187,14 @@ def test_stalled_is_on_screen_on_a_phone(browser: Browser, dark: bool) -> None:
 
 def test_page_has_one_end_for_a_plan_and_commands_as_code(browser: Browser, open_tuner: SimulatedTuner) -> None:
     seen_once_more(open_tuner, moves={"remaining_slope_bytes_per_s": -50e6})
-    parts = {("t", number): Part((1, 2), (4, 2), size_bytes=400e6) for number in range(3)}
+    parts = {("t", number): PlanPartition((1, 2), (4, 2), size_bytes=400e6) for number in range(3)}
     at_ms = round(open_tuner.now_s() * 1000)
     plan = Plan(PlanHead("p", "kim", at_ms - 60_000, at_ms - 60_000, 1), parts)
-    begins = Step("t", 1, (4, 2), (4,), (1,), StepReason.REPLICAS, moves_leader=True, elect=False, last=True)
-    turn = PlanTurn(plan, Parts(arrived=[("t", 0)], running={("t", 1): begins}))
-    open_tuner.plans.planned((turn,), BatchLimits(), Figures(), at_ms)
+    begins = ReassignmentStep(
+        "t", 1, (4, 2), (4,), (1,), StepReason.REPLICAS, moves_leader=True, elect=False, last=True
+    )
+    turn = PlanTurn(plan, PartitionProgress(arrived=[("t", 0)], running={("t", 1): begins}))
+    open_tuner.plans.planned((turn,), BatchLimits(), PartitionMeasurements(), at_ms)
     open_tuner.board.no_plans_why = "a plan waits, until `rheostat reassign resume p`; what is `unpaired"
     open_tuner.board.ready = lambda: (False, open_tuner.board.no_plans_why or "")  # type: ignore[method-assign]
     seat = Seat(browser, open_tuner.address)
@@ -429,7 +431,7 @@ def test_nothing_is_in_the_way_of_anybody(guarded_tuner: SimulatedTuner, sit: Si
     )
     said = TotalSaid(10.0, 0.8, QuotaReason.AT_CAP, "at the cap of 10/s")
     view = QuotaView(round(guarded_tuner.now_s() * 1000), {})
-    guarded_tuner.quotas.shared_out(view, Turn(MutationMemory(), (said,), rows), MutationMemory(Total(10.0)))
+    guarded_tuner.quotas.shared_out(view, QuotaStep(MutationMemory(), (said,), rows), MutationMemory(Total(10.0)))
     seat = sit(guarded_tuner, width=width, dark=dark)
     page = seat.page
     assert seat.axe() == []

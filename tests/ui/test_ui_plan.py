@@ -20,7 +20,7 @@ from ui_kit import OPERATE_TOKEN, Seat
 
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
-from rheostat.lab.load import Load
+from rheostat.lab.load import ProducerLoad
 from rheostat.lab.node import free_ports
 from rheostat.run.supervisor import Supervisor, children_for
 
@@ -108,13 +108,13 @@ def test_a_plan_is_watched_from_its_first_step_to_its_last(browser: Browser, tmp
             admin.create_topics(
                 [NewTopic("orders", num_partitions=-1, replication_factor=-1, replica_assignments=layout)]
             )
-        with Load(
+        with ProducerLoad(
             lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=None, record_bytes=100_000,
             total_bytes=MEGABYTES * 1_000_000, properties=("batch.size=800000", "linger.ms=5"),
         ) as load:  # fmt: skip
             load.wait(150)
         with (
-            Load(lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=150_000, record_bytes=5_000),
+            ProducerLoad(lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=150_000, record_bytes=5_000),
             measured(lab) as parts,
         ):
             seats = {name: sat(browser, parts.port, *how) for name, how in SEATS.items()}

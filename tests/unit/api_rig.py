@@ -23,7 +23,7 @@ from tuner_cases import (
 )
 
 from streaming.shared.contract import Side
-from tuner.api.auth import Role, Tokens, token
+from tuner.api.auth import ApiRole, Tokens, token
 from tuner.api.board import Board
 from tuner.api.limits import Buckets
 from tuner.api.metrics import registry_of
@@ -98,7 +98,7 @@ class Rig:
         self.watched = Watched(self.board)
         self.desk = KeptDesk()
         self.registry: CollectorRegistry = registry_of(self.board, self.quotas)
-        known = (token(READ_TOKEN, "grafana", Role.READ), token(OPERATE_TOKEN, "kim", Role.OPERATE))
+        known = (token(READ_TOKEN, "grafana", ApiRole.READ), token(OPERATE_TOKEN, "kim", ApiRole.OPERATE))
         self.app = make_app(
             self.board, self.quotas, self.registry, 5.0, self.clock,
             watched=self.watched, plans=self.plans, tokens=Tokens(known if tokens else ()), desk=self.desk, reads=reads, orders=orders,

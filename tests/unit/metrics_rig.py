@@ -33,20 +33,20 @@ from tuner.api.quota_board import QuotaBoard
 from tuner.control.mutation_quota.decision import QuotaReason, SetQuota, TenantShare, TotalSaid
 from tuner.control.mutation_quota.entity import QuotaEntity, Tenant
 from tuner.control.mutation_quota.model import QuotaView
-from tuner.control.mutation_quota.policy import Turn
+from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory, OwnedQuota, Total
-from tuner.control.reassignment.partition_progress import Parts
+from tuner.control.reassignment.partition_progress import PartitionProgress
 from tuner.control.reassignment.policy import PlanTurn
 from tuner.control.throttle.decision import Decision, Hold, LetGo, Reason, SetRate, Steer
 from tuner.control.throttle.objective import Capacity, Mode, Objective
 from tuner.control.throttle.state import Memory, Owned, StallState
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.cluster import Course, LiveCluster, Observation, PartitionMove, RateSetting
-from tuner.core.controller import Beside, ControllerObjective
+from tuner.core.cluster import Setpoint, LiveCluster, Observation, PartitionMove, RateSetting
+from tuner.core.controller import ClusterWideMeasures, ControllerObjective
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.partition_limits import PartitionLimits
-from tuner.core.reassignment_plan import Part, Plan, PlanHead
-from tuner.core.reassignment_steps import Step, StepReason, Way
+from tuner.core.reassignment_plan import PlanPartition, Plan, PlanHead
+from tuner.core.reassignment_steps import ReassignmentStep, StepReason, PartitionTransition
 from tuner.core.throttle_limits import MB, Limits
 
 CLUSTER = "lab"
@@ -157,7 +157,7 @@ def observation(now_ms: int) -> Observation:
         live,
         brokers={b: _broker(b, now_ms) for b in (1, 2, 3, 4)},
         moves={side: _move(side, now_ms) for side in SIDES},
-        courses={(1, L): Course(12.0 * MB), (2, L): Course(5.0 * MB, no_headroom=True)},
+        courses={(1, L): Setpoint(12.0 * MB), (2, L): Setpoint(5.0 * MB, no_headroom=True)},
         orders=Orders(
             now_ms,
             pause=Pause(now_ms - 60_000, "kim@desk", released=True),
@@ -205,13 +205,13 @@ def _move(side: tuple[int, Side], now_ms: int) -> MoveSignal:
 def plan(name: str = "move-7") -> PlanTurn:
     """Five partitions: one is there, one moves, two wait of which one begins now, and one is no more."""
     keys = [("orders", partition) for partition in range(5)]
-    way = Way("orders", 2, (1, 2), (3, 1), 1, frozenset({1, 2}))
-    step = Step("orders", 2, (3, 1, 2), (3,), (), StepReason.REPLICAS, False, False, False)
-    parts = Parts(
+    way = PartitionTransition("orders", 2, (1, 2), (3, 1), 1, frozenset({1, 2}))
+    step = ReassignmentStep("orders", 2, (3, 1, 2), (3,), (), StepReason.REPLICAS, False, False, False)
+    parts = PartitionProgress(
         arrived=[keys[0]], running={keys[1]: step}, ready=dict.fromkeys(keys[2:4], way), dropped={keys[4]: "it is gone"}
     )
     head = PlanHead(name, "kim@desk", 0, 0, len(keys))
-    return PlanTurn(Plan(head, dict.fromkeys(keys, Part((3, 1), (1, 2)))), parts, starts=(step,))
+    return PlanTurn(Plan(head, dict.fromkeys(keys, PlanPartition((3, 1), (1, 2)))), parts, starts=(step,))
 
 
 def quota_view(now_ms: int) -> QuotaView:
@@ -220,15 +220,15 @@ def quota_view(now_ms: int) -> QuotaView:
         operations_per_s=35.0, mutations_rejected_per_s=2.0,
     )  # fmt: skip
     books = TenantSignal(CLUSTER, 100, now_ms + 1_000, now_ms - 2_000, 6, 1.0, "alice", None, 5.0, -12.0)
-    beside = Beside(create_felt_ms=41.5, forwarding_busy_ratio=0.07)
+    beside = ClusterWideMeasures(create_felt_ms=41.5, forwarding_busy_ratio=0.07)
     return QuotaView(now_ms, {QuotaEntity("alice"): 2.0}, {100: controller}, (books,), beside)
 
 
-def turn() -> Turn:
+def turn() -> QuotaStep:
     share = TenantShare(Tenant("alice"), 5.0, True, 2.0, 2.0, QuotaReason.FAIR_SHARE, None)
     said = TotalSaid(10.0, 0.8, QuotaReason.AT_CAP, "at the cap")
     written = SetQuota(QuotaEntity("alice"), None, 2.0, QuotaReason.FAIR_SHARE, "alice gets 2")
-    return Turn(MutationMemory(), (said, written), (share,))
+    return QuotaStep(MutationMemory(), (said, written), (share,))
 
 
 def quota_memory() -> MutationMemory:

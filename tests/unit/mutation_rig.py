@@ -10,10 +10,10 @@ from tuner.control.mutation_quota.decision import PutBackQuota, QuotaDecision, Q
 from tuner.control.mutation_quota.entity import QuotaEntity
 from tuner.control.mutation_quota.model import MutationPolicy, QuotaView
 from tuner.control.mutation_quota.ownership import intend, settle
-from tuner.control.mutation_quota.policy import Turn, turn
+from tuner.control.mutation_quota.policy import QuotaStep, turn
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.cluster import NotSeen
-from tuner.core.controller import Beside
+from tuner.core.controller import ClusterWideMeasures
 
 START_MS = 1_600_000_000_000
 CYCLE_S = 5
@@ -49,13 +49,15 @@ class Rig:
         tenants: Sequence[TenantSignal] = (),
         controllers: Sequence[ControllerSignal] | None = None,
         *,
-        beside: Beside | None = None,
+        beside: ClusterWideMeasures | None = None,
         unseen: bool = False,
-    ) -> Turn:
+    ) -> QuotaStep:
         """One turn now; then five seconds pass. Without a controller, one that is well."""
         found = [controller(self.now_ms)] if controllers is None else controllers
         quotas: Mapping[QuotaEntity, float] | NotSeen = NotSeen("no answer") if unseen else self.quotas
-        view = QuotaView(self.now_ms, quotas, {s.node: s for s in found}, tuple(tenants), beside or Beside())
+        view = QuotaView(
+            self.now_ms, quotas, {s.node: s for s in found}, tuple(tenants), beside or ClusterWideMeasures()
+        )
         made = turn(view, self.memory, self.policy)
         self.memory = made.memory
         for decision in [] if self.dry else made.decisions:
@@ -72,9 +74,9 @@ class Rig:
                 self.quotas.pop(entity, None)
 
 
-def reasons(made: Turn) -> list[QuotaReason]:
+def reasons(made: QuotaStep) -> list[QuotaReason]:
     return [decision.reason for decision in made.decisions]
 
 
-def written(made: Turn) -> dict[QuotaEntity, float]:
+def written(made: QuotaStep) -> dict[QuotaEntity, float]:
     return {d.entity: d.wanted_per_s for d in made.decisions if isinstance(d, SetQuota)}

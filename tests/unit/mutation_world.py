@@ -19,7 +19,7 @@ from tuner.control.mutation_quota.ownership import intend, settle
 from tuner.control.mutation_quota.policy import turn
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.cluster import NotSeen
-from tuner.core.controller import Beside
+from tuner.core.controller import ClusterWideMeasures
 
 NAMES = [Tenant("alice"), Tenant("bob"), Tenant("carol", "app"), Tenant("dave", "app")]
 PEOPLE = [
@@ -95,7 +95,7 @@ class World:
         ]
         before = self.memory
         quotas = NotSeen("no answer") if event["unseen"] else dict(self.quotas)
-        view = QuotaView(self.now_ms, quotas, news, tuple(of_tenants), Beside())
+        view = QuotaView(self.now_ms, quotas, news, tuple(of_tenants), ClusterWideMeasures())
         made = turn(view, before, self.policy)
         assert made == turn(view, before, self.policy), "a decision depends on its values alone"
         self.memory = made.memory

@@ -14,17 +14,17 @@ from tuner.api.plan_board import PlanBoard
 from tuner.control.reassignment.admission import Bounds
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.operator_orders import Orders
-from tuner.core.outcome import Outcome, Refusal
+from tuner.core.outcome import Outcome, StepRefusal
 from tuner.core.reassignment_plan import (
     ClusterLook,
     Key,
-    Part,
+    PlanPartition,
     PartitionNow,
     Plan,
     PlanHead,
     PlanThrottle,
     TopicThen,
-    Wanted,
+    DesiredPlanState,
 )
 from tuner.core.throttle_state import Throttling
 from tuner.journal.entries import Entry
@@ -83,14 +83,14 @@ class Cluster:
             assert key in on_record, "asked for, and not on record"
             assert on_record[key].cancels if wanted is None else on_record[key].replicas == wanted
             if key in self.refuses:
-                outcome[key] = Refusal(self.refuses[key])
+                outcome[key] = StepRefusal(self.refuses[key])
                 continue
             if self.deaf:
-                outcome[key] = Refusal("no answer", known=False)
+                outcome[key] = StepRefusal("no answer", known=False)
                 continue
             self.reassign(key, wanted)
             self.asked.append((key, wanted))
-            outcome[key] = Refusal("no answer", known=False) if self.silent else None
+            outcome[key] = StepRefusal("no answer", known=False) if self.silent else None
         self.under_way_most = max(self.under_way_most, sum(p.under_way for p in self.partitions.values()))
         return outcome
 
@@ -219,7 +219,7 @@ class Rig:
         before = self.cluster.partitions
         many = Counter(topic for topic, _ in before)
         parts = {
-            key: Part(
+            key: PlanPartition(
                 replicas,
                 before[key].replicas,
                 1000.0,
@@ -238,7 +238,7 @@ class Rig:
             )
         )  # fmt: skip
 
-    def say(self, wanted: Wanted | None, limits: BatchLimits | None = None, *, plan: str = "p") -> None:
+    def say(self, wanted: DesiredPlanState | None, limits: BatchLimits | None = None, *, plan: str = "p") -> None:
         """Args: wanted: None: a word about the limits alone."""
         head = self.plan(plan).head
         now_ms = max(round(self.now_s * 1000), head.at_ms + 1)
@@ -253,7 +253,7 @@ class Rig:
         """Cancelled, and nothing is put back."""
         head = self.plan(plan).head
         now_ms = max(round(self.now_s * 1000), head.at_ms + 1)
-        self._say(replace(head, wanted=Wanted.CANCELLING, leaves=True, at_ms=now_ms, course_at_ms=now_ms))
+        self._say(replace(head, wanted=DesiredPlanState.CANCELLING, leaves=True, at_ms=now_ms, course_at_ms=now_ms))
 
     def _say(self, head: PlanHead) -> None:
         self._from_people(head_key("c", head.id), encode_head(head))

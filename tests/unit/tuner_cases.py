@@ -9,7 +9,7 @@ from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.throttle.state import Owned, StallState
 from tuner.core.cluster import (
     BrokerSide,
-    Course,
+    Setpoint,
     LiveCluster,
     Observation,
     PartitionMove,
@@ -138,7 +138,7 @@ def observation(
     *,
     busy: Iterable[BrokerSide] = (),
     now_ms: int = NOW_MS,
-    courses: Mapping[BrokerSide, Course] | None = None,
+    courses: Mapping[BrokerSide, Setpoint] | None = None,
 ) -> Observation:
     if signals is None:
         signals = (move_signal(*SOURCE), move_signal(*TARGET, keep_up=3 * MB))

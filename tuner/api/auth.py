@@ -30,12 +30,12 @@ _NAME_LETTERS_MAX = 64
 _LOOK_EVERY_S = 2.0
 
 
-class Role(StrEnum):
+class ApiRole(StrEnum):
     READ = "read"
     OPERATE = "operate"
 
-    def covers(self, other: Role) -> bool:
-        return self is Role.OPERATE or other is Role.READ
+    def covers(self, other: ApiRole) -> bool:
+        return self is ApiRole.OPERATE or other is ApiRole.READ
 
 
 class AccessError(Exception):
@@ -43,25 +43,25 @@ class AccessError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class ApiCaller:
     name: str
-    role: Role
+    role: ApiRole
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
     digest: bytes
-    caller: Caller
+    caller: ApiCaller
 
 
-def token(secret: str, name: str, role: Role) -> Token:
-    return Token(_digest(secret), Caller(name, role))
+def token(secret: str, name: str, role: ApiRole) -> Token:
+    return Token(_digest(secret), ApiCaller(name, role))
 
 
-def find(presented: str, known: Sequence[Token]) -> Caller | None:
+def find(presented: str, known: Sequence[Token]) -> ApiCaller | None:
     """Whose token it is."""
     digest = _digest(presented)
-    found: Caller | None = None
+    found: ApiCaller | None = None
     for each in known:
         # No way out at the first that fits: the time it takes is the same for all.
         if hmac.compare_digest(digest, each.digest):
@@ -86,14 +86,14 @@ def parse_tokens(text: str, name: str) -> tuple[Token, ...]:
         if len(parts) != 3:
             raise AccessError(f"{where}: expected a role, a name and a token, found {len(parts)} words")
         role, who, secret = parts
-        if role not in tuple(Role):
+        if role not in tuple(ApiRole):
             # What stands in the wrong place may be the token.
             raise AccessError(f"{where}: the first word is the role: expected read or operate")
         if len(who) > _NAME_LETTERS_MAX or not who.isprintable():
             raise AccessError(f"{where}: the second word is a name of at most {_NAME_LETTERS_MAX} letters")
         if (fault := token_fault(secret)) is not None:
             raise AccessError(f"{where}: the token of {who} {fault}")
-        made = token(secret, who, Role(role))
+        made = token(secret, who, ApiRole(role))
         if any(hmac.compare_digest(made.digest, other.digest) for other in found):
             raise AccessError(f"{where}: the token of {who} stands here twice: make another")
         found.append(made)
@@ -129,9 +129,9 @@ class Tokens:
 
     @property
     def can_operate(self) -> bool:
-        return any(each.caller.role is Role.OPERATE for each in self._known())
+        return any(each.caller.role is ApiRole.OPERATE for each in self._known())
 
-    def find(self, presented: str) -> Caller | None:
+    def find(self, presented: str) -> ApiCaller | None:
         return find(presented, self._known())
 
     def _known(self) -> tuple[Token, ...]:

@@ -270,9 +270,9 @@ class Board:
             )
         return f"no broker signal has arrived yet, in {waited_s:.0f} s: are the collector and the stream running?"
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> CycleResult:
         with self._lock:
-            return Snapshot(
+            return CycleResult(
                 self.limits,
                 self._observation,
                 self._memory,
@@ -286,7 +286,7 @@ class Board:
             )
 
 
-class Snapshot:
+class CycleResult:
     """One consistent picture. What is worked out of it is worked out once: there is a question for each broker."""
 
     def __init__(

@@ -9,7 +9,7 @@ from prometheus_client.core import Metric
 from streaming.shared.contract import BrokerSignal
 from streaming.shared.metric_defs import OfTuner
 from streaming.shared.metric_page import Labels, family
-from tuner.api.board import Board, Snapshot
+from tuner.api.board import Board, CycleResult
 from tuner.api.named import not_zero
 from tuner.core.freshness import age_s
 from tuner.core.partition_fill import fills
@@ -18,7 +18,7 @@ from tuner.core.partition_limits import PartitionLimits, set_or_none
 Signals = Mapping[int, BrokerSignal]
 
 
-def broker_families(board: Board, snapshot: Snapshot, now_ms: int, c: Labels) -> Iterator[Metric]:
+def broker_families(board: Board, snapshot: CycleResult, now_ms: int, c: Labels) -> Iterator[Metric]:
     if board.objective is not None:
         yield family(OfTuner.LATENCY_OBJECTIVE_SECONDS, {c: board.objective.latency_ms / 1000})
         finish_at_ms = board.objective.finish_at_ms

@@ -10,12 +10,12 @@ from typing import Any
 
 from streaming.shared.contract import BrokerSignal, Side
 from tuner.api.floor import floor_now_bytes_per_s
-from tuner.api.look import Look
+from tuner.api.look import StatusSnapshot
 from tuner.core.cluster import BrokerSide
 from tuner.core.freshness import age_s
 
 
-def broker_rows(look: Look, wanted: Sequence[int]) -> list[dict[str, Any]]:
+def broker_rows(look: StatusSnapshot, wanted: Sequence[int]) -> list[dict[str, Any]]:
     snapshot, seen = look.picture.snapshot, look.seen
     signals = seen.brokers if seen is not None else {}
     now_ms = seen.now_ms if seen is not None else 0
@@ -39,7 +39,7 @@ def broker_rows(look: Look, wanted: Sequence[int]) -> list[dict[str, Any]]:
     return rows
 
 
-def _side(look: Look, side: BrokerSide, signal: BrokerSignal | None, now_ms: int) -> dict[str, Any]:
+def _side(look: StatusSnapshot, side: BrokerSide, signal: BrokerSignal | None, now_ms: int) -> dict[str, Any]:
     snapshot, seen = look.picture.snapshot, look.seen
     setting, load, decision = look.rates.get(side), look.loads.get(side), look.said.get(side)
     course = seen.courses.get(side) if seen is not None else None

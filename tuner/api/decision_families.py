@@ -10,7 +10,7 @@ from prometheus_client.core import Metric
 from streaming.shared.contract import Side
 from streaming.shared.metric_defs import OfTuner
 from streaming.shared.metric_page import Labels, family
-from tuner.api.board import Snapshot
+from tuner.api.board import CycleResult
 from tuner.api.named import NAMED_MAX
 from tuner.control.throttle.decision import (
     ELSEWHERE,
@@ -43,7 +43,7 @@ NOT_WELL = frozenset(
 )
 
 
-def decision_families(snapshot: Snapshot, now_ms: int, c: Labels) -> Iterator[Metric]:
+def decision_families(snapshot: CycleResult, now_ms: int, c: Labels) -> Iterator[Metric]:
     yield family(OfTuner.DECISIONS, {(*c, *key): float(n) for key, n in snapshot.decisions.items()})
     yield family(OfTuner.ACTUATIONS, {c: float(snapshot.actuations)})
     yield family(OfTuner.ACTUATION_FAILURES, {c: float(snapshot.failures)})
@@ -70,7 +70,7 @@ def by_side(decided: tuple[Decision, ...]) -> dict[BrokerSide, Decision]:
     return found
 
 
-def _orders(snapshot: Snapshot, now_ms: int, c: Labels) -> Iterator[Metric]:
+def _orders(snapshot: CycleResult, now_ms: int, c: Labels) -> Iterator[Metric]:
     orders = snapshot.observation.orders if snapshot.observation is not None else Orders()
     yield family(OfTuner.PAUSED, {c: float(orders.pause is not None)})
     yield family(OfTuner.RELEASED, {c: float(orders.pause is not None and orders.pause.released)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tuner.api.decisions import Act, Row
+from tuner.api.decisions import Act, EventRow
 from tuner.journal.entries import ORDER, PACE, QUOTAS, STEPS, STEPS_OVER, TURN, WAITS, Entry
 from tuner.journal.event_lines import event_text, failures_text
 
@@ -30,7 +30,7 @@ _FROM_TO = {
 }
 
 
-def row_json(row: Row, *, inputs: bool = True) -> dict[str, Any]:
+def row_json(row: EventRow, *, inputs: bool = True) -> dict[str, Any]:
     acts = tuple(row.acts)
     entry, entries = acts[0].entry, [act.entry for act in acts]
     alone = len(acts) == 1

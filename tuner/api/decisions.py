@@ -41,7 +41,7 @@ class Act:
 
 
 @dataclass(slots=True)
-class Row:
+class EventRow:
     """One event."""
 
     number: int
@@ -91,9 +91,9 @@ class Filter:
 class Decisions:
     def __init__(self, rows_max: int = ROWS_MAX, turns_max: int = TURNS_MAX) -> None:
         self._lock = threading.Lock()
-        self._rows: deque[Row] = deque()
+        self._rows: deque[EventRow] = deque()
         self._records, self._records_max = 0, rows_max  # Of the journal, in all rows.
-        self._turns: deque[Row] = deque(maxlen=turns_max)
+        self._turns: deque[EventRow] = deque(maxlen=turns_max)
         self._numbers = {False: 0, True: 0}  # The last of the decisions, and of the seconds of the law.
         self._changes = {False: 0, True: 0}  # Of the decisions, and of the seconds of the law.
 
@@ -125,7 +125,7 @@ class Decisions:
 
     def page(
         self, wanted: Filter, limit: int, *, before: int | None = None, turns: bool = False
-    ) -> tuple[list[Row], int | None]:
+    ) -> tuple[list[EventRow], int | None]:
         """The newest first.
 
         Args:
@@ -137,7 +137,7 @@ class Decisions:
         """
         with self._lock:
             rows = list(self._turns if turns else self._rows)
-        found: list[Row] = []
+        found: list[EventRow] = []
         for row in reversed(rows):
             fits = (wanted.fits(act.entry) for act in row.acts)
             if (before is not None and row.number >= before) or not any(fits):
@@ -147,7 +147,7 @@ class Decisions:
             found.append(row)
         return found, None
 
-    def row(self, number: int) -> Row | None:
+    def row(self, number: int) -> EventRow | None:
         with self._lock:
             return next((row for row in (*self._rows, *self._turns) if row.number == number), None)
 
@@ -166,14 +166,14 @@ class Decisions:
             # What comes later has a larger one, whatever the clock says: pages go by it.
             number = max(entry.at_ms * _NUMBERS_PER_MS + turns, self._numbers[turns] + 2)
             self._numbers[turns] = number
-            row = Row(number, [Act(entry)], event, {subject_of(entry)})
+            row = EventRow(number, [Act(entry)], event, {subject_of(entry)})
             (self._turns if turns else self._rows).append(row)
         if not turns:
             self._records += 1
             while self._records > self._records_max and len(self._rows) > 1:
                 self._records -= len(self._rows.popleft().acts)
 
-    def _row_of(self, event: Hashable | None, entry: Entry) -> Row | None:
+    def _row_of(self, event: Hashable | None, entry: Entry) -> EventRow | None:
         """The row of the event that this record belongs to; None: it begins one."""
         if event is None:
             return None
@@ -197,7 +197,7 @@ class Decisions:
         return None
 
 
-class OnRecord:
+class RecordedJournal:
     """A journal that tells what it has taken."""
 
     def __init__(self, write: Callable[..., None], decisions: Decisions) -> None:

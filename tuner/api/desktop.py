@@ -12,7 +12,7 @@ from streaming.shared.process_metrics import installed_version
 from tuner.api import views
 from tuner.api.answers import json_bytes
 from tuner.api.lane import Again, Stamp, unchanging
-from tuner.api.look import Look
+from tuner.api.look import StatusSnapshot
 from tuner.api.plan_board import PlanBoard
 from tuner.api.plan_views import progress_of
 from tuner.api.quota_board import QuotaBoard
@@ -31,7 +31,7 @@ class Desktop:
         self.plans = plans
         self._program = installed_version()
         self._version: object = None
-        self._look: Look | None = None
+        self._look: StatusSnapshot | None = None
         self._status: dict[str, Any] = {}
         self._status_of: object = None
         self._makes = False  # An answer, in the server's thread.
@@ -41,12 +41,14 @@ class Desktop:
         board = self.watched.board
         return self.watched.version, board.cycled_at_s, board.acting
 
-    def look(self) -> Look:
+    def look(self) -> StatusSnapshot:
         version, look = self.version(), self._look
         if look is None or version != self._version:
             watched = self.watched
             board = watched.board
-            look = self._look = Look(watched.picture(), watched.history.peaks(), board.objective, board.dry_run)
+            look = self._look = StatusSnapshot(
+                watched.picture(), watched.history.peaks(), board.objective, board.dry_run
+            )
             self._version = version
         return look
 

@@ -27,7 +27,7 @@ HEARTBEAT_S = 15.0
 STUCK_S_MAX = 30.0  # So long a connection may take nothing; then it is let go.
 
 
-class Listener:
+class EventListener:
     """One box. Filled by any thread, emptied by the server's."""
 
     def __init__(self, places: int = BOX_MAX, wake: Callable[[], None] = lambda: None) -> None:
@@ -57,7 +57,7 @@ class Listener:
 class Hub:
     def __init__(self, listeners_max: int = LISTENERS_MAX) -> None:
         self._lock = threading.Lock()
-        self._listeners: set[Listener] = set()
+        self._listeners: set[EventListener] = set()
         self._listeners_max = listeners_max
         self._number = 0
         self._ended = False
@@ -82,16 +82,16 @@ class Hub:
         for listener in listeners:
             listener.put(said)
 
-    def join(self, wake: Callable[[], None]) -> Listener | None:
+    def join(self, wake: Callable[[], None]) -> EventListener | None:
         """None: there are too many already."""
         with self._lock:
             if self._ended or len(self._listeners) >= self._listeners_max:
                 return None
-            listener = Listener(wake=wake)
+            listener = EventListener(wake=wake)
             self._listeners.add(listener)
             return listener
 
-    def leave(self, listener: Listener) -> None:
+    def leave(self, listener: EventListener) -> None:
         with self._lock:
             self._listeners.discard(listener)
 

@@ -18,12 +18,12 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from streaming.shared.addresses import counted_address, is_loopback
-from tuner.api.auth import Caller, Role, Tokens
+from tuner.api.auth import ApiCaller, ApiRole, Tokens
 from tuner.api.limits import ORDERS, WRONG_TOKENS, Buckets, peer
 
 log = structlog.get_logger("tuner")
 
-ANYBODY = Caller("anybody on this machine", Role.READ)
+ANYBODY = ApiCaller("anybody on this machine", ApiRole.READ)
 _REBOUND = (
     "without a token it answers to localhost or an address in the Host header: ask so, or set tuner.http.read_token"
 )
@@ -55,7 +55,7 @@ class Gate:
             return
         request.state.caller = self._caller(request, shown)
 
-    def reader(self, scope: Scope) -> Caller | None:
+    def reader(self, scope: Scope) -> ApiCaller | None:
         """Who asks, where they may read; None: they may not, and ``read`` says why."""
         headers = Headers(scope=scope)
         if not self._tokens.needed:
@@ -91,13 +91,13 @@ class Gate:
                 "nobody may give orders over HTTP here, as no token with the role operate is set: set "
                 "tuner.http.operate_token or tokens_file, or use `rheostat pause | resume | override | release`",
             )
-        if not caller.role.covers(Role.OPERATE):
+        if not caller.role.covers(ApiRole.OPERATE):
             raise HTTPException(403, f"the token of {caller.name} may read only: giving orders takes the role operate")
         if (wait_s := self._orders.take(caller.name)) > 0:
             raise HTTPException(429, f"too many orders of {caller.name} in a short time", _retry(wait_s))
         request.state.caller = caller
 
-    def _caller(self, request: Request, shown: HTTPAuthorizationCredentials | None) -> Caller:
+    def _caller(self, request: Request, shown: HTTPAuthorizationCredentials | None) -> ApiCaller:
         if shown is None:
             raise HTTPException(
                 401, "a token is needed: send `Authorization: Bearer …`", {"www-authenticate": "Bearer"}
@@ -132,9 +132,9 @@ def behind(door: Door) -> type[APIRoute]:
     return Behind
 
 
-def caller_of(request: Request) -> Caller:
+def caller_of(request: Request) -> ApiCaller:
     found = request.state.caller
-    assert isinstance(found, Caller), "this route has no door"
+    assert isinstance(found, ApiCaller), "this route has no door"
     return found
 
 

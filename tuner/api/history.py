@@ -82,7 +82,7 @@ class Series(NamedTuple):
     ceilings_bytes_per_s: list[float]  # The operator's, as it was at each of these times.
 
 
-class History:
+class RateHistoryStore:
     def __init__(self, slots: int = SLOTS) -> None:
         self._slots = slots
         self._lock = threading.Lock()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tuner.api.auth import Role
+from tuner.api.auth import ApiRole
 from tuner.api.gate import Gate
 
 _SLOT = "rheostat.lane"
@@ -60,7 +60,7 @@ class Lane:
     def __init__(self, app: ASGIApp, gate: Gate) -> None:
         self._app = app
         self._gate = gate
-        self._kept: dict[tuple[str, bytes, Role], Again] = {}
+        self._kept: dict[tuple[str, bytes, ApiRole], Again] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "GET" or len(scope["query_string"]) > _QUERY_BYTES_MAX:
@@ -80,7 +80,7 @@ class Lane:
         if slot.answer is not None:
             self._keep(key, slot.answer)
 
-    def _keep(self, key: tuple[str, bytes, Role], answer: Again) -> None:
+    def _keep(self, key: tuple[str, bytes, ApiRole], answer: Again) -> None:
         if key not in self._kept and len(self._kept) >= _KEPT_MAX:
             self._kept = {known: each for known, each in self._kept.items() if each.holds}
             if len(self._kept) >= _KEPT_MAX:

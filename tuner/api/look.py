@@ -8,7 +8,7 @@ from functools import cached_property
 
 from streaming.shared.contract import MoveSignal
 from tuner.api.history import Peaks
-from tuner.api.watched import Picture
+from tuner.api.watched import CycleSnapshot
 from tuner.control.throttle.decision import Decision
 from tuner.control.throttle.objective import Objective
 from tuner.control.throttle.rescue_rate import infeasible
@@ -18,13 +18,13 @@ from tuner.core.operator_orders import Orders
 
 
 @dataclass(frozen=True)
-class Look:
+class StatusSnapshot:
     """All that the views are made of: the last cycle, what it is measured against, and what was seen before it.
 
     What several views need is made once.
     """
 
-    picture: Picture
+    picture: CycleSnapshot
     peaks: Peaks
     objective: Objective | None
     dry_run: bool

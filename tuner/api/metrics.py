@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from streaming.shared.contract import ControllerSignal, TenantSignal
 from streaming.shared.metric_defs import OfTuner
 from streaming.shared.metric_page import family
-from tuner.api.board import PLANS, Board, Snapshot
+from tuner.api.board import PLANS, Board, CycleResult
 from tuner.api.broker_families import broker_families
 from tuner.api.decision_families import decision_families
 from tuner.api.ends import ends_at_ms
@@ -56,7 +56,7 @@ class BoardCollector(Collector):
         yield from broker_families(board, snapshot, now_ms, c)
 
 
-def _input_ages(snapshot: Snapshot, now_ms: int) -> dict[str, float]:
+def _input_ages(snapshot: CycleResult, now_ms: int) -> dict[str, float]:
     """Of the newest of each kind; a kind of which nothing has come is not there."""
     seen, ages = snapshot.observation, dict[str, float]()
     if snapshot.cluster_seen_at_ms is not None:

@@ -10,7 +10,7 @@ from prometheus_client.core import Metric
 from streaming.shared.contract import MoveSignal, Side
 from streaming.shared.metric_defs import OfTuner
 from streaming.shared.metric_page import Labels, family
-from tuner.api.board import Snapshot
+from tuner.api.board import CycleResult
 from tuner.api.decision_families import by_side
 from tuner.api.named import worst
 from tuner.control.throttle.decision import ELSEWHERE, Decision
@@ -22,7 +22,7 @@ _COUNTED_EVERY_MS = 60_000
 
 
 def move_families(
-    snapshot: Snapshot, now_ms: int, collisions: Collisions, partitions_named_max: int, c: Labels
+    snapshot: CycleResult, now_ms: int, collisions: Collisions, partitions_named_max: int, c: Labels
 ) -> Iterator[Metric]:
     """
     Args:
@@ -46,7 +46,7 @@ def move_families(
     yield from _onto(snapshot, partitions_named_max, c)
 
 
-def _onto(snapshot: Snapshot, partitions_named_max: int, c: Labels) -> Iterator[Metric]:
+def _onto(snapshot: CycleResult, partitions_named_max: int, c: Labels) -> Iterator[Metric]:
     """By destination."""
     stalls = snapshot.memory.stalls
     yield family(OfTuner.STALLED, {(*c, str(b)): float(s.stalled) for b, s in stalls.items()})

@@ -15,7 +15,7 @@ from tuner.api.gate import Gate, behind, caller_of, described
 from tuner.api.limits import peer
 from tuner.api.orders_api import (
     Change,
-    Desk,
+    OrderService,
     NotTaken,
     broker_fault,
     not_overridden,
@@ -51,7 +51,7 @@ _WITH_BODY: dict[int | str, dict[str, Any]] = {400: {"model": shapes.Refused, "d
 _OF_A_BROKER: dict[int | str, dict[str, Any]] = {404: {"model": shapes.Refused, "description": "no such broker"}}
 
 
-def order_routes(watched: Watched, gate: Gate, desk: Desk | None) -> APIRouter:
+def order_routes(watched: Watched, gate: Gate, desk: OrderService | None) -> APIRouter:
     router = APIRouter(
         prefix="/api/v1",
         dependencies=[Depends(described), Depends(refuse_unknown_parameters)],

@@ -45,7 +45,7 @@ class NotTaken(Exception):
     """It is not known that the order is on record, or it is not; the text says which, why, and what to do."""
 
 
-class Desk(Protocol):
+class OrderService(Protocol):
     def give(self, change: Change) -> Orders:
         """Puts the orders, changed, on record.
 

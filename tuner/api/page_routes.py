@@ -23,7 +23,7 @@ from tuner.api.decisions import Filter
 from tuner.api.desktop import Desktop
 from tuner.api.gate import Gate
 from tuner.api.lane import Stamp, unchanging
-from tuner.api.look import Look
+from tuner.api.look import StatusSnapshot
 from tuner.api.parameters import refuse_unknown_parameters
 from tuner.api.routes import paged, plans_json, tenants_json
 from tuner.control.throttle.decision import Reason
@@ -124,7 +124,7 @@ def page_routes(desktop: Desktop, gate: Gate) -> APIRouter:
     return router
 
 
-def _cards(look: Look, find: str, offset: int) -> dict[str, Any]:
+def _cards(look: StatusSnapshot, find: str, offset: int) -> dict[str, Any]:
     every = look.brokers
     found = [broker for broker in every if not find or broker == int(find)]
     # Who has paged beyond the end sees the last page.

@@ -12,11 +12,11 @@ from prometheus_client.registry import Collector
 
 from streaming.shared.metric_defs import OfTuner
 from streaming.shared.metric_page import Labels, family
-from tuner.control.reassignment.measurements import Figures
-from tuner.control.reassignment.partition_progress import Parts
+from tuner.control.reassignment.measurements import PartitionMeasurements
+from tuner.control.reassignment.partition_progress import PartitionProgress
 from tuner.control.reassignment.policy import PlanTurn
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_plan import Part, Wanted
+from tuner.core.reassignment_plan import PlanPartition, DesiredPlanState
 
 # A series for each state of each; whoever has more plans than this at a time has a tool that makes them.
 NAMED_MAX = 20
@@ -30,7 +30,7 @@ class ShownPlans(NamedTuple):
 
     plans: tuple[PlanTurn, ...] = ()  # Those that have not ended, the oldest first.
     limits: BatchLimits | None = None  # Over all plans: the strictest that holds.
-    figures: Figures = Figures()
+    figures: PartitionMeasurements = PartitionMeasurements()
     at_ms: int = 0
     number: int = 0  # Another one after each look.
     not_seen: str | None = None  # Why it is not known how they are: the rest is older. None: it is known.
@@ -54,7 +54,11 @@ class PlanBoard:
                 self._awaits, self._told_s = True, self._monotonic()
 
     def planned(
-        self, plans: tuple[PlanTurn, ...], limits: BatchLimits, figures: Figures | None = None, at_ms: int = 0
+        self,
+        plans: tuple[PlanTurn, ...],
+        limits: BatchLimits,
+        figures: PartitionMeasurements | None = None,
+        at_ms: int = 0,
     ) -> None:
         """
         Args:
@@ -71,7 +75,9 @@ class PlanBoard:
         }
         with self._lock:
             number = self._shown.number + 1
-            self._shown = ShownPlans(plans, limits, figures or Figures(), at_ms, number, total_bytes=total_bytes)
+            self._shown = ShownPlans(
+                plans, limits, figures or PartitionMeasurements(), at_ms, number, total_bytes=total_bytes
+            )
             self._awaits = True
             self._told_s = self._monotonic()
 
@@ -106,7 +112,7 @@ class PlanBoard:
         self._shown = shown._replace(number=shown.number + 1, not_seen=why, unknown_since_ms=since_ms)
 
 
-def copies_bytes(part: Part) -> float:
+def copies_bytes(part: PlanPartition) -> float:
     """What it takes to bring this one to its target."""
     return part.size_bytes * sum(broker not in part.before for broker in part.target)
 
@@ -128,8 +134,12 @@ class PlanCollector(Collector):
             {(*c, p.plan.id, state): float(n) for p in named for state, n in states(p.parts, len(p.begins)).items()},
         )
         wanted = {_of(c, p): p.plan.head.wanted for p in named}
-        yield family(OfTuner.PLAN_PAUSED, {plan: float(word is Wanted.PAUSED) for plan, word in wanted.items()})
-        yield family(OfTuner.PLAN_CANCELLING, {plan: float(word is Wanted.CANCELLING) for plan, word in wanted.items()})
+        yield family(
+            OfTuner.PLAN_PAUSED, {plan: float(word is DesiredPlanState.PAUSED) for plan, word in wanted.items()}
+        )
+        yield family(
+            OfTuner.PLAN_CANCELLING, {plan: float(word is DesiredPlanState.CANCELLING) for plan, word in wanted.items()}
+        )
         movements = {
             "leader": limits.leader_movements_max,
             "partition": limits.partition_movements_max,
@@ -138,7 +148,7 @@ class PlanCollector(Collector):
         yield family(OfTuner.PLAN_MOVEMENTS_MAX, {(*c, of): float(n) for of, n in movements.items()})
 
 
-def states(parts: Parts, starting: int) -> dict[str, int]:
+def states(parts: PartitionProgress, starting: int) -> dict[str, int]:
     """How many partitions of a plan are where; what begins now is moving, if it was not refused before.
 
     Args:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from tuner.api.plan_board import ShownPlans, copies_bytes, states
-from tuner.control.reassignment.measurements import Figures
+from tuner.control.reassignment.measurements import PartitionMeasurements
 from tuner.control.reassignment.policy import PlanTurn
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.plan_progress import Progress
-from tuner.core.reassignment_plan import Wanted
-from tuner.core.reassignment_steps import UNLIMITED, Step
+from tuner.core.reassignment_plan import DesiredPlanState
+from tuner.core.reassignment_steps import UNLIMITED, ReassignmentStep
 
 BATCH_MAX = 20  # Steps under way that are named, of each plan.
 
@@ -25,7 +25,9 @@ def progress_of(shown: ShownPlans) -> dict[str, Progress]:
 
 def _progress(shown: ShownPlans, turn: PlanTurn) -> Progress:
     head = turn.plan.head
-    goes_on = shown.not_seen is None and head.wanted is Wanted.RUNNING and bool(turn.parts.running or turn.begins)
+    goes_on = (
+        shown.not_seen is None and head.wanted is DesiredPlanState.RUNNING and bool(turn.parts.running or turn.begins)
+    )
     elapsed_s = (shown.at_ms - head.given_at_ms - turn.plan.state.rested_ms) / 1000
     return Progress(shown.total_bytes[turn.plan.id], copied_bytes(turn, shown.figures), elapsed_s, goes_on)
 
@@ -39,7 +41,7 @@ def plan_row(shown: ShownPlans, turn: PlanTurn, eta_s: float | None) -> dict[str
     counts = states(parts, len(turn.begins))
     total, copied = shown.total_bytes[plan.id], copied_bytes(turn, shown.figures)
     # Who takes a plan back copies nothing more; how far that is the counts say.
-    forth = head.wanted is not Wanted.CANCELLING
+    forth = head.wanted is not DesiredPlanState.CANCELLING
     steps = [*parts.running.values(), *turn.begins]
     return {
         "plan": plan.id,
@@ -70,7 +72,7 @@ def limits_row(limits: BatchLimits) -> dict[str, int | None]:
     return {name: None if value == UNLIMITED else value for name, value in named.items()}
 
 
-def copied_bytes(turn: PlanTurn, figures: Figures) -> float:
+def copied_bytes(turn: PlanTurn, figures: PartitionMeasurements) -> float:
     plan = turn.plan
     done = sum(copies_bytes(plan.parts[key]) for key in turn.parts.arrived)
     for key, step in turn.parts.running.items():
@@ -85,7 +87,7 @@ def _done_ratio(total: float, copied: float, arrived: int, partitions: int) -> f
     return min(1.0, copied / total) if total > 0 else arrived / max(1, partitions)
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: ReassignmentStep) -> dict[str, Any]:
     return {
         "topic": step.topic,
         "partition": step.partition,

@@ -15,7 +15,7 @@ from streaming.shared.metric_defs import OfTuner
 from streaming.shared.metric_page import Labels, family
 from tuner.control.mutation_quota.decision import HoldQuota, TotalSaid, action_of
 from tuner.control.mutation_quota.model import MutationLimits, QuotaView
-from tuner.control.mutation_quota.policy import Turn
+from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.cluster import NotSeen
 from tuner.core.controller import ControllerObjective
@@ -31,7 +31,7 @@ class Shown:
     """One cycle."""
 
     view: QuotaView
-    made: Turn
+    made: QuotaStep
     memory: MutationMemory
 
     @property
@@ -54,7 +54,7 @@ class QuotaBoard:
         self.number = 0  # Another one whenever something else is shown.
         self._decisions: Counter[tuple[str, str]] = Counter()
 
-    def shared_out(self, view: QuotaView, made: Turn, memory: MutationMemory) -> None:
+    def shared_out(self, view: QuotaView, made: QuotaStep, memory: MutationMemory) -> None:
         with self._lock:
             self._shown, self.has_failed = Shown(view, made, memory), False
             self.number += 1

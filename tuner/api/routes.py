@@ -18,7 +18,7 @@ from tuner.api.decisions import Filter
 from tuner.api.desktop import Desktop
 from tuner.api.events import EventStream
 from tuner.api.gate import Gate, caller_of
-from tuner.api.look import Look
+from tuner.api.look import StatusSnapshot
 from tuner.api.orders_api import broker_fault
 from tuner.api.parameters import refuse_unknown_parameters
 from tuner.api.plan_board import ShownPlans
@@ -221,7 +221,7 @@ def paged(
     }
 
 
-def plans_json(look: Look, shown: ShownPlans, offset: int, limit: int) -> dict[str, Any]:
+def plans_json(look: StatusSnapshot, shown: ShownPlans, offset: int, limit: int) -> dict[str, Any]:
     overall = plan_views.limits_row(shown.limits) if shown.limits is not None else None
     ends_s = views.end(look, plan_views.progress_of(shown)).plans_s
     page = paged(

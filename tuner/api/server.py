@@ -36,7 +36,7 @@ from tuner.api.lane import Lane
 from tuner.api.limits import READS, Buckets, Limited
 from tuner.api.log_rate import limit_library_logs
 from tuner.api.order_routes import order_routes
-from tuner.api.orders_api import Desk
+from tuner.api.orders_api import OrderService
 from tuner.api.page_routes import page_routes
 from tuner.api.plan_board import PlanBoard
 from tuner.api.quota_board import QuotaBoard
@@ -65,7 +65,7 @@ def make_app(
     watched: Watched | None = None,
     plans: PlanBoard | None = None,
     tokens: Tokens | None = None,
-    desk: Desk | None = None,
+    desk: OrderService | None = None,
     reads: Buckets | None = None,
     orders: Buckets | None = None,
     monotonic: Callable[[], float] = time.monotonic,

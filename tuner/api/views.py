@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streaming.shared.contract import BrokerSignal, Side
-from tuner.api.look import Look
+from tuner.api.look import StatusSnapshot
 from tuner.api.sentences import headline, next_steps
 from tuner.control.throttle.objective import Objective
 from tuner.core.cluster import Observation, PartitionMove
@@ -21,7 +21,7 @@ from tuner.core.throttle_limits import StallLimits
 _LARGEST_MAX = 5
 
 
-def status(look: Look, plans: Mapping[str, Progress] | None = None) -> dict[str, Any]:
+def status(look: StatusSnapshot, plans: Mapping[str, Progress] | None = None) -> dict[str, Any]:
     """
     Args:
         plans: how far the plans are that have not ended.
@@ -75,12 +75,12 @@ def status(look: Look, plans: Mapping[str, Progress] | None = None) -> dict[str,
     }
 
 
-def end(look: Look, plans: Mapping[str, Progress]) -> End:
+def end(look: StatusSnapshot, plans: Mapping[str, Progress]) -> End:
     """When everything ends, and each plan: the same in every view."""
     return end_of(look.onto.values(), stalled=bool(look.picture.snapshot.stalled()), plans=plans)
 
 
-def _destinations(look: Look) -> set[int]:
+def _destinations(look: StatusSnapshot) -> set[int]:
     """As the controller lists them: what is measured of a move comes later than the move."""
     live = look.picture.snapshot.live
     # What `destinations` of each says, of tens of thousands at once.
@@ -117,7 +117,7 @@ def orders_json(orders: Orders, now_ms: int) -> dict[str, Any]:
     }
 
 
-def upcoming(look: Look, *, planned: bool = False) -> list[str]:
+def upcoming(look: StatusSnapshot, *, planned: bool = False) -> list[str]:
     """
     Args:
         planned: there are plans that have not ended.
@@ -134,7 +134,7 @@ def upcoming(look: Look, *, planned: bool = False) -> list[str]:
     )
 
 
-def moves(look: Look) -> list[int]:
+def moves(look: StatusSnapshot) -> list[int]:
     """The brokers that replicas are made on: where it has stalled, where no end is in sight, then what ends last."""
     stalls = look.picture.snapshot.memory.stalls
 
@@ -147,7 +147,7 @@ def moves(look: Look) -> list[int]:
     return sorted(look.onto, key=urgency)
 
 
-def move_row(look: Look, broker: int) -> dict[str, Any]:
+def move_row(look: StatusSnapshot, broker: int) -> dict[str, Any]:
     signal, decision = look.onto[broker], look.said.get((broker, Side.FOLLOWER))
     peak, state = look.peaks.by_broker.get(broker), look.picture.snapshot.memory.stalls.get(broker)
     return {

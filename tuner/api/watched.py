@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tuner.api.board import Board, Snapshot
-from tuner.api.decisions import Decisions, OnRecord
+from tuner.api.board import Board, CycleResult
+from tuner.api.decisions import Decisions, RecordedJournal
 from tuner.api.events import Hub
-from tuner.api.history import History
+from tuner.api.history import RateHistoryStore
 from tuner.control.throttle.decision import Acted, Decision
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import LiveCluster, Observation
@@ -19,10 +19,10 @@ from tuner.journal.event_lines import acts_told
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class CycleSnapshot:
     """The last cycle."""
 
-    snapshot: Snapshot
+    snapshot: CycleResult
     version: int  # Another one after each cycle.
 
     @property
@@ -35,7 +35,7 @@ class Watched:
 
     def __init__(self, board: Board) -> None:
         self.board = board
-        self.history = History()
+        self.history = RateHistoryStore()
         self.decisions = Decisions()
         self.hub = Hub()
         self._lock = threading.Lock()
@@ -61,9 +61,9 @@ class Watched:
         text, failure = acts_told(acts)
         self.hub.tell("acted", {"text": text, "failure": failure})
 
-    def on_record(self, write: Callable[..., None]) -> OnRecord:
+    def on_record(self, write: Callable[..., None]) -> RecordedJournal:
         """A journal that tells what it has taken."""
-        return OnRecord(write, self.decisions)
+        return RecordedJournal(write, self.decisions)
 
     def begin_with(self, entries: Sequence[Entry]) -> None:
         """What is on record from before this process acted."""
@@ -81,9 +81,9 @@ class Watched:
     def version(self) -> int:
         return self._version
 
-    def picture(self) -> Picture:
+    def picture(self) -> CycleSnapshot:
         with self._lock:
-            return Picture(self.board.snapshot(), self._version)
+            return CycleSnapshot(self.board.snapshot(), self._version)
 
     def orders(self) -> Orders:
         """As the loop has read them last."""

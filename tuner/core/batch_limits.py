@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from tuner.core.reassignment_steps import UNLIMITED, Step, StepReason, Wait, Way, next_step
+from tuner.core.reassignment_steps import UNLIMITED, ReassignmentStep, StepReason, Wait, PartitionTransition, next_step
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,17 @@ class BatchLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    steps: tuple[Step, ...]  # To be asked for now.
+class StepBatch:
+    steps: tuple[ReassignmentStep, ...]  # To be asked for now.
     waits: tuple[Wait, ...]  # Partitions that can't go on, and why.
 
 
 def next_batch(
-    ways: Iterable[Way], online: AbstractSet[int], limits: BatchLimits, running: Sequence[Step] = ()
-) -> Batch:
+    ways: Iterable[PartitionTransition],
+    online: AbstractSet[int],
+    limits: BatchLimits,
+    running: Sequence[ReassignmentStep] = (),
+) -> StepBatch:
     """
     Args:
         ways: partitions that have no step under way, the ones that should go first in front; those that have arrived are
@@ -53,17 +56,17 @@ def next_batch(
         online: brokers that are alive.
         running: steps under way.
     """
-    candidates: list[Step] = []
+    candidates: list[ReassignmentStep] = []
     waits: list[Wait] = []
     for way in ways:
         match next_step(way, online, limits.replica_movements_max):
-            case Step() as step:
+            case ReassignmentStep() as step:
                 candidates.append(step)
             case Wait() as wait:
                 waits.append(wait)
     partitions = limits.partition_movements_max - len(running)
     leaders = limits.leader_movements_max - sum(step.moves_leader for step in running)
-    chosen: list[Step] = []
+    chosen: list[ReassignmentStep] = []
     for step in sorted(candidates, key=_turn):  # A stable sort: the caller's order within a kind.
         if len(chosen) >= partitions:
             break
@@ -72,10 +75,10 @@ def next_batch(
                 continue
             leaders -= 1
         chosen.append(step)
-    return Batch(tuple(chosen), tuple(waits))
+    return StepBatch(tuple(chosen), tuple(waits))
 
 
-def _turn(step: Step) -> int:
+def _turn(step: ReassignmentStep) -> int:
     if step.reason is StepReason.MIN_IN_SYNC:
         return 0
     return 1 if step.moves_leader else 2

@@ -65,7 +65,7 @@ class NotSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class Setpoint:
     """What the law means one throttle to do, after its last second."""
 
     meant_bytes_per_s: float
@@ -82,7 +82,7 @@ class Observation:
     brokers: Mapping[int, BrokerSignal] = field(default_factory=dict)
     moves: Mapping[BrokerSide, MoveSignal] = field(default_factory=dict)
     busy: frozenset[BrokerSide] = frozenset()  # A change of rate is under way there.
-    courses: Mapping[BrokerSide, Course] = field(default_factory=dict)  # Of what the law steers now.
+    courses: Mapping[BrokerSide, Setpoint] = field(default_factory=dict)  # Of what the law steers now.
     orders: Orders = field(default_factory=Orders)
     # Their quota's window is empty, and a step of ours is about to begin there; or it is being filled, or that was cut short.
     empty: frozenset[BrokerSide] = frozenset()

@@ -24,7 +24,7 @@ class ControllerObjective:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class ClusterWideMeasures:
     """Of the cluster, what the signals of several nodes say together, each of its newest window; and what is felt beside."""
 
     create_ms: float | None = None
@@ -42,7 +42,7 @@ def beside_of(
     now_ms: int,
     age_s_max: float,
     create_felt_ms: float | None = None,
-) -> Beside:
+) -> ClusterWideMeasures:
     """What nodes say of themselves: how long creations take where the controller is, and how late the slowest of all applies.
     A node that is silent for longer is not late but away.
 
@@ -56,7 +56,7 @@ def beside_of(
     lags += [s.metadata_lag_ms for s in told if s.metadata_lag_ms is not None]
     hosted = [s.partitions for s in told if s.partitions is not None]
     newest = max((s for s in heard if s.active), key=lambda s: (s.sampled_at_ms, s.node), default=None)
-    return Beside(
+    return ClusterWideMeasures(
         max(active, default=None),
         max(lags, default=None),
         _on_all(hosted, heard),

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from streaming.shared.contract import ControllerSignal
-from tuner.core.controller import Beside, ControllerObjective
+from tuner.core.controller import ClusterWideMeasures, ControllerObjective
 
 _FORGOTTEN = 0.002  # Of the difference, with every signal: a rest of before is forgotten in an hour.
 _REST_MS_LEAST = 1.0
@@ -81,13 +81,15 @@ class Pressure:
 
 
 def pressure(
-    signal: ControllerSignal, beside: Beside, objective: ControllerObjective, rests: Rests | None = None
+    signal: ControllerSignal, beside: ClusterWideMeasures, objective: ControllerObjective, rests: Rests | None = None
 ) -> Pressure | None:
     """Of the active controller. None: nothing of what is asked for is measured."""
     return max(_measured(signal, beside, objective, rests or {}), key=lambda found: found.ratio, default=None)
 
 
-def unmeasured(signal: ControllerSignal, beside: Beside, objective: ControllerObjective) -> tuple[Measure, ...]:
+def unmeasured(
+    signal: ControllerSignal, beside: ClusterWideMeasures, objective: ControllerObjective
+) -> tuple[Measure, ...]:
     """What is asked for and not told: whatever it is, nobody can say that there is room."""
     told = (
         (Measure.IDLE, signal.idle_ratio, objective.idle_ratio_min),
@@ -100,19 +102,19 @@ def unmeasured(signal: ControllerSignal, beside: Beside, objective: ControllerOb
     return tuple(measure for measure, found, asked in told if asked is not None and found is None)
 
 
-def felt_ratio(beside: Beside, objective: ControllerObjective) -> float | None:
+def felt_ratio(beside: ClusterWideMeasures, objective: ControllerObjective) -> float | None:
     """None: nobody asks for it, or it is not known."""
     felt_ms, allowed_ms = beside.create_felt_ms, objective.create_felt_ms_max
     return None if felt_ms is None or allowed_ms is None else felt_ms / allowed_ms
 
 
-def lines_pressure(beside: Beside, objective: ControllerObjective) -> Pressure | None:
+def lines_pressure(beside: ClusterWideMeasures, objective: ControllerObjective) -> Pressure | None:
     """None: nobody asks for it, or it is not known."""
     ratio, allowed = beside.forwarding_busy_ratio, objective.forwarding_busy_ratio_max
     return None if ratio is None or allowed is None else Pressure(ratio / allowed, Measure.FORWARDING, ratio, allowed)
 
 
-def rested(beside: Beside, rests: Rests) -> Rests:
+def rested(beside: ClusterWideMeasures, rests: Rests) -> Rests:
     """After one more signal."""
     found = {measure: rest for measure, rest in rests.items() if measure in _RESTED}
     for measure, measured in (
@@ -128,7 +130,7 @@ def rested(beside: Beside, rests: Rests) -> Rests:
 
 
 def _measured(
-    signal: ControllerSignal, beside: Beside, objective: ControllerObjective, rests: Rests
+    signal: ControllerSignal, beside: ClusterWideMeasures, objective: ControllerObjective, rests: Rests
 ) -> Iterator[Pressure]:
     idle, idle_min = signal.idle_ratio, objective.idle_ratio_min
     if idle is not None and idle_min is not None:

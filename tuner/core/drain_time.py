@@ -60,17 +60,17 @@ def rate_for(load: SideLoad, time_s: float) -> int:
     return rate if taken_s is not None and taken_s <= time_s else rate + 1
 
 
-class Verdict(StrEnum):
+class RateVerdict(StrEnum):
     ENDS = "ends"  # Within all that was asked.
     TOO_SLOW = "too_slow"  # It ends, but not in the time asked: the rate or the time has to give.
     NEVER_ENDS = "never_ends"  # Only the rate can give: below W no time is long enough.
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(Generic[K]):
+class RateEstimate(Generic[K]):
     """What is asked of one throttle for all sides, as kafka-reassign-partitions sets it."""
 
-    verdict: Verdict
+    verdict: RateVerdict
     rate_bytes_per_s_min: int  # The smallest at which every side ever ends.
     keep_up_side: K  # The side that sets it.
     rate_bytes_per_s: int | None = None  # To be set: the smallest that does what was asked, else the most allowed.
@@ -81,7 +81,7 @@ class Answer(Generic[K]):
 
 def answer(
     loads: Mapping[K, SideLoad], *, rate_bytes_per_s_max: float | None = None, time_s_max: float | None = None
-) -> Answer[K]:
+) -> RateEstimate[K]:
     """
     Args:
         loads: at least one side.
@@ -94,11 +94,11 @@ def answer(
     most = None if rate_bytes_per_s_max is None else math.floor(rate_bytes_per_s_max)
     known = [rate for rate in (needed, most) if rate is not None]
     if not known:
-        return Answer(Verdict.ENDS, least, keep_up_side)
+        return RateEstimate(RateVerdict.ENDS, least, keep_up_side)
     rate = min(known)
     time_s = fluid_optimum_s(loads.values(), rate)
     if time_s is None:
-        return Answer(Verdict.NEVER_ENDS, least, keep_up_side, rate, None, None, needed)
+        return RateEstimate(RateVerdict.NEVER_ENDS, least, keep_up_side, rate, None, None, needed)
     slowest = max(loads, key=lambda side: drain_s(loads[side], rate) or 0.0)
-    verdict = Verdict.ENDS if needed is None or rate == needed else Verdict.TOO_SLOW
-    return Answer(verdict, least, keep_up_side, rate, time_s, slowest, needed)
+    verdict = RateVerdict.ENDS if needed is None or rate == needed else RateVerdict.TOO_SLOW
+    return RateEstimate(verdict, least, keep_up_side, rate, time_s, slowest, needed)

@@ -8,12 +8,12 @@ from tuner.core.reassignment_plan import Key
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class StepRefusal:
     why: str
     known: bool = True  # False: nobody knows whether Kafka took it.
 
 
-Outcome = dict[Key, Refusal | None]
+Outcome = dict[Key, StepRefusal | None]
 
 
 Failure = str

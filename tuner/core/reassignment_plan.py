@@ -23,7 +23,7 @@ Key = tuple[str, int]  # Topic and partition.
 STEPS_PER_REQUEST = 1000  # The controller takes 10,000 records at once, and a step makes several in the end.
 
 
-class Wanted(StrEnum):
+class DesiredPlanState(StrEnum):
     """A person's word about a plan, the last one that holds."""
 
     RUNNING = "running"
@@ -45,7 +45,7 @@ class TopicThen:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PlanPartition:
     target: tuple[int, ...]
     before: tuple[int, ...]  # As the replicas stood when the plan was put on record.
     size_bytes: float = 0.0  # Of the leader's log, then.
@@ -70,7 +70,7 @@ class PlanHead:
     given_at_ms: int
     at_ms: int  # Of the newest word.
     parts: int  # How many there must be: a plan that is half on record is none.
-    wanted: Wanted = Wanted.RUNNING
+    wanted: DesiredPlanState = DesiredPlanState.RUNNING
     limits: BatchLimits = field(default_factory=BatchLimits)
     word_by: str = ""  # Who said the newest word, where it is not the first.
     course_at_ms: int = 0  # Of the newest word that was not about its limits alone; 0: there was none but the first.
@@ -79,7 +79,7 @@ class PlanHead:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedStep:
     replicas: tuple[int, ...]
     since: tuple[int, ...]  # The replicas before it.
     moves_leader: bool = False
@@ -118,8 +118,8 @@ class PlanState:
 @dataclass(frozen=True, slots=True)
 class Plan:
     head: PlanHead
-    parts: Mapping[Key, Part]
-    asked: Mapping[Key, Asked] = field(default_factory=dict)
+    parts: Mapping[Key, PlanPartition]
+    asked: Mapping[Key, RequestedStep] = field(default_factory=dict)
     state: PlanState = field(default_factory=PlanState)
 
     @property
@@ -130,8 +130,8 @@ class Plan:
     def active(self) -> bool:
         return self.state.ending is None
 
-    def goal(self, part: Part) -> tuple[int, ...]:
-        return part.before if self.head.wanted is Wanted.CANCELLING else part.target
+    def goal(self, part: PlanPartition) -> tuple[int, ...]:
+        return part.before if self.head.wanted is DesiredPlanState.CANCELLING else part.target
 
 
 @dataclass(frozen=True, slots=True)

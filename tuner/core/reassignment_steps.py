@@ -45,7 +45,7 @@ UNLIMITED = 2**31 - 1  # The KIP's default for all of its limits.
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class PartitionTransition:
     """A partition as it stands, and where it shall be. No reassignment of it is under way."""
 
     topic: str
@@ -73,7 +73,7 @@ class WaitReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ReassignmentStep:
     topic: str
     partition: int
     replicas: tuple[int, ...]  # TR: what AlterPartitionReassignments is asked for.
@@ -93,7 +93,9 @@ class Wait:
     brokers: tuple[int, ...] = ()  # That it waits for.
 
 
-def next_step(way: Way, online: AbstractSet[int], replica_movements_max: int = UNLIMITED) -> Step | Wait | None:
+def next_step(
+    way: PartitionTransition, online: AbstractSet[int], replica_movements_max: int = UNLIMITED
+) -> ReassignmentStep | Wait | None:
     """The step to ask for now; None: the partition is where it shall be.
 
     Args:
@@ -132,15 +134,15 @@ def next_step(way: Way, online: AbstractSet[int], replica_movements_max: int = U
     return _step(way, addable[:add], [*dead, *live[:drop]], StepReason.REPLICAS)
 
 
-def _all_in(online: AbstractSet[int], way: Way) -> bool:
+def _all_in(online: AbstractSet[int], way: PartitionTransition) -> bool:
     return way.isr <= online and online >= {*way.replicas, *way.target}
 
 
-def _last_step(way: Way, adding: Sequence[int], dropping: Sequence[int]) -> Step:
+def _last_step(way: PartitionTransition, adding: Sequence[int], dropping: Sequence[int]) -> ReassignmentStep:
     """All that is missing, all that is too much: as ``_step`` would tell it."""
     elected = way.target[0] not in (way.leader, way.replicas[0])
     gone = way.leader in dropping
-    return Step(
+    return ReassignmentStep(
         way.topic, way.partition, way.target, tuple(adding), tuple(dropping), StepReason.REPLICAS,
         moves_leader=elected or gone, elect=elected and not gone, last=True,
     )  # fmt: skip
@@ -153,23 +155,25 @@ def _counts(standing: int, wanted: int, addable: int, live: int, most: int) -> t
     return add, min(drop, standing + add - min(standing, wanted))
 
 
-def _step(way: Way, adding: Sequence[int], dropping: Sequence[int], reason: StepReason) -> Step:
+def _step(
+    way: PartitionTransition, adding: Sequence[int], dropping: Sequence[int], reason: StepReason
+) -> ReassignmentStep:
     stays = [b for b in way.replicas if b not in dropping]
     mine = {*stays, *adding}
     replicas = (*(b for b in way.target if b in mine), *(b for b in stays if b not in way.target))
     elected = replicas[0] not in (way.leader, way.replicas[0])
-    return Step(
+    return ReassignmentStep(
         way.topic, way.partition, replicas, tuple(adding), tuple(b for b in way.replicas if b in dropping), reason,
         moves_leader=elected or way.leader in dropping, elect=elected and way.leader not in dropping,
         last=replicas == way.target,
     )  # fmt: skip
 
 
-def steps_ahead(way: Way, replica_movements_max: int = UNLIMITED) -> tuple[Step, ...]:
+def steps_ahead(way: PartitionTransition, replica_movements_max: int = UNLIMITED) -> tuple[ReassignmentStep, ...]:
     """All steps to the target, if every broker of it is alive and every step ends."""
     online = {*way.replicas, *way.target}
-    found: list[Step] = []
-    while isinstance(step := next_step(way, online, replica_movements_max), Step):
+    found: list[ReassignmentStep] = []
+    while isinstance(step := next_step(way, online, replica_movements_max), ReassignmentStep):
         found.append(step)
         if step.last:
             break
@@ -177,7 +181,7 @@ def steps_ahead(way: Way, replica_movements_max: int = UNLIMITED) -> tuple[Step,
     return tuple(found)
 
 
-def taken(way: Way, step: Step) -> Way:
+def taken(way: PartitionTransition, step: ReassignmentStep) -> PartitionTransition:
     """The partition once the step is done, as Kafka leaves it: all replicas in sync, the leader elected."""
     leader = step.replicas[0] if step.moves_leader else way.leader
     return replace(way, replicas=step.replicas, leader=leader, isr=frozenset(step.replicas))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from streaming.shared.contract import Side
-from tuner.core.cluster import BrokerSide, Course, LiveCluster
+from tuner.core.cluster import BrokerSide, Setpoint, LiveCluster
 from tuner.core.throttle_limits import Limits
 
 
@@ -26,7 +26,7 @@ NO_RATES: Mapping[BrokerSide, int] = {}
 
 def throttling_of(
     live: LiveCluster | None,
-    courses: Mapping[BrokerSide, Course],
+    courses: Mapping[BrokerSide, Setpoint],
     limits: Limits,
     filling: Mapping[BrokerSide, float] = NOTHING_FILLS,
     plan_rates: Mapping[BrokerSide, int] = NO_RATES,

@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from streaming.shared.contract import Side
 from streaming.shared.contract.bounds import AtMs, Count, Node, Number, Text, reason_of
-from tuner.core.reassignment_plan import Ending, Wanted
+from tuner.core.reassignment_plan import Ending, DesiredPlanState
 
 VERSION = 1
 SEQ_MAX = 2**52  # A tuner counts on from the largest number that it has read.
@@ -203,7 +203,7 @@ class HeadBody(Struct):
     given_at_ms: AtMs
     at_ms: AtMs
     parts: Parts
-    wanted: Wanted
+    wanted: DesiredPlanState
     limits: tuple[Limit, Limit, Limit]
     word_by: Text
     course_at_ms: AtMs | None = None

@@ -24,13 +24,13 @@ from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.incremental.delta_mapping import grown_since
 from tuner.control.throttle.objective import Capacity
 from tuner.control.throttle.state import Memory
-from tuner.control.throttle.steering.state import LawMemory
+from tuner.control.throttle.steering.state import ControlState
 from tuner.core.cluster import BrokerSide, LiveCluster
-from tuner.core.controller import Beside
+from tuner.core.controller import ClusterWideMeasures
 from tuner.core.operator_orders import Orders
 from tuner.core.reassignment_plan import Key, PlanThrottle
 from tuner.journal.delta import Books, Heard, Slid, heard, joined, named, other_items, slid
-from tuner.journal.type_codec import Shape, shape_of
+from tuner.journal.type_codec import TypeCodec, shape_of
 
 
 def _fields_of(kind: type, prefix: str) -> dict[str, Any]:
@@ -48,7 +48,7 @@ MEMBERS: Mapping[str, Any] = {
     "plan_moves": Mapping[Key, PlanThrottle],
     "steered": frozenset[BrokerSide],
     **_fields_of(Memory, "memory"),
-    **_fields_of(LawMemory, "law"),
+    **_fields_of(ControlState, "law"),
     "second.stands": Mapping[BrokerSide, int],
     "second.held": frozenset[BrokerSide],
     "second.capacities": Mapping[int, Capacity],
@@ -61,7 +61,7 @@ MEMBERS: Mapping[str, Any] = {
     # Of the mutation quotas, which have a reel of their own.
     "quotas.not_seen": str | None,
     "quotas.stand": Mapping[QuotaEntity, float],
-    "quotas.beside": Beside,
+    "quotas.beside": ClusterWideMeasures,
     "quotas.orders": Orders,
     "signals.controllers": Mapping[int, ControllerSignal],
     "signals.tenants": Mapping[Books, TenantSignal],
@@ -192,7 +192,7 @@ def is_long(member: str) -> bool:
 
 
 @cache
-def _shape(member: str, op: str) -> Shape:
+def _shape(member: str, op: str) -> TypeCodec:
     kind = MEMBERS[member]
     arguments = get_args(kind)
     match op:

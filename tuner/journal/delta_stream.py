@@ -20,7 +20,7 @@ FRAME_EVERY_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RecordedStepInput:
     """A step as it came in."""
 
     kind: str
@@ -34,7 +34,7 @@ class Told:
 
 
 @dataclass(slots=True)
-class Part:
+class DeltaPart:
     """Something to be written, or just time that was spent on looking for it."""
 
     weight: float
@@ -48,7 +48,7 @@ class Reel:
         self.frame_weight = 0.0  # Of a first frame, what is written with the next write beside the steps.
         self._program = program
         self._known: Known = {}  # After the last step that was written.
-        self._frame: Iterator[Part] | None = None
+        self._frame: Iterator[DeltaPart] | None = None
         self._framed_at_ms = 0
 
     @property
@@ -59,17 +59,17 @@ class Reel:
         self.running = False
         self._frame, self.frame_weight = None, 0.0
 
-    def step(self, number: int, told: Told) -> Iterator[Part]:
+    def step(self, number: int, told: RecordedStepInput) -> Iterator[DeltaPart]:
         """A step's pieces and then its header; where it begins, or from time to time, a frame is begun with it."""
         count = 0
         if told.begins:
             self._known = {}
         else:
             for member, value in told.now.items():
-                yield Part(search_weight(member, self._known[member], value))
+                yield DeltaPart(search_weight(member, self._known[member], value))
                 for piece in changed(member, self._known[member], value):
                     count += 1
-                    yield Part(weight(piece), piece={"step": number, **encoded(piece)})
+                    yield DeltaPart(weight(piece), piece={"step": number, **encoded(piece)})
         self._known |= told.now
         since_ms = told.now_ms - self._framed_at_ms
         # One frame at a time: what is left of the one before is still on its way.
@@ -78,10 +78,10 @@ class Reel:
             self._frame = self._frame_parts(number, dict(self._known), told)
         out = told.out()
         header = {"step": number, "kind": told.kind, "now_ms": told.now_ms, "pieces": count, "out": out}
-        yield Part(told.weight, header=header)
+        yield DeltaPart(told.weight, header=header)
         self._known |= told.after
 
-    def frame_part(self) -> Part | None:
+    def frame_part(self) -> DeltaPart | None:
         """The next one; None: no frame is on its way."""
         if self._frame is None:
             return None
@@ -92,13 +92,13 @@ class Reel:
         self.frame_weight = max(0.0, self.frame_weight - part.weight / 2)
         return part
 
-    def _frame_parts(self, number: int, known: Known, told: Told) -> Iterator[Part]:
+    def _frame_parts(self, number: int, known: Known, told: RecordedStepInput) -> Iterator[DeltaPart]:
         # What lives on for this frame alone goes first.
         members = sorted(known.items(), key=lambda item: not item[0].startswith("law."))
         pieces = [piece for member, value in members for piece in whole(member, value)]
         del known, members
         self.frame_weight = sum(map(weight, pieces)) / 2 if told.begins else 0.0
-        yield Part(
+        yield DeltaPart(
             0.0,
             header={
                 "frame": number, "begins": told.begins, "pieces": len(pieces), "program": self._program,
@@ -108,4 +108,4 @@ class Reel:
         pieces.reverse()
         while pieces:
             piece = pieces.pop()
-            yield Part(weight(piece), piece={"frame": number, **encoded(piece)})
+            yield DeltaPart(weight(piece), piece={"frame": number, **encoded(piece)})

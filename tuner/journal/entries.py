@@ -22,7 +22,7 @@ from typing import Any
 
 from streaming.shared.listed import listed
 from tuner.control.throttle.decision import AddPairs, Decision, RemovePairs, SetRate, action_of
-from tuner.control.throttle.order_events import Ordered
+from tuner.control.throttle.order_events import OrderEvent
 from tuner.control.throttle.state import Memory, Owned
 from tuner.core.cluster import BrokerSide
 from tuner.core.operator_orders import Orders
@@ -88,7 +88,7 @@ def turn_entry(changes: Sequence[SetRate], at_ms: int) -> Entry:
     return Entry(at_ms, TURN, action_of(changes[0]), changes[0].reason.value, text, {"rates": rates})
 
 
-def order_entry(told: Ordered, at_ms: int) -> Entry:
+def order_entry(told: OrderEvent, at_ms: int) -> Entry:
     """What a person has said: their words themselves are kept by the newest alone (order_records.py)."""
     return Entry(at_ms, "decision", ORDER, ORDER, told.text, {"broker": told.broker, "side": told.side})
 

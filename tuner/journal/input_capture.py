@@ -13,7 +13,7 @@ from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.decision import Decision, Hold
 from tuner.control.throttle.objective import LawLimits
 from tuner.control.throttle.state import Memory
-from tuner.control.throttle.steering.state import LawMemory, LawView
+from tuner.control.throttle.steering.state import ControlState, ControlInput
 from tuner.core.cluster import BrokerSide, LiveCluster, NotSeen, Observation
 from tuner.core.operator_orders import Orders
 from tuner.journal.codec import Known
@@ -35,7 +35,7 @@ def of_cycle(observation: Observation, before: Memory) -> Known:
     }
 
 
-def of_second(view: LawView, held: frozenset[BrokerSide], quota_samples: int, before: LawMemory) -> Known:
+def of_second(view: ControlInput, held: frozenset[BrokerSide], quota_samples: int, before: ControlState) -> Known:
     return {
         # These three go on being changed by those who gave them.
         "signals.brokers": dict(view.brokers),

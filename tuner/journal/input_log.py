@@ -31,11 +31,11 @@ from tuner.control.mutation_quota.model import MutationPolicy, QuotaView
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.decision import Decision, SetRate
 from tuner.control.throttle.state import Memory
-from tuner.control.throttle.steering.state import LawMemory, LawView
+from tuner.control.throttle.steering.state import ControlState, ControlInput
 from tuner.core.cluster import BrokerSide, Observation
 from tuner.core.operator_orders import Orders
 from tuner.journal.decision_digest import said, shared_out, turned
-from tuner.journal.delta_stream import Part, Reel, Told
+from tuner.journal.delta_stream import DeltaPart, Reel, RecordedStepInput
 from tuner.journal.input_capture import (
     NO_QUOTAS,
     NOTHINGS,
@@ -76,10 +76,10 @@ class InputLog:
         self._run = run
         self._wall_clock = wall_clock
         self._throttles, self._quotas = Reel(program), Reel(program)
-        self._law = LawMemory()
+        self._law = ControlState()
         self._eventful = Eventful()
         self._eventful_at_ms = 0
-        self._steps: deque[Iterator[Part]] = deque()
+        self._steps: deque[Iterator[DeltaPart]] = deque()
         self._step = self._record = 0
         self._second_s = float("-inf")
         self._left = 0.0  # Of the weight that this second may write.
@@ -96,7 +96,7 @@ class InputLog:
         now = of_cycle(observation, before)
         if begins:
             now = {**NOTHINGS, **by_field("law", self._law), **now}
-        told = Told(
+        told = RecordedStepInput(
             "cycle", observation.now_ms, now, by_field("memory", after),
             lambda: said(decisions), len(decisions) / _SAID_A_WEIGHT, begins, self._in_force,
         )  # fmt: skip
@@ -104,11 +104,11 @@ class InputLog:
 
     def second(
         self,
-        view: LawView,
+        view: ControlInput,
         held: frozenset[BrokerSide],
         quota_samples: int,
-        before: LawMemory,
-        after: LawMemory,
+        before: ControlState,
+        after: ControlState,
         changes: Sequence[SetRate],
     ) -> None:
         """One second of the law: what ``turn`` was given, and what is to be written."""
@@ -116,7 +116,7 @@ class InputLog:
         if not self._throttles.running:
             return
         now = of_second(view, held, quota_samples, before)
-        told = Told(
+        told = RecordedStepInput(
             "second", view.now_ms, now, by_field("law", after), lambda: turned(changes), 0.0, False, self._in_force
         )
         self._tell(self._throttles, told)
@@ -143,7 +143,7 @@ class InputLog:
             reel.running = False  # What was in force is told with a frame.
         begins, reel.running = not reel.running, True
         now = of_quotas(view, before, orders)
-        told = Told(
+        told = RecordedStepInput(
             "quotas", view.now_ms, {**NO_QUOTAS, **now} if begins else now, by_field("mutation", after),
             lambda: shared_out(decisions), len(decisions) / _SAID_A_WEIGHT, begins, in_force,
         )  # fmt: skip
@@ -186,11 +186,11 @@ class InputLog:
 
     # -- by itself ----------------------------------------------------------------------------------------------------
 
-    def _tell(self, reel: Reel, told: Told) -> None:
+    def _tell(self, reel: Reel, told: RecordedStepInput) -> None:
         self._step += 1
         self._steps.append(reel.step(self._step, told))
 
-    def _next(self) -> Part | None:
+    def _next(self) -> DeltaPart | None:
         while self._steps:
             if (part := next(self._steps[0], None)) is not None:
                 return part

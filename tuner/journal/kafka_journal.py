@@ -44,7 +44,7 @@ from tuner.journal.list_records import encode_listed, listed_key
 from tuner.journal.orders_topic import is_order, orders_topic_of
 from tuner.journal.outbox import Owed
 from tuner.journal.plan_book import PlanBook
-from tuner.journal.read_ahead import Known, nothing_known
+from tuner.journal.read_ahead import JournalKnowledge, nothing_known
 from tuner.journal.topic_reader import JournalError, read_journal
 from tuner.journal.transactions import (
     ACK_S_MAX,
@@ -141,7 +141,9 @@ class KafkaJournal:
             raise JournalError(f"{self._topic} cannot be taken over: {type(error).__name__}: {error}") from error
         self.prove()
 
-    def recover(self, consumer: KafkaConsumer, owed: Owed | None = None, known: Known | None = None) -> Memory:
+    def recover(
+        self, consumer: KafkaConsumer, owed: Owed | None = None, known: JournalKnowledge | None = None
+    ) -> Memory:
         """What we remembered when we last wrote; an empty memory in a new journal.
 
         Args:

@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from tuner.core.reassignment_plan import Asked, Key, Part, Plan, PlanHead, PlanState, Wanted
+from tuner.core.reassignment_plan import RequestedStep, Key, PlanPartition, Plan, PlanHead, PlanState, DesiredPlanState
 from tuner.journal.plan_records import decode_asked, decode_head, decode_parts, decode_state
 
 PLAN_KINDS = ("plan", "plan-part", "plan-asked", "plan-state")
@@ -23,10 +23,10 @@ class PlanBook:
     def __init__(self, cluster: str) -> None:
         self._cluster = cluster
         self._heads: dict[str, PlanHead] = {}
-        self._parts: dict[str, dict[int, dict[Key, Part]]] = {}
-        self._asked: dict[str, dict[int, dict[Key, Asked]]] = {}
+        self._parts: dict[str, dict[int, dict[Key, PlanPartition]]] = {}
+        self._asked: dict[str, dict[int, dict[Key, RequestedStep]]] = {}
         self._states: dict[str, PlanState] = {}
-        self._whole: dict[str, dict[Key, Part]] = {}
+        self._whole: dict[str, dict[Key, PlanPartition]] = {}
         self._unread: dict[str, dict[bytes, str]] = {}  # By plan and key: why the newest record cannot be read.
 
     @property
@@ -109,7 +109,7 @@ class PlanBook:
             case _:
                 _set(self._states, plan, None if value is None else decode_state(value))
 
-    def _joined(self, head: PlanHead) -> dict[Key, Part] | None:
+    def _joined(self, head: PlanHead) -> dict[Key, PlanPartition] | None:
         if head.id not in self._whole:
             some = self._parts.get(head.id, {})
             if head.parts == 0 or not all(n in some for n in range(head.parts)):
@@ -148,9 +148,9 @@ def _newest(known: PlanHead | None, head: PlanHead, *, tells_apart: bool) -> Pla
         head = replace(
             head, wanted=known.wanted, leaves=known.leaves, word_by=known.word_by, course_at_ms=known.course_at_ms
         )
-    if known.wanted is not Wanted.CANCELLING:
+    if known.wanted is not DesiredPlanState.CANCELLING:
         return head
-    return replace(head, wanted=Wanted.CANCELLING, leaves=head.leaves or known.leaves)
+    return replace(head, wanted=DesiredPlanState.CANCELLING, leaves=head.leaves or known.leaves)
 
 
 def _spoken(known: PlanHead | None, value: bytes) -> PlanHead:

@@ -8,7 +8,7 @@ from typing import Any
 from streaming.shared.listed import listed
 from tuner.control.reassignment.concurrency_model import PaceChange
 from tuner.control.reassignment.policy import PlanTurn
-from tuner.core.outcome import Refusal
+from tuner.core.outcome import StepRefusal
 from tuner.core.reassignment_plan import Key, Plan
 from tuner.journal.entries import PACE, STEPS, STEPS_OVER, WAITS, Entry
 
@@ -65,7 +65,7 @@ def pace_entry(changes: Sequence[PaceChange], at_ms: int) -> Entry | None:
     return Entry(at_ms, PACE, "pace", changes[0].reason.value, _some([c.text for c in changes]), {"changes": rows})
 
 
-def failed_entry(failures: Mapping[Key, Refusal], at_ms: int) -> Entry:
+def failed_entry(failures: Mapping[Key, StepRefusal], at_ms: int) -> Entry:
     said = _some([f"{topic}-{number}: {refusal.why}" for (topic, number), refusal in failures.items()])
     rows = [[*key, refusal.known] for key, refusal in failures.items()]
     text = f"{len(failures)} steps were not taken, or it is not known"

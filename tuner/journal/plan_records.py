@@ -18,9 +18,9 @@ from typing import Any
 
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import (
-    Asked,
+    RequestedStep,
     Key,
-    Part,
+    PlanPartition,
     PlanHead,
     PlanState,
     PlanThrottle,
@@ -48,7 +48,7 @@ def state_key(cluster: str, plan: str) -> bytes:
     return f"plan-state|{cluster}|{plan}".encode()
 
 
-def parts_of(parts: Mapping[Key, Part]) -> Iterator[dict[Key, Part]]:
+def parts_of(parts: Mapping[Key, PlanPartition]) -> Iterator[dict[Key, PlanPartition]]:
     """As many as a record holds, topic by topic; the order in which they are numbered."""
     each = iter(sorted(parts.items()))
     while some := dict(islice(each, PARTS_PER_RECORD)):
@@ -74,7 +74,7 @@ def encode_head(head: PlanHead) -> bytes:
     return json.dumps(body).encode()
 
 
-def encode_parts(parts: Mapping[Key, Part]) -> bytes:
+def encode_parts(parts: Mapping[Key, PlanPartition]) -> bytes:
     rows = [
         [topic, number, list(p.target), list(p.before), p.size_bytes, p.write_bytes_per_s]
         for (topic, number), p in parts.items()
@@ -83,7 +83,7 @@ def encode_parts(parts: Mapping[Key, Part]) -> bytes:
     return json.dumps({"v": VERSION, "parts": rows, "topics": topics}).encode()
 
 
-def encode_asked(asked: Mapping[Key, Asked]) -> bytes | None:
+def encode_asked(asked: Mapping[Key, RequestedStep]) -> bytes | None:
     """None, which takes the record off the topic in time, once nothing of it is under way."""
     if not asked:
         return None
@@ -134,12 +134,12 @@ def _throttle(row: ThrottleRow | None) -> PlanThrottle:
     return PlanThrottle() if row is None else PlanThrottle(row.rate_bytes_per_s_max, row.unthrottled)
 
 
-def decode_parts(value: bytes) -> dict[Key, Part]:
+def decode_parts(value: bytes) -> dict[Key, PlanPartition]:
     body = decoded(value, PartsBody)
     topics = {topic: TopicThen(*then) for topic, then in body.topics.items()}
     unknown = TopicThen()  # In plans that an older program gave.
     return {
-        (row.topic, row.partition): Part(
+        (row.topic, row.partition): PlanPartition(
             _replicas(row.target), _replicas(row.before), row.size_bytes, row.write_bytes_per_s,
             topics.get(row.topic, unknown),
         )
@@ -147,9 +147,9 @@ def decode_parts(value: bytes) -> dict[Key, Part]:
     }  # fmt: skip
 
 
-def decode_asked(value: bytes) -> dict[Key, Asked]:
+def decode_asked(value: bytes) -> dict[Key, RequestedStep]:
     return {
-        (row.topic, row.partition): Asked(
+        (row.topic, row.partition): RequestedStep(
             _replicas(row.replicas), _replicas(row.since), row.moves_leader, row.elect, row.cancels
         )
         for row in decoded(value, AskedBody).asked

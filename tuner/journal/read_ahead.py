@@ -39,7 +39,7 @@ _GONE = (kafka.errors.OffsetOutOfRangeError, kafka.errors.NoOffsetForPartitionEr
 
 
 @dataclass(slots=True)
-class Known:
+class JournalKnowledge:
     """What the journal's records say, as far as they were read."""
 
     remembered: Remembered
@@ -58,8 +58,8 @@ class Known:
         self.remembered.take(key, value, offset)
 
 
-def nothing_known(cluster: str, times_ms: frozenset[int] = frozenset()) -> Known:
-    return Known(Remembered(cluster, times_ms), OtherNames(cluster))
+def nothing_known(cluster: str, times_ms: frozenset[int] = frozenset()) -> JournalKnowledge:
+    return JournalKnowledge(Remembered(cluster, times_ms), OtherNames(cluster))
 
 
 class ReadAhead:
@@ -90,7 +90,7 @@ class ReadAhead:
         self._monotonic = monotonic
         self._consumer: KafkaConsumer | None = None
         self._refused: list[RefusedBatch] = []  # By the consumer.
-        self._known: Known | None = None
+        self._known: JournalKnowledge | None = None
         self._id: str | None = None  # Of the topic that ``known`` is of.
         self._given_up = False
         # When it is looked again whether it is that topic; after trouble, when it is read again.
@@ -123,7 +123,7 @@ class ReadAhead:
         if consumer is not None:
             named("reader of the journal ahead", partial(consumer.close, timeout_ms=2000))()
 
-    def known(self) -> Known | None:
+    def known(self) -> JournalKnowledge | None:
         """What was read, which is the caller's from then on; None: nothing that may be used.
 
         Raises:

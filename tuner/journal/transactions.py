@@ -73,7 +73,7 @@ class Transactions:
     def __init__(self, producer: KafkaProducer, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._producer = producer
         self._monotonic = monotonic
-        self._abort: _Beside | None = None  # Of the transaction before, while it is under way.
+        self._abort: _BackgroundCall | None = None  # Of the transaction before, while it is under way.
         self._failing_since_s: float | None = None
         self._offsets: dict[str, int] = {}  # By topic, of the newest transaction.
 
@@ -108,13 +108,13 @@ class Transactions:
             self._offsets |= offsets
         except TROUBLE as error:
             # Of a commit that has not ended this tells the same: it cannot be aborted any more.
-            self._abort = _Beside(self._producer.abort_transaction)
+            self._abort = _BackgroundCall(self._producer.abort_transaction)
             self._see_the_abort(_ABORT_SEEN_S, error)
             if isinstance(error, _BegunAnew):
                 raise OutOfUse(str(error)) from error
             raise NotWritten(f"{type(error).__name__}: {error}") from error
         except BaseException as error:
-            self._abort = _Beside(self._producer.abort_transaction)
+            self._abort = _BackgroundCall(self._producer.abort_transaction)
             if isinstance(error, _NotMade):
                 raise error.why from error.why.__cause__
             raise
@@ -170,7 +170,7 @@ class StillUnderWay(TimeoutError):
     """The call has not returned yet."""
 
 
-class _Beside:
+class _BackgroundCall:
     """A call that may hang, in a thread of its own, which ends with the process."""
 
     def __init__(self, call: Callable[[], None]) -> None:
@@ -200,4 +200,4 @@ def bounded(call: Callable[[], None], timeout_s: float) -> None:
     Raises:
         StillUnderWay: and it goes on.
     """
-    _Beside(call).result(timeout_s)
+    _BackgroundCall(call).result(timeout_s)

@@ -48,7 +48,7 @@ Nameless = NewType("Nameless", TenantSignal)  # Whose it is, is told by its plac
 _SCALARS = {int, float, str, bool, NoneType}
 
 
-class Shape(Protocol):
+class TypeCodec(Protocol):
     def put(self, values: Sequence[Any]) -> Any:
         """JSON of all of them."""
 
@@ -95,7 +95,7 @@ class _Name:
 
 
 class _Maybe:
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: TypeCodec) -> None:
         self._shape = shape
 
     def put(self, values: Sequence[Any]) -> Any:
@@ -110,7 +110,7 @@ class _Maybe:
 class _Many:
     """Tuples or sets, however long each is."""
 
-    def __init__(self, make: Callable[[Any], Any], of: Shape) -> None:
+    def __init__(self, make: Callable[[Any], Any], of: TypeCodec) -> None:
         self._make = make
         self._of = of
 
@@ -125,7 +125,7 @@ class _Many:
 class _Row:
     """Tuples of so many, each place of its own type."""
 
-    def __init__(self, places: Sequence[Shape]) -> None:
+    def __init__(self, places: Sequence[TypeCodec]) -> None:
         self._places = places
 
     def put(self, values: Sequence[Any]) -> Any:
@@ -137,7 +137,7 @@ class _Row:
 
 
 class _Map:
-    def __init__(self, keys: Shape, values: Shape) -> None:
+    def __init__(self, keys: TypeCodec, values: TypeCodec) -> None:
         self._keys = _Many(tuple, keys)
         self._values = values
 
@@ -193,7 +193,7 @@ class _Record:
 
 
 @cache
-def shape_of(kind: Any) -> Shape:
+def shape_of(kind: Any) -> TypeCodec:
     """The shape of a type; TypeError for one that has none."""
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is Stepless:

@@ -29,7 +29,7 @@ class Placed:
         return (self.topic, self.partition)
 
 
-class Ground:
+class BrokerLoads:
     """The one thing here that changes: moves are made on it, one replica at a time."""
 
     def __init__(

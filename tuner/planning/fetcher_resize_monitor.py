@@ -25,7 +25,7 @@ BEHIND_MESSAGES_MIN = 1_000  # Batches that are just being written.
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class FollowerSample:
     at_s: float
     out_of_sync: int  # Partitions with a replica that is not in sync.
     behind: int
@@ -48,7 +48,7 @@ class Before:
         )  # fmt: skip
 
 
-def before(looks: Sequence[Look]) -> Before:
+def before(looks: Sequence[FollowerSample]) -> Before:
     """
     Args:
         looks: at least two, in order.
@@ -58,7 +58,7 @@ def before(looks: Sequence[Look]) -> Before:
     return Before(max(one.out_of_sync for one in looks), max(one.behind for one in looks), written / took_s)
 
 
-def worse(was: Before, looks: Sequence[Look]) -> str | None:
+def worse(was: Before, looks: Sequence[FollowerSample]) -> str | None:
     """What has become worse, for people; None while nothing has.
 
     Args:

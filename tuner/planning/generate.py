@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from tuner.core.partition_limits import INTERNAL_TOPICS
-from tuner.planning.broker_load import Ground, Placed
+from tuner.planning.broker_load import BrokerLoads, Placed
 from tuner.planning.plan_file import Target, TopicPartition
 from tuner.planning.rebalance import even_out
 
@@ -28,7 +28,7 @@ class NoPlace(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class GeneratedPlan:
     targets: tuple[Target, ...]  # Only partitions that change.
     copied_bytes: float
     held_bytes: Mapping[int, float]  # By broker, once it is done.
@@ -36,7 +36,7 @@ class Plan:
     together: tuple[TopicPartition, ...]  # Of those, partitions on fewer racks than before.
 
 
-def drained(ground: Ground, brokers: Collection[int]) -> Plan:
+def drained(ground: BrokerLoads, brokers: Collection[int]) -> GeneratedPlan:
     """Nothing stays on these brokers; it goes to all others.
 
     Raises:
@@ -45,7 +45,7 @@ def drained(ground: Ground, brokers: Collection[int]) -> Plan:
     return _cleared(ground, brokers, [b for b in ground.alive if b not in brokers], {})
 
 
-def replaced(ground: Ground, pairs: Mapping[int, int]) -> Plan:
+def replaced(ground: BrokerLoads, pairs: Mapping[int, int]) -> GeneratedPlan:
     """Each broker's replicas go to the one that takes its place; of a partition that is there already, to another.
 
     Args:
@@ -58,13 +58,13 @@ def replaced(ground: Ground, pairs: Mapping[int, int]) -> Plan:
     return _cleared(ground, pairs.keys(), [b for b in ground.alive if b not in pairs], pairs)
 
 
-def extended(ground: Ground, brokers: Collection[int], tolerance: float = TOLERANCE) -> Plan:
+def extended(ground: BrokerLoads, brokers: Collection[int], tolerance: float = TOLERANCE) -> GeneratedPlan:
     """These brokers get their share of all bytes, from those that hold more than theirs."""
     even_out(ground, [b for b in ground.alive if b not in brokers], list(brokers), tolerance, both=False)
     return _plan(ground)
 
 
-def rebalanced(ground: Ground, tolerance: float = TOLERANCE) -> Plan:
+def rebalanced(ground: BrokerLoads, tolerance: float = TOLERANCE) -> GeneratedPlan:
     """Every broker gets within ``tolerance`` of the mean of all, as near as whole partitions allow."""
     even_out(ground, ground.alive, ground.alive, tolerance, both=True)
     return _plan(ground)
@@ -73,7 +73,9 @@ def rebalanced(ground: Ground, tolerance: float = TOLERANCE) -> Plan:
 # -- taking out ------------------------------------------------------------------------------------------------------------
 
 
-def _cleared(ground: Ground, leaving: Collection[int], among: list[int], heirs: Mapping[int, int]) -> Plan:
+def _cleared(
+    ground: BrokerLoads, leaving: Collection[int], among: list[int], heirs: Mapping[int, int]
+) -> GeneratedPlan:
     for p in _largest_first(ground.partitions.values()):
         for old in p.replicas:
             if old not in leaving:
@@ -90,7 +92,14 @@ def _cleared(ground: Ground, leaving: Collection[int], among: list[int], heirs: 
 
 
 def _settled(
-    ground: Ground, key: TopicPartition, old: int, choices: list[int], among: list[int], asked: set[int], *, racks: bool
+    ground: BrokerLoads,
+    key: TopicPartition,
+    old: int,
+    choices: list[int],
+    among: list[int],
+    asked: set[int],
+    *,
+    racks: bool,
 ) -> bool:
     """Moves the replica to the first that has room; where none has, one that has moved there before makes some.
 
@@ -122,7 +131,7 @@ def _nowhere(p: Placed, old: int, choices: list[int]) -> str:
     return f"{p.topic}-{p.partition}: its replica on broker {old} can go nowhere: {why}"
 
 
-def _came_to(ground: Ground, broker: int) -> list[TopicPartition]:
+def _came_to(ground: BrokerLoads, broker: int) -> list[TopicPartition]:
     """Partitions that the plan has brought there, and that take room."""
     return [
         key for key, replicas in ground.replicas.items()
@@ -137,12 +146,12 @@ def _largest_first(partitions: Iterable[Placed]) -> list[Placed]:
     return sorted(partitions, key=lambda p: (-p.size_bytes, p.key))
 
 
-def _plan(ground: Ground) -> Plan:
+def _plan(ground: BrokerLoads) -> GeneratedPlan:
     changed = [p for p in ground.partitions.values() if ground.replicas[p.key] != p.replicas]
     changed.sort(key=lambda p: p.key)
     copied = sum(p.size_bytes * len(set(ground.replicas[p.key]) - set(p.replicas)) for p in changed)
     together = tuple(p.key for p in changed if not ground.still_apart(p.key))
-    return Plan(
+    return GeneratedPlan(
         tuple(Target(p.topic, p.partition, ground.replicas[p.key]) for p in changed), copied,
         dict(ground.held_bytes), dict(ground.hosted), together,
     )  # fmt: skip

@@ -29,7 +29,7 @@ class PolicyViolation(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PlacementRequest:
     topic: str
     partitions: int
     replication: int
@@ -44,7 +44,7 @@ class Wanted:
 
 
 def place(
-    wanted: Wanted, racks: Mapping[int, str | None], counts: PartitionCounts, limits: PartitionLimits
+    wanted: PlacementRequest, racks: Mapping[int, str | None], counts: PartitionCounts, limits: PartitionLimits
 ) -> tuple[tuple[int, ...], ...]:
     """The replicas of each partition, the preferred leader first.
 
@@ -69,7 +69,7 @@ def _racks(racks: Mapping[int, str | None]) -> dict[int, str]:
 
 
 def _quotas(
-    wanted: Wanted, rack_of: Mapping[int, str], room: Mapping[int, int], counts: PartitionCounts
+    wanted: PlacementRequest, rack_of: Mapping[int, str], room: Mapping[int, int], counts: PartitionCounts
 ) -> dict[int, int]:
     """How many replicas each broker gets: as even as limits and racks allow, the one with fewest partitions first."""
     quota = dict.fromkeys(rack_of, 0)
@@ -92,7 +92,7 @@ def _quotas(
     return quota
 
 
-def _dealt(wanted: Wanted, rack_of: Mapping[int, str], quota: dict[int, int]) -> tuple[tuple[int, ...], ...]:
+def _dealt(wanted: PlacementRequest, rack_of: Mapping[int, str], quota: dict[int, int]) -> tuple[tuple[int, ...], ...]:
     """Which partitions each broker's replicas are of."""
     members: dict[str, list[int]] = {}
     for broker, rack in sorted(rack_of.items()):
@@ -137,7 +137,11 @@ def _led(chosen: Sequence[int], leads: dict[int, int], whole: Mapping[int, int])
 
 
 def _refusal(
-    wanted: Wanted, room: int, racks: Mapping[int, str | None], counts: PartitionCounts, limits: PartitionLimits
+    wanted: PlacementRequest,
+    room: int,
+    racks: Mapping[int, str | None],
+    counts: PartitionCounts,
+    limits: PartitionLimits,
 ) -> str:
     each = ", ".join(f"{b}: {counts.of(b)} of {_shown(limits.of(b))}" for b in sorted(racks))
     return (

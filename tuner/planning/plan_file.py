@@ -35,7 +35,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CurrentPartition:
     """A partition as it stands; None: the file doesn't say."""
 
     topic: str
@@ -49,7 +49,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class CurrentFile:
-    partitions: Mapping[TopicPartition, Standing]
+    partitions: Mapping[TopicPartition, CurrentPartition]
     brokers: frozenset[int] | None  # None: the file doesn't say which there are.
 
 
@@ -112,9 +112,9 @@ def parse_current(text: str, name: str) -> CurrentFile:
     )
 
 
-def _standing(e: Mapping[str, Any]) -> Standing:
+def _standing(e: Mapping[str, Any]) -> CurrentPartition:
     # A file that doesn't say is of a healthy cluster: the preferred replica leads, all are in sync.
     leader, isr = e.get("leader", e["replicas"][0]), e.get("isr", e["replicas"])
-    return Standing(
+    return CurrentPartition(
         e["topic"], e["partition"], tuple(e["replicas"]), leader, tuple(isr), e.get("size_bytes"), e.get("write_bytes_per_s")
     )  # fmt: skip

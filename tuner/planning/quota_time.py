@@ -62,7 +62,7 @@ class Creation:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class QuotaTimeline:
     """How it goes."""
 
     admitted_s: float  # When the last topic has passed the quota.
@@ -77,7 +77,7 @@ class Course:
         return self.work_s / self.done_s if self.done_s > 0 else 0.0
 
 
-def course(creation: Creation, quota: MutationQuota | None, cost: ControllerCost) -> Course:
+def course(creation: Creation, quota: MutationQuota | None, cost: ControllerCost) -> QuotaTimeline:
     """One tenant with a full bucket, and a controller with nothing else to do; quota None: none."""
     now_s = free_at_s = throttled_s = wait_s_max = 0.0
     at_once, refused = 0, False
@@ -101,7 +101,7 @@ def course(creation: Creation, quota: MutationQuota | None, cost: ControllerCost
         wait_s_max = max(wait_s_max, free_at_s - now_s)
     requests = -(-creation.topics // creation.topics_per_request)
     work_s = cost.work_s(creation.topics, creation.partitions, requests)
-    return Course(now_s, free_at_s, at_once, throttled_s, wait_s_max, work_s)
+    return QuotaTimeline(now_s, free_at_s, at_once, throttled_s, wait_s_max, work_s)
 
 
 def steady_busy_ratio(creation: Creation, quota: MutationQuota, cost: ControllerCost) -> float:

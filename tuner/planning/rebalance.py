@@ -16,11 +16,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
-from tuner.planning.broker_load import Ground
+from tuner.planning.broker_load import BrokerLoads
 from tuner.planning.plan_file import TopicPartition
 
 
-def even_out(ground: Ground, givers: Sequence[int], takers: Sequence[int], tolerance: float, *, both: bool) -> None:
+def even_out(
+    ground: BrokerLoads, givers: Sequence[int], takers: Sequence[int], tolerance: float, *, both: bool
+) -> None:
     """
     Args:
         givers, takers: brokers that are alive; one may be both.
@@ -52,7 +54,7 @@ def _give(level: _Level, giver: int, takers: Sequence[int], tolerance: float, *,
 class _Level:
     """Loads while replicas are moved, and what each broker has to give, the largest first."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: BrokerLoads) -> None:
         self._ground = ground
         self._by_bytes = any(ground.held_bytes[b] > 0 for b in ground.alive)
         self._moved: set[TopicPartition] = set()

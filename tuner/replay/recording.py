@@ -23,7 +23,7 @@ from tuner.journal.settings_snapshot import InForce
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RecordingChunk:
     run: str
     number: int
     at_ms: int
@@ -32,7 +32,7 @@ class Record:
 
 
 @dataclass(slots=True)
-class Step:
+class RecordedStep:
     """One cycle or second, or one cycle of the quotas.
 
     ``pieces`` are what changed since the step before, None where that is not known; ``frame`` is all that was known just before
@@ -67,22 +67,22 @@ class Missed:
     unreadable: int = 0  # Records.
 
 
-def record_of(value: bytes) -> Record:
+def record_of(value: bytes) -> RecordingChunk:
     """
     Raises:
         ValueError: not a record of a version we read.
     """
     body = decoded_body(value, InputsBody, VERSION)
-    return Record(body.run, body.record, body.at_ms, tuple(body.headers), tuple(body.pieces))
+    return RecordingChunk(body.run, body.record, body.at_ms, tuple(body.headers), tuple(body.pieces))
 
 
-def steps_of(records: Iterable[Record], missed: Missed) -> Iterator[Step]:
+def steps_of(records: Iterable[RecordingChunk], missed: Missed) -> Iterator[RecordedStep]:
     """Every step that can be shown, in the order of the records; of runs that overlap one after the other.
 
     Args:
         missed: is told of what cannot.
     """
-    runs: dict[str, list[Record]] = {}
+    runs: dict[str, list[RecordingChunk]] = {}
     for record in records:
         runs.setdefault(record.run, []).append(record)
     for run, theirs in runs.items():
@@ -90,8 +90,8 @@ def steps_of(records: Iterable[Record], missed: Missed) -> Iterator[Step]:
             yield from _Stretch(missed).steps(run, stretch)
 
 
-def _without_gaps(records: Iterable[Record]) -> Iterator[list[Record]]:
-    stretch: list[Record] = []
+def _without_gaps(records: Iterable[RecordingChunk]) -> Iterator[list[RecordingChunk]]:
+    stretch: list[RecordingChunk] = []
     for record in records:
         if stretch and record.number == stretch[-1].number:
             continue  # A producer's second try.
@@ -137,7 +137,7 @@ class _Stretch:
         self._pieces: defaultdict[int, list[Piece | None]] = defaultdict(list)  # By step; None: of an unknown member.
         self._frames: dict[int, _Frame] = {}
 
-    def steps(self, run: str, records: Iterable[Record]) -> Iterator[Step]:
+    def steps(self, run: str, records: Iterable[RecordingChunk]) -> Iterator[RecordedStep]:
         for record in records:
             try:
                 self._take(record)
@@ -146,7 +146,7 @@ class _Stretch:
                 break  # What follows cannot be told without it.
         yield from self._shown(run)
 
-    def _take(self, record: Record) -> None:
+    def _take(self, record: RecordingChunk) -> None:
         for header in record.headers:
             if "frame" in header:
                 self._frames[header["frame"]] = _Frame(header)
@@ -161,7 +161,7 @@ class _Stretch:
                 frame.came += 1
                 frame.pieces += [piece] if piece is not None else []
 
-    def _shown(self, run: str) -> Iterator[Step]:
+    def _shown(self, run: str) -> Iterator[RecordedStep]:
         reels: defaultdict[str, _Reel] = defaultdict(_Reel)
         for header in self._headers:
             try:
@@ -173,7 +173,7 @@ class _Stretch:
             if step is not None:
                 yield step
 
-    def _step(self, run: str, header: Mapping[str, Any], reels: defaultdict[str, _Reel]) -> Step | None:
+    def _step(self, run: str, header: Mapping[str, Any], reels: defaultdict[str, _Reel]) -> RecordedStep | None:
         """None where not all that the step needs is there. Raises one of ``_UNREADABLE`` for what is no header or frame."""
         number, reel = header["step"], reels[reel_of(header["kind"])]
         frame = self._frames.pop(number, None)
@@ -192,7 +192,7 @@ class _Stretch:
         reel.running, reel.unfinished = True, False
         settings = reel.settings
         assert settings is not None, "nothing runs before a frame"
-        return Step(
+        return RecordedStep(
             run, number, header["kind"], header["now_ms"], header["out"],
             InForce.of(settings["in_force"]), settings["program"],
             [piece for piece in pieces if piece is not None] if follows else None, known,

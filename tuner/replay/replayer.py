@@ -22,12 +22,12 @@ from tuner.control.throttle.decision import Decision
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.steering.law import turn
-from tuner.control.throttle.steering.state import LawMemory, LawView
-from tuner.core.cluster import Course, LiveCluster, NotSeen, Observation
+from tuner.control.throttle.steering.state import ControlState, ControlInput
+from tuner.core.cluster import Setpoint, LiveCluster, NotSeen, Observation
 from tuner.journal.codec import Known, apply
 from tuner.journal.decision_digest import said, shared_out, turned
 from tuner.journal.settings_snapshot import InForce
-from tuner.replay.recording import Step, reel_of
+from tuner.replay.recording import RecordedStep, reel_of
 from tuner.runtime.throttle.steering_controller import changes_of
 
 
@@ -39,7 +39,7 @@ class NotPlayable(ValueError):
 class Played:
     """``now`` is None where this program, or this policy, has nothing to decide there: the law's seconds without an objective."""
 
-    step: Step
+    step: RecordedStep
     now: Any
     texts: tuple[str, ...] = ()  # Of the decisions that a cycle makes now.
     other_memory: tuple[str, ...] = ()  # Members that this program had come to remember otherwise, up to a frame.
@@ -57,7 +57,7 @@ class Player:
         self._reels: dict[str, Known] = {}
         self._known: Known = {}  # Of the reel that the step is on.
 
-    def play(self, steps: Iterable[Step]) -> Iterator[Played]:
+    def play(self, steps: Iterable[RecordedStep]) -> Iterator[Played]:
         """
         Raises:
             NotPlayable: a step holds values that no tuner has recorded.
@@ -71,7 +71,7 @@ class Player:
                 ) from error
             yield played
 
-    def _played(self, step: Step) -> Played:
+    def _played(self, step: RecordedStep) -> Played:
         other = self._see(step)
         in_force = step.in_force if self._policy is None else self._policy
         if step.kind == "cycle":
@@ -82,7 +82,7 @@ class Player:
             return Played(step, shared_out(dealt), tuple(decision.text for decision in dealt), other)
         return Played(step, self._second(step, in_force), (), other)
 
-    def _see(self, step: Step) -> tuple[str, ...]:
+    def _see(self, step: RecordedStep) -> tuple[str, ...]:
         self._known = self._reels.setdefault(reel_of(step.kind), {})
         if step.pieces is not None:
             for piece in step.pieces:
@@ -96,12 +96,12 @@ class Player:
         remembered = (name for name in then if name.startswith(("memory.", "law.", "mutation.")))
         return tuple(name for name in remembered if then[name] != self._known.get(name))
 
-    def _cycle(self, step: Step, in_force: InForce) -> Sequence[Decision]:
+    def _cycle(self, step: RecordedStep, in_force: InForce) -> Sequence[Decision]:
         known = self._known
         live = NotSeen(known["not_seen"]) if known["not_seen"] is not None else self._of(LiveCluster, "live")
-        law = self._of(LawMemory, "law")
+        law = self._of(ControlState, "law")
         courses = {
-            side: Course(c.wanted.rate_bytes_per_s, c.wanted.infeasible, c.blind)
+            side: Setpoint(c.wanted.rate_bytes_per_s, c.wanted.infeasible, c.blind)
             for side in known["steered"]
             if (c := law.courses.get(side)) is not None
         }
@@ -115,12 +115,12 @@ class Player:
         self._remember("memory", memory)
         return decisions
 
-    def _second(self, step: Step, in_force: InForce) -> Any:
+    def _second(self, step: RecordedStep, in_force: InForce) -> Any:
         known = self._known
         if in_force.objective is None or in_force.law is None:
             return None
         stands = known["second.stands"]
-        view = LawView(
+        view = ControlInput(
             step.now_ms, known["signals.brokers"], known["signals.moves"], stands, known["second.capacities"],
             stalled=known["second.stalled"], recovering=known["second.recovering"],
             # A journal of before has none.
@@ -128,11 +128,11 @@ class Player:
             most=known.get("second.most", {}),
         )  # fmt: skip
         limits = replace(in_force.law, quota_samples=known["second.quota_samples"])
-        memory, rates = turn(view, self._of(LawMemory, "law"), in_force.objective, limits)
+        memory, rates = turn(view, self._of(ControlState, "law"), in_force.objective, limits)
         self._remember("law", memory)
         return turned(changes_of(rates, memory, stands, {}, known["second.held"], in_force.writes_max))
 
-    def _quotas(self, step: Step, in_force: InForce) -> Sequence[QuotaDecision]:
+    def _quotas(self, step: RecordedStep, in_force: InForce) -> Sequence[QuotaDecision]:
         known = self._known
         quotas = NotSeen(known["quotas.not_seen"]) if known["quotas.not_seen"] is not None else known["quotas.stand"]
         view = QuotaView(
@@ -148,5 +148,5 @@ class Player:
         names = {f.name: f"{prefix}.{f.name}" for f in fields(kind)}
         return kind(**{name: self._known[member] for name, member in names.items() if member in self._known})
 
-    def _remember(self, prefix: str, value: Memory | LawMemory | MutationMemory) -> None:
+    def _remember(self, prefix: str, value: Memory | ControlState | MutationMemory) -> None:
         self._known |= {f"{prefix}.{f.name}": getattr(value, f.name) for f in fields(value)}

@@ -20,7 +20,7 @@ class Call(Protocol[T_co]):
         """What came of it, or raises what it raised; asked once it is done."""
 
 
-class Caller(Protocol):
+class BackgroundCaller(Protocol):
     def start(self, call: Callable[[], T], /) -> Call[T]: ...
 
 

@@ -98,11 +98,11 @@ def run(
     A throttle cycle that fails changes nothing, and the next one comes in its time (``Loop.hold``). Quotas and plans rest for
     ``REST_S`` after an error, so that an operator's order may come through, and are then tried again.
     """
-    beside: list[_Beside] = []
+    beside: list[_SideController] = []
     if mutations is not None:
-        beside.append(_Beside(MUTATION_QUOTAS, mutations, "no mutation quota is changed", board))
+        beside.append(_SideController(MUTATION_QUOTAS, mutations, "no mutation quota is changed", board))
     if plans is not None:
-        beside.append(_Beside(PLANS, plans, "no plan goes on", board))
+        beside.append(_SideController(PLANS, plans, "no plan goes on", board))
     due_s = monotonic()
     was_ready: bool | None = None
     failed = False  # Since the last cycle that went well.
@@ -152,7 +152,7 @@ def _in_order(stop: Callable[[], None]) -> None:
         log.exception("changes of rates that were under way could not be ended in order")
 
 
-class _Beside:
+class _SideController:
     """A controller that runs beside the throttles. After an error it rests, then it is tried again."""
 
     def __init__(self, name: str, part: MutationLoop | Reassigning, effect: str, board: Board) -> None:

@@ -33,7 +33,7 @@ from tuner.control.throttle.state import Memory
 from tuner.journal.journal_topic import JournalTopic
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable, KafkaJournal
 from tuner.journal.outbox import Owed
-from tuner.journal.read_ahead import Known, ReadAhead
+from tuner.journal.read_ahead import JournalKnowledge, ReadAhead
 from tuner.journal.topic_reader import UnreadableBatchError
 from tuner.runtime.lease import Lease, group_of
 
@@ -234,7 +234,7 @@ def journal_reader(kafka: KafkaSettings, on_refused: OnRefused = log_refused) ->
     )  # fmt: skip
 
 
-def _recover(journal: KafkaJournal, kafka: KafkaSettings, owed: Owed | None, known: Known | None) -> Memory:
+def _recover(journal: KafkaJournal, kafka: KafkaSettings, owed: Owed | None, known: JournalKnowledge | None) -> Memory:
     reader = journal_reader(kafka)
     try:
         memory = journal.recover(reader, owed, known)

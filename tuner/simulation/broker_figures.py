@@ -14,13 +14,13 @@ from streaming.shared.contract import BrokerSignal, Side, ThrottledBy
 from tuner.simulation.cluster import TOTALS, Cluster
 from tuner.simulation.latency import client_mean_ms, client_p99_ms
 from tuner.simulation.numbers import Floats, sums
-from tuner.simulation.side_loads import Scrape
+from tuner.simulation.side_loads import CounterSample
 
 CLUSTER = "simulated"
 
 
 class BrokerFigures:
-    def __init__(self, cluster: Cluster, history: Sequence[Scrape]) -> None:
+    def __init__(self, cluster: Cluster, history: Sequence[CounterSample]) -> None:
         self._cluster = cluster
         now = self._now = history[-1]
         seen = np.array([scrape.seen for scrape in history])

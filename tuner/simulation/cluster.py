@@ -19,7 +19,7 @@ from tuner.simulation.demand import Clients, Demand
 from tuner.simulation.fetchers import Fetchers
 from tuner.simulation.in_sync import InSync
 from tuner.simulation.numbers import Bools, Floats, Ints
-from tuner.simulation.quota import Quotas
+from tuner.simulation.quota import SimulatedQuotas
 from tuner.simulation.replicas import Replicas
 from tuner.simulation.world import BrokerLoss, LeaderMove, OperatorWrite, World
 
@@ -53,7 +53,9 @@ class Cluster:
         self.replicas = Replicas(world)
         self.count = len(world.brokers)
         self._tick_begins_s, self._tick_ends_s = np.zeros(2 * self.count), np.full(2 * self.count, world.tick_s)
-        self.quotas = Quotas(2 * self.count, samples=world.fetch.quota_samples, sample_s=world.fetch.quota_sample_s)
+        self.quotas = SimulatedQuotas(
+            2 * self.count, samples=world.fetch.quota_samples, sample_s=world.fetch.quota_sample_s
+        )
         self.fetchers = Fetchers(self.replicas, self.quotas, world.fetch, world.record_bytes)
         self.controller = Controller(world, controller_rng)
         self.lists: dict[str, TopicThrottle] = {

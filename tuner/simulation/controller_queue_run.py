@@ -19,7 +19,7 @@ from tuner.control.mutation_quota.model import MutationPolicy, QuotaView
 from tuner.control.mutation_quota.ownership import intend, settle
 from tuner.control.mutation_quota.policy import turn
 from tuner.control.mutation_quota.state import MutationMemory
-from tuner.core.controller import Beside
+from tuner.core.controller import ClusterWideMeasures
 from tuner.simulation.controller_queue import EVERYBODY_ELSE, ControllerQueue, QueueModel
 from tuner.simulation.controller_queue_signals import EVERY_S, FEEL_EVERY_S, ControllerStream
 
@@ -52,7 +52,7 @@ class QueueWorld:
     fail_overs_at_s: tuple[float, ...] = ()
 
 
-class Hand(Protocol):
+class QuotaDealer(Protocol):
     """Who deals the quotas."""
 
     def deal(self, now_s: float, stream: ControllerStream, quotas: dict[str, float]) -> dict[str, float]:
@@ -79,7 +79,7 @@ class Law:
     def deal(self, now_s: float, stream: ControllerStream, quotas: dict[str, float]) -> dict[str, float]:
         controllers: dict[int, ControllerSignal] = {}
         tenants: tuple[TenantSignal, ...] = ()
-        beside = Beside()
+        beside = ClusterWideMeasures()
         if stream.newest is not None:
             signal, tenants, beside = stream.newest
             controllers[signal.node] = signal
@@ -103,7 +103,7 @@ def _entity(client_id: str) -> QuotaEntity:
 
 
 @dataclass(slots=True)
-class Felt:
+class QueueOutcome:
     """What came of it, over time."""
 
     waits_s: list[tuple[float, float]] = field(default_factory=list)  # For whoever comes at that moment.
@@ -132,10 +132,10 @@ class _Client:
         return next_s
 
 
-def run_queue(world: QueueWorld, hand: Hand) -> Felt:
+def run_queue(world: QueueWorld, hand: QuotaDealer) -> QueueOutcome:
     rng = np.random.default_rng(world.seed)
     queue = ControllerQueue(world.model)
-    stream, felt = ControllerStream(queue, EPOCH_MS), Felt()
+    stream, felt = ControllerStream(queue, EPOCH_MS), QueueOutcome()
     queue.write(hand.deal(0.0, stream, {}))
     clients = [_Client(spec) for spec in world.tenants]
     due = [(client.spec.at_s, index) for index, client in enumerate(clients)]
@@ -175,7 +175,12 @@ def run_queue(world: QueueWorld, hand: Hand) -> Felt:
 
 
 def _asked(
-    queue: ControllerQueue, stream: ControllerStream, felt: Felt, client: _Client, at_s: float, rng: np.random.Generator
+    queue: ControllerQueue,
+    stream: ControllerStream,
+    felt: QueueOutcome,
+    client: _Client,
+    at_s: float,
+    rng: np.random.Generator,
 ) -> float:
     """One request of this client; when it comes next."""
     spec = client.spec

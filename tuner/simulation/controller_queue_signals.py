@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Iterable
 
 from streaming.shared.contract import ControllerSignal, TenantSignal
-from tuner.control.mutation_quota.probe_window import Asked, FeltWindow
-from tuner.core.controller import Beside
+from tuner.control.mutation_quota.probe_window import ProbeRequest, FeltWindow
+from tuner.core.controller import ClusterWideMeasures
 from tuner.simulation.controller_queue import ControllerQueue, Counted
 
 WINDOW_S = 30.0
@@ -30,10 +30,10 @@ class ControllerStream:
         self._parts: deque[Counted] = deque(maxlen=_PARTS)
         self._rates: dict[str, deque[tuple[float, float]]] = {}
         self._partitions = self._topics = 0.0
-        self._on_the_way: deque[tuple[float, ControllerSignal, tuple[TenantSignal, ...], Beside]] = deque()
+        self._on_the_way: deque[tuple[float, ControllerSignal, tuple[TenantSignal, ...], ClusterWideMeasures]] = deque()
         self._node = 1
         self._felt = FeltWindow()
-        self.newest: tuple[ControllerSignal, tuple[TenantSignal, ...], Beside] | None = None
+        self.newest: tuple[ControllerSignal, tuple[TenantSignal, ...], ClusterWideMeasures] | None = None
 
     def done(self, now_s: float, client_id: str, partitions: float) -> None:
         """A tenant's books."""
@@ -41,7 +41,7 @@ class ControllerStream:
 
     def feel(self, now_s: float) -> None:
         """A request of rheostat's own, that changes nothing and costs next to nothing."""
-        self._felt.add(Asked(now_s, self._queue.felt_s(now_s), 0), FEEL_EVERY_S)
+        self._felt.add(ProbeRequest(now_s, self._queue.felt_s(now_s), 0), FEEL_EVERY_S)
 
     def fail_over(self) -> None:
         self._node += 1
@@ -86,9 +86,9 @@ class ControllerStream:
             partitions=self._partitions,
         )  # fmt: skip
 
-    def _beside(self, now_s: float) -> Beside:
+    def _beside(self, now_s: float) -> ClusterWideMeasures:
         creates, felt_s = self._sum("creates"), self._felt.felt_s(now_s)
-        return Beside(
+        return ClusterWideMeasures(
             create_ms=1000 * self._sum("created_s") / creates if creates else None,
             create_felt_ms=None if felt_s is None else 1000 * felt_s,
         )

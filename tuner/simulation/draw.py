@@ -13,7 +13,7 @@ from tuner.simulation.world import (
     Disturbance,
     LoadStep,
     PartitionSpec,
-    StartRate,
+    InitialRate,
     TopicLists,
     World,
 )
@@ -22,7 +22,7 @@ _TOPIC = "orders"
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class WorldShape:
     """What is given; everything else is drawn. The defaults are a middling cluster on 10 GbE with a tenth of it moving."""
 
     brokers: int = 50
@@ -40,16 +40,16 @@ class Shape:
     duration_s_max: float = 3_600.0
 
 
-def draw_world(seed: int, shape: Shape = Shape()) -> World:
+def draw_world(seed: int, shape: WorldShape = WorldShape()) -> World:
     """Replication factor 3; every moving partition gives up its last replica for one on a broker that has none of it."""
     rng = np.random.default_rng([seed, 0])
     ids = list(range(1, shape.brokers + 1))
     partitions = _partitions(rng, shape, ids)
     moving = [p for p in partitions if p.adding]
-    rates: list[StartRate] = []
+    rates: list[InitialRate] = []
     if shape.rate_bytes_per_s is not None:
-        rates += [StartRate(b, Side.LEADER, shape.rate_bytes_per_s) for b in sorted({p.replicas[0] for p in moving})]
-        rates += [StartRate(b, Side.FOLLOWER, shape.rate_bytes_per_s) for b in sorted({p.adding[0] for p in moving})]
+        rates += [InitialRate(b, Side.LEADER, shape.rate_bytes_per_s) for b in sorted({p.replicas[0] for p in moving})]
+        rates += [InitialRate(b, Side.FOLLOWER, shape.rate_bytes_per_s) for b in sorted({p.adding[0] for p in moving})]
     return World(
         seed=seed,
         brokers=tuple(BrokerSpec(b, *[shape.link_bytes_per_s] * 2, *[shape.disk_bytes_per_s] * 2) for b in ids),
@@ -62,7 +62,7 @@ def draw_world(seed: int, shape: Shape = Shape()) -> World:
     )
 
 
-def _partitions(rng: np.random.Generator, shape: Shape, ids: list[int]) -> list[PartitionSpec]:
+def _partitions(rng: np.random.Generator, shape: WorldShape, ids: list[int]) -> list[PartitionSpec]:
     count = shape.brokers * shape.partitions_per_broker
     moves = set(rng.choice(count, round(count * shape.moving_share), replace=False).tolist())
     sizes = rng.lognormal(-0.125, 0.5, count) * shape.size_bytes
@@ -80,7 +80,9 @@ def _partitions(rng: np.random.Generator, shape: Shape, ids: list[int]) -> list[
     return found
 
 
-def _loads(rng: np.random.Generator, shape: Shape, ids: list[int], partitions: list[PartitionSpec]) -> list[ClientLoad]:
+def _loads(
+    rng: np.random.Generator, shape: WorldShape, ids: list[int], partitions: list[PartitionSpec]
+) -> list[ClientLoad]:
     """What the partitions do not use of the mean utilisation, the rest of the broker does."""
     led = dict.fromkeys(ids, 0.0)
     followed = dict.fromkeys(ids, 0.0)
@@ -105,7 +107,7 @@ def _loads(rng: np.random.Generator, shape: Shape, ids: list[int], partitions: l
     return found
 
 
-def _steps(rng: np.random.Generator, shape: Shape, ids: list[int]) -> list[Disturbance]:
+def _steps(rng: np.random.Generator, shape: WorldShape, ids: list[int]) -> list[Disturbance]:
     found: list[Disturbance] = []
     for _ in range(shape.steps):
         at_s = float(rng.uniform(0.0, shape.duration_s_max / 2))

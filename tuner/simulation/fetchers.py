@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tuner.simulation.numbers import NEARLY_ZERO, Bools, Floats, Ints, sums
-from tuner.simulation.quota import Quotas
+from tuner.simulation.quota import SimulatedQuotas
 from tuner.simulation.replicas import Replicas
 from tuner.simulation.sharing import max_min
 from tuner.simulation.world import FetchSettings
@@ -48,7 +48,9 @@ class _Asked(NamedTuple):
 
 
 class Fetchers:
-    def __init__(self, replicas: Replicas, quotas: Quotas, settings: FetchSettings, record_bytes: float) -> None:
+    def __init__(
+        self, replicas: Replicas, quotas: SimulatedQuotas, settings: FetchSettings, record_bytes: float
+    ) -> None:
         self._replicas = replicas
         self._quotas = quotas
         self._settings = settings

@@ -31,7 +31,7 @@ EPOCH_MS = 1_700_000_000_000  # A simulated clock begins here.
 
 
 @dataclass(slots=True)
-class Desk:
+class SimulatedCluster:
     """One simulated cluster and the ports to it."""
 
     cluster: Cluster
@@ -41,12 +41,12 @@ class Desk:
     throttles: SimulatedThrottles
 
     @classmethod
-    def at(cls, cluster: Cluster) -> Desk:
+    def at(cls, cluster: Cluster) -> SimulatedCluster:
         stream = Stream(cluster, EPOCH_MS)
         return cls(cluster, stream, SimulatedSignals(stream), SimulatedLive(cluster), SimulatedThrottles(cluster))
 
 
-class Hand(Protocol):
+class ThrottlePolicyRunner(Protocol):
     def act(self) -> None:
         """Called before every tick."""
 
@@ -55,12 +55,12 @@ class Policy(Protocol):
     @property
     def name(self) -> str: ...
 
-    def take(self, desk: Desk) -> Hand:
+    def take(self, desk: SimulatedCluster) -> ThrottlePolicyRunner:
         """Sits down at a cluster; a policy may sit at many, one after another."""
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class RuleInput:
     """What a rule may know: late signals, and the live cluster."""
 
     now_s: float
@@ -71,7 +71,7 @@ class View:
 
 
 class Rule(Protocol):
-    def rates(self, now_s: float, view: View) -> Mapping[BrokerSide, int | None]:
+    def rates(self, now_s: float, view: RuleInput) -> Mapping[BrokerSide, int | None]:
         """The rates that should stand (None: none); sides that are not named stay as they are."""
 
 
@@ -83,12 +83,12 @@ class RulePolicy:
     rule: Rule
     every_s: float = 5.0
 
-    def take(self, desk: Desk) -> Hand:
+    def take(self, desk: SimulatedCluster) -> ThrottlePolicyRunner:
         return _RuleHand(desk, self.rule, self.every_s)
 
 
 class _RuleHand:
-    def __init__(self, desk: Desk, rule: Rule, every_s: float) -> None:
+    def __init__(self, desk: SimulatedCluster, rule: Rule, every_s: float) -> None:
         self._desk = desk
         self._rule = rule
         self._every_s = every_s
@@ -101,7 +101,7 @@ class _RuleHand:
         self._next_s += self._every_s
         desk.signals.poll()
         live = desk.live.look(full=True)
-        view = View(now_s, desk.cluster.world, live, desk.signals.brokers, desk.signals.moves)
+        view = RuleInput(now_s, desk.cluster.world, live, desk.signals.brokers, desk.signals.moves)
         wanted = dict(self._rule.rates(now_s, view))
         stands = desk.throttles.read_rates(wanted)
         changes = {side: rate for side, rate in wanted.items() if stands[side] != rate}
@@ -122,12 +122,12 @@ class LoopPolicy:
     writes_per_s_max: float = 50.0
     journal: MemoryJournal | None = None  # To look into afterwards.
 
-    def take(self, desk: Desk) -> Hand:
+    def take(self, desk: SimulatedCluster) -> ThrottlePolicyRunner:
         return _LoopHand(desk, self)
 
 
 class _LoopHand:
-    def __init__(self, desk: Desk, policy: LoopPolicy) -> None:
+    def __init__(self, desk: SimulatedCluster, policy: LoopPolicy) -> None:
         self._desk = desk
         self._cycle_s = policy.cycle_s
         self._next_s = self._look_s = 0.0
@@ -175,7 +175,7 @@ def capacities(world: World) -> dict[int, Capacity]:
     }
 
 
-def _steering(desk: Desk, policy: LoopPolicy) -> Steering | None:
+def _steering(desk: SimulatedCluster, policy: LoopPolicy) -> Steering | None:
     if policy.objective is None:
         return None
     known = capacities(desk.cluster.world)

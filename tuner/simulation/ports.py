@@ -21,7 +21,7 @@ from tuner.core.operator_orders import Orders
 from tuner.core.outcome import CHANGED_SINCE, Failure
 from tuner.journal.entries import Entry
 from tuner.runtime.observe.signals_reader import NewestSignals
-from tuner.runtime.observe.stationary_partitions import Beside
+from tuner.runtime.observe.stationary_partitions import StationaryPartitions
 from tuner.runtime.throttle.actuator import CONFIRM_S_MAX
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.signals import Stream
@@ -45,7 +45,7 @@ class SimulatedLive:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._moves: tuple[PartitionMove, ...] = ()
-        self._beside = Beside()
+        self._beside = StationaryPartitions()
         self._moves_of = -1
 
     def look(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster:  # noqa: ARG002 - the port's shape; every look is full here

@@ -27,7 +27,7 @@ _NEVER = np.inf
 _ROUNDING_MS = 1e-6
 
 
-class Quotas:
+class SimulatedQuotas:
     def __init__(self, sensors: int, *, samples: int = 11, sample_s: float = 1.0) -> None:
         """
         Args:

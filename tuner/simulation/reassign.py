@@ -17,21 +17,21 @@ import numpy as np
 from tuner.control.reassignment.concurrency import pace
 from tuner.control.reassignment.concurrency_model import PaceChange, PaceLimits, PaceMemory, PaceView
 from tuner.control.reassignment.scheduler import refill
-from tuner.control.reassignment.scheduler_model import Running, Terms, Waiting, keep_up, taken, wanted
+from tuner.control.reassignment.scheduler_model import Running, SchedulerConstraints, Waiting, keep_up, taken, wanted
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import BrokerSide
 from tuner.core.partition_limits import PartitionCounts
-from tuner.core.reassignment_steps import Step, Way, next_step
+from tuner.core.reassignment_steps import ReassignmentStep, PartitionTransition, next_step
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.controller_line import ControllerLine
 from tuner.simulation.numbers import Bools, Ints
-from tuner.simulation.policy import EPOCH_MS, Desk
+from tuner.simulation.policy import EPOCH_MS, SimulatedCluster
 
 _SIZES_EVERY_S = 60.0  # Of partitions that wait: they hardly grow.
 LOOK_EVERY_S = 5.0  # Of whoever executes a plan: Cruise Control's and ours.
 
 
-class Reassignments:
+class SimulatedReassignments:
     """AlterPartitionReassignments and ListPartitionReassignments of a simulated cluster; partitions by their index."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -82,7 +82,7 @@ class Reassignments:
 
 
 class Executor(Protocol):
-    def look(self, desk: Desk, port: Reassignments) -> Iterable[Sequence[int]]:
+    def look(self, desk: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:
         """Asked every few seconds: requests to be made now, each with the partitions that begin with it."""
 
 
@@ -98,11 +98,11 @@ class Ours:
     changes: list[tuple[float, PaceChange]] = field(default_factory=list)
     slots: list[tuple[float, float]] = field(default_factory=list)  # Mean of a side, over time.
     _asked: int = 0
-    _ways: dict[int, tuple[Way, Step]] = field(default_factory=dict)
+    _ways: dict[int, tuple[PartitionTransition, ReassignmentStep]] = field(default_factory=dict)
     _waiting: dict[int, Waiting] = field(default_factory=dict)
     _sized_until_s: float = 0.0
 
-    def look(self, desk: Desk, port: Reassignments) -> Iterable[Sequence[int]]:
+    def look(self, desk: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:
         cluster = port.cluster
         replicas = cluster.replicas
         alive = frozenset(b for b, lives in zip(replicas.brokers, replicas.alive, strict=True) if lives)
@@ -143,7 +143,7 @@ class Ours:
         self.changes += [(cluster.now_s, change) for change in paced.changes]
         if paced.slots:
             self.slots.append((cluster.now_s, sum(paced.slots.values()) / len(paced.slots)))
-        terms = Terms(
+        terms = SchedulerConstraints(
             alive,
             self.batch,
             paced.slots,
@@ -165,12 +165,14 @@ class Ours:
         return [[of[start.way.topic, start.way.partition] for start in starts]]
 
 
-def _way(cluster: Cluster, index: int) -> tuple[Way, Step]:
+def _way(cluster: Cluster, index: int) -> tuple[PartitionTransition, ReassignmentStep]:
     p = cluster.world.partitions[index]
     new_of = dict(zip(p.removing, p.adding, strict=True))
     target = tuple(new_of.get(b, b) for b in p.replicas)
-    way = Way(p.topic, p.partition, p.replicas, target, p.replicas[0], frozenset(p.replicas), cluster.world.min_in_sync)
+    way = PartitionTransition(
+        p.topic, p.partition, p.replicas, target, p.replicas[0], frozenset(p.replicas), cluster.world.min_in_sync
+    )
     step = next_step(way, {*p.replicas, *target})
-    assert isinstance(step, Step)
+    assert isinstance(step, ReassignmentStep)
     assert step.last, "the plant exchanges all replicas of a partition in one step"
     return way, step

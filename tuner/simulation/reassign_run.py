@@ -10,8 +10,8 @@ import numpy as np
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.controller_line import ControllerLine
 from tuner.simulation.latency import violation_ratio
-from tuner.simulation.policy import EPOCH_MS, Desk
-from tuner.simulation.reassign import LOOK_EVERY_S, Executor, Reassignments
+from tuner.simulation.policy import EPOCH_MS, SimulatedCluster
+from tuner.simulation.reassign import LOOK_EVERY_S, Executor, SimulatedReassignments
 from tuner.simulation.world import World
 
 
@@ -33,7 +33,7 @@ def run_plan(
     executor_of: Callable[[ControllerLine], Executor],
     *,
     look_every_s: float = LOOK_EVERY_S,
-    watch: Callable[[Desk, Reassignments], None] | None = None,
+    watch: Callable[[SimulatedCluster, SimulatedReassignments], None] | None = None,
 ) -> PlanRun:
     """Until every partition of the plan is where it shall be, or the world's time is over.
 
@@ -42,7 +42,7 @@ def run_plan(
         watch: called after every look; for checkers. It must not change anything.
     """
     cluster = Cluster(world)
-    desk, port = Desk.at(cluster), Reassignments(cluster)
+    desk, port = SimulatedCluster.at(cluster), SimulatedReassignments(cluster)
     line = ControllerLine(cluster.controller, EPOCH_MS)
     executor = executor_of(line)
     next_s, running_max, ended_s = 0.0, 0, None

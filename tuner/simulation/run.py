@@ -9,7 +9,7 @@ import structlog
 
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.optimum import optimum_s
-from tuner.simulation.policy import Desk, Policy
+from tuner.simulation.policy import SimulatedCluster, Policy
 from tuner.simulation.trace import Recorder, Trace
 from tuner.simulation.world import World
 
@@ -21,7 +21,7 @@ def run(
     policy: Policy,
     *,
     settle_s: float = 60.0,
-    watch: Callable[[Desk], None] | None = None,
+    watch: Callable[[SimulatedCluster], None] | None = None,
 ) -> Trace:
     """Until the moves have ended and settled, or the world's time is over.
 
@@ -30,7 +30,7 @@ def run(
         watch: called after every tick; for checkers and progress bars. It must not change anything.
     """
     cluster = Cluster(world)
-    desk = Desk.at(cluster)
+    desk = SimulatedCluster.at(cluster)
     hand = policy.take(desk)
     recorder = Recorder(cluster, optimum_s=optimum_s(world), policy=policy.name)
     with _silence():

@@ -15,7 +15,7 @@ from streaming.shared.contract import Side
 from tuner.core.cluster import BrokerSide
 from tuner.core.drain_time import SideLoad
 from tuner.core.side_load import PlannedPartition, side_loads
-from tuner.simulation.world import PartitionSpec, StartRate, TopicLists, World
+from tuner.simulation.world import PartitionSpec, InitialRate, TopicLists, World
 
 _DRAWS = 4  # Apart from the streams of load, controller and signals, which the plant draws from the same seed.
 
@@ -92,7 +92,7 @@ def throttled(world: World, rate_bytes_per_s: int) -> World:
 
     return replace(
         world,
-        rates=tuple(StartRate(b, side, rate_bytes_per_s) for b in part for side in Side),
+        rates=tuple(InitialRate(b, side, rate_bytes_per_s) for b in part for side in Side),
         lists=tuple(TopicLists(t, entries(t, lambda p: p.replicas), entries(t, lambda p: p.adding)) for t in topics),
     )
 

@@ -19,7 +19,7 @@ _LARGEST = 5  # As many as the stream tells.
 
 
 @dataclass(frozen=True, slots=True)
-class Scrape:
+class CounterSample:
     """Everything that counters showed at one moment; copies."""
 
     at_ms: int
@@ -35,7 +35,7 @@ class Scrape:
 class SideLoads:
     """Every attribute: by side, then by broker. Rates are those of the window."""
 
-    def __init__(self, cluster: Cluster, history: Sequence[Scrape]) -> None:
+    def __init__(self, cluster: Cluster, history: Sequence[CounterSample]) -> None:
         replicas, count = cluster.replicas, cluster.count
         oldest, now = history[0], history[-1]
         over_s = max((now.at_ms - oldest.at_ms) / 1000, 1e-9)

@@ -20,7 +20,7 @@ from streaming.shared.contract import MoveSignal, MoveStep, Side, Signal
 from tuner.simulation.broker_figures import CLUSTER, BrokerFigures
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.numbers import sums
-from tuner.simulation.side_loads import Scrape, SideLoads, slope_of
+from tuner.simulation.side_loads import CounterSample, SideLoads, slope_of
 from tuner.simulation.world import SignalOutage
 
 
@@ -43,7 +43,7 @@ class Stream:
         self._rng = np.random.default_rng([cluster.world.seed, 3])
         self._outages = [d for d in cluster.world.disturbances if isinstance(d, SignalOutage)]
         scrapes = max(2, round(self._delivery.window_s / self._delivery.scrape_every_s))
-        self._history: deque[Scrape] = deque(maxlen=scrapes)
+        self._history: deque[CounterSample] = deque(maxlen=scrapes)
         self._sums: dict[tuple[int, Side], _Sum] = {}
         self._steps: dict[tuple[int, Side], deque[tuple[MoveStep, float]]] = {}
         self._next_s = 0.0
@@ -71,7 +71,7 @@ class Stream:
         for outage in self._outages:
             if outage.at_s <= now_s < outage.until_s:
                 lost[[replicas.index_of[b] for b in outage.brokers]] = True
-        now = Scrape(
+        now = CounterSample(
             at_ms=self._epoch_ms + round(now_s * 1000),
             written=replicas.written_bytes.copy(),
             gained=replicas.gained_bytes.copy(),
@@ -91,7 +91,7 @@ class Stream:
                 self._sent += 1
                 heapq.heappush(self._on_the_way, (due_s, self._sent, signal))
 
-    def _add_step(self, before: Scrape, now: Scrape) -> None:
+    def _add_step(self, before: CounterSample, now: CounterSample) -> None:
         """Into the books of every side in which something was moving."""
         replicas, count = self._cluster.replicas, self._cluster.count
         rows = np.flatnonzero(before.adding | now.adding)
@@ -120,7 +120,7 @@ class Stream:
                 book.closed += float(found[2][i])
                 book.moving = True
 
-    def _signals(self, i: int, now: Scrape, loads: SideLoads, figures: BrokerFigures) -> list[Signal]:
+    def _signals(self, i: int, now: CounterSample, loads: SideLoads, figures: BrokerFigures) -> list[Signal]:
         samples = figures.samples[i]
         completeness = samples * self._delivery.scrape_every_s / self._delivery.window_s
         window_end_ms = self._window_end_ms(now.at_ms)

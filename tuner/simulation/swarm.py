@@ -18,7 +18,7 @@ from tuner.core.throttle_limits import StallLimits
 from tuner.runtime.throttle.loop import Loop
 from tuner.runtime.throttle.ramp_executor import Slewing
 from tuner.runtime.throttle.steering_controller import Steering
-from tuner.simulation.policy import Desk, Hand, capacities
+from tuner.simulation.policy import SimulatedCluster, ThrottlePolicyRunner, capacities
 from tuner.simulation.ports import SilentWatcher
 from tuner.simulation.run import run
 from tuner.simulation.swarm_draw import Drawn, draw
@@ -38,11 +38,11 @@ SETTLE_S = 120.0  # The last mishap is over a minute before.
 class SwarmHand:
     """The production loop in the hands of fate."""
 
-    def __init__(self, desk: Desk, drawn: Drawn, findings: Findings) -> None:
+    def __init__(self, desk: SimulatedCluster, drawn: Drawn, findings: Findings) -> None:
         self._desk, self._drawn = desk, drawn
         self.journal = SwarmJournal()
         self.throttles = WatchedThrottles(desk, drawn, self.journal, findings)
-        self._orders = Given()
+        self._orders = SwarmOrders()
         self._next_cycle_s = 0.0
         self._deaths = list(drawn.mishaps.killed_at_s)
         self._back_at_s = 0.0
@@ -148,7 +148,7 @@ class SwarmHand:
 
 
 @dataclass(slots=True)
-class Given:
+class SwarmOrders:
     latest: Orders = field(default_factory=Orders)
     overtaken: tuple[Orders, ...] = ()
 
@@ -162,9 +162,9 @@ class SwarmPolicy:
     findings: Findings
     name: str = "rheostat"
     hand: SwarmHand | None = None
-    desk: Desk | None = None
+    desk: SimulatedCluster | None = None
 
-    def take(self, desk: Desk) -> Hand:
+    def take(self, desk: SimulatedCluster) -> ThrottlePolicyRunner:
         self.desk, self.hand = desk, SwarmHand(desk, self.drawn, self.findings)
         return self.hand
 

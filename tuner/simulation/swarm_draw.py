@@ -26,7 +26,7 @@ from tuner.simulation.world import (
     OperatorWrite,
     PartitionSpec,
     SignalOutage,
-    StartRate,
+    InitialRate,
     TopicLists,
     World,
 )
@@ -137,7 +137,7 @@ def draw(seed: int) -> Drawn:
         else (
             TopicLists("t", ",".join(f"{i}:1,{i}:2" for i in range(moving)), ",".join(f"{i}:3" for i in range(moving))),
         ),
-        rates=() if unthrottled else tuple(StartRate(b, side, start) for b, side in sides),
+        rates=() if unthrottled else tuple(InitialRate(b, side, start) for b, side in sides),
         disturbances=tuple(disturbances),
         duration_s_max=240.0,
         tick_ms=TICK_MS,

@@ -24,7 +24,7 @@ from tuner.core.outcome import Failure
 from tuner.journal.entries import Entry, decode_memory, encode_memory
 from tuner.journal.kafka_journal import JournalError
 from tuner.runtime.throttle.actuator import CONFIRM_S_MAX
-from tuner.simulation.policy import Desk
+from tuner.simulation.policy import SimulatedCluster
 from tuner.simulation.ports import MemoryJournal, SimulatedThrottles, moves_of
 from tuner.simulation.swarm_draw import TICK_MS, Drawn
 from tuner.simulation.world import OperatorWrite
@@ -78,7 +78,7 @@ class Stopped(BaseException):
 class WatchedThrottles(SimulatedThrottles):
     """The simulated port, with an eye on everything that we write."""
 
-    def __init__(self, desk: Desk, drawn: Drawn, journal: SwarmJournal, findings: Findings) -> None:
+    def __init__(self, desk: SimulatedCluster, drawn: Drawn, journal: SwarmJournal, findings: Findings) -> None:
         super().__init__(desk.cluster)
         self._desk = desk
         self._drawn = drawn
@@ -169,7 +169,7 @@ class WatchedThrottles(SimulatedThrottles):
         )
 
 
-def left_behind(drawn: Drawn, throttles: WatchedThrottles, journal: SwarmJournal, desk: Desk) -> list[str]:
+def left_behind(drawn: Drawn, throttles: WatchedThrottles, journal: SwarmJournal, desk: SimulatedCluster) -> list[str]:
     found = []
     rates = desk.cluster.controller.rates
     persons = {(p.broker, p.side): p for p in drawn.persons}

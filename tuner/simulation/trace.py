@@ -21,7 +21,7 @@ from tuner.simulation.world import World
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class RunSummary:
     completed: bool
     duration_s: (
         float  # From the beginning of the moves to the end of the last; until the run's end where it never came.
@@ -42,7 +42,7 @@ class Trace:
 
     world: World
     policy: str
-    summary: Summary
+    summary: RunSummary
     utilisation: Floats
     p99_ms: Floats
     client_in_bytes_per_s: Floats
@@ -128,7 +128,7 @@ class Recorder:
         moving = np.array(self._moving, dtype=np.bool_)
         model = world.latency
         utilisation = cut["utilisation"]
-        summary = Summary(
+        summary = RunSummary(
             completed=ended_s is not None,
             duration_s=duration_s,
             optimum_s=self._optimum_s,

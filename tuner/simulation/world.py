@@ -178,7 +178,7 @@ class TopicLists:
 
 
 @dataclass(frozen=True, slots=True)
-class StartRate:
+class InitialRate:
     broker: int
     side: Side
     rate_bytes_per_s: int
@@ -191,7 +191,7 @@ class World:
     partitions: tuple[PartitionSpec, ...]
     loads: tuple[ClientLoad, ...] = ()
     lists: tuple[TopicLists, ...] = ()
-    rates: tuple[StartRate, ...] = ()
+    rates: tuple[InitialRate, ...] = ()
     disturbances: tuple[Disturbance, ...] = ()
     duration_s_max: float = 3_600.0
     tick_ms: int = 250

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import structlog
 from prometheus_client import CollectorRegistry
 
-from tuner.api.auth import AccessError, Role, Tokens, token
+from tuner.api.auth import AccessError, ApiRole, Tokens, token
 from tuner.api.board import Board
-from tuner.api.orders_api import Desk
+from tuner.api.orders_api import OrderService
 from tuner.api.plan_board import PlanBoard
 from tuner.api.quota_board import QuotaBoard
 from tuner.api.server import HttpServer, make_app
@@ -34,7 +34,7 @@ def door(
     plan_board: PlanBoard,
     watched: Watched,
     registry: CollectorRegistry,
-    desk: Desk,
+    desk: OrderService,
     *,
     cycle_s: float,
     wall_clock: Callable[[], float],
@@ -70,7 +70,7 @@ def _tokens(http: HttpSettings, monotonic: Callable[[], float]) -> Tokens:
     Raises:
         AccessError: the file of tokens cannot be used.
     """
-    given = ((http.read_token, "read token", Role.READ), (http.operate_token, "operate token", Role.OPERATE))
+    given = ((http.read_token, "read token", ApiRole.READ), (http.operate_token, "operate token", ApiRole.OPERATE))
     found = [token(secret.get_secret_value(), name, role) for secret, name, role in given if secret is not None]
     if not http.is_local and http.tls_certfile is None:
         log.warning("tokens cross the network as they are: set tuner.http.tls_certfile and tls_keyfile", host=http.host)

@@ -71,12 +71,14 @@ def plan(
     """How long a move takes, or which rate ends it in time (KIP-73). Exit code 1 when what was asked can't be had."""
     from rheostat.console.logs import set_up_logs
     from rheostat.plan.estimate.command import run_plan
-    from rheostat.plan.estimate.report import Asked
-    from rheostat.plan.estimate.sources import Given
+    from rheostat.plan.estimate.report import EstimateQuestion
+    from rheostat.plan.estimate.sources import EstimateInputs
 
     set_up_logs()
-    asked = Asked(rate, within, share, capacity, network)
-    given = Given(size, write_rate, move_ratio, log_size_per_broker, brokers, bytes_in_max, response_max, window)
+    asked = EstimateQuestion(rate, within, share, capacity, network)
+    given = EstimateInputs(
+        size, write_rate, move_ratio, log_size_per_broker, brokers, bytes_in_max, response_max, window
+    )
     raise typer.Exit(
         run_plan(asked, given, plan=plan_file, config=config, current=current, watch_s=watch_s, as_json=as_json)
     )

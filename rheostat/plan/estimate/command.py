@@ -14,13 +14,13 @@ from rheostat.config.settings import load_settings
 from rheostat.console.output import out, tell
 from rheostat.errors import BadInputError
 from rheostat.plan.estimate import sources
-from rheostat.plan.estimate.report import Asked, as_record, report
-from rheostat.plan.estimate.sources import Figures, Given
+from rheostat.plan.estimate.report import EstimateQuestion, as_record, report
+from rheostat.plan.estimate.sources import EstimateFigures, EstimateInputs
 
 
 def run_plan(
-    asked: Asked,
-    given: Given,
+    asked: EstimateQuestion,
+    given: EstimateInputs,
     *,
     plan: Path | None,
     config: Path | None,
@@ -45,7 +45,9 @@ def run_plan(
     return made.exit_code()
 
 
-def _figures(given: Given, plan: Path | None, config: Path | None, current: Path | None, watch_s: float) -> Figures:
+def _figures(
+    given: EstimateInputs, plan: Path | None, config: Path | None, current: Path | None, watch_s: float
+) -> EstimateFigures:
     # The plan first: what is wrong in it needs no cluster to be found.
     target = None if plan is None else sources.read_plan(plan)
     if current is not None:

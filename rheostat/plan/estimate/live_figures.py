@@ -14,8 +14,8 @@ from rheostat.config.settings import Settings
 from rheostat.console.countdown import count_down
 from rheostat.errors import BadInputError, CommandError, UnreachableError
 from rheostat.plan.estimate.sources import (
-    Figures,
-    Given,
+    EstimateFigures,
+    EstimateInputs,
     check,
     led_by_nobody,
     plan_notes,
@@ -49,8 +49,8 @@ class _Look:
 
 
 def from_cluster(
-    settings: Settings, plan: PlanFile | None, given: Given, watch_s: float, say: Callable[[str], None]
-) -> Figures:
+    settings: Settings, plan: PlanFile | None, given: EstimateInputs, watch_s: float, say: Callable[[str], None]
+) -> EstimateFigures:
     """
     Args:
         plan: None: the reassignments that are under way.
@@ -79,10 +79,10 @@ def _read(
     client: ClusterClient,
     settings: Settings,
     plan: PlanFile | None,
-    given: Given,
+    given: EstimateInputs,
     watch_s: float,
     say: Callable[[str], None],
-) -> Figures:
+) -> EstimateFigures:
     brokers = sorted(e.node for e in client.brokers())
     moving = {(s.topic, s.partition): s for s in client.reassignments()}
     states = {(s.topic, s.partition): s for s in client.partitions()} | moving
@@ -124,7 +124,7 @@ def _read(
     )  # fmt: skip
     response_bytes, window_s = _quota_settings(client, brokers)
     source = f"the live cluster at {settings.kafka.bootstrap_servers}"
-    return with_given(Figures(source, kip, planned, response_bytes, window_s, notes), given)
+    return with_given(EstimateFigures(source, kip, planned, response_bytes, window_s, notes), given)
 
 
 def _under_way(moving: Mapping[TopicPartition, PartitionState]) -> tuple[Target, ...]:

@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError
-from rheostat.plan.estimate.sources import Figures
+from rheostat.plan.estimate.sources import EstimateFigures
 from tuner.core.cluster import BrokerSide
 from tuner.core.drain_time import (
-    Answer,
+    RateEstimate,
     SideLoad,
-    Verdict,
+    RateVerdict,
     answer,
     drain_s,
     rate_bytes_per_s_min,
@@ -25,7 +25,7 @@ _KIP73 = "cluster"  # KIP-73's formula knows one side, the whole cluster.
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class EstimateQuestion:
     """The question; None: not asked."""
 
     rate_bytes_per_s: float | None = None
@@ -56,21 +56,21 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class EstimateReport:
     """The figures, the question, and both answers."""
 
-    figures: Figures
-    asked: Asked
-    kip73: Answer[str]
+    figures: EstimateFigures
+    asked: EstimateQuestion
+    kip73: RateEstimate[str]
     loads: Mapping[BrokerSide, SideLoad]
-    counted: Answer[BrokerSide] | None  # None where there are only KIP-73's figures, or nothing is to be copied.
+    counted: RateEstimate[BrokerSide] | None  # None where there are only KIP-73's figures, or nothing is to be copied.
 
     @property
     def nothing_to_copy(self) -> bool:
         return bool(self.figures.partitions) and not self.loads
 
     @property
-    def best(self) -> Answer[BrokerSide] | Answer[str]:
+    def best(self) -> RateEstimate[BrokerSide] | RateEstimate[str]:
         """The sharper of the two."""
         return self.kip73 if self.counted is None else self.counted
 
@@ -90,10 +90,10 @@ class Report:
         return self.best.rate_bytes_per_s or self.best.rate_bytes_per_s_min
 
     def exit_code(self) -> int:
-        return EXIT_DONE if self.nothing_to_copy or self.best.verdict is Verdict.ENDS else EXIT_NOT_WELL
+        return EXIT_DONE if self.nothing_to_copy or self.best.verdict is RateVerdict.ENDS else EXIT_NOT_WELL
 
 
-def report(figures: Figures, asked: Asked) -> Report:
+def report(figures: EstimateFigures, asked: EstimateQuestion) -> EstimateReport:
     """
     Raises:
         BadInputError: options that don't go together.
@@ -101,7 +101,7 @@ def report(figures: Figures, asked: Asked) -> Report:
     asked.check()
     loads = side_loads(figures.partitions)
     limits = {"rate_bytes_per_s_max": asked.rate_bytes_per_s_max, "time_s_max": asked.time_s}
-    return Report(
+    return EstimateReport(
         figures, asked, answer({_KIP73: figures.kip73.load()}, **limits), loads, answer(loads, **limits) if loads else None
     )  # fmt: skip
 
@@ -109,7 +109,7 @@ def report(figures: Figures, asked: Asked) -> Report:
 # -- for machines --------------------------------------------------------------------------------------------------------
 
 
-def as_record(made: Report) -> dict[str, Any]:
+def as_record(made: EstimateReport) -> dict[str, Any]:
     """One JSON object; units are the last words of its keys."""
     figures, rule, rate = made.figures, made.rule, made.rate_bytes_per_s
     time_s, rate_asked = made.asked.time_s, made.best.rate_bytes_per_s
@@ -160,7 +160,7 @@ def as_record(made: Report) -> dict[str, Any]:
     }
 
 
-def _answer(of: Answer[Any]) -> dict[str, Any]:
+def _answer(of: RateEstimate[Any]) -> dict[str, Any]:
     return {
         "verdict": of.verdict.value,
         "rate_bytes_per_s_min": of.rate_bytes_per_s_min,

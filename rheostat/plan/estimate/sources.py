@@ -19,7 +19,7 @@ from tuner.planning.kip73 import RESPONSE_BYTES_MAX, Kip73, kip73_of
 from tuner.planning.plan_file import (
     CurrentFile,
     PlanFile,
-    Standing,
+    CurrentPartition,
     Target,
     TopicPartition,
     parse_current,
@@ -30,7 +30,7 @@ F = TypeVar("F")
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class EstimateInputs:
     """Figures from the command line; None: not given."""
 
     size_bytes: float | None = None
@@ -44,7 +44,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class EstimateFigures:
     """All that an answer is made of."""
 
     source: str
@@ -58,7 +58,7 @@ class Figures:
 # -- the command line ----------------------------------------------------------------------------------------------------
 
 
-def from_numbers(given: Given) -> Figures:
+def from_numbers(given: EstimateInputs) -> EstimateFigures:
     """
     Raises:
         BadInputError: naming the figures that are missing.
@@ -76,10 +76,10 @@ def from_numbers(given: Given) -> Figures:
             f"figures of KIP-73's formula: {', '.join(wanted)}."
         )
     nothing = Kip73(0.0, 0.0, 1, 0.0)
-    return with_given(Figures("the command line", nothing), given)
+    return with_given(EstimateFigures("the command line", nothing), given)
 
 
-def with_given(figures: Figures, given: Given) -> Figures:
+def with_given(figures: EstimateFigures, given: EstimateInputs) -> EstimateFigures:
     """What the command line says wins over what was found."""
     kip = figures.kip73
     kip = replace(
@@ -136,7 +136,7 @@ def _text(path: Path) -> str:
         raise BadInputError(f"{path}: not UTF-8 text (byte {error.start})") from error
 
 
-def from_files(plan: PlanFile, current: CurrentFile, current_path: Path, given: Given) -> Figures:
+def from_files(plan: PlanFile, current: CurrentFile, current_path: Path, given: EstimateInputs) -> EstimateFigures:
     """
     Raises:
         BadInputError: the two don't fit together, or figures are missing.
@@ -160,10 +160,10 @@ def from_files(plan: PlanFile, current: CurrentFile, current_path: Path, given: 
             held[broker] += one.size_bytes or 0.0
     moving = sum(bool(p.lacking_bytes) for p in planned)
     kip = kip73_of(moving, len(standing), [held[broker] for broker in brokers], led.values())
-    return with_given(Figures(str(current_path), kip, planned, notes=plan_notes(plan.targets)), given)
+    return with_given(EstimateFigures(str(current_path), kip, planned, notes=plan_notes(plan.targets)), given)
 
 
-def _filled(one: Standing, given: Given, path: Path) -> Standing:
+def _filled(one: CurrentPartition, given: EstimateInputs, path: Path) -> CurrentPartition:
     size, rate = one.size_bytes, one.write_bytes_per_s
     size, rate = given.size_bytes if size is None else size, given.write_bytes_per_s if rate is None else rate
     if size is None or rate is None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from rheostat.plan.estimate.report import Asked, Report
+from rheostat.plan.estimate.report import EstimateQuestion, EstimateReport
 from streaming.shared.contract import Side
 from streaming.shared.listed import listed
 from streaming.shared.units import rate_text, share_text, size_text, span_text
 from tuner.core.cluster import BrokerSide
-from tuner.core.drain_time import Answer, Verdict, fluid_optimum_s, rate_bytes_per_s_min
+from tuner.core.drain_time import RateEstimate, RateVerdict, fluid_optimum_s, rate_bytes_per_s_min
 from tuner.core.side_load import idle_keep_up_bytes_per_s
 
 _DIFFER_RATIO = 0.01  # Below it two figures are the same to a reader.
@@ -23,12 +23,12 @@ def side_name(side: BrokerSide) -> str:
     return f"{side[1]} side of broker {side[0]}"
 
 
-def sentences(made: Report) -> list[str]:
+def sentences(made: EstimateReport) -> list[str]:
     """The sharper answer."""
     best, asked = made.best, made.asked
-    if best.verdict is Verdict.NEVER_ENDS:
+    if best.verdict is RateVerdict.NEVER_ENDS:
         return _never(made, best)
-    if best.verdict is Verdict.TOO_SLOW:
+    if best.verdict is RateVerdict.TOO_SLOW:
         return _too_slow(made, best)
     if best.rate_bytes_per_s is None or best.time_s is None:
         return [
@@ -39,7 +39,7 @@ def sentences(made: Report) -> list[str]:
     return [f"At {_exact(best.rate_bytes_per_s, asked)} it takes {span_text(best.time_s)}{bound}."]
 
 
-def _never(made: Report, best: Answer[Any]) -> list[str]:
+def _never(made: EstimateReport, best: RateEstimate[Any]) -> list[str]:
     rate, least = best.rate_bytes_per_s or 0, best.rate_bytes_per_s_min
     said = [
         f"At {_exact(rate, made.asked)} it never ends: keeping up alone takes {rate_text(least - 1)}{_on(best.keep_up_side)}. "
@@ -52,7 +52,7 @@ def _never(made: Report, best: Answer[Any]) -> list[str]:
     return [*said, *_beyond_capacity(made, best)]
 
 
-def _too_slow(made: Report, best: Answer[Any]) -> list[str]:
+def _too_slow(made: EstimateReport, best: RateEstimate[Any]) -> list[str]:
     rate, needed, time_s, asked_s = best.rate_bytes_per_s, best.rate_bytes_per_s_needed, best.time_s, made.asked.time_s
     assert rate is not None
     assert needed is not None
@@ -67,7 +67,7 @@ def _too_slow(made: Report, best: Answer[Any]) -> list[str]:
     ]
 
 
-def _beyond_capacity(made: Report, best: Answer[Any]) -> list[str]:
+def _beyond_capacity(made: EstimateReport, best: RateEstimate[Any]) -> list[str]:
     """When even all of the capacity is too little, the rate has nothing to give."""
     capacity, needed = made.asked.capacity_bytes_per_s, best.rate_bytes_per_s_needed
     if capacity is None or max(needed or 0, best.rate_bytes_per_s_min) <= capacity:
@@ -79,7 +79,7 @@ def _beyond_capacity(made: Report, best: Answer[Any]) -> list[str]:
     return [f"{has}, so the time has to give: with all of it, {span_text(shortest_s)} is the shortest possible."]
 
 
-def _exact(bytes_per_s: int, asked: Asked | None = None) -> str:
+def _exact(bytes_per_s: int, asked: EstimateQuestion | None = None) -> str:
     """With the digits for ``--throttle``: a rounded rate may be the one that just doesn't end."""
     capacity = asked.capacity_bytes_per_s if asked is not None else None
     share = "" if capacity is None else f", {share_text(bytes_per_s / capacity)} of capacity"
@@ -94,7 +94,7 @@ def _slowest(side: Any) -> str:
     return f" (the {side_name(side)} takes that long)" if isinstance(side, tuple) else ""
 
 
-def differences(made: Report) -> list[str]:
+def differences(made: EstimateReport) -> list[str]:
     """Where KIP-73's formula and the count part, and why; nothing where they don't."""
     if made.counted is None:
         return []
@@ -126,12 +126,12 @@ def differences(made: Report) -> list[str]:
     return said
 
 
-def remarks(made: Report) -> list[str]:
+def remarks(made: EstimateReport) -> list[str]:
     """What else a person should know before setting the rate."""
     return [*_idle(made), *_follower_alone(made), *_near_keep_up(made), _first_responses(made), *_short(made)]
 
 
-def _idle(made: Report) -> list[str]:
+def _idle(made: EstimateReport) -> list[str]:
     taken = {b: v for b, v in sorted(idle_keep_up_bytes_per_s(made.figures.partitions).items()) if v > 0}
     if not taken:
         return []
@@ -143,7 +143,7 @@ def _idle(made: Report) -> list[str]:
     ]
 
 
-def _follower_alone(made: Report) -> list[str]:
+def _follower_alone(made: EstimateReport) -> list[str]:
     if made.counted is None:
         return []
     alone = max(rate_bytes_per_s_min(load) for (_, side), load in made.loads.items() if side is Side.FOLLOWER)
@@ -152,7 +152,7 @@ def _follower_alone(made: Report) -> list[str]:
     return [f"With only the follower sides throttled, any rate from {_exact(alone)} up ends."]
 
 
-def _near_keep_up(made: Report) -> list[str]:
+def _near_keep_up(made: EstimateReport) -> list[str]:
     rate, time_s = made.best.rate_bytes_per_s, made.best.time_s
     if rate is None or time_s is None:
         return []
@@ -166,7 +166,7 @@ def _near_keep_up(made: Report) -> list[str]:
     ]
 
 
-def _first_responses(made: Report) -> str:
+def _first_responses(made: EstimateReport) -> str:
     rule, rate = made.rule, made.rate_bytes_per_s
     took = (
         f"First responses of all brokers at {rate_text(rate)}: {rule.first_responses_s(rate):.1f} s, the quota's window is "
@@ -180,7 +180,7 @@ def _first_responses(made: Report) -> str:
     return f"{took}; too long: keep replica.fetch.response.max.bytes below {bound}{other}."
 
 
-def _short(made: Report) -> list[str]:
+def _short(made: EstimateReport) -> list[str]:
     if made.best.time_s is None or made.best.time_s >= 2 * made.rule.window_s:
         return []
     return [

@@ -8,17 +8,17 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from rheostat.plan.estimate.report import Report
+from rheostat.plan.estimate.report import EstimateReport
 from rheostat.plan.estimate.text import differences, remarks, sentences, side_name
 from streaming.shared.units import rate_text, size_text, span_text
 from tuner.core.cluster import BrokerSide
-from tuner.core.drain_time import Verdict, drain_s, fluid_optimum_s, rate_bytes_per_s_min, rate_for
+from tuner.core.drain_time import RateVerdict, drain_s, fluid_optimum_s, rate_bytes_per_s_min, rate_for
 
 ROWS_MAX = 20
-_COLOUR = {Verdict.ENDS: "green", Verdict.TOO_SLOW: "yellow", Verdict.NEVER_ENDS: "red"}
+_COLOUR = {RateVerdict.ENDS: "green", RateVerdict.TOO_SLOW: "yellow", RateVerdict.NEVER_ENDS: "red"}
 
 
-def show(made: Report, console: Console) -> None:
+def show(made: EstimateReport, console: Console) -> None:
     if made.nothing_to_copy:
         _line(console, "Nothing is to be copied: every partition of the plan is on its target brokers already.")
     else:
@@ -38,7 +38,7 @@ def _line(console: Console, text: str, style: str = "") -> None:
     console.print(text, style=style, soft_wrap=True)
 
 
-def _both(made: Report) -> Table:
+def _both(made: EstimateReport) -> Table:
     kip, by_formula, by_count = made.figures.kip73, made.kip73, made.counted
     loads = made.loads.values()
     rows: list[tuple[str, str, str]] = [
@@ -83,7 +83,7 @@ def _both(made: Report) -> Table:
     return found
 
 
-def _throttles(made: Report) -> Table:
+def _throttles(made: EstimateReport) -> Table:
     """The throttles that something is copied through, the slowest first."""
     time_s, rate = made.asked.time_s, made.best.rate_bytes_per_s
 

@@ -53,14 +53,14 @@ def move(
 ) -> None:
     """A plan for adding, draining or replacing brokers, or evening out, that copies little. Nothing is started."""
     from rheostat.console.logs import set_up_logs
-    from rheostat.limits.overrides import Given
-    from rheostat.plan.estimate.report import Asked as TimesAsked
+    from rheostat.limits.overrides import LimitOverrides
+    from rheostat.plan.estimate.report import EstimateQuestion as TimesAsked
     from rheostat.plan.generate.command import run_move
-    from rheostat.plan.generate.request import Asked
+    from rheostat.plan.generate.request import PlanRequest
 
     set_up_logs()
-    asked = Asked(tuple(add_broker or ()), tuple(drain_broker or ()), tuple(replace or ()), rebalance, tolerance)
-    given = Given(preset, max_broker_partitions, max_partitions, tuple(broker_limit or ()))
+    asked = PlanRequest(tuple(add_broker or ()), tuple(drain_broker or ()), tuple(replace or ()), rebalance, tolerance)
+    given = LimitOverrides(preset, max_broker_partitions, max_partitions, tuple(broker_limit or ()))
     raise typer.Exit(
         run_move(
             config, asked, given, TimesAsked(rate, within), write_bytes_per_s=write_rate, watch_s=watch_s, out=out,

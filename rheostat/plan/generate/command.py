@@ -13,21 +13,21 @@ from rheostat.config.settings import load_settings
 from rheostat.console import output
 from rheostat.errors import EXIT_DONE, BadInputError, CommandError
 from rheostat.limits.command import counts_of
-from rheostat.limits.overrides import Given, limit_text
-from rheostat.plan.cluster_layout import Standing, log_bytes, look, reading
-from rheostat.plan.estimate.report import Asked as TimesAsked
-from rheostat.plan.estimate.report import Report as Times
+from rheostat.limits.overrides import LimitOverrides, limit_text
+from rheostat.plan.cluster_layout import ClusterLayout, log_bytes, look, reading
+from rheostat.plan.estimate.report import EstimateQuestion as TimesAsked
+from rheostat.plan.estimate.report import EstimateReport as Times
 from rheostat.plan.estimate.report import report as times_report
-from rheostat.plan.estimate.sources import Figures
-from rheostat.plan.generate.report import Report, as_record, plan_json, sentences
-from rheostat.plan.generate.request import Asked
+from rheostat.plan.estimate.sources import EstimateFigures
+from rheostat.plan.generate.report import GeneratedPlanReport, as_record, plan_json, sentences
+from rheostat.plan.generate.request import PlanRequest
 from rheostat.plan.write_rates import write_rates
 from rheostat.reassign.active_plans import said_of_unfinished
 from streaming.shared.listed import listed
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.side_load import PlannedPartition
-from tuner.planning.broker_load import Ground, Placed
-from tuner.planning.generate import NoPlace, Plan
+from tuner.planning.broker_load import BrokerLoads, Placed
+from tuner.planning.generate import NoPlace, GeneratedPlan
 from tuner.planning.kip73 import kip73_of
 from tuner.planning.plan_file import TopicPartition
 
@@ -35,7 +35,7 @@ _CLIENT_ID = "rheostat-move"
 
 
 def run_move(
-    config: Path, asked: Asked, given: Given, times: TimesAsked, *, write_bytes_per_s: float | None, watch_s: float,
+    config: Path, asked: PlanRequest, given: LimitOverrides, times: TimesAsked, *, write_bytes_per_s: float | None, watch_s: float,
     out: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Makes the plan and prints it; returns the exit code."""
@@ -65,7 +65,7 @@ def run_move(
             rates = write_rates(client, settings, standing, watch_s, output.tell)
     written = rates if write_bytes_per_s is None else dict.fromkeys(sizes, write_bytes_per_s)
     found = times_of(standing, sizes, before, plan, written, times)
-    made = Report(standing.source, plan, before, hosted, found, leaderless(standing))
+    made = GeneratedPlanReport(standing.source, plan, before, hosted, found, leaderless(standing))
     if out is not None and plan.targets:
         _write(made, out)
     if as_json:
@@ -78,18 +78,18 @@ def run_move(
     return EXIT_DONE if made.times is None else made.times.exit_code()
 
 
-def ground_of(standing: Standing, sizes: Mapping[TopicPartition, float], limits: PartitionLimits) -> Ground:
+def ground_of(standing: ClusterLayout, sizes: Mapping[TopicPartition, float], limits: PartitionLimits) -> BrokerLoads:
     """Partitions that nobody leads are no part of it: there is nobody to copy from."""
     partitions = [
         Placed(state.topic, state.partition, state.replicas, sizes[key])
         for key, state in standing.partitions.items()
         if key in sizes
     ]
-    return Ground(partitions, standing.racks, counts_of(standing), limits)
+    return BrokerLoads(partitions, standing.racks, counts_of(standing), limits)
 
 
 def times_of(
-    standing: Standing, sizes: Mapping[TopicPartition, float], held_bytes: Mapping[int, float], plan: Plan,
+    standing: ClusterLayout, sizes: Mapping[TopicPartition, float], held_bytes: Mapping[int, float], plan: GeneratedPlan,
     written: Mapping[TopicPartition, float], asked: TimesAsked,
 ) -> Times | None:  # fmt: skip
     """What the copying takes; None: nothing is to be copied."""
@@ -108,10 +108,10 @@ def times_of(
     for key, state in standing.partitions.items():
         led[state.leader] = led.get(state.leader, 0.0) + written.get(key, 0.0)
     kip = kip73_of(len(planned), len(standing.partitions), held_bytes.values(), led.values())
-    return times_report(Figures(standing.source, kip, planned), asked)
+    return times_report(EstimateFigures(standing.source, kip, planned), asked)
 
 
-def nothing_moves(standing: Standing) -> None:
+def nothing_moves(standing: ClusterLayout) -> None:
     """
     Raises:
         CommandError: partitions are being reassigned.
@@ -124,7 +124,7 @@ def nothing_moves(standing: Standing) -> None:
         )
 
 
-def leaderless(standing: Standing) -> tuple[str, ...]:
+def leaderless(standing: ClusterLayout) -> tuple[str, ...]:
     """What is said of partitions that nobody leads."""
     without = sorted(f"{topic}-{n}" for (topic, n), state in standing.partitions.items() if state.leader < 0)
     if not without:
@@ -132,7 +132,7 @@ def leaderless(standing: Standing) -> tuple[str, ...]:
     return (f"Nobody leads {listed(without, 5)}: these are left out. Bring a broker of theirs back first.",)
 
 
-def _write(made: Report, out: Path) -> None:
+def _write(made: GeneratedPlanReport, out: Path) -> None:
     try:
         out.write_text(json.dumps(plan_json(made.plan), indent=1) + "\n", encoding="utf-8")
     except OSError as error:

@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rheostat.plan.estimate.report import Report as Times
+from rheostat.plan.estimate.report import EstimateReport as Times
 from rheostat.plan.estimate.report import as_record as times_record
 from rheostat.plan.estimate.text import sentences as times_sentences
 from streaming.shared.listed import listed, shortened
 from streaming.shared.units import size_text
-from tuner.planning.generate import Plan
+from tuner.planning.generate import GeneratedPlan
 
 BROKERS_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class GeneratedPlanReport:
     source: str
-    plan: Plan
+    plan: GeneratedPlan
     held_bytes_before: Mapping[int, float]
     hosted_before: Mapping[int, int]
     times: Times | None  # None: nothing is to be copied.
@@ -35,13 +35,13 @@ class Report:
         )  # fmt: skip
 
 
-def plan_json(plan: Plan) -> dict[str, Any]:
+def plan_json(plan: GeneratedPlan) -> dict[str, Any]:
     """As kafka-reassign-partitions takes it."""
     entries = [{"topic": t.topic, "partition": t.partition, "replicas": list(t.replicas)} for t in plan.targets]
     return {"version": 1, "partitions": entries}
 
 
-def sentences(made: Report) -> list[str]:
+def sentences(made: GeneratedPlanReport) -> list[str]:
     plan = made.plan
     if not plan.targets:
         return ["Nothing is to be moved: what was asked for is so already.", *made.notes]
@@ -60,7 +60,7 @@ def sentences(made: Report) -> list[str]:
     return [*said, *made.notes]
 
 
-def as_record(made: Report) -> dict[str, Any]:
+def as_record(made: GeneratedPlanReport) -> dict[str, Any]:
     """One JSON object; units are the last words of its keys."""
     plan = made.plan
     return {

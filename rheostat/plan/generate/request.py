@@ -7,14 +7,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from rheostat.errors import BadInputError
-from tuner.planning.broker_load import Ground
-from tuner.planning.generate import TOLERANCE, Plan, drained, extended, rebalanced, replaced
+from tuner.planning.broker_load import BrokerLoads
+from tuner.planning.generate import TOLERANCE, GeneratedPlan, drained, extended, rebalanced, replaced
 
 _PAIR = re.compile(r"(\d{1,9})=(\d{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PlanRequest:
     """One of the four."""
 
     add: Sequence[int] = ()
@@ -90,7 +90,7 @@ class Asked:
         if self.drain and not set(alive) - set(self.drain):
             raise BadInputError("--drain-broker: no broker that is alive would be left to take anything")
 
-    def planned(self, ground: Ground) -> Plan:
+    def planned(self, ground: BrokerLoads) -> GeneratedPlan:
         """
         Raises:
             NoPlace: the limits leave no room for it.

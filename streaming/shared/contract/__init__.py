@@ -17,7 +17,7 @@ Vocabulary:
 
 from __future__ import annotations
 
-from streaming.shared.contract.basics import SCHEMA_VERSION, Role, Side, Topics
+from streaming.shared.contract.basics import SCHEMA_VERSION, NodeRole, Side, Topics
 from streaming.shared.contract.encoding import (
     ContractError,
     decode_signal,
@@ -54,7 +54,7 @@ __all__ = [
     "MoveSignal",
     "MoveStep",
     "MovingPartition",
-    "Role",
+    "NodeRole",
     "Sample",
     "Scrape",
     "Side",

@@ -13,7 +13,7 @@ class Side(StrEnum):
     FOLLOWER = "follower"
 
 
-class Role(StrEnum):
+class NodeRole(StrEnum):
     BROKER = "broker"
     CONTROLLER = "controller"
 

@@ -32,14 +32,14 @@ _KINDS: dict[str, type[Signal]] = {
 }
 
 
-class _Head(msgspec.Struct):
+class _SignalHead(msgspec.Struct):
     """What tells how to read the rest."""
 
     v: int
     kind: str
 
 
-_HEAD = msgspec.json.Decoder(_Head)
+_HEAD = msgspec.json.Decoder(_SignalHead)
 _READERS = {kind: msgspec.json.Decoder(signal) for kind, signal in _KINDS.items()}
 
 

@@ -21,7 +21,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streaming.shared.contract.basics import SCHEMA_VERSION, Role
+from streaming.shared.contract.basics import SCHEMA_VERSION, NodeRole
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Scrape:
 
     cluster: str
     node: int
-    role: Role
+    role: NodeRole
     ts_ms: int
     samples: tuple[Sample, ...]
 

@@ -17,7 +17,7 @@ _AS_ASSIGNED = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class TopicRefusal:
     """Kafka would not create it: the error's number and name, and what it says beside."""
 
     code: int
@@ -29,7 +29,7 @@ class PlacingClient(ClusterClient):
 
     def create_placed(
         self, topic: str, replicas: Sequence[Sequence[int]], configs: Mapping[str, str]
-    ) -> Refusal | None:
+    ) -> TopicRefusal | None:
         """Creates a topic with these replicas of each partition; None is success.
 
         Raises:
@@ -61,5 +61,5 @@ class PlacingClient(ClusterClient):
                 return None
             wait = f"; try again in {answer.throttle_time_ms / 1000:g} s" if answer.throttle_time_ms else ""
             name = kafka.errors.for_code(told.error_code).message
-            return Refusal(int(told.error_code), f"{name}: {told.error_message or 'without a word of why'}{wait}")
+            return TopicRefusal(int(told.error_code), f"{name}: {told.error_message or 'without a word of why'}{wait}")
         raise ClusterError(f"Kafka's answer leaves topic {topic} out")

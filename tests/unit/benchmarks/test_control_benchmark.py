@@ -20,7 +20,7 @@ from benchmarks.laws.rivals import (
 from benchmarks.laws.worlds import worlds
 from streaming.shared.contract import BrokerSignal, Side
 from tuner.core.cluster import BrokerSide, LiveCluster, RateSetting
-from tuner.simulation.policy import RulePolicy, View
+from tuner.simulation.policy import RulePolicy, RuleInput
 from tuner.simulation.world import BrokerSpec, ClientLoad, PartitionSpec, World
 
 SOURCE: BrokerSide = (1, Side.LEADER)
@@ -143,9 +143,9 @@ WORLD = World(
 )
 
 
-def view(rates: dict[BrokerSide, int], *brokers: BrokerSignal) -> View:
+def view(rates: dict[BrokerSide, int], *brokers: BrokerSignal) -> RuleInput:
     live = LiveCluster(frozenset({1, 2}), rates={side: RateSetting(rate) for side, rate in rates.items()})
-    return View(0.0, WORLD, live, {b.broker: b for b in brokers}, {})
+    return RuleInput(0.0, WORLD, live, {b.broker: b for b in brokers}, {})
 
 
 def signal(broker: int, **values: Any) -> BrokerSignal:

@@ -32,7 +32,7 @@ from rheostat.reassign import interrupted, plan_store
 from streaming.shared.contract import Side
 from tuner.control.throttle.state import Memory, Owned
 from tuner.core.operator_orders import Orders
-from tuner.core.reassignment_plan import Part, Plan, PlanHead, PlanState, Wanted
+from tuner.core.reassignment_plan import PlanPartition, Plan, PlanHead, PlanState, DesiredPlanState
 from tuner.core.throttle_limits import MB
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -150,15 +150,20 @@ def test_cluster_that_does_not_answer_is_unreachable(
 def no_tuner(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cluster that takes orders, with one throttle of rheostat's, one plan on record and no tuner."""
     memory = Memory(owned={(1, Side.LEADER): Owned(None, 10 * MB, (10 * MB,))})
-    plan = Plan(PlanHead("p", "kim", 0, 5, 1, Wanted.RUNNING), {("orders", 0): Part((1, 2), (2, 3))}, {}, PlanState())
+    plan = Plan(
+        PlanHead("p", "kim", 0, 5, 1, DesiredPlanState.RUNNING),
+        {("orders", 0): PlanPartition((1, 2), (2, 3))},
+        {},
+        PlanState(),
+    )
     given = Orders(at_ms=7)
     monkeypatch.setattr("rheostat.run.services.probe", lambda _: None)
     for name, answer in {
-        "give": given, "heeded": False, "read": send.Known(memory=memory), "other_name": None, "why_not_acknowledged": "None runs.",
+        "give": given, "heeded": False, "read": send.KnownOrders(memory=memory), "other_name": None, "why_not_acknowledged": "None runs.",
         "current_rates": {(1, side): 10 * MB for side in Side}, "read_tuners": (),
     }.items():  # fmt: skip
         monkeypatch.setattr(send, name, lambda *_, answer=answer: answer)
-    for name, found in {"read": plan_store.OnRecord((plan,)), "say": plan.head, "heeded": False}.items():
+    for name, found in {"read": plan_store.StoredPlans((plan,)), "say": plan.head, "heeded": False}.items():
         monkeypatch.setattr(plan_store, name, lambda *_, found=found, **__: found)
 
 
@@ -188,11 +193,11 @@ def test_danger_without_terminal_and_yes_is_not_confirmed(
 
 
 @pytest.mark.parametrize(
-    "known", [send.Known(), send.Known(blocked="a record cannot be read")], ids=["empty", "blocked"]
+    "known", [send.KnownOrders(), send.KnownOrders(blocked="a record cannot be read")], ids=["empty", "blocked"]
 )
 @pytest.mark.usefixtures("no_tuner")
 def test_release_asks_though_nothing_is_known_as_owned(
-    known: send.Known, code_of: Callable[..., int], settings: Path, monkeypatch: pytest.MonkeyPatch
+    known: send.KnownOrders, code_of: Callable[..., int], settings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[object] = []
     monkeypatch.setattr(send, "read", lambda *_: known)

@@ -23,12 +23,12 @@ from streaming.backlog import (
     state,
     with_failure,
 )
-from streaming.checkpoint import MadeWith, Record, Skipped
+from streaming.checkpoint import MadeWith, CheckpointRecord, Skipped
 from streaming.settings import StreamSettings
 from streaming.sources import Offsets
 
 SETTINGS = StreamSettings(checkpoint_dir=Path("/c"), start="earliest", backlog_records_per_chunk=50)
-NEW = Record(MadeWith("4", "", 30, 5, 10, 1, ()), "live-1")
+NEW = CheckpointRecord(MadeWith("4", "", 30, 5, 10, 1, ()), "live-1")
 HOP_MS, WINDOW_MS, LATENESS_MS = 5_000, 30_000, 10_000
 HOUR_MS = 3_600_000
 
@@ -63,7 +63,7 @@ def every(step_ms: int, begin_ms: int, end_ms: int) -> list[int]:
     return list(range(begin_ms, end_ms, step_ms))
 
 
-def worked_off(record: Record, topic: Topic) -> list[Chunk]:
+def worked_off(record: CheckpointRecord, topic: Topic) -> list[Chunk]:
     chunks = []
     while record.skipped:
         record = counted(record, [topic])

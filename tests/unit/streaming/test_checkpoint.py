@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streaming import checkpoint
-from streaming.checkpoint import MadeWith, Record, Skipped
+from streaming.checkpoint import MadeWith, CheckpointRecord, Skipped
 from streaming.errors import StreamError
 
 NOW = MadeWith(
@@ -47,7 +47,7 @@ def refusal(folder: Path, now: MadeWith = NOW) -> str:
 
 def test_a_new_folder_gets_a_record_before_anything_starts(tmp_path: Path) -> None:
     record = checkpoint.opened(tmp_path, NOW)
-    assert record == Record(NOW, "live-1")
+    assert record == CheckpointRecord(NOW, "live-1")
     assert [path.name for path in tmp_path.iterdir()] == ["rheostat.json"]
     assert checkpoint.opened(tmp_path, NOW) == record
     assert checkpoint.positions(tmp_path, record) is None

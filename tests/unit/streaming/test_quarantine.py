@@ -13,7 +13,7 @@ from test_checkpoint import NOW
 
 from streaming import checkpoint, quarantine
 from streaming.begun_batch import BegunBatch, Slice, begun_batch, write_begun_batch
-from streaming.checkpoint import Failing, Record
+from streaming.checkpoint import Failing, CheckpointRecord
 from streaming.failure_causes import may_be_a_record
 from streaming.formats.common import Source
 from streaming.quarantine import Hears, Quarantined, halved, note_failure, resolve
@@ -82,7 +82,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return told
 
 
-def restarted(folder: Path) -> Record:
+def restarted(folder: Path) -> CheckpointRecord:
     hears = Hears(lambda *_: None, lambda _: None)
     return resolve(folder, checkpoint.read(folder), KAFKA, TOPICS, FEEDS, ["id"], hears)
 
@@ -120,7 +120,7 @@ def test_failures_of_another_batch_or_folder_do_not_count(folder: Path) -> None:
     assert not stream.run()
     for other in (Failing("live-9", 0, 5), Failing("live-1", 7, 5)):
         record = checkpoint.read(folder)
-        checkpoint.write(folder, Record(record.made_with, record.live, failing=other))
+        checkpoint.write(folder, CheckpointRecord(record.made_with, record.live, failing=other))
         restarted(folder)
         batch = begun_batch(folder, checkpoint.read(folder))
         assert batch is not None

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rheostat.config.settings import Settings, parse_settings
-from rheostat.doctor.findings import Verdict
+from rheostat.doctor.findings import FindingVerdict
 from rheostat.doctor.machine import storage_of_stream
 from streaming import storage
 from streaming.errors import StreamError
@@ -22,7 +22,7 @@ from streaming.failure_causes import why, why_gone, why_not_started
 from streaming.java_output import JavaLine, JavaOutput, parse
 from streaming.settings import StreamSettings
 from streaming.shared.contract import Topics
-from streaming.storage import Place, fault, foreign_file
+from streaming.storage import StorageFolder, fault, foreign_file
 
 Mount = Callable[[str], Path]
 
@@ -31,7 +31,7 @@ def stream(folder: Path) -> StreamSettings:
     return StreamSettings(checkpoint_dir=folder)
 
 
-def checkpoint(folder: Path) -> Place:
+def checkpoint(folder: Path) -> StorageFolder:
     return storage.places(stream(folder))[0]
 
 
@@ -216,10 +216,10 @@ def settings_of(folder: Path) -> Settings:
 def test_doctor_tells_of_little_room_and_of_none(mount: Mount, tmp_path: Path) -> None:
     little, none = mount("size=100m"), mount("size=4m")
     found = {finding.check: finding for finding in storage_of_stream(settings_of(little / "c"))}
-    assert found["checkpoint folder"].verdict is Verdict.ADVICE
+    assert found["checkpoint folder"].verdict is FindingVerdict.ADVICE
     assert "MB are free" in found["checkpoint folder"].found
     found = {finding.check: finding for finding in storage_of_stream(settings_of(none / "c"))}
-    assert found["checkpoint folder"].verdict is Verdict.FAILED
+    assert found["checkpoint folder"].verdict is FindingVerdict.FAILED
     assert "is full" in found["checkpoint folder"].found
     assert "Free some" in found["checkpoint folder"].do
     assert (tmp_path / "c").exists() is False

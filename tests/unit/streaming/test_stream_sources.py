@@ -10,7 +10,7 @@ import pytest
 
 from streaming import checkpoint
 from streaming.backlog import waiting
-from streaming.checkpoint import MadeWith, Record
+from streaming.checkpoint import MadeWith, CheckpointRecord
 from streaming.errors import StreamError
 from streaming.failure_causes import first_line
 from streaming.settings import StreamSettings
@@ -35,7 +35,7 @@ def refusal(folder: Path, now: MadeWith) -> str:
 def test_another_address_of_the_same_kafka_is_the_same_source(tmp_path: Path) -> None:
     checkpoint.opened(tmp_path, made("a:1", "b:1", "A", "B"))
     now = made("a:2,a:3", "b:1", "A", "B")
-    assert checkpoint.opened(tmp_path, now) == Record(now, "live-1")
+    assert checkpoint.opened(tmp_path, now) == CheckpointRecord(now, "live-1")
     assert json.loads((tmp_path / "rheostat.json").read_text())["made_with"]["sources"][0] == OURS.format("a:2,a:3")
 
 
@@ -114,7 +114,7 @@ class Ticks:
 
 def test_what_waits_is_counted_from_where_the_query_will_begin() -> None:
     settings = StreamSettings(checkpoint_dir=Path("/c"))
-    new = Record(made("a:1", "b:1"), "live-1")
+    new = CheckpointRecord(made("a:1", "b:1"), "live-1")
     times = [Ticks(1000), Ticks(40)]
     assert waiting(new, None, times, settings, 1_000_000) == [0, 0], "stream.start is latest"
     earliest = settings.model_copy(update={"start": "earliest"})

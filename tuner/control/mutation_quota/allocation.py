@@ -40,7 +40,7 @@ from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, Q
 from tuner.control.mutation_quota.ownership import put_back
 from tuner.control.mutation_quota.reasons import said, wanted_per_s
 from tuner.control.mutation_quota.state import MutationMemory
-from tuner.control.mutation_quota.tenant_status import Place, Quotas, claim_of, gone_of, used_per_s
+from tuner.control.mutation_quota.tenant_status import TenantStatus, Quotas, claim_of, gone_of, used_per_s
 
 # Why one of ours does not stay where it is, though its tenant is there.
 _NOT_KEPT = (QuotaReason.RESPECTED, QuotaReason.NOT_ASKED_FOR, QuotaReason.WOULD_TAKE_OVER)
@@ -50,7 +50,7 @@ def dealt(
     view: QuotaView,
     quotas: Quotas,
     memory: MutationMemory,
-    places: Sequence[Place],
+    places: Sequence[TenantStatus],
     whole: float,
     policy: MutationPolicy,
     *,
@@ -110,7 +110,7 @@ def dealt(
     return memory, [*decisions, *back], tuple(rows[place.tenant] for place in places)
 
 
-def _worth_writing(place: Place, wanted: float, now_ms: int, limits: MutationLimits, lowers_only: bool) -> bool:
+def _worth_writing(place: TenantStatus, wanted: float, now_ms: int, limits: MutationLimits, lowers_only: bool) -> bool:
     stands = place.live_per_s
     # Nothing holds it back: any bound is better than none. But who is blind starts nothing.
     if stands is None:
@@ -127,13 +127,13 @@ def _worth_writing(place: Place, wanted: float, now_ms: int, limits: MutationLim
     return lowered or now_ms - place.state.written_at_ms >= limits.write_every_s * 1000
 
 
-def _alone(place: Place, reason: QuotaReason) -> TenantShare:
+def _alone(place: TenantStatus, reason: QuotaReason) -> TenantShare:
     rule = place.rule.place if place.rule is not None else None
     state = place.state
     return TenantShare(place.tenant, state.rate_per_s, state.hungry, place.live_per_s, None, reason, rule)
 
 
-def _not_kept(quotas: Quotas, memory: MutationMemory, places: Sequence[Place]) -> list[PutBackQuota]:
+def _not_kept(quotas: Quotas, memory: MutationMemory, places: Sequence[TenantStatus]) -> list[PutBackQuota]:
     return [
         put_back(place.tenant.entity, quotas, memory, place.left_alone)
         for place in places

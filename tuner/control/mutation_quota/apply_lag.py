@@ -26,7 +26,7 @@ _BORNE_LEAST = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class PressureTrend:
     """Where the pressure comes from."""
 
     pressure_before: float | None = None  # In the window before; None: there is none, or it is of another controller.
@@ -51,12 +51,12 @@ def falls_behind(pressure: Pressure, lag_before_ms: float | None, since_ms: int)
     return (pressure.measured - lag_before_ms) / since_ms
 
 
-def is_falling_behind(pressure: Pressure, course: Course) -> bool:
+def is_falling_behind(pressure: Pressure, course: PressureTrend) -> bool:
     """Over the objective twice in a row, and later still: no burst, which comes and goes within a look."""
     return course.newer and pressure.ratio > 1 and course.falls_behind > 0 and (course.pressure_before or 0.0) > 1
 
 
-def creeps_up(pressure: Pressure, course: Course, limits: MutationLimits) -> bool:
+def creeps_up(pressure: Pressure, course: PressureTrend, limits: MutationLimits) -> bool:
     """Not over the objective, but later than what comes and goes at rest twice in a row, later still, and at this pace over it
     before a cut would be seen."""
     if not course.newer or course.falls_behind <= 0 or course.lag_before_ms is None:
@@ -65,7 +65,7 @@ def creeps_up(pressure: Pressure, course: Course, limits: MutationLimits) -> boo
     return not at_rest and pressure.measured + 1000 * limits.rest_s * course.falls_behind > pressure.objective
 
 
-def is_first_lag(pressure: Pressure, course: Course) -> bool:
+def is_first_lag(pressure: Pressure, course: PressureTrend) -> bool:
     """Over the objective for the first time."""
     return pressure.by is Measure.APPLY_LAG and (course.pressure_before or 0.0) <= 1
 
@@ -79,12 +79,12 @@ def most_per_s(total: Total, now_ms: int, limits: MutationLimits) -> float:
     return total.missed_per_s + max(total.missed_per_s, limits.rate_per_s_start) * age**3
 
 
-def borne_per_s(came_per_s: float, course: Course) -> float:
+def borne_per_s(came_per_s: float, course: PressureTrend) -> float:
     """What was done of that, while the rest piled up; never believed to be less than half of it, for one look may be odd."""
     return came_per_s * max(_BORNE_LEAST, 1 - course.falls_behind)
 
 
-def with_missed(total: Total, came_per_s: float, course: Course, now_ms: int, limits: MutationLimits) -> Total:
+def with_missed(total: Total, came_per_s: float, course: PressureTrend, now_ms: int, limits: MutationLimits) -> Total:
     """The same total, with what was borne noted: no more than was thought to be before."""
     known = min(borne_per_s(came_per_s, course), most_per_s(total, now_ms, limits))
     return replace(total, missed_per_s=known, missed_at_ms=now_ms)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tuner.control.mutation_quota.model import MutationLimits
-from tuner.control.mutation_quota.state import MutationMemory, TenantState, Total, Window
+from tuner.control.mutation_quota.state import MutationMemory, TenantState, Total, JudgedWindow
 
 
 def up_to_now(memory: MutationMemory, now_ms: int, limits: MutationLimits) -> MutationMemory:
@@ -46,7 +46,7 @@ def _total(total: Total | None, now_ms: int) -> Total | None:
     )
 
 
-def _window(window: Window | None, now_ms: int, ahead_ms: int) -> Window | None:
+def _window(window: JudgedWindow | None, now_ms: int, ahead_ms: int) -> JudgedWindow | None:
     if window is None:
         return None
     felt = window.felt

@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from streaming.shared.contract import ControllerSignal
 from tuner.control.mutation_quota.model import MutationLimits
-from tuner.control.mutation_quota.state import LearnedCost, Window
+from tuner.control.mutation_quota.state import LearnedCost, JudgedWindow
 
 _LEAST = 0.05  # Of what it was before the step: one odd window does not make anything free.
 _MS_LEAST = 0.001  # Nor do a thousand of them: a fiftieth of what any controller was seen to take.
@@ -36,7 +36,7 @@ def at_start(limits: MutationLimits) -> LearnedCost:
 def of_window(
     cost: LearnedCost,
     signal: ControllerSignal,
-    before: Window | None,
+    before: JudgedWindow | None,
     done_per_s: float,
     books_per_s: float,
     limits: MutationLimits,
@@ -62,7 +62,7 @@ def of_window(
     return learned(cost, busy, topics, partitions, limits, fades=fades)
 
 
-def _change_per_s(now: float | None, was: float | None, signal: ControllerSignal, before: Window) -> float:
+def _change_per_s(now: float | None, was: float | None, signal: ControllerSignal, before: JudgedWindow) -> float:
     since_s = (signal.sampled_at_ms - before.sampled_at_ms) / 1000
     return abs(now - was) / since_s if now is not None and was is not None and since_s > 0 else 0.0
 

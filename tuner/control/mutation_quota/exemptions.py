@@ -19,13 +19,13 @@ from tuner.control.mutation_quota.ownership import put_back
 from tuner.control.mutation_quota.precedence import level, lifts_out, others_of
 from tuner.control.mutation_quota.state import MutationMemory, TenantState
 from tuner.control.mutation_quota.tenant_rules import Matched, is_name
-from tuner.control.mutation_quota.tenant_status import Place, Quotas
+from tuner.control.mutation_quota.tenant_status import TenantStatus, Quotas
 
 
 def freed(
     quotas: Quotas,
     memory: MutationMemory,
-    places: Sequence[Place],
+    places: Sequence[TenantStatus],
     default: QuotaEntity | None,
     policy: MutationPolicy,
 ) -> list[SetQuota | PutBackQuota | HoldQuota]:
@@ -68,20 +68,24 @@ def named_in_full(policy: MutationPolicy) -> dict[Tenant, Matched]:
 
 
 def _not_heard_of(
-    quotas: Quotas, memory: MutationMemory, places: Sequence[Place], default: QuotaEntity | None, policy: MutationPolicy
-) -> list[Place]:
+    quotas: Quotas,
+    memory: MutationMemory,
+    places: Sequence[TenantStatus],
+    default: QuotaEntity | None,
+    policy: MutationPolicy,
+) -> list[TenantStatus]:
     """Whom the default would hold back with the first that they do, or did."""
-    known, found = {place.tenant for place in places}, list[Place]()
+    known, found = {place.tenant for place in places}, list[TenantStatus]()
     for tenant, rule in named_in_full(policy).items():
         bound = default is not None and level(tenant) == level(default)
         if tenant not in known and (bound or tenant.entity in memory.owned):
             own = quotas.get(tenant.entity)
-            found.append(Place(tenant, TenantState(), own, own, rule, QuotaReason.EXEMPT))
+            found.append(TenantStatus(tenant, TenantState(), own, own, rule, QuotaReason.EXEMPT))
     return found
 
 
 def _of(
-    place: Place, quotas: Quotas, memory: MutationMemory, default: QuotaEntity | None
+    place: TenantStatus, quotas: Quotas, memory: MutationMemory, default: QuotaEntity | None
 ) -> SetQuota | PutBackQuota | None:
     entity = place.tenant.entity
     ours = memory.owned.get(entity)
@@ -100,5 +104,5 @@ def _of(
     return SetQuota(entity, place.own_per_s, NOBODY_HELD_PER_S, QuotaReason.EXEMPT, text)
 
 
-def _is_named_in_full(place: Place) -> bool:
+def _is_named_in_full(place: TenantStatus) -> bool:
     return (place.of.user, place.of.client_id) == (place.tenant.user, place.tenant.client_id)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from streaming.shared.contract import ControllerSignal, TenantSignal
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
 from tuner.core.cluster import NotSeen
-from tuner.core.controller import Beside, ControllerObjective
+from tuner.core.controller import ClusterWideMeasures, ControllerObjective
 from tuner.core.quota_window import QuotaWindow
 from tuner.core.token_bucket import SAMPLES, WINDOW_S
 
@@ -166,7 +166,7 @@ class QuotaView:
     quotas: Mapping[QuotaEntity, float] | NotSeen
     controllers: Mapping[int, ControllerSignal] = field(default_factory=dict)
     tenants: tuple[TenantSignal, ...] = ()
-    beside: Beside = field(default_factory=Beside)
+    beside: ClusterWideMeasures = field(default_factory=ClusterWideMeasures)
 
 
 def with_window(policy: MutationPolicy, found: Set[QuotaWindow]) -> MutationPolicy:

@@ -16,13 +16,13 @@ from tuner.control.mutation_quota.foreign_quotas import looked_at
 from tuner.control.mutation_quota.metering_quota import to_measure
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, QuotaView
 from tuner.control.mutation_quota.ownership import release
-from tuner.control.mutation_quota.policy import Turn, turn
+from tuner.control.mutation_quota.policy import QuotaStep, turn
 from tuner.control.mutation_quota.state import MutationMemory, TenantState
 from tuner.core.cluster import NotSeen
 from tuner.core.operator_orders import Orders
 
 
-def ruled(view: QuotaView, memory: MutationMemory, policy: MutationPolicy | None, orders: Orders) -> Turn:
+def ruled(view: QuotaView, memory: MutationMemory, policy: MutationPolicy | None, orders: Orders) -> QuotaStep:
     """As ``turn``, where nobody ordered anything else. Without a policy everything of ours is taken back."""
     limits = policy.limits if policy is not None else MutationLimits()
     memory = _heard(orders, memory, limits)
@@ -32,17 +32,17 @@ def ruled(view: QuotaView, memory: MutationMemory, policy: MutationPolicy | None
         return made if measuring is None else replace(made, decisions=(*made.decisions, measuring))
     if isinstance(view.quotas, NotSeen):
         text = f"the quotas could not be read: {view.quotas.reason}"
-        return Turn(memory, (HoldQuota(None, QuotaReason.QUOTAS_NOT_SEEN, text),))
+        return QuotaStep(memory, (HoldQuota(None, QuotaReason.QUOTAS_NOT_SEEN, text),))
     memory, gone = looked_at(view.quotas, memory, view.now_ms, limits)
     if orders.pause is not None and not orders.pause.released:
         text = f"paused by {orders.pause.by}: no quota is changed until `rheostat resume`"
-        return Turn(memory, (*gone, HoldQuota(None, QuotaReason.PAUSED, text)))
+        return QuotaStep(memory, (*gone, HoldQuota(None, QuotaReason.PAUSED, text)))
     if orders.pause is not None:
         reason, why = QuotaReason.RELEASED, f"released by {orders.pause.by}"
     else:
         reason, why = QuotaReason.NOT_ASKED_FOR, "tuner.mutation_quota is not set any more"
     said = HoldQuota(None, reason, f"{why}: every quota that was ours is taken back, and none is set")
-    return Turn(memory, (*gone, *release(view.quotas, memory, reason), said))
+    return QuotaStep(memory, (*gone, *release(view.quotas, memory, reason), said))
 
 
 def _heard(orders: Orders, memory: MutationMemory, limits: MutationLimits) -> MutationMemory:

@@ -24,7 +24,7 @@ from tuner.control.mutation_quota.entity import Tenant, in_force
 from tuner.control.mutation_quota.foreign_quotas import looked_at
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, QuotaView
 from tuner.control.mutation_quota.probe_window import WINDOW_S as FELT_WINDOW_S
-from tuner.control.mutation_quota.state import MutationMemory, TenantState, Window
+from tuner.control.mutation_quota.state import MutationMemory, TenantState, JudgedWindow
 from tuner.control.mutation_quota.tenant_rules import next_state
 from tuner.control.mutation_quota.tenant_status import Quotas, gone_of, places
 from tuner.control.mutation_quota.total_rate import counted_against, partitions_left_ratio, sunk
@@ -34,13 +34,13 @@ from tuner.core.controller_pressure import pressure, rested, unmeasured
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class QuotaStep:
     memory: MutationMemory
     decisions: tuple[QuotaDecision, ...]
     shares: tuple[TenantShare, ...] = ()
 
 
-def turn(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> Turn:
+def turn(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> QuotaStep:
     """The memory after this cycle, what is to be said and written, and how every tenant stands."""
     limits, quotas = policy.limits, view.quotas
     if isinstance(quotas, NotSeen):
@@ -91,7 +91,7 @@ def turn(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> Tur
     elif left < 1:
         decisions.append(_near_limit(view, signal, left, whole, policy))
     memory, written, shares = dealt(view, quotas, memory, found, whole, policy, lowers_only=left is None)
-    return Turn(replace(memory, turned_at_ms=view.now_ms), (*decisions, *written), shares)
+    return QuotaStep(replace(memory, turned_at_ms=view.now_ms), (*decisions, *written), shares)
 
 
 # -- what is known --------------------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def _active(view: QuotaView) -> ControllerSignal | None:
     return max(active, key=lambda s: (s.sampled_at_ms, s.node), default=None)
 
 
-def _evened_idle_ratio(signal: ControllerSignal, before: Window | None, limits: MutationLimits) -> float | None:
+def _evened_idle_ratio(signal: ControllerSignal, before: JudgedWindow | None, limits: MutationLimits) -> float | None:
     idle = signal.idle_ratio
     if idle is None or before is None or before.idle_ratio is None or before.node != signal.node:
         return idle
@@ -111,7 +111,7 @@ def _evened_idle_ratio(signal: ControllerSignal, before: Window | None, limits: 
     return before.idle_ratio + (1 - math.exp(-since_s / limits.idle_s)) * (idle - before.idle_ratio)
 
 
-def _took_over_ms(signal: ControllerSignal, before: Window | None) -> int:
+def _took_over_ms(signal: ControllerSignal, before: JudgedWindow | None) -> int:
     """0: it was active when we came."""
     if before is None:
         return 0
@@ -120,8 +120,8 @@ def _took_over_ms(signal: ControllerSignal, before: Window | None) -> int:
 
 def _held(
     memory: MutationMemory, view: QuotaView, reason: QuotaReason, text: str, said: Sequence[QuotaDecision] = ()
-) -> Turn:
-    return Turn(replace(memory, turned_at_ms=view.now_ms), (*said, HoldQuota(None, reason, text)))
+) -> QuotaStep:
+    return QuotaStep(replace(memory, turned_at_ms=view.now_ms), (*said, HoldQuota(None, reason, text)))
 
 
 def _blind(
@@ -131,7 +131,7 @@ def _blind(
     policy: MutationPolicy,
     age_s: float,
     said: Sequence[QuotaDecision],
-) -> Turn:
+) -> QuotaStep:
     """Perhaps only late: hold. Too long: with no eyes on it the controller gets less and less to do."""
     limits = policy.limits
     text = f"nothing new of the controller for {age_s:.0f} s: nothing is raised"
@@ -145,7 +145,7 @@ def _blind(
     hold = HoldQuota(
         None, QuotaReason.CONTROLLER_STALE, f"{text}, and all quotas sink: {total.rate_per_s:.1f}/s in all"
     )
-    return Turn(replace(memory, turned_at_ms=view.now_ms), (*said, hold, *alone, *written), shares)
+    return QuotaStep(replace(memory, turned_at_ms=view.now_ms), (*said, hold, *alone, *written), shares)
 
 
 def _states(

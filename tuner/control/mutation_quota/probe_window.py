@@ -32,7 +32,7 @@ _SLOW_RATIO, _SLOW_S = 3.0, 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ProbeRequest:
     """One request for a topic's creation. What was not answered was waited for so long in vain."""
 
     at_s: float
@@ -41,17 +41,19 @@ class Asked:
     missed: bool = False  # Nobody did, as somebody was waited for; it says nothing of what is ordinary at this broker.
 
 
-def with_missed(asked: Asked, every_s: float) -> list[Asked]:
+def with_missed(asked: ProbeRequest, every_s: float) -> list[ProbeRequest]:
     """It, and those that fell due while it was waited for: each would have waited for the rest."""
     count = max(1, math.ceil(asked.took_s / every_s))
-    return [Asked(asked.at_s + n * every_s, asked.took_s - n * every_s, asked.broker, n > 0) for n in range(count)]
+    return [
+        ProbeRequest(asked.at_s + n * every_s, asked.took_s - n * every_s, asked.broker, n > 0) for n in range(count)
+    ]
 
 
 class FeltWindow:
     def __init__(self) -> None:
-        self._asked: deque[Asked] = deque()
+        self._asked: deque[ProbeRequest] = deque()
 
-    def add(self, asked: Asked, every_s: float | None = None) -> None:
+    def add(self, asked: ProbeRequest, every_s: float | None = None) -> None:
         """
         Args:
             every_s: how often one falls due; None: whenever the one before is through.
@@ -62,14 +64,14 @@ class FeltWindow:
         """None: too little is known."""
         while self._asked and self._asked[0].at_s <= now_s - WINDOW_S:
             self._asked.popleft()
-        by_broker: dict[int, list[Asked]] = {}
+        by_broker: dict[int, list[ProbeRequest]] = {}
         for asked in self._asked:
             by_broker.setdefault(asked.broker, []).append(asked)
         took_s = sorted(asked.took_s for asked in _of_the_controller(by_broker.values()))
         return _at(took_s, QUANTILE) if len(took_s) >= COUNT_MIN else None
 
 
-def _of_the_controller(by_broker: Iterable[Sequence[Asked]]) -> Iterator[Asked]:
+def _of_the_controller(by_broker: Iterable[Sequence[ProbeRequest]]) -> Iterator[ProbeRequest]:
     ordinary = [(_at(sorted(one.took_s for one in asked if not one.missed), 0.5), asked) for asked in by_broker]
     # Of two the quicker one is in the middle: the other may be slow by itself.
     middle = _at(sorted(at for at, _ in ordinary), 0.5) if ordinary else 0.0

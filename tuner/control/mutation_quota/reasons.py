@@ -6,11 +6,11 @@ from tuner.control.mutation_quota.decision import RATE_DIGITS, QuotaReason
 from tuner.control.mutation_quota.max_min_share import Sharing
 from tuner.control.mutation_quota.model import MutationLimits
 from tuner.control.mutation_quota.tenant_rules import want_per_s
-from tuner.control.mutation_quota.tenant_status import Place, floor_per_s
+from tuner.control.mutation_quota.tenant_status import TenantStatus, floor_per_s
 
 
 def wanted_per_s(
-    place: Place, fair: float, standing: float, sharing: Sharing, limits: MutationLimits
+    place: TenantStatus, fair: float, standing: float, sharing: Sharing, limits: MutationLimits
 ) -> tuple[float, QuotaReason]:
     """
     Args:
@@ -29,7 +29,7 @@ def wanted_per_s(
     return most, QuotaReason.FAIR_SHARE if plain < want else QuotaReason.HAS_ALL_IT_WANTS
 
 
-def said(place: Place, wanted: float, reason: QuotaReason, sharing: Sharing) -> str:
+def said(place: TenantStatus, wanted: float, reason: QuotaReason, sharing: Sharing) -> str:
     stands = "no quota" if place.live_per_s is None else f"{place.live_per_s:g}/s"
     does = "held back" if place.state.hungry else f"does {place.state.rate_per_s:.2f}/s"
     promised = place.of.rate_per_s_min

@@ -77,7 +77,7 @@ class Wavering:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class JudgedWindow:
     """What the newest judged window of the active controller said, to compare with the next."""
 
     node: int
@@ -96,7 +96,7 @@ class Window:
 class MutationMemory:
     total: Total | None = None
     cost: LearnedCost | None = None
-    window: Window | None = None
+    window: JudgedWindow | None = None
     tenants: Mapping[Tenant, TenantState] = field(default_factory=dict)
     owned: Mapping[QuotaEntity, OwnedQuota] = field(default_factory=dict)
     doubted: Mapping[QuotaEntity, Doubt] = field(default_factory=dict)

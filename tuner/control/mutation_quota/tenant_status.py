@@ -22,7 +22,7 @@ Quotas = Mapping[QuotaEntity, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TenantStatus:
     """One tenant in this turn."""
 
     tenant: Tenant
@@ -40,7 +40,7 @@ class Place:
 
 def places(
     quotas: Quotas, memory: MutationMemory, policy: MutationPolicy, gone: Collection[Tenant] = ()
-) -> tuple[list[Place], list[HoldQuota]]:
+) -> tuple[list[TenantStatus], list[HoldQuota]]:
     """Of all tenants but those that are gone, with whom it would be wrong to write to; and what is to be said of those."""
     others = others_of(quotas, memory)
     found = [
@@ -55,7 +55,7 @@ def places(
 
 def _place_of(
     tenant: Tenant, state: TenantState, quotas: Quotas, others: Others, memory: MutationMemory, policy: MutationPolicy
-) -> Place:
+) -> TenantStatus:
     entity, rule = tenant.entity, matched(tenant, policy.rules)
     own, found = quotas.get(entity), in_force(quotas, tenant)
     live = found[1] if found is not None else None
@@ -70,14 +70,14 @@ def _place_of(
     elif is_stray(tenant, others, policy.default_entity):
         reason = QuotaReason.NOT_ASKED_FOR
     ours_holds = found is not None and found[0] != entity and found[0] in memory.owned
-    return Place(tenant, state, own, live, rule, reason, ours_holds)
+    return TenantStatus(tenant, state, own, live, rule, reason, ours_holds)
 
 
 def _left_alone(
-    quotas: Quotas, others: Others, memory: MutationMemory, places: Sequence[Place], policy: MutationPolicy
-) -> tuple[list[Place], list[HoldQuota]]:
+    quotas: Quotas, others: Others, memory: MutationMemory, places: Sequence[TenantStatus], policy: MutationPolicy
+) -> tuple[list[TenantStatus], list[HoldQuota]]:
     """The same places, with those marked to whom it would be wrong to write, and what has to be said of them."""
-    decisions, found, void = list[HoldQuota](), list[Place](), list[tuple[Tenant, QuotaEntity]]()
+    decisions, found, void = list[HoldQuota](), list[TenantStatus](), list[tuple[Tenant, QuotaEntity]]()
     pairs: dict[str | None, list[Tenant]] = {}
     for place in places:
         if place.tenant.client_id is not None:
@@ -105,8 +105,8 @@ def _left_alone(
 
 
 def _few_enough(
-    places: list[Place], memory: MutationMemory, decisions: list[HoldQuota], limits: MutationLimits
-) -> tuple[list[Place], list[HoldQuota]]:
+    places: list[TenantStatus], memory: MutationMemory, decisions: list[HoldQuota], limits: MutationLimits
+) -> tuple[list[TenantStatus], list[HoldQuota]]:
     ours = [place for place in places if place.left_alone is None]
     if len(ours) <= limits.tenants_max:
         return places, decisions
@@ -123,7 +123,7 @@ def _few_enough(
     return [replace(p, left_alone=alone) if p.tenant in over else p for p in places], decisions
 
 
-def used_per_s(place: Place) -> float:
+def used_per_s(place: TenantStatus) -> float:
     """What somebody does whom we don't hold back, and its quota does not let it do more."""
     rate = place.state.rate_per_s
     return rate if place.live_per_s is None else min(rate, place.live_per_s)
@@ -133,7 +133,7 @@ def floor_per_s(rule: TenantRule, limits: MutationLimits) -> float:
     return limits.tenant_rate_per_s_min if rule.rate_per_s_min is None else rule.rate_per_s_min
 
 
-def claim_of(place: Place, limits: MutationLimits) -> Claim:
+def claim_of(place: TenantStatus, limits: MutationLimits) -> Claim:
     return Claim(want_per_s(place.state, limits), place.of.weight, floor_per_s(place.of, limits))
 
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tuner.control.mutation_quota.apply_lag import (
-    Course,
+    PressureTrend,
     borne_per_s,
     creeps_up,
     is_falling_behind,
@@ -63,7 +63,7 @@ def first_total(pressure: Pressure, done_per_s: float, cap: float, now_ms: int, 
 def next_total(
     total: Total,
     pressure: Pressure,
-    course: Course,
+    course: PressureTrend,
     heartbeats_time_out: bool,
     binds: bool,
     done_per_s: float,
@@ -143,7 +143,13 @@ def _eased(total: Total, may_cut: bool, cap: float, now_ms: int, limits: Mutatio
 
 
 def _pressed(
-    total: Total, pressure: Pressure, course: Course, base: float, cap: float, now_ms: int, limits: MutationLimits
+    total: Total,
+    pressure: Pressure,
+    course: PressureTrend,
+    base: float,
+    cap: float,
+    now_ms: int,
+    limits: MutationLimits,
 ) -> tuple[Total, QuotaReason]:
     """
     Args:
@@ -186,7 +192,7 @@ def _lowered(
     return _cut(total, wanted, cap, now_ms, limits), why
 
 
-def _step_from_near(rate: float, course: Course, limits: MutationLimits) -> float:
+def _step_from_near(rate: float, course: PressureTrend, limits: MutationLimits) -> float:
     """What is left of the total where one of the next looks may well be over the objective; the rate itself where none is, or
     nothing may be taken for it."""
     left = rate
@@ -197,7 +203,7 @@ def _step_from_near(rate: float, course: Course, limits: MutationLimits) -> floa
     return left
 
 
-def _kept_per_s(pressure: Pressure, course: Course, limits: MutationLimits) -> float:
+def _kept_per_s(pressure: Pressure, course: PressureTrend, limits: MutationLimits) -> float:
     """What is let through although others wait for longer than they may; of all else nothing is."""
     match pressure.by:
         case Measure.FELT:
@@ -208,12 +214,12 @@ def _kept_per_s(pressure: Pressure, course: Course, limits: MutationLimits) -> f
             return 0.0
 
 
-def _lines_least_per_s(course: Course, limits: MutationLimits) -> float:
+def _lines_least_per_s(course: PressureTrend, limits: MutationLimits) -> float:
     # What lines are taken for moves with what is let through, down to where next to nothing is.
     return course.beyond_per_s + max(limits.ease_little_ratio * limits.rate_per_s_ease, course.promised_per_s)
 
 
-def _near_least_per_s(course: Course, limits: MutationLimits) -> float:
+def _near_least_per_s(course: PressureTrend, limits: MutationLimits) -> float:
     # What was promised is kept as long as nothing is much over its objective; and who is not ours to hold back takes his first.
     return course.beyond_per_s + max(limits.rate_per_s_ease, course.promised_per_s)
 
@@ -240,7 +246,7 @@ def _step(rate: float, pressure: Pressure, felt_ratio: float, cap: float, limits
     return tenth if pressure.by is Measure.FELT else min(tenth, half_of_room)
 
 
-def _cut_ratio(pressure: Pressure, course: Course, limits: MutationLimits) -> float:
+def _cut_ratio(pressure: Pressure, course: PressureTrend, limits: MutationLimits) -> float:
     # How late it is says nothing of how much is too much, and one look may be a burst that is over.
     if is_first_lag(pressure, course):
         return limits.cut_ratio_least

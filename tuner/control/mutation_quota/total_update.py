@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from typing import TypeGuard
 
 from streaming.shared.contract import ControllerSignal
-from tuner.control.mutation_quota.apply_lag import Course, falls_behind
+from tuner.control.mutation_quota.apply_lag import PressureTrend, falls_behind
 from tuner.control.mutation_quota.cost_model import at_start, of_window
 from tuner.control.mutation_quota.decision import QuotaReason, TotalSaid
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, QuotaView
 from tuner.control.mutation_quota.probe_margin import followed, is_known, likely_ratio
-from tuner.control.mutation_quota.state import MutationMemory, Wavering, Window
-from tuner.control.mutation_quota.tenant_status import Place, claim_of, used_per_s
+from tuner.control.mutation_quota.state import MutationMemory, Wavering, JudgedWindow
+from tuner.control.mutation_quota.tenant_status import TenantStatus, claim_of, used_per_s
 from tuner.control.mutation_quota.total_rate import cap_per_s, first_total, next_total
 from tuner.core.controller_pressure import Pressure, felt_ratio, lines_pressure
 
@@ -36,7 +36,7 @@ def judged(
     view: QuotaView,
     news: News,
     memory: MutationMemory,
-    places: Sequence[Place],
+    places: Sequence[TenantStatus],
     policy: MutationPolicy,
     *,
     brakes: bool,
@@ -78,11 +78,11 @@ def judged(
 def _window(
     view: QuotaView,
     news: News,
-    before: Window | None,
-    same: Window | None,
+    before: JudgedWindow | None,
+    same: JudgedWindow | None,
     memory: MutationMemory,
     policy: MutationPolicy,
-) -> Window:
+) -> JudgedWindow:
     signal = news.signal
     felt = followed(
         before.felt if before is not None else None,
@@ -92,7 +92,7 @@ def _window(
         max(memory.total.cut_at_ms, memory.total.raised_at_ms) if memory.total is not None else 0,
         policy.limits,
     )
-    return Window(
+    return JudgedWindow(
         signal.node, signal.sampled_at_ms, signal.topics, signal.partitions, signal.idle_ratio, news.pressed.ratio,
         view.beside.apply_lag_ms, 0 if before is None else before.felt_full_at_ms, news.took_over_ms, felt,
     )  # fmt: skip
@@ -101,12 +101,12 @@ def _window(
 def _course(
     pressed: Pressure,
     lines: Pressure | None,
-    seen: Window,
-    same: Window | None,
+    seen: JudgedWindow,
+    same: JudgedWindow | None,
     newer: bool,
-    places: Sequence[Place],
+    places: Sequence[TenantStatus],
     limits: MutationLimits,
-) -> Course:
+) -> PressureTrend:
     """
     Args:
         same: the look before this one; None: there was none, or too long ago.
@@ -115,7 +115,7 @@ def _course(
     behind = 0.0
     if same is not None:
         behind = falls_behind(pressed, same.apply_lag_ms, seen.sampled_at_ms - same.sampled_at_ms)
-    return Course(
+    return PressureTrend(
         pressure_before=same.pressure if same is not None else None,
         falls_behind=behind,
         lag_before_ms=same.apply_lag_ms if same is not None else None,
@@ -133,7 +133,9 @@ def _course(
     )
 
 
-def _is_the_one_before(before: Window | None, signal: ControllerSignal, limits: MutationLimits) -> TypeGuard[Window]:
+def _is_the_one_before(
+    before: JudgedWindow | None, signal: ControllerSignal, limits: MutationLimits
+) -> TypeGuard[JudgedWindow]:
     """Of the same controller, and no gap between them in which anything may have come and gone."""
     if before is None or before.node != signal.node:
         return False

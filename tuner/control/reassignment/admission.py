@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from streaming.shared.contract import BrokerSignal, ControllerSignal
 from tuner.control.reassignment.concurrency import pace
 from tuner.control.reassignment.concurrency_model import Paced, PaceLimits, PaceMemory, PaceView
-from tuner.control.reassignment.measurements import Figures
-from tuner.control.reassignment.partition_progress import Parts, way_of
+from tuner.control.reassignment.measurements import PartitionMeasurements
+from tuner.control.reassignment.partition_progress import PartitionProgress, way_of
 from tuner.control.reassignment.scheduler import refill
 from tuner.control.reassignment.scheduler_model import (
     Refill,
     Running,
-    Terms,
+    SchedulerConstraints,
     Waiting,
     copied,
     keep_up,
@@ -41,7 +41,7 @@ STUCK_S_MIN = 60.0
 class Measures:
     """What is measured of the cluster besides where its partitions are."""
 
-    figures: Figures = field(default_factory=Figures)
+    figures: PartitionMeasurements = field(default_factory=PartitionMeasurements)
     throttling: Throttling = field(default_factory=Throttling)
     brokers: Mapping[int, BrokerSignal] = field(default_factory=dict)
     controllers: Mapping[int, ControllerSignal] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Begun:
 
 
 def begin(
-    plans: Sequence[tuple[Plan, Parts, bool]], look: ClusterLook, measures: Measures, memory: PaceMemory, bounds: Bounds,
+    plans: Sequence[tuple[Plan, PartitionProgress, bool]], look: ClusterLook, measures: Measures, memory: PaceMemory, bounds: Bounds,
     now_ms: int, resting: frozenset[Key] = frozenset(),
 ) -> Begun:  # fmt: skip
     """
@@ -91,7 +91,7 @@ def begin(
         keep_up(copying), measures.asked, measures.brokers, measures.controllers, bounds.controller,
     )  # fmt: skip
     paced = pace(view, memory, bounds.pace)
-    terms = Terms(
+    terms = SchedulerConstraints(
         look.online, bounds.batch, paced.slots, paced.cluster_max, paced.starts_max, measures.throttling.most,
         meant=measures.throttling.meant, limits=bounds.partitions, hosted=_hosted(look, bounds),
         writes_known=writes_known, asked_ago_s=memory.begun_ago_s(now_ms), look_every_s=memory.look_every_s(now_ms),
@@ -103,7 +103,9 @@ def begin(
     return Begun(refilled, replace(paced, memory=seen), pending_bytes(waiting, running))
 
 
-def _running(plan: Plan, parts: Parts, look: ClusterLook, figures: Figures, now_ms: int) -> list[Running]:
+def _running(
+    plan: Plan, parts: PartitionProgress, look: ClusterLook, figures: PartitionMeasurements, now_ms: int
+) -> list[Running]:
     found = []
     for key, step in parts.running.items():
         part, now = plan.parts[key], look.partitions[key]

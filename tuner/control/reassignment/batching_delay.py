@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from streaming.shared.contract import Side
-from tuner.control.reassignment.scheduler_model import Running, Start, Terms, sides_of
+from tuner.control.reassignment.scheduler_model import Running, StepStart, SchedulerConstraints, sides_of
 from tuner.core.cluster import BrokerSide
 from tuner.core.reassignment_steps import StepReason
 
@@ -27,10 +27,10 @@ _SLOTS_IN_USE_MIN = 0.5
 
 
 def gathers(
-    starts: Sequence[Start],
+    starts: Sequence[StepStart],
     running: Sequence[Running],
     taken: Mapping[BrokerSide, float],
-    terms: Terms,
+    terms: SchedulerConstraints,
     starts_max: int,
 ) -> bool:
     """Whether ``starts`` wait for more.
@@ -48,14 +48,14 @@ def gathers(
     return all(_has_enough(side, under_way.get(side, 0.0), taken.get(side, 0.0), terms) for side in sides)
 
 
-def _has_enough(side: BrokerSide, under_way_bytes: float, slots: float, terms: Terms) -> bool:
+def _has_enough(side: BrokerSide, under_way_bytes: float, slots: float, terms: SchedulerConstraints) -> bool:
     rate_bytes_per_s = terms.rates.get(side)  # The most that it may be given: it lasts at least so long.
     if rate_bytes_per_s is None or slots < _SLOTS_IN_USE_MIN * terms.slots.get(side, 1):
         return False
     return under_way_bytes >= (terms.look_every_s + _LEAD_S) * rate_bytes_per_s
 
 
-def _under_way_bytes(running: Sequence[Running], terms: Terms) -> dict[BrokerSide, float]:
+def _under_way_bytes(running: Sequence[Running], terms: SchedulerConstraints) -> dict[BrokerSide, float]:
     """What each side still copies of what runs; to a broker that is away, or from one, nothing is copied."""
     found: dict[BrokerSide, float] = {}
     for one in running:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from streaming.shared.listed import listed, shortened
 from tuner.control.reassignment.concurrency_model import Paced
-from tuner.control.reassignment.partition_progress import Parts, is_another
+from tuner.control.reassignment.partition_progress import PartitionProgress, is_another
 from tuner.control.reassignment.scheduler_model import HeldBy, Refill
 from tuner.core.cluster import BrokerSide, side_name
-from tuner.core.reassignment_plan import ClusterLook, Key, Plan, Wanted
+from tuner.core.reassignment_plan import ClusterLook, Key, Plan, DesiredPlanState
 from tuner.core.reassignment_steps import WaitReason
 
 _NAMED = 5
@@ -18,7 +18,7 @@ _SIDES = 12
 
 
 def held_up(
-    plan: Plan, parts: Parts, filled: Refill, paused: str | None, refused: Mapping[Key, str]
+    plan: Plan, parts: PartitionProgress, filled: Refill, paused: str | None, refused: Mapping[Key, str]
 ) -> tuple[str, ...]:  # fmt: skip
     """Nothing where it just goes on.
 
@@ -29,7 +29,7 @@ def held_up(
     said = []
     if paused is not None:
         said.append(f"nothing new is begun: {paused}")
-    elif plan.head.wanted is Wanted.PAUSED:
+    elif plan.head.wanted is DesiredPlanState.PAUSED:
         said.append(f"paused by {plan.head.word_by or plan.head.by}: nothing new is begun, what is under way ends")
     waits = [w for w in filled.waits if (w.topic, w.partition) in parts.ready]
     offline = [w for w in waits if w.reason is WaitReason.BROKERS_OFFLINE]
@@ -48,7 +48,7 @@ def held_up(
     leaderless = [(w.topic, w.partition) for w in waits if w.reason is WaitReason.NO_LEADER]
     if leaderless:
         said.append(f"{named(leaderless)}: waiting for a leader, as nobody is there to copy from")
-    if paused is None and plan.head.wanted is not Wanted.PAUSED:
+    if paused is None and plan.head.wanted is not DesiredPlanState.PAUSED:
         said += _refusals(plan, parts, refused)
     if parts.foreign:
         said.append(f"{named(parts.foreign)}: somebody else is reassigning this; waited for")
@@ -68,14 +68,14 @@ def held_up(
 
 
 def _goes_back(plan: Plan) -> bool:
-    return plan.head.wanted is Wanted.CANCELLING and not plan.head.leaves
+    return plan.head.wanted is DesiredPlanState.CANCELLING and not plan.head.leaves
 
 
-def _refusals(plan: Plan, parts: Parts, refused: Mapping[Key, str]) -> list[str]:
+def _refusals(plan: Plan, parts: PartitionProgress, refused: Mapping[Key, str]) -> list[str]:
     """The causes, without numbers: they change with each try, and what has changed is said anew."""
     if not refused:
         return []
-    tried = {*parts.ready, *parts.to_elect, *(parts.running if plan.head.wanted is Wanted.CANCELLING else ())}
+    tried = {*parts.ready, *parts.to_elect, *(parts.running if plan.head.wanted is DesiredPlanState.CANCELLING else ())}
     by_why: dict[str, list[Key]] = {}
     for key in sorted(refused.keys() & tried):
         by_why.setdefault(refused[key], []).append(key)

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from tuner.core.reassignment_plan import ClusterLook, Key, Part
+from tuner.core.reassignment_plan import ClusterLook, Key, PlanPartition
 
 _NEW_SHARE = 0.5  # Of a new measure: what is written changes within minutes, and a clump is no rate.
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class PartitionMeasurements:
     """By partition; one that isn't named was not measured yet."""
 
     size_bytes: Mapping[Key, float] = field(default_factory=dict)
@@ -24,14 +24,16 @@ class Figures:
     remaining_bytes: Mapping[Key, float] = field(default_factory=dict)  # Of all replicas being added.
     at_ms: int = 0
 
-    def size(self, key: Key, part: Part) -> float:
+    def size(self, key: Key, part: PlanPartition) -> float:
         return self.size_bytes.get(key, part.size_bytes)
 
-    def write_rate(self, key: Key, part: Part) -> float:
+    def write_rate(self, key: Key, part: PlanPartition) -> float:
         return self.write_bytes_per_s.get(key, part.write_bytes_per_s)
 
 
-def measured(before: Figures, look: ClusterLook, at_ms: int, *, whole: bool = True) -> Figures:
+def measured(
+    before: PartitionMeasurements, look: ClusterLook, at_ms: int, *, whole: bool = True
+) -> PartitionMeasurements:
     """What is known after a look; the same as before where nothing was measured.
 
     Args:
@@ -57,4 +59,4 @@ def measured(before: Figures, look: ClusterLook, at_ms: int, *, whole: bool = Tr
             rates[key] = rate if key not in rates else (1 - _NEW_SHARE) * rates[key] + _NEW_SHARE * rate
     if not whole:
         return replace(before, remaining_bytes=remaining)
-    return Figures(sizes, rates, remaining, at_ms)
+    return PartitionMeasurements(sizes, rates, remaining, at_ms)

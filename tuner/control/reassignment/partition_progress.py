@@ -22,8 +22,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tuner.core.reassignment_plan import Asked, ClusterLook, Key, Part, PartitionNow, Plan, Wanted
-from tuner.core.reassignment_steps import Step, StepReason, Way
+from tuner.core.reassignment_plan import (
+    RequestedStep,
+    ClusterLook,
+    Key,
+    PlanPartition,
+    PartitionNow,
+    Plan,
+    DesiredPlanState,
+)
+from tuner.core.reassignment_steps import ReassignmentStep, StepReason, PartitionTransition
 
 SHOWN_S_MAX = 20.0  # A broker hears of a change within a second or so, also in a storm.
 
@@ -44,13 +52,13 @@ class Stuck(NamedTuple):
 
 
 @dataclass(slots=True)
-class Parts:
+class PartitionProgress:
     """The parts of one plan. Each is in one of these, those in ``reached`` and ``ready`` in both, and ``stuck`` run."""
 
     arrived: list[Key] = field(default_factory=list)
-    running: dict[Key, Step] = field(default_factory=dict)
+    running: dict[Key, ReassignmentStep] = field(default_factory=dict)
     stuck: dict[Key, Stuck] = field(default_factory=dict)  # Of those, which need a broker that is down.
-    ready: dict[Key, Way] = field(default_factory=dict)
+    ready: dict[Key, PartitionTransition] = field(default_factory=dict)
     reached: list[Key] = field(default_factory=list)  # Whose step has ended as asked.
     to_elect: list[Key] = field(default_factory=list)  # Reached, but for the leader.
     never_taken: list[Key] = field(default_factory=list)  # Asked for by one that died before Kafka took it.
@@ -61,22 +69,24 @@ class Parts:
     dropped: dict[Key, str] = field(default_factory=dict)
 
 
-def stand(plan: Plan, look: ClusterLook, recent: Recent, now_ms: int, taken: Collection[Key] = frozenset()) -> Parts:
+def stand(
+    plan: Plan, look: ClusterLook, recent: Recent, now_ms: int, taken: Collection[Key] = frozenset()
+) -> PartitionProgress:
     """
     Args:
         taken: partitions that an older plan has.
     """
-    found = Parts(left=dict(plan.state.left), dropped=dict(plan.state.dropped))
+    found = PartitionProgress(left=dict(plan.state.left), dropped=dict(plan.state.dropped))
     for key, part in plan.parts.items():
         if key in taken and key not in plan.asked:
-            (found.arrived if plan.head.wanted is Wanted.CANCELLING else found.foreign).append(key)
+            (found.arrived if plan.head.wanted is DesiredPlanState.CANCELLING else found.foreign).append(key)
         elif key not in found.dropped:
             _stand(key, part, plan, look, recent, now_ms, found)
     return found
 
 
 def _stand(
-    key: Key, part: Part, plan: Plan, look: ClusterLook, recent: Recent, now_ms: int, found: Parts
+    key: Key, part: PlanPartition, plan: Plan, look: ClusterLook, recent: Recent, now_ms: int, found: PartitionProgress
 ) -> None:  # fmt: skip
     now, asked = look.partitions.get(key), plan.asked.get(key)
     late = now_ms - recent.unclear_since_ms.get(key, now_ms) > SHOWN_S_MAX * 1000
@@ -103,7 +113,7 @@ def _stand(
             found.foreign.append(key)
     elif asked is None or asked.replicas == now.replicas:
         # Of a plan that is put back nobody asks for an election, so none is waited for.
-        cancelling = plan.head.wanted is Wanted.CANCELLING
+        cancelling = plan.head.wanted is DesiredPlanState.CANCELLING
         if asked is not None and asked.elect and not cancelling and _may_be_elected(now, look):
             found.to_elect.append(key)
             return
@@ -113,7 +123,7 @@ def _stand(
     # Of a step that was stopped Kafka keeps what stood before it, not always in that order.
     elif not late and not (asked.cancels and {*asked.since} == {*now.replicas}):
         found.unclear.append(key)
-    elif plan.head.wanted is Wanted.CANCELLING:
+    elif plan.head.wanted is DesiredPlanState.CANCELLING:
         found.put_back.append(key)
         _settled(key, part, now, plan, look, found)
     elif key in recent.taken:
@@ -123,19 +133,21 @@ def _stand(
         _settled(key, part, now, plan, look, found)
 
 
-def _needed(asked: Asked, now: PartitionNow, look: ClusterLook) -> set[int]:
+def _needed(asked: RequestedStep, now: PartitionNow, look: ClusterLook) -> set[int]:
     """Brokers without which the step does not end."""
     copied_from = {*now.isr} & look.online if now.leader in look.online else set()
     return {*asked.replicas} if copied_from else {*asked.replicas, *now.isr, *({now.leader} if now.leader >= 0 else ())}
 
 
-def is_another(key: Key, part: Part, look: ClusterLook) -> bool:
+def is_another(key: Key, part: PlanPartition, look: ClusterLook) -> bool:
     """Whether a topic of the same name is there that is not the one of the plan."""
     there = look.topic_ids.get(key[0], "")
     return bool(part.topic.id and there) and there != part.topic.id
 
 
-def _settled(key: Key, part: Part, now: PartitionNow, plan: Plan, look: ClusterLook, found: Parts) -> None:
+def _settled(
+    key: Key, part: PlanPartition, now: PartitionNow, plan: Plan, look: ClusterLook, found: PartitionProgress
+) -> None:
     """Nothing is under way there, and how the last step ended is known."""
     goal = plan.goal(part)
     if plan.head.leaves:
@@ -143,7 +155,7 @@ def _settled(key: Key, part: Part, now: PartitionNow, plan: Plan, look: ClusterL
         return
     # Who cancels a plan keeps what has been copied to the end.
     # What is on a broker of neither, somebody else has moved, or made anew: that is not ours to put back.
-    cancelling = plan.head.wanted is Wanted.CANCELLING
+    cancelling = plan.head.wanted is DesiredPlanState.CANCELLING
     others = not {*now.replicas} <= {*part.before, *part.target}
     # Nor is another number of replicas ours to take away: the check before the start was made for those that stood then.
     if others and not cancelling and len(now.replicas) not in (len(part.before), len(part.target)):
@@ -156,17 +168,17 @@ def _settled(key: Key, part: Part, now: PartitionNow, plan: Plan, look: ClusterL
         found.ready[key] = way_of(key, goal, now, look)
 
 
-def way_of(key: Key, goal: tuple[int, ...], now: PartitionNow, look: ClusterLook) -> Way:
+def way_of(key: Key, goal: tuple[int, ...], now: PartitionNow, look: ClusterLook) -> PartitionTransition:
     topic, number = key
     least = look.min_in_sync.get(topic, 1)
     # More than the partition is meant to have can't be asked of it.
-    return Way(topic, number, now.replicas, goal, now.leader, frozenset(now.isr), min(least, len(goal)))
+    return PartitionTransition(topic, number, now.replicas, goal, now.leader, frozenset(now.isr), min(least, len(goal)))
 
 
-def running_step(key: Key, asked: Asked, now: PartitionNow, goal: tuple[int, ...]) -> Step:
+def running_step(key: Key, asked: RequestedStep, now: PartitionNow, goal: tuple[int, ...]) -> ReassignmentStep:
     """The step under way, as the cluster shows it."""
     topic, number = key
-    return Step(
+    return ReassignmentStep(
         topic, number, asked.replicas, now.adding, now.removing, StepReason.REPLICAS,
         moves_leader=asked.moves_leader, elect=asked.elect, last=asked.replicas == goal,
     )  # fmt: skip
@@ -178,7 +190,7 @@ def _may_be_elected(now: PartitionNow, look: ClusterLook) -> bool:
     return now.leader != first and first in now.isr and first in look.online
 
 
-def remembered(parts: Parts, recent: Recent, now_ms: int) -> Recent:
+def remembered(parts: PartitionProgress, recent: Recent, now_ms: int) -> Recent:
     """What this life knows after a look."""
     unclear = {key: recent.unclear_since_ms.get(key, now_ms) for key in parts.unclear}
     over = {*parts.reached, *parts.never_taken, *parts.put_back, *parts.left}

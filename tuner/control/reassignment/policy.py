@@ -22,14 +22,23 @@ from dataclasses import dataclass, field, replace
 from tuner.control.reassignment.admission import Begun, Bounds, Measures, begin
 from tuner.control.reassignment.concurrency_model import PaceMemory
 from tuner.control.reassignment.explain import held_up, paces
-from tuner.control.reassignment.partition_progress import Parts, Recent, remembered, stand
+from tuner.control.reassignment.partition_progress import PartitionProgress, Recent, remembered, stand
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_plan import Asked, ClusterLook, Ending, Key, Part, Plan, Tally, Wanted
-from tuner.core.reassignment_steps import Step
+from tuner.core.reassignment_plan import (
+    RequestedStep,
+    ClusterLook,
+    Ending,
+    Key,
+    PlanPartition,
+    Plan,
+    Tally,
+    DesiredPlanState,
+)
+from tuner.core.reassignment_steps import ReassignmentStep
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class StepConstraints:
     """What a turn keeps to."""
 
     now_ms: int
@@ -40,7 +49,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class ExecutorState:
     """What one life of a tuner knows, and the next does without."""
 
     plans: Mapping[str, Recent] = field(default_factory=dict)
@@ -52,40 +61,42 @@ class PlanTurn:
     """``plan`` as it is to be on record before anything of this is done."""
 
     plan: Plan
-    parts: Parts
-    starts: tuple[Step, ...] = ()
+    parts: PartitionProgress
+    starts: tuple[ReassignmentStep, ...] = ()
     cancels: tuple[Key, ...] = ()
     doubted: frozenset[Key] = frozenset()  # Of the starts: who was refused before may be so again.
 
     @property
-    def begins(self) -> tuple[Step, ...]:
+    def begins(self) -> tuple[ReassignmentStep, ...]:
         """What is as good as under way."""
         return tuple(step for step in self.starts if (step.topic, step.partition) not in self.doubted)
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ExecutorStep:
     plans: tuple[PlanTurn, ...]
-    memory: Remembered
+    memory: ExecutorState
     begun: Begun
     limits: BatchLimits  # The strictest that holds.
 
 
-def turn(plans: Sequence[Plan], look: ClusterLook, measures: Measures, memory: Remembered, terms: Terms) -> Turn:
+def turn(
+    plans: Sequence[Plan], look: ClusterLook, measures: Measures, memory: ExecutorState, terms: StepConstraints
+) -> ExecutorStep:
     """
     Args:
         plans: those that have not ended, the oldest first; no partition is in two of them.
     """
     heeded = [_heeded(plan) for plan in plans]
     recent = [memory.plans.get(plan.id, Recent()) for plan in plans]
-    stands: list[Parts] = []
+    stands: list[PartitionProgress] = []
     taken: set[Key] = (
         set()
     )  # Two people may have given the same partition at once: it is the older plan's until that has ended.
     for plan, known in zip(heeded, recent, strict=True):
         stands.append(stand(plan, look, known, terms.now_ms, taken))
         taken |= plan.parts.keys()
-    goes_on = [terms.paused is None and plan.head.wanted is not Wanted.PAUSED for plan in heeded]
+    goes_on = [terms.paused is None and plan.head.wanted is not DesiredPlanState.PAUSED for plan in heeded]
     bounds = replace(terms.bounds, batch=strictest([terms.bounds.batch, *(plan.head.limits for plan in heeded)]))
     begun = begin(
         list(zip(heeded, stands, goes_on, strict=True)), look, measures, memory.pace, bounds, terms.now_ms, terms.resting
@@ -99,10 +110,10 @@ def turn(plans: Sequence[Plan], look: ClusterLook, measures: Measures, memory: R
         plan.id: remembered(parts, known, terms.now_ms)
         for plan, parts, known in zip(heeded, stands, recent, strict=True)
     }
-    return Turn(made, Remembered(after, begun.paced.memory), begun, bounds.batch)
+    return ExecutorStep(made, ExecutorState(after, begun.paced.memory), begun, bounds.batch)
 
 
-def _tally(plan: Plan, parts: Parts, look: ClusterLook) -> Tally:
+def _tally(plan: Plan, parts: PartitionProgress, look: ClusterLook) -> Tally:
     total = copied = 0.0
     at_target = 0
     for key, part in plan.parts.items():
@@ -129,7 +140,7 @@ def _heeded(plan: Plan) -> Plan:
         return plan
     left = {} if head.course_at_ms > state.heeded_at_ms else state.left
     paused_at_ms, rested_ms = state.paused_at_ms, state.rested_ms
-    if head.wanted is Wanted.PAUSED:
+    if head.wanted is DesiredPlanState.PAUSED:
         paused_at_ms = paused_at_ms or head.course_at_ms
     elif paused_at_ms:
         paused_at_ms, rested_ms = 0, rested_ms + max(0, head.course_at_ms - paused_at_ms)
@@ -141,17 +152,17 @@ def _heeded(plan: Plan) -> Plan:
     )  # fmt: skip
 
 
-def _is_to_stop(step: Step, plan: Plan, part: Part) -> bool:
+def _is_to_stop(step: ReassignmentStep, plan: Plan, part: PlanPartition) -> bool:
     """Of a cancelled plan: a step that brings a part back is what was asked for."""
     goal = {*plan.goal(part)}
     return plan.head.leaves or not goal >= {*step.adding} or bool(goal & {*step.dropping})
 
 
 def _made(
-    plan: Plan, parts: Parts, known: Recent, starts: tuple[Step, ...], begun: Begun, look: ClusterLook, terms: Terms
+    plan: Plan, parts: PartitionProgress, known: Recent, starts: tuple[ReassignmentStep, ...], begun: Begun, look: ClusterLook, terms: StepConstraints
 ) -> PlanTurn:  # fmt: skip
     cancels: tuple[Key, ...] = ()
-    if plan.head.wanted is Wanted.CANCELLING and terms.paused is None:
+    if plan.head.wanted is DesiredPlanState.CANCELLING and terms.paused is None:
         cancels = tuple(
             key
             for key, step in parts.running.items()
@@ -164,14 +175,14 @@ def _made(
     asked |= {key: replace(asked[key], cancels=True) for key in cancels}
     for step in starts:
         key = (step.topic, step.partition)
-        asked[key] = Asked(step.replicas, parts.ready[key].replicas, step.moves_leader, step.elect)
+        asked[key] = RequestedStep(step.replicas, parts.ready[key].replicas, step.moves_leader, step.elect)
     unsettled = parts.running or parts.ready or parts.to_elect or parts.unclear or parts.foreign or parts.left
     state = replace(
         plan.state, dropped=parts.dropped, left=parts.left,
         said=held_up(plan, parts, begun.refill, terms.paused, terms.refused), pace=paces(begun.paced),
     )  # fmt: skip
     if not unsettled:
-        cancelled = plan.head.wanted is Wanted.CANCELLING
+        cancelled = plan.head.wanted is DesiredPlanState.CANCELLING
         state = replace(
             state, ending=Ending.CANCELLED if cancelled else Ending.DONE, ended_at_ms=terms.now_ms,
             tally=_tally(plan, parts, look),

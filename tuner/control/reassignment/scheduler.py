@@ -38,7 +38,7 @@ from tuner.control.reassignment.scheduler_model import (
     HeldBy,
     Refill,
     Running,
-    Terms,
+    SchedulerConstraints,
     Waiting,
     keep_up,
     sides_of,
@@ -46,7 +46,7 @@ from tuner.control.reassignment.scheduler_model import (
 from tuner.control.reassignment.small_partitions import due, left_over, turn_of
 from tuner.core.cluster import BrokerSide
 from tuner.core.partition_limits import INTERNAL_TOPICS, PartitionLimits
-from tuner.core.reassignment_steps import Step, StepReason, Wait, Way, next_step
+from tuner.core.reassignment_steps import ReassignmentStep, StepReason, Wait, PartitionTransition, next_step
 
 # Who would take so much of the time that is left if it had one slot's share of the rate is a giant: half of it.
 _GIANT = 2.0
@@ -56,7 +56,7 @@ _AS_LONG_RATIO = 0.9
 _NONE_LEFT = object()
 
 
-def refill(waiting: Sequence[Waiting], running: Sequence[Running], terms: Terms) -> Refill:
+def refill(waiting: Sequence[Waiting], running: Sequence[Running], terms: SchedulerConstraints) -> Refill:
     """
     Args:
         waiting: partitions that have no step under way; those that have arrived are passed over.
@@ -92,7 +92,12 @@ def refill(waiting: Sequence[Waiting], running: Sequence[Running], terms: Terms)
 
 
 def _startable(
-    waiting: Sequence[Waiting], queue: _Queue, room: Room, terms: Terms, side: BrokerSide, left_bytes: float
+    waiting: Sequence[Waiting],
+    queue: _Queue,
+    room: Room,
+    terms: SchedulerConstraints,
+    side: BrokerSide,
+    left_bytes: float,
 ) -> Iterator[None]:
     """Begins the partitions of one side, one at each ``next``, for as long as there is room.
 
@@ -125,14 +130,14 @@ def _begin_by_turns(sides: Mapping[BrokerSide, Iterator[None]], room: Room) -> N
             heappop(queue)
 
 
-def _following(one: Waiting, terms: Terms) -> Step:
+def _following(one: Waiting, terms: SchedulerConstraints) -> ReassignmentStep:
     """Of one that has a step to make."""
     step = next_step(one.way, terms.online, terms.batch.replica_movements_max)
-    assert isinstance(step, Step)
+    assert isinstance(step, ReassignmentStep)
     return step
 
 
-def _leaving(way: Way) -> set[int]:
+def _leaving(way: PartitionTransition) -> set[int]:
     """Brokers that it goes from; what internal topics have does not count there."""
     return {*way.replicas} - {*way.target} if way.topic not in INTERNAL_TOPICS else set()
 
@@ -157,7 +162,10 @@ def _left_bytes(
 
 
 def _needs_s(
-    left: Mapping[BrokerSide, float], running: Sequence[Running], terms: Terms, rates: Mapping[BrokerSide, float]
+    left: Mapping[BrokerSide, float],
+    running: Sequence[Running],
+    terms: SchedulerConstraints,
+    rates: Mapping[BrokerSide, float],
 ) -> dict[BrokerSide, float]:
     """How long each side takes for that at these rates, less what keeping up takes of them."""
     used = keep_up(running)
@@ -168,7 +176,7 @@ def _needs_s(
 
 
 def _slowest_first(
-    left: Mapping[BrokerSide, float], running: Sequence[Running], terms: Terms
+    left: Mapping[BrokerSide, float], running: Sequence[Running], terms: SchedulerConstraints
 ) -> list[list[tuple[BrokerSide, float]]]:
     """Sides with the bytes that are left to be copied through each; in groups of sides that need about as long."""
     needs_s = _needs_s(left, running, terms, terms.rates)
@@ -181,7 +189,7 @@ def _slowest_first(
 
 
 def _small(
-    waiting: Sequence[Waiting], running: Sequence[Running], queue: _Queue, room: Room, terms: Terms,
+    waiting: Sequence[Waiting], running: Sequence[Running], queue: _Queue, room: Room, terms: SchedulerConstraints,
     left: Mapping[BrokerSide, float],
 ) -> tuple[list[int], float]:  # fmt: skip
     """See due.py; at what sides carry now, and not at what they may be given."""
@@ -195,8 +203,10 @@ def _small(
 class _Queue:
     """Who waits, sorted into what it waits for."""
 
-    def __init__(self, waiting: Sequence[Waiting], running: Sequence[Running], terms: Terms) -> None:
-        self.first: list[tuple[int, Step]] = []  # Without whom producers wait, and then what copies nothing.
+    def __init__(self, waiting: Sequence[Waiting], running: Sequence[Running], terms: SchedulerConstraints) -> None:
+        self.first: list[
+            tuple[int, ReassignmentStep]
+        ] = []  # Without whom producers wait, and then what copies nothing.
         self.waits: list[Wait] = []
         self.by_side: dict[BrokerSide, list[int]] = {}
         self.sides: dict[int, list[BrokerSide]] = {}
@@ -205,7 +215,7 @@ class _Queue:
         if limited:
             self.leaving.update(*(_leaving(one.way) for one in running if not one.stuck))
         online, most = terms.online, terms.batch.replica_movements_max
-        free: list[tuple[int, Step]] = []
+        free: list[tuple[int, ReassignmentStep]] = []
         for index, one in enumerate(waiting):
             way, missing = one.way, one.missing
             plain = way.isr <= online and online.issuperset(way.target) and online.issuperset(way.replicas)
@@ -214,7 +224,7 @@ class _Queue:
                 step = next_step(way, online, most)
                 if isinstance(step, Wait):
                     self.waits.append(step)
-                if not isinstance(step, Step):
+                if not isinstance(step, ReassignmentStep):
                     continue
                 if limited:
                     self.leaving |= _leaving(way)

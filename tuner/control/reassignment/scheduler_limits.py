@@ -18,8 +18,8 @@ from tuner.control.reassignment.scheduler_model import (
     Held,
     HeldBy,
     Running,
-    Start,
-    Terms,
+    StepStart,
+    SchedulerConstraints,
     Waiting,
     copied,
     keep_up,
@@ -28,7 +28,7 @@ from tuner.control.reassignment.scheduler_model import (
 )
 from tuner.core.cluster import BrokerSide, side_name
 from tuner.core.partition_limits import INTERNAL_TOPICS, PartitionCounts, overfull
-from tuner.core.reassignment_steps import Step
+from tuner.core.reassignment_steps import ReassignmentStep
 
 # The same as of a throttle's floor: a quota only just above W drains nothing.
 KEEP_UP_SHARE_MAX = 1 / 1.2
@@ -37,7 +37,9 @@ KEEP_UP_SHARE_MAX = 1 / 1.2
 class Room:
     """What is left of every limit, and what has been begun."""
 
-    def __init__(self, running: Sequence[Running], terms: Terms, leaving: AbstractSet[int] = frozenset()) -> None:
+    def __init__(
+        self, running: Sequence[Running], terms: SchedulerConstraints, leaving: AbstractSet[int] = frozenset()
+    ) -> None:
         """
         Args:
             leaving: brokers from which a partition that has begun, or may, will go.
@@ -57,7 +59,7 @@ class Room:
         self._leaders = terms.batch.leader_movements_max - sum(one.step.moves_leader for one in ending)
         self._hosted = dict(terms.hosted.by_broker)
         self._starts = min(terms.starts_max, REQUEST_PARTITIONS_MAX)
-        self.begun: dict[int, Start] = {}
+        self.begun: dict[int, StepStart] = {}
         self.held: dict[int, HeldBy] = {}
         self.never: dict[int, Held] = {}
         self.at_limit: set[int] = set()
@@ -94,7 +96,7 @@ class Room:
         """Whether a look at its next step is worth it: its leader has a slot, and so has one that it adds."""
         return sides[0] not in self._full and not self._full.issuperset(sides[1:])
 
-    def consider(self, index: int, one: Waiting, step: Step, *, urgent: bool = False) -> None:
+    def consider(self, index: int, one: Waiting, step: ReassignmentStep, *, urgent: bool = False) -> None:
         """Begins it, or says what keeps it back."""
         uses = step_keep_up(one.way, step.adding, one.write_bytes_per_s)
         held = self._held_by_limits(one, step) or (None if urgent else self._held_by_room(index, one, uses))
@@ -102,7 +104,7 @@ class Room:
             self.held[index] = held
             return
         self.held.pop(index, None)
-        self.begun[index] = Start(one.way, step)
+        self.begun[index] = StepStart(one.way, step)
         self._leaders -= step.moves_leader
         self._copying += bool(uses)
         for side, bytes_per_s in uses:
@@ -115,7 +117,7 @@ class Room:
             for broker in step.adding:
                 self._hosted[broker] = self._hosted.get(broker, 0) + 1
 
-    def _held_by_limits(self, one: Waiting, step: Step) -> HeldBy | None:
+    def _held_by_limits(self, one: Waiting, step: ReassignmentStep) -> HeldBy | None:
         if step.moves_leader and self._leaders <= 0:
             return HeldBy.LEADER_MOVEMENTS
         if one.way.topic not in INTERNAL_TOPICS:

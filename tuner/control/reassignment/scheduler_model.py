@@ -21,7 +21,7 @@ from streaming.shared.contract import Side
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import BrokerSide
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
-from tuner.core.reassignment_steps import Step, Wait, Way
+from tuner.core.reassignment_steps import ReassignmentStep, Wait, PartitionTransition
 from tuner.core.side_load import PlannedPartition
 from tuner.core.throttle_limits import MB
 
@@ -48,7 +48,7 @@ LEAST_BYTES_PER_S = 10 * MB  # Where nothing is known: less than any network car
 class Waiting:
     """A partition that has no step under way."""
 
-    way: Way
+    way: PartitionTransition
     size_bytes: float  # Of its leader's log: what each replica that is added lacks.
     write_bytes_per_s: float
     missing: tuple[int, ...] = field(init=False, compare=False)
@@ -63,8 +63,8 @@ class Waiting:
 class Running:
     """A step under way."""
 
-    way: Way  # As it stood when the step was asked for; its ISR and leader as they are now.
-    step: Step
+    way: PartitionTransition  # As it stood when the step was asked for; its ISR and leader as they are now.
+    step: ReassignmentStep
     remaining_bytes: float  # Of all replicas that the step adds.
     size_bytes: float
     write_bytes_per_s: float
@@ -72,7 +72,7 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class SchedulerConstraints:
     """What a refill keeps within."""
 
     online: frozenset[int]
@@ -120,14 +120,14 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
-    way: Way
-    step: Step
+class StepStart:
+    way: PartitionTransition
+    step: ReassignmentStep
 
 
 @dataclass(frozen=True, slots=True)
 class Refill:
-    starts: tuple[Start, ...]  # To be asked for now, with one request, in this order.
+    starts: tuple[StepStart, ...]  # To be asked for now, with one request, in this order.
     waits: tuple[Wait, ...]  # Partitions that can't go on, and why.
     held: Mapping[HeldBy, int]  # Of those looked at, how many were kept back by what.
     never: tuple[Held, ...]
@@ -179,7 +179,7 @@ def taken(
 
     Args:
         rates: what each side copies with, as for ``slot_part``; None: no side's is known.
-        writes_known: as of ``Terms``.
+        writes_known: as of ``SchedulerConstraints``.
     """
     found: dict[BrokerSide, float] = {}
     rates = rates or {}
@@ -206,7 +206,9 @@ def wanted(waiting: Iterable[Waiting]) -> dict[BrokerSide, int]:
     return found
 
 
-def step_keep_up(way: Way, adding: Sequence[int], write_bytes_per_s: float) -> list[tuple[BrokerSide, float]]:
+def step_keep_up(
+    way: PartitionTransition, adding: Sequence[int], write_bytes_per_s: float
+) -> list[tuple[BrokerSide, float]]:
     """W of one step: bytes/s that keeping up uses of each side's quota while it runs, its leader's first."""
     sides = sides_of(way.leader, adding)
     if not sides:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import nsmallest
 
 from tuner.control.reassignment.batching_delay import GATHER_S_MAX
-from tuner.control.reassignment.scheduler_model import Terms, Waiting, slot_part
+from tuner.control.reassignment.scheduler_model import SchedulerConstraints, Waiting, slot_part
 from tuner.core.cluster import BrokerSide
 
 _SHARE_OF_A_REQUEST_MAX = 0.5
@@ -28,7 +28,7 @@ def due(
     waiting: Sequence[Waiting],
     may: Mapping[int, Sequence[BrokerSide]],
     needs_s: Mapping[BrokerSide, float],
-    terms: Terms,
+    terms: SchedulerConstraints,
     starts_max: int,
 ) -> tuple[list[int], float]:
     """
@@ -67,6 +67,6 @@ def _share(ago_s: float, needs_s: float) -> float:
     return ago_s / needs_s if needs_s > ago_s else 1.0
 
 
-def _is_small(one: Waiting, leader: BrokerSide, terms: Terms) -> bool:
+def _is_small(one: Waiting, leader: BrokerSide, terms: SchedulerConstraints) -> bool:
     """It takes a part of a slot."""
     return slot_part(one.size_bytes, terms.meant.get(leader, terms.rates.get(leader))) < 1.0

@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from streaming.shared.units import rate_text, size_text, span_text
-from tuner.core.cluster import BrokerSide, Course, side_name
+from tuner.core.cluster import BrokerSide, Setpoint, side_name
 from tuner.core.drain_time import SideLoad, drain_s, rate_for
 from tuner.core.throttle_limits import Limits
 from tuner.core.value import value
@@ -69,7 +69,7 @@ class Late:
 
 def late(
     loads: Mapping[BrokerSide, SideLoad],
-    courses: Mapping[BrokerSide, Course],
+    courses: Mapping[BrokerSide, Setpoint],
     watched: Iterable[BrokerSide],
     now_ms: int,
     limits: Limits,
@@ -99,13 +99,13 @@ def late(
     return found if found.late_s >= LATE_S_MIN else None
 
 
-def ends_s(load: SideLoad, course: Course) -> float:
+def ends_s(load: SideLoad, course: Setpoint) -> float:
     """From now on, at the rate that is meant; infinite where that is not in anybody's time."""
     found = drain_s(load, course.meant_bytes_per_s)
     return math.inf if found is None or found > _NEVER_S else found
 
 
-def told(found: Late, side: BrokerSide, load: SideLoad, course: Course) -> str | None:
+def told(found: Late, side: BrokerSide, load: SideLoad, course: Setpoint) -> str | None:
     """Of one side: the numbers, or for which other it waits; None where it is in time."""
     if side == found.side:
         return f"too late for the deadline: {found}"

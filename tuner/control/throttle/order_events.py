@@ -13,13 +13,13 @@ from tuner.core.cluster import BrokerSide, side_name
 from tuner.core.operator_orders import Orders, Override
 
 
-class Ordered(NamedTuple):
+class OrderEvent(NamedTuple):
     text: str
     broker: int | None = None
     side: Side | None = None
 
 
-def ordered(before: Orders, after: Orders, told_ms: int, now_ms: int) -> list[Ordered]:
+def ordered(before: Orders, after: Orders, told_ms: int, now_ms: int) -> list[OrderEvent]:
     """In a row, what makes ``after`` of ``before``, and by whom; nothing where they are the same.
 
     Args:
@@ -31,11 +31,11 @@ def ordered(before: Orders, after: Orders, told_ms: int, now_ms: int) -> list[Or
     told = []
     if after.pause is not None and after.pause != before.pause:
         what = "everything is released" if after.pause.released else "rheostat is paused"
-        told.append(Ordered(f"{what}, by order of {after.pause.by}"))
+        told.append(OrderEvent(f"{what}, by order of {after.pause.by}"))
     elif before.pause is not None and after.pause is None:
-        told.append(Ordered(f"rheostat goes on, by order of {by}: the pause of {before.pause.by} is over"))
+        told.append(OrderEvent(f"rheostat goes on, by order of {by}: the pause of {before.pause.by} is over"))
     elif after.resumed_at_ms > before.resumed_at_ms:
-        told.append(Ordered(f"what others have set is rheostat's to turn again, by order of {by}"))
+        told.append(OrderEvent(f"what others have set is rheostat's to turn again, by order of {by}"))
     for side in sorted({*before.overrides, *after.overrides}):
         was, is_now = before.overrides.get(side), after.overrides.get(side)
         if is_now is not None and is_now != was:
@@ -47,14 +47,14 @@ def ordered(before: Orders, after: Orders, told_ms: int, now_ms: int) -> list[Or
     return told
 
 
-def expired(orders: Orders, told_ms: int, now_ms: int) -> list[Ordered]:
+def expired(orders: Orders, told_ms: int, now_ms: int) -> list[OrderEvent]:
     """What has run out since ``told_ms``, though nobody has said a word since."""
     return [
         _expired(side, order) for side, order in sorted(orders.overrides.items()) if told_ms < order.until_ms <= now_ms
     ]
 
 
-def _expired(side: BrokerSide, order: Override) -> Ordered:
+def _expired(side: BrokerSide, order: Override) -> OrderEvent:
     return _about(side, f"{_the_order(order)} has expired")
 
 
@@ -62,5 +62,5 @@ def _the_order(order: Override) -> str:
     return f"the order of {order.by} for {rate_text(order.bytes_per_s)}"
 
 
-def _about(side: BrokerSide, text: str) -> Ordered:
-    return Ordered(f"{side_name(side)}: {text}", *side)
+def _about(side: BrokerSide, text: str) -> OrderEvent:
+    return OrderEvent(f"{side_name(side)}: {text}", *side)

@@ -22,7 +22,7 @@ Outcome = dict[QuotaEntity, Failure | None]
 ENTITIES_PER_REQUEST = 500
 
 
-class Quotas(Protocol):
+class QuotaActuator(Protocol):
     def read(self) -> dict[QuotaEntity, float] | ClusterError:
         """All that stand now."""
 
@@ -72,7 +72,7 @@ class KafkaQuotas:
 class DryRunQuotas:
     """Reads the real thing, writes nothing, and reports success."""
 
-    def __init__(self, real: Quotas) -> None:
+    def __init__(self, real: QuotaActuator) -> None:
         self._real = real
 
     def read(self) -> dict[QuotaEntity, float] | ClusterError:

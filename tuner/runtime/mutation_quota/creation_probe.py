@@ -20,7 +20,7 @@ import structlog
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.values import Endpoint, MissingRight
 from streaming.shared.teardown import named
-from tuner.control.mutation_quota.probe_window import Asked, FeltWindow
+from tuner.control.mutation_quota.probe_window import ProbeRequest, FeltWindow
 
 log = structlog.get_logger("tuner")
 
@@ -67,7 +67,9 @@ class CreationProbe:
         self._turn = 0
         self._met: set[int] = set()  # To whom there is a connection.
         self._rest_until_s: dict[int, float] = {}
-        self._in_vain: Asked | None = None  # Not counted yet: who is asked next tells whether it was the controller.
+        self._in_vain: ProbeRequest | None = (
+            None  # Not counted yet: who is asked next tells whether it was the controller.
+        )
         self._said: str | None = None
         self._thread = threading.Thread(target=self._run, name="creation-probe", daemon=True)
 
@@ -118,7 +120,7 @@ class CreationProbe:
         began_s = self._monotonic()
         refused = self._asker.ask(broker)
         ended_s = self._monotonic()
-        asked = Asked(began_s, ended_s - began_s, broker)
+        asked = ProbeRequest(began_s, ended_s - began_s, broker)
         if isinstance(refused, MissingRight):
             self._say("it may not be asked for", str(refused))
             return _REFUSED_REST_S
@@ -134,7 +136,7 @@ class CreationProbe:
             self._in_vain = None if confirmed else asked
         return self._failed(broker, refused)
 
-    def _count(self, asked: Asked | None, *, slow: bool) -> None:
+    def _count(self, asked: ProbeRequest | None, *, slow: bool) -> None:
         """
         Args:
             slow: so was what was waited for in vain before it: it was not one broker's own.

@@ -24,7 +24,7 @@ from tuner.control.mutation_quota.decision import PutBackQuota, SetQuota, TotalS
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, QuotaView, with_window
 from tuner.control.mutation_quota.operator_orders import ruled
 from tuner.control.mutation_quota.ownership import intend, settle
-from tuner.control.mutation_quota.policy import Turn
+from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.cluster import NotSeen
 from tuner.core.controller import beside_of
@@ -34,8 +34,8 @@ from tuner.core.quota_window import QuotaWindow
 from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.quota_records import Written, asked_per_s
-from tuner.runtime.background_call import Call, Caller, answer_of
-from tuner.runtime.mutation_quota.actuator import Outcome, Quotas
+from tuner.runtime.background_call import Call, BackgroundCaller, answer_of
+from tuner.runtime.mutation_quota.actuator import Outcome, QuotaActuator
 from tuner.runtime.mutation_quota.recorder import MutationLedger
 
 log = structlog.get_logger("tuner")
@@ -62,7 +62,7 @@ class OrdersGiven(Protocol):
 
 
 class QuotaWatcher(Protocol):
-    def shared_out(self, view: QuotaView, made: Turn, memory: MutationMemory) -> None: ...
+    def shared_out(self, view: QuotaView, made: QuotaStep, memory: MutationMemory) -> None: ...
 
     def failed(self, count: int) -> None:
         """So many writes did, now."""
@@ -77,8 +77,8 @@ class MutationLoop:
     def __init__(
         self,
         *,
-        quotas: Quotas,
-        caller: Caller,
+        quotas: QuotaActuator,
+        caller: BackgroundCaller,
         signals: ControllerSignals,
         orders: OrdersGiven,
         ledger: MutationLedger,
@@ -250,7 +250,7 @@ class MutationLoop:
         self.ledger.failed(failures)
 
 
-def _inputs(made: Turn) -> dict[str, Any]:
+def _inputs(made: QuotaStep) -> dict[str, Any]:
     total = next((d for d in made.decisions if isinstance(d, TotalSaid)), None)
     if total is None:
         return {}

@@ -11,7 +11,7 @@ from tuner.core.cluster import BrokerSide, LiveCluster, NotSeen, PartitionMove, 
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT
 from tuner.core.quota_window import QuotaWindow
 from tuner.core.token_bucket import SAMPLES, WINDOW_S
-from tuner.runtime.observe.stationary_partitions import Beside, has_lost
+from tuner.runtime.observe.stationary_partitions import StationaryPartitions, has_lost
 
 _NUMBERS = (
     kafka_names.QUOTA_SAMPLES,
@@ -41,7 +41,7 @@ class LiveReader:
         self._listed: dict[str, _Listed] = {}
         self._moves: dict[tuple[str, int], PartitionMove] = {}
         self._rated: Set[BrokerSide] = frozenset()
-        self._beside = Beside()
+        self._beside = StationaryPartitions()
         self._went = False  # See Beside.is_due.
         self.quota_windows: Set[QuotaWindow] = frozenset()  # That brokers had at the last full look, each once.
 

@@ -21,7 +21,7 @@ from tuner.core.cluster import BrokerSide, PartitionMove
 LOOK_EVERY = 3
 
 
-class Beside:
+class StationaryPartitions:
     def __init__(self) -> None:
         self.sides: Mapping[int, frozenset[BrokerSide]] = {}  # By leader.
         self._waited: Collection[int] = ()

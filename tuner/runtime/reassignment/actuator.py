@@ -12,12 +12,12 @@ from typing import Protocol
 
 from streaming.shared.kafka.cluster import ClusterError, PartitionState, Unreachable
 from streaming.shared.kafka.reassignments import ReassignmentClient
-from tuner.core.outcome import Outcome, Refusal
+from tuner.core.outcome import Outcome, StepRefusal
 from tuner.core.reassignment_plan import STEPS_PER_REQUEST, ClusterLook, Key, PartitionNow
 from tuner.runtime.background_call import why_not
 
 
-class Reassignments(Protocol):
+class ReassignmentActuator(Protocol):
     def look(
         self, topics: Collection[str], measured: Collection[Key] = (), *, others: bool = False
     ) -> ClusterLook | ClusterError:
@@ -88,7 +88,7 @@ class KafkaReassignments:
         for first in range(0, len(keys), STEPS_PER_REQUEST):
             some = {key: replicas[key] for key in keys[first : first + STEPS_PER_REQUEST]}
             if self._ended.is_set() or not self._proved():
-                outcome |= dict.fromkeys(some, Refusal(f"not asked for: {why_not(ended=self._ended.is_set())}"))
+                outcome |= dict.fromkeys(some, StepRefusal(f"not asked for: {why_not(ended=self._ended.is_set())}"))
                 continue
             try:
                 answers = self._client.alter_reassignments(some, allow_replication_factor_change=True)
@@ -100,7 +100,7 @@ class KafkaReassignments:
 
     def elect(self, partitions: Collection[Key]) -> Outcome:
         if self._ended.is_set() or not self._proved():
-            return dict.fromkeys(partitions, Refusal(f"not asked for: {why_not(ended=self._ended.is_set())}"))
+            return dict.fromkeys(partitions, StepRefusal(f"not asked for: {why_not(ended=self._ended.is_set())}"))
         try:
             answers = self._client.elect_preferred(partitions)
         except ClusterError as error:
@@ -112,5 +112,5 @@ class KafkaReassignments:
             self._min_in_sync |= self._client.min_in_sync(topics, online)
 
 
-def _refusal(error: ClusterError) -> Refusal:
-    return Refusal(str(error), known=not isinstance(error, Unreachable))
+def _refusal(error: ClusterError) -> StepRefusal:
+    return StepRefusal(str(error), known=not isinstance(error, Unreachable))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import structlog
 
 from streaming.shared.listed import listed
-from tuner.control.reassignment.policy import PlanTurn, Turn
-from tuner.core.reassignment_plan import Wanted
+from tuner.control.reassignment.policy import PlanTurn, ExecutorStep
+from tuner.core.reassignment_plan import DesiredPlanState
 
 log = structlog.get_logger("tuner")
 
@@ -18,9 +18,9 @@ class WouldDo:
     """Of each plan what it would begin with, once for every word about it."""
 
     def __init__(self) -> None:
-        self._said: dict[str, tuple[int, Wanted]] = {}  # By plan: the word, and when it was given.
+        self._said: dict[str, tuple[int, DesiredPlanState]] = {}  # By plan: the word, and when it was given.
 
-    def say(self, made: Turn) -> None:
+    def say(self, made: ExecutorStep) -> None:
         known = {each.plan.id for each in made.plans}
         self._said = {plan: word for plan, word in self._said.items() if plan in known}
         for each in made.plans:

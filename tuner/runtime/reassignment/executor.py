@@ -21,21 +21,21 @@ import structlog
 from streaming.shared.contract import BrokerSignal, ControllerSignal
 from streaming.shared.kafka.cluster import ClusterError
 from tuner.control.reassignment.admission import Bounds, Measures
-from tuner.control.reassignment.measurements import Figures, measured
+from tuner.control.reassignment.measurements import PartitionMeasurements, measured
 from tuner.control.reassignment.partition_progress import Recent
-from tuner.control.reassignment.policy import PlanTurn, Remembered, Terms, Turn, turn
+from tuner.control.reassignment.policy import PlanTurn, ExecutorState, StepConstraints, ExecutorStep, turn
 from tuner.control.throttle.replica_lists.prepared_moves import ALL_GO, Withheld
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import BrokerSide
 from tuner.core.operator_orders import Orders
-from tuner.core.outcome import Failure, Outcome, Refusal
+from tuner.core.outcome import Failure, Outcome, StepRefusal
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.prepare_handshake import Announcing
-from tuner.core.reassignment_plan import ClusterLook, Key, NotKnown, Plan, Wanted
+from tuner.core.reassignment_plan import ClusterLook, Key, NotKnown, Plan, DesiredPlanState
 from tuner.core.throttle_state import Throttling
 from tuner.journal.kafka_journal import JournalError
-from tuner.runtime.background_call import Call, Caller, answer_of
-from tuner.runtime.reassignment.actuator import Reassignments
+from tuner.runtime.background_call import Call, BackgroundCaller, answer_of
+from tuner.runtime.reassignment.actuator import ReassignmentActuator
 from tuner.runtime.reassignment.dry_run import EVERY_S as WOULD_DO_EVERY_S
 from tuner.runtime.reassignment.dry_run import WouldDo
 from tuner.runtime.reassignment.prepare import ANNOUNCED_S_MAX, AnnouncedTurn
@@ -67,7 +67,9 @@ class PlanSignals(Protocol):
 class PlanWatcher(Protocol):
     """Is told of everything; metrics and status."""
 
-    def planned(self, plans: tuple[PlanTurn, ...], limits: BatchLimits, figures: Figures, at_ms: int) -> None: ...
+    def planned(
+        self, plans: tuple[PlanTurn, ...], limits: BatchLimits, figures: PartitionMeasurements, at_ms: int
+    ) -> None: ...
 
     def blind(self, why: str, unknown_since_ms: int | None = None) -> None: ...
 
@@ -82,8 +84,8 @@ class _Found:
 
     plans: tuple[Plan, ...]  # As they were on record before it.
     look: ClusterLook
-    figures: Figures
-    made: Turn
+    figures: PartitionMeasurements
+    made: ExecutorStep
     paused: str | None  # As was said when it began.
 
 
@@ -100,8 +102,8 @@ class Reassigning:
     def __init__(
         self,
         *,
-        reassignments: Reassignments,
-        caller: Caller,
+        reassignments: ReassignmentActuator,
+        caller: BackgroundCaller,
         orders: OrdersGiven,
         signals: PlanSignals,
         throttling: Callable[[], Throttling],
@@ -146,8 +148,8 @@ class Reassigning:
         self._may = False  # Of what is being asked for, as far as it was asked.
         self._asked: _Asking = _Asking((), {}, ())
         self._withheld = ALL_GO  # Of what is asked, what is not.
-        self._memory = Remembered()
-        self._figures = Figures()
+        self._memory = ExecutorState()
+        self._figures = PartitionMeasurements()
         self._measure_due_s = float("-inf")
         self._unsettled: frozenset[Key] = frozenset()
         self._under_way: frozenset[Key] = frozenset()
@@ -202,7 +204,7 @@ class Reassigning:
         plans, now_s = self.ledger.active, self._monotonic()
         if not plans:
             self._due_s = now_s + CYCLE_S_MIN
-            self._memory, self._figures, self.pending_bytes = Remembered(), Figures(), {}
+            self._memory, self._figures, self.pending_bytes = ExecutorState(), PartitionMeasurements(), {}
             self._seen_at_ms = self._not_known = None
             self._watcher.stands_by()
             return
@@ -214,7 +216,7 @@ class Reassigning:
         self._measures_whole = now_s >= self._measure_due_s
         to_measure = self._unsettled if self._measures_whole else self._under_way
         known, memory, whole = self._figures, self._memory, self._measures_whole
-        terms = Terms(
+        terms = StepConstraints(
             self._now_ms(), self._bounds, _paused(self._orders.latest), self.ledger.resting,
             self.ledger.refused,
         )  # fmt: skip
@@ -280,11 +282,11 @@ class Reassigning:
         if self._would_do is None:  # Nobody waits for a dry run.
             self._watcher.blind(why, since_ms)
 
-    def _ask(self, made: Turn, withheld: Withheld) -> None:
+    def _ask(self, made: ExecutorStep, withheld: Withheld) -> None:
         paused = self._is_paused()
         stops = () if paused else tuple(key for each in made.plans for key in each.cancels)
         steps = {(s.topic, s.partition): s.replicas for each in made.plans for s in each.starts}
-        may_elect = [] if paused else [p for p in made.plans if p.plan.head.wanted is not Wanted.CANCELLING]
+        may_elect = [] if paused else [p for p in made.plans if p.plan.head.wanted is not DesiredPlanState.CANCELLING]
         elections = tuple(key for each in may_elect for key in each.parts.to_elect if key not in self.ledger.resting)
         self._asked, self._withheld = _Asking(stops, steps, elections), withheld
         if not (stops or steps or elections):
@@ -297,7 +299,7 @@ class Reassigning:
             return
         refused = self._refusal()
         if refused is not None:
-            self._answered(dict.fromkeys([*stops, *steps, *elections], Refusal(refused)))
+            self._answered(dict.fromkeys([*stops, *steps, *elections], StepRefusal(refused)))
             return
         port, asked = self._reassignments, self._asked
 
@@ -313,10 +315,12 @@ class Reassigning:
         asked, waits = self._asked, self._withheld.waits
         keys = [*asked.stops, *asked.steps, *asked.elections]
         outcome = (
-            answer if not isinstance(answer, ClusterError) else dict.fromkeys(keys, Refusal(str(answer), known=False))
+            answer
+            if not isinstance(answer, ClusterError)
+            else dict.fromkeys(keys, StepRefusal(str(answer), known=False))
         )
         failures = {key: refusal for key, refusal in outcome.items() if refusal is not None and key not in waits}
-        failures |= {key: Refusal(why) for key, why in self._withheld.failed.items()}
+        failures |= {key: StepRefusal(why) for key, why in self._withheld.failed.items()}
         none_under_way = {key for key, refusal in failures.items() if refusal.known and key in asked.steps} | {*waits}
         self._under_way -= none_under_way  # They have not ended.
         plans = self.ledger.active
@@ -344,7 +348,7 @@ def _without(plan: Plan, keys: set[Key]) -> Plan:
     return replace(plan, asked={key: a for key, a in plan.asked.items() if key not in keys})
 
 
-def _why(look: ClusterLook, made: Turn) -> dict[str, object]:
+def _why(look: ClusterLook, made: ExecutorStep) -> dict[str, object]:
     """What the steps of a turn stood on, as it goes on record; how many at a time has entries of its own, when it changes."""
     held = {by.value: count for by, count in made.begun.refill.held.items()}
     return {"online": sorted(look.online), "held": held}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tuner.control.reassignment.policy import Turn
+from tuner.control.reassignment.policy import ExecutorStep
 from tuner.control.throttle.replica_lists.prepared_moves import (
     ALL_GO,
     STOPS_FIRST,
@@ -18,7 +18,7 @@ from tuner.control.throttle.replica_lists.prepared_moves import (
     withheld_of,
 )
 from tuner.core.prepare_handshake import Announcing
-from tuner.core.reassignment_plan import ClusterLook, Key, Wanted
+from tuner.core.reassignment_plan import ClusterLook, Key, DesiredPlanState
 from tuner.core.reassignment_steps import StepReason
 
 ANNOUNCED_S_MAX = 10.0  # At least two cycles of the tuner; what it has not seen to by then is not begun.
@@ -35,13 +35,13 @@ class AnnouncedTurn:
         self._announcing = announcing
         self._s_max = announced_s_max
         self._monotonic = monotonic
-        self._waiting: tuple[Turn, float] | None = None  # And since when.
+        self._waiting: tuple[ExecutorStep, float] | None = None  # And since when.
 
     @property
     def waits(self) -> bool:
         return self._waiting is not None
 
-    def begin(self, made: Turn, look: ClusterLook) -> Withheld | None:
+    def begin(self, made: ExecutorStep, look: ClusterLook) -> Withheld | None:
         """What of the turn is not to be asked for, where it need not wait; None: it waits."""
         throttled = (each for each in made.plans if not each.plan.head.throttle.unthrottled)
         moves = moves_of((step for each in throttled for step in each.starts), look)
@@ -54,7 +54,7 @@ class AnnouncedTurn:
         self._waiting = (made, self._monotonic())
         return None
 
-    def over(self, wanted: Mapping[str, Wanted], *, paused: bool) -> tuple[Turn, Withheld] | None:
+    def over(self, wanted: Mapping[str, DesiredPlanState], *, paused: bool) -> tuple[ExecutorStep, Withheld] | None:
         """The turn, and what of it is not to be asked for; None: it still waits.
 
         Args:
@@ -83,7 +83,7 @@ class AnnouncedTurn:
         ]
         return made, withheld_of(found, urgent, unsaid, without_room)
 
-    def carries(self, made: Turn, look: ClusterLook) -> None:
+    def carries(self, made: ExecutorStep, look: ClusterLook) -> None:
         """Notes through which sides steps run at this look."""
         if self._announcing is not None:
             running = moves_of((step for each in made.plans for step in each.parts.running.values()), look)
@@ -101,7 +101,7 @@ class AnnouncedTurn:
             self._announcing.end()
 
 
-def urgent_of(made: Turn) -> frozenset[Key]:
+def urgent_of(made: ExecutorStep) -> frozenset[Key]:
     """What producers that are refused wait for."""
     steps = (step for each in made.plans for step in each.starts)
     return frozenset((step.topic, step.partition) for step in steps if step.reason is StepReason.MIN_IN_SYNC)

@@ -14,9 +14,9 @@ from typing import Protocol
 import structlog
 
 from streaming.shared.listed import listed, more_text
-from tuner.control.reassignment.policy import PlanTurn, Turn
+from tuner.control.reassignment.policy import PlanTurn, ExecutorStep
 from tuner.core.backoff import RETRY_S_MAX, RETRY_S_MIN
-from tuner.core.outcome import Refusal
+from tuner.core.outcome import StepRefusal
 from tuner.core.reassignment_plan import Key, Plan
 from tuner.journal.entries import Entry
 from tuner.journal.outbox import Owed
@@ -73,7 +73,7 @@ class ReassignLedger:
     def active(self) -> tuple[Plan, ...]:
         return tuple(plan for plan in self.book.plans if plan.active)
 
-    def record(self, before: Sequence[Plan], made: Turn, why: Mapping[str, object]) -> None:
+    def record(self, before: Sequence[Plan], made: ExecutorStep, why: Mapping[str, object]) -> None:
         """What a cycle has found out and is about to ask for.
 
         Args:
@@ -120,7 +120,7 @@ class ReassignLedger:
         self,
         plans: Sequence[Plan],
         after: Sequence[Plan],
-        failures: Mapping[Key, Refusal],
+        failures: Mapping[Key, StepRefusal],
         waits: Mapping[Key, str],
         rests: Collection[Key] = (),
     ) -> None:

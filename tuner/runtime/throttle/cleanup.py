@@ -20,7 +20,7 @@ from tuner.control.throttle.policy import intend_put_back, settle
 from tuner.core.cluster import BrokerSide, LiveCluster, NotSeen
 from tuner.core.outcome import CHANGED_SINCE, Failure
 from tuner.runtime.throttle.actuator import Throttles
-from tuner.runtime.throttle.list_writer import Told
+from tuner.runtime.throttle.list_writer import ListWriteOutcome
 from tuner.runtime.throttle.recorder import Ledger
 
 log = structlog.get_logger("tuner")
@@ -30,17 +30,17 @@ PER_CYCLE = 50  # Each takes some ten milliseconds of the journal; the rest come
 D = TypeVar("D", bound=ClearLists | PutBackRate)
 
 
-class Live(Protocol):
+class LiveCleanup(Protocol):
     def look(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | NotSeen: ...
 
 
 class Endings:
     def __init__(
         self,
-        live: Live,
+        live: LiveCleanup,
         throttles: Throttles,
         ledger: Ledger,
-        watcher: Told,
+        watcher: ListWriteOutcome,
         *,
         stop: Callable[[Mapping[BrokerSide, Failure]], None],
     ) -> None:

@@ -27,13 +27,15 @@ from tuner.runtime.throttle.recorder import Ledger
 log = structlog.get_logger("tuner")
 
 
-class Told(Protocol):
+class ListWriteOutcome(Protocol):
     def acted(self, acts: Sequence[Acted]) -> None:
         """Takes what was carried out at once: one event, however many throttles."""
 
 
 class Listing:
-    def __init__(self, throttles: Throttles, ledger: Ledger, watcher: Told, *, wall_clock: Callable[[], float]) -> None:
+    def __init__(
+        self, throttles: Throttles, ledger: Ledger, watcher: ListWriteOutcome, *, wall_clock: Callable[[], float]
+    ) -> None:
         self._throttles = throttles
         self._ledger = ledger
         self._watcher = watcher

@@ -48,10 +48,10 @@ from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.outbox import Owed
 from tuner.runtime.throttle.actuator import Throttles
-from tuner.runtime.throttle.cleanup import Endings, Live
+from tuner.runtime.throttle.cleanup import Endings, LiveCleanup
 from tuner.runtime.throttle.cycle_scheduler import EarlyCycles, OrdersGiven
-from tuner.runtime.throttle.list_writer import Listing, Told
-from tuner.runtime.throttle.ramp_executor import Ended, Slewing
+from tuner.runtime.throttle.list_writer import Listing, ListWriteOutcome
+from tuner.runtime.throttle.ramp_executor import RampEnd, Slewing
 from tuner.runtime.throttle.recorder import Journal, Ledger
 from tuner.runtime.throttle.steering_controller import Steering
 from tuner.runtime.throttle.steering_tick import NewestSignals, Steered
@@ -64,7 +64,7 @@ class Signals(NewestSignals, Protocol):
     def forget_old(self, now_ms: int) -> None: ...
 
 
-class Watcher(Told, Protocol):
+class Watcher(ListWriteOutcome, Protocol):
     """Is told of everything; the status page, the metrics."""
 
     def observed(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None: ...
@@ -76,7 +76,7 @@ class Loop:
     def __init__(
         self,
         *,
-        live: Live,
+        live: LiveCleanup,
         signals: Signals,
         throttles: Throttles,
         slewing: Slewing,
@@ -255,7 +255,7 @@ class Loop:
 
     # -- between two cycles -------------------------------------------------------------------------------------------
 
-    def _ended(self, ended: Sequence[Ended]) -> None:
+    def _ended(self, ended: Sequence[RampEnd]) -> None:
         self._windows.ended(ended)
         self._told_of(ended)
         for each in ended:
@@ -267,7 +267,7 @@ class Loop:
             # Until it does, what may stand there is on record as the whole ramp, which is true, only less exact.
             log.error("the journal takes no outcome yet", error=str(error))
 
-    def _told_of(self, ended: Sequence[Ended]) -> None:
+    def _told_of(self, ended: Sequence[RampEnd]) -> None:
         if not ended:
             return
         self._watcher.acted([(each.decision, each.failure) for each in ended])
@@ -276,7 +276,7 @@ class Loop:
             entries = [self.ledger.outcome(decision, None) for decision in went_well]
             log.info(f"done: {listed([each.text.split(':')[0] for each in went_well], NAMED_MAX)}", **about(entries))
 
-    def _came_out(self, ended: Ended) -> None:
+    def _came_out(self, ended: RampEnd) -> None:
         ledger, decision, failure = self.ledger, ended.decision, ended.failure
         side = (decision.broker, decision.side)
         if failure is None:

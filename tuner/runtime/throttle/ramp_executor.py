@@ -50,7 +50,7 @@ class _Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class RampEnd:
     decision: SetRate
     failure: Failure | None
     theirs: bool = False  # Somebody else's value stands there now ...
@@ -96,7 +96,7 @@ class Slewing:
             decision, tuple(steps), stands, now_s + steps[0].after_s, may_stand=frozenset(may_stand)
         )
 
-    def drop(self, side: BrokerSide, failure: Failure) -> Ended | None:
+    def drop(self, side: BrokerSide, failure: Failure) -> RampEnd | None:
         """Stops a change where it is; None when there is none."""
         change = self._changes.get(side)
         if change is None:
@@ -129,7 +129,7 @@ class Slewing:
         to = change.decision.wanted_bytes_per_s if change.done else change.steps[0].rate_bytes_per_s
         return min(to, change.decision.wanted_bytes_per_s) < change.decision.live_bytes_per_s
 
-    def step(self, now_s: float) -> list[Ended]:
+    def step(self, now_s: float) -> list[RampEnd]:
         """Writes every step that is due and within the budget, all sides together; what ended, well or not."""
         due = [side for side, change in self._changes.items() if change.next_at_s <= now_s]
         due = self._within_budget(due, now_s) if due else due
@@ -159,9 +159,9 @@ class Slewing:
             )
         return ended
 
-    def _stopped(self, due: Sequence[BrokerSide], now_s: float) -> list[Ended]:
+    def _stopped(self, due: Sequence[BrokerSide], now_s: float) -> list[RampEnd]:
         """The changes that cannot go on, because what stands there is not what we left."""
-        ended: list[Ended] = []
+        ended: list[RampEnd] = []
         try:
             found = self._throttles.read_rates(due)
         except ClusterError as error:
@@ -183,7 +183,7 @@ class Slewing:
                 change.next_at_s = now_s + _LATE_PAUSE_S
             else:
                 failure = f"stopped on the way: {_said(left)} was left there, {_said(value)} stands there now"
-                ended.append(Ended(self._changes.pop(side).decision, failure, theirs=True, found=value))
+                ended.append(RampEnd(self._changes.pop(side).decision, failure, theirs=True, found=value))
         return ended
 
     def _is_news(self, side: BrokerSide, value: int | ClusterError | None) -> bool:
@@ -200,10 +200,10 @@ class Slewing:
         except ClusterError as error:
             return dict.fromkeys(left, error)
 
-    def _end(self, side: BrokerSide, failure: Failure | None, attempted: tuple[int | None, ...] = ()) -> Ended:
+    def _end(self, side: BrokerSide, failure: Failure | None, attempted: tuple[int | None, ...] = ()) -> RampEnd:
         change = self._changes.pop(side)
         late = (change.stood,) if change.lates else ()  # It shows that, and may go on to for a while.
-        return Ended(change.decision, failure, may_stand=(change.stands, *late, *attempted))
+        return RampEnd(change.decision, failure, may_stand=(change.stands, *late, *attempted))
 
 
 def _said(value: int | None) -> str:

@@ -18,8 +18,8 @@ from streaming.shared.units import rate_text
 from tuner.control.throttle.decision import Reason, SetRate
 from tuner.control.throttle.objective import Capacity, LawLimits, Objective
 from tuner.control.throttle.steering.law import turn
-from tuner.control.throttle.steering.state import LawMemory, LawView
-from tuner.core.cluster import BrokerSide, Course, side_name
+from tuner.control.throttle.steering.state import ControlState, ControlInput
+from tuner.core.cluster import BrokerSide, Setpoint, side_name
 from tuner.core.outcome import Failure
 from tuner.journal.input_log import InputLog
 from tuner.runtime.throttle.actuator import Throttles
@@ -32,7 +32,7 @@ _LATES_MAX = (
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class WriteRefused:
     """A write that cannot be made, because what stands there is not what we left, or cannot be read."""
 
     decision: SetRate
@@ -60,7 +60,7 @@ class Steering:
         self._limits = limits
         self._writes_max = writes_max(writes_per_s_max)
         self._inputs = inputs
-        self._memory = LawMemory()
+        self._memory = ControlState()
         self._capacities: dict[int, Capacity] = {}
         self._stands: dict[BrokerSide, int] = {}
         self._own: dict[BrokerSide, bool] = {}
@@ -76,13 +76,13 @@ class Steering:
         self._due_s: float | None = None
 
     @property
-    def courses(self) -> dict[BrokerSide, Course]:
+    def courses(self) -> dict[BrokerSide, Setpoint]:
         """What the law meant for each side when it was last asked."""
         found = {}
         for side in self._stands:
             course = self._memory.courses.get(side)
             if course is not None:
-                found[side] = Course(course.wanted.rate_bytes_per_s, course.wanted.infeasible, course.blind)
+                found[side] = Setpoint(course.wanted.rate_bytes_per_s, course.wanted.infeasible, course.blind)
         return found
 
     def steer(
@@ -150,7 +150,7 @@ class Steering:
             return []
         # A second that was missed is not made up for: the law looks at the clock itself.
         self._due_s = max(self._due_s + TURN_EVERY_S, now_s + TURN_EVERY_S / 2)
-        view = LawView(
+        view = ControlInput(
             now_ms,
             brokers,
             moves,
@@ -170,7 +170,7 @@ class Steering:
             self._inputs.second(view, self._held, self._quota_samples, before, self._memory, changes)
         return changes
 
-    def refused(self, changes: Collection[SetRate]) -> list[Refused]:
+    def refused(self, changes: Collection[SetRate]) -> list[WriteRefused]:
         """Those of ``changes`` that cannot be made, and why."""
         sides = [(change.broker, change.side) for change in changes]
         try:
@@ -181,20 +181,20 @@ class Steering:
                 self._throttles.confirm_rates(other)
                 found |= self._throttles.read_rates(other)
         except ClusterError as error:
-            return [Refused(change, str(error)) for change in changes]
+            return [WriteRefused(change, str(error)) for change in changes]
         refused = []
         for change in changes:
             side = (change.broker, change.side)
             left, value = self._left(side), found[side]
             if isinstance(value, ClusterError):
-                refused.append(Refused(change, str(value)))
+                refused.append(WriteRefused(change, str(value)))
             elif value != left:
                 before = side in self._written and value == self._before.get(side)
                 self._lates[side] = self._lates.get(side, 0) + 1 if before else 0
                 late = before and self._lates[side] <= _LATES_MAX
                 stands = "nothing" if value is None else f"{value} bytes/s"
                 failure = f"{left} bytes/s was left there, {stands} stands there now"
-                refused.append(Refused(change, failure, theirs=not before, found=value, late=late))
+                refused.append(WriteRefused(change, failure, theirs=not before, found=value, late=late))
             else:
                 self._lates.pop(side, None)
         return refused
@@ -238,7 +238,7 @@ def writes_max(writes_per_s_max: float) -> int:
 
 def changes_of(
     rates: Mapping[BrokerSide, int],
-    memory: LawMemory,
+    memory: ControlState,
     stands: Mapping[BrokerSide, int],
     own: Mapping[BrokerSide, bool],
     held: Collection[BrokerSide],
@@ -257,12 +257,12 @@ def changes_of(
     return [_change(side, rate, memory, stands[side], own.get(side, True)) for side, rate in other[:most]]
 
 
-def _sunk(side: BrokerSide, memory: LawMemory, stands: Mapping[BrokerSide, int]) -> int:
+def _sunk(side: BrokerSide, memory: ControlState, stands: Mapping[BrokerSide, int]) -> int:
     """For a side that nobody sees: what is meant, without the play that the quota's window is given."""
     return min(stands[side], round(memory.courses[side].wanted.rate_bytes_per_s))
 
 
-def _change(side: BrokerSide, rate: int, memory: LawMemory, stands: int, own: bool) -> SetRate:
+def _change(side: BrokerSide, rate: int, memory: ControlState, stands: int, own: bool) -> SetRate:
     text = (
         f"{side_name(side)} {rate_text(stands)} → {rate_text(rate)}: "
         f"{rate_text(memory.courses[side].wanted.rate_bytes_per_s)} is meant"

@@ -21,9 +21,9 @@ from tuner.core.cluster import BrokerSide, LiveCluster, Observation
 from tuner.core.freshness import fresh
 from tuner.core.plan_backlog import with_pending
 from tuner.core.throttle_limits import Limits
-from tuner.runtime.throttle.list_writer import Told
+from tuner.runtime.throttle.list_writer import ListWriteOutcome
 from tuner.runtime.throttle.recorder import Ledger
-from tuner.runtime.throttle.steering_controller import Refused, Steering
+from tuner.runtime.throttle.steering_controller import WriteRefused, Steering
 
 log = structlog.get_logger("tuner")
 
@@ -47,7 +47,7 @@ class Steered:
         steering: Steering,
         signals: NewestSignals,
         ledger: Ledger,
-        watcher: Told,
+        watcher: ListWriteOutcome,
         limits: Limits,
         *,
         wall_clock: Callable[[], float],
@@ -143,7 +143,7 @@ class Steered:
         for change in free:
             failure = answers[(change.broker, change.side)]
             if failure is not None:
-                failed.append(Refused(change, failure))
+                failed.append(WriteRefused(change, failure))
                 continue
             written.append((change, None))
             self._ledger.went_well(change)
@@ -151,7 +151,7 @@ class Steered:
             self._watcher.acted(written)
         self._not_steered(failed)
 
-    def _not_steered(self, refused: Sequence[Refused]) -> None:
+    def _not_steered(self, refused: Sequence[WriteRefused]) -> None:
         """Sides that could not be written rest until they are worth another try; those that somebody changed are theirs. All of
         them are left alone before any of it is on record: the journal may be away."""
         for each in refused:

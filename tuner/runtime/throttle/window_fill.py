@@ -21,7 +21,7 @@ from tuner.control.throttle.replica_lists.prepared_moves import sides_of
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove
 from tuner.core.throttle_limits import Limits
-from tuner.runtime.throttle.ramp_executor import Ended, Slewing
+from tuner.runtime.throttle.ramp_executor import RampEnd, Slewing
 
 # Ways up that do not wait for their move to be older. What is judged to have stalled is not in its first seconds, though its
 # leader may be new; where partitions take no writes, that a young move gets a burst through is the lesser harm; and what was cut
@@ -172,7 +172,7 @@ class Windows:
         waiting = self._slewing.waiting.items()
         return [side for side, c in waiting if c.reason is Reason.WINDOW_EMPTY and side not in resumed]
 
-    def ended(self, ended: Iterable[Ended]) -> None:
+    def ended(self, ended: Iterable[RampEnd]) -> None:
         """Of those, the fillings that have been lowered and have not come to what stood are cut short."""
         for each in ended:
             decision = each.decision

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from rheostat.connectivity.probe import Reached, Way, reach
+from rheostat.connectivity.probe import Reached, ReachedStage, reach
 from rheostat.doctor.cluster import way_in
-from rheostat.doctor.examine import Verdict
+from rheostat.doctor.examine import FindingVerdict
 from streaming.shared.kafka import KafkaSettings
 
 Behave = Callable[[socket.socket], None]
@@ -103,7 +103,7 @@ def only(server: str, **kafka: str) -> Reached:
 
 def test_a_closed_port_and_an_unknown_name_are_no_route() -> None:
     port, name = only(closed_port()), only("broker-1.invalid:9092")
-    assert (port.way, name.way) == (Way.NO_ROUTE, Way.NO_ROUTE)
+    assert (port.way, name.way) == (ReachedStage.NO_ROUTE, ReachedStage.NO_ROUTE)
     assert port.said.endswith("cannot be reached: Connection refused")
     assert name.said.startswith("broker-1.invalid:9092 cannot be reached: ")
 
@@ -111,64 +111,64 @@ def test_a_closed_port_and_an_unknown_name_are_no_route() -> None:
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
 def test_a_port_that_says_nothing_is_slow(serve: Callable[[Behave], str], protocol: str) -> None:
     found = only(serve(say_nothing), security_protocol=protocol)
-    assert found.way is Way.SLOW
+    assert found.way is ReachedStage.SLOW
     assert found.said.endswith("took the connection, and did not answer within 1 s")
     assert 1 <= found.took_s < 5
 
 
 @pytest.mark.parametrize("behave", [hang_up, speak_http])
 def test_another_service_is_not_kafka(serve: Callable[[Behave], str], behave: Behave) -> None:
-    assert only(serve(behave)).way is Way.NOT_KAFKA
+    assert only(serve(behave)).way is ReachedStage.NOT_KAFKA
 
 
 @pytest.mark.parametrize("behave", [hang_up, speak_http])
 def test_tls_where_there_is_none(serve: Callable[[Behave], str], behave: Behave) -> None:
     found = only(serve(behave), security_protocol="SSL")
-    assert found.way is Way.TLS
+    assert found.way is ReachedStage.TLS
     assert "does not speak TLS with us" in found.said
 
 
 def test_no_tls_where_there_is_some(serve: Callable[[Behave], str], certificate: Path) -> None:
     found = only(serve(tls(certificate)))
-    assert found.way is Way.TLS
+    assert found.way is ReachedStage.TLS
     assert found.said.endswith("speaks TLS on this port, and kafka.security_protocol PLAINTEXT has none")
 
 
 def test_a_certificate_that_nobody_we_trust_has_signed(serve: Callable[[Behave], str], certificate: Path) -> None:
     found = only(serve(tls(certificate)), security_protocol="SSL")
-    assert found.way is Way.TLS
+    assert found.way is ReachedStage.TLS
     assert "shows a certificate we do not accept: self-signed certificate" in found.said
 
 
 def test_a_certificate_of_another_host(serve: Callable[[Behave], str], certificate: Path) -> None:
     port = serve(tls(certificate)).rpartition(":")[2]
     found = only(f"localhost:{port}", security_protocol="SSL", ssl_cafile=str(certificate))
-    assert found.way is Way.TLS
+    assert found.way is ReachedStage.TLS
     assert "certificate is not valid for 'localhost'" in found.said
 
 
 def test_a_certificate_of_ours_that_is_asked_for(serve: Callable[[Behave], str], certificate: Path) -> None:
     found = only(serve(tls(certificate, asks_for_ours=True)), security_protocol="SSL", ssl_cafile=str(certificate))
-    assert found.way is Way.TLS
+    assert found.way is ReachedStage.TLS
     assert "ended TLS" in found.said
     assert found.said.endswith("wants another certificate of ours: kafka.ssl_certfile")
 
 
 def test_behind_a_good_certificate_it_is_not_tls_that_fails(serve: Callable[[Behave], str], certificate: Path) -> None:
     found = only(serve(tls(certificate)), security_protocol="SSL", ssl_cafile=str(certificate))
-    assert found.way is Way.NOT_KAFKA
+    assert found.way is ReachedStage.NOT_KAFKA
 
 
 def test_a_file_that_cannot_be_read_is_named(serve: Callable[[Behave], str]) -> None:
     found = only(serve(say_nothing), security_protocol="SSL", ssl_cafile="/nonexistent/ca.pem")
-    assert found.way is Way.TLS
+    assert found.way is ReachedStage.TLS
     assert "kafka.ssl_cafile" in found.said
 
 
 def test_every_server_that_fails_is_told_and_what_to_do_about_each(serve: Callable[[Behave], str]) -> None:
     closed, other = closed_port(), serve(speak_http)
     (finding,) = way_in(KafkaSettings(bootstrap_servers=f"{closed}, {other}"), "reachability", "kafka")
-    assert finding.verdict is Verdict.FAILED
+    assert finding.verdict is FindingVerdict.FAILED
     assert f"no route: {closed} cannot be reached" in finding.found
     assert f"not Kafka: {other} answers, but not as Kafka does" in finding.found
     assert "check kafka.bootstrap_servers" in finding.do

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.status import Status
 
 from rheostat.console.progress_lines import Screen
-from rheostat.demo.view import View
+from rheostat.demo.view import DemoView
 
 EVERY_S = 4.0
 
@@ -54,7 +54,7 @@ def test_what_lives_begins_and_ends_with_the_screen_also_by_an_error() -> None:
 @pytest.mark.parametrize("given", [{}, {"force_terminal": True, "_environ": {"TERM": "dumb"}}])
 def test_the_demo_says_how_it_goes_in_lines_where_nothing_can_live(given: dict[str, object]) -> None:
     where = console(**given)
-    with View(where) as view:
+    with DemoView(where) as view:
         view.now("broker 3 catches up")
         view.now("broker 3 catches up still")
     assert said_on(where).count("\n") == 1

@@ -19,9 +19,9 @@ from rheostat.console import logs
 from rheostat.console.escape import name, printable
 from rheostat.console.output import out, tell
 from rheostat.console.rich_console import Terminal, console_of
-from rheostat.demo.view import View as DemoView
+from rheostat.demo.view import DemoView as DemoView
 from rheostat.doctor import view as doctor_view
-from rheostat.doctor.findings import Finding, Verdict
+from rheostat.doctor.findings import Finding, FindingVerdict
 from rheostat.fetchers import view as fetchers_view
 from rheostat.fetchers.report import report as fetchers_report
 from rheostat.journal import command as journal_command
@@ -29,28 +29,28 @@ from rheostat.journal.scan import Scan
 from rheostat.limits import view as limits_view
 from rheostat.limits.report import report as limits_report
 from rheostat.plan.estimate import view as plan_view
-from rheostat.plan.estimate.report import Asked
+from rheostat.plan.estimate.report import EstimateQuestion
 from rheostat.plan.estimate.report import report as plan_report
-from rheostat.plan.estimate.sources import Figures
+from rheostat.plan.estimate.sources import EstimateFigures
 from rheostat.quotas import live as quotas_live
-from rheostat.reassign.progress import Picture
+from rheostat.reassign.progress import PlanProgress
 from rheostat.reassign.progress import picture as reassign_picture
 from rheostat.reassign.text import sentences
-from rheostat.reassign.view import View as ReassignView
+from rheostat.reassign.view import PlanView as ReassignView
 from rheostat.reassign.view import alive
 from rheostat.replay import command as replay
 from rheostat.signals.tables import SHEETS, tables
 from rheostat.status import text as status_text
 from rheostat.status.active_tuner import tuner_json
-from rheostat.status.screen import Course, picture
+from rheostat.status.screen import RateHistory, picture
 from streaming.shared.contract import MovingPartition, Side, Signal, TenantSignal
-from tuner.control.throttle.diagnosis.fetcher_load import Followed
+from tuner.control.throttle.diagnosis.fetcher_load import FetchedPartition
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
 from tuner.core.presence import TunerMode, TunerPresence
 from tuner.core.reassignment_plan import (
     ClusterLook,
     Ending,
-    Part,
+    PlanPartition,
     PartitionNow,
     Plan,
     PlanHead,
@@ -129,7 +129,7 @@ def shown_status(hostile: str, console: Console) -> None:
 
 
 def watched_status(hostile: str, console: Console) -> None:
-    made = picture(status_of(hostile), Course(), 30.0, hostile, [hostile], tenants_of(hostile))
+    made = picture(status_of(hostile), RateHistory(), 30.0, hostile, [hostile], tenants_of(hostile))
     console.print(made)
 
 
@@ -138,13 +138,13 @@ def quotas(hostile: str, console: Console) -> None:
 
 
 def doctor(hostile: str, console: Console) -> None:
-    for verdict in Verdict:
+    for verdict in FindingVerdict:
         doctor_view.show(Finding(hostile, verdict, hostile, hostile), console)
 
 
 def fetchers(hostile: str, console: Console) -> None:
     topic = hostile.encode(errors="replace").decode()  # Kafka's names are UTF-8.
-    partitions = [Followed(topic, p, 1, (1, 2), 4e6) for p in (1, 3, 5, 7)]
+    partitions = [FetchedPartition(topic, p, 1, (1, 2), 4e6) for p in (1, 3, 5, 7)]
     made = fetchers_report(hostile, partitions, {1: 2, 2: 2}, by_writes=True, notes=(hostile,))
     fetchers_view.show(made, console)
 
@@ -157,13 +157,13 @@ def limits(hostile: str, console: Console) -> None:
 
 def plan(hostile: str, console: Console) -> None:
     planned = (PlannedPartition(hostile, 0, 1, frozenset({1}), 1e5, {2: 1e9}),)
-    figures = Figures(hostile, kip73_of(1, 10, [1e9], [1e5]), planned, notes=(hostile,))
-    plan_view.show(plan_report(figures, Asked(rate_bytes_per_s=1e6)), console)
+    figures = EstimateFigures(hostile, kip73_of(1, 10, [1e9], [1e5]), planned, notes=(hostile,))
+    plan_view.show(plan_report(figures, EstimateQuestion(rate_bytes_per_s=1e6)), console)
 
 
-def reassigned(hostile: str) -> Picture:
+def reassigned(hostile: str) -> PlanProgress:
     said = PlanState(heeded_at_ms=5, said=(hostile,), pace=(hostile,))
-    made = Plan(PlanHead(hostile, hostile, 0, 5, 1), {(hostile, 0): Part((3, 4), (1, 2), 1e9)}, {}, said)
+    made = Plan(PlanHead(hostile, hostile, 0, 5, 1), {(hostile, 0): PlanPartition((3, 4), (1, 2), 1e9)}, {}, said)
     key = (hostile, 0)
     look = ClusterLook(frozenset({1, 2, 3, 4}), {key: PartitionNow(1, (3, 4, 1, 2), (1, 2), (3, 4), (1, 2))})
     return replace(reassign_picture(made, look, 100_000), batch=((key, (1, 2), (3, 4)),), grown=(hostile,))

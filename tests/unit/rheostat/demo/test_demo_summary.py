@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from rheostat.demo.story import _written, throttle_of
-from rheostat.demo.summary import Summary
-from rheostat.demo.view import View
+from rheostat.demo.summary import DemoSummary
+from rheostat.demo.view import DemoView
 from rheostat.status.gather import stuck
 
 HELD: dict[str, Any] = {
@@ -28,7 +28,7 @@ HELD: dict[str, Any] = {
 
 
 def test_when_all_held_there_is_no_fault() -> None:
-    assert Summary(**HELD).faults() == []
+    assert DemoSummary(**HELD).faults() == []
 
 
 @pytest.mark.parametrize(
@@ -49,19 +49,19 @@ def test_when_all_held_there_is_no_fault() -> None:
     ],
 )
 def test_each_thing_that_did_not_hold_is_a_fault(change: dict[str, Any], said: str) -> None:
-    (fault,) = Summary(**{**HELD, **change}).faults()
+    (fault,) = DemoSummary(**{**HELD, **change}).faults()
     assert said in fault
 
 
 def test_what_was_not_rescued_is_not_told_as_if_it_had_been() -> None:
     said: list[str] = []
     view = SimpleNamespace(head=said.append, say=lambda text, **_: said.append(text))
-    summary = Summary(**{**HELD, "trend_before_bytes_per_s": -1.9e6, "write_bytes_per_s": 1.3e6})
-    summary.tell(cast(View, view))
+    summary = DemoSummary(**{**HELD, "trend_before_bytes_per_s": -1.9e6, "write_bytes_per_s": 1.3e6})
+    summary.tell(cast(DemoView, view))
     assert any("left alone for 27 s" in line and "what remained shrank by 1.90 MB/s" in line for line in said)
     assert any("producers at 1.30 MB/s" in line and "busy with something else?" in line for line in said)
     said.clear()
-    Summary(**HELD).tell(cast(View, view))
+    DemoSummary(**HELD).tell(cast(DemoView, view))
     assert any("what remained grew by 2.00 MB/s" in line for line in said)
 
 
@@ -77,7 +77,7 @@ def test_what_producers_write_is_measured_where_it_is_less_than_they_were_told(
     found: float | None, taken: float
 ) -> None:
     said: list[str] = []
-    assert _written(found, cast(View, SimpleNamespace(say=said.append))) == taken
+    assert _written(found, cast(DemoView, SimpleNamespace(say=said.append))) == taken
     assert said == (["this machine is busy: they write 1.30 MB/s"] if taken < 3e6 else [])
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from rheostat.config.settings import parse_settings
 from rheostat.doctor.cluster import rights
-from rheostat.doctor.findings import Finding, Verdict
+from rheostat.doctor.findings import Finding, FindingVerdict
 from streaming.shared import kafka_names
 from streaming.shared.kafka.cluster import MissingRight, PartitionState
 
@@ -81,15 +81,19 @@ def tried(cluster: Cluster, dry_run: str, *, create: bool) -> dict[str, Finding]
 
 @pytest.mark.parametrize(
     ("dry_run", "verdict"),
-    [("", Verdict.ADVICE), (", dry_run: true", Verdict.ADVICE), (", dry_run: false", Verdict.FAILED)],
+    [
+        ("", FindingVerdict.ADVICE),
+        (", dry_run: true", FindingVerdict.ADVICE),
+        (", dry_run: false", FindingVerdict.FAILED),
+    ],
 )
-def test_missing_right_to_write_is_advice_in_a_dry_run(dry_run: str, verdict: Verdict) -> None:
+def test_missing_right_to_write_is_advice_in_a_dry_run(dry_run: str, verdict: FindingVerdict) -> None:
     found = tried(Cluster({"orders", *INTERNAL}), dry_run, create=False)
-    assert {check for check, finding in found.items() if finding.verdict is not Verdict.OK} == WRITES
+    assert {check for check, finding in found.items() if finding.verdict is not FindingVerdict.OK} == WRITES
     for check in WRITES:
         assert found[check].verdict is verdict
         assert "missing right: " in found[check].found
-        assert found[check].found.endswith("with dry_run: false it is needed") is (verdict is Verdict.ADVICE)
+        assert found[check].found.endswith("with dry_run: false it is needed") is (verdict is FindingVerdict.ADVICE)
 
 
 def test_rights_for_which_kafka_creates_a_topic_wait_for_create() -> None:
@@ -97,9 +101,9 @@ def test_rights_for_which_kafka_creates_a_topic_wait_for_create() -> None:
     found = tried(cluster, ", dry_run: false", create=False)
     assert cluster.coordinators_found == 0
     for check in COORDINATED:
-        assert found[check].verdict is Verdict.ADVICE
+        assert found[check].verdict is FindingVerdict.ADVICE
         assert found[check].found.startswith("not tried: Kafka would create its topic __")
         assert "rheostat doctor --create" in found[check].do
 
     found = tried(cluster, ", dry_run: false", create=True)
-    assert {found[check].verdict for check in COORDINATED} == {Verdict.FAILED}
+    assert {found[check].verdict for check in COORDINATED} == {FindingVerdict.FAILED}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rheostat.config.settings import Settings
-from rheostat.doctor.examine import Finding, Verdict
+from rheostat.doctor.examine import Finding, FindingVerdict
 from rheostat.doctor.writers import writers
 from streaming.shared.kafka.cluster import ClusterError, MissingRight
 
@@ -37,29 +37,29 @@ def said(**by_topic: set[str] | ClusterError | None) -> list[Finding]:
 def test_writers_names_all_but_the_own_principal() -> None:
     many = {f"User:u{n:02}" for n in range(12)}
     orders, journal, signals = said(orders={"User:rheostat", "User:kim"}, journal={"User:rheostat"}, signals=many)
-    assert (orders.check, orders.verdict) == ("writers of rheostat.orders", Verdict.ADVICE)
+    assert (orders.check, orders.verdict) == ("writers of rheostat.orders", FindingVerdict.ADVICE)
     assert orders.found == "User:kim: each may pause, override and move partitions through rheostat"
     assert "docs/permissions.md" in orders.do
-    assert journal.verdict is Verdict.OK
+    assert journal.verdict is FindingVerdict.OK
     assert signals.found.startswith("User:u00, ")
     assert "User:u09 and 2 more: each may make a tuner believe" in signals.found
 
 
 def test_writers_without_authorizer_is_told_once() -> None:
     (finding,) = said(orders=None)
-    assert finding.verdict is Verdict.ADVICE
+    assert finding.verdict is FindingVerdict.ADVICE
     assert finding.found.startswith("every client that reaches the brokers may pause")
     assert finding.found.endswith("the cluster has no authorizer")
 
 
 def test_writers_open_to_everybody_is_told_of_each_topic() -> None:
     findings = said(orders={"User:*"}, journal=set(), signals={"User:*"})
-    assert [f.verdict for f in findings] == [Verdict.ADVICE, Verdict.OK, Verdict.ADVICE]
+    assert [f.verdict for f in findings] == [FindingVerdict.ADVICE, FindingVerdict.OK, FindingVerdict.ADVICE]
     assert findings[0].found.endswith("an ACL allows it")
 
 
 def test_writers_that_cannot_be_seen_are_advice() -> None:
     for error in (MissingRight("Describe on Cluster", "to describe ACLs"), ClusterError("nobody answers")):
         (finding,) = said(orders=error)
-        assert finding.verdict is Verdict.ADVICE
+        assert finding.verdict is FindingVerdict.ADVICE
         assert finding.found.startswith("cannot be seen: ")

@@ -17,7 +17,7 @@ from rheostat.fetchers.approval import _change_line
 from rheostat.fetchers.fetcher_setting import WallClock
 from streaming.shared.kafka.values import Unreachable
 from tuner.planning.fetcher_change import DEFAULT, Change, Place, Setting, change
-from tuner.planning.fetcher_resize_monitor import Look
+from tuner.planning.fetcher_resize_monitor import FollowerSample
 
 refused = Command("fetchers").refused
 
@@ -33,7 +33,7 @@ class Rig:
         self.said: list[str] = []
         self.shares: list[float] = []
         self.at_s = 0.0
-        self.health: Callable[[Rig], Look] = lambda rig: Look(rig.at_s, 0, 0, round(100 * rig.at_s))
+        self.health: Callable[[Rig], FollowerSample] = lambda rig: FollowerSample(rig.at_s, 0, 0, round(100 * rig.at_s))
         self.refuses: Callable[[Rig, Place, int | None], str | None] = lambda *_: None
         self.deaf: set[int] = set()
 
@@ -59,7 +59,7 @@ class Rig:
                 assert before[broker] // 2 <= now <= 2 * before[broker], "Kafka would refuse it"
         return failed
 
-    def look(self) -> Look:
+    def look(self) -> FollowerSample:
         return self.health(self)
 
     def now_s(self) -> float:
@@ -113,7 +113,7 @@ def test_what_stands_on_brokers_is_changed_there_and_another_value_is_left() -> 
 @pytest.mark.parametrize("default", [None, 1])
 def test_harm_takes_everything_back_and_leaves_no_trace(default: int | None) -> None:
     rig = Rig(ALL, default)
-    rig.health = lambda r: Look(r.at_s, 3 if r.default == 4 else 0, 0, 0)
+    rig.health = lambda r: FollowerSample(r.at_s, 3 if r.default == 4 else 0, 0, 0)
     found = applied(rig, 8)
     assert found == Outcome(
         1, changed=False, put_back=True, why="3 partitions have a replica that is not in sync, 0 had before the change"
@@ -125,7 +125,7 @@ def test_harm_takes_everything_back_and_leaves_no_trace(default: int | None) -> 
 
 def test_messages_that_wait_longer_and_longer_are_harm_too() -> None:
     rig = Rig(ALL)
-    rig.health = lambda r: Look(r.at_s, 0, round(1_000 * r.at_s) if r.default else 10, 0)
+    rig.health = lambda r: FollowerSample(r.at_s, 0, round(1_000 * r.at_s) if r.default else 10, 0)
     found = applied(rig, 2)
     assert found.put_back
     assert found.why is not None
@@ -134,7 +134,7 @@ def test_messages_that_wait_longer_and_longer_are_harm_too() -> None:
 
 def test_nothing_is_changed_while_partitions_move() -> None:
     rig = Rig(ALL)
-    rig.health = lambda r: Look(r.at_s, 0, 0, 0, moving=7)
+    rig.health = lambda r: FollowerSample(r.at_s, 0, 0, 0, moving=7)
     found = applied(rig, 2)
     assert (found.changed, rig.written) == (False, [])
     assert found.why == "7 partitions are being reassigned, and every change starts all fetcher threads anew"
@@ -142,7 +142,7 @@ def test_nothing_is_changed_while_partitions_move() -> None:
 
 def test_a_move_that_begins_meanwhile_stops_it_at_the_step_it_has_reached() -> None:
     rig = Rig(ALL)
-    rig.health = lambda r: Look(r.at_s, 9 if r.at_s > 20 else 0, 0, 0, moving=4 if r.at_s > 20 else 0)
+    rig.health = lambda r: FollowerSample(r.at_s, 9 if r.at_s > 20 else 0, 0, 0, moving=4 if r.at_s > 20 else 0)
     found = applied(rig, 8)
     assert found.stands == 2
     assert found.changed
@@ -157,7 +157,7 @@ def test_a_move_that_begins_meanwhile_stops_it_at_the_step_it_has_reached() -> N
 
 def test_a_move_that_begins_during_the_last_step_is_no_proof_that_it_was_well() -> None:
     rig = Rig(ALL)
-    rig.health = lambda r: Look(r.at_s, 9 if r.at_s > 20 else 0, 0, 0, moving=4 if r.at_s > 20 else 0)
+    rig.health = lambda r: FollowerSample(r.at_s, 9 if r.at_s > 20 else 0, 0, 0, moving=4 if r.at_s > 20 else 0)
     found = applied(rig, 2)
     assert (found.stands, found.put_back) == (2, False)
     assert found.why is not None
@@ -168,8 +168,8 @@ def test_a_move_that_begins_between_two_steps_leaves_the_one_that_was_found_well
     rig = Rig(ALL)
     moving = 0
 
-    def health(r: Rig) -> Look:
-        return Look(r.at_s, 0, 0, round(100 * r.at_s), moving=moving)
+    def health(r: Rig) -> FollowerSample:
+        return FollowerSample(r.at_s, 0, 0, round(100 * r.at_s), moving=moving)
 
     def watched(line: str) -> None:
         nonlocal moving
@@ -193,9 +193,9 @@ def test_a_step_that_one_place_refuses_is_taken_back_at_the_others() -> None:
 def test_a_broker_that_is_gone_keeps_nobody_else_from_being_put_back() -> None:
     rig = Rig(ALL)
 
-    def dies(rig: Rig) -> Look:
+    def dies(rig: Rig) -> FollowerSample:
         rig.deaf = {3} if rig.default == 4 else rig.deaf
-        return Look(rig.at_s, len(rig.deaf), 0, 0)
+        return FollowerSample(rig.at_s, len(rig.deaf), 0, 0)
 
     rig.health = dies
     found = applied(rig, 8)
@@ -214,7 +214,7 @@ def test_a_broker_that_does_not_take_it_over_in_time_is_named() -> None:
 def test_what_cannot_be_put_back_is_named_with_what_is_in_force_and_what_to_do() -> None:
     settings = {b: Setting(1, own=True) for b in (1, 2)}
     rig = Rig(settings)
-    rig.health = lambda r: Look(r.at_s, len(r.written), 0, 0)
+    rig.health = lambda r: FollowerSample(r.at_s, len(r.written), 0, 0)
     rig.refuses = lambda rig, place, _: "nobody answers" if place == 2 and len(rig.written) >= 2 else None
     found = applied(rig, 2, settings=settings)
     assert (found.stands, found.changed, found.put_back) == (2, True, False)
@@ -242,11 +242,11 @@ def test_ctrl_c_at_any_moment_puts_back(after_s: float) -> None:
 
 
 def test_a_cluster_that_is_away_for_a_moment_is_borne_with_and_for_longer_is_not() -> None:
-    def away(from_s: float, to_s: float) -> Callable[[Rig], Look]:
-        def health(rig: Rig) -> Look:
+    def away(from_s: float, to_s: float) -> Callable[[Rig], FollowerSample]:
+        def health(rig: Rig) -> FollowerSample:
             if from_s < rig.at_s < to_s:
                 raise Unreachable("nobody answers")
-            return Look(rig.at_s, 0, 0, 0)
+            return FollowerSample(rig.at_s, 0, 0, 0)
 
         return health
 
@@ -326,12 +326,12 @@ def test_ctrl_c_twice_does_not_break_off_the_putting_back() -> None:
                 ctrl_c.check()
                 rig.wait(seconds)
 
-        def health(r: Rig) -> Look:
+        def health(r: Rig) -> FollowerSample:
             if r.default == 4 and not pressed:
                 pressed.append(True)
                 os.kill(os.getpid(), signal.SIGINT)
                 os.kill(os.getpid(), signal.SIGINT)
-            return Look(r.at_s, 0, 0, 0)
+            return FollowerSample(r.at_s, 0, 0, 0)
 
         pressed: list[bool] = []
         rig.health = health

@@ -13,20 +13,20 @@ from rich.console import Console
 from rheostat.errors import BadInputError
 from rheostat.fetchers.command import check_plot, draw
 from rheostat.fetchers.heat_map import BROKERS_MAX, Map, as_svg, as_text
-from rheostat.fetchers.report import Report, as_record, report
+from rheostat.fetchers.report import FetchersReport, as_record, report
 from rheostat.fetchers.view import show
-from tuner.control.throttle.diagnosis.fetcher_load import Followed
+from tuner.control.throttle.diagnosis.fetcher_load import FetchedPartition
 
 refused = Command("fetchers").refused
 
 
-def colliding(fetchers: int = 2) -> Report:
+def colliding(fetchers: int = 2) -> FetchersReport:
     """Broker 2 follows four partitions of broker 1, all with an even number (hash("a") is 97, so partition 0 has 3007)."""
-    partitions = [Followed("a", p, 1, (1, 2), 4e6) for p in (1, 3, 5, 7)]
+    partitions = [FetchedPartition("a", p, 1, (1, 2), 4e6) for p in (1, 3, 5, 7)]
     return report("a test", partitions, {1: fetchers, 2: fetchers}, by_writes=True)
 
 
-def shown(made: Report) -> str:
+def shown(made: FetchersReport) -> str:
     out = io.StringIO()
     show(made, Console(file=out, width=200, no_color=True))
     return out.getvalue()
@@ -55,20 +55,20 @@ def test_where_no_other_value_is_clearly_better_it_says_so_and_exits_with_0() ->
 
 
 def test_brokers_that_differ_are_named() -> None:
-    partitions = [Followed("a", p, 1, (1, 2)) for p in range(4)]
+    partitions = [FetchedPartition("a", p, 1, (1, 2)) for p in range(4)]
     made = report("a test", partitions, {1: 1, 2: 2}, by_writes=False)
     assert "num.replica.fetchers differs between brokers (1 on 1; 2 on 2)" in shown(made)
     assert "copies 2 partitions" in shown(made)
 
 
 def test_a_cluster_in_which_nobody_follows_has_nothing_to_say() -> None:
-    made = report("a test", [Followed("a", 0, 1, (1,))], {1: 1}, by_writes=False)
+    made = report("a test", [FetchedPartition("a", 0, 1, (1,))], {1: 1}, by_writes=False)
     assert made.exit_code() == 0
     assert "No broker follows any partition" in shown(made)
 
 
 def test_followers_that_are_down_are_left_out() -> None:
-    made = report("a test", [Followed("a", 0, 1, (1, 2, 3))], {1: 1, 2: 1}, by_writes=False)
+    made = report("a test", [FetchedPartition("a", 0, 1, (1, 2, 3))], {1: 1, 2: 1}, by_writes=False)
     assert made.by_pair.keys() == {(2, 1)}
 
 
@@ -117,7 +117,7 @@ def test_the_map_as_a_picture_has_a_stripe_a_thread_and_one_scale() -> None:
 
 def test_a_picture_of_many_brokers_has_a_stripe_a_field() -> None:
     count = BROKERS_MAX + 2
-    partitions = [Followed("a", p, p % count, ((p + 1) % count,)) for p in range(count)]
+    partitions = [FetchedPartition("a", p, p % count, ((p + 1) % count,)) for p in range(count)]
     made = report("a test", partitions, dict.fromkeys(range(count), 8), by_writes=False)
     assert as_svg("", "", [Map("now", made.fetchers, made.by_pair)]).count('stroke="#ccc"') == count
 

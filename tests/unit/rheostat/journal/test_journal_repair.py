@@ -18,7 +18,7 @@ from tuner.control.mutation_quota.state import OwnedQuota
 from tuner.control.throttle.state import Memory, Owned
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.presence import TunerMode, TunerPresence
-from tuner.core.reassignment_plan import PlanHead, Wanted
+from tuner.core.reassignment_plan import PlanHead, DesiredPlanState
 from tuner.journal import quota_records
 from tuner.journal.entries import (
     Entry,
@@ -112,7 +112,7 @@ def test_other_records_are_mended_by_the_newest_readable_one_or_deleted(key: byt
 def test_a_plan_goes_on_record_paused_as_its_newest_word_may_have_been_to_stop() -> None:
     key = head_key("c", "p")
     head, _ = decode_head(mended((key, encode_head(HEAD)), (key, BAD))[key] or b"")
-    assert head.wanted is Wanted.PAUSED
+    assert head.wanted is DesiredPlanState.PAUSED
 
 
 def test_plan_head_under_the_key_of_another_plan_is_mended() -> None:
@@ -124,7 +124,7 @@ def test_plan_head_under_the_key_of_another_plan_is_mended() -> None:
     assert list(scan.remembered["c"].plans.unread) == ["p"]
     assert mended((key, other)) == {key: None}
     head, _ = decode_head(mended((key, encode_head(HEAD)), (key, other))[key] or b"")
-    assert (head.id, head.wanted) == ("p", Wanted.PAUSED)
+    assert (head.id, head.wanted) == ("p", DesiredPlanState.PAUSED)
 
 
 # -- the commands -----------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from rheostat.lab.storm import Tenant, back_off_s, due_times_s
+from rheostat.lab.storm import StormTenant, back_off_s, due_times_s
 
 
 @pytest.mark.parametrize(("tries", "waits_s"), [(1, 0.1), (2, 0.2), (4, 0.8), (5, 1.0), (5_000, 1.0)])
@@ -15,8 +15,8 @@ def test_who_does_not_heed_a_refusal_waits_as_after_any_other_error(tries: int, 
 
 
 def test_requests_are_due_at_set_times_or_at_any_moment_of_each_interval() -> None:
-    assert list(islice(due_times_s(Tenant("a", 4)), 3)) == [0.0, 0.25, 0.5]
-    found = [list(islice(due_times_s(Tenant(name, 4, varies=True)), 400)) for name in ("a", "b", "a")]
+    assert list(islice(due_times_s(StormTenant("a", 4)), 3)) == [0.0, 0.25, 0.5]
+    found = [list(islice(due_times_s(StormTenant(name, 4, varies=True)), 400)) for name in ("a", "b", "a")]
     assert all([int(4 * due_s) for due_s in each] == list(range(400)) for each in found)
     assert found[0] == found[2] != found[1]
     within = [4 * due_s % 1 for due_s in found[0]]

@@ -11,12 +11,12 @@ from rich.console import Console
 
 from rheostat.errors import BadInputError
 from rheostat.limits.command import plan_of, wanted_of
-from rheostat.limits.overrides import Given
-from rheostat.limits.report import Fill, Report, as_record, report
+from rheostat.limits.overrides import LimitOverrides
+from rheostat.limits.report import Fill, LimitsReport, as_record, report
 from rheostat.limits.view import sentences, show
 from streaming.shared.kafka.cluster import PartitionState
 from tuner.core.partition_limits import UNLIMITED, PartitionCounts, PartitionLimits
-from tuner.planning.placement import Wanted
+from tuner.planning.placement import PlacementRequest
 from tuner.settings.partition_limits import LimitsSettings
 
 refused = Command("limits").refused
@@ -25,7 +25,7 @@ RACKS = {1: "a", 2: "b", 3: None}
 COUNTS = PartitionCounts({1: 40, 2: 32, 3: 10, 4: 5})  # Broker 4 is down.
 
 
-def made(*limits: int, binding: bool = True, **by_broker: int) -> Report:
+def made(*limits: int, binding: bool = True, **by_broker: int) -> LimitsReport:
     own = {int(name.removeprefix("broker_")): value for name, value in by_broker.items()}
     return report("a test", RACKS, COUNTS, PartitionLimits(*limits, by_broker=own), binding=binding)
 
@@ -94,10 +94,10 @@ NOTHING_SET = LimitsSettings()
 
 
 def test_limits_as_given() -> None:
-    assert Given().over(NOTHING_SET) is None
-    assert Given("kafka").over(NOTHING_SET) == PartitionLimits(4000, 200_000)
-    assert Given("msk.large", partitions_max=9).over(NOTHING_SET) == PartitionLimits(1000, 9)
-    assert Given(broker_partitions_max=5, by_broker=["3=7", "4=0"]).over(NOTHING_SET) == PartitionLimits(
+    assert LimitOverrides().over(NOTHING_SET) is None
+    assert LimitOverrides("kafka").over(NOTHING_SET) == PartitionLimits(4000, 200_000)
+    assert LimitOverrides("msk.large", partitions_max=9).over(NOTHING_SET) == PartitionLimits(1000, 9)
+    assert LimitOverrides(broker_partitions_max=5, by_broker=["3=7", "4=0"]).over(NOTHING_SET) == PartitionLimits(
         5, by_broker={3: 7, 4: 0}
     )
 
@@ -108,28 +108,31 @@ SET = LimitsSettings(preset="kafka", max_partitions=50_000, by_broker={3: 2000, 
 @pytest.mark.parametrize(
     ("given", "limits"),
     [
-        (Given(), PartitionLimits(4000, 50_000, {3: 2000, 4: 100})),
-        (Given(broker_partitions_max=7), PartitionLimits(7, 50_000, {3: 2000, 4: 100})),
-        (Given("msk.large"), PartitionLimits(1000, 50_000, {3: 2000, 4: 100})),  # It says nothing of the cluster.
-        (Given("kafka"), PartitionLimits(4000, 200_000, {3: 2000, 4: 100})),
-        (Given("kafka", partitions_max=9), PartitionLimits(4000, 9, {3: 2000, 4: 100})),
-        (Given(by_broker=["4=200", "5=0"]), PartitionLimits(4000, 50_000, {3: 2000, 4: 200, 5: 0})),
+        (LimitOverrides(), PartitionLimits(4000, 50_000, {3: 2000, 4: 100})),
+        (LimitOverrides(broker_partitions_max=7), PartitionLimits(7, 50_000, {3: 2000, 4: 100})),
+        (
+            LimitOverrides("msk.large"),
+            PartitionLimits(1000, 50_000, {3: 2000, 4: 100}),
+        ),  # It says nothing of the cluster.
+        (LimitOverrides("kafka"), PartitionLimits(4000, 200_000, {3: 2000, 4: 100})),
+        (LimitOverrides("kafka", partitions_max=9), PartitionLimits(4000, 9, {3: 2000, 4: 100})),
+        (LimitOverrides(by_broker=["4=200", "5=0"]), PartitionLimits(4000, 50_000, {3: 2000, 4: 200, 5: 0})),
     ],
 )
-def test_options_are_over_settings_number_by_number(given: Given, limits: PartitionLimits) -> None:
+def test_options_are_over_settings_number_by_number(given: LimitOverrides, limits: PartitionLimits) -> None:
     assert given.over(SET) == limits
 
 
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        (Given("huge"), "--preset: expected one of kafka, msk.t3.small, msk.large"),
-        (Given(by_broker=["3"]), "--broker-limit: expected BROKER=PARTITIONS such as 3=2000, found '3'"),
-        (Given(by_broker=["3=-1"]), "found '3=-1'"),
-        (Given(by_broker=["3=1", "3=2"]), "--broker-limit: broker 3 is given twice"),
+        (LimitOverrides("huge"), "--preset: expected one of kafka, msk.t3.small, msk.large"),
+        (LimitOverrides(by_broker=["3"]), "--broker-limit: expected BROKER=PARTITIONS such as 3=2000, found '3'"),
+        (LimitOverrides(by_broker=["3=-1"]), "found '3=-1'"),
+        (LimitOverrides(by_broker=["3=1", "3=2"]), "--broker-limit: broker 3 is given twice"),
     ],
 )
-def test_limits_that_are_none_are_refused(given: Given, named: str) -> None:
+def test_limits_that_are_none_are_refused(given: LimitOverrides, named: str) -> None:
     with pytest.raises(BadInputError) as refusal:
         given.check()
     assert named in str(refusal.value)
@@ -139,10 +142,10 @@ THERE = [PartitionState("orders", n, 1, (1, 2), (1, 2)) for n in range(4)]
 
 
 def test_an_existing_topic_is_given_what_it_lacks_with_its_own_factor() -> None:
-    assert wanted_of("orders", 10, None, THERE, 3) == Wanted("orders", 6, 2)
+    assert wanted_of("orders", 10, None, THERE, 3) == PlacementRequest("orders", 6, 2)
     moving = [PartitionState("orders", 0, 1, (1, 2, 3), (1, 2), adding=(3,), removing=(2,))]
-    assert wanted_of("orders", 2, 2, moving, 3) == Wanted("orders", 1, 2)
-    assert wanted_of("new", 3, 2, [], 3) == Wanted("new", 3, 2)
+    assert wanted_of("orders", 2, 2, moving, 3) == PlacementRequest("orders", 1, 2)
+    assert wanted_of("new", 3, 2, [], 3) == PlacementRequest("new", 3, 2)
     assert plan_of("orders", 4, [(1, 2), (3, 1)]) == {
         "version": 1,
         "partitions": [

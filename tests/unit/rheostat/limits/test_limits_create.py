@@ -8,7 +8,7 @@ from command_rig import Command
 from rheostat.errors import BadInputError, CommandError
 from rheostat.limits.create import filled_meanwhile, refused
 from rheostat.limits.overrides import parse_topic_configs
-from streaming.shared.kafka.placed_topics import Refusal
+from streaming.shared.kafka.placed_topics import TopicRefusal
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
 
 said = Command("limits").refused
@@ -40,14 +40,14 @@ def test_settings_of_the_topic_may_hold_an_equals_sign_or_nothing() -> None:
 
 
 def test_what_kafka_refuses_is_a_fault_of_what_was_given_or_of_the_moment() -> None:
-    wrong = refused(Refusal(40, "INVALID_CONFIG: Unknown topic config name: colour"))
+    wrong = refused(TopicRefusal(40, "INVALID_CONFIG: Unknown topic config name: colour"))
     assert isinstance(wrong, BadInputError)
     assert str(wrong) == "--topic-config: Kafka refuses it: INVALID_CONFIG: Unknown topic config name: colour"
     assert isinstance(
-        refused(Refusal(17, "INVALID_TOPIC: Topic 'a.b' collides with existing topics: a_b")), BadInputError
+        refused(TopicRefusal(17, "INVALID_TOPIC: Topic 'a.b' collides with existing topics: a_b")), BadInputError
     )
     held = refused(
-        Refusal(89, "THROTTLING_QUOTA_EXCEEDED: The throttling quota has been exceeded.; try again in 3.5 s")
+        TopicRefusal(89, "THROTTLING_QUOTA_EXCEEDED: The throttling quota has been exceeded.; try again in 3.5 s")
     )
     assert (type(held), held.exit_code) == (CommandError, 1)
     assert "try again in 3.5 s. Nothing was changed." in str(held)

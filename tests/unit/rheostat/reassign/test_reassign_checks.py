@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from rheostat.plan.cluster_layout import Standing
+from rheostat.plan.cluster_layout import ClusterLayout
 from rheostat.reassign.checks import checked, ways_of
-from rheostat.reassign.plan_input import Given, Ground
+from rheostat.reassign.plan_input import PlanInput, PlanGround
 from streaming.shared.kafka.cluster import PartitionState
 from streaming.shared.kafka.reassignments import Disk
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.partition_limits import PartitionLimits
-from tuner.core.reassignment_plan import Part, Plan, PlanHead, Wanted
+from tuner.core.reassignment_plan import PlanPartition, Plan, PlanHead, DesiredPlanState
 from tuner.settings.tuner import CapacitySettings, ObjectiveSettings, TunerSettings
 
 GB = 1_000_000_000
@@ -27,27 +27,29 @@ def ground(
     *,
     disks: Mapping[int, tuple[Disk, ...]] | None = None,
     racks: Mapping[int, str | None] | None = None,
-) -> Ground:
+) -> PlanGround:
     known = RACKS if racks is None else racks
-    return Ground(Standing("here", known, states), {}, dict.fromkeys(known, ROOMY) if disks is None else disks, {}, 1)
+    return PlanGround(
+        ClusterLayout("here", known, states), {}, dict.fromkeys(known, ROOMY) if disks is None else disks, {}, 1
+    )
 
 
-def one(target: tuple[int, ...], *, size: float = GB, writes: float = 0.0) -> Given:
-    return Given((), {("t", 0): Part(target, (1, 2), size, writes)})
+def one(target: tuple[int, ...], *, size: float = GB, writes: float = 0.0) -> PlanInput:
+    return PlanInput((), {("t", 0): PlanPartition(target, (1, 2), size, writes)})
 
 
 HERE = {("t", 0): PartitionState("t", 0, 1, (1, 2), (1, 2))}
 
 
 def forbids(
-    given: Given, on: Ground | None = None, *, limits: PartitionLimits | None = None, may: bool = False
+    given: PlanInput, on: PlanGround | None = None, *, limits: PartitionLimits | None = None, may: bool = False
 ) -> tuple[str, ...]:
     return checked(
         given, on or ground(HERE), rate_bytes_per_s_max=100e6, limits=limits or PartitionLimits(), may_change_factor=may
     ).forbidden  # fmt: skip
 
 
-def notes(given: Given, on: Ground) -> tuple[str, ...]:
+def notes(given: PlanInput, on: PlanGround) -> tuple[str, ...]:
     return checked(given, on, rate_bytes_per_s_max=100e6, limits=PartitionLimits(), may_change_factor=False).notes
 
 
@@ -74,16 +76,16 @@ def test_a_plan_that_is_not_throttled_foretells_no_time() -> None:
 
 
 def test_what_is_expected_knows_that_leaders_have_less_while_a_plan_goes_on() -> None:
-    def expected(given: Given, states: Mapping[tuple[str, int], PartitionState]) -> float | None:
+    def expected(given: PlanInput, states: Mapping[tuple[str, int], PartitionState]) -> float | None:
         return checked(
             given, ground(states), rate_bytes_per_s_max=100e6, limits=PartitionLimits(), may_change_factor=False, leaders_ratio=0.8
         ).expected_s  # fmt: skip
 
     assert expected(one((3, 4)), HERE) == pytest.approx(1.08 * 20 / 0.8 + 12)  # From one leader to two others.
     # From two leaders to one other broker, which has all of the ceiling.
-    parts = {("t", p): Part((p + 1, 3), (p + 1, 4), GB) for p in (0, 1)}
+    parts = {("t", p): PlanPartition((p + 1, 3), (p + 1, 4), GB) for p in (0, 1)}
     states = {("t", p): PartitionState("t", p, p + 1, (p + 1, 4), (p + 1, 4)) for p in (0, 1)}
-    assert expected(Given((), parts), states) == pytest.approx(1.08 * 20 + 12)
+    assert expected(PlanInput((), parts), states) == pytest.approx(1.08 * 20 + 12)
 
 
 @pytest.mark.parametrize(("mode", "ratio"), [("fast", 0.92), ("gentle", 1.0), (None, 0.92)])
@@ -145,9 +147,13 @@ def test_a_broker_that_stays_above_its_limit_gets_nothing_though_it_gives_more()
     states = {("t", n): PartitionState("t", n, 3, (3,), (3,)) for n in range(4)} | {
         ("u", 0): PartitionState("u", 0, 1, (1,), (1,))
     }
-    given = Given(
+    given = PlanInput(
         (),
-        {("t", 0): Part((1,), (3,), GB, 0.0), ("t", 1): Part((1,), (3,), GB, 0.0), ("u", 0): Part((3,), (1,), GB, 0.0)},
+        {
+            ("t", 0): PlanPartition((1,), (3,), GB, 0.0),
+            ("t", 1): PlanPartition((1,), (3,), GB, 0.0),
+            ("u", 0): PlanPartition((3,), (1,), GB, 0.0),
+        },
     )
     (said,) = forbids(given, ground(states), limits=PartitionLimits(by_broker={3: 2}))
     assert said.startswith("POLICY_VIOLATION: broker 3 would have 3 partitions, and its max.broker.partitions is 2")
@@ -157,7 +163,7 @@ def test_a_broker_that_stays_above_its_limit_gets_nothing_though_it_gives_more()
 def test_what_plans_on_record_will_bring_counts() -> None:
     states = {**HERE, ("u", 0): PartitionState("u", 0, 1, (1,), (1,))}
     limits = PartitionLimits(by_broker={3: 1})
-    other = Plan(PlanHead("p", "kim", 0, 0, 1), {("u", 0): Part((3,), (1,))})
+    other = Plan(PlanHead("p", "kim", 0, 0, 1), {("u", 0): PlanPartition((3,), (1,))})
 
     def said(plan: Plan) -> tuple[str, ...]:
         return checked(
@@ -168,9 +174,9 @@ def test_what_plans_on_record_will_bring_counts() -> None:
     (found,) = said(other)
     assert "broker 3 would have 2 partitions" in found
     # It is put back to where it is; or from there to where it was, if it is not left where it stands.
-    cancelled = replace(other, head=replace(other.head, wanted=Wanted.CANCELLING))
+    cancelled = replace(other, head=replace(other.head, wanted=DesiredPlanState.CANCELLING))
     assert said(cancelled) == ()
-    cancelled = replace(cancelled, parts={("u", 0): Part((1,), (3,))})
+    cancelled = replace(cancelled, parts={("u", 0): PlanPartition((1,), (3,))})
     assert len(said(cancelled)) == 1
     assert said(replace(cancelled, head=replace(cancelled.head, leaves=True))) == ()
 
@@ -196,7 +202,7 @@ def test_the_steps_that_are_shown_are_those_of_a_partition_whose_producers_are_r
 
 def test_few_at_a_time_take_longer_than_no_order_can_be_faster_than() -> None:
     states = {("t", n): PartitionState("t", n, n % 2 + 1, (n % 2 + 1,), (n % 2 + 1,)) for n in range(10)}
-    given = Given((), {("t", n): Part((n % 2 + 3,), (n % 2 + 1,), GB, 0.0) for n in range(10)})
+    given = PlanInput((), {("t", n): PlanPartition((n % 2 + 3,), (n % 2 + 1,), GB, 0.0) for n in range(10)})
 
     def takes(batch: BatchLimits) -> float | None:
         return checked(

@@ -14,34 +14,34 @@ from tuner_cases import move_signal
 
 from rheostat.errors import BadInputError
 from rheostat.reassign.interrupted import EXIT_INTERRUPTED
-from rheostat.reassign.plan_store import OnRecord
-from rheostat.reassign.progress import Picture, as_record, picture
+from rheostat.reassign.plan_store import StoredPlans
+from rheostat.reassign.progress import PlanProgress, as_record, picture
 from rheostat.reassign.step_preview import as_rows, sentences_of_steps
 from rheostat.reassign.text import limits_text, progress, sentences
-from rheostat.reassign.view import View
+from rheostat.reassign.view import PlanView
 from streaming.shared.contract import Side
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.plan_progress import end_of
 from tuner.core.reassignment_plan import (
-    Asked,
+    RequestedStep,
     ClusterLook,
     Ending,
     Key,
-    Part,
+    PlanPartition,
     PartitionNow,
     Plan,
     PlanHead,
     PlanState,
     Tally,
     TopicThen,
-    Wanted,
+    DesiredPlanState,
 )
-from tuner.core.reassignment_steps import Way
+from tuner.core.reassignment_steps import PartitionTransition
 
 refused = Command("reassign").refused
 
 HEAD = PlanHead("p1", "kim@desk, 2026-01-31 06:00:00 UTC", 0, 5, 1, limits=BatchLimits(2, 8))
-PARTS = {("t", n): Part((3, 4), (1, 2), 1e9) for n in range(3)}
+PARTS = {("t", n): PlanPartition((3, 4), (1, 2), 1e9) for n in range(3)}
 LOOK = ClusterLook(
     frozenset({1, 2, 3, 4}),
     {
@@ -53,12 +53,12 @@ LOOK = ClusterLook(
 )
 
 
-def a_plan(asked: dict[Key, Asked] | None = None, **state: object) -> Plan:
+def a_plan(asked: dict[Key, RequestedStep] | None = None, **state: object) -> Plan:
     return Plan(HEAD, PARTS, asked or {}, PlanState(heeded_at_ms=5, **state))  # type: ignore[arg-type]  # by name, whatever a test sets
 
 
-def shown() -> Picture:
-    return picture(a_plan({("t", 1): Asked((3, 4), (1, 2), True)}), LOOK, 100_000)
+def shown() -> PlanProgress:
+    return picture(a_plan({("t", 1): RequestedStep((3, 4), (1, 2), True)}), LOOK, 100_000)
 
 
 # -- bad input ------------------------------------------------------------------------------------------------------------
@@ -106,14 +106,14 @@ def test_options_may_stand_before_the_plan(tmp_path: Path) -> None:
 def test_a_word_without_a_plan_is_about_the_one_that_runs() -> None:
     one, other = a_plan(), Plan(PlanHead("p2", "lee", 1, 1, 1), PARTS)
     ended = Plan(PlanHead("p0", "lee", 1, 1, 1), {}, {}, PlanState(ending=Ending.DONE))
-    assert OnRecord((ended, one)).of(None) is one
-    assert OnRecord((ended, one)).of("p0") is ended
+    assert StoredPlans((ended, one)).of(None) is one
+    assert StoredPlans((ended, one)).of("p0") is ended
     with pytest.raises(BadInputError, match="several plans run, say which: p1, p2"):
-        OnRecord((one, other)).of(None)
+        StoredPlans((one, other)).of(None)
     with pytest.raises(BadInputError, match="no plan of reassignments is on record that has not ended"):
-        OnRecord((ended,)).of(None)
+        StoredPlans((ended,)).of(None)
     with pytest.raises(BadInputError, match="there is no plan 'p9' on record; those that run: p1"):
-        OnRecord((one,)).of("p9")
+        StoredPlans((one,)).of("p9")
 
 
 # -- how it stands --------------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def test_how_many_partitions_a_plan_had_is_known_when_it_has_ended() -> None:
 
 
 def test_the_time_to_its_end_leaves_pauses_out() -> None:
-    plan = a_plan({("t", 1): Asked((3, 4), (1, 2))})
+    plan = a_plan({("t", 1): RequestedStep((3, 4), (1, 2))})
     at_once = picture(plan, LOOK, 100_000).eta_s
     assert at_once is not None
     rested = picture(replace(plan, state=replace(plan.state, rested_ms=900_000)), LOOK, 1_000_000).eta_s
@@ -199,7 +199,7 @@ def test_the_time_to_its_end_leaves_pauses_out() -> None:
 
 
 def test_time_left_is_no_less_than_that_of_the_moves() -> None:
-    plan = a_plan({("t", 1): Asked((3, 4), (1, 2))})
+    plan = a_plan({("t", 1): RequestedStep((3, 4), (1, 2))})
     slow = [move_signal(3, Side.FOLLOWER, remaining=600.0, slope=-2.0)]
     found = picture(plan, LOOK, 100_000, slow)
     assert found.eta_s == 300.0, "as status and page have it"
@@ -209,19 +209,19 @@ def test_time_left_is_no_less_than_that_of_the_moves() -> None:
 
 
 def test_time_left_is_not_told_while_a_plan_begins() -> None:
-    begun = picture(a_plan({("t", 1): Asked((3, 4), (1, 2))}), LOOK, 20_000)
+    begun = picture(a_plan({("t", 1): RequestedStep((3, 4), (1, 2))}), LOOK, 20_000)
     assert begun.eta_s is None
     assert progress(begun, 4e6) == "1 of 3 partitions, 2.50 GB of 6.00 GB, 1 under way, 4.00 MB/s"
 
 
 def test_a_plan_that_is_put_back_has_no_time_to_its_end() -> None:
-    plan = Plan(PlanHead("p", "kim", 0, 5, 1, Wanted.CANCELLING), PARTS, {}, PlanState(heeded_at_ms=5))
+    plan = Plan(PlanHead("p", "kim", 0, 5, 1, DesiredPlanState.CANCELLING), PARTS, {}, PlanState(heeded_at_ms=5))
     assert picture(plan, LOOK, 100_000).eta_s is None
     assert limits_text(BatchLimits()) == "no limits of its own"
 
 
 def test_the_steps_of_a_dry_run_are_those_of_the_kip() -> None:
-    way = Way("t", 0, (0, 1, 2, 3, 4), (5, 6, 7, 8, 9), 0, frozenset(range(5)))
+    way = PartitionTransition("t", 0, (0, 1, 2, 3, 4), (5, 6, 7, 8, 9), 0, frozenset(range(5)))
     assert sentences_of_steps([way], 2) == [
         "t-0: (0,1,2,3,4) → (5,0,1,2,3,4) → (5,6,2,3,4) → (5,6,7,8,4) → (5,6,7,8,9)"
     ]  # fmt: skip
@@ -232,8 +232,8 @@ def test_the_steps_of_a_dry_run_are_those_of_the_kip() -> None:
 
 def test_without_a_terminal_what_holds_a_plan_up_is_said_once_and_how_far_it_is_in_lines() -> None:
     text = io.StringIO()
-    held = picture(a_plan({("t", 1): Asked((3, 4), (1, 2))}, said=("t-2: waiting",)), LOOK, 100_000)
-    with View(Console(file=text, width=200)) as view:
+    held = picture(a_plan({("t", 1): RequestedStep((3, 4), (1, 2))}, said=("t-2: waiting",)), LOOK, 100_000)
+    with PlanView(Console(file=text, width=200)) as view:
         view.show(held, None)
         view.show(held, 50e6)
         view.show(shown(), 50e6)

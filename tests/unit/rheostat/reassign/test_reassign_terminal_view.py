@@ -18,14 +18,14 @@ from rheostat.console.rich_console import Terminal
 from rheostat.reassign import interrupted as asking
 from rheostat.reassign.embedded_service import Here
 from rheostat.reassign.interrupted import EXIT_INTERRUPTED, interrupted
-from rheostat.reassign.progress import Picture, picture
-from rheostat.reassign.view import View, alive
+from rheostat.reassign.progress import PlanProgress, picture
+from rheostat.reassign.view import PlanView, alive
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import (
-    Asked,
+    RequestedStep,
     ClusterLook,
     Ending,
-    Part,
+    PlanPartition,
     PartitionNow,
     Plan,
     PlanHead,
@@ -40,16 +40,16 @@ LOOK = ClusterLook(
     },
     log_bytes={1: {("t", 1): 1_000_000_000}, 3: {("t", 1): 500_000_000}, 4: {("t", 1): 0}},
 )
-PARTS = {("t", n): Part((3, 4), (1, 2), 1e9) for n in range(2)}
-ASKED = {("t", 1): Asked((3, 4), (1, 2))}
+PARTS = {("t", n): PlanPartition((3, 4), (1, 2), 1e9) for n in range(2)}
+ASKED = {("t", 1): RequestedStep((3, 4), (1, 2))}
 
 
-def shown(limits: BatchLimits | None = None, **state: Any) -> Picture:
+def shown(limits: BatchLimits | None = None, **state: Any) -> PlanProgress:
     head = PlanHead("p1", "kim@desk", 0, 5, 1, limits=limits or BatchLimits(partition_movements_max=1))
     return picture(Plan(head, PARTS, ASKED, PlanState(heeded_at_ms=5, **state)), LOOK, 100_000)
 
 
-def drawn(what: Picture, columns: int) -> list[str]:
+def drawn(what: PlanProgress, columns: int) -> list[str]:
     console = Console(file=io.StringIO(), width=columns, record=True)
     console.print(alive(what, 50e6))
     return [line.rstrip() for line in console.export_text().splitlines()]
@@ -87,27 +87,27 @@ def said_on(console: Console) -> str:
 
 def test_lines_that_stay_are_broken_between_words() -> None:
     console = terminal()
-    with View(console) as view:
+    with PlanView(console) as view:
         view.say("the tuner here has not begun yet; its log: /home/kim/.local/state/rheostat/reassign.log")
     assert "/home/kim/.local/state/rheostat/reassign.log" in said_on(console).replace("\x1b", "")
 
 
 def test_of_a_plan_that_has_ended_no_picture_of_nothing_is_left() -> None:
     console = terminal()
-    with View(console) as view:
+    with PlanView(console) as view:
         view.show(shown(), None)
         ended = shown(ending=Ending.DONE)
         view.show(replace(ended, plan=replace(ended.plan, parts={})), None)
     assert "0 of 0" not in said_on(console)
     file = io.StringIO()
-    with View(Console(file=file, width=200)) as view:
+    with PlanView(Console(file=file, width=200)) as view:
         view.show(replace(ended, plan=replace(ended.plan, parts={})), None)
     assert file.getvalue() == ""
 
 
 def test_a_terminal_that_can_move_no_cursor_gets_lines() -> None:
     file = io.StringIO()
-    with View(Console(file=file, force_terminal=True, width=200, _environ={"TERM": "dumb"})) as view:
+    with PlanView(Console(file=file, force_terminal=True, width=200, _environ={"TERM": "dumb"})) as view:
         view.show(shown(), None)
     assert file.getvalue().startswith("1 of 2 partitions, ")
 

@@ -11,19 +11,19 @@ import pytest
 from rheostat.errors import BadInputError, CommandError
 from rheostat.reassign import command, plan_store
 from rheostat.reassign import orders as words
-from rheostat.reassign.command import Asked
+from rheostat.reassign.command import ReassignRequest
 from rheostat.reassign.interrupted import EXIT_INTERRUPTED
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_plan import Ending, Part, Plan, PlanHead, PlanState
+from tuner.core.reassignment_plan import Ending, PlanPartition, Plan, PlanHead, PlanState
 from tuner.journal.plan_records import encode_head, encode_parts, encode_state, head_key, part_key, state_key
 
-PLAN = Plan(PlanHead("p", "kim", 5, 5, 1), {("t", 0): Part((3, 4), (1, 2))})
+PLAN = Plan(PlanHead("p", "kim", 5, 5, 1), {("t", 0): PlanPartition((3, 4), (1, 2))})
 DONE: Any = SimpleNamespace(plan=Plan(PLAN.head, {}, {}, PlanState(ending=Ending.DONE)), well=True)
 AWAY = CommandError("The journal cannot be read.")
 SETTINGS: Any = SimpleNamespace(
     cluster="c", kafka=None, topic_names=lambda: SimpleNamespace(journal="rheostat.journal", orders="rheostat.orders")
 )
-ASKED: Any = Asked(plan=None, limits=BatchLimits())  # type: ignore[arg-type]  # the file was read before
+ASKED: Any = ReassignRequest(plan=None, limits=BatchLimits())  # type: ignore[arg-type]  # the file was read before
 
 
 class Service:

@@ -12,11 +12,11 @@ from rheostat.fetchers import command
 from rheostat.fetchers.command import check_no_plan_goes_on
 from rheostat.reassign import active_plans as of_record
 from rheostat.reassign.active_plans import said_of_unfinished
-from tuner.core.reassignment_plan import Asked, Part, Plan, PlanHead, Wanted
+from tuner.core.reassignment_plan import RequestedStep, PlanPartition, Plan, PlanHead, DesiredPlanState
 
-RUNS = Plan(PlanHead("p", "kim@desk", 0, 0, 1), {("t", 0): Part((3,), (1,))})
-PAUSED = replace(RUNS, head=replace(RUNS.head, wanted=Wanted.PAUSED))
-ENDS = replace(PAUSED, asked={("t", 0): Asked((3,), (1,))})
+RUNS = Plan(PlanHead("p", "kim@desk", 0, 0, 1), {("t", 0): PlanPartition((3,), (1,))})
+PAUSED = replace(RUNS, head=replace(RUNS.head, wanted=DesiredPlanState.PAUSED))
+ENDS = replace(PAUSED, asked={("t", 0): RequestedStep((3,), (1,))})
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from rheostat.cli import app
 from rheostat.console.rich_console import Terminal, console_of
-from rheostat.signals.live import Seen, Wanted, as_records, complaint, raw_line, view
+from rheostat.signals.live import Seen, SignalFilter, as_records, complaint, raw_line, view
 from rheostat.signals.tables import SHEETS, tables
 from streaming.shared.contract import (
     BrokerSignal,
@@ -30,7 +30,7 @@ from tuner.core.throttle_limits import MB
 
 TOPIC = "rheostat.signals"
 AGE_S_MAX = 15.0
-OURS = Wanted(CLUSTER)
+OURS = SignalFilter(CLUSTER)
 BROKER = replace(
     broker_signal(1, leader=4.6 * MB, age_s=3), leader_rate_bytes_per_s=4.5 * MB, throttled_by=ThrottledBy.QUOTA.value
 )
@@ -56,14 +56,14 @@ TENANT = TenantSignal(CLUSTER, 100, NOW_MS, NOW_MS - 3_000, 6, 1.0, user="alice"
 EVERY: list[Signal] = [BROKER, MOVE, CONTROLLER, TENANT]
 
 
-def seen_of(*signals: Signal, wanted: Wanted = OURS) -> Seen:
+def seen_of(*signals: Signal, wanted: SignalFilter = OURS) -> Seen:
     seen = Seen(wanted)
     for signal in signals:
         seen.take(encode_signal(signal))
     return seen
 
 
-def shown(*signals: Signal, wanted: Wanted = OURS, wide: bool = False, columns: int | None = None) -> str:
+def shown(*signals: Signal, wanted: SignalFilter = OURS, wide: bool = False, columns: int | None = None) -> str:
     """
     Args:
         columns: of the terminal; None: what a pipe gets.
@@ -210,7 +210,7 @@ def test_a_clients_name_does_not_steer_the_terminal() -> None:
 
 
 def test_clusters_are_told_apart_where_there_may_be_several() -> None:
-    every = Wanted()
+    every = SignalFilter()
     text = shown(BROKER, replace(BROKER, cluster="other", leader_rate_bytes_per_s=7 * MB), wanted=every)
     assert "4.50 MB/s" in text
     assert "7.00 MB/s" in text
@@ -274,7 +274,7 @@ FILTERS: list[tuple[dict[str, Any], list[Signal]]] = [
 
 @pytest.mark.parametrize(("filters", "left"), FILTERS)
 def test_filters(filters: dict[str, Any], left: list[Signal]) -> None:
-    wanted = Wanted(CLUSTER, **filters)
+    wanted = SignalFilter(CLUSTER, **filters)
     foreign = replace(BROKER, cluster="other")
     assert seen_of(*EVERY, foreign, wanted=wanted).fitting(NOW_MS) == left
     raw = [line for s in (*EVERY, foreign) if (line := raw_line(encode_signal(s), wanted)) is not None]
@@ -284,7 +284,7 @@ def test_filters(filters: dict[str, Any], left: list[Signal]) -> None:
 # -- nothing to read -----------------------------------------------------------------------------------------------------
 
 
-def wrong(*signals: Signal, wanted: Wanted = OURS) -> str | None:
+def wrong(*signals: Signal, wanted: SignalFilter = OURS) -> str | None:
     return complaint(seen_of(*signals, wanted=wanted), wanted, TOPIC, NOW_MS, AGE_S_MAX)
 
 
@@ -307,11 +307,11 @@ def test_one_fresh_signal_is_enough() -> None:
         ([aged(BROKER, -40)], OURS, "40 s ahead of this machine's. Compare the clocks"),
         ([replace(BROKER, backlog=True)], OURS, "Only history so far: 1 signals"),
         ([replace(BROKER, cluster="other")], OURS, f"No signals of cluster {CLUSTER} in {TOPIC}, only of other"),
-        (EVERY, Wanted(CLUSTER, nodes=frozenset({7})), "1 of kind broker, 1 of kind controller, 1 of kind move, 1 of kind"),
-        ([aged(BROKER, 60), CONTROLLER], Wanted(CLUSTER, frozenset({"broker"})), "The one signal is stale"),
+        (EVERY, SignalFilter(CLUSTER, nodes=frozenset({7})), "1 of kind broker, 1 of kind controller, 1 of kind move, 1 of kind"),
+        ([aged(BROKER, 60), CONTROLLER], SignalFilter(CLUSTER, frozenset({"broker"})), "The one signal is stale"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_and_what_to_look_at(signals: list[Signal], wanted: Wanted, said: str) -> None:
+def test_what_is_wrong_and_what_to_look_at(signals: list[Signal], wanted: SignalFilter, said: str) -> None:
     assert said in (wrong(*signals, wanted=wanted) or "")
 
 

@@ -18,7 +18,7 @@ from rheostat.simulate.scenario_file import load_scenario
 from streaming.shared.units import rate_text
 from tuner.simulation.run import run
 from tuner.simulation.scenario import Scenario
-from tuner.simulation.trace import Summary, Trace
+from tuner.simulation.trace import RunSummary, Trace
 from tuner.simulation.world import BrokerSpec, World
 
 TIMES_S = [0.0, 10.0, 20.0, 30.0]
@@ -114,7 +114,7 @@ LEFT = [100e6, 60e6, 40e6, 0.0]
 
 
 def by_hand() -> Trace:
-    summary = Summary(True, 4.0, 2.0, 2.0, 0.0, 0.0, 1.0, 0.0, 0.0, 100e6)
+    summary = RunSummary(True, 4.0, 2.0, 2.0, 0.0, 0.0, 1.0, 0.0, 0.0, 100e6)
     world = World(seed=7, brokers=tuple(BrokerSpec(b, 125e6, 125e6, 400e6, 400e6) for b in (1, 2, 3)), partitions=())
     nothing = np.zeros((4, 3))
     return Trace(

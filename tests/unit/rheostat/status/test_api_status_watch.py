@@ -18,10 +18,10 @@ from tuner_cases import NOW_MS, SOURCE, TARGET, broker_signal, live, move_signal
 from rheostat.config.settings import Settings, parse_settings
 from rheostat.status.evaluation import Onlooker
 from rheostat.status.gather import status_json
-from rheostat.status.journal import Followed, Newest
-from rheostat.status.plans import Plans
-from rheostat.status.screen import Course, picture, spark
-from rheostat.status.tenants import Tenants
+from rheostat.status.journal import JournalFollower, Newest
+from rheostat.status.plans import PlansPane
+from rheostat.status.screen import RateHistory, picture, spark
+from rheostat.status.tenants import TenantsPane
 from streaming.shared.contract import MoveSignal, MoveStep, Signal
 from streaming.shared.kafka.cluster import ClusterError
 from tuner.api.sentences import moment
@@ -89,19 +89,19 @@ def status(
 
 def shown(
     found: dict[str, Any] | None,
-    course: Course | None = None,
+    course: RateHistory | None = None,
     trouble: str | None = None,
     plans: Sequence[str] = (),
     tenants: dict[str, Any] | None = None,
     width: int = 160,
 ) -> str:
     text = io.StringIO()
-    Console(file=text, width=width).print(picture(found, course or Course(), 30.0, trouble, plans, tenants))
+    Console(file=text, width=width).print(picture(found, course or RateHistory(), 30.0, trouble, plans, tenants))
     return text.getvalue()
 
 
 def test_the_picture_says_how_far_how_fast_until_when_and_why() -> None:
-    course, onlooker = Course(), Onlooker(SETTINGS)
+    course, onlooker = RateHistory(), Onlooker(SETTINGS)
     course.take(status(onlooker=onlooker))
     failed = Entry(NOW_MS, "decision", "hold", "progressing", "all is well", failure="refused")
     now = status(measured(remaining=150 * MB), ORDERS, failed, onlooker=onlooker)
@@ -243,12 +243,12 @@ def test_tenants_are_asked_for_now_and_then_and_only_where_quotas_are_turned() -
             raise ClusterError("it is away")
         return {}
 
-    def told(settings: Settings, tenants: Tenants) -> dict[str, Any] | None:
+    def told(settings: Settings, tenants: TenantsPane) -> dict[str, Any] | None:
         return tenants.told(measured(), MutationMemory(), Orders(), NOW_MS)
 
-    assert told(SETTINGS, Tenants(SETTINGS, stand, lambda: now_s[0])) is None
+    assert told(SETTINGS, TenantsPane(SETTINGS, stand, lambda: now_s[0])) is None
     assert asked == [0]
-    tenants = Tenants(QUOTAS, stand, lambda: now_s[0])
+    tenants = TenantsPane(QUOTAS, stand, lambda: now_s[0])
     assert told(QUOTAS, tenants) is not None
     told(QUOTAS, tenants)
     assert asked == [1]
@@ -260,7 +260,7 @@ def test_tenants_are_asked_for_now_and_then_and_only_where_quotas_are_turned() -
 
 
 def test_it_fits_a_terminal_of_80_columns() -> None:
-    course, onlooker = Course(), Onlooker(SETTINGS)
+    course, onlooker = RateHistory(), Onlooker(SETTINGS)
     for _ in range(30):
         found = status(measured(still_for(60)), onlooker=onlooker)
         course.take(found)
@@ -281,7 +281,7 @@ def test_a_small_chart(rates: list[float | None], limit: float | None, bars: str
 
 
 def test_the_journal_is_followed_entry_by_entry_and_order_by_order() -> None:
-    followed = Followed("lab", {"entry": 15, "turn": 5})
+    followed = JournalFollower("lab", {"entry": 15, "turn": 5})
 
     def take(key: bytes, value: bytes) -> None:
         followed.take(JournalRecord(key, value, 0, "rheostat.journal", NOW_MS))
@@ -298,7 +298,7 @@ def test_the_journal_is_followed_entry_by_entry_and_order_by_order() -> None:
 
 
 def test_what_the_tuner_remembers_is_read_whole_or_not_known() -> None:
-    followed = Followed("lab")
+    followed = JournalFollower("lab")
     followed.take(JournalRecord(memory_key("lab"), encode_memory(MEMORY), 0, "rheostat.journal", NOW_MS))
     assert followed.newest.memory is None, "what came before the newest records may say more"
     followed.is_whole = True
@@ -323,7 +323,7 @@ def test_plans_are_told_with_what_holds_them_up_and_looked_at_now_and_then() -> 
 
     port = Port()
     given = executor.journal.recovered().plans
-    plans = Plans(cast(Any, port), lambda: now_s[0], lambda: 1_800_000_000.0 + now_s[0])
+    plans = PlansPane(cast(Any, port), lambda: now_s[0], lambda: 1_800_000_000.0 + now_s[0])
     text = shown(status(), plans=plans.told(given))
     assert "Plan p, given by kim@desk: running." in text
     assert "2 of 2 partitions" in text
@@ -339,7 +339,7 @@ def test_plans_are_told_with_what_holds_them_up_and_looked_at_now_and_then() -> 
     now_s[0] += 20.0
     told = plans.told(None)
     assert told[0] == f"{unknown} the journal could not be read whole; as they were seen last:"
-    never = Plans(cast(Any, port), lambda: now_s[0])
+    never = PlansPane(cast(Any, port), lambda: now_s[0])
     assert never.told(None) == ["How the plans are is not known: the journal could not be read whole"]
 
 

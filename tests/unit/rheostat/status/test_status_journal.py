@@ -14,12 +14,12 @@ from rheostat.status import journal as status_journal
 from rheostat.status import watch
 from rheostat.status.evaluation import Onlooker
 from rheostat.status.gather import status_json
-from rheostat.status.journal import Followed, read_followed
+from rheostat.status.journal import JournalFollower, read_followed
 from streaming.shared.contract.quotas import QuotaEntity
 from tuner.control.mutation_quota.state import OwnedQuota
 from tuner.control.throttle.state import Memory
 from tuner.core.operator_orders import Orders, Override, Pause
-from tuner.core.reassignment_plan import Asked, Part, PlanHead, PlanThrottle
+from tuner.core.reassignment_plan import RequestedStep, PlanPartition, PlanHead, PlanThrottle
 from tuner.core.throttle_limits import MB
 from tuner.journal import quota_records, topic_reader
 from tuner.journal.entries import Entry, encode_entry, encode_memory, encode_owned, entry_key, memory_key, owned_key
@@ -33,10 +33,10 @@ PAUSED = Orders(5, Pause(5, "kim"))
 LATER = Orders(9, overrides={SOURCE: Override(5 * MB, NOW_MS + 60_000, "li, until later")})
 HEAD = PlanHead("p", "kim", 1, 1, 1, throttle=PlanThrottle(4 * MB))
 PLAN = [
-    (part_key("lab", "p", 0), encode_parts({("orders", 0): Part((3, 2), (1, 2))})),
+    (part_key("lab", "p", 0), encode_parts({("orders", 0): PlanPartition((3, 2), (1, 2))})),
     (head_key("lab", "p"), encode_head(HEAD)),
 ]
-ASKED = (asked_key("lab", "p", 0), encode_asked({("orders", 0): Asked((3, 2), (1, 2))}))
+ASKED = (asked_key("lab", "p", 0), encode_asked({("orders", 0): RequestedStep((3, 2), (1, 2))}))
 DECIDED = [
     (
         entry_key(ring, "lab", seq),
@@ -97,7 +97,7 @@ class Cluster:
 
         return SimpleNamespace(new=lambda: records(since[0] if since else 10**6), rewound=lambda _: records(0))
 
-    def watched(self) -> tuple[Followed, str | None]:
+    def watched(self) -> tuple[JournalFollower, str | None]:
         """As ``--watch`` reads: at first, and what comes after that."""
         consumers = cast(Any, self)
         followed, tails, unread = watch.begun("lab", TOPICS, consumers, consumers)
@@ -105,7 +105,7 @@ class Cluster:
         return followed, unread
 
 
-def shown(followed: Followed, onlooker: Onlooker | None = None) -> dict[str, Any]:
+def shown(followed: JournalFollower, onlooker: Onlooker | None = None) -> dict[str, Any]:
     tuners = followed.tuners(NOW_MS)
     return status_json(SETTINGS, live(), measured(), followed.newest, NOW_MS, onlooker, tuners=tuners)
 

@@ -20,8 +20,8 @@ from tuner_cases import NOW_MS, SOURCE, TARGET, live, move_signal
 from rheostat.status import gather as status_module
 from rheostat.status.active_tuner import tuner_json, tuner_lines
 from rheostat.status.gather import without_help
-from rheostat.status.journal import Followed
-from rheostat.status.screen import Course, picture
+from rheostat.status.journal import JournalFollower
+from rheostat.status.screen import RateHistory, picture
 from rheostat.status.signal_history import SignalHistory
 from rheostat.status.text import show
 from streaming.shared.contract import MoveStep
@@ -46,7 +46,7 @@ def told(found: dict[str, Any]) -> str:
 
 def test_status_with_clock_behind_the_brokers_sees_the_tuner(monkeypatch: pytest.MonkeyPatch) -> None:
     """The journal's own records cannot tell: by this machine's clock the report comes from the future."""
-    journal = Followed("lab")
+    journal = JournalFollower("lab")
     journal.take(JournalRecord(presence_key("lab", ACTS.holder), encode_presence(ACTS), 0, "journal", NOW_MS + 10_000))
     assert journal.tuners(NOW_MS) == ()
     for name, value in {
@@ -91,7 +91,7 @@ def test_first_lines_say_which_tuner_acts(tuners: list[TunerPresence], lines: li
     found = status(tuners=tuners)
     assert told(found).splitlines()[: len(lines)] == lines
     text = io.StringIO()
-    Console(file=text, width=400).print(picture(found, Course(), 30.0))
+    Console(file=text, width=400).print(picture(found, RateHistory(), 30.0))
     assert [line.rstrip() for line in text.getvalue().splitlines()[: len(lines)]] == lines
 
 
@@ -181,7 +181,7 @@ def test_verdict_of_the_running_tuner_counts() -> None:
 
 
 def test_status_follows_the_presence_of_tuners() -> None:
-    followed = Followed("lab")
+    followed = JournalFollower("lab")
 
     def take(key: bytes, value: bytes | None, at_ms: int = NOW_MS) -> None:
         followed.take(JournalRecord(key, value, 0, "rheostat.journal", at_ms))

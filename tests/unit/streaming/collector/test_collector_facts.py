@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streaming.collector.facts import Answers, followed_by_node, lag_samples, samples_by_node
+from streaming.collector.facts import AdminAnswers, followed_by_node, lag_samples, samples_by_node
 from streaming.shared.contract import Metric, Sample
 from streaming.shared.kafka.cluster import PartitionState
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
@@ -21,7 +21,7 @@ def values(samples: list[Sample]) -> dict[str, float]:
 
 
 def test_a_throttled_move_is_told_on_both_sides() -> None:
-    found = samples_by_node(Answers([MOVE], EXACT, SIZES, {("orders", 0): 777}))
+    found = samples_by_node(AdminAnswers([MOVE], EXACT, SIZES, {("orders", 0): 777}))
     # In-sync follower 2 and adding replica 3 both use up the leader's quota.
     assert values(found[1]) == {
         Metric.LED_SIZE: 100 * MB, Metric.LED_COUNTED: 2, Metric.LED_REMAINING: 70 * MB, Metric.LED_END_OFFSET: 777,
@@ -34,7 +34,7 @@ def test_a_throttled_move_is_told_on_both_sides() -> None:
 
 
 def test_an_unthrottled_move_counts_nobody() -> None:
-    found = samples_by_node(Answers([MOVE], {}, SIZES))
+    found = samples_by_node(AdminAnswers([MOVE], {}, SIZES))
     assert values(found[1])[Metric.LED_COUNTED] == 0
     assert values(found[3])[Metric.FOLLOWED_COUNTED] == 0
 
@@ -43,7 +43,7 @@ def test_a_wildcard_counts_partitions_that_do_not_move() -> None:
     still = PartitionState("orders", 1, leader=1, replicas=(1, 2), isr=(1, 2))
     wild = {"orders": TopicThrottle(ThrottledReplicas(every=True), ThrottledReplicas(every=True))}
     sizes = {broker: {("orders", 1): 5 * MB} for broker in (1, 2)}
-    found = samples_by_node(Answers([still], wild, sizes))
+    found = samples_by_node(AdminAnswers([still], wild, sizes))
     assert {s.name: s.value for s in found[1]}[Metric.LED_COUNTED] == 1
     assert Metric.LED_REMAINING not in {s.name for s in found[1]}
     assert {s.name: s.value for s in found[2]}[Metric.FOLLOWED_COUNTED] == 1
@@ -51,36 +51,36 @@ def test_a_wildcard_counts_partitions_that_do_not_move() -> None:
 
 def test_an_adding_replica_that_is_already_in_sync_counts_once() -> None:
     joined = PartitionState("orders", 0, leader=1, replicas=(1, 3, 2), isr=(1, 2, 3), adding=(3,), removing=(2,))
-    assert values(samples_by_node(Answers([joined], EXACT, SIZES))[1])[Metric.LED_COUNTED] == 2
+    assert values(samples_by_node(AdminAnswers([joined], EXACT, SIZES))[1])[Metric.LED_COUNTED] == 2
 
 
 def test_a_replica_without_a_log_yet_has_everything_to_copy() -> None:
-    found = samples_by_node(Answers([MOVE], EXACT, {**SIZES, 3: {}}))
+    found = samples_by_node(AdminAnswers([MOVE], EXACT, {**SIZES, 3: {}}))
     assert values(found[3])[Metric.FOLLOWED_SIZE] == 0
     assert values(found[1])[Metric.LED_REMAINING] == 100 * MB
 
 
 def test_what_is_not_known_is_not_said() -> None:
     without_destination = {1: SIZES[1], 2: SIZES[2]}
-    found = samples_by_node(Answers([MOVE], EXACT, without_destination))
+    found = samples_by_node(AdminAnswers([MOVE], EXACT, without_destination))
     assert 3 not in found
     assert Metric.LED_REMAINING not in values(found[1])
     without_leader = {2: SIZES[2], 3: SIZES[3]}
-    assert samples_by_node(Answers([MOVE], EXACT, without_leader)) == {}
+    assert samples_by_node(AdminAnswers([MOVE], EXACT, without_leader)) == {}
 
 
 def test_a_partition_without_leader_is_passed_over() -> None:
     orphan = PartitionState("orders", 0, leader=-1, replicas=(1, 2), isr=(), adding=(3,))
-    assert samples_by_node(Answers([orphan], EXACT, SIZES)) == {}
+    assert samples_by_node(AdminAnswers([orphan], EXACT, SIZES)) == {}
 
 
 def test_rates_go_to_their_broker() -> None:
-    found = samples_by_node(Answers(rates={1: {Metric.LEADER_RATE: 4.5 * MB}, 2: {}}))
+    found = samples_by_node(AdminAnswers(rates={1: {Metric.LEADER_RATE: 4.5 * MB}, 2: {}}))
     assert found == {1: [Sample(Metric.LEADER_RATE, "", 4.5 * MB)], 2: []}
 
 
 def test_each_broker_is_told_what_it_follows() -> None:
-    assert followed_by_node(Answers([MOVE], EXACT, SIZES)) == {3: [("orders", 0)], 2: [("orders", 0)]}
+    assert followed_by_node(AdminAnswers([MOVE], EXACT, SIZES)) == {3: [("orders", 0)], 2: [("orders", 0)]}
 
 
 def test_lags_become_their_sum_and_those_of_what_moves() -> None:

@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import pytest
 
-from streaming.collector.rounds import PAUSE_ROUNDS_MAX, Patience, Start, offset_s, plan
+from streaming.collector.rounds import PAUSE_ROUNDS_MAX, Patience, ScrapeStart, offset_s, plan
 
 
 def test_a_nodes_moment_is_its_own_and_does_not_depend_on_the_others() -> None:
     alone = plan([7], 1, 2.0, Patience(), ())[0]
     among = next(s for s in plan(range(1000), 99, 2.0, Patience(), ()) if s.node == 7)
-    assert alone == among == Start(offset_s(7, 2.0), 7, slow=False)
+    assert alone == among == ScrapeStart(offset_s(7, 2.0), 7, slow=False)
 
 
 @pytest.mark.parametrize("ids", [range(1000), range(1, 3001, 3), range(1000, 101_000, 100)], ids=str)
@@ -51,7 +51,7 @@ def test_one_that_hung_waits_in_the_slow_lane_until_it_moves() -> None:
     patience.hung(1, 1)
     assert {s.node: s.slow for s in plan([1, 2], 2, 0.0, patience, ())} == {1: True, 2: False}
     patience.moved(1)
-    assert plan([1], 2, 0.0, patience, ()) == [Start(0.0, 1, slow=False)]
+    assert plan([1], 2, 0.0, patience, ()) == [ScrapeStart(0.0, 1, slow=False)]
 
 
 def test_of_many_that_hang_each_has_its_turn() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from rheostat.config.settings import parse_settings
 from rheostat.doctor.cluster import topics
-from rheostat.doctor.findings import Finding, Verdict
+from rheostat.doctor.findings import Finding, FindingVerdict
 from streaming.shared.contract import Topics
 from streaming.shared.kafka.cluster import PartitionState
 from streaming.shared.topics import ensure_topics, not_read_back, topic_specs
@@ -149,7 +149,7 @@ def test_topics_that_inherit_a_compression_are_complained_about() -> None:
     unsafe = not_read_back(client, TOPICS)
     assert unsafe == [c for c in complaints if "rheostat.journal" in c or "rheostat.orders" in c]
     assert unsafe[0].endswith("--entity-name rheostat.journal --add-config compression.type=producer")
-    assert {found.verdict for found in examined(Cluster(ZSTD), create=False)} == {Verdict.FAILED}
+    assert {found.verdict for found in examined(Cluster(ZSTD), create=False)} == {FindingVerdict.FAILED}
 
 
 def test_topics_are_made_to_stay_as_producers_compress_them() -> None:
@@ -179,7 +179,7 @@ def examined(cluster: Cluster, *, create: bool) -> list[Finding]:
 def test_doctor_without_create_makes_no_topic_and_says_when() -> None:
     cluster = Cluster(WELL, topics=ALL[1:])
     (found,) = examined(cluster, create=False)
-    assert (found.verdict, found.found) == (Verdict.ADVICE, "missing, made at the first start: rheostat.metrics")
+    assert (found.verdict, found.found) == (FindingVerdict.ADVICE, "missing, made at the first start: rheostat.metrics")
     assert "rheostat doctor --create" in found.do
     assert (cluster.made, cluster.validated) == ({}, {"rheostat.metrics"})
 
@@ -187,7 +187,7 @@ def test_doctor_without_create_makes_no_topic_and_says_when() -> None:
 def test_doctor_with_create_makes_what_is_missing_once() -> None:
     cluster = Cluster(WELL, topics=ALL[1:])
     (found,) = examined(cluster, create=True)
-    assert (found.verdict, found.found) == (Verdict.OK, "created: rheostat.metrics")
+    assert (found.verdict, found.found) == (FindingVerdict.OK, "created: rheostat.metrics")
     assert cluster.made.keys() == {"rheostat.metrics"}
     (found,) = examined(Cluster(WELL), create=True)
-    assert (found.verdict, found.found) == (Verdict.OK, ", ".join(ALL))
+    assert (found.verdict, found.found) == (FindingVerdict.OK, ", ".join(ALL))

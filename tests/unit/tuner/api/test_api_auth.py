@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.api.auth import AccessError, Caller, Role, Tokens, find, parse_tokens, token, token_fault
+from tuner.api.auth import AccessError, ApiCaller, ApiRole, Tokens, find, parse_tokens, token, token_fault
 
 KIM, GRAFANA = "kim-3f9c0123456789ab", "grafana-0123456789ab"
 FILE = f"# who may what\n\noperate kim {KIM}\n  read grafana {GRAFANA}\n"
@@ -15,18 +15,18 @@ FILE = f"# who may what\n\noperate kim {KIM}\n  read grafana {GRAFANA}\n"
 
 def test_a_token_is_its_owners_and_another_is_nobodys() -> None:
     known = parse_tokens(FILE, "tokens")
-    assert find(KIM, known) == Caller("kim", Role.OPERATE)
-    assert find(GRAFANA, known) == Caller("grafana", Role.READ)
+    assert find(KIM, known) == ApiCaller("kim", ApiRole.OPERATE)
+    assert find(GRAFANA, known) == ApiCaller("grafana", ApiRole.READ)
     assert find(KIM[:-1], known) is None
     assert find("", known) is None
     assert find("gärten\udcff", known) is None
 
 
 def test_who_may_operate_may_read_and_not_the_other_way_round() -> None:
-    assert Role.OPERATE.covers(Role.READ)
-    assert Role.OPERATE.covers(Role.OPERATE)
-    assert Role.READ.covers(Role.READ)
-    assert not Role.READ.covers(Role.OPERATE)
+    assert ApiRole.OPERATE.covers(ApiRole.READ)
+    assert ApiRole.OPERATE.covers(ApiRole.OPERATE)
+    assert ApiRole.READ.covers(ApiRole.READ)
+    assert not ApiRole.READ.covers(ApiRole.OPERATE)
 
 
 @pytest.mark.parametrize(
@@ -67,10 +67,10 @@ def test_a_file_is_read_again_when_it_changes_and_one_that_is_broken_locks_nobod
     now_s = [0.0]
     file = tmp_path / "tokens"
     file.write_text(f"operate kim {KIM}\n")
-    tokens = Tokens((token(GRAFANA, "grafana", Role.READ),), str(file), monotonic=lambda: now_s[0])
+    tokens = Tokens((token(GRAFANA, "grafana", ApiRole.READ),), str(file), monotonic=lambda: now_s[0])
     assert tokens.needed
     assert tokens.can_operate
-    assert tokens.find(GRAFANA) == Caller("grafana", Role.READ)
+    assert tokens.find(GRAFANA) == ApiCaller("grafana", ApiRole.READ)
 
     def changed(text: str) -> None:
         file.write_text(text)
@@ -78,10 +78,10 @@ def test_a_file_is_read_again_when_it_changes_and_one_that_is_broken_locks_nobod
         now_s[0] += 5
 
     changed("operate kim\n")
-    assert tokens.find(KIM) == Caller("kim", Role.OPERATE)
+    assert tokens.find(KIM) == ApiCaller("kim", ApiRole.OPERATE)
     changed("read li li-0123456789abcdef\n")
     assert tokens.find(KIM) is None
-    assert tokens.find("li-0123456789abcdef") == Caller("li", Role.READ)
+    assert tokens.find("li-0123456789abcdef") == ApiCaller("li", ApiRole.READ)
     assert not tokens.can_operate
 
 

@@ -10,7 +10,7 @@ from api_rig import RAISE, WELL, Rig, entry
 from tuner_cases import NOW_MS, SOURCE, TARGET, L
 
 from tuner.api.decision_rows import row_json
-from tuner.api.decisions import Decisions, Filter, OnRecord
+from tuner.api.decisions import Decisions, Filter, RecordedJournal
 from tuner.control.throttle.decision import AddPairs, LetGo, PutBackRate, Reason, SetRate, StartRate
 from tuner.core.throttle_limits import MB
 from tuner.journal.entries import Entry, lists_entry, turn_entry
@@ -194,7 +194,7 @@ def test_what_the_journal_does_not_take_is_not_shown() -> None:
         taken.extend(entries)
 
     decisions = Decisions()
-    journal = OnRecord(write, decisions)
+    journal = RecordedJournal(write, decisions)
     journal.write([entry("intent")])
     with pytest.raises(JournalError):
         journal.write([entry("decision", WELL)], memory="refuse")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 from api_rig import RAISE, READ_TOKEN, WELL, Rig, bearer, entry, many_brokers
 
-from tuner.api.events import BOX_MAX, Hub, Listener, encoded
+from tuner.api.events import BOX_MAX, Hub, EventListener, encoded
 from tuner.api.server import HttpServer
 
 
@@ -61,7 +61,7 @@ def wait_for(what: object, limit_s: float = 10.0) -> None:
 
 
 def test_a_full_box_loses_the_oldest_and_says_how_many() -> None:
-    box = Listener(places=3)
+    box = EventListener(places=3)
     for number in range(5):
         box.put(encoded("cycle", {"n": number}))
     said = box.taken()

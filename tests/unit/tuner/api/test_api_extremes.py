@@ -25,7 +25,7 @@ from streaming.shared.contract.bounds import (
 )
 from tuner.api.limits import Buckets, Rate
 from tuner.api.server import HttpServer
-from tuner.core.cluster import Course
+from tuner.core.cluster import Setpoint
 from tuner.core.operator_orders import Orders, Override, Pause
 
 NUMBERS = (None, 0.0, -0.0, 5e-324, 1e-300, 1.0, 1e15, NUMBER_MAX, -NUMBER_MAX)
@@ -86,7 +86,7 @@ def worlds(draw: Any) -> dict[str, Any]:
         "brokers": [extreme(broker_signal(broker, leader=1.0, follower=1.0), draw) for broker in (1, 3)],
         "cluster": live(rates),
         "orders": orders(),
-        "courses": {SOURCE: Course(draw(st.sampled_from([1.0, 1e24])))},
+        "courses": {SOURCE: Setpoint(draw(st.sampled_from([1.0, 1e24])))},
     }
 
 

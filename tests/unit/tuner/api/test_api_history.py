@@ -8,14 +8,14 @@ import pytest
 from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, broker_signal, live, move, move_signal, observation
 
 from streaming.shared.contract import Side
-from tuner.api.history import COLUMNS, History, Peak, Peaks
-from tuner.core.cluster import Course, NotSeen, Observation
+from tuner.api.history import COLUMNS, RateHistoryStore, Peak, Peaks
+from tuner.core.cluster import Setpoint, NotSeen, Observation
 from tuner.core.throttle_limits import MB
 
 LEADER = "leader_actual_bytes_per_s"
 
 
-def cycle(history: History, number: int, rate: float | None = None) -> None:
+def cycle(history: RateHistoryStore, number: int, rate: float | None = None) -> None:
     """``rate``: what broker 1 sends; None: it is not there at all."""
     brokers = [] if rate is None else [broker_signal(1, leader=rate)]
     cluster = live({} if rate is None else {SOURCE: 10 * MB})
@@ -24,7 +24,7 @@ def cycle(history: History, number: int, rate: float | None = None) -> None:
 
 
 def test_slots_come_round_and_the_oldest_go() -> None:
-    history = History(slots=4)
+    history = RateHistoryStore(slots=4)
     for number in range(7):
         cycle(history, number, rate=float(number))
     times, rows, _ = history.series([1])
@@ -34,7 +34,7 @@ def test_slots_come_round_and_the_oldest_go() -> None:
 
 
 def test_a_slot_that_a_broker_missed_is_a_gap_and_not_what_stood_there_a_round_ago() -> None:
-    history = History(slots=4)
+    history = RateHistoryStore(slots=4)
     for number in range(4):
         cycle(history, number, rate=float(number))
     cycle(history, 4)
@@ -43,7 +43,7 @@ def test_a_slot_that_a_broker_missed_is_a_gap_and_not_what_stood_there_a_round_a
 
 
 def test_one_who_took_no_part_for_a_whole_round_is_forgotten() -> None:
-    history = History(slots=3)
+    history = RateHistoryStore(slots=3)
     cycle(history, 0, rate=1.0)
     cycle(history, 1)
     cycle(history, 2)
@@ -53,7 +53,7 @@ def test_one_who_took_no_part_for_a_whole_round_is_forgotten() -> None:
 
 
 def test_only_what_is_newer_comes() -> None:
-    history = History()
+    history = RateHistoryStore()
     for number in range(5):
         cycle(history, number, rate=float(number))
     times, rows, _ = history.series([1], NOW_MS + 5000 * 2)
@@ -62,15 +62,15 @@ def test_only_what_is_newer_comes() -> None:
 
 
 def test_a_cycle_that_saw_nothing_is_a_gap_for_all() -> None:
-    history = History()
+    history = RateHistoryStore()
     cycle(history, 0, rate=1.0)
     history.observed(Observation(NOW_MS + 5000, NotSeen("away")), LIMITS)
     assert history.series([1])[1][1][LEADER] == [1.0, None]
 
 
 def test_the_floor_is_what_the_table_says_and_a_gap_where_nothing_must_pass() -> None:
-    history = History()
-    meant = {SOURCE: Course(5.5 * MB)}
+    history = RateHistoryStore()
+    meant = {SOURCE: Setpoint(5.5 * MB)}
     seen = observation(live(), [move_signal(*SOURCE, keep_up=6 * MB), move_signal(*TARGET, keep_up=None)], [])
     history.observed(seen, LIMITS)
     history.observed(replace(seen, courses=meant), LIMITS)
@@ -81,7 +81,7 @@ def test_the_floor_is_what_the_table_says_and_a_gap_where_nothing_must_pass() ->
 
 
 def test_how_far_a_move_is_counts_from_the_most_that_was_lacking() -> None:
-    history = History()
+    history = RateHistoryStore()
 
     def remains(megabytes: float, at_ms: int) -> None:
         seen = observation(live(), [move_signal(*TARGET, remaining=megabytes * MB)], [])
@@ -102,7 +102,7 @@ def test_how_far_a_move_is_counts_from_the_most_that_was_lacking() -> None:
 
 def test_the_whole_goes_on_from_where_it_was_when_one_destination_has_ended() -> None:
     """A fast broker ends, and the bar would run backwards: its share stays until nothing moves."""
-    history = History()
+    history = RateHistoryStore()
 
     def cycle_of(*lacking: tuple[int, float]) -> float | None:
         lacks = {broker: left * MB for broker, left in lacking}
@@ -123,7 +123,7 @@ def test_the_whole_goes_on_from_where_it_was_when_one_destination_has_ended() ->
 
 
 def test_a_move_that_is_not_measured_for_a_moment_has_not_ended() -> None:
-    history = History()
+    history = RateHistoryStore()
     history.observed(observation(live(), [move_signal(*TARGET, remaining=800 * MB)], []), LIMITS)
     for signals in ([move_signal(*TARGET, remaining=None)], []):
         history.observed(observation(live(), signals, []), LIMITS)
@@ -132,7 +132,7 @@ def test_a_move_that_is_not_measured_for_a_moment_has_not_ended() -> None:
 
 
 def test_ceiling_is_kept_as_it_was_at_each_time() -> None:
-    history = History(slots=4)
+    history = RateHistoryStore(slots=4)
     for number, ceiling in enumerate((50, 50, 50, 40, 10, 10)):
         seen = observation(live({SOURCE: 10 * MB}), [move_signal(*SOURCE)], [broker_signal(1, leader=1.0)])
         limits = replace(LIMITS, rate_bytes_per_s_max=ceiling * MB)

@@ -14,7 +14,7 @@ from rheostat.config.settings import load_settings
 from rheostat.errors import BadInputError
 from streaming.shared.contract import MoveSignal, Side
 from tuner.api.answers import HEADERS
-from tuner.api.auth import AccessError, Role, Tokens, token
+from tuner.api.auth import AccessError, ApiRole, Tokens, token
 from tuner.api.limits import Buckets, Rate
 from tuner.api.orders_api import Change
 from tuner.api.server import make_app
@@ -51,7 +51,7 @@ def test_a_wrong_token_is_counted_also_where_nobody_may_give_orders() -> None:
     rig.cycle()
     app = make_app(
         rig.board, rig.quotas, rig.registry, 5.0, rig.clock, watched=rig.watched,
-        tokens=Tokens((token(READ_TOKEN, "grafana", Role.READ),)), desk=rig.desk, monotonic=rig.clock,
+        tokens=Tokens((token(READ_TOKEN, "grafana", ApiRole.READ),)), desk=rig.desk, monotonic=rig.clock,
     )  # fmt: skip
     http = TestClient(app, base_url="http://127.0.0.1")
 
@@ -109,7 +109,7 @@ def test_a_token_that_was_given_twice_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "tokens"
     file.write_text(f"operate kim {READ_TOKEN}\n")
     with pytest.raises(AccessError, match="is in the settings, too"):
-        Tokens((token(READ_TOKEN, "grafana", Role.READ),), str(file))
+        Tokens((token(READ_TOKEN, "grafana", ApiRole.READ),), str(file))
 
 
 def test_a_token_that_is_a_number_is_not_printed(tmp_path: Path) -> None:

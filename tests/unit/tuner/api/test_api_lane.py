@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 
 from tuner.api import views
 from tuner.api.answers import HEADERS, Shared
-from tuner.api.auth import Caller, Role
+from tuner.api.auth import ApiCaller, ApiRole
 from tuner.api.lane import Again, Lane
 
 
@@ -96,14 +96,14 @@ def test_without_tokens_it_goes_to_no_other_sites_name() -> None:
 
 def test_what_is_kept_is_bounded_and_what_does_not_hold_goes_first() -> None:
     now = [0]
-    caller = Caller("kim", Role.READ)
+    caller = ApiCaller("kim", ApiRole.READ)
 
     async def route(scope: Any, receive: Any, send: Any) -> None:
         stamped = now[0]
         await Again(b"x", "text/plain", stamped, lambda: now[0])(scope, receive, send)
 
     class Door:
-        def reader(self, scope: Any) -> Caller:  # noqa: ARG002 - the shape of a door
+        def reader(self, scope: Any) -> ApiCaller:  # noqa: ARG002 - the shape of a door
             return caller
 
     async def nothing(*_: Any) -> None: ...

@@ -21,9 +21,9 @@ from tuner.api.limits import Buckets, Rate
 from tuner.control.mutation_quota.decision import QuotaReason, TenantShare, TotalSaid
 from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.model import QuotaView
-from tuner.control.mutation_quota.policy import Turn
+from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory, Total
-from tuner.core.cluster import Course
+from tuner.core.cluster import Setpoint
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.throttle_limits import MB
 from tuner.journal.entries import turn_entry
@@ -42,11 +42,13 @@ def full_rig() -> Rig:
     """Something to show on every route, and no limits in the way."""
     rig = Rig(reads=Buckets(Rate(1e9, 1e9), Clock()), orders=Buckets(Rate(1e9, 1e9), Clock()))
     orders = Orders(9, Pause(NOW_MS, "li"), overrides={SOURCE: Override(5 * MB, NOW_MS + 60_000, "kim")})
-    rig.cycle(RAISE, WELL, orders=orders, courses={SOURCE: Course(12 * MB, no_headroom=True)})
+    rig.cycle(RAISE, WELL, orders=orders, courses={SOURCE: Setpoint(12 * MB, no_headroom=True)})
     rig.watched.decisions.take([entry("intent"), entry("outcome", failure="refused"), turn_entry([RAISE], NOW_MS)])
     held = TenantShare(Tenant("ann"), 5.0, True, 2.0, 2.0, QuotaReason.FAIR_SHARE, None)
     said = TotalSaid(10.0, 0.8, QuotaReason.AT_CAP, "at the cap")
-    rig.quotas.shared_out(QuotaView(NOW_MS, {}), Turn(MutationMemory(), (said,), (held,)), MutationMemory(Total(10.0)))
+    rig.quotas.shared_out(
+        QuotaView(NOW_MS, {}), QuotaStep(MutationMemory(), (said,), (held,)), MutationMemory(Total(10.0))
+    )
     return rig
 
 

@@ -15,12 +15,12 @@ from tuner.api.plan_board import SILENT, SILENT_S_MAX, PlanBoard
 from tuner.api.plan_views import plan_row
 from tuner.api.sentences import moment
 from tuner.control.reassignment.admission import Bounds
-from tuner.control.reassignment.measurements import Figures
-from tuner.control.reassignment.partition_progress import Parts
+from tuner.control.reassignment.measurements import PartitionMeasurements
+from tuner.control.reassignment.partition_progress import PartitionProgress
 from tuner.control.reassignment.policy import PlanTurn
 from tuner.control.throttle.state import Memory
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_plan import Key, Part, PartitionNow, Plan, PlanHead, Wanted
+from tuner.core.reassignment_plan import Key, PlanPartition, PartitionNow, Plan, PlanHead, DesiredPlanState
 from tuner.core.throttle_limits import MB
 
 A, B, C = ("t", 0), ("t", 1), ("t", 2)
@@ -85,7 +85,9 @@ def test_a_large_partition_counts_as_it_comes() -> None:
     executor.give({A: (4, 2)})
     executor.cycle(finish=False)
     executor.cycle(finish=False)
-    shown = rig.plans.shown()._replace(figures=Figures(size_bytes={A: 1000.0}, remaining_bytes={A: 250.0}))
+    shown = rig.plans.shown()._replace(
+        figures=PartitionMeasurements(size_bytes={A: 1000.0}, remaining_bytes={A: 250.0})
+    )
     row = plan_row(shown, shown.plans[0], 7.0)
     assert (row["copied_bytes"], row["done_ratio"], row["eta_s"]) == (750.0, 0.75, 7.0)
 
@@ -125,14 +127,14 @@ def test_who_paused_it_and_what_it_waits_for_is_said() -> None:
     executor = executing(rig)
     executor.give(TO)
     executor.cycle()
-    executor.say(Wanted.PAUSED)
+    executor.say(DesiredPlanState.PAUSED)
     executor.cycle()
     (row,) = rows(rig)
     assert (row["wanted"], row["word_by"], row["eta_s"]) == ("paused", "lee@desk", None)
     assert any("paused by lee@desk" in line for line in row["said"])
     page = rig.get("/page/plans").text
     assert "paused by lee@desk" in page
-    executor.say(Wanted.CANCELLING)
+    executor.say(DesiredPlanState.CANCELLING)
     executor.cycle(finish=False)
     (row,) = rows(rig)
     assert (row["wanted"], row["done_ratio"], row["copied_bytes"]) == ("cancelling", None, None)
@@ -224,7 +226,7 @@ def test_what_is_withheld_and_what_is_paused_is_said_as_such() -> None:
     executor.cycle()
     (row,) = rows(rig)
     assert row["said"] == ["t-0 and others: not done: the lease was not proved; tried again"]
-    executor.say(Wanted.PAUSED)
+    executor.say(DesiredPlanState.PAUSED)
     executor.cycle()
     (row,) = rows(rig)
     assert [line.partition(":")[0] for line in row["said"]] == ["paused by lee@desk"], "nothing is tried again"
@@ -244,7 +246,7 @@ def test_an_answer_that_did_not_come_is_no_refusal_once_the_step_is_seen_under_w
     # A stop that is refused is told of what runs.
     executor.cluster.refuses = {A: POLICY}
     executor.now_s += 5.0
-    executor.say(Wanted.CANCELLING)
+    executor.say(DesiredPlanState.CANCELLING)
     executor.cycle(finish=False)
     executor.cycle(finish=False)
     (row,) = rows(rig)
@@ -342,14 +344,15 @@ def test_a_first_look_that_does_not_end_is_told_too() -> None:
 def test_a_plans_bytes_are_summed_up_once_however_often_it_is_looked_at() -> None:
     summed: list[Key] = []
 
-    class Counted(dict[Key, Part]):
+    class Counted(dict[Key, PlanPartition]):
         def values(self) -> Any:
             summed.extend(self)
             return super().values()
 
     board = PlanBoard("lab")
     turn = PlanTurn(
-        Plan(PlanHead("p", "kim", 0, 0, 1), Counted({("t", 0): Part((1, 2), (1, 3), size_bytes=7.0)})), Parts()
+        Plan(PlanHead("p", "kim", 0, 0, 1), Counted({("t", 0): PlanPartition((1, 2), (1, 3), size_bytes=7.0)})),
+        PartitionProgress(),
     )
     for _ in range(3):
         board.planned((turn,), BatchLimits())

@@ -13,10 +13,10 @@ from tuner.api.answers import HEADERS
 from tuner.control.mutation_quota.decision import QuotaReason, TenantShare, TotalSaid
 from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.model import QuotaView
-from tuner.control.mutation_quota.policy import Turn
+from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory, Total
 from tuner.control.throttle.state import Memory, StallState
-from tuner.core.cluster import Course, NotSeen, Observation
+from tuner.core.cluster import Setpoint, NotSeen, Observation
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.throttle_limits import MB
 
@@ -205,7 +205,7 @@ def test_a_broker_says_what_stands_what_passes_and_what_must(rig: Rig) -> None:
 
 @pytest.mark.parametrize(("meant", "floor"), [(50 * MB, 7.2 * MB), (6.5 * MB, 6.5 * MB)])
 def test_a_floor_that_the_law_has_brought_down_is_told_as_it_is(rig: Rig, meant: float, floor: float) -> None:
-    rig.cycle(courses={SOURCE: Course(meant)})
+    rig.cycle(courses={SOURCE: Setpoint(meant)})
     assert rig.get("/api/v1/brokers/1").json()["sides"][0]["floor_bytes_per_s"] == floor
 
 
@@ -274,7 +274,9 @@ def test_tenants_who_are_held_back_come_first(rig: Rig) -> None:
         for name, rate, hungry in (("ann", 9.0, False), ("bob", 1.0, True), ("cy", 5.0, False))
     )
     said = TotalSaid(10.0, 0.8, QuotaReason.AT_CAP, "at the cap")
-    rig.quotas.shared_out(QuotaView(NOW_MS, {}), Turn(MutationMemory(), (said,), rows), MutationMemory(Total(10.0)))
+    rig.quotas.shared_out(
+        QuotaView(NOW_MS, {}), QuotaStep(MutationMemory(), (said,), rows), MutationMemory(Total(10.0))
+    )
     rig.cycle()
     found = rig.get("/api/v1/tenants?limit=2").json()
     assert [row["user"] for row in found["tenants"]] == ["bob", "ann"]

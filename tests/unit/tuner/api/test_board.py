@@ -36,11 +36,11 @@ from tuner.api.server import make_app
 from tuner.control.mutation_quota.decision import HoldQuota, QuotaReason, TenantShare
 from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.model import QuotaView
-from tuner.control.mutation_quota.policy import Turn
+from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.decision import ClearLists, Decision, Hold, Reason, SetRate
 from tuner.control.throttle.state import Memory, StallState
-from tuner.core.cluster import Course, LiveCluster, NotSeen, Observation, RateSetting
+from tuner.core.cluster import Setpoint, LiveCluster, NotSeen, Observation, RateSetting
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.throttle_limits import MB
 
@@ -91,7 +91,7 @@ def seen(board: Board, *decisions: Decision, memory: Memory = MEMORY, **changes:
 
 
 def test_a_steered_side_shows_what_is_meant_and_whether_there_is_headroom(board: Board) -> None:
-    seen(board, courses={SOURCE: Course(12 * MB), TARGET: Course(5 * MB, no_headroom=True)})
+    seen(board, courses={SOURCE: Setpoint(12 * MB), TARGET: Setpoint(5 * MB, no_headroom=True)})
     assert series(board, "rheostat_throttle_rate_wanted_bytes_per_second") == {
         ("1", "leader"): 12 * MB,
         ("3", "follower"): 5 * MB,
@@ -419,7 +419,7 @@ def held(number: int) -> TenantShare:
 def test_of_many_tenants_that_are_held_back_the_busiest_are_named_and_all_are_counted() -> None:
     quotas = QuotaBoard("lab")
     rows = tuple(held(number) for number in range(NAMED_MAX + 30))
-    quotas.shared_out(QuotaView(NOW_MS, {}), Turn(MutationMemory(), (), rows), MutationMemory())
+    quotas.shared_out(QuotaView(NOW_MS, {}), QuotaStep(MutationMemory(), (), rows), MutationMemory())
     found = {family.name: family.samples for family in QuotaCollector(quotas).collect()}
     named = {sample.labels["user"] for sample in found["rheostat_tenant_quota_exhausted"]}
     assert named == {f"user-{number:03}" for number in range(30, NAMED_MAX + 30)}
@@ -428,7 +428,7 @@ def test_of_many_tenants_that_are_held_back_the_busiest_are_named_and_all_are_co
 
 def test_the_failures_of_quotas_go_on_growing_in_the_next_term() -> None:
     quotas = QuotaBoard("lab")
-    decided = Turn(MutationMemory(), (HoldQuota(None, QuotaReason.PAUSED, "paused"),), ())
+    decided = QuotaStep(MutationMemory(), (HoldQuota(None, QuotaReason.PAUSED, "paused"),), ())
 
     def told() -> float:
         quotas.shared_out(QuotaView(NOW_MS, {}), decided, MutationMemory())
@@ -445,8 +445,8 @@ def test_the_failures_of_quotas_go_on_growing_in_the_next_term() -> None:
 
 def test_a_tenant_that_is_held_back_no_more_has_no_series_and_a_stand_by_has_none_at_all() -> None:
     quotas = QuotaBoard("lab")
-    quotas.shared_out(QuotaView(NOW_MS, {}), Turn(MutationMemory(), (), (held(1),)), MutationMemory())
-    quotas.shared_out(QuotaView(NOW_MS, {}), Turn(MutationMemory(), (), ()), MutationMemory())
+    quotas.shared_out(QuotaView(NOW_MS, {}), QuotaStep(MutationMemory(), (), (held(1),)), MutationMemory())
+    quotas.shared_out(QuotaView(NOW_MS, {}), QuotaStep(MutationMemory(), (), ()), MutationMemory())
     found = {family.name: family.samples for family in QuotaCollector(quotas).collect()}
     assert found["rheostat_tenant_quota_exhausted"] == []
     quotas.stands_by()

@@ -19,7 +19,7 @@ from tuner.api import orders_api
 from tuner.api.orders_api import KafkaDesk, NotTaken, paused
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.operator_orders import Orders, Override
-from tuner.core.reassignment_plan import Part, Plan, PlanHead, Wanted
+from tuner.core.reassignment_plan import PlanPartition, Plan, PlanHead, DesiredPlanState
 from tuner.journal import sender as sending
 from tuner.journal.order_records import decode_orders, encode_orders, orders_key
 from tuner.journal.plan_book import PlanBook
@@ -110,7 +110,7 @@ def give(broker: Broker) -> str:
 
 def put(broker: Broker) -> str:
     try:
-        plan_store.put(SETTINGS, {("t", 0): Part((3, 4), (1, 2))}, BatchLimits())
+        plan_store.put(SETTINGS, {("t", 0): PlanPartition((3, 4), (1, 2))}, BatchLimits())
     except CommandError as error:
         return str(error)
     return "taken"
@@ -233,14 +233,14 @@ def test_where_the_cluster_does_not_answer_a_plan_is_not_taken(broker: Broker) -
 
 # -- words about a plan said at the same time -----------------------------------------------------------------------------
 
-PLAN = Plan(PlanHead("p", "kim", 5, 5, 1), {("t", 0): Part((3, 4), (1, 2))})
+PLAN = Plan(PlanHead("p", "kim", 5, 5, 1), {("t", 0): PlanPartition((3, 4), (1, 2))})
 FEW = BatchLimits(partition_movements_max=2)
 LATER_MS = 4_000_000_000_000
 
 
 def begun(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     broker.records += [(part_key("c", "p", 0), encode_parts(PLAN.parts)), (head_key("c", "p"), encode_head(PLAN.head))]
-    monkeypatch.setattr(plan_store, "read", lambda _: plan_store.OnRecord(on_record(broker).plans))
+    monkeypatch.setattr(plan_store, "read", lambda _: plan_store.StoredPlans(on_record(broker).plans))
 
 
 def on_record(broker: Broker) -> PlanBook:
@@ -251,7 +251,7 @@ def on_record(broker: Broker) -> PlanBook:
 
 
 def paused_plan(head: PlanHead) -> PlanHead:
-    return replace(head, wanted=Wanted.PAUSED)
+    return replace(head, wanted=DesiredPlanState.PAUSED)
 
 
 def limited(head: PlanHead) -> PlanHead:
@@ -287,18 +287,22 @@ def test_a_pause_and_limits_said_at_the_same_time_both_hold_and_the_last_record_
     beside(broker, monkeypatch, theirs, first=first)
     plan_store.say(SETTINGS, PLAN, change, on_course=ours == "pause")
     (plan,) = on_record(broker).plans
-    assert (plan.head.wanted, plan.head.limits) == (Wanted.PAUSED, FEW)
+    assert (plan.head.wanted, plan.head.limits) == (DesiredPlanState.PAUSED, FEW)
     last = PlanBook("c")
     last.take(part_key("c", "p", 0), encode_parts(PLAN.parts))
     last.take(*broker.records[-1])
-    assert (last.plans[0].head.wanted, last.plans[0].head.limits) == (Wanted.PAUSED, FEW), "also of a topic compacted"
+    assert (last.plans[0].head.wanted, last.plans[0].head.limits) == (DesiredPlanState.PAUSED, FEW), (
+        "also of a topic compacted"
+    )
 
 
 def test_where_somebody_says_otherwise_at_the_same_time_nobody_is_told_that_it_holds(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun(broker, monkeypatch)
-    theirs = replace(PLAN.head, wanted=Wanted.CANCELLING, at_ms=LATER_MS, course_at_ms=LATER_MS, word_by="lee")
+    theirs = replace(
+        PLAN.head, wanted=DesiredPlanState.CANCELLING, at_ms=LATER_MS, course_at_ms=LATER_MS, word_by="lee"
+    )
     beside(broker, monkeypatch, theirs, first=False)
     with pytest.raises(CommandError, match="Others say something about plan p at the same time"):
         plan_store.say(SETTINGS, PLAN, paused_plan)

@@ -22,10 +22,10 @@ from tuner.api.plan_board import NAMED_MAX as PLANS_NAMED_MAX
 from tuner.control.throttle.decision import Hold, Reason
 from tuner.control.throttle.state import Memory
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.cluster import Course, LiveCluster, NotSeen, Observation, PartitionMove
+from tuner.core.cluster import Setpoint, LiveCluster, NotSeen, Observation, PartitionMove
 from tuner.core.operator_orders import Orders
 from tuner.core.partition_limits import PartitionLimits
-from tuner.core.reassignment_plan import Wanted
+from tuner.core.reassignment_plan import DesiredPlanState
 from tuner.core.throttle_limits import MB
 
 NOW_S = 1_700_000_000.0
@@ -299,7 +299,7 @@ def test_partitions_of_a_plan_are_counted_by_where_they_are(everything: Everythi
     assert len(series(everything, "rheostat_plan_paused")) == PLANS_NAMED_MAX
     paused, cancelled = (
         replace(each, plan=replace(each.plan, head=replace(each.plan.head, wanted=wanted)))
-        for each, wanted in zip(many[:2], (Wanted.PAUSED, Wanted.CANCELLING), strict=True)
+        for each, wanted in zip(many[:2], (DesiredPlanState.PAUSED, DesiredPlanState.CANCELLING), strict=True)
     )
     everything.plans.planned((paused, cancelled), BatchLimits(partition_movements_max=9))
     assert series(everything, "rheostat_plan_paused") == {("plan-0",): 1.0, ("plan-1",): 0.0}
@@ -340,7 +340,7 @@ def many(everything: Everything, no_headroom: set[int], under_min: dict[int, flo
         brokers={
             b: replace(whole.brokers[1], broker=b, under_min_isr_partitions=under_min.get(b, 0.0)) for b in range(count)
         },
-        courses={(b, side): Course(5.0 * MB, no_headroom=b in no_headroom) for b in range(count) for side in (L, F)},
+        courses={(b, side): Setpoint(5.0 * MB, no_headroom=b in no_headroom) for b in range(count) for side in (L, F)},
     )
     told(everything, crowd, Memory())
 

@@ -7,27 +7,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.core.batch_limits import BatchLimits, next_batch
-from tuner.core.reassignment_steps import Step, StepReason, Wait, WaitReason, Way, next_step, taken
+from tuner.core.reassignment_steps import (
+    ReassignmentStep,
+    StepReason,
+    Wait,
+    WaitReason,
+    PartitionTransition,
+    next_step,
+    taken,
+)
 
 UP = frozenset(range(10))
 
 
-def leads(partition: int) -> Way:
+def leads(partition: int) -> PartitionTransition:
     """Its leader moves, from 0 to 3."""
-    return Way("orders", partition, (0, 1, 2), (3, 1, 2), 0, frozenset({0, 1, 2}))
+    return PartitionTransition("orders", partition, (0, 1, 2), (3, 1, 2), 0, frozenset({0, 1, 2}))
 
 
-def follows(partition: int) -> Way:
+def follows(partition: int) -> PartitionTransition:
     """A follower moves, from 2 to 3."""
-    return Way("orders", partition, (0, 1, 2), (0, 1, 3), 0, frozenset({0, 1, 2}))
+    return PartitionTransition("orders", partition, (0, 1, 2), (0, 1, 3), 0, frozenset({0, 1, 2}))
 
 
-def refused(partition: int) -> Way:
+def refused(partition: int) -> PartitionTransition:
     """One replica in sync of two that producers need."""
-    return Way("orders", partition, (0, 1), (0, 3), 0, frozenset({0}), min_in_sync=2)
+    return PartitionTransition("orders", partition, (0, 1), (0, 3), 0, frozenset({0}), min_in_sync=2)
 
 
-def numbers(*steps: Step) -> list[int]:
+def numbers(*steps: ReassignmentStep) -> list[int]:
     return [step.partition for step in steps]
 
 
@@ -69,7 +77,7 @@ def test_a_limit_lowered_below_what_runs_hands_out_nothing() -> None:
 
 
 def test_who_has_arrived_is_passed_over_and_who_waits_is_named() -> None:
-    arrived = Way("orders", 0, (0, 1), (0, 1), 0, frozenset({0, 1}))
+    arrived = PartitionTransition("orders", 0, (0, 1), (0, 1), 0, frozenset({0, 1}))
     found = next_batch([arrived, leads(1), follows(2)], UP - {3}, BatchLimits())
     assert found.steps == ()
     assert found.waits == tuple(Wait("orders", n, WaitReason.BROKERS_OFFLINE, (3,)) for n in (1, 2))
@@ -84,22 +92,22 @@ replicas_of = st.lists(st.integers(0, 7), min_size=1, max_size=5, unique=True).m
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> list[Way]:
+def worlds(draw: st.DrawFn) -> list[PartitionTransition]:
     made = []
     for n in range(draw(st.integers(1, 8))):
         replicas = draw(replicas_of)
         isr = draw(st.sets(st.sampled_from(replicas), min_size=1))
         made.append(
-            Way("orders", n, replicas, draw(replicas_of), min(isr), frozenset(isr), draw(st.integers(1, 3)))
+            PartitionTransition("orders", n, replicas, draw(replicas_of), min(isr), frozenset(isr), draw(st.integers(1, 3)))
         )  # fmt: skip
     return made
 
 
 @given(ways=worlds(), limits=st.builds(BatchLimits, *[st.integers(1, 4)] * 3), data=st.data())
 def test_a_whole_plan_ends_within_its_limits_whatever_step_ends_first(
-    ways: list[Way], limits: BatchLimits, data: st.DataObject
+    ways: list[PartitionTransition], limits: BatchLimits, data: st.DataObject
 ) -> None:
-    standing, running = dict(enumerate(ways)), dict[int, Step]()
+    standing, running = dict(enumerate(ways)), dict[int, ReassignmentStep]()
     for _ in range(500):
         idle = [way for n, way in standing.items() if n not in running]
         batch = next_batch(idle, UP, limits, list(running.values()))

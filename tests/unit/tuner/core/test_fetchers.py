@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tuner.control.throttle.diagnosis.fetcher_choice import best
 from tuner.control.throttle.diagnosis.fetcher_load import (
     Collision,
-    Followed,
+    FetchedPartition,
     Outlook,
     cells,
     collisions,
@@ -75,17 +75,17 @@ def test_the_value_changes_by_at_most_double_and_at_least_half() -> None:
 # -- LINE's experiment -----------------------------------------------------------------------------------------------------
 
 
-def in_turn(partitions: int, brokers: int, replicas: int = 3, first: int = 0, shift: int = 0) -> list[Followed]:
+def in_turn(partitions: int, brokers: int, replicas: int = 3, first: int = 0, shift: int = 0) -> list[FetchedPartition]:
     """The slides' placement: leaders in turn, followers in turn from elsewhere, one further each time round."""
     found = []
     for p in range(partitions):
         leader = (first + p) % brokers
         away = [1 + (shift + p // brokers + j) % (brokers - 1) for j in range(replicas - 1)]
-        found.append(Followed("timeline", p, leader, tuple((leader + a) % brokers for a in away)))
+        found.append(FetchedPartition("timeline", p, leader, tuple((leader + a) % brokers for a in away)))
     return found
 
 
-def busiest(partitions: Iterable[Followed]) -> dict[int, int]:
+def busiest(partitions: Iterable[FetchedPartition]) -> dict[int, int]:
     """Most partitions of one thread, by num.replica.fetchers."""
     return {n: one.partitions_max for n, one in enumerate(outlooks(shares(partitions), 10), start=1)}
 
@@ -122,7 +122,11 @@ def test_idle_threads_are_counted_where_their_pair_has_work_to_share() -> None:
 
 def test_cells_have_the_loads_of_the_partitions_that_fall_to_them() -> None:
     """hash("a") is 97, so the sum of partition 0 is 3007: thread 1 of 3."""
-    moved = [Followed("a", 0, 1, (2, 3), 5.0), Followed("a", 3, 1, (2,), 7.0), Followed("a", 1, 1, (2,), 1.0)]
+    moved = [
+        FetchedPartition("a", 0, 1, (2, 3), 5.0),
+        FetchedPartition("a", 3, 1, (2,), 7.0),
+        FetchedPartition("a", 1, 1, (2,), 1.0),
+    ]
     by_pair = shares(moved)
     assert cells(by_pair, {2: 3, 3: 1}) == {(2, 1, 1): (12.0, 2), (2, 1, 2): (1.0, 1), (3, 1, 0): (5.0, 1)}
     assert outlook(by_pair, {2: 3, 3: 1}) == Outlook(None, 12.0, (2, 1, 1), 2, 1)
@@ -130,7 +134,7 @@ def test_cells_have_the_loads_of_the_partitions_that_fall_to_them() -> None:
 
 
 def test_a_leader_does_not_follow_itself() -> None:
-    assert shares([Followed("a", 0, 1, (1, 2))]).keys() == {(2, 1)}
+    assert shares([FetchedPartition("a", 0, 1, (1, 2))]).keys() == {(2, 1)}
 
 
 def test_where_nothing_is_copied_every_value_is_as_good() -> None:
@@ -141,7 +145,7 @@ def test_where_nothing_is_copied_every_value_is_as_good() -> None:
 
 partitions_of = st.lists(
     st.builds(
-        Followed, st.sampled_from(["a", "orders", "clicks.eu"]), st.integers(0, 500), st.integers(1, 4),
+        FetchedPartition, st.sampled_from(["a", "orders", "clicks.eu"]), st.integers(0, 500), st.integers(1, 4),
         st.lists(st.integers(1, 4), max_size=3, unique=True).map(tuple), st.integers(0, 100).map(float),
     ),
     max_size=40,
@@ -149,7 +153,7 @@ partitions_of = st.lists(
 
 
 @given(partitions=partitions_of, n=st.integers(1, 32))
-def test_loads_add_up_to_the_same_whatever_the_number_of_threads(partitions: list[Followed], n: int) -> None:
+def test_loads_add_up_to_the_same_whatever_the_number_of_threads(partitions: list[FetchedPartition], n: int) -> None:
     found = cells(shares(partitions), dict.fromkeys(range(1, 5), n))
     assert sum(load for load, _ in found.values()) == sum(
         p.load for p in partitions for f in p.followers if f != p.leader
@@ -198,7 +202,7 @@ def test_where_a_threads_speed_is_known_room_is_enough() -> None:
 def test_idle_threads_counted_alone_are_those_of_the_outlook(
     partitions: list[tuple[str, int, int, list[int]]], fetchers: dict[int, int]
 ) -> None:
-    by_pair = shares(Followed(topic, p, leader, tuple(followers)) for topic, p, leader, followers in partitions)
+    by_pair = shares(FetchedPartition(topic, p, leader, tuple(followers)) for topic, p, leader, followers in partitions)
     asked = {pair[0] for pair in by_pair} & fetchers.keys()
     known = {b: outlook({pair: those for pair, those in by_pair.items() if pair[0] == b}, fetchers).idle for b in asked}
     assert idle_threads(partitions, fetchers) == known

@@ -13,16 +13,16 @@ from tuner_cases import broker_signal
 
 from benchmarks.controllers.line_model import waits
 from streaming.shared.contract import ControllerSignal
-from tuner.control.mutation_quota.apply_lag import Course
+from tuner.control.mutation_quota.apply_lag import PressureTrend
 from tuner.control.mutation_quota.decision import QuotaReason
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, TenantRule
 from tuner.control.mutation_quota.state import Total
 from tuner.control.mutation_quota.total_rate import next_total
-from tuner.core.controller import Beside, ControllerObjective, beside_of
+from tuner.core.controller import ClusterWideMeasures, ControllerObjective, beside_of
 from tuner.core.controller_pressure import Measure, Pressure, pressure, unmeasured
 
-LIMITS, FIRST = MutationLimits(), Course()
+LIMITS, FIRST = MutationLimits(), PressureTrend()
 ASKED = ControllerObjective(
     idle_ratio_min=None, queue_ms_max=None, forwarding_busy_ratio_max=0.1, burst_ms_max=1_000_000.0
 )
@@ -56,15 +56,15 @@ def test_of_two_that_say_they_are_active_the_newer_one_counts_and_none_that_is_a
 
 
 def test_it_presses_as_far_as_it_may_be_and_what_is_not_told_leaves_no_room() -> None:
-    found = pressure(controller(START_MS), Beside(forwarding_busy_ratio=0.12), ASKED)
+    found = pressure(controller(START_MS), ClusterWideMeasures(forwarding_busy_ratio=0.12), ASKED)
     assert found is not None
     assert (found.by, found.ratio) == (Measure.FORWARDING, pytest.approx(1.2))
     assert "12.0 % of the time" in str(found)
     assert "10.0 % are allowed" in str(found)
-    assert unmeasured(controller(START_MS), Beside(), ASKED) == (Measure.FORWARDING,)
-    assert unmeasured(controller(START_MS), Beside(forwarding_busy_ratio=0.0), ASKED) == ()
+    assert unmeasured(controller(START_MS), ClusterWideMeasures(), ASKED) == (Measure.FORWARDING,)
+    assert unmeasured(controller(START_MS), ClusterWideMeasures(forwarding_busy_ratio=0.0), ASKED) == ()
     unasked = replace(ASKED, forwarding_busy_ratio_max=None, queue_ms_max=500.0)
-    other = pressure(controller(START_MS), Beside(forwarding_busy_ratio=0.9), unasked)
+    other = pressure(controller(START_MS), ClusterWideMeasures(forwarding_busy_ratio=0.9), unasked)
     assert other is not None
     assert other.by is Measure.QUEUE
 
@@ -74,7 +74,7 @@ def lines(ratio: float) -> Pressure:
 
 
 def after(
-    rate: float, ratio: float, course: Course = FIRST, worst: Pressure | None = None
+    rate: float, ratio: float, course: PressureTrend = FIRST, worst: Pressure | None = None
 ) -> tuple[float, QuotaReason]:
     """A hundred seconds after the last change."""
     course = replace(course, lines=lines(ratio))
@@ -103,12 +103,12 @@ def after(
 def test_it_is_cut_to_what_was_promised_at_most(
     rate: float, ratio: float, promised: float, left: float, reason: QuotaReason
 ) -> None:
-    assert after(rate, ratio, Course(promised_per_s=promised)) == (pytest.approx(left), reason)
+    assert after(rate, ratio, PressureTrend(promised_per_s=promised)) == (pytest.approx(left), reason)
 
 
 def test_nothing_is_given_back_where_the_total_holds_nobody_back() -> None:
     """Near the limit of partitions, or where something asked for is not told, something else does."""
-    course = Course(promised_per_s=10.0, lines=lines(0.9))
+    course = PressureTrend(promised_per_s=10.0, lines=lines(0.9))
     made, why = next_total(Total(6.0), lines(0.9), course, False, False, 6.0, 1_000.0, 100_000, LIMITS)
     assert (made, why) == (Total(6.0), QuotaReason.WITHIN_OBJECTIVE)
 
@@ -132,21 +132,21 @@ def test_it_is_left_alone_where_it_neither_wavers_over_the_objective_nor_has_roo
 def test_what_lines_ask_for_is_done_whatever_presses_most() -> None:
     """What others feel takes nothing below 25/s, and so lines that were over their objective were left so."""
     felt, other = Pressure(1.2, Measure.FELT, 42.0, 35.0), Pressure(0.98, Measure.QUEUE, 490.0, 500.0)
-    course = Course(felt_ratio=1.2, felt_likely_ratio=1.4)
+    course = PressureTrend(felt_ratio=1.2, felt_likely_ratio=1.4)
     assert after(20.0, 1.15, course, felt) == (pytest.approx(20 / 1.15), QuotaReason.OVER_OBJECTIVE)
     assert after(20.0, 0.9, course, felt) == (20.0, QuotaReason.AT_ITS_LEAST)
-    likely = Course(felt_ratio=0.9, felt_likely_ratio=1.1)
+    likely = PressureTrend(felt_ratio=0.9, felt_likely_ratio=1.1)
     assert after(20.0, 0.96, likely, Pressure(0.9, Measure.FELT, 31.5, 35.0)) == (19.0, QuotaReason.NEAR_OBJECTIVE)
     assert after(20.0, 0.97, worst=other) == (19.0, QuotaReason.NEAR_OBJECTIVE)
     assert after(20.0, 0.81, worst=Pressure(0.84, Measure.QUEUE, 420.0, 500.0)) == (20.0, QuotaReason.WITHIN_OBJECTIVE)
 
 
 def test_after_a_step_from_near_the_window_is_given_time() -> None:
-    eased = Course(felt_eased_at_ms=95_000)
+    eased = PressureTrend(felt_eased_at_ms=95_000)
     assert after(19.0, 1.04, eased) == (19.0, QuotaReason.RESTING)
     assert after(19.0, 1.07, eased)[1] is QuotaReason.OVER_OBJECTIVE
     # What was promised is not taken, however near.
-    assert after(20.0, 0.99, Course(promised_per_s=20.0)) == (20.0, QuotaReason.WITHIN_OBJECTIVE)
+    assert after(20.0, 0.99, PressureTrend(promised_per_s=20.0)) == (20.0, QuotaReason.WITHIN_OBJECTIVE)
 
 
 def test_a_single_look_is_no_room() -> None:
@@ -155,7 +155,7 @@ def test_a_single_look_is_no_room() -> None:
     totals = []
     for look in range(60):
         found = [tenant(rig.now_ms, 10.0, -5.0, client_id="a")]
-        made = rig.cycle(found, beside=Beside(forwarding_busy_ratio=0.07 if look % 5 == 4 else 0.085))
+        made = rig.cycle(found, beside=ClusterWideMeasures(forwarding_busy_ratio=0.07 if look % 5 == 4 else 0.085))
         assert made.memory.total is not None
         totals.append(made.memory.total.rate_per_s)
     assert totals == [50.0] * 60
@@ -163,16 +163,16 @@ def test_a_single_look_is_no_room() -> None:
 
 def test_after_a_fail_over_what_waited_at_brokers_is_left_out() -> None:
     rig = Rig(replace(POLICY, objective=replace(ASKED, idle_ratio_min=0.3)))
-    rig.cycle([tenant(rig.now_ms, 10.0, -5.0, client_id="a")], beside=Beside(forwarding_busy_ratio=0.085))
+    rig.cycle([tenant(rig.now_ms, 10.0, -5.0, client_id="a")], beside=ClusterWideMeasures(forwarding_busy_ratio=0.085))
     for _ in range(6):
         found = [tenant(rig.now_ms, 10.0, -5.0, client_id="a", node=2)]
-        made = rig.cycle(found, [controller(rig.now_ms, node=2)], beside=Beside(forwarding_busy_ratio=0.9))
+        made = rig.cycle(found, [controller(rig.now_ms, node=2)], beside=ClusterWideMeasures(forwarding_busy_ratio=0.9))
         assert made.memory.total is not None
         assert made.memory.total.rate_per_s == 50.0
         assert QuotaReason.PRESSURE_NOT_MEASURED in reasons(made)
     rig.now_ms += 10_000
     found = [tenant(rig.now_ms, 10.0, -5.0, client_id="a", node=2)]
-    made = rig.cycle(found, [controller(rig.now_ms, node=2)], beside=Beside(forwarding_busy_ratio=0.9))
+    made = rig.cycle(found, [controller(rig.now_ms, node=2)], beside=ClusterWideMeasures(forwarding_busy_ratio=0.9))
     assert QuotaReason.OVER_OBJECTIVE in reasons(made)
 
 
@@ -192,7 +192,7 @@ def test_a_storm_gets_what_the_lines_have_room_for(seed: int) -> None:
         busy = (0.05 + 0.0037 * sum(did[:-1]) / 6) * (1 + sum(odd) / 6)
         found = [tenant(rig.now_ms, 4.0, 50.0, client_id=f"calm-{i}") for i in range(2)]
         found += [tenant(rig.now_ms, did[-1] / 4, -5.0, client_id=f"storm-{i}") for i in range(4)]
-        rig.cycle(found, beside=Beside(forwarding_busy_ratio=busy))
+        rig.cycle(found, beside=ClusterWideMeasures(forwarding_busy_ratio=busy))
         if cycle >= 120:
             ratios.append(busy / 0.1)
             storms.append(did[-1])

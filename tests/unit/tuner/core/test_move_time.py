@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from streaming.shared.contract import Side
 from tuner.core.drain_time import (
-    Answer,
+    RateEstimate,
     SideLoad,
-    Verdict,
+    RateVerdict,
     answer,
     drain_s,
     fluid_optimum_s,
@@ -70,7 +70,7 @@ def test_partitions_of_the_plan_that_stay_take_their_share_all_the_same() -> Non
 @pytest.mark.parametrize(("quota", "ends"), [(4.5, False), (6.0, False), (7.0, True), (12.0, True)])
 def test_the_lab_runs_end_when_the_throttle_is_above_keep_up(quota: float, ends: bool) -> None:
     loads = side_loads([LAB])
-    assert (answer(loads, rate_bytes_per_s_max=quota * MB).verdict is Verdict.ENDS) is ends
+    assert (answer(loads, rate_bytes_per_s_max=quota * MB).verdict is RateVerdict.ENDS) is ends
 
 
 @pytest.mark.parametrize(
@@ -114,28 +114,30 @@ TWO = {"a": side(60, 6), "b": side(100, 2)}
 
 
 def test_nothing_asked_says_what_ends() -> None:
-    assert answer(TWO) == Answer(Verdict.ENDS, 6_000_001, "a")
+    assert answer(TWO) == RateEstimate(RateVerdict.ENDS, 6_000_001, "a")
 
 
 def test_a_rate_alone_gives_its_time_and_who_takes_it() -> None:
-    assert answer(TWO, rate_bytes_per_s_max=12 * MB) == Answer(Verdict.ENDS, 6_000_001, "a", 12_000_000, 10.0, "a")
+    assert answer(TWO, rate_bytes_per_s_max=12 * MB) == RateEstimate(
+        RateVerdict.ENDS, 6_000_001, "a", 12_000_000, 10.0, "a"
+    )
     slow_b = answer(TWO, rate_bytes_per_s_max=22 * MB)
     assert (slow_b.time_s, slow_b.slowest_side) == (5.0, "b")
 
 
 def test_a_time_alone_gives_its_rate() -> None:
     found = answer(TWO, time_s_max=10)
-    assert found == Answer(Verdict.ENDS, 6_000_001, "a", 12_000_000, 10.0, "a", 12_000_000)
+    assert found == RateEstimate(RateVerdict.ENDS, 6_000_001, "a", 12_000_000, 10.0, "a", 12_000_000)
 
 
 def test_both_that_fit_give_the_smaller_rate() -> None:
     found = answer(TWO, rate_bytes_per_s_max=50 * MB, time_s_max=10)
-    assert (found.verdict, found.rate_bytes_per_s, found.time_s) == (Verdict.ENDS, 12_000_000, 10.0)
+    assert (found.verdict, found.rate_bytes_per_s, found.time_s) == (RateVerdict.ENDS, 12_000_000, 10.0)
 
 
 def test_both_that_do_not_fit_say_by_how_much_each_would_have_to_give() -> None:
     found = answer(TWO, rate_bytes_per_s_max=8 * MB, time_s_max=10)
-    assert found.verdict is Verdict.TOO_SLOW
+    assert found.verdict is RateVerdict.TOO_SLOW
     assert (found.rate_bytes_per_s, found.time_s) == (8_000_000, 30.0)  # The time gives, by 20 s ...
     assert found.rate_bytes_per_s_needed == 12_000_000  # ... or the rate, by 4 MB/s.
 
@@ -143,7 +145,7 @@ def test_both_that_do_not_fit_say_by_how_much_each_would_have_to_give() -> None:
 def test_below_keep_up_no_time_helps() -> None:
     for time_s in (None, 10.0, 1e9):
         found = answer(TWO, rate_bytes_per_s_max=6 * MB, time_s_max=time_s)
-        assert (found.verdict, found.time_s, found.keep_up_side) == (Verdict.NEVER_ENDS, None, "a")
+        assert (found.verdict, found.time_s, found.keep_up_side) == (RateVerdict.NEVER_ENDS, None, "a")
         assert found.rate_bytes_per_s_min == 6_000_001
 
 
@@ -153,7 +155,7 @@ def test_the_verdict_is_what_the_rate_does(loads: dict[int, SideLoad], rate_max:
     assert found.rate_bytes_per_s is not None
     assert found.rate_bytes_per_s <= rate_max
     assert found.time_s == fluid_optimum_s(loads.values(), found.rate_bytes_per_s)
-    assert (found.time_s is None) is (found.verdict is Verdict.NEVER_ENDS)
+    assert (found.time_s is None) is (found.verdict is RateVerdict.NEVER_ENDS)
     if found.time_s is not None:
-        assert (found.time_s <= time_s) is (found.verdict is Verdict.ENDS)
-    assert (found.rate_bytes_per_s >= found.rate_bytes_per_s_min) is (found.verdict is not Verdict.NEVER_ENDS)
+        assert (found.time_s <= time_s) is (found.verdict is RateVerdict.ENDS)
+    assert (found.rate_bytes_per_s >= found.rate_bytes_per_s_min) is (found.verdict is not RateVerdict.NEVER_ENDS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from mutation_rig import START_MS, controller
 
-from tuner.core.controller import Beside, ControllerObjective
+from tuner.core.controller import ClusterWideMeasures, ControllerObjective
 from tuner.core.controller_pressure import Measure, Pressure, pressure, rested
 
 OBJECTIVE = ControllerObjective(idle_ratio_min=None, queue_ms_max=None, create_ms_max=60.0)
@@ -13,7 +13,7 @@ OBJECTIVE = ControllerObjective(idle_ratio_min=None, queue_ms_max=None, create_m
 
 def pressed(create_ms: float, rest_ms: float | None = None) -> Pressure:
     rests = {} if rest_ms is None else {Measure.CREATE.value: rest_ms}
-    found = pressure(controller(START_MS), Beside(create_ms=create_ms), OBJECTIVE, rests)
+    found = pressure(controller(START_MS), ClusterWideMeasures(create_ms=create_ms), OBJECTIVE, rests)
     assert found is not None
     return found
 
@@ -33,38 +33,38 @@ def test_at_the_objective_it_is_1_whatever_the_rest(rest_ms: float | None) -> No
 def test_the_rest_is_the_least_that_was_seen_and_is_forgotten_slowly() -> None:
     rests = dict[str, float]()
     for create_ms in (90.0, 40.0, 80.0):
-        rests = dict(rested(Beside(create_ms=create_ms), rests))
+        rests = dict(rested(ClusterWideMeasures(create_ms=create_ms), rests))
     assert rests[Measure.CREATE.value] == pytest.approx(40.08)
     for _ in range(720):  # An hour, every five seconds.
-        rests = dict(rested(Beside(create_ms=80.0), rests))
+        rests = dict(rested(ClusterWideMeasures(create_ms=80.0), rests))
     assert 65.0 < rests[Measure.CREATE.value] < 80.0
 
 
 def test_what_is_not_measured_changes_no_rest() -> None:
-    assert rested(Beside(), {Measure.CREATE.value: 40.0}) == {Measure.CREATE.value: 40.0}
-    assert rested(Beside(apply_lag_ms=5.0), {})[Measure.APPLY_LAG.value] == 5.0
+    assert rested(ClusterWideMeasures(), {Measure.CREATE.value: 40.0}) == {Measure.CREATE.value: 40.0}
+    assert rested(ClusterWideMeasures(apply_lag_ms=5.0), {})[Measure.APPLY_LAG.value] == 5.0
 
 
 def test_what_is_felt_has_no_rest() -> None:
     asked = ControllerObjective(idle_ratio_min=None, queue_ms_max=None, create_felt_ms_max=60.0)
     # Of a journal that a version before has written.
-    rests = rested(Beside(create_felt_ms=20.0), {Measure.FELT.value: 20.0, Measure.CREATE.value: 40.0})
+    rests = rested(ClusterWideMeasures(create_felt_ms=20.0), {Measure.FELT.value: 20.0, Measure.CREATE.value: 40.0})
     assert rests == {Measure.CREATE.value: 40.0}
-    found = pressure(controller(START_MS), Beside(create_felt_ms=45.0), asked, {Measure.FELT.value: 20.0})
+    found = pressure(controller(START_MS), ClusterWideMeasures(create_felt_ms=45.0), asked, {Measure.FELT.value: 20.0})
     assert found is not None
     assert (found.by, found.ratio) == (Measure.FELT, 0.75)
     assert str(found) == "one creation in ten waits for 45 ms or more, 60 ms are allowed"
 
 
 def test_a_storm_is_no_rest() -> None:
-    rests = dict(rested(Beside(create_ms=16.0), {}))
+    rests = dict(rested(ClusterWideMeasures(create_ms=16.0), {}))
     for _ in range(120):  # Ten minutes.
-        rests = dict(rested(Beside(create_ms=400.0), rests))
+        rests = dict(rested(ClusterWideMeasures(create_ms=400.0), rests))
     assert rests[Measure.CREATE.value] < 21
 
 
 def test_a_rest_of_nothing_is_forgotten_as_well() -> None:
-    rests = dict(rested(Beside(apply_lag_ms=0.0), {}))
+    rests = dict(rested(ClusterWideMeasures(apply_lag_ms=0.0), {}))
     for _ in range(720):
-        rests = dict(rested(Beside(apply_lag_ms=300.0), rests))
+        rests = dict(rested(ClusterWideMeasures(apply_lag_ms=300.0), rests))
     assert rests[Measure.APPLY_LAG.value] > 1.0

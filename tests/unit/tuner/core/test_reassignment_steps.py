@@ -7,26 +7,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.core.reassignment_steps import (
-    Step,
+    ReassignmentStep,
     StepReason,
     Wait,
     WaitReason,
-    Way,
+    PartitionTransition,
     next_step,
     steps_ahead,
     taken,
 )
 
-KIP = Way("orders", 0, (0, 1, 2, 3, 4), (5, 6, 7, 8, 9), leader=0, isr=frozenset({0, 1, 2, 3, 4}))
+KIP = PartitionTransition("orders", 0, (0, 1, 2, 3, 4), (5, 6, 7, 8, 9), leader=0, isr=frozenset({0, 1, 2, 3, 4}))
 
 
 def way(replicas: tuple[int, ...], target: tuple[int, ...], *, isr: set[int] | None = None, min_in_sync: int = 1,
-        leader: int | None = None) -> Way:  # fmt: skip
-    return Way("orders", 0, replicas, target, replicas[0] if leader is None else leader,
+        leader: int | None = None) -> PartitionTransition:  # fmt: skip
+    return PartitionTransition("orders", 0, replicas, target, replicas[0] if leader is None else leader,
                frozenset(replicas if isr is None else isr), min_in_sync)  # fmt: skip
 
 
-def targets(of: Way, replicas_max: int) -> list[tuple[int, ...]]:
+def targets(of: PartitionTransition, replicas_max: int) -> list[tuple[int, ...]]:
     return [step.replicas for step in steps_ahead(of, replicas_max)]
 
 
@@ -61,7 +61,7 @@ def test_without_a_limit_it_is_one_step_as_kafka_does_today() -> None:
 def test_one_in_sync_and_three_wanted_are_two_added_at_once_over_the_limit() -> None:
     """The KIP: 4 brokers, min.insync.replicas 3, 1 in sync: 2 others in one step, so that producers go on."""
     step = next_step(way((0,), (1, 2, 3), min_in_sync=3), {0, 1, 2, 3}, 1)
-    assert isinstance(step, Step)
+    assert isinstance(step, ReassignmentStep)
     assert (step.adding, step.dropping, step.reason) == ((1, 2), (), StepReason.MIN_IN_SYNC)
     assert step.replicas == (1, 2, 0)
 
@@ -112,22 +112,22 @@ def test_a_target_that_is_down_is_waited_for_and_named() -> None:
 
 def test_others_of_the_target_go_on_while_one_is_down() -> None:
     step = next_step(KIP, {0, 1, 2, 3, 4, 6, 7, 8, 9}, 2)
-    assert isinstance(step, Step)
+    assert isinstance(step, ReassignmentStep)
     assert (step.replicas, step.reason) == ((6, 7, 2, 3, 4), StepReason.REPLICAS)
 
 
 def test_with_one_left_to_add_no_more_is_dropped_than_comes() -> None:
     step = next_step(KIP, {0, 1, 2, 3, 4, 6}, 3)
-    assert isinstance(step, Step)
+    assert isinstance(step, ReassignmentStep)
     assert step.replicas == (6, 1, 2, 3, 4)
 
 
 def test_a_dead_replica_that_shall_go_goes_at_once_for_kafka_would_wait_for_it_to_be_in_sync() -> None:
     step = next_step(way((0, 1, 2, 3, 4), (5, 6, 7, 8, 9), isr={0, 1, 2, 3}), {0, 1, 2, 3, 5, 6, 7, 8, 9}, 1)
-    assert isinstance(step, Step)
+    assert isinstance(step, ReassignmentStep)
     assert (step.replicas, step.dropping) == ((5, 0, 1, 2, 3), (4,))
     led = next_step(way((0, 1, 2, 3, 4), (0, 6, 7, 8, 9), isr={0, 1, 2, 3}), {0, 1, 2, 3, 6, 7, 8, 9}, 1)
-    assert isinstance(led, Step)
+    assert isinstance(led, ReassignmentStep)
     assert (led.replicas, led.adding, led.dropping) == ((0, 6, 2, 3), (6,), (1, 4))
 
 
@@ -136,7 +136,7 @@ def test_a_dead_replica_that_shall_stay_is_waited_for_unless_producers_are_refus
     assert next_step(kept, {0, 2, 3}, 1) == Wait("orders", 0, WaitReason.BROKERS_OFFLINE, (1,))
     refused = way((0, 1, 2), (0, 1, 3), isr={0}, min_in_sync=2)
     step = next_step(refused, {0, 3}, 1)
-    assert isinstance(step, Step)
+    assert isinstance(step, ReassignmentStep)
     assert (step.adding, step.dropping, step.reason) == ((3,), (2,), StepReason.MIN_IN_SYNC)
 
 
@@ -154,15 +154,17 @@ brokers_up = st.sets(st.integers(0, 9))
 
 
 @st.composite
-def ways(draw: st.DrawFn) -> Way:
+def ways(draw: st.DrawFn) -> PartitionTransition:
     replicas = draw(replicas_of)
     isr = draw(st.sets(st.sampled_from(replicas), min_size=1))
     leader = draw(st.sampled_from(sorted(isr)))
-    return Way("orders", 0, replicas, draw(replicas_of), leader, frozenset(isr), draw(st.integers(1, 4)))
+    return PartitionTransition(
+        "orders", 0, replicas, draw(replicas_of), leader, frozenset(isr), draw(st.integers(1, 4))
+    )
 
 
 @given(of=ways(), most=st.integers(1, 5))
-def test_it_ends_at_the_target_in_its_order_and_never_twice_at_one_place(of: Way, most: int) -> None:
+def test_it_ends_at_the_target_in_its_order_and_never_twice_at_one_place(of: PartitionTransition, most: int) -> None:
     steps = steps_ahead(of, most)
     places = [of.replicas, *(step.replicas for step in steps)]
     assert places[-1] == of.target
@@ -172,7 +174,9 @@ def test_it_ends_at_the_target_in_its_order_and_never_twice_at_one_place(of: Way
 
 
 @given(of=ways(), most=st.integers(1, 5))
-def test_the_leader_ends_as_the_first_of_the_target_when_it_has_to_move_there(of: Way, most: int) -> None:
+def test_the_leader_ends_as_the_first_of_the_target_when_it_has_to_move_there(
+    of: PartitionTransition, most: int
+) -> None:
     for step in steps_ahead(of, most):
         of = taken(of, step)
         assert of.leader in of.replicas
@@ -180,9 +184,9 @@ def test_the_leader_ends_as_the_first_of_the_target_when_it_has_to_move_there(of
 
 
 @given(of=ways(), up=brokers_up, most=st.integers(1, 5))
-def test_no_step_breaks_its_limit_but_for_min_in_sync(of: Way, up: set[int], most: int) -> None:
+def test_no_step_breaks_its_limit_but_for_min_in_sync(of: PartitionTransition, up: set[int], most: int) -> None:
     step = next_step(of, up, most)
-    if isinstance(step, Step):
+    if isinstance(step, ReassignmentStep):
         assert set(step.adding) <= up & set(of.target)
         assert set(step.adding).isdisjoint(of.replicas)
         assert set(step.dropping).isdisjoint(of.target)
@@ -194,9 +198,11 @@ def test_no_step_breaks_its_limit_but_for_min_in_sync(of: Way, up: set[int], mos
 
 
 @given(of=ways(), up=brokers_up, most=st.integers(1, 5))
-def test_no_step_leaves_fewer_in_sync_than_there_were_or_than_are_wanted(of: Way, up: set[int], most: int) -> None:
+def test_no_step_leaves_fewer_in_sync_than_there_were_or_than_are_wanted(
+    of: PartitionTransition, up: set[int], most: int
+) -> None:
     step = next_step(of, up, most)
-    if isinstance(step, Step):
+    if isinstance(step, ReassignmentStep):
         in_sync = len(of.isr & up)
         assert len(step.replicas) >= min(in_sync, len(of.target))
         if in_sync >= of.min_in_sync and len(of.target) >= of.min_in_sync:
@@ -206,11 +212,11 @@ def test_no_step_leaves_fewer_in_sync_than_there_were_or_than_are_wanted(of: Way
 
 @given(of=ways(), up=brokers_up, most=st.integers(1, 5), rounds=st.lists(brokers_up, max_size=8))
 def test_with_brokers_that_come_and_go_it_still_ends_once_they_are_back(
-    of: Way, up: set[int], most: int, rounds: list[set[int]]
+    of: PartitionTransition, up: set[int], most: int, rounds: list[set[int]]
 ) -> None:
     for alive in [up, *rounds]:
         step = next_step(of, alive, most)
-        if isinstance(step, Step) and set(step.replicas) <= alive:
+        if isinstance(step, ReassignmentStep) and set(step.replicas) <= alive:
             of = taken(of, step)
         elif isinstance(step, Wait) and step.reason is WaitReason.BROKERS_OFFLINE:
             assert set(step.brokers)

@@ -22,16 +22,16 @@ from tuner.control.mutation_quota.state import (
     OwnedQuota,
     TenantState,
     Total,
-    Window,
+    JudgedWindow,
 )
 from tuner.control.throttle.objective import LawLimits, Objective
 from tuner.control.throttle.quota_window.model import steady
 from tuner.control.throttle.state import Memory, Owned
 from tuner.control.throttle.steering.broker_estimate import Direction, Sight
-from tuner.control.throttle.steering.headroom import Load
+from tuner.control.throttle.steering.headroom import DirectionLoad
 from tuner.control.throttle.steering.latest_step import Steps
-from tuner.control.throttle.steering.state import Course, LawMemory
-from tuner.control.throttle.steering.target_rate import Wanted
+from tuner.control.throttle.steering.state import SideControlState, ControlState
+from tuner.control.throttle.steering.target_rate import TargetRate
 from tuner.core.cluster import LiveCluster
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.throttle_limits import MB, Limits
@@ -77,9 +77,13 @@ def test_what_is_no_column_is_refused(body: Any) -> None:
 
 
 SIGHT = Sight(
-    NOW_MS, 5.0, 0.05, {s: Direction(Steps((1.1, 2.2)), Steps(), Load(3.3, 0.1, 0.2), True) for s in Side}, NOW_MS
+    NOW_MS,
+    5.0,
+    0.05,
+    {s: Direction(Steps((1.1, 2.2)), Steps(), DirectionLoad(3.3, 0.1, 0.2), True) for s in Side},
+    NOW_MS,
 )
-COURSE = Course(NOW_MS, 9.9, Wanted(1.1, binds=True), steady(NOW_MS, 5.5 * MB, 3.3), known_at_ms=None)
+COURSE = SideControlState(NOW_MS, 9.9, TargetRate(1.1, binds=True), steady(NOW_MS, 5.5 * MB, 3.3), known_at_ms=None)
 ALICE = QuotaEntity("alice")
 VALUES: list[tuple[Any, Any]] = [
     (Memory, Memory()),
@@ -98,7 +102,7 @@ VALUES: list[tuple[Any, Any]] = [
     (LiveCluster, live()),
     (LiveCluster, live(lists={}, unreadable=(2,))),
     (Orders, Orders(7, Pause(1, "me", released=True), 5, {SOURCE: Override(1, 2, "me")})),
-    (LawMemory, LawMemory({1: SIGHT}, {SOURCE: COURSE, TARGET: COURSE})),
+    (ControlState, ControlState({1: SIGHT}, {SOURCE: COURSE, TARGET: COURSE})),
     (Objective, Objective(latency_ms=50.0)),
     (LawLimits, LawLimits()),
     (Limits, Limits(rate_bytes_per_s_max=1e9)),
@@ -109,7 +113,7 @@ VALUES: list[tuple[Any, Any]] = [
         MutationMemory(
             Total(31.7, 5, 6),
             LearnedCost(0.9, 0.06, other_ratio=0.1),
-            Window(1, NOW_MS, 7.0, None, 0.3, 1.1),
+            JudgedWindow(1, NOW_MS, 7.0, None, 0.3, 1.1),
             {Tenant("alice"): TenantState(1.1, True, 2, 3, 4, 5), Tenant("bob", "app"): TenantState()},
             {QuotaEntity(Default.DEFAULT): OwnedQuota(None, 2.0, (None, 2.0, 1.5)), ALICE: OwnedQuota(7.0, 1.0, ())},
             {ALICE: Doubt(None, 5)},

@@ -23,7 +23,7 @@ from tuner.control.throttle.decision import (
     SetRate,
     Steer,
 )
-from tuner.control.throttle.order_events import Ordered
+from tuner.control.throttle.order_events import OrderEvent
 from tuner.core.throttle_limits import MB
 from tuner.journal.entries import PACE, STEPS, STEPS_OVER, WAITS, Entry, lists_entry, order_entry
 from tuner.journal.event_lines import events
@@ -178,7 +178,7 @@ def test_end_of_a_move_is_one_line_of_the_log_and_one_event() -> None:
 
 
 def order(side: Any) -> Entry:
-    return order_entry(Ordered(f"broker 3 {side} throttle: 5.00 MB/s by order of kim", 3, side), NOW_MS)
+    return order_entry(OrderEvent(f"broker 3 {side} throttle: 5.00 MB/s by order of kim", 3, side), NOW_MS)
 
 
 PAIRS = AddPairs("t", ((0, 1),), (), Reason.MOVE_FOUND, "on the lists")

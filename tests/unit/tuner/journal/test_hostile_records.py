@@ -31,7 +31,7 @@ from tuner.control.throttle.objective import Objective
 from tuner.control.throttle.state import Memory, Owned
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.presence import TunerMode, TunerPresence
-from tuner.core.reassignment_plan import Asked, Ending, Part, PlanHead, PlanState, Tally, TopicThen
+from tuner.core.reassignment_plan import RequestedStep, Ending, PlanPartition, PlanHead, PlanState, Tally, TopicThen
 from tuner.journal import entries, list_records, order_records, plan_records, presence_records, quota_records
 from tuner.journal.entries import Entry
 from tuner.journal.plan_book import PlanBook
@@ -116,11 +116,11 @@ JOURNAL = {
     ),
     "plan-part": Kind(
         plan_records.part_key("c", "p", 0),
-        plan_records.encode_parts({("t", 0): Part((3, 4), (1, 2), 7.0, 0.5, TopicThen("6f1c", 3))}),
+        plan_records.encode_parts({("t", 0): PlanPartition((3, 4), (1, 2), 7.0, 0.5, TopicThen("6f1c", 3))}),
         plan_records.decode_parts, plan_records.encode_parts,
     ),
     "plan-asked": Kind(
-        plan_records.asked_key("c", "p", 0), plan_records.encode_asked({("t", 0): Asked((3, 1, 2), (1, 2), True)}) or b"",
+        plan_records.asked_key("c", "p", 0), plan_records.encode_asked({("t", 0): RequestedStep((3, 1, 2), (1, 2), True)}) or b"",
         plan_records.decode_asked, plan_records.encode_asked,
     ),
     "plan-state": Kind(

@@ -23,7 +23,7 @@ from tuner.journal.decision_digest import LINES_MAX, said
 from tuner.journal.delta_stream import FRAME_EVERY_S
 from tuner.journal.input_log import InputLog
 from tuner.journal.settings_snapshot import InForce
-from tuner.replay.recording import Missed, Step, record_of, steps_of
+from tuner.replay.recording import Missed, RecordedStep, record_of, steps_of
 
 POOL = [move("orders", p) for p in range(12)]
 MOVES = st.lists(st.sampled_from(POOL), unique_by=id).map(tuple)
@@ -177,7 +177,7 @@ def filmed(cycles: int, takes: int) -> tuple[list[list[bytes]], InputLog]:
     return written, log
 
 
-def shown(written: Sequence[Sequence[bytes]]) -> tuple[list[Step], Missed]:
+def shown(written: Sequence[Sequence[bytes]]) -> tuple[list[RecordedStep], Missed]:
     missed = Missed()
     return list(steps_of([record_of(r) for records in written for r in records], missed)), missed
 

@@ -10,7 +10,7 @@ import pytest
 from streaming.shared.contract import Side, Topics
 from tuner.control.throttle.state import Memory, Owned
 from tuner.core.operator_orders import Orders, Pause
-from tuner.core.reassignment_plan import Part, PlanHead, PlanState
+from tuner.core.reassignment_plan import PlanPartition, PlanHead, PlanState
 from tuner.journal import kafka_journal, topic_reader
 from tuner.journal.entries import encode_memory, encode_owned, memory_key, owned_key
 from tuner.journal.kafka_journal import KafkaJournal
@@ -33,7 +33,7 @@ PAUSED = Orders(7, Pause(7, "kim@desk"), by="kim@desk")
 SIDE = (1, Side.LEADER)
 FORGED = (owned_key("c", SIDE), encode_owned(SIDE, Owned(None, 5, (5,))))
 PLAN = [
-    (part_key("c", "p", 0), encode_parts({("t", 0): Part((3, 4), (1, 2))})),
+    (part_key("c", "p", 0), encode_parts({("t", 0): PlanPartition((3, 4), (1, 2))})),
     (head_key("c", "p"), encode_head(PlanHead("p", "kim@desk", 1, 1, 1))),
 ]
 Record = tuple[bytes, bytes | None]

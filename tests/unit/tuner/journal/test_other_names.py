@@ -7,7 +7,7 @@ from streaming.shared.contract.quotas import QuotaEntity
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.mutation_quota.state import OwnedQuota
 from tuner.control.throttle.state import Memory, Owned
-from tuner.core.reassignment_plan import Asked, Ending, Part, PlanHead, PlanState
+from tuner.core.reassignment_plan import RequestedStep, Ending, PlanPartition, PlanHead, PlanState
 from tuner.journal import quota_records
 from tuner.journal.cluster_aliases import OtherNames
 from tuner.journal.entries import (
@@ -106,10 +106,10 @@ def test_what_stands_on_a_broker_that_is_gone_hinders_nobody() -> None:
 def test_a_plan_counts_from_its_first_step_to_its_end() -> None:
     part = ("t", 0)
     given = [
-        (part_key("old", "p", 0), encode_parts({part: Part((3, 4), (1, 2))})),
+        (part_key("old", "p", 0), encode_parts({part: PlanPartition((3, 4), (1, 2))})),
         (head_key("old", "p"), encode_head(PlanHead("p", "kim@desk", 1, 1, 1))),
     ]
-    asked = (asked_key("old", "p", 0), encode_asked({part: Asked((3, 4), (1, 2))}))
+    asked = (asked_key("old", "p", 0), encode_asked({part: RequestedStep((3, 4), (1, 2))}))
     ended = (state_key("old", "p"), encode_state(PlanState(ending=Ending.DONE)))
     assert found(*given).holding() == {}, "no tuner has asked anything of it"
     assert found(*given, asked).holding() == {"old": "1 plan under way"}

@@ -9,15 +9,15 @@ import pytest
 
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import (
-    Asked,
+    RequestedStep,
     Ending,
-    Part,
+    PlanPartition,
     PlanHead,
     PlanState,
     PlanThrottle,
     Tally,
     TopicThen,
-    Wanted,
+    DesiredPlanState,
 )
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.plan_records import (
@@ -36,9 +36,11 @@ from tuner.journal.plan_records import (
     tombstones,
 )
 
-HEAD = PlanHead("p", "kim@desk", 5, 9, 1, Wanted.PAUSED, BatchLimits(2, 3, 4), "lee@desk", throttle=PlanThrottle(7.5))
-PARTS = {("t", 0): Part((3, 4), (1, 2), 7.0, 0.5, TopicThen("6f1c", 3)), ("t|x", 1): Part((1,), (2,))}
-ASKED = {("t", 0): Asked((3, 1, 2), (1, 2), True, True, True)}
+HEAD = PlanHead(
+    "p", "kim@desk", 5, 9, 1, DesiredPlanState.PAUSED, BatchLimits(2, 3, 4), "lee@desk", throttle=PlanThrottle(7.5)
+)
+PARTS = {("t", 0): PlanPartition((3, 4), (1, 2), 7.0, 0.5, TopicThen("6f1c", 3)), ("t|x", 1): PlanPartition((1,), (2,))}
+ASKED = {("t", 0): RequestedStep((3, 1, 2), (1, 2), True, True, True)}
 STATE = PlanState(
     9, Ending.DONE, 11, {("t", 0): "gone"}, {("t", 1): "stopped"}, ("waits",), ("5 at a time",), 7, 3_000, Tally(2, 1, 9.0, 4.5)
 )  # fmt: skip
@@ -61,7 +63,7 @@ def test_parts_of_an_older_program_say_nothing_of_their_topics() -> None:
     book = PlanBook("c")
     book.take(part_key("c", "p", 0), b'{"v": 1, "parts": [["t", 0, [3, 4], [1, 2], 7.0, 0.5]]}')
     book.take(head_key("c", "p"), encode_head(HEAD))
-    assert book.plans[0].parts == {("t", 0): Part((3, 4), (1, 2), 7.0, 0.5)}
+    assert book.plans[0].parts == {("t", 0): PlanPartition((3, 4), (1, 2), 7.0, 0.5)}
 
 
 def test_head_of_an_older_program_has_the_ceiling_as_its_throttle() -> None:
@@ -87,18 +89,18 @@ def test_a_state_of_an_older_program_tells_of_no_pauses_and_no_tally() -> None:
 
 def test_that_nothing_is_put_back_is_not_taken_back_by_a_word_on_the_limits_or_a_late_cancel() -> None:
     book = PlanBook("c")
-    leave = replace(GIVEN, at_ms=20, wanted=Wanted.CANCELLING, leaves=True, course_at_ms=20)
+    leave = replace(GIVEN, at_ms=20, wanted=DesiredPlanState.CANCELLING, leaves=True, course_at_ms=20)
     limits = replace(GIVEN, at_ms=30, limits=BatchLimits(2))
-    cancel = replace(GIVEN, at_ms=40, wanted=Wanted.CANCELLING, course_at_ms=40)
+    cancel = replace(GIVEN, at_ms=40, wanted=DesiredPlanState.CANCELLING, course_at_ms=40)
     book.take(part_key("c", "p", 0), encode_parts(PARTS))
     for head in (GIVEN, leave, limits, cancel):
         book.take(head_key("c", "p"), encode_head(head))
     (plan,) = book.plans
-    assert (plan.head.wanted, plan.head.leaves) == (Wanted.CANCELLING, True)
+    assert (plan.head.wanted, plan.head.leaves) == (DesiredPlanState.CANCELLING, True)
 
 
 def test_a_large_plan_is_there_when_all_of_it_is() -> None:
-    parts = {("t", n): Part((1,), (2,)) for n in range(2 * PARTS_PER_RECORD + 1)}
+    parts = {("t", n): PlanPartition((1,), (2,)) for n in range(2 * PARTS_PER_RECORD + 1)}
     numbered = list(parts_of(parts))
     assert [len(some) for some in numbered] == [1000, 1000, 1]
     head = PlanHead("p", "kim@desk", 5, 5, 3)
@@ -143,7 +145,7 @@ def test_a_tuners_own_record_that_comes_back_to_it_is_older_than_what_it_knows()
 
 
 GIVEN = PlanHead("p", "kim@desk", 5, 5, 1)
-PAUSE = replace(GIVEN, at_ms=20, wanted=Wanted.PAUSED, word_by="lee@desk", course_at_ms=20)
+PAUSE = replace(GIVEN, at_ms=20, wanted=DesiredPlanState.PAUSED, word_by="lee@desk", course_at_ms=20)
 LIMITS = replace(GIVEN, at_ms=21, limits=BatchLimits(2), word_by="max@desk")
 
 
@@ -154,7 +156,11 @@ def test_of_two_words_said_beside_each_other_both_hold(words: tuple[PlanHead, ..
     for head in (GIVEN, *words):
         book.take(head_key("c", "p"), encode_head(head))
     (plan,) = book.plans
-    assert (plan.head.wanted, plan.head.limits, plan.head.word_by) == (Wanted.PAUSED, BatchLimits(2), "lee@desk")
+    assert (plan.head.wanted, plan.head.limits, plan.head.word_by) == (
+        DesiredPlanState.PAUSED,
+        BatchLimits(2),
+        "lee@desk",
+    )
     assert (plan.head.at_ms, plan.head.course_at_ms) == (words[-1].at_ms, max(head.course_at_ms for head in words))
 
 

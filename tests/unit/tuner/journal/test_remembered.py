@@ -13,7 +13,7 @@ from tuner.control.mutation_quota.state import OwnedQuota
 from tuner.control.throttle.state import Memory, Owned
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.operator_orders import Orders, Pause
-from tuner.core.reassignment_plan import Part, PlanHead, PlanState, Wanted
+from tuner.core.reassignment_plan import PlanPartition, PlanHead, PlanState, DesiredPlanState
 from tuner.journal import quota_records
 from tuner.journal.entries import (
     Entry,
@@ -34,7 +34,7 @@ from tuner.journal.replayed_state import Remembered
 
 FIRST, NEWER = Owned(None, 5, (None, 5)), Owned(None, 9, (5, 9))
 KIM = QuotaEntity(user="kim")
-HEAD = PlanHead("p", "kim", NOW_MS, NOW_MS, 1, Wanted.RUNNING, BatchLimits(), "kim", NOW_MS)
+HEAD = PlanHead("p", "kim", NOW_MS, NOW_MS, 1, DesiredPlanState.RUNNING, BatchLimits(), "kim", NOW_MS)
 
 
 def taken(*records: tuple[bytes, bytes | None]) -> Remembered:
@@ -81,7 +81,7 @@ def test_orders_quotas_and_plans_are_there_beside_it() -> None:
     found = taken(
         (orders_key("c"), encode_orders(orders)),
         (quota_records.owned_key("c", KIM), quota_records.encode_owned(KIM, quota)),
-        (part_key("c", "p", 0), encode_parts({("t", 0): Part((3,), (1,))})),
+        (part_key("c", "p", 0), encode_parts({("t", 0): PlanPartition((3,), (1,))})),
         (head_key("c", "p"), encode_head(HEAD)),
     )
     assert found.orders == orders
@@ -139,7 +139,7 @@ def test_what_a_tombstone_names_is_forgotten() -> None:
     found = taken(
         (quota_records.owned_key("c", KIM), quota_records.encode_owned(KIM, quota)),
         (quota_records.owned_key("c", KIM), None),
-        (part_key("c", "p", 0), encode_parts({("t", 0): Part((3,), (1,))})),
+        (part_key("c", "p", 0), encode_parts({("t", 0): PlanPartition((3,), (1,))})),
         (head_key("c", "p"), encode_head(HEAD)),
         (part_key("c", "p", 0), None),
     )

@@ -8,7 +8,7 @@ import json
 import pytest
 from rich.console import Console
 
-from rheostat.limits.report import Report, as_record, report
+from rheostat.limits.report import LimitsReport, as_record, report
 from rheostat.limits.view import projections, show
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
 from tuner.planning.fill_forecast import Fills, Projection, of_all, projected
@@ -53,7 +53,9 @@ def test_the_sum_is_of_looks_that_all_have_told_at() -> None:
     assert of_all({}) == []
 
 
-def made(limits: PartitionLimits, histories: dict[int, list[tuple[float, float]]], why: str | None = None) -> Report:
+def made(
+    limits: PartitionLimits, histories: dict[int, list[tuple[float, float]]], why: str | None = None
+) -> LimitsReport:
     counts = PartitionCounts({1: 140, 2: 40, 3: 9})
     racks = dict.fromkeys((1, 2))  # Broker 3 is down.
     return report("a test", racks, counts, limits, binding=True, histories=histories, why_none=why)

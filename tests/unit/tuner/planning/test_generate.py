@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from max_flow import max_flow
 
 from tuner.core.partition_limits import PartitionLimits, counted
-from tuner.planning.broker_load import Ground, Placed
-from tuner.planning.generate import NoPlace, Plan, drained, extended, rebalanced, replaced
+from tuner.planning.broker_load import BrokerLoads, Placed
+from tuner.planning.generate import NoPlace, GeneratedPlan, drained, extended, rebalanced, replaced
 
 MB = 1_000_000
 NO_LIMITS = PartitionLimits()
@@ -19,17 +19,17 @@ NO_LIMITS = PartitionLimits()
 
 def ground(
     partitions: Sequence[Placed], brokers: int | dict[int, str | None], limits: PartitionLimits = NO_LIMITS
-) -> Ground:
+) -> BrokerLoads:
     racks = dict.fromkeys(range(1, brokers + 1)) if isinstance(brokers, int) else brokers
     counts = counted(((p.key, p.replicas) for p in partitions), racks)
-    return Ground(partitions, racks, counts, limits)
+    return BrokerLoads(partitions, racks, counts, limits)
 
 
 def one(number: int, *replicas: int, size: float = 1 * MB, topic: str = "a") -> Placed:
     return Placed(topic, number, replicas, size)
 
 
-def moves(plan: Plan) -> dict[tuple[str, int], tuple[int, ...]]:
+def moves(plan: GeneratedPlan) -> dict[tuple[str, int], tuple[int, ...]]:
     return {(t.topic, t.partition): t.replicas for t in plan.targets}
 
 
@@ -157,7 +157,7 @@ def test_what_is_evened_out_keeps_racks_and_limits() -> None:
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> Ground:
+def clusters(draw: st.DrawFn) -> BrokerLoads:
     brokers = range(1, draw(st.integers(2, 6)) + 1)
     names = st.sampled_from(["x", "y", "z"]) if draw(st.booleans()) else st.none()
     racks = {b: draw(names) for b in brokers}
@@ -171,7 +171,7 @@ def clusters(draw: st.DrawFn) -> Ground:
     return ground(partitions, racks, limits) if partitions else ground([], racks, limits)
 
 
-def kept(before: Ground, plan: Plan, limits: PartitionLimits) -> None:
+def kept(before: BrokerLoads, plan: GeneratedPlan, limits: PartitionLimits) -> None:
     for target in plan.targets:
         old = before.partitions[(target.topic, target.partition)].replicas
         assert len(set(target.replicas)) == len(target.replicas) == len(old)
@@ -185,7 +185,7 @@ def kept(before: Ground, plan: Plan, limits: PartitionLimits) -> None:
 
 @settings(deadline=None)
 @given(cluster=clusters(), tolerance=st.sampled_from([0.0, 0.1, 0.5]))
-def test_evening_out_never_makes_it_worse_and_keeps_what_must_be(cluster: Ground, tolerance: float) -> None:
+def test_evening_out_never_makes_it_worse_and_keeps_what_must_be(cluster: BrokerLoads, tolerance: float) -> None:
     held = [cluster.held_bytes[b] for b in cluster.alive]
     plan = rebalanced(cluster, tolerance)
     kept(cluster, plan, cluster.limits)
@@ -198,7 +198,7 @@ def test_evening_out_never_makes_it_worse_and_keeps_what_must_be(cluster: Ground
 
 @settings(deadline=None)
 @given(cluster=clusters())
-def test_a_new_broker_only_takes(cluster: Ground) -> None:
+def test_a_new_broker_only_takes(cluster: BrokerLoads) -> None:
     new = cluster.alive[-1]
     plan = extended(cluster, [new])
     kept(cluster, plan, cluster.limits)
@@ -208,7 +208,7 @@ def test_a_new_broker_only_takes(cluster: Ground) -> None:
     assert plan.together == ()
 
 
-def room_for_all(cluster: Ground, leaving: int) -> bool:
+def room_for_all(cluster: BrokerLoads, leaving: int) -> bool:
     """Whether every replica there finds a place, by a maximum flow."""
     edges: dict[tuple[str, str], int] = {}
     wanted = 0
@@ -229,7 +229,7 @@ def room_for_all(cluster: Ground, leaving: int) -> bool:
 
 @settings(deadline=None, max_examples=200)
 @given(cluster=clusters())
-def test_one_broker_is_drained_iff_there_is_any_way_to(cluster: Ground) -> None:
+def test_one_broker_is_drained_iff_there_is_any_way_to(cluster: BrokerLoads) -> None:
     leaving = cluster.alive[0]
     possible = room_for_all(cluster, leaving)
     on_it = {key: p.size_bytes for key, p in cluster.partitions.items() if leaving in p.replicas}
@@ -247,7 +247,7 @@ def test_one_broker_is_drained_iff_there_is_any_way_to(cluster: Ground) -> None:
 
 @settings(deadline=None)
 @given(cluster=clusters(), data=st.data())
-def test_several_brokers_at_once_are_left_empty_or_refused(cluster: Ground, data: st.DataObject) -> None:
+def test_several_brokers_at_once_are_left_empty_or_refused(cluster: BrokerLoads, data: st.DataObject) -> None:
     leaving = data.draw(st.sets(st.sampled_from(cluster.alive), min_size=1, max_size=len(cluster.alive) - 1))
     try:
         plan = drained(cluster, leaving)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.core.drain_time import Verdict, answer, drain_s
+from tuner.core.drain_time import RateVerdict, answer, drain_s
 from tuner.core.throttle_limits import MB
 from tuner.planning.kip73 import RESPONSE_BYTES_MAX, Kip73, ResponseRule, kip73_of
 
@@ -66,7 +66,7 @@ def test_move_time() -> None:
 
 def test_at_max_bytes_in_it_never_ends() -> None:
     kip = {"cluster": Kip73(0.10, 1 * TB, 12, 20.0 * MB).load()}
-    assert answer(kip, rate_bytes_per_s_max=20 * MB).verdict is Verdict.NEVER_ENDS
+    assert answer(kip, rate_bytes_per_s_max=20 * MB).verdict is RateVerdict.NEVER_ENDS
     assert answer(kip, rate_bytes_per_s_max=20 * MB).rate_bytes_per_s_min == 20_000_001
 
 

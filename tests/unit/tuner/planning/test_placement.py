@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from max_flow import max_flow
 
 from tuner.core.partition_limits import PRESETS, PartitionCounts, PartitionLimits, counted, overfull
-from tuner.planning.placement import PolicyViolation, Wanted, place
+from tuner.planning.placement import PolicyViolation, PlacementRequest, place
 
 Racks = Mapping[int, str | None]
 NONE: Racks = dict.fromkeys((1, 2, 3))
@@ -28,17 +28,17 @@ TEN = PartitionLimits(broker_partitions_max=10)
 
 def test_8_6_and_9_under_10_take_one_more_of_three_replicas_and_no_second() -> None:
     counts = {1: 8, 2: 6, 3: 9}
-    first = place(Wanted("a", 1, 3), NONE, PartitionCounts(counts), TEN)
+    first = place(PlacementRequest("a", 1, 3), NONE, PartitionCounts(counts), TEN)
     then = after(counts, first)
     assert then == {1: 9, 2: 7, 3: 10}
     with pytest.raises(PolicyViolation):
-        place(Wanted("b", 1, 3), NONE, PartitionCounts(then), TEN)
-    assert set(place(Wanted("b", 1, 2), NONE, PartitionCounts(then), TEN)[0]) == {1, 2}
+        place(PlacementRequest("b", 1, 3), NONE, PartitionCounts(then), TEN)
+    assert set(place(PlacementRequest("b", 1, 2), NONE, PartitionCounts(then), TEN)[0]) == {1, 2}
 
 
 def test_two_partitions_of_three_replicas_fail_in_their_entirety() -> None:
     with pytest.raises(PolicyViolation) as refused:
-        place(Wanted("a", 2, 3), NONE, PartitionCounts({1: 8, 2: 6, 3: 9}), TEN)
+        place(PlacementRequest("a", 2, 3), NONE, PartitionCounts({1: 8, 2: 6, 3: 9}), TEN)
     assert str(refused.value) == (
         "POLICY_VIOLATION: 2 partitions of topic a with replication factor 3 need room for 6 replicas within "
         "max.broker.partitions=10 and max.partitions=unlimited. The brokers can take 5, one of each partition at most "
@@ -48,11 +48,11 @@ def test_two_partitions_of_three_replicas_fail_in_their_entirety() -> None:
 
 def test_10_20_and_30_under_40_take_30_partitions_of_two_replicas() -> None:
     counts = {1: 10, 2: 20, 3: 30}
-    placed = place(Wanted("a", 30, 2), NONE, PartitionCounts(counts), PartitionLimits(40))
+    placed = place(PlacementRequest("a", 30, 2), NONE, PartitionCounts(counts), PartitionLimits(40))
     assert after(counts, placed) == {1: 40, 2: 40, 3: 40}
     assert Counter(frozenset(replicas) for replicas in placed) == {frozenset({1, 2}): 20, frozenset({1, 3}): 10}
     with pytest.raises(PolicyViolation):
-        place(Wanted("a", 31, 2), NONE, PartitionCounts(counts), PartitionLimits(40))
+        place(PlacementRequest("a", 31, 2), NONE, PartitionCounts(counts), PartitionLimits(40))
 
 
 # -- limits ----------------------------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ def test_10_20_and_30_under_40_take_30_partitions_of_two_replicas() -> None:
     ],
 )
 def test_the_stricter_limit_wins_and_a_brokers_own_is_before_all_brokers(limits: PartitionLimits, fits: bool) -> None:
-    counts, wanted = PartitionCounts({1: 8, 2: 8, 3: 9}), Wanted("a", 1, 3)
+    counts, wanted = PartitionCounts({1: 8, 2: 8, 3: 9}), PlacementRequest("a", 1, 3)
     if fits:
         assert sorted(place(wanted, NONE, counts, limits)[0]) == [1, 2, 3]
     else:
@@ -92,9 +92,9 @@ def test_internal_topics_do_not_count_and_what_moves_counts_on_both_sides() -> N
 def test_an_old_excess_keeps_working_and_gets_no_more() -> None:
     counts = PartitionCounts({1: 12, 2: 3, 3: 3})
     assert counts.headroom(1, TEN) == 0
-    assert set(place(Wanted("a", 5, 2), NONE, counts, TEN)) == {(2, 3), (3, 2)}
+    assert set(place(PlacementRequest("a", 5, 2), NONE, counts, TEN)) == {(2, 3), (3, 2)}
     with pytest.raises(PolicyViolation):
-        place(Wanted("a", 1, 3), NONE, counts, TEN)
+        place(PlacementRequest("a", 1, 3), NONE, counts, TEN)
     assert overfull(counts, {1: -1, 2: 1}, TEN) == {}
     assert overfull(counts, {1: 1, 2: 8, 3: 7}, TEN) == {1: 13, 2: 11}
     assert overfull(counts, {2: 1}, PartitionLimits(10, 5)) == {}, "a reassignment may be where the cluster is full"
@@ -112,7 +112,7 @@ def test_the_presets_are_what_their_sources_say() -> None:
 
 def test_with_room_everywhere_replicas_and_leaders_are_spread_evenly() -> None:
     racks: Racks = dict.fromkeys(range(6))
-    placed = place(Wanted("a", 12, 3), racks, PartitionCounts({}), PartitionLimits())
+    placed = place(PlacementRequest("a", 12, 3), racks, PartitionCounts({}), PartitionLimits())
     assert set(Counter(b for replicas in placed for b in replicas).values()) == {6}
     assert set(Counter(replicas[0] for replicas in placed).values()) == {2}
     pairs = Counter(frozenset((a, b)) for replicas in placed for a in replicas for b in replicas if a < b)
@@ -122,20 +122,20 @@ def test_with_room_everywhere_replicas_and_leaders_are_spread_evenly() -> None:
 
 def test_each_replica_is_on_a_rack_of_its_own_where_there_are_enough() -> None:
     racks: Racks = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
-    for replicas in place(Wanted("a", 9, 3), racks, PartitionCounts({}), PartitionLimits()):
+    for replicas in place(PlacementRequest("a", 9, 3), racks, PartitionCounts({}), PartitionLimits()):
         assert {racks[b] for b in replicas} == {"a", "b", "c"}
 
 
 def test_a_rack_that_is_full_costs_a_second_replica_elsewhere_and_not_the_topic() -> None:
     racks: Racks = {1: "a", 2: "a", 3: "b", 4: "b"}
     limits = PartitionLimits(10, by_broker={3: 1, 4: 1})
-    placed = place(Wanted("a", 4, 2), racks, PartitionCounts({}), limits)
+    placed = place(PlacementRequest("a", 4, 2), racks, PartitionCounts({}), limits)
     assert sorted(len({racks[b] for b in replicas}) for replicas in placed) == [1, 1, 2, 2]
 
 
 def test_one_broker_without_a_rack_and_racks_are_not_looked_at() -> None:
     racks: Racks = {1: "a", 2: "a", 3: None}
-    placed = place(Wanted("a", 30, 2), racks, PartitionCounts({}), PartitionLimits())
+    placed = place(PlacementRequest("a", 30, 2), racks, PartitionCounts({}), PartitionLimits())
     assert Counter(b for replicas in placed for b in replicas) == {1: 20, 2: 20, 3: 20}
 
 
@@ -143,18 +143,20 @@ def test_one_broker_without_a_rack_and_racks_are_not_looked_at() -> None:
 
 
 @st.composite
-def questions(draw: st.DrawFn) -> tuple[Wanted, Racks, PartitionCounts, PartitionLimits]:
+def questions(draw: st.DrawFn) -> tuple[PlacementRequest, Racks, PartitionCounts, PartitionLimits]:
     brokers = range(1, draw(st.integers(1, 6)) + 1)
     names = st.sampled_from(["a", "b", "c"]) if draw(st.booleans()) else st.none()
     racks = {b: draw(names) for b in brokers}
-    wanted = Wanted("a", draw(st.integers(1, 5)), draw(st.integers(1, len(brokers))))
+    wanted = PlacementRequest("a", draw(st.integers(1, 5)), draw(st.integers(1, len(brokers))))
     counts = PartitionCounts({b: draw(st.integers(0, 8)) for b in brokers})
     own = draw(st.dictionaries(st.sampled_from(brokers), st.integers(0, 20)))
     limits = PartitionLimits(draw(st.integers(0, 14)), draw(st.integers(0, 80)), own)
     return wanted, racks, counts, limits
 
 
-def flows(wanted: Wanted, racks: Racks, counts: PartitionCounts, limits: PartitionLimits, per_rack: int) -> int:
+def flows(
+    wanted: PlacementRequest, racks: Racks, counts: PartitionCounts, limits: PartitionLimits, per_rack: int
+) -> int:
     """Partitions → their share of each rack → brokers, in whole replicas: the most that any placement gets in."""
     edges: dict[tuple[str, str], int] = {}
     for p in range(wanted.partitions):
@@ -170,7 +172,7 @@ def flows(wanted: Wanted, racks: Racks, counts: PartitionCounts, limits: Partiti
 @settings(deadline=None, max_examples=150)
 @given(question=questions())
 def test_what_a_maximum_flow_can_place_is_placed_and_nothing_else(
-    question: tuple[Wanted, Racks, PartitionCounts, PartitionLimits],
+    question: tuple[PlacementRequest, Racks, PartitionCounts, PartitionLimits],
 ) -> None:
     wanted, racks, counts, limits = question
     fits = flows(*question, per_rack=wanted.replication) == wanted.replicas
@@ -190,7 +192,7 @@ def test_what_a_maximum_flow_can_place_is_placed_and_nothing_else(
 @settings(deadline=None, max_examples=100)
 @given(question=questions())
 def test_replicas_are_on_as_many_racks_as_any_placement_could_have(
-    question: tuple[Wanted, Racks, PartitionCounts, PartitionLimits],
+    question: tuple[PlacementRequest, Racks, PartitionCounts, PartitionLimits],
 ) -> None:
     _, racks, _, _ = question
     try:

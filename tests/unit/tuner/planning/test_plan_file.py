@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.planning.json_positions import Path, keys_twice, lines_of
-from tuner.planning.plan_file import PlanFile, Standing, Target, parse_current
+from tuner.planning.plan_file import PlanFile, CurrentPartition, Target, parse_current
 from tuner.planning.plan_json import FAULTS_SHOWN_MAX, PlanFileError
 
 GENERATED = (
@@ -128,7 +128,7 @@ def test_brokers_that_nobody_knows_are_not_unknown() -> None:
 def test_a_current_assignment_as_generate_prints_it_is_of_a_healthy_cluster() -> None:
     current = parse_current(GENERATED, "c.json")
     assert current.brokers is None
-    assert current.partitions[("orders", 1)] == Standing("orders", 1, (3, 2), 3, (3, 2))
+    assert current.partitions[("orders", 1)] == CurrentPartition("orders", 1, (3, 2), 3, (3, 2))
 
 
 def test_a_current_assignment_may_say_more() -> None:
@@ -145,7 +145,7 @@ def test_a_current_assignment_may_say_more() -> None:
     )  # fmt: skip
     current = parse_current(text, "c.json")
     assert current.brokers == frozenset({1, 2, 3})
-    assert current.partitions[("orders", 0)] == Standing("orders", 0, (1, 2), 2, (2,), 6e7, 3)
+    assert current.partitions[("orders", 0)] == CurrentPartition("orders", 0, (1, 2), 2, (2,), 6e7, 3)
 
 
 @pytest.mark.parametrize(

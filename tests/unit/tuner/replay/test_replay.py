@@ -17,16 +17,16 @@ from tuner.control.throttle.decision import Hold, Reason
 from tuner.control.throttle.objective import LawLimits, Objective
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.steering import law
-from tuner.control.throttle.steering.state import LawMemory
+from tuner.control.throttle.steering.state import ControlState
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.prepare_handshake import Announcing
-from tuner.core.reassignment_plan import Asked, Part, Plan, PlanHead, PlanThrottle
+from tuner.core.reassignment_plan import RequestedStep, PlanPartition, Plan, PlanHead, PlanThrottle
 from tuner.core.throttle_limits import MB, Limits
 from tuner.journal.decision_digest import said
 from tuner.journal.delta_stream import FRAME_EVERY_S
 from tuner.journal.settings_snapshot import InForce
 from tuner.replay.compare import compared
-from tuner.replay.recording import Missed, Step, record_of, steps_of
+from tuner.replay.recording import Missed, RecordedStep, record_of, steps_of
 from tuner.replay.replayer import Played
 
 ALWAYS = (0, 2**53)
@@ -136,8 +136,8 @@ def test_plan_with_a_throttle_of_its_own_replays(objective: Objective | None) ->
     rig.throttles.lists = {"orders": TopicThrottle()}
     rig.live.moves = ()
     head = PlanHead("p", "kim@desk", NOW_MS, NOW_MS, 1, throttle=PlanThrottle(8 * MB))
-    asked = {("orders", 0): Asked((3, 2), (1, 2))}
-    plans = [Plan(head, {("orders", 0): Part((3, 2), (1, 2))}, asked)]
+    asked = {("orders", 0): RequestedStep((3, 2), (1, 2))}
+    plans = [Plan(head, {("orders", 0): PlanPartition((3, 2), (1, 2))}, asked)]
     rig.loop.heed_plans(dict, announcing, lambda: plans)
     rig.goes_on(10)
     announcing.begin([move()])
@@ -277,7 +277,9 @@ def test_a_difference_tells_both_texts() -> None:
 def test_of_many_decisions_those_that_are_other_ones_are_found_one_by_one() -> None:
     holds = [Hold(b, Side.LEADER, Reason.WATCHING, f"broker {b} is watched") for b in range(200)]
     other = [*holds[:70], Hold(70, Side.LEADER, Reason.PROGRESSING, "broker 70 goes on"), *holds[71:]]
-    step = Step("r", 1, "cycle", NOW_MS, json.loads(json.dumps(said(holds))), InForce(LIMITS, STALL), "p", [], None)
+    step = RecordedStep(
+        "r", 1, "cycle", NOW_MS, json.loads(json.dumps(said(holds))), InForce(LIMITS, STALL), "p", [], None
+    )
     found = compared([Played(step, said(other), tuple(d.text for d in other))], *ALWAYS, kept=5)
     assert (found.decisions.same, found.decisions.different) == (199, 1)
     assert [d.now for d in found.differences] == ["broker 70 goes on"]
@@ -305,7 +307,7 @@ def test_what_the_law_remembers_otherwise_is_told_at_the_next_frame(monkeypatch:
     rig = long_steered()
     real = law.turn
 
-    def drifting(view: Any, memory: LawMemory, *rest: Any) -> Any:
+    def drifting(view: Any, memory: ControlState, *rest: Any) -> Any:
         after, rates = real(view, memory, *rest)
         sights = {b: replace(s, margin=s.margin + 1e-9) for b, s in after.sights.items()}
         return replace(after, sights=sights), rates

@@ -40,7 +40,7 @@ from tuner.simulation.world import (
     OperatorWrite,
     PartitionSpec,
     SignalOutage,
-    StartRate,
+    InitialRate,
     TopicLists,
 )
 
@@ -141,7 +141,7 @@ def test_a_small_world() -> None:
     # 8 replicas, 3 brokers: two go to the third; followers, one from each.
     assert [(p.partition, p.adding, p.removing) for p in world.moving] == [(0, (3,), (2,)), (1, (3,), (1,))]
     assert world.lists == (TopicLists("t", leader="0:1,0:2,1:2,1:1", follower="0:3,1:3"),)
-    assert set(world.rates) == {StartRate(b, side, 50_000_000) for b in (1, 2, 3) for side in Side}
+    assert set(world.rates) == {InitialRate(b, side, 50_000_000) for b in (1, 2, 3) for side in Side}
 
 
 def test_without_a_throttle_none_stands() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.latency import client_mean_ms, client_p99_ms
-from tuner.simulation.policy import Desk
+from tuner.simulation.policy import SimulatedCluster
 from tuner.simulation.world import (
     BrokerSpec,
     ClientLoad,
@@ -39,7 +39,7 @@ def test_a_burst_of_clients_is_in_the_mean_as_long_as_in_the_window() -> None:
         delivery=SignalDelivery(loss_ratio=0.0, delay_s_min=0.0, delay_s_max=0.0),
         duration_s_max=200.0,
     )
-    desk = Desk.at(Cluster(world))
+    desk = SimulatedCluster.at(Cluster(world))
     told = {}
     while desk.cluster.now_s < 90.0:
         desk.stream.advance()

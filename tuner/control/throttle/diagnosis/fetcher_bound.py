@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from streaming.shared.contract import MoveSignal
 from tuner.control.throttle.diagnosis.fetcher_choice import best, pays
 from tuner.control.throttle.diagnosis.fetcher_load import (
-    Followed,
+    FetchedPartition,
     Pair,
     Share,
     idle_threads,
@@ -99,7 +99,7 @@ def moving_collisions(live: LiveCluster) -> dict[int, int]:
 
 
 def _onto(destination: int, moves: Iterable[PartitionMove]) -> dict[Pair, list[Share]]:
-    found = shares(Followed(m.topic, m.partition, m.leader, (destination,)) for m in moves)
+    found = shares(FetchedPartition(m.topic, m.partition, m.leader, (destination,)) for m in moves)
     return {pair: those for pair, those in found.items() if pair[1] >= 0}
 
 

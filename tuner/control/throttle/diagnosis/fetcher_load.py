@@ -31,7 +31,7 @@ Fetchers = Mapping[int, int]  # num.replica.fetchers of each follower.
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class FetchedPartition:
     """One partition that is copied."""
 
     topic: str
@@ -72,7 +72,7 @@ class Collision:
     threads: int  # That they use there.
 
 
-def shares(partitions: Iterable[Followed]) -> dict[Pair, list[Share]]:
+def shares(partitions: Iterable[FetchedPartition]) -> dict[Pair, list[Share]]:
     """What each pair has to copy."""
     hashes: dict[str, int] = {}
     found: dict[Pair, list[Share]] = {}

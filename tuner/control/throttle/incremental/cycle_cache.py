@@ -29,7 +29,7 @@ Seen = Mapping[tuple[str, int], frozenset[int]]
 Pairs = Mapping[Side, frozenset[Pair]]
 
 
-class Answers(Generic[A]):
+class IdentityMemo(Generic[A]):
     """The last answer about each topic, good for as long as it is asked of the same objects."""
 
     def __init__(self, work: Callable[..., A]) -> None:
@@ -109,10 +109,12 @@ class Kept:
     def __init__(self) -> None:
         self.paths = Paths()
         self.topics: dict[str, tuple[PartitionMove, ...]] = {}  # Another tuple where another move is in it.
-        self.needed: Answers[Needed] = Answers(needed_of)
-        self.missing: Answers[Pairs] = Answers(_missing)  # Of what is needed, on lists as they stand.
-        self.done: Answers[Pairs] = Answers(_done)  # Of ours, what is needed no more.
-        self.others: Answers[TopicThrottle] = Answers(TopicThrottle.without)  # On lists as they stand, without ours.
+        self.needed: IdentityMemo[Needed] = IdentityMemo(needed_of)
+        self.missing: IdentityMemo[Pairs] = IdentityMemo(_missing)  # Of what is needed, on lists as they stand.
+        self.done: IdentityMemo[Pairs] = IdentityMemo(_done)  # Of ours, what is needed no more.
+        self.others: IdentityMemo[TopicThrottle] = IdentityMemo(
+            TopicThrottle.without
+        )  # On lists as they stand, without ours.
         self._some: Kept | None = None
         self._moves: tuple[PartitionMove, ...] = ()
         self._came: Sequence[PartitionMove] = ()

@@ -40,7 +40,7 @@ _UNEVEN_RATIO_MAX = 0.25
 
 
 @value
-class Window:
+class QuotaSamples:
     """The last seconds of one side of one broker, oldest first, up to ``until_ms``."""
 
     until_ms: int
@@ -52,22 +52,22 @@ class Window:
         assert len(self.seconds) == len(self.bounds) == len(self.meant)
 
 
-def steady(now_ms: int, rate_bytes_per_s: float, passed_bytes_per_s: float | None = None) -> Window:
+def steady(now_ms: int, rate_bytes_per_s: float, passed_bytes_per_s: float | None = None) -> QuotaSamples:
     """The window of a side that somebody has throttled to this rate; all of it has passed, where nothing else is known."""
     full = (rate_bytes_per_s,) * SECONDS_KEPT
     passed = full if passed_bytes_per_s is None else (passed_bytes_per_s,) * SECONDS_KEPT
-    return Window(now_ms, passed, full, full)
+    return QuotaSamples(now_ms, passed, full, full)
 
 
 def advanced(
-    window: Window,
+    window: QuotaSamples,
     now_ms: int,
     bound_bytes_per_s: float,
     flow_bytes_per_s: float,
     samples: int,
     *,
     meant_bytes_per_s: float | None = None,
-) -> Window:
+) -> QuotaSamples:
     """Replays the whole seconds up to now with the bound that stands, and what was meant by it."""
     seconds, bounds, meant, until_ms = window.seconds, window.bounds, window.meant, window.until_ms
     if bounds[-1] == bound_bytes_per_s:
@@ -81,12 +81,12 @@ def advanced(
         seconds = (*seconds[-_OTHERS_KEPT:], passes)
         bounds = (*bounds[-_OTHERS_KEPT:], bound_bytes_per_s)
         meant = (*meant[-_OTHERS_KEPT:], as_meant)
-    return Window(until_ms, seconds, bounds, meant)
+    return QuotaSamples(until_ms, seconds, bounds, meant)
 
 
 def corrected(
-    window: Window, at_ms: int, step_s: float, passed_bytes: float, flow_bytes_per_s: float, samples: int
-) -> Window:
+    window: QuotaSamples, at_ms: int, step_s: float, passed_bytes: float, flow_bytes_per_s: float, samples: int
+) -> QuotaSamples:
     """The window, given that ``passed_bytes`` came in the ``step_s`` up to ``at_ms``; what came after is replayed anew."""
     spot = _step(window, at_ms, step_s, samples)
     if spot is None:
@@ -100,11 +100,13 @@ def corrected(
         seconds = [*window.seconds[:first], *told]
     else:
         seconds = [*window.seconds[:begin], *_scaled(modelled, passed_bytes)]
-    return Window(window.until_ms, _replayed(window, seconds, flow_bytes_per_s, samples), window.bounds, window.meant)
+    return QuotaSamples(
+        window.until_ms, _replayed(window, seconds, flow_bytes_per_s, samples), window.bounds, window.meant
+    )
 
 
 def first_seen(
-    window: Window,
+    window: QuotaSamples,
     at_ms: int,
     step_s: float,
     passed_bytes: float,
@@ -112,7 +114,7 @@ def first_seen(
     samples: int,
     *,
     meant_bytes_per_s: float = 0.0,
-) -> Window:
+) -> QuotaSamples:
     """As ``corrected``, of a step in which a throttle was first seen to be used: what its window held before is a guess.
 
     A throttle that nobody has used for an hour is new to Kafka, and its mean is of the seconds since. It lets its rate through
@@ -144,14 +146,19 @@ def first_seen(
     return replace(told, meant=(*line, *since))
 
 
-def held_bytes_per_s(window: Window, samples: int) -> float:
+def held_bytes_per_s(window: QuotaSamples, samples: int) -> float:
     """The mean of what the window holds."""
     samples = min(samples, SECONDS_KEPT)
     return sum(window.seconds[-samples:]) / samples
 
 
 def bound_for(
-    window: Window, wanted_bytes_per_s: float, samples: int, *, play: float = float("inf"), unused_ratio: float = 0.0
+    window: QuotaSamples,
+    wanted_bytes_per_s: float,
+    samples: int,
+    *,
+    play: float = float("inf"),
+    unused_ratio: float = 0.0,
 ) -> float:
     """The rate to write so that ``wanted`` passes in the next second.
 
@@ -173,7 +180,7 @@ def bound_for(
     return min((1.0 + play) * planned, max((1.0 - play) * planned, held))
 
 
-def _step(window: Window, at_ms: int, step_s: float, samples: int) -> tuple[int, int] | None:
+def _step(window: QuotaSamples, at_ms: int, step_s: float, samples: int) -> tuple[int, int] | None:
     """Which of the seconds a step is, from the first to behind the last; None where the window does not reach so far."""
     newest = round((window.until_ms - at_ms) / 1000)
     end = len(window.seconds) - newest
@@ -187,7 +194,7 @@ def _as_a_throttle_does(modelled: Sequence[float], passed_bytes: float) -> bool:
     return abs(passed_bytes - replayed_bytes) <= _UNEVEN_RATIO_MAX * replayed_bytes
 
 
-def _replayed(window: Window, seconds: list[float], flow_bytes_per_s: float, samples: int) -> tuple[float, ...]:
+def _replayed(window: QuotaSamples, seconds: list[float], flow_bytes_per_s: float, samples: int) -> tuple[float, ...]:
     """Those seconds, and all that come after them as the bounds that stood let them pass."""
     for bound in window.bounds[len(seconds) :]:
         seconds.append(_passes(seconds, bound, flow_bytes_per_s, samples))

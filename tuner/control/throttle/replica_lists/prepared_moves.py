@@ -18,7 +18,7 @@ from streaming.shared.contract import Side
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove, side_name
 from tuner.core.reassignment_plan import ClusterLook, Key
-from tuner.core.reassignment_steps import Step
+from tuner.core.reassignment_steps import ReassignmentStep
 
 BEGUN_BY_SOMEBODY = "not begun: somebody has begun to reassign it meanwhile"
 STOPS_FIRST = "what is stopped goes first"
@@ -45,7 +45,7 @@ class Withheld:
 ALL_GO = Withheld()
 
 
-def moves_of(steps: Iterable[Step], look: ClusterLook) -> tuple[PartitionMove, ...]:
+def moves_of(steps: Iterable[ReassignmentStep], look: ClusterLook) -> tuple[PartitionMove, ...]:
     """The steps that copy anything, as Kafka will tell of them once they have begun."""
     found = []
     for step in steps:

@@ -14,13 +14,13 @@ from dataclasses import field, replace
 from streaming.shared.contract import BrokerSignal, Side
 from tuner.control.throttle.objective import LawLimits, Objective
 from tuner.control.throttle.steering.headroom import (
-    Load,
+    DirectionLoad,
     jumped,
     least_margin,
     next_margin,
     with_step,
 )
-from tuner.control.throttle.steering.latency_filter import Felt, felt_ms, momentary, with_window
+from tuner.control.throttle.steering.latency_filter import LatencyFilter, felt_ms, momentary, with_window
 from tuner.control.throttle.steering.latest_step import Steps, with_mean
 from tuner.core.value import value
 
@@ -36,7 +36,7 @@ class Direction:
 
     network: Steps = field(default_factory=Steps)
     caught: Steps = field(default_factory=Steps)
-    load: Load | None = None
+    load: DirectionLoad | None = None
     jumped: bool = False  # The newest step was another load than the one that was known.
 
 
@@ -49,7 +49,7 @@ class Sight:
     margin: float
     directions: Mapping[Side, Direction]
     rests_until_ms: int = 0  # After a cut nothing is given back until then.
-    felt: Felt = field(default_factory=Felt)
+    felt: LatencyFilter = field(default_factory=LatencyFilter)
     apart_s: float = _STEP_S  # The newest two signals.
 
 
@@ -83,7 +83,7 @@ def seen(
         unknown = replace(old, network=Steps(), caught=Steps(), jumped=False)
         directions[side] = unknown if newest is None else _direction(old, *newest, step_s, limits)
     margin, rests_until_ms = (before.margin, before.rests_until_ms) if before is not None else (limits.margin_start, 0)
-    past = before.felt if before is not None else Felt()
+    past = before.felt if before is not None else LatencyFilter()
     p99_ms = _p99_ms(signal, limits)
     felt = with_window(past, signal.produce_mean_ms, p99_ms, step_s, steps, whole, limits)
     latency_ratio = felt_ms(p99_ms, felt, limits) / objective.latency_ms

@@ -26,7 +26,7 @@ from tuner.core.value import value
 
 
 @value
-class Load:
+class DirectionLoad:
     """Of one direction of one broker."""
 
     level_bytes_per_s: float
@@ -35,16 +35,18 @@ class Load:
     usual_bytes_per_s: float = 0.0  # Its mean over some minutes.
 
 
-def with_step(load: Load | None, measured_bytes_per_s: float, step_s: float, limits: LawLimits) -> Load:
+def with_step(
+    load: DirectionLoad | None, measured_bytes_per_s: float, step_s: float, limits: LawLimits
+) -> DirectionLoad:
     """The forecast after one more step was measured."""
     if load is None:
-        return Load(measured_bytes_per_s, 0.0, 0.05 * measured_bytes_per_s, measured_bytes_per_s)
+        return DirectionLoad(measured_bytes_per_s, 0.0, 0.05 * measured_bytes_per_s, measured_bytes_per_s)
     expected = load.level_bytes_per_s + load.slope_bytes_per_s2 * step_s
     miss = measured_bytes_per_s - expected
     if jumped(load, measured_bytes_per_s, step_s, limits):
         level = measured_bytes_per_s
         return replace(load, level_bytes_per_s=level, slope_bytes_per_s2=0.0, usual_bytes_per_s=level)
-    return Load(
+    return DirectionLoad(
         expected + limits.level_gain * miss,
         load.slope_bytes_per_s2 + limits.slope_gain * limits.level_gain * miss / step_s,
         load.spread_bytes_per_s + limits.spread_gain * (1.25 * abs(miss) - load.spread_bytes_per_s),
@@ -52,14 +54,14 @@ def with_step(load: Load | None, measured_bytes_per_s: float, step_s: float, lim
     )
 
 
-def jumped(load: Load, measured_bytes_per_s: float, step_s: float, limits: LawLimits) -> bool:
+def jumped(load: DirectionLoad, measured_bytes_per_s: float, step_s: float, limits: LawLimits) -> bool:
     """Whether this step is another load, and not the noise of the one that was known."""
     expected = load.level_bytes_per_s + load.slope_bytes_per_s2 * step_s
     miss = measured_bytes_per_s - expected
     return abs(miss) > limits.jump_spreads * max(load.spread_bytes_per_s, 0.02 * expected)
 
 
-def expected_bytes_per_s(load: Load, ahead_s: float, limits: LawLimits) -> float:
+def expected_bytes_per_s(load: DirectionLoad, ahead_s: float, limits: LawLimits) -> float:
     """The load so long after the newest step, on the careful side."""
     forecast = load.level_bytes_per_s + load.slope_bytes_per_s2 * ahead_s
     return max(0.0, forecast + limits.spreads * load.spread_bytes_per_s)
@@ -107,7 +109,7 @@ def least_margin(momentary: float, limits: LawLimits) -> float:
 
 
 def headroom_bytes_per_s(
-    capacity_bytes_per_s: float, load: Load, margin: float, ahead_s: float, limits: LawLimits
+    capacity_bytes_per_s: float, load: DirectionLoad, margin: float, ahead_s: float, limits: LawLimits
 ) -> float:
     """What may catch up through this direction of the broker."""
     allowed = (limits.utilisation_max - margin) * capacity_bytes_per_s

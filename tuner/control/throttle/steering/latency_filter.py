@@ -40,7 +40,7 @@ _SWING_START = 0.1  # Of both: the p99 is taken to be momentary until it is seen
 
 
 @value
-class Felt:
+class LatencyFilter:
     """By the producers of one broker; ``mean_ms`` is None where nothing is known of them."""
 
     mean_ms: float | None = None
@@ -53,8 +53,8 @@ class Felt:
 
 
 def with_window(
-    felt: Felt, mean_ms: float | None, p99_ms: float, step_s: float, steps: int, whole: bool, limits: LawLimits
-) -> Felt:
+    felt: LatencyFilter, mean_ms: float | None, p99_ms: float, step_s: float, steps: int, whole: bool, limits: LawLimits
+) -> LatencyFilter:
     """What is known after one more window.
 
     Args:
@@ -65,10 +65,10 @@ def with_window(
         whole: no look was lost since the window before.
     """
     if mean_ms is None or p99_ms <= 0.0:
-        return Felt()
+        return LatencyFilter()
     newest = with_mean(felt.steps if whole else Steps(), mean_ms, steps)
     if felt.mean_ms is None:
-        return Felt(mean_ms, mean_ms, newest, p99_ms, p99_ms)
+        return LatencyFilter(mean_ms, mean_ms, newest, p99_ms, p99_ms)
     forgets = 1.0 - math.exp(-step_s / _REMEMBERS_S)
     remembered_ms, worst_p99_ms = felt.remembered_ms + forgets * (mean_ms - felt.remembered_ms), felt.worst_p99_ms
     if mean_ms >= remembered_ms:
@@ -78,10 +78,10 @@ def with_window(
         apart_ms = abs((newest.newest or 0.0) - (felt.steps.newest or 0.0))
         mean_swing += limits.swing_gain * (min(1.0, apart_ms / max(mean_ms, 1e-9)) - mean_swing)
         p99_swing += limits.swing_gain * (min(1.0, abs(p99_ms - felt.p99_ms) / p99_ms) - p99_swing)
-    return Felt(mean_ms, remembered_ms, newest, p99_ms, worst_p99_ms, mean_swing, p99_swing)
+    return LatencyFilter(mean_ms, remembered_ms, newest, p99_ms, worst_p99_ms, mean_swing, p99_swing)
 
 
-def felt_ms(p99_ms: float, felt: Felt, limits: LawLimits) -> float:
+def felt_ms(p99_ms: float, felt: LatencyFilter, limits: LawLimits) -> float:
     """The p99 without what it remembers of a time that is over."""
     if felt.mean_ms is None or felt.mean_ms >= limits.relieved_ratio * felt.remembered_ms:
         return p99_ms
@@ -93,7 +93,7 @@ def felt_ms(p99_ms: float, felt: Felt, limits: LawLimits) -> float:
     return p99_ms * (share + (1.0 - share) * felt.mean_ms / felt.remembered_ms)
 
 
-def momentary(felt: Felt) -> float:
+def momentary(felt: LatencyFilter) -> float:
     if felt.mean_ms is None:
         return 1.0
     alike = felt.p99_swing / max(felt.mean_swing, 1e-9)

@@ -35,9 +35,9 @@ from tuner.control.throttle.quota_window.model import SECONDS_KEPT, steady
 from tuner.control.throttle.steering.broker_estimate import Sight, seen
 from tuner.control.throttle.steering.headroom import headroom_bytes_per_s
 from tuner.control.throttle.steering.side_inputs import SideView, measured_bytes_per_s, side_view
-from tuner.control.throttle.steering.state import NOTHING, Course, LawMemory, LawView
+from tuner.control.throttle.steering.state import NOTHING, SideControlState, ControlState, ControlInput
 from tuner.control.throttle.steering.target_rate import (
-    Wanted,
+    TargetRate,
     ahead,
     ceiling_bytes_per_s,
     drain_target_s,
@@ -58,8 +58,8 @@ _SLEWED_BACK_MS_MAX = 1000  # As a clock goes that is slewed and not set.
 
 
 def turn(
-    view: LawView, memory: LawMemory, objective: Objective, limits: LawLimits
-) -> tuple[LawMemory, dict[BrokerSide, int]]:
+    view: ControlInput, memory: ControlState, objective: Objective, limits: LawLimits
+) -> tuple[ControlState, dict[BrokerSide, int]]:
     """The memory after this second, and the rates to be written; sides that may stay as they are have none."""
     # Where the operator wants no more than it takes, a plan gets no more either.
     hurried = view.planned if objective.hurries else frozenset[BrokerSide]()
@@ -101,7 +101,7 @@ def turn(
         else None
     )
 
-    courses: dict[BrokerSide, Course] = {}
+    courses: dict[BrokerSide, SideControlState] = {}
     writes: dict[BrokerSide, int] = {}
     for side, load in loads.items():
         stands = view.rates.get(side)
@@ -151,7 +151,7 @@ def turn(
             stood = max(course.stood_bytes_per_s, floor)
             meant = taken_over(meant, stood, since_s, limits)
         # Once for each side and second, field by field in their order: dataclasses.replace takes three times as long.
-        course = Course(
+        course = SideControlState(
             course.since_ms, course.stood_bytes_per_s, meant, window, corrected_until_ms, load, known_at_ms, blind,
             course.held_to_bytes_per_s, push, pushed_at_ms, stuck_until_ms,
         )  # fmt: skip
@@ -166,7 +166,7 @@ def turn(
         if abs(rate - stands) > _deadband_ratio(side[1], limits, planned=planned and fits) * stands:
             writes[side] = rate
         courses[side] = course
-    return LawMemory(sights, courses), writes
+    return ControlState(sights, courses), writes
 
 
 def _deadband_ratio(which: Side, limits: LawLimits, *, planned: bool) -> float:
@@ -178,7 +178,7 @@ def _deadband_ratio(which: Side, limits: LawLimits, *, planned: bool) -> float:
 # -- what is known ----------------------------------------------------------------------------------------------------
 
 
-def _loads(view: LawView, memory: LawMemory) -> dict[BrokerSide, SideLoad]:
+def _loads(view: ControlInput, memory: ControlState) -> dict[BrokerSide, SideLoad]:
     """Of the sides in which something moves; where a signal is missing or does not say, what was known before."""
     found = {}
     # Those of before come in their order, and what is sorted already is soon sorted.
@@ -197,7 +197,7 @@ def _loads(view: LawView, memory: LawMemory) -> dict[BrokerSide, SideLoad]:
 
 def _begun(
     stands: int, here: SideView, load: SideLoad, now_ms: int, limits: LawLimits, *, planned: bool = False
-) -> Course:
+) -> SideControlState:
     """A rate that somebody set is where we begin; its window holds what is measured, and not what the rate would allow.
 
     But a rate that is not above what keeping up takes is what holds the move, and its window is full, however little Kafka's
@@ -210,10 +210,10 @@ def _begun(
     # The line to another rate begins at what has passed: where the throttle did not hold, there is nothing to come down from.
     window = replace(window, meant=window.seconds)
     held_to = passed if passed < limits.fill_ratio_min * stands else None
-    return Course(now_ms, float(stands), Wanted(float(stands)), window, held_to_bytes_per_s=held_to)
+    return SideControlState(now_ms, float(stands), TargetRate(float(stands)), window, held_to_bytes_per_s=held_to)
 
 
-def _clock_was_set(course: Course, view: LawView) -> bool:
+def _clock_was_set(course: SideControlState, view: ControlInput) -> bool:
     """What was learned of the seconds before says nothing of those now; a machine that slept is the same to us."""
     return not -_SLEWED_BACK_MS_MAX <= view.now_ms - course.window.until_ms <= SECONDS_KEPT * 1000
 
@@ -223,7 +223,12 @@ def _is_heard(move: MoveSignal | None, now_ms: int, limits: LawLimits) -> bool:
 
 
 def _full(
-    which: Side, course: Course, measured_bytes_per_s: float | None, limits: LawLimits, *, planned: bool = False
+    which: Side,
+    course: SideControlState,
+    measured_bytes_per_s: float | None,
+    limits: LawLimits,
+    *,
+    planned: bool = False,
 ) -> bool:
     """Whether what passes comes up to what is meant. Not knowing the measure is not knowing, so no."""
     if measured_bytes_per_s is None:
@@ -235,7 +240,7 @@ def _full(
 # -- what it may have, and what it is meant to have ---------------------------------------------------------------------
 
 
-def _is_tight(course: Course, limits: LawLimits) -> bool:
+def _is_tight(course: SideControlState, limits: LawLimits) -> bool:
     """Little more than what keeping up takes is all that clients leave."""
     return course.wanted.binds and course.wanted.rate_bytes_per_s < limits.tight_ratio * course.load.keep_up_bytes_per_s
 
@@ -250,14 +255,14 @@ def _is_crowded(sight: Sight, capacity: Capacity | None, limits: LawLimits) -> b
     ) >= limits.crowded_ratio * capacity.in_bytes_per_s
 
 
-def _is_stuck(course: Course | None, here: SideView, now_ms: int, limits: LawLimits) -> bool:
+def _is_stuck(course: SideControlState | None, here: SideView, now_ms: int, limits: LawLimits) -> bool:
     """Only leaders pace, so only of them it can be told from what passes."""
     if course is None or here.which is Side.FOLLOWER:
         return False
     return now_ms < course.stuck_until_ms or _is_held_elsewhere(course, here, now_ms, limits)
 
 
-def _is_held_elsewhere(course: Course, here: SideView, now_ms: int, limits: LawLimits) -> bool:
+def _is_held_elsewhere(course: SideControlState, here: SideView, now_ms: int, limits: LawLimits) -> bool:
     """It runs at its ceiling, has been here for as long as what is measured looks back, and less passes."""
     if not course.wanted.binds or now_ms - course.since_ms < (limits.start_s + limits.ahead_after_s) * 1000:
         return False
@@ -274,7 +279,7 @@ def _ceiling(
     here: SideView,
     most_bytes_per_s: float,
     now_ms: int,
-    memory: LawMemory,
+    memory: ControlState,
     objective: Objective,
     limits: LawLimits,
 ) -> float:
@@ -301,12 +306,12 @@ def _left(here: SideView, limits: LawLimits) -> float:
     return limits.utilisation_max * here.total_bytes_per_s - usual + here.in_sync_bytes_per_s
 
 
-def _sunk(before: Wanted, stands: int, least_bytes_per_s: float, limits: LawLimits) -> Wanted:
+def _sunk(before: TargetRate, stands: int, least_bytes_per_s: float, limits: LawLimits) -> TargetRate:
     """From what stands where that is less than what was meant: the way up is over as well."""
     meant = min(before.rate_bytes_per_s, float(stands))
     least = min(meant, least_bytes_per_s)
-    return Wanted(max(least, meant * limits.decay_per_s), before.infeasible)
+    return TargetRate(max(least, meant * limits.decay_per_s), before.infeasible)
 
 
-def _unbound(before: Wanted) -> Wanted:
-    return Wanted(before.rate_bytes_per_s, before.infeasible) if before.binds else before
+def _unbound(before: TargetRate) -> TargetRate:
+    return TargetRate(before.rate_bytes_per_s, before.infeasible) if before.binds else before

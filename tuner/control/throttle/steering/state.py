@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side
 from tuner.control.throttle.objective import Capacity
-from tuner.control.throttle.quota_window.model import Window
+from tuner.control.throttle.quota_window.model import QuotaSamples
 from tuner.control.throttle.steering.broker_estimate import Sight
-from tuner.control.throttle.steering.target_rate import Wanted
+from tuner.control.throttle.steering.target_rate import TargetRate
 from tuner.core.cluster import BrokerSide
 from tuner.core.drain_time import SideLoad
 from tuner.core.value import value
@@ -18,13 +18,13 @@ NOTHING = SideLoad(0.0, 0.0)
 
 
 @value
-class Course:
+class SideControlState:
     """What one side is meant to do."""
 
     since_ms: int
     stood_bytes_per_s: float  # When we came.
-    wanted: Wanted
-    window: Window
+    wanted: TargetRate
+    window: QuotaSamples
     corrected_until_ms: int = 0
     load: SideLoad = NOTHING  # The newest that is known.
     known_at_ms: int | None = None  # None: never since we came.
@@ -36,13 +36,13 @@ class Course:
 
 
 @dataclass(frozen=True, slots=True)
-class LawMemory:
+class ControlState:
     sights: Mapping[int, Sight] = field(default_factory=dict)
-    courses: Mapping[BrokerSide, Course] = field(default_factory=dict)
+    courses: Mapping[BrokerSide, SideControlState] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class LawView:
+class ControlInput:
     now_ms: int
     brokers: Mapping[int, BrokerSignal]
     moves: Mapping[BrokerSide, MoveSignal]

@@ -29,7 +29,7 @@ from tuner.core.value import value
 
 
 @value
-class Wanted:
+class TargetRate:
     rate_bytes_per_s: float
     infeasible: bool = False  # Its ceiling does not even carry what keeps up.
     binds: bool = False  # It runs at its ceiling.
@@ -116,7 +116,7 @@ def wanted(
     most_bytes_per_s: float = math.inf,
     *,
     planned: bool = False,
-) -> Wanted:
+) -> TargetRate:
     """The rate of one side.
 
     Args:
@@ -135,7 +135,7 @@ def wanted(
         # At the most that the operator allows the follower's side can stand no higher; so the leader's stands below it.
         most = min(most, limits.plan_pace_ratio * min(limits.rate_bytes_per_s_max, most_bytes_per_s))
     rate = max(floor_bytes_per_s, min(most, needed))
-    return Wanted(rate, infeasible, binds=needed >= limits.binds_ratio * most)
+    return TargetRate(rate, infeasible, binds=needed >= limits.binds_ratio * most)
 
 
 def slack_of(side: Side, limits: LawLimits, *, planned: bool) -> float:
@@ -155,7 +155,7 @@ def ahead(
     most_bytes_per_s: float = math.inf,
     *,
     planned: bool = False,
-) -> Wanted:
+) -> TargetRate:
     """The rate of a side that is to be done long before the slowest, which something else than its throttle holds.
 
     It takes more than its even part of a link that others share, so here the follower's side is a bound and no guard.
@@ -165,13 +165,13 @@ def ahead(
         side, load, floor_bytes_per_s, ceiling_bytes_per_s, ahead_s, limits, push, most_bytes_per_s, planned=planned
     )
     most = max(floor_bytes_per_s, ceiling_bytes_per_s)
-    return Wanted(min(found.rate_bytes_per_s, most), found.infeasible, found.binds)
+    return TargetRate(min(found.rate_bytes_per_s, most), found.infeasible, found.binds)
 
 
-def opened(side: Side, floor_bytes_per_s: float, capacity: Capacity, limits: LawLimits) -> Wanted:
+def opened(side: Side, floor_bytes_per_s: float, capacity: Capacity, limits: LawLimits) -> TargetRate:
     """For replicas without which a partition takes no writes: all that the operator and the link allow."""
     link = capacity.out_bytes_per_s if side is Side.LEADER else capacity.in_bytes_per_s
-    return Wanted(max(floor_bytes_per_s, min(link, limits.rate_bytes_per_s_max)))
+    return TargetRate(max(floor_bytes_per_s, min(link, limits.rate_bytes_per_s_max)))
 
 
 def next_push(push: float, stalled: bool, filled: bool, limits: LawLimits) -> float:
@@ -184,7 +184,7 @@ def next_push(push: float, stalled: bool, filled: bool, limits: LawLimits) -> fl
     return max(1.0, push / limits.stall_push)
 
 
-def taken_over(meant: Wanted, stood_bytes_per_s: float, since_s: float, limits: LawLimits) -> Wanted:
+def taken_over(meant: TargetRate, stood_bytes_per_s: float, since_s: float, limits: LawLimits) -> TargetRate:
     """The rate on the way from what somebody had set to what is meant; where that is lower, it is lowered at once."""
     way = min(1.0, max(0.0, since_s / limits.start_s))  # A clock that was set back has not undone the way.
     rate = meant.rate_bytes_per_s
@@ -192,4 +192,4 @@ def taken_over(meant: Wanted, stood_bytes_per_s: float, since_s: float, limits: 
     if on_the_way >= rate:
         return meant
     # Below its ceiling it does not fill the link, and low latency says nothing yet.
-    return Wanted(on_the_way, meant.infeasible)
+    return TargetRate(on_the_way, meant.infeasible)

@@ -14,7 +14,7 @@ from streaming.shared.contract import Side
 from tuner.control.throttle.objective import LawLimits
 from tuner.control.throttle.quota_window.model import (
     SECONDS_KEPT,
-    Window,
+    QuotaSamples,
     advanced,
     bound_for,
     corrected,
@@ -22,11 +22,11 @@ from tuner.control.throttle.quota_window.model import (
     held_bytes_per_s,
 )
 from tuner.control.throttle.steering.side_inputs import SideView
-from tuner.control.throttle.steering.state import Course
+from tuner.control.throttle.steering.state import SideControlState
 from tuner.control.throttle.steering.target_rate import floor_of
 
 
-def bound(which: Side, course: Course, limits: LawLimits, *, play: float, still: bool = False) -> int:
+def bound(which: Side, course: SideControlState, limits: LawLimits, *, play: float, still: bool = False) -> int:
     """Through the window where the side paces, and as it is meant where it guards.
 
     Args:
@@ -56,7 +56,7 @@ def bound(which: Side, course: Course, limits: LawLimits, *, play: float, still:
     return round(min(max(meant, limits.rate_bytes_per_s_max), max(bound, least)))
 
 
-def _stood(course: Course, limits: LawLimits) -> float:
+def _stood(course: SideControlState, limits: LawLimits) -> float:
     """What stood when we came, less the play, as long as we have not seen a whole window and no less is meant; else 0.
 
     Kafka's mean over a move younger than that counts seconds in which it was not there, and for these a rate that is to go up
@@ -68,7 +68,9 @@ def _stood(course: Course, limits: LawLimits) -> float:
     return 0.0 if whole or course.wanted.rate_bytes_per_s < stood else (1.0 - limits.bound_play) * stood
 
 
-def replayed(course: Course, here: SideView, stands: int, now_ms: int, limits: LawLimits) -> tuple[Window, int]:
+def replayed(
+    course: SideControlState, here: SideView, stands: int, now_ms: int, limits: LawLimits
+) -> tuple[QuotaSamples, int]:
     """The window up to now, corrected where a newer step was measured, and up to when it is."""
     free = flow = _flow_bytes_per_s(here)
     meant = _next_bytes(course, limits) if here.which is Side.LEADER else course.wanted.rate_bytes_per_s
@@ -96,7 +98,7 @@ def replayed(course: Course, here: SideView, stands: int, now_ms: int, limits: L
     return window, until_ms
 
 
-def _next_bytes(course: Course, limits: LawLimits) -> float:
+def _next_bytes(course: SideControlState, limits: LawLimits) -> float:
     """What the next second is meant to bring: on a long way down, a share of what those before it were meant to."""
     line = course.window.meant[-min(limits.quota_samples, SECONDS_KEPT) :]
     return max(course.wanted.rate_bytes_per_s, limits.fall_ratio * sum(line) / len(line))

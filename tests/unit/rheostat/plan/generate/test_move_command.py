@@ -9,14 +9,14 @@ import pytest
 from command_rig import Command
 
 from rheostat.errors import BadInputError, CommandError
-from rheostat.plan.cluster_layout import Standing, leading_though_dead
-from rheostat.plan.estimate.report import Asked as TimesAsked
+from rheostat.plan.cluster_layout import ClusterLayout, leading_though_dead
+from rheostat.plan.estimate.report import EstimateQuestion as TimesAsked
 from rheostat.plan.generate.command import ground_of, leaderless, nothing_moves, times_of
-from rheostat.plan.generate.report import Report, as_record, plan_json, sentences
-from rheostat.plan.generate.request import Asked
+from rheostat.plan.generate.report import GeneratedPlanReport, as_record, plan_json, sentences
+from rheostat.plan.generate.request import PlanRequest
 from streaming.shared.kafka.cluster import PartitionState
 from tuner.core.partition_limits import PartitionLimits
-from tuner.planning.generate import Plan, drained
+from tuner.planning.generate import GeneratedPlan, drained
 from tuner.planning.kip73 import Kip73
 
 refused = Command("move").refused
@@ -28,16 +28,16 @@ STATES = [
     PartitionState("clicks", 0, 1, (1, 3), (1, 3)),
     PartitionState("lost", 0, -1, (2,), ()),
 ]
-STANDING = Standing("a test", {1: "x", 2: "y", 3: "y"}, {(s.topic, s.partition): s for s in STATES})
+STANDING = ClusterLayout("a test", {1: "x", 2: "y", 3: "y"}, {(s.topic, s.partition): s for s in STATES})
 SIZES = {("orders", 0): 40 * MB, ("orders", 1): 60 * MB, ("clicks", 0): 10 * MB}
 
 
-def made(times: TimesAsked = TimesAsked(20 * MB), write: float = 1.0 * MB) -> Report:  # noqa: B008 - frozen
+def made(times: TimesAsked = TimesAsked(20 * MB), write: float = 1.0 * MB) -> GeneratedPlanReport:  # noqa: B008 - frozen
     ground = ground_of(STANDING, SIZES, PartitionLimits())
     before, hosted = dict(ground.held_bytes), dict(ground.hosted)
     plan = drained(ground, [2])
     found = times_of(STANDING, SIZES, before, plan, dict.fromkeys(SIZES, write), times)
-    return Report("a test", plan, before, hosted, found, leaderless(STANDING))
+    return GeneratedPlanReport("a test", plan, before, hosted, found, leaderless(STANDING))
 
 
 def test_what_a_drained_broker_costs_is_told_with_the_time_it_takes() -> None:
@@ -83,11 +83,11 @@ def test_the_figures_of_kip73_are_those_of_the_whole_cluster() -> None:
 
 
 def test_nothing_to_do_is_said_and_partitions_on_fewer_racks_are_named() -> None:
-    nothing = Report("a test", Plan((), 0.0, {}, {}, ()), {}, {}, None)
+    nothing = GeneratedPlanReport("a test", GeneratedPlan((), 0.0, {}, {}, ()), {}, {}, None)
     assert sentences(nothing) == ["Nothing is to be moved: what was asked for is so already."]
     assert as_record(nothing)["plan"] is None
     together = tuple(("a", n) for n in range(7))
-    crowded = Report("a test", Plan(made().plan.targets, 0.0, {}, {}, together), {}, {}, None)
+    crowded = GeneratedPlanReport("a test", GeneratedPlan(made().plan.targets, 0.0, {}, {}, together), {}, {}, None)
     assert sentences(crowded)[-1] == (
         "On fewer racks than before, as there is no room elsewhere: a-0, a-1, a-2, a-3, a-4 and 2 more."
     )
@@ -97,13 +97,13 @@ def test_while_partitions_are_being_reassigned_no_plan_is_made() -> None:
     nothing_moves(STANDING)
     moving = PartitionState("orders", 0, 2, (2, 1, 3), (2, 1), adding=(3,), removing=(1,))
     with pytest.raises(CommandError, match=r"1 partitions are being reassigned, orders-0 among them") as stopped:
-        nothing_moves(Standing("a test", {1: None}, {("orders", 0): moving}))
+        nothing_moves(ClusterLayout("a test", {1: None}, {("orders", 0): moving}))
     assert stopped.value.exit_code == 1
 
 
 def test_a_broker_that_leads_though_it_is_not_alive_is_seen() -> None:
     assert leading_though_dead(STANDING) == [], "lost-0 has no leader at all"
-    assert leading_though_dead(Standing("a test", {2: None}, STANDING.partitions)) == [1]
+    assert leading_though_dead(ClusterLayout("a test", {2: None}, STANDING.partitions)) == [1]
 
 
 # -- which move ------------------------------------------------------------------------------------------------------------
@@ -114,18 +114,18 @@ ALIVE, KNOWN = (1, 2, 3), (1, 2, 3, 9)
 @pytest.mark.parametrize(
     ("asked", "named"),
     [
-        (Asked(), "expected one of --add-broker, --drain-broker, --replace, --rebalance; found none"),
-        (Asked(add=[4], rebalance=True), "found --add-broker and --rebalance"),
-        (Asked(drain=[4, 4]), "--drain-broker: broker 4 is given twice"),
-        (Asked(drain=[4], tolerance=0.1), "--tolerance: --drain-broker evens nothing out"),
-        (Asked(replace=["2"]), "--replace: expected OLD=NEW such as 2=5, found '2'"),
-        (Asked(replace=["2=x"]), "found '2=x'"),
-        (Asked(replace=["2=3", "2=4"]), "--replace: broker 2 is given twice"),
-        (Asked(replace=["2=3", "3=4"]), "--replace: broker 3 can't be replaced and take another's place at once"),
-        (Asked(replace=["2=2"]), "--replace: broker 2 can't be replaced and take another's place at once"),
+        (PlanRequest(), "expected one of --add-broker, --drain-broker, --replace, --rebalance; found none"),
+        (PlanRequest(add=[4], rebalance=True), "found --add-broker and --rebalance"),
+        (PlanRequest(drain=[4, 4]), "--drain-broker: broker 4 is given twice"),
+        (PlanRequest(drain=[4], tolerance=0.1), "--tolerance: --drain-broker evens nothing out"),
+        (PlanRequest(replace=["2"]), "--replace: expected OLD=NEW such as 2=5, found '2'"),
+        (PlanRequest(replace=["2=x"]), "found '2=x'"),
+        (PlanRequest(replace=["2=3", "2=4"]), "--replace: broker 2 is given twice"),
+        (PlanRequest(replace=["2=3", "3=4"]), "--replace: broker 3 can't be replaced and take another's place at once"),
+        (PlanRequest(replace=["2=2"]), "--replace: broker 2 can't be replaced and take another's place at once"),
     ],
 )
-def test_a_move_that_is_none_is_refused_before_any_cluster_is_asked(asked: Asked, named: str) -> None:
+def test_a_move_that_is_none_is_refused_before_any_cluster_is_asked(asked: PlanRequest, named: str) -> None:
     with pytest.raises(BadInputError) as refusal:
         asked.check()
     assert named in str(refusal.value)
@@ -134,15 +134,15 @@ def test_a_move_that_is_none_is_refused_before_any_cluster_is_asked(asked: Asked
 @pytest.mark.parametrize(
     ("asked", "alive", "named"),
     [
-        (Asked(add=[9]), ALIVE, "--add-broker: broker 9 is not alive: expected one of 1, 2, 3"),
-        (Asked(drain=[7]), ALIVE, "--drain-broker: broker 7 is not there: expected one of 1, 2, 3, 9"),
-        (Asked(replace=["7=3"]), ALIVE, "--replace: broker 7 is not there"),
-        (Asked(replace=["2=9"]), ALIVE, "--replace: broker 9 is not alive"),
-        (Asked(add=[1, 2, 3]), ALIVE, "--add-broker: there is no other broker"),
-        (Asked(drain=[1, 2, 3]), ALIVE, "--drain-broker: no broker that is alive would be left"),
+        (PlanRequest(add=[9]), ALIVE, "--add-broker: broker 9 is not alive: expected one of 1, 2, 3"),
+        (PlanRequest(drain=[7]), ALIVE, "--drain-broker: broker 7 is not there: expected one of 1, 2, 3, 9"),
+        (PlanRequest(replace=["7=3"]), ALIVE, "--replace: broker 7 is not there"),
+        (PlanRequest(replace=["2=9"]), ALIVE, "--replace: broker 9 is not alive"),
+        (PlanRequest(add=[1, 2, 3]), ALIVE, "--add-broker: there is no other broker"),
+        (PlanRequest(drain=[1, 2, 3]), ALIVE, "--drain-broker: no broker that is alive would be left"),
     ],
 )
-def test_a_broker_that_is_not_there_is_named(asked: Asked, alive: Collection[int], named: str) -> None:
+def test_a_broker_that_is_not_there_is_named(asked: PlanRequest, alive: Collection[int], named: str) -> None:
     asked.check()
     with pytest.raises(BadInputError) as refusal:
         asked.check_brokers(alive, KNOWN)
@@ -150,19 +150,19 @@ def test_a_broker_that_is_not_there_is_named(asked: Asked, alive: Collection[int
 
 
 def test_a_dead_broker_may_be_drained_and_replaced() -> None:
-    Asked(drain=[9]).check_brokers(ALIVE, KNOWN)
-    Asked(replace=["9=3"]).check_brokers(ALIVE, KNOWN)
+    PlanRequest(drain=[9]).check_brokers(ALIVE, KNOWN)
+    PlanRequest(replace=["9=3"]).check_brokers(ALIVE, KNOWN)
 
 
 def test_each_of_the_four_makes_its_plan() -> None:
-    def planned(asked: Asked) -> int:
+    def planned(asked: PlanRequest) -> int:
         return len(asked.planned(ground_of(STANDING, SIZES, PartitionLimits())).targets)
 
-    assert planned(Asked(drain=[2])) == 2
-    assert planned(Asked(replace=["2=3"])) == 2
-    assert planned(Asked(add=[3])) == 1
-    assert planned(Asked(rebalance=True)) == 1
-    assert planned(Asked(rebalance=True, tolerance=1.0)) == 0
+    assert planned(PlanRequest(drain=[2])) == 2
+    assert planned(PlanRequest(replace=["2=3"])) == 2
+    assert planned(PlanRequest(add=[3])) == 1
+    assert planned(PlanRequest(rebalance=True)) == 1
+    assert planned(PlanRequest(rebalance=True, tolerance=1.0)) == 0
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from streaming.shared.contract import (
     ControllerSignal,
     MoveSignal,
     MoveStep,
-    Role,
+    NodeRole,
     Sample,
     Scrape,
     Side,
@@ -93,7 +93,9 @@ def test_an_unknown_field_is_passed_over() -> None:
 
 
 def test_a_scrape_as_a_record() -> None:
-    scrape = Scrape("c", 3, Role.BROKER, 1000, (Sample("m", canonical_labels({"topic": "t", "partition": "0"}), 1.5),))
+    scrape = Scrape(
+        "c", 3, NodeRole.BROKER, 1000, (Sample("m", canonical_labels({"topic": "t", "partition": "0"}), 1.5),)
+    )
     assert scrape.key() == b"c|3"
     assert json.loads(scrape.value()) == {
         "v": 1, "cluster": "c", "node": 3, "role": "broker", "ts": 1000,

@@ -15,7 +15,7 @@ import pytest
 
 from rheostat.config.settings import Settings
 from rheostat.doctor.agents import agents
-from rheostat.doctor.examine import Finding, Verdict
+from rheostat.doctor.examine import Finding, FindingVerdict
 from rheostat.doctor.sources import source_elsewhere, source_of
 from streaming.settings import SourceSettings
 from streaming.shared.contract import Metric
@@ -87,7 +87,7 @@ def examined(kafka: KafkaSettings = KAFKA, **cluster: Any) -> Finding:
     ],
 )
 def test_a_topic_stamped_by_kafka_is_well(cluster: dict[str, Any]) -> None:
-    assert examined(**cluster).verdict is Verdict.OK
+    assert examined(**cluster).verdict is FindingVerdict.OK
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_topic_stamped_by_kafka_is_well(cluster: dict[str, Any]) -> None:
 )
 def test_a_topic_with_its_senders_time_is_not_and_the_command_is_given(cluster: dict[str, Any]) -> None:
     finding = examined(**cluster)
-    assert finding.verdict is Verdict.FAILED
+    assert finding.verdict is FindingVerdict.FAILED
     assert "message.timestamp.type=CreateTime" in finding.found
     assert "one that is fast closes everybody's windows" in finding.found
     assert finding.do == (
@@ -113,7 +113,7 @@ def test_a_topic_with_its_senders_time_is_not_and_the_command_is_given(cluster: 
 def test_a_topic_that_is_not_there() -> None:
     finding = examined(there=False)
     assert (finding.verdict, finding.found) == (
-        Verdict.FAILED,
+        FindingVerdict.FAILED,
         f"there is no topic {TOPIC} at kafka-1:9092,kafka-2:9092",
     )
     assert "stream.sources" in finding.do
@@ -122,17 +122,23 @@ def test_a_topic_that_is_not_there() -> None:
 @pytest.mark.parametrize(
     ("cluster", "verdict", "operation"),
     [
-        ({"there": MissingRight(f"Describe on Topic {TOPIC}", "to list partitions")}, Verdict.FAILED, "Describe"),
-        ({"missing": ["Read", "Write"], "of_topic": APPENDED}, Verdict.FAILED, "Read"),
+        (
+            {"there": MissingRight(f"Describe on Topic {TOPIC}", "to list partitions")},
+            FindingVerdict.FAILED,
+            "Describe",
+        ),
+        ({"missing": ["Read", "Write"], "of_topic": APPENDED}, FindingVerdict.FAILED, "Read"),
         # Reading it does not take this right; only the doctor's answer does.
         (
             {"of_topic": MissingRight("DescribeConfigs on Topic", "to describe configs")},
-            Verdict.ADVICE,
+            FindingVerdict.ADVICE,
             "DescribeConfigs",
         ),
     ],
 )
-def test_a_missing_right_is_granted_to_the_sources_own_user(cluster: Any, verdict: Verdict, operation: str) -> None:
+def test_a_missing_right_is_granted_to_the_sources_own_user(
+    cluster: Any, verdict: FindingVerdict, operation: str
+) -> None:
     own = KafkaSettings(
         bootstrap_servers="elsewhere:9093", security_protocol="SASL_SSL", sasl_mechanism="PLAIN", sasl_username="reader",
         sasl_password="x",
@@ -148,12 +154,12 @@ def test_a_missing_right_is_granted_to_the_sources_own_user(cluster: Any, verdic
 @pytest.mark.parametrize(
     ("cluster", "verdict"),
     [
-        ({"there": Unreachable("cannot list partitions")}, Verdict.FAILED),
-        ({"of_topic": Unreachable("broker 1, describe topic configs")}, Verdict.ADVICE),
-        ({"of_brokers": (APPENDED, Unreachable("broker 2"))}, Verdict.ADVICE),
+        ({"there": Unreachable("cannot list partitions")}, FindingVerdict.FAILED),
+        ({"of_topic": Unreachable("broker 1, describe topic configs")}, FindingVerdict.ADVICE),
+        ({"of_brokers": (APPENDED, Unreachable("broker 2"))}, FindingVerdict.ADVICE),
     ],
 )
-def test_what_cannot_be_asked_is_not_called_well(cluster: Any, verdict: Verdict) -> None:
+def test_what_cannot_be_asked_is_not_called_well(cluster: Any, verdict: FindingVerdict) -> None:
     finding = examined(**cluster)
     assert finding.verdict is verdict
     assert finding.do
@@ -162,7 +168,7 @@ def test_what_cannot_be_asked_is_not_called_well(cluster: Any, verdict: Verdict)
 def test_a_source_whose_cluster_is_away_costs_one_finding() -> None:
     away = KafkaSettings(bootstrap_servers="127.0.0.1:9", request_timeout_s=0.5)
     (finding,) = source_elsewhere(SOURCE, away)
-    assert (finding.verdict, finding.check) == (Verdict.FAILED, "source telegraf")
+    assert (finding.verdict, finding.check) == (FindingVerdict.FAILED, "source telegraf")
     assert "127.0.0.1:9" in finding.found
     assert "stream.sources" in finding.do
 
@@ -210,12 +216,12 @@ def test_an_agent_is_asked_with_the_collectors_password(agent: str, tmp_path: Pa
     file = tmp_path / "password"
     file.write_text("open sesame\n")
     (finding,) = found_at_agents(tmp_path, endpoints={1: agent}, username="rheostat", password_file=str(file))
-    assert finding == Finding("JMX agent of node 1", Verdict.OK, f"1 metrics at {agent}")
+    assert finding == Finding("JMX agent of node 1", FindingVerdict.OK, f"1 metrics at {agent}")
 
 
 def test_an_agent_that_refuses_is_not_to_be_started_anew(agent: str, tmp_path: Path) -> None:
     (finding,) = found_at_agents(tmp_path, endpoints={1: agent})
-    assert finding.verdict is Verdict.FAILED
+    assert finding.verdict is FindingVerdict.FAILED
     assert "collector.username" in finding.found
     assert "jmx-exporter" not in finding.do
 
@@ -223,7 +229,7 @@ def test_an_agent_that_refuses_is_not_to_be_started_anew(agent: str, tmp_path: P
 def test_a_password_file_that_is_not_there_is_one_finding_with_its_setting(agent: str, tmp_path: Path) -> None:
     gone = str(tmp_path / "gone")
     (finding,) = found_at_agents(tmp_path, endpoints={1: agent}, username="rheostat", password_file=gone)
-    assert (finding.check, finding.verdict) == ("access to the JMX agents", Verdict.FAILED)
+    assert (finding.check, finding.verdict) == ("access to the JMX agents", FindingVerdict.FAILED)
     assert f"collector.password_file {gone}" in finding.found
 
 
@@ -258,7 +264,7 @@ def test_doctor_asks_a_slow_agent_again_before_it_fails(cold_agent: tuple[str, l
     delays_s.append(1.0)
     (finding,) = found_at_agents(tmp_path, endpoints={1: url}, timeout_s=0.3)
     late = "but its first answer took longer than 0.3 s: normal for a JVM that has just started"
-    assert (finding.verdict, finding.found) == (Verdict.OK, f"1 metrics at {url}, {late}")
+    assert (finding.verdict, finding.found) == (FindingVerdict.OK, f"1 metrics at {url}, {late}")
 
 
 def test_doctor_fails_an_agent_that_answers_in_time_neither_time(
@@ -268,7 +274,10 @@ def test_doctor_fails_an_agent_that_answers_in_time_neither_time(
     delays_s += [1.0, 1.0]
     monkeypatch.setattr(sys.modules[agents.__module__], "_SECOND_TIMEOUT_S", 0.4)
     (finding,) = found_at_agents(tmp_path, endpoints={1: url}, timeout_s=0.3)
-    assert (finding.verdict, finding.found) == (Verdict.FAILED, f"{url}: no whole answer within 0.4 s, asked twice")
+    assert (finding.verdict, finding.found) == (
+        FindingVerdict.FAILED,
+        f"{url}: no whole answer within 0.4 s, asked twice",
+    )
 
 
 def test_every_agent_is_told_apart_in_the_order_of_nodes(agent: str, tmp_path: Path) -> None:
@@ -279,7 +288,7 @@ def test_every_agent_is_told_apart_in_the_order_of_nodes(agent: str, tmp_path: P
         tmp_path, endpoints={100: agent, 1: dead, 7: agent}, username="rheostat", password_file=str(file), timeout_s=1
     )
     assert [(f.check, f.verdict) for f in found] == [
-        ("JMX agent of node 1", Verdict.FAILED),
-        ("JMX agent of node 7", Verdict.OK),
-        ("JMX agent of node 100", Verdict.OK),
+        ("JMX agent of node 1", FindingVerdict.FAILED),
+        ("JMX agent of node 7", FindingVerdict.OK),
+        ("JMX agent of node 100", FindingVerdict.OK),
     ]

@@ -20,7 +20,7 @@ from tuner.control.mutation_quota.state import (
     TenantState,
     Total,
     Wavering,
-    Window,
+    JudgedWindow,
 )
 from tuner.core.controller import ControllerObjective
 
@@ -34,7 +34,7 @@ PLAIN = MutationPolicy(default_entity=None, objective=ControllerObjective(burst_
 def remembered(at_ms: int) -> MutationMemory:
     return MutationMemory(
         total=Total(100.0, at_ms, at_ms, 120.0, at_ms),
-        window=Window(1, at_ms, felt_full_at_ms=at_ms, took_over_ms=at_ms),
+        window=JudgedWindow(1, at_ms, felt_full_at_ms=at_ms, took_over_ms=at_ms),
         tenants={
             ALICE: TenantState(5.0, True, at_ms, at_ms, at_ms, at_ms),
             Tenant("bob"): TenantState(active_at_ms=at_ms),  # Not heard of yet.
@@ -51,9 +51,9 @@ def test_what_happened_later_than_now_happened_now() -> None:
 
 def test_what_was_felt_later_than_now_was_felt_now_though_the_signals_clock_was_right() -> None:
     felt = Wavering(0.8, since_ms=NOW + HOUR, eased_at_ms=NOW + HOUR)
-    memory = MutationMemory(window=Window(1, NOW, felt_full_at_ms=NOW + HOUR, felt=felt))
+    memory = MutationMemory(window=JudgedWindow(1, NOW, felt_full_at_ms=NOW + HOUR, felt=felt))
     felt = Wavering(0.8, since_ms=NOW, eased_at_ms=NOW)
-    assert up_to_now(memory, NOW, LIMITS) == MutationMemory(window=Window(1, NOW, felt_full_at_ms=NOW, felt=felt))
+    assert up_to_now(memory, NOW, LIMITS) == MutationMemory(window=JudgedWindow(1, NOW, felt_full_at_ms=NOW, felt=felt))
 
 
 @given(since_ms=st.integers(0, 2 * HOUR))
@@ -64,7 +64,7 @@ def test_what_happened_before_is_left_as_it_is(since_ms: int) -> None:
 
 def test_news_from_a_clock_a_little_ahead_are_not_judged_twice() -> None:
     memory = replace(
-        remembered(NOW), window=Window(1, NOW + 15_000), tenants={ALICE: TenantState(judged_at_ms=NOW + 15_000)}
+        remembered(NOW), window=JudgedWindow(1, NOW + 15_000), tenants={ALICE: TenantState(judged_at_ms=NOW + 15_000)}
     )
     assert up_to_now(memory, NOW, LIMITS) == memory
 

@@ -21,9 +21,9 @@ from tuner.control.mutation_quota.decision import (
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity, Tenant
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, TenantRule
 from tuner.control.mutation_quota.ownership import release
-from tuner.control.mutation_quota.policy import Turn
+from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import Total
-from tuner.core.controller import Beside, ControllerObjective
+from tuner.core.controller import ClusterWideMeasures, ControllerObjective
 from tuner.journal.input_capture import Eventful
 from tuner.journal.quota_records import state_worth_a_record
 
@@ -629,7 +629,7 @@ def test_where_everybody_is_exempt_nobody_is_held_back_however_hard_it_is_presse
 
 
 def test_a_look_an_hour_ago_is_not_the_one_before() -> None:
-    beside = [Beside(apply_lag_ms=ms) for ms in (1_200.0, 1_300.0)]
+    beside = [ClusterWideMeasures(apply_lag_ms=ms) for ms in (1_200.0, 1_300.0)]
     rig = Rig(replace(PLAIN, objective=ControllerObjective(apply_lag_ms_max=1_000.0, burst_ms_max=1e6)))
     rig.cycle(three(rig, 40, a=-5.0), beside=beside[0])
     rig.now_ms += 3_600_000
@@ -834,7 +834,7 @@ def test_what_others_felt_once_is_not_come_back_to_soon() -> None:
         over += felt_ms > 60.0
         tenants = three(rig, rate / 3, rate / 3, rate / 3, a=-5.0, b=-5.0, c=-5.0)
         idle = [controller(rig.now_ms, idle=1 - rate / 10_000)]
-        rig.cycle(tenants, idle, beside=Beside(create_felt_ms=felt_ms))
+        rig.cycle(tenants, idle, beside=ClusterWideMeasures(create_felt_ms=felt_ms))
     assert over <= 30
     assert rig.memory.total is not None
     assert 300 < rig.memory.total.rate_per_s <= 400
@@ -849,7 +849,7 @@ def test_a_tail_that_is_half_of_what_it_may_be_leaves_room_for_a_tenth(felt_ms: 
         rate = rig.memory.total.rate_per_s if rig.memory.total is not None else 50.0
         rates.append(rate)
         tenants = three(rig, rate / 3, rate / 3, rate / 3, a=-5.0, b=-5.0, c=-5.0)
-        rig.cycle(tenants, beside=Beside(create_felt_ms=felt_ms))
+        rig.cycle(tenants, beside=ClusterWideMeasures(create_felt_ms=felt_ms))
     steps = [later / rate for rate, later in itertools.pairwise(rates[1:]) if later > rate]
     assert max(steps) == pytest.approx(most_ratio, rel=0.01)
 
@@ -859,11 +859,11 @@ FELT_AND_LAG = replace(
 )
 
 
-def felt(rig: Rig, felt_ms: float, lag_ms: float = 0.0, idle: float = 0.9) -> tuple[float, Turn]:
+def felt(rig: Rig, felt_ms: float, lag_ms: float = 0.0, idle: float = 0.9) -> tuple[float, QuotaStep]:
     """One look at three who are held back."""
     rate = rig.memory.total.rate_per_s if rig.memory.total is not None else 50.0
     tenants = three(rig, rate / 3, rate / 3, rate / 3, a=-5.0, b=-5.0, c=-5.0)
-    beside = Beside(create_felt_ms=felt_ms, apply_lag_ms=lag_ms)
+    beside = ClusterWideMeasures(create_felt_ms=felt_ms, apply_lag_ms=lag_ms)
     made = rig.cycle(tenants, [controller(rig.now_ms, idle=idle)], beside=beside)
     assert made.memory.total is not None
     return made.memory.total.rate_per_s, made
@@ -995,7 +995,7 @@ def test_who_is_not_ours_to_hold_back_counts_however_that_came_about() -> None:
     rig.memory = replace(rig.memory, total=Total(110.0))
     made = None
     for ms in wavering(54.0, 5.0, 120):
-        beside = Beside(create_felt_ms=ms, apply_lag_ms=0.0)
+        beside = ClusterWideMeasures(create_felt_ms=ms, apply_lag_ms=0.0)
         made = rig.cycle(three(rig, 60, 20, 20, a=-5.0), [controller(rig.now_ms)], beside=beside)
     assert made is not None
     assert QuotaReason.FLOORS_CUT not in reasons(made)
@@ -1036,7 +1036,9 @@ def test_how_much_it_wavers_is_kept_through_a_fail_over() -> None:
     assert known is not None
     assert known < 0.02
     found = [tenant(rig.now_ms, 30, -5.0, node=2, client_id="a")]
-    made = rig.cycle(found, [controller(rig.now_ms, node=2)], beside=Beside(create_felt_ms=4_000.0, apply_lag_ms=0.0))
+    made = rig.cycle(
+        found, [controller(rig.now_ms, node=2)], beside=ClusterWideMeasures(create_felt_ms=4_000.0, apply_lag_ms=0.0)
+    )
     assert made.memory.window is not None
     assert made.memory.window.felt is not None
     assert (made.memory.window.felt.ratio, made.memory.window.felt.spread) == (None, known)
@@ -1064,16 +1066,16 @@ def test_a_tail_at_rest_near_its_objective_is_no_news() -> None:
 def test_what_was_waited_for_while_there_was_no_controller_is_no_pressure() -> None:
     rig = Rig(replace(PLAIN, objective=ControllerObjective(create_felt_ms_max=60.0)))
     for _ in range(4):
-        rig.cycle(three(rig, 30, a=-5.0), beside=Beside(create_felt_ms=20.0))
+        rig.cycle(three(rig, 30, a=-5.0), beside=ClusterWideMeasures(create_felt_ms=20.0))
     assert rig.memory.total is not None
     before = rig.memory.total.rate_per_s
     for _ in range(6):
         found = [tenant(rig.now_ms, 30, -5.0, node=2, client_id="a")]
-        made = rig.cycle(found, [controller(rig.now_ms, node=2)], beside=Beside(create_felt_ms=4_000.0))
+        made = rig.cycle(found, [controller(rig.now_ms, node=2)], beside=ClusterWideMeasures(create_felt_ms=4_000.0))
         assert QuotaReason.PRESSURE_NOT_MEASURED in reasons(made), "so nothing is raised either"
     assert rig.memory.total.rate_per_s == before
     assert rig.memory.total.missed_per_s is None
     for _ in range(3):
         found = [tenant(rig.now_ms, 30, -5.0, node=2, client_id="a")]
-        rig.cycle(found, [controller(rig.now_ms, node=2)], beside=Beside(create_felt_ms=4_000.0))
+        rig.cycle(found, [controller(rig.now_ms, node=2)], beside=ClusterWideMeasures(create_felt_ms=4_000.0))
     assert rig.memory.total.rate_per_s < before

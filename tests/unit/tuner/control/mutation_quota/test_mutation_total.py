@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streaming.shared.contract import ControllerSignal
-from tuner.control.mutation_quota.apply_lag import Course
+from tuner.control.mutation_quota.apply_lag import PressureTrend
 from tuner.control.mutation_quota.cost_model import at_start, learned
 from tuner.control.mutation_quota.decision import QuotaReason
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy
@@ -21,14 +21,14 @@ from tuner.control.mutation_quota.total_rate import (
     partitions_left_ratio,
     sunk,
 )
-from tuner.core.controller import Beside, ControllerObjective
+from tuner.core.controller import ClusterWideMeasures, ControllerObjective
 from tuner.core.controller_pressure import Measure, Pressure, pressure
 
 LIMITS = MutationLimits()
 NOW = 1_000_000
 SIGNAL = ControllerSignal("c", 1, NOW, NOW, 6, 1.0, active=1.0)
 CAP = 1_000.0
-FIRST = Course()
+FIRST = PressureTrend()
 
 
 def pressed(ratio: float) -> Pressure:
@@ -39,7 +39,7 @@ def after(
     total: Total,
     ratio: float,
     *,
-    course: Course = FIRST,
+    course: PressureTrend = FIRST,
     late: bool = False,
     binds: bool = True,
     done: float = 0.0,
@@ -54,23 +54,23 @@ def after(
 def test_the_worst_of_what_is_measured_is_the_pressure() -> None:
     objective = ControllerObjective(idle_ratio_min=0.2, queue_ms_max=500, create_ms_max=100, apply_lag_ms_max=1_000)
     signal = replace(SIGNAL, idle_ratio=0.6, event_queue_time_mean_ms=100.0)
-    found = pressure(signal, Beside(create_ms=90.0, apply_lag_ms=700.0), objective)
+    found = pressure(signal, ClusterWideMeasures(create_ms=90.0, apply_lag_ms=700.0), objective)
     assert found is not None
     assert (found.by, found.ratio) == (Measure.CREATE, 0.9)
-    found = pressure(replace(signal, idle_ratio=0.1), Beside(create_ms=90.0), objective)
+    found = pressure(replace(signal, idle_ratio=0.1), ClusterWideMeasures(create_ms=90.0), objective)
     assert found is not None
     assert (found.by, found.ratio) == (Measure.IDLE, pytest.approx(1.125))
     assert "idle 10 % of the time, at least 20 % is asked for" in str(found)
 
 
 def test_where_nothing_is_measured_or_asked_for_there_is_no_pressure_to_speak_of() -> None:
-    assert pressure(SIGNAL, Beside(), ControllerObjective()) is None
+    assert pressure(SIGNAL, ClusterWideMeasures(), ControllerObjective()) is None
     nothing = ControllerObjective(idle_ratio_min=None, queue_ms_max=None)
-    assert pressure(replace(SIGNAL, idle_ratio=0.0), Beside(), nothing) is None
+    assert pressure(replace(SIGNAL, idle_ratio=0.0), ClusterWideMeasures(), nothing) is None
 
 
 def test_an_idle_ratio_a_little_beyond_its_scale_is_full() -> None:
-    found = pressure(replace(SIGNAL, idle_ratio=1.02), Beside(), ControllerObjective())
+    found = pressure(replace(SIGNAL, idle_ratio=1.02), ClusterWideMeasures(), ControllerObjective())
     assert found is not None
     assert found.ratio == 0.0
 
@@ -152,7 +152,9 @@ def test_blind_it_sinks_by_a_tenth_in_fifteen_seconds() -> None:
 def test_it_is_raised_only_where_it_binds_and_nothing_presses(
     rate: float, ratio: float, late: bool, binds: bool, done: float, cap: float, raised: int, cut: int
 ) -> None:
-    total, reason = next_total(Total(rate, raised, cut), pressed(ratio), Course(), late, binds, done, cap, NOW, LIMITS)
+    total, reason = next_total(
+        Total(rate, raised, cut), pressed(ratio), PressureTrend(), late, binds, done, cap, NOW, LIMITS
+    )
     assert LIMITS.rate_per_s_min <= total.rate_per_s <= max(rate, cap)
     if total.rate_per_s > rate:
         assert reason is QuotaReason.ROOM_IS_LEFT
@@ -163,13 +165,13 @@ def test_it_is_raised_only_where_it_binds_and_nothing_presses(
 
 
 def test_while_a_backlog_goes_down_it_is_not_cut_again() -> None:
-    assert after(Total(100), 20.0, course=Course(24.0)) == (Total(100), QuotaReason.RESTING)
-    assert after(Total(100), 20.0, course=Course(21.0))[1] is QuotaReason.OVER_OBJECTIVE
-    assert after(Total(100), 20.0, course=Course(24.0), late=True)[1] is QuotaReason.HEARTBEATS_TIME_OUT
+    assert after(Total(100), 20.0, course=PressureTrend(24.0)) == (Total(100), QuotaReason.RESTING)
+    assert after(Total(100), 20.0, course=PressureTrend(21.0))[1] is QuotaReason.OVER_OBJECTIVE
+    assert after(Total(100), 20.0, course=PressureTrend(24.0), late=True)[1] is QuotaReason.HEARTBEATS_TIME_OUT
 
 
 def test_what_was_judged_once_is_not_judged_again() -> None:
-    assert after(Total(100), 20.0, course=Course(newer=False)) == (Total(100), QuotaReason.RESTING)
+    assert after(Total(100), 20.0, course=PressureTrend(newer=False)) == (Total(100), QuotaReason.RESTING)
 
 
 # -- cap and brake --------------------------------------------------------------------------------------------------------
@@ -243,7 +245,7 @@ def test_fewer_partitions_a_topic_are_believed_at_once_and_more_of_them_slowly()
 
 
 def test_near_what_others_may_feel_what_was_promised_is_kept() -> None:
-    near = Course(felt_ratio=0.9, felt_likely_ratio=1.01, promised_per_s=80.0)
+    near = PressureTrend(felt_ratio=0.9, felt_likely_ratio=1.01, promised_per_s=80.0)
     assert after(Total(100), 0.5, course=near) == (Total(90, NOW), QuotaReason.NEAR_OBJECTIVE)
     assert after(Total(85), 0.5, course=near) == (Total(80, NOW), QuotaReason.NEAR_OBJECTIVE)
     assert after(Total(80), 0.5, course=near) == (Total(80), QuotaReason.WITHIN_OBJECTIVE)
@@ -254,7 +256,7 @@ def test_near_what_others_may_feel_what_was_promised_is_kept() -> None:
 
 
 def test_near_what_others_may_feel_who_is_not_ours_to_hold_back_takes_nothing_of_what_others_keep() -> None:
-    near = Course(felt_ratio=0.9, felt_likely_ratio=1.01, promised_per_s=20.0, beyond_per_s=30.0)
+    near = PressureTrend(felt_ratio=0.9, felt_likely_ratio=1.01, promised_per_s=20.0, beyond_per_s=30.0)
     assert after(Total(60), 0.5, course=near)[0].rate_per_s == 30 + LIMITS.rate_per_s_ease
     assert after(Total(55), 0.5, course=near)[1] is QuotaReason.WITHIN_OBJECTIVE
 
@@ -265,9 +267,9 @@ def felt(ratio: float) -> Pressure:
 
 def test_over_what_others_may_feel_nobody_is_taken_below_what_any_controller_bears_unless_it_is_far() -> None:
     """From 25.5 to 23/s at 38 of 37 ms, six tenants were left 3.8/s each, and those who want 4/s waited for 13 s."""
-    ease, course = LIMITS.rate_per_s_ease, Course(felt_ratio=1.03)
+    ease, course = LIMITS.rate_per_s_ease, PressureTrend(felt_ratio=1.03)
 
-    def over(rate: float, found: Pressure, course: Course = course) -> tuple[Total, QuotaReason]:
+    def over(rate: float, found: Pressure, course: PressureTrend = course) -> tuple[Total, QuotaReason]:
         return next_total(Total(rate), found, course, False, True, rate, CAP, NOW, LIMITS)
 
     lowered, reason = over(25.5, felt(1.03))
@@ -296,7 +298,7 @@ def test_over_what_others_may_feel_nobody_is_taken_below_what_any_controller_bea
 def test_after_a_step_in_time_what_is_over_by_no_more_than_the_step_takes_is_of_before_it(
     ratio: float, since_s: int, rate: float, reason: QuotaReason
 ) -> None:
-    course = Course(felt_ratio=ratio, felt_likely_ratio=ratio, felt_eased_at_ms=NOW - 1000 * since_s)
+    course = PressureTrend(felt_ratio=ratio, felt_likely_ratio=ratio, felt_eased_at_ms=NOW - 1000 * since_s)
     found = next_total(Total(90, NOW - 1000 * since_s), felt(ratio), course, False, True, 80.0, CAP, NOW, LIMITS)
     assert (found[0].rate_per_s, found[1]) == (pytest.approx(rate), reason)
 
@@ -312,7 +314,7 @@ def test_a_start_that_was_slow_by_itself_leaves_what_any_controller_bears_with_e
 @pytest.mark.parametrize("found", [felt(1.1), Pressure(2.5, Measure.APPLY_LAG, 2_500.0, 1_000.0)])
 def test_so_little_is_not_remembered_as_too_much(found: Pressure) -> None:
     """1.25/s would have been the most for twenty minutes."""
-    course = Course(pressure_before=1.2, falls_behind=0.5, felt_ratio=1.1)
+    course = PressureTrend(pressure_before=1.2, falls_behind=0.5, felt_ratio=1.1)
     made, reason = next_total(Total(200), found, course, False, False, 1.0, CAP, NOW, LIMITS)
     assert (made, reason) == (Total(LIMITS.rate_per_s_ease, NOW, NOW), QuotaReason.OVER_OBJECTIVE)
 
@@ -320,7 +322,7 @@ def test_so_little_is_not_remembered_as_too_much(found: Pressure) -> None:
 @pytest.mark.parametrize("late", [False, True])
 def test_at_its_least_it_is_not_said_to_be_lowered(late: bool) -> None:
     least = Total(LIMITS.rate_per_s_min)
-    course = Course(pressure_before=1.2, falls_behind=0.5)
+    course = PressureTrend(pressure_before=1.2, falls_behind=0.5)
     for found in (felt(4.0), Pressure(2.5, Measure.APPLY_LAG, 2_500.0, 1_000.0)):
         made, reason = next_total(least, found, course, late, True, 3.0, CAP, NOW, LIMITS)
         assert (made.rate_per_s, reason) == (least.rate_per_s, QuotaReason.AT_ITS_LEAST)
@@ -331,7 +333,7 @@ def test_a_controller_that_bears_less_than_that_is_given_less() -> None:
     # It is that which is too much, be somebody held back or not, and by the total or by something else.
     assert after(Total(25), 4 / 3, done=20, binds=False)[0].rate_per_s == pytest.approx(25 * 3 / 4)
     assert after(Total(10), 2.0, done=3, binds=True)[0].rate_per_s == 5
-    by_else = Course(held_back=True)
+    by_else = PressureTrend(held_back=True)
     assert after(Total(25), 2.0, done=15, binds=False, course=by_else)[0].rate_per_s == pytest.approx(1.25 * 15 / 2)
     assert after(Total(25), 2.0, done=4, binds=False, course=by_else)[0].rate_per_s == pytest.approx(1.25 * 4 / 2)
 

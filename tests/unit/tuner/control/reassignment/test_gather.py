@@ -8,19 +8,21 @@ from dataclasses import replace
 from streaming.shared.contract import Side
 from tuner.control.reassignment.batching_delay import GATHER_S_MAX
 from tuner.control.reassignment.scheduler import refill
-from tuner.control.reassignment.scheduler_model import HeldBy, Refill, Running, Terms, Waiting
+from tuner.control.reassignment.scheduler_model import HeldBy, Refill, Running, SchedulerConstraints, Waiting
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_steps import Step, Way, next_step
+from tuner.core.reassignment_steps import ReassignmentStep, PartitionTransition, next_step
 
 MB = 1_000_000.0
 RATE = 10 * MB
 ONLINE = frozenset(range(1, 10))
 RATES = {(b, side): RATE for b in ONLINE for side in Side}
-TERMS = Terms(ONLINE, BatchLimits(), dict.fromkeys(RATES, 5), 1_000, 50, RATES, asked_ago_s=1.0, look_every_s=1.0)
+TERMS = SchedulerConstraints(
+    ONLINE, BatchLimits(), dict.fromkeys(RATES, 5), 1_000, 50, RATES, asked_ago_s=1.0, look_every_s=1.0
+)
 
 
 def waits(number: int, on: tuple[int, ...] = (1, 2), to: tuple[int, ...] = (1, 3), mb: float = 100.0) -> Waiting:
-    return Waiting(Way("orders", number, on, to, on[0], frozenset(on)), mb * MB, 0.0)
+    return Waiting(PartitionTransition("orders", number, on, to, on[0], frozenset(on)), mb * MB, 0.0)
 
 
 # All that runs is large and not written to, so that a slot holds one: three are more than half of the five.
@@ -33,9 +35,9 @@ def long_ones(on: tuple[int, ...] = (1, 2), to: tuple[int, ...] = (1, 3)) -> lis
 
 def runs(number: int, left_s: float, on: tuple[int, ...] = (1, 2), to: tuple[int, ...] = (1, 3)) -> Running:
     """With so much left as its sides copy in that time."""
-    way = Way("orders", number, on, to, on[0], frozenset(on))
+    way = PartitionTransition("orders", number, on, to, on[0], frozenset(on))
     step = next_step(way, ONLINE)
-    assert isinstance(step, Step)
+    assert isinstance(step, ReassignmentStep)
     return Running(way, step, left_s * RATE * len(step.adding), 1_000 * MB, 0.0)
 
 
@@ -96,7 +98,7 @@ def test_a_full_request_has_nothing_to_wait_for() -> None:
 
 
 def test_what_producers_wait_for_waits_for_nobody() -> None:
-    refused = Waiting(Way("orders", 1, (1, 2), (1, 3), 1, frozenset({1}), min_in_sync=2), 100 * MB, 0.0)
+    refused = Waiting(PartitionTransition("orders", 1, (1, 2), (1, 3), 1, frozenset({1}), min_in_sync=2), 100 * MB, 0.0)
     assert begun(refill([refused], long_ones((1, 5)), replace(TERMS, online=ONLINE - {2}))) == [1]
 
 

@@ -9,11 +9,11 @@ import pytest
 from streaming.shared.contract import Side
 from tuner.control.reassignment.admission import Begun, Bounds, Measures, begin
 from tuner.control.reassignment.concurrency_model import PaceMemory
-from tuner.control.reassignment.measurements import Figures
+from tuner.control.reassignment.measurements import PartitionMeasurements
 from tuner.control.reassignment.partition_progress import Recent, stand
 from tuner.control.reassignment.scheduler_model import HeldBy
-from tuner.core.cluster import Course, LiveCluster, RateSetting
-from tuner.core.reassignment_plan import Asked, ClusterLook, Key, Part, PartitionNow, Plan, PlanHead
+from tuner.core.cluster import Setpoint, LiveCluster, RateSetting
+from tuner.core.reassignment_plan import RequestedStep, ClusterLook, Key, PlanPartition, PartitionNow, Plan, PlanHead
 from tuner.core.throttle_limits import MB, Limits
 from tuner.core.throttle_state import Throttling, throttling_of
 
@@ -31,7 +31,7 @@ def test_without_a_law_a_side_has_what_stands_there() -> None:
 
 
 def test_the_law_means_more_than_stands_and_may_go_to_the_ceiling() -> None:
-    found = throttling_of(LIVE, {L1: Course(35 * MB)}, Limits(100 * MB, steers=True))
+    found = throttling_of(LIVE, {L1: Setpoint(35 * MB)}, Limits(100 * MB, steers=True))
     assert (found.meant, found.most) == ({L1: 35 * MB}, {L1: 100 * MB})
 
 
@@ -56,7 +56,7 @@ def test_side_that_no_plan_uses_yet_is_reckoned_with_the_plans_rate() -> None:
 
 
 def plan_of(name: str, *keys: Key) -> Plan:
-    return Plan(PlanHead(name, "kim", 0, 0, 1), {key: Part((3, 2), (1, 2), 1e9) for key in keys})
+    return Plan(PlanHead(name, "kim", 0, 0, 1), {key: PlanPartition((3, 2), (1, 2), 1e9) for key in keys})
 
 
 def line(writes: float, most: float) -> tuple[list[str], dict[HeldBy, int], float]:
@@ -64,7 +64,7 @@ def line(writes: float, most: float) -> tuple[list[str], dict[HeldBy, int], floa
     plans = [plan_of("p", ("a", 0)), plan_of("q", ("b", 0))]
     look = ClusterLook(frozenset({1, 2, 3}), {(t, 0): PartitionNow(1, (1, 2), (1, 2)) for t in "ab"})
     stands = [(plan, stand(plan, look, Recent(), 0), True) for plan in plans]
-    figures = Figures(write_bytes_per_s={("a", 0): writes, ("b", 0): writes})
+    figures = PartitionMeasurements(write_bytes_per_s={("a", 0): writes, ("b", 0): writes})
     measures = Measures(figures, Throttling({F3: most}, {F3: most}))
     begun = begin(stands, look, measures, PaceMemory(), Bounds(), 0)
     names = sorted(start.step.topic for start in begun.refill.starts)
@@ -84,14 +84,14 @@ def test_before_anybody_has_measured_what_is_written_two_large_ones_are_enough_a
     """More beside them would take the quota for keeping up, if much is written; and what two bring says nothing of five."""
     keys = [("a", p) for p in range(9)]
     plan = plan_of("p", *keys)
-    plan = replace(plan, asked={key: Asked((3, 2), (1, 2), moves_leader=True, elect=False) for key in keys[:2]})
+    plan = replace(plan, asked={key: RequestedStep((3, 2), (1, 2), moves_leader=True, elect=False) for key in keys[:2]})
     moving, waits = PartitionNow(1, (3, 1, 2), (1, 2), (3,), (1,)), PartitionNow(1, (1, 2), (1, 2))
     look = ClusterLook(frozenset({1, 2, 3}), {key: moving if key in plan.asked else waits for key in keys})
     stands = [(plan, stand(plan, look, Recent(), 0), True)]
     assert set(stands[0][1].running) == set(keys[:2])
 
     def begun(**writes: float) -> Begun:
-        figures = Figures(write_bytes_per_s={("a", int(p[1:])): rate for p, rate in writes.items()})
+        figures = PartitionMeasurements(write_bytes_per_s={("a", int(p[1:])): rate for p, rate in writes.items()})
         sides = {(1, Side.LEADER): 30 * MB, F3: 30 * MB}
         # The second look: slots are as the first one gave them.
         first = begin(stands, look, Measures(figures, Throttling(sides, sides)), PaceMemory(), Bounds(), 0)
@@ -109,10 +109,10 @@ def test_what_comes_free_is_begun_together_by_the_clock() -> None:
     plan = plan_of("p", *keys)
     moving, waits = PartitionNow(1, (3, 1, 2), (1, 2), (3,), (1,)), PartitionNow(1, (1, 2), (1, 2))
     sides = {(1, Side.LEADER): 30 * MB, F3: 30 * MB}
-    measures = Measures(Figures(write_bytes_per_s={("a", 0): 0.0}), Throttling(sides, sides))
+    measures = Measures(PartitionMeasurements(write_bytes_per_s={("a", 0): 0.0}), Throttling(sides, sides))
 
     def look(memory: PaceMemory, under_way: int, now_ms: int) -> Begun:
-        asked = {key: Asked((3, 2), (1, 2), moves_leader=True, elect=False) for key in keys[:under_way]}
+        asked = {key: RequestedStep((3, 2), (1, 2), moves_leader=True, elect=False) for key in keys[:under_way]}
         seen = ClusterLook(frozenset({1, 2, 3}), {key: moving if key in asked else waits for key in keys})
         now = replace(plan, asked=asked)
         return begin([(now, stand(now, seen, Recent(), 0), True)], seen, measures, memory, Bounds(), now_ms)
@@ -137,7 +137,7 @@ def test_small_ones_that_are_not_due_yet_come_to_be() -> None:
     )
     look = ClusterLook(frozenset({1, 2, 3}), {key: PartitionNow(1, (1, 2), (1, 2)) for key in keys})
     sides = {(1, Side.LEADER): 300 * MB, F3: 300 * MB}
-    measures = Measures(Figures(write_bytes_per_s={("a", 0): 0.0}), Throttling(sides, sides))
+    measures = Measures(PartitionMeasurements(write_bytes_per_s={("a", 0): 0.0}), Throttling(sides, sides))
     stands = [(plan, stand(plan, look, Recent(), 0), True)]
     made = begin(stands, look, measures, PaceMemory(), Bounds(), 0)
     carried = []

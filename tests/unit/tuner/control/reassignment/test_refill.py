@@ -17,7 +17,7 @@ from tuner.control.reassignment.scheduler_model import (
     HeldBy,
     Refill,
     Running,
-    Terms,
+    SchedulerConstraints,
     Waiting,
     keep_up,
     pending_bytes,
@@ -30,7 +30,7 @@ from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import BrokerSide
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
 from tuner.core.plan_backlog import with_pending
-from tuner.core.reassignment_steps import Step, StepReason, WaitReason, Way, next_step
+from tuner.core.reassignment_steps import ReassignmentStep, StepReason, WaitReason, PartitionTransition, next_step
 from tuner.planning.fluid_bound import fluid
 
 MB = 1_000_000.0
@@ -48,22 +48,24 @@ def waits(
     topic: str = "orders",
     **of_way: object,
 ) -> Waiting:
-    way = Way(topic, number, on, to, on[0], frozenset(on))
+    way = PartitionTransition(topic, number, on, to, on[0], frozenset(on))
     return Waiting(replace(way, **of_way), mb * MB, write_mb * MB)  # type: ignore[arg-type]  # by name, whatever a test sets
 
 
 def runs(one: Waiting, *, left_mb: float | None = None) -> Running:
     step = next_step(one.way, ONLINE)
-    assert isinstance(step, Step)
+    assert isinstance(step, ReassignmentStep)
     remaining = one.size_bytes if left_mb is None else left_mb * MB
     return Running(one.way, step, remaining, one.size_bytes, one.write_bytes_per_s)
 
 
-def terms(slots: int | Mapping[BrokerSide, int] = 2, *, rate_mb: float | None = None, **others: object) -> Terms:
+def terms(
+    slots: int | Mapping[BrokerSide, int] = 2, *, rate_mb: float | None = None, **others: object
+) -> SchedulerConstraints:
     sides = [(b, side) for b in ONLINE for side in Side]
     of = dict.fromkeys(sides, slots) if isinstance(slots, int) else slots
     rates = {} if rate_mb is None else dict.fromkeys(sides, rate_mb * MB)
-    found = Terms(ONLINE, BatchLimits(), of, cluster_max=1000, starts_max=1000, rates=rates)
+    found = SchedulerConstraints(ONLINE, BatchLimits(), of, cluster_max=1000, starts_max=1000, rates=rates)
     return replace(found, **others)  # type: ignore[arg-type]  # by name, whatever a test sets
 
 
@@ -377,7 +379,7 @@ def test_what_waits_for_a_side_and_what_it_takes() -> None:
     assert keep_up([runs(one)]) == {(1, L): 3 * MB, (3, F): MB, (4, F): MB}
     assert pending_bytes([one]) == {(1, L): 200 * MB, (3, F): 100 * MB, (4, F): 100 * MB}
     first = next_step(one.way, ONLINE, 1)
-    assert isinstance(first, Step)
+    assert isinstance(first, ReassignmentStep)
     assert pending_bytes([], [Running(one.way, first, 1.0, 100 * MB, 0.0)]) == {(1, L): 100 * MB, (4, F): 100 * MB}
 
 

@@ -12,21 +12,21 @@ from tuner.control.throttle.decision import Reason, Steer
 from tuner.control.throttle.objective import Mode
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory
-from tuner.core.cluster import BrokerSide, Course, LiveCluster
+from tuner.core.cluster import BrokerSide, Setpoint, LiveCluster
 from tuner.core.drain_time import SideLoad
 from tuner.core.throttle_limits import MB, Limits
 from tuner.settings.tuner import TunerSettings
 
 # 600 MB remain and 6 MB/s keep up: at 12 MB/s they end in 100 s.
 LOAD = SideLoad(600 * MB, 6 * MB)
-AT_12 = Course(12 * MB)
+AT_12 = Setpoint(12 * MB)
 
 
 def by(seconds: float, limits: Limits = LIMITS) -> Limits:
     return replace(limits, steers=True, finish_at_ms=NOW_MS + round(1000 * seconds))
 
 
-def one(seconds: float, course: Course = AT_12, load: SideLoad = LOAD) -> Late | None:
+def one(seconds: float, course: Setpoint = AT_12, load: SideLoad = LOAD) -> Late | None:
     return late({SOURCE: load}, {SOURCE: course}, [SOURCE], NOW_MS, by(seconds))
 
 
@@ -50,7 +50,7 @@ def test_what_is_left_at_what_rate_until_when_how_late_and_what_has_to_give() ->
 
 def test_at_the_ceiling_it_is_the_ceiling() -> None:
     """2 GB at 46 MB/s take 50 s; 25 s would take 86 MB/s."""
-    found = str(one(25, Course(46 * MB), SideLoad(2000 * MB, 6 * MB)))
+    found = str(one(25, Setpoint(46 * MB), SideLoad(2000 * MB, 6 * MB)))
     assert "in time takes 86.0 MB/s, the ceiling is 50.0 MB/s: raise tuner.rate_bytes_per_s_max, or set" in found
 
 
@@ -61,18 +61,18 @@ def test_a_moment_that_is_over_cannot_be_kept_by_any_rate() -> None:
 
 @pytest.mark.parametrize("meant", [6 * MB, 6 * MB + 1])
 def test_what_never_ends_has_no_end_to_name(meant: float) -> None:
-    found = one(3600, Course(meant))
+    found = one(3600, Setpoint(meant))
     assert found is not None
     assert str(found).startswith(
         "600 MB remain and never end at 6.00 MB/s, of which 6.00 MB/s keep up; finish_at is in 1 h; "
     )
     assert "finish_at" not in str(found).split(";")[2]
-    assert ends_s(LOAD, Course(meant)) == float("inf")
+    assert ends_s(LOAD, Setpoint(meant)) == float("inf")
 
 
 def test_the_slowest_is_named_and_who_waits_for_it_says_so() -> None:
     loads = {SOURCE: LOAD, TARGET: SideLoad(600 * MB, 3 * MB)}
-    courses = {SOURCE: AT_12, TARGET: Course(15 * MB)}  # 100 s, and 50 s.
+    courses = {SOURCE: AT_12, TARGET: Setpoint(15 * MB)}  # 100 s, and 50 s.
     found = late(loads, courses, loads, NOW_MS, by(30))
     assert found is not None
     assert (found.side, found.late_s) == (SOURCE, 70.0)
@@ -83,7 +83,7 @@ def test_the_slowest_is_named_and_who_waits_for_it_says_so() -> None:
 
 
 def test_a_side_that_nobody_sees_says_nothing_of_the_end() -> None:
-    assert one(10, Course(12 * MB, blind=True)) is None
+    assert one(10, Setpoint(12 * MB, blind=True)) is None
     assert late({SOURCE: LOAD}, {}, [SOURCE], NOW_MS, by(10)) is None
     assert late({SOURCE: LOAD}, {SOURCE: AT_12}, [], NOW_MS, by(10)) is None
 
@@ -93,7 +93,7 @@ def test_a_side_that_nobody_sees_says_nothing_of_the_end() -> None:
 
 def decided(left_s: float, observed_s: float = 60.0, **course: bool) -> dict[BrokerSide, Steer]:
     cluster: LiveCluster = live({SOURCE: 12 * MB, TARGET: 40 * MB}, moves=(move(),))
-    courses = {SOURCE: Course(12 * MB, **course), TARGET: Course(40 * MB)}
+    courses = {SOURCE: Setpoint(12 * MB, **course), TARGET: Setpoint(40 * MB)}
     signals = (move_signal(*SOURCE), move_signal(*TARGET, keep_up=3 * MB))
     known = Memory(stalls={3: replace(WELL, observed_s=observed_s)})
     _, found = decide(observation(cluster, signals, courses=courses), known, by(left_s), STALL)

@@ -31,7 +31,7 @@ from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate
 from tuner.control.throttle.side_rules import decide_sides
 from tuner.control.throttle.state import Memory, StallState
 from tuner.control.throttle.view import MovesView, judge_destinations
-from tuner.core.cluster import BrokerSide, Course, LiveCluster
+from tuner.core.cluster import BrokerSide, Setpoint, LiveCluster
 from tuner.core.throttle_limits import MB, Limits
 
 # E1: a leader-side throttle of 4.5 where keeping up takes 6; nothing on the follower side.
@@ -518,13 +518,13 @@ def test_a_dead_destination_does_not_hold_up_the_others() -> None:
 @pytest.mark.parametrize(
     ("courses", "stalled"),
     [
-        ({SOURCE: Course(6.6 * MB), TARGET: Course(11 * MB)}, False),
-        ({SOURCE: Course(6.6 * MB, blind=True), TARGET: Course(11 * MB)}, True),
-        ({SOURCE: Course(6.6 * MB)}, True),
+        ({SOURCE: Setpoint(6.6 * MB), TARGET: Setpoint(11 * MB)}, False),
+        ({SOURCE: Setpoint(6.6 * MB, blind=True), TARGET: Setpoint(11 * MB)}, True),
+        ({SOURCE: Setpoint(6.6 * MB)}, True),
     ],
 )
 def test_of_what_the_law_leaves_no_more_is_expected_than_that(
-    courses: Mapping[BrokerSide, Course], stalled: bool
+    courses: Mapping[BrokerSide, Setpoint], stalled: bool
 ) -> None:
     """0.4 MB/s of the 0.6 that the leader's throttle leaves: less than half of the 1 MB/s that is expected of anybody else."""
     steps = tuple(traced([0.4 * MB] * 34, start_ms=NOW_MS - 180_000))

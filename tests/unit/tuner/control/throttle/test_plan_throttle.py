@@ -28,7 +28,7 @@ from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide
 from tuner.core.operator_orders import Orders, Override
 from tuner.core.prepare_handshake import Announcing
-from tuner.core.reassignment_plan import Asked, Part, Plan, PlanHead, PlanState, PlanThrottle
+from tuner.core.reassignment_plan import RequestedStep, PlanPartition, Plan, PlanHead, PlanState, PlanThrottle
 from tuner.core.throttle_limits import MB, Limits, StallLimits
 from tuner.journal.plan_book import PlanBook, take_known
 from tuner.journal.plan_records import asked_key, encode_asked, encode_parts, head_key, part_key
@@ -46,8 +46,8 @@ SLOW = PlanThrottle(12 * MB)
 
 def plan(throttle: PlanThrottle | None = None, *, asked: bool = True) -> Plan:
     head = PlanHead("p1", "kim@desk", NOW_MS, NOW_MS, 1, throttle=throttle or PlanThrottle())
-    step = {KEY: Asked((3, 2), (1, 2))} if asked else {}
-    return Plan(head, {KEY: Part((3, 2), (1, 2))}, step, PlanState(NOW_MS))
+    step = {KEY: RequestedStep((3, 2), (1, 2))} if asked else {}
+    return Plan(head, {KEY: PlanPartition((3, 2), (1, 2))}, step, PlanState(NOW_MS))
 
 
 def rig_of(throttle: PlanThrottle | None = None, **more: Any) -> tuple[Rig, Announcing, list[Plan]]:

@@ -29,7 +29,7 @@ from tuner.control.throttle.decision import Decision, Reason
 from tuner.control.throttle.policy import RESCUES, decide
 from tuner.control.throttle.rate_changes import rates_since
 from tuner.control.throttle.state import Memory, RateSince
-from tuner.core.cluster import BrokerSide, Course
+from tuner.core.cluster import BrokerSide, Setpoint
 from tuner.core.throttle_limits import MB
 
 DIAGNOSES = RESCUES | {
@@ -64,7 +64,7 @@ def seen(
             {**KNOWN, SOURCE: RateSince(10 * MB, NOW_MS)},
         ),
         # The control law changes its rates every second around a mean.
-        ({SOURCE: 20 * MB, TARGET: 10 * MB}, {"courses": {SOURCE: Course(19 * MB, False, False)}}, KNOWN),
+        ({SOURCE: 20 * MB, TARGET: 10 * MB}, {"courses": {SOURCE: Setpoint(19 * MB, False, False)}}, KNOWN),
     ],
 )
 def test_rates_since_notes_each_change(

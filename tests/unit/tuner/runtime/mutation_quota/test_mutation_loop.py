@@ -24,7 +24,7 @@ from tuner.control.mutation_quota.decision import QuotaReason
 from tuner.control.mutation_quota.default_quota import EVERY_PAIR, NOBODY_HELD_PER_S
 from tuner.control.mutation_quota.model import MutationPolicy, QuotaView, TenantRule
 from tuner.control.mutation_quota.operator_orders import recalled
-from tuner.control.mutation_quota.policy import Turn
+from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.quota_window import QuotaWindow
@@ -39,7 +39,7 @@ from tuner.runtime.mutation_quota.actuator import (
     DryRunQuotas,
     KafkaQuotas,
     Outcome,
-    Quotas,
+    QuotaActuator,
     Rates,
 )
 from tuner.runtime.mutation_quota.loop import SHOWN_S_MAX, MutationLoop
@@ -105,10 +105,10 @@ class HeldCaller:
 
 @dataclass
 class Watcher:
-    seen: list[tuple[QuotaView, Turn, MutationMemory]] = field(default_factory=list)
+    seen: list[tuple[QuotaView, QuotaStep, MutationMemory]] = field(default_factory=list)
     failures: int = 0
 
-    def shared_out(self, view: QuotaView, made: Turn, memory: MutationMemory) -> None:
+    def shared_out(self, view: QuotaView, made: QuotaStep, memory: MutationMemory) -> None:
         self.seen.append((view, made, memory))
 
     def failed(self, count: int) -> None:
@@ -127,7 +127,7 @@ class Rig:
         dry_run: bool = False,
         journal: FakeJournal | None = None,
         now_s: float = START_MS / 1000,
-        port: Quotas | None = None,
+        port: QuotaActuator | None = None,
         caller: HeldCaller | None = None,
         inputs: InputLog | None = None,
         windows: Callable[[], Set[QuotaWindow]] | None = None,
@@ -140,7 +140,7 @@ class Rig:
         self.refused: str | None = None
         self.proofs = 0
         memory = recalled(self.journal.recovered(), round(now_s * 1000))
-        real: Quotas = port or self.quotas
+        real: QuotaActuator = port or self.quotas
         self.loop = MutationLoop(
             quotas=DryRunQuotas(real) if dry_run else real,
             caller=self.caller,

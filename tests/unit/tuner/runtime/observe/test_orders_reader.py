@@ -10,7 +10,7 @@ import pytest
 
 from streaming.shared.kafka.unpacking import RefusedBatch
 from tuner.core.operator_orders import Orders, Pause
-from tuner.core.reassignment_plan import Ending, Part, PlanHead, PlanState
+from tuner.core.reassignment_plan import Ending, PlanPartition, PlanHead, PlanState
 from tuner.journal.order_records import encode_orders, orders_key
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.plan_records import (
@@ -46,7 +46,7 @@ def test_whoever_looks_on_hears_that_another_has_ended_a_plan(looks_on: bool, mo
     reader = OrdersReader(None, "orders", "c", (None, "journal"))
     reader.plans, reader.plans_whole = PlanBook("c"), looks_on
     given = [
-        Record(part_key("c", "p", 0), encode_parts({("t", 0): Part((3, 4), (1, 2))})),
+        Record(part_key("c", "p", 0), encode_parts({("t", 0): PlanPartition((3, 4), (1, 2))})),
         Record(head_key("c", "p"), encode_head(PlanHead("p", "kim@desk", 1, 1, 1))),
     ]
     ended = Record(state_key("c", "p"), encode_state(PlanState(1, Ending.DONE, 2)))
@@ -112,7 +112,7 @@ def test_an_unreadable_head_stops_its_plan_and_is_counted(monkeypatch: pytest.Mo
     reader = OrdersReader(None, "orders", "c")
     reader.plans = PlanBook("c")
     come = [
-        Record(part_key("c", "p", 0), encode_parts({("t", 0): Part((3, 4), (1, 2))})),
+        Record(part_key("c", "p", 0), encode_parts({("t", 0): PlanPartition((3, 4), (1, 2))})),
         Record(head_key("c", "p"), encode_head(PlanHead("p", "kim@desk", 1, 1, 1))),
         Record(head_key("c", "p"), b"[" * 100_000),
     ]
@@ -127,7 +127,7 @@ def test_orders_topic_says_nothing_of_what_tuners_write(looks_on: bool, monkeypa
     reader = OrdersReader(None, "orders", "c")
     reader.plans, reader.plans_whole = PlanBook("c"), looks_on
     given = [
-        Record(part_key("c", "p", 0), encode_parts({("t", 0): Part((3, 4), (1, 2))})),
+        Record(part_key("c", "p", 0), encode_parts({("t", 0): PlanPartition((3, 4), (1, 2))})),
         Record(head_key("c", "p"), encode_head(PlanHead("p", "kim@desk", 1, 1, 1))),
         Record(state_key("c", "p"), encode_state(PlanState(1, Ending.DONE, 2))),
     ]

@@ -14,7 +14,7 @@ from streaming.shared.kafka.values import Endpoint, MissingRight, PartitionState
 from tuner.control.reassignment.partition_progress import SHOWN_S_MAX
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.operator_orders import Orders, Pause
-from tuner.core.reassignment_plan import Asked, ClusterLook, Ending, Wanted
+from tuner.core.reassignment_plan import RequestedStep, ClusterLook, Ending, DesiredPlanState
 from tuner.journal.plan_records import asked_key, encode_asked
 from tuner.runtime.reassignment.actuator import KafkaReassignments, _refusal
 
@@ -40,7 +40,7 @@ def test_no_word_takes_a_cancel_back() -> None:
     rig = Rig({key: still(1, 2) for key in (T0, T1)}, online={1, 2, 3, 4})
     rig.give({T0: (3, 4), T1: (3, 4)}, BatchLimits(partition_movements_max=1, replica_movements_max=1))
     rig.cycle(finish=False)
-    for word in (Wanted.CANCELLING, Wanted.PAUSED, Wanted.RUNNING):
+    for word in (DesiredPlanState.CANCELLING, DesiredPlanState.PAUSED, DesiredPlanState.RUNNING):
         rig.say(word)
         rig.cycle()
     rig.until_ended()
@@ -53,17 +53,17 @@ def test_a_word_that_is_read_late_changes_nothing() -> None:
     rig.give({T0: (3, 4)})
     early = list(rig.journal.records)
     rig.now_s += 1
-    rig.say(Wanted.PAUSED)
+    rig.say(DesiredPlanState.PAUSED)
     for key, value in early:
         rig.loop.ledger.book.take_from_people(key, value)
-    assert rig.plan().head.wanted is Wanted.PAUSED
+    assert rig.plan().head.wanted is DesiredPlanState.PAUSED
 
 
 def test_cancel_leaves_what_another_tool_has_moved() -> None:
     rig = Rig({T0: still(1, 2)}, online={1, 2, 3, 4, 5, 6})
     rig.give({T0: (3, 4)})
     rig.cluster.partitions[T0] = still(5, 6)  # Before the plan began anything.
-    rig.say(Wanted.CANCELLING)
+    rig.say(DesiredPlanState.CANCELLING)
     rig.until_ended()
     assert rig.cluster.asked == []
     assert rig.replicas() == {T0: (5, 6)}
@@ -127,7 +127,7 @@ def test_a_cancel_puts_nothing_back_onto_a_topic_made_anew() -> None:
     rig.cycle()
     rig.cluster.partitions[T0] = still(3, 2)
     rig.cluster.topic_ids = {"t": "new"}
-    rig.say(Wanted.CANCELLING)
+    rig.say(DesiredPlanState.CANCELLING)
     rig.until_ended()
     assert rig.replicas() == {T0: (3, 2)}
 
@@ -148,7 +148,7 @@ def test_a_word_about_limits_takes_up_nothing_that_somebody_stopped() -> None:
     assert rig.plan().state.heeded_at_ms == rig.plan().head.at_ms
     assert T0 in rig.plan().state.left
     assert len(rig.cluster.asked) == asked
-    rig.say(Wanted.RUNNING)
+    rig.say(DesiredPlanState.RUNNING)
     for _ in range(3):
         rig.cycle()
     assert rig.replicas()[T0] == (3, 4)
@@ -157,7 +157,7 @@ def test_a_word_about_limits_takes_up_nothing_that_somebody_stopped() -> None:
 def test_a_record_that_speaks_of_partitions_the_plan_does_not_have_stops_nobody() -> None:
     rig = Rig({T0: still(1, 2), T1: still(1, 2)}, online={1, 2, 3, 4})
     rig.give({T0: (3, 4)})
-    stray = encode_asked({T1: Asked((3, 4), (1, 2))})
+    stray = encode_asked({T1: RequestedStep((3, 4), (1, 2))})
     rig.journal.records.append((asked_key("c", "p", 0), stray))
     rig.begin_anew()
     rig.until_ended()

@@ -19,7 +19,7 @@ from tuner.api.metrics import registry_of
 from tuner.api.plan_board import PlanBoard, PlanCollector
 from tuner.api.quota_board import QuotaBoard
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_plan import Part, Wanted
+from tuner.core.reassignment_plan import PlanPartition, DesiredPlanState
 from tuner.core.throttle_limits import Limits
 from tuner.journal.plan_records import encode_parts, part_key
 from tuner.runtime.leadership_term import run
@@ -52,7 +52,7 @@ def test_a_dry_run_says_it_again_after_another_word_about_the_plan() -> None:
     rig.give({T0: (8, 9)})
     with capture_logs() as said:
         rig.cycle()
-        rig.say(Wanted.PAUSED)
+        rig.say(DesiredPlanState.PAUSED)
         rig.cycle()
     first, second = (line["event"] for line in said)
     assert first.endswith("would begin nothing now; t-0: waiting for brokers that are down: 8, 9")
@@ -64,7 +64,7 @@ def test_parts_without_a_head_are_off_the_record_after_an_hour_but_not_for_a_dry
     rig = Rig({key: still(1, 2) for key in (T0, T1)}, online={1, 2, 9}, dry_run=dry_run)
     rig.give({T0: (8, 9)})
     for number in range(2):
-        rig._from_people(part_key("c", "died", number), encode_parts({T1: Part((3, 4), (1, 2))}))
+        rig._from_people(part_key("c", "died", number), encode_parts({T1: PlanPartition((3, 4), (1, 2))}))
     rig.cycle()
     for _ in range(3):
         rig.now_s += HEADLESS_S_MAX / 3 - 1

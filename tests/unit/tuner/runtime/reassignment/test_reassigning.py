@@ -19,7 +19,7 @@ from tuner.core.batch_limits import BatchLimits
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.outcome import Outcome
 from tuner.core.partition_limits import PartitionLimits
-from tuner.core.reassignment_plan import ClusterLook, Ending, Key, Tally, Wanted
+from tuner.core.reassignment_plan import ClusterLook, Ending, Key, Tally, DesiredPlanState
 from tuner.journal.entries import STEPS, STEPS_OVER
 from tuner.runtime.reassignment.recorder import PLANS_KEPT
 
@@ -329,7 +329,7 @@ def test_a_step_back_that_cannot_end_says_how_to_end_the_plan_all_the_same() -> 
     rig.give({T0: (3, 4)}, ONE_BY_ONE)
     while rig.replicas()[T0] != (3, 2):
         rig.cycle()
-    rig.say(Wanted.CANCELLING)
+    rig.say(DesiredPlanState.CANCELLING)
     rig.cycle(finish=False)
     rig.cluster.online -= {1}
     rig.cycle(finish=False)
@@ -396,7 +396,7 @@ def test_a_step_that_somebody_stops_is_left_alone_until_a_person_says_so() -> No
     rig.begin_anew()
     rig.cycle()
     assert rig.replicas()[T0] == (1, 2), "also by another tuner"
-    rig.say(Wanted.RUNNING)
+    rig.say(DesiredPlanState.RUNNING)
     rig.until_ended()
     assert rig.replicas() == {T0: (3, 4), T1: (3, 4)}
 
@@ -455,12 +455,12 @@ def test_a_paused_plan_ends_what_is_under_way_and_begins_nothing() -> None:
     rig = two(T0, T1)
     rig.give({T0: (3, 4), T1: (3, 4)}, BatchLimits(partition_movements_max=1))
     rig.cycle(finish=False)
-    rig.say(Wanted.PAUSED)
+    rig.say(DesiredPlanState.PAUSED)
     for _ in range(4):
         rig.cycle()
     assert sorted(rig.replicas().values()) == [(1, 2), (3, 4)]
     assert rig.plan().state.said == ("paused by lee@desk: nothing new is begun, what is under way ends",)
-    rig.say(Wanted.RUNNING)
+    rig.say(DesiredPlanState.RUNNING)
     rig.until_ended()
     assert set(rig.replicas().values()) == {(3, 4)}
 
@@ -483,7 +483,7 @@ def test_a_tuner_that_is_paused_or_released_begins_nothing_and_stops_nothing(wor
     rig.cycle(finish=False)
     pause = replace(PAUSED.pause or Pause(1, ""), released=word == "released")
     rig.orders.latest = replace(PAUSED, pause=pause)
-    rig.say(Wanted.CANCELLING)
+    rig.say(DesiredPlanState.CANCELLING)
     for _ in range(3):
         rig.cycle(finish=False)
     assert len(rig.cluster.asked) == 1
@@ -500,7 +500,7 @@ def test_a_cancelled_plan_stops_its_steps_and_puts_back_what_is_halfway_and_leav
         rig.cycle()
     while sorted(rig.replicas().values())[1] == (1, 2):  # The second one is on its way.
         rig.cycle(finish=False)
-    rig.say(Wanted.CANCELLING)
+    rig.say(DesiredPlanState.CANCELLING)
     rig.until_ended()
     assert sorted(rig.replicas().values()) == [(1, 2), (1, 2), (3, 4)]
     assert rig.plan().state.ending is Ending.CANCELLED
@@ -512,7 +512,7 @@ def test_a_cancelled_plan_moves_an_intermediate_step_back() -> None:
     rig.give({T0: (3, 4)}, ONE_BY_ONE)
     while rig.replicas()[T0] != (3, 2):
         rig.cycle()
-    rig.say(Wanted.CANCELLING)
+    rig.say(DesiredPlanState.CANCELLING)
     rig.until_ended()
     assert rig.replicas() == {T0: (1, 2)}
     assert rig.cluster.partitions[T0].leader == 1
@@ -523,7 +523,7 @@ def test_what_is_being_put_back_is_not_stopped_again_however_long_it_copies() ->
     rig.give({T0: (3, 4)}, ONE_BY_ONE)
     while rig.replicas()[T0] != (3, 2):
         rig.cycle()
-    rig.say(Wanted.CANCELLING)
+    rig.say(DesiredPlanState.CANCELLING)
     before = len(rig.cluster.asked)
     for _ in range(5):
         rig.cycle(finish=False)
@@ -538,7 +538,7 @@ def test_a_step_that_is_stopped_is_over_also_where_kafka_keeps_another_order() -
     rig = two()
     rig.give({T0: (2, 3)})
     rig.cycle(finish=False)
-    rig.say(Wanted.CANCELLING)
+    rig.say(DesiredPlanState.CANCELLING)
     rig.cycle(finish=False)
     assert rig.replicas() == {T0: (2, 1)}, "as Kafka merges them"
     began_s = rig.now_s
@@ -554,7 +554,7 @@ def test_what_cannot_be_put_back_says_how_to_end_it_where_it_stands() -> None:
         rig.cycle()
     rig.cycle(finish=False)
     rig.cluster.online = {2, 3, 4}
-    rig.say(Wanted.CANCELLING)
+    rig.say(DesiredPlanState.CANCELLING)
     for _ in range(40):
         rig.cycle()
     (said,) = rig.plan().state.said
@@ -588,12 +588,12 @@ def test_pauses_do_not_count_for_how_long_it_has_taken() -> None:
     rig = two(T0, T1)
     rig.give({T0: (3, 4), T1: (3, 4)}, BatchLimits(partition_movements_max=1))
     rig.cycle()
-    rig.say(Wanted.PAUSED)
+    rig.say(DesiredPlanState.PAUSED)
     rig.cycle()
     rig.now_s += 1000.0
     rig.say(None, BatchLimits(partition_movements_max=2))
     rig.cycle()
-    rig.say(Wanted.RUNNING)
+    rig.say(DesiredPlanState.RUNNING)
     rig.cycle()
     state = rig.plan().state
     assert state.rested_ms == pytest.approx(1_002_000, abs=10)
@@ -607,7 +607,7 @@ def test_a_plan_cancelled_before_its_election_waits_for_none() -> None:
     rig.cycle()
     assert rig.replicas()[T0] == (3, 1, 2)
     assert rig.cluster.partitions[T0].leader == 1
-    rig.say(Wanted.CANCELLING)
+    rig.say(DesiredPlanState.CANCELLING)
     rig.until_ended(20)
     assert rig.replicas() == {T0: (1, 2)}
     assert rig.plan().state.ending is Ending.CANCELLED

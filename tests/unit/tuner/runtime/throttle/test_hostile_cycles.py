@@ -30,7 +30,7 @@ from streaming.shared.contract import (
 )
 from streaming.shared.contract.quotas import QuotaEntity
 from tuner.api.board import Board
-from tuner.api.history import History
+from tuner.api.history import RateHistoryStore
 from tuner.api.metrics import registry_of
 from tuner.api.quota_board import QuotaBoard
 from tuner.api.server import page
@@ -38,7 +38,7 @@ from tuner.control.mutation_quota.entity import DEFAULT
 from tuner.control.mutation_quota.state import LearnedCost, MutationMemory, Total
 from tuner.control.throttle.objective import Objective
 from tuner.control.throttle.state import Memory
-from tuner.core.controller import Beside
+from tuner.core.controller import ClusterWideMeasures
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.throttle_limits import MB
 from tuner.journal.order_records import decode_orders, encode_orders
@@ -102,7 +102,7 @@ def fed(rig: Rig, data: st.DataObject, seconds: int) -> None:
     rig.signals = signals  # type: ignore[assignment]
     rig.loop = rig._make_loop(rig.loop.memory)
     board = Board("c", rig.limits, dry_run=False, wall_clock=lambda: rig.now_ms / 1000)
-    registry, history = registry_of(board, QuotaBoard("c", None)), History()
+    registry, history = registry_of(board, QuotaBoard("c", None)), RateHistoryStore()
     ceiling = round(rig.limits.rate_bytes_per_s_max)
     hostile = st.sampled_from(whole(rig, rig.now_ms)).flatmap(lambda value: st.just(value) | records(st.just(value)))
     for second in range(seconds):
@@ -178,7 +178,9 @@ def test_no_turn_of_quotas_fails_and_each_quota_is_a_number(data: st.DataObject)
         made = rig.cycle(
             [s for s in signals if isinstance(s, TenantSignal)],
             [s for s in signals if isinstance(s, ControllerSignal)],
-            beside=data.draw(st.builds(Beside, st.none() | st.floats(0, 1e24), st.none() | st.floats(0, 1e24))),
+            beside=data.draw(
+                st.builds(ClusterWideMeasures, st.none() | st.floats(0, 1e24), st.none() | st.floats(0, 1e24))
+            ),
         )
         assert all(isfinite(rate) and rate > 0 for rate in written(made).values())
 

@@ -18,7 +18,7 @@ from tuner.control.throttle.objective import Capacity, LawLimits
 from tuner.control.throttle.quota_window.model import bound_for, steady
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.steering.law import turn
-from tuner.control.throttle.steering.state import LawMemory, LawView
+from tuner.control.throttle.steering.state import ControlState, ControlInput
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
 from tuner.runtime.throttle.steering_controller import Steering
@@ -264,7 +264,7 @@ def test_keep_up_that_is_not_measured_for_a_moment_is_not_none_at_all() -> None:
 
 
 def test_a_broker_that_is_gone_does_not_set_the_pace_of_the_others() -> None:
-    memory, rates, now_ms = LawMemory(), {SOURCE: 10 * MB, TARGET: 10 * MB}, NOW_MS
+    memory, rates, now_ms = ControlState(), {SOURCE: 10 * MB, TARGET: 10 * MB}, NOW_MS
     limits = LawLimits(rate_bytes_per_s_max=100 * MB, start_s=0.1)
     for _ in range(60):
         now_ms += 1000
@@ -273,7 +273,7 @@ def test_a_broker_that_is_gone_does_not_set_the_pace_of_the_others() -> None:
         moves = {s: replace(move_signal(*s, remaining=6000 * MB), sampled_at_ms=now_ms - 2000) for s in rates}
         moves[(4, F)] = move_signal(4, F, remaining=500_000 * MB)
         capacities = dict.fromkeys(brokers, Capacity(125 * MB, 125 * MB))
-        memory, writes = turn(LawView(now_ms, brokers, moves, dict(rates), capacities), memory, OBJECTIVE, limits)
+        memory, writes = turn(ControlInput(now_ms, brokers, moves, dict(rates), capacities), memory, OBJECTIVE, limits)
         rates.update(writes)
     assert rates[SOURCE] > 40 * MB
 

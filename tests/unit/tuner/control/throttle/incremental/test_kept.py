@@ -10,7 +10,7 @@ from tuner_cases import LIMITS, NOW_MS, STALL, F, L, move_signal
 
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.throttle.decision import AddPairs, RemovePairs
-from tuner.control.throttle.incremental.cycle_cache import Answers, Kept, Paths
+from tuner.control.throttle.incremental.cycle_cache import IdentityMemo, Kept, Paths
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.replica_lists.list_rules import intend_pairs, needed_pairs, settle_pairs
 from tuner.control.throttle.state import Memory
@@ -117,7 +117,7 @@ def test_an_answer_is_good_for_the_same_objects_alone() -> None:
         asked.append(numbers)
         return len(numbers)
 
-    answers = Answers(count)
+    answers = IdentityMemo(count)
     one, equal = frozenset({1, 2}), frozenset({2, 1})
     assert [answers.of("a", one), answers.of("a", one), answers.of("b", one), answers.of("a", equal)] == [2] * 4
     assert len(asked) == 3

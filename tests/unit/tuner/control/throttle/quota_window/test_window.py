@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tuner.control.throttle.quota_window.model import (
     SECONDS_KEPT,
-    Window,
+    QuotaSamples,
     advanced,
     bound_for,
     corrected,
@@ -39,7 +39,7 @@ def test_a_step_up_lets_twelve_seconds_of_the_difference_through_at_once() -> No
 def test_a_burst_comes_back_after_twelve_seconds() -> None:
     """As E1 of the measured drains did: at 12, 24 and 36 s. The bound is the mean, 5 MB/s, and nothing else has passed."""
     none = (0.0,) * SECONDS_KEPT
-    burst = Window(0, (0.0,) * (SECONDS_KEPT - 1) + (60 * MB,), none, none)
+    burst = QuotaSamples(0, (0.0,) * (SECONDS_KEPT - 1) + (60 * MB,), none, none)
     window = advanced(burst, 24_000, 5 * MB, FREE, SAMPLES)
     assert window.seconds[-24:] == pytest.approx(((0.0,) * 11 + (60 * MB,)) * 2)
 
@@ -63,9 +63,9 @@ def test_the_written_bound_lets_the_wanted_second_through(held: float, wanted: f
 
 def test_after_a_burst_the_bound_stands_above_the_wanted_rate_for_as_long_as_the_burst_is_held() -> None:
     none = (0.0,) * SECONDS_KEPT
-    burst = Window(0, (0.0,) * (SECONDS_KEPT - 1) + (110 * MB,), none, none)
+    burst = QuotaSamples(0, (0.0,) * (SECONDS_KEPT - 1) + (110 * MB,), none, none)
     assert bound_for(burst, 5 * MB, SAMPLES) == pytest.approx(115 * MB / 12)
-    quiet = Window(0, none, none, none)
+    quiet = QuotaSamples(0, none, none, none)
     assert bound_for(quiet, 5 * MB, SAMPLES) == pytest.approx(5 * MB / 12)
 
 
@@ -94,13 +94,13 @@ def test_what_is_never_used_of_a_setting_is_no_room_that_the_next_second_fills()
     assert bound_for(used, 20 * MB, SAMPLES, play=0.07, unused_ratio=0.04) == pytest.approx(20 * MB)
     assert bound_for(used, 20 * MB, SAMPLES, play=0.07) == pytest.approx(20 * MB * (11 * 0.96 + 1) / 12)
     # After a way up from half of it, twenty seconds ago, what is not used yet will be.
-    young = Window(0, used.seconds, used.bounds, (*[10 * MB] * (SECONDS_KEPT - 20), *[20 * MB] * 20))
+    young = QuotaSamples(0, used.seconds, used.bounds, (*[10 * MB] * (SECONDS_KEPT - 20), *[20 * MB] * 20))
     assert bound_for(young, 20 * MB, SAMPLES, play=0.5, unused_ratio=0.04) == bound_for(
         young, 20 * MB, SAMPLES, play=0.5
     )
     # It comes in evenly: a cut of five in a hundred is a line of thirty-two seconds, and no second of it is a step up.
     cut = [
-        Window(0, used.seconds, used.bounds, (*[20 * MB] * (SECONDS_KEPT - n), *[19 * MB] * n))
+        QuotaSamples(0, used.seconds, used.bounds, (*[20 * MB] * (SECONDS_KEPT - n), *[19 * MB] * n))
         for n in range(1, SECONDS_KEPT)
     ]
     settings = [bound_for(each, 19 * MB, SAMPLES, play=0.07, unused_ratio=0.04) for each in cut]
@@ -145,7 +145,7 @@ def test_a_step_from_before_all_that_is_remembered_changes_nothing() -> None:
     assert corrected(window, 61_000, 5.0, 1.0, FREE, SAMPLES) == window
 
 
-def new_to_kafka(bound: float) -> Window:
+def new_to_kafka(bound: float) -> QuotaSamples:
     """Eight seconds under a bound that held nothing when we came; by the replay the first would have been a burst of 12 s."""
     return advanced(steady(0, bound, 0.0), 8_000, bound, FREE, SAMPLES, meant_bytes_per_s=0.0)
 

@@ -25,11 +25,11 @@ from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import LiveCluster, PartitionMove
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.prepare_handshake import Announcing
-from tuner.core.reassignment_plan import ClusterLook, Wanted
-from tuner.core.reassignment_steps import Step, StepReason
+from tuner.core.reassignment_plan import ClusterLook, DesiredPlanState
+from tuner.core.reassignment_steps import ReassignmentStep, StepReason
 from tuner.runtime.reassignment.prepare import ANNOUNCED_S_MAX, AnnouncedTurn
 
-STEP = Step("orders", 0, (3, 2), (3,), (1,), StepReason.REPLICAS, moves_leader=True, elect=True, last=True)
+STEP = ReassignmentStep("orders", 0, (3, 2), (3,), (1,), StepReason.REPLICAS, moves_leader=True, elect=True, last=True)
 ANNOUNCED = PartitionMove("orders", 0, 1, (3, 2, 1), (3,), (1,), (1, 2))
 T0, T1 = ("t", 0), ("t", 1)
 
@@ -39,7 +39,9 @@ T0, T1 = ("t", 0), ("t", 1)
 
 def test_a_step_is_told_as_kafka_will_tell_of_it() -> None:
     look = ClusterLook(frozenset({1, 2, 3}), {("orders", 0): still(1, 2), ("orders", 1): still(1, 2)})
-    reorder = Step("orders", 1, (2, 1), (), (), StepReason.PREFERRED_LEADER, moves_leader=True, elect=True, last=True)
+    reorder = ReassignmentStep(
+        "orders", 1, (2, 1), (), (), StepReason.PREFERRED_LEADER, moves_leader=True, elect=True, last=True
+    )
     assert moves_of([STEP, reorder, replace(STEP, topic="gone")], look) == (ANNOUNCED,)
 
 
@@ -334,7 +336,7 @@ def test_a_word_said_while_it_waits_holds() -> None:
     for say in ("cancel", "pause"):
         made = rig()
         if say == "cancel":
-            made.say(Wanted.CANCELLING)
+            made.say(DesiredPlanState.CANCELLING)
         else:
             made.orders.latest = Orders(at_ms=1, pause=Pause(1, "kim@desk"))
         made.announcing.seen_to({})
@@ -370,7 +372,7 @@ def test_whoever_cancels_waits_for_nobody_elses_throttle() -> None:
     made.ticks()
     made.announcing.seen_to({})
     made.ticks()
-    made.say(Wanted.CANCELLING, plan="a")
+    made.say(DesiredPlanState.CANCELLING, plan="a")
     made.give({T1: (4, 2)}, plan="b")
     made.now_s += 1.0
     made.loop._due_s = float("-inf")

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from tuner.control.throttle.objective import LawLimits
 from tuner.control.throttle.steering.headroom import next_margin
-from tuner.control.throttle.steering.latency_filter import Felt, felt_ms, momentary, with_window
+from tuner.control.throttle.steering.latency_filter import LatencyFilter, felt_ms, momentary, with_window
 
 LIMITS = LawLimits()
 WAITS_MS = st.floats(0.1, 500.0)
 
 
-def after(*told: tuple[float | None, float], steps: int = 1) -> Felt:
+def after(*told: tuple[float | None, float], steps: int = 1) -> LatencyFilter:
     """Of (mean, p99) every five seconds; a window of one step is its own newest step."""
-    felt = Felt()
+    felt = LatencyFilter()
     for mean_ms, p99_ms in told:
         felt = with_window(felt, mean_ms, p99_ms, 5.0, steps, True, LIMITS)
     return felt
@@ -63,14 +63,14 @@ def test_what_is_forgotten_in_the_end_is_told_as_it_is() -> None:
 
 def test_without_a_mean_all_is_as_it_was() -> None:
     felt = after((None, 45.0), (None, 20.0))
-    assert felt == Felt()
+    assert felt == LatencyFilter()
     assert felt_ms(45.0, felt, LIMITS) == 45.0
     assert momentary(felt) == 1.0
 
 
 def test_a_mean_that_is_lost_for_one_window_is_learned_anew() -> None:
     felt = after(*[(12.0, 45.0), (6.0, 45.0)] * 20, (None, 45.0), (12.0, 45.0))
-    assert felt == Felt(12.0, 12.0, felt.steps, 45.0, 45.0)
+    assert felt == LatencyFilter(12.0, 12.0, felt.steps, 45.0, 45.0)
     assert momentary(felt) == 1.0
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tuner.control.throttle.objective import LawLimits
 from tuner.control.throttle.steering.headroom import (
-    Load,
+    DirectionLoad,
     expected_bytes_per_s,
     headroom_bytes_per_s,
     next_margin,
@@ -51,12 +51,12 @@ def test_a_steady_load_is_expected_to_stay_with_little_on_top() -> None:
 
 
 def test_a_step_of_the_load_is_believed_at_once() -> None:
-    load = with_step(Load(50 * MB, 0.0, 1 * MB), 75 * MB, 5.0, LIMITS)
+    load = with_step(DirectionLoad(50 * MB, 0.0, 1 * MB), 75 * MB, 5.0, LIMITS)
     assert load.level_bytes_per_s == 75 * MB
 
 
 def test_noise_moves_the_level_a_little_and_widens_the_spread() -> None:
-    load = with_step(Load(50 * MB, 0.0, 1 * MB), 53 * MB, 5.0, LIMITS)
+    load = with_step(DirectionLoad(50 * MB, 0.0, 1 * MB), 53 * MB, 5.0, LIMITS)
     assert 50 * MB < load.level_bytes_per_s < 52 * MB
     assert load.spread_bytes_per_s > 1 * MB
 
@@ -130,10 +130,12 @@ def test_where_it_is_tight_the_constants_that_ship_answer_to_what_comes_near_a_m
 
 def test_headroom_by_the_constants_that_ship() -> None:
     """90 of 100 MB/s less a margin of 2, of which clients take 40 and half of the 4 by which they are usually off."""
-    load = Load(40 * MB, 0.0, 4 * MB)
+    load = DirectionLoad(40 * MB, 0.0, 4 * MB)
     assert headroom_bytes_per_s(100 * MB, load, 0.02, 5.0, SHIPPED) == pytest.approx(46 * MB)
     # Going up by 1 MB/s a second, for the 5 s until anything written now tells.
-    assert headroom_bytes_per_s(100 * MB, Load(40 * MB, 1 * MB, 4 * MB), 0.02, 5.0, SHIPPED) == pytest.approx(41 * MB)
+    assert headroom_bytes_per_s(100 * MB, DirectionLoad(40 * MB, 1 * MB, 4 * MB), 0.02, 5.0, SHIPPED) == pytest.approx(
+        41 * MB
+    )
 
 
 def test_where_little_more_than_keeping_up_is_left_only_what_comes_near_a_miss_counts() -> None:
@@ -152,8 +154,8 @@ def test_the_margin_stays_within_its_limits(ratios: list[tuple[float, bool]]) ->
 
 
 def test_headroom_is_what_the_load_leaves_below_the_allowed_share() -> None:
-    assert headroom_bytes_per_s(100 * MB, Load(30 * MB), 0.05, 5.0, LIMITS) == pytest.approx(55 * MB)
-    assert headroom_bytes_per_s(100 * MB, Load(95 * MB), 0.05, 5.0, LIMITS) == 0.0
+    assert headroom_bytes_per_s(100 * MB, DirectionLoad(30 * MB), 0.05, 5.0, LIMITS) == pytest.approx(55 * MB)
+    assert headroom_bytes_per_s(100 * MB, DirectionLoad(95 * MB), 0.05, 5.0, LIMITS) == 0.0
 
 
 @pytest.mark.parametrize("aim", ["latency_aim", "latency_aim_max", "latency_aim_tight"])

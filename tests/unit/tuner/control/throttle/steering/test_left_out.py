@@ -12,7 +12,7 @@ import pytest
 import tuner.control
 from streaming.shared.contract import BrokerSignal, ControllerSignal, MoveSignal, TenantSignal
 from tuner.control.mutation_quota.model import QuotaView
-from tuner.control.throttle.steering.state import LawView
+from tuner.control.throttle.steering.state import ControlInput
 from tuner.core.cluster import Observation
 from tuner.journal.type_codec import LEFT_OUT
 
@@ -59,6 +59,6 @@ def test_all_of_what_is_observed_is_on_record() -> None:
     seen = {"now_ms", "live", "brokers", "moves", "busy", "courses", "orders", "empty", "plan_moves"}
     assert {f.name for f in fields(Observation)} == seen, told
     asked = {"now_ms", "brokers", "moves", "rates", "capacities", "stalled", "recovering", "ours", "planned", "most"}
-    assert {f.name for f in fields(LawView)} == asked, told
+    assert {f.name for f in fields(ControlInput)} == asked, told
     looked = {"now_ms", "quotas", "controllers", "tenants", "beside"}
     assert {f.name for f in fields(QuotaView)} == looked, told

@@ -8,13 +8,13 @@ import pytest
 
 from streaming.shared.contract import Side
 from tuner.control.throttle.objective import Capacity, LawLimits
-from tuner.control.throttle.quota_window.model import Window, steady
+from tuner.control.throttle.quota_window.model import QuotaSamples, steady
 from tuner.control.throttle.steering.broker_estimate import Direction, Sight
-from tuner.control.throttle.steering.headroom import Load
+from tuner.control.throttle.steering.headroom import DirectionLoad
 from tuner.control.throttle.steering.latest_step import Steps
 from tuner.control.throttle.steering.side_inputs import side_view
-from tuner.control.throttle.steering.state import Course, LawView
-from tuner.control.throttle.steering.target_rate import Wanted
+from tuner.control.throttle.steering.state import SideControlState, ControlInput
+from tuner.control.throttle.steering.target_rate import TargetRate
 from tuner.control.throttle.steering.window_compensation import bound, replayed
 from tuner.core.drain_time import SideLoad
 from tuner.core.throttle_limits import MB
@@ -22,8 +22,8 @@ from tuner.core.throttle_limits import MB
 LIMITS = LawLimits()
 
 
-def course(meant: float, stands: float, passed: float) -> Course:
-    return Course(0, stands, Wanted(meant), steady(0, stands, passed))
+def course(meant: float, stands: float, passed: float) -> SideControlState:
+    return SideControlState(0, stands, TargetRate(meant), steady(0, stands, passed))
 
 
 def test_a_guard_is_not_lowered_under_what_its_window_holds() -> None:
@@ -54,8 +54,8 @@ def test_a_short_way_down_is_gone_at_once() -> None:
 def test_a_guard_is_thought_to_have_let_through_all_that_it_allowed() -> None:
     """Five seconds at 50 MB/s, of which nothing is measured yet: it is not lowered for what has perhaps not come."""
     link = Capacity(60 * MB, 60 * MB)
-    view = LawView(5_000, {}, {}, {}, {2: link})
-    loaded = dict.fromkeys(Side, Direction(load=Load(30 * MB)))
+    view = ControlInput(5_000, {}, {}, {}, {2: link})
+    loaded = dict.fromkeys(Side, Direction(load=DirectionLoad(30 * MB)))
     before = course(20 * MB, 50 * MB, 50 * MB)
     here = side_view((2, Side.FOLLOWER), view, {2: Sight(0, 5.0, 0.0, loaded)})
     window, _ = replayed(before, here, 50_000_000, view.now_ms, LIMITS)
@@ -86,7 +86,7 @@ def test_until_a_whole_window_is_seen_what_stood_is_hardly_lowered_for_it() -> N
     """Unless less is meant than stood, or what the window holds is not known at all."""
     young = replace(course(20 * MB, 20 * MB, 12 * MB), since_ms=-10_000)
     assert bound(Side.LEADER, young, LIMITS, play=0.1) == pytest.approx(0.93 * 20 * MB, abs=1.0)
-    less = replace(young, wanted=Wanted(19 * MB))
+    less = replace(young, wanted=TargetRate(19 * MB))
     assert bound(Side.LEADER, less, LIMITS, play=0.1) == pytest.approx(0.9 * (11 * 20 + 19) * MB / 12, abs=1.0)
     old = replace(young, since_ms=-11_000)
     assert bound(Side.LEADER, old, LIMITS, play=0.1) == pytest.approx(0.9 * 20 * MB, abs=1.0)
@@ -107,8 +107,8 @@ def test_a_setting_drains_whatever_it_plays_for_as_nobody_may_be_there_to_write_
 
 def test_what_did_not_hold_when_we_came_is_not_thought_to_let_a_burst_through() -> None:
     """Of 50 MB/s there passed 20: so they do in the three seconds of which nothing is measured yet, and no more is meant by it."""
-    sights = {1: Sight(0, 5.0, 0.0, dict.fromkeys(Side, Direction(load=Load(30 * MB))))}
-    view = LawView(3_000, {}, {}, {}, {1: Capacity(125 * MB, 125 * MB)})
+    sights = {1: Sight(0, 5.0, 0.0, dict.fromkeys(Side, Direction(load=DirectionLoad(30 * MB))))}
+    view = ControlInput(3_000, {}, {}, {}, {1: Capacity(125 * MB, 125 * MB)})
     came = replace(course(50 * MB, 50 * MB, 20 * MB), held_to_bytes_per_s=20 * MB, corrected_until_ms=-1)
     here = side_view((1, Side.LEADER), view, sights)
     window, _ = replayed(came, here, 50_000_000, view.now_ms, LIMITS)
@@ -119,11 +119,11 @@ def test_what_did_not_hold_when_we_came_is_not_thought_to_let_a_burst_through() 
 
 def after_a_step(
     held_to: float | None, corrected_until_ms: int = 0, caught: float = 2 * MB, now_ms: int = 5_000
-) -> Window:
+) -> QuotaSamples:
     """So many bytes/s passed in the five seconds since we came to a throttle of 20 MB/s under which 1 had; 25 are meant."""
-    direction = Direction(caught=Steps((caught,)), load=Load(30 * MB))
+    direction = Direction(caught=Steps((caught,)), load=DirectionLoad(30 * MB))
     sights = {1: Sight(5_000, 5.0, 0.0, dict.fromkeys(Side, direction))}
-    view = LawView(now_ms, {}, {}, {}, {1: Capacity(125 * MB, 125 * MB)})
+    view = ControlInput(now_ms, {}, {}, {}, {1: Capacity(125 * MB, 125 * MB)})
     came = course(25 * MB, 20 * MB, 1 * MB)
     came = replace(
         came, held_to_bytes_per_s=held_to, corrected_until_ms=corrected_until_ms,
@@ -156,9 +156,9 @@ def test_what_held_it_when_we_came_holds_it_no_more_once_more_has_passed() -> No
 @pytest.mark.parametrize("step_s", [2.0, 2.5, 3.5, 5.0, 7.4, 8.5])
 def test_an_even_step_leaves_even_seconds_however_long_it_was(step_s: float) -> None:
     """20 MB/s stand and pass; a window has whole seconds, and a step seldom."""
-    direction = Direction(caught=Steps((20 * MB,)), load=Load(30 * MB))
+    direction = Direction(caught=Steps((20 * MB,)), load=DirectionLoad(30 * MB))
     sights = {1: Sight(5_000, step_s, 0.0, dict.fromkeys(Side, direction))}
-    view = LawView(5_000, {}, {}, {}, {1: Capacity(125 * MB, 125 * MB)})
+    view = ControlInput(5_000, {}, {}, {}, {1: Capacity(125 * MB, 125 * MB)})
     came = replace(course(20 * MB, 20 * MB, 20 * MB), since_ms=-60_000)
     window, _ = replayed(came, side_view((1, Side.LEADER), view, sights), 20_000_000, view.now_ms, LIMITS)
     assert window.seconds == pytest.approx((20 * MB,) * len(window.seconds))

@@ -10,7 +10,7 @@ from tuner_cases import F, L
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
 from tuner.control.throttle.objective import Capacity, LawLimits, Mode, Objective
 from tuner.control.throttle.steering.law import turn
-from tuner.control.throttle.steering.state import LawMemory, LawView
+from tuner.control.throttle.steering.state import ControlState, ControlInput
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
 
@@ -28,7 +28,7 @@ class Planned:
         self.stands = round(stands)
         self._objective = objective
         self._planned = frozenset({self.side}) if planned else frozenset[BrokerSide]()
-        self._memory, self._second = LawMemory(), 0
+        self._memory, self._second = ControlState(), 0
 
     def go(
         self,
@@ -54,7 +54,7 @@ class Planned:
                 write_bytes_per_s=0.0,
             )  # fmt: skip
             stands = {self.side: self.stands}
-            view = LawView(
+            view = ControlInput(
                 self._second * 1000, {1: broker}, {self.side: move}, stands, {1: LINK}, planned=self._planned
             )
             self._memory, asked = turn(view, self._memory, self._objective, self.limits)

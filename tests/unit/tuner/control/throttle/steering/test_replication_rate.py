@@ -10,7 +10,7 @@ from tuner_cases import F, L
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
 from tuner.control.throttle.objective import Capacity, LawLimits, Objective
 from tuner.control.throttle.steering.law import turn
-from tuner.control.throttle.steering.state import LawMemory, LawView
+from tuner.control.throttle.steering.state import ControlState, ControlInput
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
 
@@ -39,32 +39,32 @@ def move(side: BrokerSide, at_s: int, remaining: float | None = 10_000 * MB) -> 
     )  # fmt: skip
 
 
-def view(now_s: float, signal: BrokerSignal, moving: MoveSignal | None, stands: int = 20_000_000) -> LawView:
+def view(now_s: float, signal: BrokerSignal, moving: MoveSignal | None, stands: int = 20_000_000) -> ControlInput:
     moves = {SIDE: moving} if moving is not None else {}
     now_ms = START_MS + round(now_s * 1000)
-    return LawView(now_ms, {1: signal}, moves, {SIDE: stands}, {1: Capacity(125 * MB, 125 * MB)})
+    return ControlInput(now_ms, {1: signal}, moves, {SIDE: stands}, {1: Capacity(125 * MB, 125 * MB)})
 
 
-def meant(memory: LawMemory) -> float:
+def meant(memory: ControlState) -> float:
     return memory.courses[SIDE].wanted.rate_bytes_per_s
 
 
 def test_replicas_that_writes_wait_for_open_the_throttle_to_the_link() -> None:
     waiting = view(12, broker(1, 10, under_min=1.0), move(SIDE, 10))
-    assert meant(turn(replace(waiting, recovering=frozenset({SIDE})), LawMemory(), FAST, LIMITS)[0]) == 125 * MB
+    assert meant(turn(replace(waiting, recovering=frozenset({SIDE})), ControlState(), FAST, LIMITS)[0]) == 125 * MB
     capped = replace(LIMITS, rate_bytes_per_s_max=60 * MB)
-    assert meant(turn(replace(waiting, recovering=frozenset({SIDE})), LawMemory(), FAST, capped)[0]) == 60 * MB
+    assert meant(turn(replace(waiting, recovering=frozenset({SIDE})), ControlState(), FAST, capped)[0]) == 60 * MB
 
 
 def test_a_partition_whose_replica_is_gone_for_good_opens_nothing() -> None:
     """Nothing recovers through this throttle, so more of it would only hurt the clients."""
     waiting = view(12, broker(1, 10, under_min=1.0), move(SIDE, 10))
-    assert meant(turn(waiting, LawMemory(), FAST, LIMITS)[0]) < 85 * MB
+    assert meant(turn(waiting, ControlState(), FAST, LIMITS)[0]) < 85 * MB
 
 
 def test_old_signals_open_nothing() -> None:
     waiting = view(10, broker(1, 10, under_min=1.0), move(SIDE, 10))
-    memory, _ = turn(view(10, broker(1, 10), move(SIDE, 10)), LawMemory(), FAST, LIMITS)
+    memory, _ = turn(view(10, broker(1, 10), move(SIDE, 10)), ControlState(), FAST, LIMITS)
     before = meant(memory)
     late = replace(waiting, now_ms=START_MS + 27_000, recovering=frozenset({SIDE}))
     assert meant(turn(late, memory, FAST, LIMITS)[0]) == before
@@ -73,11 +73,11 @@ def test_old_signals_open_nothing() -> None:
 @pytest.mark.parametrize("side", [L, F])
 def test_law_never_writes_above_the_throttle_of_a_plan(side: Side) -> None:
     """The setting plays around what is meant, and may not play above what the plan allows."""
-    memory, rate, written = LawMemory(), 9_000_000, []
+    memory, rate, written = ControlState(), 9_000_000, []
     key = (1, side)
     for second in range(12, 90):
         at_s = second // 5 * 5
-        seen = LawView(
+        seen = ControlInput(
             START_MS + second * 1000, {1: broker(1, at_s, throttled=8 * MB)}, {key: move(key, at_s)}, {key: rate},
             {1: Capacity(125 * MB, 125 * MB)}, most={key: 9.0 * MB},
         )  # fmt: skip
@@ -91,13 +91,13 @@ def test_law_never_writes_above_the_throttle_of_a_plan(side: Side) -> None:
 
 def stalled(throttled: float) -> float:
     """What is meant for a side with 2,000 MB to move, while one with 20,000 MB sets the pace, and its move has stalled."""
-    memory, rate = LawMemory(), 9_600_000
+    memory, rate = ControlState(), 9_600_000
     for second in range(12, 60):
         at_s = second // 5 * 5
         both = {SIDE: move(SIDE, at_s, 2_000 * MB), OTHER: move(OTHER, at_s, 20_000 * MB)}
         brokers = {1: broker(1, at_s, throttled=throttled), 2: broker(2, at_s)}
         links = dict.fromkeys((1, 2), Capacity(125 * MB, 125 * MB))
-        seen = LawView(START_MS + second * 1000, brokers, both, {SIDE: rate}, links, stalled=frozenset({SIDE}))
+        seen = ControlInput(START_MS + second * 1000, brokers, both, {SIDE: rate}, links, stalled=frozenset({SIDE}))
         memory, _ = turn(seen, memory, FAST, LIMITS)
     return meant(memory)
 
@@ -110,14 +110,14 @@ def test_a_stall_raises_the_throttle_that_is_full_and_leaves_one_that_is_not() -
 
 def beside_the_slowest(throttled: float | None, seconds: int = 60, remaining: float = 40_000 * MB) -> list[float]:
     """What is meant, second by second, for a side with 2,000 MB beside one with more, of which so much passes."""
-    memory, rates = LawMemory(), {SIDE: 9_600_000, OTHER_LEADER: 80_000_000}
+    memory, rates = ControlState(), {SIDE: 9_600_000, OTHER_LEADER: 80_000_000}
     found = []
     for second in range(12, 12 + seconds):
         at_s = second // 5 * 5
         both = {SIDE: move(SIDE, at_s, 2_000 * MB), OTHER_LEADER: move(OTHER_LEADER, at_s, remaining)}
         brokers = {1: broker(1, at_s), 2: broker(2, at_s, throttled=throttled)}
         links = dict.fromkeys((1, 2), Capacity(125 * MB, 125 * MB))
-        memory, _ = turn(LawView(START_MS + second * 1000, brokers, both, rates, links), memory, FAST, LIMITS)
+        memory, _ = turn(ControlInput(START_MS + second * 1000, brokers, both, rates, links), memory, FAST, LIMITS)
         found.append(meant(memory))
     return found
 
@@ -135,7 +135,7 @@ def test_a_slowest_side_whose_throttle_is_full_or_not_measured_is_waited_for() -
 
 
 def margin_after_a_calm_minute(throttled: float | None) -> float:
-    memory, rate = LawMemory(), 80_000_000
+    memory, rate = ControlState(), 80_000_000
     for second in range(60):
         memory, writes = turn(
             view(second, broker(1, second // 5 * 5, throttled=throttled), move(SIDE, second // 5 * 5), rate),
@@ -149,7 +149,7 @@ def margin_after_a_calm_minute(throttled: float | None) -> float:
 
 def margin_after_misses_nearly(keep_up: float) -> float:
     """A minute in which a side runs full at its ceiling of some 50 MB/s, and p99 stands at nine tenths of the objective."""
-    memory, rate = LawMemory(), 50_000_000
+    memory, rate = ControlState(), 50_000_000
     for second in range(60):
         at_s = second // 5 * 5
         signal = replace(broker(1, at_s, throttled=80 * MB, client=60 * MB), produce_p99_ms=45.0)
@@ -172,7 +172,7 @@ def test_low_latency_gives_margin_back_only_while_what_is_measured_fills_the_thr
 
 @pytest.mark.parametrize("missing", ["the move's signal", "what remains", "the network"])
 def test_signals_that_lack_something_hold_and_then_sink(missing: str) -> None:
-    memory, _ = turn(view(10, broker(1, 10), move(SIDE, 10)), LawMemory(), FAST, LIMITS)
+    memory, _ = turn(view(10, broker(1, 10), move(SIDE, 10)), ControlState(), FAST, LIMITS)
     before, stands = meant(memory), 20_000_000
     for second in range(11, 200):
         signal, moving = broker(1, second), move(SIDE, second)
@@ -192,7 +192,7 @@ def test_signals_that_lack_something_hold_and_then_sink(missing: str) -> None:
 
 
 def test_a_move_that_has_ended_takes_its_course_with_it() -> None:
-    memory, _ = turn(view(10, broker(1, 10), move(SIDE, 10)), LawMemory(), FAST, LIMITS)
+    memory, _ = turn(view(10, broker(1, 10), move(SIDE, 10)), ControlState(), FAST, LIMITS)
     over = replace(move(SIDE, 11), moving_partitions=0)
     memory, writes = turn(view(11, broker(1, 11), over), memory, FAST, LIMITS)
     assert memory.courses == {}
@@ -201,14 +201,16 @@ def test_a_move_that_has_ended_takes_its_course_with_it() -> None:
 
 def test_a_throttle_that_did_not_hold_has_nothing_to_come_down_from() -> None:
     """50 MB/s stand, 20 pass: the window is taken to hold 20, and the line to another rate begins there."""
-    memory, _ = turn(view(12, broker(1, 10, throttled=20 * MB), move(SIDE, 10), 50_000_000), LawMemory(), FAST, LIMITS)
+    memory, _ = turn(
+        view(12, broker(1, 10, throttled=20 * MB), move(SIDE, 10), 50_000_000), ControlState(), FAST, LIMITS
+    )
     assert set(memory.courses[SIDE].window.meant) == {20 * MB}
 
 
 def first_write(stands: int, client: float = 30 * MB) -> float:
     """What stands after the first second of a take-over on whose side 13 MB/s count, by Kafka's mean over its window."""
     seen = view(12, broker(1, 10, throttled=13 * MB, client=client), move(SIDE, 10), stands=stands)
-    _, writes = turn(seen, LawMemory(), FAST, replace(LIMITS, start_s=10.0))
+    _, writes = turn(seen, ControlState(), FAST, replace(LIMITS, start_s=10.0))
     return writes.get(SIDE, stands)
 
 
@@ -228,7 +230,7 @@ def test_a_rate_that_is_to_go_down_begins_at_what_passes() -> None:
 
 def crowded(client: float, *, stalled: bool = False) -> float:
     """What is meant where producers wait for too long, and 30 MB/s keep up, of which in-sync followers take 15."""
-    memory = LawMemory()
+    memory = ControlState()
     for second in range(12, 132):
         at_s = second // 5 * 5
         moving = replace(move(SIDE, at_s), keep_up_bytes_per_s=30 * MB, write_bytes_per_s=15 * MB)
@@ -253,7 +255,7 @@ def test_a_floor_that_was_brought_down_and_drains_nothing_goes_back_up() -> None
 @pytest.mark.parametrize(("throttled", "held_to"), [(20 * MB, 20 * MB), (46 * MB, None), (None, None)])
 def test_what_held_when_we_came_is_told_by_what_passed(throttled: float | None, held_to: float | None) -> None:
     memory, _ = turn(
-        view(12, broker(1, 10, throttled=throttled), move(SIDE, 10), 50_000_000), LawMemory(), FAST, LIMITS
+        view(12, broker(1, 10, throttled=throttled), move(SIDE, 10), 50_000_000), ControlState(), FAST, LIMITS
     )
     assert memory.courses[SIDE].held_to_bytes_per_s == held_to
 
@@ -264,7 +266,7 @@ def test_a_rate_that_is_not_above_what_keeping_up_takes_holds_the_move_however_y
 ) -> None:
     """Of 5 MB/s 3 have passed in Kafka's mean, which counts seconds from before the move."""
     young = replace(move(SIDE, 10), keep_up_bytes_per_s=keep_up)
-    memory, _ = turn(view(12, broker(1, 10, throttled=3 * MB), young, 5_000_000), LawMemory(), FAST, LIMITS)
+    memory, _ = turn(view(12, broker(1, 10, throttled=3 * MB), young, 5_000_000), ControlState(), FAST, LIMITS)
     assert memory.courses[SIDE].held_to_bytes_per_s == held_to
     assert memory.courses[SIDE].window.seconds[0] == (3 * MB if held_to else 5 * MB)
 
@@ -273,7 +275,7 @@ def test_a_rate_that_is_not_above_what_keeping_up_takes_holds_the_move_however_y
 def test_more_than_nine_tenths_are_planned_only_where_a_link_is_nearly_full(client: float, margin: float) -> None:
     """A p99 far below its aim that stands still while the mean comes and goes, at 100 and at 40 MB/s of 125; an operator's ceiling holds
     the move at 20, so that it fills what it may have in both."""
-    memory, limits = LawMemory(), LawLimits(rate_bytes_per_s_max=20 * MB, start_s=0.1)
+    memory, limits = ControlState(), LawLimits(rate_bytes_per_s_max=20 * MB, start_s=0.1)
     for at_s in range(10, 200, 5):
         seen = replace(broker(1, at_s, throttled=20 * MB, client=client), produce_mean_ms=5.0 + at_s % 10)
         memory, _ = turn(view(at_s + 2, seen, move(SIDE, at_s)), memory, FAST, limits)

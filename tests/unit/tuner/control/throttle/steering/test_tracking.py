@@ -13,9 +13,9 @@ from tuner_cases import F, L
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side
 from tuner.control.throttle.objective import Capacity, LawLimits, Mode, Objective
 from tuner.control.throttle.steering.law import turn
-from tuner.control.throttle.steering.state import LawMemory, LawView
+from tuner.control.throttle.steering.state import ControlState, ControlInput
 from tuner.control.throttle.steering.target_rate import (
-    Wanted,
+    TargetRate,
     ahead,
     ceiling_bytes_per_s,
     drain_target_s,
@@ -89,7 +89,7 @@ def test_the_slowest_side_runs_at_its_ceiling_and_the_others_at_what_they_need()
     rates = {
         side: wanted(side[1], load, floors[side], ceilings[side], target_s, LIMITS) for side, load in loads.items()
     }
-    assert rates[(1, L)] == Wanted(50 * MB, infeasible=False, binds=True)
+    assert rates[(1, L)] == TargetRate(50 * MB, infeasible=False, binds=True)
     assert rates[(2, L)].rate_bytes_per_s == pytest.approx(10.3 * MB)
     assert not rates[(2, L)].binds
 
@@ -161,7 +161,7 @@ def test_a_share_is_a_promise_that_neither_the_floor_nor_the_followers_slack_bre
     small = most_bytes_per_s(L, 0.0, LINK, Objective(50.0, Mode.SHARE, share_max=0.02), LIMITS)
     floor = floor_of(load, LIMITS, most_bytes_per_s=small)
     assert floor == 2.5 * MB
-    assert wanted(L, load, floor, small, 10.0, LIMITS, most_bytes_per_s=small) == Wanted(2.5 * MB, binds=True)
+    assert wanted(L, load, floor, small, 10.0, LIMITS, most_bytes_per_s=small) == TargetRate(2.5 * MB, binds=True)
     fifth = most_bytes_per_s(F, 0.0, LINK, Objective(50.0, Mode.SHARE, share_max=0.2), LIMITS)
     assert wanted(F, load, 5 * MB, fifth, 10.0, LIMITS, most_bytes_per_s=fifth).rate_bytes_per_s == 25 * MB
 
@@ -170,7 +170,7 @@ def test_a_share_that_does_not_carry_what_keeps_up_is_called_infeasible() -> Non
     load, share = SideLoad(1e9, 4 * MB), Objective(50.0, Mode.SHARE, share_max=0.02)
     most = most_bytes_per_s(F, 0.0, LINK, share, LIMITS)
     found = wanted(F, load, floor_of(load, LIMITS, most_bytes_per_s=most), most, 10.0, LIMITS, most_bytes_per_s=most)
-    assert found == Wanted(2.5 * MB, infeasible=True, binds=True)
+    assert found == TargetRate(2.5 * MB, infeasible=True, binds=True)
 
 
 def after_forty_seconds(objective: Objective, planned: frozenset[BrokerSide] = frozenset()) -> dict[int, float]:
@@ -186,12 +186,12 @@ def after_forty_seconds(objective: Objective, planned: frozenset[BrokerSide] = f
         )
         for broker, remaining_bytes in ((1, 400e9), (2, 100e9))
     }  # fmt: skip
-    memory, stands = LawMemory(), dict.fromkeys(moves, 5 * MB)
+    memory, stands = ControlState(), dict.fromkeys(moves, 5 * MB)
     for second in range(40):
         at_ms = second // 5 * 5000
         brokers = {b: replace(quiet, broker=b, window_end_ms=at_ms, sampled_at_ms=at_ms) for b in (1, 2)}
         now = {side: replace(move, window_end_ms=at_ms, sampled_at_ms=at_ms) for side, move in moves.items()}
-        view = LawView(second * 1000, brokers, now, stands, {1: LINK, 2: LINK}, planned=planned)
+        view = ControlInput(second * 1000, brokers, now, stands, {1: LINK, 2: LINK}, planned=planned)
         memory, writes = turn(view, memory, objective, limits)
         stands |= writes
     return {b: memory.courses[(b, L)].wanted.rate_bytes_per_s for b in (1, 2)}
@@ -213,17 +213,17 @@ def test_only_who_wants_it_fast_gets_more_for_a_plan(mode: Mode, *, hurries: boo
 
 
 def test_a_take_over_begins_at_the_rate_that_stood_and_lowers_one_that_is_too_high_at_once() -> None:
-    assert taken_over(Wanted(80 * MB), 20 * MB, 0.0, LIMITS).rate_bytes_per_s == 20 * MB
-    assert taken_over(Wanted(80 * MB), 20 * MB, 15.0, LIMITS).rate_bytes_per_s == 50 * MB
-    assert taken_over(Wanted(80 * MB), 20 * MB, 90.0, LIMITS).rate_bytes_per_s == 80 * MB
-    assert taken_over(Wanted(10 * MB), 20 * MB, 0.0, LIMITS).rate_bytes_per_s == 10 * MB
+    assert taken_over(TargetRate(80 * MB), 20 * MB, 0.0, LIMITS).rate_bytes_per_s == 20 * MB
+    assert taken_over(TargetRate(80 * MB), 20 * MB, 15.0, LIMITS).rate_bytes_per_s == 50 * MB
+    assert taken_over(TargetRate(80 * MB), 20 * MB, 90.0, LIMITS).rate_bytes_per_s == 80 * MB
+    assert taken_over(TargetRate(10 * MB), 20 * MB, 0.0, LIMITS).rate_bytes_per_s == 10 * MB
 
 
 def test_on_the_way_to_its_ceiling_a_side_does_not_fill_the_link() -> None:
     """Else the margin would be given away before the link was ever full."""
-    assert not taken_over(Wanted(80 * MB, binds=True), 20 * MB, 15.0, LIMITS).binds
-    assert taken_over(Wanted(80 * MB, binds=True), 20 * MB, 30.0, LIMITS).binds
-    assert taken_over(Wanted(10 * MB, binds=True), 20 * MB, 0.0, LIMITS).binds
+    assert not taken_over(TargetRate(80 * MB, binds=True), 20 * MB, 15.0, LIMITS).binds
+    assert taken_over(TargetRate(80 * MB, binds=True), 20 * MB, 30.0, LIMITS).binds
+    assert taken_over(TargetRate(10 * MB, binds=True), 20 * MB, 0.0, LIMITS).binds
 
 
 def test_a_side_that_is_pushed_gets_times_what_it_should_need_up_to_its_ceiling() -> None:
@@ -268,7 +268,7 @@ def test_what_clients_leave_does_not_move_the_operators_bounds() -> None:
     assert floor_of(SideLoad(1_000 * MB, 30 * MB), replace(LIMITS, rate_bytes_per_s_max=20 * MB), 31 * MB) == 20 * MB
 
 
-def view(now_ms: int, sampled_at_ms: int, stands: int) -> LawView:
+def view(now_ms: int, sampled_at_ms: int, stands: int) -> ControlInput:
     broker = BrokerSignal(
         "c", 1, sampled_at_ms, sampled_at_ms, 6, 1.0, network_out_bytes_per_s=50 * MB, network_in_bytes_per_s=50 * MB,
         reassignment_out_bytes_per_s=20 * MB, reassignment_in_bytes_per_s=0.0, produce_p99_ms=10.0, fetch_p99_ms=10.0,
@@ -277,11 +277,11 @@ def view(now_ms: int, sampled_at_ms: int, stands: int) -> LawView:
         "c", 1, L, sampled_at_ms, sampled_at_ms, 6, 1.0, 1, 1, remaining_bytes=10_000 * MB,
         keep_up_bytes_per_s=2 * MB, write_bytes_per_s=1 * MB,
     )  # fmt: skip
-    return LawView(now_ms, {1: broker}, {(1, L): move}, {(1, L): stands}, {1: LINK})
+    return ControlInput(now_ms, {1: broker}, {(1, L): move}, {(1, L): stands}, {1: LINK})
 
 
 def test_a_rate_rises_from_what_stood_there_to_the_headroom() -> None:
-    memory, stands = LawMemory(), 20 * MB
+    memory, stands = ControlState(), 20 * MB
     for second in range(120):
         memory, writes = turn(view(second * 1000, second // 5 * 5000, stands), memory, FAST, LIMITS)
         stands = writes.get((1, L), stands)
@@ -290,7 +290,7 @@ def test_a_rate_rises_from_what_stood_there_to_the_headroom() -> None:
 
 
 def test_old_signals_hold_and_then_sink_and_never_raise() -> None:
-    memory, stands, seen = LawMemory(), 20 * MB, []
+    memory, stands, seen = ControlState(), 20 * MB, []
     for second in range(300):
         memory, writes = turn(view(second * 1000, min(second, 30) // 5 * 5000, stands), memory, FAST, LIMITS)
         stands = writes.get((1, L), stands)
@@ -304,7 +304,7 @@ def test_old_signals_hold_and_then_sink_and_never_raise() -> None:
 
 def test_old_signals_stop_a_take_over_on_its_way() -> None:
     """The way up takes 30 s; the only signal there is grows old after 15."""
-    memory, seen = LawMemory(), []
+    memory, seen = ControlState(), []
     for second in range(28):
         memory, _ = turn(view(second * 1000, 0, 20_000_000), memory, FAST, LIMITS)
         seen.append(memory.courses[(1, L)].wanted.rate_bytes_per_s)
@@ -313,21 +313,21 @@ def test_old_signals_stop_a_take_over_on_its_way() -> None:
 
 
 def test_the_same_signal_twice_changes_no_margin_and_no_forecast() -> None:
-    first, _ = turn(view(3_000, 0, 20_000_000), LawMemory(), FAST, LIMITS)
+    first, _ = turn(view(3_000, 0, 20_000_000), ControlState(), FAST, LIMITS)
     second, _ = turn(view(4_000, 0, 20_000_000), first, FAST, LIMITS)
     assert second.sights == first.sights
 
 
 def test_a_side_without_a_throttle_is_left_without_one() -> None:
     seen = view(3_000, 0, 20_000_000)
-    memory, writes = turn(replace(seen, rates={}), LawMemory(), FAST, LIMITS)
+    memory, writes = turn(replace(seen, rates={}), ControlState(), FAST, LIMITS)
     assert writes == {}
     assert memory.courses == {}
 
 
 def unseen(ours: dict[tuple[int, Side], int], seconds: int, *, partial: bool) -> list[int]:
     """What stands on a leader's side of which, since we were started, nothing or not the whole was measured."""
-    memory, stands, seen = LawMemory(), 70 * MB, []
+    memory, stands, seen = ControlState(), 70 * MB, []
     for second in range(seconds):
         now = view(second * 1000, second // 5 * 5000, stands)
         broker = replace(now.brokers[1], network_out_bytes_per_s=None)
