@@ -20,8 +20,19 @@ from benchmarks import (
 )
 
 BENCHMARKS = (
-    footprint, collector, pipeline, stall, control, forecast, scale, move, metrics_page, page, controller, cluster,
-)  # fmt: skip
+    footprint,
+    collector,
+    pipeline,
+    stall,
+    control,
+    forecast,
+    scale,
+    move,
+    metrics_page,
+    page,
+    controller,
+    cluster,
+)
 
 if __name__ == "__main__":
     sys.exit(max(benchmark.main(sys.argv[1:]) for benchmark in BENCHMARKS))

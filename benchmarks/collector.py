@@ -129,8 +129,11 @@ def _one(lab: Lab, folder: Path, port: int, nodes: int) -> dict[str, Any]:
     http = free_ports(1)[0]
     config = yaml.safe_load(lab_config(lab))
     config["collector"] = {
-        "endpoints": urls, "interval_s": INTERVAL_S, "scrapes_at_once": AT_ONCE, "http": {"port": http},
-    }  # fmt: skip
+        "endpoints": urls,
+        "interval_s": INTERVAL_S,
+        "scrapes_at_once": AT_ONCE,
+        "http": {"port": http},
+    }
     file = folder / f"{nodes}.yaml"
     file.write_text(yaml.safe_dump(config))
     process = spawn([sys.executable, "-m", "rheostat", "collect", "--config", str(file)], log=folder / f"{nodes}.log")

@@ -39,9 +39,14 @@ SLO_1S_MEAN_MAX = 0.05
 CALM_SAMPLES = 3  # The static setting of brokers that a second table is for.
 
 _COLUMNS = (
-    "ratio_to_optimum", "slo_violation_ratio_5s", "slo_violation_ratio_1s", "burst_ratio_max", "silence_s_max",
-    "config_writes_per_broker_min", "completed",
-)  # fmt: skip
+    "ratio_to_optimum",
+    "slo_violation_ratio_5s",
+    "slo_violation_ratio_1s",
+    "burst_ratio_max",
+    "silence_s_max",
+    "config_writes_per_broker_min",
+    "completed",
+)
 
 Row = dict[str, Any]
 

@@ -25,9 +25,17 @@ from rheostat.console.logs import set_up_logs
 SEED = 2
 KINDS = ("zookeeper", "kraft")
 _COLUMNS = (
-    "where", "policy", "pressure_p99", "queue_time_p99_ms", "well_behaved_create_p99_ms", "well_behaved_ratio",
-    "goodput_partitions_per_s", "jain_index", "time_to_settle_s", "writes_per_tenant_min",
-)  # fmt: skip
+    "where",
+    "policy",
+    "pressure_p99",
+    "queue_time_p99_ms",
+    "well_behaved_create_p99_ms",
+    "well_behaved_ratio",
+    "goodput_partitions_per_s",
+    "jain_index",
+    "time_to_settle_s",
+    "writes_per_tenant_min",
+)
 
 
 def measure(given: argparse.Namespace) -> dict[str, Any]:

@@ -14,6 +14,11 @@ JAVA_OPTIONS = ("-XX:-UseSerialGC", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "
 # begun copies that at each of its first fifteen collections: for 50 to 130 ms, and 25 to 40 where two are enough for it to be old.
 WARM_HEAP_MB = 2_000
 WARM_JAVA_OPTIONS = (
-    *JAVA_OPTIONS, "-XX:TieredStopAtLevel=4", f"-Xms{WARM_HEAP_MB}m", "-Xmn1400m", "-XX:G1HeapRegionSize=4m",
-    "-XX:MaxTenuringThreshold=1", "-XX:+AlwaysPreTouch",
-)  # fmt: skip
+    *JAVA_OPTIONS,
+    "-XX:TieredStopAtLevel=4",
+    f"-Xms{WARM_HEAP_MB}m",
+    "-Xmn1400m",
+    "-XX:G1HeapRegionSize=4m",
+    "-XX:MaxTenuringThreshold=1",
+    "-XX:+AlwaysPreTouch",
+)

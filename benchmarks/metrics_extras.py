@@ -16,7 +16,7 @@ from tuner.control.reassignment.policy import PlanTurn
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.controller import ClusterWideMeasures, ControllerObjective
 from tuner.core.operator_orders import Orders, Override
-from tuner.core.reassignment_plan import PlanPartition, Plan, PlanHead
+from tuner.core.reassignment_plan import Plan, PlanHead, PlanPartition
 from tuner.core.throttle_limits import MB
 
 PARTITIONS_NAMED = 100
@@ -34,7 +34,7 @@ def orders(now_ms: int) -> Orders:
     )
 
 
-def theirs_until_ms(now_ms: int) -> dict[tuple[int, Side], int]:
+def externally_owned_until_ms(now_ms: int) -> dict[tuple[int, Side], int]:
     """Throttles that somebody else has changed a minute ago."""
     return {(b, Side.FOLLOWER): now_ms + _HOUR_MS - 60_000 for b in range(YIELDS)}
 
@@ -42,9 +42,18 @@ def theirs_until_ms(now_ms: int) -> dict[tuple[int, Side], int]:
 def quotas(cluster: str, now_ms: int) -> QuotaBoard:
     """A controller that is pressed, and half of its tenants held back."""
     controller = ControllerSignal(
-        cluster, 5_000, now_ms + 1_000, now_ms - 2_000, 6, 1.0, active=1.0, event_queue_time_mean_ms=123.456,
-        idle_ratio=0.4321, operations_per_s=351.25, mutations_rejected_per_s=21.75,
-    )  # fmt: skip
+        cluster,
+        5_000,
+        now_ms + 1_000,
+        now_ms - 2_000,
+        6,
+        1.0,
+        active=1.0,
+        event_queue_time_mean_ms=123.456,
+        idle_ratio=0.4321,
+        operations_per_s=351.25,
+        mutations_rejected_per_s=21.75,
+    )
     tenants = [Tenant(f"team-payments-{n:03d}", f"checkout-service-{n:03d}") for n in range(TENANTS)]
     books = tuple(
         TenantSignal(cluster, 5_000, now_ms + 1_000, now_ms - 2_000, 6, 1.0, t.user, t.client_id, 5.125 + n, -12.5 - n)
@@ -56,9 +65,13 @@ def quotas(cluster: str, now_ms: int) -> QuotaBoard:
     )
     written = SetQuota(QuotaEntity("team-payments-000"), None, 2.125, QuotaReason.FAIR_SHARE, "it gets 2.125")
     said = TotalSaid(400.25, 0.8125, QuotaReason.AT_CAP, "at the cap")
-    board = QuotaBoard(cluster, ControllerObjective(create_felt_ms_max=60.0, forwarding_busy_ratio_max=0.1))
+    board = QuotaBoard(cluster, ControllerObjective(create_probe_p90_ms_max=60.0, forwarding_busy_ratio_max=0.1))
     view = QuotaView(
-        now_ms, {}, {5_000: controller}, books, ClusterWideMeasures(create_felt_ms=41.5, forwarding_busy_ratio=0.07)
+        now_ms,
+        {},
+        {5_000: controller},
+        books,
+        ClusterWideMeasures(create_probe_p90_ms=41.5, forwarding_busy_ratio=0.07),
     )
     board.shared_out(view, QuotaStep(MutationMemory(), (said, written), shares), MutationMemory(Total(400.25)))
     board.failed(1)

@@ -36,7 +36,7 @@ from tuner.control.throttle.decision import Hold, Reason
 from tuner.control.throttle.objective import Capacity, Objective
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory, StallState
-from tuner.core.cluster import Setpoint, LiveCluster, Observation
+from tuner.core.cluster import LiveCluster, Observation, Setpoint
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.throttle_limits import MB, Limits, StallLimits
 from tuner.runtime.gc_tuning import calm_the_collector
@@ -79,13 +79,17 @@ def registry_at(brokers: int, *, stalled: bool = False, fetchers: int = 1) -> Co
     limits = Limits(rate_bytes_per_s_max=100 * MB, steers=True, throttles_moves=True)
     link = Capacity(125.0 * MB, 125.0 * MB)
     board = Board(
-        CLUSTER, limits, dry_run=False, wall_clock=lambda: now_ms(cycle) / 1000,
-        objective=Objective(latency_ms=50.0), capacity=link,
+        CLUSTER,
+        limits,
+        dry_run=False,
+        wall_clock=lambda: now_ms(cycle) / 1000,
+        objective=Objective(latency_ms=50.0),
+        capacity=link,
         partition_limits=PartitionLimits(4_000, 4_000 * brokers, dict.fromkeys(range(brokers // 20), 2_000)),
         partitions_named_max=metrics_extras.PARTITIONS_NAMED,
-    )  # fmt: skip
+    )
     memory, decisions = decide(observation, Memory(), limits, StallLimits())
-    memory = replace(memory, theirs_until_ms=metrics_extras.theirs_until_ms(now_ms(cycle)))
+    memory = replace(memory, externally_owned_until_ms=metrics_extras.externally_owned_until_ms(now_ms(cycle)))
     if stalled:
         memory = replace(memory, stalls=dict.fromkeys(range(brokers), StallState(lost_s=20.0, stalled=True)))
         decisions = tuple(Hold(*side, Reason.STALLED_NOT_THROTTLE_BOUND, "not by the throttle") for side in live.rates)

@@ -36,8 +36,14 @@ _OPENING = 3
 ROUNDS_MIN = 3
 # What the page asks for when a cycle has ended.
 UPDATE = (
-    "/api/v1/status", "/page/now", "/page/moves", "/page/plans", "/page/brokers", "/page/decisions", "/page/tenants",
-)  # fmt: skip
+    "/api/v1/status",
+    "/page/now",
+    "/page/moves",
+    "/page/plans",
+    "/page/brokers",
+    "/page/decisions",
+    "/page/tenants",
+)
 
 
 def update_kb(port: int, brokers: list[int]) -> float:

@@ -47,8 +47,11 @@ def measure(sizes: Sequence[int], seed: int, *, rescue: bool) -> dict[str, Any]:
 def _run(brokers: int, seed: int, *options: str) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.sizes.cycle", str(brokers), str(seed), *options],
-        stdout=subprocess.PIPE, text=True, timeout=RUN_S_MAX, check=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=RUN_S_MAX,
+        check=True,
+    )
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -58,23 +61,30 @@ def _row(run: dict[str, Any]) -> Row:
     cycles = run.pop("cycles")
     first, second = run.pop("opening")
     medians = {part: round(statistics.median(cycle[part] for cycle in cycles), 1) for part in PARTS}
-    return run | medians | {
-        "cycle_ms_max": round(max(cycle["cycle_ms_max"] for cycle in cycles), 1),
-        "cycles": len(cycles),
-        "first_ms": round(first["cycle_ms"], 1),
-        "second_ms": round(second["cycle_ms"], 1),
-        "journal_kB": round(statistics.median(cycle["journal_kB"] for cycle in cycles)),
-        "us_a_broker": round(1000 * statistics.median(cycle["cycle_ms"] for cycle in cycles) / run["brokers"], 1),
-    }  # fmt: skip
+    return (
+        run
+        | medians
+        | {
+            "cycle_ms_max": round(max(cycle["cycle_ms_max"] for cycle in cycles), 1),
+            "cycles": len(cycles),
+            "first_ms": round(first["cycle_ms"], 1),
+            "second_ms": round(second["cycle_ms"], 1),
+            "journal_kB": round(statistics.median(cycle["journal_kB"] for cycle in cycles)),
+            "us_a_broker": round(1000 * statistics.median(cycle["cycle_ms"] for cycle in cycles) / run["brokers"], 1),
+        }
+    )
 
 
 def _answer(run: dict[str, Any]) -> Row:
     """The cycle that answers a stall of every move."""
     answer = max(run["cycles"], key=lambda cycle: int(cycle["set"]))
     return {
-        "brokers": run["brokers"], "set": answer["set"], "cycle_ms": round(answer["cycle_ms"], 1),
-        "journal_kB": answer["journal_kB"], "rss_mb_peak": run["rss_mb_peak"],
-    }  # fmt: skip
+        "brokers": run["brokers"],
+        "set": answer["set"],
+        "cycle_ms": round(answer["cycle_ms"], 1),
+        "journal_kB": answer["journal_kB"],
+        "rss_mb_peak": run["rss_mb_peak"],
+    }
 
 
 def growth(rows: Sequence[Row]) -> dict[str, float] | None:

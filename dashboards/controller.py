@@ -113,7 +113,7 @@ def controller() -> list[timeseries.Panel]:
         limit_line(
             lines(
                 "What creations take for whoever asks",
-                "9 of 10 take no longer, of half a minute, and how long they may: where create_felt_ms_max is asked for.",
+                "9 of 10 take no longer, of half a minute, and how long they may: where create_probe_p90_ms_max is asked for.",
                 SECONDS,
                 query(most(OfTuner.CREATE_FELT_SECONDS), "felt"),
                 query(most(OfTuner.CREATE_FELT_OBJECTIVE), "objective"),

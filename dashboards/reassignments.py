@@ -187,7 +187,7 @@ def plans() -> list[timeseries.Panel]:
     return [
         bars(
             "Partitions of plans, by where they are",
-            "arrived, moving, waiting, electing a leader, dropped; somebody_elses are left alone. Nothing where no plan runs.",
+            "arrived, moving, waiting, electing a leader, dropped; externally_owned are left alone. Nothing where no plan runs.",
             query(f"sum by (state) ({select(OfTuner.PLAN_PARTITIONS)})", "{{state}}"),
             alert="ReassignmentPlanStuck",
         ),
@@ -231,7 +231,7 @@ def throttle(side: str) -> timeseries.Panel:
             query(per_broker(OfTuner.RATE_LIVE, side=side), "live"),
             query(per_broker(OfTuner.RATE_WANTED, side=side), "wanted"),
             query(per_broker(OfTuner.THROTTLED_BYTES, side=side), "measured"),
-            query(per_broker(OfTuner.KEEP_UP_BYTES, side=side), "keep-up W"),
+            query(per_broker(OfTuner.STEADY_STATE_BYTES, side=side), "keep-up W"),
             query(per_broker(OfTuner.OVERRIDE_RATE, side=side), "override"),
             query(most(OfTuner.RATE_MIN), "floor"),
             query(most(OfTuner.RATE_MAX), "ceiling"),

@@ -46,7 +46,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from streaming import checkpoint
-from streaming.checkpoint import FailingChunk, CheckpointRecord, Skipped
+from streaming.checkpoint import CheckpointRecord, FailingChunk, Skipped
 from streaming.errors import StreamError
 from streaming.failure_causes import first_line
 from streaming.session import BACKLOG_POOL, ran_out_of_memory
@@ -188,11 +188,11 @@ def planned(
     if positions is None and record.live_from_ms is None and settings.start == "latest":
         return record
     unread = [_unread(i, record, positions, one) for i, one in enumerate(times)]
-    patient_until_ms = now_ms - int(settings.skip_behind_s * 1000)
+    patient_until_ms = now_ms - int(settings.backfill_after_s * 1000)
     if not any(_count(first, one.at(patient_until_ms)) for first, one in zip(unread, times, strict=True)):
         return record
-    hop_ms, window_ms = settings.hop_s * 1000, settings.window_s * 1000
-    live_from_ms = _down(now_ms - 2 * window_ms - settings.lateness_s * 1000, hop_ms)
+    hop_ms, window_ms = settings.slide_s * 1000, settings.window_s * 1000
+    live_from_ms = _down(now_ms - 2 * window_ms - settings.watermark_delay_s * 1000, hop_ms)
     whole_from_ms = live_from_ms + window_ms
     oldest_ms = [
         found
@@ -201,7 +201,7 @@ def planned(
         if (found := one.time_of(topic, partition, first[topic][partition])) is not None
     ]
     # Those behind the first may be older than it, within the lateness.
-    from_ms = max(0, _down(min(oldest_ms, default=live_from_ms) - settings.lateness_s * 1000, hop_ms))
+    from_ms = max(0, _down(min(oldest_ms, default=live_from_ms) - settings.watermark_delay_s * 1000, hop_ms))
     # A query that had not passed a stretch yet, when it ended in its turn: the two are one.
     apart = tuple(one for one in record.skipped if one.to_ms <= from_ms)
     joined = record.skipped[len(apart) :]
@@ -273,7 +273,7 @@ def next_chunk(
 ) -> Chunk:
     """Returns the newest part of a stretch: a window long if ``smallest``, else with about as many records as are set."""
     records_max = 0 if smallest else settings.backlog_records_per_chunk
-    hop_ms, window_ms = settings.hop_s * 1000, settings.window_s * 1000
+    hop_ms, window_ms = settings.slide_s * 1000, settings.window_s * 1000
     ends = [one.at(skipped.to_ms) for one in times]
 
     def fits(from_ms: int) -> bool:
@@ -284,7 +284,7 @@ def next_chunk(
     starts = range(skipped.from_ms, latest_ms, hop_ms)
     earliest = bisect_left(starts, True, key=fits)  # The later it begins, the fewer records: False …, True …
     from_ms = starts[earliest] if earliest < len(starts) else latest_ms
-    late_ms = skipped.to_ms + settings.lateness_s * 1000
+    late_ms = skipped.to_ms + settings.watermark_delay_s * 1000
     return Chunk(from_ms, skipped.to_ms, tuple((one.at(from_ms - window_ms), one.at(late_ms)) for one in times))
 
 
@@ -296,7 +296,7 @@ def failures_of_newest(record: CheckpointRecord) -> int:
 
 def is_suspect(record: CheckpointRecord, settings: StreamSettings) -> bool:
     """Returns whether the chunk that comes next may read a record that has ended Spark's JVM."""
-    known, late_ms = record.failing_chunk, settings.lateness_s * 1000
+    known, late_ms = record.failing_chunk, settings.watermark_delay_s * 1000
     return known is not None and record.skipped[-1].to_ms + late_ms > known.suspect_from_ms
 
 

@@ -32,7 +32,7 @@ from streaming.errors import StreamError
 from streaming.sources import Offsets
 
 RECORD = "rheostat.json"
-_RECORD_VERSION = 1
+_RECORD_VERSION = 2
 _LIVE = "live-"
 SPARK_LOG_VERSION = "v1"  # Of Spark's own files; rheostat knows no other format.
 _JVM_GONE_S_MAX = 20.0
@@ -52,8 +52,8 @@ class MadeWith:
     spark: str
     state: str
     window_s: int
-    hop_s: int
-    lateness_s: int
+    slide_s: int
+    watermark_delay_s: int
     shuffle_partitions: int
     sources: tuple[str, ...]  # What is read, as what, and from which address.
     kafka_ids: tuple[str, ...] = ()  # For every source the Kafka cluster that has it; none in a record of before.

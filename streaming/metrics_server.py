@@ -113,8 +113,9 @@ class _Threaded(ThreadingMixIn, WSGIServer):
         self._told_s = now_s
         log.error(
             "a request for the metrics was not answered; the next one is tried anew",
-            client=str(client_address[0]), error=f"{type(error).__name__}: {error}",
-        )  # fmt: skip
+            client=str(client_address[0]),
+            error=f"{type(error).__name__}: {error}",
+        )
 
 
 def _cut(request: socket.socket) -> None:

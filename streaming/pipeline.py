@@ -35,7 +35,7 @@ from streaming.signals import STATE_TYPE, WindowShape, signals
 from streaming.sources import Feed
 
 DEFAULT_SHAPE = WindowShape()
-DEFAULT_APART_S = 120  # As long as stream.skip_behind_s by default.
+DEFAULT_APART_S = 120  # As long as stream.backfill_after_s by default.
 CLIENT = "rheostat-stream"
 # In the report of a batch: how many records were refused, and how many of those went to the rejects topic.
 REFUSED, WRITTEN = "refused", "refused_written"
@@ -84,7 +84,7 @@ def build(
         )
         for raw, one in inputs
     ]
-    patient = replace(shape, lateness_s=shape.lateness_s + waited_s)
+    patient = replace(shape, watermark_delay_s=shape.watermark_delay_s + waited_s)
     all_ = reduce(DataFrame.unionByName, rows)
     if backlog:  # Without state, nothing is left out.
         return signals(all_, patient, topics, backlog=True)
@@ -124,7 +124,7 @@ def places(records_max: int, partitions: int) -> int:
 
 
 def shape_of(settings: StreamSettings) -> WindowShape:
-    return WindowShape(settings.window_s, settings.hop_s, settings.lateness_s)
+    return WindowShape(settings.window_s, settings.slide_s, settings.watermark_delay_s)
 
 
 def made_with(
@@ -140,8 +140,8 @@ def made_with(
         # A row's arrays have no names: what stands where is the order of the tables.
         state=f"{STATE_TYPE} {LAYOUT} {' '.join(field for table in ROW_TABLES for field in table)}",
         window_s=settings.window_s,
-        hop_s=settings.hop_s,
-        lateness_s=settings.lateness_s,
+        slide_s=settings.slide_s,
+        watermark_delay_s=settings.watermark_delay_s,
         shuffle_partitions=settings.shuffle_partitions,
         sources=tuple(f"{'+'.join(f.topics)} as {f.format} from {f.kafka.bootstrap_servers}" for f in feeds),
         kafka_ids=kafka_ids,
@@ -178,7 +178,7 @@ def start(
         StreamError: the checkpoint does not fit or is damaged.
         ClusterError, KafkaError: the topics cannot be asked how far the checkpoint is behind them.
     """
-    folder, shape, apart_s = settings.checkpoint_dir, shape_of(settings), ceil(settings.skip_behind_s)
+    folder, shape, apart_s = settings.checkpoint_dir, shape_of(settings), ceil(settings.backfill_after_s)
     kafka_ids = sources.kafka_ids(feeds, CLIENT)
     record = checkpoint.opened(folder, made_with(spark, feeds, settings, kafka_ids))
     record = quarantine.resolve(folder, record, kafka, topics, feeds, kafka_ids, hears)

@@ -21,8 +21,8 @@ from kafka import TopicPartition
 
 from streaming import checkpoint
 from streaming.begun_batch import BegunBatch, Slice, begun_batch, write_begun_batch
-from streaming.checkpoint import Failing, CheckpointRecord, UnknownFormatError
-from streaming.shared.contract import SCHEMA_VERSION, Topics
+from streaming.checkpoint import CheckpointRecord, Failing, UnknownFormatError
+from streaming.shared.contract import SCRAPE_VERSION, Topics
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.clients import consumer, end, producer
 from streaming.shared.kafka.unpacking import RefusedBatch, limit_unpacking
@@ -168,7 +168,7 @@ def _last_of_its_batch(kafka_: KafkaSettings, one: Slice) -> int:
 def _write_note(kafka_: KafkaSettings, topic: str, found: Quarantined) -> None:
     key = f"{found.kafka_id}|{found.topic}-{found.partition}-{found.first_offset}"
     note = {
-        "v": SCHEMA_VERSION,
+        "v": SCRAPE_VERSION,
         "kafka": found.kafka_id,
         "topic": found.topic,
         "partition": found.partition,

@@ -126,9 +126,15 @@ def run(
             watch.ran = False
             try:
                 with pipeline.start(
-                    spark, kafka_, topics, feeds, settings, listener.backlog, listener.backlog_failed,
+                    spark,
+                    kafka_,
+                    topics,
+                    feeds,
+                    settings,
+                    listener.backlog,
+                    listener.backlog_failed,
                     quarantine.Hears(listener.halved, listener.quarantined),
-                ) as live:  # fmt: skip
+                ) as live:
                     watch.until_end(live)
             except (Py4JNetworkError, ConnectionError) as error:
                 if watch.ran and ran_out_of_memory():

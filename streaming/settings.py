@@ -97,13 +97,13 @@ class StreamSettings(BaseModel):
         description="what a signal looks back on, in seconds: more than two of the 11 s over which Kafka's own quota is a"
         " mean, so that its rhythm averages out",
     )
-    hop_s: WholeSeconds = Field(
+    slide_s: WholeSeconds = Field(
         default=5,
         ge=1,
         le=300,
         description="seconds from one window to the next: the usual scrape interval, so that each scrape ends one window",
     )
-    lateness_s: WholeSeconds = Field(
+    watermark_delay_s: WholeSeconds = Field(
         default=10,
         ge=0,
         le=600,
@@ -128,7 +128,7 @@ class StreamSettings(BaseModel):
         ge=1,
         description="most records in one batch, over all sources; bounds memory while catching up",
     )
-    skip_behind_s: Seconds = Field(
+    backfill_after_s: Seconds = Field(
         default=120,
         gt=0,
         description="a start that is further behind, in seconds, begins near the end, and works off what it skipped beside"
@@ -144,15 +144,15 @@ class StreamSettings(BaseModel):
 
     @model_validator(mode="after")
     def _windows_fit(self) -> StreamSettings:
-        if self.window_s % self.hop_s != 0:
+        if self.window_s % self.slide_s != 0:
             raise ValueError(
-                f"window_s ({self.window_s}) is not a multiple of hop_s ({self.hop_s}): windows end at multiples of the hop,"
+                f"window_s ({self.window_s}) is not a multiple of slide_s ({self.slide_s}): windows end at multiples of the hop,"
                 " and no two may overlap by part of one"
             )
-        if self.skip_behind_s < 2 * self.window_s + self.lateness_s:
+        if self.backfill_after_s < 2 * self.window_s + self.watermark_delay_s:
             raise ValueError(
-                f"skip_behind_s ({self.skip_behind_s:g}) is below 2 × window_s + lateness_s"
-                f" ({2 * self.window_s + self.lateness_s}), which is how far back the live query begins"
+                f"backfill_after_s ({self.backfill_after_s:g}) is below 2 × window_s + watermark_delay_s"
+                f" ({2 * self.window_s + self.watermark_delay_s}), which is how far back the live query begins"
             )
         for i, source in enumerate(self.sources):
             if source.format not in _MEANS_ALREADY and 2 * source.interval_s > self.window_s:

@@ -97,11 +97,18 @@ ROW_TABLES = (BROKER_COUNTERS, BROKER_GAUGES, CONTROLLER_COUNTERS, CONTROLLER_GA
 # Controllers have request handlers, sockets and even topic metrics, which stay 0; they have no replicas.
 SURELY_BROKERS = sorted(
     {
-        Metric.LEADER_THROTTLED, Metric.FOLLOWER_THROTTLED, Metric.ISR_SHRINKS, Metric.ISR_EXPANDS, Metric.UNDER_MIN_ISR,
-        Metric.PARTITION_COUNT, Metric.LEADER_COUNT, Metric.REPLICA_LAG_MAX, Metric.REPLICA_LAG_SUM,
+        Metric.LEADER_THROTTLED,
+        Metric.FOLLOWER_THROTTLED,
+        Metric.ISR_SHRINKS,
+        Metric.ISR_EXPANDS,
+        Metric.UNDER_MIN_ISR,
+        Metric.PARTITION_COUNT,
+        Metric.LEADER_COUNT,
+        Metric.REPLICA_LAG_MAX,
+        Metric.REPLICA_LAG_SUM,
         *cruise_control.RATES,
     }
-)  # fmt: skip
+)
 SURELY_CONTROLLERS = sorted(
     {
         name

@@ -39,8 +39,8 @@ class WindowShape:
     """How time is cut. Part of what a checkpoint was made with."""
 
     window_s: int = 30
-    hop_s: int = 5
-    lateness_s: int = 10
+    slide_s: int = 5
+    watermark_delay_s: int = 10
 
 
 def signals(entities: DataFrame, shape: WindowShape, topics: Topics, *, backlog: bool = False) -> DataFrame:
@@ -48,7 +48,7 @@ def signals(entities: DataFrame, shape: WindowShape, topics: Topics, *, backlog:
     records = kernel.records(
         span_start_ms=F.unix_millis("span.start"),
         window_ms=shape.window_s * 1000,
-        hop_ms=shape.hop_s * 1000,
+        hop_ms=shape.slide_s * 1000,
         backlog=backlog,
     )
     topic = F.when(F.col("kind") == REJECT, topics.rejects).otherwise(topics.signals)
@@ -60,7 +60,7 @@ def spans(entities: DataFrame, shape: WindowShape) -> DataFrame:
     is_refused = F.col("kind") == REJECT
     span = F.window("time", f"{2 * shape.window_s} seconds", f"{shape.window_s} seconds")
     return (
-        entities.withWatermark("time", f"{shape.lateness_s} seconds")
+        entities.withWatermark("time", f"{shape.watermark_delay_s} seconds")
         .withColumn("span", span)
         # A refused record has no history to be looked back on.
         .filter(~is_refused | (F.unix_millis("time") >= F.unix_millis("span.start") + F.lit(shape.window_s * 1000)))

@@ -14,10 +14,10 @@ from streaming.stream_counts import StreamCounts
 
 
 class StreamCollector(Collector):
-    def __init__(self, cluster: str, counts: StreamCounts, hop_s: float) -> None:
+    def __init__(self, cluster: str, counts: StreamCounts, slide_s: float) -> None:
         self._cluster = cluster
         self._counts = counts
-        self._hop_s = hop_s
+        self._hop_s = slide_s
 
     def collect(self) -> Iterator[Metric]:
         counts, c = self._counts, (self._cluster,)
@@ -47,13 +47,13 @@ class StreamCollector(Collector):
             yield family(definition, {c: value})
 
 
-def registry_of(cluster: str, counts: StreamCounts, hop_s: float, own: Collector | None = None) -> CollectorRegistry:
+def registry_of(cluster: str, counts: StreamCounts, slide_s: float, own: Collector | None = None) -> CollectorRegistry:
     """
     Args:
         own: what every process tells of itself.
     """
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(StreamCollector(cluster, counts, hop_s))
+    registry.register(StreamCollector(cluster, counts, slide_s))
     if own is not None:
         registry.register(own)
     return registry

@@ -101,25 +101,34 @@ def run_tuner(
     answer_soon()
     with ExitStack() as stack:
         board = Board(
-            cluster, settings.limits(), dry_run=settings.dry_run,
-            dry_run_by_default=settings.dry_run_by_default, wall_clock=wall_clock,
+            cluster,
+            settings.limits(),
+            dry_run=settings.dry_run,
+            dry_run_by_default=settings.dry_run_by_default,
+            wall_clock=wall_clock,
             objective=settings.objective.objective() if settings.objective is not None else None,
             capacity=settings.capacity.of_most() if settings.capacity is not None else None,
             capacity_by_broker=settings.capacity.by_broker() if settings.capacity is not None else None,
             partition_limits=partition_limits,
             partitions_named_max=settings.metrics.partitions_named_max,
-        )  # fmt: skip
+        )
         board.threads = threads or board.threads
         policy = settings.mutation_policy(partition_limits)
         quota_board = QuotaBoard(cluster, policy.objective if policy is not None else None)
         watched = Watched(board)
         plan_board = PlanBoard(cluster)
         server = door(
-            settings.http, board, quota_board, plan_board, watched,
+            settings.http,
+            board,
+            quota_board,
+            plan_board,
+            watched,
             registry_of(board, quota_board, own, plan_board),
             KafkaDesk(kafka, topics.orders, cluster, watched.orders, wall_clock),
-            cycle_s=settings.cycle_s, wall_clock=wall_clock, monotonic=monotonic,
-        )  # fmt: skip
+            cycle_s=settings.cycle_s,
+            wall_clock=wall_clock,
+            monotonic=monotonic,
+        )
         server.start()
         stack.callback(named("http server", server.stop))
         if on_started is not None:
@@ -145,18 +154,26 @@ def run_tuner(
             plans_consumer = consumer(kafka, "rheostat-tuner-plans-seen")
             stack.callback(named("plans consumer", partial(plans_consumer.close, timeout_ms=_READER_CLOSE_MS)))
         orders = OrdersReader(
-            order_consumer, topics.orders, cluster,
+            order_consumer,
+            topics.orders,
+            cluster,
             (plans_consumer, topics.journal) if plans_consumer is not None else None,
-            refused_batches=refused_batches, monotonic=monotonic,
-        )  # fmt: skip
+            refused_batches=refused_batches,
+            monotonic=monotonic,
+        )
         board.refused["orders"] = lambda: orders.refused.count
         lease: Lease | None = None
         if not settings.dry_run:
             member = partial(
-                consumer, kafka, "rheostat-tuner-lease", group_id=group_of(cluster), auto_offset_reset="latest",
-                session_timeout_ms=round(SESSION_S * 1000), heartbeat_interval_ms=round(HEARTBEAT_S * 1000),
+                consumer,
+                kafka,
+                "rheostat-tuner-lease",
+                group_id=group_of(cluster),
+                auto_offset_reset="latest",
+                session_timeout_ms=round(SESSION_S * 1000),
+                heartbeat_interval_ms=round(HEARTBEAT_S * 1000),
                 partition_assignment_strategy=ASSIGNORS,
-            )  # fmt: skip
+            )
             lease = Lease(member, topics.journal, group_of(cluster))
             stack.callback(named("lease", lease.leave))
             journal_topic = JournalTopic(client, topics, on_back=named("lease", lease.leave))
@@ -170,9 +187,14 @@ def run_tuner(
             )
 
         reporter = PresenceReporter(
-            partial(producer, kafka, "rheostat-tuner-presence", linger_ms=0), topics.journal, cluster, holder, presence,
-            wall_clock=wall_clock, monotonic=monotonic,
-        )  # fmt: skip
+            partial(producer, kafka, "rheostat-tuner-presence", linger_ms=0),
+            topics.journal,
+            cluster,
+            holder,
+            presence,
+            wall_clock=wall_clock,
+            monotonic=monotonic,
+        )
         reporter.start()
         stack.callback(named("presence", reporter.stop))
         log.info("tuner started", cluster=cluster, dry_run=settings.dry_run, http_port=server.port)
@@ -202,10 +224,15 @@ def run_tuner(
                 wall_clock=wall_clock,
             )
             journal = KafkaJournal(
-                journal_producer, topics.journal, cluster,
-                holder=holder, fenced=fenced, monotonic=monotonic, inputs=inputs,
+                journal_producer,
+                topics.journal,
+                cluster,
+                holder=holder,
+                fenced=fenced,
+                monotonic=monotonic,
+                inputs=inputs,
                 group_silent_s=lease.silent_s if lease is not None else lambda: 0.0,
-            )  # fmt: skip
+            )
             with ExitStack() as term:
                 term.callback(named("journal", journal.close))
                 if fenced and not standing_by.taken_over(journal):
@@ -245,22 +272,45 @@ def run_tuner(
                     processor_s=time.process_time,
                 )
                 log.info(
-                    "acting" if fenced else "looking on", holder=holder, owned=len(memory.owned),
-                    rate_bytes_per_s_max=settings.rate_bytes_per_s_max, steers=settings.objective is not None,
-                )  # fmt: skip
+                    "acting" if fenced else "looking on",
+                    holder=holder,
+                    owned=len(memory.owned),
+                    rate_bytes_per_s_max=settings.rate_bytes_per_s_max,
+                    steers=settings.objective is not None,
+                )
                 means = Means(
-                    cluster, kafka, topics, settings, partition_limits,
-                    live=live, signals=signals, orders=orders, journal=journal, inputs=inputs, watched=watched,
-                    owed=owed, ends=term, wall_clock=wall_clock, monotonic=monotonic,
-                )  # fmt: skip
+                    cluster,
+                    kafka,
+                    topics,
+                    settings,
+                    partition_limits,
+                    live=live,
+                    signals=signals,
+                    orders=orders,
+                    journal=journal,
+                    inputs=inputs,
+                    watched=watched,
+                    owed=owed,
+                    ends=term,
+                    wall_clock=wall_clock,
+                    monotonic=monotonic,
+                )
                 mutations = mutations_of(means, quota_board)
                 plans = plans_of(means, plan_board, loop)
                 serve(
-                    loop, mutations, plans, board,
-                    journal=journal, lease=lease, reloads=reloads or NoReloads(), away=standing_by.away,
+                    loop,
+                    mutations,
+                    plans,
+                    board,
+                    journal=journal,
+                    lease=lease,
+                    reloads=reloads or NoReloads(),
+                    away=standing_by.away,
                     unheard=orders.unreadable,
-                    cycle_s=settings.cycle_s, stop=stop, monotonic=monotonic,
-                )  # fmt: skip
+                    cycle_s=settings.cycle_s,
+                    stop=stop,
+                    monotonic=monotonic,
+                )
                 quota_board.stands_by()
                 plan_board.stands_by()
                 if journal.lost and lease is not None:

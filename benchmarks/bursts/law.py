@@ -11,7 +11,7 @@ from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledB
 from tuner.control.throttle.objective import Capacity, LawLimits, Mode, Objective
 from tuner.control.throttle.quota_window.ramp import WINDOW_S
 from tuner.control.throttle.steering.law import turn
-from tuner.control.throttle.steering.state import ControlState, ControlInput
+from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide
 from tuner.runtime.throttle.steering_controller import TURN_EVERY_S
 
@@ -79,17 +79,35 @@ class Law:
         for broker, side in (self._leader, self._follower):
             out, into = (mean, 0.0) if side is Side.LEADER else (0.0, mean)
             self._brokers[broker] = BrokerSignal(
-                "lab", broker, _ms(to_s), _ms(to_s), steps + 1, 1.0,
-                leader_throttled_bytes_per_s=counted, follower_throttled_bytes_per_s=counted,
+                "lab",
+                broker,
+                _ms(to_s),
+                _ms(to_s),
+                steps + 1,
+                1.0,
+                leader_throttled_bytes_per_s=counted,
+                follower_throttled_bytes_per_s=counted,
                 throttled_by=ThrottledBy.QUOTA.value,
-                network_out_bytes_per_s=out, reassignment_out_bytes_per_s=out,
-                network_in_bytes_per_s=into, reassignment_in_bytes_per_s=into,
+                network_out_bytes_per_s=out,
+                reassignment_out_bytes_per_s=out,
+                network_in_bytes_per_s=into,
+                reassignment_in_bytes_per_s=into,
                 produce_p99_ms=1.0,
-            )  # fmt: skip
+            )
             self._moves[(broker, side)] = MoveSignal(
-                "lab", broker, side, _ms(to_s), _ms(to_s), steps + 1, 1.0, moving_partitions=1, listed_partitions=1,
-                remaining_bytes=ENDLESS_BYTES, keep_up_bytes_per_s=0.0, write_bytes_per_s=0.0,
-            )  # fmt: skip
+                "lab",
+                broker,
+                side,
+                _ms(to_s),
+                _ms(to_s),
+                steps + 1,
+                1.0,
+                moving_partitions=1,
+                listed_partitions=1,
+                remaining_bytes=ENDLESS_BYTES,
+                steady_state_bytes_per_s=0.0,
+                write_bytes_per_s=0.0,
+            )
 
 
 def _share_of(rate_bytes_per_s: float) -> Objective:

@@ -75,10 +75,12 @@ PAIRS = (
     Pair(3, 4, {}, (Story("ramp_11_follower", RAMP_11, (F,)), Story("feedback_05", Feedback(0.5), BOTH))),
     Pair(5, 6, WINDOW_3, (Story("window_3_step", in_one_step, (F,)), Story("window_3_ramp_22", RAMP_22, (F,)))),
     Pair(
-        7, 8, WINDOW_3 | SMALL,
+        7,
+        8,
+        WINDOW_3 | SMALL,
         (Story("small_window_3_step", in_one_step, (F,)), Story("small_window_3_ramp_22", RAMP_22, (F,))),
     ),
-)  # fmt: skip
+)
 
 
 class Follower:
@@ -127,9 +129,14 @@ class Recorder:
         replicas = {p: [pair.leader] for p in range(PARTITIONS)}
         self._admin.create_topics([NewTopic(pair.topic, replica_assignments=replicas)])
         with ProducerLoad(
-            self._lab.artifacts, self._lab.bootstrap_servers, pair.topic,
-            rate_bytes_per_s=None, record_bytes=100_000, total_bytes=PRELOAD_BYTES, properties=("batch.size=100000", "linger.ms=5"),
-        ) as load:  # fmt: skip
+            self._lab.artifacts,
+            self._lab.bootstrap_servers,
+            pair.topic,
+            rate_bytes_per_s=None,
+            record_bytes=100_000,
+            total_bytes=PRELOAD_BYTES,
+            properties=("batch.size=100000", "linger.ms=5"),
+        ) as load:
             load.wait(180)
 
     def run(self, story: Story, moments: tuple[float, float]) -> Run:

@@ -64,16 +64,33 @@ class _Cluster:
         }
         self.controllers = {
             1: ControllerSignal(
-                "large", 1, at_ms, at_ms, 6, 1.0, active=1.0, idle_ratio=0.6, event_queue_time_mean_ms=20.0,
-                partitions=200_000.0, topics=20_000.0, heartbeats_timed_out_per_s=0.0,
+                "large",
+                1,
+                at_ms,
+                at_ms,
+                6,
+                1.0,
+                active=1.0,
+                idle_ratio=0.6,
+                event_queue_time_mean_ms=20.0,
+                partitions=200_000.0,
+                topics=20_000.0,
+                heartbeats_timed_out_per_s=0.0,
             )
-        }  # fmt: skip
+        }
         for i in range(TENANTS):
             user = f"team-{i % 10}-{i}"
             self.tenants[(1, user, None)] = TenantSignal(
-                "large", 1, at_ms, at_ms, 1, 1.0, user=user, mutation_rate_per_s=i % 7 / 10,
+                "large",
+                1,
+                at_ms,
+                at_ms,
+                1,
+                1.0,
+                user=user,
+                mutation_rate_per_s=i % 7 / 10,
                 tokens=-1.0 if i % 3 else 1e9,
-            )  # fmt: skip
+            )
 
 
 class _Inline:
@@ -109,11 +126,20 @@ def measure() -> dict[str, Any]:
         InForce(Limits(rate_bytes_per_s_max=100e6), StallLimits()), run="large", program="benchmark", wall_clock=now
     )
     loop = MutationLoop(
-        quotas=cluster, caller=_Inline(), signals=cluster, orders=cluster, refusal=lambda: None,
+        quotas=cluster,
+        caller=_Inline(),
+        signals=cluster,
+        orders=cluster,
+        refusal=lambda: None,
         ledger=MutationLedger(_Journal(film), "large", memory, wall_clock=now, monotonic=now, dry_run=False),
-        watcher=QuotaBoard("large"), policy=policy, cycle_s=CYCLE_S, wall_clock=now, monotonic=now, dry_run=False,
+        watcher=QuotaBoard("large"),
+        policy=policy,
+        cycle_s=CYCLE_S,
+        wall_clock=now,
+        monotonic=now,
+        dry_run=False,
         inputs=film,
-    )  # fmt: skip
+    )
     spent = []
     for _ in range(CYCLES):
         cluster.speak(now())
@@ -123,10 +149,14 @@ def measure() -> dict[str, Any]:
         spent.append(1000 * (time.process_time() - began))
         clock[0] += CYCLE_S
     return {
-        "where": "large", "tenants": TENANTS, "brokers": BROKERS,
-        "cycle_ms": round(statistics.median(spent), 1), "cycle_ms_max": round(max(spent[1:]), 1),
-        "first_ms": round(spent[0], 1), "off_optimum_max": round(_off_optimum(loop.ledger.memory, cluster, policy), 4),
-    }  # fmt: skip
+        "where": "large",
+        "tenants": TENANTS,
+        "brokers": BROKERS,
+        "cycle_ms": round(statistics.median(spent), 1),
+        "cycle_ms_max": round(max(spent[1:]), 1),
+        "first_ms": round(spent[0], 1),
+        "off_optimum_max": round(_off_optimum(loop.ledger.memory, cluster, policy), 4),
+    }
 
 
 def _off_optimum(memory: MutationMemory, cluster: _Cluster, policy: MutationPolicy) -> float:

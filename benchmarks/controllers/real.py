@@ -104,7 +104,7 @@ class Bench:
         self._run = 0
         self._was_released = False
         self._rests: Rests = {}
-        self.objective = ControllerObjective(create_felt_ms_max=_FELT_MS_MAX_START)
+        self.objective = ControllerObjective(create_probe_p90_ms_max=_FELT_MS_MAX_START)
         self._alone_p99_ms = 0.0
         self._static_least = _STATIC_FIRST
         self._quotas = QuotaClient(lab.kafka_settings(), "bench-quotas")
@@ -155,7 +155,7 @@ class Bench:
         busy_ratio = mean(busy) or 0.0
         self.objective = ControllerObjective(
             apply_lag_ms_max=APPLY_LAG_MS_MAX,
-            create_felt_ms_max=FELT_RATIO * ordinary_ms,
+            create_probe_p90_ms_max=FELT_RATIO * ordinary_ms,
             forwarding_busy_ratio_max=busy_ratio + FORWARDING_BUSY_BESIDE,
         )
         self._settings = self._configured(self.objective)
@@ -236,11 +236,17 @@ class Bench:
         self._run += 1
         storms = [
             StormTenant(
-                f"storm-{self._run}-{i}", 10, topics_per_request=5, partitions=4, replication_factor=3, topics_max=50,
-                connections=2, honours=i % 2 == 0,
+                f"storm-{self._run}-{i}",
+                10,
+                topics_per_request=5,
+                partitions=4,
+                replication_factor=3,
+                topics_max=50,
+                connections=2,
+                honours=i % 2 == 0,
             )
             for i in range(STORMS)
-        ]  # fmt: skip
+        ]
         seen, requests = self._blow(storms, seconds, meanwhile)
         if after is not None:
             after()
@@ -382,7 +388,7 @@ class Bench:
                     "default_entity": "client-id",
                     "objective": {
                         "apply_lag_ms_max": objective.apply_lag_ms_max,
-                        "create_felt_ms_max": objective.create_felt_ms_max,
+                        "create_probe_p90_ms_max": objective.create_probe_p90_ms_max,
                         "forwarding_busy_ratio_max": objective.forwarding_busy_ratio_max,
                     },
                     "tenants": [

@@ -16,11 +16,11 @@ from tuner.core.controller_pressure import pressure
 from tuner.planning.quota_time import KRAFT, ZOOKEEPER
 from tuner.simulation.controller_queue import EVERYBODY_ELSE, QueueModel
 from tuner.simulation.controller_queue_run import (
-    QueueOutcome,
     Fixed,
-    QuotaDealer,
     Law,
+    QueueOutcome,
     QueueWorld,
+    QuotaDealer,
     TenantSpec,
     alone,
     run_queue,

@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from streaming.shared.contract import Side
 from tuner.control.throttle.objective import Capacity, LawLimits, Objective
 from tuner.control.throttle.steering.law import turn
-from tuner.control.throttle.steering.state import ControlState, ControlInput
+from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide
 from tuner.simulation.optimum import optimum_s
 from tuner.simulation.policy import (
     EPOCH_MS,
-    SimulatedCluster,
-    ThrottlePolicyRunner,
     Policy,
     Rule,
-    RulePolicy,
     RuleInput,
+    RulePolicy,
+    SimulatedCluster,
+    ThrottlePolicyRunner,
 )
 from tuner.simulation.world import World
 
@@ -51,17 +51,17 @@ def clairvoyant_bytes_per_s(world: World) -> float:
     if not ends_s:
         return float(_HABIT_BYTES_PER_S)
     remaining: dict[BrokerSide, float] = {}
-    keep_up: dict[BrokerSide, float] = {}
+    steady_state: dict[BrokerSide, float] = {}
     for p in world.moving:
         leader = (p.replicas[0], Side.LEADER)
         fetching = len(p.replicas) - 1 + len(p.adding)
-        keep_up[leader] = keep_up.get(leader, 0.0) + p.write_bytes_per_s * fetching
+        steady_state[leader] = steady_state.get(leader, 0.0) + p.write_bytes_per_s * fetching
         for broker in p.adding:
             follower = (broker, Side.FOLLOWER)
-            keep_up[follower] = keep_up.get(follower, 0.0) + p.write_bytes_per_s
+            steady_state[follower] = steady_state.get(follower, 0.0) + p.write_bytes_per_s
             for side in (leader, follower):
                 remaining[side] = remaining.get(side, 0.0) + p.size_bytes
-    return max(keep_up[side] + remaining[side] / ends_s for side in remaining)
+    return max(steady_state[side] + remaining[side] / ends_s for side in remaining)
 
 
 def capacities(world: World) -> dict[int, Capacity]:

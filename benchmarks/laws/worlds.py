@@ -24,11 +24,11 @@ from tuner.simulation.world import (
     BrokerSpec,
     ClientLoad,
     Disturbance,
+    InitialRate,
     LoadStep,
     PartitionSpec,
     SignalDelivery,
     SignalOutage,
-    InitialRate,
     TopicLists,
     World,
 )

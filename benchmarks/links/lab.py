@@ -161,10 +161,15 @@ class BenchLab:
     def _load(self, topic: str, rate_bytes_per_s: float | None, total_bytes: int | None) -> ProducerLoad:
         lab, size = self.lab, self.size
         return ProducerLoad(
-            lab.artifacts, lab.bootstrap_servers, topic,
-            rate_bytes_per_s=rate_bytes_per_s, record_bytes=size.record_bytes, total_bytes=total_bytes,
-            properties=(f"batch.size={size.fetch_bytes}", _LINGER), prefix=self._from_outside(),
-        )  # fmt: skip
+            lab.artifacts,
+            lab.bootstrap_servers,
+            topic,
+            rate_bytes_per_s=rate_bytes_per_s,
+            record_bytes=size.record_bytes,
+            total_bytes=total_bytes,
+            properties=(f"batch.size={size.fetch_bytes}", _LINGER),
+            prefix=self._from_outside(),
+        )
 
     def _from_outside(self) -> tuple[str, ...]:
         return (*_FIRST, *self.links.prefix(LOAD))

@@ -111,8 +111,8 @@ class Run:
         in_sync = self._lab.size.moved_bytes_per_s
         if self._policy.throttle_share is None:
             return None
-        if self._scenario.of_keep_up is not None:
-            return round(self._scenario.of_keep_up * (in_sync + self._lab.size.moved_bytes_per_s))
+        if self._scenario.of_steady_state is not None:
+            return round(self._scenario.of_steady_state * (in_sync + self._lab.size.moved_bytes_per_s))
         return throttle_bytes_per_s(self._policy.throttle_share, free_bytes_per_s, in_sync)
 
     def _move(self, throttle: int | None, longest_s: float, watch: Watch) -> tuple[float, float]:

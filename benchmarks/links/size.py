@@ -88,7 +88,7 @@ class Scenario:
     policies: tuple[str, ...]
     steps: tuple[Step, ...] = ()
     # Every throttle begins at this share of what in-sync and new followers take to keep up: it never drains anything.
-    of_keep_up: float | None = None
+    of_steady_state: float | None = None
     longest: float = 6.0  # × T*; after that a run is ended as it is.
 
 
@@ -98,11 +98,17 @@ SCENARIOS = {
     for scenario in (
         Scenario("steady", "the same load throughout", _ALL),
         Scenario(
-            "steps", "clients take half of the link for 45 s in the middle", _ALL, steps=(Step(35.0, True), Step(80.0, False))
+            "steps",
+            "clients take half of the link for 45 s in the middle",
+            _ALL,
+            steps=(Step(35.0, True), Step(80.0, False)),
         ),
         Scenario(
-            "infeasible", "the operator's throttle is below what keeping up takes", (TOO_LOW, OURS, OURS_CALM),
-            of_keep_up=0.8, longest=2.0,
+            "infeasible",
+            "the operator's throttle is below what keeping up takes",
+            (TOO_LOW, OURS, OURS_CALM),
+            of_steady_state=0.8,
+            longest=2.0,
         ),
     )
-}  # fmt: skip
+}

@@ -54,9 +54,13 @@ def planning(partitions: int = PARTITIONS, brokers: int = BROKERS) -> dict[str, 
     sides = [(b, side) for b in range(brokers) for side in Side]
     best = fluid(planned(waiting), dict.fromkeys(sides, _RATE_BYTES_PER_S))
     terms = SchedulerConstraints(
-        frozenset(range(brokers)), BatchLimits(), dict.fromkeys(sides, _SLOTS), brokers * _SLOTS, 1_000,
+        frozenset(range(brokers)),
+        BatchLimits(),
+        dict.fromkeys(sides, _SLOTS),
+        brokers * _SLOTS,
+        1_000,
         dict.fromkeys(sides, _RATE_BYTES_PER_S),
-    )  # fmt: skip
+    )
     first = refill(waiting, [], terms)
     steps = sum(len(steps_ahead(one.way)) for one in waiting)
     return {

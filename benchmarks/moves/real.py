@@ -281,9 +281,13 @@ def bench() -> Iterator[Bench]:
         for topic, megabytes in MEGABYTES_OF.items():
             total = round(megabytes * PARTITIONS_EACH * MB)
             with ProducerLoad(
-                lab.artifacts, lab.bootstrap_servers, topic,
-                rate_bytes_per_s=None, record_bytes=_RECORD_BYTES, total_bytes=total,
-            ) as load:  # fmt: skip
+                lab.artifacts,
+                lab.bootstrap_servers,
+                topic,
+                rate_bytes_per_s=None,
+                record_bytes=_RECORD_BYTES,
+                total_bytes=total,
+            ) as load:
                 load.wait(_FILL_S_MAX)
         say("the topics are filled")
         port = free_ports(1)[0]
@@ -307,8 +311,12 @@ def bench() -> Iterator[Bench]:
         filled_ms = round(time.time() * 1000)
         writer = Writer(lab.bootstrap_servers, NUMBERED, PARTITIONS_EACH)
         load = ProducerLoad(
-            lab.artifacts, lab.bootstrap_servers, LOADED, rate_bytes_per_s=LOAD_BYTES_PER_S, record_bytes=_RECORD_BYTES,
-        )  # fmt: skip
+            lab.artifacts,
+            lab.bootstrap_servers,
+            LOADED,
+            rate_bytes_per_s=LOAD_BYTES_PER_S,
+            record_bytes=_RECORD_BYTES,
+        )
         try:
             load.__enter__()
             supervisor.look()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tuner.control.reassignment.scheduler_model import REQUEST_PARTITIONS_MAX
 from tuner.core.batch_limits import BatchLimits, next_batch
-from tuner.core.reassignment_steps import ReassignmentStep, PartitionTransition
+from tuner.core.reassignment_steps import PartitionTransition, ReassignmentStep
 from tuner.simulation.policy import SimulatedCluster
 from tuner.simulation.reassign import SimulatedReassignments
 from tuner.simulation.world import PartitionSpec

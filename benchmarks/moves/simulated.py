@@ -42,11 +42,15 @@ def optimum(world: World) -> Fluid:
     """T* of the plan at the throttles that stand."""
     plan = [
         PlannedPartition(
-            p.topic, p.partition, p.replicas[0], frozenset(p.replicas), p.write_bytes_per_s,
+            p.topic,
+            p.partition,
+            p.replicas[0],
+            frozenset(p.replicas),
+            p.write_bytes_per_s,
             dict.fromkeys(p.adding, p.size_bytes),
         )
         for p in world.moving
-    ]  # fmt: skip
+    ]
     return fluid(plan, rates_of(world))
 
 

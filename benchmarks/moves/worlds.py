@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from streaming.shared.contract import Side
-from tuner.simulation.world import BrokerSpec, ClientLoad, ControllerModel, PartitionSpec, InitialRate, World
+from tuner.simulation.world import BrokerSpec, ClientLoad, ControllerModel, InitialRate, PartitionSpec, World
 
 MB = 1e6
 LINK = 1_250 * MB  # 10 Gbit/s.
@@ -76,10 +76,8 @@ def four_brokers(seed: int, *, heard_after_s: float = 0.041) -> World:
             before, after = ends(p)
             write = FOUR_LOAD_BYTES_PER_S / FOUR_PARTITIONS_EACH if topic == FOUR_LOADED else 0.0
             partitions.append(
-                PartitionSpec(
-                    topic, p, megabytes * MB, write, replicas=before, adding=after[1:], removing=before[1:]
-                )
-            )  # fmt: skip
+                PartitionSpec(topic, p, megabytes * MB, write, replicas=before, adding=after[1:], removing=before[1:])
+            )
     brokers = range(FOUR_BROKERS)
     return World(
         seed=seed,

@@ -81,9 +81,15 @@ class LargeTuner:
         quotas = metrics_extras.quotas(CLUSTER, now_ms(1))
         self._plans, self._turns = PlanBoard(CLUSTER), metrics_extras.turns()
         app = make_app(
-            board, quotas, registry_of(board, quotas, plans=self._plans), CYCLE_MS / 1000, self.now_s,
-            watched=self._watched, plans=self._plans, reads=Buckets(_UNLIMITED, time.monotonic),
-        )  # fmt: skip
+            board,
+            quotas,
+            registry_of(board, quotas, plans=self._plans),
+            CYCLE_MS / 1000,
+            self.now_s,
+            watched=self._watched,
+            plans=self._plans,
+            reads=Buckets(_UNLIMITED, time.monotonic),
+        )
         self.server = HttpServer(app, "127.0.0.1", 0, on_stop=self._watched.hub.end)
 
     def now_s(self) -> float:

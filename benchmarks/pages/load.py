@@ -14,11 +14,23 @@ import threading
 import time
 
 PATHS = (
-    "/api/v1/status", "/api/v1/moves", "/api/v1/brokers?moving=true&limit=20", "/api/v1/brokers/7", "/api/v1/tenants",
-    "/api/v1/decisions?limit=20", "/api/v1/decisions/{id}", "/api/v1/plans",
-    "/api/v1/reasons", "/api/v1/moves/partitions?limit=50", "/api/v1/history?broker=7&broker=9", "/page/now",
-    "/page/moves", "/page/brokers", "/page/decisions", "/readyz",
-)  # fmt: skip
+    "/api/v1/status",
+    "/api/v1/moves",
+    "/api/v1/brokers?moving=true&limit=20",
+    "/api/v1/brokers/7",
+    "/api/v1/tenants",
+    "/api/v1/decisions?limit=20",
+    "/api/v1/decisions/{id}",
+    "/api/v1/plans",
+    "/api/v1/reasons",
+    "/api/v1/moves/partitions?limit=50",
+    "/api/v1/history?broker=7&broker=9",
+    "/page/now",
+    "/page/moves",
+    "/page/brokers",
+    "/page/decisions",
+    "/readyz",
+)
 SCRAPED = "/metrics"
 SCRAPES_EVERY_S = 5.0
 _CONNECTIONS = 8

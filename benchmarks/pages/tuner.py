@@ -69,9 +69,12 @@ class SimulatedTuner:
         objective = Objective(found.world.latency.objective_ms) if steers else None
         limits = Limits(rate_bytes_per_s_max=found.rate_bytes_per_s_max, steers=steers, throttles_moves=steers)
         self.board = Board(
-            scenario, limits, dry_run=dry_run, wall_clock=self.now_s,
+            scenario,
+            limits,
+            dry_run=dry_run,
+            wall_clock=self.now_s,
             objective=objective or Objective(found.world.latency.objective_ms),
-        )  # fmt: skip
+        )
         self.board.acts()
         self.quotas = QuotaBoard(scenario)
         self.plans = PlanBoard(scenario)
@@ -82,9 +85,12 @@ class SimulatedTuner:
         steering = None
         if objective is not None:
             steering = Steering(
-                throttles, objective, capacities(found.world).__getitem__, law_limits,
+                throttles,
+                objective,
+                capacities(found.world).__getitem__,
+                law_limits,
                 writes_per_s_max=_WRITES_PER_S_MAX,
-            )  # fmt: skip
+            )
         self._loop = Loop(
             live=SimulatedLive(self._cluster),
             signals=signals,
@@ -103,9 +109,16 @@ class SimulatedTuner:
             dry_run=dry_run,
         )
         app = make_app(
-            self.board, self.quotas, registry_of(self.board, self.quotas), CYCLE_S, self.now_s,
-            watched=self.watched, plans=self.plans, tokens=tokens, desk=self.orders,
-        )  # fmt: skip
+            self.board,
+            self.quotas,
+            registry_of(self.board, self.quotas),
+            CYCLE_S,
+            self.now_s,
+            watched=self.watched,
+            plans=self.plans,
+            tokens=tokens,
+            desk=self.orders,
+        )
         self._server = HttpServer(app, "127.0.0.1", 0, on_stop=self.watched.hub.end)
         self.address = f"http://127.0.0.1:{self._server.port}"
         self._next_s = 0.0

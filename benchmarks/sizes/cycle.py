@@ -102,9 +102,11 @@ class SilentJournal:
     def take(self) -> dict[str, int]:
         """What has come since the last call."""
         found = {
-            "entries": self._entries, "memory_records": self._saves, "journal_kB": self._bytes // 1000,
+            "entries": self._entries,
+            "memory_records": self._saves,
+            "journal_kB": self._bytes // 1000,
             "inputs_kB": self._input_bytes // 1000,
-        }  # fmt: skip
+        }
         self._entries = self._saves = self._bytes = self._input_bytes = 0
         return found
 
@@ -218,11 +220,14 @@ def measure(brokers: int, seed: int, *, rescue: bool) -> dict[str, Any]:
     opening = [tuner.cycle(drained=WELL) for _ in range(OPENING)]
     cycles = [tuner.cycle(drained=STALLED if rescue else WELL) for _ in range(STALL_CYCLES if rescue else CYCLES)]
     return {
-        "brokers": size.brokers, "partitions": size.partitions, "moving": size.moving, "opening": opening,
+        "brokers": size.brokers,
+        "partitions": size.partitions,
+        "moving": size.moving,
+        "opening": opening,
         "cycles": cycles,
         "rss_mb": round(psutil.Process().memory_info().rss / 1e6, 1),
         "rss_mb_peak": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6, 1),
-    }  # fmt: skip
+    }
 
 
 def _batches(records: Iterable[bytes]) -> Iterator[bytes]:

@@ -32,7 +32,7 @@ CYCLE_MS = 5_000
 PARTITIONS_OF_A_TOPIC = 100
 COPIES = 3
 RATE_BYTES_PER_S = 50 * MB
-KEEP_UP_BYTES_PER_S = 10 * MB
+STEADY_STATE_BYTES_PER_S = 10 * MB
 REMAINING_BYTES = 400_000 * MB  # Of one side: so much that nothing is nearly done.
 STEPS = 5  # A window of 30 s at one scrape every 5 s.
 LARGEST = 5
@@ -164,8 +164,8 @@ def records(size: Size, cycle: int, *, drained: float) -> Iterator[bytes]:
     """
     sampled_at_ms = now_ms(cycle) - 2_000
     share = size.moving // size.brokers
-    surplus = RATE_BYTES_PER_S - KEEP_UP_BYTES_PER_S
-    written = KEEP_UP_BYTES_PER_S * CYCLE_MS / 1000 / COPIES
+    surplus = RATE_BYTES_PER_S - STEADY_STATE_BYTES_PER_S
+    written = STEADY_STATE_BYTES_PER_S * CYCLE_MS / 1000 / COPIES
     gained = written + drained * surplus * CYCLE_MS / 1000
     for broker in range(size.brokers):
         noise = _noise(broker, cycle)
@@ -175,26 +175,37 @@ def records(size: Size, cycle: int, *, drained: float) -> Iterator[bytes]:
         for side in Side:
             yield encode_signal(
                 MoveSignal(
-                    CLUSTER, broker, side, sampled_at_ms + 1_000, sampled_at_ms, STEPS + 1, 1.0,
+                    CLUSTER,
+                    broker,
+                    side,
+                    sampled_at_ms + 1_000,
+                    sampled_at_ms,
+                    STEPS + 1,
+                    1.0,
                     moving_partitions=share,
                     listed_partitions=size.partitions * (COPIES if side is Side.LEADER else 1) // size.brokers,
                     remaining_bytes=REMAINING_BYTES * noise,
                     lag_messages=1e6 * noise,
                     remaining_slope_bytes_per_s=-drained * surplus * noise,
                     remaining_slope_r2=0.98,
-                    keep_up_bytes_per_s=KEEP_UP_BYTES_PER_S * noise,
-                    write_bytes_per_s=KEEP_UP_BYTES_PER_S / COPIES * noise,
+                    steady_state_bytes_per_s=STEADY_STATE_BYTES_PER_S * noise,
+                    write_bytes_per_s=STEADY_STATE_BYTES_PER_S / COPIES * noise,
                     progress_age_s=0.0,
                     steps=tuple(
                         MoveStep(
-                            sampled_at_ms - ago * CYCLE_MS, CYCLE_MS / 1000,
-                            gained * then if side is Side.FOLLOWER else 0.0, written * then, REMAINING_BYTES * then,
+                            sampled_at_ms - ago * CYCLE_MS,
+                            CYCLE_MS / 1000,
+                            gained * then if side is Side.FOLLOWER else 0.0,
+                            written * then,
+                            REMAINING_BYTES * then,
                         )
                         for ago, then in steps
                     ),
-                    largest=tuple(MovingPartition(_name(broker), i, 8_000.0 * MB, 0.2 * MB * noise) for i in range(LARGEST)),
+                    largest=tuple(
+                        MovingPartition(_name(broker), i, 8_000.0 * MB, 0.2 * MB * noise) for i in range(LARGEST)
+                    ),
                 )
-            )  # fmt: skip
+            )
 
 
 def _noise(broker: int, cycle: int) -> float:
@@ -204,22 +215,41 @@ def _noise(broker: int, cycle: int) -> float:
 def _broker_signal(broker: int, sampled_at_ms: int, noise: float) -> BrokerSignal:
     throttled = 0.97 * RATE_BYTES_PER_S
     return BrokerSignal(
-        CLUSTER, broker, sampled_at_ms + 1_000, sampled_at_ms, STEPS + 1, 1.0,
-        leader_throttled_bytes_per_s=throttled, follower_throttled_bytes_per_s=throttled,
+        CLUSTER,
+        broker,
+        sampled_at_ms + 1_000,
+        sampled_at_ms,
+        STEPS + 1,
+        1.0,
+        leader_throttled_bytes_per_s=throttled,
+        follower_throttled_bytes_per_s=throttled,
         throttled_by=ThrottledBy.QUOTA.value,
-        leader_rate_bytes_per_s=RATE_BYTES_PER_S, follower_rate_bytes_per_s=RATE_BYTES_PER_S,
-        replication_in_bytes_per_s=70.0 * MB * noise, replication_out_bytes_per_s=70.0 * MB * noise,
-        reassignment_in_bytes_per_s=40.0 * MB * noise, reassignment_out_bytes_per_s=40.0 * MB * noise,
-        client_in_bytes_per_s=20.0 * MB * noise, client_out_bytes_per_s=30.0 * MB * noise,
-        network_in_bytes_per_s=90.0 * MB * noise, network_out_bytes_per_s=100.0 * MB * noise,
-            step_s=5.0, step_network_in_bytes_per_s=90.5 * MB * noise, step_network_out_bytes_per_s=100.5 * MB * noise,
-            step_reassignment_in_bytes_per_s=40.5 * MB * noise, step_reassignment_out_bytes_per_s=40.5 * MB * noise,
-        produce_p99_ms=9.0 * noise, fetch_p99_ms=7.0 * noise,
+        leader_rate_bytes_per_s=RATE_BYTES_PER_S,
+        follower_rate_bytes_per_s=RATE_BYTES_PER_S,
+        replication_in_bytes_per_s=70.0 * MB * noise,
+        replication_out_bytes_per_s=70.0 * MB * noise,
+        reassignment_in_bytes_per_s=40.0 * MB * noise,
+        reassignment_out_bytes_per_s=40.0 * MB * noise,
+        client_in_bytes_per_s=20.0 * MB * noise,
+        client_out_bytes_per_s=30.0 * MB * noise,
+        network_in_bytes_per_s=90.0 * MB * noise,
+        network_out_bytes_per_s=100.0 * MB * noise,
+        step_s=5.0,
+        step_network_in_bytes_per_s=90.5 * MB * noise,
+        step_network_out_bytes_per_s=100.5 * MB * noise,
+        step_reassignment_in_bytes_per_s=40.5 * MB * noise,
+        step_reassignment_out_bytes_per_s=40.5 * MB * noise,
+        produce_p99_ms=9.0 * noise,
+        fetch_p99_ms=7.0 * noise,
         request_handler_idle_ratio=0.8,
-        isr_shrinks_per_s=0.0, isr_expands_per_s=0.0,
-        replica_lag_max_messages=1e5 * noise, replica_lag_sum_messages=1e6 * noise,
-        under_min_isr_partitions=0.0, partitions=600.0, leaders=200.0,
-    )  # fmt: skip
+        isr_shrinks_per_s=0.0,
+        isr_expands_per_s=0.0,
+        replica_lag_max_messages=1e5 * noise,
+        replica_lag_sum_messages=1e6 * noise,
+        under_min_isr_partitions=0.0,
+        partitions=600.0,
+        leaders=200.0,
+    )
 
 
 def _name(topic: int) -> str:

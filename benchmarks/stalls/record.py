@@ -66,10 +66,13 @@ class Stage:
     def load(self, mb_per_s: float) -> None:
         self.stack.enter_context(
             ProducerLoad(
-                self.lab.artifacts, self.lab.bootstrap_servers, self.topic,
-                rate_bytes_per_s=mb_per_s * MB, record_bytes=RECORD_BYTES,
+                self.lab.artifacts,
+                self.lab.bootstrap_servers,
+                self.topic,
+                rate_bytes_per_s=mb_per_s * MB,
+                record_bytes=RECORD_BYTES,
             )
-        )  # fmt: skip
+        )
 
     def rate(self, bytes_per_s: float, sides: Sequence[Side]) -> None:
         rates = {RATE_KEYS[side]: str(round(bytes_per_s)) for side in sides}
@@ -104,18 +107,32 @@ STORIES = (
     Story("infeasible_leader_side", "hopeless", 70, 3, 4.5, stall_s=(0, 70), sides=(Side.LEADER,)),
     Story("infeasible_both_sides", "hopeless", 70, 2, 2.5, stall_s=(0, 70)),
     Story("infeasible_follower_side", "hopeless", 65, 2, 1, stall_s=(0, 65), sides=(Side.FOLLOWER,)),
-    Story("writes_outgrow_throttle", "hopeless", 95, 1, 4.5, stall_s=(35, 95), acts=((35, lambda stage: stage.load(4)),)),
+    Story(
+        "writes_outgrow_throttle", "hopeless", 95, 1, 4.5, stall_s=(35, 95), acts=((35, lambda stage: stage.load(4)),)
+    ),
     Story("throttle_to_nothing", "dead", 90, 1, 4.5, stall_s=(30, 90), acts=((30, _to(1e-6, *BOTH)),)),
     Story("raised_by_hand", "recovering", 115, 3, 4.5, stall_s=(0, 60), acts=((60, _to(12)),)),
     Story("rate_steps", "rate_steps", 90, 1, 4, acts=((30, _to(8)), (60, _to(4)))),
     Story("batch_joins", "batches", 80, 1, 5, acts=((35, lambda stage: stage.move((2, 3))),), first=2),
     Story(
-        "target_pauses", "hiccups", 80, 1, 5,
+        "target_pauses",
+        "hiccups",
+        80,
+        1,
+        5,
         acts=((30, lambda s: s.signal_target(signal.SIGSTOP)), (40, lambda s: s.signal_target(signal.SIGCONT))),
         blind_s_max=15.0,
     ),
-    Story("target_stops", "stopped", 70, 1, 5, acts=((30, lambda s: s.signal_target(signal.SIGKILL)),), blind_s_max=math.inf),
-)  # fmt: skip
+    Story(
+        "target_stops",
+        "stopped",
+        70,
+        1,
+        5,
+        acts=((30, lambda s: s.signal_target(signal.SIGKILL)),),
+        blind_s_max=math.inf,
+    ),
+)
 
 
 def record(lab: Lab, story: Story) -> None:
@@ -128,9 +145,14 @@ def record(lab: Lab, story: Story) -> None:
                 [NewTopic(stage.topic, num_partitions=-1, replication_factor=-1, replica_assignments=replicas)]
             )
         with ProducerLoad(
-            lab.artifacts, lab.bootstrap_servers, stage.topic,
-            rate_bytes_per_s=None, record_bytes=100_000, total_bytes=PRELOAD_BYTES, properties=("batch.size=800000", "linger.ms=5"),
-        ) as preload:  # fmt: skip
+            lab.artifacts,
+            lab.bootstrap_servers,
+            stage.topic,
+            rate_bytes_per_s=None,
+            record_bytes=100_000,
+            total_bytes=PRELOAD_BYTES,
+            properties=("batch.size=800000", "linger.ms=5"),
+        ) as preload:
             preload.wait(60)
         stage.load(story.write_mb_per_s)
         threading.Event().wait(4.0)
@@ -156,10 +178,14 @@ def record(lab: Lab, story: Story) -> None:
         return
     onset_s, ends_s = story.stall_s or (None, None)
     label = {
-        "kind": story.kind, "stall": story.stall_s is not None, "onset_s": onset_s, "ends_s": ends_s,
+        "kind": story.kind,
+        "stall": story.stall_s is not None,
+        "onset_s": onset_s,
+        "ends_s": ends_s,
         "sides": [str(side) for side in story.sides],
-        "write_mb_per_s": story.write_mb_per_s, "throttle_mb_per_s": story.throttle_mb_per_s,
-    }  # fmt: skip
+        "write_mb_per_s": story.write_mb_per_s,
+        "throttle_mb_per_s": story.throttle_mb_per_s,
+    }
     write(FOLDER / f"{story.name}.jsonl", label, watch.ticks)
     print(f"{story.name}: {said}", flush=True)
 

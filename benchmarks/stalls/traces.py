@@ -123,7 +123,7 @@ def _hiccups(random_: random.Random, until_s: float, every_s: float, of_surplus:
 def _well(kind: str, random_: random.Random) -> Trace:
     world = _world(random_, WELL_S)
     write = world.write_bytes_per_s(0.0)
-    keep_up = world.counted * write
+    steady_state = world.counted * write
     gap_share, noise_bytes = 0.02, 0.2 * MB
     if random_.random() < 0.5:  # A trouble seldom comes alone.
         world = replace(world, holds=_hiccups(random_, WELL_S, 90.0, 0.0))
@@ -131,7 +131,7 @@ def _well(kind: str, random_: random.Random) -> Trace:
         case "cycle":  # Silence and clump, at their strongest.
             world = replace(world, start=Start.BURST, fetch_bytes=10 * 1_048_576, line_bytes_per_s=600 * MB)
         case "thin":
-            world = replace(world, quota_bytes_per_s=_constant(keep_up + random_.uniform(1, 2) * MB))
+            world = replace(world, quota_bytes_per_s=_constant(steady_state + random_.uniform(1, 2) * MB))
         case "hiccups":  # Garbage collection, a busy disk, a leader election.
             world = replace(world, holds=_hiccups(random_, WELL_S, 90.0, 0.0))
         case "isr_flaps":  # A follower falls out and comes back; what it catches up with uses the quota meanwhile.
@@ -141,7 +141,7 @@ def _well(kind: str, random_: random.Random) -> Trace:
             peak = world.counted * write * 2
             world = replace(world, quota_bytes_per_s=_constant(peak + random_.uniform(4, 40) * MB))
         case "rate_steps":  # Somebody else turns the throttle.
-            world = replace(world, quota_bytes_per_s=_rate_steps(random_, keep_up))
+            world = replace(world, quota_bytes_per_s=_rate_steps(random_, steady_state))
         case "gaps":
             gap_share = 0.3
         case "noise":
@@ -150,7 +150,7 @@ def _well(kind: str, random_: random.Random) -> Trace:
         case "slower":  # The hardware gives 70 % of what the throttle would.
             world = replace(world, holds=(*world.holds, Hold(0.0, WELL_S, 1.0, 0.7)))
         case "ending":
-            surplus = world.quota_bytes_per_s(0.0) - keep_up
+            surplus = world.quota_bytes_per_s(0.0) - steady_state
             world = replace(world, remaining_bytes=random_.uniform(60, 400) * surplus)
     return Trace(kind, "made", None, tuple(run(world)), gap_share, noise_bytes)
 
@@ -160,8 +160,8 @@ def _batches(random_: random.Random, write: float) -> Callable[[float], float]:
     return lambda at_s: write * (1 + sum(at_s >= join for join in joins) / 5)
 
 
-def _rate_steps(random_: random.Random, keep_up: float) -> Callable[[float], float]:
-    rates = [keep_up + random_.uniform(4, 40) * MB for _ in range(9)]
+def _rate_steps(random_: random.Random, steady_state: float) -> Callable[[float], float]:
+    rates = [steady_state + random_.uniform(4, 40) * MB for _ in range(9)]
     return lambda at_s: rates[int(at_s / 75) % len(rates)]
 
 
@@ -171,8 +171,8 @@ def _stalled(kind: str, random_: random.Random) -> Trace:
     lasts_s = ends_s + (120.0 if kind == "recovering" else 0.0)
     world = _world(random_, lasts_s)
     write = world.write_bytes_per_s(0.0)
-    keep_up = world.counted * write
-    surplus = world.quota_bytes_per_s(0.0) - keep_up
+    steady_state = world.counted * write
+    surplus = world.quota_bytes_per_s(0.0) - steady_state
     before = _hiccups(random_, onset_s - 30.0, 90.0, 0.0) if random_.random() < 0.5 else ()
     match kind:
         case "dead" | "recovering":
@@ -182,7 +182,7 @@ def _stalled(kind: str, random_: random.Random) -> Trace:
         case "growing":
             world = replace(world, holds=(*before, Hold(onset_s, ends_s, 1.0, -random_.uniform(0.05, 0.6))))
         case "hopeless":  # Producers write more from now on, and keeping up takes all of the throttle.
-            times = random_.uniform(1.15, 2.0) * (1 + surplus / keep_up)
+            times = random_.uniform(1.15, 2.0) * (1 + surplus / steady_state)
             world = replace(
                 world, write_bytes_per_s=lambda at_s: write * (times if at_s >= onset_s else 1.0), holds=before
             )

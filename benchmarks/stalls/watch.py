@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.stalls.world import KEEP_UP_OVER_S, Tick
+from benchmarks.stalls.world import STEADY_STATE_OVER_S, Tick
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, PartitionState
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, TopicThrottle
@@ -66,7 +66,7 @@ class Watch:
         if not isinstance(source, dict):
             return None
         self._writes.append((at_s, {s.partition: source.get((self.topic, s.partition), 0) for s in moving}))
-        self._writes = [(t, led) for t, led in self._writes if t >= at_s - KEEP_UP_OVER_S]
+        self._writes = [(t, led) for t, led in self._writes if t >= at_s - STEADY_STATE_OVER_S]
         throttle = TopicThrottle.from_configs(
             self.client.topic_configs([self.topic], LIST_KEYS.values()).get(self.topic, {})
         )
@@ -77,13 +77,13 @@ class Watch:
             if isinstance(found, ClusterError) or RATE_KEYS[side] not in found:
                 continue
             listed = throttle.leader if side is Side.LEADER else throttle.follower
-            keep_up = sum(
+            steady_state = sum(
                 self._write_rate(s.partition)
                 * (len((set(s.isr) | set(s.adding)) - {s.leader}) if side is Side.LEADER else 1)
                 for s in moving
                 if listed.lists(s.partition, broker)
             )
-            allowed.append(float(found[RATE_KEYS[side]].value) - keep_up)
+            allowed.append(float(found[RATE_KEYS[side]].value) - steady_state)
         return min(allowed)
 
     def _write_rate(self, partition: int) -> float:

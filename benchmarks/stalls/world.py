@@ -18,7 +18,7 @@ from enum import Enum
 
 TICK_S = 0.5  # replica.fetch.wait.max.ms: a throttled follower asks again so often.
 WINDOWS = 11
-KEEP_UP_OVER_S = 30.0  # The signal's window, over which write rates are measured.
+STEADY_STATE_OVER_S = 30.0  # The signal's window, over which write rates are measured.
 MB = 1_000_000
 
 
@@ -74,7 +74,7 @@ def run(world: World) -> list[Tick]:
     remaining, done_s = world.remaining_bytes, 0.0
     written_at = [0.0]
     ticks = [Tick(0.0, 0.0, 0.0, remaining, quota - world.counted * write)]
-    span = round(KEEP_UP_OVER_S / TICK_S)
+    span = round(STEADY_STATE_OVER_S / TICK_S)
     for i in range(1, round(world.lasts_s / TICK_S) + 1):
         at_s = i * TICK_S
         quota, write = world.quota_bytes_per_s(at_s), world.write_bytes_per_s(at_s)
@@ -98,14 +98,14 @@ def run(world: World) -> list[Tick]:
     return ticks
 
 
-def _at_start(world: World, quota: float, keep_up: float) -> list[float]:
+def _at_start(world: World, quota: float, steady_state: float) -> list[float]:
     match world.start:
         case Start.EVEN:
             return [quota] * WINDOWS
         case Start.IDLE:
-            return [keep_up] * WINDOWS
+            return [steady_state] * WINDOWS
         case Start.BURST:
-            return [keep_up] * (WINDOWS - 1) + [quota * WINDOWS]
+            return [steady_state] * (WINDOWS - 1) + [quota * WINDOWS]
 
 
 def _fetch(world: World, at_s: float, quota: float, write: float, remaining: float, in_windows: float) -> float:

@@ -49,9 +49,20 @@ def standalone(home: Path) -> Iterator[str]:
         for i in (1, 2):
             work = home / f"worker-{i}"
             start(
-                work.name, f"{package}.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "--cores", "1",
-                "--memory", "1g", "--work-dir", str(work), address,
-            )  # fmt: skip
+                work.name,
+                f"{package}.worker.Worker",
+                "--host",
+                "127.0.0.1",
+                "--webui-port",
+                "0",
+                "--cores",
+                "1",
+                "--memory",
+                "1g",
+                "--work-dir",
+                str(work),
+                address,
+            )
         yield address
 
 

@@ -5,7 +5,6 @@ An error names the key, the line, and what was expected. The order of authority:
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import astuple
@@ -16,6 +15,7 @@ from typing import Any, Union, get_args, get_origin
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from rheostat.config import unknown_keys
 from rheostat.config.yaml_file import YamlFile, dotted
 from rheostat.errors import BadInputError
 from streaming.collector.settings import CollectorSettings
@@ -160,10 +160,7 @@ def _fault(fault: Any, file: YamlFile, variables: Mapping[tuple[str, ...], str])
         where = f"environment: {variable}"
     kind = fault["type"]
     if kind == "extra_forbidden":
-        known = _known_keys(at[:-1])
-        close = difflib.get_close_matches(str(at[-1]), known, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"known here: {', '.join(sorted(known))}"
-        return f"{where}: unknown key {key}: {hint}"
+        return f"{where}: unknown key {key}: {unknown_keys.hint(str(at[-1]), _known_keys(at[:-1]))}"
     if kind == "missing":
         model = _model_at(at[:-1])
         what = model.model_fields[str(at[-1])].description if model is not None else ""

@@ -5,13 +5,13 @@ Invariant: a key that stands twice is refused; YAML itself would silently take t
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from rheostat.config import unknown_keys
 from rheostat.errors import BadInputError
 
 Path = tuple[str | int, ...]  # Keys and positions from the outermost value inwards.
@@ -61,9 +61,7 @@ class YamlFile:
         kind = fault["type"]
         if kind == "extra_forbidden":
             known = sorted({key for m in _models_at(model, fault["loc"][:-1]) for key in m.model_fields})
-            close = difflib.get_close_matches(str(at[-1]), known, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
-            return self.fault(at, f"unknown key: {hint}")
+            return self.fault(at, f"unknown key: {unknown_keys.hint(str(at[-1]), known)}")
         if kind == "missing":
             fields = (m.model_fields.get(str(at[-1])) for m in _models_at(model, fault["loc"][:-1]))
             means = next((field.description for field in fields if field is not None), None)

@@ -14,7 +14,7 @@ from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
-from rheostat.connectivity.connection import ConnectionEnd, Reached, Talk, ReachedStage, allow_until
+from rheostat.connectivity.connection import ConnectionEnd, Reached, ReachedStage, Talk, allow_until
 from streaming.shared import kafka_names
 from streaming.shared.kafka import KafkaSettings
 

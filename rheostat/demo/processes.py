@@ -49,7 +49,7 @@ class DemoProcesses:
             if restarts := [child.name for child in supervisor.children if child.restarts]:
                 raise CommandError(f"{', '.join(restarts)} ended by itself: {self._last_words()}")
 
-    def keep_up(self) -> None:
+    def steady_state(self) -> None:
         """A part that ends is started again, as in `rheostat run`."""
         for supervisor in self._started:
             supervisor.look()

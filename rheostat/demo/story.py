@@ -89,10 +89,13 @@ def _tell(lab: Lab, view: DemoView, summary: DemoSummary) -> DemoProcesses:
         kafka = lab.kafka_settings()
         load = stack.enter_context(
             ProducerLoad(
-                lab.artifacts, lab.bootstrap_servers, TOPIC,
-                rate_bytes_per_s=WRITE_BYTES_PER_S, record_bytes=RECORD_BYTES,
+                lab.artifacts,
+                lab.bootstrap_servers,
+                TOPIC,
+                rate_bytes_per_s=WRITE_BYTES_PER_S,
+                record_bytes=RECORD_BYTES,
             )
-        )  # fmt: skip
+        )
         probe = stack.enter_context(LatencyProbe(kafka, TOPIC, PARTITIONS))
         client = stack.enter_context(ClusterClient(kafka, "demo"))
         watch = MoveWatch(client, TOPIC, PARTITIONS, LEADER, DESTINATION)
@@ -159,9 +162,14 @@ def _fill(lab: Lab, view: DemoView) -> None:
         admin.create_topics([NewTopic(TOPIC, num_partitions=-1, replication_factor=-1, replica_assignments=replicas)])
     view.now(f"writing {size_text(PRELOAD_BYTES)} into topic {TOPIC}, on brokers {LEADER} and {FOLLOWER}")
     with ProducerLoad(
-        lab.artifacts, lab.bootstrap_servers, TOPIC,
-        rate_bytes_per_s=None, record_bytes=100_000, total_bytes=PRELOAD_BYTES, properties=("batch.size=800000", "linger.ms=5"),
-    ) as preload:  # fmt: skip
+        lab.artifacts,
+        lab.bootstrap_servers,
+        TOPIC,
+        rate_bytes_per_s=None,
+        record_bytes=100_000,
+        total_bytes=PRELOAD_BYTES,
+        properties=("batch.size=800000", "linger.ms=5"),
+    ) as preload:
         preload.wait(PRELOAD_S_MAX)
     view.say(
         f"topic {TOPIC}: {PARTITIONS} partitions, {size_text(PRELOAD_BYTES)}, on brokers {LEADER} (leader) and {FOLLOWER}"
@@ -226,7 +234,7 @@ def _stay(lab: Lab, parts: DemoProcesses, view: DemoView) -> None:
             parts.measure()
             parts.act()
             while True:  # Not one endless wait: a signal that comes just before it would wake nobody.
-                parts.keep_up()
+                parts.steady_state()
                 threading.Event().wait(LOOK_S)
         except KeyboardInterrupt:
             view.say("going down")

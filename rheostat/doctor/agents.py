@@ -30,8 +30,11 @@ def agents(settings: Settings, brokers: dict[int, str]) -> Iterator[Finding]:
         access = settings.collector.access_files().load()
     except AgentAccessError as error:
         yield Finding(
-            "access to the JMX agents", FindingVerdict.FAILED, str(error), "correct it: without it the collector does not start"
-        )  # fmt: skip
+            "access to the JMX agents",
+            FindingVerdict.FAILED,
+            str(error),
+            "correct it: without it the collector does not start",
+        )
         return
 
     def ask(url: str) -> _Answer:
@@ -56,10 +59,12 @@ def agents(settings: Settings, brokers: dict[int, str]) -> Iterator[Finding]:
     without = sorted(brokers.keys() - urls.keys())
     if without:
         yield Finding(
-            "JMX agents", FindingVerdict.ADVICE, f"none configured for brokers {', '.join(map(str, without))}",
+            "JMX agents",
+            FindingVerdict.ADVICE,
+            f"none configured for brokers {', '.join(map(str, without))}",
             "set collector.jmx_port or collector.endpoints: without it latency and throttled bytes are not known, and a stall is "
             "raised only where the throttle cannot carry the writes",
-        )  # fmt: skip
+        )
 
 
 def _agent(node: int, url: str, answer: _Answer, timeout_s: float, *, is_broker: bool) -> Finding:
@@ -70,13 +75,17 @@ def _agent(node: int, url: str, answer: _Answer, timeout_s: float, *, is_broker:
         )
     if isinstance(names, Exception):
         return Finding(
-            check, FindingVerdict.FAILED, f"{url}: {names}" + (", asked twice" if answer.asked_again else ""),
+            check,
+            FindingVerdict.FAILED,
+            f"{url}: {names}" + (", asked twice" if answer.asked_again else ""),
             "start the node with the JMX agent and conf/collectors/jmx-exporter.yaml, or correct collector.endpoints",
-        )  # fmt: skip
+        )
     if is_broker and Metric.CLIENT_IN not in names:
         return Finding(
-            check, FindingVerdict.FAILED, f"{url} answers, but without {Metric.CLIENT_IN}",
+            check,
+            FindingVerdict.FAILED,
+            f"{url} answers, but without {Metric.CLIENT_IN}",
             "let the agent use conf/collectors/jmx-exporter.yaml",
-        )  # fmt: skip
+        )
     late = f", but its first answer took longer than {timeout_s:g} s: normal for a JVM that has just started"
     return Finding(check, FindingVerdict.OK, f"{len(names)} metrics at {url}" + (late if answer.asked_again else ""))

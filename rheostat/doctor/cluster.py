@@ -52,12 +52,13 @@ def way_in(kafka: KafkaSettings, check: str, key: str) -> list[Finding]:
         return []
     return [
         Finding(
-            check, FindingVerdict.ADVICE,
+            check,
+            FindingVerdict.ADVICE,
             f"{server} answered after {took_s:.1f} s; rheostat gives up after {key}.request_timeout_s, "
             f"{kafka.request_timeout_s:g} s",
             f"see what keeps the broker busy, or raise {key}.request_timeout_s",
         )
-    ]  # fmt: skip
+    ]
 
 
 def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *, create: bool) -> Iterator[Finding]:
@@ -100,9 +101,12 @@ def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *
         _Try("AlterConfigs on Topic", "clear topics' throttles", alter_topics),
         _Try(f"Read on Group {lease}", "take part in the lease", lambda: client.may_join(lease), groups),
         _Try(
-            f"Write on TransactionalId {lease}", "write the journal alone", lambda: client.may_transact(lease), transactions
+            f"Write on TransactionalId {lease}",
+            "write the journal alone",
+            lambda: client.may_transact(lease),
+            transactions,
         ),
-    ]  # fmt: skip
+    ]
     if settings.tuner.reassign.enabled:
         plans = "carry out plans of reassignments (tuner.reassign.enabled)"
         writes += [
@@ -114,14 +118,16 @@ def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *
     for one in writes:
         if one.creates is not None and not create and not _is_there(client, one.creates):
             yield Finding(
-                f"right: {one.right}", FindingVerdict.ADVICE, f"not tried: Kafka would create its topic {one.creates} for it",
+                f"right: {one.right}",
+                FindingVerdict.ADVICE,
+                f"not tried: Kafka would create its topic {one.creates} for it",
                 "nothing, or let it be tried: rheostat doctor --create",
-            )  # fmt: skip
+            )
             continue
         found = _tried(one, settings.kafka)
         yield _not_needed_yet(found) if settings.tuner.dry_run else found
     quotas = settings.tuner.mutation_quota
-    if quotas is not None and quotas.objective.create_felt_ms_max is not None:
+    if quotas is not None and quotas.objective.create_probe_p90_ms_max is not None:
         yield _feels(brokers, settings.kafka, settings.topic_names().journal)
 
 
@@ -139,7 +145,7 @@ def _not_needed_yet(found: Finding) -> Finding:
 def _feels(brokers: list[int], kafka: KafkaSettings, topic: str) -> Finding:
     """Asks as the tuner does some times a second: nothing is altered, and a broker that does not answer is no missing right."""
     check = f"right: AlterConfigs on Topic {topic}"
-    purpose = "feel how long creations wait (tuner.mutation_quota.objective.create_felt_ms_max)"
+    purpose = "feel how long creations wait (tuner.mutation_quota.objective.create_probe_p90_ms_max)"
     said = "no broker is there"
     asker = ControllerAsker(kafka, "rheostat-doctor", topic)
     try:
@@ -209,9 +215,11 @@ def topics(client: ClusterClient, settings: Settings, *, create: bool) -> Iterat
         yield Finding(_OWN_TOPICS, FindingVerdict.OK, f"created: {absent}")
     elif missing:
         yield Finding(
-            _OWN_TOPICS, FindingVerdict.ADVICE, f"missing, made at the first start: {absent}",
+            _OWN_TOPICS,
+            FindingVerdict.ADVICE,
+            f"missing, made at the first start: {absent}",
             "nothing, or make them now: rheostat doctor --create. The rights to read and write them can be checked then",
-        )  # fmt: skip
+        )
     elif not complaints:
         yield Finding(_OWN_TOPICS, FindingVerdict.OK, ", ".join(present))
     for topic, operations in sorted(client.missing_operations(present).items()):
@@ -232,9 +240,11 @@ def names_on_record(settings: Settings, brokers: list[int]) -> Iterator[Finding]
         known = send.read(settings, brokers)
     except (CommandError, KafkaError) as error:
         yield Finding(
-            "cluster name", FindingVerdict.FAILED, f"the journal cannot be read: {error}",
+            "cluster name",
+            FindingVerdict.FAILED,
+            f"the journal cannot be read: {error}",
             "see what is said of own topics and of rights on them, and the brokers' logs",
-        )  # fmt: skip
+        )
         return
     if known.blocked is not None:
         yield Finding(
@@ -247,15 +257,18 @@ def names_on_record(settings: Settings, brokers: list[int]) -> Iterator[Finding]
         )
     elif known.held:
         yield Finding(
-            "cluster name", FindingVerdict.ADVICE, f"of this Kafka cluster {others}, besides {settings.cluster!r} with {known.held}",
+            "cluster name",
+            FindingVerdict.ADVICE,
+            f"of this Kafka cluster {others}, besides {settings.cluster!r} with {known.held}",
             "end what is nobody's any more: `rheostat release` with `cluster` set to that name",
-        )  # fmt: skip
+        )
     else:
         yield Finding(
-            "cluster name", FindingVerdict.FAILED,
+            "cluster name",
+            FindingVerdict.FAILED,
             f"{settings.cluster!r} has nothing on record on this Kafka cluster, {others}: a tuner of this name waits for it",
             f"set cluster: {next(iter(known.elsewhere))}, or run `rheostat release` with it once",
-        )  # fmt: skip
+        )
 
 
 def quota_window(client: ClusterClient, brokers: list[int]) -> Iterator[Finding]:
@@ -264,7 +277,9 @@ def quota_window(client: ClusterClient, brokers: list[int]) -> Iterator[Finding]
     at_default = [b for b, found in sorted(answers.items()) if not isinstance(found, ClusterError) and key not in found]
     if at_default:
         yield Finding(
-            "quota window", FindingVerdict.ADVICE, f"{key} is at its default of 11 on brokers {', '.join(map(str, at_default))}",
+            "quota window",
+            FindingVerdict.ADVICE,
+            f"{key} is at its default of 11 on brokers {', '.join(map(str, at_default))}",
             f"{key}=3 in the brokers' files (a restart) calms every change of a throttle: after 5 → 20 MB/s the peak "
             "falls from 8 × to 1.9 × the new rate, after 20 → 5 MB/s the silence from 8–10 s to 2.4 s (measured on Kafka 4.2)",
-        )  # fmt: skip
+        )

@@ -45,9 +45,11 @@ def examine(settings: Settings, *, create: bool = False) -> Iterator[Finding]:
             brokers = {e.node: e.host for e in client.brokers()}
         except ClusterError as error:
             yield Finding(
-                _REACHABILITY, FindingVerdict.FAILED, f"a bootstrap server answers, but: {error}",
+                _REACHABILITY,
+                FindingVerdict.FAILED,
+                f"a bootstrap server answers, but: {error}",
                 "compare the brokers' advertised.listeners with what can be reached from here",
-            )  # fmt: skip
+            )
             return
         ids = ", ".join(map(str, sorted(brokers)))
         yield Finding(_REACHABILITY, FindingVerdict.OK, f"brokers {ids} at {kafka.bootstrap_servers}")

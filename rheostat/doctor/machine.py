@@ -27,9 +27,11 @@ def machine() -> Iterator[Finding]:
             yield Finding("JVM artifacts", FindingVerdict.OK, "in the cache, whole")
         else:
             yield Finding(
-                "JVM artifacts", FindingVerdict.ADVICE, "not in the cache yet",
+                "JVM artifacts",
+                FindingVerdict.ADVICE,
+                "not in the cache yet",
                 "they are fetched at the first start (60 MB); `rheostat doctor --fetch` does it now",
-            )  # fmt: skip
+            )
     except SetupError as error:
         yield Finding("JVM artifacts", FindingVerdict.FAILED, str(error), "remove the folder it names")
 
@@ -46,9 +48,11 @@ def storage_of_stream(settings: Settings) -> Iterator[Finding]:
     yield _place("scratch space", scratch)
     if scratch.forbids_execution and _NATIVE_PATH not in os.environ.get("SPARK_SUBMIT_OPTS", ""):
         yield Finding(
-            "native code of Java", FindingVerdict.ADVICE, storage.native_libraries(scratch),
+            "native code of Java",
+            FindingVerdict.ADVICE,
+            storage.native_libraries(scratch),
             "without that the stream ends at the first record that is compressed with snappy or zstd",
-        )  # fmt: skip
+        )
 
 
 def _place(check: str, place: storage.StorageFolder) -> Finding:
@@ -57,9 +61,11 @@ def _place(check: str, place: storage.StorageFolder) -> Finding:
     free_mb, advised_mb = place.free_bytes // storage.MB, storage.FREE_BYTES_ADVISED // storage.MB
     if free_mb < advised_mb:
         return Finding(
-            check, FindingVerdict.ADVICE, f"{place.folder}: only {free_mb} MB are free on {place.mount_point}",
+            check,
+            FindingVerdict.ADVICE,
+            f"{place.folder}: only {free_mb} MB are free on {place.mount_point}",
             f"free some: the stream of a large cluster needs {advised_mb} MB there",
-        )  # fmt: skip
+        )
     return Finding(check, FindingVerdict.OK, f"{place.folder}, {free_mb:,} MB free")
 
 

@@ -25,9 +25,11 @@ def source_elsewhere(source: SourceSettings, kafka: KafkaSettings) -> Iterator[F
             brokers = sorted(e.node for e in client.brokers())
         except ClusterError as error:
             yield Finding(
-                _source_name(source), FindingVerdict.FAILED, str(error),
+                _source_name(source),
+                FindingVerdict.FAILED,
+                str(error),
                 "check this source's own kafka: in stream.sources: address, protocol and credentials",
-            )  # fmt: skip
+            )
             return
         yield from source_of(client, brokers, source, kafka)
 
@@ -40,9 +42,11 @@ def source_of(
     try:
         if not client.partitions([topic]):
             yield Finding(
-                check, FindingVerdict.FAILED, f"there is no topic {topic} at {kafka.bootstrap_servers}",
+                check,
+                FindingVerdict.FAILED,
+                f"there is no topic {topic} at {kafka.bootstrap_servers}",
                 "let the collector that writes it create it, or correct stream.sources",
-            )  # fmt: skip
+            )
             return
         # Of others' topics only this: rheostat never writes there.
         if "Read" in client.missing_operations([topic]).get(topic, []):
@@ -67,12 +71,13 @@ def source_of(
         yield Finding(check, FindingVerdict.OK, f"there, readable, its records stamped by Kafka's clock ({_APPENDED})")
         return
     yield Finding(
-        check, FindingVerdict.FAILED,
+        check,
+        FindingVerdict.FAILED,
         f"topic {topic} has {_TIMESTAMP_TYPE}=CreateTime, so windows go by its senders' clocks: one that is fast closes "
         "everybody's windows seconds early (how many is bounded, but not undone), one that is slow is left out as late",
         f"kafka-configs --bootstrap-server {server(kafka)} --alter --entity-type topics --entity-name {topic} "
         f"--add-config {_TIMESTAMP_TYPE}={_APPENDED}",
-    )  # fmt: skip
+    )
 
 
 def _timestamp_types(client: ClusterClient, brokers: list[int]) -> set[str | None]:

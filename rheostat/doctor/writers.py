@@ -27,9 +27,11 @@ def writers(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
             found = client.writers(topic)
         except MissingRight as error:
             yield Finding(
-                check, FindingVerdict.ADVICE, f"cannot be seen: missing right: {error.right}",
+                check,
+                FindingVerdict.ADVICE,
+                f"cannot be seen: missing right: {error.right}",
                 "run the doctor once as a user that may describe the cluster",
-            )  # fmt: skip
+            )
             return
         except ClusterError as error:
             yield Finding(check, FindingVerdict.ADVICE, f"cannot be seen: {error}", "see the brokers' logs")
@@ -37,9 +39,11 @@ def writers(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
         if found is None or _EVERYBODY in found:
             why = "the cluster has no authorizer" if found is None else "an ACL allows it"
             yield Finding(
-                check, FindingVerdict.ADVICE, f"every client that reaches the brokers {follows}: {why}",
+                check,
+                FindingVerdict.ADVICE,
+                f"every client that reaches the brokers {follows}: {why}",
                 "restrict Write to the principals that docs/permissions.md names",
-            )  # fmt: skip
+            )
             if found is None:
                 return  # The same of the others.
             continue
@@ -48,6 +52,8 @@ def writers(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
             yield Finding(check, FindingVerdict.OK, "no other principal by ACLs; superusers are not seen here")
             continue
         yield Finding(
-            check, FindingVerdict.ADVICE, f"{listed(others, _NAMES_MAX)}: each {follows}",
+            check,
+            FindingVerdict.ADVICE,
+            f"{listed(others, _NAMES_MAX)}: each {follows}",
             "leave Write to the principals that docs/permissions.md names",
-        )  # fmt: skip
+        )

@@ -59,9 +59,14 @@ class Outcome:
 
 class Applying:
     def __init__(
-        self, knob: Knob, change: Change, settle_s: float, clock: Clock, say: Callable[[str], None],
+        self,
+        knob: Knob,
+        change: Change,
+        settle_s: float,
+        clock: Clock,
+        say: Callable[[str], None],
         watched: Callable[[float], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """
         Args:
             settle_s: how long each step is looked at.
@@ -91,11 +96,12 @@ class Applying:
                 why = self._set(value) or self._watch(was, number)
                 if isinstance(why, FollowerSample):
                     return Outcome(
-                        value, changed=True,
+                        value,
+                        changed=True,
                         why=f"{_moving(why)}. They began while {value} was looked at, so whether followers keep up with it is "
                         f"not known. It stays; `rheostat fetchers --apply --value {change.stands}` puts back what stood, once "
                         "they are done",
-                    )  # fmt: skip
+                    )
                 if why is not None:
                     return self._back(why)
                 if number + 1 < len(steps) and (look := self._seen()) is not None and look.moving:
@@ -188,10 +194,11 @@ class Applying:
             each = ", ".join(f"{b}: {n}" for b, n in sorted(found.items()))
             told = "; ".join(f"{_place(place)}: {reason}" for place, reason in sorted(failed.items())) or missing
             return Outcome(
-                self._reached, changed=True,
+                self._reached,
+                changed=True,
                 why=f"{why}; and what stood could not be put back everywhere ({told}). Now in force, by broker: {each}. Try again "
                 f"with `rheostat fetchers --apply --value {change.stands}`",
-            )  # fmt: skip
+            )
         self._say(f"{NUM_REPLICA_FETCHERS}={change.stands} stands again, as before.")
         return Outcome(change.stands, changed=False, why=why, put_back=True)
 

@@ -64,7 +64,12 @@ def fetchers(
     wanted = FetcherChange(value, SETTLE_S if settle is None else settle, yes) if apply else None
     raise typer.Exit(
         run_fetchers(
-            config, by_partitions=by is By.PARTITIONS, watch_s=watch_s, thread_bytes_per_s_max=thread_rate, plot=plot,
-            as_json=as_json, wanted=wanted,
+            config,
+            by_partitions=by is By.PARTITIONS,
+            watch_s=watch_s,
+            thread_bytes_per_s_max=thread_rate,
+            plot=plot,
+            as_json=as_json,
+            wanted=wanted,
         )
-    )  # fmt: skip
+    )

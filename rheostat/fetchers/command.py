@@ -33,9 +33,15 @@ _CLIENT_ID = "rheostat-fetchers"
 
 
 def run_fetchers(
-    config: Path, *, by_partitions: bool, watch_s: float, thread_bytes_per_s_max: float | None, plot: Path | None,
-    as_json: bool, wanted: FetcherChange | None = None,
-) -> int:  # fmt: skip
+    config: Path,
+    *,
+    by_partitions: bool,
+    watch_s: float,
+    thread_bytes_per_s_max: float | None,
+    plot: Path | None,
+    as_json: bool,
+    wanted: FetcherChange | None = None,
+) -> int:
     """Answers, and returns the exit code."""
     calm_the_collector()
     if by_partitions and thread_bytes_per_s_max is not None:
@@ -104,9 +110,13 @@ def _report(
     if without:
         notes = (*notes, f"Nobody leads {without} of {len(standing.partitions)} partitions, so nobody copies them.")
     return report(
-        standing.source, partitions, fetchers,
-        by_writes=by_writes, thread_bytes_per_s_max=thread_bytes_per_s_max, notes=notes,
-    )  # fmt: skip
+        standing.source,
+        partitions,
+        fetchers,
+        by_writes=by_writes,
+        thread_bytes_per_s_max=thread_bytes_per_s_max,
+        notes=notes,
+    )
 
 
 def _show(made: FetchersReport, *, changes: bool) -> None:

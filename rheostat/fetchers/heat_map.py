@@ -97,8 +97,13 @@ def _panel(one: Map, left: float, top: float, most: float) -> list[str]:
         for x, leader in enumerate(leaders):
             if (follower, leader) in one.by_pair:
                 stripes = [loads.get((follower, leader, t), 0.0) for t in range(one.fetchers[follower])]
-                parts += _field(stripes if len(followers) <= BROKERS_MAX else [max(stripes)], left + x * side,
-                                top + y * side, side, most)  # fmt: skip
+                parts += _field(
+                    stripes if len(followers) <= BROKERS_MAX else [max(stripes)],
+                    left + x * side,
+                    top + y * side,
+                    side,
+                    most,
+                )
     parts.append(
         f'<text x="{left}" y="{top + len(followers) * side + 20:.1f}" fill="#555">rows: followers, columns: leaders, '
         "stripes: threads</text>"

@@ -11,8 +11,8 @@ from tuner.control.throttle.diagnosis.fetcher_choice import best, pays
 from tuner.control.throttle.diagnosis.fetcher_load import (
     Cell,
     Collision,
-    Fetchers,
     FetchedPartition,
+    Fetchers,
     Outlook,
     Pair,
     Share,
@@ -54,9 +54,14 @@ class FetchersReport:
 
 
 def report(
-    source: str, partitions: Sequence[FetchedPartition], fetchers: Fetchers, *, by_writes: bool,
-    thread_bytes_per_s_max: float | None = None, notes: tuple[str, ...] = (),
-) -> FetchersReport:  # fmt: skip
+    source: str,
+    partitions: Sequence[FetchedPartition],
+    fetchers: Fetchers,
+    *,
+    by_writes: bool,
+    thread_bytes_per_s_max: float | None = None,
+    notes: tuple[str, ...] = (),
+) -> FetchersReport:
     """
     Args:
         fetchers: num.replica.fetchers of each broker that is alive; what others follow is left out.
@@ -64,9 +69,16 @@ def report(
     by_pair = {pair: those for pair, those in shares(partitions).items() if pair[0] in fetchers}
     today, all_of = outlook(by_pair, fetchers), outlooks(by_pair)
     return FetchersReport(
-        source, by_writes, fetchers, by_pair, today, all_of, best(today, all_of, thread_bytes_per_s_max),
-        collisions(by_pair, fetchers), notes,
-    )  # fmt: skip
+        source,
+        by_writes,
+        fetchers,
+        by_pair,
+        today,
+        all_of,
+        best(today, all_of, thread_bytes_per_s_max),
+        collisions(by_pair, fetchers),
+        notes,
+    )
 
 
 # -- for machines --------------------------------------------------------------------------------------------------------
@@ -85,21 +97,27 @@ def as_record(made: FetchersReport) -> dict[str, Any]:
         "by_fetchers": [_outlook(one) for one in made.all_of],
         "collisions": [
             {
-                "topic": one.topic, "idle_threads": one.idle,
+                "topic": one.topic,
+                "idle_threads": one.idle,
                 "worst_pair": {"follower": one.follower, "leader": one.leader},
-                "partitions": one.partitions, "threads": one.threads,
+                "partitions": one.partitions,
+                "threads": one.threads,
             }
             for one in made.collisions
         ],
         "cells": [
             {
-                "follower": follower, "leader": leader, "thread": thread, "client_id": client_id(thread, leader),
-                "load": load, "partitions": count,
+                "follower": follower,
+                "leader": leader,
+                "thread": thread,
+                "client_id": client_id(thread, leader),
+                "load": load,
+                "partitions": count,
             }
             for (follower, leader, thread), (load, count) in sorted(cells(made.by_pair, made.fetchers).items())
         ],
         "notes": list(made.notes),
-    }  # fmt: skip
+    }
 
 
 def _outlook(one: Outlook) -> dict[str, Any]:

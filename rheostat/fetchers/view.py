@@ -101,9 +101,7 @@ def _topics(made: FetchersReport) -> Table:
     for column in ("threads idle", "worst: follower", "leader", "partitions there", "on threads"):
         found.add_column(column, justify="right")
     for one in made.collisions[:ROWS_MAX]:
-        found.add_row(
-            one.topic, *map(str, (one.idle, one.follower, one.leader, one.partitions, one.threads))
-        )  # fmt: skip
+        found.add_row(one.topic, *map(str, (one.idle, one.follower, one.leader, one.partitions, one.threads)))
     return found
 
 

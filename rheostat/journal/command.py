@@ -125,10 +125,14 @@ def show(scan: Scan, journal: str, orders: str, console: Console) -> None:
     for each in scan.unreadable[-_ROWS_MAX:]:
         is_in_force = scan.in_force.get(each.key) is each
         table.add_row(
-            str(each.partition), str(each.offset), str(each.size), each.topic or "",
-            repr(each.key[:KEY_BYTES_SHOWN]), each.why[:200],
+            str(each.partition),
+            str(each.offset),
+            str(each.size),
+            each.topic or "",
+            repr(each.key[:KEY_BYTES_SHOWN]),
+            each.why[:200],
             each.effect if is_in_force else "nothing: a later record has taken its place",
-        )  # fmt: skip
+        )
     console.print(table)
     if scan.in_force:
         out(

@@ -53,9 +53,12 @@ def _memory(scan: Scan, cluster: str, unreadable: list[Unreadable]) -> Iterator[
         "What else rheostat has set stays as it is: compare with `kafka-configs --describe`"
     )
     yield Mending(
-        key, encode_memory(memory, known.memory_by), cluster, True,
+        key,
+        encode_memory(memory, known.memory_by),
+        cluster,
+        True,
         f"{_shown(key)}: a memory of all that can be read is written; {what}",
-    )  # fmt: skip
+    )
     # The memory is newer than these: for a tuner their place is taken.
     for each in unreadable:
         if each.kind != "memory":

@@ -121,10 +121,21 @@ def fetch_jars(ivy_xml: Path, work: Path, progress: Progress) -> Path:
         settings = str(work / "ivysettings.xml")
         Path(settings).write_text(_SETTINGS.format(cache=work / "ivy"))
     command = [
-        str(java.executable), "-Djava.net.useSystemProxies=true", "-cp", str(_ivy_jar()), "org.apache.ivy.Main",
-        "-settings", settings, "-ivy", str(ivy_xml), "-types", "jar", "bundle",
-        "-retrieve", str(work / "jars" / "[conf]" / "[artifact]-[revision](-[classifier]).[ext]"),
-    ]  # fmt: skip
+        str(java.executable),
+        "-Djava.net.useSystemProxies=true",
+        "-cp",
+        str(_ivy_jar()),
+        "org.apache.ivy.Main",
+        "-settings",
+        settings,
+        "-ivy",
+        str(ivy_xml),
+        "-types",
+        "jar",
+        "bundle",
+        "-retrieve",
+        str(work / "jars" / "[conf]" / "[artifact]-[revision](-[classifier]).[ext]"),
+    ]
     trouble = _run(command, progress)
     if trouble is not None or not any((work / "jars").rglob("*.jar")):
         raise SetupError(

@@ -80,10 +80,21 @@ def _compile(compiler: Path, sources: list[Path], work: Path) -> None:
     class_path = [str(jar) for name in _CLASS_PATH for jar in sorted(spark.glob(f"{name}*.jar"))]
     command = [
         # Its own short life is spent in start and warm-up.
-        str(find_java().executable), "-XX:TieredStopAtLevel=1", "-jar", str(compiler),
-        f"-{JAVA_MAJOR_MIN}", "-encoding", "UTF-8", "-proc:none", "-nowarn", "-cp", ":".join(class_path),
-        "-d", str(work / "classes"), *map(str, sources),
-    ]  # fmt: skip
+        str(find_java().executable),
+        "-XX:TieredStopAtLevel=1",
+        "-jar",
+        str(compiler),
+        f"-{JAVA_MAJOR_MIN}",
+        "-encoding",
+        "UTF-8",
+        "-proc:none",
+        "-nowarn",
+        "-cp",
+        ":".join(class_path),
+        "-d",
+        str(work / "classes"),
+        *map(str, sources),
+    ]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_S_MAX, check=False)
     except subprocess.TimeoutExpired as error:

@@ -135,10 +135,17 @@ class Lab:
         logs.mkdir(exist_ok=True)
         for node_id, role in ids:
             self.nodes[node_id] = Node(
-                node_id, role, self.home / f"{role}-{node_id}", logs / f"{role}-{node_id}.log",
-                port=next(ports), jmx_port=next(ports), client_port=next(ports) if spec.users else None, heap_mb=spec.heap_mb,
-                java_options=spec.java_options, place=spec.places.get(node_id, NodeAddress()),
-            )  # fmt: skip
+                node_id,
+                role,
+                self.home / f"{role}-{node_id}",
+                logs / f"{role}-{node_id}.log",
+                port=next(ports),
+                jmx_port=next(ports),
+                client_port=next(ports) if spec.users else None,
+                heap_mb=spec.heap_mb,
+                java_options=spec.java_options,
+                place=spec.places.get(node_id, NodeAddress()),
+            )
         voters = ",".join(f"{n.node_id}@{n.address}" for n in self.nodes.values() if n.role is NodeRole.CONTROLLER)
         for node in self.nodes.values():
             node.settings = self._settings(node, voters)

@@ -45,8 +45,11 @@ def up(name: str, brokers: int, controllers: int) -> str:
     with log.open("wb") as out:
         keeper = subprocess.Popen(
             [sys.executable, "-m", "rheostat", "lab", "keep", name, str(brokers), str(controllers)],
-            stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     stands = False
     try:
         deadline = time.monotonic() + START_S_MAX + 600  # The JVM artifacts may have to be fetched first.

@@ -25,18 +25,39 @@ class ProducerLoad:
     """
 
     def __init__(
-        self, artifacts: Artifacts, bootstrap_servers: str, topic: str, *,
-        rate_bytes_per_s: float | None, record_bytes: int = 1_000, total_bytes: int | None = None,
-        properties: tuple[str, ...] = (), prefix: tuple[str, ...] = (),
-    ) -> None:  # fmt: skip
+        self,
+        artifacts: Artifacts,
+        bootstrap_servers: str,
+        topic: str,
+        *,
+        rate_bytes_per_s: float | None,
+        record_bytes: int = 1_000,
+        total_bytes: int | None = None,
+        properties: tuple[str, ...] = (),
+        prefix: tuple[str, ...] = (),
+    ) -> None:
         records_per_s = -1 if rate_bytes_per_s is None else max(1, round(rate_bytes_per_s / record_bytes))
-        self._command = [*prefix, *tool_command(
-            artifacts, "org.apache.kafka.tools.ProducerPerformance",
-            "--bootstrap-server", bootstrap_servers, "--topic", topic,
-            "--num-records", str(_FOREVER if total_bytes is None else max(1, total_bytes // record_bytes)),
-            "--record-size", str(record_bytes), "--throughput", str(records_per_s),
-            "--command-property", "acks=all", "partitioner.ignore.keys=true", *properties,
-        )]  # fmt: skip
+        self._command = [
+            *prefix,
+            *tool_command(
+                artifacts,
+                "org.apache.kafka.tools.ProducerPerformance",
+                "--bootstrap-server",
+                bootstrap_servers,
+                "--topic",
+                topic,
+                "--num-records",
+                str(_FOREVER if total_bytes is None else max(1, total_bytes // record_bytes)),
+                "--record-size",
+                str(record_bytes),
+                "--throughput",
+                str(records_per_s),
+                "--command-property",
+                "acks=all",
+                "partitioner.ignore.keys=true",
+                *properties,
+            ),
+        ]
         self._log = Path()
         self._process: subprocess.Popen[bytes] | None = None
 

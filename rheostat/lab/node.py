@@ -99,8 +99,11 @@ class Node:
             *self.java_options,
             f"-Dlog4j2.configurationFile={conf_file('jvm', 'log4j2-lab.xml')}",
             f"-javaagent:{artifacts.jmx_agent}={self.place.host}:{self.jmx_port}:{rules}",
-            "-cp", artifacts.kafka_class_path, "kafka.Kafka", str(self.home / "server.properties"),
-        ]  # fmt: skip
+            "-cp",
+            artifacts.kafka_class_path,
+            "kafka.Kafka",
+            str(self.home / "server.properties"),
+        ]
         # A signal between the start and the assignment would leave a node that nobody knows of.
         asked = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
         before = signal.pthread_sigmask(signal.SIG_BLOCK, asked)

@@ -189,21 +189,31 @@ class _Caller:
                 await asyncio.sleep(wait_s if self._tenant.honours else back_off_s(tries))
         self._storm.requests.append(
             Request(
-                self._tenant.client_id, creates, due_s, began_s, self._storm.now_s(), tries,
-                0 if failed else len(names) * self._tenant.partitions, throttled_s, failed,
+                self._tenant.client_id,
+                creates,
+                due_s,
+                began_s,
+                self._storm.now_s(),
+                tries,
+                0 if failed else len(names) * self._tenant.partitions,
+                throttled_s,
+                failed,
             )
-        )  # fmt: skip
+        )
         return failed is None
 
     def _creation(self, names: list[str]) -> Any:
         tenant = self._tenant
         topics = [
             CreateTopicsRequest.CreatableTopic(
-                name=name, num_partitions=tenant.partitions, replication_factor=tenant.replication_factor,
-                assignments=[], configs=[],
+                name=name,
+                num_partitions=tenant.partitions,
+                replication_factor=tenant.replication_factor,
+                assignments=[],
+                configs=[],
             )
             for name in names
-        ]  # fmt: skip
+        ]
         request = CreateTopicsRequest(topics=topics, timeout_ms=int(_ANSWER_S_MAX * 1000), validate_only=False)
         request.API_VERSION = _CREATE_VERSION
         return request

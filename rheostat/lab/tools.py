@@ -18,10 +18,16 @@ TOOL_S_MAX = 60
 
 def tool_command(artifacts: Artifacts, main_class: str, *arguments: str) -> list[str]:
     return [
-        str(find_java().executable), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+        str(find_java().executable),
+        "-Xmx256m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
         f"-Dlog4j2.configurationFile={conf_file('jvm', 'log4j2-tools.xml')}",
-        "-cp", artifacts.kafka_class_path, main_class, *arguments,
-    ]  # fmt: skip
+        "-cp",
+        artifacts.kafka_class_path,
+        main_class,
+        *arguments,
+    ]
 
 
 def reassign_partitions(
@@ -36,9 +42,14 @@ def reassign_partitions(
         file = Path(folder) / "plan.json"
         file.write_text(json.dumps(plan))
         command = tool_command(
-            artifacts, "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
-            "--bootstrap-server", bootstrap_servers, "--reassignment-json-file", str(file), *options,
-        )  # fmt: skip
+            artifacts,
+            "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+            "--bootstrap-server",
+            bootstrap_servers,
+            "--reassignment-json-file",
+            str(file),
+            *options,
+        )
         done = subprocess.run(command, capture_output=True, text=True, timeout=TOOL_S_MAX, check=False)
     if done.returncode != 0:
         raise CommandError(

@@ -24,7 +24,7 @@ from tuner.core.partition_limits import (
     PartitionLimits,
     counted,
 )
-from tuner.planning.placement import PolicyViolation, PlacementRequest, place
+from tuner.planning.placement import PlacementRequest, PolicyViolation, place
 
 _CLIENT_ID = "rheostat-limits"
 _RECOMMENDED = PRESETS["kafka"].limits
@@ -40,9 +40,14 @@ def run_limits(config: Path, given: LimitOverrides, *, as_json: bool) -> int:
         standing = look(client, settings, _CLIENT_ID)
         known = read_histories(client, settings)
     made = report(
-        standing.source, standing.racks, counts_of(standing), _RECOMMENDED if limits is None else limits,
-        binding=limits is not None, histories=known.by_broker, why_none=known.why_none,
-    )  # fmt: skip
+        standing.source,
+        standing.racks,
+        counts_of(standing),
+        _RECOMMENDED if limits is None else limits,
+        binding=limits is not None,
+        histories=known.by_broker,
+        why_none=known.why_none,
+    )
     if as_json:
         out(json.dumps(as_record(made), indent=2))
     else:
@@ -144,9 +149,12 @@ def _look(settings: Settings) -> ClusterLayout:
 
 
 def _after(
-    standing: ClusterLayout, counts: PartitionCounts, topic: str, placed: Sequence[Sequence[int]],
+    standing: ClusterLayout,
+    counts: PartitionCounts,
+    topic: str,
+    placed: Sequence[Sequence[int]],
     limits: PartitionLimits | None,
-) -> LimitsReport:  # fmt: skip
+) -> LimitsReport:
     added = counted((((topic, n), brokers) for n, brokers in enumerate(placed)), ())
     then = PartitionCounts({b: counts.of(b) + added.of(b) for b in {*counts.by_broker, *added.by_broker}})
     return report(

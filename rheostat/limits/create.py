@@ -81,10 +81,13 @@ def run_create(config: Path, given: LimitOverrides, asked: NewTopic, *, as_json:
     if as_json:
         _write(
             {
-                "created": True, "plan": plan_of(asked.name, 0, placed), "policy_violation": None, "read_back": stands,
+                "created": True,
+                "plan": plan_of(asked.name, 0, placed),
+                "policy_violation": None,
+                "read_back": stands,
                 "over": over,
             }
-        )  # fmt: skip
+        )
     else:
         out(json.dumps(plan_of(asked.name, 0, placed)))
     shown = "read back as placed above" if stands else f"but not seen so within {SHOWN_S_MAX:g} s: look at the brokers"

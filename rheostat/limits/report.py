@@ -61,9 +61,15 @@ class LimitsReport:
 
 
 def report(
-    source: str, racks: Mapping[int, str | None], counts: PartitionCounts, limits: PartitionLimits, *, binding: bool,
-    histories: Mapping[int, Sequence[tuple[float, float]]] | None = None, why_none: str | None = None,
-) -> LimitsReport:  # fmt: skip
+    source: str,
+    racks: Mapping[int, str | None],
+    counts: PartitionCounts,
+    limits: PartitionLimits,
+    *,
+    binding: bool,
+    histories: Mapping[int, Sequence[tuple[float, float]]] | None = None,
+    why_none: str | None = None,
+) -> LimitsReport:
     """
     Args:
         racks: of the brokers that are alive.
@@ -97,10 +103,8 @@ def as_record(made: LimitsReport) -> dict[str, Any]:
         "max.partitions": made.limits.cluster_max,
         "why_no_projection": made.why_no_projection,
         "cluster": _row(made.cluster),
-        "brokers": [
-            {"broker": row.broker, "alive": row.alive, "rack": row.rack, **_row(row)} for row in made.brokers
-        ],
-    }  # fmt: skip
+        "brokers": [{"broker": row.broker, "alive": row.alive, "rack": row.rack, **_row(row)} for row in made.brokers],
+    }
 
 
 def _row(row: BrokerLimitRow) -> dict[str, Any]:

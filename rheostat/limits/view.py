@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rheostat.limits.overrides import limit_text
-from rheostat.limits.report import Fill, LimitsReport, BrokerLimitRow
+from rheostat.limits.report import BrokerLimitRow, Fill, LimitsReport
 from streaming.shared.units import share_text, span_text
 from tuner.core.partition_limits import PRESETS
 from tuner.planning.fill_forecast import HISTORY_S_MIN, RISES_MIN, Fills, Projection
@@ -26,8 +26,9 @@ def show(made: LimitsReport, console: Console) -> None:
         console.print(line, soft_wrap=True)
     console.print(
         f"Partitions are replicas, internal topics left out. Figures from {made.source}. Nothing was changed.",
-        style="dim", soft_wrap=True,
-    )  # fmt: skip
+        style="dim",
+        soft_wrap=True,
+    )
 
 
 def sentences(made: LimitsReport) -> list[str]:
@@ -108,8 +109,13 @@ def _table(made: LimitsReport) -> Table:
         limited = limit_text(row.limit).isdigit()
         notes = [_WORDS[row.fill], *([] if row.alive else ["down"])]
         found.add_row(
-            "cluster" if row.broker is None else f"broker {row.broker}", str(row.partitions), limit_text(row.limit),
-            share_text(row.share) if limited else "", str(row.headroom) if limited else "",
-            row.rack or "", ", ".join(note for note in notes if note), style=_COLOUR[row.fill],
-        )  # fmt: skip
+            "cluster" if row.broker is None else f"broker {row.broker}",
+            str(row.partitions),
+            limit_text(row.limit),
+            share_text(row.share) if limited else "",
+            str(row.headroom) if limited else "",
+            row.rack or "",
+            ", ".join(note for note in notes if note),
+            style=_COLOUR[row.fill],
+        )
     return found

@@ -48,7 +48,7 @@ def released(cluster: str, memory: Memory, quotas: MutationMemory, blocked: str 
 def _taken_back(memory: Memory, quotas: MutationMemory) -> list[str]:
     """Rates, entries of throttled-replica lists, and quotas that rheostat has set; empty where there is none of them."""
     rates = [
-        f"{side_name(side)}: {rate_text(owned.wanted_bytes_per_s)} → {_rate_before(owned.before_bytes_per_s)}"
+        f"{side_name(side)}: {rate_text(owned.setpoint_bytes_per_s)} → {_rate_before(owned.before_bytes_per_s)}"
         for side, owned in sorted(memory.owned.items())
     ]
     lists = [
@@ -56,7 +56,7 @@ def _taken_back(memory: Memory, quotas: MutationMemory) -> list[str]:
         for topic, throttle in sorted(memory.listed.items())
     ]
     limits = [
-        f"{entity}: {owned.wanted_per_s:g}/s → {'no quota' if owned.before_per_s is None else f'{owned.before_per_s:g}/s'}"
+        f"{entity}: {owned.setpoint_per_s:g}/s → {'no quota' if owned.before_per_s is None else f'{owned.before_per_s:g}/s'}"
         for entity, owned in quotas.owned.items()
     ]
     return [

@@ -123,7 +123,7 @@ def _acknowledged(settings: Settings, given: Orders, name: str, said: str) -> No
     """
     from rheostat.orders import send
 
-    if send.heeded(settings, given):
+    if send.acknowledged(settings, given):
         out(said)
         return
     out(f"The {name} is on record. {send.why_not_acknowledged(settings)}")

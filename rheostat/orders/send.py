@@ -45,7 +45,7 @@ from tuner.core.presence import TunerMode
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.settings.http import HttpSettings
 
-HEEDED_S_MAX = 15.0
+ACKNOWLEDGED_S_MAX = 15.0
 RELEASED_S_MAX = 90.0  # Without anything having been put back: a large cluster's brokers are, in batches, for minutes.
 _POLL_S = 0.5
 
@@ -198,7 +198,7 @@ def other_name(settings: Settings) -> str | None:
     )
 
 
-def heeded(settings: Settings, orders: Orders, timeout_s: float = HEEDED_S_MAX) -> bool:
+def acknowledged(settings: Settings, orders: Orders, timeout_s: float = ACKNOWLEDGED_S_MAX) -> bool:
     """Whether a tuner has put on record that it knows these orders.
 
     Args:
@@ -255,7 +255,7 @@ def take_back(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_
     hand.start()
 
     def left() -> int:
-        """How much is ours; one more where nobody has heeded the order yet. None where none can be taken back."""
+        """How much is ours; one more where nobody has acknowledged the order yet. None where none can be taken back."""
         known = read(settings)
         if known.blocked is not None and acting_tuner(read_tuners(settings, round(time.time() * 1000))) is None:
             failed.append(CommandError(known.blocked))
@@ -277,11 +277,11 @@ def take_back(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_
             f"The release is on record, and what is still set is not known. {why_not_acknowledged(settings)}"
         )
     rates = [
-        f"{side_name(side)}: {rate_text(o.wanted_bytes_per_s)} is still ours"
+        f"{side_name(side)}: {rate_text(o.setpoint_bytes_per_s)} is still ours"
         for side, o in sorted(memory.owned.items())
     ]
     lists = [f"topic {topic}: entries of ours are still on its lists" for topic in sorted(memory.listed)]
-    still = [f"{entity}: {owned.wanted_per_s:g}/s is still ours" for entity, owned in quotas.owned.items()]
+    still = [f"{entity}: {owned.setpoint_per_s:g}/s is still ours" for entity, owned in quotas.owned.items()]
     return rates + lists + still
 
 

@@ -99,6 +99,4 @@ def log_bytes(client: ClusterClient, standing: ClusterLayout) -> dict[TopicParti
         if isinstance(answer, ClusterError):
             raise answer
         sizes[broker] = answer
-    return {
-        key: sizes[state.leader].get(key, 0) for key, state in standing.partitions.items() if state.leader in sizes
-    }  # fmt: skip
+    return {key: sizes[state.leader].get(key, 0) for key, state in standing.partitions.items() if state.leader in sizes}

@@ -50,9 +50,13 @@ def write_rates(
 
 
 def rates_from_signals(
-    signals: Mapping[int, BrokerSignal], brokers: Sequence[int], leaders: Mapping[TopicPartition, int],
-    size_bytes: Mapping[TopicPartition, float], say: Say, now_ms: int | None = None,
-) -> dict[TopicPartition, float]:  # fmt: skip
+    signals: Mapping[int, BrokerSignal],
+    brokers: Sequence[int],
+    leaders: Mapping[TopicPartition, int],
+    size_bytes: Mapping[TopicPartition, float],
+    say: Say,
+    now_ms: int | None = None,
+) -> dict[TopicPartition, float]:
     """Returns bytes/s by partition: each broker's BytesInPerSec, shared among the partitions that it leads.
 
     Raises:

@@ -89,6 +89,9 @@ def plan(
     asked = QuotaQuestion(
         Creation(topics, partitions, topics_per_request, requests_per_s),
         MutationQuota(rate, samples, window),
-        controller, ms_per_topic, ms_per_partition, wait_max,
-    )  # fmt: skip
+        controller,
+        ms_per_topic,
+        ms_per_partition,
+        wait_max,
+    )
     raise typer.Exit(run_plan(asked, as_json=as_json))

@@ -45,9 +45,7 @@ from tuner.runtime.observe.signals_reader import NewestSignals, SignalReader
 
 _SIGNAL_BACKLOG = 2_000
 _WATCH_S = 5.0
-_UNFELT = (
-    "how long creations take for whoever asks (create_felt_ms_max) a tuner feels all the time; here it is not counted"
-)
+_UNFELT = "how long creations take for whoever asks (create_probe_p90_ms_max) a tuner feels all the time; here it is not counted"
 
 
 def gather(settings: Settings) -> dict[str, Any]:
@@ -109,9 +107,9 @@ def asked_now(
     policy = settings.tuner.mutation_policy(settings.limits.limits()) or MutationPolicy()
     if asked is None or not asked.window_is_given:
         policy = with_window(policy, windows)
-    unfelt = felt_ms is None and policy.objective.create_felt_ms_max is not None
+    unfelt = felt_ms is None and policy.objective.create_probe_p90_ms_max is not None
     if unfelt:
-        policy = replace(policy, objective=replace(policy.objective, create_felt_ms_max=None))
+        policy = replace(policy, objective=replace(policy.objective, create_probe_p90_ms_max=None))
     beside = beside_of(signals.controllers, signals.brokers, now_ms, policy.limits.hold_age_s, felt_ms)
     view = QuotaView(now_ms, stands, dict(signals.controllers), tuple(signals.tenants.values()), beside)
     made = ruled(view, memory, policy, orders)

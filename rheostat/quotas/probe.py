@@ -9,7 +9,7 @@ from collections.abc import Callable
 from rheostat.config.settings import Settings
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.controller_asker import ControllerAsker
-from tuner.control.mutation_quota.probe_window import COUNT_MIN, ProbeRequest, FeltWindow
+from tuner.control.mutation_quota.probe_window import COUNT_MIN, FeltWindow, ProbeRequest
 from tuner.runtime.mutation_quota.creation_probe import BROKERS_MAX, Asker
 
 _COUNT = COUNT_MIN + 10
@@ -20,7 +20,7 @@ _LASTS_S_MAX = 10.0
 def felt_now_ms(settings: Settings) -> float | None:
     """None: nobody asks for it, or too few were answered."""
     asked_for = settings.tuner.mutation_quota
-    if asked_for is None or asked_for.objective.create_felt_ms_max is None:
+    if asked_for is None or asked_for.objective.create_probe_p90_ms_max is None:
         return None
     asker = ControllerAsker(settings.kafka, "rheostat-quotas-felt", settings.topic_names().journal)
     try:

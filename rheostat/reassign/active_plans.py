@@ -5,7 +5,7 @@ from __future__ import annotations
 from rheostat.config.settings import Settings
 from rheostat.errors import CommandError
 from rheostat.reassign import plan_store
-from tuner.core.reassignment_plan import Plan, DesiredPlanState
+from tuner.core.reassignment_plan import DesiredPlanState, Plan
 
 
 def unfinished(settings: Settings) -> tuple[Plan, ...]:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rheostat.reassign.plan_input import PlanInput, PlanGround
+from rheostat.reassign.plan_input import PlanGround, PlanInput
 from streaming.shared.contract import Side
 from streaming.shared.kafka.reassignments import Disk
 from streaming.shared.units import rate_text, size_text, span_text
@@ -37,9 +37,17 @@ class Checked:
 
 
 def checked(
-    given: PlanInput, ground: PlanGround, *, rate_bytes_per_s_max: float | None, limits: PartitionLimits, may_change_factor: bool,
-    batch: BatchLimits | None = None, others: Sequence[Plan] = (), leaders_ratio: float = 1.0, steers: bool = False,
-) -> Checked:  # fmt: skip
+    given: PlanInput,
+    ground: PlanGround,
+    *,
+    rate_bytes_per_s_max: float | None,
+    limits: PartitionLimits,
+    may_change_factor: bool,
+    batch: BatchLimits | None = None,
+    others: Sequence[Plan] = (),
+    leaders_ratio: float = 1.0,
+    steers: bool = False,
+) -> Checked:
     """
     Args:
         rate_bytes_per_s_max: of every throttle; None: the plan is not throttled.
@@ -259,9 +267,7 @@ def _fewer_racks(given: PlanInput, ground: PlanGround) -> list[str]:
     return [f"{named(fewer)}: on fewer racks than before"] if fewer else []
 
 
-def _takes(
-    best: Fluid, expected: float | None, rate_bytes_per_s_max: float | None, *, steers: bool
-) -> tuple[str, ...]:  # fmt: skip
+def _takes(best: Fluid, expected: float | None, rate_bytes_per_s_max: float | None, *, steers: bool) -> tuple[str, ...]:
     if not best.copied_bytes:
         return ()
     bytes_text = f"{size_text(best.copied_bytes)} are to be copied"

@@ -215,7 +215,7 @@ def _word(config: Path, plan: str | None, name: str, as_json: bool) -> None:
 
 
 def _say(said: Said, as_json: bool) -> None:
-    """Who waits for it to be so must not take it for done where nobody has heeded it."""
-    out(json.dumps({"plan": said.plan, "heeded": said.heeded}) if as_json else said.text)
-    if not said.heeded:
+    """Who waits for it to be so must not take it for done where nobody has acknowledged it."""
+    out(json.dumps({"plan": said.plan, "acknowledged": said.acknowledged}) if as_json else said.text)
+    if not said.acknowledged:
         raise typer.Exit(EXIT_NOT_ACKNOWLEDGED)

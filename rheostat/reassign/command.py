@@ -21,7 +21,7 @@ from rheostat.reassign.checks import Checked, checked, ways_of
 from rheostat.reassign.constraints import PlanConstraints, rate_lines, read_terms
 from rheostat.reassign.embedded_service import Here
 from rheostat.reassign.interrupted import interrupted, left
-from rheostat.reassign.plan_input import PlanInput, PlanGround, client_of, given_of, ground_of, plan_of
+from rheostat.reassign.plan_input import PlanGround, PlanInput, client_of, given_of, ground_of, plan_of
 from rheostat.reassign.progress import PlanProgress, as_record
 from rheostat.reassign.step_preview import as_rows, sentences_of_steps
 from rheostat.reassign.text import standing
@@ -29,7 +29,7 @@ from rheostat.reassign.view import PlanView, console, say
 from rheostat.reassign.watch import watch
 from streaming.shared.listed import listed
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_plan import Key, PlanThrottle, DesiredPlanState
+from tuner.core.reassignment_plan import DesiredPlanState, Key, PlanThrottle
 from tuner.runtime.gc_tuning import calm_the_collector
 
 _AGAIN_AFTER_S = 5.0
@@ -67,10 +67,16 @@ def run_reassign(config: Path, asked: ReassignRequest) -> int:
     known = plan_store.read(settings)
     terms = read_terms(settings, asked.throttle, may_run=ground.tuners != 0, here=asked.here)
     found = checked(
-        given, ground, rate_bytes_per_s_max=terms.rate_bytes_per_s, limits=settings.limits.limits(),
-        may_change_factor=asked.may_change_factor, batch=asked.limits, others=known.active,
-        leaders_ratio=terms.leaders_ratio, steers=terms.objective is not None,
-    )  # fmt: skip
+        given,
+        ground,
+        rate_bytes_per_s_max=terms.rate_bytes_per_s,
+        limits=settings.limits.limits(),
+        may_change_factor=asked.may_change_factor,
+        batch=asked.limits,
+        others=known.active,
+        leaders_ratio=terms.leaders_ratio,
+        steers=terms.objective is not None,
+    )
     taken = _taken_already(given.parts.keys(), known)
     if asked.dry_run:
         return _dry_run(given, ground, found, taken, terms, asked)
@@ -168,7 +174,7 @@ def _look_on(settings: Settings, plan: str, service: Here, *, may_pause: bool) -
     def rests(shown: PlanProgress) -> bool:
         return may_pause and shown.plan.head.wanted is DesiredPlanState.PAUSED and not shown.plan.asked
 
-    words = {"unheeded": f"the tuner here has not begun yet; its log: {service.log}"} if service.runs else {}
+    words = {"unacknowledged": f"the tuner here has not begun yet; its log: {service.log}"} if service.runs else {}
     with CtrlC() as ctrl_c, PlanView(console()) as view:
 
         def tick() -> None:
@@ -185,12 +191,12 @@ def _look_on(settings: Settings, plan: str, service: Here, *, may_pause: bool) -
 
 
 def _detached(settings: Settings, plan: str, at_ms: int, asked: ReassignRequest) -> int:
-    took = plan_store.heeded(settings, plan, at_ms)
+    took = plan_store.acknowledged(settings, plan, at_ms)
     if asked.as_json:
-        _print({"plan": plan, "heeded": took})
+        _print({"plan": plan, "acknowledged": took})
     if not took:
         say(
-            "No tuner has heeded it yet: the next that acts, and executes plans (tuner.reassign.enabled), begins with it."
+            "No tuner has acknowledged it yet: the next that acts, and executes plans (tuner.reassign.enabled), begins with it."
         )
     return EXIT_DONE if took else EXIT_NOT_ACKNOWLEDGED
 
@@ -212,8 +218,13 @@ def _foretold(given: PlanInput, found: Checked, terms: PlanConstraints) -> list[
 
 
 def _dry_run(
-    given: PlanInput, ground: PlanGround, found: Checked, taken: list[str], terms: PlanConstraints, asked: ReassignRequest
-) -> int:  # fmt: skip
+    given: PlanInput,
+    ground: PlanGround,
+    found: Checked,
+    taken: list[str],
+    terms: PlanConstraints,
+    asked: ReassignRequest,
+) -> int:
     forbidden = [*taken, *found.forbidden]
     ways = ways_of(given, ground)
     if asked.as_json:

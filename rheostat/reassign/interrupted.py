@@ -28,7 +28,7 @@ def interrupted(settings: Settings, plan: str, *, here: bool) -> int | None:
     say(said.text)
     if here:
         return None
-    return EXIT_DONE if said.heeded else EXIT_NOT_ACKNOWLEDGED
+    return EXIT_DONE if said.acknowledged else EXIT_NOT_ACKNOWLEDGED
 
 
 def left(plan: str, *, here: bool) -> int:

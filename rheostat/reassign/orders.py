@@ -10,16 +10,16 @@ from rheostat.errors import BadInputError, CommandError
 from rheostat.reassign import plan_store
 from rheostat.reassign.text import limits_text
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_plan import Plan, PlanHead, DesiredPlanState
+from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlanHead
 
-_NOBODY = "No tuner has heeded it yet: none runs, or it is between two lives. The next that acts begins with it."
+_NOBODY = "No tuner has acknowledged it yet: none runs, or it is between two lives. The next that acts begins with it."
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
     plan: str
     text: str
-    heeded: bool
+    acknowledged: bool
 
 
 def pause(settings: Settings, plan: Plan) -> Said:
@@ -29,9 +29,11 @@ def pause(settings: Settings, plan: Plan) -> Said:
     """
     _goes_forward(plan, "paused")
     return _say(
-        settings, plan, lambda head: replace(head, wanted=DesiredPlanState.PAUSED),
+        settings,
+        plan,
+        lambda head: replace(head, wanted=DesiredPlanState.PAUSED),
         "paused: what is under way ends, and nothing new is begun until `rheostat reassign resume`",
-    )  # fmt: skip
+    )
 
 
 def resume(settings: Settings, plan: Plan) -> Said:
@@ -41,9 +43,11 @@ def resume(settings: Settings, plan: Plan) -> Said:
     """
     _goes_forward(plan, "resumed")
     return _say(
-        settings, plan, lambda head: replace(head, wanted=DesiredPlanState.RUNNING),
+        settings,
+        plan,
+        lambda head: replace(head, wanted=DesiredPlanState.RUNNING),
         "resumed; also parts that were left alone, because somebody had stopped their step",
-    )  # fmt: skip
+    )
 
 
 def cancel(settings: Settings, plan: Plan) -> Said:
@@ -51,18 +55,22 @@ def cancel(settings: Settings, plan: Plan) -> Said:
     if plan.head.leaves:
         raise BadInputError(f"plan {plan.id} was cancelled with --leave: nothing of it is put back")
     return _say(
-        settings, plan, lambda head: replace(head, wanted=DesiredPlanState.CANCELLING),
+        settings,
+        plan,
+        lambda head: replace(head, wanted=DesiredPlanState.CANCELLING),
         "being put back: steps under way are stopped, partitions on an intermediate step go back to the replicas that stood "
         "before, those that have arrived stay",
-    )  # fmt: skip
+    )
 
 
 def leave(settings: Settings, plan: Plan) -> Said:
     _still_runs(plan)
     return _say(
-        settings, plan, lambda head: replace(head, wanted=DesiredPlanState.CANCELLING, leaves=True),
+        settings,
+        plan,
+        lambda head: replace(head, wanted=DesiredPlanState.CANCELLING, leaves=True),
         "ends where it stands: steps under way are stopped, and nothing is put back",
-    )  # fmt: skip
+    )
 
 
 def set_limits(settings: Settings, plan: Plan, limits: BatchLimits) -> Said:
@@ -86,12 +94,14 @@ def _still_runs(plan: Plan) -> None:
 
 def _say(
     settings: Settings, plan: Plan, change: Callable[[PlanHead], PlanHead], text: str, *, on_course: bool = True
-) -> Said:  # fmt: skip
+) -> Said:
     head = plan_store.say(settings, plan, change, on_course=on_course)
     said = f"Plan {plan.id}: {text}."
     try:
-        heeded = plan_store.heeded(settings, plan.id, head.at_ms)
+        acknowledged = plan_store.acknowledged(settings, plan.id, head.at_ms)
     except CommandError as error:
         # Who is told nothing but that would say it again.
-        return Said(plan.id, f"{said}\nIt is on record, and not known whether a tuner has heeded it: {error}", False)
-    return Said(plan.id, said if heeded else f"{said}\n{_NOBODY}", heeded)
+        return Said(
+            plan.id, f"{said}\nIt is on record, and not known whether a tuner has acknowledged it: {error}", False
+        )
+    return Said(plan.id, said if acknowledged else f"{said}\n{_NOBODY}", acknowledged)

@@ -66,7 +66,7 @@ def client_of(settings: Settings) -> Iterator[ReassignmentClient]:
 
 def ground_of(
     client: ReassignmentClient, settings: Settings, topics: Collection[str], watch_s: float, say: Callable[[str], None]
-) -> PlanGround:  # fmt: skip
+) -> PlanGround:
     """
     Args:
         topics: of the plan.

@@ -16,14 +16,14 @@ from kafka import KafkaConsumer, TopicPartition
 
 from rheostat.config.settings import Settings
 from rheostat.errors import BadInputError, CommandError, UnreachableError
-from rheostat.orders.send import HEEDED_S_MAX, who
+from rheostat.orders.send import ACKNOWLEDGED_S_MAX, who
 from streaming.shared.contract.bounds import AT_MS_MAX
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from streaming.shared.topics import ensure_topics
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.operator_orders import Orders
-from tuner.core.reassignment_plan import Key, PlanPartition, Plan, PlanHead, PlanThrottle, DesiredPlanState
+from tuner.core.reassignment_plan import DesiredPlanState, Key, Plan, PlanHead, PlanPartition, PlanThrottle
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.journal.orders_topic import orders_topic_of
 from tuner.journal.plan_book import take_known
@@ -175,12 +175,12 @@ def _reader(settings: Settings) -> Iterator[KafkaConsumer]:
         reader.close(timeout_ms=2000)
 
 
-def heeded(settings: Settings, plan: str, at_ms: int, timeout_s: float = HEEDED_S_MAX) -> bool:
+def acknowledged(settings: Settings, plan: str, at_ms: int, timeout_s: float = ACKNOWLEDGED_S_MAX) -> bool:
     """Whether a tuner has put on record that it knows this word about the plan."""
     deadline = time.monotonic() + timeout_s
     with following(settings) as follower:
         while time.monotonic() < deadline:
-            if follower.now().of(plan).state.heeded_at_ms >= at_ms:
+            if follower.now().of(plan).state.acknowledged_at_ms >= at_ms:
                 return True
             threading.Event().wait(_LOOK_S)
     return False
@@ -223,9 +223,7 @@ def put(
     return head
 
 
-def say(
-    settings: Settings, plan: Plan, change: Callable[[PlanHead], PlanHead], *, on_course: bool = True
-) -> PlanHead:  # fmt: skip
+def say(settings: Settings, plan: Plan, change: Callable[[PlanHead], PlanHead], *, on_course: bool = True) -> PlanHead:
     """A new word about a plan.
 
     Args:

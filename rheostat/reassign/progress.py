@@ -12,7 +12,7 @@ from tuner.control.reassignment.measurements import PartitionMeasurements, measu
 from tuner.control.reassignment.partition_progress import PartitionProgress, Recent, stand
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.plan_progress import Progress, end_of
-from tuner.core.reassignment_plan import ClusterLook, Ending, Key, Plan, DesiredPlanState
+from tuner.core.reassignment_plan import ClusterLook, DesiredPlanState, Ending, Key, Plan
 from tuner.core.reassignment_steps import UNLIMITED
 
 Moved = tuple[Key, tuple[int, ...], tuple[int, ...]]  # A partition, its replicas, and those that it shall have.
@@ -122,14 +122,14 @@ def as_record(shown: PlanProgress) -> dict[str, Any]:
         "by": plan.head.by,
         "given_at_ms": plan.head.given_at_ms,
         "wanted": plan.head.wanted.value,
-        "heeded": state.heeded_at_ms >= plan.head.at_ms,
+        "acknowledged": state.acknowledged_at_ms >= plan.head.at_ms,
         "ending": None if state.ending is None else state.ending.value,
         "ended_at_ms": state.ended_at_ms or None,
         "partitions": shown.partitions if shown.counted else None,
         "arrived": shown.arrived if shown.counted else None,
         "under_way": len(parts.running),
         "waiting": len(parts.ready),
-        "somebody_elses": len(parts.foreign),
+        "externally_owned": len(parts.foreign),
         "left": [f"{topic}-{number}: {why}" for (topic, number), why in state.left.items()],
         "dropped": [f"{topic}-{number}: {why}" for (topic, number), why in state.dropped.items()],
         "total_bytes": shown.total_bytes if shown.counted else None,

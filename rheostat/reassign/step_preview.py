@@ -32,14 +32,17 @@ def as_rows(ways: Sequence[PartitionTransition], replica_movements_max: int) -> 
             "current": list(way.replicas),
             "steps": [
                 {
-                    "replicas": list(step.replicas), "adding": list(step.adding), "dropping": list(step.dropping),
-                    "reason": step.reason.value, "moves_leader": step.moves_leader,
+                    "replicas": list(step.replicas),
+                    "adding": list(step.adding),
+                    "dropping": list(step.dropping),
+                    "reason": step.reason.value,
+                    "moves_leader": step.moves_leader,
                 }
                 for step in steps_ahead(way, replica_movements_max)
             ],
         }
         for way in ways
-    ]  # fmt: skip
+    ]
 
 
 def _text(replicas: tuple[int, ...]) -> str:

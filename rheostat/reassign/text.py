@@ -6,7 +6,7 @@ from rheostat.reassign.progress import PlanProgress, limits_record
 from streaming.shared.listed import shortened
 from streaming.shared.units import rate_text, size_text, span_text
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_plan import Ending, PlanThrottle, DesiredPlanState
+from tuner.core.reassignment_plan import DesiredPlanState, Ending, PlanThrottle
 
 BATCH_SHOWN = 8
 
@@ -43,7 +43,7 @@ def standing(shown: PlanProgress) -> str:
             if tally is None
             else f"cancelled; {tally.at_target} of {tally.parts} partitions are at their target."
         )
-    if state.heeded_at_ms < plan.head.at_ms:
+    if state.acknowledged_at_ms < plan.head.at_ms:
         return f"{plan.head.wanted.value}, as soon as a tuner heeds it."
     if plan.head.leaves:
         return "ending where it stands."

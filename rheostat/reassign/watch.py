@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from rheostat.config.settings import Settings
 from rheostat.errors import CommandError
-from rheostat.orders.send import HEEDED_S_MAX
+from rheostat.orders.send import ACKNOWLEDGED_S_MAX
 from rheostat.reassign.plan_input import client_of
 from rheostat.reassign.plan_store import following
 from rheostat.reassign.progress import PlanProgress, picture, to_measure
@@ -31,15 +31,19 @@ _SIGNAL_BACKLOG = 400
 
 
 def watch(
-    settings: Settings, plan: str, view: PlanView, *, each_tick: Callable[[], None] = lambda: None,
-    unheeded: str = "no tuner has heeded it yet: none runs, or none that executes plans (tuner.reassign.enabled)",
+    settings: Settings,
+    plan: str,
+    view: PlanView,
+    *,
+    each_tick: Callable[[], None] = lambda: None,
+    unacknowledged: str = "no tuner has acknowledged it yet: none runs, or none that executes plans (tuner.reassign.enabled)",
     enough: Callable[[PlanProgress], bool] = lambda _: False,
-) -> PlanProgress:  # fmt: skip
+) -> PlanProgress:
     """Until the plan has ended.
 
     Args:
         each_tick: called several times a second, by this thread.
-        unheeded: what is said once where no tuner knows of the plan for longer than it should take.
+        unacknowledged: what is said once where no tuner knows of the plan for longer than it should take.
         enough: whether it need not be watched any longer, though it has not ended.
 
     Raises:
@@ -65,16 +69,16 @@ def watch(
                 blind = True
                 continue
             blind = False
-            if not told and time.monotonic() - since_s > HEEDED_S_MAX and not _is_heeded(found):
-                view.say(f"  {unheeded}")
+            if not told and time.monotonic() - since_s > ACKNOWLEDGED_S_MAX and not _is_acknowledged(found):
+                view.say(f"  {unacknowledged}")
                 told = True
             view.show(found, _rate(seen, found))
-            if not found.plan.active or (_is_heeded(found) and enough(found)):
+            if not found.plan.active or (_is_acknowledged(found) and enough(found)):
                 return found
 
 
-def _is_heeded(shown: PlanProgress) -> bool:
-    return shown.plan.state.heeded_at_ms >= shown.plan.head.at_ms
+def _is_acknowledged(shown: PlanProgress) -> bool:
+    return shown.plan.state.acknowledged_at_ms >= shown.plan.head.at_ms
 
 
 def look(settings: Settings, plan: Plan) -> PlanProgress:

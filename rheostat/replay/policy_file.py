@@ -71,10 +71,14 @@ def load_policy(path: Path, then: InForce, *, has_quotas: bool) -> InForce:
 def _with(then: InForce, wanted: TunerSettings, given: set[str]) -> InForce:
     asked, law = wanted.limits(), then.law
     names = {
-        "rate_bytes_per_s_max": "rate_bytes_per_s_max", "rate_bytes_per_s_min": "rate_bytes_per_s_min",
-        "signal_age_s_max": "signal_age_s_max", "yield_s": "yield_s", "clear_finished": "clear_finished",
-        "standing_throttles": "adopts", "unthrottled_moves": "throttles_moves",
-    }  # fmt: skip
+        "rate_bytes_per_s_max": "rate_bytes_per_s_max",
+        "rate_bytes_per_s_min": "rate_bytes_per_s_min",
+        "signal_age_s_max": "signal_age_s_max",
+        "external_change_hold_s": "external_change_hold_s",
+        "clear_finished": "clear_finished",
+        "existing_throttles": "adopts",
+        "unthrottled_moves": "throttles_moves",
+    }
     changes = {field: getattr(asked, field) for key, field in names.items() if key in given}
     objective = then.objective
     if law is not None:

@@ -26,7 +26,7 @@ def settings_of(policy: MutationPolicy) -> dict[str, Any]:
         "over_allocation": limits.over_allocation,
         "default_entity": defaults[policy.default_entity],
         "measure": policy.measures,
-        "standing_quotas": "adopt" if policy.adopts else "respect",
+        "existing_quotas": "adopt" if policy.adopts else "preserve",
         "partitions_max": policy.partitions_max,
         "partitions_near_ratio": policy.partitions_near_ratio,
         "quota_samples": limits.samples,
@@ -58,8 +58,8 @@ def policy_of(wanted: TunerSettings, given: set[str], then: MutationPolicy | Non
         policy = wanted.mutation_policy()
         if policy is not None and then is not None:
             replicas_max = then.replicas_max if policy.partitions_max is None else None
-            limits = replace(policy.limits, yield_s=then.limits.yield_s)
+            limits = replace(policy.limits, external_change_hold_s=then.limits.external_change_hold_s)
             policy = replace(policy, replicas_max=replicas_max, limits=limits)
-    if policy is not None and "yield_s" in given:
-        policy = replace(policy, limits=replace(policy.limits, yield_s=wanted.yield_s))
+    if policy is not None and "external_change_hold_s" in given:
+        policy = replace(policy, limits=replace(policy.limits, external_change_hold_s=wanted.external_change_hold_s))
     return policy

@@ -105,7 +105,12 @@ def _summarise(counts: Counts, stop: threading.Event) -> None:
     while not stop.wait(_SUMMARY_S):
         failures = sorted(counts.scrape_failures.items(), key=lambda item: -item[1])
         log.info(
-            "so far", rounds=counts.rounds, late_rounds=counts.late_rounds, records=counts.records,
-            records_not_taken=counts.records_not_taken, scrape_failures=dict(failures[:_SUMMARY_NODES_MAX]),
-            nodes_with_failures=len(failures), admin_failures=counts.admin_failures,
-        )  # fmt: skip
+            "so far",
+            rounds=counts.rounds,
+            late_rounds=counts.late_rounds,
+            records=counts.records,
+            records_not_taken=counts.records_not_taken,
+            scrape_failures=dict(failures[:_SUMMARY_NODES_MAX]),
+            nodes_with_failures=len(failures),
+            admin_failures=counts.admin_failures,
+        )

@@ -127,11 +127,17 @@ def run_tune(
 
     try:
         run_tuner(
-            settings.cluster, settings.kafka, settings.topic_names(), settings.tuner, stop,
-            partition_limits=settings.limits.limits(), own=OwnCollector(settings.cluster, "tune", state, threads=threads),
+            settings.cluster,
+            settings.kafka,
+            settings.topic_names(),
+            settings.tuner,
+            stop,
+            partition_limits=settings.limits.limits(),
+            own=OwnCollector(settings.cluster, "tune", state, threads=threads),
             reloads=ReloadsOf(watch, dry_run=settings.tuner.dry_run) if watch is not None else None,
-            on_started=started, threads=threads,
-        )  # fmt: skip
+            on_started=started,
+            threads=threads,
+        )
     except JournalError as error:
         raise CommandError(f"The tuner cannot start: {error}") from error
     except TokensError as error:

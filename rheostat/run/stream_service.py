@@ -23,7 +23,7 @@ from streaming.errors import StreamError
 from streaming.java_output import JavaLine
 from streaming.metrics_server import serve
 from streaming.quarantine import Quarantined
-from streaming.runner import ProgressListener, Progress, run
+from streaming.runner import Progress, ProgressListener, run
 from streaming.shared import start_time
 from streaming.shared.process_metrics import ConfigState, OwnCollector
 from streaming.shared.thread_watch import ThreadWatch
@@ -63,7 +63,7 @@ def run_stream(
             first = False
         if progress["late_rows_dropped"]:
             log.warning(
-                "records came too late for their windows and are left out: raise stream.lateness_s if that goes on",
+                "records came too late for their windows and are left out: raise stream.watermark_delay_s if that goes on",
                 **progress,
             )
         if progress["refused_not_written"]:
@@ -111,14 +111,17 @@ def run_stream(
 
     topics = settings.topic_names()
     found = feeds(
-        settings.kafka, topics, settings.stream,
-        cluster=settings.cluster, own_interval_s=settings.collector.interval_s,
-    )  # fmt: skip
+        settings.kafka,
+        topics,
+        settings.stream,
+        cluster=settings.cluster,
+        own_interval_s=settings.collector.interval_s,
+    )
     listener = ProgressListener(progressed, again, of_backlog, backlog_failed, halved, quarantined, _java_log(stop))
     with ExitStack() as stack:
         if settings.stream.http.port is not None:
             own = OwnCollector(settings.cluster, "stream", config, threads=threads)
-            registry = registry_of(settings.cluster, counts, settings.stream.hop_s, own)
+            registry = registry_of(settings.cluster, counts, settings.stream.slide_s, own)
             host, port = settings.stream.http.host, settings.stream.http.port
             try:
                 server = serve(registry, host, port, settings.stream.http.token)

@@ -234,7 +234,7 @@ SHEETS = {
             ("moving", lambda s: _number(s.moving_partitions)),
             ("remain", lambda s: _size(s.remaining_bytes)),
             ("trend", lambda s: _rate(s.remaining_slope_bytes_per_s)),
-            ("keep-up", lambda s: _rate(s.keep_up_bytes_per_s)),
+            ("keep-up", lambda s: _rate(s.steady_state_bytes_per_s)),
             ("progress", _progress),
         ),
         (

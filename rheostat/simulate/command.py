@@ -20,7 +20,7 @@ from rheostat.simulate.policies import policy_of
 from rheostat.simulate.report import as_record, lines, verdict
 from rheostat.simulate.scenario_file import load_scenario, shipped
 from streaming.shared import units
-from tuner.simulation.policy import SimulatedCluster, LoopPolicy
+from tuner.simulation.policy import LoopPolicy, SimulatedCluster
 from tuner.simulation.ports import MemoryJournal
 from tuner.simulation.run import run
 from tuner.simulation.world import World

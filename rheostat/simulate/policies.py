@@ -16,7 +16,7 @@ from tuner.control.throttle.objective import LawLimits, Mode, Objective
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import Limits
 from tuner.settings.tuner import TunerSettings
-from tuner.simulation.policy import EPOCH_MS, LoopPolicy, Policy, RulePolicy, RuleInput
+from tuner.simulation.policy import EPOCH_MS, LoopPolicy, Policy, RuleInput, RulePolicy
 from tuner.simulation.scenario import Scenario, throttled, unthrottled
 
 POLICIES = (

@@ -30,7 +30,7 @@ class Blocked:
 
     side: BrokerSide
     rate_bytes_per_s: int
-    keep_up_bytes_per_s: float
+    steady_state_bytes_per_s: float
     rate_bytes_per_s_min: int
 
 
@@ -85,9 +85,9 @@ def _blocked(trace: Trace) -> Iterator[Blocked]:
     index_of = {spec.broker: i for i, spec in enumerate(trace.world.brokers)}
     for side, load in loads_of(trace.world).items():
         rates = rate_series(trace, side[1])
-        if len(rates) and rates[-1][index_of[side[0]]] <= load.keep_up_bytes_per_s:
+        if len(rates) and rates[-1][index_of[side[0]]] <= load.steady_state_bytes_per_s:
             rate = int(rates[-1][index_of[side[0]]])
-            yield Blocked(side, rate, load.keep_up_bytes_per_s, rate_bytes_per_s_min(load))
+            yield Blocked(side, rate, load.steady_state_bytes_per_s, rate_bytes_per_s_min(load))
 
 
 def as_record(found: SimulationVerdict) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def as_record(found: SimulationVerdict) -> dict[str, Any]:
                 "broker": blocked.side[0],
                 "side": blocked.side[1].value,
                 "rate_bytes_per_s": blocked.rate_bytes_per_s,
-                "keep_up_bytes_per_s": round(blocked.keep_up_bytes_per_s),
+                "steady_state_bytes_per_s": round(blocked.steady_state_bytes_per_s),
                 "rate_bytes_per_s_min": blocked.rate_bytes_per_s_min,
             }
             for blocked in found.blocked
@@ -121,8 +121,12 @@ def as_record(found: SimulationVerdict) -> dict[str, Any]:
 
 def _decision(entry: Entry) -> dict[str, Any]:
     return {
-        "at_s": _at_s(entry), "action": entry.action, "reason": entry.reason, "text": entry.text, "failure": entry.failure,
-    }  # fmt: skip
+        "at_s": _at_s(entry),
+        "action": entry.action,
+        "reason": entry.reason,
+        "text": entry.text,
+        "failure": entry.failure,
+    }
 
 
 def _at_s(entry: Entry) -> float:
@@ -155,8 +159,11 @@ def lines(found: SimulationVerdict) -> list[str]:
     told = [f"  {label:{width}}{text}" for label, text in rows.items()]
     diagnoses = [entry for entry in found.diagnoses if entry not in found.last]
     return [
-        *said, *told, *_decisions("What was found on the way:", diagnoses), *_decisions("The last decisions:", found.last),
-    ]  # fmt: skip
+        *said,
+        *told,
+        *_decisions("What was found on the way:", diagnoses),
+        *_decisions("The last decisions:", found.last),
+    ]
 
 
 def _decisions(title: str, entries: Sequence[Entry]) -> Iterator[str]:
@@ -176,7 +183,7 @@ def _why_not(found: SimulationVerdict) -> Iterator[str]:
     for blocked in found.blocked[:SIDES_MAX]:
         yield (
             f"  The {side_name(blocked.side)}: its throttle is {rate_text(blocked.rate_bytes_per_s)}, and keeping up with what "
-            f"is written takes W = {rate_text(blocked.keep_up_bytes_per_s)}: nothing is left to catch up. "
+            f"is written takes W = {rate_text(blocked.steady_state_bytes_per_s)}: nothing is left to catch up. "
             f"The smallest rate that ever ends is {blocked.rate_bytes_per_s_min} bytes/s."
         )
     if len(found.blocked) > SIDES_MAX:

@@ -14,7 +14,7 @@ from tuner.api import views
 from tuner.api.board import CycleResult
 from tuner.api.decision_rows import row_json
 from tuner.api.decisions import ROWS_MAX, Decisions, Filter
-from tuner.api.history import RateHistoryStore, Peaks
+from tuner.api.history import Peaks, RateHistoryStore
 from tuner.api.look import StatusSnapshot
 from tuner.api.sentences import FORESEEN_MAX, after_resume, some_of, to_come, watched, without_throttle
 from tuner.api.watched import CycleSnapshot
@@ -24,7 +24,7 @@ from tuner.control.throttle.policy import decide
 from tuner.control.throttle.rate_changes import rates_since
 from tuner.control.throttle.state import Memory, RateSince, StallState
 from tuner.control.throttle.view import MovesView, judge_destinations
-from tuner.core.cluster import BrokerSide, Setpoint, LiveCluster, Observation
+from tuner.core.cluster import BrokerSide, LiveCluster, Observation, Setpoint
 from tuner.core.operator_orders import Orders
 from tuner.core.presence import TunerMode
 from tuner.core.throttle_limits import StallLimits
@@ -70,10 +70,14 @@ class Onlooker:
         if rate_bytes_per_s_max is not None:
             self._limits = replace(self._limits, rate_bytes_per_s_max=rate_bytes_per_s_max)
         seen = Observation(
-            now_ms, live,
-            dict(signals.brokers) if signals is not None else {}, dict(signals.moves) if signals is not None else {},
-            courses=self._courses(live), orders=orders, plan_moves=plan_moves,
-        )  # fmt: skip
+            now_ms,
+            live,
+            dict(signals.brokers) if signals is not None else {},
+            dict(signals.moves) if signals is not None else {},
+            courses=self._courses(live),
+            orders=orders,
+            plan_moves=plan_moves,
+        )
         known = replace(memory or Memory(), stalls=self._stalls)
         # As the tuner: what is paused is not judged, and what has ended is forgotten.
         judged = live.moves and orders.pause is None

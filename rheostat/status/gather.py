@@ -25,7 +25,7 @@ from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreacha
 from tuner.api import views
 from tuner.api.broker_views import broker_rows
 from tuner.api.decision_rows import row_json
-from tuner.api.decisions import Decisions, Filter, EventRow, sides_of
+from tuner.api.decisions import Decisions, EventRow, Filter, sides_of
 from tuner.api.views import orders_json
 from tuner.control.throttle.decision import ELSEWHERE, Reason
 from tuner.control.throttle.plan_moves import moves_under_way
@@ -47,11 +47,22 @@ _JUDGES = {TunerMode.ACTING, TunerMode.DRY_RUN}
 _CHANGES = {"set", "start", "put_back"}
 # Of the page's own status.
 _AS_ON_THE_PAGE = (
-    "headline", "moving_partitions", "done_ratio", "eta_s", "ends_at_ms", "stalled_brokers", "infeasible",
-    "brokers_alive", "throttles",
-    "produce_p99_ms_max", "produce_p99_ms_max_broker", "objective", "rate_bytes_per_s_max", "rate_bytes_per_s_min",
+    "headline",
+    "moving_partitions",
+    "done_ratio",
+    "eta_s",
+    "ends_at_ms",
+    "stalled_brokers",
+    "infeasible",
+    "brokers_alive",
+    "throttles",
+    "produce_p99_ms_max",
+    "produce_p99_ms_max_broker",
+    "objective",
+    "rate_bytes_per_s_max",
+    "rate_bytes_per_s_min",
     "signals_age_s_min",
-)  # fmt: skip
+)
 
 
 def gather(settings: Settings) -> dict[str, Any]:
@@ -125,10 +136,15 @@ def status_json(
     decisions.begin_with(entries)
     by_throttle = _by_throttle(decisions, live)
     look = (onlooker or Onlooker(settings)).look(
-        live, signals, newest.orders, newest.memory, now_ms, moves_under_way(newest.plans),
+        live,
+        signals,
+        newest.orders,
+        newest.memory,
+        now_ms,
+        moves_under_way(newest.plans),
         rate_bytes_per_s_max=tuner["rate_bytes_per_s_max"],
         stalled_since_ms=_judged_stalled(by_throttle) if tuner["state"] in _JUDGES else None,
-    )  # fmt: skip
+    )
     page = views.status(look, plans)
     sides = {
         row["broker"]: {side["side"]: side for side in row["sides"]} for row in broker_rows(look, list(live.brokers))
@@ -158,7 +174,7 @@ def status_json(
                 "produce_p99_ms": seen.produce_p99_ms if seen is not None else None,
                 "sampled_at_ms": seen.sampled_at_ms if seen is not None else None,
                 **{
-                    f"{side}_keep_up_bytes_per_s": move.keep_up_bytes_per_s if move is not None else None
+                    f"{side}_steady_state_bytes_per_s": move.steady_state_bytes_per_s if move is not None else None
                     for side in Side
                     for move in (signals.moves.get((broker, side)) if signals is not None else None,)
                 },
@@ -250,8 +266,8 @@ def last_entries(settings: Settings, count: int = DECISIONS, ring: str = "entry"
 
 def _floor(side: Mapping[str, Any], settings: Settings) -> float | None:
     """By the settings: what the law means, which may be less where clients leave less, is not known from outside."""
-    keep_up = side["keep_up_bytes_per_s"]
-    return None if keep_up is None else floor_bytes_per_s(SideLoad(0.0, keep_up), settings.tuner.limits())
+    steady_state = side["steady_state_bytes_per_s"]
+    return None if steady_state is None else floor_bytes_per_s(SideLoad(0.0, steady_state), settings.tuner.limits())
 
 
 def _signals(settings: Settings) -> SignalHistory:

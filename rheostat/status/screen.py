@@ -106,10 +106,14 @@ def _moves(status: Mapping[str, Any]) -> Table:
     for row in status["onto"][:MOVES_MAX]:
         done = row["done_ratio"]
         made.add_row(
-            str(row["broker"]), "" if done is None else ProgressBar(total=1.0, completed=done, width=10),
-            "–" if done is None else f"{done:.0%}", _known(row["remaining_bytes"], size_text), _slope(row["slope_bytes_per_s"]),
-            _known(row["eta_s"], span_text), styled(_how(row), "red" if row["stalled"] else ""),
-        )  # fmt: skip
+            str(row["broker"]),
+            "" if done is None else ProgressBar(total=1.0, completed=done, width=10),
+            "–" if done is None else f"{done:.0%}",
+            _known(row["remaining_bytes"], size_text),
+            _slope(row["slope_bytes_per_s"]),
+            _known(row["eta_s"], span_text),
+            styled(_how(row), "red" if row["stalled"] else ""),
+        )
     if len(status["onto"]) > MOVES_MAX:
         made.caption = f"{MOVES_MAX} of {len(status['onto'])} destinations, the most urgent first"
     return made
@@ -135,9 +139,12 @@ def _slope(bytes_per_s: float | None) -> str:
 
 def _brokers(status: Mapping[str, Any], course: RateHistory, latency_ms: float | None) -> Table:
     made = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, padding=_CLOSE, caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=_CLOSE,
+        caption_justify="left",
         caption=f"MB/s; the ceiling is {rate_text(status['rate_bytes_per_s_max'])}",
-    )  # fmt: skip
+    )
     for column in ("broker", "side", "passes", "throttle", "W", "floor"):
         made.add_column(column, justify="left" if column == "side" else "right", no_wrap=True)
     made.add_column("last minute")
@@ -148,14 +155,19 @@ def _brokers(status: Mapping[str, Any], course: RateHistory, latency_ms: float |
         for number, side in enumerate(sides or ["–"]):
             limit = broker.get(f"{side}_rate_bytes_per_s")
             style = "red" if broker.get(f"{side}_infeasible") else ""
-            passes, keep_up, floor = (
-                _mb(broker.get(f"{side}_{name}_bytes_per_s")) for name in ("throttled", "keep_up", "floor")
+            passes, steady_state, floor = (
+                _mb(broker.get(f"{side}_{name}_bytes_per_s")) for name in ("throttled", "steady_state", "floor")
             )
             made.add_row(
-                str(broker["broker"]) if number == 0 else "", side, passes, _mb(limit), styled(keep_up, style=style), floor,
+                str(broker["broker"]) if number == 0 else "",
+                side,
+                passes,
+                _mb(limit),
+                styled(steady_state, style=style),
+                floor,
                 Spark(course.rates.get((broker["broker"], side), ()), limit),
                 _latency(broker["produce_p99_ms"], latency_ms) if number == 0 else "",
-            )  # fmt: skip
+            )
     if len(first) > ROWS_MAX:
         made.caption = f"{made.caption}; {ROWS_MAX} of {len(first)} brokers, those with a throttle first"
     return made

@@ -68,10 +68,13 @@ def _brokers(status: Mapping[str, Any]) -> Table:
         brokers.add_column(column, justify="right")
     for b in status["brokers"]:
         brokers.add_row(
-            str(b["broker"]), _rate(b["leader_rate_bytes_per_s"]), _rate(b["leader_throttled_bytes_per_s"]),
-            _rate(b["follower_rate_bytes_per_s"]), _rate(b["follower_throttled_bytes_per_s"]),
+            str(b["broker"]),
+            _rate(b["leader_rate_bytes_per_s"]),
+            _rate(b["leader_throttled_bytes_per_s"]),
+            _rate(b["follower_rate_bytes_per_s"]),
+            _rate(b["follower_throttled_bytes_per_s"]),
             "–" if b["produce_p99_ms"] is None else f"{b['produce_p99_ms']:.0f} ms",
-        )  # fmt: skip
+        )
     return brokers
 
 

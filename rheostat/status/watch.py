@@ -141,10 +141,14 @@ def begun(
         return followed, tails, _joined(_take_all(followed, newest, topics.journal), trouble)
     followed.is_whole = True
     # All records of a topic that is made later are new.
-    return followed, (
-        SignalTail(journal, topics.journal, ends.get(topics.journal, _FROM_THE_BEGINNING)),
-        SignalTail(ordering, topics.orders, ends.get(topics.orders, _FROM_THE_BEGINNING)),
-    ), None  # fmt: skip
+    return (
+        followed,
+        (
+            SignalTail(journal, topics.journal, ends.get(topics.journal, _FROM_THE_BEGINNING)),
+            SignalTail(ordering, topics.orders, ends.get(topics.orders, _FROM_THE_BEGINNING)),
+        ),
+        None,
+    )
 
 
 def go_on(followed: JournalFollower, tails: Sequence[SignalTail], journal: str, now_ms: int) -> str | None:

@@ -8,7 +8,7 @@ Between two rounds, while nothing moves, one small request says whether somethin
 move can do nothing before it has been measured twice.
 
 Invariant: all that a round tells was asked in it. A sweep only says where to look: which topics carry lists, which brokers
-a rate. So what a person sets on a topic or broker that takes no part in anything is seen ``sweep_s`` later; there it has
+a rate. So what a person sets on a topic or broker that takes no part in anything is seen ``full_scan_interval_s`` later; there it has
 nothing to slow down.
 
 Vocabulary:
@@ -46,7 +46,7 @@ class Swept:
 
 
 class Sweep:
-    """The seldom look at everything. ``swept`` is replaced whole, so that another thread may read it at any time."""
+    """The seldom look at everything. ``cleared_by_tool`` is replaced whole, so that another thread may read it at any time."""
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client

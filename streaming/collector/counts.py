@@ -23,7 +23,7 @@ class Counts:
     records: int = 0
     admin_failures: int = 0
     sweeps: int = 0  # By the sweep's thread.
-    sweep_s: float = 0.0
+    full_scan_interval_s: float = 0.0
     access_good: bool = True  # Certificates and password, when they were last read.
     failures: Counter[tuple[int, Cause]] = field(default_factory=Counter)
     scraped_at_s: dict[int, float] = field(

@@ -324,13 +324,13 @@ class Collector:
                 took_s = self._sweep.once(stop)
                 if took_s is not None:
                     self.counts.sweeps += 1
-                    self.counts.sweep_s = took_s
+                    self.counts.full_scan_interval_s = took_s
                     self._recovered("sweep")
             except (ClusterError, ValueError) as error:
                 self._troubled("sweep", str(error))
             except Exception as error:  # noqa: BLE001 - without this thread no list of a topic would be seen any more
                 self._troubled("sweep", f"{type(error).__name__}: {error}")
-            stop.wait(self._settings.sweep_s)
+            stop.wait(self._settings.full_scan_interval_s)
 
     # -- who is there -------------------------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ class CountsCollector(Collector):
             (OfCollector.RECORDS_NOT_TAKEN, counts.records_not_taken),
             (OfCollector.ADMIN_FAILURES, counts.admin_failures),
             (OfCollector.SWEEPS, counts.sweeps),
-            (OfCollector.SWEEP_SECONDS, counts.sweep_s),
+            (OfCollector.SWEEP_SECONDS, counts.full_scan_interval_s),
             (OfCollector.ACCESS_GOOD, float(counts.access_good)),
         ):
             yield family(definition, {c: value})

@@ -30,19 +30,25 @@ class CollectorSettings(BaseModel):
         default=2.0, gt=0, le=30, description="longest wait for one node, in seconds; others do not wait for it"
     )
     spread_s: Seconds = Field(
-        default=2.0, ge=0, le=60,
+        default=2.0,
+        ge=0,
+        le=60,
         description="the scrapes of a round begin over so many seconds, each node always at the same moment; "
         "at most a tenth of a second for each node, and cut to interval_s - timeout_s",
-    )  # fmt: skip
+    )
     scrapes_at_once: int = Field(
-        default=32, ge=2, le=1000,
+        default=32,
+        ge=2,
+        le=1000,
         description="most scrapes under way at a time; a quarter of them is kept for nodes that did not answer last time",
-    )  # fmt: skip
-    sweep_s: Seconds = Field(
-        default=30.0, ge=1, le=3600,
+    )
+    full_scan_interval_s: Seconds = Field(
+        default=30.0,
+        ge=1,
+        le=3600,
         description="seconds between two looks at every topic's throttle lists and every broker's rates; "
         "what moves is looked at each round",
-    )  # fmt: skip
+    )
     jmx_port: int | None = Field(
         default=None, ge=1, le=65535, description="port of the JMX agent, when it is the same on every broker's host"
     )
@@ -61,7 +67,7 @@ class CollectorSettings(BaseModel):
         default=True,
         description="false: an agent's certificate need not name the host that was asked, only be signed by the authorities; "
         "then whoever holds any such certificate can stand in for a node",
-    )  # fmt: skip
+    )
     username: str | None = Field(
         default=None, description="user of the agents' basic authentication; use it over https"
     )

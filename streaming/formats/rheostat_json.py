@@ -12,7 +12,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from streaming.formats.common import Source, let, scrape
-from streaming.shared.contract import SCHEMA_VERSION, NodeRole
+from streaming.shared.contract import SCRAPE_VERSION, NodeRole
 
 _SCHEMA = (
     "record struct<v long, cluster string, node int, role string, ts long,"
@@ -58,8 +58,8 @@ def _reason(text: Column, json: Column) -> Column:
         .when(record.isNull() | json.whole.isNull(), "not JSON: one object and nothing else is expected")
         .when(record.v.isNull(), "no schema version")
         .when(
-            record.v != SCHEMA_VERSION,
-            F.concat(F.lit("schema version "), version, F.lit(f", this program reads {SCHEMA_VERSION}")),
+            record.v != SCRAPE_VERSION,
+            F.concat(F.lit("schema version "), version, F.lit(f", this program reads {SCRAPE_VERSION}")),
         )
         .when(F.coalesce(record.cluster, F.lit("")) == "", "no cluster")
         .when(record.node.isNull(), "no node, or not a whole number")

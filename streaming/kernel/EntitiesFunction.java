@@ -62,7 +62,7 @@ final class EntitiesFunction extends KernelFunction {
             InternalRow scrape = scrapes.getStruct(i, SCRAPE_FIELDS);
             String reason = reason(scrape);
             if (reason != null) {
-                entities.add(record.refused(reason, tables.schemaVersion));
+                entities.add(record.refused(reason, tables.scrapeVersion));
                 continue;
             }
             Fold fold = new Fold(tables, whole);
@@ -138,8 +138,8 @@ final class EntitiesFunction extends KernelFunction {
         }
 
         /** An entity that carries key and value of a record of the rejects topic (shared/contract/scrapes.py). */
-        InternalRow refused(String reason, int schemaVersion) {
-            Json note = new Json().open().field("v", schemaVersion);
+        InternalRow refused(String reason, int scrapeVersion) {
+            Json note = new Json().open().field("v", scrapeVersion);
             if (!kafka.isEmpty()) {
                 note.field("kafka", kafka);
             }

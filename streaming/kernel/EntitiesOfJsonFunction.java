@@ -60,7 +60,7 @@ final class EntitiesOfJsonFunction extends KernelFunction {
         }
         Scrape scrape = new Scrape(new Fold(tables, true));
         try (JsonParser json = JSON.createParser(value)) {
-            if (!scrape.read(json, tables.schemaVersion) || json.nextToken() != null) {
+            if (!scrape.read(json, tables.scrapeVersion) || json.nextToken() != null) {
                 return null;
             }
         } catch (IOException wrong) {
@@ -104,13 +104,13 @@ final class EntitiesOfJsonFunction extends KernelFunction {
         }
 
         /** Whether everything is there, once, and as it should be. */
-        boolean read(JsonParser json, int schemaVersion) throws IOException {
+        boolean read(JsonParser json, int scrapeVersion) throws IOException {
             json.nextToken();
             for (String field = json.nextFieldName(); field != null; field = json.nextFieldName()) {
                 JsonToken token = json.nextToken();
                 boolean well =
                         switch (field) {
-                            case "v" -> once(VERSION) && isWhole(token) && json.getLongValue() == schemaVersion;
+                            case "v" -> once(VERSION) && isWhole(token) && json.getLongValue() == scrapeVersion;
                             case "cluster" -> once(CLUSTER)
                                     && token == JsonToken.VALUE_STRING
                                     && EntitiesFunction.isName(cluster = json.getText());

@@ -173,7 +173,7 @@ final class Moving {
         out.field("moving_partitions", moving).field("listed_partitions", listed).field("done_partitions", done());
         out.field("remaining_bytes", remaining);
         out.field("lag_messages", lags > 0 ? lag : Double.NaN);
-        out.field("keep_up_bytes_per_s", listed == 0 || listedRated > 0 ? keepUp : Double.NaN);
+        out.field("steady_state_bytes_per_s", listed == 0 || listedRated > 0 ? keepUp : Double.NaN);
         out.field("write_bytes_per_s", moving == 0 || movingRated > 0 ? write : Double.NaN);
     }
 

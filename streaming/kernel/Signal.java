@@ -80,7 +80,7 @@ final class Signal {
 
     private void head(Json out, List<Row> history, Row newest, long endMs) {
         int samples = scrapes(history);
-        out.field("v", tables.schemaVersion).field("kind", entity.kind).field("cluster", entity.cluster);
+        out.field("v", tables.signalVersion).field("kind", entity.kind).field("cluster", entity.cluster);
         out.field("window_end_ms", endMs).field("sampled_at_ms", newest.ts).field("samples", samples);
         out.field("completeness", (double) (samples * newest.everyMs) / windowMs);
         if (backlog) {

@@ -21,7 +21,8 @@ final class Tables implements Serializable {
 
     private final String text;
 
-    final transient int schemaVersion;
+    final transient int scrapeVersion;
+    final transient int signalVersion;
     final transient NodeTable broker;
     final transient NodeTable controller;
     /** Field → sample, in the order of a tenant's gauges. */
@@ -43,7 +44,8 @@ final class Tables implements Serializable {
         this.text = text;
         try {
             JsonNode all = new ObjectMapper().readTree(text);
-            schemaVersion = all.get("schema_version").intValue();
+            scrapeVersion = all.get("scrape_version").intValue();
+            signalVersion = all.get("signal_version").intValue();
             broker = new NodeTable(all.get("broker"));
             controller = new NodeTable(all.get("controller"));
             tenantFields = texts(all.get("tenant_fields"));

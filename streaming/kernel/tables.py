@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from streaming.shared.contract import SCHEMA_VERSION, Metric
+from streaming.shared.contract import SCRAPE_VERSION, SIGNAL_VERSION, Metric
 from streaming.signal_fields import (
     BROKER_COUNTERS,
     BROKER_GAUGES,
@@ -69,7 +69,8 @@ def _rate(field: str) -> int:
 
 TABLES = json.dumps(
     {
-        "schema_version": SCHEMA_VERSION,
+        "scrape_version": SCRAPE_VERSION,
+        "signal_version": SIGNAL_VERSION,
         "broker": _node(
             BROKER_COUNTERS,
             BROKER_GAUGES,

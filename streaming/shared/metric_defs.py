@@ -98,10 +98,14 @@ class OfCollector:
         "Rounds and sweeps in which the cluster did not answer in time.",
     )  # fmt: skip
     SWEEPS = MetricDef(
-        "rheostat_collector_sweeps_total", "counter", Unit.COUNT, ("cluster",), "Looks at every topic that have ended."
+        "rheostat_collector_full_scans_total",
+        "counter",
+        Unit.COUNT,
+        ("cluster",),
+        "Looks at every topic that have ended.",
     )
     SWEEP_SECONDS = MetricDef(
-        "rheostat_collector_sweep_seconds", "gauge", Unit.SECONDS, ("cluster",), "How long the last of them took."
+        "rheostat_collector_full_scan_seconds", "gauge", Unit.SECONDS, ("cluster",), "How long the last of them took."
     )
     ACCESS_GOOD = MetricDef(
         "rheostat_collector_access_reload_successful", "gauge", Unit.TRUTH, ("cluster",),
@@ -121,7 +125,7 @@ class OfStream:
     )
     BATCH_INTERVAL = MetricDef(
         "rheostat_stream_batch_interval_seconds", "gauge", Unit.SECONDS, ("cluster",),
-        "How often windows end (stream.hop_s): batches that take longer fall behind.",
+        "How often windows end (stream.slide_s): batches that take longer fall behind.",
     )  # fmt: skip
     NEWEST_INPUT_AT = MetricDef(
         "rheostat_stream_newest_input_timestamp_seconds", "gauge", Unit.SINCE_1970, ("cluster",),
@@ -252,7 +256,7 @@ class OfTuner:
         "Broker sides (leader and follower throttles) by what the last cycle decided about them.",
     )  # fmt: skip
     SIDE_NOT_WELL = MetricDef(
-        "rheostat_side_not_well", "gauge", Unit.TRUTH, ("cluster", "broker", "side", "reason"),
+        "rheostat_throttle_needs_attention", "gauge", Unit.TRUTH, ("cluster", "broker", "side", "reason"),
         "1 for a throttle that the last cycle could not judge, or that it cannot help; the first hundred, absent for the others.",
     )  # fmt: skip
     ACTUATIONS = MetricDef(
@@ -285,7 +289,7 @@ class OfTuner:
         "The rate that it asks for.",
     )  # fmt: skip
     YIELD_UNTIL = MetricDef(
-        "rheostat_yield_until_timestamp_seconds", "gauge", Unit.SINCE_1970, ("cluster", "broker", "side"),
+        "rheostat_external_change_hold_until_timestamp_seconds", "gauge", Unit.SINCE_1970, ("cluster", "broker", "side"),
         "Until when a throttle that somebody else has changed is left alone; absent where it is not.",
     )  # fmt: skip
 
@@ -349,7 +353,7 @@ class OfTuner:
         "The throttle as set on the broker now; absent while none is set.",
     )  # fmt: skip
     RATE_WANTED = MetricDef(
-        "rheostat_throttle_rate_wanted_bytes_per_second", "gauge", Unit.BYTES_PER_SECOND, ("cluster", "broker", "side"),
+        "rheostat_throttle_setpoint_bytes_per_second", "gauge", Unit.BYTES_PER_SECOND, ("cluster", "broker", "side"),
         "Where the tuner is taking it, or what it means it to be in the mean; absent while it holds.",
     )  # fmt: skip
     RATE_MAX = MetricDef(
@@ -377,8 +381,8 @@ class OfTuner:
         "rheostat_throttled_bytes_per_second", "gauge", Unit.BYTES_PER_SECOND, ("cluster", "broker", "side"),
         "Bytes that count against the throttle: Kafka's own 11 s mean, or where that is not collected an estimate.",
     )  # fmt: skip
-    KEEP_UP_BYTES = MetricDef(
-        "rheostat_keep_up_bytes_per_second", "gauge", Unit.BYTES_PER_SECOND, ("cluster", "broker", "side"),
+    STEADY_STATE_BYTES = MetricDef(
+        "rheostat_steady_state_replication_bytes_per_second", "gauge", Unit.BYTES_PER_SECOND, ("cluster", "broker", "side"),
         "What the throttle must carry before anything catches up: W. A throttle at or below it never ends the move.",
     )  # fmt: skip
     INFEASIBLE = MetricDef(
@@ -396,7 +400,7 @@ class OfTuner:
         "Moving partitions of which a replica on a living broker was in sync and is coming back.",
     )  # fmt: skip
     THROTTLE_KEYS_IDLE = MetricDef(
-        "rheostat_throttle_keys_idle", "gauge", Unit.COUNT, ("cluster",),
+        "rheostat_orphaned_throttle_settings", "gauge", Unit.COUNT, ("cluster",),
         "Throttle settings that serve no move: rates and replica lists on brokers that no reassignment touches, all while there "
         "is none; a rate for all brokers (<default>) is one a side.",
     )  # fmt: skip
@@ -407,14 +411,14 @@ class OfTuner:
         "1 once the executor of plans had an error of rheostat's own, until it has gone well for a minute; else 0.",
     )  # fmt: skip
     PLANS_NOT_SEEN = MetricDef(
-        "rheostat_plans_not_seen", "gauge", Unit.TRUTH, ("cluster",),
+        "rheostat_plans_state_unknown", "gauge", Unit.TRUTH, ("cluster",),
         "1 while it is not known how the plans are, as the cluster cannot be seen or no look has ended for two minutes: none goes "
         "on, and none is told of; else 0.",
     )  # fmt: skip
     PLAN_PARTITIONS = MetricDef(
         "rheostat_plan_partitions", "gauge", Unit.COUNT, ("cluster", "plan", "state"),
         "Partitions of a plan by where they are: arrived, moving, waiting, electing (a leader), unclear (not seen yet to have been "
-        "taken), somebody_elses, dropped; the oldest twenty plans that have not ended.",
+        "taken), externally_owned, dropped; the oldest twenty plans that have not ended.",
     )  # fmt: skip
     PLAN_PAUSED = MetricDef(
         "rheostat_plan_paused",
@@ -499,7 +503,7 @@ class OfTuner:
     # -- the controller and its tenants --------------------------------------------------------------------------------------
 
     QUOTAS_SEEN = MetricDef(
-        "rheostat_quotas_seen", "gauge", Unit.TRUTH, ("cluster",),
+        "rheostat_quotas_readable", "gauge", Unit.TRUTH, ("cluster",),
         "1 while the mutation quotas can be read, else 0, also while what turns them rests after an error of its own; absent where "
         "none are asked for.",
     )  # fmt: skip
@@ -516,11 +520,11 @@ class OfTuner:
         "How long it may; absent where not asked for.",
     )  # fmt: skip
     CREATE_FELT_SECONDS = MetricDef(
-        "rheostat_creation_felt_seconds", "gauge", Unit.SECONDS, ("cluster",),
+        "rheostat_create_probe_p90_seconds", "gauge", Unit.SECONDS, ("cluster",),
         "How long 9 of 10 creations take for whoever asks, of the last half minute; absent where that is not asked for.",
     )  # fmt: skip
     CREATE_FELT_OBJECTIVE = MetricDef(
-        "rheostat_creation_felt_objective_seconds", "gauge", Unit.SECONDS, ("cluster",),
+        "rheostat_create_probe_p90_objective_seconds", "gauge", Unit.SECONDS, ("cluster",),
         "How long they may; absent where not asked for.",
     )  # fmt: skip
     FORWARDING_BUSY = MetricDef(
@@ -559,7 +563,7 @@ class OfTuner:
         "Partitions/s that all tenants together may create and delete.",
     )  # fmt: skip
     TENANTS_HELD = MetricDef(
-        "rheostat_tenants_held_back",
+        "rheostat_tenants_throttled",
         "gauge",
         Unit.COUNT,
         ("cluster",),

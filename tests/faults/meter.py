@@ -29,7 +29,7 @@ from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, TopicThrott
 _EVERY_S = 1.0
 _STEP_S = 5.0
 _STEPS = 8
-_KEEP_UP_BYTES_PER_S = 100_000.0
+_STEADY_STATE_BYTES_PER_S = 100_000.0
 _CLIENTS_BYTES_PER_S = 500_000.0
 MIN_ISR = 2  # Of every topic with three replicas.
 _USED = 0.97  # Of a throttle that binds.
@@ -142,7 +142,7 @@ class Meter:
                     moving_partitions=len(moves),
                     listed_partitions=listed[broker, side],
                     remaining_bytes=left,
-                    keep_up_bytes_per_s=_KEEP_UP_BYTES_PER_S,
+                    steady_state_bytes_per_s=_STEADY_STATE_BYTES_PER_S,
                     write_bytes_per_s=50_000.0,
                     steps=self._steps(at_ms, left, side),
                     **head,

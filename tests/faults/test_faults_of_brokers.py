@@ -48,7 +48,7 @@ def test_broker_killed(broker: int, make_stage: MakeStage, record_property: Tell
         stage.until("it is noticed", lambda: noticed(tuner.lines()[said:]), 30)
     stage.revive()
     stage.end(120)
-    assert not tuner.decided("changed_by_somebody")
+    assert not tuner.decided("external_change")
     record_property("told", "its side held, the others went on; its settings were put right when it was back")
 
 
@@ -80,14 +80,14 @@ def test_replicas_that_writes_wait_for_come_back_first(make_stage: MakeStage, re
     in_sync_s = time.monotonic() - lost_s
     assert stage.moving(), "the move ended meanwhile: give it more data"
     stage.until("the throttle is as it was", lambda: stage.rate(SOURCE) == THROTTLE, 60)
-    assert tuner.decided("recovers")
-    assert tuner.decided("back_to_before")
+    assert tuner.decided("isr_recovery")
+    assert tuner.decided("restored")
     stage.revive()
     stage.cancel()
     stage.end()
     record_property(
         "told",
-        f"opened within {opened_s:.0f} s, in sync after {in_sync_s:.0f} s, and then as it was: recovers, back_to_before",
+        f"opened within {opened_s:.0f} s, in sync after {in_sync_s:.0f} s, and then as it was: recovers, restored",
     )
 
 
@@ -176,7 +176,7 @@ def test_admin_calls_time_out(node: int, make_stage: MakeStage, record_property:
     process.send_signal(signal.SIGCONT)
     stage.revive()
     stage.end(120)
-    assert not tuner.decided("changed_by_somebody")
+    assert not tuner.decided("external_change")
     record_property("told", "said, and tried again later each time; nothing of it was lost or taken for somebody's")
 
 

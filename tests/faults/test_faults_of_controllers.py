@@ -59,7 +59,7 @@ def test_active_controller(how: signal.Signals, make_stage: MakeStage, record_pr
         process.wait(timeout=10)
     stage.revive()
     stage.end(120)
-    assert not tuner.decided("changed_by_somebody")
+    assert not tuner.decided("external_change")
     record_property("told", "the next one answered, and took what was written")
 
 
@@ -102,5 +102,5 @@ def test_the_right_to_change_settings_is_taken_away(lab: Lab, make_stage: MakeSt
         stage.until("it names the right", lambda: "AlterConfigs on Cluster" in tuner.said(), 30)
         admin.create_acls([the_one])
     stage.end(120)
-    assert not tuner.decided("changed_by_somebody")
+    assert not tuner.decided("external_change")
     record_property("told", "the right is named, what failed is tried again later each time")

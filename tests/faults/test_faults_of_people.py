@@ -39,7 +39,7 @@ def test_verify_while_it_moves(make_stage: MakeStage, record_property: Tell) -> 
     assert "still in progress" in said
     verified = len(tuner.changes())
     stage.until("the tuner goes on", lambda: len(tuner.changes()) > verified, 30)
-    assert not tuner.decided("changed_by_somebody")
+    assert not tuner.decided("external_change")
     stage.end()
     record_property("told", "Kafka 4.2 keeps throttles while anything moves; the tuner goes on")
 
@@ -58,8 +58,8 @@ def test_a_tool_clears_rates_and_lists_while_it_moves(make_stage: MakeStage, rec
     look = stage.until("both are set again", set_again, 30)
     assert look.moving, "the move ended while nothing throttled it: give it more data"
     took_s, cycles_s = look.at_s - cleared_s, longest_cycle_s(tuner, cleared_s)
-    assert tuner.decided("swept")
-    assert not tuner.decided("changed_by_somebody"), "a sweep was taken for somebody's word"
+    assert tuner.decided("cleared_by_tool")
+    assert not tuner.decided("external_change"), "a sweep was taken for somebody's word"
     most_s = max(CYCLE_S, cycles_s) + cycles_s + WATCHED_S
     assert took_s <= most_s, f"it took {took_s:.1f} s, with cycles that take {cycles_s:.1f} s"
     stage.cancel()  # The rest would only take time.
@@ -88,7 +88,7 @@ def test_release_leaves_what_stood_before_it_came(history: str, make_stage: Make
     if history == "changed":
         stage.until_turned()
         stage.person_sets(TARGET, 5 * MB)
-        stage.until("it is let go", lambda: tuner.decided("changed_by_somebody"), 30)
+        stage.until("it is let go", lambda: tuner.decided("external_change"), 30)
         key = ("broker", str(TARGET[0]))
         stood = {**stood, key: {**stood[key], RATE_KEYS[TARGET[1]]: str(5 * MB)}}
     if history == "killed":
@@ -120,7 +120,7 @@ def test_an_override_ends_by_itself(make_stage: MakeStage, record_property: Tell
     stood_s = time.monotonic()
     stage.until("it is over, and turned again", lambda: stage.rate(SOURCE) > 1.5 * ORDERED, 45)
     lasted_s = time.monotonic() - stood_s
-    assert not tuner.decided("changed_by_somebody")
+    assert not tuner.decided("external_change")
     stage.cancel()  # The rest would only take time.
     stage.end()
     record_property("told", f"stood for {lasted_s:.0f} s of 20, the way up after it included")
@@ -132,7 +132,7 @@ def test_what_somebody_changed_is_turned_again_after_resume(make_stage: MakeStag
     stage.move()
     stage.until_turned()
     stage.person_sets(SOURCE, PERSONS)
-    stage.until("it is let go", lambda: tuner.decided("changed_by_somebody"), 20)
+    stage.until("it is let go", lambda: tuner.decided("external_change"), 20)
     cycles = cycles_of(tuner)
     stage.until("some cycles go by", lambda: cycles_of(tuner) >= cycles + 3, 40)
     assert stage.rate(SOURCE) == PERSONS
@@ -194,7 +194,7 @@ def test_second_reassignment_added(make_stage: MakeStage, record_property: Tell)
     stage.until("the second is done", lambda: not any(m.topic == second for m in stage.client.reassignments()), 60)
     writer.stop()
     stage.end()
-    assert not tuner.decided("changed_by_somebody")
+    assert not tuner.decided("external_change")
     assert writer.missing() == set()
     record_property("told", "both end, the throttle goes with the last")
 

@@ -26,7 +26,7 @@ def goes_on(stage: Stage, tuner: Tuner) -> None:
     """It raises again what it took down; the rest of the move would only take time."""
     stood = stage.rate(SOURCE)
     stage.until("it goes on", lambda: stage.rate(SOURCE) > stood, 40)
-    assert not tuner.decided("changed_by_somebody")
+    assert not tuner.decided("external_change")
     stage.cancel()
     stage.end()
 

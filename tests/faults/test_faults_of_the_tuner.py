@@ -51,13 +51,13 @@ def test_a_request_comes_when_another_has_taken_over(
     leader.process.send_signal(signal.SIGCONT)
     stage.until("the old one stands by", leader.stands_by, 30)
     assert len(leader.changes()) == 1, "it made that one request"
-    stage.until("the other knows it for what it is", lambda: other.decided("came_late"), 30)
+    stage.until("the other knows it for what it is", lambda: other.decided("late_predecessor_write"), 30)
     changes = len(other.changes())
     stage.until("it sets it right", lambda: len(other.changes()) > changes, 60)
     assert stage.moving(), "the move ended meanwhile: give it more data"
     stage.cancel()  # The rest would only take time.
     stage.end()
-    assert not other.decided("changed_by_somebody")
+    assert not other.decided("external_change")
     record_property(
         "told", "that one request went out; the other knew whose it was, set it right, and took all back in the end"
     )

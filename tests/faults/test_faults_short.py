@@ -19,7 +19,7 @@ def test_operator_changes_a_throttle(make_stage: MakeStage, record_property: Tel
     stage.move()
     stage.until_turned()
     stage.person_sets(SOURCE, 1_200_001)
-    stage.until("it is noticed", lambda: tuner.decided("changed_by_somebody"), 15)
+    stage.until("it is noticed", lambda: tuner.decided("external_change"), 15)
     stage.end()
     record_property("told", "noticed within a cycle, left alone, stands at the end")
 
@@ -36,5 +36,5 @@ def test_of_two_tuners_one_is_killed(make_stage: MakeStage, record_property: Tel
     took_s = time.monotonic() - killed_s
     stage.until("it turns the throttle", lambda: other.decided("follows_clients"), 20)
     stage.end()
-    assert not other.decided("changed_by_somebody")
+    assert not other.decided("external_change")
     record_property("told", f"the other acted {took_s:.1f} s later, on what the first had on record")

@@ -40,7 +40,7 @@ from tuner.core.throttle_limits import MB
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(600)]
 
 HELD_BYTES, FREE_BYTES = 640 * MB, 1_500 * MB
-# So low that most is still to move when a slow machine has heeded the override, and that what passes while a hundred replicas are
+# So low that most is still to move when a slow machine has acknowledged the override, and that what passes while a hundred replicas are
 # made is a small lump; and what an operator would think of.
 HELD_FROM, FREE_FROM = 1 * MB, 6 * MB
 LEAST, MOST = 0.9, 1.05

@@ -72,7 +72,7 @@ def test_a_tuner_that_may_not_see_what_a_plan_moves_calls_a_person(tmp_path: Pat
         ):
             until(lambda: '"acting"' in tune.said(), 60, "the tuner acts")
             given = rheostat("reassign", plan, "-c", admins, "--watch-s", "0", "--yes", "--detach")
-            # Given it is, and heeded not: whoever cannot see the plan's partitions begins nothing.
+            # Given it is, and acknowledged not: whoever cannot see the plan's partitions begins nothing.
             assert "is on record: 1 partition." in given.stdout + given.stderr
             until(lambda: monitoring.ear.heard("ReassignmentPlansNotExecuted"), 120, "a person is called", every_s=0.5)
             told = monitoring.ear.heard("ReassignmentPlansNotExecuted")

@@ -26,7 +26,7 @@ from lab_parts import until
 from rheostat.lab.node import free_ports
 from streaming.collector import jmx
 from streaming.collector.counts import Counts
-from streaming.collector.jmx import AgentAccessError, AccessFiles, Cause, ScrapeError
+from streaming.collector.jmx import AccessFiles, AgentAccessError, Cause, ScrapeError
 from streaming.collector.loop import Collector
 from streaming.collector.metrics import registry_of
 from streaming.collector.settings import CollectorSettings
@@ -518,7 +518,7 @@ def test_a_password_that_changes_is_read_again(agents: Agents, tmp_path: Path) -
 
 def test_the_collectors_own_metrics_follow_its_counts() -> None:
     counts = Counts()
-    counts.rounds, counts.late_rounds, counts.records, counts.sweep_s = 7, 1, 40, 0.5
+    counts.rounds, counts.late_rounds, counts.records, counts.full_scan_interval_s = 7, 1, 40, 0.5
     for seconds in (0.02, 0.03, 99.0):
         counts.scrape_took(seconds)
     counts.failed(1, Cause.TIMEOUT)
@@ -538,7 +538,7 @@ def test_the_collectors_own_metrics_follow_its_counts() -> None:
             'rheostat_collector_late_rounds_total{cluster="main"} 1.0',
             'rheostat_collector_records_total{cluster="main"} 40.0',
             'rheostat_collector_records_failed_total{cluster="main"} 1.0',
-            'rheostat_collector_sweep_seconds{cluster="main"} 0.5',
+            'rheostat_collector_full_scan_seconds{cluster="main"} 0.5',
         ):
             assert line in text.splitlines(), f"{line}\n\n{text}"
         for definition in BY_PROCESS["collector"]:

@@ -121,7 +121,7 @@ def test_each_scrape_of_each_node_is_one_record_on_the_metrics_topic(
 
     for node in lab.nodes:
         assert f'rheostat_collector_last_scrape_timestamp_seconds{{cluster="lab",node="{node}"}}' in about_itself
-    assert 'rheostat_collector_sweeps_total{cluster="lab"} 1.0' in about_itself
+    assert 'rheostat_collector_full_scans_total{cluster="lab"} 1.0' in about_itself
     assert 'rheostat_collector_records_failed_total{cluster="lab"} 0.0' in about_itself
 
     by_node: dict[int, list[dict[str, Any]]] = {}

@@ -39,7 +39,7 @@ STEERED = {
     "capacity": {"in_bytes_per_s": 1.5 * MB, "out_bytes_per_s": 1.5 * MB},
     "metrics": {"partitions_named_max": 5},
     "mutation_quota": {
-        "default_entity": "client-id", "objective": {"create_ms_max": 1.0, "create_felt_ms_max": 1_000.0, "forwarding_busy_ratio_max": 0.5},
+        "default_entity": "client-id", "objective": {"create_ms_max": 1.0, "create_probe_p90_ms_max": 1_000.0, "forwarding_busy_ratio_max": 0.5},
         "tenants": [{"client_id": "etl", "rate_per_s_min": 20}],
     },
 }  # fmt: skip

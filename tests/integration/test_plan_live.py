@@ -95,11 +95,13 @@ def test_it_counts_what_is_there_and_foretells_the_move(
         never = planned(plan_file, *config, "--rate", "600kB/s", "--watch-s", "8", code=1)
         assert never["counted"]["verdict"] == "never_ends"
         assert never["kip73"]["verdict"] == "ends"
-        assert never["counted"]["keep_up_side"] == {"broker": LEADER, "side": "leader"}
+        assert never["counted"]["steady_state_side"] == {"broker": LEADER, "side": "leader"}
         sides = {(s["broker"], s["side"]): s for s in never["counted"]["sides"]}
         assert sides.keys() == {(LEADER, "leader"), (DESTINATION, "follower")}
-        assert sides[(LEADER, "leader")]["keep_up_bytes_per_s"] == pytest.approx(2 * WRITE_BYTES_PER_S, rel=0.25)
-        assert sides[(DESTINATION, "follower")]["keep_up_bytes_per_s"] == pytest.approx(WRITE_BYTES_PER_S, rel=0.25)
+        assert sides[(LEADER, "leader")]["steady_state_bytes_per_s"] == pytest.approx(2 * WRITE_BYTES_PER_S, rel=0.25)
+        assert sides[(DESTINATION, "follower")]["steady_state_bytes_per_s"] == pytest.approx(
+            WRITE_BYTES_PER_S, rel=0.25
+        )
         assert never["kip73"]["bytes_in_per_s_max"] == pytest.approx(WRITE_BYTES_PER_S, rel=0.25)
         assert never["kip73"]["brokers"] == 3
         assert never["response_rule"]["window_s"] == 11.0
@@ -139,8 +141,8 @@ def test_near_the_smallest_rate_a_move_ends_when_foretold_within_a_clump(
     """
     near, config = "near", ("--config", lab_config_file)
     write = 1 * MB
-    keep_up = 2 * write  # One in-sync follower, one adding.
-    rate = round(keep_up / 0.8)
+    steady_state = 2 * write  # One in-sync follower, one adding.
+    rate = round(steady_state / 0.8)
     with lab.admin() as admin:
         admin.create_topics([NewTopic(near, replica_assignments={0: [LEADER, FOLLOWER], 1: [LEADER, FOLLOWER]})])
     with ProducerLoad(lab.artifacts, lab.bootstrap_servers, near, rate_bytes_per_s=None, total_bytes=24 * MB) as load:
@@ -152,7 +154,7 @@ def test_near_the_smallest_rate_a_move_ends_when_foretold_within_a_clump(
         asked = planned(file, *config, "--rate", str(rate), "--write-rate", "500kB/s")
         (told,) = asked["notes"]
         assert "more to copy every second, as 1.00 MB/s is written to what it moves" in told
-        assert asked["counted"]["rate_bytes_per_s_min"] == keep_up + 1
+        assert asked["counted"]["rate_bytes_per_s_min"] == steady_state + 1
         foretold_s = asked["counted"]["time_s"]
         assert foretold_s >= 48  # 24 MB and more, at what is left: 0.5 MB/s.
 

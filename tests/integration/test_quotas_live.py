@@ -86,13 +86,13 @@ def test_a_check_changes_nothing(quotas: QuotaClient) -> None:
 
 def test_other_quotas_of_an_entity_are_left_alone(quotas: QuotaClient, settings: KafkaSettings) -> None:
     data = AlterClientQuotasRequest.EntryData
-    somebody_elses = data(
+    externally_owned = data(
         entity=[data.EntityData(entity_type=kafka_names.QUOTA_USER, entity_name="alice")],
         ops=[data.OpData(key="producer_byte_rate", value=1e6, remove=False)],
     )
     wire = Wire(settings, "somebody-else")
     try:
-        wire.one("set another quota", AlterClientQuotasRequest(entries=[somebody_elses], validate_only=False))
+        wire.one("set another quota", AlterClientQuotasRequest(entries=[externally_owned], validate_only=False))
         assert quotas.alter_mutation_quotas({ALICE: 5.0}) == {ALICE: None}
         seen(quotas, {ALICE: 5.0})
         assert quotas.alter_mutation_quotas({ALICE: None}) == {ALICE: None}

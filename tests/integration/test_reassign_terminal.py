@@ -22,7 +22,7 @@ from rheostat.lab.node import free_ports
 from rheostat.reassign import plan_store
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.throttle_settings import RATE_KEYS
-from tuner.core.reassignment_plan import Ending, Plan, DesiredPlanState
+from tuner.core.reassignment_plan import DesiredPlanState, Ending, Plan
 from tuner.runtime.lease import group_of
 
 LAB = LabSpec(brokers=4, settings={"auto.leader.rebalance.enable": "false"})

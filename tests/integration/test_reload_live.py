@@ -54,7 +54,7 @@ def test_a_new_ceiling_is_in_force_without_a_restart_and_a_fault_changes_nothing
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log") as run:
         until(lambda: in_force() == 30_000_000 or not run.alive(), WAIT_S_MAX, "the tuner acts")
         assert rheostat("pause", "-c", config).returncode == 0
-        until(lambda: status()["paused"], WAIT_S_MAX, "the pause is heeded")
+        until(lambda: status()["paused"], WAIT_S_MAX, "the pause is acknowledged")
 
         write(
             rate_bytes_per_s_max=20_000_000,

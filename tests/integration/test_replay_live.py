@@ -76,7 +76,7 @@ class Stream:
             self._send(
                 MoveSignal(
                     "lab", broker, side, now_ms, now_ms - 500, 6, 1.0, moving_partitions=1, listed_partitions=1,
-                    remaining_bytes=29.0 * MB, keep_up_bytes_per_s=0.1 * MB, write_bytes_per_s=0.1 * MB,
+                    remaining_bytes=29.0 * MB, steady_state_bytes_per_s=0.1 * MB, write_bytes_per_s=0.1 * MB,
                     steps=self._steps,
                 )
             )  # fmt: skip

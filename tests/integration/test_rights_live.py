@@ -322,7 +322,7 @@ def test_who_only_observes_needs_no_right_to_alter(lab: Lab, tmp_path: Path) -> 
 
 
 def test_who_feels_creations_needs_the_right_to_ask(lab: Lab, tmp_path: Path) -> None:
-    feels = {"mutation_quota": {"objective": {"create_felt_ms_max": 40}}}
+    feels = {"mutation_quota": {"objective": {"create_probe_p90_ms_max": 40}}}
     settings = load_settings(config_of(lab, NOBODY, tmp_path, **feels), {})
     (found,) = (f for f in examine(settings) if "feel how long creations wait" in f.found)
     assert (found.check, found.verdict) == (f"right: AlterConfigs on Topic {NOBODY}.journal", FindingVerdict.FAILED)

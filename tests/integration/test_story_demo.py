@@ -42,7 +42,7 @@ def test_a_stalled_move_is_found_explained_rescued_and_nothing_stays() -> None:
     assert told["all_s"] <= DEMO_S_BOUND
     assert told["completed"] is True
     assert told["throttle_keys_left"] == 0
-    assert told["cause"] == "stalled_below_keep_up"
+    assert told["cause"] == "stalled_below_steady_state"
     assert told["stalled_before_s"] >= 24
     assert 0 < told["stall_detection_s"] < told["rescue_s"]
     assert told["ratio_to_optimum"] > 1

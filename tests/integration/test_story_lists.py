@@ -135,9 +135,9 @@ def test_a_move_that_nobody_throttled_is_listed_exactly_and_leaves_nothing() -> 
 
             swept = reassign_partitions(lab.artifacts, lab.bootstrap_servers, NOT_MOVING, "--cancel")
             assert "Clearing topic-level throttles" in swept, swept
-            rheostat.until("the sweep is seen", lambda: rheostat.decided("swept"), 10)
+            rheostat.until("the sweep is seen", lambda: rheostat.decided("cleared_by_tool"), 10)
             rheostat.until("all that moves is listed again", lambda: eye.exact(whole=True), 10)
-            assert rheostat.decided("changed_by_somebody") is None, "a sweep was taken for somebody's word"
+            assert rheostat.decided("external_change") is None, "a sweep was taken for somebody's word"
             assert moving(client), "the move ended before it was listed again: make it longer"
 
             rheostat.until("a partition is off the lists while others move", lambda: gone_before(eye, client, most), 90)

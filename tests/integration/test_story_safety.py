@@ -46,11 +46,15 @@ def test_dry_run_writes_nothing_and_a_killed_tuner_leaves_nothing() -> None:
             assert set(before.values()) == {THROTTLE}
 
             with running(lab, dry_run=True) as rheostat:
-                rheostat.until("the dry run finds the stall", lambda: rheostat.decided("stalled_below_keep_up"), 120)
+                rheostat.until(
+                    "the dry run finds the stall", lambda: rheostat.decided("stalled_below_steady_state"), 120
+                )
                 settings = rheostat.config.settings
                 told = gather(settings)
                 assert told["moves"]
-                assert any(d["reason"] == "stalled_below_keep_up" and d["broker"] == 1 for d in told["last_decisions"])
+                assert any(
+                    d["reason"] == "stalled_below_steady_state" and d["broker"] == 1 for d in told["last_decisions"]
+                )
                 status = command("status", "--config", rheostat.config)
                 assert status.returncode == EXIT_NOT_WELL, "it has stalled, and no tuner acts"
                 lines = status.stdout.splitlines()

@@ -98,7 +98,7 @@ def test_a_storm_is_shared_out_through_a_fail_over_and_taken_back(lab: Lab) -> N
             assert quotas.alter_mutation_quotas({of("storm-0"): PERSONS}) == {of("storm-0"): None}
             parts.until(
                 "it is said to be somebody's",
-                lambda: rows(parts).get("storm-0", {}).get("reason") == "somebody_elses",
+                lambda: rows(parts).get("storm-0", {}).get("reason") == "externally_owned",
                 60,
             )
 

@@ -143,7 +143,7 @@ def _matches(matcher: str, rule: dict[str, Any]) -> bool:
 
 def test_a_stale_pipeline_silences_what_rests_on_signals_and_nothing_else() -> None:
     silent = {target for source, target in inhibited() if source == "PipelineLagging"}
-    assert silent == {a["alert"] for a in ALERTS if a["labels"].get("rests_on") == "signals"}
+    assert silent == {a["alert"] for a in ALERTS if a["labels"].get("depends_on") == "signals"}
     assert {"ReassignmentStalled", "SignalsStale", "ClientLatencyOverObjective", "ControllerUnderPressure"} <= silent
     assert not silent & {"ThrottleLeftBehind", "TunerNotLeading", "RejectsRising", "ConfigReloadFailed"}
 

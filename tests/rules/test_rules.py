@@ -102,11 +102,11 @@ def test_an_alert_follows_the_conventions(rule: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
 def test_an_alert_says_what_it_rests_on(rule: dict[str, Any]) -> None:
-    assert set(rule["labels"]) <= {"severity", "rests_on", "dry_run"}
+    assert set(rule["labels"]) <= {"severity", "depends_on", "dry_run"}
     if rule["alert"] in RESTS_ON_NOTHING:
-        assert "rests_on" not in rule["labels"]
+        assert "depends_on" not in rule["labels"]
     else:
-        assert rule["labels"]["rests_on"] in {"signals", "tuner"}
+        assert rule["labels"]["depends_on"] in {"signals", "tuner"}
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])

@@ -28,9 +28,9 @@ from tuner.simulation.world import (
     BrokerSpec,
     ClientLoad,
     FetchSettings,
+    InitialRate,
     OperatorWrite,
     PartitionSpec,
-    InitialRate,
     TopicLists,
     World,
 )

@@ -18,11 +18,11 @@ from tuner.core.controller_pressure import pressure
 from tuner.planning.quota_time import KRAFT, ZOOKEEPER
 from tuner.simulation.controller_queue import EVERYBODY_ELSE, ControllerQueue, QueueModel
 from tuner.simulation.controller_queue_run import (
-    QueueOutcome,
     Fixed,
-    QuotaDealer,
     Law,
+    QueueOutcome,
     QueueWorld,
+    QuotaDealer,
     TenantSpec,
     alone,
     run_queue,
@@ -221,7 +221,9 @@ def test_what_others_feel_is_kept_though_the_controller_has_time() -> None:
     storms = [TenantSpec(name, 2.0, 20, 4, at_s=60.0, at_random=True) for name in STORMS]
     # From where it begins it goes up by tenths.
     world = QueueWorld(3, QueueModel(KRAFT), tuple(storms), 1_800.0)
-    asked = ControllerObjective(idle_ratio_min=None, queue_ms_max=None, create_felt_ms_max=50.0, burst_ms_max=5_000.0)
+    asked = ControllerObjective(
+        idle_ratio_min=None, queue_ms_max=None, create_probe_p90_ms_max=50.0, burst_ms_max=5_000.0
+    )
     _, unkept = ran(world, Fixed(), asked)
     assert pressure_p99(unkept) > 1.2
     felt, watched = ran(world, Law(policy(asked)), asked)

@@ -10,9 +10,9 @@ from tuner.simulation.signals import Stream
 from tuner.simulation.world import (
     BrokerSpec,
     ClientLoad,
+    InitialRate,
     LinkStep,
     PartitionSpec,
-    InitialRate,
     TopicLists,
     World,
 )

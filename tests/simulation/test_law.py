@@ -10,13 +10,13 @@ import pytest
 from streaming.shared.contract import Side
 from tuner.control.throttle.objective import Capacity, LawLimits, Mode, Objective
 from tuner.control.throttle.steering.law import turn
-from tuner.control.throttle.steering.state import ControlState, ControlInput
+from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
-from tuner.simulation.policy import EPOCH_MS, RulePolicy, RuleInput
+from tuner.simulation.policy import EPOCH_MS, RuleInput, RulePolicy
 from tuner.simulation.run import run
 from tuner.simulation.trace import Trace
-from tuner.simulation.world import BrokerSpec, ClientLoad, PartitionSpec, InitialRate, TopicLists, World
+from tuner.simulation.world import BrokerSpec, ClientLoad, InitialRate, PartitionSpec, TopicLists, World
 
 LINK = Capacity(125 * MB, 125 * MB)
 

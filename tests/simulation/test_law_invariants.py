@@ -17,21 +17,21 @@ from hypothesis import strategies as st
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
 from tuner.control.throttle.objective import Capacity, LawLimits, Mode, Objective
 from tuner.control.throttle.steering.law import turn
-from tuner.control.throttle.steering.state import SideControlState, ControlState, ControlInput
+from tuner.control.throttle.steering.state import ControlInput, ControlState, SideControlState
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
-from tuner.simulation.policy import EPOCH_MS, RulePolicy, RuleInput
+from tuner.simulation.policy import EPOCH_MS, RuleInput, RulePolicy
 from tuner.simulation.run import run
 from tuner.simulation.world import (
     BrokerLoss,
     BrokerSpec,
     ClientLoad,
     Disturbance,
+    InitialRate,
     OperatorWrite,
     PartitionSpec,
     SignalDelivery,
     SignalOutage,
-    InitialRate,
     TopicLists,
     World,
 )
@@ -48,9 +48,9 @@ OBJECTIVES = (
 LINK = Capacity(125 * MB, 125 * MB)
 
 
-def least_bytes_per_s(keep_up_bytes_per_s: float, over_keep_up: float = 1.2) -> float:
+def least_bytes_per_s(steady_state_bytes_per_s: float, over_steady_state: float = 1.2) -> float:
     """The floor: the least that drains, and not less than one fetch response's worth; the operator's ceiling is above it."""
-    return min(CEILING, max(5 * MB, over_keep_up * keep_up_bytes_per_s))
+    return min(CEILING, max(5 * MB, over_steady_state * steady_state_bytes_per_s))
 
 
 def check_bounds(
@@ -67,17 +67,17 @@ def check_bounds(
     Where nothing is stale no rate lies below the floor, whatever stood there, and the floor comes down to what clients leave, but no
     nearer to what keeps up than 1.05 of it. Where something is, a rate sinks to the whole floor and no further.
     """
-    keep_up_bytes_per_s, meant_bytes_per_s = course.load.keep_up_bytes_per_s, course.wanted.rate_bytes_per_s
+    steady_state_bytes_per_s, meant_bytes_per_s = course.load.steady_state_bytes_per_s, course.wanted.rate_bytes_per_s
     assert math.isfinite(rate)
     assert rate <= max(CEILING, before) + 1
     share = math.inf if objective.share_max is None else objective.share_max * LINK.out_bytes_per_s
     if not (recovering or blind):
         # In-sync followers are a part of what keeps up. A setting plays around what is meant, as its window asks for it.
-        assert meant_bytes_per_s <= max(before, share + keep_up_bytes_per_s) + 1
+        assert meant_bytes_per_s <= max(before, share + steady_state_bytes_per_s) + 1
     if blind:
-        assert min(before, share, least_bytes_per_s(keep_up_bytes_per_s)) - 1 <= rate <= before
+        assert min(before, share, least_bytes_per_s(steady_state_bytes_per_s)) - 1 <= rate <= before
     else:
-        assert rate >= min(share, least_bytes_per_s(keep_up_bytes_per_s, LIMITS.floor_over_keep_up_tight)) - 1
+        assert rate >= min(share, least_bytes_per_s(steady_state_bytes_per_s, LIMITS.floor_over_steady_state_tight)) - 1
 
 
 @dataclass
@@ -106,7 +106,7 @@ SECOND = st.fixed_dictionaries(
         "shrinks": st.sampled_from([None, 0.0, 0.1]),
         "under_min": st.sampled_from([None, 0.0, 3.0]),
         "remaining": mostly(st.floats(1e9, 1e12)),
-        "keep_up": mostly(st.floats(0.0, 60 * MB)),
+        "steady_state": mostly(st.floats(0.0, 60 * MB)),
         "says": st.sampled_from(["all", "all", "all", "all", "broker", "move", "nothing", "forgotten"]),
         "stalled": st.booleans(),
         "recovering": st.booleans(),
@@ -133,14 +133,14 @@ def hear(told: Told, side: BrokerSide, second: Mapping[str, Any], now_ms: int) -
     if second["says"] in ("all", "move") and (told.move is None or at_ms > told.move.sampled_at_ms):
         told.move = MoveSignal(
             "c", side[0], side[1], at_ms, at_ms, 6, 1.0, 1, 1, remaining_bytes=second["remaining"],
-            keep_up_bytes_per_s=second["keep_up"], write_bytes_per_s=1 * MB,
+            steady_state_bytes_per_s=second["steady_state"], write_bytes_per_s=1 * MB,
         )  # fmt: skip
 
 
 def whole(told: Told) -> int | None:
     if told.broker is None or told.move is None:
         return None
-    if None in (told.move.remaining_bytes, told.move.keep_up_bytes_per_s):
+    if None in (told.move.remaining_bytes, told.move.steady_state_bytes_per_s):
         return None
     if None in (told.broker.network_out_bytes_per_s, told.broker.reassignment_out_bytes_per_s):
         return None
@@ -188,7 +188,7 @@ def test_whatever_it_is_told_it_stays_inside_and_raises_nothing_blindly(
 @given(st.floats(6 * MB, 80 * MB), st.floats(0.0, 10 * MB), st.integers(1, 60))
 @settings(max_examples=40, deadline=None)
 def test_a_side_that_is_not_heard_of_any_more_holds_and_then_comes_down_to_its_floor(
-    client: float, keep_up: float, heard_s: int
+    client: float, steady_state: float, heard_s: int
 ) -> None:
     broker = BrokerSignal(
         "c", 1, 0, 0, 6, 1.0, network_out_bytes_per_s=client + 20 * MB, network_in_bytes_per_s=0.0,
@@ -205,7 +205,7 @@ def test_a_side_that_is_not_heard_of_any_more_holds_and_then_comes_down_to_its_f
         1,
         1,
         remaining_bytes=1e11,
-        keep_up_bytes_per_s=keep_up,
+        steady_state_bytes_per_s=steady_state,
         write_bytes_per_s=0.0,
     )
     side, memory, stands, rates = SIDES[0], ControlState(), 20_000_000, []
@@ -224,8 +224,8 @@ def test_a_side_that_is_not_heard_of_any_more_holds_and_then_comes_down_to_its_f
         rates.append(stands)
     last_s = heard_s // 5 * 5
     assert all(later <= earlier for earlier, later in zip(rates[last_s + 16 :], rates[last_s + 17 :], strict=False))
-    assert rates[-1] <= 1.08 * least_bytes_per_s(keep_up)
-    assert rates[-1] >= 0.999 * min(least_bytes_per_s(keep_up), rates[last_s + 16])
+    assert rates[-1] <= 1.08 * least_bytes_per_s(steady_state)
+    assert rates[-1] >= 0.999 * min(least_bytes_per_s(steady_state), rates[last_s + 16])
 
 
 @dataclass(frozen=True)

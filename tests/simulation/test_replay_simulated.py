@@ -25,7 +25,7 @@ from tuner.runtime.throttle.steering_controller import Steering, writes_max
 from tuner.simulation.policy import EPOCH_MS, SimulatedCluster, ThrottlePolicyRunner, capacities
 from tuner.simulation.ports import MemoryJournal, NoOrders, SilentWatcher
 from tuner.simulation.run import run
-from tuner.simulation.world import BrokerSpec, ClientLoad, PartitionSpec, SignalOutage, InitialRate, TopicLists, World
+from tuner.simulation.world import BrokerSpec, ClientLoad, InitialRate, PartitionSpec, SignalOutage, TopicLists, World
 
 WRITES_PER_S_MAX = 50.0
 
@@ -138,7 +138,7 @@ def test_ramp_cut_short_by_an_outage_of_signals_leads_to_no_diagnosis() -> None:
     """The rescue's ramp ends on the way; the signals that come after it look back on the stall. The replay agrees."""
     undisturbed = Filmed(None)
     run(world(3_000_000), undisturbed)
-    begins_s = min(at_s for at_s, reason in undisturbed.reasons() if reason is Reason.STALLED_BELOW_KEEP_UP)
+    begins_s = min(at_s for at_s, reason in undisturbed.reasons() if reason is Reason.STALLED_BELOW_STEADY_STATE)
     outage = SignalOutage(begins_s - 2.0, begins_s + 10.0, (1, 2, 3))
     policy = Filmed(None, limits=Limits(rate_bytes_per_s_max=80 * MB, signal_age_s_max=8.0))
     trace = run(replace(world(3_000_000), disturbances=(outage,)), policy)

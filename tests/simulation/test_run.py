@@ -12,7 +12,7 @@ from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB, Limits
 from tuner.simulation.draw import WorldShape, draw_world
 from tuner.simulation.optimum import optimum_s
-from tuner.simulation.policy import SimulatedCluster, LoopPolicy, RulePolicy, RuleInput
+from tuner.simulation.policy import LoopPolicy, RuleInput, RulePolicy, SimulatedCluster
 from tuner.simulation.ports import MemoryJournal
 from tuner.simulation.run import run
 from tuner.simulation.world import (
@@ -22,13 +22,13 @@ from tuner.simulation.world import (
     ControllerModel,
     ControllerStorm,
     FetchSettings,
+    InitialRate,
     LeaderMove,
     LoadStep,
     OperatorWrite,
     PartitionSpec,
     SignalDelivery,
     SignalOutage,
-    InitialRate,
     TopicLists,
     World,
 )
@@ -178,8 +178,8 @@ def test_signals_come_late_and_say_what_is() -> None:
     assert max(age for _, age in found) <= 5.0 + 4.0 + 0.3
     signals = desks[0].signals
     leader, follower = signals.moves[(1, L)], signals.moves[(3, F)]
-    assert leader.keep_up_bytes_per_s == pytest.approx(6 * MB)
-    assert follower.keep_up_bytes_per_s == pytest.approx(3 * MB)
+    assert leader.steady_state_bytes_per_s == pytest.approx(6 * MB)
+    assert follower.steady_state_bytes_per_s == pytest.approx(3 * MB)
     assert (leader.moving_partitions, leader.listed_partitions) == (1, 1)
     assert leader.samples == 6
     assert follower.remaining_bytes == leader.remaining_bytes

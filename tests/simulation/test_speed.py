@@ -15,7 +15,7 @@ import numpy as np
 
 from tuner.core.throttle_limits import MB, Limits
 from tuner.simulation.draw import WorldShape, draw_world
-from tuner.simulation.policy import SimulatedCluster, LoopPolicy
+from tuner.simulation.policy import LoopPolicy, SimulatedCluster
 from tuner.simulation.run import run
 
 HOUR_CPU_S_MAX = 16.0

@@ -13,7 +13,7 @@ from lab_worlds import LINE_BYTES_PER_S, ROUND_TRIP_S, F, L, machine
 from benchmarks.bursts.methods import MB
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.numbers import Floats
-from tuner.simulation.world import MIB, FetchSettings, PartitionSpec, InitialRate, TopicLists, World
+from tuner.simulation.world import MIB, FetchSettings, InitialRate, PartitionSpec, TopicLists, World
 
 RESPONSE_MB = 6 * MIB / MB
 

@@ -20,7 +20,7 @@ from streaming.shared.contract import Side
 from tuner.core.cluster import BrokerSide
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.policy import EPOCH_MS
-from tuner.simulation.world import FetchSettings, PartitionSpec, InitialRate, TopicLists, World
+from tuner.simulation.world import FetchSettings, InitialRate, PartitionSpec, TopicLists, World
 
 LOW, HIGH = round(2.5 * MB), round(10 * MB)
 BEFORE_S, UP_S, DOWN_S = 16.0, 24.0, 20.0

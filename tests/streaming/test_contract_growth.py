@@ -8,7 +8,8 @@ from dataclasses import fields
 import pytest
 
 from streaming.shared.contract import (
-    SCHEMA_VERSION,
+    SCRAPE_VERSION,
+    SIGNAL_VERSION,
     BrokerSignal,
     ContractError,
     ControllerSignal,
@@ -43,14 +44,14 @@ ADDED = [
 
 
 def test_the_version_is_the_one_that_every_tuner_in_use_reads() -> None:
-    assert SCHEMA_VERSION == 1
+    assert (SCRAPE_VERSION, SIGNAL_VERSION) == (1, 2)
 
 
 @pytest.mark.parametrize("kind", BARE)
 def test_a_record_of_required_fields_alone_is_read(kind: str) -> None:
     signal = BARE[kind]
     required = [f.name for f in fields(signal) if f.default is not None and f.name in json.loads(encode_signal(signal))]
-    body = {"v": 1, "kind": kind} | {name: json.loads(encode_signal(signal))[name] for name in required}
+    body = {"v": SIGNAL_VERSION, "kind": kind} | {name: json.loads(encode_signal(signal))[name] for name in required}
     assert decode_signal(json.dumps(body).encode()) == signal
 
 

@@ -166,7 +166,7 @@ def test_a_number_that_is_not_known_is_left_out(spark: SparkSession) -> None:
     frame = build([(raw(spark, [scrape(0, {Metric.HANDLER_IDLE: 0.5})]), OURS)], TOPICS)
     (value,) = [json.loads(bytes(row.value)) for row in frame.collect()]
     assert value == {
-        "v": 1, "kind": "broker", "cluster": "c", "window_end_ms": T0 + 5000, "sampled_at_ms": T0, "samples": 1,
+        "v": 2, "kind": "broker", "cluster": "c", "window_end_ms": T0 + 5000, "sampled_at_ms": T0, "samples": 1,
         "completeness": 5 / 30, "broker": 1, "request_handler_idle_ratio": 0.5,
     }  # fmt: skip
 

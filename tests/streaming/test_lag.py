@@ -67,8 +67,8 @@ def step(index: int, gained: float, written: float, remaining: float) -> MoveSte
 
 
 @case(Side.LEADER, led(0, 100, 2), led(0, 115, 2), led(0, 130, 2))
-def test_keep_up_is_write_rate_times_counted_replicas(signal: MoveSignal) -> None:
-    assert signal.keep_up_bytes_per_s == 6 * MB
+def test_steady_state_is_write_rate_times_counted_replicas(signal: MoveSignal) -> None:
+    assert signal.steady_state_bytes_per_s == 6 * MB
     assert (signal.listed_partitions, signal.moving_partitions) == (1, 0)
     assert (signal.remaining_bytes, signal.write_bytes_per_s) == (0.0, 0.0)
     assert signal.steps == ()
@@ -83,7 +83,7 @@ def test_keep_up_is_write_rate_times_counted_replicas(signal: MoveSignal) -> Non
 def test_the_leader_side_of_a_move(signal: MoveSignal) -> None:
     assert (signal.moving_partitions, signal.listed_partitions) == (1, 2)
     assert signal.remaining_bytes == 70 * MB
-    assert signal.keep_up_bytes_per_s == (1 * 3 + 2 * 2) * MB
+    assert signal.steady_state_bytes_per_s == (1 * 3 + 2 * 2) * MB
     assert signal.write_bytes_per_s == 1 * MB
     assert signal.steps == (step(1, 0, 5, 75), step(2, 0, 5, 70))
     assert (signal.remaining_slope_bytes_per_s, signal.remaining_slope_r2) == (-1 * MB, 1.0)
@@ -99,7 +99,7 @@ def test_the_leader_side_of_a_move(signal: MoveSignal) -> None:
 def test_the_follower_side_of_a_move(signal: MoveSignal) -> None:
     assert (signal.moving_partitions, signal.listed_partitions) == (1, 2)
     assert signal.remaining_bytes == 60 * MB
-    assert signal.keep_up_bytes_per_s == (1 + 2) * MB
+    assert signal.steady_state_bytes_per_s == (1 + 2) * MB
     assert signal.write_bytes_per_s == 1 * MB
     assert signal.steps == (step(1, 20, 5, 75), step(2, 20, 5, 60))
     assert signal.remaining_slope_bytes_per_s == -3 * MB
@@ -109,7 +109,7 @@ def test_the_follower_side_of_a_move(signal: MoveSignal) -> None:
 @case(Side.FOLLOWER, followed(0, 10, 100))
 def test_one_scrape_knows_what_remains_and_no_rate(signal: MoveSignal) -> None:
     assert (signal.remaining_bytes, signal.moving_partitions, signal.samples) == (90 * MB, 1, 1)
-    assert (signal.keep_up_bytes_per_s, signal.write_bytes_per_s) == (None, None)
+    assert (signal.steady_state_bytes_per_s, signal.write_bytes_per_s) == (None, None)
     assert (signal.remaining_slope_bytes_per_s, signal.remaining_slope_r2, signal.progress_age_s) == (None, None, None)
     assert signal.steps == ()
 
@@ -131,18 +131,18 @@ QUIET = led(0, 100, 2)
 
 @case(Side.LEADER, QUIET, QUIET, QUIET, QUIET | led(1, 10, 2), QUIET | led(1, 25, 2))
 def test_a_partition_that_joins_late_has_its_own_write_rate_at_once(signal: MoveSignal) -> None:
-    assert signal.keep_up_bytes_per_s == 6 * MB
+    assert signal.steady_state_bytes_per_s == 6 * MB
 
 
 @case(Side.LEADER, led(0, 0, 1) | led(1, 0, 1), led(0, 5, 1) | led(1, 500, 1), led(0, 10, 1))
 def test_a_partition_that_left_counts_no_more(signal: MoveSignal) -> None:
-    assert (signal.listed_partitions, signal.keep_up_bytes_per_s) == (1, 1 * MB)
+    assert (signal.listed_partitions, signal.steady_state_bytes_per_s) == (1, 1 * MB)
 
 
 @case(Side.LEADER, led(0, 0, 1), led(1, 5, 1), led(0, 10, 1))
 def test_over_a_scrape_that_lacks_it_a_partition_has_no_rate(signal: MoveSignal) -> None:
     """It may have gone and come back as another one."""
-    assert (signal.listed_partitions, signal.keep_up_bytes_per_s) == (1, None)
+    assert (signal.listed_partitions, signal.steady_state_bytes_per_s) == (1, None)
 
 
 @case(Side.FOLLOWER, followed(0, 80, 100), followed(0, 100, 100, adding=0))
@@ -161,7 +161,7 @@ def test_a_partition_that_arrived_closes_what_remained(signal: MoveSignal) -> No
 )
 def test_a_log_that_shrank_adds_neither_growth_nor_time(signal: MoveSignal) -> None:
     assert [(s.gained_bytes / MB, s.written_bytes / MB) for s in signal.steps] == [(5, 15), (0, 0), (5, 15)]
-    assert signal.keep_up_bytes_per_s == 3 * MB
+    assert signal.steady_state_bytes_per_s == 3 * MB
 
 
 @case(Side.FOLLOWER, *(followed(0, own, 100) for own in (10, 20, 20, 20)))
@@ -185,12 +185,12 @@ def test_a_bent_line_fits_less(signal: MoveSignal) -> None:
 @case(Side.FOLLOWER, followed(0, 10, 100), followed(0, None, 105) | followed(1, 1, 2))
 def test_an_unknown_own_size_makes_the_rest_unknown(signal: MoveSignal) -> None:
     assert signal.remaining_bytes is None
-    assert signal.keep_up_bytes_per_s == 1 * MB
+    assert signal.steady_state_bytes_per_s == 1 * MB
 
 
 @case(Side.FOLLOWER, followed(0, 10, None), followed(0, 20, None))
 def test_an_unknown_leader_size_is_not_zero(signal: MoveSignal) -> None:
-    assert (signal.remaining_bytes, signal.keep_up_bytes_per_s, signal.listed_partitions) == (None, None, 1)
+    assert (signal.remaining_bytes, signal.steady_state_bytes_per_s, signal.listed_partitions) == (None, None, 1)
     assert signal.steps[0].gained_bytes == 10 * MB
 
 
@@ -201,7 +201,7 @@ def test_a_follower_ahead_of_its_leader_lacks_nothing(signal: MoveSignal) -> Non
 
 @case(Side.LEADER, led(0, 100, 0, remaining=50), led(0, 115, 0, remaining=40))
 def test_unlisted_partitions_that_move_need_no_quota(signal: MoveSignal) -> None:
-    assert (signal.keep_up_bytes_per_s, signal.write_bytes_per_s) == (0.0, 3 * MB)
+    assert (signal.steady_state_bytes_per_s, signal.write_bytes_per_s) == (0.0, 3 * MB)
     assert (signal.listed_partitions, signal.moving_partitions) == (0, 1)
 
 
@@ -226,7 +226,7 @@ HUGE = 9e17  # In MB; just below what the format lets in.
 
 @case(Side.LEADER, led(0, 0, HUGE, 0), led(0, HUGE, HUGE, HUGE))
 def test_what_overflows_is_unknown(signal: MoveSignal) -> None:
-    assert signal.keep_up_bytes_per_s is None
+    assert signal.steady_state_bytes_per_s is None
     assert signal.remaining_bytes == HUGE * MB
 
 

@@ -135,7 +135,7 @@ def test_a_sample_that_is_no_measurement_is_left_out_and_the_rest_kept(spark: Sp
         broker = newest(signals, BrokerSignal, broker=node)
         assert broker == BrokerSignal("c", node, T0 + 10_000, T0 + 5_000, 2, 2 / 6, client_in_bytes_per_s=10.0)
         move = newest(signals, MoveSignal, broker=node)
-        assert (move.listed_partitions, move.keep_up_bytes_per_s, move.steps) == (1, None, ())
+        assert (move.listed_partitions, move.steady_state_bytes_per_s, move.steps) == (1, None, ())
         tenant = newest(signals, TenantSignal, node=node)
         assert (tenant.mutation_rate_per_s, tenant.tokens) == (7.0, None)
 

@@ -333,7 +333,7 @@ def test_every_field_of_a_move(measured: list[Signal]) -> None:
         lag_messages=sum(1000 * p + 3 for p in SIZES if p),
         remaining_slope_bytes_per_s=about(slope),
         remaining_slope_r2=about(r2),
-        keep_up_bytes_per_s=about((7 * 0.5 + 1) * MB),
+        steady_state_bytes_per_s=about((7 * 0.5 + 1) * MB),
         write_bytes_per_s=about(7 * 0.5 * MB),
         progress_age_s=0.0,
         steps=steps,

@@ -66,7 +66,7 @@ def test_after_an_outage_a_small_source_is_ahead_and_the_large_one_loses_no_wind
 def test_a_refusal_is_not_kept_for_as_long_as_the_slowest_source_is_waited_for(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    stream = Stream(spark, tmp_path, INPUTS, WindowShape(window_s=4, hop_s=2, lateness_s=1))
+    stream = Stream(spark, tmp_path, INPUTS, WindowShape(window_s=4, slide_s=2, watermark_delay_s=1))
 
     def good(now_ms: int) -> Logged:
         one = scrape((now_ms - T0) / 1000, {Metric.CLIENT_IN: 1.0}, cluster=SMALL)

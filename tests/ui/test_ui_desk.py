@@ -48,7 +48,7 @@ def test_an_order_is_on_record_and_keeps_what_a_command_has_ordered_meanwhile(tm
 
         journal = KafkaJournal(producer(settings.kafka, "test-journal", linger_ms=0), topics.journal, settings.cluster)
         said = [
-            Entry(at_ms=1, kind="intent", action="set", reason="swept", text="first"),
+            Entry(at_ms=1, kind="intent", action="set", reason="cleared_by_tool", text="first"),
             Entry(2, "decision", "hold", "paused", "then"),
         ]
         journal.write(said)

@@ -89,12 +89,12 @@ def test_an_operator_watches_a_real_rescue_and_pauses_it(browser: Browser) -> No
                 assert "onto broker 3" in told
                 page.get_by_role("button", name="Pause…").click()
                 page.get_by_role("dialog").get_by_role("button", name="Pause", exact=True).click()
-                expect(page.locator("#said")).to_have_text("Pause: heeded.", timeout=30_000)
+                expect(page.locator("#said")).to_have_text("Pause: acknowledged.", timeout=30_000)
                 expect(page.locator("#now")).to_contain_text("Paused by operate token over HTTP from 127.0.0.1")
                 page.get_by_role("button", name="Resume…").click()
                 page.get_by_role("dialog").get_by_role("button", name="Resume", exact=True).click()
-                expect(page.locator("#said")).to_have_text("Resume: heeded.", timeout=30_000)
-                until("the stall is found and answered", shows("stalled_below_keep_up"), supervisor, 150)
+                expect(page.locator("#said")).to_have_text("Resume: acknowledged.", timeout=30_000)
+                until("the stall is found and answered", shows("stalled_below_steady_state"), supervisor, 150)
                 expect(page.locator("#chart-1-leader canvas")).to_be_visible()
                 assert seat.axe() == []
                 until("the move ends", lambda: not client.reassignments(), supervisor, 150)

@@ -26,7 +26,7 @@ from tuner.control.reassignment.measurements import PartitionMeasurements
 from tuner.control.reassignment.partition_progress import PartitionProgress
 from tuner.control.reassignment.policy import PlanTurn
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_plan import PlanPartition, Plan, PlanHead
+from tuner.core.reassignment_plan import Plan, PlanHead, PlanPartition
 from tuner.core.reassignment_steps import ReassignmentStep, StepReason
 
 Sit = Callable[..., Seat]
@@ -101,7 +101,7 @@ def test_it_says_when_the_move_ends_and_when_it_never_does(open_tuner: Simulated
     expect(page.locator("#headline")).to_contain_text(f"done in about {span_text(status['eta_s'])}.")
     expect(page.locator("#moves td").nth(1)).to_have_text(span_text(status["eta_s"]))
     expect(page.locator("#now")).not_to_contain_text("It never ends as things are")
-    seen_once_more(open_tuner, moves={"keep_up_bytes_per_s": 1e9})
+    seen_once_more(open_tuner, moves={"steady_state_bytes_per_s": 1e9})
     expect(page.locator("#now")).to_contain_text("It never ends as things are: the ceiling of")
     expect(page.locator("#now")).to_contain_text(re.compile(r"keeping up takes on\s+broker 1 \(leader\)"))
     expect(page.locator("#now .pills")).to_contain_text("infeasible")
@@ -281,7 +281,7 @@ def test_an_operator_pauses_and_resumes(guarded_tuner: SimulatedTuner, sit: Sit)
     dialog.get_by_role("button", name="Pause", exact=True).click()
     expect(page.locator("#said")).to_have_text("Pause: on record; the tuner heeds it within a cycle.")
     guarded_tuner.advance(6)
-    expect(page.locator("#said")).to_have_text("Pause: heeded.")
+    expect(page.locator("#said")).to_have_text("Pause: acknowledged.")
     expect(page.locator("#now")).to_contain_text("Paused by kim over HTTP from 127.0.0.1")
     expect(page.locator("#now")).to_contain_text("It changes nothing, and waits for somebody to resume.")
     expect(page.locator("#now")).to_contain_text("After that:")
@@ -302,7 +302,7 @@ def test_what_was_heeded_is_what_was_sent_and_not_what_the_dialog_shows(
     expect(page.locator("#said")).to_contain_text("Pause: on record")
     page.get_by_role("button", name="Release…").click()
     guarded_tuner.advance(6)
-    expect(page.locator("#said")).to_have_text("Pause: heeded.")
+    expect(page.locator("#said")).to_have_text("Pause: acknowledged.")
 
 
 def test_an_answer_that_comes_late_leaves_another_dialog_open(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
@@ -363,7 +363,7 @@ def test_an_operator_overrides_a_broker_and_ends_it(guarded_tuner: SimulatedTune
     assert (page.locator("#now li", has_text="by order of").first.text_content() or "").count("until") == 1
     expect(page.locator("#now .pills")).to_contain_text("1 broker overridden")
     expect(page.locator("#brokers")).to_contain_text("overridden until")
-    expect(page.locator("#said")).to_have_text("Override: heeded.")
+    expect(page.locator("#said")).to_have_text("Override: acknowledged.")
     page.get_by_role("button", name="End the overrides of broker 4").click()
     dialog.get_by_role("button", name="End the override", exact=True).click()
     expect(page.locator("#said")).to_contain_text("on record")

@@ -92,7 +92,7 @@ class FakeSignals:
         }
         self.moves: Mapping[BrokerSide, MoveSignal] = {
             SOURCE: move_signal(*SOURCE),
-            TARGET: move_signal(*TARGET, keep_up=3 * MB),
+            TARGET: move_signal(*TARGET, steady_state=3 * MB),
         }
 
     def poll(self) -> int:
@@ -235,7 +235,7 @@ class Rig:
         self.loop = self._make_loop(self.loop.memory)
 
     def respect(self) -> None:
-        """As tuner.standing_throttles says it."""
+        """As tuner.existing_throttles says it."""
         self.limits = replace(self.limits, adopts=False)
         self.loop = self._make_loop(self.loop.memory)
 

@@ -41,12 +41,12 @@ from tuner.control.throttle.decision import Decision, Hold, LetGo, Reason, SetRa
 from tuner.control.throttle.objective import Capacity, Mode, Objective
 from tuner.control.throttle.state import Memory, Owned, StallState
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.cluster import Setpoint, LiveCluster, Observation, PartitionMove, RateSetting
+from tuner.core.cluster import LiveCluster, Observation, PartitionMove, RateSetting, Setpoint
 from tuner.core.controller import ClusterWideMeasures, ControllerObjective
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.partition_limits import PartitionLimits
-from tuner.core.reassignment_plan import PlanPartition, Plan, PlanHead
-from tuner.core.reassignment_steps import ReassignmentStep, StepReason, PartitionTransition
+from tuner.core.reassignment_plan import Plan, PlanHead, PlanPartition
+from tuner.core.reassignment_steps import PartitionTransition, ReassignmentStep, StepReason
 from tuner.core.throttle_limits import MB, Limits
 
 CLUSTER = "lab"
@@ -84,7 +84,9 @@ class Everything:
         self.board.cycle_s = 0.012
         self.board.acts()
         self.board.refused["signals"] = lambda: self.beats
-        self.quotas = QuotaBoard(CLUSTER, ControllerObjective(create_felt_ms_max=60.0, forwarding_busy_ratio_max=0.1))
+        self.quotas = QuotaBoard(
+            CLUSTER, ControllerObjective(create_probe_p90_ms_max=60.0, forwarding_busy_ratio_max=0.1)
+        )
 
     def registries(self) -> dict[str, CollectorRegistry]:
         """By process."""
@@ -121,7 +123,7 @@ class Everything:
         counts.sweeps += 1
         counts.admin_failures += 1
         counts.records += 5
-        counts.round_s, counts.sweep_s = 0.4, 0.7
+        counts.round_s, counts.full_scan_interval_s = 0.4, 0.7
         counts.scrape_took(0.03)
         counts.failed(2, Cause.TIMEOUT)
         counts.not_taken()
@@ -171,7 +173,7 @@ def decisions() -> tuple[Decision, ...]:
         SetRate(3, F, 10 * MB, 20 * MB, Reason.STALLED_THROTTLE_BOUND, "raise it"),
         Hold(4, F, Reason.STALLED_NOT_THROTTLE_BOUND, "not by the throttle"),
         Steer(1, L, 10 * MB, Reason.FOLLOWS_CLIENTS, "follows"),
-        LetGo(2, L, 10 * MB, 11 * MB, 0, Reason.CHANGED_BY_SOMEBODY, "theirs"),
+        LetGo(2, L, 10 * MB, 11 * MB, 0, Reason.EXTERNAL_CHANGE, "theirs"),
         Hold(None, None, Reason.WATCHING, "in all"),
     )
 
@@ -181,7 +183,7 @@ def memory(now_ms: int) -> Memory:
     return Memory(
         stalls={3: stalled, 4: replace(stalled, lost_s=18.0)},
         owned={(3, F): Owned(None, 20 * MB, (20 * MB,))},
-        theirs_until_ms={(2, L): now_ms + 3_600_000},
+        externally_owned_until_ms={(2, L): now_ms + 3_600_000},
     )
 
 
@@ -197,7 +199,7 @@ def _broker(broker: int, now_ms: int) -> BrokerSignal:
 def _move(side: tuple[int, Side], now_ms: int) -> MoveSignal:
     return MoveSignal(
         CLUSTER, *side, now_ms + 1_000, now_ms - 2_000, 6, 1.0, moving_partitions=2, listed_partitions=2,
-        remaining_bytes=600.0 * MB, lag_messages=60_000.4 if side[1] is F else None, remaining_slope_bytes_per_s=-2.0 * MB, keep_up_bytes_per_s=6.0 * MB,
+        remaining_bytes=600.0 * MB, lag_messages=60_000.4 if side[1] is F else None, remaining_slope_bytes_per_s=-2.0 * MB, steady_state_bytes_per_s=6.0 * MB,
         largest=(MovingPartition("orders", 0, 400.0 * MB), MovingPartition("orders", 1, 200.0 * MB)),
     )  # fmt: skip
 
@@ -220,7 +222,7 @@ def quota_view(now_ms: int) -> QuotaView:
         operations_per_s=35.0, mutations_rejected_per_s=2.0,
     )  # fmt: skip
     books = TenantSignal(CLUSTER, 100, now_ms + 1_000, now_ms - 2_000, 6, 1.0, "alice", None, 5.0, -12.0)
-    beside = ClusterWideMeasures(create_felt_ms=41.5, forwarding_busy_ratio=0.07)
+    beside = ClusterWideMeasures(create_probe_p90_ms=41.5, forwarding_busy_ratio=0.07)
     return QuotaView(now_ms, {QuotaEntity("alice"): 2.0}, {100: controller}, (books,), beside)
 
 

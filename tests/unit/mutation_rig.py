@@ -68,7 +68,7 @@ class Rig:
     def _written(self, decision: QuotaDecision) -> None:
         self.memory = settle(intend(self.memory, decision), decision)
         match decision:
-            case SetQuota(entity=entity, wanted_per_s=value) | PutBackQuota(entity=entity, value_per_s=float(value)):
+            case SetQuota(entity=entity, setpoint_per_s=value) | PutBackQuota(entity=entity, value_per_s=float(value)):
                 self.quotas[entity] = value
             case PutBackQuota(entity=entity):
                 self.quotas.pop(entity, None)
@@ -79,4 +79,4 @@ def reasons(made: QuotaStep) -> list[QuotaReason]:
 
 
 def written(made: QuotaStep) -> dict[QuotaEntity, float]:
-    return {d.entity: d.wanted_per_s for d in made.decisions if isinstance(d, SetQuota)}
+    return {d.entity: d.setpoint_per_s for d in made.decisions if isinstance(d, SetQuota)}

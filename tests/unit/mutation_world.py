@@ -127,7 +127,7 @@ class World:
     def _noted(self, entity: QuotaEntity, value: float | None) -> None:
         """Where none is ours: what was not there with the last look is theirs from now on, and before the first everything was
         there. While it is theirs already, another value makes that no longer."""
-        if entity in self.memory.theirs_until_ms:
+        if entity in self.memory.externally_owned_until_ms:
             return
         if self.memory.looked and value is not None and not _same(value, self.memory.others.get(entity)):
             self.theirs_at_ms[entity] = self.now_ms
@@ -142,16 +142,16 @@ class World:
             if not isinstance(decision, SetQuota):
                 continue
             entity, stands = decision.entity, self.quotas.get(decision.entity)
-            assert decision.live_per_s == stands
-            assert decision.wanted_per_s >= 0.1, "Kafka refuses 0, and a tiny quota is a debt of hours"
+            assert decision.current_per_s == stands
+            assert decision.setpoint_per_s >= 0.1, "Kafka refuses 0, and a tiny quota is a debt of hours"
             assert self.now_ms - self.theirs_at_ms.get(entity, 0) >= 3_600_000, "somebody else's"
-            assert stands is None or entity in self.memory.owned or self.policy.adopts, "respected"
+            assert stands is None or entity in self.memory.owned or self.policy.adopts, "preserved"
             # Of who is exempt, only what lifts it out of a default of ours.
-            assert entity.user != "bob" or not self.policy.rules or decision.wanted_per_s == 1e9, "exempt"
+            assert entity.user != "bob" or not self.policy.rules or decision.setpoint_per_s == 1e9, "exempt"
             if blind or unmeasured:
                 held = stands if stands is not None else self._in_force(entity)
                 assert held is not None, "who is blind starts nothing"
-                assert decision.wanted_per_s < held, "no news raise nothing"
+                assert decision.setpoint_per_s < held, "no news raise nothing"
 
     def _in_force(self, entity: QuotaEntity) -> float | None:
         found = next((in_force(self.quotas, name) for name in NAMES if name.entity == entity), None)
@@ -162,7 +162,7 @@ class World:
         if fails:
             return  # Also a crash: what was intended is on record, and what stands is what stood.
         match decision:
-            case SetQuota(entity=entity, wanted_per_s=value) | PutBackQuota(entity=entity, value_per_s=float(value)):
+            case SetQuota(entity=entity, setpoint_per_s=value) | PutBackQuota(entity=entity, value_per_s=float(value)):
                 self.quotas[entity] = value
             case PutBackQuota(entity=entity):
                 self.quotas.pop(entity, None)

@@ -17,14 +17,14 @@ from tuner.core.operator_orders import Orders
 from tuner.core.outcome import Outcome, StepRefusal
 from tuner.core.reassignment_plan import (
     ClusterLook,
+    DesiredPlanState,
     Key,
-    PlanPartition,
     PartitionNow,
     Plan,
     PlanHead,
+    PlanPartition,
     PlanThrottle,
     TopicThen,
-    DesiredPlanState,
 )
 from tuner.core.throttle_state import Throttling
 from tuner.journal.entries import Entry

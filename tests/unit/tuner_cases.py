@@ -9,11 +9,11 @@ from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.throttle.state import Owned, StallState
 from tuner.core.cluster import (
     BrokerSide,
-    Setpoint,
     LiveCluster,
     Observation,
     PartitionMove,
     RateSetting,
+    Setpoint,
 )
 from tuner.core.throttle_limits import MB, Limits, StallLimits
 
@@ -51,7 +51,7 @@ def move_signal(
     side: Side,
     *,
     remaining: float | None = 600 * MB,
-    keep_up: float | None = 6 * MB,
+    steady_state: float | None = 6 * MB,
     listed: int = 1,
     moving: int = 1,
     age_s: float = 2.0,
@@ -71,7 +71,7 @@ def move_signal(
         listed_partitions=listed,
         remaining_bytes=remaining,
         remaining_slope_bytes_per_s=slope,
-        keep_up_bytes_per_s=keep_up,
+        steady_state_bytes_per_s=steady_state,
         steps=steps,
     )
 
@@ -141,7 +141,7 @@ def observation(
     courses: Mapping[BrokerSide, Setpoint] | None = None,
 ) -> Observation:
     if signals is None:
-        signals = (move_signal(*SOURCE), move_signal(*TARGET, keep_up=3 * MB))
+        signals = (move_signal(*SOURCE), move_signal(*TARGET, steady_state=3 * MB))
     if brokers is None:
         brokers = (broker_signal(1, leader=9.5 * MB), broker_signal(3, follower=6 * MB))
     return Observation(

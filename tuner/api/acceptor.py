@@ -132,5 +132,8 @@ class Acceptor:
         most = dict(closed.most_common(_ADDRESSES_NAMED_MAX))
         log.warning(
             "connections over HTTP were closed early: their clients were too slow, or there were too many of them",
-            closed=closed.total(), failed_handshakes=failed, most_from=most, open=len(self._table),
-        )  # fmt: skip
+            closed=closed.total(),
+            failed_handshakes=failed,
+            most_from=most,
+            open=len(self._table),
+        )

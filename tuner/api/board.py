@@ -141,7 +141,7 @@ class Board:
             if isinstance(observation.live, LiveCluster):
                 self._cluster_seen_at_ms = observation.now_ms
             self.cycled_at_s = self._looped_at_s = self._wall_clock()
-            wanted = {(d.broker, d.side): d.wanted_bytes_per_s for d in decisions if isinstance(d, SetRate)}
+            wanted = {(d.broker, d.side): d.setpoint_bytes_per_s for d in decisions if isinstance(d, SetRate)}
             meant = {side: round(course.meant_bytes_per_s) for side, course in observation.courses.items()}
             self._wanted = {s: rate for s, rate in self._wanted.items() if s in observation.busy} | wanted | meant
             new: list[Decision] = []
@@ -351,9 +351,9 @@ class CycleResult:
     def loads(self) -> dict[BrokerSide, SideLoad]:
         if self._loads is None:
             self._loads = {
-                side: SideLoad(signal.remaining_bytes, signal.keep_up_bytes_per_s)
+                side: SideLoad(signal.remaining_bytes, signal.steady_state_bytes_per_s)
                 for side, signal in self.moves().items()
-                if signal.remaining_bytes is not None and signal.keep_up_bytes_per_s is not None
+                if signal.remaining_bytes is not None and signal.steady_state_bytes_per_s is not None
             }
         return self._loads
 
@@ -384,7 +384,7 @@ class CycleResult:
                     "moving_partitions": signal.moving_partitions,
                     "remaining_bytes": signal.remaining_bytes,
                     "remaining_slope_bytes_per_s": signal.remaining_slope_bytes_per_s,
-                    "keep_up_bytes_per_s": signal.keep_up_bytes_per_s,
+                    "steady_state_bytes_per_s": signal.steady_state_bytes_per_s,
                     "sampled_at_ms": signal.sampled_at_ms,
                 }
                 for (broker, side), signal in sorted(self.moves().items())

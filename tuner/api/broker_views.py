@@ -43,7 +43,7 @@ def _side(look: StatusSnapshot, side: BrokerSide, signal: BrokerSignal | None, n
     snapshot, seen = look.picture.snapshot, look.seen
     setting, load, decision = look.rates.get(side), look.loads.get(side), look.said.get(side)
     course = seen.courses.get(side) if seen is not None else None
-    theirs_until_ms = snapshot.memory.theirs_until_ms.get(side)
+    externally_owned_until_ms = snapshot.memory.externally_owned_until_ms.get(side)
     order = look.orders.overrides.get(side)
     actual = None
     if signal is not None:
@@ -55,11 +55,11 @@ def _side(look: StatusSnapshot, side: BrokerSide, signal: BrokerSignal | None, n
         "rate_bytes_per_s_wanted": snapshot.wanted.get(side),
         "actual_bytes_per_s": actual,
         "throttled_by": signal.throttled_by if signal is not None else None,
-        "keep_up_bytes_per_s": load.keep_up_bytes_per_s if load is not None else None,
+        "steady_state_bytes_per_s": load.steady_state_bytes_per_s if load is not None else None,
         "floor_bytes_per_s": floor_now_bytes_per_s(load, course, snapshot.limits) if load is not None else None,
         "ours": side in snapshot.memory.owned,
-        "somebody_elses_until_ms": theirs_until_ms
-        if theirs_until_ms is not None and theirs_until_ms > now_ms
+        "externally_owned_until_ms": externally_owned_until_ms
+        if externally_owned_until_ms is not None and externally_owned_until_ms > now_ms
         else None,
         "overridden_until_ms": order.until_ms if order is not None and order.until_ms > now_ms else None,
         "infeasible": side in look.infeasible,

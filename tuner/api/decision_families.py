@@ -77,7 +77,7 @@ def _orders(snapshot: CycleResult, now_ms: int, c: Labels) -> Iterator[Metric]:
     inside = {_of(c, side): order for side, order in orders.overrides.items() if order.until_ms > now_ms}
     yield family(OfTuner.OVERRIDE_UNTIL, {side: order.until_ms / 1000 for side, order in inside.items()})
     yield family(OfTuner.OVERRIDE_RATE, {side: float(order.bytes_per_s) for side, order in inside.items()})
-    theirs = snapshot.memory.theirs_until_ms
+    theirs = snapshot.memory.externally_owned_until_ms
     yield family(OfTuner.YIELD_UNTIL, {_of(c, side): until / 1000 for side, until in theirs.items() if until > now_ms})
 
 

@@ -22,11 +22,11 @@ OUTCOMES = {
     "recorded": "on record",
 }
 _FROM_TO = {
-    "set": ("live_bytes_per_s", "wanted_bytes_per_s"),
+    "set": ("current_bytes_per_s", "setpoint_bytes_per_s"),
     "start": (None, "value_bytes_per_s"),
-    "put_back": ("live_bytes_per_s", "value_bytes_per_s"),
+    "put_back": ("current_bytes_per_s", "value_bytes_per_s"),
     "let_go": ("ours_bytes_per_s", "found_bytes_per_s"),
-    "steer": ("live_bytes_per_s", None),
+    "steer": ("current_bytes_per_s", None),
 }
 
 

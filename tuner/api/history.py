@@ -26,11 +26,11 @@ SLOTS = 180
 COLUMNS = (
     "leader_actual_bytes_per_s",
     "leader_limit_bytes_per_s",
-    "leader_keep_up_bytes_per_s",
+    "leader_steady_state_bytes_per_s",
     "leader_floor_bytes_per_s",
     "follower_actual_bytes_per_s",
     "follower_limit_bytes_per_s",
-    "follower_keep_up_bytes_per_s",
+    "follower_steady_state_bytes_per_s",
     "follower_floor_bytes_per_s",
     "remaining_bytes",
     "produce_p99_ms",
@@ -153,14 +153,14 @@ class RateHistoryStore:
                     if side is Side.LEADER
                     else signal.follower_throttled_bytes_per_s
                 )
-            keep_up = move.keep_up_bytes_per_s if move is not None else None
+            steady_state = move.steady_state_bytes_per_s if move is not None else None
             row += [
                 _NAN if actual is None else actual,
                 _NAN if setting is None else setting.bytes_per_s,
-                _NAN if keep_up is None else keep_up,
+                _NAN if steady_state is None else steady_state,
                 _NAN
-                if keep_up is None
-                else floor_now_bytes_per_s(SideLoad(0.0, keep_up), seen.courses.get((broker, side)), limits),
+                if steady_state is None
+                else floor_now_bytes_per_s(SideLoad(0.0, steady_state), seen.courses.get((broker, side)), limits),
             ]
         onto = seen.moves.get((broker, Side.FOLLOWER))
         lacks = onto.remaining_bytes if onto is not None and onto.moving_partitions else None

@@ -41,7 +41,9 @@ def move_families(
     courses = seen.courses if seen is not None else {}
     yield family(OfTuner.NO_HEADROOM, worst({_of(c, s): float(course.no_headroom) for s, course in courses.items()}))
     loads = snapshot.loads()
-    yield family(OfTuner.KEEP_UP_BYTES, {_of(c, s): float(round(w.keep_up_bytes_per_s)) for s, w in loads.items()})
+    yield family(
+        OfTuner.STEADY_STATE_BYTES, {_of(c, s): float(round(w.steady_state_bytes_per_s)) for s, w in loads.items()}
+    )
     yield family(OfTuner.INFEASIBLE, worst({_of(c, s): float(snapshot.infeasible(s)) for s in loads}))
     yield from _onto(snapshot, partitions_named_max, c)
 

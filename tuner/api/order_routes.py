@@ -15,8 +15,8 @@ from tuner.api.gate import Gate, behind, caller_of, described
 from tuner.api.limits import peer
 from tuner.api.orders_api import (
     Change,
-    OrderService,
     NotTaken,
+    OrderService,
     broker_fault,
     not_overridden,
     overridden,
@@ -43,7 +43,7 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
     },
     503: {
         "model": shapes.Refused,
-        "description": "the order is not on record, or it is not known whether it is, or whether it would be heeded, or too many "
+        "description": "the order is not on record, or it is not known whether it is, or whether it would be acknowledged, or too many "
         "requests are under way: the text says which",
     },
 }
@@ -118,7 +118,7 @@ def order_routes(watched: Watched, gate: Gate, desk: OrderService | None) -> API
                 503, "the first cycle has not ended yet, so it is not known what is ordered: ask again in a moment"
             )
         if (silent_s := board.now_ms() / 1000 - at_s) > _SILENT_S_MAX:
-            raise HTTPException(503, f"no cycle has ended for {silent_s:.0f} s, so an order would not be heeded")
+            raise HTTPException(503, f"no cycle has ended for {silent_s:.0f} s, so an order would not be acknowledged")
         try:
             orders = desk.give(change)
         except NotTaken as error:

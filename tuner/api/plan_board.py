@@ -16,7 +16,7 @@ from tuner.control.reassignment.measurements import PartitionMeasurements
 from tuner.control.reassignment.partition_progress import PartitionProgress
 from tuner.control.reassignment.policy import PlanTurn
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_plan import PlanPartition, DesiredPlanState
+from tuner.core.reassignment_plan import DesiredPlanState, PlanPartition
 
 # A series for each state of each; whoever has more plans than this at a time has a tool that makes them.
 NAMED_MAX = 20
@@ -160,7 +160,7 @@ def states(parts: PartitionProgress, starting: int) -> dict[str, int]:
         "waiting": len(parts.ready) - starting,
         "electing": len(parts.to_elect),
         "unclear": len(parts.unclear),
-        "somebody_elses": len(parts.foreign) + len(parts.left),
+        "externally_owned": len(parts.foreign) + len(parts.left),
         "dropped": len(parts.dropped),
     }
 

@@ -35,7 +35,7 @@ class PlanSaid(BaseModel):
     waiting: int
     electing: int
     unclear: int = Field(description="not seen yet to have been taken")
-    somebody_elses: int
+    externally_owned: int
     dropped: int
     total_bytes: float = Field(description="that it copies in all, by the sizes it was given with")
     copied_bytes: float | None = Field(description="null while it is taken back")

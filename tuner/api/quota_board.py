@@ -106,9 +106,9 @@ def quotas_json(shown: Shown) -> dict[str, Any]:
                 "client_id": row.tenant.client_id,
                 "demand_per_s": row.rate_per_s,
                 "quota_per_s": row.stands_per_s,
-                "quota_wanted_per_s": row.wanted_per_s,
+                "quota_wanted_per_s": row.setpoint_per_s,
                 "tokens": tokens.get((row.tenant.user, row.tenant.client_id)),
-                "throttled": row.hungry,
+                "throttled": row.backlogged,
                 "ours": row.tenant.entity in memory.owned,
                 "rule": row.rule,
                 "reason": row.reason.value,
@@ -139,7 +139,7 @@ class QuotaCollector(Collector):
         if memory.total is not None:
             yield family(OfTuner.MUTATION_TOTAL, {c: memory.total.rate_per_s})
         rows = shown.made.shares
-        yield family(OfTuner.TENANTS_HELD, {c: float(sum(row.hungry for row in rows))})
+        yield family(OfTuner.TENANTS_HELD, {c: float(sum(row.backlogged for row in rows))})
         yield family(OfTuner.QUOTAS_OWNED, {c: float(len(memory.owned))})
         yield from _controller(shown.view, self._board.objective, c)
         yield from _tenants(shown, c)
@@ -160,7 +160,7 @@ def _controller(view: QuotaView, objective: ControllerObjective | None, c: Label
             (OfTuner.MUTATIONS_REJECTED, newest.mutations_rejected_per_s),
         ):
             yield family(definition, {c: value} if value is not None else {})
-    felt_ms = view.beside.create_felt_ms
+    felt_ms = view.beside.create_probe_p90_ms
     yield family(OfTuner.CREATE_FELT_SECONDS, {c: round(felt_ms / 1000, 6)} if felt_ms is not None else {})
     busy = view.beside.forwarding_busy_ratio
     yield family(OfTuner.FORWARDING_BUSY, {c: round(busy, 6)} if busy is not None else {})
@@ -168,7 +168,7 @@ def _controller(view: QuotaView, objective: ControllerObjective | None, c: Label
         busy_max = objective.forwarding_busy_ratio_max
         yield family(OfTuner.FORWARDING_BUSY_OBJECTIVE, {c: busy_max} if busy_max is not None else {})
         queue_ms_max, idle_min = objective.queue_ms_max, objective.idle_ratio_min
-        felt_ms_max = objective.create_felt_ms_max
+        felt_ms_max = objective.create_probe_p90_ms_max
         yield family(OfTuner.CREATE_FELT_OBJECTIVE, {c: felt_ms_max / 1000} if felt_ms_max is not None else {})
         yield family(OfTuner.CONTROLLER_QUEUE_OBJECTIVE, {c: queue_ms_max / 1000} if queue_ms_max is not None else {})
         yield family(OfTuner.CONTROLLER_IDLE_OBJECTIVE, {c: idle_min} if idle_min is not None else {})
@@ -176,10 +176,10 @@ def _controller(view: QuotaView, objective: ControllerObjective | None, c: Label
 
 def _tenants(shown: Shown, c: Labels) -> Iterator[Metric]:
     """Who is held back comes first, then who does most."""
-    rows = sorted(shown.made.shares, key=lambda row: (not row.hungry, -row.rate_per_s, row.tenant.key))[:NAMED_MAX]
+    rows = sorted(shown.made.shares, key=lambda row: (not row.backlogged, -row.rate_per_s, row.tenant.key))[:NAMED_MAX]
     of = {row: (*c, row.tenant.user or "", row.tenant.client_id or "") for row in rows}
     tokens = _tokens(shown.view)
-    yield family(OfTuner.TENANT_EXHAUSTED, {of[row]: 1.0 for row in rows if row.hungry})
+    yield family(OfTuner.TENANT_EXHAUSTED, {of[row]: 1.0 for row in rows if row.backlogged})
     yield family(OfTuner.TENANT_RATE, {of[row]: round(row.rate_per_s, 3) for row in rows})
     yield family(OfTuner.TENANT_QUOTA, {of[row]: row.stands_per_s for row in rows if row.stands_per_s is not None})
     left = {of[row]: tokens.get((row.tenant.user, row.tenant.client_id)) for row in rows}

@@ -54,7 +54,7 @@ class OverrideSaid(BaseModel):
 
 
 class Ordered(BaseModel):
-    """It is on record. It is heeded within a cycle: when ``orders_heeded_at_ms`` of the status has reached ``orders_at_ms``."""
+    """It is on record. It is acknowledged within a cycle: when ``orders_acknowledged_at_ms`` of the status has reached ``orders_at_ms``."""
 
     orders_at_ms: int
     by: str
@@ -112,7 +112,7 @@ class Status(BaseModel):
     failures: int
     orders_at_ms: int
     orders_by: str
-    orders_heeded_at_ms: int
+    orders_acknowledged_at_ms: int
     paused: PauseSaid | None
     overrides: list[OverrideSaid]
     next: list[str] = Field(description="what would be done next, as things are now, in sentences")
@@ -175,10 +175,10 @@ class SideOfBroker(BaseModel):
     rate_bytes_per_s_wanted: int | None
     actual_bytes_per_s: float | None
     throttled_by: str | None
-    keep_up_bytes_per_s: float | None
+    steady_state_bytes_per_s: float | None
     floor_bytes_per_s: float | None
     ours: bool
-    somebody_elses_until_ms: int | None
+    externally_owned_until_ms: int | None
     overridden_until_ms: int | None
     infeasible: bool
     no_headroom: bool | None

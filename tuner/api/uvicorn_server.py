@@ -53,8 +53,17 @@ class Server(uvicorn.Server):
 
 def _config(app: ASGIApp) -> uvicorn.Config:
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, lifespan="off", server_header=False, date_header=False,
-        timeout_keep_alive=_NEVER_S, timeout_graceful_shutdown=_GOODBYE_S, proxy_headers=False, http=Connection, ws="none",
-    )  # fmt: skip
+        app,
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=_NEVER_S,
+        timeout_graceful_shutdown=_GOODBYE_S,
+        proxy_headers=False,
+        http=Connection,
+        ws="none",
+    )
     config.load()
     return config

@@ -70,7 +70,7 @@ def status(look: StatusSnapshot, plans: Mapping[str, Progress] | None = None) ->
         "failures": snapshot.failures,
         **orders_json(orders, look.seen.now_ms if look.seen is not None else 0),
         "orders_by": orders.by,
-        "orders_heeded_at_ms": snapshot.memory.orders_at_ms,
+        "orders_acknowledged_at_ms": snapshot.memory.orders_at_ms,
         "next": upcoming(look, planned=bool(plans)),
     }
 

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from tuner.core.reassignment_steps import UNLIMITED, ReassignmentStep, StepReason, Wait, PartitionTransition, next_step
+from tuner.core.reassignment_steps import UNLIMITED, PartitionTransition, ReassignmentStep, StepReason, Wait, next_step
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ class ControllerObjective:
     apply_lag_ms_max: float | None = None  # How far behind the metadata log the slowest node is.
     # How long the controller may be busy when as much is spent at once as the buckets of all that is admitted hold.
     burst_ms_max: float = 3_000.0
-    create_felt_ms_max: float | None = None  # Of half a minute: what 9 of 10 who ask for a creation wait at most.
+    create_probe_p90_ms_max: float | None = None  # Of half a minute: what 9 of 10 who ask for a creation wait at most.
     # How much of the time a broker may be handing a creation or deletion on, on average of all: each does so one at a time.
     forwarding_busy_ratio_max: float | None = None
 
@@ -30,7 +30,7 @@ class ClusterWideMeasures:
     create_ms: float | None = None
     apply_lag_ms: float | None = None
     replicas: float | None = None  # That all brokers host.
-    create_felt_ms: float | None = (
+    create_probe_p90_ms: float | None = (
         None  # By creations that rheostat asks for itself (control/mutation_quota/probe_window.py).
     )
     forwarding_busy_ratio: float | None = None  # How much of the time brokers' lines to it are taken, on average.
@@ -41,7 +41,7 @@ def beside_of(
     brokers: Mapping[int, BrokerSignal],
     now_ms: int,
     age_s_max: float,
-    create_felt_ms: float | None = None,
+    create_probe_p90_ms: float | None = None,
 ) -> ClusterWideMeasures:
     """What nodes say of themselves: how long creations take where the controller is, and how late the slowest of all applies.
     A node that is silent for longer is not late but away.
@@ -60,7 +60,7 @@ def beside_of(
         max(active, default=None),
         max(lags, default=None),
         _on_all(hosted, heard),
-        create_felt_ms,
+        create_probe_p90_ms,
         # A broker counts what it hands on as well: where both are one process, nobody can tell the two apart.
         _forwarding_busy_ratio(newest) if newest is not None and newest.node not in brokers else None,
     )

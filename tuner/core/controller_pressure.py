@@ -43,7 +43,7 @@ class Measure(StrEnum):
     QUEUE = "queue_ms"
     CREATE = "create_ms"
     APPLY_LAG = "apply_lag_ms"
-    FELT = "create_felt_ms"
+    FELT = "create_probe_p90_ms"
     FORWARDING = "forwarding_busy_ratio"
 
 
@@ -95,7 +95,7 @@ def unmeasured(
         (Measure.IDLE, signal.idle_ratio, objective.idle_ratio_min),
         (Measure.QUEUE, signal.event_queue_time_mean_ms, objective.queue_ms_max),
         (Measure.APPLY_LAG, beside.apply_lag_ms, objective.apply_lag_ms_max),
-        (Measure.FELT, beside.create_felt_ms, objective.create_felt_ms_max),
+        (Measure.FELT, beside.create_probe_p90_ms, objective.create_probe_p90_ms_max),
         (Measure.FORWARDING, beside.forwarding_busy_ratio, objective.forwarding_busy_ratio_max),
     )
     # Nobody creates: then there is no time of a creation, and none that is too long.
@@ -104,7 +104,7 @@ def unmeasured(
 
 def felt_ratio(beside: ClusterWideMeasures, objective: ControllerObjective) -> float | None:
     """None: nobody asks for it, or it is not known."""
-    felt_ms, allowed_ms = beside.create_felt_ms, objective.create_felt_ms_max
+    felt_ms, allowed_ms = beside.create_probe_p90_ms, objective.create_probe_p90_ms_max
     return None if felt_ms is None or allowed_ms is None else felt_ms / allowed_ms
 
 
@@ -141,7 +141,7 @@ def _measured(
         (Measure.QUEUE, signal.event_queue_time_mean_ms, objective.queue_ms_max),
         (Measure.CREATE, beside.create_ms, objective.create_ms_max),
         (Measure.APPLY_LAG, beside.apply_lag_ms, objective.apply_lag_ms_max),
-        (Measure.FELT, beside.create_felt_ms, objective.create_felt_ms_max),
+        (Measure.FELT, beside.create_probe_p90_ms, objective.create_probe_p90_ms_max),
     ):
         if measured is not None and allowed is not None:
             rest = min(rests.get(measure.value, 0.0), _REST_OF_OBJECTIVE_MAX * allowed) if measure in _RESTED else 0.0

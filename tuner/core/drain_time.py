@@ -30,12 +30,12 @@ class SideLoad:
     """What one side of one broker has to carry."""
 
     remaining_bytes: float
-    keep_up_bytes_per_s: float
+    steady_state_bytes_per_s: float
 
 
 def drain_s(load: SideLoad, rate_bytes_per_s: float) -> float | None:
     """Seconds until nothing remains at this rate; None: never."""
-    surplus = rate_bytes_per_s - load.keep_up_bytes_per_s
+    surplus = rate_bytes_per_s - load.steady_state_bytes_per_s
     return load.remaining_bytes / surplus if surplus > 0 else None
 
 
@@ -49,12 +49,12 @@ def fluid_optimum_s(loads: Iterable[SideLoad], rate_bytes_per_s_max: float) -> f
 
 def rate_bytes_per_s_min(load: SideLoad) -> int:
     """The smallest whole rate at which this side ever ends; Kafka's throttles are whole bytes/s."""
-    return math.floor(load.keep_up_bytes_per_s) + 1
+    return math.floor(load.steady_state_bytes_per_s) + 1
 
 
 def rate_for(load: SideLoad, time_s: float) -> int:
     """The smallest whole rate at which this side ends within ``time_s``, which is above 0."""
-    rate = max(rate_bytes_per_s_min(load), math.ceil(load.keep_up_bytes_per_s + load.remaining_bytes / time_s))
+    rate = max(rate_bytes_per_s_min(load), math.ceil(load.steady_state_bytes_per_s + load.remaining_bytes / time_s))
     # The sum is rounded to a float's precision, and may come out a byte/s short.
     taken_s = drain_s(load, rate)
     return rate if taken_s is not None and taken_s <= time_s else rate + 1
@@ -72,7 +72,7 @@ class RateEstimate(Generic[K]):
 
     verdict: RateVerdict
     rate_bytes_per_s_min: int  # The smallest at which every side ever ends.
-    keep_up_side: K  # The side that sets it.
+    steady_state_side: K  # The side that sets it.
     rate_bytes_per_s: int | None = None  # To be set: the smallest that does what was asked, else the most allowed.
     time_s: float | None = None  # Which that takes; the shortest there is where the verdict is "too slow".
     slowest_side: K | None = None  # The side that takes so long.
@@ -88,17 +88,17 @@ def answer(
         rate_bytes_per_s_max: at most this rate; None: any. Without a time it is the rate itself.
         time_s_max: done within this time, above 0; None: whenever.
     """
-    keep_up_side = max(loads, key=lambda side: loads[side].keep_up_bytes_per_s)
-    least = rate_bytes_per_s_min(loads[keep_up_side])
+    steady_state_side = max(loads, key=lambda side: loads[side].steady_state_bytes_per_s)
+    least = rate_bytes_per_s_min(loads[steady_state_side])
     needed = None if time_s_max is None else max(rate_for(load, time_s_max) for load in loads.values())
     most = None if rate_bytes_per_s_max is None else math.floor(rate_bytes_per_s_max)
     known = [rate for rate in (needed, most) if rate is not None]
     if not known:
-        return RateEstimate(RateVerdict.ENDS, least, keep_up_side)
+        return RateEstimate(RateVerdict.ENDS, least, steady_state_side)
     rate = min(known)
     time_s = fluid_optimum_s(loads.values(), rate)
     if time_s is None:
-        return RateEstimate(RateVerdict.NEVER_ENDS, least, keep_up_side, rate, None, None, needed)
+        return RateEstimate(RateVerdict.NEVER_ENDS, least, steady_state_side, rate, None, None, needed)
     slowest = max(loads, key=lambda side: drain_s(loads[side], rate) or 0.0)
     verdict = RateVerdict.ENDS if needed is None or rate == needed else RateVerdict.TOO_SLOW
-    return RateEstimate(verdict, least, keep_up_side, rate, time_s, slowest, needed)
+    return RateEstimate(verdict, least, steady_state_side, rate, time_s, slowest, needed)

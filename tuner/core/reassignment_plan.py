@@ -101,7 +101,7 @@ class Tally:
 class PlanState:
     """The tuner's own word about a plan."""
 
-    heeded_at_ms: int = 0  # The newest word of a person's that it knows.
+    acknowledged_at_ms: int = 0  # The newest word of a person's that it knows.
     ending: Ending | None = None
     ended_at_ms: int = 0
     dropped: Mapping[Key, str] = field(default_factory=dict)  # Parts that are not to be had any more, and why.

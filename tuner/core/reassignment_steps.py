@@ -143,9 +143,16 @@ def _last_step(way: PartitionTransition, adding: Sequence[int], dropping: Sequen
     elected = way.target[0] not in (way.leader, way.replicas[0])
     gone = way.leader in dropping
     return ReassignmentStep(
-        way.topic, way.partition, way.target, tuple(adding), tuple(dropping), StepReason.REPLICAS,
-        moves_leader=elected or gone, elect=elected and not gone, last=True,
-    )  # fmt: skip
+        way.topic,
+        way.partition,
+        way.target,
+        tuple(adding),
+        tuple(dropping),
+        StepReason.REPLICAS,
+        moves_leader=elected or gone,
+        elect=elected and not gone,
+        last=True,
+    )
 
 
 def _counts(standing: int, wanted: int, addable: int, live: int, most: int) -> tuple[int, int]:
@@ -163,10 +170,16 @@ def _step(
     replicas = (*(b for b in way.target if b in mine), *(b for b in stays if b not in way.target))
     elected = replicas[0] not in (way.leader, way.replicas[0])
     return ReassignmentStep(
-        way.topic, way.partition, replicas, tuple(adding), tuple(b for b in way.replicas if b in dropping), reason,
-        moves_leader=elected or way.leader in dropping, elect=elected and way.leader not in dropping,
+        way.topic,
+        way.partition,
+        replicas,
+        tuple(adding),
+        tuple(b for b in way.replicas if b in dropping),
+        reason,
+        moves_leader=elected or way.leader in dropping,
+        elect=elected and way.leader not in dropping,
         last=replicas == way.target,
-    )  # fmt: skip
+    )
 
 
 def steps_ahead(way: PartitionTransition, replica_movements_max: int = UNLIMITED) -> tuple[ReassignmentStep, ...]:

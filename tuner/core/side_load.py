@@ -42,20 +42,20 @@ class PlannedPartition:
 def side_loads(partitions: Iterable[PlannedPartition]) -> dict[BrokerSide, SideLoad]:
     """The load of every side that something is copied through, by broker, leader side first."""
     remaining: dict[BrokerSide, float] = {}
-    keep_up: dict[BrokerSide, float] = {}
+    steady_state: dict[BrokerSide, float] = {}
     for partition in partitions:
         source = (partition.leader, Side.LEADER)
-        keep_up[source] = keep_up.get(source, 0.0) + partition.write_bytes_per_s * partition.followers
+        steady_state[source] = steady_state.get(source, 0.0) + partition.write_bytes_per_s * partition.followers
         for broker, lacking_bytes in partition.lacking_bytes.items():
             target = (broker, Side.FOLLOWER)
-            keep_up[target] = keep_up.get(target, 0.0) + partition.write_bytes_per_s
+            steady_state[target] = steady_state.get(target, 0.0) + partition.write_bytes_per_s
             for side in (source, target):
                 remaining[side] = remaining.get(side, 0.0) + lacking_bytes
     order = sorted(remaining, key=lambda side: (side[0], side[1] is Side.FOLLOWER))
-    return {side: SideLoad(remaining[side], keep_up[side]) for side in order}
+    return {side: SideLoad(remaining[side], steady_state[side]) for side in order}
 
 
-def idle_keep_up_bytes_per_s(partitions: Iterable[PlannedPartition]) -> dict[int, float]:
+def idle_steady_state_bytes_per_s(partitions: Iterable[PlannedPartition]) -> dict[int, float]:
     """What partitions that the plan names and that do not move take of each leader's throttle."""
     taken: dict[int, float] = {}
     for partition in partitions:

@@ -16,7 +16,7 @@ class Limits:
     # Smallest relative change worth a config write, which the whole cluster hears of.
     deadband_ratio: float = 0.10
     # A quota only just above W drains nothing: 20 % is the least that moves.
-    floor_over_keep_up: float = 1.2
+    floor_over_steady_state: float = 1.2
     # A side binds when its measured bytes reach this share of the throttle; Kafka itself stays within 0.95–1.04 of it.
     bound_ratio: float = 0.85
     # Shortest time a drain is planned for: below it the quota's 11 s window and the ramp set the pace, not the rate.
@@ -38,7 +38,7 @@ class Limits:
     # A reassignment has ended when three looks in a row find none: tools that move in batches have pauses of up to 10 s.
     idle_looks_before_end: int = 3
     # How long a value that somebody else wrote is left alone.
-    yield_s: float = 3600.0
+    external_change_hold_s: float = 3600.0
     # For so long after a take-over a value that the tuner before us was about to write is still its own: a call that hung, or a
     # process that was stopped in it and goes on. Later somebody may well have meant the same number.
     late_s: float = 600.0

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from streaming.shared.contract import Side
-from tuner.core.cluster import BrokerSide, Setpoint, LiveCluster
+from tuner.core.cluster import BrokerSide, LiveCluster, Setpoint
 from tuner.core.throttle_limits import Limits
 
 

@@ -16,9 +16,9 @@ from msgspec import Meta, Struct
 
 from streaming.shared.contract import Side
 from streaming.shared.contract.bounds import AtMs, Count, Node, Number, Text, reason_of
-from tuner.core.reassignment_plan import Ending, DesiredPlanState
+from tuner.core.reassignment_plan import DesiredPlanState, Ending
 
-VERSION = 1
+VERSION = 2
 SEQ_MAX = 2**52  # A tuner counts on from the largest number that it has read.
 DEPTH_MAX = 16  # Of what an entry holds beside its fields; what shows it recurses.
 PARTS_MAX = 99_999  # Records that the partitions of one plan take: 100 million partitions.
@@ -87,8 +87,8 @@ class SaidBody(Struct):
     topics: list[Annotated[list[str], Meta(min_length=1)]] = []
     rates: list[tuple[Node, str, Rate | None, Rate | None]] = []
     quotas: list[tuple[dict[str, str | None], float | None, float | None, str]] = []
-    live_bytes_per_s: Rate | None = None
-    wanted_bytes_per_s: Rate | None = None
+    current_bytes_per_s: Rate | None = None
+    setpoint_bytes_per_s: Rate | None = None
     value_bytes_per_s: Rate | None = None
     ours_bytes_per_s: Rate | None = None
     found_bytes_per_s: Rate | None = None
@@ -116,7 +116,7 @@ class OwnedRow(Struct, array_like=True):
     broker: Node
     side: Side
     before_bytes_per_s: Rate | None
-    wanted_bytes_per_s: Rate
+    setpoint_bytes_per_s: Rate
     may_stand: list[Rate | None]
     goes_back_to_bytes_per_s: Rate | None = None
 
@@ -142,7 +142,7 @@ class ListedBody(Struct):
 
 class MemoryBody(Struct):
     owned: list[OwnedRow]
-    theirs_until_ms: list[SideRow]
+    externally_owned_until_ms: list[SideRow]
     seen: list[tuple[Text, Node, list[Node]]]
     rescued: list[Node]
     throttled: bool
@@ -187,7 +187,7 @@ class CostBody(Struct):
 class QuotasBody(Struct):
     total: TotalBody | None
     cost: CostBody | None
-    theirs_until_ms: list[tuple[Entity, AtMs]]
+    externally_owned_until_ms: list[tuple[Entity, AtMs]]
     rests: dict[Text, Number]
     orders_at_ms: AtMs
 
@@ -240,7 +240,7 @@ class AskedBody(Struct):
 
 
 class StateBody(Struct):
-    heeded_at_ms: AtMs
+    acknowledged_at_ms: AtMs
     ending: Ending | None
     ended_at_ms: AtMs
     dropped: list[tuple[Text, Node, str]]

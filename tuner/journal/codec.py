@@ -72,11 +72,26 @@ _SIGNALS = "signals.moves"
 _TENANTS = "signals.tenants"
 # One item of these is as much as many of another.
 _ITEMS = {
-    "law.courses": 48, "law.sights": 96, "live.lists": 20, "memory.listed": 20, "live.moves": 512, "memory.seen": 512,
-    "live.rates": 1024, "second.stands": 1024, "second.ours": 1024, "second.capacities": 1024, "live.quota_samples": 1024,
-    "live.fetchers": 1024, "quotas.stand": 1024, "signals.tenants": 1024, "mutation.tenants": 512, "mutation.owned": 512,
-    "mutation.others": 1024, "plan_moves": 1024, "second.most": 1024,
-}  # fmt: skip
+    "law.courses": 48,
+    "law.sights": 96,
+    "live.lists": 20,
+    "memory.listed": 20,
+    "live.moves": 512,
+    "memory.seen": 512,
+    "live.rates": 1024,
+    "second.stands": 1024,
+    "second.ours": 1024,
+    "second.capacities": 1024,
+    "live.quota_samples": 1024,
+    "live.fetchers": 1024,
+    "quotas.stand": 1024,
+    "signals.tenants": 1024,
+    "mutation.tenants": 512,
+    "mutation.owned": 512,
+    "mutation.others": 1024,
+    "plan_moves": 1024,
+    "second.most": 1024,
+}
 _ITEMS_OF_OTHERS = 256
 _SEARCHED = 12_500  # So many items are looked through in the time that it takes to write one full piece.
 _LIGHT = 0.02  # Of what is not long.

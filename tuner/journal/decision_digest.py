@@ -37,7 +37,7 @@ def shared_out(decisions: Sequence[QuotaDecision]) -> dict[str, Any]:
 
 def turned(changes: Sequence[SetRate]) -> list[list[Any]]:
     """Broker, side, from, to."""
-    return [[c.broker, c.side.value, c.live_bytes_per_s, c.wanted_bytes_per_s] for c in changes]
+    return [[c.broker, c.side.value, c.current_bytes_per_s, c.setpoint_bytes_per_s] for c in changes]
 
 
 def _line(decision: Decision) -> str:

@@ -101,10 +101,13 @@ class Reel:
         yield DeltaPart(
             0.0,
             header={
-                "frame": number, "begins": told.begins, "pieces": len(pieces), "program": self._program,
+                "frame": number,
+                "begins": told.begins,
+                "pieces": len(pieces),
+                "program": self._program,
                 "in_force": told.in_force.body(),
             },
-        )  # fmt: skip
+        )
         pieces.reverse()
         while pieces:
             piece = pieces.pop()

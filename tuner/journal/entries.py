@@ -84,7 +84,7 @@ def entry_of(
 def turn_entry(changes: Sequence[SetRate], at_ms: int) -> Entry:
     """One second of the law; of many rates the text names the first."""
     text = listed((change.text for change in changes), _TURN_TEXTS, between="; ")
-    rates = [[c.broker, c.side.value, c.live_bytes_per_s, c.wanted_bytes_per_s] for c in changes]
+    rates = [[c.broker, c.side.value, c.current_bytes_per_s, c.setpoint_bytes_per_s] for c in changes]
     return Entry(at_ms, TURN, action_of(changes[0]), changes[0].reason.value, text, {"rates": rates})
 
 
@@ -104,9 +104,14 @@ def lists_entry(
     failure = "; ".join(f"topic {topic}: {said}" for topic, said in (failures or {}).items()) or None
     first = changes[0]
     return Entry(
-        at_ms, kind, action_of(first), first.reason.value, list_records.summary(changes), list_records.rows(changes),
+        at_ms,
+        kind,
+        action_of(first),
+        first.reason.value,
+        list_records.summary(changes),
+        list_records.rows(changes),
         failure=failure,
-    )  # fmt: skip
+    )
 
 
 def ring_of(entry: Entry) -> str:
@@ -169,9 +174,17 @@ def read_entry(value: bytes) -> Entry:
     """
     body = decoded(value, EntryBody)
     return Entry(
-        body.at_ms, body.kind, body.action, body.reason, body.text, body.decision, body.inputs, body.failure, body.dry_run,
+        body.at_ms,
+        body.kind,
+        body.action,
+        body.reason,
+        body.text,
+        body.decision,
+        body.inputs,
+        body.failure,
+        body.dry_run,
         body.seq,
-    )  # fmt: skip
+    )
 
 
 def seq_of(value: bytes) -> int | None:
@@ -192,7 +205,9 @@ def encode_memory(memory: Memory, holder: str = "") -> bytes:
         "v": VERSION,
         "holder": holder,
         "owned": [_owned_row(side, owned) for side, owned in memory.owned.items()],
-        "theirs_until_ms": [[b, s.value, until] for (b, s), until in memory.theirs_until_ms.items()],
+        "externally_owned_until_ms": [
+            [b, s.value, until] for (b, s), until in memory.externally_owned_until_ms.items()
+        ],
         "seen": [[topic, partition, sorted(brokers)] for (topic, partition), brokers in memory.seen.items()],
         "rescued": sorted(memory.rescued),
         "throttled": memory.throttled,
@@ -238,14 +253,12 @@ def decode_seen(value: bytes) -> dict[tuple[str, int], frozenset[int]]:
 
 def _owned_row(side: BrokerSide, owned: Owned) -> list[Any]:
     broker, which = side
-    row = [broker, which.value, owned.before_bytes_per_s, owned.wanted_bytes_per_s, list(owned.may_stand)]
+    row = [broker, which.value, owned.before_bytes_per_s, owned.setpoint_bytes_per_s, list(owned.may_stand)]
     return row if owned.goes_back_to_bytes_per_s is None else [*row, owned.goes_back_to_bytes_per_s]
 
 
 def _owned(row: OwnedRow) -> tuple[BrokerSide, Owned]:
-    owned = Owned(
-        row.before_bytes_per_s, row.wanted_bytes_per_s, tuple(row.may_stand), row.goes_back_to_bytes_per_s
-    )  # fmt: skip
+    owned = Owned(row.before_bytes_per_s, row.setpoint_bytes_per_s, tuple(row.may_stand), row.goes_back_to_bytes_per_s)
     return (row.broker, row.side), owned
 
 
@@ -257,7 +270,7 @@ def decode_memory(value: bytes) -> Memory:
     body = decoded(value, MemoryBody)
     return Memory(
         owned=dict(_owned(row) for row in body.owned),
-        theirs_until_ms={(broker, side): until for broker, side, until in body.theirs_until_ms},
+        externally_owned_until_ms={(broker, side): until for broker, side, until in body.externally_owned_until_ms},
         seen={(topic, partition): frozenset(brokers) for topic, partition, brokers in body.seen},
         rescued=frozenset(body.rescued),
         throttled=body.throttled,
@@ -266,7 +279,7 @@ def decode_memory(value: bytes) -> Memory:
         idle_lists=frozenset(body.idle_lists),
         to_clear=frozenset(body.to_clear),
         orders_at_ms=body.orders_at_ms,
-        # Of before this was kept only which were heeded is known, and not what they were.
+        # Of before this was kept only which were acknowledged is known, and not what they were.
         ordered=Orders(body.orders_at_ms) if body.ordered is None else orders_of(body.ordered),
         ordered_until_ms=body.ordered_until_ms,
         swept_at_ms=body.swept_at_ms,

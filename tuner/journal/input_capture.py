@@ -13,7 +13,7 @@ from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.decision import Decision, Hold
 from tuner.control.throttle.objective import LawLimits
 from tuner.control.throttle.state import Memory
-from tuner.control.throttle.steering.state import ControlState, ControlInput
+from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide, LiveCluster, NotSeen, Observation
 from tuner.core.operator_orders import Orders
 from tuner.journal.codec import Known
@@ -99,8 +99,14 @@ def by_field(prefix: str, value: Any) -> dict[str, Any]:
 # What a run begins with where the first step is not given it.
 NOTHINGS = {
     **by_field("live", LiveCluster(frozenset())),
-    "second.stands": {}, "second.held": frozenset(), "second.capacities": {}, "second.stalled": frozenset(),
-    "second.recovering": frozenset(), "second.ours": {}, "second.planned": frozenset(), "second.most": {},
+    "second.stands": {},
+    "second.held": frozenset(),
+    "second.capacities": {},
+    "second.stalled": frozenset(),
+    "second.recovering": frozenset(),
+    "second.ours": {},
+    "second.planned": frozenset(),
+    "second.most": {},
     "second.quota_samples": LawLimits().quota_samples,
-}  # fmt: skip
+}
 NO_QUOTAS: Known = {"quotas.stand": {}}

@@ -31,11 +31,11 @@ from tuner.control.mutation_quota.model import MutationPolicy, QuotaView
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.decision import Decision, SetRate
 from tuner.control.throttle.state import Memory
-from tuner.control.throttle.steering.state import ControlState, ControlInput
+from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide, Observation
 from tuner.core.operator_orders import Orders
 from tuner.journal.decision_digest import said, shared_out, turned
-from tuner.journal.delta_stream import DeltaPart, Reel, RecordedStepInput
+from tuner.journal.delta_stream import DeltaPart, RecordedStepInput, Reel
 from tuner.journal.input_capture import (
     NO_QUOTAS,
     NOTHINGS,
@@ -48,7 +48,7 @@ from tuner.journal.input_capture import (
 )
 from tuner.journal.settings_snapshot import InForce
 
-VERSION = 1
+VERSION = 2
 _WEIGHT_A_RECORD = 4.0  # See members.py.
 # A cycle may write six times in a moment, and each of the four seconds after it once: what a large cluster leaves to be written
 # goes evenly with all of them.
@@ -97,9 +97,15 @@ class InputLog:
         if begins:
             now = {**NOTHINGS, **by_field("law", self._law), **now}
         told = RecordedStepInput(
-            "cycle", observation.now_ms, now, by_field("memory", after),
-            lambda: said(decisions), len(decisions) / _SAID_A_WEIGHT, begins, self._in_force,
-        )  # fmt: skip
+            "cycle",
+            observation.now_ms,
+            now,
+            by_field("memory", after),
+            lambda: said(decisions),
+            len(decisions) / _SAID_A_WEIGHT,
+            begins,
+            self._in_force,
+        )
         self._tell(reel, told)
 
     def second(
@@ -144,9 +150,15 @@ class InputLog:
         begins, reel.running = not reel.running, True
         now = of_quotas(view, before, orders)
         told = RecordedStepInput(
-            "quotas", view.now_ms, {**NO_QUOTAS, **now} if begins else now, by_field("mutation", after),
-            lambda: shared_out(decisions), len(decisions) / _SAID_A_WEIGHT, begins, in_force,
-        )  # fmt: skip
+            "quotas",
+            view.now_ms,
+            {**NO_QUOTAS, **now} if begins else now,
+            by_field("mutation", after),
+            lambda: shared_out(decisions),
+            len(decisions) / _SAID_A_WEIGHT,
+            begins,
+            in_force,
+        )
         self._tell(reel, told)
 
     # -- what is written ----------------------------------------------------------------------------------------------

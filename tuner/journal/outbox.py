@@ -21,9 +21,9 @@ from tuner.journal.entries import Entry, encode_entry
 class Became:
     """What a rate of ours is now."""
 
-    wanted_bytes_per_s: int  # As it is on record.
+    setpoint_bytes_per_s: int  # As it is on record.
     owned: Owned | None  # None: it is not ours any more.
-    theirs_until_ms: int | None  # Whether it is somebody else's.
+    externally_owned_until_ms: int | None  # Whether it is somebody else's.
 
 
 class Owed:
@@ -41,7 +41,7 @@ class Owed:
     def became(self, side: BrokerSide, before: Memory, after: Memory) -> None:
         """Of a rate that was ours; of others there is nothing to say."""
         if (ours := before.owned.get(side)) is not None:
-            became = Became(ours.wanted_bytes_per_s, after.owned.get(side), after.theirs_until_ms.get(side))
+            became = Became(ours.setpoint_bytes_per_s, after.owned.get(side), after.externally_owned_until_ms.get(side))
             self.rates[side] = became
 
     def strike(self, on_record: Iterable[Entry]) -> None:
@@ -58,17 +58,17 @@ class Owed:
 
     def as_it_is(self, memory: Memory) -> Memory:
         """What is on record, as it were, had the journal taken all of this."""
-        owned, theirs = dict(memory.owned), dict(memory.theirs_until_ms)
+        owned, theirs = dict(memory.owned), dict(memory.externally_owned_until_ms)
         for side, became in self.rates.items():
-            if side not in owned or owned[side].wanted_bytes_per_s != became.wanted_bytes_per_s:
+            if side not in owned or owned[side].setpoint_bytes_per_s != became.setpoint_bytes_per_s:
                 continue
             if became.owned is not None:
                 owned[side] = became.owned
                 continue
             del owned[side]
-            if became.theirs_until_ms is not None:
-                theirs[side] = became.theirs_until_ms
-        return replace(memory, owned=owned, theirs_until_ms=theirs)
+            if became.externally_owned_until_ms is not None:
+                theirs[side] = became.externally_owned_until_ms
+        return replace(memory, owned=owned, externally_owned_until_ms=theirs)
 
 
 def _body(entry: Entry) -> bytes:

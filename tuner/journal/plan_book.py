@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from tuner.core.reassignment_plan import RequestedStep, Key, PlanPartition, Plan, PlanHead, PlanState, DesiredPlanState
+from tuner.core.reassignment_plan import DesiredPlanState, Key, Plan, PlanHead, PlanPartition, PlanState, RequestedStep
 from tuner.journal.plan_records import decode_asked, decode_head, decode_parts, decode_state
 
 PLAN_KINDS = ("plan", "plan-part", "plan-asked", "plan-state")

@@ -27,17 +27,24 @@ def steps_entry(plan: Plan, made: PlanTurn, at_ms: int, inputs: Mapping[str, Any
         for s in made.starts
     ]
     return Entry(
-        at_ms, STEPS, "reassign", made.starts[0].reason.value if made.starts else "cancelled",
-        f"plan {plan.id}: {_some(texts)}", {"plan": plan.id, "steps": rows, "stopped": list(made.cancels)},
+        at_ms,
+        STEPS,
+        "reassign",
+        made.starts[0].reason.value if made.starts else "cancelled",
+        f"plan {plan.id}: {_some(texts)}",
+        {"plan": plan.id, "steps": rows, "stopped": list(made.cancels)},
         {"running": len(made.parts.running), "ready": len(ready), "wanted": plan.head.wanted.value, **inputs},
-    )  # fmt: skip
+    )
 
 
 def over_entry(plan: Plan, made: PlanTurn, at_ms: int) -> Entry | None:
     """What the look found of steps asked for earlier, and of the plan's end; None where that is nothing."""
     parts = made.parts
-    newly = {key: why for key, why in {**parts.left, **parts.dropped}.items()
-             if key not in plan.state.left and key not in plan.state.dropped}  # fmt: skip
+    newly = {
+        key: why
+        for key, why in {**parts.left, **parts.dropped}.items()
+        if key not in plan.state.left and key not in plan.state.dropped
+    }
     ended = made.plan.state.ending
     if not (parts.reached or parts.put_back or parts.never_taken or newly or ended):
         return None
@@ -47,9 +54,13 @@ def over_entry(plan: Plan, made: PlanTurn, at_ms: int) -> Entry | None:
     texts += [f"{topic}-{number}: {why}" for (topic, number), why in newly.items()]
     said = f"{ended.value}: {_some(texts)}" if ended is not None else _some(texts)
     rows = {
-        "plan": plan.id, "reached": parts.reached, "put_back": parts.put_back, "never_taken": parts.never_taken,
-        "given_up": [[*key, why] for key, why in newly.items()], "arrived": len(parts.arrived),
-    }  # fmt: skip
+        "plan": plan.id,
+        "reached": parts.reached,
+        "put_back": parts.put_back,
+        "never_taken": parts.never_taken,
+        "given_up": [[*key, why] for key, why in newly.items()],
+        "arrived": len(parts.arrived),
+    }
     return Entry(
         at_ms, STEPS_OVER, "reassign", ended.value if ended is not None else "ended", f"plan {plan.id}: {said}", rows
     )

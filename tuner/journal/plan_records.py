@@ -5,7 +5,7 @@ plan        key ``plan|<cluster>|<id>``: who gave it and when, the newest word a
 plan-part   key ``plan-part|<cluster>|<id>|<n>``: up to a thousand partitions with target, replicas before, and size, and what
             tells their topics from others of the same name. Tombstones once the plan has ended.
 plan-asked  key ``plan-asked|<cluster>|<id>|<n>``: which steps of those partitions are asked for and not seen to have ended.
-plan-state  key ``plan-state|<cluster>|<id>``: the tuner's own word: what it has heeded, how the plan ended, what was dropped.
+plan-state  key ``plan-state|<cluster>|<id>``: the tuner's own word: what it has acknowledged, how the plan ended, what was dropped.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any
 
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import (
-    RequestedStep,
     Key,
-    PlanPartition,
     PlanHead,
+    PlanPartition,
     PlanState,
     PlanThrottle,
+    RequestedStep,
     Tally,
     TopicThen,
 )
@@ -90,14 +90,14 @@ def encode_asked(asked: Mapping[Key, RequestedStep]) -> bytes | None:
     rows = [
         [topic, number, list(a.replicas), list(a.since), a.moves_leader, a.elect, a.cancels]
         for (topic, number), a in asked.items()
-    ]  # fmt: skip
+    ]
     return json.dumps({"v": VERSION, "asked": rows}).encode()
 
 
 def encode_state(state: PlanState) -> bytes:
     body = {
         "v": VERSION,
-        "heeded_at_ms": state.heeded_at_ms,
+        "acknowledged_at_ms": state.acknowledged_at_ms,
         "ending": None if state.ending is None else state.ending.value,
         "ended_at_ms": state.ended_at_ms,
         "dropped": _reasons(state.dropped),
@@ -124,9 +124,18 @@ def decode_head(value: bytes) -> tuple[PlanHead, bool]:
     """Return the head, and whether its writer tells words on the course from words on the limits: an older one does not."""
     body = decoded(value, HeadBody)
     head = PlanHead(
-        body.id, body.by, body.given_at_ms, body.at_ms, body.parts, body.wanted, BatchLimits(*body.limits), body.word_by,
-        body.at_ms if body.course_at_ms is None else body.course_at_ms, body.leaves, _throttle(body.throttle),
-    )  # fmt: skip
+        body.id,
+        body.by,
+        body.given_at_ms,
+        body.at_ms,
+        body.parts,
+        body.wanted,
+        BatchLimits(*body.limits),
+        body.word_by,
+        body.at_ms if body.course_at_ms is None else body.course_at_ms,
+        body.leaves,
+        _throttle(body.throttle),
+    )
     return head, body.course_at_ms is not None
 
 
@@ -140,11 +149,14 @@ def decode_parts(value: bytes) -> dict[Key, PlanPartition]:
     unknown = TopicThen()  # In plans that an older program gave.
     return {
         (row.topic, row.partition): PlanPartition(
-            _replicas(row.target), _replicas(row.before), row.size_bytes, row.write_bytes_per_s,
+            _replicas(row.target),
+            _replicas(row.before),
+            row.size_bytes,
+            row.write_bytes_per_s,
             topics.get(row.topic, unknown),
         )
         for row in body.parts
-    }  # fmt: skip
+    }
 
 
 def decode_asked(value: bytes) -> dict[Key, RequestedStep]:
@@ -159,9 +171,17 @@ def decode_asked(value: bytes) -> dict[Key, RequestedStep]:
 def decode_state(value: bytes) -> PlanState:
     body = decoded(value, StateBody)  # An older program tells of no tally, and of no pauses.
     return PlanState(
-        body.heeded_at_ms, body.ending, body.ended_at_ms, _by_key(body.dropped), _by_key(body.left), tuple(body.said),
-        tuple(body.pace), body.paused_at_ms, body.rested_ms, None if body.tally is None else Tally(*body.tally),
-    )  # fmt: skip
+        body.acknowledged_at_ms,
+        body.ending,
+        body.ended_at_ms,
+        _by_key(body.dropped),
+        _by_key(body.left),
+        tuple(body.said),
+        tuple(body.pace),
+        body.paused_at_ms,
+        body.rested_ms,
+        None if body.tally is None else Tally(*body.tally),
+    )
 
 
 def _replicas(brokers: Sequence[int]) -> tuple[int, ...]:

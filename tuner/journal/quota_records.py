@@ -62,7 +62,7 @@ def encode_owned(entity: QuotaEntity, owned: OwnedQuota | None) -> bytes | None:
     """None, which takes the record off the topic in time, once it is ours no more."""
     if owned is None:
         return None
-    row = [owned.before_per_s, owned.wanted_per_s, list(owned.may_stand)]
+    row = [owned.before_per_s, owned.setpoint_per_s, list(owned.may_stand)]
     return json.dumps({"v": VERSION, "entity": entity_row(entity), "owned": row}).encode()
 
 
@@ -71,7 +71,9 @@ def encode_state(memory: MutationMemory) -> bytes:
         "v": VERSION,
         "total": None if memory.total is None else asdict(memory.total),
         "cost": None if memory.cost is None else asdict(memory.cost),
-        "theirs_until_ms": [[entity_row(entity), until] for entity, until in memory.theirs_until_ms.items()],
+        "externally_owned_until_ms": [
+            [entity_row(entity), until] for entity, until in memory.externally_owned_until_ms.items()
+        ],
         "rests": dict(memory.rests),
         "orders_at_ms": memory.orders_at_ms,
     }
@@ -82,9 +84,9 @@ def state_worth_a_record(memory: MutationMemory, saved: MutationMemory | None) -
     """What is learned of the cost goes on record with what follows from it."""
     if saved is None:
         return memory != MutationMemory()
-    return (memory.total, memory.theirs_until_ms, memory.orders_at_ms) != (
+    return (memory.total, memory.externally_owned_until_ms, memory.orders_at_ms) != (
         saved.total,
-        saved.theirs_until_ms,
+        saved.externally_owned_until_ms,
         saved.orders_at_ms,
     )
 
@@ -136,7 +138,7 @@ def decode_state(value: bytes) -> MutationMemory:
     return MutationMemory(
         total=None if body.total is None else Total(**msgspec.structs.asdict(body.total)),
         cost=None if body.cost is None else LearnedCost(**msgspec.structs.asdict(body.cost)),
-        theirs_until_ms={entity_of(row): until for row, until in body.theirs_until_ms},
+        externally_owned_until_ms={entity_of(row): until for row, until in body.externally_owned_until_ms},
         rests=body.rests,
         orders_at_ms=body.orders_at_ms,
     )
@@ -157,7 +159,7 @@ def decision_entry(decision: QuotaDecision, at_ms: int, *, dry_run: bool) -> Ent
 def quotas_entry(changes: Sequence[Written], at_ms: int, inputs: Mapping[str, Any], *, dry_run: bool) -> Entry:
     """All that a cycle writes, which belongs together and would be many, before it is written; the text names the first."""
     text = listed((change.text for change in changes), _TEXTS, between="; ")
-    rows = [[entity_row(c.entity), c.live_per_s, asked_per_s(c), c.reason.value] for c in changes]
+    rows = [[entity_row(c.entity), c.current_per_s, asked_per_s(c), c.reason.value] for c in changes]
     return Entry(
         at_ms, QUOTAS, action_of(changes[0]), changes[0].reason.value, text, {"quotas": rows}, inputs, dry_run=dry_run
     )
@@ -172,4 +174,4 @@ def failed_entry(failures: Mapping[QuotaEntity, str], at_ms: int) -> Entry:
 
 def asked_per_s(change: Written) -> float | None:
     """What is to stand there; None: nothing."""
-    return change.wanted_per_s if isinstance(change, SetQuota) else change.value_per_s
+    return change.setpoint_per_s if isinstance(change, SetQuota) else change.value_per_s

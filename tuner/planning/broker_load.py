@@ -33,9 +33,12 @@ class BrokerLoads:
     """The one thing here that changes: moves are made on it, one replica at a time."""
 
     def __init__(
-        self, partitions: Iterable[Placed], racks: Mapping[int, str | None], counts: PartitionCounts,
+        self,
+        partitions: Iterable[Placed],
+        racks: Mapping[int, str | None],
+        counts: PartitionCounts,
         limits: PartitionLimits,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """
         Args:
             racks: of the brokers that are alive; only these can take something. Racks of others are not known.

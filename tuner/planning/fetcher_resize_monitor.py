@@ -43,9 +43,7 @@ class Before:
 
     @property
     def behind_max(self) -> float:
-        return max(
-            BEHIND_MESSAGES_MIN, BEHIND_RATIO * self.behind + BEHIND_WRITTEN_S * self.messages_per_s
-        )  # fmt: skip
+        return max(BEHIND_MESSAGES_MIN, BEHIND_RATIO * self.behind + BEHIND_WRITTEN_S * self.messages_per_s)
 
 
 def before(looks: Sequence[FollowerSample]) -> Before:

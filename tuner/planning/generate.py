@@ -134,9 +134,10 @@ def _nowhere(p: Placed, old: int, choices: list[int]) -> str:
 def _came_to(ground: BrokerLoads, broker: int) -> list[TopicPartition]:
     """Partitions that the plan has brought there, and that take room."""
     return [
-        key for key, replicas in ground.replicas.items()
+        key
+        for key, replicas in ground.replicas.items()
         if broker in replicas and broker not in ground.partitions[key].replicas and key[0] not in INTERNAL_TOPICS
-    ]  # fmt: skip
+    ]
 
 
 # -- both ------------------------------------------------------------------------------------------------------------------
@@ -152,9 +153,12 @@ def _plan(ground: BrokerLoads) -> GeneratedPlan:
     copied = sum(p.size_bytes * len(set(ground.replicas[p.key]) - set(p.replicas)) for p in changed)
     together = tuple(p.key for p in changed if not ground.still_apart(p.key))
     return GeneratedPlan(
-        tuple(Target(p.topic, p.partition, ground.replicas[p.key]) for p in changed), copied,
-        dict(ground.held_bytes), dict(ground.hosted), together,
-    )  # fmt: skip
+        tuple(Target(p.topic, p.partition, ground.replicas[p.key]) for p in changed),
+        copied,
+        dict(ground.held_bytes),
+        dict(ground.hosted),
+        together,
+    )
 
 
 def _listed(brokers: Iterable[int]) -> str:

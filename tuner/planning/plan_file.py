@@ -116,5 +116,11 @@ def _standing(e: Mapping[str, Any]) -> CurrentPartition:
     # A file that doesn't say is of a healthy cluster: the preferred replica leads, all are in sync.
     leader, isr = e.get("leader", e["replicas"][0]), e.get("isr", e["replicas"])
     return CurrentPartition(
-        e["topic"], e["partition"], tuple(e["replicas"]), leader, tuple(isr), e.get("size_bytes"), e.get("write_bytes_per_s")
-    )  # fmt: skip
+        e["topic"],
+        e["partition"],
+        tuple(e["replicas"]),
+        leader,
+        tuple(isr),
+        e.get("size_bytes"),
+        e.get("write_bytes_per_s"),
+    )

@@ -15,9 +15,11 @@ from tuner.replay.replayer import Played
 
 NOTHING = "nothing"
 _EXACT = (
-    ("wanted_bytes_per_s", "bytes/s"), ("wanted_per_s", "partitions/s"), ("value_per_s", "partitions/s"),
+    ("setpoint_bytes_per_s", "bytes/s"),
+    ("setpoint_per_s", "partitions/s"),
+    ("value_per_s", "partitions/s"),
     ("rate_per_s", "partitions/s"),
-)  # fmt: skip
+)
 UNWRITTEN = "not written out then, as there were too many; something else by its checksum"
 
 

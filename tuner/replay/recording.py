@@ -193,7 +193,13 @@ class _Stretch:
         settings = reel.settings
         assert settings is not None, "nothing runs before a frame"
         return RecordedStep(
-            run, number, header["kind"], header["now_ms"], header["out"],
-            InForce.of(settings["in_force"]), settings["program"],
-            [piece for piece in pieces if piece is not None] if follows else None, known,
-        )  # fmt: skip
+            run,
+            number,
+            header["kind"],
+            header["now_ms"],
+            header["out"],
+            InForce.of(settings["in_force"]),
+            settings["program"],
+            [piece for piece in pieces if piece is not None] if follows else None,
+            known,
+        )

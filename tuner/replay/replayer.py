@@ -22,8 +22,8 @@ from tuner.control.throttle.decision import Decision
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.steering.law import turn
-from tuner.control.throttle.steering.state import ControlState, ControlInput
-from tuner.core.cluster import Setpoint, LiveCluster, NotSeen, Observation
+from tuner.control.throttle.steering.state import ControlInput, ControlState
+from tuner.core.cluster import LiveCluster, NotSeen, Observation, Setpoint
 from tuner.journal.codec import Known, apply
 from tuner.journal.decision_digest import said, shared_out, turned
 from tuner.journal.settings_snapshot import InForce
@@ -106,11 +106,17 @@ class Player:
             if (c := law.courses.get(side)) is not None
         }
         observation = Observation(
-            step.now_ms, live, known["signals.brokers"], known["signals.moves"],
-            busy=known["busy"], courses=courses, orders=known["orders"],
+            step.now_ms,
+            live,
+            known["signals.brokers"],
+            known["signals.moves"],
+            busy=known["busy"],
+            courses=courses,
+            orders=known["orders"],
             # A journal of before has none.
-            empty=known.get("empty", frozenset()), plan_moves=known.get("plan_moves", {}),
-        )  # fmt: skip
+            empty=known.get("empty", frozenset()),
+            plan_moves=known.get("plan_moves", {}),
+        )
         memory, decisions = decide(observation, self._of(Memory, "memory"), in_force.limits, in_force.stall)
         self._remember("memory", memory)
         return decisions
@@ -121,12 +127,18 @@ class Player:
             return None
         stands = known["second.stands"]
         view = ControlInput(
-            step.now_ms, known["signals.brokers"], known["signals.moves"], stands, known["second.capacities"],
-            stalled=known["second.stalled"], recovering=known["second.recovering"],
+            step.now_ms,
+            known["signals.brokers"],
+            known["signals.moves"],
+            stands,
+            known["second.capacities"],
+            stalled=known["second.stalled"],
+            recovering=known["second.recovering"],
             # A journal of before has none.
-            ours=known.get("second.ours", {}), planned=known.get("second.planned", frozenset()),
+            ours=known.get("second.ours", {}),
+            planned=known.get("second.planned", frozenset()),
             most=known.get("second.most", {}),
-        )  # fmt: skip
+        )
         limits = replace(in_force.law, quota_samples=known["second.quota_samples"])
         memory, rates = turn(view, self._of(ControlState, "law"), in_force.objective, limits)
         self._remember("law", memory)
@@ -136,9 +148,12 @@ class Player:
         known = self._known
         quotas = NotSeen(known["quotas.not_seen"]) if known["quotas.not_seen"] is not None else known["quotas.stand"]
         view = QuotaView(
-            step.now_ms, quotas, known["signals.controllers"], tuple(known["signals.tenants"].values()),
+            step.now_ms,
+            quotas,
+            known["signals.controllers"],
+            tuple(known["signals.tenants"].values()),
             known["quotas.beside"],
-        )  # fmt: skip
+        )
         made = ruled(view, self._of(MutationMemory, "mutation"), in_force.quotas, known["quotas.orders"])
         self._remember("mutation", made.memory)
         return made.decisions

@@ -134,8 +134,9 @@ class PresenceReporter:
         if not self._fails:
             log.warning(
                 "this tuner's presence is not reported, so commands may say that none runs; trying again",
-                topic=self._topic, error=f"{type(error).__name__}: {error}",
-            )  # fmt: skip
+                topic=self._topic,
+                error=f"{type(error).__name__}: {error}",
+            )
         self._fails = True
 
     def _end(self, producer: KafkaProducer) -> None:

@@ -196,9 +196,10 @@ class StandBy:
                 members = self._client.group_members(group_of(name))
                 if members is None:
                     log.warning(
-                        "whether a tuner of another name runs cannot be seen", name=name,
+                        "whether a tuner of another name runs cannot be seen",
+                        name=name,
                         missing=f"Describe on Group {group_of(name)}",
-                    )  # fmt: skip
+                    )
                 elif members:
                     return f"a tuner is at work on this very Kafka cluster as cluster {name!r}: stop one of the two"
         except ClusterError as error:
@@ -229,9 +230,12 @@ def journal_reader(kafka: KafkaSettings, on_refused: OnRefused = log_refused) ->
     # What a predecessor did not commit it did not do. And a journal that ends before what is known of it is an error, where Kafka's
     # default would go on at its end.
     return consumer(
-        kafka, "rheostat-tuner-recovery",
-        on_refused=on_refused, isolation_level="read_committed", auto_offset_reset="none",
-    )  # fmt: skip
+        kafka,
+        "rheostat-tuner-recovery",
+        on_refused=on_refused,
+        isolation_level="read_committed",
+        auto_offset_reset="none",
+    )
 
 
 def _recover(journal: KafkaJournal, kafka: KafkaSettings, owed: Owed | None, known: JournalKnowledge | None) -> Memory:
@@ -248,9 +252,12 @@ def _recover(journal: KafkaJournal, kafka: KafkaSettings, owed: Owed | None, kno
     log.info("the journal is read", records=journal.records_read, ahead=known is not None)
     for (broker, side), owned in memory.owned.items():
         log.info(
-            "ours from before", broker=broker, side=side.value,
-            wanted_bytes_per_s=owned.wanted_bytes_per_s, before_bytes_per_s=owned.before_bytes_per_s,
-        )  # fmt: skip
+            "ours from before",
+            broker=broker,
+            side=side.value,
+            setpoint_bytes_per_s=owned.setpoint_bytes_per_s,
+            before_bytes_per_s=owned.before_bytes_per_s,
+        )
     return memory
 
 

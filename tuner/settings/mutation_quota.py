@@ -40,7 +40,7 @@ class ControllerObjectiveSettings(BaseModel):
     apply_lag_ms_max: Milliseconds | None = Field(
         default=None, gt=0, description="how far the slowest node may be behind the metadata log"
     )
-    create_felt_ms_max: Milliseconds | None = Field(
+    create_probe_p90_ms_max: Milliseconds | None = Field(
         default=None,
         gt=0,
         lt=5_000,
@@ -138,7 +138,7 @@ class MutationQuotaSettings(BaseModel):
         description="with default_entity none: where no quota stands at all, put one that holds nobody back, as Kafka counts only "
         "for whom a quota stands",
     )
-    standing_quotas: Literal["adopt", "respect"] = Field(
+    existing_quotas: Literal["adopt", "preserve"] = Field(
         default="adopt",
         description="quotas that stood before: adopt turns them and puts them back on release, respect leaves them",
     )
@@ -182,7 +182,7 @@ class MutationQuotaSettings(BaseModel):
         """How large a bucket is; else what brokers have says it."""
         return not self.model_fields_set.isdisjoint(("quota_samples", "quota_window_s"))
 
-    def policy(self, yield_s: float, replicas_max: int | None = None) -> MutationPolicy:
+    def policy(self, external_change_hold_s: float, replicas_max: int | None = None) -> MutationPolicy:
         limits = MutationLimits(
             samples=self.quota_samples,
             window_s=self.quota_window_s,
@@ -191,7 +191,7 @@ class MutationQuotaSettings(BaseModel):
             rate_per_s_ease=min(MutationLimits().rate_per_s_ease, self.rate_per_s_max),
             over_allocation=self.over_allocation,
             tenants_max=self.tenants_max,
-            yield_s=yield_s,
+            external_change_hold_s=external_change_hold_s,
         )
         return MutationPolicy(
             objective=self.objective.objective(),
@@ -199,7 +199,7 @@ class MutationQuotaSettings(BaseModel):
             limits=limits,
             default_entity=_DEFAULTS[self.default_entity],
             measures=self.measure,
-            adopts=self.standing_quotas == "adopt",
+            adopts=self.existing_quotas == "adopt",
             partitions_max=self.partitions_max,
             partitions_near_ratio=self.partitions_near_ratio,
             replicas_max=replicas_max if self.partitions_max is None else None,

@@ -104,7 +104,7 @@ class TunerSettings(BaseModel):
     )
     cycle_s: Seconds = Field(default=5.0, ge=1, le=60, description="seconds between two looks at the cluster")
     signal_age_s_max: Seconds = Field(default=15.0, gt=0, description="signals older than this never raise a throttle")
-    yield_s: Seconds = Field(
+    external_change_hold_s: Seconds = Field(
         default=3600.0,
         ge=0,
         le=1e9,
@@ -115,7 +115,7 @@ class TunerSettings(BaseModel):
         description="when a throttled move ends, remove the throttle that was put on for it, as kafka-reassign-partitions "
         "--verify does; a throttle that also serves other replicas is never removed, only put back",
     )
-    standing_throttles: Literal["adopt", "respect"] = Field(
+    existing_throttles: Literal["adopt", "preserve"] = Field(
         default="adopt",
         description="throttles that stood before a move: adopt tunes them while it runs and puts them back, respect leaves them",
     )
@@ -193,18 +193,18 @@ class TunerSettings(BaseModel):
             limits: on partitions, of the whole program.
         """
         found = None if limits is None else limits.cluster_max
-        return None if self.mutation_quota is None else self.mutation_quota.policy(self.yield_s, found)
+        return None if self.mutation_quota is None else self.mutation_quota.policy(self.external_change_hold_s, found)
 
     def limits(self) -> Limits:
         return Limits(
             rate_bytes_per_s_max=self.rate_bytes_per_s_max,
             rate_bytes_per_s_min=self.rate_bytes_per_s_min,
             signal_age_s_max=self.signal_age_s_max,
-            yield_s=self.yield_s,
+            external_change_hold_s=self.external_change_hold_s,
             clear_finished=self.clear_finished,
             steers=self.objective is not None,
             throttles_moves=self.objective is not None and self.unthrottled_moves == "throttle",
-            adopts=self.standing_throttles == "adopt",
+            adopts=self.existing_throttles == "adopt",
             finish_at_ms=self.objective.objective().finish_at_ms if self.objective is not None else None,
         )
 

@@ -28,9 +28,16 @@ _HEADER_BYTES = 30.0  # Counts on the leader side also when a response is empty,
 
 # What brokers count, in the order of ``Cluster.totals``; the last is utilisation × seconds.
 TOTALS = (
-    "client_in", "client_out", "steady_in", "steady_out", "caught_in", "caught_out", "isr_shrinks", "isr_expands",
+    "client_in",
+    "client_out",
+    "steady_in",
+    "steady_out",
+    "caught_in",
+    "caught_out",
+    "isr_shrinks",
+    "isr_expands",
     "utilised_s",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +133,13 @@ class Cluster:
         steady_in, steady_out = demand.steady_in * dt_s + more_in, demand.steady_out * dt_s + more_out
         client_in, client_out = demand.client_in * dt_s, demand.client_out * dt_s
         all_in, all_out = client_in + steady_in + caught_in, client_out + steady_out + caught_out
-        busiest = np.maximum(
-            np.maximum(all_in / demand.link_in, all_out / demand.link_out),
-            np.maximum(all_in / clients.disk_write, caught_out / clients.disk_read),
-        ) / dt_s  # fmt: skip
+        busiest = (
+            np.maximum(
+                np.maximum(all_in / demand.link_in, all_out / demand.link_out),
+                np.maximum(all_in / clients.disk_write, caught_out / clients.disk_read),
+            )
+            / dt_s
+        )
         if len(late):
             self._leave(late)
         if len(caught_up):

@@ -93,7 +93,7 @@ class Law:
             if isinstance(decision, SetQuota):
                 self.memory = settle(intend(self.memory, decision), decision)
                 client_id = decision.entity.client_id
-                written[client_id if isinstance(client_id, str) else EVERYBODY_ELSE] = decision.wanted_per_s
+                written[client_id if isinstance(client_id, str) else EVERYBODY_ELSE] = decision.setpoint_per_s
             assert not isinstance(decision, PutBackQuota), "nobody is away for an hour here"
         return written
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from streaming.shared.contract import ControllerSignal, TenantSignal
-from tuner.control.mutation_quota.probe_window import ProbeRequest, FeltWindow
+from tuner.control.mutation_quota.probe_window import FeltWindow, ProbeRequest
 from tuner.core.controller import ClusterWideMeasures
 from tuner.simulation.controller_queue import ControllerQueue, Counted
 
@@ -74,7 +74,12 @@ class ControllerStream:
         mean_s = self._sum("waited_s") / events if events else 0.0
         at_ms = self._epoch_ms + round(now_s * 1000)
         return ControllerSignal(
-            CLUSTER, self._node, at_ms, at_ms, len(self._parts), 1.0,
+            CLUSTER,
+            self._node,
+            at_ms,
+            at_ms,
+            len(self._parts),
+            1.0,
             active=1.0,
             event_queue_time_mean_ms=1000 * mean_s,
             events_per_s=events / span_s,
@@ -84,13 +89,13 @@ class ControllerStream:
             idle_ratio=1 - self._parts[-1].busy_s / EVERY_S,  # Kafka's is of the time since it was last read.
             topics=self._topics,
             partitions=self._partitions,
-        )  # fmt: skip
+        )
 
     def _beside(self, now_s: float) -> ClusterWideMeasures:
         creates, felt_s = self._sum("creates"), self._felt.felt_s(now_s)
         return ClusterWideMeasures(
             create_ms=1000 * self._sum("created_s") / creates if creates else None,
-            create_felt_ms=None if felt_s is None else 1000 * felt_s,
+            create_probe_p90_ms=None if felt_s is None else 1000 * felt_s,
         )
 
     def _tenants(self, now_s: float) -> tuple[TenantSignal, ...]:
@@ -105,6 +110,13 @@ class ControllerStream:
             rate = sum(partitions for _, partitions in books) / _MEAN_S
             tokens = self._queue.tokens(client_id, now_s)
             yield TenantSignal(
-                CLUSTER, self._node, at_ms, at_ms, 1, 1.0,
-                client_id=client_id, mutation_rate_per_s=rate, tokens=1e20 if tokens is None else tokens,
-            )  # fmt: skip
+                CLUSTER,
+                self._node,
+                at_ms,
+                at_ms,
+                1,
+                1.0,
+                client_id=client_id,
+                mutation_rate_per_s=rate,
+                tokens=1e20 if tokens is None else tokens,
+            )

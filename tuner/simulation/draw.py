@@ -11,9 +11,9 @@ from tuner.simulation.world import (
     BrokerSpec,
     ClientLoad,
     Disturbance,
+    InitialRate,
     LoadStep,
     PartitionSpec,
-    InitialRate,
     TopicLists,
     World,
 )

@@ -17,11 +17,18 @@ import numpy as np
 from tuner.control.reassignment.concurrency import pace
 from tuner.control.reassignment.concurrency_model import PaceChange, PaceLimits, PaceMemory, PaceView
 from tuner.control.reassignment.scheduler import refill
-from tuner.control.reassignment.scheduler_model import Running, SchedulerConstraints, Waiting, keep_up, taken, wanted
+from tuner.control.reassignment.scheduler_model import (
+    Running,
+    SchedulerConstraints,
+    Waiting,
+    steady_state,
+    taken,
+    wanted,
+)
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import BrokerSide
 from tuner.core.partition_limits import PartitionCounts
-from tuner.core.reassignment_steps import ReassignmentStep, PartitionTransition, next_step
+from tuner.core.reassignment_steps import PartitionTransition, ReassignmentStep, next_step
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.controller_line import ControllerLine
 from tuner.simulation.numbers import Bools, Ints
@@ -133,7 +140,7 @@ class Ours:
             in_use,
             waits,
             self.rates,
-            keep_up(running),
+            steady_state(running),
             self._asked,
             desk.signals.brokers,
             {self.line.newest.node: self.line.newest} if self.line.newest is not None else {},

@@ -9,7 +9,7 @@ import structlog
 
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.optimum import optimum_s
-from tuner.simulation.policy import SimulatedCluster, Policy
+from tuner.simulation.policy import Policy, SimulatedCluster
 from tuner.simulation.trace import Recorder, Trace
 from tuner.simulation.world import World
 

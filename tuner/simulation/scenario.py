@@ -15,7 +15,7 @@ from streaming.shared.contract import Side
 from tuner.core.cluster import BrokerSide
 from tuner.core.drain_time import SideLoad
 from tuner.core.side_load import PlannedPartition, side_loads
-from tuner.simulation.world import PartitionSpec, InitialRate, TopicLists, World
+from tuner.simulation.world import InitialRate, PartitionSpec, TopicLists, World
 
 _DRAWS = 4  # Apart from the streams of load, controller and signals, which the plant draws from the same seed.
 

@@ -63,7 +63,7 @@ class SideLoads:
         self.moving = by_side(number(target[adding]), number(leader[moving]))
         self.listed = by_side(number(target[on_follower]), number(leader[listed]))
         self.done = by_side(number(target[ever]), number(leader[done]))
-        self.keep_up = by_side(
+        self.steady_state = by_side(
             sums(target[on_follower], row_rate[on_follower], count), sums(source[on_leader], row_rate[on_leader], count)
         )
         self.write = by_side(sums(target[adding], row_rate[adding], count), sums(leader[moving], rate[moving], count))

@@ -155,7 +155,7 @@ class Stream:
                         lag_messages=loads.lag_messages[i] if side is Side.FOLLOWER else None,
                         remaining_slope_bytes_per_s=slope,
                         remaining_slope_r2=r2,
-                        keep_up_bytes_per_s=loads.keep_up[side][i] if samples > 1 else None,
+                        steady_state_bytes_per_s=loads.steady_state[side][i] if samples > 1 else None,
                         write_bytes_per_s=loads.write[side][i] if samples > 1 else None,
                         progress_age_s=(now.at_ms - max(gains)) / 1000 if gains else None,
                         steps=tuple(step for step, _ in steps),

@@ -49,7 +49,7 @@ class SwarmHand:
         self._swept = 0  # Of the two parts of a sweep.
         self._persons = list(drawn.persons)
         self._wakes_at_s: float | None = None  # Who was stopped in a write.
-        self.came_late = 0
+        self.late_predecessor_write = 0
         self.loop: Loop | None = self._born()
 
     def act(self) -> None:
@@ -100,7 +100,7 @@ class SwarmHand:
         for side, rate in held.items():
             # What was put back by then is nobody's, and what comes then is a stranger's (docs/operations.md).
             if rate is not None and side in self.loop.memory.owned and side not in people:
-                self.came_late += 1
+                self.late_predecessor_write += 1
                 self._desk.cluster.controller.write(now_s, side, rate)
 
     def _sweep(self, now_s: float) -> None:

@@ -21,12 +21,12 @@ from tuner.simulation.world import (
     ClientLoad,
     ControllerStorm,
     Disturbance,
+    InitialRate,
     LeaderMove,
     LoadStep,
     OperatorWrite,
     PartitionSpec,
     SignalOutage,
-    InitialRate,
     TopicLists,
     World,
 )

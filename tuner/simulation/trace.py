@@ -61,10 +61,16 @@ class Trace:
         """Equal for equal runs, and only for them."""
         found = hashlib.sha256(self.to_json().encode())
         for series in (
-            self.utilisation, self.p99_ms, self.client_in_bytes_per_s, self.client_out_bytes_per_s,
-            self.caught_in_bytes_per_s, self.caught_out_bytes_per_s, self.leader_rate_bytes_per_s,
-            self.follower_rate_bytes_per_s, self.remaining_bytes,
-        ):  # fmt: skip
+            self.utilisation,
+            self.p99_ms,
+            self.client_in_bytes_per_s,
+            self.client_out_bytes_per_s,
+            self.caught_in_bytes_per_s,
+            self.caught_out_bytes_per_s,
+            self.leader_rate_bytes_per_s,
+            self.follower_rate_bytes_per_s,
+            self.remaining_bytes,
+        ):
             found.update(series.tobytes())
         return found.hexdigest()
 

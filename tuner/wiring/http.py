@@ -51,13 +51,17 @@ def door(
     """
     try:
         app = make_app(
-            board, quota_board, registry, cycle_s, wall_clock,
+            board,
+            quota_board,
+            registry,
+            cycle_s,
+            wall_clock,
             watched=watched,
             plans=plan_board,
             tokens=_tokens(http, monotonic),
             desk=desk,
             tls=http.tls_certfile is not None,
-        )  # fmt: skip
+        )
         return HttpServer(app, http.host, http.port, tls=_certificate(http), on_stop=watched.hub.end)
     except AccessError as error:
         raise TokensError(str(error)) from error

@@ -32,7 +32,7 @@ def mutations_of(means: Means, board: QuotaBoard) -> MutationLoop | None:
     quotas = KafkaQuotas(client, proved=means.proved)
     means.ends.callback(quotas.end)
     dry_run, asked = settings.dry_run, settings.mutation_quota
-    felt = policy is not None and policy.objective.create_felt_ms_max is not None
+    felt = policy is not None and policy.objective.create_probe_p90_ms_max is not None
     memory = recalled(journal.quotas, round(means.wall_clock() * 1000))
     # Who only looks on owns nothing: what a tuner that acts writes is not somebody's change of it.
     memory = replace(memory, owned={}) if dry_run else memory

@@ -119,9 +119,11 @@ def _read(
         led = {broker: sum(written(key) for key in counted if states[key].leader == broker) for broker in brokers}
         bytes_in = list(led.values())
     kip = kip73_of(
-        sum(bool(p.lacking_bytes) for p in planned), max(1, len(states)),
-        [sum(last.sizes[broker].values()) for broker in brokers], bytes_in,
-    )  # fmt: skip
+        sum(bool(p.lacking_bytes) for p in planned),
+        max(1, len(states)),
+        [sum(last.sizes[broker].values()) for broker in brokers],
+        bytes_in,
+    )
     response_bytes, window_s = _quota_settings(client, brokers)
     source = f"the live cluster at {settings.kafka.bootstrap_servers}"
     return with_given(EstimateFigures(source, kip, planned, response_bytes, window_s, notes), given)
@@ -149,9 +151,13 @@ def _planned(state: PartitionState, target: Target, look: _Look, write_bytes_per
     whole = set(state.replicas) - set(state.adding)
     key, size_bytes = (state.topic, state.partition), look.led(state)
     return PlannedPartition(
-        state.topic, state.partition, state.leader, frozenset(state.isr), write_bytes_per_s,
+        state.topic,
+        state.partition,
+        state.leader,
+        frozenset(state.isr),
+        write_bytes_per_s,
         {b: max(0, size_bytes - look.sizes.get(b, {}).get(key, 0)) for b in target.replicas if b not in whole},
-    )  # fmt: skip
+    )
 
 
 def _grows(planned: Sequence[PlannedPartition]) -> tuple[str, ...]:

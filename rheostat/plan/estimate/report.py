@@ -11,14 +11,14 @@ from rheostat.plan.estimate.sources import EstimateFigures
 from tuner.core.cluster import BrokerSide
 from tuner.core.drain_time import (
     RateEstimate,
-    SideLoad,
     RateVerdict,
+    SideLoad,
     answer,
     drain_s,
     rate_bytes_per_s_min,
     rate_for,
 )
-from tuner.core.side_load import idle_keep_up_bytes_per_s, side_loads
+from tuner.core.side_load import idle_steady_state_bytes_per_s, side_loads
 from tuner.planning.kip73 import ResponseRule
 
 _KIP73 = "cluster"  # KIP-73's formula knows one side, the whole cluster.
@@ -102,8 +102,12 @@ def report(figures: EstimateFigures, asked: EstimateQuestion) -> EstimateReport:
     loads = side_loads(figures.partitions)
     limits = {"rate_bytes_per_s_max": asked.rate_bytes_per_s_max, "time_s_max": asked.time_s}
     return EstimateReport(
-        figures, asked, answer({_KIP73: figures.kip73.load()}, **limits), loads, answer(loads, **limits) if loads else None
-    )  # fmt: skip
+        figures,
+        asked,
+        answer({_KIP73: figures.kip73.load()}, **limits),
+        loads,
+        answer(loads, **limits) if loads else None,
+    )
 
 
 # -- for machines --------------------------------------------------------------------------------------------------------
@@ -129,21 +133,21 @@ def as_record(made: EstimateReport) -> dict[str, Any]:
         if made.counted is None
         else {
             **_answer(made.counted),
-            "keep_up_side": _side(made.counted.keep_up_side),
+            "steady_state_side": _side(made.counted.steady_state_side),
             "slowest_side": _side(made.counted.slowest_side),
             "sides": [
                 {
                     **(_side(side) or {}),
                     "remaining_bytes": load.remaining_bytes,
-                    "keep_up_bytes_per_s": load.keep_up_bytes_per_s,
+                    "steady_state_bytes_per_s": load.steady_state_bytes_per_s,
                     "rate_bytes_per_s_min": rate_bytes_per_s_min(load),
                     "rate_bytes_per_s_needed": None if time_s is None else rate_for(load, time_s),
                     "time_s": None if rate_asked is None else drain_s(load, rate_asked),
                 }
                 for side, load in made.loads.items()
             ],
-            "idle_keep_up_bytes_per_s": {
-                str(b): v for b, v in sorted(idle_keep_up_bytes_per_s(figures.partitions).items())
+            "idle_steady_state_bytes_per_s": {
+                str(b): v for b, v in sorted(idle_steady_state_bytes_per_s(figures.partitions).items())
             },
         },
         "response_rule": {

@@ -18,8 +18,8 @@ from tuner.core.side_load import PlannedPartition
 from tuner.planning.kip73 import RESPONSE_BYTES_MAX, Kip73, kip73_of
 from tuner.planning.plan_file import (
     CurrentFile,
-    PlanFile,
     CurrentPartition,
+    PlanFile,
     Target,
     TopicPartition,
     parse_current,
@@ -147,12 +147,16 @@ def from_files(plan: PlanFile, current: CurrentFile, current_path: Path, given: 
     standing = {key: _filled(one, given, current_path) for key, one in current.partitions.items()}
     planned = tuple(
         PlannedPartition(
-            t.topic, t.partition, one.leader, frozenset(one.isr), one.write_bytes_per_s or 0.0,
+            t.topic,
+            t.partition,
+            one.leader,
+            frozenset(one.isr),
+            one.write_bytes_per_s or 0.0,
             {broker: one.size_bytes or 0.0 for broker in t.replicas if broker not in one.replicas},
         )
         for t in plan.targets
         for one in (standing[(t.topic, t.partition)],)
-    )  # fmt: skip
+    )
     held, led = defaultdict[int, float](float), defaultdict[int, float](float)
     for one in standing.values():
         led[one.leader] += one.write_bytes_per_s or 0.0

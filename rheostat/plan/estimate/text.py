@@ -10,7 +10,7 @@ from streaming.shared.listed import listed
 from streaming.shared.units import rate_text, share_text, size_text, span_text
 from tuner.core.cluster import BrokerSide
 from tuner.core.drain_time import RateEstimate, RateVerdict, fluid_optimum_s, rate_bytes_per_s_min
-from tuner.core.side_load import idle_keep_up_bytes_per_s
+from tuner.core.side_load import idle_steady_state_bytes_per_s
 
 _DIFFER_RATIO = 0.01  # Below it two figures are the same to a reader.
 _BROKERS_SHOWN = 5
@@ -42,7 +42,7 @@ def sentences(made: EstimateReport) -> list[str]:
 def _never(made: EstimateReport, best: RateEstimate[Any]) -> list[str]:
     rate, least = best.rate_bytes_per_s or 0, best.rate_bytes_per_s_min
     said = [
-        f"At {_exact(rate, made.asked)} it never ends: keeping up alone takes {rate_text(least - 1)}{_on(best.keep_up_side)}. "
+        f"At {_exact(rate, made.asked)} it never ends: keeping up alone takes {rate_text(least - 1)}{_on(best.steady_state_side)}. "
         f"It is {rate_text(least - rate)} short, and no time is long enough.",
         f"The smallest rate that ever ends is {_exact(least, made.asked)}.",
     ]
@@ -98,12 +98,12 @@ def differences(made: EstimateReport) -> list[str]:
     """Where KIP-73's formula and the count part, and why; nothing where they don't."""
     if made.counted is None:
         return []
-    kip, side = made.figures.kip73, made.counted.keep_up_side
-    keep_up = made.loads[side].keep_up_bytes_per_s
+    kip, side = made.figures.kip73, made.counted.steady_state_side
+    steady_state = made.loads[side].steady_state_bytes_per_s
     copied = sum(load.remaining_bytes for (_, of), load in made.loads.items() if of is Side.FOLLOWER)
     busiest = max(made.loads, key=lambda one: made.loads[one].remaining_bytes)
     said = []
-    if _differ(keep_up, kip.bytes_in_per_s_max):
+    if _differ(steady_state, kip.bytes_in_per_s_max):
         why = (
             "as every follower of a partition of the plan uses it, in sync or not, and other partitions do not"
             if side[1] is Side.LEADER
@@ -111,7 +111,7 @@ def differences(made: EstimateReport) -> list[str]:
         )
         said.append(
             f"Keeping up: KIP-73 takes max(BytesInPerSec), {rate_text(kip.bytes_in_per_s_max)}. What counts is what passes the "
-            f"throttle: {rate_text(keep_up)} on the {side_name(side)}, {why}."
+            f"throttle: {rate_text(steady_state)} on the {side_name(side)}, {why}."
         )
     if _differ(copied, kip.bytes_to_move):
         said.append(
@@ -128,11 +128,11 @@ def differences(made: EstimateReport) -> list[str]:
 
 def remarks(made: EstimateReport) -> list[str]:
     """What else a person should know before setting the rate."""
-    return [*_idle(made), *_follower_alone(made), *_near_keep_up(made), _first_responses(made), *_short(made)]
+    return [*_idle(made), *_follower_alone(made), *_near_steady_state(made), _first_responses(made), *_short(made)]
 
 
 def _idle(made: EstimateReport) -> list[str]:
-    taken = {b: v for b, v in sorted(idle_keep_up_bytes_per_s(made.figures.partitions).items()) if v > 0}
+    taken = {b: v for b, v in sorted(idle_steady_state_bytes_per_s(made.figures.partitions).items()) if v > 0}
     if not taken:
         return []
     count = sum(not p.lacking_bytes for p in made.figures.partitions)
@@ -152,7 +152,7 @@ def _follower_alone(made: EstimateReport) -> list[str]:
     return [f"With only the follower sides throttled, any rate from {_exact(alone)} up ends."]
 
 
-def _near_keep_up(made: EstimateReport) -> list[str]:
+def _near_steady_state(made: EstimateReport) -> list[str]:
     rate, time_s = made.best.rate_bytes_per_s, made.best.time_s
     if rate is None or time_s is None:
         return []

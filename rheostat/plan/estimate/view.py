@@ -53,7 +53,7 @@ def _both(made: EstimateReport) -> Table:
         (
             "keeping up takes",
             rate_text(kip.bytes_in_per_s_max),
-            rate_text(max((load.keep_up_bytes_per_s for load in loads), default=0.0)),
+            rate_text(max((load.steady_state_bytes_per_s for load in loads), default=0.0)),
         ),
         (
             "smallest rate that ends",
@@ -103,7 +103,7 @@ def _throttles(made: EstimateReport) -> Table:
         load = made.loads[side]
         cells = [
             size_text(load.remaining_bytes),
-            rate_text(load.keep_up_bytes_per_s),
+            rate_text(load.steady_state_bytes_per_s),
             rate_text(rate_bytes_per_s_min(load)),
         ]
         cells += [_span(drain_s(load, rate))] if rate is not None else []

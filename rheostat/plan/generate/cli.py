@@ -63,7 +63,13 @@ def move(
     given = LimitOverrides(preset, max_broker_partitions, max_partitions, tuple(broker_limit or ()))
     raise typer.Exit(
         run_move(
-            config, asked, given, TimesAsked(rate, within), write_bytes_per_s=write_rate, watch_s=watch_s, out=out,
+            config,
+            asked,
+            given,
+            TimesAsked(rate, within),
+            write_bytes_per_s=write_rate,
+            watch_s=watch_s,
+            out=out,
             as_json=as_json,
         )
-    )  # fmt: skip
+    )

@@ -27,7 +27,7 @@ from streaming.shared.listed import listed
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.side_load import PlannedPartition
 from tuner.planning.broker_load import BrokerLoads, Placed
-from tuner.planning.generate import NoPlace, GeneratedPlan
+from tuner.planning.generate import GeneratedPlan, NoPlace
 from tuner.planning.kip73 import kip73_of
 from tuner.planning.plan_file import TopicPartition
 
@@ -35,9 +35,16 @@ _CLIENT_ID = "rheostat-move"
 
 
 def run_move(
-    config: Path, asked: PlanRequest, given: LimitOverrides, times: TimesAsked, *, write_bytes_per_s: float | None, watch_s: float,
-    out: Path | None, as_json: bool,
-) -> int:  # fmt: skip
+    config: Path,
+    asked: PlanRequest,
+    given: LimitOverrides,
+    times: TimesAsked,
+    *,
+    write_bytes_per_s: float | None,
+    watch_s: float,
+    out: Path | None,
+    as_json: bool,
+) -> int:
     """Makes the plan and prints it; returns the exit code."""
     asked.check()
     times.check()
@@ -89,19 +96,27 @@ def ground_of(standing: ClusterLayout, sizes: Mapping[TopicPartition, float], li
 
 
 def times_of(
-    standing: ClusterLayout, sizes: Mapping[TopicPartition, float], held_bytes: Mapping[int, float], plan: GeneratedPlan,
-    written: Mapping[TopicPartition, float], asked: TimesAsked,
-) -> Times | None:  # fmt: skip
+    standing: ClusterLayout,
+    sizes: Mapping[TopicPartition, float],
+    held_bytes: Mapping[int, float],
+    plan: GeneratedPlan,
+    written: Mapping[TopicPartition, float],
+    asked: TimesAsked,
+) -> Times | None:
     """What the copying takes; None: nothing is to be copied."""
     planned = tuple(
         PlannedPartition(
-            t.topic, t.partition, state.leader, frozenset(state.isr), written.get(key, 0.0),
+            t.topic,
+            t.partition,
+            state.leader,
+            frozenset(state.isr),
+            written.get(key, 0.0),
             {b: sizes[key] for b in t.replicas if b not in state.replicas},
         )
         for t in plan.targets
         for key in [(t.topic, t.partition)]
         for state in [standing.partitions[key]]
-    )  # fmt: skip
+    )
     if not any(p.lacking_bytes for p in planned):
         return None
     led: dict[int, float] = {}

@@ -30,9 +30,8 @@ class GeneratedPlanReport:
         """Whose load changes."""
         held, hosted = self.plan.held_bytes, self.plan.hosted
         return sorted(
-            b for b in held
-            if held[b] != self.held_bytes_before.get(b) or hosted[b] != self.hosted_before.get(b)
-        )  # fmt: skip
+            b for b in held if held[b] != self.held_bytes_before.get(b) or hosted[b] != self.hosted_before.get(b)
+        )
 
 
 def plan_json(plan: GeneratedPlan) -> dict[str, Any]:
@@ -72,14 +71,16 @@ def as_record(made: GeneratedPlanReport) -> dict[str, Any]:
         "brokers": [
             {
                 "broker": b,
-                "held_bytes_before": made.held_bytes_before.get(b, 0.0), "held_bytes": plan.held_bytes[b],
-                "partitions_before": made.hosted_before.get(b, 0), "partitions": plan.hosted[b],
+                "held_bytes_before": made.held_bytes_before.get(b, 0.0),
+                "held_bytes": plan.held_bytes[b],
+                "partitions_before": made.hosted_before.get(b, 0),
+                "partitions": plan.hosted[b],
             }
             for b in sorted(plan.held_bytes)
         ],
         "times": None if made.times is None else times_record(made.times),
         "notes": list(made.notes),
-    }  # fmt: skip
+    }
 
 
 def _count(targets: Sequence[object]) -> str:

@@ -31,11 +31,13 @@ class PlanRequest:
         given = [
             name
             for name, value in (
-                ("--add-broker", self.add), ("--drain-broker", self.drain), ("--replace", self.replace),
+                ("--add-broker", self.add),
+                ("--drain-broker", self.drain),
+                ("--replace", self.replace),
                 ("--rebalance", self.rebalance),
             )
             if value
-        ]  # fmt: skip
+        ]
         if len(given) != 1:
             found = " and ".join(given) if given else "none"
             raise BadInputError(f"expected one of --add-broker, --drain-broker, --replace, --rebalance; found {found}")

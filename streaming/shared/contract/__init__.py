@@ -1,8 +1,8 @@
 """What the two halves of rheostat say to each other: topics, keys, records, and signals as typed values.
 
-Imports no Spark and no Kafka. Whoever changes what a field means, or takes one away, raises SCHEMA_VERSION and reads both for
-one release. A new field that may be None raises nothing: who does not know it passes over it, and who misses it reads None; a
-raised version would be refused by every tuner that is not replaced in the same moment.
+Imports no Spark and no Kafka. A change of what a field means, or a field that goes, raises SCRAPE_VERSION or SIGNAL_VERSION. A new
+field that may be None raises neither: a reader that does not know it ignores it, and a reader that misses it reads None. A raised
+version is refused by every tuner that is not replaced at the same moment.
 
 Vocabulary:
     node      a Kafka process, broker or controller, by its id.
@@ -17,7 +17,7 @@ Vocabulary:
 
 from __future__ import annotations
 
-from streaming.shared.contract.basics import SCHEMA_VERSION, NodeRole, Side, Topics
+from streaming.shared.contract.basics import SCRAPE_VERSION, SIGNAL_VERSION, NodeRole, Side, Topics
 from streaming.shared.contract.encoding import (
     ContractError,
     decode_signal,
@@ -46,7 +46,8 @@ from streaming.shared.contract.signals import (
 )
 
 __all__ = [
-    "SCHEMA_VERSION",
+    "SCRAPE_VERSION",
+    "SIGNAL_VERSION",
     "BrokerSignal",
     "ContractError",
     "ControllerSignal",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-SCHEMA_VERSION = 1
+SCRAPE_VERSION = 1  # Of the collector's records, and of rejects.
+SIGNAL_VERSION = 2
 
 
 class Side(StrEnum):

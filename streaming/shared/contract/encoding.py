@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from streaming.shared.contract.basics import SCHEMA_VERSION
+from streaming.shared.contract.basics import SIGNAL_VERSION
 from streaming.shared.contract.bounds import RECORD_BYTES_MAX, reason_of
 from streaming.shared.contract.scrapes import canonical_labels
 from streaming.shared.contract.signals import (
@@ -71,7 +71,7 @@ def sanitized(value: str) -> str:
 
 
 def encode_signal(signal: Signal) -> bytes:
-    return json.dumps({"v": SCHEMA_VERSION, "kind": kind_of(signal), **asdict(signal)}, allow_nan=False).encode()
+    return json.dumps({"v": SIGNAL_VERSION, "kind": kind_of(signal), **asdict(signal)}, allow_nan=False).encode()
 
 
 def decode_signal(value: bytes) -> Signal:
@@ -86,8 +86,8 @@ def decode_signal(value: bytes) -> Signal:
     what = "signal"
     try:
         head = _HEAD.decode(value)
-        if head.v != SCHEMA_VERSION:
-            raise ContractError(f"schema version {head.v}, this program reads {SCHEMA_VERSION}")
+        if head.v != SIGNAL_VERSION:
+            raise ContractError(f"schema version {head.v}, this program reads {SIGNAL_VERSION}")
         if head.kind not in _READERS:
             raise ContractError(f"unknown kind {head.kind!r:.40}")
         what = f"{head.kind} signal"

@@ -21,7 +21,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streaming.shared.contract.basics import SCHEMA_VERSION, NodeRole
+from streaming.shared.contract.basics import SCRAPE_VERSION, NodeRole
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Scrape:
 
     def value(self) -> bytes:
         body = {
-            "v": SCHEMA_VERSION,
+            "v": SCRAPE_VERSION,
             "cluster": self.cluster,
             "node": self.node,
             "role": self.role.value,

@@ -106,7 +106,7 @@ class MoveSignal:
     )
     remaining_slope_bytes_per_s: Number | None = None  # Least squares over the window; negative is progress.
     remaining_slope_r2: Number | None = None
-    keep_up_bytes_per_s: Number | None = None  # W: Σ write rate × counted replicas.
+    steady_state_bytes_per_s: Number | None = None  # W: Σ write rate × counted replicas.
     write_bytes_per_s: Number | None = None  # Of the moving partitions.
     progress_age_s: Number | None = None  # Since a step last gained; None when none did in this window.
     steps: Annotated[tuple[MoveStep, ...], Some] = ()

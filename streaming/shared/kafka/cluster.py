@@ -63,9 +63,16 @@ _CONSUMER = -1
 _DEBUGGER = -2
 
 __all__ = [
-    "Append", "ClusterClient", "ClusterError", "ConfigValue", "Endpoint", "MissingRight", "PartitionState", "Subtract",
+    "Append",
+    "ClusterClient",
+    "ClusterError",
+    "ConfigValue",
+    "Endpoint",
+    "MissingRight",
+    "PartitionState",
+    "Subtract",
     "Unreachable",
-]  # fmt: skip
+]
 
 
 class ClusterClient:

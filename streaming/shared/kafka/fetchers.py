@@ -40,9 +40,7 @@ class FetcherClient(ClusterClient):
         request = IncrementalAlterConfigsRequest(
             resources=[(kafka_names.RESOURCE_BROKER, _DEFAULT, changes)], validate_only=False
         )
-        return read_altered(
-            self._wire.one("alter the cluster's default configs", request), "AlterConfigs on Cluster"
-        )  # fmt: skip
+        return read_altered(self._wire.one("alter the cluster's default configs", request), "AlterConfigs on Cluster")
 
     def on_their_way(self, partitions: Iterable[PartitionState]) -> tuple[int, int]:
         """Messages that leaders had and not all in-sync replicas a moment later, and the sum of all leaders' end offsets.

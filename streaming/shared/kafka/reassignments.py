@@ -115,9 +115,8 @@ class ReassignmentClient(ClusterClient):
             return {}
         topic_type = ElectLeadersRequest.TopicPartitions
         topics = [
-            topic_type(topic=topic, partitions=list(some))
-            for topic, some in _by_topic(dict.fromkeys(wanted)).items()
-        ]  # fmt: skip
+            topic_type(topic=topic, partitions=list(some)) for topic, some in _by_topic(dict.fromkeys(wanted)).items()
+        ]
         call = "to elect leaders"
         answer = self._wire.one(
             "elect leaders",

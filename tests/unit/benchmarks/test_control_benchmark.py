@@ -20,7 +20,7 @@ from benchmarks.laws.rivals import (
 from benchmarks.laws.worlds import worlds
 from streaming.shared.contract import BrokerSignal, Side
 from tuner.core.cluster import BrokerSide, LiveCluster, RateSetting
-from tuner.simulation.policy import RulePolicy, RuleInput
+from tuner.simulation.policy import RuleInput, RulePolicy
 from tuner.simulation.world import BrokerSpec, ClientLoad, PartitionSpec, World
 
 SOURCE: BrokerSide = (1, Side.LEADER)

@@ -12,13 +12,13 @@ from streaming.shared.metric_page import page
 
 # What nobody in this world has, or only where all is stalled; and its plans have copied nothing yet, so that no end is known.
 NOT_THERE = {
-    "rheostat_side_not_well", "rheostat_move_bound_elsewhere", "rheostat_fetcher_collisions",
+    "rheostat_throttle_needs_attention", "rheostat_move_bound_elsewhere", "rheostat_fetcher_collisions",
     "rheostat_move_expected_end_timestamp_seconds", "rheostat_deadline_timestamp_seconds",
 }  # fmt: skip
 # Of some brokers: what people have said of them, and the largest partitions.
 OF_SOME = {
     "rheostat_capacity_bytes_per_second", "rheostat_partitions_limit", "rheostat_move_partition_remaining_bytes",
-    "rheostat_override_until_timestamp_seconds", "rheostat_override_rate_bytes_per_second", "rheostat_yield_until_timestamp_seconds",
+    "rheostat_override_until_timestamp_seconds", "rheostat_override_rate_bytes_per_second", "rheostat_external_change_hold_until_timestamp_seconds",
 }  # fmt: skip
 LETTERS = 20
 BYTES_MAX, SPARE = 2_000_000, 0.07
@@ -55,7 +55,7 @@ def test_what_stands_beside_brokers_is_as_much_as_the_page_names() -> None:
 def test_with_all_of_it_stalled_every_broker_says_so() -> None:
     text = page(registry_at(20, stalled=True)).decode()
     assert len(re.findall(r"^rheostat_move_bound_elsewhere{.* 1$", text, re.M)) == 20
-    assert len(re.findall(r"^rheostat_side_not_well{.* 1$", text, re.M)) == 40
+    assert len(re.findall(r"^rheostat_throttle_needs_attention{.* 1$", text, re.M)) == 40
 
 
 def test_bounds_bite_at_their_size_and_at_no_other() -> None:

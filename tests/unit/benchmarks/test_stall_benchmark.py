@@ -62,7 +62,7 @@ def test_a_start_with_idle_windows_echoes_every_eleven_seconds() -> None:
     assert sum(mb for mb in seconds if mb <= 100) < 0.3 * sum(seconds)
 
 
-def test_a_throttle_below_keep_up_falls_behind_and_still_moves_clumps() -> None:
+def test_a_throttle_below_steady_state_falls_behind_and_still_moves_clumps() -> None:
     ticks = run(world(quota=4.5 * MB, start=Start.BURST))
     first, last = ticks[60], ticks[-1]
     behind = (last.remaining_bytes - first.remaining_bytes) / (last.at_s - first.at_s)

@@ -32,7 +32,7 @@ from rheostat.reassign import interrupted, plan_store
 from streaming.shared.contract import Side
 from tuner.control.throttle.state import Memory, Owned
 from tuner.core.operator_orders import Orders
-from tuner.core.reassignment_plan import PlanPartition, Plan, PlanHead, PlanState, DesiredPlanState
+from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlanHead, PlanPartition, PlanState
 from tuner.core.throttle_limits import MB
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -159,11 +159,11 @@ def no_tuner(monkeypatch: pytest.MonkeyPatch) -> None:
     given = Orders(at_ms=7)
     monkeypatch.setattr("rheostat.run.services.probe", lambda _: None)
     for name, answer in {
-        "give": given, "heeded": False, "read": send.KnownOrders(memory=memory), "other_name": None, "why_not_acknowledged": "None runs.",
+        "give": given, "acknowledged": False, "read": send.KnownOrders(memory=memory), "other_name": None, "why_not_acknowledged": "None runs.",
         "current_rates": {(1, side): 10 * MB for side in Side}, "read_tuners": (),
     }.items():  # fmt: skip
         monkeypatch.setattr(send, name, lambda *_, answer=answer: answer)
-    for name, found in {"read": plan_store.StoredPlans((plan,)), "say": plan.head, "heeded": False}.items():
+    for name, found in {"read": plan_store.StoredPlans((plan,)), "say": plan.head, "acknowledged": False}.items():
         monkeypatch.setattr(plan_store, name, lambda *_, found=found, **__: found)
 
 

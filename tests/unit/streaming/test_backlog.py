@@ -23,7 +23,7 @@ from streaming.backlog import (
     state,
     with_failure,
 )
-from streaming.checkpoint import MadeWith, CheckpointRecord, Skipped
+from streaming.checkpoint import CheckpointRecord, MadeWith, Skipped
 from streaming.settings import StreamSettings
 from streaming.sources import Offsets
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streaming import checkpoint
-from streaming.checkpoint import MadeWith, CheckpointRecord, Skipped
+from streaming.checkpoint import CheckpointRecord, MadeWith, Skipped
 from streaming.errors import StreamError
 
 NOW = MadeWith(
@@ -65,7 +65,10 @@ def test_the_position_is_that_of_the_last_finished_batch(whole: Path) -> None:
     [
         ({"spark": "4.3.0"}, "Spark: 4.2.0 then, 4.3.0 now"),
         ({"window_s": 60}, "stream.window_s: 30 then, 60 now"),
-        ({"hop_s": 10, "lateness_s": 20}, "stream.hop_s: 5 then, 10 now; stream.lateness_s: 10 then, 20 now"),
+        (
+            {"slide_s": 10, "watermark_delay_s": 20},
+            "stream.slide_s: 5 then, 10 now; stream.watermark_delay_s: 10 then, 20 now",
+        ),
         ({"shuffle_partitions": 4}, "stream.shuffle_partitions: 1 then, 4 now"),
         ({"state": "struct<other>"}, "what the state keeps: struct<span"),
         ({"sources": (*NOW.sources, "t as otlp_json from k:1")}, "rheostat_json from k:1, t as otlp_json from k:1 now"),
@@ -90,7 +93,7 @@ def test_files_without_a_record_are_not_taken_over(tmp_path: Path) -> None:
     assert "has files (commits, metadata, offsets) and no rheostat.json" in refusal(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"v": 2}', '{"v": 1, "live": "live-1"}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"v": 9}', '{"v": 2, "live": "live-1"}'])
 def test_a_damaged_record_is_named(whole: Path, text: str) -> None:
     (whole / "rheostat.json").write_text(text)
     assert f"The checkpoint is damaged: {whole}/rheostat.json" in refusal(whole)

@@ -13,7 +13,7 @@ from test_checkpoint import NOW
 
 from streaming import checkpoint, quarantine
 from streaming.begun_batch import BegunBatch, Slice, begun_batch, write_begun_batch
-from streaming.checkpoint import Failing, CheckpointRecord
+from streaming.checkpoint import CheckpointRecord, Failing
 from streaming.failure_causes import may_be_a_record
 from streaming.formats.common import Source
 from streaming.quarantine import Hears, Quarantined, halved, note_failure, resolve

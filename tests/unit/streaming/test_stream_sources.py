@@ -10,7 +10,7 @@ import pytest
 
 from streaming import checkpoint
 from streaming.backlog import waiting
-from streaming.checkpoint import MadeWith, CheckpointRecord
+from streaming.checkpoint import CheckpointRecord, MadeWith
 from streaming.errors import StreamError
 from streaming.failure_causes import first_line
 from streaming.settings import StreamSettings

@@ -38,12 +38,12 @@ from tuner.control.mutation_quota.exemptions import freed, named_in_full
 from tuner.control.mutation_quota.max_min_share import share
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, QuotaView
 from tuner.control.mutation_quota.ownership import put_back
-from tuner.control.mutation_quota.reasons import said, wanted_per_s
+from tuner.control.mutation_quota.reasons import said, setpoint_per_s
 from tuner.control.mutation_quota.state import MutationMemory
-from tuner.control.mutation_quota.tenant_status import TenantStatus, Quotas, claim_of, gone_of, used_per_s
+from tuner.control.mutation_quota.tenant_status import Quotas, TenantStatus, claim_of, gone_of, used_per_s
 
 # Why one of ours does not stay where it is, though its tenant is there.
-_NOT_KEPT = (QuotaReason.RESPECTED, QuotaReason.NOT_ASKED_FOR, QuotaReason.WOULD_TAKE_OVER)
+_NOT_KEPT = (QuotaReason.PRESERVED, QuotaReason.NOT_ASKED_FOR, QuotaReason.WOULD_SHADOW_EXISTING)
 
 
 def dealt(
@@ -85,11 +85,11 @@ def dealt(
         {place.tenant: _alone(place, place.left_alone) for place in places if place.left_alone},
     )
     for place, fair in zip(ours, sharing.shares, strict=True):
-        wanted, reason = wanted_per_s(place, fair, spare * place.of.weight, sharing, limits)
+        wanted, reason = setpoint_per_s(place, fair, spare * place.of.weight, sharing, limits)
         state = place.state
         rule = place.rule.place if place.rule is not None else None
         rows[place.tenant] = TenantShare(
-            place.tenant, state.rate_per_s, state.hungry, place.live_per_s, wanted, reason, rule
+            place.tenant, state.rate_per_s, state.backlogged, place.current_per_s, wanted, reason, rule
         )
         if not _worth_writing(place, wanted, view.now_ms, limits, lowers_only):
             continue
@@ -97,7 +97,7 @@ def dealt(
         text = said(place, wanted, reason, sharing)
         decisions.append(SetQuota(place.tenant.entity, place.own_per_s, wanted, reason, text))
     anew = max(limits.tenant_rate_per_s_min, beyond_total / (weights + limits.newcomers))
-    holds_back = any(place.ours_holds and place.state.hungry for place in places)
+    holds_back = any(place.ours_holds and place.state.backlogged for place in places)
     default = default_share(quotas, memory, anew, policy, view.now_ms, holds_back=holds_back, lowers_only=lowers_only)
     if not lowers_only:
         # Before the default, so that it never holds back whom it is not for.
@@ -111,26 +111,26 @@ def dealt(
 
 
 def _worth_writing(place: TenantStatus, wanted: float, now_ms: int, limits: MutationLimits, lowers_only: bool) -> bool:
-    stands = place.live_per_s
+    stands = place.current_per_s
     # Nothing holds it back: any bound is better than none. But who is blind starts nothing.
     if stands is None:
         return not lowers_only
     if abs(wanted - stands) <= limits.deadband_ratio * stands or (lowers_only and wanted > stands):
         return False
     # Who uses what others have come back for gives it up at once.
-    if place.state.hungry and wanted < (1 - limits.urgent_ratio) * stands:
+    if place.state.backlogged and wanted < (1 - limits.urgent_ratio) * stands:
         return True
     if now_ms - place.state.written_before_at_ms < limits.third_write_s * 1000:
         return False
     # What holds somebody back is lowered for the controller's sake: it does not wait for the last raise to grow old.
-    lowered = place.state.hungry and wanted < stands
+    lowered = place.state.backlogged and wanted < stands
     return lowered or now_ms - place.state.written_at_ms >= limits.write_every_s * 1000
 
 
 def _alone(place: TenantStatus, reason: QuotaReason) -> TenantShare:
     rule = place.rule.place if place.rule is not None else None
     state = place.state
-    return TenantShare(place.tenant, state.rate_per_s, state.hungry, place.live_per_s, None, reason, rule)
+    return TenantShare(place.tenant, state.rate_per_s, state.backlogged, place.current_per_s, None, reason, rule)
 
 
 def _not_kept(quotas: Quotas, memory: MutationMemory, places: Sequence[TenantStatus]) -> list[PutBackQuota]:

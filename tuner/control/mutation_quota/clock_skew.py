@@ -12,13 +12,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tuner.control.mutation_quota.model import MutationLimits
-from tuner.control.mutation_quota.state import MutationMemory, TenantState, Total, JudgedWindow
+from tuner.control.mutation_quota.state import JudgedWindow, MutationMemory, TenantState, Total
 
 
 def up_to_now(memory: MutationMemory, now_ms: int, limits: MutationLimits) -> MutationMemory:
     """The same memory, with nothing in it that is later than now; the same value where nothing was."""
     ahead_ms = now_ms + round(limits.hold_age_s * 1000)
-    until_ms = now_ms + round(limits.yield_s * 1000)
+    until_ms = now_ms + round(limits.external_change_hold_s * 1000)
     later = {
         t: _tenant(s, now_ms)
         for t, s in memory.tenants.items()
@@ -29,7 +29,9 @@ def up_to_now(memory: MutationMemory, now_ms: int, limits: MutationLimits) -> Mu
         total=_total(memory.total, now_ms),
         window=_window(memory.window, now_ms, ahead_ms),
         tenants={**memory.tenants, **later} if later else memory.tenants,
-        theirs_until_ms={entity: min(until, until_ms) for entity, until in memory.theirs_until_ms.items()},
+        externally_owned_until_ms={
+            entity: min(until, until_ms) for entity, until in memory.externally_owned_until_ms.items()
+        },
         turned_at_ms=min(memory.turned_at_ms, now_ms),
         default_written_at_ms=min(memory.default_written_at_ms, now_ms),
     )

@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from streaming.shared.contract import ControllerSignal
 from tuner.control.mutation_quota.model import MutationLimits
-from tuner.control.mutation_quota.state import LearnedCost, JudgedWindow
+from tuner.control.mutation_quota.state import JudgedWindow, LearnedCost
 
 _LEAST = 0.05  # Of what it was before the step: one odd window does not make anything free.
 _MS_LEAST = 0.001  # Nor do a thousand of them: a fiftieth of what any controller was seen to take.

@@ -20,22 +20,22 @@ class QuotaReason(StrEnum):
     CONTROLLER_STALE = "controller_stale"
     PRESSURE_NOT_MEASURED = "pressure_not_measured"
     # Nothing of ours: hold.
-    SOMEBODY_ELSES = "somebody_elses"
-    RESPECTED = "respected"
+    EXTERNALLY_OWNED = "externally_owned"
+    PRESERVED = "preserved"
     EXEMPT = "exempt"
-    WOULD_TAKE_OVER = "would_take_over"
+    WOULD_SHADOW_EXISTING = "would_shadow_existing"
     TOO_MANY_TENANTS = "too_many_tenants"
     # The total: hold, or why it changes.
     WITHIN_OBJECTIVE = "within_objective"
     NOT_BINDING = "not_binding"
     RESTING = "resting"
     AT_CAP = "at_cap"
-    WAS_TOO_MUCH = "was_too_much"
+    NEAR_KNOWN_LIMIT = "near_known_limit"
     ROOM_IS_LEFT = "room_is_left"
     FALLS_BEHIND = "falls_behind"
     NEAR_OBJECTIVE = "near_objective"
     OVER_OBJECTIVE = "over_objective"
-    AT_ITS_LEAST = "at_its_least"
+    AT_MINIMUM = "at_minimum"
     HEARTBEATS_TIME_OUT = "heartbeats_time_out"
     OVER_CAP = "over_cap"
     FIRST_LOOK = "first_look"
@@ -43,14 +43,16 @@ class QuotaReason(StrEnum):
     FLOORS_CUT = "floors_cut"
     # One tenant.
     FAIR_SHARE = "fair_share"  # It could use more.
-    HAS_ALL_IT_WANTS = "has_all_it_wants"
+    DEMAND_MET = "demand_met"
     STANDING_SHARE = "standing_share"  # It does little or nothing, and may begin at once.
-    AT_ITS_FLOOR = "at_its_floor"  # What it was promised, or the least that anybody has, is more than its share.
+    AT_GUARANTEED_RATE = (
+        "at_guaranteed_rate"  # What it was promised, or the least that anybody has, is more than its share.
+    )
     DEFAULT_SHARE = "default_share"
     # Taking back.
     TENANT_GONE = "tenant_gone"
     RELEASED = "released"
-    CHANGED_BY_SOMEBODY = "changed_by_somebody"
+    EXTERNAL_CHANGE = "external_change"
     NOT_ASKED_FOR = "not_asked_for"
     # A person's word.
     PAUSED = "paused"
@@ -78,8 +80,8 @@ class TotalSaid:
 @dataclass(frozen=True, slots=True)
 class SetQuota:
     entity: QuotaEntity
-    live_per_s: float | None  # What stands under this very entity; None: nothing.
-    wanted_per_s: float
+    current_per_s: float | None  # What stands under this very entity; None: nothing.
+    setpoint_per_s: float
     reason: QuotaReason
     text: str
 
@@ -89,7 +91,7 @@ class PutBackQuota:
     """Its reason ended: what stood before stands again; None removes it."""
 
     entity: QuotaEntity
-    live_per_s: float | None
+    current_per_s: float | None
     value_per_s: float | None
     reason: QuotaReason
     text: str
@@ -100,7 +102,7 @@ class LetGoQuota:
     """Somebody else changed what we had set: theirs from now on."""
 
     entity: QuotaEntity
-    wanted_per_s: float
+    setpoint_per_s: float
     found_per_s: float | None
     until_ms: int
     reason: QuotaReason
@@ -113,9 +115,9 @@ class TenantShare:
 
     tenant: Tenant
     rate_per_s: float  # What it does.
-    hungry: bool  # Held back now.
+    backlogged: bool  # Held back now.
     stands_per_s: float | None  # The quota in force; None: none is.
-    wanted_per_s: float | None  # None: not ours to set.
+    setpoint_per_s: float | None  # None: not ours to set.
     reason: QuotaReason
     rule: int | None  # Which of the rules won, by its place; None: none fits.
 

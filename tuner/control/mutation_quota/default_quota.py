@@ -52,14 +52,14 @@ def default_share(
         lowers_only: nothing is known that would allow more.
     """
     entity, limits = policy.default_entity, policy.limits
-    if entity is None or entity in memory.theirs_until_ms or entity in memory.doubted:
+    if entity is None or entity in memory.externally_owned_until_ms or entity in memory.doubted:
         return None
     if void := made_void(entity, quotas, memory):
         text = (
             f"{entity}: a quota there would put {len(void)} that somebody set out of force, such as that of {void[0]}: none is "
             "kept. Set tuner.mutation_quota.default_entity to what they are for, or to none"
         )
-        return HoldQuota(entity, QuotaReason.WOULD_TAKE_OVER, text)
+        return HoldQuota(entity, QuotaReason.WOULD_SHADOW_EXISTING, text)
     live, wanted = quotas.get(entity), round(wanted, RATE_DIGITS)
     if live is not None and not policy.adopts and _is_somebodys(entity, memory):
         return None
@@ -101,9 +101,9 @@ def put_back_defaults(
         if entity != kept:
             back.append(put_back(entity, quotas, memory, QuotaReason.NOT_ASKED_FOR))
         elif made_void(entity, quotas, memory):
-            back.append(put_back(entity, quotas, memory, QuotaReason.WOULD_TAKE_OVER))
+            back.append(put_back(entity, quotas, memory, QuotaReason.WOULD_SHADOW_EXISTING))
         elif not policy.adopts and _is_somebodys(entity, memory):
-            back.append(put_back(entity, quotas, memory, QuotaReason.RESPECTED))
+            back.append(put_back(entity, quotas, memory, QuotaReason.PRESERVED))
     return back
 
 

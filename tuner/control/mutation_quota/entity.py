@@ -29,9 +29,15 @@ DEFAULT: Literal[Default.DEFAULT] = Default.DEFAULT
 
 # By user and client-id: whether a name stands there (True), <default> (False), or neither (None).
 _ORDER = {
-    (True, True): 0, (True, False): 1, (True, None): 2, (False, True): 3, (False, False): 4, (False, None): 5,
-    (None, True): 6, (None, False): 7,
-}  # fmt: skip
+    (True, True): 0,
+    (True, False): 1,
+    (True, None): 2,
+    (False, True): 3,
+    (False, False): 4,
+    (False, None): 5,
+    (None, True): 6,
+    (None, False): 7,
+}
 
 
 @dataclass(frozen=True, slots=True)

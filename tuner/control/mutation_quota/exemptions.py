@@ -19,7 +19,7 @@ from tuner.control.mutation_quota.ownership import put_back
 from tuner.control.mutation_quota.precedence import level, lifts_out, others_of
 from tuner.control.mutation_quota.state import MutationMemory, TenantState
 from tuner.control.mutation_quota.tenant_rules import Matched, is_name
-from tuner.control.mutation_quota.tenant_status import TenantStatus, Quotas
+from tuner.control.mutation_quota.tenant_status import Quotas, TenantStatus
 
 
 def freed(
@@ -37,7 +37,11 @@ def freed(
     held = 0
     for place in [*places, *_not_heard_of(quotas, memory, places, default, policy)]:
         entity = place.tenant.entity
-        if place.left_alone is not QuotaReason.EXEMPT or entity in memory.theirs_until_ms or entity in memory.doubted:
+        if (
+            place.left_alone is not QuotaReason.EXEMPT
+            or entity in memory.externally_owned_until_ms
+            or entity in memory.doubted
+        ):
             continue
         made = _of(place, quotas, memory, default)
         in_full = _is_named_in_full(place)

@@ -29,7 +29,7 @@ def looked_at(
     doubted_before, known = memory.doubted, memory.others
     memory, gone = let_go_of_changed(quotas, memory, now_ms, limits)
     decisions: list[LetGoQuota | HoldQuota] = [*gone]
-    theirs, doubted, others = dict(memory.theirs_until_ms), dict(memory.doubted), dict[QuotaEntity, float]()
+    theirs, doubted, others = dict(memory.externally_owned_until_ms), dict(memory.doubted), dict[QuotaEntity, float]()
     for entity, found in quotas.items():
         if entity in memory.owned:
             continue
@@ -44,13 +44,13 @@ def looked_at(
             if before is not None:
                 others[entity] = before
             continue
-        theirs[entity], others[entity] = now_ms + round(limits.yield_s * 1000), found
+        theirs[entity], others[entity] = now_ms + round(limits.external_change_hold_s * 1000), found
         stood = "none stood" if before is None else f"{before:g}/s stood"
         text = (
             f"{entity}: {found:g}/s stands there now, where {stood} before and none is ours. Somebody set it, so it is theirs: "
-            f"left alone for {limits.yield_s / 60:.0f} min"
+            f"left alone for {limits.external_change_hold_s / 60:.0f} min"
         )
-        decisions.append(HoldQuota(entity, QuotaReason.SOMEBODY_ELSES, text))
+        decisions.append(HoldQuota(entity, QuotaReason.EXTERNALLY_OWNED, text))
     # The same value as before where nothing is new: what is remembered is written when it changes.
     kept = known if others == known else others
-    return replace(memory, theirs_until_ms=theirs, doubted=doubted, others=kept, looked=True), decisions
+    return replace(memory, externally_owned_until_ms=theirs, doubted=doubted, others=kept, looked=True), decisions

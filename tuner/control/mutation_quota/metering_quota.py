@@ -22,7 +22,7 @@ def to_measure(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) 
     if not policy.measures or policy.default_entity is not None or isinstance(view.quotas, NotSeen) or view.quotas:
         return None
     # Who takes it away wants it away, also before that is certain.
-    if EVERY_PAIR in memory.theirs_until_ms or EVERY_PAIR in memory.doubted:
+    if EVERY_PAIR in memory.externally_owned_until_ms or EVERY_PAIR in memory.doubted:
         return None
     text = (
         f"{EVERY_PAIR}: no quota → {NOBODY_HELD_PER_S:g}/s: holds nobody back, and lets Kafka count what each tenant does "

@@ -117,7 +117,7 @@ class MutationLimits:
     hold_age_s: float = 15.0
     decay_age_s: float = 60.0
     decay_per_s: float = 0.993  # 10 % in 15 s.
-    yield_s: float = 3_600.0
+    external_change_hold_s: float = 3_600.0
     # A broker shows a change within a second or so, in a storm within some; what stands for longer was put there.
     shown_s: float = 20.0
 

@@ -47,9 +47,11 @@ def ruled(view: QuotaView, memory: MutationMemory, policy: MutationPolicy | None
 
 def _heard(orders: Orders, memory: MutationMemory, limits: MutationLimits) -> MutationMemory:
     """What somebody changed before ``resume`` is free again; and that the orders were read."""
-    yield_ms = round(limits.yield_s * 1000)
-    theirs = {e: until for e, until in memory.theirs_until_ms.items() if until - yield_ms > orders.resumed_at_ms}
-    return replace(memory, theirs_until_ms=theirs, orders_at_ms=max(memory.orders_at_ms, orders.at_ms))
+    yield_ms = round(limits.external_change_hold_s * 1000)
+    theirs = {
+        e: until for e, until in memory.externally_owned_until_ms.items() if until - yield_ms > orders.resumed_at_ms
+    }
+    return replace(memory, externally_owned_until_ms=theirs, orders_at_ms=max(memory.orders_at_ms, orders.at_ms))
 
 
 def recalled(memory: MutationMemory, now_ms: int) -> MutationMemory:

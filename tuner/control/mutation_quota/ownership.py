@@ -27,8 +27,8 @@ _WHY_BACK = {
     QuotaReason.RELEASED: "released",
     QuotaReason.NOT_ASKED_FOR: "not asked for any more",
     QuotaReason.EXEMPT: "exempt, so no quota of ours holds it back",
-    QuotaReason.RESPECTED: "somebody's, and those are left alone (standing_quotas: respect)",
-    QuotaReason.WOULD_TAKE_OVER: "it puts a quota out of force that somebody set",
+    QuotaReason.PRESERVED: "somebody's, and those are left alone (existing_quotas: preserve)",
+    QuotaReason.WOULD_SHADOW_EXISTING: "it puts a quota out of force that somebody set",
 }
 
 
@@ -36,7 +36,7 @@ def let_go_of_changed(
     quotas: Mapping[QuotaEntity, float], memory: MutationMemory, now_ms: int, limits: MutationLimits
 ) -> tuple[MutationMemory, list[LetGoQuota]]:
     """Drops from ``owned`` what is not ours any more, and from ``theirs`` what is free again."""
-    theirs = {entity: until for entity, until in memory.theirs_until_ms.items() if until > now_ms}
+    theirs = {entity: until for entity, until in memory.externally_owned_until_ms.items() if until > now_ms}
     owned, decisions, doubted = dict(memory.owned), [], dict[QuotaEntity, Doubt]()
     for entity, ours in memory.owned.items():
         found = quotas.get(entity)
@@ -47,17 +47,17 @@ def let_go_of_changed(
         if now_ms - doubts.since_ms < limits.shown_s * 1000:
             doubted[entity] = doubts
             continue
-        until_ms = now_ms + round(limits.yield_s * 1000)
+        until_ms = now_ms + round(limits.external_change_hold_s * 1000)
         del owned[entity]
         theirs[entity] = until_ms
         stands = "nothing stands" if found is None else f"{found:g}/s stands"
         text = (
-            f"{entity}: we had set {ours.wanted_per_s:g}/s, now {stands} there. Somebody changed it, so it is theirs: left "
-            f"alone for {limits.yield_s / 60:.0f} min"
+            f"{entity}: we had set {ours.setpoint_per_s:g}/s, now {stands} there. Somebody changed it, so it is theirs: left "
+            f"alone for {limits.external_change_hold_s / 60:.0f} min"
         )
-        reason = QuotaReason.CHANGED_BY_SOMEBODY
-        decisions.append(LetGoQuota(entity, ours.wanted_per_s, found, until_ms, reason, text))
-    return replace(memory, owned=owned, theirs_until_ms=theirs, doubted=doubted), decisions
+        reason = QuotaReason.EXTERNAL_CHANGE
+        decisions.append(LetGoQuota(entity, ours.setpoint_per_s, found, until_ms, reason, text))
+    return replace(memory, owned=owned, externally_owned_until_ms=theirs, doubted=doubted), decisions
 
 
 def doubt(before: Doubt | None, found: float | None, now_ms: int) -> Doubt:
@@ -93,7 +93,7 @@ def release(
 def intend(memory: MutationMemory, decision: QuotaDecision) -> MutationMemory:
     """Before the write: from now on what stands there and what is written are both ours."""
     match decision:
-        case SetQuota(entity=entity, live_per_s=live, wanted_per_s=wanted):
+        case SetQuota(entity=entity, current_per_s=live, setpoint_per_s=wanted):
             ours = memory.owned.get(entity)
             before = live if ours is None else ours.before_per_s
             # A write that nobody answered may still come: what it would leave is ours as well.
@@ -109,7 +109,7 @@ def intend(memory: MutationMemory, decision: QuotaDecision) -> MutationMemory:
 def settle(memory: MutationMemory, decision: QuotaDecision) -> MutationMemory:
     """After it went well: only what we wrote may stand there; what was put back is no longer ours."""
     match decision:
-        case SetQuota(entity=entity, wanted_per_s=wanted) if entity in memory.owned:
+        case SetQuota(entity=entity, setpoint_per_s=wanted) if entity in memory.owned:
             ours = memory.owned[entity]
             # What stood before us is somebody's word again from now on.
             written = tuple(value for value in ours.may_stand if value not in (ours.before_per_s, wanted))

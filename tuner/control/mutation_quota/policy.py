@@ -24,7 +24,7 @@ from tuner.control.mutation_quota.entity import Tenant, in_force
 from tuner.control.mutation_quota.foreign_quotas import looked_at
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, QuotaView
 from tuner.control.mutation_quota.probe_window import WINDOW_S as FELT_WINDOW_S
-from tuner.control.mutation_quota.state import MutationMemory, TenantState, JudgedWindow
+from tuner.control.mutation_quota.state import JudgedWindow, MutationMemory, TenantState
 from tuner.control.mutation_quota.tenant_rules import next_state
 from tuner.control.mutation_quota.tenant_status import Quotas, gone_of, places
 from tuner.control.mutation_quota.total_rate import counted_against, partitions_left_ratio, sunk
@@ -63,7 +63,7 @@ def turn(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> Quo
     # Whoever asked while there was no controller waited for the next one, and for nothing that a quota could help; and whoever
     # waited at a broker comes at once.
     if view.now_ms - _took_over_ms(signal, memory.window) <= 1000 * FELT_WINDOW_S:
-        view = replace(view, beside=replace(view.beside, create_felt_ms=None, forwarding_busy_ratio=None))
+        view = replace(view, beside=replace(view.beside, create_probe_p90_ms=None, forwarding_busy_ratio=None))
     if memory.window is None or signal.sampled_at_ms > memory.window.sampled_at_ms:
         memory = replace(memory, rests=rested(view.beside, memory.rests))
     pressed = pressure(signal, view.beside, policy.objective, memory.rests)
@@ -159,7 +159,7 @@ def _states(
         states[tenant] = next_state(state, signal, found[1] if found is not None else None, limits)
     # Kafka has no books of who does nothing: after a fail-over a storm that is over leaves no word of its end.
     silent_ms = view.now_ms - limits.decay_age_s * 1000
-    quiet = {t: replace(s, hungry=False, rate_per_s=0.0) for t, s in states.items() if s.judged_at_ms < silent_ms}
+    quiet = {t: replace(s, backlogged=False, rate_per_s=0.0) for t, s in states.items() if s.judged_at_ms < silent_ms}
     return dict(sorted((states | quiet).items(), key=lambda item: item[0].key))
 
 

@@ -9,7 +9,7 @@ from tuner.control.mutation_quota.tenant_rules import want_per_s
 from tuner.control.mutation_quota.tenant_status import TenantStatus, floor_per_s
 
 
-def wanted_per_s(
+def setpoint_per_s(
     place: TenantStatus, fair: float, standing: float, sharing: Sharing, limits: MutationLimits
 ) -> tuple[float, QuotaReason]:
     """
@@ -18,27 +18,27 @@ def wanted_per_s(
         standing: its standing share.
     """
     floor = limits.tenant_rate_per_s_min if sharing.floors_cut else floor_per_s(place.of, limits)
-    hungry, want = place.state.hungry, want_per_s(place.state, limits)
+    backlogged, want = place.state.backlogged, want_per_s(place.state, limits)
     most, stands = round(max(fair, floor), RATE_DIGITS), round(standing, RATE_DIGITS)
-    if stands > most or (stands == most and not hungry):
+    if stands > most or (stands == most and not backlogged):
         return stands, QuotaReason.STANDING_SHARE
     # What it would have if nothing were promised to it.
     plain = min(want, place.of.weight * sharing.level)
     if sharing.floors_cut or most > round(plain, RATE_DIGITS):
-        return most, QuotaReason.AT_ITS_FLOOR
-    return most, QuotaReason.FAIR_SHARE if plain < want else QuotaReason.HAS_ALL_IT_WANTS
+        return most, QuotaReason.AT_GUARANTEED_RATE
+    return most, QuotaReason.FAIR_SHARE if plain < want else QuotaReason.DEMAND_MET
 
 
 def said(place: TenantStatus, wanted: float, reason: QuotaReason, sharing: Sharing) -> str:
-    stands = "no quota" if place.live_per_s is None else f"{place.live_per_s:g}/s"
-    does = "held back" if place.state.hungry else f"does {place.state.rate_per_s:.2f}/s"
+    stands = "no quota" if place.current_per_s is None else f"{place.current_per_s:g}/s"
+    does = "held back" if place.state.backlogged else f"does {place.state.rate_per_s:.2f}/s"
     promised = place.of.rate_per_s_min
     floor = "the least that anybody has" if promised is None else f"the {promised:g}/s that it was promised"
     why = {
         QuotaReason.FAIR_SHARE: f"; its share by weight {place.of.weight:g} × {sharing.level:.2f}/s",
-        QuotaReason.HAS_ALL_IT_WANTS: ", and may do a quarter more",
+        QuotaReason.DEMAND_MET: ", and may do a quarter more",
         QuotaReason.STANDING_SHARE: "; its standing share",
-        QuotaReason.AT_ITS_FLOOR: "; floors are more than there is, and cut alike"
+        QuotaReason.AT_GUARANTEED_RATE: "; floors are more than there is, and cut alike"
         if sharing.floors_cut
         else f"; {floor}",
     }[reason]

@@ -41,7 +41,7 @@ class Total:
 @dataclass(frozen=True, slots=True)
 class TenantState:
     rate_per_s: float = 0.0  # What it does, slowly forgotten.
-    hungry: bool = False  # Held back, so that nobody knows what it would do.
+    backlogged: bool = False  # Held back, so that nobody knows what it would do.
     active_at_ms: int = 0  # When it last did anything, or was known for the first time.
     judged_at_ms: int = 0  # Of its newest signal; 0: nothing was heard of it yet.
     written_at_ms: int = 0
@@ -53,7 +53,7 @@ class OwnedQuota:
     """A quota that we wrote. ``may_stand`` as for a throttle: all that a write under way may leave (None: nothing)."""
 
     before_per_s: float | None
-    wanted_per_s: float
+    setpoint_per_s: float
     may_stand: tuple[float | None, ...]
 
 
@@ -100,10 +100,10 @@ class MutationMemory:
     tenants: Mapping[Tenant, TenantState] = field(default_factory=dict)
     owned: Mapping[QuotaEntity, OwnedQuota] = field(default_factory=dict)
     doubted: Mapping[QuotaEntity, Doubt] = field(default_factory=dict)
-    theirs_until_ms: Mapping[QuotaEntity, int] = field(default_factory=dict)
+    externally_owned_until_ms: Mapping[QuotaEntity, int] = field(default_factory=dict)
     rests: Mapping[str, float] = field(default_factory=dict)  # ms: what a measure is when nobody asks for anything.
     turned_at_ms: int = 0
-    orders_at_ms: int = 0  # Of the newest orders that were heeded.
+    orders_at_ms: int = 0  # Of the newest orders that were acknowledged.
     default_written_at_ms: int = 0
     others: Mapping[QuotaEntity, float] = field(default_factory=dict)  # What stood with the last look and was not ours.
     looked: bool = False  # Whether there was one: of the first nobody can tell who has just set what.

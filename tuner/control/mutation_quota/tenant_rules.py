@@ -1,7 +1,7 @@
 """Which rule a tenant falls under, what it does, and whether it is held back.
 
 Intuition: what a tenant would do if it were let is not to be seen while its bucket is empty; all that is known then is that it
-is more. So a tenant is either one whose doings are its demand, or a hungry one, whose demand has no bound. Kafka counts refusals
+is more. So a tenant is either one whose doings are its demand, or a backlogged one, whose demand has no bound. Kafka counts refusals
 by request and not by tenant; the tokens say it as well.
 
 Rules win in Kafka's own order of precedence, with a pattern in the place of <default>: name before pattern before nothing, the
@@ -82,18 +82,20 @@ def next_state(
         return state
     since_s = (signal.sampled_at_ms - state.judged_at_ms) / 1000 if state.judged_at_ms else math.inf
     kept = state.rate_per_s * math.exp(-since_s / limits.forget_s)
-    hungry = _hungry(state, signal, quota_per_s, limits)
+    backlogged = _hungry(state, signal, quota_per_s, limits)
     done = signal.mutation_rate_per_s or 0.0
     # Kafka's mean spans up to a minute; who is held back does at least what it is let. But not who only waits for a debt to be
     # paid, nor is more let than any controller does: a person's quota may be any number.
     let = (
-        min(quota_per_s, limits.rate_per_s_max) if hungry and quota_per_s is not None and not _is_idle(signal) else 0.0
+        min(quota_per_s, limits.rate_per_s_max)
+        if backlogged and quota_per_s is not None and not _is_idle(signal)
+        else 0.0
     )
     rate = max(kept, done, let)
-    active = hungry or done > _FORGOTTEN_PER_S
+    active = backlogged or done > _FORGOTTEN_PER_S
     return TenantState(
         rate if rate > _FORGOTTEN_PER_S else 0.0,
-        hungry,
+        backlogged,
         signal.sampled_at_ms if active or not state.judged_at_ms else state.active_at_ms,
         signal.sampled_at_ms,
         state.written_at_ms,
@@ -108,11 +110,11 @@ def _hungry(state: TenantState, signal: TenantSignal, quota_per_s: float | None,
     # The bucket of a quota that was raised just now is not full yet: who does nothing is held back only by a debt.
     idle = signal.mutation_rate_per_s is None or _is_idle(signal)
     if signal.tokens is None:
-        return state.hungry and not idle
+        return state.backlogged and not idle
     burst = quota_per_s * limits.samples * limits.window_s
     if signal.tokens <= (0.0 if idle else limits.empty_ratio * burst):
         return True
-    return state.hungry and signal.tokens < limits.full_ratio * burst
+    return state.backlogged and signal.tokens < limits.full_ratio * burst
 
 
 def _is_idle(signal: TenantSignal) -> bool:
@@ -122,4 +124,4 @@ def _is_idle(signal: TenantSignal) -> bool:
 
 def want_per_s(state: TenantState, limits: MutationLimits) -> float:
     """What it could use; infinite where nobody knows."""
-    return math.inf if state.hungry else limits.want_slack * state.rate_per_s
+    return math.inf if state.backlogged else limits.want_slack * state.rate_per_s

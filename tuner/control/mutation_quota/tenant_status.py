@@ -28,7 +28,7 @@ class TenantStatus:
     tenant: Tenant
     state: TenantState
     own_per_s: float | None  # Under its very name.
-    live_per_s: float | None  # In force, by whatever name.
+    current_per_s: float | None  # In force, by whatever name.
     rule: Matched | None
     left_alone: QuotaReason | None = None  # Why it is not ours to write.
     ours_holds: bool = False  # What is in force is a quota of ours under another name: <default>.
@@ -62,11 +62,11 @@ def _place_of(
     reason = None
     if rule is not None and rule.rule.exempt:
         reason = QuotaReason.EXEMPT
-    elif entity in memory.theirs_until_ms or entity in memory.doubted:
-        reason = QuotaReason.SOMEBODY_ELSES
+    elif entity in memory.externally_owned_until_ms or entity in memory.doubted:
+        reason = QuotaReason.EXTERNALLY_OWNED
     # A default that somebody set is as much their word as a quota under this name.
     elif not policy.adopts and in_force(others.quotas, tenant) is not None:
-        reason = QuotaReason.RESPECTED
+        reason = QuotaReason.PRESERVED
     elif is_stray(tenant, others, policy.default_entity):
         reason = QuotaReason.NOT_ASKED_FOR
     ours_holds = found is not None and found[0] != entity and found[0] in memory.owned
@@ -87,11 +87,11 @@ def _left_alone(
         taken = taken_over(entity, quotas, pairs.get(place.tenant.user, ())) if place.tenant.client_id is None else ()
         if taken and place.left_alone is None:
             text = f"{entity}: a quota there would count {taken[0]} in the same bucket, so it is left without one"
-            decisions.append(HoldQuota(entity, QuotaReason.WOULD_TAKE_OVER, text))
-            place = replace(place, left_alone=QuotaReason.WOULD_TAKE_OVER)
+            decisions.append(HoldQuota(entity, QuotaReason.WOULD_SHADOW_EXISTING, text))
+            place = replace(place, left_alone=QuotaReason.WOULD_SHADOW_EXISTING)
         if place.left_alone is None and (first := voids(place.tenant, others)) is not None:
             void.append((place.tenant, first))
-            place = replace(place, left_alone=QuotaReason.WOULD_TAKE_OVER)
+            place = replace(place, left_alone=QuotaReason.WOULD_SHADOW_EXISTING)
         found.append(place)
     if void:
         tenant, theirs = void[0]
@@ -100,7 +100,7 @@ def _left_alone(
             f"{many}: a quota there would put that of {theirs} out of force, which somebody set: none is kept. Set "
             "tuner.mutation_quota.default_entity to what that one is for, or to none"
         )
-        decisions.append(HoldQuota(None, QuotaReason.WOULD_TAKE_OVER, text))
+        decisions.append(HoldQuota(None, QuotaReason.WOULD_SHADOW_EXISTING, text))
     return _few_enough(found, memory, decisions, policy.limits)
 
 
@@ -126,7 +126,7 @@ def _few_enough(
 def used_per_s(place: TenantStatus) -> float:
     """What somebody does whom we don't hold back, and its quota does not let it do more."""
     rate = place.state.rate_per_s
-    return rate if place.live_per_s is None else min(rate, place.live_per_s)
+    return rate if place.current_per_s is None else min(rate, place.current_per_s)
 
 
 def floor_per_s(rule: TenantRule, limits: MutationLimits) -> float:

@@ -87,13 +87,13 @@ def next_total(
     least = min(cap, _lines_least_per_s(course, limits))
     # Something else took of what was promised, and lines take nothing from it.
     if pressure.by is Measure.FORWARDING and lines_ratio >= limits.forwarding_aim and rate < least and binds and rested:
-        return replace(total, rate_per_s=_within(least, cap, limits), raised_at_ms=now_ms), QuotaReason.AT_ITS_LEAST
+        return replace(total, rate_per_s=_within(least, cap, limits), raised_at_ms=now_ms), QuotaReason.AT_MINIMUM
     if pressure.ratio > 1:
         if _is_little(done_per_s, limits) and not (binds or course.held_back):
             return _eased(total, rested and course.newer, cap, now_ms, limits)
         made = _pressed(total, pressure, course, base, cap, now_ms, limits)
         # Where what others feel takes nothing any more, lines may.
-        if made[1] is QuotaReason.AT_ITS_LEAST and course.lines is not None and lines_ratio > 1:
+        if made[1] is QuotaReason.AT_MINIMUM and course.lines is not None and lines_ratio > 1:
             return _pressed(total, course.lines, course, base, cap, now_ms, limits)
         return made
     # Not pressed, but a burst would press it.
@@ -127,7 +127,7 @@ def next_total(
         return total, QuotaReason.RESTING
     room = limits.near_missed_ratio * most_per_s(total, now_ms, limits) - rate
     if room <= limits.deadband_ratio * rate:
-        return total, QuotaReason.WAS_TOO_MUCH
+        return total, QuotaReason.NEAR_KNOWN_LIMIT
     step = min(_step(rate, pressure, course.felt_ratio, cap, limits), max(room / 2, limits.deadband_ratio * rate))
     return replace(total, rate_per_s=_within(rate + step, cap, limits), raised_at_ms=now_ms), QuotaReason.ROOM_IS_LEFT
 
@@ -176,7 +176,7 @@ def _pressed(
     # his quota instead, for seconds.
     kept = min(cap, _kept_per_s(pressure, course, limits))
     if total.rate_per_s <= kept:
-        return total, QuotaReason.AT_ITS_LEAST
+        return total, QuotaReason.AT_MINIMUM
     # Of a tail no mean warns: whoever comes back to where it was too long finds it too long again.
     if felt and comes:
         total = with_missed(total, base, course, now_ms, limits)
@@ -188,7 +188,7 @@ def _lowered(
     total: Total, wanted: float, why: QuotaReason, cap: float, now_ms: int, limits: MutationLimits
 ) -> tuple[Total, QuotaReason]:
     if total.rate_per_s <= limits.rate_per_s_min:
-        return total, QuotaReason.AT_ITS_LEAST
+        return total, QuotaReason.AT_MINIMUM
     return _cut(total, wanted, cap, now_ms, limits), why
 
 

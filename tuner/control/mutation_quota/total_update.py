@@ -16,7 +16,7 @@ from tuner.control.mutation_quota.cost_model import at_start, of_window
 from tuner.control.mutation_quota.decision import QuotaReason, TotalSaid
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, QuotaView
 from tuner.control.mutation_quota.probe_margin import followed, is_known, likely_ratio
-from tuner.control.mutation_quota.state import MutationMemory, Wavering, JudgedWindow
+from tuner.control.mutation_quota.state import JudgedWindow, MutationMemory, Wavering
 from tuner.control.mutation_quota.tenant_status import TenantStatus, claim_of, used_per_s
 from tuner.control.mutation_quota.total_rate import cap_per_s, first_total, next_total
 from tuner.core.controller_pressure import Pressure, felt_ratio, lines_pressure
@@ -93,9 +93,17 @@ def _window(
         policy.limits,
     )
     return JudgedWindow(
-        signal.node, signal.sampled_at_ms, signal.topics, signal.partitions, signal.idle_ratio, news.pressed.ratio,
-        view.beside.apply_lag_ms, 0 if before is None else before.felt_full_at_ms, news.took_over_ms, felt,
-    )  # fmt: skip
+        signal.node,
+        signal.sampled_at_ms,
+        signal.topics,
+        signal.partitions,
+        signal.idle_ratio,
+        news.pressed.ratio,
+        view.beside.apply_lag_ms,
+        0 if before is None else before.felt_full_at_ms,
+        news.took_over_ms,
+        felt,
+    )
 
 
 def _course(
@@ -129,7 +137,7 @@ def _course(
         promised_per_s=math.fsum(claim_of(place, limits).least for place in ours),
         beyond_per_s=math.fsum(used_per_s(place) for place in places if place.left_alone is not None),
         # Whom a quota of ours for whoever has none holds back is held back by the total as well.
-        held_back=any(place.state.hungry for place in places if place.left_alone is None or place.ours_holds),
+        held_back=any(place.state.backlogged for place in places if place.left_alone is None or place.ours_holds),
     )
 
 
@@ -149,11 +157,11 @@ _WHY = {
     QuotaReason.RESTING: "the last change is still to be seen",
     QuotaReason.AT_CAP: "more would be too much if all buckets were spent at once",
     QuotaReason.OVER_CAP: "lowered, as all buckets spent at once would be too much",
-    QuotaReason.WAS_TOO_MUCH: "little more was too much before",
+    QuotaReason.NEAR_KNOWN_LIMIT: "little more was too much before",
     QuotaReason.ROOM_IS_LEFT: "raised, as somebody is held back",
     QuotaReason.FALLS_BEHIND: "lowered a little, as that would soon be too late",
     QuotaReason.NEAR_OBJECTIVE: "lowered a little, as one of the next looks may well be over it",
     QuotaReason.OVER_OBJECTIVE: "lowered",
-    QuotaReason.AT_ITS_LEAST: "too much, and it is the least that is given",
+    QuotaReason.AT_MINIMUM: "too much, and it is the least that is given",
     QuotaReason.HEARTBEATS_TIME_OUT: "lowered by half, as heartbeats of brokers time out",
 }

@@ -21,8 +21,8 @@ from tuner.control.reassignment.scheduler_model import (
     SchedulerConstraints,
     Waiting,
     copied,
-    keep_up,
     pending_bytes,
+    steady_state,
     taken,
     wanted,
 )
@@ -66,9 +66,14 @@ class Begun:
 
 
 def begin(
-    plans: Sequence[tuple[Plan, PartitionProgress, bool]], look: ClusterLook, measures: Measures, memory: PaceMemory, bounds: Bounds,
-    now_ms: int, resting: frozenset[Key] = frozenset(),
-) -> Begun:  # fmt: skip
+    plans: Sequence[tuple[Plan, PartitionProgress, bool]],
+    look: ClusterLook,
+    measures: Measures,
+    memory: PaceMemory,
+    bounds: Bounds,
+    now_ms: int,
+    resting: frozenset[Key] = frozenset(),
+) -> Begun:
     """
     Args:
         plans: how each stands, and whether parts of it may begin.
@@ -87,16 +92,33 @@ def begin(
     writes_known = bool(measures.figures.write_bytes_per_s) or any(one.write_bytes_per_s > 0 for one in waiting)
     slots_taken, slots_wanted = taken(copying, measures.throttling.meant), wanted(waiting)
     view = PaceView(
-        now_ms, frozenset(slots_taken) | frozenset(slots_wanted), slots_taken, slots_wanted, measures.throttling.meant,
-        keep_up(copying), measures.asked, measures.brokers, measures.controllers, bounds.controller,
-    )  # fmt: skip
+        now_ms,
+        frozenset(slots_taken) | frozenset(slots_wanted),
+        slots_taken,
+        slots_wanted,
+        measures.throttling.meant,
+        steady_state(copying),
+        measures.asked,
+        measures.brokers,
+        measures.controllers,
+        bounds.controller,
+    )
     paced = pace(view, memory, bounds.pace)
     terms = SchedulerConstraints(
-        look.online, bounds.batch, paced.slots, paced.cluster_max, paced.starts_max, measures.throttling.most,
-        meant=measures.throttling.meant, limits=bounds.partitions, hosted=_hosted(look, bounds),
-        writes_known=writes_known, asked_ago_s=memory.begun_ago_s(now_ms), look_every_s=memory.look_every_s(now_ms),
+        look.online,
+        bounds.batch,
+        paced.slots,
+        paced.cluster_max,
+        paced.starts_max,
+        measures.throttling.most,
+        meant=measures.throttling.meant,
+        limits=bounds.partitions,
+        hosted=_hosted(look, bounds),
+        writes_known=writes_known,
+        asked_ago_s=memory.begun_ago_s(now_ms),
+        look_every_s=memory.look_every_s(now_ms),
         small_due=memory.small_due,
-    )  # fmt: skip
+    )
     refilled = refill(waiting, running, terms)
     begun_at_ms = now_ms if refilled.starts else memory.begun_at_ms
     seen = replace(paced.memory, begun_at_ms=begun_at_ms, looked_at_ms=now_ms, small_due=refilled.small_due)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from streaming.shared.contract import Side
-from tuner.control.reassignment.scheduler_model import Running, StepStart, SchedulerConstraints, sides_of
+from tuner.control.reassignment.scheduler_model import Running, SchedulerConstraints, StepStart, sides_of
 from tuner.core.cluster import BrokerSide
 from tuner.core.reassignment_steps import StepReason
 

@@ -186,8 +186,8 @@ def _holds(
         return PaceReason.NOT_THROTTLED
     if full:
         return PaceReason.QUOTA_FULL
-    if view.keep_up.get(side, 0.0) > limits.full_ratio * rate:
-        return PaceReason.KEEP_UP_FILLS
+    if view.steady_state.get(side, 0.0) > limits.full_ratio * rate:
+        return PaceReason.STEADY_STATE_FILLS
     if not _uses_all(side, before, view):
         return PaceReason.SLOTS_NOT_USED
     if not view.waiting.get(side):

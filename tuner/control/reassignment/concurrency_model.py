@@ -26,7 +26,7 @@ class PaceReason(StrEnum):
     CONTROLLER_NOT_SEEN = "controller_not_seen"
     NOT_THROTTLED = "not_throttled"
     QUOTA_FULL = "quota_full"
-    KEEP_UP_FILLS = "keep_up_fills"
+    STEADY_STATE_FILLS = "steady_state_fills"
     SLOTS_NOT_USED = "slots_not_used"
     NOTHING_WAITS = "nothing_waits"
     CONTROLLER_NEAR = "controller_near"
@@ -91,7 +91,7 @@ class PaceView:
     waiting: Mapping[BrokerSide, int] = field(default_factory=dict)
     # What is meant for it now, and thus should be measured; a side that isn't named has no throttle.
     rates: Mapping[BrokerSide, float] = field(default_factory=dict)
-    keep_up: Mapping[BrokerSide, float] = field(default_factory=dict)
+    steady_state: Mapping[BrokerSide, float] = field(default_factory=dict)
     asked: int = 0  # Steps that the last request asked for.
     brokers: Mapping[int, BrokerSignal] = field(default_factory=dict)
     controllers: Mapping[int, ControllerSignal] = field(default_factory=dict)

@@ -20,7 +20,7 @@ _WHY = {
     PaceReason.CONTROLLER_NOT_SEEN: "the controller isn't measured, so no more are tried",
     PaceReason.NOT_THROTTLED: "no throttle stands here, so nobody can say whether more would help",
     PaceReason.QUOTA_FULL: "the throttle is full: more would not be faster",
-    PaceReason.KEEP_UP_FILLS: "keeping up with writes takes most of the throttle",
+    PaceReason.STEADY_STATE_FILLS: "keeping up with writes takes most of the throttle",
     PaceReason.SLOTS_NOT_USED: "not all of them are in use",
     PaceReason.NOTHING_WAITS: "no partition waits for it",
     PaceReason.CONTROLLER_NEAR: "the controller has little time left",

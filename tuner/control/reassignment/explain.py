@@ -10,7 +10,7 @@ from tuner.control.reassignment.concurrency_model import Paced
 from tuner.control.reassignment.partition_progress import PartitionProgress, is_another
 from tuner.control.reassignment.scheduler_model import HeldBy, Refill
 from tuner.core.cluster import BrokerSide, side_name
-from tuner.core.reassignment_plan import ClusterLook, Key, Plan, DesiredPlanState
+from tuner.core.reassignment_plan import ClusterLook, DesiredPlanState, Key, Plan
 from tuner.core.reassignment_steps import WaitReason
 
 _NAMED = 5
@@ -19,7 +19,7 @@ _SIDES = 12
 
 def held_up(
     plan: Plan, parts: PartitionProgress, filled: Refill, paused: str | None, refused: Mapping[Key, str]
-) -> tuple[str, ...]:  # fmt: skip
+) -> tuple[str, ...]:
     """Nothing where it just goes on.
 
     Args:

@@ -23,15 +23,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tuner.core.reassignment_plan import (
-    RequestedStep,
     ClusterLook,
+    DesiredPlanState,
     Key,
-    PlanPartition,
     PartitionNow,
     Plan,
-    DesiredPlanState,
+    PlanPartition,
+    RequestedStep,
 )
-from tuner.core.reassignment_steps import ReassignmentStep, StepReason, PartitionTransition
+from tuner.core.reassignment_steps import PartitionTransition, ReassignmentStep, StepReason
 
 SHOWN_S_MAX = 20.0  # A broker hears of a change within a second or so, also in a storm.
 
@@ -87,7 +87,7 @@ def stand(
 
 def _stand(
     key: Key, part: PlanPartition, plan: Plan, look: ClusterLook, recent: Recent, now_ms: int, found: PartitionProgress
-) -> None:  # fmt: skip
+) -> None:
     now, asked = look.partitions.get(key), plan.asked.get(key)
     late = now_ms - recent.unclear_since_ms.get(key, now_ms) > SHOWN_S_MAX * 1000
     if is_another(key, part, look):
@@ -179,9 +179,16 @@ def running_step(key: Key, asked: RequestedStep, now: PartitionNow, goal: tuple[
     """The step under way, as the cluster shows it."""
     topic, number = key
     return ReassignmentStep(
-        topic, number, asked.replicas, now.adding, now.removing, StepReason.REPLICAS,
-        moves_leader=asked.moves_leader, elect=asked.elect, last=asked.replicas == goal,
-    )  # fmt: skip
+        topic,
+        number,
+        asked.replicas,
+        now.adding,
+        now.removing,
+        StepReason.REPLICAS,
+        moves_leader=asked.moves_leader,
+        elect=asked.elect,
+        last=asked.replicas == goal,
+    )
 
 
 def _may_be_elected(now: PartitionNow, look: ClusterLook) -> bool:

@@ -25,14 +25,14 @@ from tuner.control.reassignment.explain import held_up, paces
 from tuner.control.reassignment.partition_progress import PartitionProgress, Recent, remembered, stand
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import (
-    RequestedStep,
     ClusterLook,
+    DesiredPlanState,
     Ending,
     Key,
-    PlanPartition,
     Plan,
+    PlanPartition,
+    RequestedStep,
     Tally,
-    DesiredPlanState,
 )
 from tuner.core.reassignment_steps import ReassignmentStep
 
@@ -87,28 +87,34 @@ def turn(
     Args:
         plans: those that have not ended, the oldest first; no partition is in two of them.
     """
-    heeded = [_heeded(plan) for plan in plans]
+    acknowledged = [_heeded(plan) for plan in plans]
     recent = [memory.plans.get(plan.id, Recent()) for plan in plans]
     stands: list[PartitionProgress] = []
     taken: set[Key] = (
         set()
     )  # Two people may have given the same partition at once: it is the older plan's until that has ended.
-    for plan, known in zip(heeded, recent, strict=True):
+    for plan, known in zip(acknowledged, recent, strict=True):
         stands.append(stand(plan, look, known, terms.now_ms, taken))
         taken |= plan.parts.keys()
-    goes_on = [terms.paused is None and plan.head.wanted is not DesiredPlanState.PAUSED for plan in heeded]
-    bounds = replace(terms.bounds, batch=strictest([terms.bounds.batch, *(plan.head.limits for plan in heeded)]))
+    goes_on = [terms.paused is None and plan.head.wanted is not DesiredPlanState.PAUSED for plan in acknowledged]
+    bounds = replace(terms.bounds, batch=strictest([terms.bounds.batch, *(plan.head.limits for plan in acknowledged)]))
     begun = begin(
-        list(zip(heeded, stands, goes_on, strict=True)), look, measures, memory.pace, bounds, terms.now_ms, terms.resting
-    )  # fmt: skip
+        list(zip(acknowledged, stands, goes_on, strict=True)),
+        look,
+        measures,
+        memory.pace,
+        bounds,
+        terms.now_ms,
+        terms.resting,
+    )
     steps = {(start.step.topic, start.step.partition): start.step for start in begun.refill.starts}
     made = tuple(
         _made(plan, parts, known, tuple(steps[key] for key in steps if key in parts.ready), begun, look, terms)
-        for plan, parts, known in zip(heeded, stands, recent, strict=True)
+        for plan, parts, known in zip(acknowledged, stands, recent, strict=True)
     )
     after = {
         plan.id: remembered(parts, known, terms.now_ms)
-        for plan, parts, known in zip(heeded, stands, recent, strict=True)
+        for plan, parts, known in zip(acknowledged, stands, recent, strict=True)
     }
     return ExecutorStep(made, ExecutorState(after, begun.paced.memory), begun, bounds.batch)
 
@@ -136,9 +142,9 @@ def strictest(limits: Sequence[BatchLimits]) -> BatchLimits:
 def _heeded(plan: Plan) -> Plan:
     """With the newest word about it, which also ends that parts are left alone, if it is not about the limits."""
     state, head = plan.state, plan.head
-    if state.heeded_at_ms >= head.at_ms:
+    if state.acknowledged_at_ms >= head.at_ms:
         return plan
-    left = {} if head.course_at_ms > state.heeded_at_ms else state.left
+    left = {} if head.course_at_ms > state.acknowledged_at_ms else state.left
     paused_at_ms, rested_ms = state.paused_at_ms, state.rested_ms
     if head.wanted is DesiredPlanState.PAUSED:
         paused_at_ms = paused_at_ms or head.course_at_ms
@@ -146,10 +152,8 @@ def _heeded(plan: Plan) -> Plan:
         paused_at_ms, rested_ms = 0, rested_ms + max(0, head.course_at_ms - paused_at_ms)
     return replace(
         plan,
-        state=replace(
-            state, heeded_at_ms=head.at_ms, left=left, paused_at_ms=paused_at_ms, rested_ms=rested_ms
-        ),
-    )  # fmt: skip
+        state=replace(state, acknowledged_at_ms=head.at_ms, left=left, paused_at_ms=paused_at_ms, rested_ms=rested_ms),
+    )
 
 
 def _is_to_stop(step: ReassignmentStep, plan: Plan, part: PlanPartition) -> bool:
@@ -159,8 +163,14 @@ def _is_to_stop(step: ReassignmentStep, plan: Plan, part: PlanPartition) -> bool
 
 
 def _made(
-    plan: Plan, parts: PartitionProgress, known: Recent, starts: tuple[ReassignmentStep, ...], begun: Begun, look: ClusterLook, terms: StepConstraints
-) -> PlanTurn:  # fmt: skip
+    plan: Plan,
+    parts: PartitionProgress,
+    known: Recent,
+    starts: tuple[ReassignmentStep, ...],
+    begun: Begun,
+    look: ClusterLook,
+    terms: StepConstraints,
+) -> PlanTurn:
     cancels: tuple[Key, ...] = ()
     if plan.head.wanted is DesiredPlanState.CANCELLING and terms.paused is None:
         cancels = tuple(
@@ -178,15 +188,20 @@ def _made(
         asked[key] = RequestedStep(step.replicas, parts.ready[key].replicas, step.moves_leader, step.elect)
     unsettled = parts.running or parts.ready or parts.to_elect or parts.unclear or parts.foreign or parts.left
     state = replace(
-        plan.state, dropped=parts.dropped, left=parts.left,
-        said=held_up(plan, parts, begun.refill, terms.paused, terms.refused), pace=paces(begun.paced),
-    )  # fmt: skip
+        plan.state,
+        dropped=parts.dropped,
+        left=parts.left,
+        said=held_up(plan, parts, begun.refill, terms.paused, terms.refused),
+        pace=paces(begun.paced),
+    )
     if not unsettled:
         cancelled = plan.head.wanted is DesiredPlanState.CANCELLING
         state = replace(
-            state, ending=Ending.CANCELLED if cancelled else Ending.DONE, ended_at_ms=terms.now_ms,
+            state,
+            ending=Ending.CANCELLED if cancelled else Ending.DONE,
+            ended_at_ms=terms.now_ms,
             tally=_tally(plan, parts, look),
-        )  # fmt: skip
+        )
     # A large plan finds others to try each time: where none was taken, nobody knows that these will be.
     starting = frozenset((step.topic, step.partition) for step in starts)
     doubted = starting if known.refused else starting.intersection(terms.refused)

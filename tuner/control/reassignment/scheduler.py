@@ -40,13 +40,13 @@ from tuner.control.reassignment.scheduler_model import (
     Running,
     SchedulerConstraints,
     Waiting,
-    keep_up,
     sides_of,
+    steady_state,
 )
 from tuner.control.reassignment.small_partitions import due, left_over, turn_of
 from tuner.core.cluster import BrokerSide
 from tuner.core.partition_limits import INTERNAL_TOPICS, PartitionLimits
-from tuner.core.reassignment_steps import ReassignmentStep, StepReason, Wait, PartitionTransition, next_step
+from tuner.core.reassignment_steps import PartitionTransition, ReassignmentStep, StepReason, Wait, next_step
 
 # Who would take so much of the time that is left if it had one slot's share of the rate is a giant: half of it.
 _GIANT = 2.0
@@ -168,7 +168,7 @@ def _needs_s(
     rates: Mapping[BrokerSide, float],
 ) -> dict[BrokerSide, float]:
     """How long each side takes for that at these rates, less what keeping up takes of them."""
-    used = keep_up(running)
+    used = steady_state(running)
     # Nobody throttles it: as fast as the fastest that is throttled, or all alike.
     other = max(rates.values(), default=LEAST_BYTES_PER_S)
     drains = {side: rates.get(side, other) - terms.beside.get(side, 0.0) - used.get(side, 0.0) for side in left}
@@ -189,9 +189,13 @@ def _slowest_first(
 
 
 def _small(
-    waiting: Sequence[Waiting], running: Sequence[Running], queue: _Queue, room: Room, terms: SchedulerConstraints,
+    waiting: Sequence[Waiting],
+    running: Sequence[Running],
+    queue: _Queue,
+    room: Room,
+    terms: SchedulerConstraints,
     left: Mapping[BrokerSide, float],
-) -> tuple[list[int], float]:  # fmt: skip
+) -> tuple[list[int], float]:
     """See due.py; at what sides carry now, and not at what they may be given."""
     if room.request_is_full or not math.isfinite(terms.asked_ago_s):
         return [], terms.small_due  # Nothing can be due; a large plan's first request is waited for.

@@ -18,12 +18,12 @@ from tuner.control.reassignment.scheduler_model import (
     Held,
     HeldBy,
     Running,
-    StepStart,
     SchedulerConstraints,
+    StepStart,
     Waiting,
     copied,
-    keep_up,
-    step_keep_up,
+    steady_state,
+    step_steady_state,
     taken,
 )
 from tuner.core.cluster import BrokerSide, side_name
@@ -31,7 +31,7 @@ from tuner.core.partition_limits import INTERNAL_TOPICS, PartitionCounts, overfu
 from tuner.core.reassignment_steps import ReassignmentStep
 
 # The same as of a throttle's floor: a quota only just above W drains nothing.
-KEEP_UP_SHARE_MAX = 1 / 1.2
+STEADY_STATE_SHARE_MAX = 1 / 1.2
 
 
 class Room:
@@ -52,7 +52,7 @@ class Room:
         every = {*terms.slots, *self._taken}
         self._full = {side for side in every if not self._fits(side)}
         self._used = dict(terms.beside)
-        for side, bytes_per_s in keep_up(copying).items():
+        for side, bytes_per_s in steady_state(copying).items():
             self._used[side] = self._used.get(side, 0.0) + bytes_per_s
         self._copying = sum(bool(one.step.adding) for one in copying)
         self._partitions = terms.batch.partition_movements_max - len(ending)
@@ -98,7 +98,7 @@ class Room:
 
     def consider(self, index: int, one: Waiting, step: ReassignmentStep, *, urgent: bool = False) -> None:
         """Begins it, or says what keeps it back."""
-        uses = step_keep_up(one.way, step.adding, one.write_bytes_per_s)
+        uses = step_steady_state(one.way, step.adding, one.write_bytes_per_s)
         held = self._held_by_limits(one, step) or (None if urgent else self._held_by_room(index, one, uses))
         if held is not None:
             self.held[index] = held
@@ -140,7 +140,7 @@ class Room:
             quota = self._terms.rates.get(side)
             if quota is None:
                 continue
-            most = KEEP_UP_SHARE_MAX * quota
+            most = STEADY_STATE_SHARE_MAX * quota
             if self._used.get(side, 0.0) + bytes_per_s > most:
                 alone = self._terms.beside.get(side, 0.0) + bytes_per_s
                 if alone > most:
@@ -153,6 +153,6 @@ def _never(one: Waiting, side: BrokerSide, uses_bytes_per_s: float, quota: float
     text = (
         f"{one.way.topic}-{one.way.partition}: keeping up takes {rate_text(uses_bytes_per_s)} of the {side_name(side)}, "
         f"which is {rate_text(quota)} at most: its copy would not end. Raise that to "
-        f"{rate_text(uses_bytes_per_s / KEEP_UP_SHARE_MAX)} or more, or move it when less is written"
+        f"{rate_text(uses_bytes_per_s / STEADY_STATE_SHARE_MAX)} or more, or move it when less is written"
     )
     return Held(one.way.topic, one.way.partition, HeldBy.QUOTA, side, text)

@@ -21,7 +21,7 @@ from streaming.shared.contract import Side
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import BrokerSide
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
-from tuner.core.reassignment_steps import ReassignmentStep, Wait, PartitionTransition
+from tuner.core.reassignment_steps import PartitionTransition, ReassignmentStep, Wait
 from tuner.core.side_load import PlannedPartition
 from tuner.core.throttle_limits import MB
 
@@ -34,7 +34,7 @@ SLOT_S = 1.0
 # ... but for this: each one is work for the controller and for its brokers, be it empty.
 SLOT_PART_MIN = 1 / 16
 # Keeping up with what one slot holds takes this much of the quota, so five of them a tenth ...
-KEEP_UP_A_SLOT = 0.02
+STEADY_STATE_A_SLOT = 0.02
 # ... but who is copied for so long fills a slot whatever is written to it: there has to be enough under way to go on with until
 # somebody has looked again, and what begins then has been heard of.
 FILLED_SLOT_S = 1.8
@@ -92,10 +92,10 @@ class SchedulerConstraints:
     look_every_s: float = 0.0  # So long after the last look this one comes.
     small_due: float = 0.0  # Of what is small, what was carried from the last request.
 
-    def part(self, side: BrokerSide, remaining_bytes: float, keep_up_bytes_per_s: float = 0.0) -> float:
+    def part(self, side: BrokerSide, remaining_bytes: float, steady_state_bytes_per_s: float = 0.0) -> float:
         """Slots that it takes."""
-        keep_up = keep_up_bytes_per_s if self.writes_known else math.inf
-        return slot_part(remaining_bytes, self.meant.get(side, self.rates.get(side)), keep_up)
+        steady_state = steady_state_bytes_per_s if self.writes_known else math.inf
+        return slot_part(remaining_bytes, self.meant.get(side, self.rates.get(side)), steady_state)
 
 
 class HeldBy(StrEnum):
@@ -141,11 +141,11 @@ def sides_of(leader: int, adding: Iterable[int]) -> list[BrokerSide]:
     return [(leader, _LEADER), *into] if into else []
 
 
-def slot_part(remaining_bytes: float, rate_bytes_per_s: float | None, keep_up_bytes_per_s: float = 0.0) -> float:
+def slot_part(remaining_bytes: float, rate_bytes_per_s: float | None, steady_state_bytes_per_s: float = 0.0) -> float:
     """Slots that a copy takes of a side with this rate; None: of one whose rate is not known.
 
     Args:
-        keep_up_bytes_per_s: what keeping up with it takes of this side's quota.
+        steady_state_bytes_per_s: what keeping up with it takes of this side's quota.
     """
     rate = LEAST_BYTES_PER_S if rate_bytes_per_s is None else rate_bytes_per_s
     if rate <= 0:
@@ -154,7 +154,9 @@ def slot_part(remaining_bytes: float, rate_bytes_per_s: float | None, keep_up_by
     part = min(1.0, max(SLOT_PART_MIN, lasts_s / SLOT_S))
     if rate_bytes_per_s is None:
         return part  # No quota is known that keeping up could take.
-    return max(part, min(keep_up_bytes_per_s / (KEEP_UP_A_SLOT * rate), lasts_s / FILLED_SLOT_S, WRITTEN_SLOTS_MAX))
+    return max(
+        part, min(steady_state_bytes_per_s / (STEADY_STATE_A_SLOT * rate), lasts_s / FILLED_SLOT_S, WRITTEN_SLOTS_MAX)
+    )
 
 
 def copied(running: Iterable[Running], online: AbstractSet[int]) -> list[Running]:
@@ -185,8 +187,8 @@ def taken(
     rates = rates or {}
     for one in running:
         copies = max(1, len(one.step.adding))
-        for side, keep_up_bytes_per_s in step_keep_up(one.way, one.step.adding, one.write_bytes_per_s):
-            uses = keep_up_bytes_per_s if writes_known else math.inf
+        for side, steady_state_bytes_per_s in step_steady_state(one.way, one.step.adding, one.write_bytes_per_s):
+            uses = steady_state_bytes_per_s if writes_known else math.inf
             part = slot_part(one.remaining_bytes / copies, rates.get(side), uses)
             found[side] = found.get(side, 0.0) + part
     return found
@@ -206,7 +208,7 @@ def wanted(waiting: Iterable[Waiting]) -> dict[BrokerSide, int]:
     return found
 
 
-def step_keep_up(
+def step_steady_state(
     way: PartitionTransition, adding: Sequence[int], write_bytes_per_s: float
 ) -> list[tuple[BrokerSide, float]]:
     """W of one step: bytes/s that keeping up uses of each side's quota while it runs, its leader's first."""
@@ -217,11 +219,11 @@ def step_keep_up(
     return [(side, write_bytes_per_s * (followers if side[1] is Side.LEADER else 1)) for side in sides]
 
 
-def keep_up(running: Iterable[Running]) -> dict[BrokerSide, float]:
+def steady_state(running: Iterable[Running]) -> dict[BrokerSide, float]:
     """W of all that runs."""
     found: dict[BrokerSide, float] = {}
     for one in running:
-        for side, bytes_per_s in step_keep_up(one.way, one.step.adding, one.write_bytes_per_s):
+        for side, bytes_per_s in step_steady_state(one.way, one.step.adding, one.write_bytes_per_s):
             found[side] = found.get(side, 0.0) + bytes_per_s
     return found
 
@@ -229,8 +231,10 @@ def keep_up(running: Iterable[Running]) -> dict[BrokerSide, float]:
 def pending_bytes(waiting: Iterable[Waiting], running: Iterable[Running] = ()) -> dict[BrokerSide, float]:
     """What no step under way copies yet, by side; of what runs, what its later steps will add."""
     found: dict[BrokerSide, float] = {}
-    later = [(one.way, [b for b in one.way.target if b not in (*one.way.replicas, *one.step.adding)], one.size_bytes)
-             for one in running]  # fmt: skip
+    later = [
+        (one.way, [b for b in one.way.target if b not in (*one.way.replicas, *one.step.adding)], one.size_bytes)
+        for one in running
+    ]
     for way, adding, size_bytes in [*((one.way, one.missing, one.size_bytes) for one in waiting), *later]:
         for side in sides_of(way.leader, adding):
             copies = 1 if side[1] is Side.FOLLOWER else len(adding)
@@ -242,11 +246,15 @@ def planned(waiting: Iterable[Waiting], running: Iterable[Running] = ()) -> list
     """The plan as its loads are reckoned with."""
     found = [
         PlannedPartition(
-            one.way.topic, one.way.partition, one.way.leader, one.way.isr, one.write_bytes_per_s,
+            one.way.topic,
+            one.way.partition,
+            one.way.leader,
+            one.way.isr,
+            one.write_bytes_per_s,
             dict.fromkeys(one.missing, one.size_bytes),
         )
         for one in waiting
-    ]  # fmt: skip
+    ]
     for one in running:
         now = dict.fromkeys(one.step.adding, one.remaining_bytes / max(1, len(one.step.adding)))
         later = {b: one.size_bytes for b in one.way.target if b not in one.way.replicas and b not in now}

@@ -105,7 +105,7 @@ def _remove_rates(live: LiveCluster, memory: Memory, brokers: frozenset[int]) ->
     came = memory.after.rates_came if memory.after is not None else ()
     for side in ((broker, side) for broker in sorted(brokers & _readable(live)) for side in Side):
         setting = live.rates.get(side)
-        if setting is None or not setting.own or side in memory.theirs_until_ms or side in came:
+        if setting is None or not setting.own or side in memory.externally_owned_until_ms or side in came:
             continue
         stood = memory.standing.get(side)
         if stood is None:

@@ -47,7 +47,7 @@ class Late:
 
     def __str__(self) -> str:
         load = self.load
-        rate = f"{rate_text(self.rate_bytes_per_s)}, of which {rate_text(load.keep_up_bytes_per_s)} keep up"
+        rate = f"{rate_text(self.rate_bytes_per_s)}, of which {rate_text(load.steady_state_bytes_per_s)} keep up"
         due = f"is in {span_text(self.left_s)}" if self.left_s >= 0 else f"was {span_text(-self.left_s)} ago"
         if math.isinf(self.ends_s):
             return f"{size_text(load.remaining_bytes)} remain and never end at {rate}; finish_at {due}; {self._what_gives()}"
@@ -93,9 +93,13 @@ def late(
         return None
     slowest = max(sorted(ends), key=ends.__getitem__)
     found = Late(
-        slowest, loads[slowest], courses[slowest].meant_bytes_per_s, ends[slowest],
-        (limits.finish_at_ms - now_ms) / 1000, limits.rate_bytes_per_s_max,
-    )  # fmt: skip
+        slowest,
+        loads[slowest],
+        courses[slowest].meant_bytes_per_s,
+        ends[slowest],
+        (limits.finish_at_ms - now_ms) / 1000,
+        limits.rate_bytes_per_s_max,
+    )
     return found if found.late_s >= LATE_S_MIN else None
 
 

@@ -21,10 +21,10 @@ class Reason(StrEnum):
     PAUSED = "paused"
     RELEASED = "released"
     OVERRIDDEN = "overridden"
-    BACK_TO_BEFORE = "back_to_before"
+    RESTORED = "restored"
     # Nothing of ours: hold.
-    SOMEBODY_ELSES = "somebody_elses"
-    RESPECTED = "respected"
+    EXTERNALLY_OWNED = "externally_owned"
+    PRESERVED = "preserved"
     NOT_THROTTLED = "not_throttled"
     # Well, or too early to say: hold.
     WATCHING = "watching"
@@ -37,7 +37,7 @@ class Reason(StrEnum):
     NO_HEADROOM = "no_headroom"
     DEADLINE_NOT_MET = "deadline_not_met"
     LOAD_NOT_MEASURED = "load_not_measured"
-    RECOVERS = "recovers"
+    ISR_RECOVERY = "isr_recovery"
     # Not well, and not ours to cure by raising: hold and say so.
     NO_LEADER = "no_leader"
     LIST_FULL = "list_full"
@@ -50,18 +50,18 @@ class Reason(StrEnum):
     STALLED_DESTINATION_BOUND = "stalled_destination_bound"
     STALLED_REPLICA_DEAD = "stalled_replica_dead"
     # Act.
-    STALLED_BELOW_KEEP_UP = "stalled_below_keep_up"
+    STALLED_BELOW_STEADY_STATE = "stalled_below_steady_state"
     STALLED_THROTTLE_BOUND = "stalled_throttle_bound"
     RESCUE_NEEDS_MORE = "rescue_needs_more"
     MOVE_FOUND = "move_found"
-    WINDOW_EMPTY = "window_empty"
+    WINDOW_WARMUP = "window_warmup"
     PLAN_RATE = "plan_rate"
     IN_SYNC = "in_sync"
-    SWEPT = "swept"
-    UNSEEN_FOR_LONG = "unseen_for_long"
+    CLEARED_BY_TOOL = "cleared_by_tool"
+    STALE_DECAY = "stale_decay"
     MOVE_ENDED = "move_ended"
-    CHANGED_BY_SOMEBODY = "changed_by_somebody"
-    CAME_LATE = "came_late"
+    EXTERNAL_CHANGE = "external_change"
+    LATE_PREDECESSOR_WRITE = "late_predecessor_write"
 
 
 # A move has stalled, and it is not a throttle that holds it.
@@ -91,8 +91,8 @@ class SetRate:
 
     broker: int
     side: Side
-    live_bytes_per_s: int
-    wanted_bytes_per_s: int
+    current_bytes_per_s: int
+    setpoint_bytes_per_s: int
     reason: Reason
     text: str
     own: bool = True  # Whether ``live`` is set on the broker itself; else it is inherited, and nothing stands there.
@@ -104,7 +104,7 @@ class Steer:
 
     broker: int
     side: Side
-    live_bytes_per_s: int
+    current_bytes_per_s: int
     reason: Reason
     text: str
     own: bool = True  # As for SetRate.
@@ -116,7 +116,7 @@ class PutBackRate:
 
     broker: int
     side: Side
-    live_bytes_per_s: int
+    current_bytes_per_s: int
     value_bytes_per_s: int | None
     reason: Reason
     text: str

@@ -42,4 +42,4 @@ def have_come(
 def _is_whole(signal: MoveSignal | None, now_ms: int, age_s_max: float) -> bool:
     if signal is None or freshness(signal, now_ms, age_s_max) is not Freshness.FRESH or signal.moving_partitions == 0:
         return False
-    return signal.remaining_bytes is not None and signal.keep_up_bytes_per_s is not None
+    return signal.remaining_bytes is not None and signal.steady_state_bytes_per_s is not None

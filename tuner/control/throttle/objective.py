@@ -65,8 +65,8 @@ class LawLimits:
     utilisation_max: float = 0.9
     rate_bytes_per_s_min: float = 5 * MB  # Below it one fetch response is already seconds of budget.
     rate_bytes_per_s_max: float = float("inf")  # The operator's ceiling.
-    floor_over_keep_up: float = 1.2  # A quota only just above W drains nothing.
-    floor_over_keep_up_tight: float = 1.05  # Where clients usually leave less than that.
+    floor_over_steady_state: float = 1.2  # A quota only just above W drains nothing.
+    floor_over_steady_state_tight: float = 1.05  # Where clients usually leave less than that.
 
     # The forecast of client load, by step of the stream.
     level_gain: float = 0.35

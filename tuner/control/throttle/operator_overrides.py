@@ -5,7 +5,7 @@ release   everything that is ours becomes what it was, and then as paused
 resume    both are over, and so are the holds for values that somebody else had set
 override  one throttle stands at a rate until a moment, then at what it stood at before, and is tuned again
 
-Invariant: an order is heeded within a cycle or its reason is said; one that has expired changes nothing.
+Invariant: an order is acknowledged within a cycle or its reason is said; one that has expired changes nothing.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def heard(orders: Orders, memory: Memory, limits: Limits, now_ms: int) -> tuple[
     before = memory.ordered if memory.ordered_until_ms is not None else None
     if before is not None:
         over = orders.resumed_at_ms != before.resumed_at_ms
-        theirs = {} if over else memory.theirs_until_ms
+        theirs = {} if over else memory.externally_owned_until_ms
     else:
-        yield_ms = round(limits.yield_s * 1000)
+        yield_ms = round(limits.external_change_hold_s * 1000)
         theirs = {
             side: until_ms
-            for side, until_ms in memory.theirs_until_ms.items()
+            for side, until_ms in memory.externally_owned_until_ms.items()
             if until_ms - yield_ms > orders.resumed_at_ms
         }
     news = frozenset(
@@ -48,12 +48,16 @@ def heard(orders: Orders, memory: Memory, limits: Limits, now_ms: int) -> tuple[
 
 
 def without_holds(memory: Memory, sides: Collection[BrokerSide]) -> Memory:
-    theirs = memory.theirs_until_ms
+    theirs = memory.externally_owned_until_ms
     return _holding(memory, {side: until_ms for side, until_ms in theirs.items() if side not in sides})
 
 
-def _holding(memory: Memory, theirs_until_ms: Mapping[BrokerSide, int]) -> Memory:
-    return memory if theirs_until_ms == memory.theirs_until_ms else replace(memory, theirs_until_ms=theirs_until_ms)
+def _holding(memory: Memory, externally_owned_until_ms: Mapping[BrokerSide, int]) -> Memory:
+    return (
+        memory
+        if externally_owned_until_ms == memory.externally_owned_until_ms
+        else replace(memory, externally_owned_until_ms=externally_owned_until_ms)
+    )
 
 
 def permitted(order: Override | None, limits: Limits) -> Override | None:
@@ -90,7 +94,7 @@ def overridden(side: BrokerSide, order: Override, setting: RateSetting | None, n
     return SetRate(*side, setting.bytes_per_s, order.bytes_per_s, Reason.OVERRIDDEN, head, setting.own)
 
 
-def back_to_before(
+def restored(
     side: BrokerSide, ours: Owned | None, setting: RateSetting | None, drains_bytes_per_s: float, limits: Limits
 ) -> SetRate | None:
     """To what stood before a change for a while that is over now; None where there was none, or that stands.
@@ -111,7 +115,7 @@ def back_to_before(
         f"{side_name(side)} {rate_text(setting.bytes_per_s)} → {rate_text(wanted)}: what it was changed for is over, and that "
         "is what stood before it"
     )
-    return SetRate(*side, setting.bytes_per_s, wanted, Reason.BACK_TO_BEFORE, text, setting.own)
+    return SetRate(*side, setting.bytes_per_s, wanted, Reason.RESTORED, text, setting.own)
 
 
 def in_force(order: Override | None, now_ms: int) -> bool:
@@ -121,12 +125,12 @@ def in_force(order: Override | None, now_ms: int) -> bool:
 def still_ordered(change: SetRate, order: Override | None, limits: Limits, now_ms: int) -> bool:
     """Whether a change of rate is what somebody wants now."""
     order = permitted(order, limits)
-    return order is not None and in_force(order, now_ms) and order.bytes_per_s == change.wanted_bytes_per_s
+    return order is not None and in_force(order, now_ms) and order.bytes_per_s == change.setpoint_bytes_per_s
 
 
 def being_overridden(side: BrokerSide, order: Override, ours: Owned | None, now_ms: int) -> Decision | None:
     """A change of rate is under way here: nothing but to let it go on, if it is what the override wants; else None."""
-    if now_ms >= order.until_ms or ours is None or ours.wanted_bytes_per_s != order.bytes_per_s:
+    if now_ms >= order.until_ms or ours is None or ours.setpoint_bytes_per_s != order.bytes_per_s:
         return None
     text = f"{side_name(side)}: {rate_text(order.bytes_per_s)} by order of {order.by}, in steps over the quota's window"
     return Hold(*side, Reason.RATE_IS_CHANGING, text)

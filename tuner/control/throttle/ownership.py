@@ -44,10 +44,12 @@ def swept(live: LiveCluster, memory: Memory, now_ms: int, limits: Limits, *, unl
     if any(None in ours.may_stand for ours in seen.values()):
         return {}  # A rate that is only being set may not stand yet.
     lists_went = unlisted or any(topic not in live.lists for topic in memory.listed)
-    by_hand = len({broker for broker, _ in seen}) == 1 or now_ms - memory.swept_at_ms < limits.yield_s * 1000
+    by_hand = (
+        len({broker for broker, _ in seen}) == 1 or now_ms - memory.swept_at_ms < limits.external_change_hold_s * 1000
+    )
     if by_hand and not lists_went:
         return {}
-    return {side: ours.wanted_bytes_per_s for side, ours in seen.items()}
+    return {side: ours.setpoint_bytes_per_s for side, ours in seen.items()}
 
 
 def may_be_swept(found: int | None, *, throttles: bool) -> bool:
@@ -67,7 +69,7 @@ def forget_swept(memory: Memory, sides: Iterable[BrokerSide], now_ms: int) -> tu
         "broker's: what still moves is throttled again. Whoever wants it to run free says so with `rheostat pause`"
     )
     memory = replace(memory, owned=owned, standing=standing, missing=memory.missing - gone, swept_at_ms=now_ms)
-    return memory, [Hold(None, None, Reason.SWEPT, text)]
+    return memory, [Hold(None, None, Reason.CLEARED_BY_TOOL, text)]
 
 
 def let_go_of_changed(
@@ -78,12 +80,14 @@ def let_go_of_changed(
     Args:
         throttles: whether we put throttles on any of what moves.
     """
-    theirs = {side: until for side, until in memory.theirs_until_ms.items() if until > now_ms}
+    theirs = {side: until for side, until in memory.externally_owned_until_ms.items() if until > now_ms}
     waits = throttles and bool(live.moves)
     before, missing = memory.missing, set()
     # It is on record, and a ramp has dozens of steps.
     late = memory.late if now_ms < memory.late_until_ms else {}
-    memory = replace(memory, theirs_until_ms=theirs, late=late, came_late=_still_late(live, memory, now_ms))
+    memory = replace(
+        memory, externally_owned_until_ms=theirs, late=late, late_predecessor_write=_still_late(live, memory, now_ms)
+    )
     decisions: list[LetGo | Hold] = []
     for side, ours in list(memory.owned.items()):
         if side[0] not in live.brokers or side[0] in live.unreadable:
@@ -120,22 +124,22 @@ def let_go(
     if _is_late(side, found, memory, now_ms):
         stands = "nothing" if found is None else rate_text(found)
         text = (
-            f"{side_name(side)}: we had set {rate_text(ours.wanted_bytes_per_s)}, now {stands} stands there, as the tuner "
+            f"{side_name(side)}: we had set {rate_text(ours.setpoint_bytes_per_s)}, now {stands} stands there, as the tuner "
             "before this one was about to set it: its request came late. It stays ours"
         )
         owned = replace(ours, may_stand=tuple(dict.fromkeys((found, *ours.may_stand))))
-        came_late = {**memory.came_late, side: (found, ours.may_stand[0])}
-        memory = replace(memory, owned=memory.with_owned(side, owned), came_late=came_late)
-        return memory, Hold(*side, Reason.CAME_LATE, text)
-    until_ms = now_ms + round(limits.yield_s * 1000)
+        late_predecessor_write = {**memory.late_predecessor_write, side: (found, ours.may_stand[0])}
+        memory = replace(memory, owned=memory.with_owned(side, owned), late_predecessor_write=late_predecessor_write)
+        return memory, Hold(*side, Reason.LATE_PREDECESSOR_WRITE, text)
+    until_ms = now_ms + round(limits.external_change_hold_s * 1000)
     stands = "nothing" if found is None else rate_text(found)
     text = (
-        f"{side_name(side)}: we had set {rate_text(ours.wanted_bytes_per_s)}, now {stands} stands there. Somebody changed "
-        f"it, so it is theirs: left alone for {limits.yield_s / 60:.0f} min"
+        f"{side_name(side)}: we had set {rate_text(ours.setpoint_bytes_per_s)}, now {stands} stands there. Somebody changed "
+        f"it, so it is theirs: left alone for {limits.external_change_hold_s / 60:.0f} min"
     )
-    decision = LetGo(*side, ours.wanted_bytes_per_s, found, until_ms, Reason.CHANGED_BY_SOMEBODY, text)
-    theirs = {**memory.theirs_until_ms, side: until_ms}
-    return replace(memory, owned=memory.with_owned(side, None), theirs_until_ms=theirs), decision
+    decision = LetGo(*side, ours.setpoint_bytes_per_s, found, until_ms, Reason.EXTERNAL_CHANGE, text)
+    theirs = {**memory.externally_owned_until_ms, side: until_ms}
+    return replace(memory, owned=memory.with_owned(side, None), externally_owned_until_ms=theirs), decision
 
 
 def set_right(
@@ -152,7 +156,7 @@ def set_right(
         loads: what is known to go through each.
     """
     changes = []
-    for side, (_, stood) in memory.came_late.items():
+    for side, (_, stood) in memory.late_predecessor_write.items():
         hold, setting, load = holds.get(side), live.rates.get(side), loads.get(side)
         if hold is None or hold.reason not in _CALM or setting is None or stood is None or load is None:
             continue
@@ -164,16 +168,16 @@ def set_right(
             f"{side_name(side)}: {rate_text(setting.bytes_per_s)}, which the tuner before this one had sent late, to "
             f"{rate_text(wanted)}, as it stood"
         )
-        changes.append(SetRate(*side, setting.bytes_per_s, wanted, Reason.CAME_LATE, text))
+        changes.append(SetRate(*side, setting.bytes_per_s, wanted, Reason.LATE_PREDECESSOR_WRITE, text))
     return changes
 
 
 def _still_late(live: LiveCluster, memory: Memory, now_ms: int) -> Mapping[BrokerSide, tuple[int | None, int | None]]:
-    if now_ms >= memory.late_until_ms or not memory.came_late:
+    if now_ms >= memory.late_until_ms or not memory.late_predecessor_write:
         return {}
     found = {side: setting.bytes_per_s for side, setting in live.rates.items() if setting.own}
     return {
         side: late
-        for side, late in memory.came_late.items()
+        for side, late in memory.late_predecessor_write.items()
         if side in memory.owned and (side[0] in live.unreadable or found.get(side) == late[0])
     }

@@ -49,10 +49,10 @@ from tuner.core.freshness import fresh
 from tuner.core.operator_orders import Pause
 from tuner.core.throttle_limits import Limits, StallLimits
 
-_FOR_A_WHILE = frozenset({Reason.OVERRIDDEN, Reason.RECOVERS, Reason.WINDOW_EMPTY, Reason.PLAN_RATE})
-RESCUES = frozenset({Reason.STALLED_BELOW_KEEP_UP, Reason.STALLED_THROTTLE_BOUND, Reason.RESCUE_NEEDS_MORE})
+_FOR_A_WHILE = frozenset({Reason.OVERRIDDEN, Reason.ISR_RECOVERY, Reason.WINDOW_WARMUP, Reason.PLAN_RATE})
+RESCUES = frozenset({Reason.STALLED_BELOW_STEADY_STATE, Reason.STALLED_THROTTLE_BOUND, Reason.RESCUE_NEEDS_MORE})
 # As long as it has not come back, whatever cuts the way short, it still is to.
-_STILL_GOES_BACK = frozenset({Reason.BACK_TO_BEFORE, Reason.UNSEEN_FOR_LONG, Reason.AT_CEILING, Reason.CAME_LATE})
+_STILL_GOES_BACK = frozenset({Reason.RESTORED, Reason.STALE_DECAY, Reason.AT_CEILING, Reason.LATE_PREDECESSOR_WRITE})
 
 
 def decide(
@@ -111,7 +111,7 @@ def decide(
     decisions = decide_sides((side for side in view.sides if side not in started), view, memory, stall_limits)
     decisions = [*decisions, *fill_started(started, view)]
     decisions = [*decisions, *decide_beside(view, memory)]
-    if memory.came_late and not limits.steers:  # Where the law steers, its next second sets it right.
+    if memory.late_predecessor_write and not limits.steers:  # Where the law steers, its next second sets it right.
         decisions = _set_right(decisions, view, memory, limits)
     answered = {
         destination
@@ -121,7 +121,7 @@ def decide(
         if memory.stalls[destination].stalled
     }
     rescued = (memory.rescued | answered) & view.destinations
-    sunk = {(d.broker, d.side) for d in decisions if isinstance(d, SetRate) and d.reason is Reason.UNSEEN_FOR_LONG}
+    sunk = {(d.broker, d.side) for d in decisions if isinstance(d, SetRate) and d.reason is Reason.STALE_DECAY}
     sunk_at_ms = {side: at_ms for side, at_ms in memory.sunk_at_ms.items() if side in memory.owned}
     memory = replace(memory, sunk_at_ms=sunk_at_ms | dict.fromkeys(sunk, observation.now_ms))
     return replace(memory, rescued=rescued), (*changed, *_leaderless(live, kept), *listing, *decisions)
@@ -174,7 +174,7 @@ def _leaderless(live: LiveCluster, kept: Kept) -> list[Hold]:
 
 def _keeps_open(observation: Observation, live: LiveCluster, limits: Limits) -> frozenset[BrokerSide]:
     """Throttles that the end of the moves does not lower: writes may wait for what comes back through them. Who has ordered
-    otherwise is heeded."""
+    otherwise is acknowledged."""
     heard_of = fresh(observation.brokers, observation.now_ms, limits.signal_age_s_max)
     ordered = {s for s, order in observation.orders.overrides.items() if observation.now_ms < order.until_ms}
     return may_hold_back(live, heard_of) - ordered
@@ -184,7 +184,7 @@ def _kept_open(decision: PutBackRate) -> Hold:
     side = (decision.broker, decision.side)
     text = "nothing moves any more, and partitions may take no writes until replicas are back that come through it"
     return Hold(
-        *side, Reason.RECOVERS, f"{side_name(side)}: {text}: it stays at {rate_text(decision.live_bytes_per_s)}"
+        *side, Reason.ISR_RECOVERY, f"{side_name(side)}: {text}: it stays at {rate_text(decision.current_bytes_per_s)}"
     )
 
 
@@ -192,7 +192,7 @@ def _lowers(decision: Decision) -> TypeGuard[PutBackRate]:
     """Without any throttle everything comes back as fast as it can."""
     if not isinstance(decision, PutBackRate) or decision.value_bytes_per_s is None:
         return False
-    return decision.value_bytes_per_s < decision.live_bytes_per_s
+    return decision.value_bytes_per_s < decision.current_bytes_per_s
 
 
 def _without_moves(
@@ -250,7 +250,7 @@ def _more_is_listed(now: Mapping[str, TopicThrottle], before: Mapping[str, Topic
 def _left_there(side: BrokerSide, owned: Owned) -> Hold:
     """Its settings are the cluster's, and outlive it: whoever gets its number gets them."""
     text = (
-        f"{side_name(side)}: {rate_text(owned.wanted_bytes_per_s)} of ours may stand there, and broker {side[0]} is away: what "
+        f"{side_name(side)}: {rate_text(owned.setpoint_bytes_per_s)} of ours may stand there, and broker {side[0]} is away: what "
         "stood before does again when it is back"
     )
     return Hold(*side, Reason.BROKER_DOWN, text)
@@ -264,7 +264,7 @@ def _settled(live: LiveCluster, memory: Memory, limits: Limits) -> Memory:
     if memory.seen and came_with_the_move(live, memory, limits):
         to_clear = away
     standing = {side: rate for side, rate in memory.standing.items() if side[0] not in readable}
-    theirs = memory.theirs_until_ms
+    theirs = memory.externally_owned_until_ms
     stands = {side: r.bytes_per_s for side, r in live.rates.items() if r.own and side not in theirs}
     # A rate next to a list may be the throttle of a move that is about to start, where either was not there a look ago.
     if not live.lists:
@@ -323,15 +323,15 @@ def intend(memory: Memory, decision: SetRate, steps: Sequence[int]) -> Memory:
     """From now on any of ``steps`` may stand there, and so may what stood there until now."""
     side = (decision.broker, decision.side)
     before = memory.owned.get(side)
-    stands = decision.live_bytes_per_s if decision.own else None
+    stands = decision.current_bytes_per_s if decision.own else None
     earlier = before.goes_back_to_bytes_per_s if before else None
     over = earlier if decision.reason in _FOR_A_WHILE | _STILL_GOES_BACK else None
     # One may follow another; what stood before the first of them is what the tuner goes on from.
     if over is None and decision.reason in _FOR_A_WHILE:
-        over = decision.live_bytes_per_s
+        over = decision.current_bytes_per_s
     owned = Owned(
         before_bytes_per_s=before.before_bytes_per_s if before else stands,
-        wanted_bytes_per_s=decision.wanted_bytes_per_s,
+        setpoint_bytes_per_s=decision.setpoint_bytes_per_s,
         may_stand=tuple(dict.fromkeys((stands, *steps))),
         goes_back_to_bytes_per_s=over,
     )
@@ -381,8 +381,8 @@ def narrow_to_live(memory: Memory, live: LiveCluster, now_ms: int, limits: Limit
             owned[side] = replace(ours, may_stand=(found,))
             # In the order in which they were to come: what is behind it has been, and does not come again.
             others = ours.may_stand[ours.may_stand.index(found) + 1 :]
-            if found != ours.wanted_bytes_per_s and ours.wanted_bytes_per_s not in others:
-                others = (*others, ours.wanted_bytes_per_s)  # Of a way that ends where it began.
+            if found != ours.setpoint_bytes_per_s and ours.setpoint_bytes_per_s not in others:
+                others = (*others, ours.setpoint_bytes_per_s)  # Of a way that ends where it began.
         elif found in late.get(side, ()):
             # It is of the one before the one before us, and says nothing of how far that one had come.
             others = ours.may_stand
@@ -397,7 +397,7 @@ def settle(memory: Memory, decision: Decision) -> Memory:
         case PutBackRate(broker=broker, side=side):
             return replace(memory, owned=memory.with_owned((broker, side), None))
         case (
-            SetRate(broker=broker, side=side, wanted_bytes_per_s=wanted)
+            SetRate(broker=broker, side=side, setpoint_bytes_per_s=wanted)
             | StartRate(broker=broker, side=side, value_bytes_per_s=wanted)
         ):
             owned = memory.owned.get((broker, side))
@@ -405,8 +405,8 @@ def settle(memory: Memory, decision: Decision) -> Memory:
                 return memory
             over = owned.goes_back_to_bytes_per_s
             # Where more than that had to be left for the move to drain, the rest of the way is still to go.
-            filled = decision.reason is Reason.WINDOW_EMPTY and wanted == over
-            if filled or (decision.reason is Reason.BACK_TO_BEFORE and over is not None and wanted <= over):
+            filled = decision.reason is Reason.WINDOW_WARMUP and wanted == over
+            if filled or (decision.reason is Reason.RESTORED and over is not None and wanted <= over):
                 if _is_before(owned, (wanted,)):
                     return replace(memory, owned=memory.with_owned((broker, side), None))
                 # Of a rate for all brokers a setting of our own is left, which is as good as that until the end of the moves.

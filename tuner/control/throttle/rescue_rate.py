@@ -21,12 +21,12 @@ from tuner.core.throttle_limits import Limits
 
 
 def floor_bytes_per_s(load: SideLoad, limits: Limits) -> float:
-    return max(limits.rate_bytes_per_s_min, limits.floor_over_keep_up * load.keep_up_bytes_per_s)
+    return max(limits.rate_bytes_per_s_min, limits.floor_over_steady_state * load.steady_state_bytes_per_s)
 
 
-def infeasible(live_bytes_per_s: float, load: SideLoad, limits: Limits) -> bool:
+def infeasible(current_bytes_per_s: float, load: SideLoad, limits: Limits) -> bool:
     """No permitted throttle ends this side's move, and the one that stands does not either."""
-    return load.keep_up_bytes_per_s >= max(limits.rate_bytes_per_s_max, live_bytes_per_s)
+    return load.steady_state_bytes_per_s >= max(limits.rate_bytes_per_s_max, current_bytes_per_s)
 
 
 def drain_target_s(loads: Mapping[BrokerSide, SideLoad], limits: Limits) -> float:
@@ -35,20 +35,24 @@ def drain_target_s(loads: Mapping[BrokerSide, SideLoad], limits: Limits) -> floa
     return max([limits.drain_s_min, *(t for t in times if t is not None)])
 
 
-def wanted_bytes_per_s(side: Side, load: SideLoad, live_bytes_per_s: float, target_s: float, limits: Limits) -> int:
+def setpoint_bytes_per_s(
+    side: Side, load: SideLoad, current_bytes_per_s: float, target_s: float, limits: Limits
+) -> int:
     """The rate for one side of one broker, so that it is done in ``target_s``."""
     slack = limits.follower_slack if side is Side.FOLLOWER else 1.0
-    needed = slack * (load.keep_up_bytes_per_s + load.remaining_bytes / target_s)
+    needed = slack * (load.steady_state_bytes_per_s + load.remaining_bytes / target_s)
     within = min(limits.rate_bytes_per_s_max, max(floor_bytes_per_s(load, limits), needed))
-    return round(max(within, live_bytes_per_s))
+    return round(max(within, current_bytes_per_s))
 
 
-def throttle_bound(live_bytes_per_s: float, load: SideLoad, measured_bytes_per_s: float | None, limits: Limits) -> bool:
+def throttle_bound(
+    current_bytes_per_s: float, load: SideLoad, measured_bytes_per_s: float | None, limits: Limits
+) -> bool:
     """Is it this throttle that holds the move back?
 
     Two ways to know: it is below what keeping up takes, so it must be, whatever is measured; or what passes is as much as
     it lets through. Not knowing the measure is not knowing, so no.
     """
-    if live_bytes_per_s <= load.keep_up_bytes_per_s:
+    if current_bytes_per_s <= load.steady_state_bytes_per_s:
         return True
-    return measured_bytes_per_s is not None and measured_bytes_per_s >= limits.bound_ratio * live_bytes_per_s
+    return measured_bytes_per_s is not None and measured_bytes_per_s >= limits.bound_ratio * current_bytes_per_s

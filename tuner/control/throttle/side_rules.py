@@ -15,11 +15,11 @@ from tuner.control.throttle.deadline import OBSERVED_S_MIN, Late, late
 from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate, StartRate, Steer
 from tuner.control.throttle.diagnosis.not_throttle_bound import Causes, not_bound
 from tuner.control.throttle.operator_overrides import (
-    back_to_before,
     being_overridden,
     in_force,
     overridden,
     permitted,
+    restored,
 )
 from tuner.control.throttle.quota_window.ramp import filled
 from tuner.control.throttle.state import Memory, Owned
@@ -72,9 +72,9 @@ def _decide_side(
     if side[0] in view.live.unreadable:
         return _hold(side, Reason.SETTINGS_UNREADABLE, f"broker {side[0]} does not tell its settings")
     # Somebody changed it after us, and after any order that we have heard: theirs.
-    if side in memory.theirs_until_ms:
-        minutes = (memory.theirs_until_ms[side] - view.now_ms) / 60_000
-        return _hold(side, Reason.SOMEBODY_ELSES, f"somebody else set it; left alone for another {minutes:.0f} min")
+    if side in memory.externally_owned_until_ms:
+        minutes = (memory.externally_owned_until_ms[side] - view.now_ms) / 60_000
+        return _hold(side, Reason.EXTERNALLY_OWNED, f"somebody else set it; left alone for another {minutes:.0f} min")
     # A plan is about to copy through a window that is empty: also what a person wants there is brought up as it fills.
     plan_fills = not limits.steers and _respected(side, view, memory) is None
     if plan_fills and (filling := _filling(side, view, memory)) is not None:
@@ -84,7 +84,7 @@ def _decide_side(
         return ordered
     # It stood before the move came, and the operator wants such throttles left as they are.
     if (standing := _respected(side, view, memory)) is not None:
-        return _hold(side, Reason.RESPECTED, f"{rate_text(standing)} stood here before the move, and is left as it is")
+        return _hold(side, Reason.PRESERVED, f"{rate_text(standing)} stood here before the move, and is left as it is")
     # A step of ours is about to begin where nothing has moved for a while: Kafka would let a whole window's worth through at once.
     if limits.steers and (filling := _filling(side, view, memory)) is not None:
         return filling
@@ -136,10 +136,11 @@ def _decide_side(
                 side, Reason.SIGNALS_MISSING, f"{side_name(unknown)} is not measured"
             )
         return _hold(
-            side, Reason.STALLED_UNTHROTTLED,
+            side,
+            Reason.STALLED_UNTHROTTLED,
             f"the move onto {formatting.brokers(stalled)} has stalled, and no throttle holds it on this side: look at the "
             "disks, the network and the fetchers of both brokers",
-        )  # fmt: skip
+        )
     if load is None:
         return _hold(
             side, Reason.SIGNALS_MISSING, "log sizes or write rates are not measured yet: that takes two scrapes"
@@ -148,11 +149,12 @@ def _decide_side(
     # The law would lower what stands above the ceiling, and must not where only that keeps the move going.
     if rescue_rate.infeasible(0 if limits.steers else setting.bytes_per_s, load, limits):
         return _hold(
-            side, Reason.INFEASIBLE,
-            f"keeping up alone takes {rate_text(load.keep_up_bytes_per_s)}, {_ceiling_word(side, view)} is "
+            side,
+            Reason.INFEASIBLE,
+            f"keeping up alone takes {rate_text(load.steady_state_bytes_per_s)}, {_ceiling_word(side, view)} is "
             f"{rate_text(limits.rate_bytes_per_s_max)}: no permitted throttle ends this move. Raise "
             f"{_ceiling_name(side, view)}, or move fewer partitions at a time",
-        )  # fmt: skip
+        )
     # A ramp is under way: what is measured now is neither the old rate nor the new one.
     if side in view.busy:
         return _hold(side, Reason.RATE_IS_CHANGING, "its rate is changing, in steps over the quota's window")
@@ -204,7 +206,7 @@ def _steer(
     # Partitions take no writes until their replicas are back: durability comes before latency.
     if side in view.recovering and not (course is not None and course.blind):
         return steer(
-            Reason.RECOVERS,
+            Reason.ISR_RECOVERY,
             "replicas that were in sync come back through it, and partitions take no writes until they are back: it is opened "
             "for them, up to what the link and the operator allow",
         )
@@ -223,7 +225,7 @@ def _steer(
     if course is not None and course.no_headroom:
         return steer(
             Reason.NO_HEADROOM,
-            f"clients (or objective.share_max) leave less than the {rate_text(load.keep_up_bytes_per_s)} that keeping up "
+            f"clients (or objective.share_max) leave less than the {rate_text(load.steady_state_bytes_per_s)} that keeping up "
             f"takes, so it runs at its least, {rate_text(course.meant_bytes_per_s)}: move fewer partitions at a time, or at a "
             "quieter hour" + (f"; {late_text}" if late_text else ""),
         )
@@ -234,7 +236,7 @@ def _steer(
     return steer(
         Reason.FOLLOWS_CLIENTS,
         f"follows its clients, {meant}: {size_text(load.remaining_bytes)} remain and "
-        f"{rate_text(load.keep_up_bytes_per_s)} go to keeping up",
+        f"{rate_text(load.steady_state_bytes_per_s)} go to keeping up",
     )
 
 
@@ -248,7 +250,7 @@ def _planned(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | No
         return None
     live = setting.bytes_per_s
     if side in view.busy:
-        leads_there = ours is not None and ours.wanted_bytes_per_s == wanted
+        leads_there = ours is not None and ours.setpoint_bytes_per_s == wanted
         return _hold(side, Reason.RATE_IS_CHANGING, _TO_PLAN_RATE) if leads_there and not view.limits.steers else None
     if view.limits.steers:
         wanted = min(live, wanted)
@@ -271,7 +273,7 @@ def fill_started(started: Mapping[BrokerSide, StartRate], view: MovesView) -> li
             continue
         head = f"{side_name(side)} {rate_text(start.value_bytes_per_s)} → {rate_text(wanted)}"
         text = f"{head}: brought up for a plan of rheostat as the window of its quota fills"
-        found.append(SetRate(*side, wanted, wanted, Reason.WINDOW_EMPTY, text))
+        found.append(SetRate(*side, wanted, wanted, Reason.WINDOW_WARMUP, text))
     return found
 
 
@@ -323,7 +325,7 @@ def _filling(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | No
         whose = "the rate of a plan of rheostat" if wanted == view.plan_rates[side] else "as ordered"
         text = f"{side_name(side)} is brought up to {rate_text(wanted)}, {whose}"
         return SetRate(
-            *side, live, wanted, Reason.WINDOW_EMPTY, f"{text}, as its quota's window fills: {why}", setting.own
+            *side, live, wanted, Reason.WINDOW_WARMUP, f"{text}, as its quota's window fills: {why}", setting.own
         )
     head = f"{side_name(side)} {rate_text(first if live >= wanted else live)} → {rate_text(wanted)}: {what}"
     text = (
@@ -331,7 +333,7 @@ def _filling(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | No
         if live >= wanted
         else f"{head}; it was brought up to that, and cut short"
     )
-    return SetRate(*side, live, wanted, Reason.WINDOW_EMPTY, text, setting.own)
+    return SetRate(*side, live, wanted, Reason.WINDOW_WARMUP, text, setting.own)
 
 
 def _blind(side: BrokerSide, needed: BrokerSide, view: MovesView) -> Hold | None:
@@ -371,20 +373,20 @@ def _sunk(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
     sunk_at_ms = memory.sunk_at_ms.get(side)
     if sunk_at_ms is not None and 0 <= view.now_ms - sunk_at_ms < limits.decay_every_s * 1000:
         return None
-    keep_up = (signal.keep_up_bytes_per_s if signal is not None else None) or 0.0
-    least = max(ours.before_bytes_per_s or 0.0, rescue_rate.floor_bytes_per_s(SideLoad(0.0, keep_up), limits))
+    steady_state = (signal.steady_state_bytes_per_s if signal is not None else None) or 0.0
+    least = max(ours.before_bytes_per_s or 0.0, rescue_rate.floor_bytes_per_s(SideLoad(0.0, steady_state), limits))
     wanted = round(max(least, limits.decay_ratio * live))
     if wanted >= live:
         return None
     seen = f"its last measurements are {age:.0f} s old" if signal is not None else f"no measurements for {age:.0f} s"
     head = f"{side_name(side)} {rate_text(live)} → {rate_text(wanted)}"
     text = f"{head}: {seen}, so what we had raised sinks to {rate_text(least)}"
-    return SetRate(*side, live, wanted, Reason.UNSEEN_FOR_LONG, text, setting.own)
+    return SetRate(*side, live, wanted, Reason.STALE_DECAY, text, setting.own)
 
 
 def _sinking(side: BrokerSide, ours: Owned, setting: RateSetting) -> Hold | None:
     """A change under way that leads down is let go on without news; None of one that leads up."""
-    if ours.wanted_bytes_per_s > setting.bytes_per_s:
+    if ours.setpoint_bytes_per_s > setting.bytes_per_s:
         return None
     return _hold(side, Reason.RATE_IS_CHANGING, "it sinks, in steps over the quota's window")
 
@@ -435,7 +437,7 @@ def decide_beside(view: MovesView, memory: Memory) -> list[Decision]:
     for side in sorted((view.recovering | gone).difference(view.sides)):
         stood = _respected(side, view, memory) is not None
         away = side[0] not in view.live.brokers or side[0] in view.live.unreadable
-        if view.live.rates.get(side) is None or away or stood or side in memory.theirs_until_ms:
+        if view.live.rates.get(side) is None or away or stood or side in memory.externally_owned_until_ms:
             continue
         decision = _ordered(side, view, memory)
         if decision is None:
@@ -458,9 +460,11 @@ def _back(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
     if ours.goes_back_to_bytes_per_s > setting.bytes_per_s and not view.is_told(side):
         return None
     signal = view.signal(side)
-    keep_up = (signal.keep_up_bytes_per_s or 0.0) if signal is not None else None
-    drains = rescue_rate.floor_bytes_per_s(SideLoad(0.0, keep_up), view.limits) if keep_up is not None else 0.0
-    return back_to_before(side, ours, setting, drains, view.limits_of(side))
+    steady_state = (signal.steady_state_bytes_per_s or 0.0) if signal is not None else None
+    drains = (
+        rescue_rate.floor_bytes_per_s(SideLoad(0.0, steady_state), view.limits) if steady_state is not None else 0.0
+    )
+    return restored(side, ours, setting, drains, view.limits_of(side))
 
 
 def _opened(side: BrokerSide, view: MovesView) -> Decision:
@@ -470,9 +474,9 @@ def _opened(side: BrokerSide, view: MovesView) -> Decision:
     if side in view.busy:
         return _hold(side, Reason.RATE_IS_CHANGING, f"{story}: its rate is changing, in steps over the quota's window")
     if setting is None or setting.bytes_per_s >= most * (1 - view.limits.deadband_ratio):
-        return _hold(side, Reason.RECOVERS, f"{story}: it is open for them")
+        return _hold(side, Reason.ISR_RECOVERY, f"{story}: it is open for them")
     head = f"{side_name(side)} {rate_text(setting.bytes_per_s)} → {rate_text(most)}"
-    return SetRate(*side, setting.bytes_per_s, round(most), Reason.RECOVERS, f"{head}: {story}", setting.own)
+    return SetRate(*side, setting.bytes_per_s, round(most), Reason.ISR_RECOVERY, f"{head}: {story}", setting.own)
 
 
 def _raise(
@@ -484,9 +488,9 @@ def _raise(
     memory: Memory,
 ) -> Decision:
     limits, live, own = view.limits_of(side), setting.bytes_per_s, setting.own
-    wanted = rescue_rate.wanted_bytes_per_s(side[1], load, live, view.target_s, limits)
+    wanted = rescue_rate.setpoint_bytes_per_s(side[1], load, live, view.target_s, limits)
     # A small change is not worth a write, unless it is the one that takes the throttle above what keeping up takes.
-    crosses = live <= load.keep_up_bytes_per_s < wanted
+    crosses = live <= load.steady_state_bytes_per_s < wanted
     if wanted <= live * (1 + limits.deadband_ratio) and not crosses:
         if live >= limits.rate_bytes_per_s_max * (1 - limits.deadband_ratio):
             return _hold(
@@ -498,18 +502,18 @@ def _raise(
             side, Reason.WITHIN_DEADBAND, f"{rate_text(live)} is enough: {size_text(load.remaining_bytes)} remain"
         )
     head = f"{side_name(side)} {rate_text(live)} → {rate_text(wanted)}"
-    need = f"{size_text(load.remaining_bytes)} remain and {rate_text(load.keep_up_bytes_per_s)} go to keeping up"
+    need = f"{size_text(load.remaining_bytes)} remain and {rate_text(load.steady_state_bytes_per_s)} go to keeping up"
     if not stalled:
         return SetRate(*side, live, wanted, Reason.RESCUE_NEEDS_MORE, f"{head}: {need}", own)
     lost = max(memory.stalls[d].lost_s for d in stalled)
     story = f"the move onto {formatting.brokers(stalled)} has stalled ({lost:.0f} s of progress lost)"
-    if live <= load.keep_up_bytes_per_s:
+    if live <= load.steady_state_bytes_per_s:
         why = (
-            f"{rate_text(live)} is not above the {rate_text(load.keep_up_bytes_per_s)} that keeping up takes"
+            f"{rate_text(live)} is not above the {rate_text(load.steady_state_bytes_per_s)} that keeping up takes"
             + (", in-sync followers included" if side[1] is Side.LEADER else "")
             + f", so it would never end; {size_text(load.remaining_bytes)} remain"
         )
-        return SetRate(*side, live, wanted, Reason.STALLED_BELOW_KEEP_UP, f"{head}: {story}; {why}", own)
+        return SetRate(*side, live, wanted, Reason.STALLED_BELOW_STEADY_STATE, f"{head}: {story}; {why}", own)
     role = "this throttle binds" if view.bound(side) else "so that this side does not bind next"
     return SetRate(*side, live, wanted, Reason.STALLED_THROTTLE_BOUND, f"{head}: {story}; {role}; {need}", own)
 

@@ -43,7 +43,7 @@ class Owned:
     """
 
     before_bytes_per_s: int | None  # What stood there before we came; None: nothing did.
-    wanted_bytes_per_s: int
+    setpoint_bytes_per_s: int
     may_stand: tuple[int | None, ...]
     # When what it was changed for is over, an order or replicas that come back; None: it was changed for good.
     goes_back_to_bytes_per_s: int | None = None
@@ -66,7 +66,7 @@ class Memory:
     stalls: Mapping[int, StallState] = field(default_factory=dict)  # By destination broker.
     rescued: frozenset[int] = frozenset()  # Destinations whose stall we have answered, until their move ends.
     owned: Mapping[BrokerSide, Owned] = field(default_factory=dict)
-    theirs_until_ms: Mapping[BrokerSide, int] = field(default_factory=dict)
+    externally_owned_until_ms: Mapping[BrokerSide, int] = field(default_factory=dict)
     # Replicas of the partitions seen moving since the last end: (topic, partition) → brokers.
     seen: Mapping[tuple[str, int], frozenset[int]] = field(default_factory=dict)
     # Whether a throttled-replica list named any of them, so that a throttle came with the move.
@@ -94,10 +94,10 @@ class Memory:
     late: Mapping[BrokerSide, tuple[int | None, ...]] = field(default_factory=dict)
     late_until_ms: int = 0
     # Of those, what has come and stands, and what had stood there until then. Not on record.
-    came_late: Mapping[BrokerSide, tuple[int | None, int | None]] = field(default_factory=dict)
+    late_predecessor_write: Mapping[BrokerSide, tuple[int | None, int | None]] = field(default_factory=dict)
     swept_at_ms: int = 0  # When all our rates were last gone at once.
     idle_looks: int = 0
-    orders_at_ms: int = 0  # The newest orders that were heeded.
+    orders_at_ms: int = 0  # The newest orders that were acknowledged.
     ordered: Orders = field(default_factory=Orders)  # As the journal has told of them last; what differs is news.
     ordered_until_ms: int | None = None  # When that was: what has expired since is news, too. None: it was never told.
 

@@ -52,7 +52,7 @@ def too_fast(
     )
     late = set[BrokerSide]()
     if not limits.steers:
-        to_fill = {(d.broker, d.side) for d in decisions if isinstance(d, SetRate) and d.reason is Reason.WINDOW_EMPTY}
+        to_fill = {(d.broker, d.side) for d in decisions if isinstance(d, SetRate) and d.reason is Reason.WINDOW_WARMUP}
         late = to_fill - {*lowered} - started.keys()
     failed: dict[Key, str] = {}
     waits: dict[Key, str] = {}

@@ -56,7 +56,7 @@ def overtaken(
             if not still_ordered(change, order, limits, now_ms):
                 found[side] = "ordered otherwise, or no longer"
         # Throttles that are being opened for replicas that nobody says are waited for any more.
-        elif change.reason is Reason.RECOVERS:
+        elif change.reason is Reason.ISR_RECOVERY:
             if seen and side not in needed:
                 found[side] = "writes wait no more for what it was opened for, as far as is known"
         # Above a ceiling that is lower by now nothing is opened anyway.
@@ -64,8 +64,8 @@ def overtaken(
             continue
         elif side in needed and (
             side in waiting
-            or change.reason is Reason.WINDOW_EMPTY
-            or change.wanted_bytes_per_s < change.live_bytes_per_s
+            or change.reason is Reason.WINDOW_WARMUP
+            or change.setpoint_bytes_per_s < change.current_bytes_per_s
         ):
             found[side] = "writes wait for replicas that come back through it"
     return found
@@ -117,11 +117,11 @@ def drains_no_more(
     found: dict[BrokerSide, str] = {}
     for side, change in changes.items():
         signal = moves.get(side)
-        if change.reason is not Reason.BACK_TO_BEFORE or change.wanted_bytes_per_s >= change.live_bytes_per_s:
+        if change.reason is not Reason.RESTORED or change.setpoint_bytes_per_s >= change.current_bytes_per_s:
             continue
-        if signal is None or signal.keep_up_bytes_per_s is None:
+        if signal is None or signal.steady_state_bytes_per_s is None:
             continue
-        needed = floor_bytes_per_s(SideLoad(0.0, signal.keep_up_bytes_per_s), limits)
-        if change.wanted_bytes_per_s < round(needed):
+        needed = floor_bytes_per_s(SideLoad(0.0, signal.steady_state_bytes_per_s), limits)
+        if change.setpoint_bytes_per_s < round(needed):
             found[side] = f"stopped on the way: {rate_text(needed)} are needed by now for it to drain"
     return found

@@ -79,8 +79,8 @@ class MovesView:
         self._fresh = {side: self._signals[side] for side, found in self._freshness.items() if found is Freshness.FRESH}
         self.loads: dict[BrokerSide, SideLoad] = {}
         for side, signal in self._fresh.items():
-            if signal.remaining_bytes is not None and signal.keep_up_bytes_per_s is not None:
-                self.loads[side] = SideLoad(signal.remaining_bytes, signal.keep_up_bytes_per_s)
+            if signal.remaining_bytes is not None and signal.steady_state_bytes_per_s is not None:
+                self.loads[side] = SideLoad(signal.remaining_bytes, signal.steady_state_bytes_per_s)
         courses = ((side, self.courses.get(side)) for side in self.sides)
         self._unsteered = {side for side, course in courses if course is None or course.blind}
         self._unknown = {side for side in self.sides if not self._is_known(side)}
@@ -295,7 +295,7 @@ class MovesView:
 
     def _surplus_of(self, side: BrokerSide) -> float | None:
         allowed, load = self._allowed[side], self.loads.get(side)
-        return None if allowed is None or load is None else allowed - load.keep_up_bytes_per_s
+        return None if allowed is None or load is None else allowed - load.steady_state_bytes_per_s
 
 
 def judge_destinations(view: MovesView, memory: Memory, limits: StallLimits) -> Mapping[int, StallState]:

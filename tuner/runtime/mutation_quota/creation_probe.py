@@ -20,7 +20,7 @@ import structlog
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.values import Endpoint, MissingRight
 from streaming.shared.teardown import named
-from tuner.control.mutation_quota.probe_window import ProbeRequest, FeltWindow
+from tuner.control.mutation_quota.probe_window import FeltWindow, ProbeRequest
 
 log = structlog.get_logger("tuner")
 

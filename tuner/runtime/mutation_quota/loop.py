@@ -34,7 +34,7 @@ from tuner.core.quota_window import QuotaWindow
 from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.quota_records import Written, asked_per_s
-from tuner.runtime.background_call import Call, BackgroundCaller, answer_of
+from tuner.runtime.background_call import BackgroundCaller, Call, answer_of
 from tuner.runtime.mutation_quota.actuator import Outcome, QuotaActuator
 from tuner.runtime.mutation_quota.recorder import MutationLedger
 
@@ -204,7 +204,7 @@ class MutationLoop:
     def _is_there(self, decision: Written) -> bool:
         """What is to be put back stands already, as what we asked for was refused, and nothing that was asked for can still come:
         there is nothing to ask Kafka for, which may refuse that as well."""
-        back = isinstance(decision, PutBackQuota) and decision.live_per_s == decision.value_per_s
+        back = isinstance(decision, PutBackQuota) and decision.current_per_s == decision.value_per_s
         return back and self._monotonic() - self._asked_at_s > SHOWN_S_MAX
 
     def _looked_back(

@@ -106,8 +106,12 @@ class MutationLedger:
         self.memory, self._said = memory, said
         for decision in [*news, *changes[:_LINES_MAX]]:
             log.info(
-                decision.text, action=action_of(decision), reason=decision.reason.value, dry_run=self._dry_run, **_whose(decision)
-            )  # fmt: skip
+                decision.text,
+                action=action_of(decision),
+                reason=decision.reason.value,
+                dry_run=self._dry_run,
+                **_whose(decision),
+            )
         if len(changes) > _LINES_MAX:
             log.info(
                 f"{more_text(len(changes) - _LINES_MAX, 'quotas')}, as `rheostat quotas` shows", dry_run=self._dry_run

@@ -43,8 +43,13 @@ class RefusedRecords:
         if now_s < self._told_at_s + TELL_EVERY_S:
             return
         log.warning(
-            f"a record cannot be read: {self._effect}", topic=self._topic, partition=record.partition,
-            offset=record.offset, key=repr((record.key or b"")[:_KEY_BYTES_MAX]), reason=why,
-            refused_since=self.count - self._told, refused=self.count,
-        )  # fmt: skip
+            f"a record cannot be read: {self._effect}",
+            topic=self._topic,
+            partition=record.partition,
+            offset=record.offset,
+            key=repr((record.key or b"")[:_KEY_BYTES_MAX]),
+            reason=why,
+            refused_since=self.count - self._told,
+            refused=self.count,
+        )
         self._told, self._told_at_s = self.count, now_s

@@ -73,9 +73,7 @@ class KafkaReassignments:
         found = {key: PartitionNow(s.leader, s.replicas, s.isr, s.adding, s.removing) for key, s in states.items()}
         return ClusterLook(online, found, self._min_in_sync, sizes, ids)
 
-    def _sizes(
-        self, states: Mapping[Key, PartitionState], measured: Collection[Key]
-    ) -> dict[int, Mapping[Key, int]]:  # fmt: skip
+    def _sizes(self, states: Mapping[Key, PartitionState], measured: Collection[Key]) -> dict[int, Mapping[Key, int]]:
         """Of brokers that answer; the others' are not known."""
         wanted = [states[key] for key in measured if key in states]
         brokers = {b for s in wanted for b in (s.leader, *s.adding) if b >= 0}

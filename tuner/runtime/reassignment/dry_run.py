@@ -5,7 +5,7 @@ from __future__ import annotations
 import structlog
 
 from streaming.shared.listed import listed
-from tuner.control.reassignment.policy import PlanTurn, ExecutorStep
+from tuner.control.reassignment.policy import ExecutorStep, PlanTurn
 from tuner.core.reassignment_plan import DesiredPlanState
 
 log = structlog.get_logger("tuner")

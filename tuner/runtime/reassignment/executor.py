@@ -23,7 +23,7 @@ from streaming.shared.kafka.cluster import ClusterError
 from tuner.control.reassignment.admission import Bounds, Measures
 from tuner.control.reassignment.measurements import PartitionMeasurements, measured
 from tuner.control.reassignment.partition_progress import Recent
-from tuner.control.reassignment.policy import PlanTurn, ExecutorState, StepConstraints, ExecutorStep, turn
+from tuner.control.reassignment.policy import ExecutorState, ExecutorStep, PlanTurn, StepConstraints, turn
 from tuner.control.throttle.replica_lists.prepared_moves import ALL_GO, Withheld
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import BrokerSide
@@ -31,10 +31,10 @@ from tuner.core.operator_orders import Orders
 from tuner.core.outcome import Failure, Outcome, StepRefusal
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.prepare_handshake import Announcing
-from tuner.core.reassignment_plan import ClusterLook, Key, NotKnown, Plan, DesiredPlanState
+from tuner.core.reassignment_plan import ClusterLook, DesiredPlanState, Key, NotKnown, Plan
 from tuner.core.throttle_state import Throttling
 from tuner.journal.kafka_journal import JournalError
-from tuner.runtime.background_call import Call, BackgroundCaller, answer_of
+from tuner.runtime.background_call import BackgroundCaller, Call, answer_of
 from tuner.runtime.reassignment.actuator import ReassignmentActuator
 from tuner.runtime.reassignment.dry_run import EVERY_S as WOULD_DO_EVERY_S
 from tuner.runtime.reassignment.dry_run import WouldDo
@@ -217,9 +217,12 @@ class Reassigning:
         to_measure = self._unsettled if self._measures_whole else self._under_way
         known, memory, whole = self._figures, self._memory, self._measures_whole
         terms = StepConstraints(
-            self._now_ms(), self._bounds, _paused(self._orders.latest), self.ledger.resting,
+            self._now_ms(),
+            self._bounds,
+            _paused(self._orders.latest),
+            self.ledger.resting,
             self.ledger.refused,
-        )  # fmt: skip
+        )
         measures = Measures(
             known,
             self._throttling(),

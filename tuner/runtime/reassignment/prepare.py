@@ -18,16 +18,14 @@ from tuner.control.throttle.replica_lists.prepared_moves import (
     withheld_of,
 )
 from tuner.core.prepare_handshake import Announcing
-from tuner.core.reassignment_plan import ClusterLook, Key, DesiredPlanState
+from tuner.core.reassignment_plan import ClusterLook, DesiredPlanState, Key
 from tuner.core.reassignment_steps import StepReason
 
 ANNOUNCED_S_MAX = 10.0  # At least two cycles of the tuner; what it has not seen to by then is not begun.
 
 
 class AnnouncedTurn:
-    def __init__(
-        self, announcing: Announcing | None, announced_s_max: float, monotonic: Callable[[], float]
-    ) -> None:  # fmt: skip
+    def __init__(self, announcing: Announcing | None, announced_s_max: float, monotonic: Callable[[], float]) -> None:
         """
         Args:
             announcing: to whom steps are announced; None: nobody throttles them.

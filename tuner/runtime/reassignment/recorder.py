@@ -14,7 +14,7 @@ from typing import Protocol
 import structlog
 
 from streaming.shared.listed import listed, more_text
-from tuner.control.reassignment.policy import PlanTurn, ExecutorStep
+from tuner.control.reassignment.policy import ExecutorStep, PlanTurn
 from tuner.core.backoff import RETRY_S_MAX, RETRY_S_MIN
 from tuner.core.outcome import StepRefusal
 from tuner.core.reassignment_plan import Key, Plan
@@ -218,13 +218,14 @@ class ReassignLedger:
 
     def _tell(self, before: Plan, made: PlanTurn) -> None:
         after = made.plan
-        if before.state.heeded_at_ms < after.state.heeded_at_ms:
+        if before.state.acknowledged_at_ms < after.state.acknowledged_at_ms:
             log.info(f"plan {after.id}: {after.head.wanted.value}", by=after.head.word_by or after.head.by)
         for step in made.starts[:_LINES_MAX]:
             log.info(
                 f"plan {after.id}: {step.topic}-{step.partition} to {list(step.replicas)}",
-                action="reassign", reason=step.reason.value,
-            )  # fmt: skip
+                action="reassign",
+                reason=step.reason.value,
+            )
         if len(made.starts) > _LINES_MAX:
             log.info(f"plan {after.id}: {more_text(len(made.starts) - _LINES_MAX, 'steps')}")
         if made.cancels:

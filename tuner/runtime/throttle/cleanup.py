@@ -82,7 +82,7 @@ class Endings:
                     continue
                 setting = live.rates.get((decision.broker, decision.side))
                 # Somebody was quicker; and while a list still stands, so do the rates: its replicas would be unlimited.
-                if lists_went and setting is not None and setting.bytes_per_s == decision.live_bytes_per_s:
+                if lists_went and setting is not None and setting.bytes_per_s == decision.current_bytes_per_s:
                     self._act(decision, self._put_back, acts)
         finally:  # The journal may be away by now; what was done before that is told.
             if acts:
@@ -99,7 +99,7 @@ class Endings:
             found = error
         if isinstance(found, ClusterError):
             return f"not read before it was to be put back: {found}"
-        if found != decision.live_bytes_per_s:
+        if found != decision.current_bytes_per_s:
             return CHANGED_SINCE
         wanted = {side: decision.value_bytes_per_s}
         refused = next(iter(self._throttles.write_rates(wanted).values()))

@@ -136,9 +136,20 @@ class Loop:
         self._windows = Windows(slewing, limits, monotonic=monotonic, writes_per_s_max=writes_per_s_max)
         self._listing = Listing(throttles, self.ledger, watcher, wall_clock=wall_clock)
         self._endings = Endings(live, throttles, self.ledger, watcher, stop=self._stop)
-        self._steered = None if steering is None else Steered(
-            steering, signals, self.ledger, watcher, limits, wall_clock=wall_clock, monotonic=monotonic, dry_run=dry_run
-        )  # fmt: skip
+        self._steered = (
+            None
+            if steering is None
+            else Steered(
+                steering,
+                signals,
+                self.ledger,
+                watcher,
+                limits,
+                wall_clock=wall_clock,
+                monotonic=monotonic,
+                dry_run=dry_run,
+            )
+        )
 
     @property
     def memory(self) -> Memory:
@@ -223,7 +234,7 @@ class Loop:
     def throttling(self) -> Throttling:
         """What every side carries now, and may be given: the executor of plans reckons with it."""
         courses = self._steering.courses if self._steering is not None else {}
-        filling = {side: float(change.wanted_bytes_per_s) for side, change in self._windows.filling().items()}
+        filling = {side: float(change.setpoint_bytes_per_s) for side, change in self._windows.filling().items()}
         plans = self._plans()
         moves = self._seen.moves if self._seen is not None else ()
         rates = paced_plan_rates(moves, moves_under_way(plans), self._limits)
@@ -361,7 +372,7 @@ class Loop:
         for change, steps in ramps:
             ours = owned.get((change.broker, change.side))
             self._slewing.start(change, steps, self._monotonic(), may_stand=ours.may_stand if ours is not None else ())
-        if any(change.reason is Reason.WINDOW_EMPTY for change in changes):
+        if any(change.reason is Reason.WINDOW_WARMUP for change in changes):
             # What is to begin there does right after this, and would find the window open. What the budget has no write for now
             # would come too late.
             self._ended(self._slewing.step(self._monotonic()))
@@ -372,9 +383,14 @@ class Loop:
             self._endings.carry_out(endings, observation.live)
         if isinstance(observation.live, LiveCluster):
             failed, waits = too_fast(
-                announced, decisions, observation, self._limits, not_set=unthrottled.sides, busy=self._slewing.busy,
+                announced,
+                decisions,
+                observation,
+                self._limits,
+                not_set=unthrottled.sides,
+                busy=self._slewing.busy,
                 lowered=self._windows.filling().keys() - self._slewing.waiting.keys(),
-            )  # fmt: skip
+            )
             waits = {key: why for key, why in waits.items() if key not in kept_back}
             self._announcing.seen_to({**failed, **waits, **kept_back}, {*self._without_room, *waits})
 

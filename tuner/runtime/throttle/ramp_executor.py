@@ -91,7 +91,7 @@ class Slewing:
         Args:
             may_stand: what is ours there until now; a broker may show a step late that a change before this one had written.
         """
-        stands = decision.live_bytes_per_s if decision.own else None
+        stands = decision.current_bytes_per_s if decision.own else None
         self._changes[(decision.broker, decision.side)] = _Change(
             decision, tuple(steps), stands, now_s + steps[0].after_s, may_stand=frozenset(may_stand)
         )
@@ -126,8 +126,8 @@ class Slewing:
 
     def _leads_down(self, side: BrokerSide) -> bool:
         change = self._changes[side]
-        to = change.decision.wanted_bytes_per_s if change.done else change.steps[0].rate_bytes_per_s
-        return min(to, change.decision.wanted_bytes_per_s) < change.decision.live_bytes_per_s
+        to = change.decision.setpoint_bytes_per_s if change.done else change.steps[0].rate_bytes_per_s
+        return min(to, change.decision.setpoint_bytes_per_s) < change.decision.current_bytes_per_s
 
     def step(self, now_s: float) -> list[RampEnd]:
         """Writes every step that is due and within the budget, all sides together; what ended, well or not."""

@@ -18,7 +18,7 @@ from streaming.shared.units import rate_text
 from tuner.control.throttle.decision import Reason, SetRate
 from tuner.control.throttle.objective import Capacity, LawLimits, Objective
 from tuner.control.throttle.steering.law import turn
-from tuner.control.throttle.steering.state import ControlState, ControlInput
+from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide, Setpoint, side_name
 from tuner.core.outcome import Failure
 from tuner.journal.input_log import InputLog
@@ -214,13 +214,13 @@ class Steering:
         return not isinstance(value, ClusterError) and value != self._left(side)
 
     def write(self, changes: Collection[SetRate]) -> dict[BrokerSide, Failure | None]:
-        wanted: dict[BrokerSide, int | None] = {(c.broker, c.side): c.wanted_bytes_per_s for c in changes}
+        wanted: dict[BrokerSide, int | None] = {(c.broker, c.side): c.setpoint_bytes_per_s for c in changes}
         answers = self._throttles.write_rates(wanted) if wanted else {}
         for change in changes:
             side = (change.broker, change.side)
             if answers[side] is None:
                 self._before[side] = self._left(side)
-                self._stands[side], self._own[side] = change.wanted_bytes_per_s, True
+                self._stands[side], self._own[side] = change.setpoint_bytes_per_s, True
                 self._written.add(side)
         return answers
 
@@ -270,7 +270,7 @@ def _change(side: BrokerSide, rate: int, memory: ControlState, stands: int, own:
     return SetRate(*side, stands, rate, Reason.FOLLOWS_CLIENTS, text, own)
 
 
-def _urgency(live_bytes_per_s: int, wanted_bytes_per_s: int) -> tuple[bool, float]:
+def _urgency(current_bytes_per_s: int, setpoint_bytes_per_s: int) -> tuple[bool, float]:
     """What clients need comes before what the move would like; then what is furthest off."""
-    apart = abs(wanted_bytes_per_s - live_bytes_per_s)
-    return wanted_bytes_per_s < live_bytes_per_s, apart / max(live_bytes_per_s, wanted_bytes_per_s)
+    apart = abs(setpoint_bytes_per_s - current_bytes_per_s)
+    return setpoint_bytes_per_s < current_bytes_per_s, apart / max(current_bytes_per_s, setpoint_bytes_per_s)

@@ -23,7 +23,7 @@ from tuner.core.plan_backlog import with_pending
 from tuner.core.throttle_limits import Limits
 from tuner.runtime.throttle.list_writer import ListWriteOutcome
 from tuner.runtime.throttle.recorder import Ledger
-from tuner.runtime.throttle.steering_controller import WriteRefused, Steering
+from tuner.runtime.throttle.steering_controller import Steering, WriteRefused
 
 log = structlog.get_logger("tuner")
 
@@ -77,7 +77,7 @@ class Steered:
         """
         self._throttles_moves = throttles_moves
         free = {
-            (d.broker, d.side): (d.live_bytes_per_s, d.own)
+            (d.broker, d.side): (d.current_bytes_per_s, d.own)
             for d in decisions
             if isinstance(d, Steer) and not self._ledger.pausing(d)
         }
@@ -92,7 +92,12 @@ class Steered:
         }
         for d in decisions:
             # The law goes on from what stands, and not from what it had written itself.
-            if isinstance(d, Hold) and d.reason is Reason.CAME_LATE and d.broker is not None and d.side is not None:
+            if (
+                isinstance(d, Hold)
+                and d.reason is Reason.LATE_PREDECESSOR_WRITE
+                and d.broker is not None
+                and d.side is not None
+            ):
                 self._steering.drop((d.broker, d.side))
         self._steering.steer(
             free,
@@ -134,7 +139,7 @@ class Steered:
             return
         memory = self._ledger.memory
         for change in free:
-            memory = intend(memory, change, [change.wanted_bytes_per_s])
+            memory = intend(memory, change, [change.setpoint_bytes_per_s])
         self._ledger.record_owned([self._ledger.turn(free)], memory, [(change.broker, change.side) for change in free])
         free = steering.still_free(free)
         answers = steering.write(free)

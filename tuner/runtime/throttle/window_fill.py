@@ -26,7 +26,7 @@ from tuner.runtime.throttle.ramp_executor import RampEnd, Slewing
 # Ways up that do not wait for their move to be older. What is judged to have stalled is not in its first seconds, though its
 # leader may be new; where partitions take no writes, that a young move gets a burst through is the lesser harm; and what was cut
 # short while it was brought up has its window half full.
-_AT_ONCE = RESCUES | {Reason.RECOVERS, Reason.WINDOW_EMPTY}
+_AT_ONCE = RESCUES | {Reason.ISR_RECOVERY, Reason.WINDOW_WARMUP}
 # So long a way up that was cut short is gone on with as if it had not been: what stood was right half a minute ago.
 _RESUMES_S_MAX = 30.0
 # What did not pass for so long passes at once, and again with every window: of a window no more than its slack.
@@ -56,7 +56,7 @@ class Windows:
 
     def filling(self) -> dict[BrokerSide, SetRate]:
         """The changes under way that do it."""
-        return {s: change for s, change in self._slewing.changes.items() if change.reason is Reason.WINDOW_EMPTY}
+        return {s: change for s, change in self._slewing.changes.items() if change.reason is Reason.WINDOW_WARMUP}
 
     def in_question(self, memory: Memory) -> frozenset[BrokerSide]:
         """The sides that fill, and those that were cut short a moment ago of which nobody has meant anything else since."""
@@ -68,7 +68,7 @@ class Windows:
             if at_s >= since_s
             and (ours := owned.get(side)) is not None
             and ours.goes_back_to_bytes_per_s is not None
-            and ours.wanted_bytes_per_s == min(ours.goes_back_to_bytes_per_s, ceiling)
+            and ours.setpoint_bytes_per_s == min(ours.goes_back_to_bytes_per_s, ceiling)
         }
         return frozenset(self.filling()) | self._cut_short.keys()
 
@@ -138,7 +138,7 @@ class Windows:
         """
         idle = empty - sides_of(begin) - self._cut_short.keys() - self._begun
         self._ages = self._ages.without(idle - self.filling().keys())
-        return [c for c in changes if c.reason is not Reason.WINDOW_EMPTY or (c.broker, c.side) not in idle]
+        return [c for c in changes if c.reason is not Reason.WINDOW_WARMUP or (c.broker, c.side) not in idle]
 
     def steps(self, change: SetRate, together: int) -> tuple[SlewStep, ...]:
         """
@@ -146,14 +146,16 @@ class Windows:
             together: so many changes share the budget of writes.
         """
         side, now_s, budget = (change.broker, change.side), self._monotonic(), self._writes_per_s_max
-        if change.reason is Reason.WINDOW_EMPTY and side not in self._cut_short:
+        if change.reason is Reason.WINDOW_WARMUP and side not in self._cut_short:
             held = max(0.0, 1.0 - self._idle_s.get(side, math.inf) / FILLS_S)  # Of the window, what is still counted.
-            least = max(self._limits.fill_from_bytes_per_s, held * change.wanted_bytes_per_s)
+            least = max(self._limits.fill_from_bytes_per_s, held * change.setpoint_bytes_per_s)
             starts_s = 0.0 if self._limits.steers else _STARTS_S
-            return filled(change.wanted_bytes_per_s, least, sides=together, writes_per_s_max=budget, starts_s=starts_s)
+            return filled(
+                change.setpoint_bytes_per_s, least, sides=together, writes_per_s_max=budget, starts_s=starts_s
+            )
         return slew(
-            change.live_bytes_per_s,
-            change.wanted_bytes_per_s,
+            change.current_bytes_per_s,
+            change.setpoint_bytes_per_s,
             sides=together,
             writes_per_s_max=budget,
             age_s=self._ages.age_s(side, now_s),
@@ -170,12 +172,12 @@ class Windows:
     def too_late(self, resumed: frozenset[BrokerSide]) -> list[BrokerSide]:
         """Sides that have not been lowered yet, and were to be before what begins there begins."""
         waiting = self._slewing.waiting.items()
-        return [side for side, c in waiting if c.reason is Reason.WINDOW_EMPTY and side not in resumed]
+        return [side for side, c in waiting if c.reason is Reason.WINDOW_WARMUP and side not in resumed]
 
     def ended(self, ended: Iterable[RampEnd]) -> None:
         """Of those, the fillings that have been lowered and have not come to what stood are cut short."""
         for each in ended:
             decision = each.decision
-            stood = decision.live_bytes_per_s if decision.own else None
-            if decision.reason is Reason.WINDOW_EMPTY and each.failure is not None and {*each.may_stand} - {stood}:
+            stood = decision.current_bytes_per_s if decision.own else None
+            if decision.reason is Reason.WINDOW_WARMUP and each.failure is not None and {*each.may_stand} - {stood}:
                 self._cut_short[(decision.broker, decision.side)] = self._monotonic()

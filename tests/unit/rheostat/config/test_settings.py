@@ -95,7 +95,7 @@ def test_an_objective_and_what_the_brokers_carry() -> None:
 
 def test_standing_throttles_are_adopted_unless_said_otherwise() -> None:
     assert parse_settings(GOOD, "f.yaml", {}).tuner.limits().adopts
-    assert not parse_settings(GOOD + "  standing_throttles: respect\n", "f.yaml", {}).tuner.limits().adopts
+    assert not parse_settings(GOOD + "  existing_throttles: preserve\n", "f.yaml", {}).tuner.limits().adopts
 
 
 @pytest.mark.parametrize(("more", "throttles"), [("", True), ("  unthrottled_moves: leave\n", False)])
@@ -244,9 +244,9 @@ def test_sources_and_their_defaults() -> None:
         (SOURCES.replace("topic: otlp", "topic: rheostat.metrics").replace("other:9092", "other:9092\n    - {topic: rheostat.metrics, format: rheostat_json}"), "stream.sources[2].topic rheostat.metrics is rheostat's own"),
         (SOURCES.replace("topic: otlp", "topic: telegraf").replace("      kafka:\n        bootstrap_servers: other:9092\n", ""), "f.yaml:4: stream: sources[1].topic telegraf is there already"),
         (SOURCES.replace("interval_s: 15", "interval_s: 16"), "sources[1].interval_s (16) is more than half of window_s (30)"),
-        (SOURCES.replace("interval_s: 15", "interval_s: 46").replace("stream:\n", "stream:\n  window_s: 120\n  skip_behind_s: 300\n"), "sources[1].interval_s (46) is more than 45"),
-        (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  window_s: 32"), "f.yaml:4: stream: window_s (32) is not a multiple of hop_s (5)"),
-        (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  skip_behind_s: 60"), "skip_behind_s (60) is below 2 × window_s + lateness_s (70)"),
+        (SOURCES.replace("interval_s: 15", "interval_s: 46").replace("stream:\n", "stream:\n  window_s: 120\n  backfill_after_s: 300\n"), "sources[1].interval_s (46) is more than 45"),
+        (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  window_s: 32"), "f.yaml:4: stream: window_s (32) is not a multiple of slide_s (5)"),
+        (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  backfill_after_s: 60"), "backfill_after_s (60) is below 2 × window_s + watermark_delay_s (70)"),
         (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  master: yarn"), "f.yaml:6: stream.master: string should match"),
         (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  master: spark://a:7077"), "master spark://a:7077 needs driver_host"),
         (GOOD + "collector:\n  interval_s: 20\n", "collector.interval_s (20) is more than half of stream.window_s (30)"),

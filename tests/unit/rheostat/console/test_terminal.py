@@ -50,10 +50,10 @@ from tuner.core.presence import TunerMode, TunerPresence
 from tuner.core.reassignment_plan import (
     ClusterLook,
     Ending,
-    PlanPartition,
     PartitionNow,
     Plan,
     PlanHead,
+    PlanPartition,
     PlanState,
 )
 from tuner.core.side_load import PlannedPartition
@@ -162,7 +162,7 @@ def plan(hostile: str, console: Console) -> None:
 
 
 def reassigned(hostile: str) -> PlanProgress:
-    said = PlanState(heeded_at_ms=5, said=(hostile,), pace=(hostile,))
+    said = PlanState(acknowledged_at_ms=5, said=(hostile,), pace=(hostile,))
     made = Plan(PlanHead(hostile, hostile, 0, 5, 1), {(hostile, 0): PlanPartition((3, 4), (1, 2), 1e9)}, {}, said)
     key = (hostile, 0)
     look = ClusterLook(frozenset({1, 2, 3, 4}), {key: PartitionNow(1, (3, 4, 1, 2), (1, 2), (3, 4), (1, 2))})

@@ -28,7 +28,7 @@ class KeptParts:
     def act(self) -> None:
         self.did.append("act")
 
-    def keep_up(self) -> None:
+    def steady_state(self) -> None:
         self.did.append("keep up")
         raise KeyboardInterrupt
 

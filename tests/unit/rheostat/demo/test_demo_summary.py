@@ -16,7 +16,7 @@ HELD: dict[str, Any] = {
     "stalled_before_s": 27.0,
     "trend_before_bytes_per_s": 2e6,
     "stall_detection_s": 30.0,
-    "cause": "stalled_below_keep_up",
+    "cause": "stalled_below_steady_state",
     "rescue_s": 50.0,
     "optimum_s": 12.0,
     "ratio_to_optimum": 4.2,

@@ -18,7 +18,7 @@ from tuner.control.mutation_quota.state import OwnedQuota
 from tuner.control.throttle.state import Memory, Owned
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.presence import TunerMode, TunerPresence
-from tuner.core.reassignment_plan import PlanHead, DesiredPlanState
+from tuner.core.reassignment_plan import DesiredPlanState, PlanHead
 from tuner.journal import quota_records
 from tuner.journal.entries import (
     Entry,

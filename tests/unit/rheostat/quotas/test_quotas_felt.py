@@ -81,11 +81,11 @@ def test_what_a_command_does_not_feel_is_said_and_not_counted(
     stream: {checkpoint_dir: /var/lib/rheostat}
     tuner:
       rate_bytes_per_s_max: 50_000_000
-      mutation_quota: {objective: {create_felt_ms_max: 40}}
+      mutation_quota: {objective: {create_probe_p90_ms_max: 40}}
     """
     signals = NewestSignals()
     signals.take(controller(START_MS, idle=0.96))
     settings = parse_settings(text, "f.yaml", {})
     found = asked_now(settings, {}, signals, MutationMemory(), Orders(), START_MS, felt_ms)
     assert found["pressure"] == pytest.approx(pressure)
-    assert any("create_felt_ms_max" in held for held in found["holds"]) is said
+    assert any("create_probe_p90_ms_max" in held for held in found["holds"]) is said

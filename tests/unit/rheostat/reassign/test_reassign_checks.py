@@ -9,12 +9,12 @@ import pytest
 
 from rheostat.plan.cluster_layout import ClusterLayout
 from rheostat.reassign.checks import checked, ways_of
-from rheostat.reassign.plan_input import PlanInput, PlanGround
+from rheostat.reassign.plan_input import PlanGround, PlanInput
 from streaming.shared.kafka.cluster import PartitionState
 from streaming.shared.kafka.reassignments import Disk
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.partition_limits import PartitionLimits
-from tuner.core.reassignment_plan import PlanPartition, Plan, PlanHead, DesiredPlanState
+from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlanHead, PlanPartition
 from tuner.settings.tuner import CapacitySettings, ObjectiveSettings, TunerSettings
 
 GB = 1_000_000_000

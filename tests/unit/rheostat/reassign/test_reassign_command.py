@@ -23,18 +23,18 @@ from streaming.shared.contract import Side
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.plan_progress import end_of
 from tuner.core.reassignment_plan import (
-    RequestedStep,
     ClusterLook,
+    DesiredPlanState,
     Ending,
     Key,
-    PlanPartition,
     PartitionNow,
     Plan,
     PlanHead,
+    PlanPartition,
     PlanState,
+    RequestedStep,
     Tally,
     TopicThen,
-    DesiredPlanState,
 )
 from tuner.core.reassignment_steps import PartitionTransition
 
@@ -54,7 +54,7 @@ LOOK = ClusterLook(
 
 
 def a_plan(asked: dict[Key, RequestedStep] | None = None, **state: object) -> Plan:
-    return Plan(HEAD, PARTS, asked or {}, PlanState(heeded_at_ms=5, **state))  # type: ignore[arg-type]  # by name, whatever a test sets
+    return Plan(HEAD, PARTS, asked or {}, PlanState(acknowledged_at_ms=5, **state))  # type: ignore[arg-type]  # by name, whatever a test sets
 
 
 def shown() -> PlanProgress:
@@ -215,7 +215,7 @@ def test_time_left_is_not_told_while_a_plan_begins() -> None:
 
 
 def test_a_plan_that_is_put_back_has_no_time_to_its_end() -> None:
-    plan = Plan(PlanHead("p", "kim", 0, 5, 1, DesiredPlanState.CANCELLING), PARTS, {}, PlanState(heeded_at_ms=5))
+    plan = Plan(PlanHead("p", "kim", 0, 5, 1, DesiredPlanState.CANCELLING), PARTS, {}, PlanState(acknowledged_at_ms=5))
     assert picture(plan, LOOK, 100_000).eta_s is None
     assert limits_text(BatchLimits()) == "no limits of its own"
 

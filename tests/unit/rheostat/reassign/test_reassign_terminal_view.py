@@ -22,14 +22,14 @@ from rheostat.reassign.progress import PlanProgress, picture
 from rheostat.reassign.view import PlanView, alive
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import (
-    RequestedStep,
     ClusterLook,
     Ending,
-    PlanPartition,
     PartitionNow,
     Plan,
     PlanHead,
+    PlanPartition,
     PlanState,
+    RequestedStep,
 )
 
 LOOK = ClusterLook(
@@ -46,7 +46,7 @@ ASKED = {("t", 1): RequestedStep((3, 4), (1, 2))}
 
 def shown(limits: BatchLimits | None = None, **state: Any) -> PlanProgress:
     head = PlanHead("p1", "kim@desk", 0, 5, 1, limits=limits or BatchLimits(partition_movements_max=1))
-    return picture(Plan(head, PARTS, ASKED, PlanState(heeded_at_ms=5, **state)), LOOK, 100_000)
+    return picture(Plan(head, PARTS, ASKED, PlanState(acknowledged_at_ms=5, **state)), LOOK, 100_000)
 
 
 def drawn(what: PlanProgress, columns: int) -> list[str]:
@@ -147,7 +147,9 @@ def test_what_is_answered_is_said_and_with_the_service_here_waited_for(
     monkeypatch.setattr("sys.stderr", Tty())
     monkeypatch.setattr(asking, "plan_store", SimpleNamespace(read=lambda _: SimpleNamespace(of=lambda _: plan)))
     for name in ("pause", "cancel"):
-        monkeypatch.setattr(asking, name, lambda *_, n=name: said.append(n) or SimpleNamespace(text=n, heeded=True))
+        monkeypatch.setattr(
+            asking, name, lambda *_, n=name: said.append(n) or SimpleNamespace(text=n, acknowledged=True)
+        )
     assert interrupted(SimpleNamespace(), "p1", here=here) == code  # type: ignore[arg-type]  # the settings are only handed on
     assert said == ([word] if word else [])
 

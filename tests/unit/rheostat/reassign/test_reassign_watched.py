@@ -14,7 +14,7 @@ from rheostat.reassign import orders as words
 from rheostat.reassign.command import ReassignRequest
 from rheostat.reassign.interrupted import EXIT_INTERRUPTED
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_plan import Ending, PlanPartition, Plan, PlanHead, PlanState
+from tuner.core.reassignment_plan import Ending, Plan, PlanHead, PlanPartition, PlanState
 from tuner.journal.plan_records import encode_head, encode_parts, encode_state, head_key, part_key, state_key
 
 PLAN = Plan(PlanHead("p", "kim", 5, 5, 1), {("t", 0): PlanPartition((3, 4), (1, 2))})
@@ -135,11 +135,11 @@ def test_a_word_that_is_on_record_is_said_to_be_where_its_heeding_cannot_be_seen
         raise AWAY
 
     monkeypatch.setattr(plan_store, "say", lambda *_, **__: PLAN.head)
-    monkeypatch.setattr(plan_store, "heeded", away)
+    monkeypatch.setattr(plan_store, "acknowledged", away)
     said = words.pause(SETTINGS, PLAN)
-    assert not said.heeded
+    assert not said.acknowledged
     assert said.text.endswith(
-        "It is on record, and not known whether a tuner has heeded it: The journal cannot be read."
+        "It is on record, and not known whether a tuner has acknowledged it: The journal cannot be read."
     )
 
 
@@ -188,7 +188,7 @@ def follower(monkeypatch: pytest.MonkeyPatch, reader: Reader) -> plan_store.Foll
 
 def test_a_look_takes_all_that_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
     known = follower(monkeypatch, Reader(RECORDS)).now()
-    assert [plan.state.heeded_at_ms for plan in known.plans] == [9]
+    assert [plan.state.acknowledged_at_ms for plan in known.plans] == [9]
 
 
 def test_a_look_takes_no_tuners_record_from_the_orders_topic(monkeypatch: pytest.MonkeyPatch) -> None:

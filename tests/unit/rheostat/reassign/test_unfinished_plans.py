@@ -12,7 +12,7 @@ from rheostat.fetchers import command
 from rheostat.fetchers.command import check_no_plan_goes_on
 from rheostat.reassign import active_plans as of_record
 from rheostat.reassign.active_plans import said_of_unfinished
-from tuner.core.reassignment_plan import RequestedStep, PlanPartition, Plan, PlanHead, DesiredPlanState
+from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlanHead, PlanPartition, RequestedStep
 
 RUNS = Plan(PlanHead("p", "kim@desk", 0, 0, 1), {("t", 0): PlanPartition((3,), (1,))})
 PAUSED = replace(RUNS, head=replace(RUNS.head, wanted=DesiredPlanState.PAUSED))

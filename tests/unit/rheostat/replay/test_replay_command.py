@@ -89,7 +89,7 @@ def test_another_objective_of_the_law_differs(tmp_path: Path) -> None:
     assert found["seconds"]["different"] > 0
     policy.write_text("objective:\n  latency_ms: 50\nunthrottled_moves: leave\n")
     assert run("--journal", file, *RANGE, "--policy", policy).exit_code == 0
-    policy.write_text("yield_s: 60\n")
+    policy.write_text("external_change_hold_s: 60\n")
     assert run("--journal", file, *RANGE, "--policy", policy).exit_code == 0
     policy.write_text("objective: null\n")
     found = json.loads(run("--journal", file, *RANGE, "--policy", policy, "--json").stdout)
@@ -139,7 +139,7 @@ def test_another_policy_of_the_quotas_differs_where_it_says_so_and_nowhere_else(
     ("text", "said"),
     [
         (
-            "yield_s: 9\nmutation_quota: null\n",
+            "external_change_hold_s: 9\nmutation_quota: null\n",
             "p.yaml:2: mutation_quota: no cycle of the mutation quotas is on record there",
         ),
         ("mutation_quota:\n  cycle_s: 7\n", "p.yaml:2: mutation_quota.cycle_s: has no say in what is decided"),
@@ -154,7 +154,7 @@ def test_another_policy_of_the_quotas_differs_where_it_says_so_and_nowhere_else(
             "rate_bytes_per_s_maxx: 5\n",
             "p.yaml:1: rate_bytes_per_s_maxx: unknown key: did you mean rate_bytes_per_s_max?",
         ),
-        ("\nyield_s: soon\n", "p.yaml:2: yield_s: "),
+        ("\nyield_s: soon\n", "p.yaml:2: external_change_hold_s: "),
         ("http:\n  port: 7\n", "p.yaml:1: http: has no say in what is decided from recorded inputs: leave it out"),
         ("objective:\n  latency_ms: -5\n", "p.yaml:2: objective.latency_ms: "),
         ("objective:\n  latency_ms: 5\n", "an objective can be tried where one was in force"),
@@ -257,7 +257,7 @@ def test_a_moment_is_shown_with_its_zone() -> None:
             (TenantRule("a*", None, 3.0, 5.0), TenantRule(None, "ops", exempt=True), *OWN),
             MutationLimits(
                 samples=21, window_s=2.0, rate_per_s_max=30.0, rate_per_s_start=30.0, over_allocation=1.5,
-                tenants_max=50, yield_s=60.0,
+                tenants_max=50, external_change_hold_s=60.0,
             ),
             default_entity=None, measures=True, adopts=False, partitions_max=7_000, partitions_near_ratio=0.8,
         ),
@@ -266,7 +266,7 @@ def test_a_moment_is_shown_with_its_zone() -> None:
 )  # fmt: skip
 def test_a_policy_is_what_its_settings_make_of_it(policy: MutationPolicy) -> None:
     said = settings_of(policy)
-    assert MutationQuotaSettings.model_validate(said).policy(policy.limits.yield_s) == policy
+    assert MutationQuotaSettings.model_validate(said).policy(policy.limits.external_change_hold_s) == policy
     assert set(said) == set(MutationQuotaSettings.model_fields) - set(NOT_DECIDED_BY), (
         "a key that a policy file may have"
     )

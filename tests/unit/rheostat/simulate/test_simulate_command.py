@@ -98,7 +98,7 @@ def test_what_never_ends_is_an_answer_with_w_quota_and_the_smallest_rate(stuck: 
             "broker": 1,
             "side": "leader",
             "rate_bytes_per_s": 4_000_000,
-            "keep_up_bytes_per_s": 6_000_000,
+            "steady_state_bytes_per_s": 6_000_000,
             "rate_bytes_per_s_min": 6_000_001,
         }
     ]

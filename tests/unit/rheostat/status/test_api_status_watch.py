@@ -56,10 +56,10 @@ ACTS = TunerPresence("host:7", TunerMode.ACTING, NOW_MS - 60_000, "1.0", 50e6, 1
 ORDERS = Orders(5, Pause(NOW_MS, "kim"), overrides={SOURCE: Override(5 * MB, NOW_MS + 60_000, "li, until later")})
 
 
-def measured(*more: Signal, remaining: float = 600 * MB, keep_up: float = 6 * MB) -> NewestSignals:
+def measured(*more: Signal, remaining: float = 600 * MB, steady_state: float = 6 * MB) -> NewestSignals:
     signals = NewestSignals()
     for signal in (
-        move_signal(*SOURCE, keep_up=keep_up),
+        move_signal(*SOURCE, steady_state=steady_state),
         move_signal(*TARGET, remaining=remaining),
         broker_signal(1, leader=9.5 * MB),
         broker_signal(3, follower=6 * MB),
@@ -174,7 +174,7 @@ def test_status_judges_no_stall_from_before_a_change_of_rate() -> None:
 
 
 def test_a_move_that_never_ends_is_told_with_what_to_do() -> None:
-    never = status(measured(keep_up=55 * MB))
+    never = status(measured(steady_state=55 * MB))
     assert never["infeasible"] == [{"broker": 1, "side": "leader"}]
     text = " ".join(shown(never).split())
     assert (
@@ -185,7 +185,7 @@ def test_a_move_that_never_ends_is_told_with_what_to_do() -> None:
 
 def test_what_is_next_is_told_as_far_as_it_is_known_here() -> None:
     def intent(text: str, ago_s: int) -> Entry:
-        return Entry(NOW_MS - 1000 * ago_s, "intent", "set", "swept", text)
+        return Entry(NOW_MS - 1000 * ago_s, "intent", "set", "cleared_by_tool", text)
 
     over = replace(intent("that is over", 20), kind="outcome", at_ms=NOW_MS - 19_000)
     entries = [intent("long ago", 600), intent("that is over", 20), over, intent("that is begun", 2)]
@@ -205,7 +205,7 @@ def test_where_the_law_steers_what_stands_is_meant_and_no_stall() -> None:
     """A crawl that the law has weighed against the clients is well, in the terminal as to the tuner."""
     cluster = live({SOURCE: 6.4 * MB, TARGET: 6.4 * MB})
     step = MoveStep(NOW_MS, 30.0, 12 * MB, 0.0, 600 * MB)
-    seen = [replace(move_signal(*TARGET, steps=(step,), keep_up=6 * MB), samples=7)]
+    seen = [replace(move_signal(*TARGET, steps=(step,), steady_state=6 * MB), samples=7)]
     steered = status(measured(*seen), cluster=cluster, settings=STEERED)
     rescued = status(measured(*seen), cluster=cluster)
     assert steered["onto"][0]["progress_lost_s"] < rescued["onto"][0]["progress_lost_s"]

@@ -19,7 +19,7 @@ from streaming.shared.contract.quotas import QuotaEntity
 from tuner.control.mutation_quota.state import OwnedQuota
 from tuner.control.throttle.state import Memory
 from tuner.core.operator_orders import Orders, Override, Pause
-from tuner.core.reassignment_plan import RequestedStep, PlanPartition, PlanHead, PlanThrottle
+from tuner.core.reassignment_plan import PlanHead, PlanPartition, PlanThrottle, RequestedStep
 from tuner.core.throttle_limits import MB
 from tuner.journal import quota_records, topic_reader
 from tuner.journal.entries import Entry, encode_entry, encode_memory, encode_owned, entry_key, memory_key, owned_key
@@ -40,7 +40,7 @@ ASKED = (asked_key("lab", "p", 0), encode_asked({("orders", 0): RequestedStep((3
 DECIDED = [
     (
         entry_key(ring, "lab", seq),
-        encode_entry(Entry(NOW_MS - 9_000 + seq, kind, "set", "swept", f"{kind} {seq}", seq=seq)),
+        encode_entry(Entry(NOW_MS - 9_000 + seq, kind, "set", "cleared_by_tool", f"{kind} {seq}", seq=seq)),
     )
     for seq, (ring, kind) in enumerate(
         [("entry", "intent"), ("entry", "outcome"), ("plan-entry", "decision"), ("turn", "turn")]

@@ -118,7 +118,7 @@ def test_exit_code_is_1_while_a_move_stalls_and_no_tuner_acts(
         "cluster: lab\nkafka: {bootstrap_servers: 'x:1'}\nstream: {checkpoint_dir: /x}\ntuner: {rate_bytes_per_s_max: 5e7}\n"
     )
     acts = tuners == [ACTS]
-    never = measured(keep_up=55 * MB)
+    never = measured(steady_state=55 * MB)
     for signals, well in ((measured(), True), (measured(still_for(60)), acts), (never, acts)):
         found = status(signals, tuners=tuners)
         assert without_help(found) is not well
@@ -130,7 +130,7 @@ def test_exit_code_is_1_while_a_move_stalls_and_no_tuner_acts(
 
 
 def test_without_an_acting_tuner_it_says_what_one_would_do() -> None:
-    stalled = measured(replace(still_for(60), remaining_slope_bytes_per_s=0.0), keep_up=11 * MB)
+    stalled = measured(replace(still_for(60), remaining_slope_bytes_per_s=0.0), steady_state=11 * MB)
     for tuners, who in (([], "A tuner that acts"), ([DRY], "The dry run")):
         steps = status(stalled, tuners=tuners)["next"]
         assert steps[0].startswith(f"{who} would do this: broker 1 leader throttle 10.0 MB/s → ")
@@ -202,7 +202,7 @@ def test_status_follows_the_presence_of_tuners() -> None:
 
 def test_a_move_in_a_dry_run_is_told_as_not_done() -> None:
     text = "broker 1 leader throttle 10.0 MB/s → 50.0 MB/s: the move onto broker 3 has stalled"
-    said = {"broker": 1, "side": "leader", "live_bytes_per_s": 10 * MB, "wanted_bytes_per_s": 50 * MB}
+    said = {"broker": 1, "side": "leader", "current_bytes_per_s": 10 * MB, "setpoint_bytes_per_s": 50 * MB}
     intent = Entry(NOW_MS, "intent", "set", "stalled_throttle_bound", text, said, dry_run=True)
     found = status(None, None, intent, tuners=[DRY])
     assert f"{text} (dry run: not done)" in told(found)

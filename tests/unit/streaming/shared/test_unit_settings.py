@@ -28,15 +28,15 @@ def parsed(text: str, environ: dict[str, str] | None = None) -> Settings:
 
 def test_settings_with_units_equal_those_in_plain_numbers() -> None:
     units = parsed(
-        "stream: {checkpoint_dir: /x, window_s: 1min, hop_s: 10s, trigger_ms: 1s, driver_memory_mb: 2GiB, skip_behind_s: 5min}\n"
+        "stream: {checkpoint_dir: /x, window_s: 1min, slide_s: 10s, trigger_ms: 1s, driver_memory_mb: 2GiB, backfill_after_s: 5min}\n"
         "collector: {interval_s: 10s, timeout_s: 1500ms, spread_s: 0s}\n"
-        "tuner: {rate_bytes_per_s_max: 10Gbit/s, yield_s: 2h, objective: {latency_ms: 50ms},"
+        "tuner: {rate_bytes_per_s_max: 10Gbit/s, external_change_hold_s: 2h, objective: {latency_ms: 50ms},"
         " capacity: {in_bytes_per_s: 1GB/s, out_bytes_per_s: 1GiB/s, brokers: {7: {in_bytes_per_s: 9MB/s, out_bytes_per_s: 9MB/s}}}}\n"
     )
     plain = parsed(
-        "stream: {checkpoint_dir: /x, window_s: 60, hop_s: 10, trigger_ms: 1000, driver_memory_mb: 2048, skip_behind_s: 300}\n"
+        "stream: {checkpoint_dir: /x, window_s: 60, slide_s: 10, trigger_ms: 1000, driver_memory_mb: 2048, backfill_after_s: 300}\n"
         "collector: {interval_s: 10, timeout_s: 1.5, spread_s: 0}\n"
-        "tuner: {rate_bytes_per_s_max: 1_250_000_000, yield_s: 7200, objective: {latency_ms: 50},"
+        "tuner: {rate_bytes_per_s_max: 1_250_000_000, external_change_hold_s: 7200, objective: {latency_ms: 50},"
         " capacity: {in_bytes_per_s: 1_000_000_000, out_bytes_per_s: 1073741824,"
         " brokers: {7: {in_bytes_per_s: 9_000_000, out_bytes_per_s: 9_000_000}}}}\n"
     )
@@ -55,7 +55,7 @@ def test_environment_takes_units_and_plain_numbers(text: str, value: float) -> N
         (STREAM + "tuner: {rate_bytes_per_s_max: 50Mb/s}\n",
          "f.yaml:4: tuner.rate_bytes_per_s_max: expected a rate such as 50MB/s, 1.5GiB/s, 10Gbit/s, or a plain number of bytes/s, "
          "found '50Mb/s' (MB is bytes, Mbit/s is bits)"),
-        (STREAM + "tuner:\n  rate_bytes_per_s_max: 50MB/s\n  yield_s: soon\n", "f.yaml:6: tuner.yield_s: expected a time such as 90s"),
+        (STREAM + "tuner:\n  rate_bytes_per_s_max: 50MB/s\n  external_change_hold_s: soon\n", "f.yaml:6: tuner.external_change_hold_s: expected a time such as 90s"),
         ("stream: {checkpoint_dir: /x, window_s: 1500ms}\n" + TUNER, "f.yaml:3: stream.window_s: input should be a valid integer"),
         ("stream: {checkpoint_dir: /x, window_s: 1h}\n" + TUNER, "f.yaml:3: stream.window_s: input should be less than or equal to 600"),
         ("stream: {checkpoint_dir: /x, driver_memory_mb: 2Gb}\n" + TUNER, "f.yaml:3: stream.driver_memory_mb: expected a size such as"),
@@ -106,7 +106,9 @@ def test_small_rates_are_taken_with_a_unit_from_1_byte_on() -> None:
 
 
 def test_environment_with_a_wrong_unit_names_the_variable() -> None:
-    with pytest.raises(BadInputError, match=r"environment: RHEOSTAT_TUNER__YIELD_S: tuner.yield_s: expected a time"):
+    with pytest.raises(
+        BadInputError, match=r"environment: RHEOSTAT_TUNER__YIELD_S: tuner.external_change_hold_s: expected a time"
+    ):
         parsed(STREAM + TUNER, {"RHEOSTAT_TUNER__YIELD_S": "2 fortnights"})
 
 

@@ -17,7 +17,7 @@ from tuner.journal.entries import Entry, lists_entry, turn_entry
 from tuner.journal.kafka_journal import JournalError
 
 PUT_BACK = PutBackRate(*SOURCE, 50 * MB, None, Reason.MOVE_ENDED, "broker 1 leader throttle: taken off")
-LET_GO = LetGo(*TARGET, 5 * MB, 9 * MB, NOW_MS, Reason.CHANGED_BY_SOMEBODY, "theirs")
+LET_GO = LetGo(*TARGET, 5 * MB, 9 * MB, NOW_MS, Reason.EXTERNAL_CHANGE, "theirs")
 START = StartRate(2, L, 5 * MB, Reason.MOVE_FOUND, "a throttle for broker 2")
 
 

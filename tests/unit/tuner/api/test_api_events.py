@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 from api_rig import RAISE, READ_TOKEN, WELL, Rig, bearer, entry, many_brokers
 
-from tuner.api.events import BOX_MAX, Hub, EventListener, encoded
+from tuner.api.events import BOX_MAX, EventListener, Hub, encoded
 from tuner.api.server import HttpServer
 
 

@@ -8,8 +8,8 @@ import pytest
 from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, broker_signal, live, move, move_signal, observation
 
 from streaming.shared.contract import Side
-from tuner.api.history import COLUMNS, RateHistoryStore, Peak, Peaks
-from tuner.core.cluster import Setpoint, NotSeen, Observation
+from tuner.api.history import COLUMNS, Peak, Peaks, RateHistoryStore
+from tuner.core.cluster import NotSeen, Observation, Setpoint
 from tuner.core.throttle_limits import MB
 
 LEADER = "leader_actual_bytes_per_s"
@@ -71,7 +71,7 @@ def test_a_cycle_that_saw_nothing_is_a_gap_for_all() -> None:
 def test_the_floor_is_what_the_table_says_and_a_gap_where_nothing_must_pass() -> None:
     history = RateHistoryStore()
     meant = {SOURCE: Setpoint(5.5 * MB)}
-    seen = observation(live(), [move_signal(*SOURCE, keep_up=6 * MB), move_signal(*TARGET, keep_up=None)], [])
+    seen = observation(live(), [move_signal(*SOURCE, steady_state=6 * MB), move_signal(*TARGET, steady_state=None)], [])
     history.observed(seen, LIMITS)
     history.observed(replace(seen, courses=meant), LIMITS)
     history.observed(seen, replace(LIMITS, rate_bytes_per_s_min=9 * MB))

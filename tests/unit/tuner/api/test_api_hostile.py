@@ -149,9 +149,12 @@ def test_an_end_beyond_all_calendars_is_none() -> None:
 
 
 def test_an_override_that_is_over_does_not_end_anybodys_hold() -> None:
-    memory = Memory(theirs_until_ms={SOURCE: NOW_MS + 3_600_000})
-    assert heard(overridden(MB, NOW_MS - 1), memory, LIMITS, NOW_MS)[0].theirs_until_ms == memory.theirs_until_ms
-    assert heard(overridden(MB, NOW_MS + 60_000), memory, LIMITS, NOW_MS)[0].theirs_until_ms == {}
+    memory = Memory(externally_owned_until_ms={SOURCE: NOW_MS + 3_600_000})
+    assert (
+        heard(overridden(MB, NOW_MS - 1), memory, LIMITS, NOW_MS)[0].externally_owned_until_ms
+        == memory.externally_owned_until_ms
+    )
+    assert heard(overridden(MB, NOW_MS + 60_000), memory, LIMITS, NOW_MS)[0].externally_owned_until_ms == {}
 
 
 def test_an_override_is_never_above_what_is_permitted_now() -> None:

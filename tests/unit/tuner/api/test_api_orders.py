@@ -138,7 +138,7 @@ def test_what_is_not_on_record_is_not_said_to_be(rig: Rig) -> None:
     rig.desk.away = False
     rig.clock.now_s += 50
     assert rig.post("/api/v1/pause").json() == {
-        "detail": "no cycle has ended for 50 s, so an order would not be heeded"
+        "detail": "no cycle has ended for 50 s, so an order would not be acknowledged"
     }
     rig.watched.observed(Observation(NOW_MS, NotSeen("away")), MEMORY, ())
     answer = rig.post("/api/v1/override", ORDERS[3][1])

@@ -20,7 +20,7 @@ from tuner.control.reassignment.partition_progress import PartitionProgress
 from tuner.control.reassignment.policy import PlanTurn
 from tuner.control.throttle.state import Memory
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_plan import Key, PlanPartition, PartitionNow, Plan, PlanHead, DesiredPlanState
+from tuner.core.reassignment_plan import DesiredPlanState, Key, PartitionNow, Plan, PlanHead, PlanPartition
 from tuner.core.throttle_limits import MB
 
 A, B, C = ("t", 0), ("t", 1), ("t", 2)
@@ -149,7 +149,7 @@ def test_somebody_elses_reassignment_is_waited_for_and_said() -> None:
     executor.give({A: (4, 2)})
     executor.cycle(finish=False)
     (row,) = rows(rig)
-    assert (row["somebody_elses"], row["moving"]) == (1, 0)
+    assert (row["externally_owned"], row["moving"]) == (1, 0)
     page = rig.get("/page/plans").text
     assert '<span class="pill bad">waits</span>' in page
     assert "t-0: somebody else is reassigning this; waited for." in page
@@ -303,7 +303,7 @@ def test_where_no_look_ends_the_old_picture_is_not_shown_as_new_for_long() -> No
         "no answer of before is given again"
     )
     registry = registry_of(rig.board, rig.quotas, plans=rig.plans)
-    assert registry.get_sample_value("rheostat_plans_not_seen", {"cluster": rig.board.cluster}) == 1.0
+    assert registry.get_sample_value("rheostat_plans_state_unknown", {"cluster": rig.board.cluster}) == 1.0
     executor.cycle(finish=False)
     found = rig.get("/api/v1/plans").json()
     assert (found["not_seen"], found["unknown_since_ms"]) == (None, None)

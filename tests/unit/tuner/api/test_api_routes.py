@@ -16,7 +16,7 @@ from tuner.control.mutation_quota.model import QuotaView
 from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory, Total
 from tuner.control.throttle.state import Memory, StallState
-from tuner.core.cluster import Setpoint, NotSeen, Observation
+from tuner.core.cluster import NotSeen, Observation, Setpoint
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.throttle_limits import MB
 
@@ -117,7 +117,7 @@ def test_status(rig: Rig) -> None:
     assert (found["remaining_bytes"], found["eta_s"], found["stalled_brokers"]) == (600 * MB, None, [3])
     assert (found["produce_p99_ms_max"], found["objective"]["latency_ms"]) == (9.0, 30.0)
     assert (found["rate_bytes_per_s_max"], found["throttles"], found["throttles_ours"]) == (50 * MB, 2, 1)
-    assert found["orders_heeded_at_ms"] == 7
+    assert found["orders_acknowledged_at_ms"] == 7
     assert found["next"][0].startswith("Under way: broker 1 leader throttle 10.0 MB/s → 50.0 MB/s")
 
 
@@ -193,7 +193,7 @@ def test_a_broker_says_what_stands_what_passes_and_what_must(rig: Rig) -> None:
         10 * MB,
         50 * MB,
     )
-    assert (leader["actual_bytes_per_s"], leader["keep_up_bytes_per_s"], leader["floor_bytes_per_s"]) == (
+    assert (leader["actual_bytes_per_s"], leader["steady_state_bytes_per_s"], leader["floor_bytes_per_s"]) == (
         9.5 * MB,
         6 * MB,
         7.2 * MB,
@@ -270,8 +270,8 @@ def test_charts_have_gaps_where_nothing_was_measured(rig: Rig) -> None:
 def test_tenants_who_are_held_back_come_first(rig: Rig) -> None:
     assert rig.get("/api/v1/tenants").json()["asked_for"] is False
     rows = tuple(
-        TenantShare(Tenant(name), rate, hungry, 2.0, 2.0, QuotaReason.FAIR_SHARE, None)
-        for name, rate, hungry in (("ann", 9.0, False), ("bob", 1.0, True), ("cy", 5.0, False))
+        TenantShare(Tenant(name), rate, backlogged, 2.0, 2.0, QuotaReason.FAIR_SHARE, None)
+        for name, rate, backlogged in (("ann", 9.0, False), ("bob", 1.0, True), ("cy", 5.0, False))
     )
     said = TotalSaid(10.0, 0.8, QuotaReason.AT_CAP, "at the cap")
     rig.quotas.shared_out(

@@ -40,7 +40,7 @@ from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.decision import ClearLists, Decision, Hold, Reason, SetRate
 from tuner.control.throttle.state import Memory, StallState
-from tuner.core.cluster import Setpoint, LiveCluster, NotSeen, Observation, RateSetting
+from tuner.core.cluster import LiveCluster, NotSeen, Observation, RateSetting, Setpoint
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.throttle_limits import MB
 
@@ -92,13 +92,13 @@ def seen(board: Board, *decisions: Decision, memory: Memory = MEMORY, **changes:
 
 def test_a_steered_side_shows_what_is_meant_and_whether_there_is_headroom(board: Board) -> None:
     seen(board, courses={SOURCE: Setpoint(12 * MB), TARGET: Setpoint(5 * MB, no_headroom=True)})
-    assert series(board, "rheostat_throttle_rate_wanted_bytes_per_second") == {
+    assert series(board, "rheostat_throttle_setpoint_bytes_per_second") == {
         ("1", "leader"): 12 * MB,
         ("3", "follower"): 5 * MB,
     }
     assert series(board, "rheostat_throttle_no_headroom") == {("1", "leader"): 0.0, ("3", "follower"): 1.0}
     seen(board)
-    assert series(board, "rheostat_throttle_rate_wanted_bytes_per_second") == {}
+    assert series(board, "rheostat_throttle_setpoint_bytes_per_second") == {}
 
 
 @pytest.mark.parametrize("definition", BY_PROCESS["tuner"], ids=lambda d: d.name)
@@ -111,10 +111,13 @@ def test_names_are_as_prometheus_asks(definition: MetricDef) -> None:
 def test_the_numbers(board: Board) -> None:
     seen(board, SET, brokers=[broker_signal(1, leader=9.5 * MB, p99=12.5), broker_signal(3, follower=6 * MB, age_s=4)])
     assert series(board, "rheostat_throttle_rate_bytes_per_second") == {("1", "leader"): 1e7, ("3", "follower"): 1e7}
-    assert series(board, "rheostat_throttle_rate_wanted_bytes_per_second") == {("1", "leader"): 5e7}
+    assert series(board, "rheostat_throttle_setpoint_bytes_per_second") == {("1", "leader"): 5e7}
     assert series(board, "rheostat_throttle_rate_max_bytes_per_second") == {(): 5e7}
     assert series(board, "rheostat_throttled_bytes_per_second") == {("1", "leader"): 9.5e6, ("3", "follower"): 6e6}
-    assert series(board, "rheostat_keep_up_bytes_per_second") == {("1", "leader"): 6e6, ("3", "follower"): 3e6}
+    assert series(board, "rheostat_steady_state_replication_bytes_per_second") == {
+        ("1", "leader"): 6e6,
+        ("3", "follower"): 3e6,
+    }
     assert series(board, "rheostat_throttle_infeasible") == {("1", "leader"): 0.0, ("3", "follower"): 0.0}
     assert series(board, "rheostat_move_remaining_bytes") == {("3",): 6e8}
     assert series(board, "rheostat_move_remaining_slope_bytes_per_second") == {("3",): -2e6}
@@ -132,7 +135,7 @@ def test_partitions_of_which_a_replica_comes_back_are_counted(board: Board, isr:
 
 
 def test_infeasible_is_shown_where_it_is(board: Board) -> None:
-    seen(board, signals=[move_signal(*SOURCE, keep_up=50 * MB), move_signal(*TARGET, keep_up=3 * MB)])
+    seen(board, signals=[move_signal(*SOURCE, steady_state=50 * MB), move_signal(*TARGET, steady_state=3 * MB)])
     assert series(board, "rheostat_throttle_infeasible") == {("1", "leader"): 1.0, ("3", "follower"): 0.0}
 
 
@@ -178,7 +181,7 @@ def test_what_is_not_measured_has_no_series_and_is_not_zero(board: Board) -> Non
     for name in (
         "rheostat_move_remaining_bytes",
         "rheostat_move_remaining_slope_bytes_per_second",
-        "rheostat_keep_up_bytes_per_second",
+        "rheostat_steady_state_replication_bytes_per_second",
         "rheostat_throttle_infeasible",
         "rheostat_produce_p99_seconds",
         "rheostat_throttled_bytes_per_second",
@@ -201,7 +204,7 @@ def test_before_the_first_cycle_there_is_an_answer_already(board: Board) -> None
 
 
 def test_wanted_stands_while_the_ramp_runs_and_goes_with_it(board: Board) -> None:
-    name = "rheostat_throttle_rate_wanted_bytes_per_second"
+    name = "rheostat_throttle_setpoint_bytes_per_second"
     seen(board, SET)
     seen(board, hold(), busy=[SOURCE])
     assert series(board, name) == {("1", "leader"): 5e7}
@@ -226,7 +229,7 @@ EVERY = TopicThrottle(ThrottledReplicas(every=True), ThrottledReplicas(every=Tru
 )
 def test_idle_keys(board: Board, cluster: LiveCluster, keys: int) -> None:
     board.observed(observation(cluster), Memory(), ())
-    assert series(board, "rheostat_throttle_keys_idle") == {(): float(keys)}
+    assert series(board, "rheostat_orphaned_throttle_settings") == {(): float(keys)}
 
 
 # -- ready, status, health ---------------------------------------------------------------------------------------------
@@ -254,7 +257,7 @@ def test_who_stands_by_says_so_and_shows_nothing_of_its_own(board: Board) -> Non
     ready, why = board.ready()
     assert not ready
     assert why.startswith("standing by: another tuner of this cluster has the lease")
-    assert series(board, "rheostat_throttle_rate_wanted_bytes_per_second") == {}
+    assert series(board, "rheostat_throttle_setpoint_bytes_per_second") == {}
     assert board.cycled_at_s is None  # So that nobody takes its silence for a loop that hangs.
     board.acts()
     assert board.ready() == (False, "the first cycle has not ended yet")
@@ -384,7 +387,7 @@ def test_the_metrics_page_is_what_prometheus_reads(board: Board, clock: Clock) -
 @pytest.mark.parametrize("name", ["rheostat_move_remaining_bytes", "rheostat_throttle_infeasible"])
 def test_a_move_that_ended_vanishes(board: Board, name: str) -> None:
     """Its lists went too, so no newer signal comes: the last one is of the time when it ran."""
-    last = [move_signal(*SOURCE, keep_up=55 * MB, age_s=120), move_signal(*TARGET, age_s=120)]
+    last = [move_signal(*SOURCE, steady_state=55 * MB, age_s=120), move_signal(*TARGET, age_s=120)]
     board.observed(observation(live({}, moves=(), lists={}), last), Memory(), ())
     assert series(board, name) == {}
 
@@ -423,7 +426,7 @@ def test_of_many_tenants_that_are_held_back_the_busiest_are_named_and_all_are_co
     found = {family.name: family.samples for family in QuotaCollector(quotas).collect()}
     named = {sample.labels["user"] for sample in found["rheostat_tenant_quota_exhausted"]}
     assert named == {f"user-{number:03}" for number in range(30, NAMED_MAX + 30)}
-    assert found["rheostat_tenants_held_back"][0].value == NAMED_MAX + 30
+    assert found["rheostat_tenants_throttled"][0].value == NAMED_MAX + 30
 
 
 def test_the_failures_of_quotas_go_on_growing_in_the_next_term() -> None:

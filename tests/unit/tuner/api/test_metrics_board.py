@@ -22,7 +22,7 @@ from tuner.api.plan_board import NAMED_MAX as PLANS_NAMED_MAX
 from tuner.control.throttle.decision import Hold, Reason
 from tuner.control.throttle.state import Memory
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.cluster import Setpoint, LiveCluster, NotSeen, Observation, PartitionMove
+from tuner.core.cluster import LiveCluster, NotSeen, Observation, PartitionMove, Setpoint
 from tuner.core.operator_orders import Orders
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.reassignment_plan import DesiredPlanState
@@ -186,7 +186,9 @@ def test_orders_and_yields_that_are_over_have_no_series(everything: Everything) 
     assert series(everything, "rheostat_override_rate_bytes_per_second") == dict.fromkeys(
         (("1", "leader"), ("3", "follower")), 8e6
     )
-    assert series(everything, "rheostat_yield_until_timestamp_seconds") == {("2", "leader"): NOW_S + 3600}
+    assert series(everything, "rheostat_external_change_hold_until_timestamp_seconds") == {
+        ("2", "leader"): NOW_S + 3600
+    }
     assert (series(everything, "rheostat_paused"), series(everything, "rheostat_released")) == ({(): 1.0}, {(): 1.0})
     everything.board._wall_clock = lambda: NOW_S + 601.0
     assert series(everything, "rheostat_override_until_timestamp_seconds") == {}
@@ -226,15 +228,17 @@ def test_sides_are_counted_by_what_was_decided_last_about_each(everything: Every
         ("set", "stalled_throttle_bound"): 1.0,
         ("hold", "stalled_not_throttle_bound"): 1.0,
         ("steer", "follows_clients"): 1.0,
-        ("let_go", "changed_by_somebody"): 1.0,
+        ("let_go", "external_change"): 1.0,
     }
-    assert series(everything, "rheostat_side_not_well") == {("4", "follower", "stalled_not_throttle_bound"): 1.0}
+    assert series(everything, "rheostat_throttle_needs_attention") == {
+        ("4", "follower", "stalled_not_throttle_bound"): 1.0
+    }
 
 
 def test_of_many_sides_that_are_not_well_a_hundred_are_named_and_all_are_counted(everything: Everything) -> None:
     blind = [Hold(broker, L, Reason.SIGNALS_STALE, "old") for broker in range(1, 1_001)]
     told(everything, Observation(round(NOW_S * 1000), NotSeen("away")), Memory(), *blind)
-    assert len(series(everything, "rheostat_side_not_well")) == NAMED_MAX
+    assert len(series(everything, "rheostat_throttle_needs_attention")) == NAMED_MAX
     assert series(everything, "rheostat_sides") == {("hold", "signals_stale"): 1_000.0}
 
 
@@ -261,7 +265,7 @@ def test_who_stands_by_tells_nothing_of_the_cluster(everything: Everything) -> N
     everything.board.stands_by()
     everything.quotas.stands_by()
     assert series(everything, "rheostat_sides") == {}
-    assert series(everything, "rheostat_side_not_well") == {}
+    assert series(everything, "rheostat_throttle_needs_attention") == {}
     assert series(everything, "rheostat_input_age_seconds") == {}
     assert series(everything, "rheostat_tuner_last_cycle_timestamp_seconds") == {}
     assert series(everything, "rheostat_tuner_acting") == {(): 0.0}
@@ -291,7 +295,7 @@ def test_labels_are_escaped_as_prometheus_reads_them(everything: Everything) -> 
 def test_partitions_of_a_plan_are_counted_by_where_they_are(everything: Everything) -> None:
     found = {state: count for (_, state), count in series(everything, "rheostat_plan_partitions").items()}
     assert found == {
-        "arrived": 1.0, "moving": 2.0, "waiting": 1.0, "electing": 0.0, "unclear": 0.0, "somebody_elses": 0.0, "dropped": 1.0,
+        "arrived": 1.0, "moving": 2.0, "waiting": 1.0, "electing": 0.0, "unclear": 0.0, "externally_owned": 0.0, "dropped": 1.0,
     }  # fmt: skip
     assert series(everything, "rheostat_plan_paused") == {("move-7",): 0.0}
     many = tuple(plan(f"plan-{number}") for number in range(PLANS_NAMED_MAX + 5))

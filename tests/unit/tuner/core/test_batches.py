@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from tuner.core.batch_limits import BatchLimits, next_batch
 from tuner.core.reassignment_steps import (
+    PartitionTransition,
     ReassignmentStep,
     StepReason,
     Wait,
     WaitReason,
-    PartitionTransition,
     next_step,
     taken,
 )

@@ -93,11 +93,11 @@ def after(
         (12.0, 1.25, 10.0, 10.0, QuotaReason.OVER_OBJECTIVE),
         # Commits that take twice as long are no reason to break a promise.
         (12.0, 2.5, 10.0, 10.0, QuotaReason.OVER_OBJECTIVE),
-        (10.0, 2.5, 10.0, 10.0, QuotaReason.AT_ITS_LEAST),
-        (5.0, 1.9, 0.0, 5.0, QuotaReason.AT_ITS_LEAST),
+        (10.0, 2.5, 10.0, 10.0, QuotaReason.AT_MINIMUM),
+        (5.0, 1.9, 0.0, 5.0, QuotaReason.AT_MINIMUM),
         # It was broken for something else, and is given back.
-        (6.0, 1.5, 10.0, 10.0, QuotaReason.AT_ITS_LEAST),
-        (6.0, 0.9, 10.0, 10.0, QuotaReason.AT_ITS_LEAST),
+        (6.0, 1.5, 10.0, 10.0, QuotaReason.AT_MINIMUM),
+        (6.0, 0.9, 10.0, 10.0, QuotaReason.AT_MINIMUM),
     ],
 )
 def test_it_is_cut_to_what_was_promised_at_most(
@@ -134,7 +134,7 @@ def test_what_lines_ask_for_is_done_whatever_presses_most() -> None:
     felt, other = Pressure(1.2, Measure.FELT, 42.0, 35.0), Pressure(0.98, Measure.QUEUE, 490.0, 500.0)
     course = PressureTrend(felt_ratio=1.2, felt_likely_ratio=1.4)
     assert after(20.0, 1.15, course, felt) == (pytest.approx(20 / 1.15), QuotaReason.OVER_OBJECTIVE)
-    assert after(20.0, 0.9, course, felt) == (20.0, QuotaReason.AT_ITS_LEAST)
+    assert after(20.0, 0.9, course, felt) == (20.0, QuotaReason.AT_MINIMUM)
     likely = PressureTrend(felt_ratio=0.9, felt_likely_ratio=1.1)
     assert after(20.0, 0.96, likely, Pressure(0.9, Measure.FELT, 31.5, 35.0)) == (19.0, QuotaReason.NEAR_OBJECTIVE)
     assert after(20.0, 0.97, worst=other) == (19.0, QuotaReason.NEAR_OBJECTIVE)

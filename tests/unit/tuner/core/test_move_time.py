@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from streaming.shared.contract import Side
 from tuner.core.drain_time import (
     RateEstimate,
-    SideLoad,
     RateVerdict,
+    SideLoad,
     answer,
     drain_s,
     fluid_optimum_s,
     rate_bytes_per_s_min,
     rate_for,
 )
-from tuner.core.side_load import PlannedPartition, idle_keep_up_bytes_per_s, side_loads
+from tuner.core.side_load import PlannedPartition, idle_steady_state_bytes_per_s, side_loads
 from tuner.core.throttle_limits import MB
 
 L, F = Side.LEADER, Side.FOLLOWER
@@ -25,8 +25,8 @@ L, F = Side.LEADER, Side.FOLLOWER
 LAB = PlannedPartition("orders", 0, 1, frozenset({1, 2}), 3.0 * MB, {3: 60.0 * MB})
 
 
-def side(remaining: float, keep_up: float) -> SideLoad:
-    return SideLoad(remaining * MB, keep_up * MB)
+def side(remaining: float, steady_state: float) -> SideLoad:
+    return SideLoad(remaining * MB, steady_state * MB)
 
 
 # -- what a plan loads onto each side --------------------------------------------------------------------------------------
@@ -61,20 +61,20 @@ def test_partitions_of_the_plan_that_stay_take_their_share_all_the_same() -> Non
     loads = side_loads([LAB, stays, elsewhere])
     assert loads[(1, L)] == side(60, 9)  # The lab's E4: at 7.5 MB/s it never ended, with exact lists it did.
     assert (2, L) not in loads  # In-sync replicas pass whatever the throttle: nothing there can fail to end.
-    assert idle_keep_up_bytes_per_s([LAB, stays, elsewhere]) == {1: 3.0 * MB, 2: 3.0 * MB}
+    assert idle_steady_state_bytes_per_s([LAB, stays, elsewhere]) == {1: 3.0 * MB, 2: 3.0 * MB}
 
 
 # -- time and rate -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("quota", "ends"), [(4.5, False), (6.0, False), (7.0, True), (12.0, True)])
-def test_the_lab_runs_end_when_the_throttle_is_above_keep_up(quota: float, ends: bool) -> None:
+def test_the_lab_runs_end_when_the_throttle_is_above_steady_state(quota: float, ends: bool) -> None:
     loads = side_loads([LAB])
     assert (answer(loads, rate_bytes_per_s_max=quota * MB).verdict is RateVerdict.ENDS) is ends
 
 
 @pytest.mark.parametrize(
-    ("remaining", "keep_up", "time_s", "rate"),
+    ("remaining", "steady_state", "time_s", "rate"),
     [
         (60, 6, 60, 7_000_000),
         (60, 6, 20, 9_000_000),
@@ -83,8 +83,8 @@ def test_the_lab_runs_end_when_the_throttle_is_above_keep_up(quota: float, ends:
         (0, 0, 60, 1),
     ],
 )
-def test_rate_for_a_time(remaining: float, keep_up: float, time_s: float, rate: int) -> None:
-    assert rate_for(side(remaining, keep_up), time_s) == rate
+def test_rate_for_a_time(remaining: float, steady_state: float, time_s: float, rate: int) -> None:
+    assert rate_for(side(remaining, steady_state), time_s) == rate
 
 
 LOADS = st.builds(SideLoad, st.floats(0, 1e15), st.floats(0, 1e11))
@@ -142,10 +142,10 @@ def test_both_that_do_not_fit_say_by_how_much_each_would_have_to_give() -> None:
     assert found.rate_bytes_per_s_needed == 12_000_000  # ... or the rate, by 4 MB/s.
 
 
-def test_below_keep_up_no_time_helps() -> None:
+def test_below_steady_state_no_time_helps() -> None:
     for time_s in (None, 10.0, 1e9):
         found = answer(TWO, rate_bytes_per_s_max=6 * MB, time_s_max=time_s)
-        assert (found.verdict, found.time_s, found.keep_up_side) == (RateVerdict.NEVER_ENDS, None, "a")
+        assert (found.verdict, found.time_s, found.steady_state_side) == (RateVerdict.NEVER_ENDS, None, "a")
         assert found.rate_bytes_per_s_min == 6_000_001
 
 

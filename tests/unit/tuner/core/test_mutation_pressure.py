@@ -46,11 +46,15 @@ def test_what_is_not_measured_changes_no_rest() -> None:
 
 
 def test_what_is_felt_has_no_rest() -> None:
-    asked = ControllerObjective(idle_ratio_min=None, queue_ms_max=None, create_felt_ms_max=60.0)
+    asked = ControllerObjective(idle_ratio_min=None, queue_ms_max=None, create_probe_p90_ms_max=60.0)
     # Of a journal that a version before has written.
-    rests = rested(ClusterWideMeasures(create_felt_ms=20.0), {Measure.FELT.value: 20.0, Measure.CREATE.value: 40.0})
+    rests = rested(
+        ClusterWideMeasures(create_probe_p90_ms=20.0), {Measure.FELT.value: 20.0, Measure.CREATE.value: 40.0}
+    )
     assert rests == {Measure.CREATE.value: 40.0}
-    found = pressure(controller(START_MS), ClusterWideMeasures(create_felt_ms=45.0), asked, {Measure.FELT.value: 20.0})
+    found = pressure(
+        controller(START_MS), ClusterWideMeasures(create_probe_p90_ms=45.0), asked, {Measure.FELT.value: 20.0}
+    )
     assert found is not None
     assert (found.by, found.ratio) == (Measure.FELT, 0.75)
     assert str(found) == "one creation in ten waits for 45 ms or more, 60 ms are allowed"

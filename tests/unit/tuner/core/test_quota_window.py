@@ -28,10 +28,10 @@ NUM, SIZE = "controller.quota.window.num", "controller.quota.window.size.seconds
     ],
 )
 def test_what_all_brokers_have_alike_is_taken(found: set[QuotaWindow], expected: tuple[int, float]) -> None:
-    policy = MutationPolicy(limits=MutationLimits(samples=7, window_s=3.0, yield_s=60.0), adopts=False)
+    policy = MutationPolicy(limits=MutationLimits(samples=7, window_s=3.0, external_change_hold_s=60.0), adopts=False)
     made = with_window(policy, found)
     assert (made.limits.samples, made.limits.window_s) == expected
-    assert (made.limits.yield_s, made.adopts) == (60.0, False)
+    assert (made.limits.external_change_hold_s, made.adopts) == (60.0, False)
 
 
 def test_what_is_there_already_is_the_same_policy() -> None:
@@ -93,4 +93,4 @@ def test_a_bucket_is_as_nearly_empty_as_its_size_says(window: QuotaWindow, held_
     rig.signals.tenants = {(1, "alice", None): tenant(START_MS, 8.0, 30.0, user="alice")}
     rig.cycle()
     [share] = rig.watcher.seen[-1][1].shares
-    assert share.hungry is held_back
+    assert share.backlogged is held_back

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.core.reassignment_steps import (
+    PartitionTransition,
     ReassignmentStep,
     StepReason,
     Wait,
     WaitReason,
-    PartitionTransition,
     next_step,
     steps_ahead,
     taken,

@@ -17,12 +17,12 @@ from streaming.shared.contract.quotas import Default, QuotaEntity
 from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.state import (
     Doubt,
+    JudgedWindow,
     LearnedCost,
     MutationMemory,
     OwnedQuota,
     TenantState,
     Total,
-    JudgedWindow,
 )
 from tuner.control.throttle.objective import LawLimits, Objective
 from tuner.control.throttle.quota_window.model import steady
@@ -30,7 +30,7 @@ from tuner.control.throttle.state import Memory, Owned
 from tuner.control.throttle.steering.broker_estimate import Direction, Sight
 from tuner.control.throttle.steering.headroom import DirectionLoad
 from tuner.control.throttle.steering.latest_step import Steps
-from tuner.control.throttle.steering.state import SideControlState, ControlState
+from tuner.control.throttle.steering.state import ControlState, SideControlState
 from tuner.control.throttle.steering.target_rate import TargetRate
 from tuner.core.cluster import LiveCluster
 from tuner.core.operator_orders import Orders, Override, Pause
@@ -93,7 +93,7 @@ VALUES: list[tuple[Any, Any]] = [
             stalls={3: STALLED},
             rescued=frozenset({3}),
             owned={TARGET: owned(None, 5 * MB), SOURCE: Owned(1, 2, (None, 2))},
-            theirs_until_ms={SOURCE: NOW_MS},
+            externally_owned_until_ms={SOURCE: NOW_MS},
             seen=SEEN,
             standing={SOURCE: 7},
             standing_lists=frozenset({"orders"}),
@@ -161,8 +161,8 @@ def test_a_field_that_an_older_program_did_not_know_has_its_default() -> None:
 
 def test_a_field_that_must_be_there_and_is_not_is_named() -> None:
     body = shape_of(Owned).put([owned(None, 5)])
-    del body["wanted_bytes_per_s"]
-    with pytest.raises(ValueError, match="no wanted_bytes_per_s in what was recorded of Owned"):
+    del body["setpoint_bytes_per_s"]
+    with pytest.raises(ValueError, match="no setpoint_bytes_per_s in what was recorded of Owned"):
         shape_of(Owned).got(body)
 
 

@@ -119,7 +119,7 @@ def test_two_ends_are_two_rows() -> None:
 
 def test_throttles_with_one_reason_share_a_line_and_others_do_not() -> None:
     why = "somebody has changed it; left alone for 1 h"
-    same = [Hold(b, s, Reason.SOMEBODY_ELSES, f"broker {b} {s} throttle: {why}") for b, s in SIDES[:3]]
+    same = [Hold(b, s, Reason.EXTERNALLY_OWNED, f"broker {b} {s} throttle: {why}") for b, s in SIDES[:3]]
     decisions = Decisions()
     decisions.take([entry("decision", each) for each in [*same, WELL]])
     well, shared = rows(decisions)

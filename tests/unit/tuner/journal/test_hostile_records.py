@@ -31,7 +31,7 @@ from tuner.control.throttle.objective import Objective
 from tuner.control.throttle.state import Memory, Owned
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.presence import TunerMode, TunerPresence
-from tuner.core.reassignment_plan import RequestedStep, Ending, PlanPartition, PlanHead, PlanState, Tally, TopicThen
+from tuner.core.reassignment_plan import Ending, PlanHead, PlanPartition, PlanState, RequestedStep, Tally, TopicThen
 from tuner.journal import entries, list_records, order_records, plan_records, presence_records, quota_records
 from tuner.journal.entries import Entry
 from tuner.journal.plan_book import PlanBook
@@ -67,7 +67,7 @@ ORDERS = Orders(
     "lee",
 )
 MEMORY = Memory(
-    owned={SOURCE: OWNED}, theirs_until_ms={SOURCE: NOW_MS}, seen={("t", 0): frozenset({1, 2})}, rescued=frozenset({3}),
+    owned={SOURCE: OWNED}, externally_owned_until_ms={SOURCE: NOW_MS}, seen={("t", 0): frozenset({1, 2})}, rescued=frozenset({3}),
     throttled=True, standing={SOURCE: 5}, standing_lists=frozenset({"t"}), idle_lists=frozenset({"u"}),
     to_clear=frozenset({4}), orders_at_ms=5, ordered=ORDERS, ordered_until_ms=5, swept_at_ms=5, late={SOURCE: (5, None)},
     late_until_ms=5, listed={"t": throttle([(0, 1)], [(0, 3)])},
@@ -75,7 +75,7 @@ MEMORY = Memory(
 QUOTAS = MutationMemory(
     Total(5.0, 5, 5, 5.0, 5),
     LearnedCost(1.0, 1.0, 2.0, 0.1, 3),
-    theirs_until_ms={KIM: NOW_MS},
+    externally_owned_until_ms={KIM: NOW_MS},
     rests={"idle": 1.0},
     orders_at_ms=5,
 )

@@ -54,7 +54,7 @@ MEMORIES = st.builds(
     Memory,
     rescued=BROKERS,
     owned=st.dictionaries(SIDES, OWNED, max_size=8),
-    theirs_until_ms=st.dictionaries(SIDES, TIMES, max_size=8),
+    externally_owned_until_ms=st.dictionaries(SIDES, TIMES, max_size=8),
     seen=st.dictionaries(st.tuples(st.text(max_size=20), st.integers(0, 10**6)), BROKERS, max_size=8),
     throttled=st.booleans(),
     standing=st.dictionaries(SIDES, BYTES, max_size=8),
@@ -89,7 +89,7 @@ ENTRIES = st.builds(
 )
 
 
-ENTRY = b'{"v": 1, "at_ms": 5, "kind": "decision", "action": "hold", "reason": "watching", "text": "t"}'
+ENTRY = b'{"v": 2, "at_ms": 5, "kind": "decision", "action": "hold", "reason": "watching", "text": "t"}'
 
 
 @given(MEMORIES)
@@ -129,7 +129,7 @@ def test_the_refusal_names_both_versions() -> None:
         decode_memory(changed(encode_memory(Memory()), v=7))
 
 
-@pytest.mark.parametrize("field", ["owned", "theirs_until_ms", "seen", "rescued", "throttled", "standing"])
+@pytest.mark.parametrize("field", ["owned", "externally_owned_until_ms", "seen", "rescued", "throttled", "standing"])
 def test_a_memory_with_a_hole_is_refused(field: str) -> None:
     """To act without knowing what is ours would be to forget it."""
     with pytest.raises(ValueError, match=f"missing required field `{field}`"):
@@ -164,7 +164,7 @@ def test_what_is_no_memory_is_refused(value: bytes) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        b"", b"not json", b"\xff\xfe", b"null", b"[]", b"7", b"{}", b'{"v": 1}', b'{"v": 1, "at_ms": 1, "new": 2}',
+        b"", b"not json", b"\xff\xfe", b"null", b"[]", b"7", b"{}", b'{"v": 2}', b'{"v": 2, "at_ms": 1, "new": 2}',
         b"[" * 100_000, ENTRY[:-1] + b', "inputs": {"deep": ' + b"[" * 40 + b"]" * 40 + b"}}", ENTRY.replace(b"5", b"1e999"),
     ],
 )  # fmt: skip
@@ -181,7 +181,7 @@ DECISIONS: list[tuple[Decision, str]] = [
     (SetRate(1, L, 5 * MB, 20 * MB, Reason.STALLED_THROTTLE_BOUND, "b"), "set"),
     (PutBackRate(1, L, 20 * MB, None, Reason.MOVE_ENDED, "c"), "put_back"),
     (ClearLists("orders", (L, F), Reason.MOVE_ENDED, "d"), "clear_lists"),
-    (LetGo(1, L, 5 * MB, None, NOW_MS, Reason.CHANGED_BY_SOMEBODY, "e"), "let_go"),
+    (LetGo(1, L, 5 * MB, None, NOW_MS, Reason.EXTERNAL_CHANGE, "e"), "let_go"),
 ]
 
 
@@ -213,7 +213,7 @@ def test_a_rate_of_ours_comes_back_as_it_was(ours: Owned) -> None:
     assert decode_owned(encode_owned(SOURCE, ours)) == (SOURCE, ours)
 
 
-@pytest.mark.parametrize("value", [b"", b"7", b"{}", b'{"v": 2, "owned": []}', b'{"v": 1, "owned": [1, "leader"]}'])
+@pytest.mark.parametrize("value", [b"", b"7", b"{}", b'{"v": 9, "owned": []}', b'{"v": 2, "owned": [1, "leader"]}'])
 def test_what_is_no_rate_of_ours_is_refused(value: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
         decode_owned(value)
@@ -226,7 +226,7 @@ def test_what_was_seen_of_a_topic_comes_back_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [b"", b"7", b"{}", b'{"v": 2, "topic": "t", "seen": []}', b'{"v": 1, "topic": "t", "seen": [[0, 3]]}']
+    "value", [b"", b"7", b"{}", b'{"v": 9, "topic": "t", "seen": []}', b'{"v": 2, "topic": "t", "seen": [[0, 3]]}']
 )
 def test_what_was_not_seen_is_refused(value: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):

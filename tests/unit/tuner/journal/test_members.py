@@ -247,7 +247,7 @@ def test_of_many_decisions_those_that_act_are_written_out_and_of_each_there_is_a
     act = SetRate(3, F, 5 * MB, 6 * MB, Reason.STALLED_THROTTLE_BOUND, "it has stalled")
     many = said([*SAID, act])
     assert [row["text"] for row in many["rows"]] == ["it has stalled"]
-    other = said([*SAID[:50], replace(SAID[50], text="!"), *SAID[51:], replace(act, wanted_bytes_per_s=6 * MB + 1)])
+    other = said([*SAID[:50], replace(SAID[50], text="!"), *SAID[51:], replace(act, setpoint_bytes_per_s=6 * MB + 1)])
     sums = zip(unpacked(many["sums"]), unpacked(other["sums"]), strict=True)
     assert [i for i, (one, now) in enumerate(sums) if one != now] == [50, 100]
     assert len(said(SAID[:LINES_MAX])["rows"]) == LINES_MAX

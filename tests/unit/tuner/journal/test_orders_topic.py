@@ -10,7 +10,7 @@ import pytest
 from streaming.shared.contract import Side, Topics
 from tuner.control.throttle.state import Memory, Owned
 from tuner.core.operator_orders import Orders, Pause
-from tuner.core.reassignment_plan import PlanPartition, PlanHead, PlanState
+from tuner.core.reassignment_plan import PlanHead, PlanPartition, PlanState
 from tuner.journal import kafka_journal, topic_reader
 from tuner.journal.entries import encode_memory, encode_owned, memory_key, owned_key
 from tuner.journal.kafka_journal import KafkaJournal
@@ -81,7 +81,7 @@ def test_orders_and_plans_are_read_from_their_topic(monkeypatch: pytest.MonkeyPa
     said = (state_key("c", "p"), encode_state(PlanState(9)))
     journal, _ = recovered(monkeypatch, [said], [(orders_key("c"), encode_orders(PAUSED)), *PLAN])
     assert journal.orders == PAUSED
-    assert [plan.state.heeded_at_ms for plan in journal.plans.plans] == [9]
+    assert [plan.state.acknowledged_at_ms for plan in journal.plans.plans] == [9]
     assert not journal.misplaced_orders
 
 

@@ -7,7 +7,7 @@ from streaming.shared.contract.quotas import QuotaEntity
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.mutation_quota.state import OwnedQuota
 from tuner.control.throttle.state import Memory, Owned
-from tuner.core.reassignment_plan import RequestedStep, Ending, PlanPartition, PlanHead, PlanState
+from tuner.core.reassignment_plan import Ending, PlanHead, PlanPartition, PlanState, RequestedStep
 from tuner.journal import quota_records
 from tuner.journal.cluster_aliases import OtherNames
 from tuner.journal.entries import (

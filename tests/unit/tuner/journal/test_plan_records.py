@@ -9,15 +9,15 @@ import pytest
 
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import (
-    RequestedStep,
+    DesiredPlanState,
     Ending,
-    PlanPartition,
     PlanHead,
+    PlanPartition,
     PlanState,
     PlanThrottle,
+    RequestedStep,
     Tally,
     TopicThen,
-    DesiredPlanState,
 )
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.plan_records import (
@@ -61,7 +61,7 @@ def test_what_is_written_is_read_back() -> None:
 
 def test_parts_of_an_older_program_say_nothing_of_their_topics() -> None:
     book = PlanBook("c")
-    book.take(part_key("c", "p", 0), b'{"v": 1, "parts": [["t", 0, [3, 4], [1, 2], 7.0, 0.5]]}')
+    book.take(part_key("c", "p", 0), b'{"v": 2, "parts": [["t", 0, [3, 4], [1, 2], 7.0, 0.5]]}')
     book.take(head_key("c", "p"), encode_head(HEAD))
     assert book.plans[0].parts == {("t", 0): PlanPartition((3, 4), (1, 2), 7.0, 0.5)}
 
@@ -180,11 +180,11 @@ def test_a_word_of_an_older_program_is_about_all_that_it_says() -> None:
         (b"{}", "missing required field `v`"),
         (b"[]", "Expected `object`"),
         (b"nonsense", "malformed"),
-        (b'{"v": 1, "later": ' + b"[" * 100_000, "nested too deeply"),
+        (b'{"v": 2, "later": ' + b"[" * 100_000, "nested too deeply"),
         (encode_head(HEAD).replace(b"[2, 3, 4]", b"[0, 3, 4]"), "Expected `int` >= 1"),
         (encode_head(HEAD).replace(b'"parts": 1', b'"parts": 1000000000'), "parts"),
         (encode_head(replace(HEAD, id="q")), "under the key of another"),
-        (json.dumps({"v": 2}).encode(), "version 2, this program reads 1"),
+        (json.dumps({"v": 9}).encode(), "version 2, this program reads 1"),
     ],
 )
 def test_a_record_that_cannot_be_read_is_named(value: bytes, said: str) -> None:

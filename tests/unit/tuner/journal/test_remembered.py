@@ -13,7 +13,7 @@ from tuner.control.mutation_quota.state import OwnedQuota
 from tuner.control.throttle.state import Memory, Owned
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.operator_orders import Orders, Pause
-from tuner.core.reassignment_plan import PlanPartition, PlanHead, PlanState, DesiredPlanState
+from tuner.core.reassignment_plan import DesiredPlanState, PlanHead, PlanPartition, PlanState
 from tuner.journal import quota_records
 from tuner.journal.entries import (
     Entry,
@@ -104,12 +104,12 @@ def test_what_was_ordered_since_it_was_last_told_is_there_with_what_another_over
 
 
 def test_of_before_it_was_kept_what_had_been_told_of_orders_the_journal_knows_what_they_were() -> None:
-    """A rheostat of then had heeded the second; what it was is no news, and what came after it is."""
-    first, heeded, paused, resumed = Orders(5), Orders(6, Pause(6, "kim")), Orders(4, Pause(8, "lee")), Orders(9)
+    """A rheostat of then had acknowledged the second; what it was is no news, and what came after it is."""
+    first, acknowledged, paused, resumed = Orders(5), Orders(6, Pause(6, "kim")), Orders(4, Pause(8, "lee")), Orders(9)
     memory = memory_key("c"), encode_memory(Memory(ordered=Orders(6)))
-    given = [(orders_key("c"), encode_orders(orders)) for orders in (first, heeded, paused, resumed)]
+    given = [(orders_key("c"), encode_orders(orders)) for orders in (first, acknowledged, paused, resumed)]
     found = taken(*given, memory)
-    assert found.whole_memory.ordered == heeded
+    assert found.whole_memory.ordered == acknowledged
     assert (found.overtaken, found.orders) == ((paused,), resumed), "in their order, whatever the clocks said"
     found = taken(given[3], memory)
     assert (found.whole_memory.ordered, found.overtaken) == (Orders(6), ())
@@ -167,9 +167,9 @@ def test_entries_are_counted_on_in_each_ring() -> None:
 
 UNREADABLE = {
     "version": b'{"v": 99}',
-    "infinite": b'{"v": 1, "at_ms": 1, "pause": null, "resumed_at_ms": 0, "overrides": [[1, "leader", Infinity, 2, "k"]]}',
+    "infinite": b'{"v": 2, "at_ms": 1, "pause": null, "resumed_at_ms": 0, "overrides": [[1, "leader", Infinity, 2, "k"]]}',
     "nested": b"[" * 100_000,
-    "huge": b'{"v": 1, "at_ms": 1' + b"0" * 400 + b"}",
+    "huge": b'{"v": 2, "at_ms": 1' + b"0" * 400 + b"}",
 }
 BLOCKS = (
     memory_key("c"), owned_key("c", SOURCE), seen_key("c", "t"), listed_key("c", "t"), quota_records.state_key("c"),

@@ -11,7 +11,7 @@ from max_flow import max_flow
 
 from tuner.core.partition_limits import PartitionLimits, counted
 from tuner.planning.broker_load import BrokerLoads, Placed
-from tuner.planning.generate import NoPlace, GeneratedPlan, drained, extended, rebalanced, replaced
+from tuner.planning.generate import GeneratedPlan, NoPlace, drained, extended, rebalanced, replaced
 
 MB = 1_000_000
 NO_LIMITS = PartitionLimits()

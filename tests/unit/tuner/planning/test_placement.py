@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from max_flow import max_flow
 
 from tuner.core.partition_limits import PRESETS, PartitionCounts, PartitionLimits, counted, overfull
-from tuner.planning.placement import PolicyViolation, PlacementRequest, place
+from tuner.planning.placement import PlacementRequest, PolicyViolation, place
 
 Racks = Mapping[int, str | None]
 NONE: Racks = dict.fromkeys((1, 2, 3))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.planning.json_positions import Path, keys_twice, lines_of
-from tuner.planning.plan_file import PlanFile, CurrentPartition, Target, parse_current
+from tuner.planning.plan_file import CurrentPartition, PlanFile, Target, parse_current
 from tuner.planning.plan_json import FAULTS_SHOWN_MAX, PlanFileError
 
 GENERATED = (

@@ -20,7 +20,7 @@ from tuner.control.throttle.steering import law
 from tuner.control.throttle.steering.state import ControlState
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.prepare_handshake import Announcing
-from tuner.core.reassignment_plan import RequestedStep, PlanPartition, Plan, PlanHead, PlanThrottle
+from tuner.core.reassignment_plan import Plan, PlanHead, PlanPartition, PlanThrottle, RequestedStep
 from tuner.core.throttle_limits import MB, Limits
 from tuner.journal.decision_digest import said
 from tuner.journal.delta_stream import FRAME_EVERY_S
@@ -124,7 +124,7 @@ def test_a_window_that_fills_before_a_step_begins_replays() -> None:
     announcing.end()
     rig.goes_on(30, gained_bytes_per_s=4 * MB)
     played = rig.replayed()
-    assert "window_empty" in {row["reason"] for one in played if one.step.kind == "cycle" for row in one.now["rows"]}
+    assert "window_warmup" in {row["reason"] for one in played if one.step.kind == "cycle" for row in one.now["rows"]}
     assert differing(played) == []
 
 

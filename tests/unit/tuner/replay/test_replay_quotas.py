@@ -303,12 +303,17 @@ def test_decisions_about_one_quota_are_held_against_each_other_one_by_one() -> N
     rig = stormy()
     [one] = [p for p in rig.replayed() if p.step.number == 1]
     rows = one.step.said["rows"]
-    hold = {"action": "hold_quota", "entity": "user 'alice'", "reason": "would_take_over", "text": "left without one"}
+    hold = {
+        "action": "hold_quota",
+        "entity": "user 'alice'",
+        "reason": "would_shadow_existing",
+        "text": "left without one",
+    }
     then = {**one.step.said, "rows": [*rows, hold]}
     now = {**one.now, "rows": [*rows, {**hold, "text": "another"}]}
     found = compared([replace(one, step=replace(one.step, said=then), now=now)], *ALWAYS, kept=5)
     assert [(d.then, d.now) for d in found.differences] == [
-        ("hold_quota, would_take_over: left without one", "hold_quota, would_take_over: another")
+        ("hold_quota, would_shadow_existing: left without one", "hold_quota, would_shadow_existing: another")
     ]
 
 

@@ -47,7 +47,7 @@ def test_tenants_with_their_weights_and_floors() -> None:
 
 
 def test_how_long_somebodys_value_is_left_alone_is_said_once_for_all() -> None:
-    assert policy(GOOD + "  yield_s: 60\n  mutation_quota: {}\n").limits.yield_s == 60
+    assert policy(GOOD + "  external_change_hold_s: 60\n  mutation_quota: {}\n").limits.external_change_hold_s == 60
 
 
 def test_a_small_maximum_is_also_where_it_starts() -> None:
@@ -70,9 +70,10 @@ def test_for_whom_the_default_stands(name: str, entity: QuotaEntity | None) -> N
 
 def test_what_is_felt_is_enough_to_go_by() -> None:
     text = (
-        ON + "    objective: {idle_ratio_min: null, queue_ms_max: null, create_felt_ms_max: 80, burst_ms_max: 1000}\n"
+        ON
+        + "    objective: {idle_ratio_min: null, queue_ms_max: null, create_probe_p90_ms_max: 80, burst_ms_max: 1000}\n"
     )
-    assert policy(text).objective == ControllerObjective(None, None, create_felt_ms_max=80.0, burst_ms_max=1_000.0)
+    assert policy(text).objective == ControllerObjective(None, None, create_probe_p90_ms_max=80.0, burst_ms_max=1_000.0)
 
 
 def test_the_lines_of_brokers_are_enough_to_go_by() -> None:
@@ -104,8 +105,8 @@ def test_tenants_from_the_environment() -> None:
         ("    rate_per_s_max: 0\n", "f.yaml:9: tuner.mutation_quota.rate_per_s_max: input should be greater than or equal to 1"),
         ("    default_entity: ip\n", "f.yaml:9: tuner.mutation_quota.default_entity: input should be 'user', 'client-id', 'user and client-id' or 'none'"),
         ("    objective: {idle_ratio_min: null, queue_ms_max: null}\n", "expected at least one of idle_ratio_min, queue_ms_max"),
-        ("    objective: {create_felt_ms_max: 0}\n", "objective.create_felt_ms_max: input should be greater than 0"),
-        ("    objective: {create_felt_ms_max: 5000}\n", "objective.create_felt_ms_max: input should be less than 5000"),
+        ("    objective: {create_probe_p90_ms_max: 0}\n", "objective.create_probe_p90_ms_max: input should be greater than 0"),
+        ("    objective: {create_probe_p90_ms_max: 5000}\n", "objective.create_probe_p90_ms_max: input should be less than 5000"),
         ("    objective: {forwarding_busy_ratio_max: 1}\n", "objective.forwarding_busy_ratio_max: input should be less than 1"),
         ("    measure: true\n", "measure is for default_entity none"),
         ("    partitions_near_ratio: 1\n", "input should be less than 1"),

@@ -34,13 +34,13 @@ from tuner.simulation.scenario import (
 from tuner.simulation.world import (
     BrokerLoss,
     ControllerStorm,
+    InitialRate,
     LeaderMove,
     LinkStep,
     LoadStep,
     OperatorWrite,
     PartitionSpec,
     SignalOutage,
-    InitialRate,
     TopicLists,
 )
 
@@ -291,8 +291,8 @@ def test_a_plan_is_carried_out_as_it_stands() -> None:
 def test_w_counts_every_follower_on_the_leader_side() -> None:
     loads = loads_of(made().world)
     # Partition 0 is led by 1 and fetched by 2 and 3 at 2 MB/s each.
-    assert loads[1, Side.LEADER].keep_up_bytes_per_s == 4e6
-    assert loads[3, Side.FOLLOWER].keep_up_bytes_per_s == 4e6
+    assert loads[1, Side.LEADER].steady_state_bytes_per_s == 4e6
+    assert loads[3, Side.FOLLOWER].steady_state_bytes_per_s == 4e6
     assert loads[3, Side.FOLLOWER].remaining_bytes == 2e9
 
 
@@ -408,7 +408,7 @@ def test_a_file_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "moved_bytes", "keep_up_bytes_per_s"),
+    ("name", "moved_bytes", "steady_state_bytes_per_s"),
     [
         ("kip73-2node", 10e9, 0.0),
         ("kip73-2node-produce", 10e9, 10e6),
@@ -419,11 +419,11 @@ def test_a_file_that_is_not_there() -> None:
     ],
 )
 def test_kip_73_replicas_move_at_close_to_the_quota_less_what_is_written_and_never_above(
-    name: str, moved_bytes: float, keep_up_bytes_per_s: float
+    name: str, moved_bytes: float, steady_state_bytes_per_s: float
 ) -> None:
     scenario, policy = policy_of("as-is", load_scenario(name))
     trace = run(scenario.world, policy, settle_s=0.0)
-    expected_s = moved_bytes / (50e6 - keep_up_bytes_per_s)
+    expected_s = moved_bytes / (50e6 - steady_state_bytes_per_s)
     assert trace.summary.completed
     assert 0.97 * expected_s <= trace.summary.duration_s <= 1.15 * expected_s
 

@@ -58,14 +58,14 @@ const charts = (() => {
     if (!columns) return;
     const of = (what) => columns[`${side}_${what}_bytes_per_s`].map((value) => (value === null ? null : value / MB));
     const limit = of("limit");
-    const most = Math.max(0, ...of("actual"), ...limit, ...of("keep_up"), ...of("floor"));
+    const most = Math.max(0, ...of("actual"), ...limit, ...of("steady_state"), ...of("floor"));
     const ceiling = known.ceiling / MB;
     // Drawn far above all that happens it would leave a line at the bottom, so then it is told at the edge.
     const above = ceiling > 3 * most;
     const ceilings = known.ceilings.map((value) => (value / MB > 3 * most ? null : value / MB));
     place.dataset.above = above ? `↑ ceiling ${rateText(ceiling)}` : "";
     const data = [
-      known.timesMs.map((ms) => ms / 1000), of("actual"), limit, of("keep_up"), of("floor"), ceilings,
+      known.timesMs.map((ms) => ms / 1000), of("actual"), limit, of("steady_state"), of("floor"), ceilings,
     ];
     describe(place, broker, side, data, ceiling, above);
     const chart = drawn.get(place.id);

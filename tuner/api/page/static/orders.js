@@ -1,4 +1,4 @@
-/* Orders: asked for once more before they are given, and followed until the tuner has heeded them. */
+/* Orders: asked for once more before they are given, and followed until the tuner has acknowledged them. */
 "use strict";
 
 const orders = (() => {
@@ -14,7 +14,7 @@ const orders = (() => {
   let kind = null;
   let broker = null;
   let opened = 0; // How many times the dialog was opened: an answer may come when it is open for something else.
-  let waits = null; // For what was given last to be heeded.
+  let waits = null; // For what was given last to be acknowledged.
   const dialog = () => document.querySelector("#order");
   const fields = () => dialog().querySelector("form").elements;
 
@@ -77,9 +77,9 @@ const orders = (() => {
     }
   }
 
-  function heeded(status) {
-    if (waits === null || status.orders_heeded_at_ms < waits.atMs) return;
-    page.say(`${waits.title}: heeded.`);
+  function acknowledged(status) {
+    if (waits === null || status.orders_acknowledged_at_ms < waits.atMs) return;
+    page.say(`${waits.title}: acknowledged.`);
     waits = null;
   }
 
@@ -97,5 +97,5 @@ const orders = (() => {
     });
   }
 
-  return { begin, heeded };
+  return { begin, acknowledged };
 })();

@@ -71,7 +71,7 @@ const rheostat = (() => {
           const order = button.dataset.order;
           button.hidden = !may || (order === "pause" && status.paused !== null) || (order === "resume" && status.paused === null);
         }
-        orders.heeded(status);
+        orders.acknowledged(status);
         document.body.dispatchEvent(new Event("rheostat-news"));
       }
     } catch {

@@ -92,22 +92,25 @@ def _silent_s(steps: Sequence[MoveStep]) -> float:
 
 def _dead(broker: int, why: str) -> Culprit:
     return Culprit(
-        Reason.STALLED_REPLICA_DEAD, broker,
+        Reason.STALLED_REPLICA_DEAD,
+        broker,
         f"the replicas on broker {broker} are likely dead, though it is registered: {why}; look at its log directories, and "
         "in its log for partitions whose fetching has failed; restart it, or cancel its part of the move",
-    )  # fmt: skip
+    )
 
 
 def _destination(broker: int, why: str) -> Culprit:
     return Culprit(
-        Reason.STALLED_DESTINATION_BOUND, broker,
+        Reason.STALLED_DESTINATION_BOUND,
+        broker,
         f"it is likely broker {broker}, the destination: {why}; look at its disks and its network",
-    )  # fmt: skip
+    )
 
 
 def _source(broker: int, why: str) -> Culprit:
     return Culprit(
-        Reason.STALLED_SOURCE_BOUND, broker,
+        Reason.STALLED_SOURCE_BOUND,
+        broker,
         f"it is likely broker {broker}, the source: {why}; look at its disks (what followers lack for long is read from there) and "
         "its network",
-    )  # fmt: skip
+    )

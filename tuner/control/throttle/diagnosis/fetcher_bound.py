@@ -79,9 +79,15 @@ def fetcher_bound(
         return None
     _, leader, thread = today.busiest
     return Crowd(
-        destination, leader, thread, round(today.load_max), len(by_pair[(destination, leader)]), threads, then.fetchers,
+        destination,
+        leader,
+        thread,
+        round(today.load_max),
+        len(by_pair[(destination, leader)]),
+        threads,
+        then.fetchers,
         round(then.load_max),
-    )  # fmt: skip
+    )
 
 
 def moving_collisions(live: LiveCluster) -> dict[int, int]:

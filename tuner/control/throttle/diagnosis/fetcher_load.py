@@ -230,5 +230,5 @@ def collisions(by_pair: Mapping[Pair, Sequence[Share]], fetchers: Fetchers) -> t
             keep = max(other, here, key=lambda one: (one.partitions / one.threads, one.partitions))
             worst[topic] = Collision(
                 topic, other.idle + idle, keep.follower, keep.leader, keep.partitions, keep.threads
-            )  # fmt: skip
+            )
     return tuple(sorted(worst.values(), key=lambda one: (-one.partitions / one.threads, -one.idle, one.topic)))

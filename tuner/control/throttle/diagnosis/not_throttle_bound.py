@@ -51,12 +51,12 @@ class Causes:
 
 
 def not_bound(
-    side: BrokerSide, live_bytes_per_s: int, stalled: list[int], view: MovesView, causes: Causes
+    side: BrokerSide, current_bytes_per_s: int, stalled: list[int], view: MovesView, causes: Causes
 ) -> tuple[Reason, str]:
     """What is said of a throttle through which ``stalled`` destinations copy, none of them bound by one."""
     measured = view.measured_bytes_per_s(side)
     used = "how much of it is used is not measured" if measured is None else f"only {rate_text(measured)} of it is used"
-    of_it = f"{rate_text(live_bytes_per_s)}, {used}"
+    of_it = f"{rate_text(current_bytes_per_s)}, {used}"
     head = f"the move onto {formatting.brokers(stalled)} has stalled, but not by the throttle ({of_it}): "
     crowd = next((found for d in stalled if (found := view.crowd(d)) is not None and _passes(side, found)), None)
     if crowd is not None:

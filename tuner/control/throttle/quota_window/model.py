@@ -154,7 +154,7 @@ def held_bytes_per_s(window: QuotaSamples, samples: int) -> float:
 
 def bound_for(
     window: QuotaSamples,
-    wanted_bytes_per_s: float,
+    setpoint_bytes_per_s: float,
     samples: int,
     *,
     play: float = float("inf"),
@@ -168,13 +168,13 @@ def bound_for(
             the next second would fill.
     """
     samples = min(samples, SECONDS_KEPT)
-    held = (_held(window.seconds, samples) + wanted_bytes_per_s) / (samples + 1)
-    planned = (_held(window.meant, samples) + wanted_bytes_per_s) / (samples + 1)
-    if held < planned and unused_ratio > 0.0 and wanted_bytes_per_s > 0.0:
+    held = (_held(window.seconds, samples) + setpoint_bytes_per_s) / (samples + 1)
+    planned = (_held(window.meant, samples) + setpoint_bytes_per_s) / (samples + 1)
+    if held < planned and unused_ratio > 0.0 and setpoint_bytes_per_s > 0.0:
         # So much is not missing at all, and twice as much all of it; in between the one goes over into the other.
         used = min(planned, max(held, 2.0 * held - (1.0 - 2.0 * unused_ratio) * planned))
         # On the way to another rate, and until its echo is over, what is not used yet will be; sooner on the way down.
-        off = sum(window.meant) / len(window.meant) / wanted_bytes_per_s - 1.0
+        off = sum(window.meant) / len(window.meant) / setpoint_bytes_per_s - 1.0
         even = max(0.0, 1.0 - (2.0 * off if off > 0.0 else -off) / unused_ratio)
         held += even * (used - held)
     return min((1.0 + play) * planned, max((1.0 - play) * planned, held))

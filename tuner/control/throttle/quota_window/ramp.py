@@ -36,8 +36,8 @@ class SlewStep:
 
 
 def slew(
-    live_bytes_per_s: int,
-    wanted_bytes_per_s: int,
+    current_bytes_per_s: int,
+    setpoint_bytes_per_s: int,
     *,
     sides: int = 1,
     writes_per_s_max: float = 50.0,
@@ -61,14 +61,14 @@ def slew(
     step_s = max(STEP_S_MIN, sides / writes_per_s_max)
     count = max(STEPS_MIN, round(WINDOW_S / step_s))
     step_s = max(step_s, WINDOW_S / count)
-    rise = wanted_bytes_per_s - live_bytes_per_s
+    rise = setpoint_bytes_per_s - current_bytes_per_s
     wait_s = max(0.0, STARTING_S + WINDOW_S - move_age_s) if rise > 0 else 0.0
     steps = []
     for i in range(count):
         new_s = WINDOW_S * (i + 1) / count
         old_s = WINDOW_S - new_s if rise > 0 else min(age_s, WINDOW_S - new_s)
         share = 1.0 if i + 1 == count else new_s / (old_s + new_s)
-        steps.append(SlewStep(wait_s + step_s * i, round(live_bytes_per_s + rise * share)))
+        steps.append(SlewStep(wait_s + step_s * i, round(current_bytes_per_s + rise * share)))
     # Where all of the way is done at once, there is nothing more to write.
     while age_s < WINDOW_S and len(steps) > 1 and steps[-2].rate_bytes_per_s == steps[-1].rate_bytes_per_s:
         steps.pop()

@@ -44,7 +44,7 @@ from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove, side_name
 
 NOTHING = TopicThrottle()
 _NOT_NEEDED = Needed()
-_DRAINS_OVER_KEEP_UP = LawLimits().floor_over_keep_up_tight  # The law never means less.
+_DRAINS_OVER_STEADY_STATE = LawLimits().floor_over_steady_state_tight  # The law never means less.
 _PAIR_CHARS_MAX = 22  # Two numbers of ten digits, a colon, a comma: beyond that much of a list it is counted exactly.
 
 
@@ -178,7 +178,7 @@ def _starts(
     live = view.live
     brokers = live.brokers - live.unreadable
     bare = {(broker, side) for broker in brokers for side in Side} - live.rates.keys()
-    bare -= memory.theirs_until_ms.keys() | memory.missing | view.busy
+    bare -= memory.externally_owned_until_ms.keys() | memory.missing | view.busy
     if not bare:
         return []
     wanted: set[BrokerSide] = set()
@@ -227,14 +227,14 @@ def start_bytes_per_s(side: BrokerSide, view: MovesView, copies: Copies) -> int:
     limits = view.limits_of(side)
     # Before anything is listed only the writes are measured, and not what keeping up will take of the throttle.
     factor = copies.most if side[1] is Side.LEADER else 1
-    least = max(limits.rate_bytes_per_s_min, limits.floor_over_keep_up * factor * (_write(side, view) or 0.0))
+    least = max(limits.rate_bytes_per_s_min, limits.floor_over_steady_state * factor * (_write(side, view) or 0.0))
     return round(min(limits.rate_bytes_per_s_max, least))
 
 
 def drains_bytes_per_s(side: BrokerSide, view: MovesView, copies: Copies) -> int:
     """Below this it surely does not drain; 0 where nothing fresh is known of it."""
     factor = copies.fewest if side[1] is Side.LEADER else 1
-    least = _DRAINS_OVER_KEEP_UP * factor * (_write(side, view) or 0.0)
+    least = _DRAINS_OVER_STEADY_STATE * factor * (_write(side, view) or 0.0)
     return round(min(view.limits_of(side).rate_bytes_per_s_max, least))
 
 
@@ -299,7 +299,7 @@ def _remove_recovering(topic: str, pairs: frozenset[Pair]) -> RemovePairs:
         f"topic {topic}: replicas of partition {some} that were in sync come back, and are not held up: off the leader's list "
         "until they are"
     )
-    return RemovePairs(topic, _sorted(pairs), (), Reason.RECOVERS, text)
+    return RemovePairs(topic, _sorted(pairs), (), Reason.ISR_RECOVERY, text)
 
 
 def _full(topics: Sequence[str]) -> list[Hold]:

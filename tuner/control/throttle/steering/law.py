@@ -35,7 +35,7 @@ from tuner.control.throttle.quota_window.model import SECONDS_KEPT, steady
 from tuner.control.throttle.steering.broker_estimate import Sight, seen
 from tuner.control.throttle.steering.headroom import headroom_bytes_per_s
 from tuner.control.throttle.steering.side_inputs import SideView, measured_bytes_per_s, side_view
-from tuner.control.throttle.steering.state import NOTHING, SideControlState, ControlState, ControlInput
+from tuner.control.throttle.steering.state import NOTHING, ControlInput, ControlState, SideControlState
 from tuner.control.throttle.steering.target_rate import (
     TargetRate,
     ahead,
@@ -152,9 +152,19 @@ def turn(
             meant = taken_over(meant, stood, since_s, limits)
         # Once for each side and second, field by field in their order: dataclasses.replace takes three times as long.
         course = SideControlState(
-            course.since_ms, course.stood_bytes_per_s, meant, window, corrected_until_ms, load, known_at_ms, blind,
-            course.held_to_bytes_per_s, push, pushed_at_ms, stuck_until_ms,
-        )  # fmt: skip
+            course.since_ms,
+            course.stood_bytes_per_s,
+            meant,
+            window,
+            corrected_until_ms,
+            load,
+            known_at_ms,
+            blind,
+            course.held_to_bytes_per_s,
+            push,
+            pushed_at_ms,
+            stuck_until_ms,
+        )
         # What the window holds is not known then either, so it is given no play, and nothing is raised.
         rate = bound(side[1], course, within, play=0.0 if blind else limits.bound_play, still=planned)
         rate = min(stands, max(rate, round(least))) if blind else rate
@@ -188,8 +198,10 @@ def _loads(view: ControlInput, memory: ControlState) -> dict[BrokerSide, SideLoa
             continue
         old = before.load if before is not None else NOTHING
         if signal is not None and signal.remaining_bytes is not None:
-            keep_up = signal.keep_up_bytes_per_s
-            found[side] = SideLoad(signal.remaining_bytes, old.keep_up_bytes_per_s if keep_up is None else keep_up)
+            steady_state = signal.steady_state_bytes_per_s
+            found[side] = SideLoad(
+                signal.remaining_bytes, old.steady_state_bytes_per_s if steady_state is None else steady_state
+            )
         elif (before is not None or side in view.ours) and side in view.rates:
             found[side] = old
     return found
@@ -204,7 +216,7 @@ def _begun(
     mean says of it: that of a young move is of seconds in which it was not there. So are those of a plan, whose sides are in use by
     turns.
     """
-    measured = here.measured_bytes_per_s if stands > load.keep_up_bytes_per_s and not planned else None
+    measured = here.measured_bytes_per_s if stands > load.steady_state_bytes_per_s and not planned else None
     passed = float(stands) if measured is None else min(measured, float(stands))
     window = steady(now_ms, float(stands), passed)
     # The line to another rate begins at what has passed: where the throttle did not hold, there is nothing to come down from.
@@ -242,7 +254,10 @@ def _full(
 
 def _is_tight(course: SideControlState, limits: LawLimits) -> bool:
     """Little more than what keeping up takes is all that clients leave."""
-    return course.wanted.binds and course.wanted.rate_bytes_per_s < limits.tight_ratio * course.load.keep_up_bytes_per_s
+    return (
+        course.wanted.binds
+        and course.wanted.rate_bytes_per_s < limits.tight_ratio * course.load.steady_state_bytes_per_s
+    )
 
 
 def _is_crowded(sight: Sight, capacity: Capacity | None, limits: LawLimits) -> bool:

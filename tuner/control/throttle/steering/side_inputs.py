@@ -33,7 +33,7 @@ class SideView(NamedTuple):
         signal, move = self.signal, self.move
         if signal is None or move is None or self.capacity is None:
             return None
-        if move.remaining_bytes is None or move.keep_up_bytes_per_s is None or None in means(signal, self.which):
+        if move.remaining_bytes is None or move.steady_state_bytes_per_s is None or None in means(signal, self.which):
             return None
         return min(signal.sampled_at_ms, move.sampled_at_ms)
 

@@ -62,4 +62,4 @@ def in_sync_bytes_per_s(move: MoveSignal | None) -> float:
     """Of what counts against the throttle, what in-sync followers fetch: on the leader side only."""
     if move is None or move.side is Side.FOLLOWER:
         return 0.0
-    return max(0.0, (move.keep_up_bytes_per_s or 0.0) - (move.write_bytes_per_s or 0.0))
+    return max(0.0, (move.steady_state_bytes_per_s or 0.0) - (move.write_bytes_per_s or 0.0))

@@ -62,8 +62,11 @@ def floor_of(
             to W that nothing drains.
         most_bytes_per_s: see there; the operator's ceiling is known here without it.
     """
-    keep_up = load.keep_up_bytes_per_s
-    least = max(limits.floor_over_keep_up_tight * keep_up, min(limits.floor_over_keep_up * keep_up, left_bytes_per_s))
+    steady_state = load.steady_state_bytes_per_s
+    least = max(
+        limits.floor_over_steady_state_tight * steady_state,
+        min(limits.floor_over_steady_state * steady_state, left_bytes_per_s),
+    )
     return min(limits.rate_bytes_per_s_max, most_bytes_per_s, max(limits.rate_bytes_per_s_min, least))
 
 
@@ -125,12 +128,12 @@ def wanted(
         push: times what it should need, where it turned out to need more.
     """
     slack = slack_of(side, limits, planned=planned)
-    needed = push * (load.keep_up_bytes_per_s + slack * load.remaining_bytes / target_s)
+    needed = push * (load.steady_state_bytes_per_s + slack * load.remaining_bytes / target_s)
     # Where leaders bring more than the slowest takes the follower's side is a bound and no guard.
     bound = side is Side.LEADER or planned
     most = ceiling_bytes_per_s if bound else limits.guard_slack * ceiling_bytes_per_s
     most = min(most, limits.rate_bytes_per_s_max, most_bytes_per_s)
-    infeasible = most <= load.keep_up_bytes_per_s
+    infeasible = most <= load.steady_state_bytes_per_s
     if planned and side is Side.LEADER:
         # At the most that the operator allows the follower's side can stand no higher; so the leader's stands below it.
         most = min(most, limits.plan_pace_ratio * min(limits.rate_bytes_per_s_max, most_bytes_per_s))

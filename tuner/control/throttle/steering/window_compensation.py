@@ -50,7 +50,7 @@ def bound(which: Side, course: SideControlState, limits: LawLimits, *, play: flo
     if meant < floor:
         # It has come down. A setting that only plays above it would let through more than is meant; but whatever is written may
         # stand for as long as nobody is there to write, so it has to drain.
-        drains = limits.floor_over_keep_up_tight * course.load.keep_up_bytes_per_s
+        drains = limits.floor_over_steady_state_tight * course.load.steady_state_bytes_per_s
         floor = min(meant, max(limits.rate_bytes_per_s_min, drains, (1.0 - play) * meant))
     least = max(floor, _stood(course, limits) if play > 0.0 else 0.0)
     return round(min(max(meant, limits.rate_bytes_per_s_max), max(bound, least)))

@@ -79,7 +79,7 @@ def test_share_and_time_of_which_one_has_to_give() -> None:
     assert "or the rate: 47.8 MB/s (47777778 bytes/s, 38.2 % of capacity) does it in time, 22.8 MB/s more." in text
 
 
-def test_a_share_below_keep_up_never_ends_whatever_the_time() -> None:
+def test_a_share_below_steady_state_never_ends_whatever_the_time() -> None:
     text = said(*FIGURES, "--share", "10%", "--capacity", "125MB/s", "--within", "12h", code=1)
     assert "it never ends: keeping up alone takes 20.0 MB/s (max BytesInPerSec)" in text
     assert "The smallest rate that ever ends is 20.0 MB/s (20000001 bytes/s, 16.0 % of capacity)." in text
@@ -111,7 +111,7 @@ def test_where_the_formula_says_yes_and_the_count_says_never(files: list[str]) -
     found = record(*files, "--rate", "4.5MB/s", code=1)
     assert (found["kip73"]["verdict"], found["kip73"]["time_s"]) == ("ends", pytest.approx(160 / 1.5))
     assert (found["counted"]["verdict"], found["counted"]["rate_bytes_per_s_min"]) == ("never_ends", 6_000_001)
-    assert found["counted"]["keep_up_side"] == {"broker": 1, "side": "leader"}
+    assert found["counted"]["steady_state_side"] == {"broker": 1, "side": "leader"}
     text = said(*files, "--rate", "4.5MB/s", code=1)
     assert (
         "At 4.50 MB/s (4500000 bytes/s) it never ends: keeping up alone takes 6.00 MB/s on the leader side of" in text
@@ -142,7 +142,7 @@ def test_the_sides_and_their_needs(files: list[str]) -> None:
     assert "So short a time is a guess" in said(*files, "--within", "20s")
 
 
-def test_a_rate_close_to_keep_up_comes_with_a_warning(files: list[str]) -> None:
+def test_a_rate_close_to_steady_state_comes_with_a_warning(files: list[str]) -> None:
     assert "at 0.8 it never ends." in said(*files, "--rate", "7MB/s")
     assert "at 0.8 it takes 75 s." in said(*files, "--rate", "8.5MB/s")
     assert "Close to what keeping up takes" not in said(*files, "--rate", "20MB/s")

@@ -9,8 +9,8 @@ import pytest
 from tuner.control.mutation_quota.probe_window import (
     COUNT_MIN,
     WINDOW_S,
-    ProbeRequest,
     FeltWindow,
+    ProbeRequest,
     with_missed,
 )
 

@@ -124,7 +124,7 @@ def test_half_of_the_way_is_gone_to_where_it_was_too_much() -> None:
 
 def test_just_below_it_nothing_is_raised() -> None:
     near = Total(92, missed_per_s=100, missed_at_ms=NOW)
-    assert after(near, 100, PressureTrend()) == (near, QuotaReason.WAS_TOO_MUCH)
+    assert after(near, 100, PressureTrend()) == (near, QuotaReason.NEAR_KNOWN_LIMIT)
 
 
 @pytest.mark.parametrize(("minutes", "most"), [(0, 100), (10, 103.7), (15, 112.5), (30, 200), (60, 900)])

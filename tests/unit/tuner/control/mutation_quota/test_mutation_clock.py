@@ -15,12 +15,12 @@ from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy
 from tuner.control.mutation_quota.ownership import let_go_of_changed
 from tuner.control.mutation_quota.state import (
     Doubt,
+    JudgedWindow,
     MutationMemory,
     OwnedQuota,
     TenantState,
     Total,
     Wavering,
-    JudgedWindow,
 )
 from tuner.core.controller import ControllerObjective
 
@@ -39,7 +39,7 @@ def remembered(at_ms: int) -> MutationMemory:
             ALICE: TenantState(5.0, True, at_ms, at_ms, at_ms, at_ms),
             Tenant("bob"): TenantState(active_at_ms=at_ms),  # Not heard of yet.
         },
-        theirs_until_ms={A: at_ms + HOUR},
+        externally_owned_until_ms={A: at_ms + HOUR},
         turned_at_ms=at_ms,
         default_written_at_ms=at_ms,
     )

@@ -118,7 +118,7 @@ def test_at_the_start_everybody_has_a_standing_share_or_what_it_does_and_a_quart
     # 50/s to begin with: the one that does 30 may do 37.5, the others begin with a third each.
     assert written(made) == {A: 37.5, B: 16.667, C: 16.667}
     assert [share.reason for share in made.shares] == [
-        QuotaReason.HAS_ALL_IT_WANTS, QuotaReason.STANDING_SHARE, QuotaReason.STANDING_SHARE,
+        QuotaReason.DEMAND_MET, QuotaReason.STANDING_SHARE, QuotaReason.STANDING_SHARE,
     ]  # fmt: skip
 
 
@@ -130,7 +130,7 @@ def test_two_that_are_held_back_share_alike_what_the_third_leaves() -> None:
     assert rig.memory.total is not None
     whole = rig.memory.total.rate_per_s
     assert rig.quotas[A] == rig.quotas[B] == pytest.approx((whole - 5) / 2, abs=0.001)
-    assert {share.tenant: share.hungry for share in made.shares} == {
+    assert {share.tenant: share.backlogged for share in made.shares} == {
         Tenant(client_id="a"): True, Tenant(client_id="b"): True, Tenant(client_id="c"): False,
     }  # fmt: skip
 
@@ -152,13 +152,13 @@ def test_a_tenant_is_held_back_until_its_bucket_is_half_full() -> None:
     rig = Rig(PLAIN)
     rig.cycle(three(rig, 10, 10, 10))
     burst = 11 * rig.quotas[A]
-    hungry = []
+    backlogged = []
     for tokens in (0.11, 0.10, 0.30, 0.49, 0.50, 0.30):
         made = rig.cycle(three(rig, 10, 10, 10, a=tokens * burst))
-        hungry.append(made.shares[0].hungry)
+        backlogged.append(made.shares[0].backlogged)
         rig.quotas[A] = burst / 11
         rig.memory = replace(rig.memory, owned={})
-    assert hungry == [False, True, True, True, False, False]
+    assert backlogged == [False, True, True, True, False, False]
 
 
 def test_quotas_add_up_to_no_more_than_the_over_allocation() -> None:
@@ -181,7 +181,7 @@ def test_a_new_controller_has_new_books_and_old_ones_do_not_count() -> None:
     rig.cycle(three(rig, 30))
     old = [tenant(rig.now_ms, 500.0, -9.0, node=1, client_id="a")]
     made = rig.cycle(old, [controller(rig.now_ms, node=1, active=0.0), controller(rig.now_ms, node=2)])
-    assert not any(share.hungry for share in made.shares)
+    assert not any(share.backlogged for share in made.shares)
     assert made.shares[0].rate_per_s == 30.0
 
 
@@ -234,7 +234,7 @@ def test_a_quota_that_somebody_changed_is_theirs_until_the_hold_expires() -> Non
     rig.quotas[A] = 7.0
     for _ in range(4):  # For twenty seconds it may be a broker that is behind.
         made = rig.cycle(three(rig, 30, a=-5.0))
-        assert QuotaReason.CHANGED_BY_SOMEBODY not in reasons(made)
+        assert QuotaReason.EXTERNAL_CHANGE not in reasons(made)
         assert rig.quotas[A] == 7.0
     made = rig.cycle(three(rig, 30, a=-5.0))
     assert isinstance(made.decisions[0], LetGoQuota)
@@ -242,7 +242,7 @@ def test_a_quota_that_somebody_changed_is_theirs_until_the_hold_expires() -> Non
     for _ in range(20):
         made = rig.cycle(three(rig, 7, a=-5.0))
     assert rig.quotas[A] == 7.0
-    assert made.shares[0].reason is QuotaReason.SOMEBODY_ELSES
+    assert made.shares[0].reason is QuotaReason.EXTERNALLY_OWNED
     rig.now_ms += 3_600_000
     rig.cycle(three(rig, 7, a=-5.0))
     assert rig.quotas[A] != 7.0
@@ -253,7 +253,7 @@ def test_a_quota_that_somebody_took_away_stays_away() -> None:
     rig.cycle(three(rig, 30))
     del rig.quotas[A]
     found = [reason for _ in range(5) for reason in reasons(rig.cycle(three(rig, 30)))]
-    assert found.count(QuotaReason.CHANGED_BY_SOMEBODY) == 1
+    assert found.count(QuotaReason.EXTERNAL_CHANGE) == 1
     for _ in range(20):
         rig.cycle(three(rig, 300))
     assert A not in rig.quotas
@@ -267,9 +267,11 @@ def test_a_quota_that_somebody_sets_while_we_look_is_theirs_until_the_hold_expir
     said = []
     for _ in range(60):
         made = rig.cycle(three(rig, 30, 30, a=-5.0, b=-5.0))
-        said += [d.text for d in made.decisions if isinstance(d, HoldQuota) and d.reason is QuotaReason.SOMEBODY_ELSES]
+        said += [
+            d.text for d in made.decisions if isinstance(d, HoldQuota) and d.reason is QuotaReason.EXTERNALLY_OWNED
+        ]
         assert (rig.quotas[A], rig.quotas[B]) == (0.5, 0.5)
-    assert [share.reason for share in made.shares[:2]] == [QuotaReason.SOMEBODY_ELSES] * 2
+    assert [share.reason for share in made.shares[:2]] == [QuotaReason.EXTERNALLY_OWNED] * 2
     assert len(said) == 2
     assert "client-id 'b': 0.5/s stands there now, where 40/s stood before and none is ours" in said[0]
     assert "client-id 'a': 0.5/s stands there now, where none stood before" in said[1]
@@ -302,7 +304,7 @@ def test_a_broker_that_is_behind_and_shows_what_was_taken_back_is_nobodys_word()
         rig.cycle([tenant(rig.now_ms, client_id="b")])
     del rig.quotas[A]
     rig.cycle([tenant(rig.now_ms, client_id="b")])
-    assert A not in {**rig.memory.theirs_until_ms, **rig.memory.doubted}
+    assert A not in {**rig.memory.externally_owned_until_ms, **rig.memory.doubted}
 
 
 def test_what_somebody_else_holds_counts_but_for_no_more_than_its_quota() -> None:
@@ -310,8 +312,8 @@ def test_what_somebody_else_holds_counts_but_for_no_more_than_its_quota() -> Non
     rig.cycle(three(rig))
     rig.quotas[C] = 20.0
     made = rig.cycle(three(rig, 0, 0, 25))
-    assert made.shares[2].reason is QuotaReason.SOMEBODY_ELSES
-    assert made.shares[0].wanted_per_s == pytest.approx((50 - 20) / 2)
+    assert made.shares[2].reason is QuotaReason.EXTERNALLY_OWNED
+    assert made.shares[0].setpoint_per_s == pytest.approx((50 - 20) / 2)
 
 
 def test_what_stood_before_is_adopted_and_remembered() -> None:
@@ -326,7 +328,7 @@ def test_what_stood_before_is_respected_where_that_is_asked_for() -> None:
     rig = Rig(policy, {A: 3.0})
     made = rig.cycle(three(rig, 30))
     assert A not in written(made)
-    assert made.shares[0].reason is QuotaReason.RESPECTED
+    assert made.shares[0].reason is QuotaReason.PRESERVED
     # A person's default is their word for all whom it serves.
     rig = Rig(policy, {QuotaEntity(client_id=DEFAULT): 3.0})
     assert written(rig.cycle(three(rig, 30))) == {}
@@ -336,7 +338,7 @@ def test_a_users_quota_that_would_take_over_a_pair_is_not_written() -> None:
     rig = Rig(PLAIN, {QuotaEntity(DEFAULT, "app"): 5.0, QuotaEntity(DEFAULT): 2.0})
     signals = [tenant(rig.now_ms, 1.0, 5.0, user="alice", client_id="app"), tenant(rig.now_ms, 1.0, 5.0, user="alice")]
     made = rig.cycle(signals)
-    assert QuotaReason.WOULD_TAKE_OVER in reasons(made)
+    assert QuotaReason.WOULD_SHADOW_EXISTING in reasons(made)
     assert QuotaEntity("alice") not in rig.quotas
     assert QuotaEntity("alice", "app") in rig.quotas
 
@@ -450,7 +452,7 @@ def test_a_tenant_at_its_floor_is_said_to_be() -> None:
     rig.cycle(three(rig, 20, 0, 20))
     made = rig.cycle(three(rig, 20, 0, 20, a=-1.0, c=-1.0))
     assert [share.reason for share in made.shares] == [
-        QuotaReason.AT_ITS_FLOOR, QuotaReason.AT_ITS_FLOOR, QuotaReason.STANDING_SHARE,
+        QuotaReason.AT_GUARANTEED_RATE, QuotaReason.AT_GUARANTEED_RATE, QuotaReason.STANDING_SHARE,
     ]  # fmt: skip
     rig = Rig(replace(PLAIN, rules=rules))
     texts = [d.text for d in rig.cycle(three(rig, 10, 0, 20)).decisions if isinstance(d, SetQuota)]
@@ -503,7 +505,7 @@ def test_a_storm_of_whose_end_nobody_tells_is_over_after_a_minute() -> None:
     rig.cycle(three(rig, 20, a=-1.0))
     for _ in range(20):
         made = rig.cycle([], [controller(rig.now_ms, node=2)])
-    assert not made.shares[0].hungry
+    assert not made.shares[0].backlogged
     assert made.shares[0].reason is QuotaReason.STANDING_SHARE
 
 
@@ -664,7 +666,7 @@ def test_a_broker_that_is_behind_is_nobodys_word() -> None:
     stands = dict(rig.quotas)
     rig.quotas.clear()  # As a broker shows it that has heard of none of it.
     for _ in range(3):
-        assert QuotaReason.CHANGED_BY_SOMEBODY not in reasons(rig.cycle(three(rig, 30)))
+        assert QuotaReason.EXTERNAL_CHANGE not in reasons(rig.cycle(three(rig, 30)))
     assert rig.quotas == {}, "where it is not certain what stands nothing is written"
     rig.quotas.update(stands)
     rig.cycle(three(rig, 30))
@@ -711,7 +713,9 @@ def test_a_default_that_would_put_somebodys_quota_out_of_force_is_not_kept(adopt
     rig = Rig(replace(PLAIN, default_entity=QuotaEntity(DEFAULT), adopts=adopts), {nightly: 5.0})
     for _ in range(4):
         made = rig.cycle([tenant(rig.now_ms, 1.0, 50.0, client_id="nightly")])
-        held = [d.text for d in made.decisions if isinstance(d, HoldQuota) and d.reason is QuotaReason.WOULD_TAKE_OVER]
+        held = [
+            d.text for d in made.decisions if isinstance(d, HoldQuota) and d.reason is QuotaReason.WOULD_SHADOW_EXISTING
+        ]
         assert "such as that of client-id 'nightly'" in held[0]
         assert QuotaEntity(DEFAULT) not in rig.quotas
 
@@ -758,7 +762,9 @@ def test_a_quota_by_name_that_puts_somebodys_out_of_force_is_taken_back() -> Non
     for _ in range(20):
         made = rig.cycle([tenant(rig.now_ms, 3.0, 5.0, user="alice")])
         assert rig.quotas == {nightly: 5.0}
-    held = [d.text for d in made.decisions if isinstance(d, HoldQuota) and d.reason is QuotaReason.WOULD_TAKE_OVER]
+    held = [
+        d.text for d in made.decisions if isinstance(d, HoldQuota) and d.reason is QuotaReason.WOULD_SHADOW_EXISTING
+    ]
     assert any(
         "user 'alice': a quota there would put that of client-id 'nightly' out of force" in text for text in held
     )
@@ -786,7 +792,7 @@ def test_where_standing_quotas_are_respected_from_now_on_those_that_were_adopted
         made = rig.cycle(three(rig, 30))
         assert rig.quotas == {A: 100.0, EVERY_CLIENT: 90.0}
     assert rig.memory.owned == {}
-    assert {share.reason for share in made.shares} == {QuotaReason.RESPECTED}
+    assert {share.reason for share in made.shares} == {QuotaReason.PRESERVED}
 
 
 def test_who_becomes_exempt_is_let_free() -> None:
@@ -813,7 +819,7 @@ def test_who_becomes_exempt_has_what_somebody_gave_him_and_not_everything(defaul
 
 
 @pytest.mark.parametrize(
-    "objective", [ControllerObjective(apply_lag_ms_max=1_000.0), ControllerObjective(create_felt_ms_max=60.0)]
+    "objective", [ControllerObjective(apply_lag_ms_max=1_000.0), ControllerObjective(create_probe_p90_ms_max=60.0)]
 )
 def test_where_something_asked_for_is_not_measured_nothing_is_raised(objective: ControllerObjective) -> None:
     rig = Rig(replace(PLAIN, objective=objective))
@@ -826,7 +832,7 @@ def test_where_something_asked_for_is_not_measured_nothing_is_raised(objective: 
 
 def test_what_others_felt_once_is_not_come_back_to_soon() -> None:
     """A tail that is over its objective at 400/s, and far below it at less: no mean leads the law to just below."""
-    rig = Rig(replace(PLAIN, objective=ControllerObjective(create_felt_ms_max=60.0)))
+    rig = Rig(replace(PLAIN, objective=ControllerObjective(create_probe_p90_ms_max=60.0)))
     over = 0
     for _ in range(360):
         rate = rig.memory.total.rate_per_s if rig.memory.total is not None else 50.0
@@ -834,7 +840,7 @@ def test_what_others_felt_once_is_not_come_back_to_soon() -> None:
         over += felt_ms > 60.0
         tenants = three(rig, rate / 3, rate / 3, rate / 3, a=-5.0, b=-5.0, c=-5.0)
         idle = [controller(rig.now_ms, idle=1 - rate / 10_000)]
-        rig.cycle(tenants, idle, beside=ClusterWideMeasures(create_felt_ms=felt_ms))
+        rig.cycle(tenants, idle, beside=ClusterWideMeasures(create_probe_p90_ms=felt_ms))
     assert over <= 30
     assert rig.memory.total is not None
     assert 300 < rig.memory.total.rate_per_s <= 400
@@ -843,19 +849,19 @@ def test_what_others_felt_once_is_not_come_back_to_soon() -> None:
 @pytest.mark.parametrize(("felt_ms", "most_ratio"), [(12.0, 2.0), (33.0, 1.1), (41.0, 1.1)])
 def test_a_tail_that_is_half_of_what_it_may_be_leaves_room_for_a_tenth(felt_ms: float, most_ratio: float) -> None:
     """A tail gives no warning: at 28 of 36 ms there seemed to be room for half as much again, which was four cuts too much."""
-    rig = Rig(replace(PLAIN, objective=ControllerObjective(create_felt_ms_max=60.0)))
+    rig = Rig(replace(PLAIN, objective=ControllerObjective(create_probe_p90_ms_max=60.0)))
     rates = []
     for _ in range(40):
         rate = rig.memory.total.rate_per_s if rig.memory.total is not None else 50.0
         rates.append(rate)
         tenants = three(rig, rate / 3, rate / 3, rate / 3, a=-5.0, b=-5.0, c=-5.0)
-        rig.cycle(tenants, beside=ClusterWideMeasures(create_felt_ms=felt_ms))
+        rig.cycle(tenants, beside=ClusterWideMeasures(create_probe_p90_ms=felt_ms))
     steps = [later / rate for rate, later in itertools.pairwise(rates[1:]) if later > rate]
     assert max(steps) == pytest.approx(most_ratio, rel=0.01)
 
 
 FELT_AND_LAG = replace(
-    PLAIN, objective=ControllerObjective(create_felt_ms_max=60.0, apply_lag_ms_max=1_000.0, burst_ms_max=1e6)
+    PLAIN, objective=ControllerObjective(create_probe_p90_ms_max=60.0, apply_lag_ms_max=1_000.0, burst_ms_max=1e6)
 )
 
 
@@ -863,7 +869,7 @@ def felt(rig: Rig, felt_ms: float, lag_ms: float = 0.0, idle: float = 0.9) -> tu
     """One look at three who are held back."""
     rate = rig.memory.total.rate_per_s if rig.memory.total is not None else 50.0
     tenants = three(rig, rate / 3, rate / 3, rate / 3, a=-5.0, b=-5.0, c=-5.0)
-    beside = ClusterWideMeasures(create_felt_ms=felt_ms, apply_lag_ms=lag_ms)
+    beside = ClusterWideMeasures(create_probe_p90_ms=felt_ms, apply_lag_ms=lag_ms)
     made = rig.cycle(tenants, [controller(rig.now_ms, idle=idle)], beside=beside)
     assert made.memory.total is not None
     return made.memory.total.rate_per_s, made
@@ -995,7 +1001,7 @@ def test_who_is_not_ours_to_hold_back_counts_however_that_came_about() -> None:
     rig.memory = replace(rig.memory, total=Total(110.0))
     made = None
     for ms in wavering(54.0, 5.0, 120):
-        beside = ClusterWideMeasures(create_felt_ms=ms, apply_lag_ms=0.0)
+        beside = ClusterWideMeasures(create_probe_p90_ms=ms, apply_lag_ms=0.0)
         made = rig.cycle(three(rig, 60, 20, 20, a=-5.0), [controller(rig.now_ms)], beside=beside)
     assert made is not None
     assert QuotaReason.FLOORS_CUT not in reasons(made)
@@ -1037,7 +1043,9 @@ def test_how_much_it_wavers_is_kept_through_a_fail_over() -> None:
     assert known < 0.02
     found = [tenant(rig.now_ms, 30, -5.0, node=2, client_id="a")]
     made = rig.cycle(
-        found, [controller(rig.now_ms, node=2)], beside=ClusterWideMeasures(create_felt_ms=4_000.0, apply_lag_ms=0.0)
+        found,
+        [controller(rig.now_ms, node=2)],
+        beside=ClusterWideMeasures(create_probe_p90_ms=4_000.0, apply_lag_ms=0.0),
     )
     assert made.memory.window is not None
     assert made.memory.window.felt is not None
@@ -1064,18 +1072,20 @@ def test_a_tail_at_rest_near_its_objective_is_no_news() -> None:
 
 
 def test_what_was_waited_for_while_there_was_no_controller_is_no_pressure() -> None:
-    rig = Rig(replace(PLAIN, objective=ControllerObjective(create_felt_ms_max=60.0)))
+    rig = Rig(replace(PLAIN, objective=ControllerObjective(create_probe_p90_ms_max=60.0)))
     for _ in range(4):
-        rig.cycle(three(rig, 30, a=-5.0), beside=ClusterWideMeasures(create_felt_ms=20.0))
+        rig.cycle(three(rig, 30, a=-5.0), beside=ClusterWideMeasures(create_probe_p90_ms=20.0))
     assert rig.memory.total is not None
     before = rig.memory.total.rate_per_s
     for _ in range(6):
         found = [tenant(rig.now_ms, 30, -5.0, node=2, client_id="a")]
-        made = rig.cycle(found, [controller(rig.now_ms, node=2)], beside=ClusterWideMeasures(create_felt_ms=4_000.0))
+        made = rig.cycle(
+            found, [controller(rig.now_ms, node=2)], beside=ClusterWideMeasures(create_probe_p90_ms=4_000.0)
+        )
         assert QuotaReason.PRESSURE_NOT_MEASURED in reasons(made), "so nothing is raised either"
     assert rig.memory.total.rate_per_s == before
     assert rig.memory.total.missed_per_s is None
     for _ in range(3):
         found = [tenant(rig.now_ms, 30, -5.0, node=2, client_id="a")]
-        rig.cycle(found, [controller(rig.now_ms, node=2)], beside=ClusterWideMeasures(create_felt_ms=4_000.0))
+        rig.cycle(found, [controller(rig.now_ms, node=2)], beside=ClusterWideMeasures(create_probe_p90_ms=4_000.0))
     assert rig.memory.total.rate_per_s < before

@@ -74,38 +74,38 @@ def test_an_older_signal_changes_nothing() -> None:
 
 
 def test_without_a_quota_or_tokens_nobody_is_called_held_back() -> None:
-    assert not next_state(TenantState(), tenant(START_MS, 3.0, -1.0, user="a"), None, LIMITS).hungry
-    assert not next_state(TenantState(), tenant(START_MS, None, None, user="a"), 5.0, LIMITS).hungry
+    assert not next_state(TenantState(), tenant(START_MS, 3.0, -1.0, user="a"), None, LIMITS).backlogged
+    assert not next_state(TenantState(), tenant(START_MS, None, None, user="a"), 5.0, LIMITS).backlogged
     held = TenantState(5.0, True, START_MS, START_MS)
-    assert next_state(held, tenant(START_MS + 5_000, 3.0, None, user="a"), 5.0, LIMITS).hungry
+    assert next_state(held, tenant(START_MS + 5_000, 3.0, None, user="a"), 5.0, LIMITS).backlogged
 
 
 def test_tokens_from_before_a_quota_that_holds_nobody_back_are_no_hunger() -> None:
     state = next_state(TenantState(), tenant(START_MS, 3.0, -5.0, user="a"), 1e9, LIMITS)
-    assert (state.rate_per_s, state.hungry) == (3.0, False)
+    assert (state.rate_per_s, state.backlogged) == (3.0, False)
 
 
 def test_nobody_is_let_do_more_than_a_controller_does() -> None:
     state = next_state(TenantState(), tenant(START_MS, 3.0, -5.0, user="a"), 1e6, LIMITS)
-    assert (state.rate_per_s, state.hungry) == (LIMITS.rate_per_s_max, True)
+    assert (state.rate_per_s, state.backlogged) == (LIMITS.rate_per_s_max, True)
 
 
 def test_who_only_waits_for_a_debt_to_be_paid_does_nothing() -> None:
     state = next_state(TenantState(), tenant(START_MS, 0.0, -500.0, user="a"), 5.0, LIMITS)
-    assert (state.rate_per_s, state.hungry) == (0.0, True)
+    assert (state.rate_per_s, state.backlogged) == (0.0, True)
 
 
 def test_who_does_nothing_is_not_held_back_for_ever_by_tokens_that_nobody_tells() -> None:
     held = TenantState(5.0, True, START_MS, START_MS)
     for idle in (0.0, None):
-        assert not next_state(held, tenant(START_MS + 5_000, idle, None, user="a"), 5.0, LIMITS).hungry
+        assert not next_state(held, tenant(START_MS + 5_000, idle, None, user="a"), 5.0, LIMITS).backlogged
 
 
 def test_a_bucket_that_is_not_full_yet_holds_back_nobody_who_does_nothing() -> None:
     """A quota raised from 5 to 50 a moment ago: the bucket still holds the 55 of before."""
 
     def held_back(rate: float, tokens: float) -> bool:
-        return next_state(TenantState(), tenant(START_MS, rate, tokens, user="a"), 50.0, LIMITS).hungry
+        return next_state(TenantState(), tenant(START_MS, rate, tokens, user="a"), 50.0, LIMITS).backlogged
 
     assert not held_back(0.0, 55.0)
     assert held_back(2.0, 55.0)

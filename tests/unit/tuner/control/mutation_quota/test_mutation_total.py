@@ -275,8 +275,8 @@ def test_over_what_others_may_feel_nobody_is_taken_below_what_any_controller_bea
     lowered, reason = over(25.5, felt(1.03))
     assert (lowered.rate_per_s, lowered.missed_per_s, reason) == (ease, 25.5, QuotaReason.OVER_OBJECTIVE)
     # Nor is it remembered as too much: it would be for half an hour.
-    assert over(ease, felt(1.03)) == (Total(ease), QuotaReason.AT_ITS_LEAST)
-    assert over(ease, felt(2.0)) == (Total(ease), QuotaReason.AT_ITS_LEAST)
+    assert over(ease, felt(1.03)) == (Total(ease), QuotaReason.AT_MINIMUM)
+    assert over(ease, felt(2.0)) == (Total(ease), QuotaReason.AT_MINIMUM)
     assert over(ease, felt(2.1))[0].rate_per_s == pytest.approx(ease / 2)
     assert over(ease, pressed(1.03))[0].rate_per_s == pytest.approx(ease * LIMITS.cut_ratio_least)
     # A burst that would be too much for the controller is not given for it.
@@ -325,7 +325,7 @@ def test_at_its_least_it_is_not_said_to_be_lowered(late: bool) -> None:
     course = PressureTrend(pressure_before=1.2, falls_behind=0.5)
     for found in (felt(4.0), Pressure(2.5, Measure.APPLY_LAG, 2_500.0, 1_000.0)):
         made, reason = next_total(least, found, course, late, True, 3.0, CAP, NOW, LIMITS)
-        assert (made.rate_per_s, reason) == (least.rate_per_s, QuotaReason.AT_ITS_LEAST)
+        assert (made.rate_per_s, reason) == (least.rate_per_s, QuotaReason.AT_MINIMUM)
 
 
 def test_a_controller_that_bears_less_than_that_is_given_less() -> None:

@@ -109,11 +109,13 @@ def test_a_thousand_tenants_are_within_a_twentieth_of_the_exact_optimum() -> Non
         Claim(want_per_s(states[s.tenant], policy.limits), policy.rules[s.rule or 0].weight, 0.1) for s in made.shares
     ]
     optimum = oracle(Fraction(rig.memory.total.rate_per_s), claims)
-    hungry = [
-        (rig.quotas[s.tenant.entity], float(exact)) for s, exact in zip(made.shares, optimum, strict=True) if s.hungry
+    backlogged = [
+        (rig.quotas[s.tenant.entity], float(exact))
+        for s, exact in zip(made.shares, optimum, strict=True)
+        if s.backlogged
     ]
-    assert len(hungry) == 666
-    assert all(stands == pytest.approx(exact, rel=0.05, abs=0.001) for stands, exact in hungry)
+    assert len(backlogged) == 666
+    assert all(stands == pytest.approx(exact, rel=0.05, abs=0.001) for stands, exact in backlogged)
 
 
 def test_a_cycle_costs_no_more_for_a_tenant_of_a_thousand_than_for_one_of_a_hundred() -> None:

@@ -100,7 +100,7 @@ def test_more_is_not_tried_where_it_would_change_nothing() -> None:
     memory, now_ms = begun(), 20_000
     cases = [
         ({"brokers": {3: broker(now_ms, 90)}}, PaceReason.QUOTA_FULL),
-        ({"keep_up": {SIDE: 90 * MB}}, PaceReason.KEEP_UP_FILLS),
+        ({"steady_state": {SIDE: 90 * MB}}, PaceReason.STEADY_STATE_FILLS),
         ({"using": 3.5}, PaceReason.SLOTS_NOT_USED),
         ({"waiting": 0}, PaceReason.NOTHING_WAITS),
         ({"rates": {}}, PaceReason.NOT_THROTTLED),

@@ -10,7 +10,7 @@ from tuner.control.reassignment.batching_delay import GATHER_S_MAX
 from tuner.control.reassignment.scheduler import refill
 from tuner.control.reassignment.scheduler_model import HeldBy, Refill, Running, SchedulerConstraints, Waiting
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_steps import ReassignmentStep, PartitionTransition, next_step
+from tuner.core.reassignment_steps import PartitionTransition, ReassignmentStep, next_step
 
 MB = 1_000_000.0
 RATE = 10 * MB

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tuner.control.reassignment.measurements import PartitionMeasurements, measured
-from tuner.core.reassignment_plan import ClusterLook, PlanPartition, PartitionNow
+from tuner.core.reassignment_plan import ClusterLook, PartitionNow, PlanPartition
 
 KEY = ("t", 0)
 PART = PlanPartition((1, 3), (1, 2), 500.0, 3.0)

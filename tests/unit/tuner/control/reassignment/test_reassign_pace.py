@@ -12,8 +12,8 @@ from tuner.control.reassignment.concurrency_model import PaceMemory
 from tuner.control.reassignment.measurements import PartitionMeasurements
 from tuner.control.reassignment.partition_progress import Recent, stand
 from tuner.control.reassignment.scheduler_model import HeldBy
-from tuner.core.cluster import Setpoint, LiveCluster, RateSetting
-from tuner.core.reassignment_plan import RequestedStep, ClusterLook, Key, PlanPartition, PartitionNow, Plan, PlanHead
+from tuner.core.cluster import LiveCluster, RateSetting, Setpoint
+from tuner.core.reassignment_plan import ClusterLook, Key, PartitionNow, Plan, PlanHead, PlanPartition, RequestedStep
 from tuner.core.throttle_limits import MB, Limits
 from tuner.core.throttle_state import Throttling, throttling_of
 

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from streaming.shared.contract import MoveSignal, Side
 from tuner.control.reassignment.scheduler import refill
-from tuner.control.reassignment.scheduler_limits import KEEP_UP_SHARE_MAX
+from tuner.control.reassignment.scheduler_limits import STEADY_STATE_SHARE_MAX
 from tuner.control.reassignment.scheduler_model import (
     HeldBy,
     Refill,
     Running,
     SchedulerConstraints,
     Waiting,
-    keep_up,
     pending_bytes,
     planned,
     slot_part,
+    steady_state,
     taken,
     wanted,
 )
@@ -30,7 +30,7 @@ from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import BrokerSide
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
 from tuner.core.plan_backlog import with_pending
-from tuner.core.reassignment_steps import ReassignmentStep, StepReason, WaitReason, PartitionTransition, next_step
+from tuner.core.reassignment_steps import PartitionTransition, ReassignmentStep, StepReason, WaitReason, next_step
 from tuner.planning.fluid_bound import fluid
 
 MB = 1_000_000.0
@@ -136,7 +136,7 @@ def test_what_grows_most_does_not_wait_but_for_giants() -> None:
     assert begun(refill([hot, small, *(replace(one, write_bytes_per_s=2 * MB) for one in large)], [], terms(1))) == [0]
 
 
-def test_none_begins_whose_keep_up_would_fill_the_quota() -> None:
+def test_none_begins_whose_steady_state_would_fill_the_quota() -> None:
     """Keeping up with 2 MB/s to one in-sync follower and a new one takes 4 of the leader's quota; 5/6 of 10 is 8.3."""
     three = [waits(i, write_mb=2) for i in range(3)]
     found = refill(three, [], terms(60, rate_mb=10))
@@ -376,7 +376,7 @@ def test_a_slot_that_no_partition_names_is_one() -> None:
 def test_what_waits_for_a_side_and_what_it_takes() -> None:
     one = waits(0, on=(1, 2), to=(3, 4), mb=100, write_mb=1)
     assert wanted([one]) == {(1, L): 2, (3, F): 1, (4, F): 1}
-    assert keep_up([runs(one)]) == {(1, L): 3 * MB, (3, F): MB, (4, F): MB}
+    assert steady_state([runs(one)]) == {(1, L): 3 * MB, (3, F): MB, (4, F): MB}
     assert pending_bytes([one]) == {(1, L): 200 * MB, (3, F): 100 * MB, (4, F): 100 * MB}
     first = next_step(one.way, ONLINE, 1)
     assert isinstance(first, ReassignmentStep)
@@ -452,8 +452,8 @@ def test_nothing_is_ever_exceeded(
         # The last one to come may be more than the part that was left.
         for side, parts in parts_by_side(running, asked.rates).items():
             assert sum(parts) - max(parts) < slots, side
-        for side, used in keep_up(running).items():
-            assert used <= KEEP_UP_SHARE_MAX * asked.rates[side] * 1.000001
+        for side, used in steady_state(running).items():
+            assert used <= STEADY_STATE_SHARE_MAX * asked.rates[side] * 1.000001
         again = refill(left, running, replace(asked, batch=BatchLimits(), starts_max=0))
         assert again.starts == ()
         if not found.starts:

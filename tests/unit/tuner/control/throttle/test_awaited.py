@@ -20,7 +20,7 @@ MISSING: list[Decision] = [
     Hold(*SOURCE, Reason.SIGNALS_MISSING, "sizes are not measured yet"),
     Hold(*TARGET, Reason.SIGNALS_MISSING, "sizes are not measured yet"),
 ]
-ONCE = {SOURCE: move_signal(*SOURCE, keep_up=None), TARGET: move_signal(*TARGET, keep_up=None)}
+ONCE = {SOURCE: move_signal(*SOURCE, steady_state=None), TARGET: move_signal(*TARGET, steady_state=None)}
 TWICE = {SOURCE: move_signal(*SOURCE), TARGET: move_signal(*TARGET)}
 
 
@@ -71,7 +71,7 @@ def test_the_loop_asks_for_a_cycle_once_all_of_it_has_come() -> None:
     rig.signals.moves = ONCE
     rig.cycle()
     assert not rig.loop.cycle_is_due()
-    rig.signals.moves = {SOURCE: move_signal(*SOURCE), TARGET: move_signal(*TARGET, keep_up=3 * MB)}
+    rig.signals.moves = {SOURCE: move_signal(*SOURCE), TARGET: move_signal(*TARGET, steady_state=3 * MB)}
     assert rig.loop.cycle_is_due()
     assert Reason.FOLLOWS_CLIENTS in rig.cycle()
     assert not rig.loop.cycle_is_due()
@@ -81,7 +81,7 @@ def test_a_loop_that_only_rescues_waits_for_its_cycle() -> None:
     rig = Rig()
     rig.signals.moves = ONCE
     rig.cycle()
-    rig.signals.moves = {SOURCE: move_signal(*SOURCE), TARGET: move_signal(*TARGET, keep_up=3 * MB)}
+    rig.signals.moves = {SOURCE: move_signal(*SOURCE), TARGET: move_signal(*TARGET, steady_state=3 * MB)}
     assert not rig.loop.cycle_is_due()
 
 
@@ -102,7 +102,7 @@ def test_an_order_has_its_cycle_within_seconds() -> None:
     assert rig.watcher.cycles[-1][0].orders == given
     assert not any(rig.live.looks[looks:]), "cycles that look at everything come in their own time"
     rig.now_s += 2.0
-    assert not rig.loop.cycle_is_due(), "it has been heeded"
+    assert not rig.loop.cycle_is_due(), "it has been acknowledged"
 
 
 def test_a_rate_that_is_gone_since_has_its_second_look_in_its_own_time_whatever_is_ordered() -> None:

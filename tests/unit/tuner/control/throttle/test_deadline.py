@@ -12,7 +12,7 @@ from tuner.control.throttle.decision import Reason, Steer
 from tuner.control.throttle.objective import Mode
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory
-from tuner.core.cluster import BrokerSide, Setpoint, LiveCluster
+from tuner.core.cluster import BrokerSide, LiveCluster, Setpoint
 from tuner.core.drain_time import SideLoad
 from tuner.core.throttle_limits import MB, Limits
 from tuner.settings.tuner import TunerSettings
@@ -94,7 +94,7 @@ def test_a_side_that_nobody_sees_says_nothing_of_the_end() -> None:
 def decided(left_s: float, observed_s: float = 60.0, **course: bool) -> dict[BrokerSide, Steer]:
     cluster: LiveCluster = live({SOURCE: 12 * MB, TARGET: 40 * MB}, moves=(move(),))
     courses = {SOURCE: Setpoint(12 * MB, **course), TARGET: Setpoint(40 * MB)}
-    signals = (move_signal(*SOURCE), move_signal(*TARGET, keep_up=3 * MB))
+    signals = (move_signal(*SOURCE), move_signal(*TARGET, steady_state=3 * MB))
     known = Memory(stalls={3: replace(WELL, observed_s=observed_s)})
     _, found = decide(observation(cluster, signals, courses=courses), known, by(left_s), STALL)
     return {(d.broker, d.side): d for d in found if isinstance(d, Steer)}
@@ -106,7 +106,7 @@ def test_it_is_a_decision_of_its_own_with_the_numbers() -> None:
     assert found[SOURCE].text.startswith(
         "broker 1 leader throttle: too late for the deadline: 600 MB remain, at 12.0 MB/s, of which 6.00 MB/s keep up, so it ends in 100 s; finish_at is in 60 s: 40 s late; "
     )
-    assert found[SOURCE].live_bytes_per_s == 12_000_000, "the law goes on"
+    assert found[SOURCE].current_bytes_per_s == 12_000_000, "the law goes on"
 
 
 def test_a_deadline_that_is_kept_is_no_word() -> None:

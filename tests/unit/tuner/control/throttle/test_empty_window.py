@@ -38,7 +38,11 @@ def decided(limits: Limits = STEERS, memory: Memory | None = None, **more: Any) 
 def test_an_empty_window_is_filled_without_any_measurement() -> None:
     found = decided()
     assert isinstance(found, SetRate)
-    assert (found.reason, found.live_bytes_per_s, found.wanted_bytes_per_s) == (Reason.WINDOW_EMPTY, 10 * MB, 10 * MB)
+    assert (found.reason, found.current_bytes_per_s, found.setpoint_bytes_per_s) == (
+        Reason.WINDOW_WARMUP,
+        10 * MB,
+        10 * MB,
+    )
     assert "1.00 MB/s → 10.0 MB/s: what stands here, as its quota's window fills" in found.text
 
 
@@ -57,9 +61,9 @@ def test_nothing_is_filled_twice_or_where_no_throttle_stands(reason: Reason, mor
 def test_a_persons_word_and_anybody_elses_throttle_come_before_it() -> None:
     order = Orders(overrides={SOURCE: Override(9 * MB, NOW_MS + 60_000, "kim")})
     assert decided(orders=order).reason is Reason.OVERRIDDEN
-    assert decided(memory=Memory(theirs_until_ms={SOURCE: NOW_MS + 60_000})).reason is Reason.SOMEBODY_ELSES
+    assert decided(memory=Memory(externally_owned_until_ms={SOURCE: NOW_MS + 60_000})).reason is Reason.EXTERNALLY_OWNED
     standing = Memory(standing={SOURCE: 10 * MB})
-    assert decided(replace(STEERS, adopts=False), standing).reason is Reason.RESPECTED
+    assert decided(replace(STEERS, adopts=False), standing).reason is Reason.PRESERVED
 
 
 def test_where_a_twelfth_is_less_than_the_operator_allows_it_begins_there() -> None:
@@ -72,7 +76,7 @@ def test_where_a_twelfth_is_less_than_the_operator_allows_it_begins_there() -> N
 def test_it_is_brought_up_to_the_ceiling_and_no_further() -> None:
     found = decided(replace(STEERS, rate_bytes_per_s_max=6 * MB))
     assert isinstance(found, SetRate)
-    assert found.wanted_bytes_per_s == 6 * MB
+    assert found.setpoint_bytes_per_s == 6 * MB
     assert "1.00 MB/s → 6.00 MB/s: the ceiling, as its" in found.text
 
 
@@ -80,7 +84,7 @@ def test_one_that_was_cut_short_goes_on_to_what_stood() -> None:
     ours = replace(owned(10 * MB, 10 * MB, 3 * MB), goes_back_to_bytes_per_s=10 * MB)
     found = decided(live=live({SOURCE: 3 * MB, TARGET: 3 * MB}), memory=Memory(owned={SOURCE: ours}))
     assert isinstance(found, SetRate)
-    assert (found.live_bytes_per_s, found.wanted_bytes_per_s) == (3 * MB, 10 * MB)
+    assert (found.current_bytes_per_s, found.setpoint_bytes_per_s) == (3 * MB, 10 * MB)
     assert "3.00 MB/s → 10.0 MB/s: what stood here" in found.text
     after = settle(Memory(owned={SOURCE: ours}), found)
     assert SOURCE not in after.owned
@@ -94,7 +98,7 @@ def test_what_replicas_come_back_through_stays_open() -> None:
     behind = replace(broker_signal(1), under_min_isr_partitions=1)
     recovers = replace(move(), isr=(1,))
     found = decided(live=live(moves=(recovers,)), brokers={1: behind, 3: broker_signal(3)})
-    assert found.reason is not Reason.WINDOW_EMPTY
+    assert found.reason is not Reason.WINDOW_WARMUP
 
 
 # -- the loop -------------------------------------------------------------------------------------------------------------
@@ -128,7 +132,7 @@ def test_the_window_is_closed_before_the_step_may_begin_and_open_again_when_it_i
     rig, announcing = idle()
     announcing.begin([move()])
     began_s = rig.now_s + 5.0
-    assert cycle(rig).count(Reason.WINDOW_EMPTY) == 2
+    assert cycle(rig).count(Reason.WINDOW_WARMUP) == 2
     assert announcing.withheld == {}
     assert rig.throttles.rates == {SOURCE: 1 * MB, TARGET: 1 * MB}, "a twelfth of 10 MB/s is less than is allowed"
     rig.live.moves = (move(),)
@@ -150,14 +154,14 @@ def test_what_has_moved_within_a_window_has_filled_it() -> None:
     rig.live.moves = (move(),)
     cycle(rig)
     announcing.begin([replace(move(), partition=5)])
-    assert Reason.WINDOW_EMPTY not in cycle(rig), "it moves"
+    assert Reason.WINDOW_WARMUP not in cycle(rig), "it moves"
     announcing.end()
     rig.live.moves = ()
     rig.now_s += 1.0
     rig.cycle()
     rig.now_s += WINDOW_S - 1.0
     announcing.begin([replace(move(), partition=5)])
-    assert Reason.WINDOW_EMPTY not in rig.cycle(), "it has ended just now"
+    assert Reason.WINDOW_WARMUP not in rig.cycle(), "it has ended just now"
 
 
 @pytest.mark.parametrize("why", ["urgent", "listed", "looked just now"])
@@ -171,7 +175,7 @@ def test_nothing_is_filled_for_what_producers_wait_for_nor_where_something_may_c
         rig.loop.heed_plans(dict, announcing)
         cycle(rig)
     announcing.begin([move()], [KEY] if why == "urgent" else ())
-    assert Reason.WINDOW_EMPTY not in cycle(rig)
+    assert Reason.WINDOW_WARMUP not in cycle(rig)
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
 
 
@@ -180,7 +184,7 @@ def test_one_that_is_cut_short_by_a_look_goes_on_with_the_next() -> None:
     cut_short(rig, announcing)
     assert not rig.loop._slewing.busy
     rig.live.not_seen = None
-    assert cycle(rig) == [Reason.WINDOW_EMPTY] * 2, "no measurement is needed for what stood"
+    assert cycle(rig) == [Reason.WINDOW_WARMUP] * 2, "no measurement is needed for what stood"
     assert 1 * MB < rig.throttles.rates[SOURCE] < 2 * MB, "and it goes on at once"
     rig.run_ramps()
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
@@ -195,7 +199,7 @@ def test_one_that_is_cut_short_goes_back_with_the_end_of_the_move_or_is_whoevers
         rig.live.not_seen = None
         if somebody:
             rig.throttles.rates[SOURCE] = 7 * MB
-            assert Reason.CHANGED_BY_SOMEBODY in cycle(rig)
+            assert Reason.EXTERNAL_CHANGE in cycle(rig)
             assert (cycle(rig), rig.throttles.rates[SOURCE])[1] == 7 * MB
             continue
         rig.live.moves = ()
@@ -225,7 +229,7 @@ def test_sides_that_the_budget_has_no_write_for_before_the_step_are_left_as_they
     rig, announcing = idle()
     rig.loop._slewing._writes_per_s_max = rig.loop._slewing._left = rig.loop._slewing._most = 1.0
     announcing.begin([move()])
-    assert cycle(rig).count(Reason.WINDOW_EMPTY) == 2
+    assert cycle(rig).count(Reason.WINDOW_WARMUP) == 2
     assert sorted(rig.throttles.rates.values()) == [1 * MB, 10 * MB]
     assert len(rig.loop.memory.owned) == len(rig.loop._slewing.busy) == 1
 
@@ -250,7 +254,7 @@ def test_a_window_in_which_somebody_has_begun_to_move_since_the_last_look_is_not
             rig.live.moves = (move(),)
         else:
             rig.throttles.lists = Rig().throttles.lists
-        assert Reason.WINDOW_EMPTY not in cycle(rig), what
+        assert Reason.WINDOW_WARMUP not in cycle(rig), what
         assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
 
 
@@ -271,7 +275,7 @@ def test_what_was_cut_short_on_its_way_to_the_ceiling_goes_on_to_it() -> None:
         cycle(rig)
     cut_short(rig, announcing)
     rig.live.not_seen = None
-    assert cycle(rig) == [Reason.WINDOW_EMPTY] * 2
+    assert cycle(rig) == [Reason.WINDOW_WARMUP] * 2
     rig.run_ramps()
     assert rig.throttles.rates == {SOURCE: 6 * MB, TARGET: 6 * MB}
 
@@ -285,7 +289,7 @@ def test_what_could_not_be_lowered_has_nothing_to_come_back_from() -> None:
     rig.throttles.refusing.clear()
     rig.live.moves = (move(),)
     announcing.end()
-    assert Reason.WINDOW_EMPTY not in cycle(rig)
+    assert Reason.WINDOW_WARMUP not in cycle(rig)
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
 
 
@@ -305,7 +309,7 @@ def test_whoever_pauses_finds_what_stood_and_not_a_part_of_it() -> None:
 def test_with_what_producers_wait_for_its_sides_stay_open_for_all() -> None:
     rig, announcing = idle()
     announcing.begin([move(), replace(move(), partition=5)], [KEY])
-    assert Reason.WINDOW_EMPTY not in cycle(rig)
+    assert Reason.WINDOW_WARMUP not in cycle(rig)
 
 
 def test_whoever_comes_after_one_that_died_on_the_way_takes_it_back_too() -> None:

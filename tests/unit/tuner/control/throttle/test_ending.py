@@ -30,7 +30,7 @@ def plan(cluster: LiveCluster, memory: Memory = AFTER, limits: Limits = LIMITS) 
     return [
         ("clear", d.topic, d.sides)
         if isinstance(d, ClearLists)
-        else ("back", (d.broker, d.side), d.live_bytes_per_s, d.value_bytes_per_s)
+        else ("back", (d.broker, d.side), d.current_bytes_per_s, d.value_bytes_per_s)
         for d in end_of_moves(cluster, memory, limits)
     ]
 
@@ -147,7 +147,7 @@ def test_without_a_move_seen_nothing_is_cleared() -> None:
 
 
 def test_a_rate_that_became_theirs_stays() -> None:
-    memory = Memory(seen=SEEN, throttled=True, theirs_until_ms={SOURCE: NOW_MS + 1})
+    memory = Memory(seen=SEEN, throttled=True, externally_owned_until_ms={SOURCE: NOW_MS + 1})
     assert plan(idle()) != plan(idle(), memory)
     assert plan(idle(), memory) == [("clear", "orders", (L, F)), ("back", TARGET, 10 * MB, None)]
 
@@ -180,7 +180,7 @@ def test_a_rate_that_stood_before_the_move_gets_its_value_back_when_we_changed_i
     memory = replace(AFTER, standing={SOURCE: 4_500_000})
     (_, source, _) = end_of_moves(idle(), memory, LIMITS)
     assert isinstance(source, PutBackRate)
-    assert (source.live_bytes_per_s, source.value_bytes_per_s) == (21 * MB, 4_500_000)
+    assert (source.current_bytes_per_s, source.value_bytes_per_s) == (21 * MB, 4_500_000)
     assert source.text.endswith("→ 4.50 MB/s: the move has ended; that stood there before it came")
 
 

@@ -31,12 +31,15 @@ from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate
 from tuner.control.throttle.side_rules import decide_sides
 from tuner.control.throttle.state import Memory, StallState
 from tuner.control.throttle.view import MovesView, judge_destinations
-from tuner.core.cluster import BrokerSide, Setpoint, LiveCluster
+from tuner.core.cluster import BrokerSide, LiveCluster, Setpoint
 from tuner.core.throttle_limits import MB, Limits
 
 # E1: a leader-side throttle of 4.5 where keeping up takes 6; nothing on the follower side.
 E1_RATES = {SOURCE: 4.5 * MB}
-E1_SIGNALS = (move_signal(*SOURCE, remaining=159 * MB), move_signal(*TARGET, remaining=159 * MB, keep_up=0, listed=0))
+E1_SIGNALS = (
+    move_signal(*SOURCE, remaining=159 * MB),
+    move_signal(*TARGET, remaining=159 * MB, steady_state=0, listed=0),
+)
 E1_BROKERS = (broker_signal(1, leader=4.6 * MB), broker_signal(3, follower=0))
 
 
@@ -73,19 +76,19 @@ def test_a_standing_throttle_is_respected_where_the_operator_wants_it(steers: bo
     respects = replace(LIMITS, adopts=False, steers=steers)
     decision = e1(standing={SOURCE: 4_500_000}, limits=respects)
     assert isinstance(decision, Hold)
-    assert decision.reason is Reason.RESPECTED
+    assert decision.reason is Reason.PRESERVED
     assert decision.text == "broker 1 leader throttle: 4.50 MB/s stood here before the move, and is left as it is"
 
 
 def test_a_throttle_that_the_move_brought_is_not_a_standing_one() -> None:
     """The operator's 2 MB/s stood there; ``--execute --throttle`` has written over it since."""
     respects = replace(LIMITS, adopts=False)
-    assert e1(standing={SOURCE: 2_000_000}, limits=respects).reason is Reason.STALLED_BELOW_KEEP_UP
-    assert e1(limits=respects).reason is Reason.STALLED_BELOW_KEEP_UP
+    assert e1(standing={SOURCE: 2_000_000}, limits=respects).reason is Reason.STALLED_BELOW_STEADY_STATE
+    assert e1(limits=respects).reason is Reason.STALLED_BELOW_STEADY_STATE
 
 
 def test_by_default_a_standing_throttle_is_adopted() -> None:
-    assert e1(standing={SOURCE: 4_500_000}).reason is Reason.STALLED_BELOW_KEEP_UP
+    assert e1(standing={SOURCE: 4_500_000}).reason is Reason.STALLED_BELOW_STEADY_STATE
 
 
 def test_progressing() -> None:
@@ -103,8 +106,8 @@ def test_settings_unreadable(side: BrokerSide) -> None:
 
 
 def test_somebody_elses() -> None:
-    decision = e1(theirs_until_ms={SOURCE: NOW_MS + 1_800_000})
-    assert decision.reason is Reason.SOMEBODY_ELSES
+    decision = e1(externally_owned_until_ms={SOURCE: NOW_MS + 1_800_000})
+    assert decision.reason is Reason.EXTERNALLY_OWNED
     assert "another 30 min" in decision.text
 
 
@@ -152,14 +155,14 @@ def test_stalled_unthrottled() -> None:
     assert "the move onto broker 3 has stalled" in decision.text
 
 
-@pytest.mark.parametrize(("remaining", "keep_up"), [(None, 6 * MB), (600 * MB, None)])
-def test_not_measured_yet(remaining: float | None, keep_up: float | None) -> None:
-    signals = [move_signal(*SOURCE, remaining=remaining, keep_up=keep_up), move_signal(*TARGET)]
+@pytest.mark.parametrize(("remaining", "steady_state"), [(None, 6 * MB), (600 * MB, None)])
+def test_not_measured_yet(remaining: float | None, steady_state: float | None) -> None:
+    signals = [move_signal(*SOURCE, remaining=remaining, steady_state=steady_state), move_signal(*TARGET)]
     assert decide(signals=signals, stalls={3: STALLED}).reason is Reason.SIGNALS_MISSING
 
 
 def test_infeasible() -> None:
-    signals = [move_signal(*SOURCE, keep_up=55 * MB), move_signal(*TARGET)]
+    signals = [move_signal(*SOURCE, steady_state=55 * MB), move_signal(*TARGET)]
     decision = decide(signals=signals, stalls={3: STALLED})
     assert decision.reason is Reason.INFEASIBLE
     assert "keeping up alone takes 55.0 MB/s, the ceiling is 50.0 MB/s" in decision.text
@@ -167,7 +170,7 @@ def test_infeasible() -> None:
 
 
 def test_infeasible_is_said_before_a_stall_proves_it() -> None:
-    signals = [move_signal(*SOURCE, keep_up=50 * MB), move_signal(*TARGET)]
+    signals = [move_signal(*SOURCE, steady_state=50 * MB), move_signal(*TARGET)]
     assert decide(signals=signals, stalls={3: UNSEEN}).reason is Reason.INFEASIBLE
 
 
@@ -220,7 +223,7 @@ def test_a_measure_that_may_be_too_much_raises_nothing(
     ]
     signals = [
         move_signal(*SOURCE, moving=moving, listed=listed),
-        move_signal(*TARGET, keep_up=3 * MB, moving=moving, listed=listed),
+        move_signal(*TARGET, steady_state=3 * MB, moving=moving, listed=listed),
     ]
     decision = decide(side, signals=signals, brokers=brokers, stalls={3: STALLED})
     if counts:
@@ -230,18 +233,18 @@ def test_a_measure_that_may_be_too_much_raises_nothing(
         assert "how much of it is used is not measured" in decision.text
 
 
-def test_a_throttle_below_keep_up_is_raised_whatever_is_measured() -> None:
+def test_a_throttle_below_steady_state_is_raised_whatever_is_measured() -> None:
     brokers = [replace(b, throttled_by=ThrottledBy.REPLICATION.value) for b in E1_BROKERS]
     decision = decide(SOURCE, live(E1_RATES), E1_SIGNALS, brokers, stalls={3: STALLED})
-    assert decision.reason is Reason.STALLED_BELOW_KEEP_UP
+    assert decision.reason is Reason.STALLED_BELOW_STEADY_STATE
 
 
-def test_stalled_below_keep_up() -> None:
+def test_stalled_below_steady_state() -> None:
     """E1, told by its numbers."""
     decision = e1()
     assert isinstance(decision, SetRate)
-    assert (decision.live_bytes_per_s, decision.wanted_bytes_per_s) == (4_500_000, 21_900_000)
-    assert decision.reason is Reason.STALLED_BELOW_KEEP_UP
+    assert (decision.current_bytes_per_s, decision.setpoint_bytes_per_s) == (4_500_000, 21_900_000)
+    assert decision.reason is Reason.STALLED_BELOW_STEADY_STATE
     assert decision.text == (
         "broker 1 leader throttle 4.50 MB/s → 21.9 MB/s: the move onto broker 3 has stalled (20 s of progress lost); "
         "4.50 MB/s is not above the 6.00 MB/s that keeping up takes, in-sync followers included, so it would never end; "
@@ -253,7 +256,7 @@ def test_stalled_throttle_bound() -> None:
     decision = decide(stalls={3: STALLED})  # 9.5 of 10 MB/s are used.
     assert isinstance(decision, SetRate)
     # T = 600 ÷ 44 = 13.6 s, so this side, being the slowest, goes to the ceiling.
-    assert (decision.wanted_bytes_per_s, decision.reason) == (50_000_000, Reason.STALLED_THROTTLE_BOUND)
+    assert (decision.setpoint_bytes_per_s, decision.reason) == (50_000_000, Reason.STALLED_THROTTLE_BOUND)
     assert "this throttle binds" in decision.text
 
 
@@ -276,13 +279,13 @@ def test_at_ceiling() -> None:
 
 def test_within_deadband() -> None:
     """20 needed, 19 stands there: less than a tenth is not worth a write that the whole cluster hears of."""
-    signals = [move_signal(*SOURCE, remaining=140 * MB), move_signal(*TARGET, remaining=0, keep_up=3 * MB)]
+    signals = [move_signal(*SOURCE, remaining=140 * MB), move_signal(*TARGET, remaining=0, steady_state=3 * MB)]
     brokers = [broker_signal(1, leader=18 * MB)]
     held = decide(cluster=live({SOURCE: 19 * MB}), signals=signals, brokers=brokers, stalls={3: STALLED})
     assert held.reason is Reason.WITHIN_DEADBAND
     raised = decide(cluster=live({SOURCE: 18 * MB}), signals=signals, brokers=brokers, stalls={3: STALLED})
     assert isinstance(raised, SetRate)
-    assert raised.wanted_bytes_per_s == 20 * MB
+    assert raised.setpoint_bytes_per_s == 20 * MB
 
 
 def test_rescue_needs_more() -> None:
@@ -302,14 +305,14 @@ def test_each_rung_goes_before_the_next() -> None:
     theirs = {SOURCE: NOW_MS + 60_000}
     old = [move_signal(*SOURCE, age_s=60, remaining=None), move_signal(*TARGET)]
     unmeasured = [move_signal(*SOURCE, remaining=None), move_signal(*TARGET)]
-    hopeless = [move_signal(*SOURCE, keep_up=25 * MB), move_signal(*TARGET, keep_up=3 * MB)]
-    measured = [move_signal(*SOURCE), move_signal(*TARGET, keep_up=3 * MB)]
+    hopeless = [move_signal(*SOURCE, steady_state=25 * MB), move_signal(*TARGET, steady_state=3 * MB)]
+    measured = [move_signal(*SOURCE), move_signal(*TARGET, steady_state=3 * MB)]
     bare, blind, seen = live({}), live({}, unreadable=[1]), live()
     idle, used = [broker_signal(1, leader=0)], [broker_signal(1, leader=10 * MB)]
     stalled, busy = {"stalls": {3: STALLED}}, {"busy": [SOURCE]}
     ladder = [
-        decide(SOURCE, blind, old, idle, **stalled, **busy, limits=bad, theirs_until_ms=theirs),
-        decide(SOURCE, bare, old, idle, **stalled, **busy, limits=bad, theirs_until_ms=theirs),
+        decide(SOURCE, blind, old, idle, **stalled, **busy, limits=bad, externally_owned_until_ms=theirs),
+        decide(SOURCE, bare, old, idle, **stalled, **busy, limits=bad, externally_owned_until_ms=theirs),
         decide(SOURCE, bare, [], idle, **stalled, **busy, limits=bad),
         decide(SOURCE, bare, old, idle, **stalled, **busy, limits=bad),
         decide(SOURCE, bare, unmeasured, idle, **stalled, **busy, limits=bad),
@@ -323,7 +326,7 @@ def test_each_rung_goes_before_the_next() -> None:
     ]
     assert [decision.reason for decision in ladder] == [
         Reason.SETTINGS_UNREADABLE,
-        Reason.SOMEBODY_ELSES,
+        Reason.EXTERNALLY_OWNED,
         Reason.SIGNALS_MISSING,
         Reason.SIGNALS_STALE,
         Reason.STALLED_UNTHROTTLED,
@@ -341,9 +344,9 @@ def test_each_rung_goes_before_the_next() -> None:
 
 FAN_OUT = (move(partition=0, adding=(3,)), move(partition=1, adding=(4,), replicas=(4, 2, 1)))
 FAN_SIGNALS = (
-    move_signal(*SOURCE, keep_up=12 * MB),
-    move_signal(3, F, remaining=300 * MB, keep_up=3 * MB),
-    move_signal(4, F, remaining=300 * MB, keep_up=3 * MB),
+    move_signal(*SOURCE, steady_state=12 * MB),
+    move_signal(3, F, remaining=300 * MB, steady_state=3 * MB),
+    move_signal(4, F, remaining=300 * MB, steady_state=3 * MB),
 )
 
 
@@ -398,7 +401,7 @@ def test_never_above_the_ceiling_nor_down() -> None:
             stalls={3: STALLED},
         )
         if isinstance(decision, SetRate):
-            assert rate * MB < decision.wanted_bytes_per_s <= 50 * MB
+            assert rate * MB < decision.setpoint_bytes_per_s <= 50 * MB
 
 
 # -- the judge, joined to the view -------------------------------------------------------------------------------------
@@ -424,7 +427,7 @@ def test_a_dead_stop_is_judged_from_the_destinations_steps() -> None:
 def test_the_pace_expected_is_that_of_the_tighter_side() -> None:
     """2 MB/s gained: half of what the leader's 10 − 6 allow, a quarter of what the follower's 11 − 3 do."""
     steps = tuple(traced([2 * MB] * 20, start_ms=NOW_MS - 110_000))
-    signals = [move_signal(*SOURCE), move_signal(*TARGET, keep_up=3 * MB, steps=steps)]
+    signals = [move_signal(*SOURCE), move_signal(*TARGET, steady_state=3 * MB, steps=steps)]
     tight = judged(live({SOURCE: 10 * MB, TARGET: 11 * MB}), signals)
     loose = judged(live({SOURCE: 14 * MB, TARGET: 11 * MB}), signals)
     assert (tight[3].stalled, loose[3].stalled) == (False, True)
@@ -468,41 +471,41 @@ def test_somebody_elses_ramp_is_no_reason_not_to_judge() -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        pytest.param(move_signal(*SOURCE, keep_up=9 * MB, age_s=60), id="stale"),
-        pytest.param(move_signal(*SOURCE, keep_up=None), id="not measured"),
+        pytest.param(move_signal(*SOURCE, steady_state=9 * MB, age_s=60), id="stale"),
+        pytest.param(move_signal(*SOURCE, steady_state=None), id="not measured"),
     ],
 )
 def test_an_unknown_leader_makes_no_stall(source: MoveSignal) -> None:
     """1 MB/s is all that the leader lets through, and 1 MB/s comes: well, though the follower side would allow 47."""
     steps = tuple(traced([1 * MB] * 20, start_ms=NOW_MS - 110_000))
-    signals = [source, move_signal(*TARGET, keep_up=3 * MB, steps=steps)]
+    signals = [source, move_signal(*TARGET, steady_state=3 * MB, steps=steps)]
     assert not judged(live({SOURCE: 10 * MB, TARGET: 50 * MB}), signals)[3].stalled
 
 
 def test_an_unknown_leader_is_not_cleared_of_the_blame() -> None:
-    signals = [move_signal(*SOURCE, age_s=60), move_signal(*TARGET, keep_up=3 * MB)]
+    signals = [move_signal(*SOURCE, age_s=60), move_signal(*TARGET, steady_state=3 * MB)]
     brokers = [broker_signal(1, leader=10 * MB), broker_signal(3, follower=2 * MB)]
     decision = decide(TARGET, signals=signals, brokers=brokers, stalls={3: STALLED})
     assert decision.reason in (Reason.SIGNALS_STALE, Reason.SIGNALS_MISSING)
 
 
-def test_a_raise_that_crosses_keep_up_is_worth_a_write() -> None:
-    signals = [move_signal(*SOURCE, keep_up=47 * MB), move_signal(*TARGET, keep_up=3 * MB)]
+def test_a_raise_that_crosses_steady_state_is_worth_a_write() -> None:
+    signals = [move_signal(*SOURCE, steady_state=47 * MB), move_signal(*TARGET, steady_state=3 * MB)]
     decision = decide(cluster=live({SOURCE: 46 * MB, TARGET: 50 * MB}), signals=signals, stalls={3: STALLED})
     assert isinstance(decision, SetRate)
-    assert decision.wanted_bytes_per_s == 50 * MB
+    assert decision.setpoint_bytes_per_s == 50 * MB
 
 
 def test_a_move_that_progresses_under_a_rate_above_the_ceiling_is_not_called_infeasible() -> None:
     """Somebody set 100 where we may set 50; keeping up takes 60."""
-    signals = [move_signal(*SOURCE, keep_up=60 * MB), move_signal(*TARGET, keep_up=3 * MB)]
+    signals = [move_signal(*SOURCE, steady_state=60 * MB), move_signal(*TARGET, steady_state=3 * MB)]
     decision = decide(cluster=live({SOURCE: 100 * MB, TARGET: 100 * MB}), signals=signals, stalls={3: WELL})
     assert decision.reason is Reason.PROGRESSING
 
 
 def test_the_unthrottled_side_points_at_the_throttle_that_binds() -> None:
     """E5: follower list only, q = 2, W = 3."""
-    signals = [move_signal(*SOURCE, keep_up=0, listed=0), move_signal(*TARGET, keep_up=3 * MB)]
+    signals = [move_signal(*SOURCE, steady_state=0, listed=0), move_signal(*TARGET, steady_state=3 * MB)]
     cluster = live({TARGET: 2 * MB})
     assert isinstance(decide(TARGET, cluster, signals, stalls={3: STALLED}), SetRate)
     assert decide(SOURCE, cluster, signals, stalls={3: STALLED}).reason is not Reason.STALLED_UNTHROTTLED

@@ -19,7 +19,7 @@ from tuner.core.throttle_limits import MB
         (Reason.FOLLOWS_CLIENTS, 5 * MB, False, True),
         (Reason.FOLLOWS_CLIENTS, 20 * MB, False, False),
         (Reason.FOLLOWS_CLIENTS, 20 * MB, True, True),
-        (Reason.WINDOW_EMPTY, 10 * MB, False, True),
+        (Reason.WINDOW_WARMUP, 10 * MB, False, True),
     ],
 )
 def test_what_replicas_come_back_through_is_not_lowered_nor_held_low(
@@ -49,7 +49,7 @@ def hold(reason: Reason, side: BrokerSide | None = None) -> Hold:
         (hold(Reason.CLUSTER_NOT_SEEN), {SOURCE, TARGET}),
         (hold(Reason.SIGNALS_STALE, SOURCE), {SOURCE}),
         (hold(Reason.PROGRESSING, SOURCE), set()),
-        (LetGo(*TARGET, 5 * MB, 7 * MB, 9, Reason.CHANGED_BY_SOMEBODY, "text"), {TARGET}),
+        (LetGo(*TARGET, 5 * MB, 7 * MB, 9, Reason.EXTERNAL_CHANGE, "text"), {TARGET}),
     ],
 )
 def test_change_stops_where_a_decision_is_blind_or_lets_go(decision: Hold | LetGo, stops: set[BrokerSide]) -> None:
@@ -68,19 +68,19 @@ def test_change_of_a_rate_no_longer_owned_stops() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keep_up", "wanted", "reason", "stops"),
+    ("steady_state", "wanted", "reason", "stops"),
     [
-        (20 * MB, 10 * MB, Reason.BACK_TO_BEFORE, True),
-        (20 * MB, 24 * MB, Reason.BACK_TO_BEFORE, False),  # 1.2 times what keeps up.
+        (20 * MB, 10 * MB, Reason.RESTORED, True),
+        (20 * MB, 24 * MB, Reason.RESTORED, False),  # 1.2 times what keeps up.
         (20 * MB, 10 * MB, Reason.OVERRIDDEN, False),
-        (60 * MB, 50 * MB, Reason.BACK_TO_BEFORE, False),  # A way up.
-        (None, 10 * MB, Reason.BACK_TO_BEFORE, False),
+        (60 * MB, 50 * MB, Reason.RESTORED, False),  # A way up.
+        (None, 10 * MB, Reason.RESTORED, False),
     ],
 )
 def test_way_back_stops_where_it_would_not_drain(
-    keep_up: float | None, wanted: int, reason: Reason, stops: bool
+    steady_state: float | None, wanted: int, reason: Reason, stops: bool
 ) -> None:
-    signal = replace(move_signal(*SOURCE), keep_up_bytes_per_s=keep_up)
+    signal = replace(move_signal(*SOURCE), steady_state_bytes_per_s=steady_state)
     changes = {SOURCE: SetRate(*SOURCE, 50 * MB, wanted, reason, "text")}
     assert (drains_no_more(changes, {SOURCE: signal}, LIMITS).keys() == {SOURCE}) is stops
     assert drains_no_more(changes, {}, LIMITS) == {}

@@ -40,9 +40,9 @@ def test_a_value_between_the_steps_is_not_ours(stands: float) -> None:
 def test_a_foreign_change_is_let_go_and_said() -> None:
     memory, decisions = look(live({SOURCE: 12 * MB}), Memory(owned={SOURCE: SETTLED, TARGET: owned(None, 10 * MB)}))
     until_ms = NOW_MS + 3_600_000
-    assert memory.theirs_until_ms == {SOURCE: until_ms, TARGET: until_ms}
+    assert memory.externally_owned_until_ms == {SOURCE: until_ms, TARGET: until_ms}
     first = decisions[0]
-    assert first == LetGo(*SOURCE, 21 * MB, 12 * MB, until_ms, Reason.CHANGED_BY_SOMEBODY, first.text)
+    assert first == LetGo(*SOURCE, 21 * MB, 12 * MB, until_ms, Reason.EXTERNAL_CHANGE, first.text)
     assert first.text == (
         "broker 1 leader throttle: we had set 21.0 MB/s, now 12.0 MB/s stands there. Somebody changed it, so it is "
         "theirs: left alone for 60 min"
@@ -81,16 +81,16 @@ def test_not_seen_is_not_changed(cluster: LiveCluster) -> None:
 @pytest.mark.parametrize(("late_ms", "still_theirs"), [(-1, True), (0, False), (1, False)])
 def test_the_hold_expires(late_ms: int, still_theirs: bool) -> None:
     until_ms = NOW_MS + 3_600_000
-    memory, decisions = look(live(), Memory(theirs_until_ms={SOURCE: until_ms}), now_ms=until_ms + late_ms)
-    assert (SOURCE in memory.theirs_until_ms) is still_theirs
+    memory, decisions = look(live(), Memory(externally_owned_until_ms={SOURCE: until_ms}), now_ms=until_ms + late_ms)
+    assert (SOURCE in memory.externally_owned_until_ms) is still_theirs
     assert decisions == []
 
 
 def test_the_hold_is_as_long_as_configured() -> None:
-    limits = Limits(rate_bytes_per_s_max=50 * MB, yield_s=90.0)
+    limits = Limits(rate_bytes_per_s_max=50 * MB, external_change_hold_s=90.0)
     cluster, ours = live({SOURCE: MB}), Memory(owned={SOURCE: SETTLED})
     memory, decisions = let_go_of_changed(cluster, ours, NOW_MS, limits, throttles=False)
-    assert memory.theirs_until_ms == {SOURCE: NOW_MS + 90_000}
+    assert memory.externally_owned_until_ms == {SOURCE: NOW_MS + 90_000}
     assert decisions[0].until_ms == NOW_MS + 90_000
 
 
@@ -120,26 +120,26 @@ def test_of_a_way_that_ends_where_it_began_its_end_may_still_come() -> None:
 @pytest.mark.parametrize("stands", [10, 16, 21])
 def test_what_the_one_before_was_about_to_write_is_ours_though_it_comes_late(stands: float) -> None:
     memory, decisions = look(live({SOURCE: stands * MB}), taken_over(), now_ms=NOW_MS + 599_000)
-    assert [(type(d), d.reason) for d in decisions] == [(Hold, Reason.CAME_LATE)]
+    assert [(type(d), d.reason) for d in decisions] == [(Hold, Reason.LATE_PREDECESSOR_WRITE)]
     assert decisions[0].text == (
         f"broker 1 leader throttle: we had set 21.0 MB/s, now {stands:.1f} MB/s stands there, as the tuner before this one was "
         "about to set it: its request came late. It stays ours"
     )
-    assert memory.theirs_until_ms == {}
+    assert memory.externally_owned_until_ms == {}
     assert look(live({SOURCE: stands * MB}), memory, now_ms=NOW_MS + 599_500) == (memory, []), "said once"
 
 
 @pytest.mark.parametrize(("stands", "after_s"), [(12, 1), (21, 600)])
 def test_what_it_was_not_about_to_write_or_long_ago_is_somebody_elses(stands: float, after_s: float) -> None:
     memory, decisions = look(live({SOURCE: stands * MB}), taken_over(), now_ms=NOW_MS + round(1000 * after_s))
-    assert [d.reason for d in decisions] == [Reason.CHANGED_BY_SOMEBODY]
+    assert [d.reason for d in decisions] == [Reason.EXTERNAL_CHANGE]
     assert memory.owned == {}
 
 
 def test_of_another_side_it_is_somebody_elses() -> None:
     memory = replace(taken_over(), owned={**taken_over().owned, TARGET: owned(None, 5 * MB)})
     _, decisions = look(live({SOURCE: 4_500_000, TARGET: 21 * MB}), memory)
-    assert [(d.side, d.reason) for d in decisions] == [(TARGET[1], Reason.CHANGED_BY_SOMEBODY)]
+    assert [(d.side, d.reason) for d in decisions] == [(TARGET[1], Reason.EXTERNAL_CHANGE)]
 
 
 @pytest.mark.parametrize("stands", [4.5, 10])
@@ -148,7 +148,7 @@ def test_what_had_been_does_not_come_again(stands: float) -> None:
     memory = narrow_to_live(Memory(owned={SOURCE: MID_RAMP}), live({SOURCE: 16 * MB}), NOW_MS, LIMITS)
     assert memory.late == {SOURCE: (21 * MB,)}
     _, decisions = look(live({SOURCE: round(stands * MB)}), memory)
-    assert [d.reason for d in decisions] == [Reason.CHANGED_BY_SOMEBODY]
+    assert [d.reason for d in decisions] == [Reason.EXTERNAL_CHANGE]
 
 
 def test_what_the_one_before_still_waited_for_may_come_to_us() -> None:
@@ -157,7 +157,7 @@ def test_what_the_one_before_still_waited_for_may_come_to_us() -> None:
     memory = narrow_to_live(before, live({SOURCE: 10 * MB}), NOW_MS + 60_000, LIMITS)
     assert memory.late == {SOURCE: (10 * MB, 16 * MB, 21 * MB, 12 * MB, 14 * MB)}
     memory, decisions = look(live({SOURCE: 10 * MB}), memory)
-    assert [d.reason for d in decisions] == [Reason.CAME_LATE]
+    assert [d.reason for d in decisions] == [Reason.LATE_PREDECESSOR_WRITE]
     memory, decisions = look(live({SOURCE: 14 * MB}), memory)
     assert decisions == []
     assert narrow_to_live(before, live({SOURCE: 12 * MB}), NOW_MS + 601_000, LIMITS).late == {SOURCE: (14 * MB,)}
@@ -185,42 +185,45 @@ CALM = {SOURCE: Hold(*SOURCE, Reason.PROGRESSING, "")}
 LOADS = {SOURCE: SideLoad(500 * MB, 2 * MB)}
 
 
-def came_late(stands: float = 21, *, stood: int = 14) -> Memory:
+def late_predecessor_write(stands: float = 21, *, stood: int = 14) -> Memory:
     """Where we have set another value since."""
     memory, decisions = look(
         live({SOURCE: round(stands * MB)}), replace(taken_over(), owned={SOURCE: owned(4_500_000, stood * MB)})
     )
-    assert [d.reason for d in decisions] == [Reason.CAME_LATE]
+    assert [d.reason for d in decisions] == [Reason.LATE_PREDECESSOR_WRITE]
     return memory
 
 
 @pytest.mark.parametrize("stands", [21, 10])
 def test_what_came_late_is_set_right_as_long_as_it_stands(stands: float) -> None:
-    memory, there = came_late(stands), live({SOURCE: round(stands * MB)})
+    memory, there = late_predecessor_write(stands), live({SOURCE: round(stands * MB)})
     for _ in range(2):
         (change,) = set_right(CALM, there, LOADS, memory, LIMITS)
         assert isinstance(change, SetRate)
-        assert (change.live_bytes_per_s, change.wanted_bytes_per_s) == (stands * MB, 14 * MB)
+        assert (change.current_bytes_per_s, change.setpoint_bytes_per_s) == (stands * MB, 14 * MB)
         memory, _ = look(there, memory, now_ms=NOW_MS + 30_000)
 
 
 @pytest.mark.parametrize("reason", [Reason.SIGNALS_STALE, Reason.INFEASIBLE, Reason.RATE_IS_CHANGING, Reason.NO_LEADER])
 def test_it_is_not_set_right_where_something_speaks_against_a_change(reason: Reason) -> None:
-    assert set_right({SOURCE: Hold(*SOURCE, reason, "")}, live({SOURCE: 21 * MB}), LOADS, came_late(), LIMITS) == []
+    assert (
+        set_right({SOURCE: Hold(*SOURCE, reason, "")}, live({SOURCE: 21 * MB}), LOADS, late_predecessor_write(), LIMITS)
+        == []
+    )
 
 
 def test_nor_to_more_than_is_permitted() -> None:
-    memory = came_late(10, stood=18)
+    memory = late_predecessor_write(10, stood=18)
     (change,) = set_right(CALM, live({SOURCE: 10 * MB}), LOADS, memory, replace(LIMITS, rate_bytes_per_s_max=15 * MB))
-    assert change.wanted_bytes_per_s == 15 * MB
+    assert change.setpoint_bytes_per_s == 15 * MB
 
 
 @pytest.mark.parametrize(
     ("cluster", "after_s"), [(live({SOURCE: 14 * MB}), 1), (live({}), 1), (live({SOURCE: 21 * MB}), 601)]
 )
 def test_what_stands_no_more_or_came_long_ago_is_forgotten(cluster: LiveCluster, after_s: int) -> None:
-    memory, _ = look(cluster, came_late(), now_ms=NOW_MS + 1000 * after_s)
-    assert memory.came_late == {}
+    memory, _ = look(cluster, late_predecessor_write(), now_ms=NOW_MS + 1000 * after_s)
+    assert memory.late_predecessor_write == {}
 
 
 def test_where_nothing_was_set_since_it_goes_back_to_what_was_found() -> None:
@@ -228,10 +231,10 @@ def test_where_nothing_was_set_since_it_goes_back_to_what_was_found() -> None:
     memory = narrow_to_live(Memory(owned={SOURCE: found}), live({SOURCE: 14 * MB}), NOW_MS, LIMITS)
     memory, _ = look(live({SOURCE: 21 * MB}), memory)
     (change,) = set_right(CALM, live({SOURCE: 21 * MB}), LOADS, memory, LIMITS)
-    assert change.wanted_bytes_per_s == 14 * MB
+    assert change.setpoint_bytes_per_s == 14 * MB
 
 
 @pytest.mark.parametrize("loads", [{SOURCE: SideLoad(500 * MB, 13 * MB)}, {}])
 def test_it_does_not_go_back_to_what_does_not_drain_or_is_not_known_to(loads: dict[BrokerSide, SideLoad]) -> None:
     """The one before was on its way up from there."""
-    assert set_right(CALM, live({SOURCE: 21 * MB}), loads, came_late(), LIMITS) == []
+    assert set_right(CALM, live({SOURCE: 21 * MB}), loads, late_predecessor_write(), LIMITS) == []

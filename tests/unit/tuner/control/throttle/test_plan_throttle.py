@@ -28,7 +28,7 @@ from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide
 from tuner.core.operator_orders import Orders, Override
 from tuner.core.prepare_handshake import Announcing
-from tuner.core.reassignment_plan import RequestedStep, PlanPartition, Plan, PlanHead, PlanState, PlanThrottle
+from tuner.core.reassignment_plan import Plan, PlanHead, PlanPartition, PlanState, PlanThrottle, RequestedStep
 from tuner.core.throttle_limits import MB, Limits, StallLimits
 from tuner.journal.plan_book import PlanBook, take_known
 from tuner.journal.plan_records import asked_key, encode_asked, encode_parts, head_key, part_key
@@ -291,7 +291,7 @@ def test_respected_rate_above_the_ceiling_withholds_the_step() -> None:
 
 def test_rate_that_another_tool_removed_withholds_the_step() -> None:
     rig, announcing, plans = rig_of()
-    theirs = Memory(theirs_until_ms={SOURCE: NOW_MS + 3_600_000})
+    theirs = Memory(externally_owned_until_ms={SOURCE: NOW_MS + 3_600_000})
     rig.loop = rig._make_loop(theirs)
     rig.loop.heed_plans(dict, announcing, lambda: plans)
     announce(rig, announcing, plans)
@@ -425,7 +425,7 @@ def decided(
 def test_plan_side_needs_no_measurement_for_its_rate() -> None:
     found = decided(moves={}, brokers={})
     assert isinstance(found, SetRate)
-    assert (found.reason, found.wanted_bytes_per_s) == (Reason.PLAN_RATE, LEADER_MAX)
+    assert (found.reason, found.setpoint_bytes_per_s) == (Reason.PLAN_RATE, LEADER_MAX)
     assert "10.0 MB/s → 44.2 MB/s: the rate of a plan of rheostat" in found.text
 
 
@@ -446,7 +446,7 @@ def test_rate_of_a_plan_stands_however_long_nothing_is_measured() -> None:
 def test_override_comes_before_the_rate_of_a_plan() -> None:
     order = Orders(overrides={SOURCE: Override(9 * MB, NOW_MS + 60_000, "kim")})
     found = decided(orders=order)
-    assert (found.reason, found.wanted_bytes_per_s) == (Reason.OVERRIDDEN, 9 * MB)  # type: ignore[union-attr]
+    assert (found.reason, found.setpoint_bytes_per_s) == (Reason.OVERRIDDEN, 9 * MB)  # type: ignore[union-attr]
 
 
 def test_rate_of_a_plan_does_not_raise_another_tools_move() -> None:

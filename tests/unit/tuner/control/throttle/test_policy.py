@@ -47,7 +47,7 @@ EVERY = ThrottledReplicas(every=True)
 OURS = {SOURCE: owned(4_500_000, 21 * MB)}
 IDLE = live({SOURCE: 21 * MB}, moves=())
 GONE = live({}, moves=(), lists={})
-SET = SetRate(*SOURCE, 4_500_000, 21 * MB, Reason.STALLED_BELOW_KEEP_UP, "")
+SET = SetRate(*SOURCE, 4_500_000, 21 * MB, Reason.STALLED_BELOW_STEADY_STATE, "")
 
 
 def think(
@@ -78,7 +78,7 @@ def late(stands: float = 21, stood: float = 14) -> Memory:
         stalls={3: WELL},
         owned={SOURCE: owned(4_500_000, round(stood * MB), round(stands * MB), round(stood * MB))},
         late_until_ms=NOW_MS + 1_000,
-        came_late={SOURCE: (round(stands * MB), round(stood * MB))},
+        late_predecessor_write={SOURCE: (round(stands * MB), round(stood * MB))},
     )
 
 
@@ -86,8 +86,8 @@ def late(stands: float = 21, stood: float = 14) -> Memory:
 def test_it_is_set_right_in_the_place_of_what_would_have_held_it(stands: float) -> None:
     _, decisions = think(live({SOURCE: stands * MB, TARGET: 10 * MB}), late(stands))
     changes = [d for d in decisions if isinstance(d, SetRate)]
-    assert [(d.broker, d.side, d.wanted_bytes_per_s, d.reason) for d in changes] == [
-        (*SOURCE, 14 * MB, Reason.CAME_LATE)
+    assert [(d.broker, d.side, d.setpoint_bytes_per_s, d.reason) for d in changes] == [
+        (*SOURCE, 14 * MB, Reason.LATE_PREDECESSOR_WRITE)
     ]
     assert [(d.broker, d.side) for d in decisions if isinstance(d, Hold)] == [TARGET]
 
@@ -107,7 +107,7 @@ def test_where_a_law_steers_its_next_second_sets_it_right() -> None:
 
 def test_what_it_goes_back_to_when_an_order_is_over_is_not_forgotten_for_it() -> None:
     memory = Memory(owned={SOURCE: replace(owned(5 * MB, 15 * MB), goes_back_to_bytes_per_s=5 * MB)})
-    change = SetRate(*SOURCE, 21 * MB, 15 * MB, Reason.CAME_LATE, "")
+    change = SetRate(*SOURCE, 21 * MB, 15 * MB, Reason.LATE_PREDECESSOR_WRITE, "")
     assert intend(memory, change, [15 * MB]).owned[SOURCE].goes_back_to_bytes_per_s == 5 * MB
 
 
@@ -148,7 +148,7 @@ def test_rescued_lasts_until_the_move_onto_that_broker_is_over() -> None:
 def test_the_judgement_comes_before_the_decision() -> None:
     """The steps that make the stall are in this very observation."""
     steps = tuple(traced([0.0] * 7, start_ms=NOW_MS - 40_000))
-    signals = [move_signal(*SOURCE), move_signal(*TARGET, keep_up=3 * MB, steps=steps)]
+    signals = [move_signal(*SOURCE), move_signal(*TARGET, steady_state=3 * MB, steps=steps)]
     memory, decisions = think(observation(live(), signals), Memory())
     assert memory.stalls[3].stalled
     assert isinstance(decisions[0], SetRate)
@@ -158,7 +158,7 @@ def test_a_foreign_change_is_said_first_and_its_side_is_left_alone() -> None:
     memory, decisions = think(live({SOURCE: 12 * MB, TARGET: 10 * MB}), Memory(stalls={3: STALLED}, owned=OURS))
     assert isinstance(decisions[0], LetGo)
     by_side = {(d.broker, d.side): d.reason for d in decisions[1:] if not isinstance(d, ClearLists)}
-    assert by_side[SOURCE] is Reason.SOMEBODY_ELSES
+    assert by_side[SOURCE] is Reason.EXTERNALLY_OWNED
     assert memory.owned == {}
 
 
@@ -277,7 +277,7 @@ def test_a_rate_that_stands_with_its_lists_is_respected_through_a_move(lists: An
         assert (memory.standing == stands) is (looks == 3), "lists and rates of a move come a moment before it"
     memory = replace(memory, stalls={3: STALLED})
     memory, decisions = decide(observation(live(stands, lists=lists)), memory, respects, STALL)
-    assert reasons(decisions) == [Reason.RESPECTED, Reason.RESPECTED]
+    assert reasons(decisions) == [Reason.PRESERVED, Reason.PRESERVED]
     _, decisions = decide(observation(live(stands, lists=lists)), memory, LIMITS, STALL)
     assert {(d.broker, d.side) for d in decisions if isinstance(d, SetRate)} == {SOURCE, TARGET}
 
@@ -355,7 +355,7 @@ def test_before_a_ramp_everything_it_may_leave_is_on_record() -> None:
 
 
 def test_the_second_ramp_remembers_what_stood_before_the_first() -> None:
-    second = replace(SET, live_bytes_per_s=21 * MB, wanted_bytes_per_s=30 * MB)
+    second = replace(SET, current_bytes_per_s=21 * MB, setpoint_bytes_per_s=30 * MB)
     memory = intend(Memory(owned=OURS), second, [25 * MB, 30 * MB])
     assert memory.owned == {SOURCE: owned(4_500_000, 30 * MB, 21 * MB, 25 * MB, 30 * MB)}
 

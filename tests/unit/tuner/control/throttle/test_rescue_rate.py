@@ -23,25 +23,25 @@ RUNS = {
 }
 
 
-def load(remaining: float = 159.0, keep_up: float = 6.0) -> SideLoad:
-    return SideLoad(remaining * MB, keep_up * MB)
+def load(remaining: float = 159.0, steady_state: float = 6.0) -> SideLoad:
+    return SideLoad(remaining * MB, steady_state * MB)
 
 
 @pytest.mark.parametrize("run", RUNS)
 def test_a_move_ends_exactly_when_the_lab_says_so(run: str) -> None:
-    _, quota, keep_up, _, seen_drain = RUNS[run]
-    ends = drain_s(load(keep_up=keep_up), quota * MB) is not None
+    _, quota, steady_state, _, seen_drain = RUNS[run]
+    ends = drain_s(load(steady_state=steady_state), quota * MB) is not None
     assert ends == (seen_drain > 0)
 
 
 @pytest.mark.parametrize("run", RUNS)
 def test_every_run_was_held_by_its_throttle(run: str) -> None:
-    _, quota, keep_up, measured, _ = RUNS[run]
-    assert rr.throttle_bound(quota * MB, load(keep_up=keep_up), measured * MB, LIMITS)
+    _, quota, steady_state, measured, _ = RUNS[run]
+    assert rr.throttle_bound(quota * MB, load(steady_state=steady_state), measured * MB, LIMITS)
 
 
 @pytest.mark.parametrize(
-    ("quota", "keep_up", "measured", "bound"),
+    ("quota", "steady_state", "measured", "bound"),
     [
         (4.5, 6.0, None, True),  # Below keep-up it must be, measured or not …
         (4.5, 6.0, 0.0, True),  # … whatever is measured.
@@ -53,27 +53,27 @@ def test_every_run_was_held_by_its_throttle(run: str) -> None:
         (20.0, 6.0, 21.0, True),
     ],
 )
-def test_bound(quota: float, keep_up: float, measured: float | None, bound: bool) -> None:
+def test_bound(quota: float, steady_state: float, measured: float | None, bound: bool) -> None:
     measured_bytes = None if measured is None else measured * MB
-    assert rr.throttle_bound(quota * MB, load(keep_up=keep_up), measured_bytes, LIMITS) is bound
+    assert rr.throttle_bound(quota * MB, load(steady_state=steady_state), measured_bytes, LIMITS) is bound
 
 
 @pytest.mark.parametrize(
-    ("keep_up", "floor"),
+    ("steady_state", "floor"),
     [(6.0, 7.2), (9.0, 10.8), (3.0, 5.0), (0.0, 5.0), (40.0, 48.0)],  # 1.2 W, and never below the operator's 5.
 )
-def test_floor(keep_up: float, floor: float) -> None:
-    assert rr.floor_bytes_per_s(load(keep_up=keep_up), LIMITS) == pytest.approx(floor * MB)
+def test_floor(steady_state: float, floor: float) -> None:
+    assert rr.floor_bytes_per_s(load(steady_state=steady_state), LIMITS) == pytest.approx(floor * MB)
 
 
-@pytest.mark.parametrize(("keep_up", "infeasible"), [(49.9, False), (50.0, True), (80.0, True), (0.0, False)])
-def test_infeasible_when_the_ceiling_is_not_above_keep_up(keep_up: float, infeasible: bool) -> None:
-    assert rr.infeasible(10 * MB, load(keep_up=keep_up), LIMITS) is infeasible
+@pytest.mark.parametrize(("steady_state", "infeasible"), [(49.9, False), (50.0, True), (80.0, True), (0.0, False)])
+def test_infeasible_when_the_ceiling_is_not_above_steady_state(steady_state: float, infeasible: bool) -> None:
+    assert rr.infeasible(10 * MB, load(steady_state=steady_state), LIMITS) is infeasible
 
 
 def test_what_a_person_set_above_the_ceiling_may_be_feasible() -> None:
-    assert not rr.infeasible(100 * MB, load(keep_up=60.0), LIMITS)
-    assert rr.infeasible(60 * MB, load(keep_up=60.0), LIMITS)
+    assert not rr.infeasible(100 * MB, load(steady_state=60.0), LIMITS)
+    assert rr.infeasible(60 * MB, load(steady_state=60.0), LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_drain_target(loads: list[tuple[float, float]], target_s: float) -> None
 
 
 @pytest.mark.parametrize(
-    ("side", "remaining", "keep_up", "live", "target_s", "wanted"),
+    ("side", "remaining", "steady_state", "live", "target_s", "wanted"),
     [
         (L, 159.0, 6.0, 4.5, 10.0, 21.9),  # E1, rescued: 6 + 159 ÷ 10.
         (L, 132.0, 9.0, 7.5, 10.0, 22.2),  # E4.
@@ -107,8 +107,8 @@ def test_drain_target(loads: list[tuple[float, float]], target_s: float) -> None
         (L, 159.0, 6.0, 80.0, 10.0, 80.0),  # … nor cut by a ceiling it was never under.
     ],
 )
-def test_wanted(side: Side, remaining: float, keep_up: float, live: float, target_s: float, wanted: float) -> None:
-    found = rr.wanted_bytes_per_s(side, load(remaining, keep_up), live * MB, target_s, LIMITS)
+def test_wanted(side: Side, remaining: float, steady_state: float, live: float, target_s: float, wanted: float) -> None:
+    found = rr.setpoint_bytes_per_s(side, load(remaining, steady_state), live * MB, target_s, LIMITS)
     assert found == round(wanted * MB)
 
 
@@ -121,22 +121,22 @@ def test_wanted(side: Side, remaining: float, keep_up: float, live: float, targe
     st.floats(5e6, 1e9),
 )
 def test_wanted_stays_inside(
-    side: Side, remaining: float, keep_up: float, live: float, target_s: float, ceiling: float
+    side: Side, remaining: float, steady_state: float, live: float, target_s: float, ceiling: float
 ) -> None:
     limits = Limits(rate_bytes_per_s_max=ceiling)
-    wanted = rr.wanted_bytes_per_s(side, SideLoad(remaining, keep_up), live, target_s, limits)
+    wanted = rr.setpoint_bytes_per_s(side, SideLoad(remaining, steady_state), live, target_s, limits)
     assert wanted >= round(live)
     assert wanted <= round(max(ceiling, live))
-    if not rr.infeasible(live, SideLoad(remaining, keep_up), limits):
-        assert wanted >= round(min(ceiling, rr.floor_bytes_per_s(SideLoad(remaining, keep_up), limits)))
+    if not rr.infeasible(live, SideLoad(remaining, steady_state), limits):
+        assert wanted >= round(min(ceiling, rr.floor_bytes_per_s(SideLoad(remaining, steady_state), limits)))
 
 
 @pytest.mark.parametrize(
-    ("remaining", "keep_up", "rate", "seconds"),
+    ("remaining", "steady_state", "rate", "seconds"),
     [(600.0, 6.0, 36.0, 20.0), (0.0, 6.0, 7.0, 0.0), (600.0, 6.0, 6.0, None), (600.0, 6.0, 4.5, None)],
 )
-def test_drain_s(remaining: float, keep_up: float, rate: float, seconds: float | None) -> None:
-    assert drain_s(load(remaining, keep_up), rate * MB) == seconds
+def test_drain_s(remaining: float, steady_state: float, rate: float, seconds: float | None) -> None:
+    assert drain_s(load(remaining, steady_state), rate * MB) == seconds
 
 
 @pytest.mark.parametrize(

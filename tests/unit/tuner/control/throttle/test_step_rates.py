@@ -39,7 +39,7 @@ def judged(
     return too_fast((move(),), decisions, found, limits, not_set=not_set, lowered=lowered, busy=busy)
 
 
-FILLS = SetRate(*SOURCE, 10 * MB, 10 * MB, Reason.WINDOW_EMPTY, "text")
+FILLS = SetRate(*SOURCE, 10 * MB, 10 * MB, Reason.WINDOW_WARMUP, "text")
 STARTS = StartRate(*SOURCE, 5 * MB, Reason.PLAN_RATE, "text")
 
 

@@ -82,7 +82,7 @@ def test_the_journal_says_that_it_is_opened_and_for_whom() -> None:
     seen = observation(cluster, brokers=WAITING.values())
     limits = replace(LIMITS, steers=True)
     [steer, other] = [d for d in decide(seen, Memory(stalls={3: WELL}), limits, STALL)[1] if isinstance(d, Steer)]
-    assert (steer.broker, steer.side, steer.reason) == (1, L, Reason.RECOVERS)
+    assert (steer.broker, steer.side, steer.reason) == (1, L, Reason.ISR_RECOVERY)
     assert "take no writes until they are back" in steer.text
     assert other.reason is Reason.FOLLOWS_CLIENTS
 

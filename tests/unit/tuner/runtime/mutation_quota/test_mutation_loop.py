@@ -201,11 +201,11 @@ def test_what_is_written_is_on_record_before_and_settled_once_it_is_seen() -> No
     assert rig.quotas.rates == {}
     ours = rig.journal.recovered().owned
     assert set(ours) == {ALICE, EVERYBODY}
-    assert ours[ALICE].may_stand == (None, ours[ALICE].wanted_per_s)
+    assert ours[ALICE].may_stand == (None, ours[ALICE].setpoint_per_s)
     assert [e.kind for e in rig.journal.entries][-1] == QUOTAS
     rig.caller.go()
     rig.loop.tick()
-    assert rig.quotas.rates[ALICE] == ours[ALICE].wanted_per_s
+    assert rig.quotas.rates[ALICE] == ours[ALICE].setpoint_per_s
     rig.caller.holds = False
     rig.now_s += 5.0
     rig.cycle("alice")
@@ -262,20 +262,20 @@ def test_a_write_that_does_not_stand_is_told_and_stays_ours_as_it_may_be() -> No
     rig = Rig(FakeQuotas({ALICE: 500.0}))
     rig.quotas.forgetful = {ALICE}
     rig.cycle("alice")
-    wanted = rig.memory.owned[ALICE].wanted_per_s
+    wanted = rig.memory.owned[ALICE].setpoint_per_s
     for _ in range(round(SHOWN_S_MAX / 5) + 1):
         rig.cycle("alice")
     failures = [e.failure for e in rig.journal.entries if e.failure]
     assert f"user 'alice': {wanted:g}/s was written, 500/s stands there" in failures
     assert set(rig.memory.owned[ALICE].may_stand) >= {500.0, wanted}
-    assert ALICE not in rig.memory.theirs_until_ms
+    assert ALICE not in rig.memory.externally_owned_until_ms
 
 
 def test_what_was_seen_while_the_journal_was_away_is_settled_and_told_when_it_is_back() -> None:
     rig = Rig(FakeQuotas({BOB: 500.0}))
     rig.quotas.forgetful = {BOB}
     rig.cycle("alice", "bob")
-    wanted = rig.memory.owned[BOB].wanted_per_s
+    wanted = rig.memory.owned[BOB].setpoint_per_s
     rig.journal.away = True
     for _ in range(round(SHOWN_S_MAX / 5) + 2):
         rig.cycle("alice", "bob")
@@ -400,7 +400,7 @@ def test_after_a_death_at_any_moment_what_stands_is_known_and_can_be_taken_back(
                 after.cycle("alice", "bob")
             assert quotas.rates == {ALICE: 500.0}, (moment, lost)
             assert journal.recovered().owned == {}
-            assert journal.recovered().theirs_until_ms == {}
+            assert journal.recovered().externally_owned_until_ms == {}
 
 
 def test_who_died_and_is_never_heard_of_again_is_gone_after_an_hour() -> None:
@@ -433,7 +433,7 @@ def test_in_the_first_cycle_of_another_term_those_who_are_held_back_are_known_to
     after.now_s += 2.0
     after.cycle()
     assert after.memory.total is not None
-    assert all(state.hungry for state in after.memory.tenants.values())
+    assert all(state.backlogged for state in after.memory.tenants.values())
     if presses:  # A fifth too much takes a sixth, and not all but what any controller bears.
         assert after.memory.total.rate_per_s == pytest.approx(found.rate_per_s / 1.2)
     else:
@@ -463,7 +463,7 @@ def test_a_persons_value_is_left_alone_and_stays_after_a_release() -> None:
         rig.cycle("alice", "bob")
     assert rig.quotas.rates[ALICE] == 3.0
     assert "let_go_quota" in [e.action for e in rig.journal.entries]
-    assert ALICE in rig.journal.recovered().theirs_until_ms
+    assert ALICE in rig.journal.recovered().externally_owned_until_ms
     rig.orders.latest = RELEASED
     for _ in range(3):
         rig.cycle("alice", "bob")
@@ -477,7 +477,7 @@ def test_resumed_what_somebody_changed_is_taken_up_again() -> None:
     rig.quotas.rates[ALICE] = 3.0
     for _ in range(5):
         rig.cycle("alice")
-    assert ALICE in rig.memory.theirs_until_ms
+    assert ALICE in rig.memory.externally_owned_until_ms
     now_ms = round(rig.now_s * 1000)
     rig.orders.latest = Orders(at_ms=now_ms, resumed_at_ms=now_ms)
     for _ in range(8):
@@ -542,7 +542,7 @@ def test_beside_a_tuner_that_acts_one_that_looks_on_takes_nothing_for_a_persons(
         if cycle >= 2:
             real.cycle("alice")
     assert ALICE in quotas.rates
-    assert {**dry.memory.doubted, **dry.memory.theirs_until_ms} == {}
+    assert {**dry.memory.doubted, **dry.memory.externally_owned_until_ms} == {}
 
 
 # -- measuring ------------------------------------------------------------------------------------------------------------
@@ -571,7 +571,7 @@ def test_who_takes_away_what_makes_kafka_count_wants_it_away() -> None:
         rig.signals.controllers = {1: controller(round(rig.now_s * 1000))}
         rig.cycle()
         assert rig.quotas.rates == {}
-    assert EVERY_PAIR in rig.memory.theirs_until_ms
+    assert EVERY_PAIR in rig.memory.externally_owned_until_ms
 
 
 @pytest.mark.parametrize(
@@ -652,7 +652,7 @@ def test_an_error_of_the_quotas_own_lets_them_rest_and_not_the_throttles_and_is_
                 throttles, rig.loop, None, board,
                 cycle_s=0.01, stop=threading.Event(), monotonic=rig._now, may_act=partial(next, iter([True] * 4), False),
             )  # fmt: skip
-        seen = registry.get_sample_value("rheostat_quotas_seen", {"cluster": "c"})
+        seen = registry.get_sample_value("rheostat_quotas_readable", {"cluster": "c"})
         assert seen == (0.0 if broken else 1.0)
     assert throttles.cycles == 8
     assert (
@@ -677,7 +677,7 @@ def test_an_error_of_the_quotas_own_lets_them_rest_and_not_the_throttles_and_is_
     run(throttles, rig.loop, None, board, cycle_s=0.01, stop=threading.Event(), monotonic=rig._now, may_act=acts)
     assert rig.memory.owned == {}
     assert rig.quotas.rates == {}
-    assert registry.get_sample_value("rheostat_quotas_seen", {"cluster": "c"}) == 1.0
+    assert registry.get_sample_value("rheostat_quotas_readable", {"cluster": "c"}) == 1.0
     assert "no mutation quota" not in board.ready()[1]
 
 
@@ -702,7 +702,7 @@ def test_a_write_that_nobody_answered_and_that_comes_late_is_ours() -> None:
     for _ in range(8):
         rig.cycle("alice")
     assert ALICE in rig.memory.owned
-    assert ALICE not in rig.memory.theirs_until_ms
+    assert ALICE not in rig.memory.externally_owned_until_ms
 
 
 def test_two_holds_at_once_are_said_once_each() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from streaming.shared.kafka.unpacking import RefusedBatch
 from tuner.core.operator_orders import Orders, Pause
-from tuner.core.reassignment_plan import Ending, PlanPartition, PlanHead, PlanState
+from tuner.core.reassignment_plan import Ending, PlanHead, PlanPartition, PlanState
 from tuner.journal.order_records import encode_orders, orders_key
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.plan_records import (

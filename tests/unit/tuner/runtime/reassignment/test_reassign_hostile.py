@@ -14,7 +14,7 @@ from streaming.shared.kafka.values import Endpoint, MissingRight, PartitionState
 from tuner.control.reassignment.partition_progress import SHOWN_S_MAX
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.operator_orders import Orders, Pause
-from tuner.core.reassignment_plan import RequestedStep, ClusterLook, Ending, DesiredPlanState
+from tuner.core.reassignment_plan import ClusterLook, DesiredPlanState, Ending, RequestedStep
 from tuner.journal.plan_records import asked_key, encode_asked
 from tuner.runtime.reassignment.actuator import KafkaReassignments, _refusal
 
@@ -145,7 +145,7 @@ def test_a_word_about_limits_takes_up_nothing_that_somebody_stopped() -> None:
     rig.say(None, BatchLimits(partition_movements_max=7))
     for _ in range(3):
         rig.cycle()
-    assert rig.plan().state.heeded_at_ms == rig.plan().head.at_ms
+    assert rig.plan().state.acknowledged_at_ms == rig.plan().head.at_ms
     assert T0 in rig.plan().state.left
     assert len(rig.cluster.asked) == asked
     rig.say(DesiredPlanState.RUNNING)

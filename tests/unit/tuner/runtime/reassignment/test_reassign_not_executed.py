@@ -19,7 +19,7 @@ from tuner.api.metrics import registry_of
 from tuner.api.plan_board import PlanBoard, PlanCollector
 from tuner.api.quota_board import QuotaBoard
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_plan import PlanPartition, DesiredPlanState
+from tuner.core.reassignment_plan import DesiredPlanState, PlanPartition
 from tuner.core.throttle_limits import Limits
 from tuner.journal.plan_records import encode_parts, part_key
 from tuner.runtime.leadership_term import run
@@ -122,7 +122,7 @@ def told(rig: Rig) -> tuple[dict[str, float], float | None]:
     registry.register(PlanCollector(rig.loop._watcher))  # type: ignore[arg-type]  # the rig's is a board
     samples = [s for each in registry.collect() for s in each.samples if s.name == "rheostat_plan_partitions"]
     states = {s.labels["state"]: s.value for s in samples if s.value}
-    return states, registry.get_sample_value("rheostat_plans_not_seen", {"cluster": "c"})
+    return states, registry.get_sample_value("rheostat_plans_state_unknown", {"cluster": "c"})
 
 
 def test_what_an_alert_reads_is_told_of_both_its_causes() -> None:
@@ -133,7 +133,7 @@ def test_what_an_alert_reads_is_told_of_both_its_causes() -> None:
     groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
     (rule,) = (r for g in groups for r in g["rules"] if r.get("alert") == "ReassignmentPlansNotExecuted")
     named = re.findall(r"rheostat_\w+", rule["expr"])
-    assert named == ["rheostat_plan_executor_failed", "rheostat_plans_not_seen"]
+    assert named == ["rheostat_plan_executor_failed", "rheostat_plans_state_unknown"]
     assert [told[name] for name in named] == [0.0, 0.0], "without plans as well"
     board.resting["plans"] = "TypeError: a bug"
     plans.blind("nobody answers")

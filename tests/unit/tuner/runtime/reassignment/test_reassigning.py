@@ -19,7 +19,7 @@ from tuner.core.batch_limits import BatchLimits
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.outcome import Outcome
 from tuner.core.partition_limits import PartitionLimits
-from tuner.core.reassignment_plan import ClusterLook, Ending, Key, Tally, DesiredPlanState
+from tuner.core.reassignment_plan import ClusterLook, DesiredPlanState, Ending, Key, Tally
 from tuner.journal.entries import STEPS, STEPS_OVER
 from tuner.runtime.reassignment.recorder import PLANS_KEPT
 

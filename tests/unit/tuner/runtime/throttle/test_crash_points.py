@@ -136,7 +136,7 @@ def test_the_throttle_of_a_move_is_gone_after_it(make: Callable[[], Rig], steps:
         assert rig.throttles.rates == {}, at
         assert not rig.throttles.lists["orders"], at
         assert rig.loop.memory.owned == {}, at
-        assert rig.loop.memory.theirs_until_ms == {}, f"{at}: it took its own value for somebody else's"
+        assert rig.loop.memory.externally_owned_until_ms == {}, f"{at}: it took its own value for somebody else's"
 
 
 @pytest.mark.parametrize(("make", "steps"), [(rescued, RESCUE), (steered, LAW)], ids=["rescue", "law"])
@@ -150,7 +150,7 @@ def test_a_throttle_that_serves_others_stands_as_before(make: Callable[[], Rig],
         assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}, at
         assert rig.throttles.lists == STANDING, at
         assert rig.loop.memory.owned == {}, at
-        assert rig.loop.memory.theirs_until_ms == {}, at
+        assert rig.loop.memory.externally_owned_until_ms == {}, at
 
 
 @pytest.mark.parametrize(("make", "steps"), [(rescued, RESCUE), (steered, LAW)], ids=["rescue", "law"])
@@ -186,7 +186,7 @@ def test_of_a_move_that_nobody_throttled_nothing_of_ours_is_left() -> None:
         assert rig.throttles.rates == {}, at
         assert rig.throttles.lists == {"orders": TopicThrottle(), "payments": STANDING["payments"]}, at
         assert (rig.loop.memory.owned, rig.loop.memory.listed) == ({}, {}), at
-        assert rig.loop.memory.theirs_until_ms == {}, f"{at}: a sweep was taken for somebody's word"
+        assert rig.loop.memory.externally_owned_until_ms == {}, f"{at}: a sweep was taken for somebody's word"
 
 
 def test_whenever_it_dies_what_moves_is_listed_again_within_two_cycles() -> None:
@@ -275,7 +275,7 @@ def test_plan_is_throttled_throughout_and_leaves_nothing_behind() -> None:
         assert rig.throttles.rates == {}, at
         assert rig.throttles.lists == {"orders": TopicThrottle(), "payments": TopicThrottle()}, at
         assert (rig.loop.memory.owned, rig.loop.memory.listed) == ({}, {}), at
-        assert rig.loop.memory.theirs_until_ms == {}, at
+        assert rig.loop.memory.externally_owned_until_ms == {}, at
 
 
 def test_the_fuse_burns_at_each_point_and_a_memory_that_is_lost_is_noticed() -> None:

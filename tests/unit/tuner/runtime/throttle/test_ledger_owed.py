@@ -24,7 +24,7 @@ HAPPENED = Entry(NOW_MS, "outcome", "set", Reason.FOLLOWS_CLIENTS.value, "broker
 SAID = Entry(NOW_MS, "decision", "hold", Reason.WATCHING.value, "watching")
 RAMP = Memory(owned={SOURCE: owned_rate(None, 5 * MB, 2 * MB, 5 * MB)})
 OTHER = owned_rate(None, 7 * MB)
-HOLD_MS = round(LIMITS.yield_s * 1000)
+HOLD_MS = round(LIMITS.external_change_hold_s * 1000)
 
 
 def ledger_of(journal: FakeJournal, owed: Owed | None = None, memory: Memory | None = None) -> Ledger:
@@ -105,7 +105,7 @@ def test_what_somebody_has_set_meanwhile_stays_theirs_in_the_next_term_though_no
     journal, owed = FakeJournal([]), Owed()
     given_up(journal, owed)
     after = ledger_of(journal, owed, RAMP)
-    assert after.memory == Memory(theirs_until_ms={SOURCE: NOW_MS + HOLD_MS})
+    assert after.memory == Memory(externally_owned_until_ms={SOURCE: NOW_MS + HOLD_MS})
     after.record(memory=after.memory)
     assert [entry.action for entry in journal.entries] == ["let_go"]
     assert journal.memories[-1] == after.memory
@@ -159,7 +159,7 @@ def test_that_it_is_theirs_is_on_record_only_together_with_the_memory_of_it() ->
     assert journal.entries == [SAID, SAID]
     ledger.record(memory=ledger.memory)
     assert [entry.action for entry in journal.entries] == ["hold", "hold", "let_go"]
-    assert SOURCE in journal.memories[-1].theirs_until_ms
+    assert SOURCE in journal.memories[-1].externally_owned_until_ms
 
 
 # -- what the next term reads in the journal --------------------------------------------------------------------------------
@@ -212,6 +212,6 @@ def test_a_term_begins_with_what_is_not_in_the_journal_that_it_reads(
     assert memory == RAMP
     assert HAPPENED not in owed.entries
     assert replace(HAPPENED, at_ms=NOW_MS + 1) in owed.entries
-    expected = Memory(theirs_until_ms={SOURCE: NOW_MS + HOLD_MS}) if last_by == "us" else RAMP
+    expected = Memory(externally_owned_until_ms={SOURCE: NOW_MS + HOLD_MS}) if last_by == "us" else RAMP
     assert ledger_of(FakeJournal([]), owed, memory).memory == expected
     assert [e.action for e in owed.entries] == (["set"] if last_by == "us" else ["set", "let_go"])

@@ -39,7 +39,7 @@ def unthrottled(memory: Memory | None = None, *, dry_run: bool = False, throttle
     rig.throttles.lists = {"orders": NOTHING, "payments": NOTHING}
     rig.signals.brokers = {b: loaded(b) for b in (1, 2, 3)}
     rig.signals.moves = {
-        side: replace(move_signal(*side, listed=0, keep_up=0.0), write_bytes_per_s=3.0 * MB)
+        side: replace(move_signal(*side, listed=0, steady_state=0.0), write_bytes_per_s=3.0 * MB)
         for side in (SOURCE, TARGET)
     }
     return rig
@@ -338,8 +338,8 @@ def test_whoever_verifies_a_move_that_has_ended_has_only_been_quicker() -> None:
     rig.throttles.rates.clear()
     rig.throttles.lists["orders"] = NOTHING
     for _ in range(4):
-        assert Reason.CHANGED_BY_SOMEBODY not in cycle(rig)
-    assert (rig.loop.memory.owned, rig.loop.memory.listed, rig.loop.memory.theirs_until_ms) == ({}, {}, {})
+        assert Reason.EXTERNAL_CHANGE not in cycle(rig)
+    assert (rig.loop.memory.owned, rig.loop.memory.listed, rig.loop.memory.externally_owned_until_ms) == ({}, {}, {})
     rig.live.moves = (move(),)
     cycle(rig)
     assert listed(rig) == WANTED
@@ -361,10 +361,10 @@ def test_what_a_tool_sweeps_away_is_set_again_within_a_cycle_as_it_stood() -> No
     stood = dict(rig.throttles.rates)
     rig.throttles.rates.clear()
     rig.throttles.lists["orders"] = NOTHING
-    assert Reason.SWEPT in cycle(rig)
+    assert Reason.CLEARED_BY_TOOL in cycle(rig)
     assert rig.throttles.rates == stood
     assert listed(rig) == WANTED
-    assert rig.loop.memory.theirs_until_ms == {}
+    assert rig.loop.memory.externally_owned_until_ms == {}
     assert rig.kinds("let_go") == []
 
 
@@ -373,20 +373,20 @@ def test_a_sweep_that_the_law_sees_first_is_no_persons_word() -> None:
     rig.throttles.rates.clear()
     seconds(rig, 2)
     rig.throttles.lists["orders"] = NOTHING
-    assert Reason.SWEPT in cycle(rig)
+    assert Reason.CLEARED_BY_TOOL in cycle(rig)
     assert rig.throttles.rates.keys() == {SOURCE, STANDBY, TARGET}
-    assert rig.loop.memory.theirs_until_ms == {}
+    assert rig.loop.memory.externally_owned_until_ms == {}
 
 
 def test_a_sweep_of_which_the_first_look_sees_a_part_is_known_by_the_second() -> None:
     rig = steered_for_a_while()
     del rig.throttles.rates[SOURCE]
-    assert Reason.CHANGED_BY_SOMEBODY not in cycle(rig)
+    assert Reason.EXTERNAL_CHANGE not in cycle(rig)
     assert rig.loop.memory.missing == {SOURCE}
     assert SOURCE not in rig.throttles.rates, "nobody knows yet whose it is"
     rig.throttles.rates.clear()
     rig.throttles.lists["orders"] = NOTHING
-    assert Reason.SWEPT in cycle(rig)
+    assert Reason.CLEARED_BY_TOOL in cycle(rig)
     assert rig.throttles.rates.keys() == {SOURCE, STANDBY, TARGET}
 
 
@@ -394,26 +394,26 @@ def test_one_rate_taken_away_is_a_persons_word() -> None:
     rig = steered_for_a_while()
     del rig.throttles.rates[SOURCE]
     cycle(rig)
-    assert Reason.CHANGED_BY_SOMEBODY in cycle(rig)
+    assert Reason.EXTERNAL_CHANGE in cycle(rig)
     for _ in range(3):
         cycle(rig)
     assert SOURCE not in rig.throttles.rates
-    assert rig.loop.memory.theirs_until_ms.keys() == {SOURCE}
+    assert rig.loop.memory.externally_owned_until_ms.keys() == {SOURCE}
 
 
 def test_all_rates_taken_away_at_once_are_set_again_and_the_second_time_it_is_a_persons_word() -> None:
     """As `--cancel` of another topic's plan does it, which leaves the lists of ours. Who insists means it."""
     rig = steered_for_a_while()
     rig.throttles.rates.clear()
-    assert Reason.SWEPT in cycle(rig)
+    assert Reason.CLEARED_BY_TOOL in cycle(rig)
     assert rig.throttles.rates.keys() == {SOURCE, STANDBY, TARGET}
     rig.die_and_start_again()
     cycle(rig)
     rig.throttles.rates.clear()
     for _ in range(4):
-        assert Reason.SWEPT not in cycle(rig)
+        assert Reason.CLEARED_BY_TOOL not in cycle(rig)
     assert rig.throttles.rates == {}
-    assert rig.loop.memory.theirs_until_ms.keys() == {SOURCE, STANDBY, TARGET}
+    assert rig.loop.memory.externally_owned_until_ms.keys() == {SOURCE, STANDBY, TARGET}
 
 
 def test_with_the_lists_it_is_a_tool_however_often() -> None:
@@ -421,7 +421,7 @@ def test_with_the_lists_it_is_a_tool_however_often() -> None:
     for _ in range(3):
         rig.throttles.rates.clear()
         rig.throttles.lists["orders"] = NOTHING
-        assert Reason.SWEPT in cycle(rig)
+        assert Reason.CLEARED_BY_TOOL in cycle(rig)
         assert listed(rig) == WANTED
 
 
@@ -432,13 +432,13 @@ def test_all_rates_of_one_broker_are_a_persons_word() -> None:
     assert rig.loop.memory.owned.keys() == {SOURCE}
     del rig.throttles.rates[SOURCE]
     cycle(rig)
-    assert Reason.CHANGED_BY_SOMEBODY in cycle(rig)
+    assert Reason.EXTERNAL_CHANGE in cycle(rig)
 
 
 def test_another_value_is_a_persons_word_at_once() -> None:
     rig = steered_for_a_while()
     rig.throttles.rates[SOURCE] = 7 * MB
-    assert Reason.CHANGED_BY_SOMEBODY in cycle(rig)
+    assert Reason.EXTERNAL_CHANGE in cycle(rig)
     assert rig.throttles.rates[SOURCE] == 7 * MB
 
 
@@ -466,7 +466,7 @@ def test_a_replica_that_comes_back_is_not_held_up(lost: bool) -> None:
     rig = steered_for_a_while()
     rig.live.moves = (move(isr=(1,) if lost else (1, 2)),)
     reasons = cycle(rig)
-    assert (Reason.RECOVERS in reasons) is lost
+    assert (Reason.ISR_RECOVERY in reasons) is lost
     assert bool(listed(rig)["orders"].leader) is not lost
     assert listed(rig)["orders"].follower.pairs == {(0, 3)}
     rig.live.moves = (move(),)
@@ -489,6 +489,6 @@ def test_the_decision_is_a_value() -> None:
 
 def test_a_rate_that_is_only_being_set_was_not_swept_away() -> None:
     rig = unthrottled(Memory(owned={SOURCE: owned(None, 5 * MB, None, 5 * MB)}, seen=SEEN, listed=WANTED))  # type: ignore[arg-type]
-    assert Reason.SWEPT not in cycle(rig)
+    assert Reason.CLEARED_BY_TOOL not in cycle(rig)
     assert listed(rig) == WANTED
     assert rig.throttles.rates.keys() == {SOURCE, STANDBY, TARGET}

@@ -96,11 +96,11 @@ def test_an_intent_carries_what_it_stood_on() -> None:
     rig = Rig()
     rig.cycle()
     intent = next(e for e in rig.journal.entries if e.kind == "intent")
-    assert intent.inputs["move"]["keep_up_bytes_per_s"] == 6 * MB
+    assert intent.inputs["move"]["steady_state_bytes_per_s"] == 6 * MB
     assert intent.inputs["broker"]["leader_throttled_bytes_per_s"] == 9.5 * MB
     assert intent.inputs["stalls"]["3"]["lost_s"] == 20.0
     assert intent.inputs["limits"]["rate_bytes_per_s_max"] == 50 * MB
-    assert intent.decision["wanted_bytes_per_s"] == 50 * MB
+    assert intent.decision["setpoint_bytes_per_s"] == 50 * MB
     assert intent.at_ms == NOW_MS
 
 
@@ -268,7 +268,7 @@ def test_a_person_who_stops_a_ramp_is_not_overruled_where_the_journal_takes_no_o
     rig.throttles.rates[SOURCE] = 10 * MB  # What stood before the ramp.
     rig.journal.refusing_kinds = frozenset({"outcome"})
     rig.loop.tick()
-    assert SOURCE in rig.loop.memory.theirs_until_ms
+    assert SOURCE in rig.loop.memory.externally_owned_until_ms
     rig.journal.refusing_kinds = frozenset()
     rig.cycle()
     rig.run_ramps()
@@ -395,7 +395,7 @@ def test_letting_go_stops_the_ramp_and_writes_no_more() -> None:
         "each intent has one"
     )
     assert SOURCE not in rig.loop.memory.owned
-    assert rig.journal.memories[-1].theirs_until_ms == {SOURCE: NOW_MS + 3_600_000}
+    assert rig.journal.memories[-1].externally_owned_until_ms == {SOURCE: NOW_MS + 3_600_000}
     assert rig.kinds("let_go") == ["decision"]
 
 
@@ -429,7 +429,7 @@ def test_who_sets_a_rate_while_it_is_to_be_put_back_is_not_overwritten() -> None
     assert [failure for _, failure in rig.watcher.acts if failure] == [CHANGED_SINCE]
     rig.cycle()
     assert rig.throttles.rates == {SOURCE: 7 * MB}
-    assert SOURCE in rig.loop.memory.theirs_until_ms
+    assert SOURCE in rig.loop.memory.externally_owned_until_ms
 
 
 def test_who_lists_another_move_while_the_lists_are_to_go_keeps_them() -> None:
@@ -469,14 +469,14 @@ def test_after_an_order_stands_what_stood_before_it(over: str) -> None:
     rig.die_and_start_again()
     if over == "expired":
         rig.now_ms += 60_000
-        assert Reason.BACK_TO_BEFORE not in rig.cycle(), "nothing is raised on news of a minute ago"
+        assert Reason.RESTORED not in rig.cycle(), "nothing is raised on news of a minute ago"
         told_now(rig)
     else:
         rig.orders.latest = Orders(10 * MB)
-    assert Reason.BACK_TO_BEFORE in rig.cycle()
+    assert Reason.RESTORED in rig.cycle()
     rig.run_ramps()
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
-    assert Reason.BACK_TO_BEFORE not in rig.cycle()
+    assert Reason.RESTORED not in rig.cycle()
     assert SOURCE not in rig.loop.memory.owned, "what stands is what stood before we came"
 
 
@@ -579,7 +579,7 @@ def test_what_is_open_for_lost_replicas_comes_down_to_a_lowered_ceiling_and_goes
     assert rig.throttles.rates[SOURCE] == 30 * MB
     assert [failure for _, failure in rig.watcher.acts if failure] == []
     rig.live.moves = (whole,)
-    assert Reason.BACK_TO_BEFORE in rig.cycle()
+    assert Reason.RESTORED in rig.cycle()
     rig.run_ramps()
     assert rig.throttles.rates[SOURCE] == 10 * MB
 
@@ -613,7 +613,7 @@ def test_a_step_that_a_broker_shows_late_is_not_somebodys_when_a_newer_order_end
     rig.throttles.rates[SOURCE] = newest
     rig.run_ramps()
     assert rig.throttles.rates[SOURCE] == 2 * MB
-    assert Reason.CHANGED_BY_SOMEBODY not in rig.cycle()
+    assert Reason.EXTERNAL_CHANGE not in rig.cycle()
 
 
 @pytest.mark.parametrize("steered", [True, False])
@@ -627,11 +627,11 @@ def test_a_rate_for_all_brokers_is_respected_again_after_an_order(steered: bool)
     rig.loop.cycle()
     rig.run_ramps()
     rig.orders.latest = Orders(at_ms=rig.now_ms + 1)
-    assert Reason.BACK_TO_BEFORE in rig.cycle()
+    assert Reason.RESTORED in rig.cycle()
     while rig.loop.memory.owned[SOURCE].may_stand != (10 * MB,):
         run_until(rig, rig.now_s + 1.0)
     rig.loop.ledger.memory = replace(rig.loop.memory, stalls={3: STALLED})
-    assert rig.cycle().count(Reason.RESPECTED) == 2
+    assert rig.cycle().count(Reason.PRESERVED) == 2
     rig.live.moves = ()
     for _ in range(5):
         rig.loop.cycle()
@@ -645,25 +645,25 @@ def test_a_death_after_the_last_step_back_leaves_a_throttle_respected() -> None:
     rig.loop.cycle()
     rig.run_ramps()
     rig.orders.latest = Orders(at_ms=rig.now_ms + 1)
-    assert Reason.BACK_TO_BEFORE in rig.cycle()
+    assert Reason.RESTORED in rig.cycle()
     rig.throttles.rates[SOURCE] = 10 * MB  # Its last step, which nobody has put on record.
     rig.die_and_start_again()
     rig.loop.ledger.memory = replace(rig.loop.memory, stalls={3: STALLED})
-    assert rig.cycle().count(Reason.RESPECTED) == 2
+    assert rig.cycle().count(Reason.PRESERVED) == 2
 
 
 def test_a_throttle_that_is_respected_is_so_again_after_an_order() -> None:
     rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True, standing={SOURCE: 10 * MB, TARGET: 10 * MB}))
     rig.respect()
-    assert rig.cycle().count(Reason.RESPECTED) == 2
+    assert rig.cycle().count(Reason.PRESERVED) == 2
     order(rig, 20 * MB)
     rig.loop.cycle()
     rig.run_ramps()
     rig.orders.latest = Orders(at_ms=rig.now_ms + 1)
-    assert Reason.BACK_TO_BEFORE in rig.cycle()
+    assert Reason.RESTORED in rig.cycle()
     rig.run_ramps()
     rig.loop.ledger.memory = replace(rig.loop.memory, stalls={3: STALLED})
-    assert rig.cycle().count(Reason.RESPECTED) == 2
+    assert rig.cycle().count(Reason.PRESERVED) == 2
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
 
 
@@ -678,7 +678,7 @@ def test_an_order_that_is_taken_back_before_its_first_step_leaves_a_throttle_res
     rig.orders.latest = Orders(at_ms=rig.now_ms + 1)
     rig.loop.cycle()
     rig.loop.ledger.memory = replace(rig.loop.memory, stalls={3: STALLED})
-    assert rig.cycle().count(Reason.RESPECTED) == 2
+    assert rig.cycle().count(Reason.PRESERVED) == 2
     assert not rig.loop.memory.owned
 
 
@@ -688,7 +688,7 @@ def test_a_rate_for_all_brokers_is_respected_too() -> None:
     rig.respect()
     rig.throttles.rates.clear()
     rig.throttles.default_rates.update({side[1]: 10 * MB for side in (SOURCE, TARGET)})
-    assert rig.cycle().count(Reason.RESPECTED) == 2
+    assert rig.cycle().count(Reason.PRESERVED) == 2
     rig.run_ramps()
     assert rig.throttles.rates == {}
 
@@ -699,16 +699,16 @@ def test_replicas_that_writes_wait_for_open_the_throttle_until_they_are_back() -
     (whole,) = rig.live.moves
     rig.live.moves = (replace(whole, isr=(1,)),)
     rig.signals.brokers = {**rig.signals.brokers, 1: replace(rig.signals.brokers[1], under_min_isr_partitions=1.0)}
-    assert Reason.RECOVERS in rig.cycle()
+    assert Reason.ISR_RECOVERY in rig.cycle()
     rig.run_ramps()
     assert rig.throttles.rates == {SOURCE: 50 * MB, TARGET: 10 * MB}
-    assert rig.cycle()[0] is Reason.RECOVERS
+    assert rig.cycle()[0] is Reason.ISR_RECOVERY
     assert rig.loop.next_due_s() is None
     rig.live.moves = (whole,)
-    assert Reason.BACK_TO_BEFORE in rig.cycle()
+    assert Reason.RESTORED in rig.cycle()
     rig.run_ramps()
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
-    assert Reason.BACK_TO_BEFORE not in rig.cycle()
+    assert Reason.RESTORED not in rig.cycle()
 
 
 def test_what_writes_wait_for_does_not_wait_for_the_move_to_be_older() -> None:
@@ -718,7 +718,7 @@ def test_what_writes_wait_for_does_not_wait_for_the_move_to_be_older() -> None:
     rig.cycle()
     rig.now_s, rig.live.moves = 1.0, (replace(whole, isr=(1,)),)
     rig.signals.brokers = {**rig.signals.brokers, 1: replace(rig.signals.brokers[1], under_min_isr_partitions=1.0)}
-    assert Reason.RECOVERS in rig.cycle()
+    assert Reason.ISR_RECOVERY in rig.cycle()
     assert rig.loop.next_due_s() == 1.0
 
 
@@ -743,12 +743,12 @@ def test_a_way_back_that_is_cut_short_is_gone_to_its_end() -> None:
         rig.loop.tick()
     assert 10 * MB < rig.throttles.rates[SOURCE] < 50 * MB
     rig.die_and_start_again()
-    assert Reason.BACK_TO_BEFORE in rig.cycle()
+    assert Reason.RESTORED in rig.cycle()
     rig.throttles.refusing[1] = "broker 1 is busy"
     rig.run_ramps()
     del rig.throttles.refusing[1]
     rig.now_s += 60.0
-    assert Reason.BACK_TO_BEFORE in rig.cycle()
+    assert Reason.RESTORED in rig.cycle()
     rig.run_ramps()
     assert rig.throttles.rates[SOURCE] == 10 * MB
 
@@ -759,13 +759,13 @@ def test_not_to_know_whether_replicas_are_back_closes_nothing() -> None:
     told = rig.signals.brokers
     rig.die_and_start_again()
     rig.signals.brokers = {}
-    assert Reason.BACK_TO_BEFORE not in rig.cycle()
+    assert Reason.RESTORED not in rig.cycle()
     assert rig.throttles.rates[SOURCE] == 50 * MB
     rig.signals.brokers = told
-    assert Reason.RECOVERS in rig.cycle()
+    assert Reason.ISR_RECOVERY in rig.cycle()
     # It is in sync again: who leads need not say so.
     rig.signals.brokers, rig.live.moves = {}, (whole,)
-    assert Reason.BACK_TO_BEFORE in rig.cycle()
+    assert Reason.RESTORED in rig.cycle()
     rig.run_ramps()
     assert rig.throttles.rates[SOURCE] == 10 * MB
 
@@ -775,7 +775,7 @@ def test_what_its_broker_said_long_ago_opens_nothing() -> None:
     rig.live.moves = (replace(rig.live.moves[0], isr=(1,)),)
     old = replace(rig.signals.brokers[1], under_min_isr_partitions=1.0, sampled_at_ms=NOW_MS - 300_000)
     rig.signals.brokers = {**rig.signals.brokers, 1: old}
-    assert Reason.RECOVERS not in rig.cycle()
+    assert Reason.ISR_RECOVERY not in rig.cycle()
 
 
 def test_the_broker_of_the_lost_replica_is_opened_as_well_where_a_star_holds_it_back() -> None:
@@ -869,7 +869,7 @@ def test_the_end_of_the_moves_closes_nothing_that_writes_wait_for(objective: Obj
     for _ in range(6):
         aside.goes_on(4)
     assert aside.rates() == {50 * MB}
-    assert rig.cycle().count(Reason.RECOVERS) == 2
+    assert rig.cycle().count(Reason.ISR_RECOVERY) == 2
     aside.back()
     for _ in range(3):
         aside.goes_on(4)
@@ -903,7 +903,7 @@ def test_the_end_of_the_moves_keeps_open_what_the_law_had_opened() -> None:
     for _ in range(5):
         reasons = rig.cycle()
     assert rig.throttles.rates[SOURCE] == 10 * MB
-    assert reasons == [Reason.RECOVERS]
+    assert reasons == [Reason.ISR_RECOVERY]
     rig.signals.brokers = told
     for _ in range(5):
         rig.cycle()
@@ -981,11 +981,11 @@ def test_back_it_goes_no_further_than_what_still_drains() -> None:
     rig, whole = recovering()
     rig.live.moves = (whole,)
     told = rig.signals.moves
-    rig.signals.moves = {**told, SOURCE: move_signal(*SOURCE, keep_up=20 * MB)}
-    assert Reason.BACK_TO_BEFORE in rig.cycle()
+    rig.signals.moves = {**told, SOURCE: move_signal(*SOURCE, steady_state=20 * MB)}
+    assert Reason.RESTORED in rig.cycle()
     rig.run_ramps()
     assert rig.throttles.rates[SOURCE] == 24 * MB
-    assert Reason.BACK_TO_BEFORE not in rig.cycle()
+    assert Reason.RESTORED not in rig.cycle()
     rig.signals.moves = told
     rig.cycle()
     rig.run_ramps()
@@ -998,7 +998,7 @@ def test_a_way_back_stops_where_more_is_needed_by_now() -> None:
     rig.live.moves = (whole,)
     rig.cycle()
     rig.loop.tick()
-    rig.signals.moves = {**rig.signals.moves, SOURCE: move_signal(*SOURCE, keep_up=20 * MB)}
+    rig.signals.moves = {**rig.signals.moves, SOURCE: move_signal(*SOURCE, steady_state=20 * MB)}
     stood = rig.throttles.rates[SOURCE]
     rig.run_ramps()
     assert rig.throttles.rates[SOURCE] == stood
@@ -1015,7 +1015,7 @@ def test_to_go_back_is_no_rescue() -> None:
     rig.live.moves = (whole,)
     rig = Rig(replace(rig.loop.memory, stalls={3: STALLED}))
     rig.throttles.rates[SOURCE] = 50 * MB
-    assert Reason.BACK_TO_BEFORE in rig.cycle()
+    assert Reason.RESTORED in rig.cycle()
     assert rig.loop.memory.rescued == frozenset()
 
 
@@ -1024,7 +1024,7 @@ def test_old_news_of_replicas_that_are_missing_opens_nothing() -> None:
     rig.live.moves = (replace(rig.live.moves[0], isr=(1,)),)
     rig.signals.brokers = {**rig.signals.brokers, 1: replace(rig.signals.brokers[1], under_min_isr_partitions=1.0)}
     rig.now_ms += 40_000
-    assert Reason.RECOVERS not in rig.cycle()
+    assert Reason.ISR_RECOVERY not in rig.cycle()
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
 
 
@@ -1375,14 +1375,14 @@ def test_what_writes_wait_for_does_not_wait_for_a_way_down() -> None:
     rig.loop.cycle()
     rig.run_ramps()
     rig.orders.latest = Orders(at_ms=rig.now_ms + 1)
-    assert Reason.BACK_TO_BEFORE in rig.cycle()
+    assert Reason.RESTORED in rig.cycle()
     run_until(rig, rig.now_s + 5.0)
     stood = rig.throttles.rates[SOURCE]
     assert 20 * MB < stood < 40 * MB
     rig.live.moves = (replace(whole, isr=(1,)),)
     rig.signals.brokers = {**rig.signals.brokers, 1: replace(rig.signals.brokers[1], under_min_isr_partitions=1.0)}
     rig.loop.cycle()
-    assert Reason.RECOVERS in rig.cycle()
+    assert Reason.ISR_RECOVERY in rig.cycle()
     rig.run_ramps()
     assert rig.throttles.rates[SOURCE] == 50 * MB
     rig.live.moves = (whole,)

@@ -160,7 +160,7 @@ def test_what_is_lowered_first_and_ends_where_it_began_leads_down_until_it_is() 
     ramp = Slewing(throttles, writes_per_s_max=8.0)
     ramped(up, 0.0, 20 * MB, ramp)
     for broker, side in dips:
-        change = SetRate(broker, side, 10 * MB, 10 * MB, Reason.WINDOW_EMPTY, "fills")
+        change = SetRate(broker, side, 10 * MB, 10 * MB, Reason.WINDOW_WARMUP, "fills")
         ramp.start(change, filled(10 * MB, 0.0), 0.0)
     ramp.step(0.0)
     assert {side for side in dips if throttles.rates[side] < 10 * MB} == {*dips}

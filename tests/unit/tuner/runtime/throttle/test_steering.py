@@ -89,7 +89,7 @@ def test_a_cycle_after_the_laws_writes_finds_nothing_changed_by_somebody() -> No
     rig.cycle()
     seconds(rig, 5)
     assert rig.cycle() == [Reason.FOLLOWS_CLIENTS] * 2
-    assert rig.loop.memory.theirs_until_ms == {}
+    assert rig.loop.memory.externally_owned_until_ms == {}
 
 
 def test_without_a_record_the_law_writes_nothing() -> None:
@@ -115,11 +115,11 @@ def test_what_a_tuner_before_had_sent_and_comes_late_is_set_right_by_the_laws_ne
     late = round(share * stood)
     rig.loop.ledger.memory = replace(rig.loop.memory, late={SOURCE: (late,)}, late_until_ms=rig.now_ms + 60_000)
     rig.throttles.rates[SOURCE] = late
-    assert Reason.CAME_LATE in rig.cycle()
+    assert Reason.LATE_PREDECESSOR_WRITE in rig.cycle()
     seconds(rig, 8)
     assert rig.throttles.rates[SOURCE] == pytest.approx(stood, rel=0.15)
-    assert Reason.CHANGED_BY_SOMEBODY not in rig.cycle()
-    assert rig.loop.memory.theirs_until_ms == {}
+    assert Reason.EXTERNAL_CHANGE not in rig.cycle()
+    assert rig.loop.memory.externally_owned_until_ms == {}
 
 
 def test_what_somebody_wrote_between_two_seconds_is_theirs() -> None:
@@ -130,10 +130,10 @@ def test_what_somebody_wrote_between_two_seconds_is_theirs() -> None:
     seconds(rig, 3)
     assert rig.throttles.rates[SOURCE] == 7 * MB
     assert SOURCE not in rig.loop.memory.owned
-    assert rig.loop.memory.theirs_until_ms.keys() == {SOURCE}
+    assert rig.loop.memory.externally_owned_until_ms.keys() == {SOURCE}
     assert rig.kinds("let_go") == ["decision"]
     assert rig.throttles.rates[TARGET] != 10 * MB  # The other goes on.
-    assert rig.cycle() == [Reason.SOMEBODY_ELSES, Reason.FOLLOWS_CLIENTS]
+    assert rig.cycle() == [Reason.EXTERNALLY_OWNED, Reason.FOLLOWS_CLIENTS]
 
 
 def test_a_write_that_kafka_refuses_rests_and_is_tried_again() -> None:
@@ -180,12 +180,12 @@ def test_what_somebody_wrote_is_theirs_though_the_journal_is_away() -> None:
     rig.throttles.rates[SOURCE] = 7 * MB
     rig.journal.refusing = True
     seconds(rig, 1)
-    assert rig.loop.memory.theirs_until_ms.keys() == {SOURCE}
+    assert rig.loop.memory.externally_owned_until_ms.keys() == {SOURCE}
     rig.journal.refusing = False
-    assert rig.cycle() == [Reason.SOMEBODY_ELSES, Reason.FOLLOWS_CLIENTS]
+    assert rig.cycle() == [Reason.EXTERNALLY_OWNED, Reason.FOLLOWS_CLIENTS]
     assert rig.throttles.rates[SOURCE] == 7 * MB
     assert (rig.kinds("let_go"), rig.kinds("set")[-1]) == (["decision"], "outcome")
-    assert rig.journal.memories[-1].theirs_until_ms.keys() == {SOURCE}
+    assert rig.journal.memories[-1].externally_owned_until_ms.keys() == {SOURCE}
 
 
 def test_a_broker_that_cannot_be_read_is_not_written() -> None:
@@ -195,7 +195,7 @@ def test_a_broker_that_cannot_be_read_is_not_written() -> None:
     seconds(rig, 2)
     assert not [e for e in rig.writes() if e[1] == SOURCE]
     assert rig.throttles.rates[TARGET] > 11 * MB
-    assert rig.loop.memory.theirs_until_ms == {}
+    assert rig.loop.memory.externally_owned_until_ms == {}
 
 
 def test_of_more_writes_than_the_budget_the_one_furthest_off_goes_first() -> None:
@@ -226,7 +226,7 @@ def test_old_signals_never_raise_and_then_sink() -> None:
         if rig.now_ms - last_signal_ms > 15_000:
             stood = dict(rig.throttles.rates)
     assert rig.throttles.rates[SOURCE] == pytest.approx(7.2 * MB, rel=0.05)  # 1.2 times what keeping up takes.
-    assert rig.loop.memory.theirs_until_ms == {}
+    assert rig.loop.memory.externally_owned_until_ms == {}
 
 
 def test_a_dry_run_means_and_writes_nothing() -> None:
@@ -270,7 +270,7 @@ def test_clients_that_leave_nothing_are_named_and_the_move_runs_at_its_least() -
 def test_a_stall_that_no_throttle_makes_is_said_while_the_law_goes_on() -> None:
     rig = steered(Memory(stalls={3: STALLED}))
     rig.throttles.rates.update({SOURCE: 40 * MB, TARGET: 50 * MB})
-    rig.signals.moves = {SOURCE: move_signal(*SOURCE), TARGET: move_signal(*TARGET, keep_up=3 * MB)}
+    rig.signals.moves = {SOURCE: move_signal(*SOURCE), TARGET: move_signal(*TARGET, steady_state=3 * MB)}
     decisions = rig.loop.cycle()
     assert [type(d) for d in decisions] == [Steer, Steer]
     assert {d.reason for d in decisions} == {Reason.STALLED_NOT_THROTTLE_BOUND}

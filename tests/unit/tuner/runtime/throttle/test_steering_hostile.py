@@ -18,7 +18,7 @@ from tuner.control.throttle.objective import Capacity, LawLimits
 from tuner.control.throttle.quota_window.model import bound_for, steady
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.steering.law import turn
-from tuner.control.throttle.steering.state import ControlState, ControlInput
+from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
 from tuner.runtime.throttle.steering_controller import Steering
@@ -69,7 +69,7 @@ class World:
 
 def test_the_floor_never_stands_above_the_operators_ceiling() -> None:
     rig = steered()
-    rig.signals.moves = {s: move_signal(*s, keep_up=45 * MB) for s in (SOURCE, TARGET)}
+    rig.signals.moves = {s: move_signal(*s, steady_state=45 * MB) for s in (SOURCE, TARGET)}
     rig.cycle()
     seconds(rig, 10)
     assert rig.writes()
@@ -80,7 +80,7 @@ def test_a_move_that_no_permitted_rate_ends_is_left_as_it_was_found() -> None:
     """Somebody's 70 MB/s carries the 60 that keeping up takes; the ceiling of 50 would not."""
     rig = steered()
     rig.throttles.rates.update({SOURCE: 70 * MB, TARGET: 70 * MB})
-    rig.signals.moves = {s: move_signal(*s, keep_up=60 * MB) for s in (SOURCE, TARGET)}
+    rig.signals.moves = {s: move_signal(*s, steady_state=60 * MB) for s in (SOURCE, TARGET)}
     assert rig.cycle() == [Reason.INFEASIBLE] * 2
     seconds(rig, 10)
     assert rig.writes() == []
@@ -102,7 +102,7 @@ def test_what_somebody_wrote_while_the_journal_took_its_time_stands() -> None:
     rig.journal.write = writing  # type: ignore[method-assign]
     seconds(rig, 2)
     rig.cycle()
-    assert SOURCE in rig.loop.memory.theirs_until_ms
+    assert SOURCE in rig.loop.memory.externally_owned_until_ms
 
 
 def many(count: int, rate: int = 20 * MB, writes_per_s_max: float = 50.0) -> tuple[FakeThrottles, Steering]:
@@ -167,7 +167,7 @@ def test_a_broker_that_shows_our_write_four_seconds_late_is_nobodys() -> None:
 
     rig.throttles.read_rates, rig.throttles.confirm_rates = late, confirm  # type: ignore[method-assign]
     seconds(rig, 6)
-    assert rig.loop.memory.theirs_until_ms == {}
+    assert rig.loop.memory.externally_owned_until_ms == {}
     for _ in range(4):
         rig.now_s += 5
         rig.now_ms += 5000
@@ -250,13 +250,13 @@ def test_a_load_that_was_never_measured_does_not_drop_the_rate_at_once() -> None
     assert {d.reason for d in rig.loop.cycle()} == {Reason.LOAD_NOT_MEASURED}
 
 
-def test_keep_up_that_is_not_measured_for_a_moment_is_not_none_at_all() -> None:
+def test_steady_state_that_is_not_measured_for_a_moment_is_not_none_at_all() -> None:
     rig = steered()
     rig.throttles.rates.update({SOURCE: 50 * MB, TARGET: 50 * MB})
-    rig.signals.moves = {s: move_signal(*s, keep_up=35 * MB, remaining=50 * MB) for s in (SOURCE, TARGET)}
+    rig.signals.moves = {s: move_signal(*s, steady_state=35 * MB, remaining=50 * MB) for s in (SOURCE, TARGET)}
     rig.cycle()
     seconds(rig, 8)
-    rig.signals.moves = {s: replace(m, keep_up_bytes_per_s=None) for s, m in rig.signals.moves.items()}
+    rig.signals.moves = {s: replace(m, steady_state_bytes_per_s=None) for s, m in rig.signals.moves.items()}
     seconds(rig, 3)
     rig.cycle()
     seconds(rig, 3)
@@ -360,7 +360,7 @@ def test_what_clients_need_is_written_before_what_the_move_would_like() -> None:
     moves = {(b, L): move_signal(b, L, remaining=60_000 * MB) for b in range(21)}
     for second in (1, 2, 3):
         changes = steering.turn(float(second), NOW_MS + second * 1000, brokers, moves)
-        assert [c.broker for c in changes if c.wanted_bytes_per_s < c.live_bytes_per_s] in ([0], [])
+        assert [c.broker for c in changes if c.setpoint_bytes_per_s < c.current_bytes_per_s] in ([0], [])
         steering.write(changes)
     assert throttles.rates[(0, L)] < 60 * MB
 

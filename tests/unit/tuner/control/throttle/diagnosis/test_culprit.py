@@ -131,7 +131,7 @@ def said(
         rates or {SOURCE: 20 * MB, TARGET: 20 * MB, (4, F): 20 * MB}, moves=moves, brokers=(1, 2, 3, 4)
     )
     signals = [
-        move_signal(1, L), move_signal(2, L), *(move_signal(b, F, keep_up=3 * MB, steps=TRICKLE) for b in (3, 4)),
+        move_signal(1, L), move_signal(2, L), *(move_signal(b, F, steady_state=3 * MB, steps=TRICKLE) for b in (3, 4)),
     ]  # fmt: skip
     used = brokers or tuple(broker_signal(b, leader=2 * MB, follower=2 * MB) for b in (1, 2, 3, 4))
     known = Memory(stalls={b: replace(s, judged_until_ms=NOW_MS + 3_600_000) for b, s in stalls.items()})
@@ -174,7 +174,7 @@ def test_a_slow_source_says_nothing_of_the_other_source() -> None:
     moves = (*TWO_ONTO, move(partition=2, leader=2), move(partition=3, leader=2, adding=(5,), replicas=(5, 2)))
     cluster = live({SOURCE: 20 * MB, (2, L): 20 * MB, TARGET: 20 * MB}, moves=moves, brokers=(1, 2, 3, 4, 5))
     signals = [
-        move_signal(1, L), move_signal(2, L), *(move_signal(b, F, keep_up=3 * MB, steps=TRICKLE) for b in (3, 4, 5)),
+        move_signal(1, L), move_signal(2, L), *(move_signal(b, F, steady_state=3 * MB, steps=TRICKLE) for b in (3, 4, 5)),
     ]  # fmt: skip
     later = {"judged_until_ms": NOW_MS + 3_600_000}
     stalls = {3: replace(STALLED, **later), 4: replace(STALLED, **later), 5: replace(WELL, **later)}

@@ -33,7 +33,7 @@ SPREAD = tuple(move("a", p) for p in (1, 2, 3, 4))
 
 
 def onto_3(gained_bytes_per_s: float) -> MoveSignal:
-    return move_signal(*TARGET, keep_up=3 * MB, steps=tuple(traced([gained_bytes_per_s] * 3)))
+    return move_signal(*TARGET, steady_state=3 * MB, steps=tuple(traced([gained_bytes_per_s] * 3)))
 
 
 def test_five_on_one_thread_of_four_and_five_threads_would_part_them() -> None:

@@ -36,7 +36,7 @@ from tuner.control.throttle.state import Memory
 from tuner.core.cluster import Observation
 from tuner.core.throttle_limits import MB, Limits
 
-MOVES = (move_signal(*SOURCE), move_signal(*TARGET, keep_up=3 * MB))
+MOVES = (move_signal(*SOURCE), move_signal(*TARGET, steady_state=3 * MB))
 BROKERS = (loaded(1), loaded(2), loaded(3))
 RESCUES = Memory(seen=SEEN, throttled=True, stalls={3: STALLED})
 
@@ -66,7 +66,7 @@ CASES = [
     Case("the source is missing, and nobody says why", MOVES[1:], BROKERS, MISSING, MISSING, GOES_ON),
     Case(
         "one scrape of six, which tells no rate",
-        tuple(replace(s, samples=1, completeness=0.17, keep_up_bytes_per_s=None) for s in MOVES),
+        tuple(replace(s, samples=1, completeness=0.17, steady_state_bytes_per_s=None) for s in MOVES),
         BROKERS, MISSING, MISSING,
     ),
     Case(
@@ -196,7 +196,7 @@ def test_what_a_rescue_raised_holds_for_a_minute_and_then_sinks_by_a_tenth_at_a_
     assert rig.throttles.rates[SOURCE] == 50 * MB
     [source, _] = unseen_for(rig, 70.0)
     assert isinstance(source, SetRate)
-    assert (source.reason, source.wanted_bytes_per_s) == (Reason.UNSEEN_FOR_LONG, 45 * MB)
+    assert (source.reason, source.setpoint_bytes_per_s) == (Reason.STALE_DECAY, 45 * MB)
     assert source.text == (
         "broker 1 leader throttle 50.0 MB/s → 45.0 MB/s: its last measurements are 72 s old, so what we had raised sinks to "
         "10.0 MB/s"
@@ -250,7 +250,10 @@ def test_a_batch_that_has_just_begun_has_not_been_unseen_for_long() -> None:
 def test_it_does_not_sink_below_what_still_drains() -> None:
     """10 MB/s stood there, and would jam the move again: 20 go to keeping up."""
     rig = raised()
-    rig.signals.moves = {SOURCE: move_signal(*SOURCE, keep_up=20 * MB), TARGET: move_signal(*TARGET, keep_up=3 * MB)}
+    rig.signals.moves = {
+        SOURCE: move_signal(*SOURCE, steady_state=20 * MB),
+        TARGET: move_signal(*TARGET, steady_state=3 * MB),
+    }
     for step in range(60):
         unseen_for(rig, 80.0 + 5 * step)
     assert rig.throttles.rates == {SOURCE: 24 * MB, TARGET: 10 * MB}
@@ -284,7 +287,7 @@ def test_a_rate_on_its_way_up_is_stopped_however_old_the_signals_are() -> None:
     "memory",
     [
         replace(RAISED, owned={}),
-        replace(RAISED, owned={}, theirs_until_ms={SOURCE: NOW_MS + 10**9, TARGET: NOW_MS + 10**9}),
+        replace(RAISED, owned={}, externally_owned_until_ms={SOURCE: NOW_MS + 10**9, TARGET: NOW_MS + 10**9}),
     ],
     ids=["never ours", "a person's"],
 )
@@ -300,7 +303,7 @@ def test_when_they_are_seen_again_the_move_is_judged_anew() -> None:
     unseen_for(rig, 70.0)
     rig.signals.moves = {s: replace(m, sampled_at_ms=rig.now_ms - 2000) for s, m in rig.signals.moves.items()}
     rig.signals.brokers = {b: replace(s, sampled_at_ms=rig.now_ms - 2000) for b, s in rig.signals.brokers.items()}
-    assert Reason.UNSEEN_FOR_LONG not in {d.reason for d in rig.loop.cycle()}
+    assert Reason.STALE_DECAY not in {d.reason for d in rig.loop.cycle()}
 
 
 @given(
@@ -309,12 +312,12 @@ def test_when_they_are_seen_again_the_move_is_judged_anew() -> None:
     st.none() | st.integers(1, 100 * MB),
     st.floats(0, 60 * MB, allow_nan=False),
 )
-def test_old_signals_never_raise(age_s: float, stands: int, before: int | None, keep_up: float) -> None:
+def test_old_signals_never_raise(age_s: float, stands: int, before: int | None, steady_state: float) -> None:
     memory = replace(RAISED, owned={SOURCE: owned(before, stands)}, stalls={3: WELL})
-    signals = aged((move_signal(*SOURCE, keep_up=keep_up), MOVES[1]), age_s)
+    signals = aged((move_signal(*SOURCE, steady_state=steady_state), MOVES[1]), age_s)
     found = decided(observation(live({SOURCE: stands}), signals), memory)
     if age_s > 15.0:
-        assert not [d for d in found if isinstance(d, SetRate) and d.wanted_bytes_per_s >= stands]
+        assert not [d for d in found if isinstance(d, SetRate) and d.setpoint_bytes_per_s >= stands]
 
 
 # -- doubts ---------------------------------------------------------------------------------------------------------------

@@ -128,7 +128,7 @@ def test_a_dead_stop_is_seen_after_thirty_seconds(dt_s: float) -> None:
 
 @pytest.mark.parametrize("dt_s", [1.0, 2.5, 5.0])
 @pytest.mark.parametrize("phase_s", [0.0, 4.0, 9.0])
-def test_a_throttle_below_keep_up_is_seen_within_thirty_seconds(dt_s: float, phase_s: float) -> None:
+def test_a_throttle_below_steady_state_is_seen_within_thirty_seconds(dt_s: float, phase_s: float) -> None:
     """E1: q = 4.5, W = 6. 17 MB pass every 11.5 s while 3 MB/s are written: it grows by 1.5 a second, for ever."""
     gains = limit_cycle(1.5 * MB, 60, dt_s, phase_s, period_s=11.5, clump_s=0.5)
     steps = traced(gains, write_bytes_per_s=3 * MB, dt_s=dt_s, remaining_bytes=93 * MB)

@@ -198,7 +198,7 @@ def test_while_a_replica_comes_back_its_partition_is_off_the_leaders_list() -> N
     decisions = think(live(EVERYWHERE, moves=(LOST,), lists=dict(OURS.listed)), OURS)
     [gone] = [d for d in decisions if isinstance(d, RemovePairs)]
     assert gone.pairs == throttle(leader=[(0, 1), (0, 2)])
-    assert gone.reason is Reason.RECOVERS
+    assert gone.reason is Reason.ISR_RECOVERY
     assert gone.text == (
         "topic orders: replicas of partition 0 that were in sync come back, and are not held up: off the leader's list until "
         "they are"
@@ -227,7 +227,7 @@ def test_a_rate_stands_already_whoever_set_it() -> None:
 @pytest.mark.parametrize(
     ("memory", "cluster"),
     [
-        (Memory(theirs_until_ms={SOURCE: NOW_MS + 1}), live({}, lists={})),
+        (Memory(externally_owned_until_ms={SOURCE: NOW_MS + 1}), live({}, lists={})),
         (Memory(missing=frozenset({SOURCE})), live({}, lists={})),
         (Memory(), live({}, lists={}, unreadable=(1,))),
         (Memory(), live({}, lists={}, brokers=(2, 3))),
@@ -243,8 +243,8 @@ def test_nothing_is_listed_on_a_side_where_no_rate_may_be_put(memory: Memory, cl
 def test_a_start_is_the_least_that_drains() -> None:
     """Partition 0 is written with 4 MB/s: two followers in all take 8 from its leader, and 20 % more drain."""
     cluster = live({}, lists={})
-    source = replace(move_signal(*SOURCE, listed=0, keep_up=0.0), write_bytes_per_s=4.0 * MB)
-    target = replace(move_signal(*TARGET, listed=0, keep_up=0.0), write_bytes_per_s=4.0 * MB)
+    source = replace(move_signal(*SOURCE, listed=0, steady_state=0.0), write_bytes_per_s=4.0 * MB)
+    target = replace(move_signal(*TARGET, listed=0, steady_state=0.0), write_bytes_per_s=4.0 * MB)
     view = MovesView(observation(cluster, [source, target]), cluster, THROTTLES)
     copies = copies_of(cluster.moves)
     two = Copies(2, 2)

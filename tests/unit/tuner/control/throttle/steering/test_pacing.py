@@ -13,7 +13,7 @@ from tuner.control.throttle.steering.broker_estimate import Direction, Sight
 from tuner.control.throttle.steering.headroom import DirectionLoad
 from tuner.control.throttle.steering.latest_step import Steps
 from tuner.control.throttle.steering.side_inputs import side_view
-from tuner.control.throttle.steering.state import SideControlState, ControlInput
+from tuner.control.throttle.steering.state import ControlInput, SideControlState
 from tuner.control.throttle.steering.target_rate import TargetRate
 from tuner.control.throttle.steering.window_compensation import bound, replayed
 from tuner.core.drain_time import SideLoad

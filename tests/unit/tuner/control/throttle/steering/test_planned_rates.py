@@ -10,7 +10,7 @@ from tuner_cases import F, L
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
 from tuner.control.throttle.objective import Capacity, LawLimits, Mode, Objective
 from tuner.control.throttle.steering.law import turn
-from tuner.control.throttle.steering.state import ControlState, ControlInput
+from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
 
@@ -35,7 +35,7 @@ class Planned:
         lasts_s: int,
         flows: Sequence[float],
         *,
-        keep_up: float = 0.0,
+        steady_state: float = 0.0,
         remaining: float = 400e9,
         throttled: float | None = None,
     ) -> list[int]:
@@ -50,7 +50,7 @@ class Planned:
                 leader_throttled_bytes_per_s=throttled, throttled_by=ThrottledBy.QUOTA,
             )  # fmt: skip
             move = MoveSignal(
-                "c", 1, self.side[1], at_ms, at_ms, 6, 1.0, 1, 1, remaining_bytes=remaining, keep_up_bytes_per_s=keep_up,
+                "c", 1, self.side[1], at_ms, at_ms, 6, 1.0, 1, 1, remaining_bytes=remaining, steady_state_bytes_per_s=steady_state,
                 write_bytes_per_s=0.0,
             )  # fmt: skip
             stands = {self.side: self.stands}
@@ -97,12 +97,12 @@ def test_what_stood_is_no_way_up_for_a_leader_whose_move_has_just_begun() -> Non
 
 def test_what_does_not_drain_or_is_not_allowed_is_no_matter_of_a_plans_deadband() -> None:
     leader = Planned(L, 24 * MB)
-    leader.go(60, [23 * MB], keep_up=20 * MB, remaining=1000)
+    leader.go(60, [23 * MB], steady_state=20 * MB, remaining=1000)
     assert leader.stands == pytest.approx(24 * MB, rel=0.01)
-    leader.go(60, [23 * MB], keep_up=20.3 * MB, remaining=1000)
+    leader.go(60, [23 * MB], steady_state=20.3 * MB, remaining=1000)
     assert leader.stands >= 1.2 * 20.3 * MB * (1 - leader.limits.deadband_ratio)
     somebodys = Planned(L, 30.5 * MB)
-    somebodys.go(60, [27 * MB], keep_up=27 * MB)
+    somebodys.go(60, [27 * MB], steady_state=27 * MB)
     assert somebodys.stands == 30 * MB
 
 

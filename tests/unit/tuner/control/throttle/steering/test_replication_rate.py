@@ -10,7 +10,7 @@ from tuner_cases import F, L
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
 from tuner.control.throttle.objective import Capacity, LawLimits, Objective
 from tuner.control.throttle.steering.law import turn
-from tuner.control.throttle.steering.state import ControlState, ControlInput
+from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
 
@@ -35,7 +35,7 @@ def broker(
 def move(side: BrokerSide, at_s: int, remaining: float | None = 10_000 * MB) -> MoveSignal:
     return MoveSignal(
         "c", side[0], side[1], START_MS + at_s * 1000, START_MS + at_s * 1000, 2, 1.0, 1, 1, remaining_bytes=remaining,
-        keep_up_bytes_per_s=2 * MB, write_bytes_per_s=1 * MB,
+        steady_state_bytes_per_s=2 * MB, write_bytes_per_s=1 * MB,
     )  # fmt: skip
 
 
@@ -147,21 +147,21 @@ def margin_after_a_calm_minute(throttled: float | None) -> float:
     return memory.sights[1].margin
 
 
-def margin_after_misses_nearly(keep_up: float) -> float:
+def margin_after_misses_nearly(steady_state: float) -> float:
     """A minute in which a side runs full at its ceiling of some 50 MB/s, and p99 stands at nine tenths of the objective."""
     memory, rate = ControlState(), 50_000_000
     for second in range(60):
         at_s = second // 5 * 5
         signal = replace(broker(1, at_s, throttled=80 * MB, client=60 * MB), produce_p99_ms=45.0)
-        moving = replace(move(SIDE, at_s), keep_up_bytes_per_s=keep_up, write_bytes_per_s=keep_up)
+        moving = replace(move(SIDE, at_s), steady_state_bytes_per_s=steady_state, write_bytes_per_s=steady_state)
         memory, writes = turn(view(second, signal, moving, rate), memory, FAST, LIMITS)
         rate = writes.get(SIDE, rate)
     return memory.sights[1].margin
 
 
 def test_a_margin_grows_short_of_a_miss_only_where_there_is_much_to_take_it_from() -> None:
-    assert margin_after_misses_nearly(keep_up=2 * MB) > LIMITS.margin_start
-    assert margin_after_misses_nearly(keep_up=40 * MB) <= LIMITS.margin_start + 0.005
+    assert margin_after_misses_nearly(steady_state=2 * MB) > LIMITS.margin_start
+    assert margin_after_misses_nearly(steady_state=40 * MB) <= LIMITS.margin_start + 0.005
 
 
 def test_low_latency_gives_margin_back_only_while_what_is_measured_fills_the_throttle() -> None:
@@ -233,7 +233,7 @@ def crowded(client: float, *, stalled: bool = False) -> float:
     memory = ControlState()
     for second in range(12, 132):
         at_s = second // 5 * 5
-        moving = replace(move(SIDE, at_s), keep_up_bytes_per_s=30 * MB, write_bytes_per_s=15 * MB)
+        moving = replace(move(SIDE, at_s), steady_state_bytes_per_s=30 * MB, write_bytes_per_s=15 * MB)
         signal = replace(broker(1, at_s, client=client, throttled=30 * MB), produce_p99_ms=80.0)
         seen = view(second, signal, moving, 36_000_000)
         seen = replace(seen, stalled=frozenset({SIDE} if stalled else ()))
@@ -260,12 +260,12 @@ def test_what_held_when_we_came_is_told_by_what_passed(throttled: float | None, 
     assert memory.courses[SIDE].held_to_bytes_per_s == held_to
 
 
-@pytest.mark.parametrize(("keep_up", "held_to"), [(5 * MB, None), (4 * MB, 3 * MB)])
+@pytest.mark.parametrize(("steady_state", "held_to"), [(5 * MB, None), (4 * MB, 3 * MB)])
 def test_a_rate_that_is_not_above_what_keeping_up_takes_holds_the_move_however_young(
-    keep_up: float, held_to: float | None
+    steady_state: float, held_to: float | None
 ) -> None:
     """Of 5 MB/s 3 have passed in Kafka's mean, which counts seconds from before the move."""
-    young = replace(move(SIDE, 10), keep_up_bytes_per_s=keep_up)
+    young = replace(move(SIDE, 10), steady_state_bytes_per_s=steady_state)
     memory, _ = turn(view(12, broker(1, 10, throttled=3 * MB), young, 5_000_000), ControlState(), FAST, LIMITS)
     assert memory.courses[SIDE].held_to_bytes_per_s == held_to
     assert memory.courses[SIDE].window.seconds[0] == (3 * MB if held_to else 5 * MB)

@@ -13,7 +13,7 @@ from tuner_cases import F, L
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side
 from tuner.control.throttle.objective import Capacity, LawLimits, Mode, Objective
 from tuner.control.throttle.steering.law import turn
-from tuner.control.throttle.steering.state import ControlState, ControlInput
+from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.control.throttle.steering.target_rate import (
     TargetRate,
     ahead,
@@ -39,11 +39,11 @@ RATES = st.floats(0.0, 1e9)
 
 @given(RATES, st.floats(0.0, 1e12), RATES, st.floats(2.0, 1e5))
 def test_a_rate_is_never_below_the_floor_and_never_above_what_is_allowed(
-    keep_up: float, remaining: float, ceiling: float, target_s: float
+    steady_state: float, remaining: float, ceiling: float, target_s: float
 ) -> None:
-    load = SideLoad(remaining, keep_up)
+    load = SideLoad(remaining, steady_state)
     floor = floor_of(load, LIMITS)
-    assert floor == max(5 * MB, 1.2 * keep_up)
+    assert floor == max(5 * MB, 1.2 * steady_state)
     for side, slack in ((L, 1.0), (F, 1.3)):
         found = wanted(side, load, floor, ceiling, target_s, LIMITS)
         assert floor <= found.rate_bytes_per_s <= max(floor, slack * ceiling)
@@ -94,7 +94,7 @@ def test_the_slowest_side_runs_at_its_ceiling_and_the_others_at_what_they_need()
     assert not rates[(2, L)].binds
 
 
-def test_a_side_whose_ceiling_does_not_carry_its_keep_up_is_called_infeasible_and_stands_at_its_floor() -> None:
+def test_a_side_whose_ceiling_does_not_carry_its_steady_state_is_called_infeasible_and_stands_at_its_floor() -> None:
     found = wanted(L, SideLoad(1e9, 30 * MB), 36 * MB, 25 * MB, 100.0, LIMITS)
     assert found.infeasible
     assert found.rate_bytes_per_s == pytest.approx(36 * MB)
@@ -182,7 +182,7 @@ def after_forty_seconds(objective: Objective, planned: frozenset[BrokerSide] = f
     )  # fmt: skip
     moves = {
         (broker, L): MoveSignal(
-            "c", broker, L, 0, 0, 6, 1.0, 1, 1, remaining_bytes=remaining_bytes, keep_up_bytes_per_s=0.0, write_bytes_per_s=0.0
+            "c", broker, L, 0, 0, 6, 1.0, 1, 1, remaining_bytes=remaining_bytes, steady_state_bytes_per_s=0.0, write_bytes_per_s=0.0
         )
         for broker, remaining_bytes in ((1, 400e9), (2, 100e9))
     }  # fmt: skip
@@ -275,7 +275,7 @@ def view(now_ms: int, sampled_at_ms: int, stands: int) -> ControlInput:
     )  # fmt: skip
     move = MoveSignal(
         "c", 1, L, sampled_at_ms, sampled_at_ms, 6, 1.0, 1, 1, remaining_bytes=10_000 * MB,
-        keep_up_bytes_per_s=2 * MB, write_bytes_per_s=1 * MB,
+        steady_state_bytes_per_s=2 * MB, write_bytes_per_s=1 * MB,
     )  # fmt: skip
     return ControlInput(now_ms, {1: broker}, {(1, L): move}, {(1, L): stands}, {1: LINK})
 
