@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from streaming.shared.contract import ControllerSignal, Side, TenantSignal
 from tuner.api.plan_board import NAMED_MAX as PLANS_NAMED_MAX
-from tuner.api.plan_board import PlanBoard
-from tuner.api.quota_board import QuotaBoard
-from tuner.control.mutation_quota.decision import QuotaReason, SetQuota, TenantShare, TotalSaid
+from tuner.api.plan_board import PlanStatusStore
+from tuner.api.quota_board import QuotaStatusStore
+from tuner.control.mutation_quota.decision import QuotaReason, SetQuota, TenantShare, TotalRateReport
 from tuner.control.mutation_quota.entity import QuotaEntity, Tenant
 from tuner.control.mutation_quota.model import QuotaView
 from tuner.control.mutation_quota.policy import QuotaStep
@@ -39,7 +39,7 @@ def externally_owned_until_ms(now_ms: int) -> dict[tuple[int, Side], int]:
     return {(b, Side.FOLLOWER): now_ms + _HOUR_MS - 60_000 for b in range(YIELDS)}
 
 
-def quotas(cluster: str, now_ms: int) -> QuotaBoard:
+def quotas(cluster: str, now_ms: int) -> QuotaStatusStore:
     """A controller that is pressed, and half of its tenants held back."""
     controller = ControllerSignal(
         cluster,
@@ -64,8 +64,8 @@ def quotas(cluster: str, now_ms: int) -> QuotaBoard:
         for n, t in enumerate(tenants)
     )
     written = SetQuota(QuotaEntity("team-payments-000"), None, 2.125, QuotaReason.FAIR_SHARE, "it gets 2.125")
-    said = TotalSaid(400.25, 0.8125, QuotaReason.AT_CAP, "at the cap")
-    board = QuotaBoard(cluster, ControllerObjective(create_probe_p90_ms_max=60.0, forwarding_busy_ratio_max=0.1))
+    said = TotalRateReport(400.25, 0.8125, QuotaReason.AT_CAP, "at the cap")
+    board = QuotaStatusStore(cluster, ControllerObjective(create_probe_p90_ms_max=60.0, forwarding_busy_ratio_max=0.1))
     view = QuotaView(
         now_ms,
         {},
@@ -78,9 +78,9 @@ def quotas(cluster: str, now_ms: int) -> QuotaBoard:
     return board
 
 
-def plans(cluster: str) -> PlanBoard:
+def plans(cluster: str) -> PlanStatusStore:
     """As many as the page names, each of a thousand partitions of which a fifth has arrived."""
-    board = PlanBoard(cluster)
+    board = PlanStatusStore(cluster)
     board.planned(turns(), BatchLimits())
     return board
 

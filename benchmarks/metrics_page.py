@@ -30,7 +30,7 @@ from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.metric_page import page
 from streaming.shared.process_metrics import ConfigState, OwnCollector
 from streaming.shared.thread_watch import ThreadWatch
-from tuner.api.board import Board
+from tuner.api.board import StatusStore
 from tuner.api.metrics import registry_of
 from tuner.control.throttle.decision import Hold, Reason
 from tuner.control.throttle.objective import Capacity, Objective
@@ -78,7 +78,7 @@ def registry_at(brokers: int, *, stalled: bool = False, fetchers: int = 1) -> Co
     observation = Observation(now_ms(cycle), live, signals.brokers, signals.moves, courses=courses, orders=orders)
     limits = Limits(rate_bytes_per_s_max=100 * MB, steers=True, throttles_moves=True)
     link = Capacity(125.0 * MB, 125.0 * MB)
-    board = Board(
+    board = StatusStore(
         CLUSTER,
         limits,
         dry_run=False,

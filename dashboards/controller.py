@@ -27,7 +27,7 @@ from dashboards.parts import (
     thresholds,
     verdict,
 )
-from streaming.shared.metric_defs import OfTuner
+from streaming.shared.metric_defs import TunerMetric
 
 UID = "rheostat-controller"
 _TENANT = "user {{user}} client-id {{client_id}}"
@@ -38,7 +38,7 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Quotas",
             "Whether the mutation quotas can be read. No data: none are asked for (tuner.mutation_quota).",
-            most(OfTuner.QUOTAS_SEEN),
+            most(TunerMetric.QUOTAS_SEEN),
             thresholds((None, RED), (1, GREEN)),
             words={"0": "not seen", "1": "seen"},
             span=4,
@@ -46,7 +46,7 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Pressure",
             "On the controller, of its worst objective: 100 % is as hard as it may be.",
-            most(OfTuner.CONTROLLER_PRESSURE),
+            most(TunerMetric.CONTROLLER_PRESSURE),
             thresholds((None, GREEN), (0.85, YELLOW), (1, RED)),
             unit=RATIO,
             alert="ControllerUnderPressure",
@@ -55,7 +55,7 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Tenants held back",
             "Tenants whose mutation quota is exhausted now.",
-            most(OfTuner.TENANTS_HELD),
+            most(TunerMetric.TENANTS_HELD),
             thresholds((None, GREEN), (1, YELLOW)),
             alert="TenantQuotaExhausted",
             span=4,
@@ -63,7 +63,7 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Allowed in all",
             "Partitions/s that all tenants together may create and delete.",
-            most(OfTuner.MUTATION_TOTAL),
+            most(TunerMetric.MUTATION_TOTAL),
             thresholds((None, "blue")),
             unit=PER_SECOND,
             span=4,
@@ -71,14 +71,14 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Quotas that are rheostat's",
             "It has set them, and will put back what stood before.",
-            most(OfTuner.QUOTAS_OWNED),
+            most(TunerMetric.QUOTAS_OWNED),
             thresholds((None, "blue")),
             span=4,
         ),
         verdict(
             "Failed writes",
             "Writes of mutation quotas that failed or were not seen to stand, within the time range shown.",
-            grown(OfTuner.QUOTA_FAILURES, over="$__range"),
+            grown(TunerMetric.QUOTA_FAILURES, over="$__range"),
             none_is_well(),
             alert="TunerActuationFailing",
             span=4,
@@ -93,7 +93,7 @@ def controller() -> list[timeseries.Panel]:
                 "Pressure on the controller",
                 "Of its worst objective. The law raises the total below it, cuts above it, and rests in between.",
                 RATIO,
-                query(most(OfTuner.CONTROLLER_PRESSURE), "pressure"),
+                query(most(TunerMetric.CONTROLLER_PRESSURE), "pressure"),
                 alert="ControllerUnderPressure",
             )
             .min(0)
@@ -105,8 +105,8 @@ def controller() -> list[timeseries.Panel]:
                 "Wait in the event queue",
                 "How long an event waits for the active controller, mean of half a minute, and how long it may.",
                 SECONDS,
-                query(most(OfTuner.CONTROLLER_QUEUE_SECONDS), "wait"),
-                query(most(OfTuner.CONTROLLER_QUEUE_OBJECTIVE), "objective"),
+                query(most(TunerMetric.CONTROLLER_QUEUE_SECONDS), "wait"),
+                query(most(TunerMetric.CONTROLLER_QUEUE_OBJECTIVE), "objective"),
             ).min(0),
             "objective",
         ),
@@ -115,8 +115,8 @@ def controller() -> list[timeseries.Panel]:
                 "What creations take for whoever asks",
                 "9 of 10 take no longer, of half a minute, and how long they may: where create_probe_p90_ms_max is asked for.",
                 SECONDS,
-                query(most(OfTuner.CREATE_FELT_SECONDS), "felt"),
-                query(most(OfTuner.CREATE_FELT_OBJECTIVE), "objective"),
+                query(most(TunerMetric.CREATE_FELT_SECONDS), "felt"),
+                query(most(TunerMetric.CREATE_FELT_OBJECTIVE), "objective"),
             ).min(0),
             "objective",
         ),
@@ -126,8 +126,8 @@ def controller() -> list[timeseries.Panel]:
                 "Each broker hands on one creation or deletion at a time: the share of the time in which that line is taken, and "
                 "the most that it should be.",
                 RATIO,
-                query(most(OfTuner.FORWARDING_BUSY), "taken"),
-                query(most(OfTuner.FORWARDING_BUSY_OBJECTIVE), "objective"),
+                query(most(TunerMetric.FORWARDING_BUSY), "taken"),
+                query(most(TunerMetric.FORWARDING_BUSY_OBJECTIVE), "objective"),
             ).min(0),
             "objective",
         ),
@@ -136,8 +136,8 @@ def controller() -> list[timeseries.Panel]:
                 "Idle share of the controller's thread",
                 "It reacts at once, so it leads; and the least that it should be.",
                 RATIO,
-                query(most(OfTuner.CONTROLLER_IDLE), "idle"),
-                query(most(OfTuner.CONTROLLER_IDLE_OBJECTIVE), "objective"),
+                query(most(TunerMetric.CONTROLLER_IDLE), "idle"),
+                query(most(TunerMetric.CONTROLLER_IDLE_OBJECTIVE), "objective"),
             )
             .min(0)
             .max(1),
@@ -147,8 +147,8 @@ def controller() -> list[timeseries.Panel]:
             "Operations and refusals",
             "Operations that the controller begins, and requests answered with THROTTLING_QUOTA_EXCEEDED.",
             PER_SECOND,
-            query(most(OfTuner.CONTROLLER_OPERATIONS), "operations"),
-            query(most(OfTuner.MUTATIONS_REJECTED), "refused requests"),
+            query(most(TunerMetric.CONTROLLER_OPERATIONS), "operations"),
+            query(most(TunerMetric.MUTATIONS_REJECTED), "refused requests"),
         ).min(0),
     ]
 
@@ -160,27 +160,27 @@ def tenants() -> list[timeseries.Panel]:
             "What tenants create and delete",
             "Partitions/s of the busiest fifty, Kafka's own mean of 30 to 60 s, and what all together may.",
             PER_SECOND,
-            query(per(who, OfTuner.TENANT_RATE), _TENANT),
-            query(most(OfTuner.MUTATION_TOTAL), "allowed in all"),
+            query(per(who, TunerMetric.TENANT_RATE), _TENANT),
+            query(most(TunerMetric.MUTATION_TOTAL), "allowed in all"),
         ).min(0),
         lines(
             "Their quotas",
             "In force now, partitions/s.",
             PER_SECOND,
-            query(per(who, OfTuner.TENANT_QUOTA), _TENANT),
+            query(per(who, TunerMetric.TENANT_QUOTA), _TENANT),
         ).min(0),
         lines(
             "What is left in their buckets",
             "Partitions that may still be spent at once; below zero a tenant waits until it is paid back.",
             COUNT,
-            query(per(who, OfTuner.TENANT_TOKENS), _TENANT),
+            query(per(who, TunerMetric.TENANT_TOKENS), _TENANT),
         ).axis_centered_zero(True),
         from_here_on(
             lines(
                 "Held back",
                 "1 while a tenant's quota is exhausted.",
                 COUNT,
-                query(per(who, OfTuner.TENANT_EXHAUSTED), _TENANT),
+                query(per(who, TunerMetric.TENANT_EXHAUSTED), _TENANT),
                 alert="TenantQuotaExhausted",
             )
             .min(0)
@@ -195,12 +195,12 @@ def decisions() -> list[timeseries.Panel]:
         bars(
             "Decisions about quotas, by reason",
             "Why a quota, or the total, changed or did not.",
-            query(decided(OfTuner.QUOTA_DECISIONS), "{{action}}: {{reason}}"),
+            query(decided(TunerMetric.QUOTA_DECISIONS), "{{action}}: {{reason}}"),
         ),
         bars(
             "Writes of quotas that failed",
             "Or were not seen to stand.",
-            query(grown(OfTuner.QUOTA_FAILURES), "failed"),
+            query(grown(TunerMetric.QUOTA_FAILURES), "failed"),
         ),
     ]
 

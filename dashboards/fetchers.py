@@ -26,7 +26,7 @@ from dashboards.parts import (
     thresholds,
     verdict,
 )
-from streaming.shared.metric_defs import OfTuner
+from streaming.shared.metric_defs import TunerMetric
 
 UID = "rheostat-fetchers"
 _WARN_RATIO = 0.8  # As rheostat limits warns.
@@ -34,8 +34,8 @@ _WARN_RATIO = 0.8  # As rheostat limits warns.
 
 def _fill() -> str:
     """Of its own limit where a broker is named in the settings, else of that of all others."""
-    here, own = per_broker(OfTuner.PARTITIONS), per_broker(OfTuner.PARTITIONS_LIMIT)
-    of_others = f'max({OfTuner.PARTITIONS_LIMIT.name}{{cluster="$cluster", broker=""}})'
+    here, own = per_broker(TunerMetric.PARTITIONS), per_broker(TunerMetric.PARTITIONS_LIMIT)
+    of_others = f'max({TunerMetric.PARTITIONS_LIMIT.name}{{cluster="$cluster", broker=""}})'
     return f"({here} / {own} or {here} / on () group_left () {of_others})"
 
 
@@ -44,7 +44,7 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Fetcher collisions",
             "Fetcher threads that idle beside one of the same source with two or more of the moving partitions.",
-            f"sum({per_broker(OfTuner.FETCHER_COLLISIONS)}) or vector(0)",
+            f"sum({per_broker(TunerMetric.FETCHER_COLLISIONS)}) or vector(0)",
             thresholds((None, GREEN), (1, YELLOW)),
             alert="FetcherCollision",
             span=6,
@@ -61,7 +61,7 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Cluster",
             "Replicas on all brokers, of as many as there may be. No data: no limit is set.",
-            f"{most(OfTuner.CLUSTER_PARTITIONS)} / {most(OfTuner.CLUSTER_PARTITIONS_LIMIT)}",
+            f"{most(TunerMetric.CLUSTER_PARTITIONS)} / {most(TunerMetric.CLUSTER_PARTITIONS_LIMIT)}",
             thresholds((None, GREEN), (_WARN_RATIO, YELLOW), (1, RED)),
             unit=RATIO,
             alert="PartitionLimitNear",
@@ -70,7 +70,7 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Under min ISR",
             "Partitions that take no writes with acks=all, as too few replicas are in sync.",
-            f"sum({per_broker(OfTuner.UNDER_MIN_ISR)})",
+            f"sum({per_broker(TunerMetric.UNDER_MIN_ISR)})",
             none_is_well(),
             alert="UnderMinIsrDuringMove",
             span=6,
@@ -86,7 +86,7 @@ def fetchers() -> list[timeseries.Panel]:
                 "Beside one of the same source that copies two or more moving partitions. `rheostat fetchers` says what would part "
                 "them.",
                 COUNT,
-                query(per_broker(OfTuner.FETCHER_COLLISIONS), "broker {{broker}}"),
+                query(per_broker(TunerMetric.FETCHER_COLLISIONS), "broker {{broker}}"),
                 alert="FetcherCollision",
             ).min(0),
             1,
@@ -96,7 +96,7 @@ def fetchers() -> list[timeseries.Panel]:
                 "Stalled, and no throttle is what holds it",
                 "1 where the source, a disk, the network or a fetcher thread holds the move onto this broker.",
                 COUNT,
-                query(per_broker(OfTuner.BOUND_ELSEWHERE), "broker {{broker}}"),
+                query(per_broker(TunerMetric.BOUND_ELSEWHERE), "broker {{broker}}"),
                 alert="ThrottleSaturatedBySourceOrDisk",
             )
             .min(0)
@@ -108,7 +108,7 @@ def fetchers() -> list[timeseries.Panel]:
             "What their adding replicas lack: of as many as tuner.metrics.partitions_named_max says, which is none unless set.",
             BYTES,
             query(
-                per("broker, topic, partition", OfTuner.PARTITION_REMAINING_BYTES),
+                per("broker, topic, partition", TunerMetric.PARTITION_REMAINING_BYTES),
                 "{{topic}}-{{partition}} onto {{broker}}",
             ),
         ).min(0),
@@ -116,7 +116,7 @@ def fetchers() -> list[timeseries.Panel]:
             "Throttles not judged, or not to be helped",
             "By reason; the first hundred.",
             COUNT,
-            query(f"count by (reason) ({select(OfTuner.SIDE_NOT_WELL)})", "{{reason}}"),
+            query(f"count by (reason) ({select(TunerMetric.SIDE_NOT_WELL)})", "{{reason}}"),
         ).min(0),
     ]
 
@@ -128,8 +128,8 @@ def limits() -> list[timeseries.Panel]:
                 "Replicas, per broker",
                 "Those of internal topics included, and the least that any broker may host.",
                 COUNT,
-                query(per_broker(OfTuner.PARTITIONS), "broker {{broker}}"),
-                query(f'min({OfTuner.PARTITIONS_LIMIT.name}{{cluster="$cluster", broker=~"$broker|"}})', "limit"),
+                query(per_broker(TunerMetric.PARTITIONS), "broker {{broker}}"),
+                query(f'min({TunerMetric.PARTITIONS_LIMIT.name}{{cluster="$cluster", broker=~"$broker|"}})', "limit"),
                 alert="PartitionLimitNear",
             ).min(0),
             "limit",
@@ -149,8 +149,8 @@ def limits() -> list[timeseries.Panel]:
                 "Replicas, in all",
                 "On all brokers that are heard of, and how many there may be.",
                 COUNT,
-                query(most(OfTuner.CLUSTER_PARTITIONS), "replicas"),
-                query(most(OfTuner.CLUSTER_PARTITIONS_LIMIT), "limit"),
+                query(most(TunerMetric.CLUSTER_PARTITIONS), "replicas"),
+                query(most(TunerMetric.CLUSTER_PARTITIONS_LIMIT), "limit"),
             ).min(0),
             "limit",
         ),
@@ -158,14 +158,14 @@ def limits() -> list[timeseries.Panel]:
             "Replicas falling out of sync",
             "On all brokers together: what a move must not cause.",
             PER_SECOND,
-            query(most(OfTuner.ISR_SHRINKS), "ISR shrinks"),
+            query(most(TunerMetric.ISR_SHRINKS), "ISR shrinks"),
         ).min(0),
         from_here_on(
             lines(
                 "Partitions under min ISR, per leader",
                 "They take no writes with acks=all.",
                 COUNT,
-                query(per_broker(OfTuner.UNDER_MIN_ISR), "broker {{broker}}"),
+                query(per_broker(TunerMetric.UNDER_MIN_ISR), "broker {{broker}}"),
                 alert="UnderMinIsrDuringMove",
             ).min(0),
             1,

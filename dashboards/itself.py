@@ -27,7 +27,7 @@ from dashboards.parts import (
     thresholds,
     verdict,
 )
-from streaming.shared.metric_defs import OfAnyProcess, OfCollector, OfStream, OfTuner
+from streaming.shared.metric_defs import CollectorMetric, ProcessMetric, StreamMetric, TunerMetric
 
 UID = "rheostat-itself"
 _LATE_SECONDS, _LAGGING_SECONDS = 10.0, 60.0  # Two windows, and all that a batch may be behind.
@@ -38,13 +38,13 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Parts that tell of themselves",
             "Collector, stream and tuner: their /metrics answers (collector.http, stream.http, tuner.http).",
-            f"count({per('part', OfAnyProcess.STARTED_AT)}) or vector(0)",
+            f"count({per('part', ProcessMetric.STARTED_AT)}) or vector(0)",
             thresholds((None, RED), (1, YELLOW), (3, GREEN)),
         ),
         verdict(
             "Last batch",
             "How long ago the stream last made signals.",
-            f"time() - {most(OfStream.BATCH_AT)}",
+            f"time() - {most(StreamMetric.BATCH_AT)}",
             thresholds((None, GREEN), (_LATE_SECONDS, YELLOW), (_LAGGING_SECONDS, RED)),
             unit=SECONDS,
             alert="PipelineLagging",
@@ -52,20 +52,20 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Rejects",
             "Records that could not be read, within the time range shown. The rejects topic has them, with reasons.",
-            grown(OfStream.REJECTS, over="$__range"),
+            grown(StreamMetric.REJECTS, over="$__range"),
             none_is_well(),
             alert="RejectsRising",
         ),
         verdict(
             "Scrapes that gave nothing",
             "Within the time range shown.",
-            f"{grown(OfCollector.SCRAPE_FAILURES, over='$__range')} or vector(0)",
+            f"{grown(CollectorMetric.SCRAPE_FAILURES, over='$__range')} or vector(0)",
             thresholds((None, GREEN), (1, YELLOW)),
         ),
         verdict(
             "Last cycle",
             "How long ago the tuner's last cycle ended.",
-            f"time() - {most(OfTuner.CYCLED_AT)}",
+            f"time() - {most(TunerMetric.CYCLED_AT)}",
             thresholds((None, GREEN), (_LATE_SECONDS * 2, YELLOW), (_LAGGING_SECONDS, RED)),
             unit=SECONDS,
             alert="TunerNotLeading",
@@ -73,7 +73,7 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Settings file",
             "Whether every part runs with what the settings file says now, or a reload or a restart would change that.",
-            f"min({select(OfAnyProcess.CONFIG_IN_FORCE)})",
+            f"min({select(ProcessMetric.CONFIG_IN_FORCE)})",
             thresholds((None, YELLOW), (1, GREEN)),
             words={"0": "changed since", "1": "in force"},
             alert="ConfigReloadFailed",
@@ -81,7 +81,7 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Certificates and password",
             "Of the JMX agents: whether the collector uses them as they stand on disk.",
-            f"min({select(OfCollector.ACCESS_GOOD)})",
+            f"min({select(CollectorMetric.ACCESS_GOOD)})",
             thresholds((None, RED), (1, GREEN)),
             words={"0": "not readable", "1": "in use"},
         ),
@@ -95,9 +95,9 @@ def stream_panels() -> list[timeseries.Panel]:
                 "Age of a signal when it is made",
                 "From Kafka taking the newest record of a batch to its end, and the age from which on the tuner raises nothing.",
                 SECONDS,
-                query(f"{most(OfStream.BATCH_AT)} - {most(OfStream.NEWEST_INPUT_AT)}", "newest input"),
-                query(f"{most(OfStream.BATCH_AT)} - {most(OfStream.WATERMARK_AT)}", "watermark"),
-                query(most(OfTuner.SIGNAL_AGE_MAX), "raises nothing above"),
+                query(f"{most(StreamMetric.BATCH_AT)} - {most(StreamMetric.NEWEST_INPUT_AT)}", "newest input"),
+                query(f"{most(StreamMetric.BATCH_AT)} - {most(StreamMetric.WATERMARK_AT)}", "watermark"),
+                query(most(TunerMetric.SIGNAL_AGE_MAX), "raises nothing above"),
                 alert="PipelineLagging",
             ).min(0),
             "raises nothing above",
@@ -107,8 +107,8 @@ def stream_panels() -> list[timeseries.Panel]:
                 "A batch",
                 "How long it takes, and how often windows end: what takes longer falls behind.",
                 SECONDS,
-                query(most(OfStream.BATCH_SECONDS), "took"),
-                query(most(OfStream.BATCH_INTERVAL), "a window every"),
+                query(most(StreamMetric.BATCH_SECONDS), "took"),
+                query(most(StreamMetric.BATCH_INTERVAL), "a window every"),
                 alert="PipelineLagging",
             ).min(0),
             "a window every",
@@ -117,34 +117,37 @@ def stream_panels() -> list[timeseries.Panel]:
             "Records not read yet",
             "Of all sources when the last batch began; and of an outage, worked off beside the live query.",
             COUNT,
-            query(most(OfStream.BEHIND), "behind"),
-            query(most(OfStream.BACKLOG), "of an outage"),
-            query(most(OfStream.BACKLOG_LOST), "of it deleted before they were read"),
+            query(most(StreamMetric.BEHIND), "behind"),
+            query(most(StreamMetric.BACKLOG), "of an outage"),
+            query(most(StreamMetric.BACKLOG_LOST), "of it deleted before they were read"),
         ).min(0),
         lines(
-            "Rows of state", "What Spark keeps between two batches.", COUNT, query(most(OfStream.STATE_ROWS), "rows")
+            "Rows of state",
+            "What Spark keeps between two batches.",
+            COUNT,
+            query(most(StreamMetric.STATE_ROWS), "rows"),
         ).min(0),
         bars(
             "Records read, refused, late",
             "refused: could not be read. not written: nor are they in the rejects topic. late: too late for their windows. "
             "left out: they ended the stream whenever they were read.",
-            query(grown(OfStream.INPUT_ROWS), "read"),
-            query(grown(OfStream.REJECTS), "refused"),
-            query(grown(OfStream.REJECTS_LOST), "refused, not written"),
-            query(grown(OfStream.LATE_ROWS), "late"),
-            query(grown(OfStream.QUARANTINED), "left out"),
+            query(grown(StreamMetric.INPUT_ROWS), "read"),
+            query(grown(StreamMetric.REJECTS), "refused"),
+            query(grown(StreamMetric.REJECTS_LOST), "refused, not written"),
+            query(grown(StreamMetric.LATE_ROWS), "late"),
+            query(grown(StreamMetric.QUARANTINED), "left out"),
         ),
         bars(
             "Batches and restarts of the query",
             "A query that died because Kafka was away is started again from its checkpoint.",
-            query(grown(OfStream.BATCHES), "batches"),
-            query(grown(OfStream.RESTARTS), "restarts"),
+            query(grown(StreamMetric.BATCHES), "batches"),
+            query(grown(StreamMetric.RESTARTS), "restarts"),
         ),
     ]
 
 
 def collector_panels() -> list[timeseries.Panel]:
-    buckets = f'{OfCollector.SCRAPE_SECONDS.name}_bucket{{cluster="$cluster"}}'
+    buckets = f'{CollectorMetric.SCRAPE_SECONDS.name}_bucket{{cluster="$cluster"}}'
     rates = f"sum by (le) (rate({buckets}[$__rate_interval]))"
     return [
         lines(
@@ -157,30 +160,30 @@ def collector_panels() -> list[timeseries.Panel]:
         bars(
             "Scrapes that gave nothing, by cause",
             "And which node it was: `rheostat doctor` looks closer.",
-            query(grown(OfCollector.SCRAPE_FAILURES, by="node, cause"), "node {{node}}: {{cause}}"),
+            query(grown(CollectorMetric.SCRAPE_FAILURES, by="node, cause"), "node {{node}}: {{cause}}"),
         ),
         lines(
             "Age of a node's last good scrape",
             "Longest of all nodes.",
             SECONDS,
-            query(f"time() - min({select(OfCollector.SCRAPED_AT)})", "oldest"),
+            query(f"time() - min({select(CollectorMetric.SCRAPED_AT)})", "oldest"),
         ).min(0),
         lines(
             "Rounds and sweeps",
             "A round scrapes every node; a sweep looks at every topic's throttle lists.",
             SECONDS,
-            query(most(OfCollector.ROUND_SECONDS), "round"),
-            query(most(OfCollector.SWEEP_SECONDS), "sweep"),
+            query(most(CollectorMetric.ROUND_SECONDS), "round"),
+            query(most(CollectorMetric.SWEEP_SECONDS), "sweep"),
         ).min(0),
         bars(
             "Rounds, records and what went wrong",
             "late: took longer than the interval. not taken: the metrics topic did not take a record. not answered: the Admin API.",
-            query(grown(OfCollector.ROUNDS), "rounds"),
-            query(grown(OfCollector.LATE_ROUNDS), "late rounds"),
-            query(grown(OfCollector.SWEEPS), "sweeps"),
-            query(grown(OfCollector.RECORDS), "records"),
-            query(grown(OfCollector.RECORDS_NOT_TAKEN), "records not taken"),
-            query(grown(OfCollector.ADMIN_FAILURES), "not answered"),
+            query(grown(CollectorMetric.ROUNDS), "rounds"),
+            query(grown(CollectorMetric.LATE_ROUNDS), "late rounds"),
+            query(grown(CollectorMetric.SWEEPS), "sweeps"),
+            query(grown(CollectorMetric.RECORDS), "records"),
+            query(grown(CollectorMetric.RECORDS_NOT_TAKEN), "records not taken"),
+            query(grown(CollectorMetric.ADMIN_FAILURES), "not answered"),
         ),
     ]
 
@@ -188,21 +191,21 @@ def collector_panels() -> list[timeseries.Panel]:
 def tuner_panels() -> list[timeseries.Panel]:
     return [
         lines(
-            "A cycle", "How long the tuner's last one took.", SECONDS, query(most(OfTuner.CYCLE_SECONDS), "cycle")
+            "A cycle", "How long the tuner's last one took.", SECONDS, query(most(TunerMetric.CYCLE_SECONDS), "cycle")
         ).min(0),
         bars(
             "Cycles that failed, records refused",
             "A cycle that fails changes nothing; the log has the error. A refused record could not be read and was passed over.",
-            query(grown(OfTuner.CYCLE_FAILURES, by="controller"), "cycle of {{controller}}"),
-            query(grown(OfTuner.RECORDS_REFUSED, by="topic"), "record of {{topic}}"),
+            query(grown(TunerMetric.CYCLE_FAILURES, by="controller"), "cycle of {{controller}}"),
+            query(grown(TunerMetric.RECORDS_REFUSED, by="topic"), "record of {{topic}}"),
         ),
         limit_line(
             lines(
                 "Age of what the tuner knows",
                 "The look at the cluster, and of each kind of signal the newest sample.",
                 SECONDS,
-                query(per("input", OfTuner.INPUT_AGE_SECONDS), "{{input}}"),
-                query(most(OfTuner.SIGNAL_AGE_MAX), "raises nothing above"),
+                query(per("input", TunerMetric.INPUT_AGE_SECONDS), "{{input}}"),
+                query(most(TunerMetric.SIGNAL_AGE_MAX), "raises nothing above"),
                 alert="SignalsStale",
             ).min(0),
             "raises nothing above",
@@ -216,25 +219,25 @@ def cost() -> list[timeseries.Panel]:
             "CPU",
             "Of each part, one core being 100 %; Spark's JVM is a process of its own and not in it.",
             RATIO,
-            query(f"sum by (part) (rate({select(OfAnyProcess.CPU_SECONDS)}[$__rate_interval]))", "{{part}}"),
+            query(f"sum by (part) (rate({select(ProcessMetric.CPU_SECONDS)}[$__rate_interval]))", "{{part}}"),
         ).min(0),
         lines(
             "Memory",
             "Resident; Spark's JVM is not in it.",
             BYTES,
-            query(per("part", OfAnyProcess.RESIDENT_BYTES), "{{part}}"),
+            query(per("part", ProcessMetric.RESIDENT_BYTES), "{{part}}"),
         ).min(0),
         lines(
             "Running for",
             "Since its start.",
             SECONDS,
-            query(f"time() - {per('part', OfAnyProcess.STARTED_AT)}", "{{part}}"),
+            query(f"time() - {per('part', ProcessMetric.STARTED_AT)}", "{{part}}"),
         ).min(0),
         from_here_on(
             bars(
                 "Threads ended by an error",
                 "A fault of rheostat's own; the log of the part names the thread. The part goes on without it.",
-                query(grown(OfAnyProcess.THREADS_ENDED, by="part"), "{{part}}"),
+                query(grown(ProcessMetric.THREADS_ENDED, by="part"), "{{part}}"),
                 alert="ThreadEnded",
             ),
             1,
@@ -242,14 +245,14 @@ def cost() -> list[timeseries.Panel]:
         bars(
             "Settings read anew",
             "On SIGHUP, which the tuner alone takes: taken up, or refused as the file has a fault or changes what needs a restart.",
-            query(grown(OfAnyProcess.CONFIG_RELOADS, by="result"), "{{result}}"),
+            query(grown(ProcessMetric.CONFIG_RELOADS, by="result"), "{{result}}"),
             alert="ConfigReloadFailed",
         ),
         lines(
             "Settings file last found in order",
             "How long ago each part read it and found no fault.",
             SECONDS,
-            query(f"time() - {per('part', OfAnyProcess.CONFIG_GOOD_AT)}", "{{part}}"),
+            query(f"time() - {per('part', ProcessMetric.CONFIG_GOOD_AT)}", "{{part}}"),
             alert="ConfigReloadFailed",
         ).min(0),
     ]

@@ -31,7 +31,7 @@ from dashboards.parts import (
     thresholds,
     verdict,
 )
-from streaming.shared.metric_defs import OfAnyProcess, OfTuner
+from streaming.shared.metric_defs import ProcessMetric, TunerMetric
 
 UID = "rheostat-overview"
 
@@ -42,21 +42,21 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Stalled moves",
             "Destination brokers whose move is judged stalled.",
-            f"sum({per_broker(OfTuner.STALLED)}) or vector(0)",
+            f"sum({per_broker(TunerMetric.STALLED)}) or vector(0)",
             none_is_well(),
             alert="ReassignmentStalled",
         ),
         verdict(
             "Infeasible throttles",
             "Broker sides where no throttle up to the ceiling ends the move.",
-            f"sum(max by (broker, side) ({select(OfTuner.INFEASIBLE)})) or vector(0)",
+            f"sum(max by (broker, side) ({select(TunerMetric.INFEASIBLE)})) or vector(0)",
             none_is_well(),
             alert="ThrottleInfeasible",
         ),
         verdict(
             "Under min ISR",
             "Partitions that take no writes with acks=all, as too few replicas are in sync.",
-            f"sum({per_broker(OfTuner.UNDER_MIN_ISR)})",
+            f"sum({per_broker(TunerMetric.UNDER_MIN_ISR)})",
             none_is_well(),
             alert="UnderMinIsrDuringMove",
         ),
@@ -64,7 +64,7 @@ def wrong() -> list[stat.Panel]:
             "Worst produce latency",
             "99th percentile of the broker where it is longest, over the objective: 100 % is as long as promised. Absent "
             "without an objective.",
-            f"{most(OfTuner.PRODUCE_P99_SECONDS)} / {most(OfTuner.LATENCY_OBJECTIVE_SECONDS)}",
+            f"{most(TunerMetric.PRODUCE_P99_SECONDS)} / {most(TunerMetric.LATENCY_OBJECTIVE_SECONDS)}",
             thresholds((None, GREEN), (0.9, YELLOW), (1, RED)),
             unit="percentunit",
             alert="ClientLatencyOverObjective",
@@ -72,7 +72,7 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Controller pressure",
             "Of its worst objective: 100 % is as hard as it may be pressed. Absent where no mutation quotas are turned.",
-            most(OfTuner.CONTROLLER_PRESSURE),
+            most(TunerMetric.CONTROLLER_PRESSURE),
             thresholds((None, GREEN), (0.85, YELLOW), (1, RED)),
             unit="percentunit",
             alert="ControllerUnderPressure",
@@ -80,21 +80,21 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Tenants held back",
             "Tenants whose mutation quota is exhausted now.",
-            most(OfTuner.TENANTS_HELD),
+            most(TunerMetric.TENANTS_HELD),
             thresholds((None, GREEN), (1, YELLOW)),
             alert="TenantQuotaExhausted",
         ),
         verdict(
             "Idle throttle settings",
             "Rates and replica lists that stand on brokers where nothing is being reassigned.",
-            most(OfTuner.THROTTLE_KEYS_IDLE),
+            most(TunerMetric.THROTTLE_KEYS_IDLE),
             none_is_well(),
             alert="ThrottleLeftBehind",
         ),
         verdict(
             "Not judged, or not to be helped",
             "Throttles that the last cycle could not judge, or that turning does not help; the first hundred.",
-            f"count({select(OfTuner.SIDE_NOT_WELL)}) or vector(0)",
+            f"count({select(TunerMetric.SIDE_NOT_WELL)}) or vector(0)",
             thresholds((None, GREEN), (1, YELLOW)),
             alert="SignalsStale",
         ),
@@ -107,14 +107,14 @@ def itself() -> list[stat.Panel]:
         verdict(
             "Tuner",
             "Ready while the tuner sees the cluster and fresh signals. A tuner that isn't there counts as not ready.",
-            f"{most(OfTuner.READY)} or vector(0)",
+            f"{most(TunerMetric.READY)} or vector(0)",
             thresholds((None, RED), (1, GREEN)),
             words={"0": "not ready", "1": "ready"},
         ),
         verdict(
             "Leading",
             "Whether some tuner of this cluster has the lease. One that looks on in a dry run turns nothing, and is none.",
-            f"max({select(OfTuner.ACTING)} unless {select(OfTuner.DRY_RUN)} == 1) or vector(0)",
+            f"max({select(TunerMetric.ACTING)} unless {select(TunerMetric.DRY_RUN)} == 1) or vector(0)",
             thresholds((None, RED), (1, GREEN)),
             words={"0": "nobody", "1": "yes"},
             alert="TunerNotLeading",
@@ -123,28 +123,28 @@ def itself() -> list[stat.Panel]:
             "Mode",
             "In a dry run the tuner decides and writes nothing: the throttle stays as somebody else left it. One that looks on "
             "beside others does not count.",
-            least(OfTuner.DRY_RUN),
+            least(TunerMetric.DRY_RUN),
             thresholds((None, GREEN), (1, YELLOW)),
             words={"0": "acting", "1": "dry run"},
         ),
         verdict(
             "Paused",
             "Whether a person has paused the tuner.",
-            most(OfTuner.PAUSED),
+            most(TunerMetric.PAUSED),
             thresholds((None, GREEN), (1, YELLOW)),
             words={"0": "no", "1": "by a person"},
         ),
         verdict(
             "Overrides",
             "Throttles that a person has set for a while.",
-            f"count({select(OfTuner.OVERRIDE_UNTIL)}) or vector(0)",
+            f"count({select(TunerMetric.OVERRIDE_UNTIL)}) or vector(0)",
             thresholds((None, GREEN), (1, YELLOW)),
             alert="OperatorOverrideInForce",
         ),
         verdict(
             "Oldest signal",
             "Age of the newest sample of the broker that has been silent longest. No throttle is raised on stale signals.",
-            most(OfTuner.SIGNAL_AGE_SECONDS),
+            most(TunerMetric.SIGNAL_AGE_SECONDS),
             thresholds((None, GREEN), (SIGNAL_AGE_SECONDS_LATE, YELLOW), (SIGNAL_AGE_SECONDS_STALE, RED)),
             unit=SECONDS,
             alert="SignalsStale",
@@ -152,14 +152,14 @@ def itself() -> list[stat.Panel]:
         verdict(
             "Failed writes",
             "Writes to the cluster that failed or did not read back, within the time range shown.",
-            grown(OfTuner.ACTUATION_FAILURES, over="$__range"),
+            grown(TunerMetric.ACTUATION_FAILURES, over="$__range"),
             none_is_well(),
             alert="TunerActuationFailing",
         ),
         verdict(
             "Settings file",
             "Whether the next start of every part would take the settings file as it stands now.",
-            f"min({select(OfAnyProcess.CONFIG_GOOD)})",
+            f"min({select(ProcessMetric.CONFIG_GOOD)})",
             thresholds((None, RED), (1, GREEN)),
             words={"0": "would be refused", "1": "in order"},
             alert="ConfigReloadFailed",
@@ -173,14 +173,14 @@ def doing() -> list[stat.Panel | timeseries.Panel]:
         verdict(
             "Partitions moving",
             "Partitions being reassigned now, as the controller lists them.",
-            most(OfTuner.REASSIGNING_PARTITIONS),
+            most(TunerMetric.REASSIGNING_PARTITIONS),
             blue,
             span=8,
         ),
         verdict(
             "Still to be copied",
             "Bytes that all adding replicas still lack.",
-            f"sum({per_broker(OfTuner.REMAINING_BYTES)}) or vector(0)",
+            f"sum({per_broker(TunerMetric.REMAINING_BYTES)}) or vector(0)",
             blue,
             unit=BYTES,
             span=8,
@@ -188,7 +188,7 @@ def doing() -> list[stat.Panel | timeseries.Panel]:
         verdict(
             "Done",
             "When all that moves or is planned has ended; absent while that is not known, or while a move has stalled.",
-            f"{most(OfTuner.EXPECTED_END)} * 1000",
+            f"{most(TunerMetric.EXPECTED_END)} * 1000",
             blue,
             unit=FROM_NOW,
             span=8,
@@ -196,12 +196,12 @@ def doing() -> list[stat.Panel | timeseries.Panel]:
         bars(
             "Throttles, by what the last cycle decided",
             "Every side of every broker that takes part in a move, by action and reason.",
-            query(per("action, reason", OfTuner.SIDES), "{{action}}: {{reason}}"),
+            query(per("action, reason", TunerMetric.SIDES), "{{action}}: {{reason}}"),
         ),
         bars(
             "Decisions that change something",
             "By action and reason; the journal holds each with its inputs.",
-            query(decided(OfTuner.DECISIONS, CHANGES), "{{action}}: {{reason}}"),
+            query(decided(TunerMetric.DECISIONS, CHANGES), "{{action}}: {{reason}}"),
         ),
     ]
 
@@ -213,8 +213,8 @@ def notice() -> list[timeseries.Panel]:
                 "Produce latency, 99th percentile",
                 "The slowest broker, and what clients are promised.",
                 SECONDS,
-                query(most(OfTuner.PRODUCE_P99_SECONDS), "slowest broker"),
-                query(most(OfTuner.LATENCY_OBJECTIVE_SECONDS), "objective"),
+                query(most(TunerMetric.PRODUCE_P99_SECONDS), "slowest broker"),
+                query(most(TunerMetric.LATENCY_OBJECTIVE_SECONDS), "objective"),
             ).min(0),
             "objective",
         ),
@@ -224,8 +224,8 @@ def notice() -> list[timeseries.Panel]:
                 "The look at the cluster, and of each kind of signal the newest sample. The tuner never raises a throttle on "
                 "signals older than the line.",
                 SECONDS,
-                query(per("input", OfTuner.INPUT_AGE_SECONDS), "{{input}}"),
-                query(most(OfTuner.SIGNAL_AGE_MAX), "raises nothing above"),
+                query(per("input", TunerMetric.INPUT_AGE_SECONDS), "{{input}}"),
+                query(most(TunerMetric.SIGNAL_AGE_MAX), "raises nothing above"),
             ).min(0),
             "raises nothing above",
         ),

@@ -15,7 +15,7 @@ from grafana_foundation_sdk.models import common, dashboard
 
 from dashboards.runbook_page import RUNBOOK_AT, anchor
 from streaming.shared.metric_def import MetricDef
-from streaming.shared.metric_defs import OfTuner
+from streaming.shared.metric_defs import TunerMetric
 
 Panel = stat.Panel | timeseries.Panel
 Rows = Sequence[tuple[str, Sequence[Panel]]]
@@ -236,7 +236,7 @@ def _variables() -> list[build.DatasourceVariable | build.QueryVariable | build.
         build.QueryVariable("cluster")
         .label("Cluster")
         .datasource(DATA_SOURCE)
-        .query(f"label_values({OfTuner.READY.name}, cluster)")
+        .query(f"label_values({TunerMetric.READY.name}, cluster)")
         .refresh(dashboard.VariableRefresh.ON_TIME_RANGE_CHANGED)
         .sort(dashboard.VariableSort.NATURAL_ASC)
     )
@@ -244,7 +244,7 @@ def _variables() -> list[build.DatasourceVariable | build.QueryVariable | build.
         build.QueryVariable("broker")
         .label("Broker")
         .datasource(DATA_SOURCE)
-        .query(f'label_values({OfTuner.SIGNAL_AGE_SECONDS.name}{{cluster="$cluster"}}, broker)')
+        .query(f'label_values({TunerMetric.SIGNAL_AGE_SECONDS.name}{{cluster="$cluster"}}, broker)')
         .refresh(dashboard.VariableRefresh.ON_TIME_RANGE_CHANGED)
         .sort(dashboard.VariableSort.NATURAL_ASC)
         .multi(True)
@@ -259,8 +259,8 @@ def _variables() -> list[build.DatasourceVariable | build.QueryVariable | build.
 
 def _annotations() -> list[build.AnnotationQuery]:
     """Vertical lines in every panel."""
-    changes = decided(OfTuner.DECISIONS, CHANGES, "1m")
-    people = f'{OfTuner.PAUSED.name}{{cluster="$cluster"}}'
+    changes = decided(TunerMetric.DECISIONS, CHANGES, "1m")
+    people = f'{TunerMetric.PAUSED.name}{{cluster="$cluster"}}'
     return [
         build.AnnotationQuery()
         .name("Decisions")

@@ -37,7 +37,7 @@ from dashboards.parts import (
     thresholds,
     verdict,
 )
-from streaming.shared.metric_defs import OfTuner
+from streaming.shared.metric_defs import TunerMetric
 
 UID = "rheostat-reassignments"
 
@@ -47,7 +47,7 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Tuner",
             "Ready while the tuner sees the cluster and fresh signals. A tuner that isn't there counts as not ready.",
-            f"{most(OfTuner.READY)} or vector(0)",
+            f"{most(TunerMetric.READY)} or vector(0)",
             thresholds((None, RED), (1, GREEN)),
             words={"0": "not ready", "1": "ready"},
         ),
@@ -55,7 +55,7 @@ def wrong() -> list[stat.Panel]:
             "Mode",
             "In a dry run the tuner decides and writes nothing: the throttle stays as somebody else left it. One that looks on "
             "beside others does not count.",
-            least(OfTuner.DRY_RUN),
+            least(TunerMetric.DRY_RUN),
             thresholds((None, GREEN), (1, YELLOW)),
             words={"0": "acting", "1": "dry run"},
         ),
@@ -63,7 +63,7 @@ def wrong() -> list[stat.Panel]:
             "Oldest signal",
             "Age of the newest sample of the broker that has been silent longest. The tuner never raises a throttle on "
             "stale signals.",
-            most(OfTuner.SIGNAL_AGE_SECONDS),
+            most(TunerMetric.SIGNAL_AGE_SECONDS),
             thresholds((None, GREEN), (SIGNAL_AGE_SECONDS_LATE, YELLOW), (SIGNAL_AGE_SECONDS_STALE, RED)),
             unit=SECONDS,
             alert="SignalsStale",
@@ -71,34 +71,34 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Stalled moves",
             "Destination brokers whose move is judged stalled.",
-            f"sum({per_broker(OfTuner.STALLED)})",
+            f"sum({per_broker(TunerMetric.STALLED)})",
             none_is_well(),
             alert="ReassignmentStalled",
         ),
         verdict(
             "Infeasible throttles",
             "Broker sides where no throttle up to the ceiling ends the move.",
-            f"sum(max by (broker, side) ({select(OfTuner.INFEASIBLE)}))",
+            f"sum(max by (broker, side) ({select(TunerMetric.INFEASIBLE)}))",
             none_is_well(),
             alert="ThrottleInfeasible",
         ),
         verdict(
             "Partitions moving",
             "Partitions being reassigned now, as the controller lists them.",
-            most(OfTuner.REASSIGNING_PARTITIONS),
+            most(TunerMetric.REASSIGNING_PARTITIONS),
             thresholds((None, "blue")),
         ),
         verdict(
             "Done",
             "When all that moves or is planned has ended; absent while that is not known, or while a move has stalled.",
-            f"{most(OfTuner.EXPECTED_END)} * 1000",
+            f"{most(TunerMetric.EXPECTED_END)} * 1000",
             thresholds((None, "blue")),
             unit=FROM_NOW,
         ),
         verdict(
             "Time to the deadline",
             "Until reassignments are to be done, tuner.objective.finish_at; 'Done' should come before it. Absent without one.",
-            f"{most(OfTuner.DEADLINE)} - time()",
+            f"{most(TunerMetric.DEADLINE)} - time()",
             thresholds((None, RED), (3600, GREEN)),
             unit=SECONDS,
             alert="ReassignmentStalledUrgent",
@@ -106,7 +106,7 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Idle throttle settings",
             "Rates and replica lists that stand on brokers where nothing is being reassigned.",
-            most(OfTuner.THROTTLE_KEYS_IDLE),
+            most(TunerMetric.THROTTLE_KEYS_IDLE),
             none_is_well(),
             alert="ThrottleLeftBehind",
         ),
@@ -119,20 +119,20 @@ def progress() -> list[timeseries.Panel]:
             "Remaining, per destination broker",
             "Bytes that adding replicas on each broker still lack, from log sizes. It should fall to zero.",
             BYTES,
-            query(per_broker(OfTuner.REMAINING_BYTES), "broker {{broker}}"),
+            query(per_broker(TunerMetric.REMAINING_BYTES), "broker {{broker}}"),
         ).min(0),
         lines(
             "Trend of remaining, per destination broker",
             "Below zero the move progresses; at or above zero producers write as fast as replicas catch up, or faster.",
             BYTES_PER_SECOND,
-            query(per_broker(OfTuner.REMAINING_SLOPE), "broker {{broker}}"),
+            query(per_broker(TunerMetric.REMAINING_SLOPE), "broker {{broker}}"),
         ).axis_centered_zero(True),
         lines(
             "Lag in messages, per destination broker",
             "What adding replicas are behind, as their fetchers tell it; they do not ask while they are throttled, so "
             "that it may stand still beside bytes that fall. The hundred brokers with most.",
             COUNT,
-            query(per_broker(OfTuner.LAG_MESSAGES), "broker {{broker}}"),
+            query(per_broker(TunerMetric.LAG_MESSAGES), "broker {{broker}}"),
         ).min(0),
         from_here_on(
             lines(
@@ -140,7 +140,7 @@ def progress() -> list[timeseries.Panel]:
                 "The evidence behind 'stalled': it grows while a move makes less than half of the progress expected of "
                 "it, shrinks while it makes more. Stalled above the red line.",
                 SECONDS,
-                query(per_broker(OfTuner.STALL_SCORE_SECONDS), "broker {{broker}}"),
+                query(per_broker(TunerMetric.STALL_SCORE_SECONDS), "broker {{broker}}"),
                 alert="ReassignmentStalled",
             )
             .min(0)
@@ -153,7 +153,7 @@ def progress() -> list[timeseries.Panel]:
                 "1 where the source, a disk, the network or a fetcher thread holds the stalled move onto this broker: a higher "
                 "throttle would not help. 0 where a throttle holds it, and nothing where none is stalled.",
                 COUNT,
-                query(per_broker(OfTuner.BOUND_ELSEWHERE), "broker {{broker}}"),
+                query(per_broker(TunerMetric.BOUND_ELSEWHERE), "broker {{broker}}"),
                 alert="ThrottleSaturatedBySourceOrDisk",
             )
             .min(0)
@@ -164,8 +164,8 @@ def progress() -> list[timeseries.Panel]:
             "Partitions moving",
             "As the controller lists them, and those of which a replica that was in sync has fallen out and comes back.",
             COUNT,
-            query(most(OfTuner.REASSIGNING_PARTITIONS), "moving"),
-            query(most(OfTuner.RECOVERING_PARTITIONS), "of them recovering"),
+            query(most(TunerMetric.REASSIGNING_PARTITIONS), "moving"),
+            query(most(TunerMetric.RECOVERING_PARTITIONS), "of them recovering"),
             alert="RecoveryDuringMove",
         ).min(0),
         limit_line(
@@ -173,8 +173,8 @@ def progress() -> list[timeseries.Panel]:
                 "Age of signals",
                 "Age of the newest sample behind each broker's signal. The tuner never raises on signals older than the line.",
                 SECONDS,
-                query(per_broker(OfTuner.SIGNAL_AGE_SECONDS), "broker {{broker}}"),
-                query(most(OfTuner.SIGNAL_AGE_MAX), "raises nothing above"),
+                query(per_broker(TunerMetric.SIGNAL_AGE_SECONDS), "broker {{broker}}"),
+                query(most(TunerMetric.SIGNAL_AGE_MAX), "raises nothing above"),
                 alert="SignalsStale",
             ).min(0),
             "raises nothing above",
@@ -188,7 +188,7 @@ def plans() -> list[timeseries.Panel]:
         bars(
             "Partitions of plans, by where they are",
             "arrived, moving, waiting, electing a leader, dropped; externally_owned are left alone. Nothing where no plan runs.",
-            query(f"sum by (state) ({select(OfTuner.PLAN_PARTITIONS)})", "{{state}}"),
+            query(f"sum by (state) ({select(TunerMetric.PLAN_PARTITIONS)})", "{{state}}"),
             alert="ReassignmentPlanStuck",
         ),
         limit_line(
@@ -196,10 +196,10 @@ def plans() -> list[timeseries.Panel]:
                 "Batch, per plan",
                 "Partitions of each plan that move now, and how many of all plans may at a time (KIP-435).",
                 COUNT,
-                query(per("plan", OfTuner.PLAN_PARTITIONS, state="moving"), "{{plan}}"),
-                query(most(OfTuner.PLAN_MOVEMENTS_MAX, of="partition"), "partitions at a time"),
-                query(most(OfTuner.PLAN_MOVEMENTS_MAX, of="replica"), "replicas at a time"),
-                query(most(OfTuner.PLAN_MOVEMENTS_MAX, of="leader"), "leaders at a time"),
+                query(per("plan", TunerMetric.PLAN_PARTITIONS, state="moving"), "{{plan}}"),
+                query(most(TunerMetric.PLAN_MOVEMENTS_MAX, of="partition"), "partitions at a time"),
+                query(most(TunerMetric.PLAN_MOVEMENTS_MAX, of="replica"), "replicas at a time"),
+                query(most(TunerMetric.PLAN_MOVEMENTS_MAX, of="leader"), "leaders at a time"),
             ).min(0),
             "partitions at a time",
         ),
@@ -207,10 +207,10 @@ def plans() -> list[timeseries.Panel]:
             "Paused or cancelled, per plan",
             "1 while a person has paused it, or it is being taken back; and where rheostat can carry out none.",
             COUNT,
-            query(per("plan", OfTuner.PLAN_PAUSED), "{{plan}} paused"),
-            query(per("plan", OfTuner.PLAN_CANCELLING), "{{plan}} cancelling"),
-            query(most(OfTuner.PLAN_EXECUTOR_FAILED), "no plan goes on: ended by an error"),
-            query(most(OfTuner.PLANS_NOT_SEEN), "no plan goes on: the cluster is not seen"),
+            query(per("plan", TunerMetric.PLAN_PAUSED), "{{plan}} paused"),
+            query(per("plan", TunerMetric.PLAN_CANCELLING), "{{plan}} cancelling"),
+            query(most(TunerMetric.PLAN_EXECUTOR_FAILED), "no plan goes on: ended by an error"),
+            query(most(TunerMetric.PLANS_NOT_SEEN), "no plan goes on: the cluster is not seen"),
             alert="ReassignmentPlansNotExecuted",
         )
         .min(0)
@@ -228,13 +228,13 @@ def throttle(side: str) -> timeseries.Panel:
             "keep-up W: what the throttle must carry before anything catches up; at or below it the move never ends. "
             "override: a person's. floor and ceiling: the operator's.",
             BYTES_PER_SECOND,
-            query(per_broker(OfTuner.RATE_LIVE, side=side), "live"),
-            query(per_broker(OfTuner.RATE_WANTED, side=side), "wanted"),
-            query(per_broker(OfTuner.THROTTLED_BYTES, side=side), "measured"),
-            query(per_broker(OfTuner.STEADY_STATE_BYTES, side=side), "keep-up W"),
-            query(per_broker(OfTuner.OVERRIDE_RATE, side=side), "override"),
-            query(most(OfTuner.RATE_MIN), "floor"),
-            query(most(OfTuner.RATE_MAX), "ceiling"),
+            query(per_broker(TunerMetric.RATE_LIVE, side=side), "live"),
+            query(per_broker(TunerMetric.RATE_WANTED, side=side), "wanted"),
+            query(per_broker(TunerMetric.THROTTLED_BYTES, side=side), "measured"),
+            query(per_broker(TunerMetric.STEADY_STATE_BYTES, side=side), "keep-up W"),
+            query(per_broker(TunerMetric.OVERRIDE_RATE, side=side), "override"),
+            query(most(TunerMetric.RATE_MIN), "floor"),
+            query(most(TunerMetric.RATE_MAX), "ceiling"),
         )
         .min(0)
         .repeat("broker")
@@ -251,7 +251,7 @@ def throttle(side: str) -> timeseries.Panel:
 
 
 def clients() -> list[timeseries.Panel]:
-    capacity = OfTuner.CAPACITY_BYTES.name
+    capacity = TunerMetric.CAPACITY_BYTES.name
     return [
         limit_line(
             lines(
@@ -259,8 +259,8 @@ def clients() -> list[timeseries.Panel]:
                 "As each broker reports it; it remembers minutes. While it is above its objective the tuner gives way to the "
                 "producers.",
                 SECONDS,
-                query(per_broker(OfTuner.PRODUCE_P99_SECONDS), "broker {{broker}}"),
-                query(most(OfTuner.LATENCY_OBJECTIVE_SECONDS), "objective"),
+                query(per_broker(TunerMetric.PRODUCE_P99_SECONDS), "broker {{broker}}"),
+                query(most(TunerMetric.LATENCY_OBJECTIVE_SECONDS), "objective"),
                 alert="ClientLatencyOverObjective",
             ).min(0),
             "objective",
@@ -270,7 +270,7 @@ def clients() -> list[timeseries.Panel]:
                 "Clients leave no room",
                 "1 where the clients of a broker leave less than keeping up takes, so that the throttle runs at its floor.",
                 COUNT,
-                query(f"max by (broker, side) ({select(OfTuner.NO_HEADROOM)})", "broker {{broker}}, {{side}}"),
+                query(f"max by (broker, side) ({select(TunerMetric.NO_HEADROOM)})", "broker {{broker}}, {{side}}"),
                 alert="ThrottleWithoutHeadroom",
             )
             .min(0)
@@ -281,14 +281,14 @@ def clients() -> list[timeseries.Panel]:
             "Produce latency, mean",
             "Of the last half minute, so that it tells when a delay began and that it is over.",
             SECONDS,
-            query(per_broker(OfTuner.PRODUCE_MEAN_SECONDS), "broker {{broker}}"),
+            query(per_broker(TunerMetric.PRODUCE_MEAN_SECONDS), "broker {{broker}}"),
         ).min(0),
         limit_line(
             lines(
                 "What producers send",
                 "And what a broker can take in, clients and replication together, where it is not named by itself.",
                 BYTES_PER_SECOND,
-                query(per_broker(OfTuner.CLIENT_BYTES, direction="in"), "broker {{broker}}"),
+                query(per_broker(TunerMetric.CLIENT_BYTES, direction="in"), "broker {{broker}}"),
                 query(f'max({capacity}{{cluster="$cluster", broker="", direction="in"}})', "capacity"),
             ).min(0),
             "capacity",
@@ -298,7 +298,7 @@ def clients() -> list[timeseries.Panel]:
                 "What consumers fetch",
                 "And what a broker can send, clients and replication together, where it is not named by itself.",
                 BYTES_PER_SECOND,
-                query(per_broker(OfTuner.CLIENT_BYTES, direction="out"), "broker {{broker}}"),
+                query(per_broker(TunerMetric.CLIENT_BYTES, direction="out"), "broker {{broker}}"),
                 query(f'max({capacity}{{cluster="$cluster", broker="", direction="out"}})', "capacity"),
             ).min(0),
             "capacity",
@@ -311,26 +311,26 @@ def decisions() -> list[timeseries.Panel]:
         bars(
             "Decisions that change something, by reason",
             "Why a number changed. The journal holds each decision with its inputs.",
-            query(decided(OfTuner.DECISIONS, '!="hold"'), "{{action}}: {{reason}}"),
+            query(decided(TunerMetric.DECISIONS, '!="hold"'), "{{action}}: {{reason}}"),
         ),
         bars(
             "Decisions to hold, by reason",
             "Why a number did not change.",
-            query(decided(OfTuner.DECISIONS, '="hold"'), "{{reason}}"),
+            query(decided(TunerMetric.DECISIONS, '="hold"'), "{{reason}}"),
         ),
         bars(
             "Writes to the cluster",
             "That were tried, and those of them that failed or did not read back.",
-            query(grown(OfTuner.ACTUATIONS), "tried"),
-            query(grown(OfTuner.ACTUATION_FAILURES), "failed"),
+            query(grown(TunerMetric.ACTUATIONS), "tried"),
+            query(grown(TunerMetric.ACTUATION_FAILURES), "failed"),
         ),
         from_here_on(
             lines(
                 "Left to people",
                 "Throttles that a person has set for a while, and those that are left alone since somebody else changed them.",
                 COUNT,
-                query(f"count({select(OfTuner.OVERRIDE_UNTIL)}) or vector(0)", "overrides"),
-                query(f"count({select(OfTuner.YIELD_UNTIL)}) or vector(0)", "somebody else's"),
+                query(f"count({select(TunerMetric.OVERRIDE_UNTIL)}) or vector(0)", "overrides"),
+                query(f"count({select(TunerMetric.YIELD_UNTIL)}) or vector(0)", "somebody else's"),
                 alert="OperatorOverrideInForce",
             ).min(0),
             1,
@@ -345,15 +345,15 @@ def left_behind() -> list[timeseries.Panel]:
             "Throttle settings on brokers where nothing is being reassigned slow down ordinary recovery of replicas. "
             "After a reassignment the count returns to zero.",
             COUNT,
-            query(most(OfTuner.THROTTLE_KEYS_IDLE), "idle throttle settings"),
-            query(most(OfTuner.REASSIGNING_PARTITIONS), "partitions moving"),
+            query(most(TunerMetric.THROTTLE_KEYS_IDLE), "idle throttle settings"),
+            query(most(TunerMetric.REASSIGNING_PARTITIONS), "partitions moving"),
             alert="ThrottleLeftBehind",
         ).min(0),
         lines(
             "Throttle rates that rheostat will put back",
             "Its own, until the move ends.",
             COUNT,
-            query(most(OfTuner.THROTTLES_OWNED), "owned"),
+            query(most(TunerMetric.THROTTLES_OWNED), "owned"),
         ).min(0),
     ]
 

@@ -165,7 +165,7 @@ def start(
     settings: StreamSettings,
     on_backlog: Callable[[backlog.State], None],
     on_backlog_failure: Callable[[str, float], None],
-    hears: quarantine.Hears,
+    hears: quarantine.RejectListener,
 ) -> Iterator[RunningQuery]:
     """The running query; stopped when the block is left. The caller holds the checkpoint.
 

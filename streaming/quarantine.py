@@ -52,7 +52,7 @@ class Quarantined:
 
 
 @dataclass(frozen=True, slots=True)
-class Hears:
+class RejectListener:
     """``halved``: a batch of so many records was cut to so many."""
 
     halved: Callable[[int, int], None]
@@ -88,7 +88,7 @@ def resolve(
     topics: Topics,
     feeds: Sequence[Feed],
     kafka_ids: Sequence[str],
-    hears: Hears,
+    hears: RejectListener,
 ) -> CheckpointRecord:
     """Cuts or skips in the begun batch where it has failed before. Returns the record as it is then. No query may run.
 
@@ -183,4 +183,4 @@ def _write_note(kafka_: KafkaSettings, topic: str, found: Quarantined) -> None:
         end(writer, _CLOSE_S)
 
 
-__all__ = ["FAILURES_MIN", "Hears", "Quarantined", "halved", "note_failure", "resolve", "without"]
+__all__ = ["FAILURES_MIN", "Quarantined", "RejectListener", "halved", "note_failure", "resolve", "without"]

@@ -133,7 +133,7 @@ def run(
                     settings,
                     listener.backlog,
                     listener.backlog_failed,
-                    quarantine.Hears(listener.halved, listener.quarantined),
+                    quarantine.RejectListener(listener.halved, listener.quarantined),
                 ) as live:
                     watch.until_end(live)
             except (Py4JNetworkError, ConnectionError) as error:

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from streaming.shared.metric_defs import OfStream
+from streaming.shared.metric_defs import StreamMetric
 from streaming.shared.metric_page import family
 from streaming.stream_counts import StreamCounts
 
@@ -24,25 +24,25 @@ class StreamCollector(Collector):
         last = counts.last
         if last is not None:
             for definition, measured in (
-                (OfStream.BATCH_AT, last.ended_at_s),
-                (OfStream.BATCH_SECONDS, last.took_s),
-                (OfStream.NEWEST_INPUT_AT, last.newest_input_at_s),
-                (OfStream.WATERMARK_AT, last.watermark_at_s),
-                (OfStream.BEHIND, last.behind_records),
-                (OfStream.STATE_ROWS, last.state_rows),
+                (StreamMetric.BATCH_AT, last.ended_at_s),
+                (StreamMetric.BATCH_SECONDS, last.took_s),
+                (StreamMetric.NEWEST_INPUT_AT, last.newest_input_at_s),
+                (StreamMetric.WATERMARK_AT, last.watermark_at_s),
+                (StreamMetric.BEHIND, last.behind_records),
+                (StreamMetric.STATE_ROWS, last.state_rows),
             ):
                 yield family(definition, {c: measured} if measured is not None else {})
         for definition, value in (
-            (OfStream.BATCH_INTERVAL, self._hop_s),
-            (OfStream.BATCHES, counts.batches),
-            (OfStream.INPUT_ROWS, counts.input_rows),
-            (OfStream.LATE_ROWS, counts.late_rows),
-            (OfStream.REJECTS, counts.refused),
-            (OfStream.REJECTS_LOST, counts.refused_not_written),
-            (OfStream.QUARANTINED, counts.quarantined),
-            (OfStream.RESTARTS, counts.restarts),
-            (OfStream.BACKLOG, counts.backlog_remaining),
-            (OfStream.BACKLOG_LOST, counts.backlog_lost),
+            (StreamMetric.BATCH_INTERVAL, self._hop_s),
+            (StreamMetric.BATCHES, counts.batches),
+            (StreamMetric.INPUT_ROWS, counts.input_rows),
+            (StreamMetric.LATE_ROWS, counts.late_rows),
+            (StreamMetric.REJECTS, counts.refused),
+            (StreamMetric.REJECTS_LOST, counts.refused_not_written),
+            (StreamMetric.QUARANTINED, counts.quarantined),
+            (StreamMetric.RESTARTS, counts.restarts),
+            (StreamMetric.BACKLOG, counts.backlog_remaining),
+            (StreamMetric.BACKLOG_LOST, counts.backlog_lost),
         ):
             yield family(definition, {c: value})
 

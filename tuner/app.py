@@ -27,20 +27,20 @@ from streaming.shared.kafka.unpacking import RefusedBatch
 from streaming.shared.teardown import named
 from streaming.shared.thread_watch import ThreadWatch
 from tuner.api.before import tell_of_before
-from tuner.api.board import Board
+from tuner.api.board import StatusStore
 from tuner.api.metrics import registry_of
-from tuner.api.orders_api import KafkaDesk
-from tuner.api.plan_board import PlanBoard
-from tuner.api.quota_board import QuotaBoard
+from tuner.api.orders_api import KafkaOrderService
+from tuner.api.plan_board import PlanStatusStore
+from tuner.api.quota_board import QuotaStatusStore
 from tuner.api.server import HttpServer
-from tuner.api.watched import Watched
+from tuner.api.watched import Observers
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.presence import TunerPresence
 from tuner.core.throttle_limits import StallLimits
 from tuner.journal.input_log import InputLog
 from tuner.journal.journal_topic import JournalTopic
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
-from tuner.journal.outbox import Owed
+from tuner.journal.outbox import Outbox
 from tuner.journal.read_ahead import ReadAhead
 from tuner.journal.transactions import transactional
 from tuner.runtime.fencing import FencedThrottles
@@ -52,12 +52,12 @@ from tuner.runtime.observe.orders_reader import OrdersReader
 from tuner.runtime.observe.signals_reader import SignalReader
 from tuner.runtime.presence import PresenceReporter, presence_of
 from tuner.runtime.reload import NoReloads, Reloads, shown_from_now_on
-from tuner.runtime.standby import StandBy, journal_reader
+from tuner.runtime.standby import Standby, journal_reader
 from tuner.runtime.throttle.actuator import DryRunThrottles, KafkaThrottles, Throttles
-from tuner.runtime.throttle.loop import Loop
-from tuner.runtime.throttle.ramp_executor import Slewing
+from tuner.runtime.throttle.loop import ThrottleController
+from tuner.runtime.throttle.ramp_executor import RampExecutor
 from tuner.settings.tuner import TunerSettings
-from tuner.wiring.context import Means
+from tuner.wiring.context import TermContext
 from tuner.wiring.http import PortError, TokensError, door
 from tuner.wiring.mutation_quota import mutations_of
 from tuner.wiring.reassignment import plans_of
@@ -100,7 +100,7 @@ def run_tuner(
     calm_the_collector()
     answer_soon()
     with ExitStack() as stack:
-        board = Board(
+        board = StatusStore(
             cluster,
             settings.limits(),
             dry_run=settings.dry_run,
@@ -114,9 +114,9 @@ def run_tuner(
         )
         board.threads = threads or board.threads
         policy = settings.mutation_policy(partition_limits)
-        quota_board = QuotaBoard(cluster, policy.objective if policy is not None else None)
-        watched = Watched(board)
-        plan_board = PlanBoard(cluster)
+        quota_board = QuotaStatusStore(cluster, policy.objective if policy is not None else None)
+        watched = Observers(board)
+        plan_board = PlanStatusStore(cluster)
         server = door(
             settings.http,
             board,
@@ -124,7 +124,7 @@ def run_tuner(
             plan_board,
             watched,
             registry_of(board, quota_board, own, plan_board),
-            KafkaDesk(kafka, topics.orders, cluster, watched.orders, wall_clock),
+            KafkaOrderService(kafka, topics.orders, cluster, watched.orders, wall_clock),
             cycle_s=settings.cycle_s,
             wall_clock=wall_clock,
             monotonic=monotonic,
@@ -136,7 +136,7 @@ def run_tuner(
 
         client = ClusterClient(kafka, "rheostat-tuner")
         stack.callback(named("admin client", client.close))
-        standing_by = StandBy(client, board, stop)
+        standing_by = Standby(client, board, stop)
         if not standing_by.until_topics(topics, acts=not settings.dry_run):
             return
         signal_consumer = consumer(kafka, "rheostat-tuner-signals")
@@ -198,7 +198,7 @@ def run_tuner(
         reporter.start()
         stack.callback(named("presence", reporter.stop))
         log.info("tuner started", cluster=cluster, dry_run=settings.dry_run, http_port=server.port)
-        owed = Owed()
+        owed = Outbox()
         ahead: ReadAhead | None = None
         while not stop.is_set():
             if lease is not None:
@@ -251,11 +251,11 @@ def run_tuner(
                 throttles: Throttles = KafkaThrottles(client)
                 throttles = FencedThrottles(throttles, journal) if fenced else DryRunThrottles(throttles)
                 live = LiveReader(client)
-                loop = Loop(
+                loop = ThrottleController(
                     live=live,
                     signals=signals,
                     throttles=throttles,
-                    slewing=Slewing(throttles, writes_per_s_max=settings.config_writes_per_s_max),
+                    slewing=RampExecutor(throttles, writes_per_s_max=settings.config_writes_per_s_max),
                     steering=steering_of(settings, throttles, inputs),
                     orders=orders,
                     journal=watched.on_record(journal.write),
@@ -278,7 +278,7 @@ def run_tuner(
                     rate_bytes_per_s_max=settings.rate_bytes_per_s_max,
                     steers=settings.objective is not None,
                 )
-                means = Means(
+                means = TermContext(
                     cluster,
                     kafka,
                     topics,

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from streaming.shared.contract import BrokerSignal, ControllerSignal, TenantSignal
 from streaming.shared.contract.quotas import QuotaEntity
-from tuner.api.quota_board import QuotaBoard
+from tuner.api.quota_board import QuotaStatusStore
 from tuner.control.mutation_quota.model import MutationPolicy, TenantRule
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.mutation_quota.tenant_rules import want_per_s
@@ -24,11 +24,11 @@ from tuner.core.operator_orders import Orders
 from tuner.core.throttle_limits import Limits, StallLimits
 from tuner.journal.entries import Entry, encode_entry
 from tuner.journal.input_log import InputLog
-from tuner.journal.settings_snapshot import InForce
+from tuner.journal.settings_snapshot import SettingsSnapshot
 from tuner.runtime.gc_tuning import calm_the_collector
 from tuner.runtime.mutation_quota.actuator import Outcome, Rates
-from tuner.runtime.mutation_quota.loop import MutationLoop
-from tuner.runtime.mutation_quota.recorder import MutationLedger
+from tuner.runtime.mutation_quota.loop import MutationQuotaController
+from tuner.runtime.mutation_quota.recorder import MutationQuotaRecorder
 
 CYCLE_MS_MAX = 100.0
 OFF_OPTIMUM_MAX = 0.05
@@ -123,16 +123,19 @@ def measure() -> dict[str, Any]:
 
     memory = MutationMemory()
     film = InputLog(
-        InForce(Limits(rate_bytes_per_s_max=100e6), StallLimits()), run="large", program="benchmark", wall_clock=now
+        SettingsSnapshot(Limits(rate_bytes_per_s_max=100e6), StallLimits()),
+        run="large",
+        program="benchmark",
+        wall_clock=now,
     )
-    loop = MutationLoop(
+    loop = MutationQuotaController(
         quotas=cluster,
         caller=_Inline(),
         signals=cluster,
         orders=cluster,
         refusal=lambda: None,
-        ledger=MutationLedger(_Journal(film), "large", memory, wall_clock=now, monotonic=now, dry_run=False),
-        watcher=QuotaBoard("large"),
+        ledger=MutationQuotaRecorder(_Journal(film), "large", memory, wall_clock=now, monotonic=now, dry_run=False),
+        watcher=QuotaStatusStore("large"),
         policy=policy,
         cycle_s=CYCLE_S,
         wall_clock=now,

@@ -19,24 +19,24 @@ from benchmarks.sizes.world import CLUSTER, LargeCluster, now_ms, records, sized
 from rheostat.console.logs import set_up_logs
 from streaming.shared.contract import decode_signal
 from streaming.shared.kafka.cluster import ClusterClient
-from tuner.api.board import Board
+from tuner.api.board import StatusStore
 from tuner.api.limits import Buckets, Rate
 from tuner.api.metrics import registry_of
-from tuner.api.plan_board import PlanBoard
+from tuner.api.plan_board import PlanStatusStore
 from tuner.api.server import HttpServer, make_app
-from tuner.api.watched import Watched
+from tuner.api.watched import Observers
 from tuner.control.throttle.objective import Capacity, LawLimits
 from tuner.control.throttle.state import Memory
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.throttle_limits import MB, Limits, StallLimits
 from tuner.journal.input_log import InputLog
-from tuner.journal.settings_snapshot import InForce
+from tuner.journal.settings_snapshot import SettingsSnapshot
 from tuner.runtime.gc_tuning import answer_soon, calm_the_collector
 from tuner.runtime.observe.cluster_reader import LiveReader
 from tuner.runtime.throttle.actuator import KafkaThrottles
-from tuner.runtime.throttle.loop import Loop
-from tuner.runtime.throttle.ramp_executor import Slewing
-from tuner.runtime.throttle.steering_controller import Steering
+from tuner.runtime.throttle.loop import ThrottleController
+from tuner.runtime.throttle.ramp_executor import RampExecutor
+from tuner.runtime.throttle.steering_controller import SteeringController
 
 _SEED = 1
 _UNLIMITED = Rate(1e9, 1e9)  # All that asks here is one address.
@@ -51,21 +51,26 @@ class LargeTuner:
         throttles = KafkaThrottles(client)
         limits = Limits(rate_bytes_per_s_max=100 * MB, steers=True, throttles_moves=True)
         inputs = InputLog(
-            InForce(limits, StallLimits(), OBJECTIVE, LawLimits()), run="benchmark", program="", wall_clock=self.now_s
+            SettingsSnapshot(limits, StallLimits(), OBJECTIVE, LawLimits()),
+            run="benchmark",
+            program="",
+            wall_clock=self.now_s,
         )
         journal = SilentJournal()
         journal.inputs = inputs
-        board = Board(CLUSTER, limits, dry_run=False, wall_clock=self.now_s, objective=OBJECTIVE)
+        board = StatusStore(CLUSTER, limits, dry_run=False, wall_clock=self.now_s, objective=OBJECTIVE)
         board.acts()
-        self._watched = Watched(board)
+        self._watched = Observers(board)
         self._reader, self._signals, self._looked = LiveReader(client), Observed(), Looked()
         link = Capacity(125 * MB, 125 * MB)
-        self._loop = Loop(
+        self._loop = ThrottleController(
             live=self._looked,
             signals=self._signals,
             throttles=throttles,
-            slewing=Slewing(throttles),
-            steering=Steering(throttles, OBJECTIVE, lambda _: link, LawLimits(), writes_per_s_max=50.0, inputs=inputs),
+            slewing=RampExecutor(throttles),
+            steering=SteeringController(
+                throttles, OBJECTIVE, lambda _: link, LawLimits(), writes_per_s_max=50.0, inputs=inputs
+            ),
             journal=self._watched.on_record(journal.write),
             orders=NoOrders(),
             watcher=self._watched,
@@ -79,7 +84,7 @@ class LargeTuner:
             inputs=inputs,
         )
         quotas = metrics_extras.quotas(CLUSTER, now_ms(1))
-        self._plans, self._turns = PlanBoard(CLUSTER), metrics_extras.turns()
+        self._plans, self._turns = PlanStatusStore(CLUSTER), metrics_extras.turns()
         app = make_app(
             board,
             quotas,

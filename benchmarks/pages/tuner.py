@@ -12,20 +12,20 @@ from types import TracebackType
 
 from rheostat.simulate.scenario_file import load_scenario
 from tuner.api.auth import Tokens
-from tuner.api.board import Board
+from tuner.api.board import StatusStore
 from tuner.api.metrics import registry_of
 from tuner.api.orders_api import Change
-from tuner.api.plan_board import PlanBoard
-from tuner.api.quota_board import QuotaBoard
+from tuner.api.plan_board import PlanStatusStore
+from tuner.api.quota_board import QuotaStatusStore
 from tuner.api.server import HttpServer, make_app
-from tuner.api.watched import Watched
+from tuner.api.watched import Observers
 from tuner.control.throttle.objective import LawLimits, Objective
 from tuner.control.throttle.state import Memory
 from tuner.core.operator_orders import Orders
 from tuner.core.throttle_limits import Limits, StallLimits
-from tuner.runtime.throttle.loop import Loop
-from tuner.runtime.throttle.ramp_executor import Slewing
-from tuner.runtime.throttle.steering_controller import Steering
+from tuner.runtime.throttle.loop import ThrottleController
+from tuner.runtime.throttle.ramp_executor import RampExecutor
+from tuner.runtime.throttle.steering_controller import SteeringController
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.policy import capacities
 from tuner.simulation.ports import MemoryJournal, SimulatedLive, SimulatedSignals, SimulatedThrottles
@@ -68,7 +68,7 @@ class SimulatedTuner:
         self._stream = Stream(self._cluster, round(self._epoch_s * 1000))
         objective = Objective(found.world.latency.objective_ms) if steers else None
         limits = Limits(rate_bytes_per_s_max=found.rate_bytes_per_s_max, steers=steers, throttles_moves=steers)
-        self.board = Board(
+        self.board = StatusStore(
             scenario,
             limits,
             dry_run=dry_run,
@@ -76,26 +76,26 @@ class SimulatedTuner:
             objective=objective or Objective(found.world.latency.objective_ms),
         )
         self.board.acts()
-        self.quotas = QuotaBoard(scenario)
-        self.plans = PlanBoard(scenario)
-        self.watched = Watched(self.board)
+        self.quotas = QuotaStatusStore(scenario)
+        self.plans = PlanStatusStore(scenario)
+        self.watched = Observers(self.board)
         self.orders = KeptOrders()
         signals, throttles = SimulatedSignals(self._stream), SimulatedThrottles(self._cluster)
         law_limits = LawLimits(rate_bytes_per_s_max=found.rate_bytes_per_s_max)
         steering = None
         if objective is not None:
-            steering = Steering(
+            steering = SteeringController(
                 throttles,
                 objective,
                 capacities(found.world).__getitem__,
                 law_limits,
                 writes_per_s_max=_WRITES_PER_S_MAX,
             )
-        self._loop = Loop(
+        self._loop = ThrottleController(
             live=SimulatedLive(self._cluster),
             signals=signals,
             throttles=throttles,
-            slewing=Slewing(throttles),
+            slewing=RampExecutor(throttles),
             steering=steering,
             orders=self.orders,
             journal=self.watched.on_record(MemoryJournal().write),

@@ -30,24 +30,24 @@ from rheostat.console.logs import set_up_logs
 from streaming.shared.contract import decode_signal
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.throttle_settings import TopicThrottle
-from tuner.api.board import Board
+from tuner.api.board import StatusStore
 from tuner.control.throttle.decision import SetRate
 from tuner.control.throttle.objective import Capacity, LawLimits, Objective
-from tuner.control.throttle.state import Memory, Owned
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import BrokerSide, LiveCluster, NotSeen
 from tuner.core.operator_orders import Orders
 from tuner.core.throttle_limits import MB, Limits, StallLimits
 from tuner.journal.entries import Entry, encode_entry, encode_memory, encode_owned, encode_seen
 from tuner.journal.input_log import InputLog
 from tuner.journal.list_records import encode_listed
-from tuner.journal.settings_snapshot import InForce
+from tuner.journal.settings_snapshot import SettingsSnapshot
 from tuner.runtime.gc_tuning import calm_the_collector
 from tuner.runtime.observe.cluster_reader import LiveReader
 from tuner.runtime.observe.signals_reader import NewestSignals
 from tuner.runtime.throttle.actuator import KafkaThrottles
-from tuner.runtime.throttle.loop import Loop
-from tuner.runtime.throttle.ramp_executor import Slewing
-from tuner.runtime.throttle.steering_controller import Steering
+from tuner.runtime.throttle.loop import ThrottleController
+from tuner.runtime.throttle.ramp_executor import RampExecutor
+from tuner.runtime.throttle.steering_controller import SteeringController
 
 CYCLES = 10  # After the opening ones.
 OPENING = 2
@@ -72,7 +72,7 @@ class SilentJournal:
         entries: Sequence[Entry] = (),
         *,
         memory: Memory | None = None,
-        owned: Mapping[BrokerSide, Owned] | None = None,
+        owned: Mapping[BrokerSide, OwnedRate] | None = None,
         seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
         listed: Mapping[str, TopicThrottle] | None = None,
     ) -> None:
@@ -150,21 +150,24 @@ class Tuner:
         throttles = KafkaThrottles(client)
         limits = Limits(rate_bytes_per_s_max=100 * MB, steers=steers, throttles_moves=steers)
         inputs = InputLog(
-            InForce(limits, StallLimits(), OBJECTIVE, LawLimits()), run="benchmark", program="", wall_clock=self._now_s
+            SettingsSnapshot(limits, StallLimits(), OBJECTIVE, LawLimits()),
+            run="benchmark",
+            program="",
+            wall_clock=self._now_s,
         )
         self._journal.inputs = inputs
         self._reader, self._signals, self._looked = LiveReader(client), Observed(), Looked()
         self._cycle = 0
         self._now_ms = 0
-        self.loop = Loop(
+        self.loop = ThrottleController(
             live=self._looked,
             signals=self._signals,
             throttles=throttles,
-            slewing=Slewing(throttles),
+            slewing=RampExecutor(throttles),
             steering=_steering(throttles, inputs) if steers else None,
             journal=self._journal,
             orders=NoOrders(),
-            watcher=Board(CLUSTER, limits, dry_run=False, wall_clock=self._now_s),
+            watcher=StatusStore(CLUSTER, limits, dry_run=False, wall_clock=self._now_s),
             memory=Memory(),
             limits=limits,
             stall_limits=StallLimits(),
@@ -209,9 +212,9 @@ class Tuner:
         return self._now_ms / 1000
 
 
-def _steering(throttles: KafkaThrottles, inputs: InputLog) -> Steering:
+def _steering(throttles: KafkaThrottles, inputs: InputLog) -> SteeringController:
     link = Capacity(125 * MB, 125 * MB)
-    return Steering(throttles, OBJECTIVE, lambda _: link, LawLimits(), writes_per_s_max=50.0, inputs=inputs)
+    return SteeringController(throttles, OBJECTIVE, lambda _: link, LawLimits(), writes_per_s_max=50.0, inputs=inputs)
 
 
 def measure(brokers: int, seed: int, *, rescue: bool) -> dict[str, Any]:

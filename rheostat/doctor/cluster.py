@@ -16,7 +16,7 @@ from rheostat.errors import CommandError
 from rheostat.orders import send
 from streaming.shared import kafka_names
 from streaming.shared.kafka import KafkaSettings
-from streaming.shared.kafka.cluster import ClusterClient, ClusterError, MissingRight
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError, MissingPermission
 from streaming.shared.kafka.controller_asker import ControllerAsker
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.topics import create_topics, missing_topics, topic_complaints, topic_specs
@@ -84,7 +84,7 @@ def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *
         topic = there[0] if there else own
         answers = client.alter_topic_configs({topic: {kafka_names.LEADER_REPLICAS: None}}, validate_only=True)
         # Kafka looks at the right first, so of a topic that is missing any other answer says that the right is there.
-        raise_first(answers if there else {t: a for t, a in answers.items() if isinstance(a, MissingRight)})
+        raise_first(answers if there else {t: a for t, a in answers.items() if isinstance(a, MissingPermission)})
 
     def settings_of_topics() -> None:
         client.topic_configs({state.topic for state in client.partitions()} | {own}, [kafka_names.LEADER_REPLICAS])
@@ -153,7 +153,7 @@ def _feels(brokers: list[int], kafka: KafkaSettings, topic: str) -> Finding:
             failed = asker.meet(broker) or asker.ask(broker)
             if failed is None:
                 return Finding(check, FindingVerdict.OK, f"may {purpose}")
-            if isinstance(failed, MissingRight):
+            if isinstance(failed, MissingPermission):
                 return _lacking(check, purpose, failed, kafka)
             said = str(failed)
     finally:
@@ -176,13 +176,13 @@ def _tried(one: _Try, kafka: KafkaSettings) -> Finding:
     try:
         one.attempt()
         return Finding(check, FindingVerdict.OK, f"may {one.purpose}")
-    except MissingRight as error:
+    except MissingPermission as error:
         return _lacking(check, one.purpose, error, kafka)
     except ClusterError as error:
         return Finding(check, FindingVerdict.FAILED, f"cannot {one.purpose}: {error}", "see the brokers' logs")
 
 
-def _lacking(check: str, purpose: str, error: MissingRight, kafka: KafkaSettings) -> Finding:
+def _lacking(check: str, purpose: str, error: MissingPermission, kafka: KafkaSettings) -> Finding:
     return Finding(
         check, FindingVerdict.FAILED, f"may not {purpose}: missing right: {error.right}", grant(error.right, kafka)
     )
@@ -200,7 +200,7 @@ def topics(client: ClusterClient, settings: Settings, *, create: bool) -> Iterat
         missing = missing_topics(client, specs)
         create_topics(client, names, missing, validate_only=not create)
         complaints = topic_complaints(client, names, [spec for spec in specs if spec not in missing])
-    except MissingRight as error:
+    except MissingPermission as error:
         yield Finding(_OWN_TOPICS, FindingVerdict.FAILED, str(error), grant(error.right, settings.kafka))
         return
     except ClusterError as error:

@@ -8,7 +8,7 @@ from rheostat.doctor.cluster import way_in
 from rheostat.doctor.findings import Finding, FindingVerdict, grant, raise_first, server
 from streaming.settings import SourceSettings
 from streaming.shared.kafka import KafkaSettings
-from streaming.shared.kafka.cluster import ClusterClient, ClusterError, MissingRight
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError, MissingPermission
 
 _TIMESTAMP_TYPE = "message.timestamp.type"
 _BROKERS_TIMESTAMP_TYPE = "log.message.timestamp.type"  # What a topic without a setting of its own has.
@@ -50,8 +50,8 @@ def source_of(
             return
         # Of others' topics only this: rheostat never writes there.
         if "Read" in client.missing_operations([topic]).get(topic, []):
-            raise MissingRight(f"Read on Topic {topic}", "to read metrics")
-    except MissingRight as error:
+            raise MissingPermission(f"Read on Topic {topic}", "to read metrics")
+    except MissingPermission as error:
         yield Finding(check, FindingVerdict.FAILED, f"missing right: {error.right}", grant(error.right, kafka))
         return
     except ClusterError as error:
@@ -62,7 +62,7 @@ def source_of(
         found = {of_topic} if of_topic is not None else _timestamp_types(client, brokers)
     except ClusterError as error:
         # The stream works without this right; it is only that nobody can say how well.
-        do = grant(_on(topic, error.right), kafka) if isinstance(error, MissingRight) else "see the brokers' logs"
+        do = grant(_on(topic, error.right), kafka) if isinstance(error, MissingPermission) else "see the brokers' logs"
         yield Finding(
             check, FindingVerdict.ADVICE, f"there and readable, but its {_TIMESTAMP_TYPE} cannot be seen: {error}", do
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rheostat.config.settings import Settings
 from rheostat.doctor.findings import Finding, FindingVerdict
-from streaming.shared.kafka.cluster import ClusterClient, ClusterError, MissingRight
+from streaming.shared.kafka.cluster import ClusterClient, ClusterError, MissingPermission
 from streaming.shared.listed import listed
 
 _EVERYBODY = "User:*"
@@ -25,7 +25,7 @@ def writers(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
         check = f"writers of {topic}"
         try:
             found = client.writers(topic)
-        except MissingRight as error:
+        except MissingPermission as error:
             yield Finding(
                 check,
                 FindingVerdict.ADVICE,

@@ -16,7 +16,7 @@ from streaming.shared.kafka.values import ClusterError
 from streaming.shared.units import span_text
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS
 from tuner.planning.fetcher_change import DEFAULT, Change, Place
-from tuner.planning.fetcher_resize_monitor import Before, FollowerSample, before, worse
+from tuner.planning.fetcher_resize_monitor import FollowerSample, ResizeBaseline, before, worse
 
 LOOK_EVERY_S = 2.0
 LOOKS_BEFORE = 3
@@ -25,7 +25,7 @@ BLIND_LOOKS_MAX = 5
 _SAID_EVERY_S = 10.0
 
 
-class Knob(Protocol):
+class FetcherSetting(Protocol):
     """The cluster, as far as this needs it."""
 
     def write(self, values: Mapping[Place, int | None]) -> dict[Place, str]:
@@ -57,10 +57,10 @@ class Outcome:
     put_back: bool = False
 
 
-class Applying:
+class ResizeRun:
     def __init__(
         self,
-        knob: Knob,
+        knob: FetcherSetting,
         change: Change,
         settle_s: float,
         clock: Clock,
@@ -142,7 +142,7 @@ class Applying:
                 return f"not in force within {SHOWN_S_MAX:g} s on broker {shown}"
             self._clock.wait(0.5)
 
-    def _watch(self, was: Before, number: int) -> str | FollowerSample | None:
+    def _watch(self, was: ResizeBaseline, number: int) -> str | FollowerSample | None:
         """What the step has harmed; None after ``settle_s`` in which it has not; a look at which partitions moved before that."""
         looks: list[FollowerSample] = []
         blind, began_s = 0, self._clock.now_s()

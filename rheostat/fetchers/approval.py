@@ -11,8 +11,8 @@ from typing import Any
 from rheostat.console.confirm import confirm
 from rheostat.console.interrupt import CtrlC
 from rheostat.errors import CommandError
-from rheostat.fetchers.apply import Applying, Outcome, places_text
-from rheostat.fetchers.fetcher_setting import LiveKnob, WallClock
+from rheostat.fetchers.apply import Outcome, ResizeRun, places_text
+from rheostat.fetchers.fetcher_setting import LiveFetcherSetting, WallClock
 from rheostat.fetchers.report import FetchersReport
 from streaming.shared.kafka.fetchers import FetcherClient
 from streaming.shared.units import span_text
@@ -43,7 +43,7 @@ def applied(client: FetcherClient, made: FetchersReport, wanted: FetcherChange, 
     value = wanted.value if wanted.value is not None else made.best.fetchers if made.pays else None
     if value is None:
         return _nothing(made, say, "No other value is clearly better: nothing was changed.")
-    knob = LiveKnob(client, sorted(made.fetchers))
+    knob = LiveFetcherSetting(client, sorted(made.fetchers))
     asked = change(knob.settings(), knob.default(), value)
     for broker, other in asked.left_alone.items():
         say(f"Broker {broker} has {other}, which somebody set for it: it is left alone.")
@@ -56,7 +56,7 @@ def applied(client: FetcherClient, made: FetchersReport, wanted: FetcherChange, 
         )
     confirm([_change_line(asked, wanted.settle_s)], yes=wanted.yes)
     with ExitStack() as stack, CtrlC() as ctrl_c:
-        outcome = Applying(knob, asked, wanted.settle_s, WallClock(ctrl_c), say, _bar(stack)).run()
+        outcome = ResizeRun(knob, asked, wanted.settle_s, WallClock(ctrl_c), say, _bar(stack)).run()
     say(_ended(asked, outcome))
     return outcome
 

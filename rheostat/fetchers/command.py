@@ -17,7 +17,7 @@ from rheostat.console.confirm import check_can_confirm
 from rheostat.console.output import out, tell
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError, CommandError
 from rheostat.fetchers.approval import FetcherChange, applied
-from rheostat.fetchers.fetcher_setting import LiveKnob
+from rheostat.fetchers.fetcher_setting import LiveFetcherSetting
 from rheostat.fetchers.heat_map import Map, as_svg, as_text
 from rheostat.fetchers.report import FetchersReport, as_record, report
 from rheostat.plan.cluster_layout import ending_failures, look
@@ -94,7 +94,7 @@ def _report(
     client: FetcherClient, settings: Settings, by_partitions: bool, watch_s: float, thread_bytes_per_s_max: float | None
 ) -> FetchersReport:
     standing = look(client, settings, _CLIENT_ID)
-    fetchers = {b: one.value for b, one in LiveKnob(client, standing.brokers).settings().items()}
+    fetchers = {b: one.value for b, one in LiveFetcherSetting(client, standing.brokers).settings().items()}
     rates = {} if by_partitions else write_rates(client, settings, standing, watch_s, tell)
     notes: tuple[str, ...] = ()
     by_writes = any(rates.values())

@@ -17,7 +17,7 @@ from tuner.planning.fetcher_resize_monitor import FollowerSample
 _HEARD_WITHIN_S = 0.1
 
 
-class LiveKnob:
+class LiveFetcherSetting:
     def __init__(self, client: FetcherClient, brokers: Sequence[int]) -> None:
         self._client = client
         self._brokers = brokers

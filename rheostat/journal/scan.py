@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tuner.journal import entries, list_records, order_records, plan_records, presence_records, quota_records
-from tuner.journal.replayed_state import Remembered
+from tuner.journal.replayed_state import ReplayedState
 from tuner.journal.topic_reader import JournalRecord
 from tuner.journal.unreadable import Unreadable, kind_of
 
@@ -40,7 +40,7 @@ class Scan:
     unreadable: list[Unreadable] = field(default_factory=list)  # All, in the order of the topic.
     in_force: dict[bytes, Unreadable] = field(default_factory=dict)  # Of these, the newest record of its key.
     readable: dict[bytes, bytes] = field(default_factory=dict)  # By key, of those in force: the newest readable value.
-    remembered: dict[str, Remembered] = field(default_factory=dict)  # By cluster: what a tuner would know.
+    remembered: dict[str, ReplayedState] = field(default_factory=dict)  # By cluster: what a tuner would know.
 
 
 def scanned(records: Iterable[JournalRecord]) -> Scan:
@@ -51,7 +51,7 @@ def scanned(records: Iterable[JournalRecord]) -> Scan:
         cluster = Unreadable(record.key, None, 0, "").cluster
         if read is None or not cluster:
             continue  # No part of rheostat reads it.
-        known = scan.remembered.setdefault(cluster, Remembered(cluster))
+        known = scan.remembered.setdefault(cluster, ReplayedState(cluster))
         known.take(record.key, record.value, record.offset)
         scan.in_force.pop(record.key, None)
         if record.value is None:

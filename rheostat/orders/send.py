@@ -28,8 +28,8 @@ from streaming.shared.topics import ensure_topics
 from streaming.shared.units import rate_text
 from tuner.api.orders_api import (
     Change,
-    KafkaDesk,
-    NotTaken,
+    KafkaOrderService,
+    OrderNotRecorded,
     not_overridden,
     overridden,
     paused,
@@ -138,10 +138,10 @@ def give(settings: Settings, change: Change) -> Orders:
             raise UnreachableError(str(error)) from error
         except ClusterError as error:
             raise CommandError(str(error)) from error
-    desk = KafkaDesk(settings.kafka, topics.orders, settings.cluster, lambda: read(settings).orders, time.time)
+    desk = KafkaOrderService(settings.kafka, topics.orders, settings.cluster, lambda: read(settings).orders, time.time)
     try:
         return desk.give(change)
-    except NotTaken as error:
+    except OrderNotRecorded as error:
         raise CommandError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
 
 

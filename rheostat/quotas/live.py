@@ -30,7 +30,7 @@ from rheostat.run.services import probe
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from streaming.shared.kafka.quotas import QuotaClient
-from tuner.api.quota_board import Shown, quotas_json
+from tuner.api.quota_board import QuotaSnapshot, quotas_json
 from tuner.control.mutation_quota.entity import QuotaEntity
 from tuner.control.mutation_quota.model import MutationPolicy, QuotaView, with_window
 from tuner.control.mutation_quota.operator_orders import ruled
@@ -113,7 +113,7 @@ def asked_now(
     beside = beside_of(signals.controllers, signals.brokers, now_ms, policy.limits.hold_age_s, felt_ms)
     view = QuotaView(now_ms, stands, dict(signals.controllers), tuple(signals.tenants.values()), beside)
     made = ruled(view, memory, policy, orders)
-    told = quotas_json(Shown(view, made, made.memory))
+    told = quotas_json(QuotaSnapshot(view, made, made.memory))
     return told | {"holds": [*told["holds"], _UNFELT]} if unfelt else told
 
 

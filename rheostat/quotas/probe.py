@@ -9,7 +9,7 @@ from collections.abc import Callable
 from rheostat.config.settings import Settings
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.controller_asker import ControllerAsker
-from tuner.control.mutation_quota.probe_window import COUNT_MIN, FeltWindow, ProbeRequest
+from tuner.control.mutation_quota.probe_window import COUNT_MIN, ProbeRequest, ProbeWindow
 from tuner.runtime.mutation_quota.creation_probe import BROKERS_MAX, Asker
 
 _COUNT = COUNT_MIN + 10
@@ -40,7 +40,7 @@ def felt_ms(
         ClusterError: it is not known who is there.
     """
     until_s = monotonic() + _LASTS_S_MAX
-    window, met = FeltWindow(), list[int]()
+    window, met = ProbeWindow(), list[int]()
     there = [broker.node for broker in asker.brokers()]
     for broker in rng.sample(there, min(len(there), BROKERS_MAX)):
         if monotonic() < until_s and asker.meet(broker) is None:

@@ -16,7 +16,7 @@ from rheostat.options import Config, Json, Yes, amount
 from streaming.shared import units
 
 if TYPE_CHECKING:
-    from rheostat.reassign.orders import Said
+    from rheostat.reassign.orders import OrderResult
     from tuner.core.batch_limits import BatchLimits
 
 _START = "plan"
@@ -214,7 +214,7 @@ def _word(config: Path, plan: str | None, name: str, as_json: bool) -> None:
     _say(words[name](settings, known), as_json)
 
 
-def _say(said: Said, as_json: bool) -> None:
+def _say(said: OrderResult, as_json: bool) -> None:
     """Who waits for it to be so must not take it for done where nobody has acknowledged it."""
     out(json.dumps({"plan": said.plan, "acknowledged": said.acknowledged}) if as_json else said.text)
     if not said.acknowledged:

@@ -19,7 +19,7 @@ from rheostat.orders.send import other_name
 from rheostat.reassign import plan_store
 from rheostat.reassign.checks import Checked, checked, ways_of
 from rheostat.reassign.constraints import PlanConstraints, rate_lines, read_terms
-from rheostat.reassign.embedded_service import Here
+from rheostat.reassign.embedded_service import EmbeddedService
 from rheostat.reassign.interrupted import interrupted, left
 from rheostat.reassign.plan_input import PlanGround, PlanInput, client_of, given_of, ground_of, plan_of
 from rheostat.reassign.progress import PlanProgress, as_record
@@ -96,7 +96,7 @@ def run_reassign(config: Path, asked: ReassignRequest) -> int:
     if terms.nobody is not None:
         raise CommandError(terms.nobody)
     confirm(_foretold(given, found, terms), yes=asked.yes, word="unthrottled" if asked.throttle.unthrottled else None)
-    with Here(config, ground.tuners) if asked.here else Here(None, ground.tuners) as service:
+    with EmbeddedService(config, ground.tuners) if asked.here else EmbeddedService(None, ground.tuners) as service:
         head = plan_store.put(settings, given.parts, asked.limits, asked.throttle)
         say(f"Plan {head.id} is on record: {_count(given.parts)}.")
         if asked.detach:
@@ -104,7 +104,7 @@ def run_reassign(config: Path, asked: ReassignRequest) -> int:
         return _watched(settings, head.id, service, asked)
 
 
-def _watched(settings: Settings, plan: str, service: Here, asked: ReassignRequest) -> int:
+def _watched(settings: Settings, plan: str, service: EmbeddedService, asked: ReassignRequest) -> int:
     try:
         seen = _seen_to_its_end(settings, plan, service)
     except BaseException:
@@ -124,7 +124,7 @@ def _watched(settings: Settings, plan: str, service: Here, asked: ReassignReques
     return EXIT_DONE if paused or seen.well else EXIT_NOT_WELL
 
 
-def _seen_to_its_end(settings: Settings, plan: str, service: Here) -> PlanProgress | int:
+def _seen_to_its_end(settings: Settings, plan: str, service: EmbeddedService) -> PlanProgress | int:
     """Or to where somebody who pressed Ctrl-C wants to leave it: then the exit code.
 
     Raises:
@@ -160,7 +160,7 @@ def _seen_to_its_end(settings: Settings, plan: str, service: Here) -> PlanProgre
             told, rest_s = str(error), _AGAIN_AFTER_S
 
 
-def _rest(service: Here, for_s: float) -> None:
+def _rest(service: EmbeddedService, for_s: float) -> None:
     until_s = time.monotonic() + for_s
     while time.monotonic() < until_s:
         for line in service.look():
@@ -168,7 +168,7 @@ def _rest(service: Here, for_s: float) -> None:
         threading.Event().wait(_TICK_S)
 
 
-def _look_on(settings: Settings, plan: str, service: Here, *, may_pause: bool) -> PlanProgress:
+def _look_on(settings: Settings, plan: str, service: EmbeddedService, *, may_pause: bool) -> PlanProgress:
     """Until the plan has ended, or is paused and nothing of it is under way; then until its throttles are taken back."""
 
     def rests(shown: PlanProgress) -> bool:

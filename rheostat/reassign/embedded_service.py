@@ -20,7 +20,7 @@ _LOOK_EVERY_S = 1.0
 _TICK_S = 0.2
 
 
-class Here:
+class EmbeddedService:
     """Nothing, where no settings file is given, or where a tuner runs already: that one executes the plan."""
 
     def __init__(self, config: Path | None, tuners: int | None) -> None:
@@ -40,7 +40,7 @@ class Here:
     def runs(self) -> bool:
         return self._supervisor is not None
 
-    def __enter__(self) -> Here:
+    def __enter__(self) -> EmbeddedService:
         if self._supervisor is not None:
             # What the supervisor has to say goes where its parts say theirs: a person looks at a picture of the plan.
             self._words = self.log.open("a", buffering=1)

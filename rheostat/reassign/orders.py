@@ -16,13 +16,13 @@ _NOBODY = "No tuner has acknowledged it yet: none runs, or it is between two liv
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class OrderResult:
     plan: str
     text: str
     acknowledged: bool
 
 
-def pause(settings: Settings, plan: Plan) -> Said:
+def pause(settings: Settings, plan: Plan) -> OrderResult:
     """
     Raises:
         BadInputError: it is being put back, or has ended.
@@ -36,7 +36,7 @@ def pause(settings: Settings, plan: Plan) -> Said:
     )
 
 
-def resume(settings: Settings, plan: Plan) -> Said:
+def resume(settings: Settings, plan: Plan) -> OrderResult:
     """
     Raises:
         BadInputError: it is being put back, or has ended.
@@ -50,7 +50,7 @@ def resume(settings: Settings, plan: Plan) -> Said:
     )
 
 
-def cancel(settings: Settings, plan: Plan) -> Said:
+def cancel(settings: Settings, plan: Plan) -> OrderResult:
     _still_runs(plan)
     if plan.head.leaves:
         raise BadInputError(f"plan {plan.id} was cancelled with --leave: nothing of it is put back")
@@ -63,7 +63,7 @@ def cancel(settings: Settings, plan: Plan) -> Said:
     )
 
 
-def leave(settings: Settings, plan: Plan) -> Said:
+def leave(settings: Settings, plan: Plan) -> OrderResult:
     _still_runs(plan)
     return _say(
         settings,
@@ -73,7 +73,7 @@ def leave(settings: Settings, plan: Plan) -> Said:
     )
 
 
-def set_limits(settings: Settings, plan: Plan, limits: BatchLimits) -> Said:
+def set_limits(settings: Settings, plan: Plan, limits: BatchLimits) -> OrderResult:
     _still_runs(plan)
     return _say(settings, plan, lambda head: replace(head, limits=limits), limits_text(limits), on_course=False)
 
@@ -94,14 +94,14 @@ def _still_runs(plan: Plan) -> None:
 
 def _say(
     settings: Settings, plan: Plan, change: Callable[[PlanHead], PlanHead], text: str, *, on_course: bool = True
-) -> Said:
+) -> OrderResult:
     head = plan_store.say(settings, plan, change, on_course=on_course)
     said = f"Plan {plan.id}: {text}."
     try:
         acknowledged = plan_store.acknowledged(settings, plan.id, head.at_ms)
     except CommandError as error:
         # Who is told nothing but that would say it again.
-        return Said(
+        return OrderResult(
             plan.id, f"{said}\nIt is on record, and not known whether a tuner has acknowledged it: {error}", False
         )
-    return Said(plan.id, said if acknowledged else f"{said}\n{_NOBODY}", acknowledged)
+    return OrderResult(plan.id, said if acknowledged else f"{said}\n{_NOBODY}", acknowledged)

@@ -12,7 +12,7 @@ from tuner.control.reassignment.measurements import PartitionMeasurements, measu
 from tuner.control.reassignment.partition_progress import PartitionProgress, Recent, stand
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.plan_progress import Progress, end_of
-from tuner.core.reassignment_plan import ClusterLook, DesiredPlanState, Ending, Key, Plan
+from tuner.core.reassignment_plan import DesiredPlanState, Key, Plan, PlanEnding, ReassignmentSnapshot
 from tuner.core.reassignment_steps import UNLIMITED
 
 Moved = tuple[Key, tuple[int, ...], tuple[int, ...]]  # A partition, its replicas, and those that it shall have.
@@ -65,11 +65,11 @@ class PlanProgress:
     def well(self) -> bool:
         """Whether it goes on, or has ended as it was given."""
         if self.plan.state.ending is not None:
-            return self.plan.state.ending is Ending.DONE and not self.plan.state.dropped
+            return self.plan.state.ending is PlanEnding.DONE and not self.plan.state.dropped
         return not self.plan.state.said
 
 
-def picture(plan: Plan, look: ClusterLook, at_ms: int, moves: Sequence[MoveSignal] = ()) -> PlanProgress:
+def picture(plan: Plan, look: ReassignmentSnapshot, at_ms: int, moves: Sequence[MoveSignal] = ()) -> PlanProgress:
     """Returns how far the plan is.
 
     Args:

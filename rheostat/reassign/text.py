@@ -6,7 +6,7 @@ from rheostat.reassign.progress import PlanProgress, limits_record
 from streaming.shared.listed import shortened
 from streaming.shared.units import rate_text, size_text, span_text
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_plan import DesiredPlanState, Ending, PlanThrottle
+from tuner.core.reassignment_plan import DesiredPlanState, PlanEnding, PlanThrottle
 
 BATCH_SHOWN = 8
 
@@ -30,13 +30,13 @@ def sentences(shown: PlanProgress, *, ends: bool = True) -> list[str]:
 
 def standing(shown: PlanProgress) -> str:
     plan, state = shown.plan, shown.plan.state
-    if state.ending is Ending.DONE:
+    if state.ending is PlanEnding.DONE:
         return (
             "done."
             if not state.dropped
             else f"done, but for {len(state.dropped)} partitions that are not there any more."
         )
-    if state.ending is Ending.CANCELLED:
+    if state.ending is PlanEnding.CANCELLED:
         tally = state.tally
         return (
             "cancelled."

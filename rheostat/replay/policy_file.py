@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from rheostat.config.yaml_file import YamlFile
 from rheostat.errors import BadInputError
 from rheostat.replay import quota_policy
-from tuner.journal.settings_snapshot import InForce
+from tuner.journal.settings_snapshot import SettingsSnapshot
 from tuner.runtime.throttle.steering_controller import writes_max
 from tuner.settings.tuner import TunerSettings
 
@@ -19,7 +19,7 @@ from tuner.settings.tuner import TunerSettings
 _NOT_DECIDED_BY = ("dry_run", "cycle_s", "http", "capacity", "reassign")
 
 
-def load_policy(path: Path, then: InForce, *, has_quotas: bool) -> InForce:
+def load_policy(path: Path, then: SettingsSnapshot, *, has_quotas: bool) -> SettingsSnapshot:
     """``then`` with what the file says.
 
     Args:
@@ -68,7 +68,7 @@ def load_policy(path: Path, then: InForce, *, has_quotas: bool) -> InForce:
     return _with(then, wanted, set(body))
 
 
-def _with(then: InForce, wanted: TunerSettings, given: set[str]) -> InForce:
+def _with(then: SettingsSnapshot, wanted: TunerSettings, given: set[str]) -> SettingsSnapshot:
     asked, law = wanted.limits(), then.law
     names = {
         "rate_bytes_per_s_max": "rate_bytes_per_s_max",

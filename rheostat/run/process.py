@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from streaming.shared.deferred_interrupts import KeptInterrupts
+from streaming.shared.deferred_interrupts import DeferredInterrupts
 
 _PR_SET_PDEATHSIG = 1
 _AUTOGROUP = b"/proc/self/autogroup"
@@ -58,7 +58,7 @@ def spawn(command: Sequence[str], *, log: Path | int, nice: int = 0) -> subproce
     out = log if isinstance(log, int) else os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     child = None
     try:
-        with KeptInterrupts():
+        with DeferredInterrupts():
             child = subprocess.Popen(
                 list(command),
                 stdin=subprocess.DEVNULL,

@@ -18,7 +18,7 @@ from tuner.api.history import Peaks, RateHistoryStore
 from tuner.api.look import StatusSnapshot
 from tuner.api.sentences import FORESEEN_MAX, after_resume, some_of, to_come, watched, without_throttle
 from tuner.api.watched import CycleSnapshot
-from tuner.control.throttle.decision import Hold, LetGo, Steer
+from tuner.control.throttle.decision import AllowSteering, Hold, Relinquish
 from tuner.control.throttle.plan_moves import PlanMoves
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.rate_changes import rates_since
@@ -36,7 +36,7 @@ _RECENT_MS = 60_000  # An act that is announced and not over after that was left
 _TURNED_MS = 15_000  # Of the law: several seconds pass in which nothing has to be turned.
 
 
-class Onlooker:
+class StatusEvaluator:
     """Keeps what a single look cannot tell: how much was lacking at most, and how much progress was lost."""
 
     def __init__(self, settings: Settings) -> None:
@@ -115,8 +115,8 @@ def would_do(look: StatusSnapshot, state: str) -> list[str]:
     if len(live.moves) > FORESEEN_MAX:
         return [f"What a tuner that acts would do is not worked out here for {len(live.moves)} partitions."]
     _, decisions = decide(seen, snapshot.memory, snapshot.limits, StallLimits())
-    acts = [decision for decision in decisions if not isinstance(decision, Hold | LetGo | Steer)]
-    steered = sum(isinstance(decision, Steer) for decision in decisions)
+    acts = [decision for decision in decisions if not isinstance(decision, Hold | Relinquish | AllowSteering)]
+    steered = sum(isinstance(decision, AllowSteering) for decision in decisions)
     if steered:
         steps = [f"would let {steered} {'throttle' if steered == 1 else 'throttles'} follow the clients, every second"]
     else:

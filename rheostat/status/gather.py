@@ -15,7 +15,7 @@ from rheostat.reassign.plan_input import client_of
 from rheostat.reassign.progress import picture, to_measure
 from rheostat.run.services import probe
 from rheostat.status.active_tuner import tuner_json
-from rheostat.status.evaluation import Onlooker, coming, would_do
+from rheostat.status.evaluation import StatusEvaluator, coming, would_do
 from rheostat.status.journal import COUNTS, Newest, read_followed
 from rheostat.status.signal_history import SignalHistory
 from rheostat.tuner_presence import read_tuners
@@ -118,7 +118,7 @@ def status_json(
     signals: NewestSignals | None,
     newest: Newest,
     now_ms: int,
-    onlooker: Onlooker | None = None,
+    onlooker: StatusEvaluator | None = None,
     *,
     tuners: Sequence[TunerPresence] = (),
     plans: Mapping[str, Progress] | None = None,
@@ -135,7 +135,7 @@ def status_json(
     decisions = Decisions(rows_max=COUNTS["entry"])
     decisions.begin_with(entries)
     by_throttle = _by_throttle(decisions, live)
-    look = (onlooker or Onlooker(settings)).look(
+    look = (onlooker or StatusEvaluator(settings)).look(
         live,
         signals,
         newest.orders,

@@ -22,7 +22,7 @@ from tuner.core.presence import TunerPresence
 from tuner.core.reassignment_plan import Plan
 from tuner.journal.entries import Entry, decode_entry, entry_prefix
 from tuner.journal.presence_records import presence_of, presence_prefix
-from tuner.journal.replayed_state import Remembered
+from tuner.journal.replayed_state import ReplayedState
 from tuner.journal.topic_reader import JournalError, JournalRecord, UnreadableBatchError, read_journal
 
 # How many records of each ring: "entry" for decisions, "turn" for the seconds of the law. The last decision of each throttle is
@@ -66,7 +66,7 @@ class JournalFollower:
         self._entries: dict[str, deque[Entry]] = {ring: deque(maxlen=count) for ring, count in counts.items()}
         self._presence = presence_prefix(cluster)
         self._tuners: dict[bytes, TunerPresence] = {}
-        self._remembered = Remembered(cluster)
+        self._remembered = ReplayedState(cluster)
         self.is_whole = False
 
     def take(self, record: JournalRecord) -> None:

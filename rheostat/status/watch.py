@@ -21,7 +21,7 @@ from rheostat.console.rich_console import console_of
 from rheostat.errors import EXIT_DONE
 from rheostat.reassign.plan_input import client_of
 from rheostat.run.services import probe, stop_on_signals
-from rheostat.status.evaluation import Onlooker
+from rheostat.status.evaluation import StatusEvaluator
 from rheostat.status.gather import status_json
 from rheostat.status.journal import JournalFollower
 from rheostat.status.plans import PlansPane
@@ -52,7 +52,7 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
     """
     probe(settings)
     topics, console = settings.topic_names(), console_of(sys.stdout)
-    course, onlooker = RateHistory(), Onlooker(settings)
+    course, onlooker = RateHistory(), StatusEvaluator(settings)
     tenants: dict[str, Any] | None = None
     status: dict[str, Any] | None = None
     lines: list[str] = []

@@ -1,7 +1,7 @@
 """Asks the cluster what the JMX agents cannot tell: reassignments, log sizes, offsets, throttle settings.
 
 Intuition: what costs grows with the cluster, what matters with the moves. So each round asks only about partitions that
-move or are listed in a throttle, and the brokers that hold them; the ``Sweep`` looks at every topic's lists and every
+move or are listed in a throttle, and the brokers that hold them; the ``FullScan`` looks at every topic's lists and every
 broker's rates, seldom, in a thread and over a connection of its own, so that no record ever waits for it.
 
 Between two rounds, while nothing moves, one small request says whether something has begun to (``has_begun``): who steers a
@@ -38,19 +38,19 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
+class FullScanResult:
     """What one sweep found."""
 
     listed_topics: frozenset[str] = frozenset()
     brokers_with_rate: frozenset[int] = frozenset()
 
 
-class Sweep:
+class FullScan:
     """The seldom look at everything. ``cleared_by_tool`` is replaced whole, so that another thread may read it at any time."""
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
-        self.swept = Swept()
+        self.swept = FullScanResult()
 
     def once(self, stop: threading.Event) -> float | None:
         """Looks at all topics and brokers; the seconds it took, None when it was stopped.
@@ -71,7 +71,7 @@ class Sweep:
             answers = self._client.broker_configs(some, _RATES)
             _raise_when_all_failed(answers.values())
             with_rate |= {b for b, found in _rates(answers).items() if found}
-        self.swept = Swept(frozenset(listed), frozenset(with_rate))
+        self.swept = FullScanResult(frozenset(listed), frozenset(with_rate))
         return time.monotonic() - began_s
 
     @staticmethod
@@ -83,7 +83,7 @@ class Sweep:
 class AdminFacts:
     """One round of asking. Keeps which topics carried a throttle; everything else is asked anew."""
 
-    def __init__(self, client: ClusterClient, swept: Callable[[], Swept]) -> None:
+    def __init__(self, client: ClusterClient, swept: Callable[[], FullScanResult]) -> None:
         self._client = client
         self._swept = swept
         self._listed_topics: frozenset[str] = (

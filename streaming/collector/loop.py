@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from streaming.collector import jmx
-from streaming.collector.admin import AdminFacts, Sweep
+from streaming.collector.admin import AdminFacts, FullScan
 from streaming.collector.counts import Counts
 from streaming.collector.exposition import Reading
 from streaming.collector.facts import TopicPartition, followed_by_node, lag_samples, samples_by_node
@@ -106,7 +106,7 @@ class Collector:
         self._settings = settings
         self._cluster = cluster
         self._client = client
-        self._sweep = Sweep(sweep_client)
+        self._sweep = FullScan(sweep_client)
         self._facts = AdminFacts(client, lambda: self._sweep.swept)
         self._publish = publish
         self._wall_clock = wall_clock

@@ -10,7 +10,7 @@ from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from streaming.collector.counts import SCRAPE_S_BUCKETS, Counts
-from streaming.shared.metric_defs import OfCollector
+from streaming.shared.metric_defs import CollectorMetric
 from streaming.shared.metric_page import family
 
 
@@ -23,30 +23,30 @@ class CountsCollector(Collector):
         counts, c = self._counts, (self._cluster,)
         yield self._scrape_seconds()
         yield family(
-            OfCollector.SCRAPE_FAILURES,
+            CollectorMetric.SCRAPE_FAILURES,
             {(*c, str(node), cause.value): n for (node, cause), n in counts.failures.copy().items()},
         )
         yield family(
-            OfCollector.SCRAPED_AT, {(*c, str(node)): at_s for node, at_s in counts.scraped_at_s.copy().items()}
+            CollectorMetric.SCRAPED_AT, {(*c, str(node)): at_s for node, at_s in counts.scraped_at_s.copy().items()}
         )
         for definition, value in (
-            (OfCollector.ROUNDS, counts.rounds),
-            (OfCollector.LATE_ROUNDS, counts.late_rounds),
-            (OfCollector.ROUND_SECONDS, counts.round_s),
-            (OfCollector.RECORDS, counts.records),
-            (OfCollector.RECORDS_NOT_TAKEN, counts.records_not_taken),
-            (OfCollector.ADMIN_FAILURES, counts.admin_failures),
-            (OfCollector.SWEEPS, counts.sweeps),
-            (OfCollector.SWEEP_SECONDS, counts.full_scan_interval_s),
-            (OfCollector.ACCESS_GOOD, float(counts.access_good)),
+            (CollectorMetric.ROUNDS, counts.rounds),
+            (CollectorMetric.LATE_ROUNDS, counts.late_rounds),
+            (CollectorMetric.ROUND_SECONDS, counts.round_s),
+            (CollectorMetric.RECORDS, counts.records),
+            (CollectorMetric.RECORDS_NOT_TAKEN, counts.records_not_taken),
+            (CollectorMetric.ADMIN_FAILURES, counts.admin_failures),
+            (CollectorMetric.SWEEPS, counts.sweeps),
+            (CollectorMetric.SWEEP_SECONDS, counts.full_scan_interval_s),
+            (CollectorMetric.ACCESS_GOOD, float(counts.access_good)),
         ):
             yield family(definition, {c: value})
 
     def _scrape_seconds(self) -> Metric:
         family = HistogramMetricFamily(
-            OfCollector.SCRAPE_SECONDS.name,
-            OfCollector.SCRAPE_SECONDS.meaning,
-            labels=OfCollector.SCRAPE_SECONDS.labels,
+            CollectorMetric.SCRAPE_SECONDS.name,
+            CollectorMetric.SCRAPE_SECONDS.meaning,
+            labels=CollectorMetric.SCRAPE_SECONDS.labels,
         )
         bounds = [*(str(bound) for bound in SCRAPE_S_BUCKETS), "+Inf"]
         cumulative = accumulate(self._counts.scrape_s_counts)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import FrameType
 
 
-class KeptInterrupts:
+class DeferredInterrupts:
     """A context manager; what came meanwhile goes to the handlers that stood before, which may raise, as it is left.
 
     In other threads than the main one it does nothing: only there do handlers run, and only there can they be changed.

@@ -11,7 +11,7 @@ from streaming.shared.metric_def import MetricDef, Unit, defined_in
 _PART = ("cluster", "part")
 
 
-class OfAnyProcess:
+class ProcessMetric:
     """What each process tells of itself."""
 
     BUILD_INFO = MetricDef(
@@ -57,7 +57,7 @@ class OfAnyProcess:
     )
 
 
-class OfCollector:
+class CollectorMetric:
     """What `rheostat collect` tells."""
 
     SCRAPE_SECONDS = MetricDef(
@@ -113,7 +113,7 @@ class OfCollector:
     )  # fmt: skip
 
 
-class OfStream:
+class StreamMetric:
     """What `rheostat stream` tells."""
 
     BATCH_AT = MetricDef(
@@ -192,7 +192,7 @@ class OfStream:
     )
 
 
-class OfTuner:
+class TunerMetric:
     """What `rheostat tune` tells."""
 
     # -- the tuner itself -----------------------------------------------------------------------------------------------------
@@ -603,9 +603,9 @@ class OfTuner:
 
 
 BY_PROCESS: dict[str, tuple[MetricDef, ...]] = {
-    "every process": defined_in(vars(OfAnyProcess)),
-    "collector": defined_in(vars(OfCollector)),
-    "stream": defined_in(vars(OfStream)),
-    "tuner": defined_in(vars(OfTuner)),
+    "every process": defined_in(vars(ProcessMetric)),
+    "collector": defined_in(vars(CollectorMetric)),
+    "stream": defined_in(vars(StreamMetric)),
+    "tuner": defined_in(vars(TunerMetric)),
 }
 ALL: tuple[MetricDef, ...] = tuple(metric for metrics in BY_PROCESS.values() for metric in metrics)

@@ -12,7 +12,7 @@ from pathlib import Path
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from streaming.shared.metric_defs import OfAnyProcess
+from streaming.shared.metric_defs import ProcessMetric
 from streaming.shared.metric_page import family
 from streaming.shared.thread_watch import ThreadWatch
 
@@ -49,22 +49,22 @@ class OwnCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         of = self._of
-        yield family(OfAnyProcess.BUILD_INFO, {(installed_version(), of[1]): 1.0})
-        yield family(OfAnyProcess.STARTED_AT, {of: round(self._started_at_s, 3)})
-        yield family(OfAnyProcess.CPU_SECONDS, {of: time.process_time()})
+        yield family(ProcessMetric.BUILD_INFO, {(installed_version(), of[1]): 1.0})
+        yield family(ProcessMetric.STARTED_AT, {of: round(self._started_at_s, 3)})
+        yield family(ProcessMetric.CPU_SECONDS, {of: time.process_time()})
         resident = _resident_bytes()
         if resident is not None:
-            yield family(OfAnyProcess.RESIDENT_BYTES, {of: resident})
+            yield family(ProcessMetric.RESIDENT_BYTES, {of: resident})
         if self._threads is not None:
-            yield family(OfAnyProcess.THREADS_ENDED, {of: float(self._threads.count)})
+            yield family(ProcessMetric.THREADS_ENDED, {of: float(self._threads.count)})
         if self._config is None:
             return
         state = self._config()
-        yield family(OfAnyProcess.CONFIG_GOOD, {of: float(state.good)})
-        yield family(OfAnyProcess.CONFIG_GOOD_AT, {of: round(state.good_at_s, 3)})
-        yield family(OfAnyProcess.CONFIG_IN_FORCE, {of: float(state.in_force)})
+        yield family(ProcessMetric.CONFIG_GOOD, {of: float(state.good)})
+        yield family(ProcessMetric.CONFIG_GOOD_AT, {of: round(state.good_at_s, 3)})
+        yield family(ProcessMetric.CONFIG_IN_FORCE, {of: float(state.in_force)})
         reloads = {"taken": state.reloads_taken, "refused": state.reloads_refused}
-        yield family(OfAnyProcess.CONFIG_RELOADS, {(*of, result): float(count) for result, count in reloads.items()})
+        yield family(ProcessMetric.CONFIG_RELOADS, {(*of, result): float(count) for result, count in reloads.items()})
 
 
 def installed_version() -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from streaming.shared.kafka.cluster import ClusterError, Unreachable
-from streaming.shared.kafka.values import Endpoint, MissingRight
+from streaming.shared.kafka.values import Endpoint, MissingPermission
 
 
 @dataclass
@@ -42,7 +42,7 @@ class FakeAsker:
     def ask(self, broker: int) -> ClusterError | None:
         self.asked.append(broker)
         if self.refuses:
-            return MissingRight("AlterConfigs on Topic rheostat.journal", "to alter nothing of rheostat.journal")
+            return MissingPermission("AlterConfigs on Topic rheostat.journal", "to alter nothing of rheostat.journal")
         refused = self._reached(broker)
         if refused is None and self.takes_s < self.timeout_s:
             self.now_s += self.takes_s

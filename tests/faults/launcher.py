@@ -83,7 +83,7 @@ def watch_all(steps: Steps) -> None:
     from streaming.shared.kafka.reassignments import ReassignmentClient
     from tuner.journal.kafka_journal import KafkaJournal
     from tuner.runtime.throttle.actuator import KafkaThrottles
-    from tuner.runtime.throttle.loop import Loop
+    from tuner.runtime.throttle.loop import ThrottleController
 
     def record(_journal: KafkaJournal, records: Any, *_: Any, **__: Any) -> str:
         steps.recording = _record_name(records)
@@ -103,7 +103,7 @@ def watch_all(steps: Steps) -> None:
 
     setattr(KafkaJournal, "_send", listed)  # noqa: B010 - mypy takes the other way for a mistake
     steps.watch(KafkaProducer, "commit_transaction", lambda *_, **__: f"commit {steps.recording}")
-    steps.watch(Loop, "cycle", lambda *_: "cycle")
+    steps.watch(ThrottleController, "cycle", lambda *_: "cycle")
     for name in [n for n in vars(KafkaThrottles) if n.startswith("confirm")]:
         steps.watch(KafkaThrottles, name, lambda *_, n=name, **__: n.replace("_", " "))
     for name in [n for n in vars(ReassignmentClient) if n.startswith(("alter", "elect"))]:

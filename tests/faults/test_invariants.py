@@ -7,7 +7,7 @@ from reading import Record
 from watcher import Look
 
 from streaming.shared.contract import Side
-from tuner.control.throttle.state import Memory, Owned
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.journal.entries import encode_holder, encode_memory, encode_owned, holder_key, memory_key, owned_key
 
 CLUSTER = "lab"
@@ -78,8 +78,8 @@ def test_nothing_rises_once_signals_are_too_old() -> None:
 
 
 def test_what_is_seen_was_on_record_before() -> None:
-    whole = Record(500, memory_key(CLUSTER), encode_memory(Memory(owned={SIDE: Owned(STOOD, OURS, (STOOD, OURS))})))
-    newer = Record(1_500, owned_key(CLUSTER, SIDE), encode_owned(SIDE, Owned(STOOD, HIGHER, (OURS, HIGHER))))
+    whole = Record(500, memory_key(CLUSTER), encode_memory(Memory(owned={SIDE: OwnedRate(STOOD, OURS, (STOOD, OURS))})))
+    newer = Record(1_500, owned_key(CLUSTER, SIDE), encode_owned(SIDE, OwnedRate(STOOD, HIGHER, (OURS, HIGHER))))
     looks = [look(0.1, STOOD), look(1, OURS), look(2, HIGHER)]
     assert not_on_record(looks, [whole, newer], CLUSTER, NOBODY) == []
     assert "900000 stood there, and went on record never" in not_on_record(looks, [whole], CLUSTER, NOBODY)[0]

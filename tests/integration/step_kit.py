@@ -24,7 +24,7 @@ from tuner.control.throttle.quota_window.ramp import slew
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import Limits
 from tuner.runtime.throttle.actuator import Throttles
-from tuner.runtime.throttle.ramp_executor import Slewing
+from tuner.runtime.throttle.ramp_executor import RampExecutor
 
 RESCUE = Limits(rate_bytes_per_s_max=50e6)
 
@@ -108,7 +108,7 @@ class Ramp:
     """The rescue's line, on both sides at once, with the follower's slack."""
 
     def __init__(self, throttles: Throttles, source: int, target: int, stands_bytes_per_s: int) -> None:
-        self._slewing = Slewing(throttles)
+        self._slewing = RampExecutor(throttles)
         self._stands = {(source, Side.LEADER): stands_bytes_per_s, (target, Side.FOLLOWER): stands_bytes_per_s}
 
     def to(self, rate_bytes_per_s: int) -> None:

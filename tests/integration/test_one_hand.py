@@ -22,7 +22,7 @@ from streaming.shared.contract import Side, Topics
 from streaming.shared.kafka import consumer, producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.topics import ensure_topics
-from tuner.control.throttle.state import Memory, Owned
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.journal import topic_reader
 from tuner.journal.entries import Entry
 from tuner.journal.kafka_journal import JournalError, JournalLost, KafkaJournal
@@ -198,7 +198,7 @@ def test_what_stands_behind_an_open_transaction_is_waited_for_and_never_taken_fo
         holder="ours",
         fenced=True,
     )
-    owned = {SIDE: Owned(None, 5, (5,))}
+    owned = {SIDE: OwnedRate(None, 5, (5,))}
     try:
         killed.init_transactions()
         killed.begin_transaction()
@@ -241,16 +241,16 @@ def test_only_the_newest_journal_can_be_written_and_what_was_not_committed_was_n
         entry = Entry(1, "decision", "hold", "watching", "well")
         try:
             old.take_over()
-            old.write([entry], memory=Memory(throttled=True), owned={SIDE: Owned(None, 5, (5,))})
+            old.write([entry], memory=Memory(throttled=True), owned={SIDE: OwnedRate(None, 5, (5,))})
             new.take_over()
             with pytest.raises(JournalLost):
-                old.write([entry], memory=Memory(), owned={SIDE: Owned(None, 7, (7,))})
+                old.write([entry], memory=Memory(), owned={SIDE: OwnedRate(None, 7, (7,))})
             assert old.lost
             with pytest.raises(JournalLost):
                 old.prove()
-            assert recovered(lab, new) == Memory(throttled=True, owned={SIDE: Owned(None, 5, (5,))})
-            new.write(owned={SIDE: Owned(None, 9, (9,))})
-            assert recovered(lab, new).owned == {SIDE: Owned(None, 9, (9,))}
+            assert recovered(lab, new) == Memory(throttled=True, owned={SIDE: OwnedRate(None, 5, (5,))})
+            new.write(owned={SIDE: OwnedRate(None, 9, (9,))})
+            assert recovered(lab, new).owned == {SIDE: OwnedRate(None, 9, (9,))}
             assert new.proved_s_ago() < 5.0
             assert KafkaThrottles(client).read_rates([SIDE]) == {SIDE: None}
         finally:

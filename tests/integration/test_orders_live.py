@@ -26,7 +26,7 @@ from streaming.shared.contract import Side, Topics
 from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.topics import ensure_topics
-from tuner.control.throttle.state import Memory, Owned
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.presence import TunerMode
 from tuner.core.throttle_limits import MB
 from tuner.journal.kafka_journal import KafkaJournal
@@ -61,7 +61,7 @@ def left_by_a_tuner_that_died(lab: Lab, throttles: KafkaThrottles) -> None:
     assert set(throttles.confirm_rates(standing).values()) == {None}
     made = producer(lab.kafka_settings(), "test-journal", linger_ms=0)
     journal = KafkaJournal(made, TOPICS.journal, "lab")
-    owned = {OURS: Owned(5 * MB, 20 * MB, (20 * MB,)), FRESH: Owned(None, 30 * MB, (30 * MB,))}
+    owned = {OURS: OwnedRate(5 * MB, 20 * MB, (20 * MB,)), FRESH: OwnedRate(None, 30 * MB, (30 * MB,))}
     journal.write(memory=Memory(owned=owned))
     journal.close()
 

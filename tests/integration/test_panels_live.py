@@ -19,7 +19,7 @@ from lab_parts import until
 from panels_kit import ROOT, SCRAPE_S, filled_in, prometheus, queries
 
 from streaming.metrics_server import serve
-from streaming.shared.metric_defs import OfTuner
+from streaming.shared.metric_defs import TunerMetric
 from tuner.api.server import HttpServer, make_app
 
 sys.path.insert(0, str(ROOT / "tests" / "unit"))
@@ -58,7 +58,7 @@ def test_every_query_of_every_panel_has_an_answer(told: tuple[Everything, dict[s
         # Where a move stalls there is no end of everything, and where nothing stalls no stall.
         everything.has_end = True
         everything.beat()
-        until(lambda: asked.ask(f"{OfTuner.EXPECTED_END.name} > 0"), 20, "the end is scraped")
+        until(lambda: asked.ask(f"{TunerMetric.EXPECTED_END.name} > 0"), 20, "the end is scraped")
         assert {
             where for where, expr in queries() if where in empty and not asked.ask(filled_in(expr, CLUSTER))
         } == set()

@@ -18,7 +18,7 @@ from rheostat.lab.cluster import Lab, LabSpec
 from streaming.shared import kafka_names
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings, producer
-from streaming.shared.kafka.cluster import ClusterClient, MissingRight
+from streaming.shared.kafka.cluster import ClusterClient, MissingPermission
 from streaming.shared.topics import ensure_topics
 from tuner.runtime.lease import group_of
 
@@ -81,7 +81,7 @@ def granted(lab: Lab) -> None:
             try:
                 ensure_topics(client, TOPICS)
                 return len(client.partitions(vars_of(TOPICS))) > len(HEADINGS) - 2
-            except MissingRight:
+            except MissingPermission:
                 return False  # Not effective yet.
 
     until(made, 20, "the creator makes the topics")
@@ -175,7 +175,7 @@ def test_processes_that_parse_or_look_on_may_change_nothing(lab: Lab, user: str)
             client.alter_broker_configs({1: {kafka_names.LEADER_RATE: "1"}}, validate_only=True),
             client.alter_topic_configs({TOPICS.metrics: {kafka_names.LEADER_REPLICAS: None}}, validate_only=True),
         ):
-            assert all(isinstance(answer, MissingRight) for answer in answers.values())
+            assert all(isinstance(answer, MissingPermission) for answer in answers.values())
 
 
 @pytest.mark.campaign

@@ -19,11 +19,11 @@ from streaming.shared.contract import Side, Topics
 from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.topics import ensure_topics
-from tuner.control.throttle.state import Memory, Owned
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.operator_orders import Orders, Override
 from tuner.journal.entries import RING, RINGS, Entry, encode_entry, encode_owned, entry_key, owned_key
 from tuner.journal.kafka_journal import KafkaJournal
-from tuner.journal.outbox import Owed
+from tuner.journal.outbox import Outbox
 from tuner.journal.plan_records import head_key
 from tuner.journal.read_ahead import ReadAhead
 from tuner.journal.transactions import acknowledged
@@ -60,7 +60,7 @@ def read_on(ahead: ReadAhead, lasts_s: float = 3.0) -> None:
         ahead.step()
 
 
-def known_of(lab: Lab, topic: str, owed: Owed, ahead: ReadAhead | None) -> tuple[object, ...]:
+def known_of(lab: Lab, topic: str, owed: Outbox, ahead: ReadAhead | None) -> tuple[object, ...]:
     found = KafkaJournal(None, topic, CLUSTER, holder="new")
     reader = journal_reader(lab.kafka_settings())
     known = None
@@ -95,10 +95,10 @@ def test_what_was_read_ahead_and_what_came_since_are_the_whole_journal(lab: Lab,
     given = Orders(10, overrides={SIDE: Override(7, 20_000, "me")})
     try:
         old.take_over()
-        old.write([ENTRY, owed[0]], memory=Memory(throttled=True), owned={SIDE: Owned(None, 5, (5,))})
+        old.write([ENTRY, owed[0]], memory=Memory(throttled=True), owned={SIDE: OwnedRate(None, 5, (5,))})
         ahead = ahead_of(lab, client, topic, frozenset({5, 6, 7}))
         read_on(ahead)
-        old.write([owed[1]], owned={SIDE: Owned(None, 6, (6,)), OTHER: Owned(3, 4, (4,))})
+        old.write([owed[1]], owned={SIDE: OwnedRate(None, 6, (6,)), OTHER: OwnedRate(3, 4, (4,))})
         read_on(ahead)
         # The last that it reads of itself is behind; what is written after it stands by no more comes first in what is read then.
         ahead.stop()
@@ -106,12 +106,12 @@ def test_what_was_read_ahead_and_what_came_since_are_the_whole_journal(lab: Lab,
         # It dies within its next write, which whoever takes over ends: nothing of that was done.
         dying = old._writer
         dying.begin_transaction()
-        dying.send(topic, key=owned_key(CLUSTER, SIDE), value=encode_owned(SIDE, Owned(None, 99, (99,)))).get(
+        dying.send(topic, key=owned_key(CLUSTER, SIDE), value=encode_owned(SIDE, OwnedRate(None, 99, (99,)))).get(
             timeout=10
         )
         read_on(ahead, 1.0)
         new.take_over()
-        found, expected = Owed(), Owed()
+        found, expected = Outbox(), Outbox()
         found.entries, expected.entries = list(owed), list(owed)
         assert known_of(lab, topic, found, ahead) == known_of(lab, topic, expected, None)
         assert found.entries == [owed[2]]
@@ -127,7 +127,7 @@ def test_a_journal_that_was_made_anew_is_read_from_its_beginning(lab: Lab, clien
     first = journal(lab, topics.journal, "first")
     try:
         first.take_over()
-        first.write(owned={SIDE: Owned(None, 5, (5,))})
+        first.write(owned={SIDE: OwnedRate(None, 5, (5,))})
     finally:
         first.close()
     ahead = ahead_of(lab, client, topics.journal)

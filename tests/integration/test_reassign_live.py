@@ -27,7 +27,7 @@ from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, TopicThrottle
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_plan import ClusterLook
+from tuner.core.reassignment_plan import ReassignmentSnapshot
 from tuner.journal.plan_records import head_key
 from tuner.runtime.lease import group_of
 from tuner.runtime.reassignment.actuator import KafkaReassignments
@@ -286,7 +286,7 @@ def test_a_topic_made_anew_is_told_from_the_one_before(lab: Lab, client: Reassig
 
     first = make()
     look = KafkaReassignments(client).look({"again"})
-    assert isinstance(look, ClusterLook)
+    assert isinstance(look, ReassignmentSnapshot)
     assert look.topic_ids == {"again": first}
     with lab.admin() as admin:
         admin.delete_topics(["again"])

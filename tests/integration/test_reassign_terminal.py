@@ -22,7 +22,7 @@ from rheostat.lab.node import free_ports
 from rheostat.reassign import plan_store
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.throttle_settings import RATE_KEYS
-from tuner.core.reassignment_plan import DesiredPlanState, Ending, Plan
+from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlanEnding
 from tuner.runtime.lease import group_of
 
 LAB = LabSpec(brokers=4, settings={"auto.leader.rebalance.enable": "false"})
@@ -106,7 +106,7 @@ def test_a_cancel_puts_back_before_the_service_ends(desk: Desk) -> None:
         assert re.search(r"cancelled; \d+ of 24 partitions are at their\s+target\.", shown.screen())
         assert "Ending tuner, stream and collector." in shown.screen()
         assert_is_neat(shown, 100)
-    assert desk.plan().state.ending is Ending.CANCELLED
+    assert desk.plan().state.ending is PlanEnding.CANCELLED
     assert desk.client.reassignments() == []
     there = desk.replicas()
     assert there != TARGET

@@ -17,7 +17,7 @@ from streaming.shared.contract import Side, Topics
 from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.topics import ensure_topics, not_read_back
-from tuner.control.throttle.state import Memory, Owned
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.throttle_limits import MB
 from tuner.journal.kafka_journal import KafkaJournal
 from tuner.journal.topic_reader import UnreadableBatchError
@@ -26,7 +26,7 @@ from tuner.runtime.standby import journal_reader
 LAB = LabSpec(brokers=1, broker_settings={"compression.type": "zstd"})
 TOPICS = Topics.with_prefix("rheostat")
 OLD = (TOPICS.journal, TOPICS.orders)
-MEMORY = Memory(owned={(1, Side.LEADER): Owned(5 * MB, 20 * MB, (20 * MB,))})
+MEMORY = Memory(owned={(1, Side.LEADER): OwnedRate(5 * MB, 20 * MB, (20 * MB,))})
 SAID_S_MAX = 40.0
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 PRODUCER = "org.apache.kafka.tools.ConsoleProducer"

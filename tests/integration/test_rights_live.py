@@ -34,7 +34,7 @@ from streaming.shared import kafka_names
 from streaming.shared.contract import Topics
 from streaming.shared.contract.quotas import QuotaEntity
 from streaming.shared.kafka import KafkaSettings
-from streaming.shared.kafka.cluster import ClusterClient, MissingRight
+from streaming.shared.kafka.cluster import ClusterClient, MissingPermission
 from streaming.shared.kafka.quotas import QuotaClient
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.topics import topic_specs
@@ -125,7 +125,7 @@ def client_of(lab: Lab) -> Iterator[Callable[[str], ClusterClient]]:
 
 
 def right_of(call: Callable[[], Any]) -> str:
-    with pytest.raises(MissingRight) as raised:
+    with pytest.raises(MissingPermission) as raised:
         call()
     return raised.value.right
 
@@ -138,7 +138,7 @@ def test_without_rights_quotas_say_which_one_is_missing(lab: Lab) -> None:
         refused = client.alter_mutation_quotas({alice: 5.0})[alice]
     finally:
         client.close()
-    assert isinstance(refused, MissingRight)
+    assert isinstance(refused, MissingPermission)
     assert refused.right == "AlterConfigs on Cluster"
 
 
@@ -149,7 +149,7 @@ def test_without_rights_every_call_says_which_one_is_missing(client_of: Callable
     assert right_of(client.reassignments) == "Describe on Cluster"
     assert right_of(lambda: client.partitions([TOPIC])) == f"Describe on Topic {TOPIC}"
     assert right_of(lambda: client.topic_configs([TOPIC], [kafka_names.LEADER_REPLICAS])) == "DescribeConfigs on Topic"
-    with pytest.raises(MissingRight, match=f"refused to describe the configs of {TOPIC!r}"):
+    with pytest.raises(MissingPermission, match=f"refused to describe the configs of {TOPIC!r}"):
         client.topic_configs([TOPIC], [kafka_names.LEADER_REPLICAS])
     assert right_of(lambda: client.create_topic("new", 1, 1, {})) == "Create on Topic new"
     for right, answers in (
@@ -159,7 +159,7 @@ def test_without_rights_every_call_says_which_one_is_missing(client_of: Callable
         ("AlterConfigs on Topic", client.alter_topic_configs({TOPIC: {kafka_names.LEADER_REPLICAS: "*"}})),
     ):
         for answer in answers.values():
-            assert isinstance(answer, MissingRight)
+            assert isinstance(answer, MissingPermission)
             assert answer.right == right
 
 
@@ -170,13 +170,13 @@ def test_sizes_of_a_topic_we_may_not_see_are_not_nothing(lab: Lab, client_of: Ca
     until(lambda: not refused(client.reassignments), 10, "the right is effective")
 
     for answer in client.log_sizes([1], [(TOPIC, 0)]).values():
-        assert isinstance(answer, MissingRight) or answer == {(TOPIC, 0): 0}
+        assert isinstance(answer, MissingPermission) or answer == {(TOPIC, 0): 0}
 
 
 def refused(call: Callable[[], Any]) -> bool:
     try:
         call()
-    except MissingRight:
+    except MissingPermission:
         return True
     return False
 

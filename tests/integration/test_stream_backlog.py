@@ -24,7 +24,7 @@ from rheostat.lab.cluster import Lab, LabSpec
 from streaming import checkpoint, pipeline
 from streaming.backlog import State
 from streaming.formats.common import Source
-from streaming.quarantine import Hears
+from streaming.quarantine import RejectListener
 from streaming.session import spark_session
 from streaming.settings import StreamSettings
 from streaming.shared.contract import Metric, NodeRole, Sample, Scrape, Topics
@@ -115,7 +115,7 @@ def _work_off(bootstrap_servers: str, folder: Path, said: multiprocessing.Queue[
             gone.set()
             make_metrics(one.kafka)
 
-    hears = Hears(lambda *_: None, lambda _: None)
+    hears = RejectListener(lambda *_: None, lambda _: None)
     checkpoint_dir = folder / "checkpoint"
     checkpoint_dir.mkdir()
     settings = settings.model_copy(update={"checkpoint_dir": checkpoint_dir})

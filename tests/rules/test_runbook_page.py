@@ -16,9 +16,9 @@ from dashboards.runbook_page import PAGE, RUNBOOK_AT, SOURCE
 from rheostat.config.resources import conf_file
 from rheostat.config.settings import load_settings
 from tuner.api.auth import ApiRole, Tokens, token
-from tuner.api.board import Board
+from tuner.api.board import StatusStore
 from tuner.api.metrics import registry_of
-from tuner.api.quota_board import QuotaBoard
+from tuner.api.quota_board import QuotaStatusStore
 from tuner.api.server import make_app
 from tuner.core.throttle_limits import Limits
 
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def served() -> TestClient:
     """A tuner that asks for a token: the runbook is there without."""
-    board, quotas = Board("lab", Limits(1e8), dry_run=True, wall_clock=lambda: 0.0), QuotaBoard("lab")
+    board, quotas = StatusStore("lab", Limits(1e8), dry_run=True, wall_clock=lambda: 0.0), QuotaStatusStore("lab")
     tokens = Tokens((token("read-0123456789abcdef", "kim", ApiRole.READ),))
     app = make_app(board, quotas, registry_of(board, quotas), 5.0, lambda: 0.0, tokens=tokens)
     return TestClient(app, base_url="http://127.0.0.1")

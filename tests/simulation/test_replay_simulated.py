@@ -15,13 +15,13 @@ from tuner.control.throttle.state import Memory
 from tuner.core.throttle_limits import MB, Limits, StallLimits
 from tuner.journal.entries import Entry
 from tuner.journal.input_log import InputLog
-from tuner.journal.settings_snapshot import InForce
+from tuner.journal.settings_snapshot import SettingsSnapshot
 from tuner.replay.compare import Compared, compared
 from tuner.replay.recording import Missed, record_of, steps_of
 from tuner.replay.replayer import Player
-from tuner.runtime.throttle.loop import Loop
-from tuner.runtime.throttle.ramp_executor import Slewing
-from tuner.runtime.throttle.steering_controller import Steering, writes_max
+from tuner.runtime.throttle.loop import ThrottleController
+from tuner.runtime.throttle.ramp_executor import RampExecutor
+from tuner.runtime.throttle.steering_controller import SteeringController, writes_max
 from tuner.simulation.policy import EPOCH_MS, SimulatedCluster, ThrottlePolicyRunner, capacities
 from tuner.simulation.ports import MemoryJournal, NoOrders, SilentWatcher
 from tuner.simulation.run import run
@@ -60,21 +60,21 @@ class Filmed:
         def wall_s() -> float:
             return EPOCH_MS / 1000 + desk.cluster.now_s
 
-        in_force = InForce(limits, StallLimits(), self.objective, law, writes_max(WRITES_PER_S_MAX))
+        in_force = SettingsSnapshot(limits, StallLimits(), self.objective, law, writes_max(WRITES_PER_S_MAX))
         inputs = InputLog(in_force, run="simulated", program="test", wall_clock=wall_s)
         journal = FilmedJournal(inputs)
         self.records, self.entries = journal.records, journal.entries
         steering = None
         if self.objective is not None:
             known = capacities(desk.cluster.world)
-            steering = Steering(
+            steering = SteeringController(
                 desk.throttles, self.objective, known.__getitem__, law,
                 writes_per_s_max=WRITES_PER_S_MAX, inputs=inputs,
             )  # fmt: skip
         return _Hand(
             desk,
-            Loop(
-                live=desk.live, signals=desk.signals, throttles=desk.throttles, slewing=Slewing(desk.throttles),
+            ThrottleController(
+                live=desk.live, signals=desk.signals, throttles=desk.throttles, slewing=RampExecutor(desk.throttles),
                 steering=steering, orders=NoOrders(), journal=journal, watcher=SilentWatcher(), memory=Memory(),
                 limits=limits, stall_limits=StallLimits(), wall_clock=wall_s, monotonic=now_s,
                 writes_per_s_max=WRITES_PER_S_MAX, dry_run=False, inputs=inputs,
@@ -95,7 +95,7 @@ class Filmed:
 @dataclass
 class _Hand:
     desk: SimulatedCluster
-    loop: Loop
+    loop: ThrottleController
     next_s: float = 0.0
 
     def act(self) -> None:

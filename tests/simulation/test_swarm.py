@@ -16,9 +16,9 @@ from tuner.control.throttle import ownership
 from tuner.control.throttle.state import Memory
 from tuner.core.freshness import Freshness
 from tuner.runtime.throttle import steering_controller
-from tuner.runtime.throttle.cleanup import Endings
-from tuner.runtime.throttle.list_writer import Listing
-from tuner.runtime.throttle.steering_controller import Steering
+from tuner.runtime.throttle.cleanup import Cleanup
+from tuner.runtime.throttle.list_writer import ReplicaListWriter
+from tuner.runtime.throttle.steering_controller import SteeringController
 from tuner.simulation.scenario import loads_of
 from tuner.simulation.swarm import findings_of
 from tuner.simulation.swarm_draw import draw
@@ -48,8 +48,8 @@ def test_the_worlds_are_many_kinds() -> None:
 
 
 def without_looking(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Steering, "refused", lambda *_: [])
-    monkeypatch.setattr(Steering, "still_free", lambda _, changes: list(changes))
+    monkeypatch.setattr(SteeringController, "refused", lambda *_: [])
+    monkeypatch.setattr(SteeringController, "still_free", lambda _, changes: list(changes))
 
 
 def without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,18 +59,18 @@ def without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 def without_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tuner.runtime.throttle.steering_tick.intend", lambda memory, *_: memory)
     monkeypatch.setattr(
-        "tuner.runtime.throttle.recorder.Ledger.record_owned",
+        "tuner.runtime.throttle.recorder.ThrottleRecorder.record_owned",
         lambda self, entries, memory, _: self.record(entries, memory),
     )
 
 
 def without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Endings, "carry_out", lambda *_: None)
+    monkeypatch.setattr(Cleanup, "carry_out", lambda *_: None)
 
 
 def without_age(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every signal looks as if it had just been made."""
-    turn = Steering.turn
+    turn = SteeringController.turn
 
     def young(signals: Mapping[Any, Any], now_ms: int) -> dict[Any, Any]:
         return {key: replace(signal, sampled_at_ms=now_ms) for key, signal in signals.items()}
@@ -80,7 +80,7 @@ def without_age(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("tuner.control.throttle.view.freshness", freshness)
     monkeypatch.setattr(
-        Steering,
+        SteeringController,
         "turn",
         lambda self, now_s, ms, brokers, moves, *more: turn(
             self, now_s, ms, young(brokers, ms), young(moves, ms), *more
@@ -102,7 +102,7 @@ def below_what_keeps_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Listing, "_start", lambda *_: set())
+    monkeypatch.setattr(ReplicaListWriter, "_start", lambda *_: set())
 
 
 def without_a_record_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,8 +110,8 @@ def without_a_record_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_taking_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    edit = Listing._edit
-    monkeypatch.setattr(Listing, "_edit", lambda self, _, adds: edit(self, (), adds))
+    edit = ReplicaListWriter._edit
+    monkeypatch.setattr(ReplicaListWriter, "_edit", lambda self, _, adds: edit(self, (), adds))
 
 
 def with_the_wrong_replicas(monkeypatch: pytest.MonkeyPatch) -> None:

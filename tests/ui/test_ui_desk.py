@@ -16,7 +16,7 @@ from streaming.shared.kafka import KafkaSettings, producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.topics import ensure_topics
 from tuner.api.before import tell_of_before
-from tuner.api.orders_api import KafkaDesk, NotTaken, paused, resumed
+from tuner.api.orders_api import KafkaOrderService, OrderNotRecorded, paused, resumed
 from tuner.core.operator_orders import Orders
 from tuner.core.throttle_limits import MB
 from tuner.journal.entries import Entry
@@ -32,7 +32,7 @@ def test_an_order_is_on_record_and_keeps_what_a_command_has_ordered_meanwhile(tm
         topics = settings.topic_names()
         ensure_topics(client, topics)
         # A loop that never reads: all that the desk knows it has read itself.
-        desk = KafkaDesk(settings.kafka, topics.orders, settings.cluster, Orders, time.time)
+        desk = KafkaOrderService(settings.kafka, topics.orders, settings.cluster, Orders, time.time)
 
         given = desk.give(paused("kim over HTTP from 10.1.2.3"))
         assert given.pause is not None
@@ -62,8 +62,8 @@ def test_an_order_is_on_record_and_keeps_what_a_command_has_ordered_meanwhile(tm
 
 def test_where_no_cluster_answers_the_order_is_not_taken_and_the_page_begins_empty() -> None:
     nowhere = KafkaSettings(bootstrap_servers="127.0.0.1:1", request_timeout_s=1)
-    with pytest.raises(NotTaken, match="the order is not taken"):
-        KafkaDesk(nowhere, "rheostat.orders", "lab", Orders, time.time).give(resumed("kim"))
+    with pytest.raises(OrderNotRecorded, match="the order is not taken"):
+        KafkaOrderService(nowhere, "rheostat.orders", "lab", Orders, time.time).give(resumed("kim"))
     found: list[Entry] = []
     tell_of_before(nowhere, "rheostat.journal", "lab", found.extend)
     assert found == []

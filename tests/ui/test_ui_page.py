@@ -17,7 +17,7 @@ from benchmarks.pages.tuner import SimulatedTuner
 from streaming.shared.units import rate_text, span_text
 from tuner.api.decisions import Filter
 from tuner.api.sentences import moment
-from tuner.control.mutation_quota.decision import QuotaReason, TenantShare, TotalSaid
+from tuner.control.mutation_quota.decision import QuotaReason, TenantShare, TotalRateReport
 from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.model import QuotaView
 from tuner.control.mutation_quota.policy import QuotaStep
@@ -429,7 +429,7 @@ def test_nothing_is_in_the_way_of_anybody(guarded_tuner: SimulatedTuner, sit: Si
         TenantShare(Tenant(name), 5.0, True, 2.0, 2.0, QuotaReason.FAIR_SHARE, None)
         for name in ("reports", "<script>alert(1)</script>")
     )
-    said = TotalSaid(10.0, 0.8, QuotaReason.AT_CAP, "at the cap of 10/s")
+    said = TotalRateReport(10.0, 0.8, QuotaReason.AT_CAP, "at the cap of 10/s")
     view = QuotaView(round(guarded_tuner.now_s() * 1000), {})
     guarded_tuner.quotas.shared_out(view, QuotaStep(MutationMemory(), (said,), rows), MutationMemory(Total(10.0)))
     seat = sit(guarded_tuner, width=width, dark=dark)

@@ -24,14 +24,14 @@ from tuner_cases import (
 
 from streaming.shared.contract import Side
 from tuner.api.auth import ApiRole, Tokens, token
-from tuner.api.board import Board
+from tuner.api.board import StatusStore
 from tuner.api.limits import Buckets
 from tuner.api.metrics import registry_of
-from tuner.api.orders_api import Change, NotTaken
-from tuner.api.plan_board import PlanBoard
-from tuner.api.quota_board import QuotaBoard
+from tuner.api.orders_api import Change, OrderNotRecorded
+from tuner.api.plan_board import PlanStatusStore
+from tuner.api.quota_board import QuotaStatusStore
 from tuner.api.server import make_app
-from tuner.api.watched import Watched
+from tuner.api.watched import Observers
 from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate
 from tuner.control.throttle.objective import Objective
 from tuner.control.throttle.state import Memory
@@ -67,7 +67,7 @@ class KeptDesk:
 
     def give(self, change: Change) -> Orders:
         if self.away:
-            raise NotTaken("the order is not taken, as the cluster does not answer")
+            raise OrderNotRecorded("the order is not taken, as the cluster does not answer")
         now_ms = max(NOW_MS, self.orders.at_ms + 1)
         self.orders = replace(change(self.orders, now_ms), at_ms=now_ms)
         return self.orders
@@ -84,7 +84,7 @@ class Rig:
         orders: Buckets | None = None,
     ) -> None:
         self.clock = Clock()
-        self.board = Board(
+        self.board = StatusStore(
             CLUSTER,
             LIMITS,
             dry_run=dry_run,
@@ -93,9 +93,9 @@ class Rig:
             objective=Objective(latency_ms=30.0),
         )
         self.board.acts()
-        self.quotas = QuotaBoard(CLUSTER)
-        self.plans = PlanBoard(CLUSTER, self.clock)
-        self.watched = Watched(self.board)
+        self.quotas = QuotaStatusStore(CLUSTER)
+        self.plans = PlanStatusStore(CLUSTER, self.clock)
+        self.watched = Observers(self.board)
         self.desk = KeptDesk()
         self.registry: CollectorRegistry = registry_of(self.board, self.quotas)
         known = (token(READ_TOKEN, "grafana", ApiRole.READ), token(OPERATE_TOKEN, "kim", ApiRole.OPERATE))

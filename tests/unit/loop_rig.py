@@ -27,7 +27,7 @@ from streaming.shared.contract import BrokerSignal, MoveSignal
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle.decision import Acted, Decision, Reason
 from tuner.control.throttle.objective import Capacity, LawLimits, Objective
-from tuner.control.throttle.state import Memory, Owned
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import (
     BrokerSide,
     LiveCluster,
@@ -41,11 +41,11 @@ from tuner.core.outcome import Failure
 from tuner.core.throttle_limits import MB
 from tuner.journal.entries import Entry, decode_memory, encode_memory
 from tuner.journal.kafka_journal import JournalError
-from tuner.journal.outbox import Owed
+from tuner.journal.outbox import Outbox
 from tuner.runtime.throttle.actuator import DryRunThrottles, Throttles
-from tuner.runtime.throttle.loop import Loop
-from tuner.runtime.throttle.ramp_executor import Slewing
-from tuner.runtime.throttle.steering_controller import Steering
+from tuner.runtime.throttle.loop import ThrottleController
+from tuner.runtime.throttle.ramp_executor import RampExecutor
+from tuner.runtime.throttle.steering_controller import SteeringController
 
 Events = list[tuple[Any, ...]]
 
@@ -110,7 +110,7 @@ class FakeJournal:
     writes: int = 0
     entries: list[Entry] = field(default_factory=list)
     memories: list[Memory] = field(default_factory=list)
-    owned: dict[BrokerSide, Owned] = field(default_factory=dict)
+    owned: dict[BrokerSide, OwnedRate] = field(default_factory=dict)
     seen: dict[tuple[str, int], frozenset[int]] = field(default_factory=dict)
     listed: dict[str, TopicThrottle] = field(default_factory=dict)
 
@@ -119,7 +119,7 @@ class FakeJournal:
         entries: Sequence[Entry] = (),
         *,
         memory: Memory | None = None,
-        owned: Mapping[BrokerSide, Owned] | None = None,
+        owned: Mapping[BrokerSide, OwnedRate] | None = None,
         seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
         listed: Mapping[str, TopicThrottle] | None = None,
     ) -> None:
@@ -192,21 +192,21 @@ class Rig:
         self.journal = FakeJournal(self.events)
         self.watcher = FakeWatcher()
         self.orders = FakeOrders()
-        self.owed = Owed()
+        self.owed = Outbox()
         self.now_s = 0.0
         self.now_ms = NOW_MS  # Stands still where a test does not move it: signals stay as old as they are.
         port: Throttles = DryRunThrottles(self.throttles) if dry_run else self.throttles
         self.limits = replace(LIMITS, steers=objective is not None, throttles_moves=throttles_moves)
 
-        def loop(memory: Memory) -> Loop:
-            return Loop(
+        def loop(memory: Memory) -> ThrottleController:
+            return ThrottleController(
                 live=self.live,
                 signals=self.signals,
                 throttles=port,
-                slewing=Slewing(port),
+                slewing=RampExecutor(port),
                 steering=None
                 if objective is None
-                else Steering(
+                else SteeringController(
                     port,
                     objective,
                     lambda _: Capacity(125 * MB, 125 * MB),
@@ -241,7 +241,7 @@ class Rig:
 
     def die_and_start_again(self) -> None:
         """What was in memory is gone; what is on record comes back as it was written."""
-        self.owed = Owed()
+        self.owed = Outbox()
         self.begin_another_term()
 
     def begin_another_term(self) -> None:

@@ -26,20 +26,20 @@ from streaming.shared.process_metrics import ConfigState, OwnCollector
 from streaming.shared.thread_watch import ThreadWatch
 from streaming.stream_counts import StreamCounts
 from streaming.stream_metrics import registry_of as stream_registry_of
-from tuner.api.board import Board
+from tuner.api.board import StatusStore
 from tuner.api.metrics import registry_of
-from tuner.api.plan_board import PlanBoard
-from tuner.api.quota_board import QuotaBoard
-from tuner.control.mutation_quota.decision import QuotaReason, SetQuota, TenantShare, TotalSaid
+from tuner.api.plan_board import PlanStatusStore
+from tuner.api.quota_board import QuotaStatusStore
+from tuner.control.mutation_quota.decision import QuotaReason, SetQuota, TenantShare, TotalRateReport
 from tuner.control.mutation_quota.entity import QuotaEntity, Tenant
 from tuner.control.mutation_quota.model import QuotaView
 from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory, OwnedQuota, Total
 from tuner.control.reassignment.partition_progress import PartitionProgress
 from tuner.control.reassignment.policy import PlanTurn
-from tuner.control.throttle.decision import Decision, Hold, LetGo, Reason, SetRate, Steer
+from tuner.control.throttle.decision import AllowSteering, Decision, Hold, Reason, Relinquish, SetRate
 from tuner.control.throttle.objective import Capacity, Mode, Objective
-from tuner.control.throttle.state import Memory, Owned, StallState
+from tuner.control.throttle.state import Memory, OwnedRate, StallState
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import LiveCluster, Observation, PartitionMove, RateSetting, Setpoint
 from tuner.core.controller import ClusterWideMeasures, ControllerObjective
@@ -68,14 +68,14 @@ class Everything:
     named: int = 2
     beats: int = 0
     has_end: bool = False  # No move stalls and no plan waits, so the end of everything is known.
-    board: Board = field(init=False)
-    quotas: QuotaBoard = field(init=False)
-    plans: PlanBoard = field(default_factory=lambda: PlanBoard(CLUSTER))
+    board: StatusStore = field(init=False)
+    quotas: QuotaStatusStore = field(init=False)
+    plans: PlanStatusStore = field(default_factory=lambda: PlanStatusStore(CLUSTER))
     counts: Counts = field(default_factory=Counts)
     stream: StreamCounts = field(default_factory=StreamCounts)
 
     def __post_init__(self) -> None:
-        self.board = Board(
+        self.board = StatusStore(
             CLUSTER, Limits(50.0 * MB, steers=True), dry_run=False, wall_clock=self.wall_clock,
             objective=Objective(50.0, Mode.DEADLINE, 1_900_000_000_000), capacity=Capacity(125.0 * MB, 125.0 * MB),
             capacity_by_broker={4: Capacity(60.0 * MB, 125.0 * MB)},
@@ -84,7 +84,7 @@ class Everything:
         self.board.cycle_s = 0.012
         self.board.acts()
         self.board.refused["signals"] = lambda: self.beats
-        self.quotas = QuotaBoard(
+        self.quotas = QuotaStatusStore(
             CLUSTER, ControllerObjective(create_probe_p90_ms_max=60.0, forwarding_busy_ratio_max=0.1)
         )
 
@@ -172,8 +172,8 @@ def decisions() -> tuple[Decision, ...]:
     return (
         SetRate(3, F, 10 * MB, 20 * MB, Reason.STALLED_THROTTLE_BOUND, "raise it"),
         Hold(4, F, Reason.STALLED_NOT_THROTTLE_BOUND, "not by the throttle"),
-        Steer(1, L, 10 * MB, Reason.FOLLOWS_CLIENTS, "follows"),
-        LetGo(2, L, 10 * MB, 11 * MB, 0, Reason.EXTERNAL_CHANGE, "theirs"),
+        AllowSteering(1, L, 10 * MB, Reason.FOLLOWS_CLIENTS, "follows"),
+        Relinquish(2, L, 10 * MB, 11 * MB, 0, Reason.EXTERNAL_CHANGE, "theirs"),
         Hold(None, None, Reason.WATCHING, "in all"),
     )
 
@@ -182,7 +182,7 @@ def memory(now_ms: int) -> Memory:
     stalled = StallState(lost_s=20.0, stalled=True, stalled_since_ms=now_ms, judged_until_ms=now_ms, observed_s=60.0)
     return Memory(
         stalls={3: stalled, 4: replace(stalled, lost_s=18.0)},
-        owned={(3, F): Owned(None, 20 * MB, (20 * MB,))},
+        owned={(3, F): OwnedRate(None, 20 * MB, (20 * MB,))},
         externally_owned_until_ms={(2, L): now_ms + 3_600_000},
     )
 
@@ -228,7 +228,7 @@ def quota_view(now_ms: int) -> QuotaView:
 
 def turn() -> QuotaStep:
     share = TenantShare(Tenant("alice"), 5.0, True, 2.0, 2.0, QuotaReason.FAIR_SHARE, None)
-    said = TotalSaid(10.0, 0.8, QuotaReason.AT_CAP, "at the cap")
+    said = TotalRateReport(10.0, 0.8, QuotaReason.AT_CAP, "at the cap")
     written = SetQuota(QuotaEntity("alice"), None, 2.0, QuotaReason.FAIR_SHARE, "alice gets 2")
     return QuotaStep(MutationMemory(), (said, written), (share,))
 

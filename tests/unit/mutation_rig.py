@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from streaming.shared.contract import ControllerSignal, TenantSignal
-from tuner.control.mutation_quota.decision import PutBackQuota, QuotaDecision, QuotaReason, SetQuota
+from tuner.control.mutation_quota.decision import QuotaDecision, QuotaReason, RestoreQuota, SetQuota
 from tuner.control.mutation_quota.entity import QuotaEntity
 from tuner.control.mutation_quota.model import MutationPolicy, QuotaView
 from tuner.control.mutation_quota.ownership import intend, settle
@@ -68,9 +68,9 @@ class Rig:
     def _written(self, decision: QuotaDecision) -> None:
         self.memory = settle(intend(self.memory, decision), decision)
         match decision:
-            case SetQuota(entity=entity, setpoint_per_s=value) | PutBackQuota(entity=entity, value_per_s=float(value)):
+            case SetQuota(entity=entity, setpoint_per_s=value) | RestoreQuota(entity=entity, value_per_s=float(value)):
                 self.quotas[entity] = value
-            case PutBackQuota(entity=entity):
+            case RestoreQuota(entity=entity):
                 self.quotas.pop(entity, None)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mutation_rig import START_MS, controller, tenant
 
 from streaming.shared.contract import ControllerSignal, TenantSignal
-from tuner.control.mutation_quota.decision import PutBackQuota, SetQuota
+from tuner.control.mutation_quota.decision import RestoreQuota, SetQuota
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity, Tenant, in_force
 from tuner.control.mutation_quota.model import MutationPolicy, QuotaView, TenantRule
 from tuner.control.mutation_quota.ownership import intend, settle
@@ -162,9 +162,9 @@ class World:
         if fails:
             return  # Also a crash: what was intended is on record, and what stands is what stood.
         match decision:
-            case SetQuota(entity=entity, setpoint_per_s=value) | PutBackQuota(entity=entity, value_per_s=float(value)):
+            case SetQuota(entity=entity, setpoint_per_s=value) | RestoreQuota(entity=entity, value_per_s=float(value)):
                 self.quotas[entity] = value
-            case PutBackQuota(entity=entity):
+            case RestoreQuota(entity=entity):
                 self.quotas.pop(entity, None)
         self.memory = settle(self.memory, decision)
 

@@ -15,7 +15,7 @@ from tuner.core.quota_window import QuotaWindow
 from tuner.journal.entries import Entry
 from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
-from tuner.journal.settings_snapshot import InForce
+from tuner.journal.settings_snapshot import SettingsSnapshot
 from tuner.replay.recording import Missed, record_of, steps_of
 from tuner.replay.replayer import Played, Player
 
@@ -59,7 +59,10 @@ class Filmed(Rig):
         self.filmed = journal or FilmedJournal()
         self.filmed.runs += 1
         self.inputs = inputs or InputLog(
-            InForce(LIMITS, STALL), run=f"run {self.filmed.runs}", program="test", wall_clock=lambda: self.now_s
+            SettingsSnapshot(LIMITS, STALL),
+            run=f"run {self.filmed.runs}",
+            program="test",
+            wall_clock=lambda: self.now_s,
         )
         self.filmed.inputs = self.inputs
         super().__init__(
@@ -71,11 +74,11 @@ class Filmed(Rig):
         for _ in range(count):
             self.cycle(*users)
 
-    def replayed(self, records: Iterable[bytes] | None = None, policy: InForce | None = None) -> list[Played]:
+    def replayed(self, records: Iterable[bytes] | None = None, policy: SettingsSnapshot | None = None) -> list[Played]:
         return replayed(self.filmed.film if records is None else records, policy)
 
 
-def replayed(records: Iterable[bytes], policy: InForce | None = None) -> list[Played]:
+def replayed(records: Iterable[bytes], policy: SettingsSnapshot | None = None) -> list[Played]:
     return list(Player(policy).play(steps_of(map(record_of, records), Missed())))
 
 

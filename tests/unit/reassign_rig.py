@@ -10,13 +10,12 @@ from typing import TypeVar
 
 from streaming.shared.contract import BrokerSignal, ControllerSignal
 from streaming.shared.kafka.cluster import ClusterError
-from tuner.api.plan_board import PlanBoard
+from tuner.api.plan_board import PlanStatusStore
 from tuner.control.reassignment.admission import Bounds
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.operator_orders import Orders
 from tuner.core.outcome import Outcome, StepRefusal
 from tuner.core.reassignment_plan import (
-    ClusterLook,
     DesiredPlanState,
     Key,
     PartitionNow,
@@ -24,15 +23,16 @@ from tuner.core.reassignment_plan import (
     PlanHead,
     PlanPartition,
     PlanThrottle,
+    ReassignmentSnapshot,
     TopicThen,
 )
-from tuner.core.throttle_state import Throttling
+from tuner.core.throttle_state import ThrottleState
 from tuner.journal.entries import Entry
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.plan_records import encode_head, encode_parts, head_key, part_key, parts_of
-from tuner.runtime.reassignment.executor import Reassigning
-from tuner.runtime.reassignment.recorder import ReassignLedger
+from tuner.runtime.reassignment.executor import ReassignmentExecutor
+from tuner.runtime.reassignment.recorder import ReassignmentRecorder
 
 T = TypeVar("T")
 START_S = 1_600_000_000.0
@@ -65,10 +65,10 @@ class Cluster:
         measured: Collection[Key] = (),  # noqa: ARG002 - the port's shape
         *,
         others: bool = False,  # noqa: ARG002 - the port's shape
-    ) -> ClusterLook | ClusterError:
+    ) -> ReassignmentSnapshot | ClusterError:
         if self.away:
             return ClusterError("nobody answers")
-        return ClusterLook(
+        return ReassignmentSnapshot(
             frozenset(self.online), dict(self.partitions), dict(self.min_in_sync), topic_ids=dict(self.topic_ids)
         )
 
@@ -190,17 +190,17 @@ class Rig:
     def begin_anew(self) -> None:
         """Another life of the tuner, from the journal."""
         self.journal.kills = self.cluster.kill_after = None
-        self.loop = Reassigning(
+        self.loop = ReassignmentExecutor(
             reassignments=self.cluster,
             caller=AtOnce(),
             orders=self.orders,
             signals=self.signals,
-            throttling=Throttling,
-            ledger=ReassignLedger(
+            throttling=ThrottleState,
+            ledger=ReassignmentRecorder(
                 self.journal, "c", self.journal.recovered(), wall_clock=self._now, monotonic=self._now
             ),
             refusal=lambda: self.refused,
-            watcher=PlanBoard("c"),
+            watcher=PlanStatusStore("c"),
             bounds=self.bounds,
             dry_run=self.dry_run,
             wall_clock=self._now,

@@ -10,19 +10,19 @@ from tuner_cases import LIMITS, STALL
 
 from streaming.shared.contract import MoveStep
 from tuner.control.throttle.objective import Capacity, LawLimits, Objective
-from tuner.control.throttle.state import Memory, Owned
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
 from tuner.journal.entries import Entry
 from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
-from tuner.journal.settings_snapshot import InForce
+from tuner.journal.settings_snapshot import SettingsSnapshot
 from tuner.replay.recording import Missed, record_of, steps_of
 from tuner.replay.replayer import Played, Player
 from tuner.runtime.throttle.actuator import DryRunThrottles, Throttles
-from tuner.runtime.throttle.loop import Loop
-from tuner.runtime.throttle.ramp_executor import Slewing
-from tuner.runtime.throttle.steering_controller import Steering, writes_max
+from tuner.runtime.throttle.loop import ThrottleController
+from tuner.runtime.throttle.ramp_executor import RampExecutor
+from tuner.runtime.throttle.steering_controller import SteeringController, writes_max
 
 WRITES_PER_S_MAX = 50.0
 
@@ -39,7 +39,7 @@ class FilmedJournal(FakeJournal):
         entries: Sequence[Entry] = (),
         *,
         memory: Memory | None = None,
-        owned: Mapping[BrokerSide, Owned] | None = None,
+        owned: Mapping[BrokerSide, OwnedRate] | None = None,
         seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
         **more: object,
     ) -> None:
@@ -74,11 +74,11 @@ class FilmedRig(Rig):
         self._make_loop = self.filmed_loop
         self.loop = self.filmed_loop(self.loop.memory)
 
-    def filmed_loop(self, memory: Memory) -> Loop:
+    def filmed_loop(self, memory: Memory) -> ThrottleController:
         self.runs += 1
         law = LawLimits(rate_bytes_per_s_max=LIMITS.rate_bytes_per_s_max, start_s=0.1)
         limits = replace(LIMITS, steers=self.objective is not None, throttles_moves=self.throttles_moves)
-        in_force = InForce(
+        in_force = SettingsSnapshot(
             limits, STALL, self.objective, law if self.objective else None, writes_max(WRITES_PER_S_MAX), self.dry_run
         )
         inputs = InputLog(in_force, run=f"run {self.runs}", program="test", wall_clock=lambda: self.now_ms / 1000)
@@ -86,12 +86,12 @@ class FilmedRig(Rig):
         port: Throttles = DryRunThrottles(self.throttles) if self.dry_run else self.throttles
         steering = None
         if self.objective is not None:
-            steering = Steering(
+            steering = SteeringController(
                 port, self.objective, lambda _: Capacity(125 * MB, 125 * MB), law,
                 writes_per_s_max=WRITES_PER_S_MAX, inputs=inputs,
             )  # fmt: skip
-        return Loop(
-            live=self.live, signals=self.signals, throttles=port, slewing=Slewing(port), steering=steering,
+        return ThrottleController(
+            live=self.live, signals=self.signals, throttles=port, slewing=RampExecutor(port), steering=steering,
             orders=self.orders, journal=self.journal, watcher=self.watcher, memory=memory, limits=limits,
             stall_limits=STALL, wall_clock=lambda: self.now_ms / 1000, monotonic=lambda: self.now_s,
             writes_per_s_max=WRITES_PER_S_MAX, dry_run=self.dry_run, inputs=inputs,
@@ -138,7 +138,7 @@ class FilmedRig(Rig):
             for broker, signal in self.signals.brokers.items()
         }
 
-    def replayed(self, records: Iterable[bytes] | None = None, policy: InForce | None = None) -> list[Played]:
+    def replayed(self, records: Iterable[bytes] | None = None, policy: SettingsSnapshot | None = None) -> list[Played]:
         film = steps_of(map(record_of, self.journal.records if records is None else records), Missed())
         return list(Player(policy).play(film))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, MoveStep, Side
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
-from tuner.control.throttle.state import Owned, StallState
+from tuner.control.throttle.state import OwnedRate, StallState
 from tuner.core.cluster import (
     BrokerSide,
     LiveCluster,
@@ -154,8 +154,8 @@ def observation(
     )
 
 
-def owned(before: int | None, wanted: int, *may_stand: int) -> Owned:
-    return Owned(before, wanted, may_stand or (wanted,))
+def owned(before: int | None, wanted: int, *may_stand: int) -> OwnedRate:
+    return OwnedRate(before, wanted, may_stand or (wanted,))
 
 
 def traced(

@@ -47,7 +47,7 @@ _SAMPLED_AT_MS = attrgetter("sampled_at_ms")
 STANDING_BY = "standing by: another tuner of this cluster has the lease, or it is just being given"
 
 
-class Board:
+class StatusStore:
     def __init__(
         self,
         cluster: str,

@@ -11,12 +11,12 @@ from starlette.responses import Response
 from streaming.shared.process_metrics import installed_version
 from tuner.api import views
 from tuner.api.answers import json_bytes
-from tuner.api.lane import Again, Stamp, unchanging
+from tuner.api.lane import CachedResponse, Stamp, unchanging
 from tuner.api.look import StatusSnapshot
-from tuner.api.plan_board import PlanBoard
+from tuner.api.plan_board import PlanStatusStore
 from tuner.api.plan_views import progress_of
-from tuner.api.quota_board import QuotaBoard
-from tuner.api.watched import Watched
+from tuner.api.quota_board import QuotaStatusStore
+from tuner.api.watched import Observers
 
 JSON = "application/json"
 _PATIENCE_S, _POLL_S = 0.1, 0.001
@@ -25,7 +25,7 @@ _PATIENCE_S, _POLL_S = 0.1, 0.001
 class Desktop:
     """What the routes and the page read from: one look a cycle, and what is made of it."""
 
-    def __init__(self, watched: Watched, quotas: QuotaBoard, plans: PlanBoard) -> None:
+    def __init__(self, watched: Observers, quotas: QuotaStatusStore, plans: PlanStatusStore) -> None:
         self.watched = watched
         self.quotas = quotas
         self.plans = plans
@@ -79,7 +79,7 @@ class Desktop:
         stamped = stamp()
         self._makes = True
         try:
-            return Again(make(), media_type, stamped, stamp)
+            return CachedResponse(make(), media_type, stamped, stamp)
         finally:
             self._makes = False
 

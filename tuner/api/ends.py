@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tuner.api.board import CycleResult
-from tuner.api.plan_board import ShownPlans
+from tuner.api.plan_board import PlanSnapshot
 from tuner.api.plan_views import progress_of
 from tuner.core.plan_progress import end_of
 
 
-def ends_at_ms(snapshot: CycleResult, shown: ShownPlans) -> int | None:
+def ends_at_ms(snapshot: CycleResult, shown: PlanSnapshot) -> int | None:
     """Returns the same moment as the status; None while it is not known."""
     eta_s = end_of(snapshot.onto().values(), stalled=bool(snapshot.stalled()), plans=progress_of(shown)).eta_s
     if eta_s is None or snapshot.observation is None:

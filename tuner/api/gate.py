@@ -32,7 +32,7 @@ Shown = Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
 Door = Callable[[Request, HTTPAuthorizationCredentials | None], Awaitable[None]]
 
 
-class Gate:
+class AccessGuard:
     """Each door lets through or refuses; who came through is in ``request.state.caller``."""
 
     def __init__(

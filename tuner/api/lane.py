@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tuner.api.auth import ApiRole
-from tuner.api.gate import Gate
+from tuner.api.gate import AccessGuard
 
 _SLOT = "rheostat.lane"
 _KEPT_MAX = 128
@@ -27,7 +27,7 @@ def unchanging() -> None:
     """The stamp of what nothing else changes."""
 
 
-class Again(Response):
+class CachedResponse(Response):
     """An answer that holds as long as its stamp stays the same."""
 
     def __init__(self, body: bytes, media_type: str, stamped: object, stamp: Stamp) -> None:
@@ -53,14 +53,14 @@ class Again(Response):
 class _Slot:
     """Where a route's answer is left for the next who asks; goes down to the route in the scope."""
 
-    answer: Again | None = None
+    answer: CachedResponse | None = None
 
 
-class Lane:
-    def __init__(self, app: ASGIApp, gate: Gate) -> None:
+class ResponseCache:
+    def __init__(self, app: ASGIApp, gate: AccessGuard) -> None:
         self._app = app
         self._gate = gate
-        self._kept: dict[tuple[str, bytes, ApiRole], Again] = {}
+        self._kept: dict[tuple[str, bytes, ApiRole], CachedResponse] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "GET" or len(scope["query_string"]) > _QUERY_BYTES_MAX:
@@ -80,7 +80,7 @@ class Lane:
         if slot.answer is not None:
             self._keep(key, slot.answer)
 
-    def _keep(self, key: tuple[str, bytes, ApiRole], answer: Again) -> None:
+    def _keep(self, key: tuple[str, bytes, ApiRole], answer: CachedResponse) -> None:
         if key not in self._kept and len(self._kept) >= _KEPT_MAX:
             self._kept = {known: each for known, each in self._kept.items() if each.holds}
             if len(self._kept) >= _KEPT_MAX:

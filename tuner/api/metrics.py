@@ -12,20 +12,20 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from streaming.shared.contract import ControllerSignal, TenantSignal
-from streaming.shared.metric_defs import OfTuner
+from streaming.shared.metric_defs import TunerMetric
 from streaming.shared.metric_page import family
-from tuner.api.board import PLANS, Board, CycleResult
+from tuner.api.board import PLANS, CycleResult, StatusStore
 from tuner.api.broker_families import broker_families
 from tuner.api.decision_families import decision_families
 from tuner.api.ends import ends_at_ms
 from tuner.api.move_families import Collisions, move_families
-from tuner.api.plan_board import PlanBoard, PlanCollector, ShownPlans
-from tuner.api.quota_board import QuotaBoard, QuotaCollector, Shown
+from tuner.api.plan_board import PlanCollector, PlanSnapshot, PlanStatusStore
+from tuner.api.quota_board import QuotaCollector, QuotaSnapshot, QuotaStatusStore
 from tuner.core.freshness import age_s
 
 
-class BoardCollector(Collector):
-    def __init__(self, board: Board, quotas: QuotaBoard, plans: PlanBoard | None) -> None:
+class StatusCollector(Collector):
+    def __init__(self, board: StatusStore, quotas: QuotaStatusStore, plans: PlanStatusStore | None) -> None:
         self._board = board
         self._plans = plans
         self._quotas = quotas
@@ -35,24 +35,26 @@ class BoardCollector(Collector):
         board = self._board
         snapshot, now_ms = board.snapshot(), board.now_ms()
         c = (board.cluster,)
-        yield family(OfTuner.READY, {c: float(board.ready()[0])})
-        yield family(OfTuner.PLAN_EXECUTOR_FAILED, {c: float(PLANS in board.resting)})
-        yield family(OfTuner.ACTING, {c: float(board.acting)})
-        yield family(OfTuner.DRY_RUN, {c: float(board.dry_run)})
-        yield family(OfTuner.CYCLE_SECONDS, {c: round(board.cycle_s, 6)})
+        yield family(TunerMetric.READY, {c: float(board.ready()[0])})
+        yield family(TunerMetric.PLAN_EXECUTOR_FAILED, {c: float(PLANS in board.resting)})
+        yield family(TunerMetric.ACTING, {c: float(board.acting)})
+        yield family(TunerMetric.DRY_RUN, {c: float(board.dry_run)})
+        yield family(TunerMetric.CYCLE_SECONDS, {c: round(board.cycle_s, 6)})
         at_s = board.cycled_at_s
-        yield family(OfTuner.CYCLED_AT, {c: round(at_s, 3)} if at_s is not None else {})
-        yield family(OfTuner.CYCLE_FAILURES, {(*c, name): float(n) for name, n in board.cycle_failures.items()})
-        yield family(OfTuner.RECORDS_REFUSED, {(*c, topic): float(count()) for topic, count in board.refused.items()})
-        yield family(OfTuner.SIGNAL_AGE_MAX, {c: board.limits.signal_age_s_max})
+        yield family(TunerMetric.CYCLED_AT, {c: round(at_s, 3)} if at_s is not None else {})
+        yield family(TunerMetric.CYCLE_FAILURES, {(*c, name): float(n) for name, n in board.cycle_failures.items()})
+        yield family(
+            TunerMetric.RECORDS_REFUSED, {(*c, topic): float(count()) for topic, count in board.refused.items()}
+        )
+        yield family(TunerMetric.SIGNAL_AGE_MAX, {c: board.limits.signal_age_s_max})
         ages = _input_ages(snapshot, now_ms) | _quota_input_ages(self._quotas.shown()[0], now_ms)
-        yield family(OfTuner.INPUT_AGE_SECONDS, {(*c, name): age for name, age in ages.items()})
-        yield family(OfTuner.RATE_MAX, {c: board.limits.rate_bytes_per_s_max})
-        yield family(OfTuner.RATE_MIN, {c: board.limits.rate_bytes_per_s_min})
+        yield family(TunerMetric.INPUT_AGE_SECONDS, {(*c, name): age for name, age in ages.items()})
+        yield family(TunerMetric.RATE_MAX, {c: board.limits.rate_bytes_per_s_max})
+        yield family(TunerMetric.RATE_MIN, {c: board.limits.rate_bytes_per_s_min})
         yield from decision_families(snapshot, now_ms, c)
         yield from move_families(snapshot, now_ms, self._collisions, board.partitions_named_max, c)
-        ends_ms = ends_at_ms(snapshot, self._plans.shown() if self._plans is not None else ShownPlans())
-        yield family(OfTuner.EXPECTED_END, {c: ends_ms / 1000} if ends_ms is not None else {})
+        ends_ms = ends_at_ms(snapshot, self._plans.shown() if self._plans is not None else PlanSnapshot())
+        yield family(TunerMetric.EXPECTED_END, {c: ends_ms / 1000} if ends_ms is not None else {})
         yield from broker_families(board, snapshot, now_ms, c)
 
 
@@ -68,7 +70,7 @@ def _input_ages(snapshot: CycleResult, now_ms: int) -> dict[str, float]:
     return ages
 
 
-def _quota_input_ages(shown: Shown | None, now_ms: int) -> dict[str, float]:
+def _quota_input_ages(shown: QuotaSnapshot | None, now_ms: int) -> dict[str, float]:
     """What only mutation quotas are turned by."""
     if shown is None:
         return {}
@@ -80,7 +82,7 @@ def _quota_input_ages(shown: Shown | None, now_ms: int) -> dict[str, float]:
 
 
 def registry_of(
-    board: Board, quotas: QuotaBoard, own: Collector | None = None, plans: PlanBoard | None = None
+    board: StatusStore, quotas: QuotaStatusStore, own: Collector | None = None, plans: PlanStatusStore | None = None
 ) -> CollectorRegistry:
     """
     Args:
@@ -88,7 +90,7 @@ def registry_of(
         plans: None where no plans are executed.
     """
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(BoardCollector(board, quotas, plans))
+    registry.register(StatusCollector(board, quotas, plans))
     registry.register(QuotaCollector(quotas))
     if plans is not None:
         registry.register(PlanCollector(plans))

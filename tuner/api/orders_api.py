@@ -41,7 +41,7 @@ _TRIES = 5
 Change = Callable[[Orders, int], Orders]
 
 
-class NotTaken(Exception):
+class OrderNotRecorded(Exception):
     """It is not known that the order is on record, or it is not; the text says which, why, and what to do."""
 
 
@@ -109,7 +109,7 @@ def broker_fault(broker: int, alive: Iterable[int]) -> str | None:
     return f"broker {broker} is not alive here; alive are {listed(there, 20) or 'none'}"
 
 
-class KafkaDesk:
+class KafkaOrderService:
     """Reads what is ordered now, changes it, writes it; one order at a time."""
 
     def __init__(
@@ -133,7 +133,7 @@ class KafkaDesk:
 
     def give(self, change: Change) -> Orders:
         if not self._lock.acquire(timeout=_WAIT_S_MAX):
-            raise NotTaken("another order is still being written: ask again in a moment")
+            raise OrderNotRecorded("another order is still being written: ask again in a moment")
         wrote = False
         try:
             known = (self._on_record() or [self._latest()])[-1]
@@ -149,13 +149,15 @@ class KafkaDesk:
                     return orders
                 # Somebody's word came between our look and our own: theirs first, then ours.
                 known, before = log[at - 1], orders
-            raise NotTaken("others give orders at the same time, so it is not known which holds: look, and ask again")
+            raise OrderNotRecorded(
+                "others give orders at the same time, so it is not known which holds: look, and ask again"
+            )
         except NotSent as error:
             if wrote or error.may_be:
-                raise NotTaken(
+                raise OrderNotRecorded(
                     f"it is not known whether the order is taken, as {error}: look (`rheostat status`) before you give it again"
                 ) from error
-            raise NotTaken(f"the order is not taken, as {error}") from error
+            raise OrderNotRecorded(f"the order is not taken, as {error}") from error
         finally:
             self._lock.release()
 

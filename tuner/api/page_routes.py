@@ -21,7 +21,7 @@ from tuner.api import broker_views, sentences, views
 from tuner.api.decision_rows import OUTCOMES, row_json
 from tuner.api.decisions import Filter
 from tuner.api.desktop import Desktop
-from tuner.api.gate import Gate
+from tuner.api.gate import AccessGuard
 from tuner.api.lane import Stamp, unchanging
 from tuner.api.look import StatusSnapshot
 from tuner.api.parameters import refuse_unknown_parameters
@@ -38,7 +38,7 @@ _FOLDER = Path(__file__).parent / "page"
 Digits = Annotated[str, Query(pattern=r"^[0-9]{0,10}$")]
 
 
-def page_routes(desktop: Desktop, gate: Gate) -> APIRouter:
+def page_routes(desktop: Desktop, gate: AccessGuard) -> APIRouter:
     router = APIRouter(include_in_schema=False)
     parts = APIRouter(prefix="/page", dependencies=[Depends(gate.read), Depends(refuse_unknown_parameters)])
     files = _files()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from streaming.shared.metric_defs import OfTuner
+from streaming.shared.metric_defs import TunerMetric
 from streaming.shared.metric_page import Labels, family
 from tuner.control.reassignment.measurements import PartitionMeasurements
 from tuner.control.reassignment.partition_progress import PartitionProgress
@@ -25,7 +25,7 @@ SILENT_S_MAX = 120.0
 SILENT = "no look at them has ended since then, though one was due: the tuner's log says why"
 
 
-class ShownPlans(NamedTuple):
+class PlanSnapshot(NamedTuple):
     """What one look found; without limits there was none, or it is somebody else's to tell."""
 
     plans: tuple[PlanTurn, ...] = ()  # Those that have not ended, the oldest first.
@@ -38,12 +38,12 @@ class ShownPlans(NamedTuple):
     total_bytes: Mapping[str, float] = {}  # By plan: what it copies in all, by the sizes that it was given with.
 
 
-class PlanBoard:
+class PlanStatusStore:
     def __init__(self, cluster: str, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.cluster = cluster
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._shown = ShownPlans()
+        self._shown = PlanSnapshot()
         self._awaits = False  # A look: there are plans.
         self._told_s = float("-inf")
 
@@ -75,7 +75,7 @@ class PlanBoard:
         }
         with self._lock:
             number = self._shown.number + 1
-            self._shown = ShownPlans(
+            self._shown = PlanSnapshot(
                 plans, limits, figures or PartitionMeasurements(), at_ms, number, total_bytes=total_bytes
             )
             self._awaits = True
@@ -96,9 +96,9 @@ class PlanBoard:
         with self._lock:
             self._awaits = False
             if self._shown.limits is not None or self._shown.not_seen is not None:
-                self._shown = ShownPlans(number=self._shown.number + 1)
+                self._shown = PlanSnapshot(number=self._shown.number + 1)
 
-    def shown(self) -> ShownPlans:
+    def shown(self) -> PlanSnapshot:
         with self._lock:
             # Whatever keeps looks from ending, nobody need have told of it.
             if self._awaits and self._shown.not_seen is None and self._monotonic() - self._told_s > SILENT_S_MAX:
@@ -118,34 +118,35 @@ def copies_bytes(part: PlanPartition) -> float:
 
 
 class PlanCollector(Collector):
-    def __init__(self, board: PlanBoard) -> None:
+    def __init__(self, board: PlanStatusStore) -> None:
         self._board = board
 
     def collect(self) -> Iterator[Metric]:
         shown, c = self._board.shown(), (self._board.cluster,)
         plans, limits = shown.plans, shown.limits
-        yield family(OfTuner.PLANS_NOT_SEEN, {c: float(shown.not_seen is not None)})
+        yield family(TunerMetric.PLANS_NOT_SEEN, {c: float(shown.not_seen is not None)})
         # What was under way when it was seen last is no sign that a plan goes on.
         if limits is None or shown.not_seen is not None:
             return
         named = plans[:NAMED_MAX]
         yield family(
-            OfTuner.PLAN_PARTITIONS,
+            TunerMetric.PLAN_PARTITIONS,
             {(*c, p.plan.id, state): float(n) for p in named for state, n in states(p.parts, len(p.begins)).items()},
         )
         wanted = {_of(c, p): p.plan.head.wanted for p in named}
         yield family(
-            OfTuner.PLAN_PAUSED, {plan: float(word is DesiredPlanState.PAUSED) for plan, word in wanted.items()}
+            TunerMetric.PLAN_PAUSED, {plan: float(word is DesiredPlanState.PAUSED) for plan, word in wanted.items()}
         )
         yield family(
-            OfTuner.PLAN_CANCELLING, {plan: float(word is DesiredPlanState.CANCELLING) for plan, word in wanted.items()}
+            TunerMetric.PLAN_CANCELLING,
+            {plan: float(word is DesiredPlanState.CANCELLING) for plan, word in wanted.items()},
         )
         movements = {
             "leader": limits.leader_movements_max,
             "partition": limits.partition_movements_max,
             "replica": limits.replica_movements_max,
         }
-        yield family(OfTuner.PLAN_MOVEMENTS_MAX, {(*c, of): float(n) for of, n in movements.items()})
+        yield family(TunerMetric.PLAN_MOVEMENTS_MAX, {(*c, of): float(n) for of, n in movements.items()})
 
 
 def states(parts: PartitionProgress, starting: int) -> dict[str, int]:

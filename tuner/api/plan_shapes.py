@@ -9,13 +9,13 @@ from pydantic import BaseModel, Field
 from tuner.api.shapes import Paged
 
 
-class LimitsSaid(BaseModel):
+class PlanLimitsBody(BaseModel):
     leader_movements_max: int | None
     partition_movements_max: int | None
     replica_movements_max: int | None
 
 
-class StepSaid(BaseModel):
+class PlanStepBody(BaseModel):
     topic: str
     partition: int
     replicas: list[int] = Field(description="that it ends with")
@@ -23,7 +23,7 @@ class StepSaid(BaseModel):
     dropping: list[int]
 
 
-class PlanSaid(BaseModel):
+class PlanStatusBody(BaseModel):
     plan: str
     by: str
     word_by: str = Field(description="who said the newest word about it")
@@ -44,14 +44,14 @@ class PlanSaid(BaseModel):
         description="until it has ended, at its mean pace so far and no sooner than the moves under way; null: nothing is copied "
         "yet, it does not go on, or a move has stalled"
     )
-    batch: list[StepSaid] = Field(description="under way; the first twenty")
-    limits: LimitsSaid = Field(description="its own; null: none")
+    batch: list[PlanStepBody] = Field(description="under way; the first twenty")
+    limits: PlanLimitsBody = Field(description="its own; null: none")
     said: list[str] = Field(description="what holds it up")
     pace: list[str] = Field(description="how many at a time a side of a broker has, and why")
 
 
 class Plans(Paged):
-    limits: LimitsSaid | None = Field(
+    limits: PlanLimitsBody | None = Field(
         description="over all plans, the strictest that holds; null: no plan is on record here"
     )
     seen_at_ms: int | None
@@ -60,4 +60,4 @@ class Plans(Paged):
         "null: it is known"
     )
     unknown_since_ms: int | None = Field(description="since when; null: it is known, or was not yet")
-    plans: list[PlanSaid]
+    plans: list[PlanStatusBody]

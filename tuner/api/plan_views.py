@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.api.plan_board import ShownPlans, copies_bytes, states
+from tuner.api.plan_board import PlanSnapshot, copies_bytes, states
 from tuner.control.reassignment.measurements import PartitionMeasurements
 from tuner.control.reassignment.policy import PlanTurn
 from tuner.core.batch_limits import BatchLimits
@@ -18,12 +18,12 @@ from tuner.core.reassignment_steps import UNLIMITED, ReassignmentStep
 BATCH_MAX = 20  # Steps under way that are named, of each plan.
 
 
-def progress_of(shown: ShownPlans) -> dict[str, Progress]:
+def progress_of(shown: PlanSnapshot) -> dict[str, Progress]:
     """Returns how far each plan is. What was seen last of plans that are not seen now does not go on."""
     return {turn.plan.id: _progress(shown, turn) for turn in shown.plans}
 
 
-def _progress(shown: ShownPlans, turn: PlanTurn) -> Progress:
+def _progress(shown: PlanSnapshot, turn: PlanTurn) -> Progress:
     head = turn.plan.head
     goes_on = (
         shown.not_seen is None and head.wanted is DesiredPlanState.RUNNING and bool(turn.parts.running or turn.begins)
@@ -32,7 +32,7 @@ def _progress(shown: ShownPlans, turn: PlanTurn) -> Progress:
     return Progress(shown.total_bytes[turn.plan.id], copied_bytes(turn, shown.figures), elapsed_s, goes_on)
 
 
-def plan_row(shown: ShownPlans, turn: PlanTurn, eta_s: float | None) -> dict[str, Any]:
+def plan_row(shown: PlanSnapshot, turn: PlanTurn, eta_s: float | None) -> dict[str, Any]:
     """
     Args:
         eta_s: when it ends, as the status has it.

@@ -11,9 +11,9 @@ from typing import Any
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from streaming.shared.metric_defs import OfTuner
+from streaming.shared.metric_defs import TunerMetric
 from streaming.shared.metric_page import Labels, family
-from tuner.control.mutation_quota.decision import HoldQuota, TotalSaid, action_of
+from tuner.control.mutation_quota.decision import HoldQuota, TotalRateReport, action_of
 from tuner.control.mutation_quota.model import MutationLimits, QuotaView
 from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory
@@ -27,7 +27,7 @@ _TOKENS_MAX = 1e15
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class QuotaSnapshot:
     """One cycle."""
 
     view: QuotaView
@@ -35,11 +35,11 @@ class Shown:
     memory: MutationMemory
 
     @property
-    def total(self) -> TotalSaid | None:
-        return next((d for d in self.made.decisions if isinstance(d, TotalSaid)), None)
+    def total(self) -> TotalRateReport | None:
+        return next((d for d in self.made.decisions if isinstance(d, TotalRateReport)), None)
 
 
-class QuotaBoard:
+class QuotaStatusStore:
     def __init__(self, cluster: str, objective: ControllerObjective | None = None) -> None:
         """
         Args:
@@ -48,7 +48,7 @@ class QuotaBoard:
         self.cluster = cluster
         self.objective = objective
         self._lock = threading.Lock()
-        self._shown: Shown | None = None
+        self._shown: QuotaSnapshot | None = None
         self._failures = 0
         self.has_failed = False  # What turns them, by an error of its own.
         self.number = 0  # Another one whenever something else is shown.
@@ -56,7 +56,7 @@ class QuotaBoard:
 
     def shared_out(self, view: QuotaView, made: QuotaStep, memory: MutationMemory) -> None:
         with self._lock:
-            self._shown, self.has_failed = Shown(view, made, memory), False
+            self._shown, self.has_failed = QuotaSnapshot(view, made, memory), False
             self.number += 1
             for decision in made.decisions:
                 self._decisions[(action_of(decision), decision.reason.value)] += 1
@@ -78,7 +78,7 @@ class QuotaBoard:
             self._shown, self.has_failed = None, False
             self.number += 1
 
-    def shown(self) -> tuple[Shown | None, int, dict[tuple[str, str], int]]:
+    def shown(self) -> tuple[QuotaSnapshot | None, int, dict[tuple[str, str], int]]:
         with self._lock:
             return self._shown, self._failures, dict(self._decisions)
 
@@ -88,7 +88,7 @@ class QuotaBoard:
         return None if shown is None else quotas_json(shown)
 
 
-def quotas_json(shown: Shown) -> dict[str, Any]:
+def quotas_json(shown: QuotaSnapshot) -> dict[str, Any]:
     total, view, memory = shown.total, shown.view, shown.memory
     tokens = _tokens(view)
     return {
@@ -119,28 +119,28 @@ def quotas_json(shown: Shown) -> dict[str, Any]:
 
 
 class QuotaCollector(Collector):
-    def __init__(self, board: QuotaBoard) -> None:
+    def __init__(self, board: QuotaStatusStore) -> None:
         self._board = board
 
     def collect(self) -> Iterator[Metric]:
         shown, failures, decisions = self._board.shown()
         c = (self._board.cluster,)
         if decisions:
-            yield family(OfTuner.QUOTA_DECISIONS, {(*c, *key): float(n) for key, n in decisions.items()})
-            yield family(OfTuner.QUOTA_FAILURES, {c: float(failures)})
+            yield family(TunerMetric.QUOTA_DECISIONS, {(*c, *key): float(n) for key, n in decisions.items()})
+            yield family(TunerMetric.QUOTA_FAILURES, {c: float(failures)})
         if self._board.has_failed:
-            yield family(OfTuner.QUOTAS_SEEN, {c: 0.0})
+            yield family(TunerMetric.QUOTAS_SEEN, {c: 0.0})
         if shown is None:
             return
         total, memory = shown.total, shown.memory
-        yield family(OfTuner.QUOTAS_SEEN, {c: float(not isinstance(shown.view.quotas, NotSeen))})
+        yield family(TunerMetric.QUOTAS_SEEN, {c: float(not isinstance(shown.view.quotas, NotSeen))})
         if total is not None:
-            yield family(OfTuner.CONTROLLER_PRESSURE, {c: total.pressure})
+            yield family(TunerMetric.CONTROLLER_PRESSURE, {c: total.pressure})
         if memory.total is not None:
-            yield family(OfTuner.MUTATION_TOTAL, {c: memory.total.rate_per_s})
+            yield family(TunerMetric.MUTATION_TOTAL, {c: memory.total.rate_per_s})
         rows = shown.made.shares
-        yield family(OfTuner.TENANTS_HELD, {c: float(sum(row.backlogged for row in rows))})
-        yield family(OfTuner.QUOTAS_OWNED, {c: float(len(memory.owned))})
+        yield family(TunerMetric.TENANTS_HELD, {c: float(sum(row.backlogged for row in rows))})
+        yield family(TunerMetric.QUOTAS_OWNED, {c: float(len(memory.owned))})
         yield from _controller(shown.view, self._board.objective, c)
         yield from _tenants(shown, c)
 
@@ -154,37 +154,39 @@ def _controller(view: QuotaView, objective: ControllerObjective | None, c: Label
     if newest is not None:
         queue_ms = newest.event_queue_time_mean_ms
         for definition, value in (
-            (OfTuner.CONTROLLER_QUEUE_SECONDS, None if queue_ms is None else round(queue_ms / 1000, 6)),
-            (OfTuner.CONTROLLER_IDLE, newest.idle_ratio),
-            (OfTuner.CONTROLLER_OPERATIONS, newest.operations_per_s),
-            (OfTuner.MUTATIONS_REJECTED, newest.mutations_rejected_per_s),
+            (TunerMetric.CONTROLLER_QUEUE_SECONDS, None if queue_ms is None else round(queue_ms / 1000, 6)),
+            (TunerMetric.CONTROLLER_IDLE, newest.idle_ratio),
+            (TunerMetric.CONTROLLER_OPERATIONS, newest.operations_per_s),
+            (TunerMetric.MUTATIONS_REJECTED, newest.mutations_rejected_per_s),
         ):
             yield family(definition, {c: value} if value is not None else {})
     felt_ms = view.beside.create_probe_p90_ms
-    yield family(OfTuner.CREATE_FELT_SECONDS, {c: round(felt_ms / 1000, 6)} if felt_ms is not None else {})
+    yield family(TunerMetric.CREATE_FELT_SECONDS, {c: round(felt_ms / 1000, 6)} if felt_ms is not None else {})
     busy = view.beside.forwarding_busy_ratio
-    yield family(OfTuner.FORWARDING_BUSY, {c: round(busy, 6)} if busy is not None else {})
+    yield family(TunerMetric.FORWARDING_BUSY, {c: round(busy, 6)} if busy is not None else {})
     if objective is not None:
         busy_max = objective.forwarding_busy_ratio_max
-        yield family(OfTuner.FORWARDING_BUSY_OBJECTIVE, {c: busy_max} if busy_max is not None else {})
+        yield family(TunerMetric.FORWARDING_BUSY_OBJECTIVE, {c: busy_max} if busy_max is not None else {})
         queue_ms_max, idle_min = objective.queue_ms_max, objective.idle_ratio_min
         felt_ms_max = objective.create_probe_p90_ms_max
-        yield family(OfTuner.CREATE_FELT_OBJECTIVE, {c: felt_ms_max / 1000} if felt_ms_max is not None else {})
-        yield family(OfTuner.CONTROLLER_QUEUE_OBJECTIVE, {c: queue_ms_max / 1000} if queue_ms_max is not None else {})
-        yield family(OfTuner.CONTROLLER_IDLE_OBJECTIVE, {c: idle_min} if idle_min is not None else {})
+        yield family(TunerMetric.CREATE_FELT_OBJECTIVE, {c: felt_ms_max / 1000} if felt_ms_max is not None else {})
+        yield family(
+            TunerMetric.CONTROLLER_QUEUE_OBJECTIVE, {c: queue_ms_max / 1000} if queue_ms_max is not None else {}
+        )
+        yield family(TunerMetric.CONTROLLER_IDLE_OBJECTIVE, {c: idle_min} if idle_min is not None else {})
 
 
-def _tenants(shown: Shown, c: Labels) -> Iterator[Metric]:
+def _tenants(shown: QuotaSnapshot, c: Labels) -> Iterator[Metric]:
     """Who is held back comes first, then who does most."""
     rows = sorted(shown.made.shares, key=lambda row: (not row.backlogged, -row.rate_per_s, row.tenant.key))[:NAMED_MAX]
     of = {row: (*c, row.tenant.user or "", row.tenant.client_id or "") for row in rows}
     tokens = _tokens(shown.view)
-    yield family(OfTuner.TENANT_EXHAUSTED, {of[row]: 1.0 for row in rows if row.backlogged})
-    yield family(OfTuner.TENANT_RATE, {of[row]: round(row.rate_per_s, 3) for row in rows})
-    yield family(OfTuner.TENANT_QUOTA, {of[row]: row.stands_per_s for row in rows if row.stands_per_s is not None})
+    yield family(TunerMetric.TENANT_EXHAUSTED, {of[row]: 1.0 for row in rows if row.backlogged})
+    yield family(TunerMetric.TENANT_RATE, {of[row]: round(row.rate_per_s, 3) for row in rows})
+    yield family(TunerMetric.TENANT_QUOTA, {of[row]: row.stands_per_s for row in rows if row.stands_per_s is not None})
     left = {of[row]: tokens.get((row.tenant.user, row.tenant.client_id)) for row in rows}
     # Kafka's books say some 1e20 where no quota applies.
-    yield family(OfTuner.TENANT_TOKENS, {who: n for who, n in left.items() if n is not None and n < _TOKENS_MAX})
+    yield family(TunerMetric.TENANT_TOKENS, {who: n for who, n in left.items() if n is not None and n < _TOKENS_MAX})
 
 
 def _tokens(view: QuotaView) -> dict[tuple[str | None, str | None], float | None]:

@@ -17,11 +17,11 @@ from tuner.api.decision_rows import row_json
 from tuner.api.decisions import Filter
 from tuner.api.desktop import Desktop
 from tuner.api.events import EventStream
-from tuner.api.gate import Gate, caller_of
+from tuner.api.gate import AccessGuard, caller_of
 from tuner.api.look import StatusSnapshot
 from tuner.api.orders_api import broker_fault
 from tuner.api.parameters import refuse_unknown_parameters
-from tuner.api.plan_board import ShownPlans
+from tuner.api.plan_board import PlanSnapshot
 from tuner.control.mutation_quota.decision import QuotaReason
 from tuner.control.throttle.decision import Reason
 from tuner.core.cluster import PartitionMove
@@ -37,18 +37,21 @@ Moment = Annotated[int | None, Query(ge=0, le=2**53, description="epoch, in ms")
 T = TypeVar("T")
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    401: {"model": shapes.Refused, "description": "no token, or a wrong one"},
-    403: {"model": shapes.Refused, "description": "without tokens in the settings: a name in the Host header"},
-    413: {"model": shapes.Refused, "description": "the body is too large"},
-    422: {"model": shapes.Refused, "description": "a value is not what it may be, or a parameter is not known"},
-    429: {"model": shapes.Refused, "description": "asked too often; Retry-After says when to ask again"},
-    503: {"model": shapes.Refused, "description": "too many requests at once: Retry-After says when to ask again"},
-    500: {"model": shapes.Refused, "description": "something broke that nobody thought of: the tuner's log says what"},
+    401: {"model": shapes.ErrorBody, "description": "no token, or a wrong one"},
+    403: {"model": shapes.ErrorBody, "description": "without tokens in the settings: a name in the Host header"},
+    413: {"model": shapes.ErrorBody, "description": "the body is too large"},
+    422: {"model": shapes.ErrorBody, "description": "a value is not what it may be, or a parameter is not known"},
+    429: {"model": shapes.ErrorBody, "description": "asked too often; Retry-After says when to ask again"},
+    503: {"model": shapes.ErrorBody, "description": "too many requests at once: Retry-After says when to ask again"},
+    500: {
+        "model": shapes.ErrorBody,
+        "description": "something broke that nobody thought of: the tuner's log says what",
+    },
 }
-_UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": shapes.Refused, "description": "not known here"}}
+_UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": shapes.ErrorBody, "description": "not known here"}}
 
 
-def read_routes(desktop: Desktop, gate: Gate, openapi: Callable[[], dict[str, Any]]) -> APIRouter:
+def read_routes(desktop: Desktop, gate: AccessGuard, openapi: Callable[[], dict[str, Any]]) -> APIRouter:
     router = APIRouter(
         prefix="/api/v1", dependencies=[Depends(gate.read), Depends(refuse_unknown_parameters)], responses=REFUSALS
     )
@@ -121,7 +124,7 @@ def read_routes(desktop: Desktop, gate: Gate, openapi: Callable[[], dict[str, An
             raise HTTPException(404, fault)
         return desktop.answer(lambda: broker_views.broker_rows(look, [broker])[0])
 
-    @router.get("/history", response_model=shapes.History)
+    @router.get("/history", response_model=shapes.RateHistoryBody)
     async def history(
         broker: Annotated[
             list[Annotated[int, Query(ge=0, le=shapes.BROKER_MAX)]],
@@ -149,7 +152,7 @@ def read_routes(desktop: Desktop, gate: Gate, openapi: Callable[[], dict[str, An
             lambda: tenants_json(desktop.quotas.as_json(), offset, limit), also=lambda: desktop.quotas.number
         )
 
-    @router.get("/decisions", response_model=shapes.DecisionsSaid)
+    @router.get("/decisions", response_model=shapes.DecisionPage)
     async def decisions(
         broker: Annotated[int | None, Query(ge=0, le=shapes.BROKER_MAX, description="only about this broker")] = None,
         side: Annotated[Literal["leader", "follower"] | None, Query()] = None,
@@ -176,7 +179,7 @@ def read_routes(desktop: Desktop, gate: Gate, openapi: Callable[[], dict[str, An
 
         return desktop.answer(made, also=lambda: watched.decisions.changes(turns=turns))
 
-    @router.get("/decisions/{number}", response_model=shapes.DecisionSaid, responses=_UNKNOWN)
+    @router.get("/decisions/{number}", response_model=shapes.DecisionBody, responses=_UNKNOWN)
     async def decision(number: Annotated[int, Path(ge=0, le=2**53, description="its id")]) -> Response:
         row = watched.decisions.row(number)
         if row is None:
@@ -195,7 +198,7 @@ def read_routes(desktop: Desktop, gate: Gate, openapi: Callable[[], dict[str, An
         responses={
             200: {"content": {"text/event-stream": {}}},
             503: {
-                "model": shapes.Refused,
+                "model": shapes.ErrorBody,
                 "description": "too many listen, or too many requests at once: Retry-After says when to ask again",
             },
         },
@@ -221,7 +224,7 @@ def paged(
     }
 
 
-def plans_json(look: StatusSnapshot, shown: ShownPlans, offset: int, limit: int) -> dict[str, Any]:
+def plans_json(look: StatusSnapshot, shown: PlanSnapshot, offset: int, limit: int) -> dict[str, Any]:
     overall = plan_views.limits_row(shown.limits) if shown.limits is not None else None
     ends_s = views.end(look, plan_views.progress_of(shown)).plans_s
     page = paged(

@@ -14,7 +14,7 @@ from streaming.shared.contract.bounds import AT_MS_MAX
 from streaming.shared.listed import shortened
 from streaming.shared.units import rate_text, size_text, span_text
 from tuner.control.throttle.cleanup_rules import end_of_moves
-from tuner.control.throttle.decision import Decision, Hold, LetGo, PutBackRate, Steer
+from tuner.control.throttle.decision import AllowSteering, Decision, Hold, Relinquish, RestoreRate
 from tuner.control.throttle.orphaned_throttles import idle_rates
 from tuner.control.throttle.plan_moves import is_throttled
 from tuner.control.throttle.policy import decide
@@ -116,10 +116,10 @@ def next_steps(
     if seen.orders.pause is not None:
         return after_resume(seen, memory, limits, stall_limits)
     steps = []
-    acts = [decision for decision in decisions if not isinstance(decision, Hold | Steer | LetGo)]
+    acts = [decision for decision in decisions if not isinstance(decision, Hold | AllowSteering | Relinquish)]
     would = "It would now do, were this no dry run" if dry_run else "Under way"
     steps += [f"{would}: {text}" for text in some_of([decision.text for decision in acts])]
-    if steered := sum(isinstance(decision, Steer) for decision in decisions):
+    if steered := sum(isinstance(decision, AllowSteering) for decision in decisions):
         throttles = "throttle follows" if steered == 1 else "throttles follow"
         steps.append(f"{steered} {throttles} the clients, every second.")
     steps += to_come(seen, live, memory, limits, stall_limits, dry_run=dry_run)
@@ -211,7 +211,7 @@ def _at_the_end(live: LiveCluster, memory: Memory, limits: Limits) -> list[str]:
         return ["When the moves have ended: every throttle becomes what it was before them."]
     after = LiveCluster(live.brokers, (), live.rates, live.lists, live.unreadable, live.quota_samples)
     endings = end_of_moves(after, memory, limits)
-    rates = [decision for decision in endings if isinstance(decision, PutBackRate)]
+    rates = [decision for decision in endings if isinstance(decision, RestoreRate)]
     lists = len(endings) - len(rates)
     gone = sum(decision.value_bytes_per_s is None for decision in rates)
     parts = [

@@ -27,23 +27,23 @@ from streaming.shared.process_metrics import installed_version
 from streaming.shared.thread_watch import VitalThread
 from tuner.api.answers import Guarded, Shared, encoded, json_bytes, refusal
 from tuner.api.auth import Tokens
-from tuner.api.board import Board
+from tuner.api.board import StatusStore
 from tuner.api.certificate import Certificate
 from tuner.api.desktop import Desktop
 from tuner.api.ends import ends_at_ms
-from tuner.api.gate import Gate
-from tuner.api.lane import Lane
+from tuner.api.gate import AccessGuard
+from tuner.api.lane import ResponseCache
 from tuner.api.limits import READS, Buckets, Limited
 from tuner.api.log_rate import limit_library_logs
 from tuner.api.order_routes import order_routes
 from tuner.api.orders_api import OrderService
 from tuner.api.page_routes import page_routes
-from tuner.api.plan_board import PlanBoard
-from tuner.api.quota_board import QuotaBoard
+from tuner.api.plan_board import PlanStatusStore
+from tuner.api.quota_board import QuotaStatusStore
 from tuner.api.requests_at_once import RequestsAtOnce
 from tuner.api.routes import read_routes
 from tuner.api.uvicorn_server import Server
-from tuner.api.watched import Watched
+from tuner.api.watched import Observers
 
 STOP_S_MAX = 10.0
 _CYCLES_MISSED_MAX = 12
@@ -56,14 +56,14 @@ _MISSPELT = re.compile(r"[A-Za-z_.]{1,40}")  # As our own keys; anything else ma
 
 
 def make_app(
-    board: Board,
-    quotas: QuotaBoard,
+    board: StatusStore,
+    quotas: QuotaStatusStore,
     registry: CollectorRegistry,
     cycle_s: float,
     wall_clock: Callable[[], float],
     *,
-    watched: Watched | None = None,
-    plans: PlanBoard | None = None,
+    watched: Observers | None = None,
+    plans: PlanStatusStore | None = None,
     tokens: Tokens | None = None,
     desk: OrderService | None = None,
     reads: Buckets | None = None,
@@ -80,7 +80,7 @@ def make_app(
         orders: how many of them one caller may give.
         tls: whether it is served over TLS.
     """
-    watched = watched or Watched(board)
+    watched = watched or Observers(board)
     app = FastAPI(
         title="rheostat tuner",
         version=installed_version(),
@@ -89,9 +89,9 @@ def make_app(
         redoc_url=None,
         description="What the tuner sees and does, and orders to it.",
     )
-    gate = Gate(tokens or Tokens(), monotonic, orders)
-    desktop = Desktop(watched, quotas, plans or PlanBoard(board.cluster))
-    app.add_middleware(Lane, gate=gate)
+    gate = AccessGuard(tokens or Tokens(), monotonic, orders)
+    desktop = Desktop(watched, quotas, plans or PlanStatusStore(board.cluster))
+    app.add_middleware(ResponseCache, gate=gate)
     app.add_middleware(Limited, reads=reads or Buckets(READS, monotonic))
     app.add_middleware(RequestsAtOnce)
     app.add_middleware(Guarded, tls=tls)  # The one added last is outermost.
@@ -133,7 +133,7 @@ def make_app(
     return app
 
 
-def _status(board: Board, quotas: QuotaBoard, plans: PlanBoard) -> dict[str, Any]:
+def _status(board: StatusStore, quotas: QuotaStatusStore, plans: PlanStatusStore) -> dict[str, Any]:
     ready, why = board.ready()
     snapshot = board.snapshot()
     return {

@@ -12,17 +12,17 @@ BROKER_MAX = 2**31 - 1  # Kafka's ids are 32 bits.
 _RATE_MAX = 2**53  # What every program reads exactly.
 
 
-class Given(BaseModel):
+class OrderRequest(BaseModel):
     """What is sent: an unknown key is a misspelt one."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class NothingAsked(Given):
+class EmptyRequest(OrderRequest):
     """No keys."""
 
 
-class OverrideAsked(Given):
+class OverrideRequest(OrderRequest):
     broker: int = Field(ge=0, le=BROKER_MAX, description="the broker's id")
     side: Literal["leader", "follower"] | None = Field(default=None, description="both when absent")
     # Refused by the route, which knows the bounds and says them.
@@ -35,17 +35,17 @@ class OverrideAsked(Given):
     )
 
 
-class Refused(BaseModel):
+class ErrorBody(BaseModel):
     detail: str = Field(description="what was wrong, and what to do")
 
 
-class PauseSaid(BaseModel):
+class PauseBody(BaseModel):
     since_ms: int
     by: str
     released: bool
 
 
-class OverrideSaid(BaseModel):
+class OverrideBody(BaseModel):
     broker: int
     side: str
     rate_bytes_per_s: int
@@ -53,13 +53,13 @@ class OverrideSaid(BaseModel):
     by: str
 
 
-class Ordered(BaseModel):
+class OrderReceipt(BaseModel):
     """It is on record. It is acknowledged within a cycle: when ``orders_acknowledged_at_ms`` of the status has reached ``orders_at_ms``."""
 
     orders_at_ms: int
     by: str
-    paused: PauseSaid | None
-    overrides: list[OverrideSaid]
+    paused: PauseBody | None
+    overrides: list[OverrideBody]
 
 
 class SideNamed(BaseModel):
@@ -67,7 +67,7 @@ class SideNamed(BaseModel):
     side: str
 
 
-class ObjectiveSaid(BaseModel):
+class ObjectiveBody(BaseModel):
     latency_ms: float
     mode: str
     finish_at_ms: int | None
@@ -105,7 +105,7 @@ class Status(BaseModel):
     throttles_idle: int | None
     produce_p99_ms_max: float | None
     produce_p99_ms_max_broker: int | None
-    objective: ObjectiveSaid | None
+    objective: ObjectiveBody | None
     rate_bytes_per_s_max: float
     rate_bytes_per_s_min: float
     signals_age_s_min: float | None
@@ -113,12 +113,12 @@ class Status(BaseModel):
     orders_at_ms: int
     orders_by: str
     orders_acknowledged_at_ms: int
-    paused: PauseSaid | None
-    overrides: list[OverrideSaid]
+    paused: PauseBody | None
+    overrides: list[OverrideBody]
     next: list[str] = Field(description="what would be done next, as things are now, in sentences")
 
 
-class LargestSaid(BaseModel):
+class LargestPartitionBody(BaseModel):
     topic: str
     partition: int
     remaining_bytes: float | None
@@ -143,7 +143,7 @@ class Move(BaseModel):
     reason: str | None
     text: str | None
     sampled_at_ms: int
-    largest: list[LargestSaid]
+    largest: list[LargestPartitionBody]
 
 
 class Partition(BaseModel):
@@ -204,7 +204,7 @@ class Brokers(Paged):
     brokers: list[Broker]
 
 
-class History(BaseModel):
+class RateHistoryBody(BaseModel):
     times_ms: list[int]
     rate_bytes_per_s_max: float = Field(description="the ceiling now, tuner.rate_bytes_per_s_max")
     ceilings_bytes_per_s: list[float] = Field(description="the ceiling as it was at each of these times")
@@ -225,7 +225,7 @@ class QuotaChange(BaseModel):
     reason: str
 
 
-class DecisionSaid(BaseModel):
+class DecisionBody(BaseModel):
     id: int
     at_ms: int
     kind: str
@@ -247,12 +247,12 @@ class DecisionSaid(BaseModel):
     inputs: dict[str, Any] | None = Field(description="what it stood on; of several throttles by their names")
 
 
-class DecisionsSaid(BaseModel):
-    decisions: list[DecisionSaid]
+class DecisionPage(BaseModel):
+    decisions: list[DecisionBody]
     next_before: int | None = Field(description="`before` of the next page; null: there are no more")
 
 
-class Tenant(BaseModel):
+class TenantBody(BaseModel):
     user: str | None
     client_id: str | None
     demand_per_s: float
@@ -272,6 +272,6 @@ class Tenants(BaseModel):
     why: str | None
     holds: list[str]
     seen_at_ms: int | None
-    tenants: list[Tenant] | None = Field(description="null: nobody was judged, and the holds say why")
+    tenants: list[TenantBody] | None = Field(description="null: nobody was judged, and the holds say why")
     total: int
     next_offset: int | None

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tuner.api.board import Board, CycleResult
+from tuner.api.board import CycleResult, StatusStore
 from tuner.api.decisions import Decisions, RecordedJournal
 from tuner.api.events import Hub
 from tuner.api.history import RateHistoryStore
@@ -30,10 +30,10 @@ class CycleSnapshot:
         return self.snapshot.decided
 
 
-class Watched:
+class Observers:
     """The loop's watcher, and what the routes read from."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: StatusStore) -> None:
         self.board = board
         self.history = RateHistoryStore()
         self.decisions = Decisions()

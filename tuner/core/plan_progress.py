@@ -43,7 +43,7 @@ class Progress(NamedTuple):
 UNKNOWN = Progress(0.0, 0.0, 0.0, goes_on=False)
 
 
-class End(NamedTuple):
+class ExpectedEnd(NamedTuple):
     """When everything ends that moves or that a plan has still to move.
 
     Attributes:
@@ -55,7 +55,7 @@ class End(NamedTuple):
     plans_s: Mapping[str, float | None] = {}
 
 
-def end_of(moves: Iterable[MoveSignal], *, stalled: bool, plans: Mapping[str, Progress]) -> End:
+def end_of(moves: Iterable[MoveSignal], *, stalled: bool, plans: Mapping[str, Progress]) -> ExpectedEnd:
     """Returns when everything ends, and when each plan does, in seconds from now; None where no end is known.
 
     Args:
@@ -64,13 +64,13 @@ def end_of(moves: Iterable[MoveSignal], *, stalled: bool, plans: Mapping[str, Pr
         plans: those that have not ended.
     """
     if stalled:
-        return End(None, dict.fromkeys(plans))
+        return ExpectedEnd(None, dict.fromkeys(plans))
     moves_s = _latest_s([move_eta_s(signal) for signal in moves])
     if not plans:
-        return End(moves_s)
+        return ExpectedEnd(moves_s)
     paces = {plan: plan_eta_s(progress) for plan, progress in plans.items()}
     plans_s = {plan: None if own_s is None else max(own_s, moves_s or 0.0) for plan, own_s in paces.items()}
-    return End(_latest_s([*plans_s.values()]), plans_s)
+    return ExpectedEnd(_latest_s([*plans_s.values()]), plans_s)
 
 
 def move_eta_s(signal: MoveSignal) -> float | None:

@@ -11,7 +11,7 @@ from tuner.core.cluster import BrokerSide, PartitionMove
 from tuner.core.reassignment_plan import Key
 
 
-class Announcing:
+class PrepareHandshake:
     def __init__(self) -> None:
         self.moves: Sequence[PartitionMove] = ()
         self.withheld: Mapping[Key, str] | None = None  # None: no cycle has seen to the moves yet.

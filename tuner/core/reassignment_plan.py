@@ -31,7 +31,7 @@ class DesiredPlanState(StrEnum):
     CANCELLING = "cancelling"
 
 
-class Ending(StrEnum):
+class PlanEnding(StrEnum):
     DONE = "done"
     CANCELLED = "cancelled"
 
@@ -102,7 +102,7 @@ class PlanState:
     """The tuner's own word about a plan."""
 
     acknowledged_at_ms: int = 0  # The newest word of a person's that it knows.
-    ending: Ending | None = None
+    ending: PlanEnding | None = None
     ended_at_ms: int = 0
     dropped: Mapping[Key, str] = field(default_factory=dict)  # Parts that are not to be had any more, and why.
     left: Mapping[Key, str] = field(
@@ -162,7 +162,7 @@ class NotKnown:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterLook:
+class ReassignmentSnapshot:
     """The cluster as it stands to plans."""
 
     online: frozenset[int]

@@ -11,7 +11,7 @@ from tuner.core.throttle_limits import Limits
 
 
 @dataclass(frozen=True, slots=True)
-class Throttling:
+class ThrottleState:
     """Bytes/s by side; a side that isn't named has no throttle."""
 
     meant: Mapping[BrokerSide, float] = field(default_factory=dict)  # What it should carry now.
@@ -31,7 +31,7 @@ def throttling_of(
     filling: Mapping[BrokerSide, float] = NOTHING_FILLS,
     plan_rates: Mapping[BrokerSide, int] = NO_RATES,
     loosest_bytes_per_s: float | None = None,
-) -> Throttling:
+) -> ThrottleState:
     """What each side carries and may be given.
 
     Args:
@@ -42,7 +42,7 @@ def throttling_of(
         loosest_bytes_per_s: the most that any plan allows a side; None: a plan is unthrottled, or there is none.
     """
     if live is None:
-        return Throttling()
+        return ThrottleState()
     stands = {side: float(setting.bytes_per_s) for side, setting in live.rates.items()}
     stands |= filling
     every = [(b, side) for b in live.brokers for side in Side]
@@ -55,7 +55,7 @@ def throttling_of(
         # A side that no plan copies through yet is given the plan's rate as soon as one does. Until then a replica that only may
         # lead has a twelfth of it.
         idle = {side: rate for side, rate in most.items() if side not in plan_rates}
-        return Throttling({**meant, **idle}, {**stands, **most, **plan_rates})
+        return ThrottleState({**meant, **idle}, {**stands, **most, **plan_rates})
     # The law raises to the ceiling what it needs, also where nothing stands yet if it puts throttles on by itself.
     ceilings = dict.fromkeys(every if limits.throttles_moves else stands, limits.rate_bytes_per_s_max)
-    return Throttling(meant, {**ceilings, **most, **plan_rates})
+    return ThrottleState(meant, {**ceilings, **most, **plan_rates})

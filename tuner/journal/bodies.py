@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from streaming.shared.contract import Side
 from streaming.shared.contract.bounds import AtMs, Count, Node, Number, Text, reason_of
-from tuner.core.reassignment_plan import DesiredPlanState, Ending
+from tuner.core.reassignment_plan import DesiredPlanState, PlanEnding
 
 VERSION = 2
 SEQ_MAX = 2**52  # A tuner counts on from the largest number that it has read.
@@ -241,7 +241,7 @@ class AskedBody(Struct):
 
 class StateBody(Struct):
     acknowledged_at_ms: AtMs
-    ending: Ending | None
+    ending: PlanEnding | None
     ended_at_ms: AtMs
     dropped: list[tuple[Text, Node, str]]
     left: list[tuple[Text, Node, str]]

@@ -16,15 +16,15 @@ from collections.abc import Collection, Mapping
 
 from tuner.journal.entries import RINGS
 from tuner.journal.presence_records import KIND as PRESENCE
-from tuner.journal.replayed_state import Remembered
+from tuner.journal.replayed_state import ReplayedState
 
 _HOLD_NOTHING = (*RINGS, "orders", "holder")
 
 
-class OtherNames:
+class ClusterAliases:
     def __init__(self, cluster: str) -> None:
         self._ours = cluster
-        self._by_name: dict[str, Remembered] = {}
+        self._by_name: dict[str, ReplayedState] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -54,12 +54,12 @@ class OtherNames:
         name = rest.partition("|")[0]
         if not name or name == self._ours or kind in (*RINGS, PRESENCE):
             return
-        known = self._by_name.setdefault(name, Remembered(name))
+        known = self._by_name.setdefault(name, ReplayedState(name))
         if kind not in _HOLD_NOTHING:
             known.take(key, value, offset)
 
 
-def held(known: Remembered, brokers: Collection[int] | None = None) -> str:
+def held(known: ReplayedState, brokers: Collection[int] | None = None) -> str:
     """In words; nothing where it holds nothing."""
     memory = known.memory
     sides = [side for side in memory.owned if brokers is None or side[0] in brokers]

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from tuner.control.mutation_quota.decision import HoldQuota, QuotaDecision, TotalSaid
+from tuner.control.mutation_quota.decision import HoldQuota, QuotaDecision, TotalRateReport
 from tuner.control.mutation_quota.decision import action_of as quota_action_of
 from tuner.control.mutation_quota.entity import QuotaEntity
-from tuner.control.throttle.decision import Decision, Hold, SetRate, Steer, action_of
+from tuner.control.throttle.decision import AllowSteering, Decision, Hold, SetRate, action_of
 from tuner.journal.column_packing import packed
 
 LINES_MAX = 64  # Decisions of one cycle that are written out.
@@ -21,7 +21,7 @@ def said(decisions: Sequence[Decision]) -> dict[str, Any]:
     sums = [zlib.crc32(_line(decision).encode()) for decision in decisions]
     written: Sequence[Decision] = decisions
     if len(decisions) > LINES_MAX:
-        written = [d for d in decisions if not isinstance(d, Hold | Steer)][:LINES_MAX]
+        written = [d for d in decisions if not isinstance(d, Hold | AllowSteering)][:LINES_MAX]
     return {"sums": packed(sums), "rows": [_row(decision) for decision in written]}
 
 
@@ -30,8 +30,8 @@ def shared_out(decisions: Sequence[QuotaDecision]) -> dict[str, Any]:
     sums = [zlib.crc32(repr(decision).encode()) for decision in decisions]
     written: Sequence[QuotaDecision] = decisions
     if len(decisions) > LINES_MAX:
-        said = [d for d in decisions if isinstance(d, HoldQuota | TotalSaid)]
-        written = [*said, *(d for d in decisions if not isinstance(d, HoldQuota | TotalSaid))][:LINES_MAX]
+        said = [d for d in decisions if isinstance(d, HoldQuota | TotalRateReport)]
+        written = [*said, *(d for d in decisions if not isinstance(d, HoldQuota | TotalRateReport))][:LINES_MAX]
     return {"sums": packed(sums), "rows": [_quota_row(decision) for decision in written]}
 
 
@@ -41,7 +41,7 @@ def turned(changes: Sequence[SetRate]) -> list[list[Any]]:
 
 
 def _line(decision: Decision) -> str:
-    if isinstance(decision, Hold | Steer):
+    if isinstance(decision, Hold | AllowSteering):
         return f"{decision.reason.value} {decision.text}"
     return repr(decision)
 

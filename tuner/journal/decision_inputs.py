@@ -16,7 +16,7 @@ from tuner.core.cluster import BrokerSide, LiveCluster, Observation
 from tuner.core.throttle_limits import Limits
 
 
-class StoodOn:
+class DecisionInputs:
     def __init__(self, observation: Observation, memory: Memory, limits: Limits) -> None:
         self._observation = observation
         self._stalls = memory.stalls

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner.journal.codec import Known, changed, encoded, search_weight, weight, whole
-from tuner.journal.settings_snapshot import InForce
+from tuner.journal.settings_snapshot import SettingsSnapshot
 
 FRAME_EVERY_S = 600.0
 
@@ -30,7 +30,7 @@ class RecordedStepInput:
     out: Callable[[], Any]
     weight: float
     begins: bool  # Nothing goes before it.
-    in_force: InForce
+    in_force: SettingsSnapshot
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class DeltaPart:
     piece: Mapping[str, Any] | None = None
 
 
-class Reel:
+class DeltaStream:
     def __init__(self, program: str) -> None:
         self.running = False
         self.frame_weight = 0.0  # Of a first frame, what is written with the next write beside the steps.

@@ -23,7 +23,7 @@ from typing import Any
 from streaming.shared.listed import listed
 from tuner.control.throttle.decision import AddPairs, Decision, RemovePairs, SetRate, action_of
 from tuner.control.throttle.order_events import OrderEvent
-from tuner.control.throttle.state import Memory, Owned
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import BrokerSide
 from tuner.core.operator_orders import Orders
 from tuner.journal import list_records
@@ -231,11 +231,11 @@ def written_by(memory: bytes) -> str:
     return decoded(memory, MemoryBody).holder
 
 
-def encode_owned(side: BrokerSide, owned: Owned) -> bytes:
+def encode_owned(side: BrokerSide, owned: OwnedRate) -> bytes:
     return json.dumps({"v": VERSION, "owned": _owned_row(side, owned)}).encode()
 
 
-def decode_owned(value: bytes) -> tuple[BrokerSide, Owned]:
+def decode_owned(value: bytes) -> tuple[BrokerSide, OwnedRate]:
     """Raises ValueError as ``decode_memory``."""
     return _owned(decoded(value, OwnedBody).owned)
 
@@ -251,14 +251,16 @@ def decode_seen(value: bytes) -> dict[tuple[str, int], frozenset[int]]:
     return {(body.topic, partition): frozenset(brokers) for partition, brokers in body.seen}
 
 
-def _owned_row(side: BrokerSide, owned: Owned) -> list[Any]:
+def _owned_row(side: BrokerSide, owned: OwnedRate) -> list[Any]:
     broker, which = side
     row = [broker, which.value, owned.before_bytes_per_s, owned.setpoint_bytes_per_s, list(owned.may_stand)]
     return row if owned.goes_back_to_bytes_per_s is None else [*row, owned.goes_back_to_bytes_per_s]
 
 
-def _owned(row: OwnedRow) -> tuple[BrokerSide, Owned]:
-    owned = Owned(row.before_bytes_per_s, row.setpoint_bytes_per_s, tuple(row.may_stand), row.goes_back_to_bytes_per_s)
+def _owned(row: OwnedRow) -> tuple[BrokerSide, OwnedRate]:
+    owned = OwnedRate(
+        row.before_bytes_per_s, row.setpoint_bytes_per_s, tuple(row.may_stand), row.goes_back_to_bytes_per_s
+    )
     return (row.broker, row.side), owned
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
-from tuner.control.mutation_quota.decision import HoldQuota, QuotaDecision, TotalSaid
+from tuner.control.mutation_quota.decision import HoldQuota, QuotaDecision, TotalRateReport
 from tuner.control.mutation_quota.model import QuotaView
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.decision import Decision, Hold
@@ -84,7 +84,7 @@ class Eventful:
         """Told of every cycle: a quota is written, put back or let go of, or comes into doubt; another total; another reason."""
         said, acts = set[tuple[object, ...]](), False
         for decision in decisions:
-            if isinstance(decision, HoldQuota | TotalSaid):
+            if isinstance(decision, HoldQuota | TotalRateReport):
                 said.add((getattr(decision, "entity", None), decision.reason))
             else:
                 acts = True

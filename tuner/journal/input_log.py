@@ -35,7 +35,7 @@ from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide, Observation
 from tuner.core.operator_orders import Orders
 from tuner.journal.decision_digest import said, shared_out, turned
-from tuner.journal.delta_stream import DeltaPart, RecordedStepInput, Reel
+from tuner.journal.delta_stream import DeltaPart, DeltaStream, RecordedStepInput
 from tuner.journal.input_capture import (
     NO_QUOTAS,
     NOTHINGS,
@@ -46,7 +46,7 @@ from tuner.journal.input_capture import (
     of_second,
     worth_it,
 )
-from tuner.journal.settings_snapshot import InForce
+from tuner.journal.settings_snapshot import SettingsSnapshot
 
 VERSION = 2
 _WEIGHT_A_RECORD = 4.0  # See members.py.
@@ -66,7 +66,7 @@ def topic_of(journal: str) -> str:
 class InputLog:
     """Told of every cycle and every second; ``take`` hands out what is to be written with the journal's next write."""
 
-    def __init__(self, in_force: InForce, *, run: str, program: str, wall_clock: Callable[[], float]) -> None:
+    def __init__(self, in_force: SettingsSnapshot, *, run: str, program: str, wall_clock: Callable[[], float]) -> None:
         """
         Args:
             run: of this tuner, from its start to its end; another one's records may stand between ours.
@@ -75,7 +75,7 @@ class InputLog:
         self._in_force = in_force
         self._run = run
         self._wall_clock = wall_clock
-        self._throttles, self._quotas = Reel(program), Reel(program)
+        self._throttles, self._quotas = DeltaStream(program), DeltaStream(program)
         self._law = ControlState()
         self._eventful = Eventful()
         self._eventful_at_ms = 0
@@ -198,7 +198,7 @@ class InputLog:
 
     # -- by itself ----------------------------------------------------------------------------------------------------
 
-    def _tell(self, reel: Reel, told: RecordedStepInput) -> None:
+    def _tell(self, reel: DeltaStream, told: RecordedStepInput) -> None:
         self._step += 1
         self._steps.append(reel.step(self._step, told))
 

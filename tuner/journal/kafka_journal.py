@@ -20,10 +20,10 @@ from kafka import KafkaConsumer, KafkaProducer
 from streaming.shared.kafka.clients import end
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.mutation_quota.state import MutationMemory
-from tuner.control.throttle.state import Memory, Owned
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import BrokerSide
 from tuner.core.operator_orders import Orders
-from tuner.journal.cluster_aliases import OtherNames, held
+from tuner.journal.cluster_aliases import ClusterAliases, held
 from tuner.journal.entries import (
     RINGS,
     Entry,
@@ -42,7 +42,7 @@ from tuner.journal.entries import (
 from tuner.journal.input_log import InputLog, topic_of
 from tuner.journal.list_records import encode_listed, listed_key
 from tuner.journal.orders_topic import is_order, orders_topic_of
-from tuner.journal.outbox import Owed
+from tuner.journal.outbox import Outbox
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.read_ahead import JournalKnowledge, nothing_known
 from tuner.journal.topic_reader import JournalError, read_journal
@@ -109,7 +109,7 @@ class KafkaJournal:
         self.given: tuple[Orders, ...] = ()  # All that were there, told or not.
         self.quotas = MutationMemory()  # The same.
         self.plans = PlanBook(cluster)  # The same; kept up by whoever executes them.
-        self.other_names = OtherNames(cluster)  # The same.
+        self.other_names = ClusterAliases(cluster)  # The same.
         self.unreadable: tuple[Unreadable, ...] = ()  # Records of this cluster; the same.
         self.held = ""  # In words: what is on record as ours; the same.
         self.read_to: Mapping[int, int] = {}  # By partition, where what is not known yet begins; the same.
@@ -142,7 +142,7 @@ class KafkaJournal:
         self.prove()
 
     def recover(
-        self, consumer: KafkaConsumer, owed: Owed | None = None, known: JournalKnowledge | None = None
+        self, consumer: KafkaConsumer, owed: Outbox | None = None, known: JournalKnowledge | None = None
     ) -> Memory:
         """What we remembered when we last wrote; an empty memory in a new journal.
 
@@ -201,7 +201,7 @@ class KafkaJournal:
         entries: Sequence[Entry] = (),
         *,
         memory: Memory | None = None,
-        owned: Mapping[BrokerSide, Owned] | None = None,
+        owned: Mapping[BrokerSide, OwnedRate] | None = None,
         seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
         listed: Mapping[str, TopicThrottle] | None = None,
         beside: Records | None = None,

@@ -10,7 +10,7 @@ Seen = Mapping[tuple[str, int], frozenset[int]]
 Rows = dict[str, dict[int, frozenset[int]]]
 
 
-class SeenByTopic:
+class MovingReplicasByTopic:
     """Tens of thousands of partitions are sorted by topic once, and what joins them is put to its topic."""
 
     def __init__(self) -> None:

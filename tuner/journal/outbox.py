@@ -12,26 +12,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from tuner.control.throttle.state import Memory, Owned
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import BrokerSide
 from tuner.journal.entries import Entry, encode_entry
 
 
 @dataclass(frozen=True, slots=True)
-class Became:
+class WriteOutcome:
     """What a rate of ours is now."""
 
     setpoint_bytes_per_s: int  # As it is on record.
-    owned: Owned | None  # None: it is not ours any more.
+    owned: OwnedRate | None  # None: it is not ours any more.
     externally_owned_until_ms: int | None  # Whether it is somebody else's.
 
 
-class Owed:
+class Outbox:
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         # Rates that somebody else has changed: on record only together with the memory of it, without which they would be ours.
         self.given_up: list[Entry] = []
-        self.rates: dict[BrokerSide, Became] = {}
+        self.rates: dict[BrokerSide, WriteOutcome] = {}
 
     @property
     def times_ms(self) -> frozenset[int]:
@@ -41,7 +41,9 @@ class Owed:
     def became(self, side: BrokerSide, before: Memory, after: Memory) -> None:
         """Of a rate that was ours; of others there is nothing to say."""
         if (ours := before.owned.get(side)) is not None:
-            became = Became(ours.setpoint_bytes_per_s, after.owned.get(side), after.externally_owned_until_ms.get(side))
+            became = WriteOutcome(
+                ours.setpoint_bytes_per_s, after.owned.get(side), after.externally_owned_until_ms.get(side)
+            )
             self.rates[side] = became
 
     def strike(self, on_record: Iterable[Entry]) -> None:

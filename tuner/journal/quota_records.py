@@ -15,7 +15,7 @@ import msgspec
 
 from streaming.shared.contract.quotas import Name, QuotaEntity
 from streaming.shared.listed import listed
-from tuner.control.mutation_quota.decision import PutBackQuota, QuotaDecision, SetQuota, action_of
+from tuner.control.mutation_quota.decision import QuotaDecision, RestoreQuota, SetQuota, action_of
 from tuner.control.mutation_quota.entity import DEFAULT
 from tuner.control.mutation_quota.state import LearnedCost, MutationMemory, OwnedQuota, Total
 from tuner.journal.bodies import VERSION, QuotaBody, QuotasBody, decoded
@@ -23,7 +23,7 @@ from tuner.journal.entries import QUOTAS, Entry
 
 _TEXTS = 3
 
-Written = SetQuota | PutBackQuota
+Written = SetQuota | RestoreQuota
 
 
 def state_key(cluster: str) -> bytes:
@@ -91,7 +91,7 @@ def state_worth_a_record(memory: MutationMemory, saved: MutationMemory | None) -
     )
 
 
-class Recovered:
+class RecoveredQuotas:
     """What the records say, one after the other."""
 
     def __init__(self, cluster: str) -> None:

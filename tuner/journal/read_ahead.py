@@ -22,9 +22,9 @@ from kafka import KafkaConsumer, TopicPartition
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.unpacking import OnRefused, RefusedBatch
 from streaming.shared.teardown import named
-from tuner.journal.cluster_aliases import OtherNames
+from tuner.journal.cluster_aliases import ClusterAliases
 from tuner.journal.orders_topic import is_order
-from tuner.journal.replayed_state import Remembered
+from tuner.journal.replayed_state import ReplayedState
 from tuner.journal.topic_reader import UnreadableBatchError
 from tuner.journal.transactions import TROUBLE
 
@@ -42,8 +42,8 @@ _GONE = (kafka.errors.OffsetOutOfRangeError, kafka.errors.NoOffsetForPartitionEr
 class JournalKnowledge:
     """What the journal's records say, as far as they were read."""
 
-    remembered: Remembered
-    others: OtherNames
+    remembered: ReplayedState
+    others: ClusterAliases
     read_to: dict[int, int] = field(default_factory=dict)  # By partition; one that isn't named was not begun.
     misplaced_orders: bool = False  # An earlier build left orders of this cluster in the journal's topic.
 
@@ -59,7 +59,7 @@ class JournalKnowledge:
 
 
 def nothing_known(cluster: str, times_ms: frozenset[int] = frozenset()) -> JournalKnowledge:
-    return JournalKnowledge(Remembered(cluster, times_ms), OtherNames(cluster))
+    return JournalKnowledge(ReplayedState(cluster, times_ms), ClusterAliases(cluster))
 
 
 class ReadAhead:
@@ -80,7 +80,7 @@ class ReadAhead:
             reader: makes a consumer of committed records that fails where an offset is out of range, and tells which batches it
                 leaves out.
             topic_ids: what tells the topic from another that has its name later; ClusterError where nobody answers.
-            times_ms: as of ``Remembered``.
+            times_ms: as of ``ReplayedState``.
         """
         self._reader = reader
         self._topic = topic

@@ -24,16 +24,16 @@ from tuner.journal.entries import (
 from tuner.journal.list_records import decode_listed, listed_prefix
 from tuner.journal.order_records import decode_orders, orders_key
 from tuner.journal.plan_book import PlanBook
-from tuner.journal.quota_records import Recovered
+from tuner.journal.quota_records import RecoveredQuotas
 from tuner.journal.unreadable import Unreadable
 
 
-class Remembered:
+class ReplayedState:
     def __init__(self, cluster: str, times_ms: frozenset[int] = frozenset()) -> None:
         """Of ``times_ms`` the entries themselves are kept, too."""
         self.cluster = self._cluster = cluster
         self._times_ms = times_ms
-        self._quotas = Recovered(cluster)
+        self._quotas = RecoveredQuotas(cluster)
         self.memory = Memory()
         self._memory_record: bytes | None = None  # The newest.
         self.given: list[Orders] = []  # By people, as far as the journal still has them, the oldest first.

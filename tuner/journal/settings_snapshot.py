@@ -19,7 +19,7 @@ from tuner.journal.type_codec import shape_of
 
 
 @dataclass(frozen=True, slots=True)
-class InForce:
+class SettingsSnapshot:
     """What the decisions are made by, besides what is observed; ``law`` and ``objective`` are None where none is steered, and
     ``quotas`` where none is asked for."""
 
@@ -44,7 +44,7 @@ class InForce:
         }
 
     @classmethod
-    def of(cls, body: Mapping[str, Any]) -> InForce:
+    def of(cls, body: Mapping[str, Any]) -> SettingsSnapshot:
         """Raises KeyError, TypeError or ValueError for what is no such body. Older ones do not speak of quotas."""
         objective, quotas = body["objective"], body.get("quotas")
         return cls(

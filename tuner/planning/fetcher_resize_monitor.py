@@ -34,7 +34,7 @@ class FollowerSample:
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class ResizeBaseline:
     """How it was while nothing was changed."""
 
     out_of_sync: int
@@ -46,17 +46,17 @@ class Before:
         return max(BEHIND_MESSAGES_MIN, BEHIND_RATIO * self.behind + BEHIND_WRITTEN_S * self.messages_per_s)
 
 
-def before(looks: Sequence[FollowerSample]) -> Before:
+def before(looks: Sequence[FollowerSample]) -> ResizeBaseline:
     """
     Args:
         looks: at least two, in order.
     """
     took_s = max(looks[-1].at_s - looks[0].at_s, 1e-3)
     written = max(0, looks[-1].end_offsets - looks[0].end_offsets)
-    return Before(max(one.out_of_sync for one in looks), max(one.behind for one in looks), written / took_s)
+    return ResizeBaseline(max(one.out_of_sync for one in looks), max(one.behind for one in looks), written / took_s)
 
 
-def worse(was: Before, looks: Sequence[FollowerSample]) -> str | None:
+def worse(was: ResizeBaseline, looks: Sequence[FollowerSample]) -> str | None:
     """What has become worse, for people; None while nothing has.
 
     Args:

@@ -19,7 +19,7 @@ from tuner.journal.bodies import InputsBody
 from tuner.journal.bodies import decoded as decoded_body
 from tuner.journal.codec import Known, Piece, apply, decoded
 from tuner.journal.input_log import VERSION
-from tuner.journal.settings_snapshot import InForce
+from tuner.journal.settings_snapshot import SettingsSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class RecordedStep:
     kind: str  # "cycle", "second", "quotas"
     now_ms: int
     said: Any  # As said.py has it.
-    in_force: InForce
+    in_force: SettingsSnapshot
     program: str
     pieces: list[Piece] | None
     frame: Known | None
@@ -198,7 +198,7 @@ class _Stretch:
             header["kind"],
             header["now_ms"],
             header["out"],
-            InForce.of(settings["in_force"]),
+            SettingsSnapshot.of(settings["in_force"]),
             settings["program"],
             [piece for piece in pieces if piece is not None] if follows else None,
             known,

@@ -26,7 +26,7 @@ from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import LiveCluster, NotSeen, Observation, Setpoint
 from tuner.journal.codec import Known, apply
 from tuner.journal.decision_digest import said, shared_out, turned
-from tuner.journal.settings_snapshot import InForce
+from tuner.journal.settings_snapshot import SettingsSnapshot
 from tuner.replay.recording import RecordedStep, reel_of
 from tuner.runtime.throttle.steering_controller import changes_of
 
@@ -48,7 +48,7 @@ class Played:
 class Player:
     """Steps of one run after another."""
 
-    def __init__(self, policy: InForce | None = None) -> None:
+    def __init__(self, policy: SettingsSnapshot | None = None) -> None:
         """
         Args:
             policy: in place of what was in force.
@@ -96,7 +96,7 @@ class Player:
         remembered = (name for name in then if name.startswith(("memory.", "law.", "mutation.")))
         return tuple(name for name in remembered if then[name] != self._known.get(name))
 
-    def _cycle(self, step: RecordedStep, in_force: InForce) -> Sequence[Decision]:
+    def _cycle(self, step: RecordedStep, in_force: SettingsSnapshot) -> Sequence[Decision]:
         known = self._known
         live = NotSeen(known["not_seen"]) if known["not_seen"] is not None else self._of(LiveCluster, "live")
         law = self._of(ControlState, "law")
@@ -121,7 +121,7 @@ class Player:
         self._remember("memory", memory)
         return decisions
 
-    def _second(self, step: RecordedStep, in_force: InForce) -> Any:
+    def _second(self, step: RecordedStep, in_force: SettingsSnapshot) -> Any:
         known = self._known
         if in_force.objective is None or in_force.law is None:
             return None
@@ -144,7 +144,7 @@ class Player:
         self._remember("law", memory)
         return turned(changes_of(rates, memory, stands, {}, known["second.held"], in_force.writes_max))
 
-    def _quotas(self, step: RecordedStep, in_force: InForce) -> Sequence[QuotaDecision]:
+    def _quotas(self, step: RecordedStep, in_force: SettingsSnapshot) -> Sequence[QuotaDecision]:
         known = self._known
         quotas = NotSeen(known["quotas.not_seen"]) if known["quotas.not_seen"] is not None else known["quotas.stand"]
         view = QuotaView(

@@ -9,14 +9,14 @@ from functools import partial
 import structlog
 
 from streaming.shared.contract.bounds import reason_of
-from tuner.api.board import MUTATION_QUOTAS, PLANS, THROTTLES, Board
+from tuner.api.board import MUTATION_QUOTAS, PLANS, THROTTLES, StatusStore
 from tuner.journal.kafka_journal import KafkaJournal
 from tuner.runtime.lease import Lease
-from tuner.runtime.mutation_quota.loop import MutationLoop
-from tuner.runtime.reassignment.executor import Reassigning
+from tuner.runtime.mutation_quota.loop import MutationQuotaController
+from tuner.runtime.reassignment.executor import ReassignmentExecutor
 from tuner.runtime.reload import Reloads
 from tuner.runtime.throttle.cycle_scheduler import LOOK_EVERY_S
-from tuner.runtime.throttle.loop import Loop
+from tuner.runtime.throttle.loop import ThrottleController
 
 log = structlog.get_logger("tuner")
 
@@ -27,10 +27,10 @@ REST_S = 60.0  # Of a controller beside the throttles, after an error.
 
 
 def serve(
-    loop: Loop,
-    mutations: MutationLoop | None,
-    plans: Reassigning | None,
-    board: Board,
+    loop: ThrottleController,
+    mutations: MutationQuotaController | None,
+    plans: ReassignmentExecutor | None,
+    board: StatusStore,
     *,
     journal: KafkaJournal,
     lease: Lease | None,
@@ -83,10 +83,10 @@ def still_held(lease: Lease, journal: KafkaJournal, stop: threading.Event, monot
 
 
 def run(
-    loop: Loop,
-    mutations: MutationLoop | None,
-    plans: Reassigning | None,
-    board: Board,
+    loop: ThrottleController,
+    mutations: MutationQuotaController | None,
+    plans: ReassignmentExecutor | None,
+    board: StatusStore,
     *,
     cycle_s: float,
     stop: threading.Event,
@@ -155,7 +155,9 @@ def _in_order(stop: Callable[[], None]) -> None:
 class _SideController:
     """A controller that runs beside the throttles. After an error it rests, then it is tried again."""
 
-    def __init__(self, name: str, part: MutationLoop | Reassigning, effect: str, board: Board) -> None:
+    def __init__(
+        self, name: str, part: MutationQuotaController | ReassignmentExecutor, effect: str, board: StatusStore
+    ) -> None:
         self._name = name
         self._part = part
         self._effect = f"{effect} for {REST_S:g} s after an error of our own, then it is tried again"

@@ -14,7 +14,7 @@ import structlog
 from kafka import KafkaProducer
 
 from streaming.shared.kafka.clients import end
-from tuner.api.board import PLANS, Board
+from tuner.api.board import PLANS, StatusStore
 from tuner.core.presence import REPORT_EVERY_S, TunerMode, TunerPresence
 from tuner.journal.presence_records import encode_presence, presence_key
 from tuner.settings.tuner import TunerSettings
@@ -26,7 +26,7 @@ _CLOSE_S_MAX = 1.0
 
 
 def presence_of(
-    board: Board, settings: TunerSettings, *, holder: str, version: str, page: str, since_ms: int
+    board: StatusStore, settings: TunerSettings, *, holder: str, version: str, page: str, since_ms: int
 ) -> TunerPresence:
     """What ``board`` and ``settings`` tell of this tuner now.
 
@@ -52,7 +52,7 @@ def presence_of(
     )
 
 
-def _mode(board: Board) -> TunerMode:
+def _mode(board: StatusStore) -> TunerMode:
     if not board.acting:
         return TunerMode.STANDBY if board.is_standby else TunerMode.STARTING
     return TunerMode.DRY_RUN if board.dry_run else TunerMode.ACTING

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from tuner.api.board import Board
-from tuner.api.quota_board import QuotaBoard
+from tuner.api.board import StatusStore
+from tuner.api.quota_board import QuotaStatusStore
 from tuner.core.partition_limits import PartitionLimits
 from tuner.settings.tuner import TunerSettings
 
@@ -34,7 +34,7 @@ class NoReloads:
 
 
 def shown_from_now_on(
-    settings: TunerSettings, partition_limits: PartitionLimits | None, board: Board, quota_board: QuotaBoard
+    settings: TunerSettings, partition_limits: PartitionLimits | None, board: StatusStore, quota_board: QuotaStatusStore
 ) -> None:
     """What is measured against the operator's word is measured against the new one."""
     objective, capacity = settings.objective, settings.capacity

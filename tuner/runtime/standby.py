@@ -28,11 +28,11 @@ from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.kafka.unpacking import OnRefused, log_refused
 from streaming.shared.teardown import named
 from streaming.shared.topics import ensure_topics, not_read_back
-from tuner.api.board import STANDING_BY, Board
+from tuner.api.board import STANDING_BY, StatusStore
 from tuner.control.throttle.state import Memory
 from tuner.journal.journal_topic import JournalTopic
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable, KafkaJournal
-from tuner.journal.outbox import Owed
+from tuner.journal.outbox import Outbox
 from tuner.journal.read_ahead import JournalKnowledge, ReadAhead
 from tuner.journal.topic_reader import UnreadableBatchError
 from tuner.runtime.lease import Lease, group_of
@@ -47,10 +47,10 @@ _SETTINGS_SEEN_S, _NOT_READ_BACK_PAUSE_S = 1.0, 5.0
 _OTHER_NAME_PAUSE_S, _OTHER_NAME_PAUSE_S_MAX = 5.0, 20.0  # The journal is read anew after it.
 
 
-class StandBy:
+class Standby:
     """Of one tuner, until ``stop`` is set; what it waits for is on ``board``."""
 
-    def __init__(self, client: ClusterClient, board: Board, stop: threading.Event) -> None:
+    def __init__(self, client: ClusterClient, board: StatusStore, stop: threading.Event) -> None:
         self._client = client
         self._board = board
         self._stop = stop
@@ -121,7 +121,7 @@ class StandBy:
         self,
         journal: KafkaJournal,
         kafka: KafkaSettings,
-        owed: Owed | None,
+        owed: Outbox | None,
         ahead: ReadAhead | None = None,
         leave: Callable[[], None] = lambda: None,
     ) -> Memory | None:
@@ -238,7 +238,9 @@ def journal_reader(kafka: KafkaSettings, on_refused: OnRefused = log_refused) ->
     )
 
 
-def _recover(journal: KafkaJournal, kafka: KafkaSettings, owed: Owed | None, known: JournalKnowledge | None) -> Memory:
+def _recover(
+    journal: KafkaJournal, kafka: KafkaSettings, owed: Outbox | None, known: JournalKnowledge | None
+) -> Memory:
     reader = journal_reader(kafka)
     try:
         memory = journal.recover(reader, owed, known)

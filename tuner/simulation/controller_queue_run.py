@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from streaming.shared.contract import ControllerSignal, TenantSignal
-from tuner.control.mutation_quota.decision import PutBackQuota, SetQuota, TotalSaid
+from tuner.control.mutation_quota.decision import RestoreQuota, SetQuota, TotalRateReport
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
 from tuner.control.mutation_quota.model import MutationPolicy, QuotaView
 from tuner.control.mutation_quota.ownership import intend, settle
@@ -74,7 +74,7 @@ class Fixed:
 class Law:
     policy: MutationPolicy
     memory: MutationMemory = field(default_factory=MutationMemory)
-    said: list[tuple[float, TotalSaid]] = field(default_factory=list)
+    said: list[tuple[float, TotalRateReport]] = field(default_factory=list)
 
     def deal(self, now_s: float, stream: ControllerStream, quotas: dict[str, float]) -> dict[str, float]:
         controllers: dict[int, ControllerSignal] = {}
@@ -88,13 +88,13 @@ class Law:
         made = turn(view, self.memory, self.policy)
         self.memory, written = made.memory, {}
         for decision in made.decisions:
-            if isinstance(decision, TotalSaid):
+            if isinstance(decision, TotalRateReport):
                 self.said.append((now_s, decision))
             if isinstance(decision, SetQuota):
                 self.memory = settle(intend(self.memory, decision), decision)
                 client_id = decision.entity.client_id
                 written[client_id if isinstance(client_id, str) else EVERYBODY_ELSE] = decision.setpoint_per_s
-            assert not isinstance(decision, PutBackQuota), "nobody is away for an hour here"
+            assert not isinstance(decision, RestoreQuota), "nobody is away for an hour here"
         return written
 
 

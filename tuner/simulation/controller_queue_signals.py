@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from streaming.shared.contract import ControllerSignal, TenantSignal
-from tuner.control.mutation_quota.probe_window import FeltWindow, ProbeRequest
+from tuner.control.mutation_quota.probe_window import ProbeRequest, ProbeWindow
 from tuner.core.controller import ClusterWideMeasures
 from tuner.simulation.controller_queue import ControllerQueue, Counted
 
@@ -32,7 +32,7 @@ class ControllerStream:
         self._partitions = self._topics = 0.0
         self._on_the_way: deque[tuple[float, ControllerSignal, tuple[TenantSignal, ...], ClusterWideMeasures]] = deque()
         self._node = 1
-        self._felt = FeltWindow()
+        self._felt = ProbeWindow()
         self.newest: tuple[ControllerSignal, tuple[TenantSignal, ...], ClusterWideMeasures] | None = None
 
     def done(self, now_s: float, client_id: str, partitions: float) -> None:

@@ -12,9 +12,9 @@ from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide, LiveCluster
 from tuner.core.throttle_limits import Limits, StallLimits
 from tuner.runtime.throttle.cycle_scheduler import LOOK_EVERY_S
-from tuner.runtime.throttle.loop import Loop
-from tuner.runtime.throttle.ramp_executor import Slewing
-from tuner.runtime.throttle.steering_controller import Steering
+from tuner.runtime.throttle.loop import ThrottleController
+from tuner.runtime.throttle.ramp_executor import RampExecutor
+from tuner.runtime.throttle.steering_controller import SteeringController
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.ports import (
     MemoryJournal,
@@ -133,11 +133,11 @@ class _LoopHand:
         self._next_s = self._look_s = 0.0
         steers = policy.objective is not None
         finish_at_ms = policy.objective.finish_at_ms if policy.objective is not None else None
-        self._loop = Loop(
+        self._loop = ThrottleController(
             live=desk.live,
             signals=desk.signals,
             throttles=desk.throttles,
-            slewing=Slewing(desk.throttles, writes_per_s_max=policy.writes_per_s_max),
+            slewing=RampExecutor(desk.throttles, writes_per_s_max=policy.writes_per_s_max),
             steering=_steering(desk, policy),
             orders=NoOrders(),
             journal=policy.journal if policy.journal is not None else MemoryJournal(),
@@ -175,10 +175,10 @@ def capacities(world: World) -> dict[int, Capacity]:
     }
 
 
-def _steering(desk: SimulatedCluster, policy: LoopPolicy) -> Steering | None:
+def _steering(desk: SimulatedCluster, policy: LoopPolicy) -> SteeringController | None:
     if policy.objective is None:
         return None
     known = capacities(desk.cluster.world)
-    return Steering(
+    return SteeringController(
         desk.throttles, policy.objective, known.__getitem__, policy.law_limits, writes_per_s_max=policy.writes_per_s_max
     )

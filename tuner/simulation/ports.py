@@ -15,7 +15,7 @@ from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterError, PartitionState
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.throttle.decision import Acted, Decision
-from tuner.control.throttle.state import Memory, Owned
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting
 from tuner.core.operator_orders import Orders
 from tuner.core.outcome import CHANGED_SINCE, Failure
@@ -181,7 +181,7 @@ class MemoryJournal:
         entries: Sequence[Entry] = (),
         *,
         memory: Memory | None = None,
-        owned: Mapping[BrokerSide, Owned] | None = None,
+        owned: Mapping[BrokerSide, OwnedRate] | None = None,
         seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
         listed: Mapping[str, TopicThrottle] | None = None,
     ) -> None:

@@ -15,9 +15,9 @@ from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle.objective import LawLimits
 from tuner.core.operator_orders import Orders
 from tuner.core.throttle_limits import StallLimits
-from tuner.runtime.throttle.loop import Loop
-from tuner.runtime.throttle.ramp_executor import Slewing
-from tuner.runtime.throttle.steering_controller import Steering
+from tuner.runtime.throttle.loop import ThrottleController
+from tuner.runtime.throttle.ramp_executor import RampExecutor
+from tuner.runtime.throttle.steering_controller import SteeringController
 from tuner.simulation.policy import SimulatedCluster, ThrottlePolicyRunner, capacities
 from tuner.simulation.ports import SilentWatcher
 from tuner.simulation.run import run
@@ -50,7 +50,7 @@ class SwarmHand:
         self._persons = list(drawn.persons)
         self._wakes_at_s: float | None = None  # Who was stopped in a write.
         self.late_predecessor_write = 0
-        self.loop: Loop | None = self._born()
+        self.loop: ThrottleController | None = self._born()
 
     def act(self) -> None:
         now_s, fate = self._desk.cluster.now_s, self._drawn.mishaps
@@ -76,7 +76,7 @@ class SwarmHand:
         except Stopped:
             self._die(now_s)
 
-    def _live(self, loop: Loop, now_s: float) -> None:
+    def _live(self, loop: ThrottleController, now_s: float) -> None:
         if now_s >= self._next_cycle_s:
             self._next_cycle_s = now_s + CYCLE_S
             loop.cycle()
@@ -115,7 +115,7 @@ class SwarmHand:
             for topic in list(cluster.lists):
                 cluster.set_lists(topic, TopicThrottle())
 
-    def _born(self) -> Loop:
+    def _born(self) -> ThrottleController:
         desk, drawn = self._desk, self._drawn
         known = capacities(drawn.world)
         law_limits = LawLimits(
@@ -124,12 +124,14 @@ class SwarmHand:
         )
         steering = None
         if drawn.objective is not None:
-            steering = Steering(self.throttles, drawn.objective, known.__getitem__, law_limits, writes_per_s_max=50.0)
-        return Loop(
+            steering = SteeringController(
+                self.throttles, drawn.objective, known.__getitem__, law_limits, writes_per_s_max=50.0
+            )
+        return ThrottleController(
             live=desk.live,
             signals=desk.signals,
             throttles=self.throttles,
-            slewing=Slewing(self.throttles, writes_per_s_max=50.0),
+            slewing=RampExecutor(self.throttles, writes_per_s_max=50.0),
             steering=steering,
             orders=self._orders,
             journal=self.journal,

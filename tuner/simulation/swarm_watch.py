@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import Pair, TopicThrottle
 from tuner.control.throttle.objective import LawLimits
-from tuner.control.throttle.state import Memory, Owned
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import BrokerSide
 from tuner.core.freshness import Freshness, freshness
 from tuner.core.outcome import Failure
@@ -58,7 +58,7 @@ class SwarmJournal(MemoryJournal):
         entries: Sequence[Entry] = (),
         *,
         memory: Memory | None = None,
-        owned: Mapping[BrokerSide, Owned] | None = None,
+        owned: Mapping[BrokerSide, OwnedRate] | None = None,
         seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
         listed: Mapping[str, TopicThrottle] | None = None,
     ) -> None:

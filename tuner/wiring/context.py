@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings
-from tuner.api.watched import Watched
+from tuner.api.watched import Observers
 from tuner.core.partition_limits import PartitionLimits
 from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import KafkaJournal
-from tuner.journal.outbox import Owed
+from tuner.journal.outbox import Outbox
 from tuner.runtime.fencing import PROOF_S_MAX
 from tuner.runtime.observe.cluster_reader import LiveReader
 from tuner.runtime.observe.orders_reader import OrdersReader
@@ -21,7 +21,7 @@ from tuner.settings.tuner import TunerSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class TermContext:
     """
     Attributes:
         topics: rheostat's own.
@@ -42,8 +42,8 @@ class Means:
     orders: OrdersReader
     journal: KafkaJournal
     inputs: InputLog
-    watched: Watched
-    owed: Owed
+    watched: Observers
+    owed: Outbox
     ends: ExitStack
     wall_clock: Callable[[], float]
     monotonic: Callable[[], float]

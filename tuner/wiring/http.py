@@ -8,12 +8,12 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from tuner.api.auth import AccessError, ApiRole, Tokens, token
-from tuner.api.board import Board
+from tuner.api.board import StatusStore
 from tuner.api.orders_api import OrderService
-from tuner.api.plan_board import PlanBoard
-from tuner.api.quota_board import QuotaBoard
+from tuner.api.plan_board import PlanStatusStore
+from tuner.api.quota_board import QuotaStatusStore
 from tuner.api.server import HttpServer, make_app
-from tuner.api.watched import Watched
+from tuner.api.watched import Observers
 from tuner.settings.http import HttpSettings
 
 log = structlog.get_logger("tuner")
@@ -29,10 +29,10 @@ class TokensError(PortError):
 
 def door(
     http: HttpSettings,
-    board: Board,
-    quota_board: QuotaBoard,
-    plan_board: PlanBoard,
-    watched: Watched,
+    board: StatusStore,
+    quota_board: QuotaStatusStore,
+    plan_board: PlanStatusStore,
+    watched: Observers,
     registry: CollectorRegistry,
     desk: OrderService,
     *,

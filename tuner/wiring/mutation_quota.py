@@ -9,18 +9,18 @@ from functools import partial
 from streaming.shared.kafka.controller_asker import ControllerAsker
 from streaming.shared.kafka.quotas import QuotaClient
 from streaming.shared.teardown import named
-from tuner.api.quota_board import QuotaBoard
+from tuner.api.quota_board import QuotaStatusStore
 from tuner.control.mutation_quota.operator_orders import recalled
 from tuner.runtime.background_call import ThreadCaller
 from tuner.runtime.fencing import refusal
 from tuner.runtime.mutation_quota.actuator import DryRunQuotas, KafkaQuotas
 from tuner.runtime.mutation_quota.creation_probe import CreationProbe
-from tuner.runtime.mutation_quota.loop import MutationLoop
-from tuner.runtime.mutation_quota.recorder import MutationLedger
-from tuner.wiring.context import Means
+from tuner.runtime.mutation_quota.loop import MutationQuotaController
+from tuner.runtime.mutation_quota.recorder import MutationQuotaRecorder
+from tuner.wiring.context import TermContext
 
 
-def mutations_of(means: Means, board: QuotaBoard) -> MutationLoop | None:
+def mutations_of(means: TermContext, board: QuotaStatusStore) -> MutationQuotaController | None:
     """None: no mutation quotas are asked for, and none of ours stands. Its client has a name of its own, as Kafka counts and
     pauses by it."""
     settings, journal, live = means.settings, means.journal, means.live
@@ -36,12 +36,12 @@ def mutations_of(means: Means, board: QuotaBoard) -> MutationLoop | None:
     memory = recalled(journal.quotas, round(means.wall_clock() * 1000))
     # Who only looks on owns nothing: what a tuner that acts writes is not somebody's change of it.
     memory = replace(memory, owned={}) if dry_run else memory
-    return MutationLoop(
+    return MutationQuotaController(
         quotas=DryRunQuotas(quotas) if dry_run else quotas,
         caller=ThreadCaller(),
         signals=means.signals,
         orders=means.orders,
-        ledger=MutationLedger(
+        ledger=MutationQuotaRecorder(
             means.watched.on_record(journal.write),
             means.cluster,
             memory,
@@ -63,7 +63,7 @@ def mutations_of(means: Means, board: QuotaBoard) -> MutationLoop | None:
     )
 
 
-def _felt(means: Means) -> CreationProbe:
+def _felt(means: TermContext) -> CreationProbe:
     """The journal's topic is there for as long as a tuner acts, and ours to be asked for."""
     asker = ControllerAsker(means.kafka, "rheostat-tuner-felt", means.topics.journal)
     probe = CreationProbe(asker, rng=random.Random(), monotonic=means.monotonic)

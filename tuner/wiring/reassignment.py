@@ -8,25 +8,25 @@ import structlog
 
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.teardown import named
-from tuner.api.plan_board import PlanBoard
+from tuner.api.plan_board import PlanStatusStore
 from tuner.control.reassignment.admission import Bounds
 from tuner.core.controller import ControllerObjective
 from tuner.core.partition_limits import PartitionLimits
-from tuner.core.prepare_handshake import Announcing
+from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.runtime.background_call import ThreadCaller
 from tuner.runtime.fencing import refusal
 from tuner.runtime.reassignment.actuator import KafkaReassignments
-from tuner.runtime.reassignment.executor import Reassigning
+from tuner.runtime.reassignment.executor import ReassignmentExecutor
 from tuner.runtime.reassignment.prepare import ANNOUNCED_S_MAX
-from tuner.runtime.reassignment.recorder import ReassignLedger
-from tuner.runtime.throttle.loop import Loop
+from tuner.runtime.reassignment.recorder import ReassignmentRecorder
+from tuner.runtime.throttle.loop import ThrottleController
 from tuner.settings.tuner import TunerSettings
-from tuner.wiring.context import Means
+from tuner.wiring.context import TermContext
 
 log = structlog.get_logger("tuner")
 
 
-def plans_of(means: Means, board: PlanBoard, loop: Loop) -> Reassigning | None:
+def plans_of(means: TermContext, board: PlanStatusStore, loop: ThrottleController) -> ReassignmentExecutor | None:
     """None: this tuner executes no plans. One in a dry run only says what it would begin.
 
     ``loop`` throttles its steps before they begin.
@@ -35,7 +35,7 @@ def plans_of(means: Means, board: PlanBoard, loop: Loop) -> Reassigning | None:
     orders.plans = None
     if not settings.reassign.enabled:
         # What another tuner's plan moves stays throttled.
-        loop.heed_plans(dict, Announcing(), lambda: journal.plans.known)
+        loop.heed_plans(dict, PrepareHandshake(), lambda: journal.plans.known)
         return None
     orders.plans, orders.plans_whole = journal.plans, settings.dry_run
     for plan, why in journal.plans.unread.items():
@@ -50,14 +50,14 @@ def plans_of(means: Means, board: PlanBoard, loop: Loop) -> Reassigning | None:
     means.ends.callback(reassignments.end)
     if settings.dry_run:
         reassignments.end()  # So that nothing can be asked for, whoever asks.
-    announcing = Announcing()
-    plans = Reassigning(
+    announcing = PrepareHandshake()
+    plans = ReassignmentExecutor(
         reassignments=reassignments,
         caller=ThreadCaller(),
         orders=orders,
         signals=means.signals,
         throttling=lambda: loop.throttling,
-        ledger=ReassignLedger(
+        ledger=ReassignmentRecorder(
             means.watched.on_record(journal.write),
             means.cluster,
             journal.plans,

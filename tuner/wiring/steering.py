@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from tuner.core.throttle_limits import StallLimits
 from tuner.journal.input_log import InputLog
-from tuner.journal.settings_snapshot import InForce
+from tuner.journal.settings_snapshot import SettingsSnapshot
 from tuner.runtime.throttle.actuator import Throttles
-from tuner.runtime.throttle.steering_controller import Steering, writes_max
+from tuner.runtime.throttle.steering_controller import SteeringController, writes_max
 from tuner.settings.tuner import TunerSettings
 
 
-def steering_of(settings: TunerSettings, throttles: Throttles, inputs: InputLog) -> Steering | None:
+def steering_of(settings: TunerSettings, throttles: Throttles, inputs: InputLog) -> SteeringController | None:
     """None: no objective or no capacity is set, so nothing is steered."""
     if settings.objective is None or settings.capacity is None:
         return None
-    return Steering(
+    return SteeringController(
         throttles,
         settings.objective.objective(),
         settings.capacity.of,
@@ -24,9 +24,9 @@ def steering_of(settings: TunerSettings, throttles: Throttles, inputs: InputLog)
     )
 
 
-def in_force(settings: TunerSettings) -> InForce:
+def in_force(settings: TunerSettings) -> SettingsSnapshot:
     """What is on record with the inputs."""
-    return InForce(
+    return SettingsSnapshot(
         settings.limits(),
         StallLimits(),
         settings.objective.objective() if settings.objective is not None else None,

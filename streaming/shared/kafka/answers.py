@@ -14,7 +14,7 @@ from streaming.shared.kafka.values import (
     ClusterError,
     ConfigValue,
     InvalidConfig,
-    MissingRight,
+    MissingPermission,
     Subtract,
 )
 
@@ -42,7 +42,7 @@ def code_error(code: int, message: str | None, right: str, call: str) -> Cluster
     if code == kafka_names.ERROR_NONE:
         return None
     if code in RIGHTS:
-        return MissingRight(right, call)
+        return MissingPermission(right, call)
     kind = InvalidConfig if code == kafka_names.ERROR_INVALID_CONFIG else ClusterError
     return kind(f"Kafka refused {call}: error {code} {kafka.errors.for_code(code).__name__} {message or ''}".strip())
 
@@ -56,7 +56,7 @@ def refuse(code: int, right: str, call: str) -> None:
 def read_log_sizes(answer: Any) -> dict[tuple[str, int], int]:
     if not answer.results:
         # The wire has no error code here: without the right, Kafka answers with no directory at all.
-        raise MissingRight("Describe on Cluster", "to describe log dirs")
+        raise MissingPermission("Describe on Cluster", "to describe log dirs")
     sizes: dict[tuple[str, int], int] = {}
     for directory in answer.results:
         if directory.error_code in RIGHTS:

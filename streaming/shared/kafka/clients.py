@@ -14,7 +14,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient
 from kafka.net.compat import KafkaNetClient
 
-from streaming.shared.deferred_interrupts import KeptInterrupts
+from streaming.shared.deferred_interrupts import DeferredInterrupts
 from streaming.shared.kafka.settings import KafkaSettings
 from streaming.shared.kafka.unpacking import OnRefused, limit_unpacking, log_refused
 
@@ -48,7 +48,9 @@ def admin_client(settings: KafkaSettings, client_id: str) -> KafkaAdminClient:
     made: list[KafkaNetClient] = []
 
     def kept(**config: Any) -> KafkaNetClient:
-        with KeptInterrupts(first_only=True):  # A thread that is told to end before it has come to its loop never does.
+        with DeferredInterrupts(
+            first_only=True
+        ):  # A thread that is told to end before it has come to its loop never does.
             made.append(KafkaNetClient(**config))
             made[-1]._net.start()
             made[-1]._net.run(_nothing)
@@ -73,7 +75,7 @@ async def _nothing() -> None:
 def _abandon(client: KafkaNetClient, why: BaseException) -> None:
     """Whatever comes of it, its caller hears ``why``: of a Ctrl-C made another error nobody would hear."""
     try:
-        with KeptInterrupts(first_only=True):
+        with DeferredInterrupts(first_only=True):
             try:
                 client.close()
             finally:
@@ -84,7 +86,7 @@ def _abandon(client: KafkaNetClient, why: BaseException) -> None:
 
 def end_admin(made: KafkaAdminClient) -> None:
     """kafka-python does what is left of its tasks in our own thread then, and swallows all that is raised in them."""
-    with KeptInterrupts(first_only=True):
+    with DeferredInterrupts(first_only=True):
         made.close()
 
 

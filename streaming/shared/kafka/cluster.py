@@ -50,7 +50,7 @@ from streaming.shared.kafka.values import (
     ClusterError,
     ConfigValue,
     Endpoint,
-    MissingRight,
+    MissingPermission,
     PartitionState,
     Subtract,
     Unreachable,
@@ -68,7 +68,7 @@ __all__ = [
     "ClusterError",
     "ConfigValue",
     "Endpoint",
-    "MissingRight",
+    "MissingPermission",
     "PartitionState",
     "Subtract",
     "Unreachable",
@@ -114,7 +114,7 @@ class ClusterClient:
         states = []
         for topic in answer.topics:
             if topic.error_code == kafka_names.ERROR_TOPIC_AUTHORIZATION_FAILED:
-                raise MissingRight(f"Describe on Topic {topic.name}", "to list partitions")
+                raise MissingPermission(f"Describe on Topic {topic.name}", "to list partitions")
             if topic.error_code != kafka_names.ERROR_NONE:
                 continue  # Deleted since it was named.
             states += [
@@ -224,7 +224,7 @@ class ClusterClient:
             if not self.partitions([kafka_names.GROUPS_TOPIC]):
                 return 0  # No group has ever been here.
             found = self._wire.call("describe a group", lambda admin: admin.describe_groups([group])).get(group, {})
-        except MissingRight:
+        except MissingPermission:
             return None
         error = str(found.get("error") or "")
         if kafka.errors.GroupAuthorizationFailedError.__name__ in error:

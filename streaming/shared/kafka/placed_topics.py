@@ -11,7 +11,7 @@ from kafka.protocol.admin import CreateTopicsRequest
 from streaming.shared import kafka_names
 from streaming.shared.kafka.answers import RIGHTS
 from streaming.shared.kafka.cluster import ClusterClient
-from streaming.shared.kafka.values import ClusterError, MissingRight
+from streaming.shared.kafka.values import ClusterError, MissingPermission
 
 _AS_ASSIGNED = -1
 
@@ -56,7 +56,7 @@ class PlacingClient(ClusterClient):
         answer = self._wire.one(f"create topic {topic}", request)
         for told in answer.topics:
             if told.error_code in RIGHTS:
-                raise MissingRight(f"Create on Topic {topic}", f"to create topic {topic}")
+                raise MissingPermission(f"Create on Topic {topic}", f"to create topic {topic}")
             if told.error_code == kafka_names.ERROR_NONE:
                 return None
             wait = f"; try again in {answer.throttle_time_ms / 1000:g} s" if answer.throttle_time_ms else ""

@@ -15,7 +15,7 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest, DescribeLog
 from streaming.shared import kafka_names
 from streaming.shared.kafka.answers import RIGHTS, code_error, failure_or, refuse
 from streaming.shared.kafka.cluster import ClusterClient
-from streaming.shared.kafka.values import ClusterError, MissingRight, Unreachable
+from streaming.shared.kafka.values import ClusterError, MissingPermission, Unreachable
 
 TopicPartition = tuple[str, int]
 Outcome = dict[TopicPartition, ClusterError | None]
@@ -171,7 +171,7 @@ def _not_there(code: int, message: str | None, call: str) -> ClusterError | None
 
 def _disks(answer: Any) -> tuple[Disk, ...]:
     if not answer.results:
-        raise MissingRight("Describe on Cluster", "to describe log dirs")
+        raise MissingPermission("Describe on Cluster", "to describe log dirs")
     found = []
     for directory in answer.results:
         if directory.error_code in RIGHTS:

@@ -17,7 +17,7 @@ class InvalidConfig(ClusterError):
     """Kafka finds the value wrong that the change would leave: of a part of a list, the value it would have with that part."""
 
 
-class MissingRight(ClusterError):
+class MissingPermission(ClusterError):
     """Kafka refused; ``right`` is what an administrator has to grant, e.g. ``DescribeConfigs on Cluster``."""
 
     def __init__(self, right: str, call: str) -> None:

@@ -18,7 +18,7 @@ from kafka.admin import KafkaAdminClient
 
 from streaming.shared.kafka.clients import admin_client, end_admin
 from streaming.shared.kafka.settings import KafkaSettings
-from streaming.shared.kafka.values import ClusterError, MissingRight, Unreachable
+from streaming.shared.kafka.values import ClusterError, MissingPermission, Unreachable
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class Wire:
         try:
             return call(self._connected())
         except (kafka.errors.ClusterAuthorizationFailedError, kafka.errors.TopicAuthorizationFailedError) as error:
-            raise MissingRight(str(error), f"to {what}") from error
+            raise MissingPermission(str(error), f"to {what}") from error
         except (kafka.errors.KafkaError, OSError, RuntimeError) as error:
             self.close()
             raise Unreachable(

@@ -15,14 +15,14 @@ from dashboards import metrics_doc
 from rheostat.console.logs import set_up_logs
 from streaming.shared.contract import Side
 from streaming.shared.metric_defs import ALL
-from tuner.control.mutation_quota.decision import QuotaReason, TotalSaid
+from tuner.control.mutation_quota.decision import QuotaReason, TotalRateReport
 from tuner.control.mutation_quota.state import MutationMemory
-from tuner.control.throttle.decision import ClearLists, Decision, Hold, PutBackRate, Reason, SetRate
+from tuner.control.throttle.decision import ClearLists, Decision, Hold, Reason, RestoreRate, SetRate
 from tuner.control.throttle.state import Memory
 from tuner.core.throttle_limits import MB, Limits
 from tuner.journal.entries import Entry
-from tuner.runtime.mutation_quota.recorder import MutationLedger
-from tuner.runtime.throttle.recorder import Ledger
+from tuner.runtime.mutation_quota.recorder import MutationQuotaRecorder
+from tuner.runtime.throttle.recorder import ThrottleRecorder
 
 DOC = metrics_doc.DOC.read_text(encoding="utf-8")
 
@@ -62,7 +62,9 @@ def lines(*decisions: Decision) -> list[dict[str, Any]]:
     out = io.StringIO()
     set_up_logs(out, cluster="main", part="tune")
     limits = Limits(50.0 * MB)
-    ledger = Ledger(NoJournal(), Memory(), limits, wall_clock=lambda: 1.7e9, monotonic=lambda: 0.0, dry_run=False)
+    ledger = ThrottleRecorder(
+        NoJournal(), Memory(), limits, wall_clock=lambda: 1.7e9, monotonic=lambda: 0.0, dry_run=False
+    )
     ledger.tell(decisions)
     return [json.loads(line) for line in out.getvalue().splitlines()]
 
@@ -90,15 +92,15 @@ def test_a_decision_is_one_line_with_all_that_a_store_of_logs_needs(
 def test_every_key_of_a_decisions_line_is_told_of() -> None:
     out = io.StringIO()
     set_up_logs(out, cluster="main", part="tune")
-    ledger = MutationLedger(
+    ledger = MutationQuotaRecorder(
         NoJournal(), "main", MutationMemory(), wall_clock=lambda: 1.7e9, monotonic=lambda: 0.0, dry_run=True
     )
-    ledger.record((TotalSaid(10.0, 0.8, QuotaReason.AT_CAP, "at the cap"),), (), MutationMemory(), {})
+    ledger.record((TotalRateReport(10.0, 0.8, QuotaReason.AT_CAP, "at the cap"),), (), MutationMemory(), {})
     (line,) = [json.loads(text) for text in out.getvalue().splitlines()]
     (other,) = lines(SetRate(1, Side.LEADER, 1, 2, Reason.STALLED_THROTTLE_BOUND, "said"))
     (several,) = lines(
         ClearLists("orders", (Side.LEADER,), Reason.MOVE_ENDED, "said"),
-        *(PutBackRate(broker, Side.LEADER, 1, None, Reason.MOVE_ENDED, "said") for broker in (1, 2)),
+        *(RestoreRate(broker, Side.LEADER, 1, None, Reason.MOVE_ENDED, "said") for broker in (1, 2)),
     )
     for key in {*line, *other, *several}:
         assert f"`{key}`" in DOC, key
@@ -111,8 +113,8 @@ def test_on_a_terminal_the_cluster_is_not_told_with_every_line() -> None:
 
     out = Terminal()
     set_up_logs(out, cluster="main", part="tune")
-    Ledger(NoJournal(), Memory(), Limits(1e8), wall_clock=lambda: 0.0, monotonic=lambda: 0.0, dry_run=False).tell(
-        [Hold(None, None, Reason.WATCHING, "said")]
-    )
+    ThrottleRecorder(
+        NoJournal(), Memory(), Limits(1e8), wall_clock=lambda: 0.0, monotonic=lambda: 0.0, dry_run=False
+    ).tell([Hold(None, None, Reason.WATCHING, "said")])
     assert "said" in out.getvalue()
     assert "cluster" not in out.getvalue()

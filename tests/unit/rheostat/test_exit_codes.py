@@ -30,7 +30,7 @@ from rheostat.errors import (
 from rheostat.orders import send
 from rheostat.reassign import interrupted, plan_store
 from streaming.shared.contract import Side
-from tuner.control.throttle.state import Memory, Owned
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.operator_orders import Orders
 from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlanHead, PlanPartition, PlanState
 from tuner.core.throttle_limits import MB
@@ -149,7 +149,7 @@ def test_cluster_that_does_not_answer_is_unreachable(
 @pytest.fixture
 def no_tuner(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cluster that takes orders, with one throttle of rheostat's, one plan on record and no tuner."""
-    memory = Memory(owned={(1, Side.LEADER): Owned(None, 10 * MB, (10 * MB,))})
+    memory = Memory(owned={(1, Side.LEADER): OwnedRate(None, 10 * MB, (10 * MB,))})
     plan = Plan(
         PlanHead("p", "kim", 0, 5, 1, DesiredPlanState.RUNNING),
         {("orders", 0): PlanPartition((1, 2), (2, 3))},

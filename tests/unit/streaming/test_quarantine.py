@@ -16,7 +16,7 @@ from streaming.begun_batch import BegunBatch, Slice, begun_batch, write_begun_ba
 from streaming.checkpoint import CheckpointRecord, Failing
 from streaming.failure_causes import may_be_a_record
 from streaming.formats.common import Source
-from streaming.quarantine import Hears, Quarantined, halved, note_failure, resolve
+from streaming.quarantine import Quarantined, RejectListener, halved, note_failure, resolve
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings
 from streaming.sources import Feed
@@ -83,7 +83,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def restarted(folder: Path) -> CheckpointRecord:
-    hears = Hears(lambda *_: None, lambda _: None)
+    hears = RejectListener(lambda *_: None, lambda _: None)
     return resolve(folder, checkpoint.read(folder), KAFKA, TOPICS, FEEDS, ["id"], hears)
 
 

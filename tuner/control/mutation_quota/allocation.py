@@ -22,9 +22,9 @@ from dataclasses import replace
 
 from tuner.control.mutation_quota.decision import (
     HoldQuota,
-    PutBackQuota,
     QuotaDecision,
     QuotaReason,
+    RestoreQuota,
     SetQuota,
     TenantShare,
 )
@@ -133,7 +133,7 @@ def _alone(place: TenantStatus, reason: QuotaReason) -> TenantShare:
     return TenantShare(place.tenant, state.rate_per_s, state.backlogged, place.current_per_s, None, reason, rule)
 
 
-def _not_kept(quotas: Quotas, memory: MutationMemory, places: Sequence[TenantStatus]) -> list[PutBackQuota]:
+def _not_kept(quotas: Quotas, memory: MutationMemory, places: Sequence[TenantStatus]) -> list[RestoreQuota]:
     return [
         put_back(place.tenant.entity, quotas, memory, place.left_alone)
         for place in places

@@ -68,7 +68,7 @@ class HoldQuota:
 
 
 @dataclass(frozen=True, slots=True)
-class TotalSaid:
+class TotalRateReport:
     """What all may have now, and why; nothing is written for it."""
 
     rate_per_s: float
@@ -87,7 +87,7 @@ class SetQuota:
 
 
 @dataclass(frozen=True, slots=True)
-class PutBackQuota:
+class RestoreQuota:
     """Its reason ended: what stood before stands again; None removes it."""
 
     entity: QuotaEntity
@@ -98,7 +98,7 @@ class PutBackQuota:
 
 
 @dataclass(frozen=True, slots=True)
-class LetGoQuota:
+class RelinquishQuota:
     """Somebody else changed what we had set: theirs from now on."""
 
     entity: QuotaEntity
@@ -122,7 +122,7 @@ class TenantShare:
     rule: int | None  # Which of the rules won, by its place; None: none fits.
 
 
-QuotaDecision = HoldQuota | TotalSaid | SetQuota | PutBackQuota | LetGoQuota
+QuotaDecision = HoldQuota | TotalRateReport | SetQuota | RestoreQuota | RelinquishQuota
 
 
 def action_of(decision: QuotaDecision) -> str:
@@ -130,11 +130,11 @@ def action_of(decision: QuotaDecision) -> str:
     match decision:
         case HoldQuota():
             return "hold_quota"
-        case TotalSaid():
+        case TotalRateReport():
             return "total"
         case SetQuota():
             return "set_quota"
-        case PutBackQuota():
+        case RestoreQuota():
             return "put_back_quota"
-        case LetGoQuota():
+        case RelinquishQuota():
             return "let_go_quota"

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from tuner.control.mutation_quota.decision import (
     RATE_DIGITS,
     HoldQuota,
-    PutBackQuota,
     QuotaReason,
+    RestoreQuota,
     SetQuota,
 )
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity, rank
@@ -90,11 +90,11 @@ def stands_for_all(
 
 def put_back_defaults(
     quotas: Mapping[QuotaEntity, float], memory: MutationMemory, policy: MutationPolicy
-) -> list[PutBackQuota]:
+) -> list[RestoreQuota]:
     """What was the default by other settings, what is somebody's and is not to be turned any more, or has come to stand in
     somebody's way."""
     kept = policy.default_entity if policy.default_entity is not None else EVERY_PAIR if policy.measures else None
-    back = list[PutBackQuota]()
+    back = list[RestoreQuota]()
     for entity in memory.owned:
         if DEFAULT not in (entity.user, entity.client_id) or entity in memory.doubted:
             continue

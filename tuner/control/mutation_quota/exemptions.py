@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tuner.control.mutation_quota.decision import HoldQuota, PutBackQuota, QuotaReason, SetQuota
+from tuner.control.mutation_quota.decision import HoldQuota, QuotaReason, RestoreQuota, SetQuota
 from tuner.control.mutation_quota.default_quota import NOBODY_HELD_PER_S
 from tuner.control.mutation_quota.entity import QuotaEntity, Tenant, fitting
 from tuner.control.mutation_quota.model import MutationPolicy
@@ -28,12 +28,12 @@ def freed(
     places: Sequence[TenantStatus],
     default: QuotaEntity | None,
     policy: MutationPolicy,
-) -> list[SetQuota | PutBackQuota | HoldQuota]:
+) -> list[SetQuota | RestoreQuota | HoldQuota]:
     """
     Args:
         default: of ours, that stands or is written now; None: none of ours is for whoever has none.
     """
-    found, many = list[SetQuota | PutBackQuota | HoldQuota](), list[tuple[float, SetQuota]]()
+    found, many = list[SetQuota | RestoreQuota | HoldQuota](), list[tuple[float, SetQuota]]()
     held = 0
     for place in [*places, *_not_heard_of(quotas, memory, places, default, policy)]:
         entity = place.tenant.entity
@@ -90,7 +90,7 @@ def _not_heard_of(
 
 def _of(
     place: TenantStatus, quotas: Quotas, memory: MutationMemory, default: QuotaEntity | None
-) -> SetQuota | PutBackQuota | None:
+) -> SetQuota | RestoreQuota | None:
     entity = place.tenant.entity
     ours = memory.owned.get(entity)
     if ours is None and place.own_per_s is not None:

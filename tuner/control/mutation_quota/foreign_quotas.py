@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tuner.control.mutation_quota.decision import HoldQuota, LetGoQuota, QuotaReason
+from tuner.control.mutation_quota.decision import HoldQuota, QuotaReason, RelinquishQuota
 from tuner.control.mutation_quota.entity import QuotaEntity
 from tuner.control.mutation_quota.model import MutationLimits
 from tuner.control.mutation_quota.ownership import doubt, is_same, let_go_of_changed
@@ -24,11 +24,11 @@ from tuner.control.mutation_quota.state import MutationMemory
 
 def looked_at(
     quotas: Mapping[QuotaEntity, float], memory: MutationMemory, now_ms: int, limits: MutationLimits
-) -> tuple[MutationMemory, list[LetGoQuota | HoldQuota]]:
+) -> tuple[MutationMemory, list[RelinquishQuota | HoldQuota]]:
     """The memory after this look, and what has to be said: of what was ours, and of what others set."""
     doubted_before, known = memory.doubted, memory.others
     memory, gone = let_go_of_changed(quotas, memory, now_ms, limits)
-    decisions: list[LetGoQuota | HoldQuota] = [*gone]
+    decisions: list[RelinquishQuota | HoldQuota] = [*gone]
     theirs, doubted, others = dict(memory.externally_owned_until_ms), dict(memory.doubted), dict[QuotaEntity, float]()
     for entity, found in quotas.items():
         if entity in memory.owned:

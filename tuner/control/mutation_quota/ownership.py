@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tuner.control.mutation_quota.decision import (
-    LetGoQuota,
-    PutBackQuota,
     QuotaDecision,
     QuotaReason,
+    RelinquishQuota,
+    RestoreQuota,
     SetQuota,
 )
 from tuner.control.mutation_quota.entity import QuotaEntity
@@ -34,7 +34,7 @@ _WHY_BACK = {
 
 def let_go_of_changed(
     quotas: Mapping[QuotaEntity, float], memory: MutationMemory, now_ms: int, limits: MutationLimits
-) -> tuple[MutationMemory, list[LetGoQuota]]:
+) -> tuple[MutationMemory, list[RelinquishQuota]]:
     """Drops from ``owned`` what is not ours any more, and from ``theirs`` what is free again."""
     theirs = {entity: until for entity, until in memory.externally_owned_until_ms.items() if until > now_ms}
     owned, decisions, doubted = dict(memory.owned), [], dict[QuotaEntity, Doubt]()
@@ -56,7 +56,7 @@ def let_go_of_changed(
             f"alone for {limits.external_change_hold_s / 60:.0f} min"
         )
         reason = QuotaReason.EXTERNAL_CHANGE
-        decisions.append(LetGoQuota(entity, ours.setpoint_per_s, found, until_ms, reason, text))
+        decisions.append(RelinquishQuota(entity, ours.setpoint_per_s, found, until_ms, reason, text))
     return replace(memory, owned=owned, externally_owned_until_ms=theirs, doubted=doubted), decisions
 
 
@@ -76,16 +76,16 @@ def is_same(found: float | None, value: float | None) -> bool:
 
 def put_back(
     entity: QuotaEntity, quotas: Mapping[QuotaEntity, float], memory: MutationMemory, reason: QuotaReason
-) -> PutBackQuota:
+) -> RestoreQuota:
     """Of one that is ours."""
     before = memory.owned[entity].before_per_s
     back = "removed, as none stood before" if before is None else f"back to {before:g}/s, which stood before"
-    return PutBackQuota(entity, quotas.get(entity), before, reason, f"{entity}: {_WHY_BACK[reason]}; {back}")
+    return RestoreQuota(entity, quotas.get(entity), before, reason, f"{entity}: {_WHY_BACK[reason]}; {back}")
 
 
 def release(
     quotas: Mapping[QuotaEntity, float], memory: MutationMemory, reason: QuotaReason = QuotaReason.RELEASED
-) -> tuple[PutBackQuota, ...]:
+) -> tuple[RestoreQuota, ...]:
     """Everything that is ours. What somebody changed meanwhile has to be let go of first; what is in doubt waits until it is."""
     return tuple(put_back(entity, quotas, memory, reason) for entity in memory.owned if entity not in memory.doubted)
 
@@ -99,7 +99,7 @@ def intend(memory: MutationMemory, decision: QuotaDecision) -> MutationMemory:
             # A write that nobody answered may still come: what it would leave is ours as well.
             earlier = () if ours is None else ours.may_stand[-_KEPT:]
             return _with(memory, entity, OwnedQuota(before, wanted, _each(*earlier, live, wanted)))
-        case PutBackQuota(entity=entity, value_per_s=value) if entity in memory.owned:
+        case RestoreQuota(entity=entity, value_per_s=value) if entity in memory.owned:
             ours = memory.owned[entity]
             return _with(memory, entity, replace(ours, may_stand=_each(*ours.may_stand, value)))
         case _:
@@ -114,7 +114,7 @@ def settle(memory: MutationMemory, decision: QuotaDecision) -> MutationMemory:
             # What stood before us is somebody's word again from now on.
             written = tuple(value for value in ours.may_stand if value not in (ours.before_per_s, wanted))
             return _with(memory, entity, replace(ours, may_stand=(*written[-_KEPT:], wanted)))
-        case PutBackQuota(entity=entity, value_per_s=value):
+        case RestoreQuota(entity=entity, value_per_s=value):
             memory = _with(memory, entity, None)
             # With the next look it is not taken for what somebody has just set.
             return memory if value is None else replace(memory, others={**memory.others, entity: value})

@@ -49,7 +49,7 @@ def with_missed(asked: ProbeRequest, every_s: float) -> list[ProbeRequest]:
     ]
 
 
-class FeltWindow:
+class ProbeWindow:
     def __init__(self) -> None:
         self._asked: deque[ProbeRequest] = deque()
 

@@ -13,7 +13,7 @@ from typing import TypeGuard
 from streaming.shared.contract import ControllerSignal
 from tuner.control.mutation_quota.apply_lag import PressureTrend, falls_behind
 from tuner.control.mutation_quota.cost_model import at_start, of_window
-from tuner.control.mutation_quota.decision import QuotaReason, TotalSaid
+from tuner.control.mutation_quota.decision import QuotaReason, TotalRateReport
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, QuotaView
 from tuner.control.mutation_quota.probe_margin import followed, is_known, likely_ratio
 from tuner.control.mutation_quota.state import JudgedWindow, MutationMemory, Wavering
@@ -40,7 +40,7 @@ def judged(
     policy: MutationPolicy,
     *,
     brakes: bool,
-) -> tuple[MutationMemory, TotalSaid]:
+) -> tuple[MutationMemory, TotalRateReport]:
     """The memory with what is learned and the total.
 
     Args:
@@ -72,7 +72,7 @@ def judged(
     if reason is QuotaReason.NEAR_OBJECTIVE:
         seen = replace(seen, felt=replace(felt, eased_at_ms=view.now_ms))
     text = f"{total.rate_per_s:.1f} partitions/s in all: {pressed}; {_WHY[reason]}"
-    return replace(memory, total=total, window=seen), TotalSaid(total.rate_per_s, pressed.ratio, reason, text)
+    return replace(memory, total=total, window=seen), TotalRateReport(total.rate_per_s, pressed.ratio, reason, text)
 
 
 def _window(

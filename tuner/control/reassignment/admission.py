@@ -30,8 +30,8 @@ from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import BrokerSide
 from tuner.core.controller import ControllerObjective
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits, counted
-from tuner.core.reassignment_plan import ClusterLook, Key, Plan
-from tuner.core.throttle_state import Throttling
+from tuner.core.reassignment_plan import Key, Plan, ReassignmentSnapshot
+from tuner.core.throttle_state import ThrottleState
 
 # A broker that is restarted is back by then, and its steps go on; so long they count as any others.
 STUCK_S_MIN = 60.0
@@ -42,7 +42,7 @@ class Measures:
     """What is measured of the cluster besides where its partitions are."""
 
     figures: PartitionMeasurements = field(default_factory=PartitionMeasurements)
-    throttling: Throttling = field(default_factory=Throttling)
+    throttling: ThrottleState = field(default_factory=ThrottleState)
     brokers: Mapping[int, BrokerSignal] = field(default_factory=dict)
     controllers: Mapping[int, ControllerSignal] = field(default_factory=dict)
     asked: int = 0  # Steps that the last request asked for.
@@ -67,7 +67,7 @@ class Begun:
 
 def begin(
     plans: Sequence[tuple[Plan, PartitionProgress, bool]],
-    look: ClusterLook,
+    look: ReassignmentSnapshot,
     measures: Measures,
     memory: PaceMemory,
     bounds: Bounds,
@@ -126,7 +126,7 @@ def begin(
 
 
 def _running(
-    plan: Plan, parts: PartitionProgress, look: ClusterLook, figures: PartitionMeasurements, now_ms: int
+    plan: Plan, parts: PartitionProgress, look: ReassignmentSnapshot, figures: PartitionMeasurements, now_ms: int
 ) -> list[Running]:
     found = []
     for key, step in parts.running.items():
@@ -139,7 +139,7 @@ def _running(
     return found
 
 
-def _hosted(look: ClusterLook, bounds: Bounds) -> PartitionCounts:
+def _hosted(look: ReassignmentSnapshot, bounds: Bounds) -> PartitionCounts:
     """Where nothing is limited nobody needs to count."""
     if bounds.partitions == PartitionLimits():
         return PartitionCounts({})

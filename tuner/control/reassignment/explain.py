@@ -10,7 +10,7 @@ from tuner.control.reassignment.concurrency_model import Paced
 from tuner.control.reassignment.partition_progress import PartitionProgress, is_another
 from tuner.control.reassignment.scheduler_model import HeldBy, Refill
 from tuner.core.cluster import BrokerSide, side_name
-from tuner.core.reassignment_plan import ClusterLook, DesiredPlanState, Key, Plan
+from tuner.core.reassignment_plan import DesiredPlanState, Key, Plan, ReassignmentSnapshot
 from tuner.core.reassignment_steps import WaitReason
 
 _NAMED = 5
@@ -85,7 +85,7 @@ def _refusals(plan: Plan, parts: PartitionProgress, refused: Mapping[Key, str]) 
     ]
 
 
-def grown(plan: Plan, look: ClusterLook) -> tuple[str, ...]:
+def grown(plan: Plan, look: ReassignmentSnapshot) -> tuple[str, ...]:
     """Topics that have got partitions since the plan was given, which nobody moves."""
     then = {topic: part.topic for (topic, _), part in plan.parts.items() if not is_another((topic, 0), part, look)}
     now = Counter(topic for topic, _ in look.partitions if topic in then)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from tuner.core.reassignment_plan import ClusterLook, Key, PlanPartition
+from tuner.core.reassignment_plan import Key, PlanPartition, ReassignmentSnapshot
 
 _NEW_SHARE = 0.5  # Of a new measure: what is written changes within minutes, and a clump is no rate.
 
@@ -32,7 +32,7 @@ class PartitionMeasurements:
 
 
 def measured(
-    before: PartitionMeasurements, look: ClusterLook, at_ms: int, *, whole: bool = True
+    before: PartitionMeasurements, look: ReassignmentSnapshot, at_ms: int, *, whole: bool = True
 ) -> PartitionMeasurements:
     """What is known after a look; the same as before where nothing was measured.
 

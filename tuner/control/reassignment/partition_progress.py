@@ -23,12 +23,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tuner.core.reassignment_plan import (
-    ClusterLook,
     DesiredPlanState,
     Key,
     PartitionNow,
     Plan,
     PlanPartition,
+    ReassignmentSnapshot,
     RequestedStep,
 )
 from tuner.core.reassignment_steps import PartitionTransition, ReassignmentStep, StepReason
@@ -70,7 +70,7 @@ class PartitionProgress:
 
 
 def stand(
-    plan: Plan, look: ClusterLook, recent: Recent, now_ms: int, taken: Collection[Key] = frozenset()
+    plan: Plan, look: ReassignmentSnapshot, recent: Recent, now_ms: int, taken: Collection[Key] = frozenset()
 ) -> PartitionProgress:
     """
     Args:
@@ -86,7 +86,13 @@ def stand(
 
 
 def _stand(
-    key: Key, part: PlanPartition, plan: Plan, look: ClusterLook, recent: Recent, now_ms: int, found: PartitionProgress
+    key: Key,
+    part: PlanPartition,
+    plan: Plan,
+    look: ReassignmentSnapshot,
+    recent: Recent,
+    now_ms: int,
+    found: PartitionProgress,
 ) -> None:
     now, asked = look.partitions.get(key), plan.asked.get(key)
     late = now_ms - recent.unclear_since_ms.get(key, now_ms) > SHOWN_S_MAX * 1000
@@ -133,20 +139,20 @@ def _stand(
         _settled(key, part, now, plan, look, found)
 
 
-def _needed(asked: RequestedStep, now: PartitionNow, look: ClusterLook) -> set[int]:
+def _needed(asked: RequestedStep, now: PartitionNow, look: ReassignmentSnapshot) -> set[int]:
     """Brokers without which the step does not end."""
     copied_from = {*now.isr} & look.online if now.leader in look.online else set()
     return {*asked.replicas} if copied_from else {*asked.replicas, *now.isr, *({now.leader} if now.leader >= 0 else ())}
 
 
-def is_another(key: Key, part: PlanPartition, look: ClusterLook) -> bool:
+def is_another(key: Key, part: PlanPartition, look: ReassignmentSnapshot) -> bool:
     """Whether a topic of the same name is there that is not the one of the plan."""
     there = look.topic_ids.get(key[0], "")
     return bool(part.topic.id and there) and there != part.topic.id
 
 
 def _settled(
-    key: Key, part: PlanPartition, now: PartitionNow, plan: Plan, look: ClusterLook, found: PartitionProgress
+    key: Key, part: PlanPartition, now: PartitionNow, plan: Plan, look: ReassignmentSnapshot, found: PartitionProgress
 ) -> None:
     """Nothing is under way there, and how the last step ended is known."""
     goal = plan.goal(part)
@@ -168,7 +174,7 @@ def _settled(
         found.ready[key] = way_of(key, goal, now, look)
 
 
-def way_of(key: Key, goal: tuple[int, ...], now: PartitionNow, look: ClusterLook) -> PartitionTransition:
+def way_of(key: Key, goal: tuple[int, ...], now: PartitionNow, look: ReassignmentSnapshot) -> PartitionTransition:
     topic, number = key
     least = look.min_in_sync.get(topic, 1)
     # More than the partition is meant to have can't be asked of it.
@@ -191,7 +197,7 @@ def running_step(key: Key, asked: RequestedStep, now: PartitionNow, goal: tuple[
     )
 
 
-def _may_be_elected(now: PartitionNow, look: ClusterLook) -> bool:
+def _may_be_elected(now: PartitionNow, look: ReassignmentSnapshot) -> bool:
     """A preferred leader that is down or not in sync is not waited for: Kafka elects it by itself once it is back."""
     first = now.replicas[0]
     return now.leader != first and first in now.isr and first in look.online

@@ -25,12 +25,12 @@ from tuner.control.reassignment.explain import held_up, paces
 from tuner.control.reassignment.partition_progress import PartitionProgress, Recent, remembered, stand
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import (
-    ClusterLook,
     DesiredPlanState,
-    Ending,
     Key,
     Plan,
+    PlanEnding,
     PlanPartition,
+    ReassignmentSnapshot,
     RequestedStep,
     Tally,
 )
@@ -81,7 +81,7 @@ class ExecutorStep:
 
 
 def turn(
-    plans: Sequence[Plan], look: ClusterLook, measures: Measures, memory: ExecutorState, terms: StepConstraints
+    plans: Sequence[Plan], look: ReassignmentSnapshot, measures: Measures, memory: ExecutorState, terms: StepConstraints
 ) -> ExecutorStep:
     """
     Args:
@@ -119,7 +119,7 @@ def turn(
     return ExecutorStep(made, ExecutorState(after, begun.paced.memory), begun, bounds.batch)
 
 
-def _tally(plan: Plan, parts: PartitionProgress, look: ClusterLook) -> Tally:
+def _tally(plan: Plan, parts: PartitionProgress, look: ReassignmentSnapshot) -> Tally:
     total = copied = 0.0
     at_target = 0
     for key, part in plan.parts.items():
@@ -168,7 +168,7 @@ def _made(
     known: Recent,
     starts: tuple[ReassignmentStep, ...],
     begun: Begun,
-    look: ClusterLook,
+    look: ReassignmentSnapshot,
     terms: StepConstraints,
 ) -> PlanTurn:
     cancels: tuple[Key, ...] = ()
@@ -198,7 +198,7 @@ def _made(
         cancelled = plan.head.wanted is DesiredPlanState.CANCELLING
         state = replace(
             state,
-            ending=Ending.CANCELLED if cancelled else Ending.DONE,
+            ending=PlanEnding.CANCELLED if cancelled else PlanEnding.DONE,
             ended_at_ms=terms.now_ms,
             tally=_tally(plan, parts, look),
         )

@@ -21,13 +21,13 @@ from dataclasses import replace
 
 from streaming.shared.contract import Side
 from streaming.shared.units import rate_text
-from tuner.control.throttle.decision import ClearLists, PutBackRate, Reason
+from tuner.control.throttle.decision import ClearLists, Reason, RestoreRate
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide, LiveCluster, side_name
 from tuner.core.throttle_limits import Limits
 
 
-def end_of_moves(live: LiveCluster, memory: Memory, limits: Limits) -> Sequence[ClearLists | PutBackRate]:
+def end_of_moves(live: LiveCluster, memory: Memory, limits: Limits) -> Sequence[ClearLists | RestoreRate]:
     """What is still to be done; empty when nothing is."""
     if came_with_the_move(live, memory, limits):
         # Of a move before this one, too: a broker that was away at its end may be back since.
@@ -100,7 +100,7 @@ def _clear_lists(live: LiveCluster) -> list[ClearLists]:
     ]
 
 
-def _remove_rates(live: LiveCluster, memory: Memory, brokers: frozenset[int]) -> list[PutBackRate]:
+def _remove_rates(live: LiveCluster, memory: Memory, brokers: frozenset[int]) -> list[RestoreRate]:
     found = []
     came = memory.after.rates_came if memory.after is not None else ()
     for side in ((broker, side) for broker in sorted(brokers & _readable(live)) for side in Side):
@@ -117,7 +117,7 @@ def _remove_rates(live: LiveCluster, memory: Memory, brokers: frozenset[int]) ->
     return found
 
 
-def put_back_all(live: LiveCluster, memory: Memory, reason: Reason, why: str) -> list[PutBackRate]:
+def put_back_all(live: LiveCluster, memory: Memory, reason: Reason, why: str) -> list[RestoreRate]:
     """Of every rate that is ours what stood there before, as far as its broker can be reached; and of a broker that was away when
     its move ended what the move had brought, unless it takes part in another by now."""
     busy = {b for move in live.moves for b in (*move.replicas, *move.adding, *move.removing)}
@@ -145,7 +145,7 @@ def back_already(live: LiveCluster, memory: Memory) -> Memory:
 
 def _put_back(
     live: LiveCluster, memory: Memory, why: str = "the move has ended", *, but: frozenset[int]
-) -> list[PutBackRate]:
+) -> list[RestoreRate]:
     """What stood there before, but for some brokers, whose rates go."""
     found, readable = [], _readable(live)
     for side, owned in sorted(memory.owned.items()):
@@ -161,6 +161,6 @@ def _put_back(
     return found
 
 
-def _back(side: BrokerSide, live: int, value: int | None, why: str) -> PutBackRate:
+def _back(side: BrokerSide, live: int, value: int | None, why: str) -> RestoreRate:
     to = "removed" if value is None else f"→ {rate_text(value)}"
-    return PutBackRate(*side, live, value, Reason.MOVE_ENDED, f"{side_name(side)} {rate_text(live)} {to}: {why}")
+    return RestoreRate(*side, live, value, Reason.MOVE_ENDED, f"{side_name(side)} {rate_text(live)} {to}: {why}")

@@ -99,7 +99,7 @@ class SetRate:
 
 
 @value
-class Steer:
+class AllowSteering:
     """Until the next cycle the law may turn this throttle, every second, between the floor and the operator's ceiling."""
 
     broker: int
@@ -111,7 +111,7 @@ class Steer:
 
 
 @dataclass(frozen=True, slots=True)
-class PutBackRate:
+class RestoreRate:
     """The reason ended: the throttle becomes what it was, at once; None removes it."""
 
     broker: int
@@ -169,7 +169,7 @@ class RemovePairs(_PairsOfTopic):
 
 
 @dataclass(frozen=True, slots=True)
-class LetGo:
+class Relinquish:
     """Somebody else changed what we had set: theirs from now on."""
 
     broker: int
@@ -181,7 +181,7 @@ class LetGo:
     text: str
 
 
-Decision = Hold | SetRate | Steer | StartRate | AddPairs | RemovePairs | PutBackRate | ClearLists | LetGo
+Decision = Hold | SetRate | AllowSteering | StartRate | AddPairs | RemovePairs | RestoreRate | ClearLists | Relinquish
 Acted = tuple[Decision, str | None]  # What was carried out, and why it failed; None: it went well.
 
 
@@ -192,7 +192,7 @@ def action_of(decision: Decision) -> str:
             return "hold"
         case SetRate():
             return "set"
-        case Steer():
+        case AllowSteering():
             return "steer"
         case StartRate():
             return "start"
@@ -200,9 +200,9 @@ def action_of(decision: Decision) -> str:
             return "add_pairs"
         case RemovePairs():
             return "remove_pairs"
-        case PutBackRate():
+        case RestoreRate():
             return "put_back"
         case ClearLists():
             return "clear_lists"
-        case LetGo():
+        case Relinquish():
             return "let_go"

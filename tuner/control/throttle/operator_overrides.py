@@ -16,7 +16,7 @@ from dataclasses import replace
 from streaming.shared.units import rate_text
 from tuner.control.throttle.cleanup_rules import put_back_all
 from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate
-from tuner.control.throttle.state import Memory, Owned
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import BrokerSide, LiveCluster, RateSetting, side_name
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.throttle_limits import Limits
@@ -95,7 +95,7 @@ def overridden(side: BrokerSide, order: Override, setting: RateSetting | None, n
 
 
 def restored(
-    side: BrokerSide, ours: Owned | None, setting: RateSetting | None, drains_bytes_per_s: float, limits: Limits
+    side: BrokerSide, ours: OwnedRate | None, setting: RateSetting | None, drains_bytes_per_s: float, limits: Limits
 ) -> SetRate | None:
     """To what stood before a change for a while that is over now; None where there was none, or that stands.
 
@@ -128,7 +128,7 @@ def still_ordered(change: SetRate, order: Override | None, limits: Limits, now_m
     return order is not None and in_force(order, now_ms) and order.bytes_per_s == change.setpoint_bytes_per_s
 
 
-def being_overridden(side: BrokerSide, order: Override, ours: Owned | None, now_ms: int) -> Decision | None:
+def being_overridden(side: BrokerSide, order: Override, ours: OwnedRate | None, now_ms: int) -> Decision | None:
     """A change of rate is under way here: nothing but to let it go on, if it is what the override wants; else None."""
     if now_ms >= order.until_ms or ours is None or ours.setpoint_bytes_per_s != order.bytes_per_s:
         return None

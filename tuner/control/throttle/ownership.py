@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from streaming.shared.units import rate_text
-from tuner.control.throttle.decision import Hold, LetGo, Reason, SetRate
+from tuner.control.throttle.decision import Hold, Reason, Relinquish, SetRate
 from tuner.control.throttle.rescue_rate import floor_bytes_per_s
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide, LiveCluster, side_name
@@ -74,7 +74,7 @@ def forget_swept(memory: Memory, sides: Iterable[BrokerSide], now_ms: int) -> tu
 
 def let_go_of_changed(
     live: LiveCluster, memory: Memory, now_ms: int, limits: Limits, *, throttles: bool
-) -> tuple[Memory, list[LetGo | Hold]]:
+) -> tuple[Memory, list[Relinquish | Hold]]:
     """Drops from ``owned`` what no longer is ours, and from ``theirs`` what is free again.
 
     Args:
@@ -88,7 +88,7 @@ def let_go_of_changed(
     memory = replace(
         memory, externally_owned_until_ms=theirs, late=late, late_predecessor_write=_still_late(live, memory, now_ms)
     )
-    decisions: list[LetGo | Hold] = []
+    decisions: list[Relinquish | Hold] = []
     for side, ours in list(memory.owned.items()):
         if side[0] not in live.brokers or side[0] in live.unreadable:
             continue  # Not seen is not changed.
@@ -118,7 +118,7 @@ def _is_late(side: BrokerSide, found: int | None, memory: Memory, now_ms: int) -
 
 def let_go(
     side: BrokerSide, found: int | None, memory: Memory, now_ms: int, limits: Limits
-) -> tuple[Memory, LetGo | Hold]:
+) -> tuple[Memory, Relinquish | Hold]:
     """Somebody else's from now on, unless it is what the tuner before us was about to write. ``side`` is one of ``owned``."""
     ours = memory.owned[side]
     if _is_late(side, found, memory, now_ms):
@@ -137,7 +137,7 @@ def let_go(
         f"{side_name(side)}: we had set {rate_text(ours.setpoint_bytes_per_s)}, now {stands} stands there. Somebody changed "
         f"it, so it is theirs: left alone for {limits.external_change_hold_s / 60:.0f} min"
     )
-    decision = LetGo(*side, ours.setpoint_bytes_per_s, found, until_ms, Reason.EXTERNAL_CHANGE, text)
+    decision = Relinquish(*side, ours.setpoint_bytes_per_s, found, until_ms, Reason.EXTERNAL_CHANGE, text)
     theirs = {**memory.externally_owned_until_ms, side: until_ms}
     return replace(memory, owned=memory.with_owned(side, None), externally_owned_until_ms=theirs), decision
 

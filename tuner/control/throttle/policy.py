@@ -27,14 +27,14 @@ from tuner.control.throttle.cleanup_rules import (
 from tuner.control.throttle.decision import (
     Decision,
     Hold,
-    PutBackRate,
     Reason,
     RemovePairs,
+    RestoreRate,
     SetRate,
     StartRate,
 )
-from tuner.control.throttle.incremental.cycle_cache import Kept
-from tuner.control.throttle.incremental.delta_mapping import Grown
+from tuner.control.throttle.incremental.cycle_cache import CycleCache
+from tuner.control.throttle.incremental.delta_mapping import DeltaMapping
 from tuner.control.throttle.isr_recovery import may_hold_back
 from tuner.control.throttle.operator_overrides import heard, while_paused, without_holds
 from tuner.control.throttle.ownership import forget_swept, let_go_of_changed, set_right, swept
@@ -42,7 +42,7 @@ from tuner.control.throttle.plan_moves import throttles_any
 from tuner.control.throttle.rate_changes import rates_since
 from tuner.control.throttle.replica_lists.list_rules import list_moves, take_off, without_ours
 from tuner.control.throttle.side_rules import decide_beside, decide_sides, fill_started
-from tuner.control.throttle.state import After, Memory, Owned
+from tuner.control.throttle.state import Memory, OwnedRate, RateAfterMove
 from tuner.control.throttle.view import MovesView, judge_destinations
 from tuner.core.cluster import BrokerSide, LiveCluster, NotSeen, Observation, side_name
 from tuner.core.freshness import fresh
@@ -60,13 +60,13 @@ def decide(
     memory: Memory,
     limits: Limits,
     stall_limits: StallLimits,
-    kept: Kept | None = None,
+    kept: CycleCache | None = None,
 ) -> tuple[Memory, tuple[Decision, ...]]:
     """
     Args:
         kept: by whoever decides again and again, so that it takes less; it changes no decision.
     """
-    live, kept = observation.live, kept or Kept()
+    live, kept = observation.live, kept or CycleCache()
     orders = observation.orders
     memory, news = heard(orders, memory, limits, observation.now_ms)
     # Nothing is seen, so nothing is known: neither that a move runs nor that it ended. Nor is anything done about orders.
@@ -137,7 +137,7 @@ def _set_right(decisions: Sequence[Decision], view: MovesView, memory: Memory, l
 
 
 def _paused(
-    live: LiveCluster, memory: Memory, pause: Pause, changed: Sequence[Decision], kept: Kept
+    live: LiveCluster, memory: Memory, pause: Pause, changed: Sequence[Decision], kept: CycleCache
 ) -> tuple[Memory, tuple[Decision, ...]]:
     """Looks on, so that what moves meanwhile is known when the pause is over."""
     seen = _seen(live, memory, kept)
@@ -160,7 +160,7 @@ def _paused(
     return memory, (*changed, *removals, *while_paused(pause, live, memory))
 
 
-def _leaderless(live: LiveCluster, kept: Kept) -> list[Hold]:
+def _leaderless(live: LiveCluster, kept: CycleCache) -> list[Hold]:
     """Moves that cannot go on at all, whatever any throttle says."""
     if not kept.paths.leaderless:
         return []
@@ -180,7 +180,7 @@ def _keeps_open(observation: Observation, live: LiveCluster, limits: Limits) -> 
     return may_hold_back(live, heard_of) - ordered
 
 
-def _kept_open(decision: PutBackRate) -> Hold:
+def _kept_open(decision: RestoreRate) -> Hold:
     side = (decision.broker, decision.side)
     text = "nothing moves any more, and partitions may take no writes until replicas are back that come through it"
     return Hold(
@@ -188,9 +188,9 @@ def _kept_open(decision: PutBackRate) -> Hold:
     )
 
 
-def _lowers(decision: Decision) -> TypeGuard[PutBackRate]:
+def _lowers(decision: Decision) -> TypeGuard[RestoreRate]:
     """Without any throttle everything comes back as fast as it can."""
-    if not isinstance(decision, PutBackRate) or decision.value_bytes_per_s is None:
+    if not isinstance(decision, RestoreRate) or decision.value_bytes_per_s is None:
         return False
     return decision.value_bytes_per_s < decision.current_bytes_per_s
 
@@ -220,7 +220,7 @@ def _without_moves(
     return memory if endings else _settled(live, memory, limits), (*changed, *endings, *left)
 
 
-def _after(live: LiveCluster, memory: Memory) -> After | None:
+def _after(live: LiveCluster, memory: Memory) -> RateAfterMove | None:
     """A throttle that was gone and is there again is not the one of the moves that have ended, though it may look the same."""
     if not memory.seen:
         return None
@@ -228,14 +228,14 @@ def _after(live: LiveCluster, memory: Memory) -> After | None:
     listed = without_ours(live, memory)
     before, readable = memory.after, live.brokers - live.unreadable
     if before is None:
-        return After(readable, rates, lists, listed=listed)
+        return RateAfterMove(readable, rates, lists, listed=listed)
     # Of a broker that could not be read nobody knows whether it had one.
     new = {side for side in rates - before.rates - memory.owned.keys() if side[0] in before.brokers}
     rates_came = (before.rates_came | new) - {
         side for side in before.rates_came if side[0] in readable and side not in rates
     }
     lists_came = before.lists_came | (lists - before.lists - memory.listed.keys())
-    return After(readable, rates, lists, rates_came, lists_came & lists, listed)
+    return RateAfterMove(readable, rates, lists, rates_came, lists_came & lists, listed)
 
 
 def _more_is_listed(now: Mapping[str, TopicThrottle], before: Mapping[str, TopicThrottle]) -> bool:
@@ -247,7 +247,7 @@ def _more_is_listed(now: Mapping[str, TopicThrottle], before: Mapping[str, Topic
     return False
 
 
-def _left_there(side: BrokerSide, owned: Owned) -> Hold:
+def _left_there(side: BrokerSide, owned: OwnedRate) -> Hold:
     """Its settings are the cluster's, and outlive it: whoever gets its number gets them."""
     text = (
         f"{side_name(side)}: {rate_text(owned.setpoint_bytes_per_s)} of ours may stand there, and broker {side[0]} is away: what "
@@ -288,7 +288,7 @@ def _settled(live: LiveCluster, memory: Memory, limits: Limits) -> Memory:
     )
 
 
-def _seen(live: LiveCluster, memory: Memory, kept: Kept) -> Mapping[tuple[str, int], frozenset[int]]:
+def _seen(live: LiveCluster, memory: Memory, kept: CycleCache) -> Mapping[tuple[str, int], frozenset[int]]:
     """The same mapping as before where nothing new moves: what does not differ need not be on record again."""
     kept.follow(live.moves)
     new = {}
@@ -299,7 +299,7 @@ def _seen(live: LiveCluster, memory: Memory, kept: Kept) -> Mapping[tuple[str, i
             known.issuperset(move.replicas) and known.issuperset(move.adding) and known.issuperset(move.removing)
         ):
             new[key] = frozenset((*(known or ()), *move.replicas, *move.adding, *move.removing))
-    seen = Grown(memory.seen, new) if new else memory.seen
+    seen = DeltaMapping(memory.seen, new) if new else memory.seen
     kept.saw(seen)
     return seen
 
@@ -316,7 +316,7 @@ def _named(lists: Mapping[str, TopicThrottle], seen: Mapping[tuple[str, int], fr
 def intend_start(memory: Memory, decision: StartRate) -> Memory:
     """From now on it may stand where nothing stood."""
     side, value = (decision.broker, decision.side), decision.value_bytes_per_s
-    return replace(memory, owned=memory.with_owned(side, Owned(None, value, (None, value))))
+    return replace(memory, owned=memory.with_owned(side, OwnedRate(None, value, (None, value))))
 
 
 def intend(memory: Memory, decision: SetRate, steps: Sequence[int]) -> Memory:
@@ -329,7 +329,7 @@ def intend(memory: Memory, decision: SetRate, steps: Sequence[int]) -> Memory:
     # One may follow another; what stood before the first of them is what the tuner goes on from.
     if over is None and decision.reason in _FOR_A_WHILE:
         over = decision.current_bytes_per_s
-    owned = Owned(
+    owned = OwnedRate(
         before_bytes_per_s=before.before_bytes_per_s if before else stands,
         setpoint_bytes_per_s=decision.setpoint_bytes_per_s,
         may_stand=tuple(dict.fromkeys((stands, *steps))),
@@ -338,7 +338,7 @@ def intend(memory: Memory, decision: SetRate, steps: Sequence[int]) -> Memory:
     return replace(memory, owned=memory.with_owned(side, owned))
 
 
-def intend_put_back(memory: Memory, decision: PutBackRate) -> Memory:
+def intend_put_back(memory: Memory, decision: RestoreRate) -> Memory:
     """The same for a rate of ours that is put back; of others' we keep no account."""
     side = (decision.broker, decision.side)
     ours = memory.owned.get(side)
@@ -359,7 +359,7 @@ def narrow(memory: Memory, side: BrokerSide, values: Sequence[int | None]) -> Me
     return replace(memory, owned=memory.with_owned(side, replace(ours, may_stand=tuple(dict.fromkeys(values)))))
 
 
-def _is_before(ours: Owned, values: Sequence[int | None]) -> bool:
+def _is_before(ours: OwnedRate, values: Sequence[int | None]) -> bool:
     """Whether nothing of ours stands there any more: only what stood before we came."""
     return set(values) == {ours.before_bytes_per_s}
 
@@ -394,7 +394,7 @@ def narrow_to_live(memory: Memory, live: LiveCluster, now_ms: int, limits: Limit
 def settle(memory: Memory, decision: Decision) -> Memory:
     """After it went well: a rate that was put back is no longer ours; one that was set stands at what was wanted."""
     match decision:
-        case PutBackRate(broker=broker, side=side):
+        case RestoreRate(broker=broker, side=side):
             return replace(memory, owned=memory.with_owned((broker, side), None))
         case (
             SetRate(broker=broker, side=side, setpoint_bytes_per_s=wanted)

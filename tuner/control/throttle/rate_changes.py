@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tuner.control.throttle.state import Memory, Owned, RateSince
+from tuner.control.throttle.state import Memory, OwnedRate, RateSince
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation
 
 
@@ -41,5 +41,5 @@ def rates_since(observation: Observation, live: LiveCluster, memory: Memory) -> 
     return before if after == before else after
 
 
-def _interrupted(owned: Owned | None) -> bool:
+def _interrupted(owned: OwnedRate | None) -> bool:
     return owned is not None and len(owned.may_stand) > 1

@@ -12,7 +12,7 @@ from streaming.shared.contract import Side
 from streaming.shared.units import rate_text, size_text
 from tuner.control.throttle import deadline, rescue_rate
 from tuner.control.throttle.deadline import OBSERVED_S_MIN, Late, late
-from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate, StartRate, Steer
+from tuner.control.throttle.decision import AllowSteering, Decision, Hold, Reason, SetRate, StartRate
 from tuner.control.throttle.diagnosis.not_throttle_bound import Causes, not_bound
 from tuner.control.throttle.operator_overrides import (
     being_overridden,
@@ -22,7 +22,7 @@ from tuner.control.throttle.operator_overrides import (
     restored,
 )
 from tuner.control.throttle.quota_window.ramp import filled
-from tuner.control.throttle.state import Memory, Owned
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.control.throttle.view import MovesView
 from tuner.core import formatting
 from tuner.core.cluster import BrokerSide, RateSetting, side_name
@@ -191,7 +191,7 @@ def _steer(
     view: MovesView,
     too_late: Late | None,
     unbound: tuple[Reason, str] | None,
-) -> Steer:
+) -> AllowSteering:
     """The law has it: it knows the clients, the ladder above what it must not be given.
 
     Args:
@@ -200,8 +200,8 @@ def _steer(
     course = view.courses.get(side)
     live = setting.bytes_per_s
 
-    def steer(reason: Reason, text: str) -> Steer:
-        return Steer(*side, live, reason, f"{side_name(side)}: {text}", setting.own)
+    def steer(reason: Reason, text: str) -> AllowSteering:
+        return AllowSteering(*side, live, reason, f"{side_name(side)}: {text}", setting.own)
 
     # Partitions take no writes until their replicas are back: durability comes before latency.
     if side in view.recovering and not (course is not None and course.blind):
@@ -384,7 +384,7 @@ def _sunk(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
     return SetRate(*side, live, wanted, Reason.STALE_DECAY, text, setting.own)
 
 
-def _sinking(side: BrokerSide, ours: Owned, setting: RateSetting) -> Hold | None:
+def _sinking(side: BrokerSide, ours: OwnedRate, setting: RateSetting) -> Hold | None:
     """A change under way that leads down is let go on without news; None of one that leads up."""
     if ours.setpoint_bytes_per_s > setting.bytes_per_s:
         return None

@@ -35,7 +35,7 @@ class RateSince:
 
 
 @dataclass(frozen=True, slots=True)
-class Owned:
+class OwnedRate:
     """A rate that we wrote.
 
     ``may_stand`` holds every value that a change under way may leave behind (None: no setting), so that after a crash in
@@ -50,7 +50,7 @@ class Owned:
 
 
 @dataclass(frozen=True, slots=True)
-class After:
+class RateAfterMove:
     """What throttles there were at the last look at which nothing moved any more, and which of them had come since the first."""
 
     brokers: frozenset[int]  # Whose rates could be read.
@@ -65,7 +65,7 @@ class After:
 class Memory:
     stalls: Mapping[int, StallState] = field(default_factory=dict)  # By destination broker.
     rescued: frozenset[int] = frozenset()  # Destinations whose stall we have answered, until their move ends.
-    owned: Mapping[BrokerSide, Owned] = field(default_factory=dict)
+    owned: Mapping[BrokerSide, OwnedRate] = field(default_factory=dict)
     externally_owned_until_ms: Mapping[BrokerSide, int] = field(default_factory=dict)
     # Replicas of the partitions seen moving since the last end: (topic, partition) → brokers.
     seen: Mapping[tuple[str, int], frozenset[int]] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Memory:
     standing_lists: frozenset[str] | None = None
     idle_lists: frozenset[str] = frozenset()
     idle_rates: Mapping[BrokerSide, int] = field(default_factory=dict)  # At the idle look before. Not on record.
-    after: After | None = None  # The throttles of idle looks since something was seen to move. Not on record.
+    after: RateAfterMove | None = None  # The throttles of idle looks since something was seen to move. Not on record.
     # Brokers that were away when the move they took part in ended: its throttle goes when they are back.
     to_clear: frozenset[int] = frozenset()
     # Replicas that we have put on the throttled-replica lists, by topic: on record before they are listed, and until they are not.
@@ -106,7 +106,7 @@ class Memory:
             return {**self.listed, topic: pairs}
         return {key: value for key, value in self.listed.items() if key != topic}
 
-    def with_owned(self, side: BrokerSide, owned: Owned | None) -> Mapping[BrokerSide, Owned]:
+    def with_owned(self, side: BrokerSide, owned: OwnedRate | None) -> Mapping[BrokerSide, OwnedRate]:
         if owned is not None:
             return {**self.owned, side: owned}
         return {key: value for key, value in self.owned.items() if key != side}

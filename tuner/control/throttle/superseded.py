@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from streaming.shared.contract import MoveSignal
 from streaming.shared.units import rate_text
-from tuner.control.throttle.decision import Decision, Hold, LetGo, Reason, SetRate
+from tuner.control.throttle.decision import Decision, Hold, Reason, Relinquish, SetRate
 from tuner.control.throttle.isr_recovery import recovering
 from tuner.control.throttle.operator_overrides import in_force, still_ordered
 from tuner.control.throttle.rescue_rate import floor_bytes_per_s
@@ -90,7 +90,7 @@ def stopped_by(
     over = {
         (d.broker, d.side): d.text
         for d in decisions
-        if isinstance(d, LetGo) or (isinstance(d, Hold) and d.reason in _BLIND)
+        if isinstance(d, Relinquish) or (isinstance(d, Hold) and d.reason in _BLIND)
     }
     # An operator who pauses wants the rates to stay, and not the low rate that a filling side has for a second.
     paused = any(isinstance(d, Hold) and d.reason is Reason.PAUSED for d in decisions)

@@ -15,9 +15,9 @@ from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledB
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle import rescue_rate
 from tuner.control.throttle.diagnosis import stall_detector
-from tuner.control.throttle.diagnosis.fetcher_bound import Crowd, fetcher_bound
+from tuner.control.throttle.diagnosis.fetcher_bound import FetcherCollision, fetcher_bound
 from tuner.control.throttle.diagnosis.signal_sanity import doubts
-from tuner.control.throttle.incremental.cycle_cache import Kept
+from tuner.control.throttle.incremental.cycle_cache import CycleCache
 from tuner.control.throttle.isr_recovery import held_back, recovering
 from tuner.control.throttle.objective import capped
 from tuner.control.throttle.operator_overrides import in_force, permitted
@@ -38,7 +38,7 @@ class MovesView:
         observation: Observation,
         live: LiveCluster,
         limits: Limits,
-        kept: Kept | None = None,
+        kept: CycleCache | None = None,
         rates_since: Mapping[BrokerSide, RateSince] = MappingProxyType({}),
         listed: Mapping[str, TopicThrottle] = MappingProxyType({}),
     ) -> None:
@@ -47,7 +47,7 @@ class MovesView:
             rates_since: when the rate of each throttle changed last, as far as that was seen.
             listed: what the tuner has put on the throttled-replica lists of each topic.
         """
-        kept = kept or Kept()
+        kept = kept or CycleCache()
         kept.follow(live.moves)
         self.now_ms = observation.now_ms
         self.busy, self.empty = observation.busy, observation.empty
@@ -95,7 +95,7 @@ class MovesView:
         }
         self._heard = frozenset(d for d in self.destinations if (d, Side.FOLLOWER) in self._fresh)
         self._first_bound: dict[int, BrokerSide | None] = {}
-        self._crowds: dict[int, Crowd | None] = {}
+        self._crowds: dict[int, FetcherCollision | None] = {}
         self.target_s = rescue_rate.drain_target_s(self.loads, limits)
 
     def limits_of(self, side: BrokerSide) -> Limits:
@@ -172,7 +172,7 @@ class MovesView:
         signal = self._fresh_broker(broker)
         return None if signal is None else signal.request_handler_idle_ratio
 
-    def crowd(self, destination: int) -> Crowd | None:
+    def crowd(self, destination: int) -> FetcherCollision | None:
         """The fetcher threads' part in it that a move onto this broker has stalled and no throttle binds."""
         if destination not in self._crowds:
             signal = self.fresh_signal((destination, Side.FOLLOWER))

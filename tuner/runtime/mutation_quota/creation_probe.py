@@ -18,9 +18,9 @@ from typing import Protocol
 import structlog
 
 from streaming.shared.kafka.cluster import ClusterError
-from streaming.shared.kafka.values import Endpoint, MissingRight
+from streaming.shared.kafka.values import Endpoint, MissingPermission
 from streaming.shared.teardown import named
-from tuner.control.mutation_quota.probe_window import FeltWindow, ProbeRequest
+from tuner.control.mutation_quota.probe_window import ProbeRequest, ProbeWindow
 
 log = structlog.get_logger("tuner")
 
@@ -61,7 +61,7 @@ class CreationProbe:
         self._monotonic = monotonic
         self._stop = threading.Event()
         self._lock = threading.Lock()
-        self._window = FeltWindow()
+        self._window = ProbeWindow()
         self._brokers: tuple[int, ...] = ()
         self._looks_s = float("-inf")  # Who is there.
         self._turn = 0
@@ -121,7 +121,7 @@ class CreationProbe:
         refused = self._asker.ask(broker)
         ended_s = self._monotonic()
         asked = ProbeRequest(began_s, ended_s - began_s, broker)
-        if isinstance(refused, MissingRight):
+        if isinstance(refused, MissingPermission):
             self._say("it may not be asked for", str(refused))
             return _REFUSED_REST_S
         if refused is None:

@@ -20,7 +20,7 @@ import structlog
 from streaming.shared.contract import BrokerSignal, ControllerSignal, TenantSignal
 from streaming.shared.contract.quotas import QuotaEntity
 from streaming.shared.kafka.cluster import ClusterError
-from tuner.control.mutation_quota.decision import PutBackQuota, SetQuota, TotalSaid
+from tuner.control.mutation_quota.decision import RestoreQuota, SetQuota, TotalRateReport
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, QuotaView, with_window
 from tuner.control.mutation_quota.operator_orders import ruled
 from tuner.control.mutation_quota.ownership import intend, settle
@@ -36,7 +36,7 @@ from tuner.journal.kafka_journal import JournalError
 from tuner.journal.quota_records import Written, asked_per_s
 from tuner.runtime.background_call import BackgroundCaller, Call, answer_of
 from tuner.runtime.mutation_quota.actuator import Outcome, QuotaActuator
-from tuner.runtime.mutation_quota.recorder import MutationLedger
+from tuner.runtime.mutation_quota.recorder import MutationQuotaRecorder
 
 log = structlog.get_logger("tuner")
 
@@ -71,7 +71,7 @@ class QuotaWatcher(Protocol):
         """Nothing is shared out for a while."""
 
 
-class MutationLoop:
+class MutationQuotaController:
     """``policy`` is None where nobody asks for quotas any more: then what is still ours is taken back."""
 
     def __init__(
@@ -81,7 +81,7 @@ class MutationLoop:
         caller: BackgroundCaller,
         signals: ControllerSignals,
         orders: OrdersGiven,
-        ledger: MutationLedger,
+        ledger: MutationQuotaRecorder,
         refusal: Callable[[], Failure | None],
         watcher: QuotaWatcher,
         policy: MutationPolicy | None,
@@ -185,7 +185,7 @@ class MutationLoop:
         memory = replace(made.memory, looked=False) if self._dry_run else made.memory
         there, changes = list[Written](), list[Written]()
         for decision in made.decisions:
-            if not isinstance(decision, SetQuota | PutBackQuota):
+            if not isinstance(decision, SetQuota | RestoreQuota):
                 continue
             if decision.entity in self._unseen and decision.entity not in seen:
                 continue
@@ -204,7 +204,7 @@ class MutationLoop:
     def _is_there(self, decision: Written) -> bool:
         """What is to be put back stands already, as what we asked for was refused, and nothing that was asked for can still come:
         there is nothing to ask Kafka for, which may refuse that as well."""
-        back = isinstance(decision, PutBackQuota) and decision.current_per_s == decision.value_per_s
+        back = isinstance(decision, RestoreQuota) and decision.current_per_s == decision.value_per_s
         return back and self._monotonic() - self._asked_at_s > SHOWN_S_MAX
 
     def _looked_back(
@@ -251,7 +251,7 @@ class MutationLoop:
 
 
 def _inputs(made: QuotaStep) -> dict[str, Any]:
-    total = next((d for d in made.decisions if isinstance(d, TotalSaid)), None)
+    total = next((d for d in made.decisions if isinstance(d, TotalRateReport)), None)
     if total is None:
         return {}
     return {"total_per_s": total.rate_per_s, "pressure": total.pressure, "total_reason": total.reason.value}

@@ -16,9 +16,9 @@ from streaming.shared.contract.quotas import QuotaEntity
 from streaming.shared.listed import listed, more_text
 from tuner.control.mutation_quota.decision import (
     HoldQuota,
-    PutBackQuota,
     QuotaDecision,
     QuotaReason,
+    RestoreQuota,
     SetQuota,
     action_of,
 )
@@ -26,7 +26,7 @@ from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.backoff import RETRY_S_MAX, RETRY_S_MIN
 from tuner.core.outcome import Failure
 from tuner.journal.entries import Entry
-from tuner.journal.outbox import Owed
+from tuner.journal.outbox import Outbox
 from tuner.journal.quota_records import (
     Written,
     decision_entry,
@@ -50,7 +50,7 @@ class QuotaJournal(Protocol):
         """All of it, or nothing."""
 
 
-class MutationLedger:
+class MutationQuotaRecorder:
     """``memory`` is what is remembered now; what is made of it comes back through ``record``."""
 
     def __init__(
@@ -62,7 +62,7 @@ class MutationLedger:
         wall_clock: Callable[[], float],
         monotonic: Callable[[], float],
         dry_run: bool,
-        owed: Owed | None = None,
+        owed: Outbox | None = None,
     ) -> None:
         """``owed`` as the ledger of the throttles has it; of one term all have the same."""
         self.memory = memory
@@ -74,7 +74,7 @@ class MutationLedger:
         self._saved: MutationMemory | None = None if memory == MutationMemory() else memory
         self._said: dict[object, QuotaReason] = {}
         self._pauses: dict[QuotaEntity, tuple[float, float]] = {}  # Until when, and how long.
-        self._owed = owed if owed is not None else Owed()
+        self._owed = owed if owed is not None else Outbox()
         self._told: set[Failure] = set()
 
     def record(
@@ -89,11 +89,11 @@ class MutationLedger:
         Raises:
             JournalError: nothing of it is on record, and nothing of it is so.
         """
-        said = {_subject(d): d.reason for d in decisions if not isinstance(d, SetQuota | PutBackQuota)}
+        said = {_subject(d): d.reason for d in decisions if not isinstance(d, SetQuota | RestoreQuota)}
         news = [
             d
             for d in decisions
-            if not isinstance(d, SetQuota | PutBackQuota) and self._said.get(_subject(d)) is not d.reason
+            if not isinstance(d, SetQuota | RestoreQuota) and self._said.get(_subject(d)) is not d.reason
         ]
         entries = [decision_entry(d, self._now_ms(), dry_run=self._dry_run) for d in news]
         if changes:

@@ -13,14 +13,14 @@ from typing import Protocol
 from streaming.shared.kafka.cluster import ClusterError, PartitionState, Unreachable
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from tuner.core.outcome import Outcome, StepRefusal
-from tuner.core.reassignment_plan import STEPS_PER_REQUEST, ClusterLook, Key, PartitionNow
+from tuner.core.reassignment_plan import STEPS_PER_REQUEST, Key, PartitionNow, ReassignmentSnapshot
 from tuner.runtime.background_call import why_not
 
 
 class ReassignmentActuator(Protocol):
     def look(
         self, topics: Collection[str], measured: Collection[Key] = (), *, others: bool = False
-    ) -> ClusterLook | ClusterError:
+    ) -> ReassignmentSnapshot | ClusterError:
         """How these topics stand now, and how large the logs of ``measured`` are on every broker that has them.
 
         Args:
@@ -54,7 +54,7 @@ class KafkaReassignments:
 
     def look(
         self, topics: Collection[str], measured: Collection[Key] = (), *, others: bool = False
-    ) -> ClusterLook | ClusterError:
+    ) -> ReassignmentSnapshot | ClusterError:
         client = self._client
         try:
             online = frozenset(endpoint.node for endpoint in client.brokers())
@@ -71,7 +71,7 @@ class KafkaReassignments:
         except ClusterError as error:
             return error
         found = {key: PartitionNow(s.leader, s.replicas, s.isr, s.adding, s.removing) for key, s in states.items()}
-        return ClusterLook(online, found, self._min_in_sync, sizes, ids)
+        return ReassignmentSnapshot(online, found, self._min_in_sync, sizes, ids)
 
     def _sizes(self, states: Mapping[Key, PartitionState], measured: Collection[Key]) -> dict[int, Mapping[Key, int]]:
         """Of brokers that answer; the others' are not known."""

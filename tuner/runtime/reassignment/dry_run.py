@@ -14,7 +14,7 @@ EVERY_S = 30.0  # Nothing waits for it.
 _STEPS_NAMED = 5
 
 
-class WouldDo:
+class DryRunReassignments:
     """Of each plan what it would begin with, once for every word about it."""
 
     def __init__(self) -> None:

@@ -24,22 +24,22 @@ from tuner.control.reassignment.admission import Bounds, Measures
 from tuner.control.reassignment.measurements import PartitionMeasurements, measured
 from tuner.control.reassignment.partition_progress import Recent
 from tuner.control.reassignment.policy import ExecutorState, ExecutorStep, PlanTurn, StepConstraints, turn
-from tuner.control.throttle.replica_lists.prepared_moves import ALL_GO, Withheld
+from tuner.control.throttle.replica_lists.prepared_moves import ALL_GO, Deferred
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import BrokerSide
 from tuner.core.operator_orders import Orders
 from tuner.core.outcome import Failure, Outcome, StepRefusal
 from tuner.core.partition_limits import PartitionLimits
-from tuner.core.prepare_handshake import Announcing
-from tuner.core.reassignment_plan import ClusterLook, DesiredPlanState, Key, NotKnown, Plan
-from tuner.core.throttle_state import Throttling
+from tuner.core.prepare_handshake import PrepareHandshake
+from tuner.core.reassignment_plan import DesiredPlanState, Key, NotKnown, Plan, ReassignmentSnapshot
+from tuner.core.throttle_state import ThrottleState
 from tuner.journal.kafka_journal import JournalError
 from tuner.runtime.background_call import BackgroundCaller, Call, answer_of
 from tuner.runtime.reassignment.actuator import ReassignmentActuator
 from tuner.runtime.reassignment.dry_run import EVERY_S as WOULD_DO_EVERY_S
-from tuner.runtime.reassignment.dry_run import WouldDo
-from tuner.runtime.reassignment.prepare import ANNOUNCED_S_MAX, AnnouncedTurn
-from tuner.runtime.reassignment.recorder import ReassignLedger
+from tuner.runtime.reassignment.dry_run import DryRunReassignments
+from tuner.runtime.reassignment.prepare import ANNOUNCED_S_MAX, PrepareStep
+from tuner.runtime.reassignment.recorder import ReassignmentRecorder
 
 log = structlog.get_logger("tuner")
 
@@ -83,7 +83,7 @@ class _Found:
     """What came of a look."""
 
     plans: tuple[Plan, ...]  # As they were on record before it.
-    look: ClusterLook
+    look: ReassignmentSnapshot
     figures: PartitionMeasurements
     made: ExecutorStep
     paused: str | None  # As was said when it began.
@@ -98,7 +98,7 @@ class _Asking:
     elections: tuple[Key, ...]
 
 
-class Reassigning:
+class ReassignmentExecutor:
     def __init__(
         self,
         *,
@@ -106,14 +106,14 @@ class Reassigning:
         caller: BackgroundCaller,
         orders: OrdersGiven,
         signals: PlanSignals,
-        throttling: Callable[[], Throttling],
-        ledger: ReassignLedger,
+        throttling: Callable[[], ThrottleState],
+        ledger: ReassignmentRecorder,
         refusal: Callable[[], Failure | None],
         watcher: PlanWatcher,
         bounds: Bounds,
         wall_clock: Callable[[], float],
         monotonic: Callable[[], float],
-        announcing: Announcing | None = None,
+        announcing: PrepareHandshake | None = None,
         announced_s_max: float = ANNOUNCED_S_MAX,
         dry_run: bool = False,
         processor_s: Callable[[], float] = time.process_time,
@@ -142,8 +142,8 @@ class Reassigning:
         self._looking: Call[_Found | ClusterError] | None = None
         self._processor_s = processor_s
         self._look_cost_s = 0.0  # Of the last look, of the processor.
-        self._would_do = WouldDo() if dry_run else None
-        self._announced = AnnouncedTurn(announcing, announced_s_max, monotonic)
+        self._would_do = DryRunReassignments() if dry_run else None
+        self._announced = PrepareStep(announcing, announced_s_max, monotonic)
         self._asking: Call[Outcome] | None = None
         self._may = False  # Of what is being asked for, as far as it was asked.
         self._asked: _Asking = _Asking((), {}, ())
@@ -285,7 +285,7 @@ class Reassigning:
         if self._would_do is None:  # Nobody waits for a dry run.
             self._watcher.blind(why, since_ms)
 
-    def _ask(self, made: ExecutorStep, withheld: Withheld) -> None:
+    def _ask(self, made: ExecutorStep, withheld: Deferred) -> None:
         paused = self._is_paused()
         stops = () if paused else tuple(key for each in made.plans for key in each.cancels)
         steps = {(s.topic, s.partition): s.replicas for each in made.plans for s in each.starts}
@@ -351,7 +351,7 @@ def _without(plan: Plan, keys: set[Key]) -> Plan:
     return replace(plan, asked={key: a for key, a in plan.asked.items() if key not in keys})
 
 
-def _why(look: ClusterLook, made: ExecutorStep) -> dict[str, object]:
+def _why(look: ReassignmentSnapshot, made: ExecutorStep) -> dict[str, object]:
     """What the steps of a turn stood on, as it goes on record; how many at a time has entries of its own, when it changes."""
     held = {by.value: count for by, count in made.begun.refill.held.items()}
     return {"online": sorted(look.online), "held": held}

@@ -12,20 +12,22 @@ from tuner.control.reassignment.policy import ExecutorStep
 from tuner.control.throttle.replica_lists.prepared_moves import (
     ALL_GO,
     STOPS_FIRST,
-    Withheld,
+    Deferred,
     moves_of,
     sides_of,
     withheld_of,
 )
-from tuner.core.prepare_handshake import Announcing
-from tuner.core.reassignment_plan import ClusterLook, DesiredPlanState, Key
+from tuner.core.prepare_handshake import PrepareHandshake
+from tuner.core.reassignment_plan import DesiredPlanState, Key, ReassignmentSnapshot
 from tuner.core.reassignment_steps import StepReason
 
 ANNOUNCED_S_MAX = 10.0  # At least two cycles of the tuner; what it has not seen to by then is not begun.
 
 
-class AnnouncedTurn:
-    def __init__(self, announcing: Announcing | None, announced_s_max: float, monotonic: Callable[[], float]) -> None:
+class PrepareStep:
+    def __init__(
+        self, announcing: PrepareHandshake | None, announced_s_max: float, monotonic: Callable[[], float]
+    ) -> None:
         """
         Args:
             announcing: to whom steps are announced; None: nobody throttles them.
@@ -39,7 +41,7 @@ class AnnouncedTurn:
     def waits(self) -> bool:
         return self._waiting is not None
 
-    def begin(self, made: ExecutorStep, look: ClusterLook) -> Withheld | None:
+    def begin(self, made: ExecutorStep, look: ReassignmentSnapshot) -> Deferred | None:
         """What of the turn is not to be asked for, where it need not wait; None: it waits."""
         throttled = (each for each in made.plans if not each.plan.head.throttle.unthrottled)
         moves = moves_of((step for each in throttled for step in each.starts), look)
@@ -47,12 +49,12 @@ class AnnouncedTurn:
             return ALL_GO
         if any(each.cancels for each in made.plans):
             # Whoever cancels waits for nobody's throttle.
-            return Withheld(waits={(move.topic, move.partition): STOPS_FIRST for move in moves})
+            return Deferred(waits={(move.topic, move.partition): STOPS_FIRST for move in moves})
         self._announcing.begin(moves, urgent_of(made))
         self._waiting = (made, self._monotonic())
         return None
 
-    def over(self, wanted: Mapping[str, DesiredPlanState], *, paused: bool) -> tuple[ExecutorStep, Withheld] | None:
+    def over(self, wanted: Mapping[str, DesiredPlanState], *, paused: bool) -> tuple[ExecutorStep, Deferred] | None:
         """The turn, and what of it is not to be asked for; None: it still waits.
 
         Args:
@@ -81,7 +83,7 @@ class AnnouncedTurn:
         ]
         return made, withheld_of(found, urgent, unsaid, without_room)
 
-    def carries(self, made: ExecutorStep, look: ClusterLook) -> None:
+    def carries(self, made: ExecutorStep, look: ReassignmentSnapshot) -> None:
         """Notes through which sides steps run at this look."""
         if self._announcing is not None:
             running = moves_of((step for each in made.plans for step in each.parts.running.values()), look)

@@ -19,7 +19,7 @@ from tuner.core.backoff import RETRY_S_MAX, RETRY_S_MIN
 from tuner.core.outcome import StepRefusal
 from tuner.core.reassignment_plan import Key, Plan
 from tuner.journal.entries import Entry
-from tuner.journal.outbox import Owed
+from tuner.journal.outbox import Outbox
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.plan_entries import failed_entry, over_entry, pace_entry, steps_entry, waits_entry
 from tuner.journal.plan_records import (
@@ -44,7 +44,7 @@ class PlanJournal(Protocol):
         """All of it, or nothing."""
 
 
-class ReassignLedger:
+class ReassignmentRecorder:
     """``book`` holds all plans; what is made of them comes back through ``record``."""
 
     def __init__(
@@ -55,7 +55,7 @@ class ReassignLedger:
         *,
         wall_clock: Callable[[], float],
         monotonic: Callable[[], float],
-        owed: Owed | None = None,
+        owed: Outbox | None = None,
     ) -> None:
         """``owed`` as the ledger of the throttles has it; of one term all have the same."""
         self.book = book
@@ -67,7 +67,7 @@ class ReassignLedger:
         self._pauses: dict[Key, tuple[float, float]] = {}  # Until when, and how long.
         self._refused: dict[Key, str] = {}  # Why the last try failed.
         self._headless_since_s: dict[str, float] = {}
-        self._owed = owed if owed is not None else Owed()
+        self._owed = owed if owed is not None else Outbox()
 
     @property
     def active(self) -> tuple[Plan, ...]:

@@ -15,31 +15,31 @@ import structlog
 
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.throttle_settings import TopicThrottle
-from tuner.control.throttle.decision import Acted, ClearLists, PutBackRate, Reason
+from tuner.control.throttle.decision import Acted, ClearLists, Reason, RestoreRate
 from tuner.control.throttle.policy import intend_put_back, settle
 from tuner.core.cluster import BrokerSide, LiveCluster, NotSeen
 from tuner.core.outcome import CHANGED_SINCE, Failure
 from tuner.runtime.throttle.actuator import Throttles
 from tuner.runtime.throttle.list_writer import ListWriteOutcome
-from tuner.runtime.throttle.recorder import Ledger
+from tuner.runtime.throttle.recorder import ThrottleRecorder
 
 log = structlog.get_logger("tuner")
 
 PER_CYCLE = 50  # Each takes some ten milliseconds of the journal; the rest comes with the next look.
 
-D = TypeVar("D", bound=ClearLists | PutBackRate)
+D = TypeVar("D", bound=ClearLists | RestoreRate)
 
 
 class LiveCleanup(Protocol):
     def look(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | NotSeen: ...
 
 
-class Endings:
+class Cleanup:
     def __init__(
         self,
         live: LiveCleanup,
         throttles: Throttles,
-        ledger: Ledger,
+        ledger: ThrottleRecorder,
         watcher: ListWriteOutcome,
         *,
         stop: Callable[[Mapping[BrokerSide, Failure]], None],
@@ -51,7 +51,7 @@ class Endings:
         self._ledger = ledger
         self._watcher = watcher
 
-    def carry_out(self, endings: Sequence[ClearLists | PutBackRate], decided_on: LiveCluster) -> None:
+    def carry_out(self, endings: Sequence[ClearLists | RestoreRate], decided_on: LiveCluster) -> None:
         """
         Args:
             decided_on: the look that they were decided on.
@@ -70,7 +70,7 @@ class Endings:
         due = [e for e in endings if id(e) not in resting]
         lists_wait = any(isinstance(e, ClearLists) for e in due[PER_CYCLE:])
         due = due[:PER_CYCLE]
-        self._stop({(e.broker, e.side): f"stopped on the way: {e.text}" for e in due if isinstance(e, PutBackRate)})
+        self._stop({(e.broker, e.side): f"stopped on the way: {e.text}" for e in due if isinstance(e, RestoreRate)})
         lists_went = not (self._ledger.memory.listed or lists_rest or lists_wait)
         acts: list[Acted] = []
         try:
@@ -91,7 +91,7 @@ class Endings:
     def _clear(self, decision: ClearLists, stands: TopicThrottle) -> Failure | None:
         return self._throttles.clear_lists(decision.topic, decision.sides, stands)
 
-    def _put_back(self, decision: PutBackRate) -> Failure | None:
+    def _put_back(self, decision: RestoreRate) -> Failure | None:
         side = (decision.broker, decision.side)
         try:
             found = self._throttles.read_rates([side])[side]
@@ -108,7 +108,7 @@ class Endings:
     def _act(self, decision: D, write: Callable[[D], Failure | None], acts: list[Acted]) -> bool:
         """On record, done, on record again; whether it went well. Adds it to ``acts``."""
         memory = self._ledger.memory
-        if isinstance(decision, PutBackRate):
+        if isinstance(decision, RestoreRate):
             memory = intend_put_back(memory, decision)
         self._ledger.record([self._ledger.intent(decision)], memory)
         failure = write(decision)
@@ -119,7 +119,7 @@ class Endings:
             log.error(f"not done: {decision.text}: {failure}")
             self._ledger.back_off(decision)
         settled = settle(self._ledger.memory, decision) if failure is None else None
-        side = (decision.broker, decision.side) if isinstance(decision, PutBackRate) else None
+        side = (decision.broker, decision.side) if isinstance(decision, RestoreRate) else None
         self._ledger.happened(self._ledger.outcome(decision, failure), settled, side)
         self._ledger.record(memory=self._ledger.memory)
         return failure is None

@@ -45,7 +45,7 @@ class OrdersGiven(Protocol):
     def follow(self, wait_ms: int = ...) -> None: ...
 
 
-class EarlyCycles:
+class CycleScheduler:
     def __init__(
         self,
         orders: OrdersGiven,

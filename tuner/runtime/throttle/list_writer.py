@@ -22,7 +22,7 @@ from tuner.core.outcome import Failure
 from tuner.journal import list_records
 from tuner.journal.entries import lists_entry
 from tuner.runtime.throttle.actuator import Throttles
-from tuner.runtime.throttle.recorder import Ledger
+from tuner.runtime.throttle.recorder import ThrottleRecorder
 
 log = structlog.get_logger("tuner")
 
@@ -32,9 +32,14 @@ class ListWriteOutcome(Protocol):
         """Takes what was carried out at once: one event, however many throttles."""
 
 
-class Listing:
+class ReplicaListWriter:
     def __init__(
-        self, throttles: Throttles, ledger: Ledger, watcher: ListWriteOutcome, *, wall_clock: Callable[[], float]
+        self,
+        throttles: Throttles,
+        ledger: ThrottleRecorder,
+        watcher: ListWriteOutcome,
+        *,
+        wall_clock: Callable[[], float],
     ) -> None:
         self._throttles = throttles
         self._ledger = ledger

@@ -19,8 +19,8 @@ import structlog
 
 from streaming.shared.listed import listed
 from tuner.control.throttle.cleanup_rules import is_ending
-from tuner.control.throttle.decision import ClearLists, Decision, PutBackRate, Reason, SetRate
-from tuner.control.throttle.incremental.cycle_cache import Kept
+from tuner.control.throttle.decision import ClearLists, Decision, Reason, RestoreRate, SetRate
+from tuner.control.throttle.incremental.cycle_cache import CycleCache
 from tuner.control.throttle.isr_recovery import to_look_beside
 from tuner.control.throttle.ownership import may_be_swept
 from tuner.control.throttle.plan_moves import (
@@ -39,23 +39,23 @@ from tuner.control.throttle.superseded import drains_no_more, overtaken, stopped
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, PartitionMove
 from tuner.core.freshness import fresh
 from tuner.core.outcome import Failure
-from tuner.core.prepare_handshake import Announcing
+from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.reassignment_plan import Key, Plan
 from tuner.core.throttle_limits import Limits, StallLimits
-from tuner.core.throttle_state import Throttling, throttling_of
+from tuner.core.throttle_state import ThrottleState, throttling_of
 from tuner.journal.event_lines import NAMED_MAX, about
 from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
-from tuner.journal.outbox import Owed
+from tuner.journal.outbox import Outbox
 from tuner.runtime.throttle.actuator import Throttles
-from tuner.runtime.throttle.cleanup import Endings, LiveCleanup
-from tuner.runtime.throttle.cycle_scheduler import EarlyCycles, OrdersGiven
-from tuner.runtime.throttle.list_writer import Listing, ListWriteOutcome
-from tuner.runtime.throttle.ramp_executor import RampEnd, Slewing
-from tuner.runtime.throttle.recorder import Journal, Ledger
-from tuner.runtime.throttle.steering_controller import Steering
-from tuner.runtime.throttle.steering_tick import NewestSignals, Steered
-from tuner.runtime.throttle.window_fill import Windows
+from tuner.runtime.throttle.cleanup import Cleanup, LiveCleanup
+from tuner.runtime.throttle.cycle_scheduler import CycleScheduler, OrdersGiven
+from tuner.runtime.throttle.list_writer import ListWriteOutcome, ReplicaListWriter
+from tuner.runtime.throttle.ramp_executor import RampEnd, RampExecutor
+from tuner.runtime.throttle.recorder import Journal, ThrottleRecorder
+from tuner.runtime.throttle.steering_controller import SteeringController
+from tuner.runtime.throttle.steering_tick import NewestSignals, SteeringTick
+from tuner.runtime.throttle.window_fill import WindowWarmup
 
 log = structlog.get_logger("tuner")
 
@@ -64,13 +64,13 @@ class Signals(NewestSignals, Protocol):
     def forget_old(self, now_ms: int) -> None: ...
 
 
-class Watcher(ListWriteOutcome, Protocol):
+class CycleObserver(ListWriteOutcome, Protocol):
     """Is told of everything; the status page, the metrics."""
 
     def observed(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None: ...
 
 
-class Loop:
+class ThrottleController:
     """``steering`` is None where the tuner only rescues."""
 
     def __init__(
@@ -79,11 +79,11 @@ class Loop:
         live: LiveCleanup,
         signals: Signals,
         throttles: Throttles,
-        slewing: Slewing,
-        steering: Steering | None,
+        slewing: RampExecutor,
+        steering: SteeringController | None,
         orders: OrdersGiven,
         journal: Journal,
-        watcher: Watcher,
+        watcher: CycleObserver,
         memory: Memory,
         limits: Limits,
         stall_limits: StallLimits,
@@ -92,7 +92,7 @@ class Loop:
         writes_per_s_max: float,
         dry_run: bool,
         inputs: InputLog | None = None,
-        owed: Owed | None = None,
+        owed: Outbox | None = None,
         processor_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """
@@ -100,7 +100,7 @@ class Loop:
             inputs, owed: the ledger's.
             processor_s: what the process has used of the processor; by default a cycle costs nothing.
         """
-        self.ledger = Ledger(
+        self.ledger = ThrottleRecorder(
             journal,
             memory,
             limits,
@@ -123,23 +123,23 @@ class Loop:
         self._processor_s = processor_s
         self._dry_run = dry_run
         self._seen: LiveCluster | None = None  # As it was last seen.
-        self._announcing = Announcing()
+        self._announcing = PrepareHandshake()
         self._plans: Callable[[], Sequence[Plan]] = tuple
         self._throttles_moves = limits.throttles_moves  # Anything of what moved at the last look.
         self._moving: set[Key] = set()  # By the cluster's word, while something is announced.
         self._without_room: Mapping[Key, str] = {}  # Of what is announced, what no list has room for.
-        self._early = EarlyCycles(
+        self._early = CycleScheduler(
             orders, signals, signal_age_s_max=limits.signal_age_s_max, wall_clock=wall_clock, monotonic=monotonic
         )
         self._recovered = False
-        self._kept = Kept()
-        self._windows = Windows(slewing, limits, monotonic=monotonic, writes_per_s_max=writes_per_s_max)
-        self._listing = Listing(throttles, self.ledger, watcher, wall_clock=wall_clock)
-        self._endings = Endings(live, throttles, self.ledger, watcher, stop=self._stop)
+        self._kept = CycleCache()
+        self._windows = WindowWarmup(slewing, limits, monotonic=monotonic, writes_per_s_max=writes_per_s_max)
+        self._listing = ReplicaListWriter(throttles, self.ledger, watcher, wall_clock=wall_clock)
+        self._endings = Cleanup(live, throttles, self.ledger, watcher, stop=self._stop)
         self._steered = (
             None
             if steering is None
-            else Steered(
+            else SteeringTick(
                 steering,
                 signals,
                 self.ledger,
@@ -231,7 +231,7 @@ class Loop:
         return min((at_s for at_s in due if at_s is not None), default=None)
 
     @property
-    def throttling(self) -> Throttling:
+    def throttling(self) -> ThrottleState:
         """What every side carries now, and may be given: the executor of plans reckons with it."""
         courses = self._steering.courses if self._steering is not None else {}
         filling = {side: float(change.setpoint_bytes_per_s) for side, change in self._windows.filling().items()}
@@ -244,7 +244,7 @@ class Loop:
     def heed_plans(
         self,
         pending_bytes: Callable[[], Mapping[BrokerSide, float]],
-        announcing: Announcing,
+        announcing: PrepareHandshake,
         plans: Callable[[], Sequence[Plan]] = tuple,
     ) -> None:
         """
@@ -378,7 +378,7 @@ class Loop:
             self._ended(self._slewing.step(self._monotonic()))
             late = self._windows.too_late(resumed)
             self._stop(dict.fromkeys(late, "too many at a time to be lowered before it begins"), meant=True)
-        endings = [d for d in decisions if isinstance(d, ClearLists | PutBackRate)]
+        endings = [d for d in decisions if isinstance(d, ClearLists | RestoreRate)]
         if endings and isinstance(observation.live, LiveCluster):
             self._endings.carry_out(endings, observation.live)
         if isinstance(observation.live, LiveCluster):

@@ -58,7 +58,7 @@ class RampEnd:
     may_stand: tuple[int | None, ...] = ()  # What a change that failed may have left there.
 
 
-class Slewing:
+class RampExecutor:
     def __init__(self, throttles: Throttles, *, writes_per_s_max: float = math.inf) -> None:
         self._throttles = throttles
         self._changes: dict[BrokerSide, _Change] = {}

@@ -21,30 +21,30 @@ import structlog
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle.decision import (
     AddPairs,
+    AllowSteering,
     ClearLists,
     Decision,
     Hold,
-    LetGo,
     Reason,
+    Relinquish,
     RemovePairs,
     SetRate,
-    Steer,
     action_of,
 )
 from tuner.control.throttle.order_events import expired, ordered
 from tuner.control.throttle.ownership import let_go
-from tuner.control.throttle.state import Memory, Owned
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.backoff import RETRY_S_MAX, RETRY_S_MIN
 from tuner.core.cluster import BrokerSide, Observation
 from tuner.core.operator_orders import Orders
 from tuner.core.outcome import Failure
 from tuner.core.throttle_limits import Limits
-from tuner.journal.decision_inputs import StoodOn
+from tuner.journal.decision_inputs import DecisionInputs
 from tuner.journal.entries import ORDER, Entry, entry_of, order_entry, turn_entry
 from tuner.journal.event_lines import about, event_text, events
 from tuner.journal.input_log import InputLog
-from tuner.journal.moving_replicas_records import SeenByTopic
-from tuner.journal.outbox import Owed
+from tuner.journal.moving_replicas_records import MovingReplicasByTopic
+from tuner.journal.outbox import Outbox
 
 log = structlog.get_logger("tuner")
 
@@ -57,14 +57,14 @@ class Journal(Protocol):
         entries: Sequence[Entry] = (),
         *,
         memory: Memory | None = None,
-        owned: Mapping[BrokerSide, Owned] | None = None,
+        owned: Mapping[BrokerSide, OwnedRate] | None = None,
         seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
         listed: Mapping[str, TopicThrottle] | None = None,
     ) -> None:
         """All of it, or nothing; ``owned``, ``seen`` and ``listed`` (by topic) are newer than the memory written last."""
 
 
-class Ledger:
+class ThrottleRecorder:
     """``memory`` is what is remembered now; what is made of it comes back through ``record``."""
 
     def __init__(
@@ -77,14 +77,14 @@ class Ledger:
         monotonic: Callable[[], float],
         dry_run: bool,
         inputs: InputLog | None = None,
-        owed: Owed | None = None,
+        owed: Outbox | None = None,
     ) -> None:
         """
         Args:
             inputs: is told of every cycle; what it makes of that goes with the journal's next write.
             owed: what has happened and is not on record yet; what a term leaves there the next one records.
         """
-        self._owed = owed if owed is not None else Owed()
+        self._owed = owed if owed is not None else Outbox()
         self.memory = self._owed.as_it_is(memory)
         self._journal = journal
         self._limits = limits
@@ -95,8 +95,8 @@ class Ledger:
         self._said: dict[tuple[object, ...], Reason] = {}
         self._pauses: dict[tuple[object, ...], tuple[float, float]] = {}  # Subject → (until, how long), of failed acts.
         self._saved: Memory | None = None
-        self._seen = SeenByTopic()
-        self._stood: StoodOn | None = None  # What the last entries stood on.
+        self._seen = MovingReplicasByTopic()
+        self._stood: DecisionInputs | None = None  # What the last entries stood on.
         self._noted = False  # Whether a cycle is on record.
 
     def record(self, entries: Sequence[Entry] = (), memory: Memory | None = None) -> None:
@@ -184,8 +184,8 @@ class Ledger:
             subject = subject_of(decision)
             repeats = self._said.get(subject) is decision.reason
             # A real act is told each time it is tried; a dry run would say it every cycle, as nothing comes of it.
-            if not (repeats and (isinstance(decision, Hold | Steer) or self._dry_run)):
-                kind = "decision" if isinstance(decision, Hold | LetGo | Steer) else "intent"
+            if not (repeats and (isinstance(decision, Hold | AllowSteering) or self._dry_run)):
+                kind = "decision" if isinstance(decision, Hold | Relinquish | AllowSteering) else "intent"
                 if kind == "decision" or self._dry_run:
                     entries.append(self._entry(kind, decision, self._stood_on(decision, observation, memory)))
                 lines.append(decision)
@@ -265,10 +265,10 @@ class Ledger:
 
     def _stood_on(self, decision: Decision, observation: Observation, memory: Memory) -> dict[str, Any]:
         """What the decision stood on, as far as it is about one side."""
-        if not isinstance(decision, Hold | SetRate | Steer) or decision.broker is None or decision.side is None:
+        if not isinstance(decision, Hold | SetRate | AllowSteering) or decision.broker is None or decision.side is None:
             return {}
         if self._stood is None or not self._stood.is_about(observation, memory):
-            self._stood = StoodOn(observation, memory, self._limits)
+            self._stood = DecisionInputs(observation, memory, self._limits)
         return self._stood.of((decision.broker, decision.side))
 
 

@@ -42,7 +42,7 @@ class WriteRefused:
     late: bool = False  # What stood before our last write still shows: to be asked again in a second.
 
 
-class Steering:
+class SteeringController:
     def __init__(
         self,
         throttles: Throttles,

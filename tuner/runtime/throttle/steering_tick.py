@@ -12,7 +12,7 @@ from typing import Protocol
 import structlog
 
 from streaming.shared.contract import BrokerSignal, MoveSignal
-from tuner.control.throttle.decision import Acted, Decision, Hold, Reason, Steer
+from tuner.control.throttle.decision import Acted, AllowSteering, Decision, Hold, Reason
 from tuner.control.throttle.isr_recovery import recovering, stalled_ends
 from tuner.control.throttle.ownership import may_be_swept
 from tuner.control.throttle.plan_moves import plan_rates
@@ -22,8 +22,8 @@ from tuner.core.freshness import fresh
 from tuner.core.plan_backlog import with_pending
 from tuner.core.throttle_limits import Limits
 from tuner.runtime.throttle.list_writer import ListWriteOutcome
-from tuner.runtime.throttle.recorder import Ledger
-from tuner.runtime.throttle.steering_controller import Steering, WriteRefused
+from tuner.runtime.throttle.recorder import ThrottleRecorder
+from tuner.runtime.throttle.steering_controller import SteeringController, WriteRefused
 
 log = structlog.get_logger("tuner")
 
@@ -41,12 +41,12 @@ class NewestSignals(Protocol):
     def poll(self) -> int: ...
 
 
-class Steered:
+class SteeringTick:
     def __init__(
         self,
-        steering: Steering,
+        steering: SteeringController,
         signals: NewestSignals,
-        ledger: Ledger,
+        ledger: ThrottleRecorder,
         watcher: ListWriteOutcome,
         limits: Limits,
         *,
@@ -79,7 +79,7 @@ class Steered:
         free = {
             (d.broker, d.side): (d.current_bytes_per_s, d.own)
             for d in decisions
-            if isinstance(d, Steer) and not self._ledger.pausing(d)
+            if isinstance(d, AllowSteering) and not self._ledger.pausing(d)
         }
         live = observation.live if isinstance(observation.live, LiveCluster) else LiveCluster(frozenset())
         self._doubted = {d.broker for d in decisions if isinstance(d, Hold) and d.reason is Reason.SIGNALS_CONTRADICT}

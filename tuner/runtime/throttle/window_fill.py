@@ -21,7 +21,7 @@ from tuner.control.throttle.replica_lists.prepared_moves import sides_of
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove
 from tuner.core.throttle_limits import Limits
-from tuner.runtime.throttle.ramp_executor import RampEnd, Slewing
+from tuner.runtime.throttle.ramp_executor import RampEnd, RampExecutor
 
 # Ways up that do not wait for their move to be older. What is judged to have stalled is not in its first seconds, though its
 # leader may be new; where partitions take no writes, that a young move gets a burst through is the lesser harm; and what was cut
@@ -36,9 +36,9 @@ _IDLE_S_MIN = 1.5
 _STARTS_S = 3.0
 
 
-class Windows:
+class WindowWarmup:
     def __init__(
-        self, slewing: Slewing, limits: Limits, *, monotonic: Callable[[], float], writes_per_s_max: float
+        self, slewing: RampExecutor, limits: Limits, *, monotonic: Callable[[], float], writes_per_s_max: float
     ) -> None:
         self._slewing = slewing
         self._limits = limits

@@ -16,8 +16,8 @@ from rheostat.config.change_watch import TAKEN, ConfigWatch, changes
 from rheostat.config.settings import load_settings
 from rheostat.run import sighup
 from streaming.shared.process_metrics import ConfigState
-from tuner.api.board import Board
-from tuner.api.quota_board import QuotaBoard
+from tuner.api.board import StatusStore
+from tuner.api.quota_board import QuotaStatusStore
 from tuner.control.throttle.objective import Capacity
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.throttle_limits import MB
@@ -114,7 +114,10 @@ def test_every_setting_is_taken_up_or_needs_a_restart(file: Path) -> None:
 
 def test_what_is_shown_is_measured_against_the_new_word(file: Path) -> None:
     settings = load_settings(file, {}).tuner
-    board, quotas = Board("main", settings.limits(), dry_run=False, wall_clock=lambda: 0.0), QuotaBoard("main")
+    board, quotas = (
+        StatusStore("main", settings.limits(), dry_run=False, wall_clock=lambda: 0.0),
+        QuotaStatusStore("main"),
+    )
     file.write_text(
         LOWER.replace(
             "{rate",

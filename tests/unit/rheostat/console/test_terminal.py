@@ -48,13 +48,13 @@ from tuner.control.throttle.diagnosis.fetcher_load import FetchedPartition
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
 from tuner.core.presence import TunerMode, TunerPresence
 from tuner.core.reassignment_plan import (
-    ClusterLook,
-    Ending,
     PartitionNow,
     Plan,
+    PlanEnding,
     PlanHead,
     PlanPartition,
     PlanState,
+    ReassignmentSnapshot,
 )
 from tuner.core.side_load import PlannedPartition
 from tuner.journal.unreadable import Unreadable
@@ -165,7 +165,7 @@ def reassigned(hostile: str) -> PlanProgress:
     said = PlanState(acknowledged_at_ms=5, said=(hostile,), pace=(hostile,))
     made = Plan(PlanHead(hostile, hostile, 0, 5, 1), {(hostile, 0): PlanPartition((3, 4), (1, 2), 1e9)}, {}, said)
     key = (hostile, 0)
-    look = ClusterLook(frozenset({1, 2, 3, 4}), {key: PartitionNow(1, (3, 4, 1, 2), (1, 2), (3, 4), (1, 2))})
+    look = ReassignmentSnapshot(frozenset({1, 2, 3, 4}), {key: PartitionNow(1, (3, 4, 1, 2), (1, 2), (3, 4), (1, 2))})
     return replace(reassign_picture(made, look, 100_000), batch=((key, (1, 2), (3, 4)),), grown=(hostile,))
 
 
@@ -174,7 +174,7 @@ def reassign(hostile: str, console: Console) -> None:
     console.print(alive(shown, 1e6))
     with ReassignView(console) as view:
         view.show(shown, 1e6)
-        ended = replace(shown.plan, state=replace(shown.plan.state, ending=Ending.DONE))
+        ended = replace(shown.plan, state=replace(shown.plan.state, ending=PlanEnding.DONE))
         view.show(replace(shown, plan=ended), None)
 
 

@@ -11,7 +11,7 @@ from rheostat.config.settings import parse_settings
 from rheostat.doctor.cluster import rights
 from rheostat.doctor.findings import Finding, FindingVerdict
 from streaming.shared import kafka_names
-from streaming.shared.kafka.cluster import MissingRight, PartitionState
+from streaming.shared.kafka.cluster import MissingPermission, PartitionState
 
 INTERNAL = {kafka_names.GROUPS_TOPIC, kafka_names.TRANSACTIONS_TOPIC}
 COORDINATED = {
@@ -44,16 +44,16 @@ class Cluster:
     def topic_configs(self, *_: object) -> dict[str, object]:
         return {}
 
-    def alter_broker_configs(self, *_: object, validate_only: bool) -> dict[int, MissingRight]:
+    def alter_broker_configs(self, *_: object, validate_only: bool) -> dict[int, MissingPermission]:
         assert validate_only
-        return {1: MissingRight("AlterConfigs on Cluster", "a call")}
+        return {1: MissingPermission("AlterConfigs on Cluster", "a call")}
 
-    def alter_topic_configs(self, *_: object, validate_only: bool) -> dict[str, MissingRight]:
+    def alter_topic_configs(self, *_: object, validate_only: bool) -> dict[str, MissingPermission]:
         assert validate_only
-        return {"orders": MissingRight("AlterConfigs on Topic", "a call")}
+        return {"orders": MissingPermission("AlterConfigs on Topic", "a call")}
 
     def may_alter(self) -> None:
-        raise MissingRight("Alter on Cluster", "a call")
+        raise MissingPermission("Alter on Cluster", "a call")
 
     def may_join(self, group: str) -> None:
         self._coordinator(f"Read on Group {group}")
@@ -66,7 +66,7 @@ class Cluster:
 
     def _coordinator(self, right: str) -> None:
         self.coordinators_found += 1
-        raise MissingRight(right, "a call")
+        raise MissingPermission(right, "a call")
 
 
 def tried(cluster: Cluster, dry_run: str, *, create: bool) -> dict[str, Finding]:

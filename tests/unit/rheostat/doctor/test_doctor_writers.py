@@ -7,7 +7,7 @@ from typing import Any
 from rheostat.config.settings import Settings
 from rheostat.doctor.examine import Finding, FindingVerdict
 from rheostat.doctor.writers import writers
-from streaming.shared.kafka.cluster import ClusterError, MissingRight
+from streaming.shared.kafka.cluster import ClusterError, MissingPermission
 
 SETTINGS = Settings.model_validate(
     {
@@ -59,7 +59,7 @@ def test_writers_open_to_everybody_is_told_of_each_topic() -> None:
 
 
 def test_writers_that_cannot_be_seen_are_advice() -> None:
-    for error in (MissingRight("Describe on Cluster", "to describe ACLs"), ClusterError("nobody answers")):
+    for error in (MissingPermission("Describe on Cluster", "to describe ACLs"), ClusterError("nobody answers")):
         (finding,) = said(orders=error)
         assert finding.verdict is FindingVerdict.ADVICE
         assert finding.found.startswith("cannot be seen: ")

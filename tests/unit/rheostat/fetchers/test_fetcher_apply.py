@@ -12,7 +12,7 @@ from command_rig import Command
 
 from rheostat.console.interrupt import CtrlC
 from rheostat.errors import NotConfirmedError
-from rheostat.fetchers.apply import Applying, Outcome, places_text
+from rheostat.fetchers.apply import Outcome, ResizeRun, places_text
 from rheostat.fetchers.approval import _change_line
 from rheostat.fetchers.fetcher_setting import WallClock
 from streaming.shared.kafka.values import Unreachable
@@ -81,7 +81,7 @@ def applied(
     say: Callable[[str], None] | None = None,
 ) -> Outcome:
     asked = change(settings, rig.default, to)
-    return Applying(rig, asked, settle_s, rig, say or rig.said.append, rig.shares.append).run()
+    return ResizeRun(rig, asked, settle_s, rig, say or rig.said.append, rig.shares.append).run()
 
 
 def test_it_goes_by_doubling_and_says_every_step() -> None:
@@ -337,7 +337,7 @@ def test_ctrl_c_twice_does_not_break_off_the_putting_back() -> None:
         rig.health = health
         asked = change(ALL, None, 8)
         with pytest.raises(KeyboardInterrupt):
-            Applying(rig, asked, 30.0, Clock(), rig.said.append, rig.shares.append).run()
+            ResizeRun(rig, asked, 30.0, Clock(), rig.said.append, rig.shares.append).run()
         ctrl_c.check()
     assert (rig.default, rig.read()) == (None, {1: 1, 2: 1, 3: 1})
 
@@ -356,6 +356,6 @@ def test_ctrl_c_in_the_very_last_look_is_heard() -> None:
                 raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Applying(rig, change(ALL, None, 2), 30.0, Clock(), rig.said.append, rig.shares.append).run()
+        ResizeRun(rig, change(ALL, None, 2), 30.0, Clock(), rig.said.append, rig.shares.append).run()
     assert ended
     assert rig.read() == {1: 1, 2: 1, 3: 1}

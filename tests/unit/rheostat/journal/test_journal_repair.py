@@ -15,7 +15,7 @@ from rheostat.journal.mending import mendings
 from rheostat.journal.scan import Scan, scanned
 from streaming.shared.contract.quotas import QuotaEntity
 from tuner.control.mutation_quota.state import OwnedQuota
-from tuner.control.throttle.state import Memory, Owned
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.presence import TunerMode, TunerPresence
 from tuner.core.reassignment_plan import DesiredPlanState, PlanHead
@@ -39,8 +39,8 @@ from tuner.journal.topic_reader import JournalRecord
 BAD = b"[" * 100_000
 KIM = QuotaEntity(user="kim")
 PAUSED = encode_orders(Orders(5, pause=Pause(5, "kim")))
-MEMORY = Memory(owned={SOURCE: Owned(None, 5, (5,))})
-NEWER = Owned(None, 9, (5, 9))
+MEMORY = Memory(owned={SOURCE: OwnedRate(None, 5, (5,))})
+NEWER = OwnedRate(None, 9, (5, 9))
 ENTRY = encode_entry(Entry(NOW_MS, "decision", "hold", "watching", "text"))
 HEAD = PlanHead("p", "kim", 5, 9, 1)
 

@@ -15,7 +15,7 @@ from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.mutation_quota.entity import QuotaEntity
 from tuner.control.mutation_quota.state import MutationMemory, OwnedQuota
-from tuner.control.throttle.state import Memory, Owned
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.presence import TunerMode, TunerPresence
 from tuner.core.throttle_limits import MB
 
@@ -42,7 +42,7 @@ THEN = "Then nothing is changed, and no plan begins a step, until `rheostat resu
 def test_released_names_rates_lists_and_quotas() -> None:
     pairs = ThrottledReplicas(pairs=frozenset({(0, 1), (1, 2)}))
     memory = Memory(
-        owned={LEADER: Owned(5 * MB, 30 * MB, (30 * MB,)), FOLLOWER: Owned(None, 30 * MB, (30 * MB,))},
+        owned={LEADER: OwnedRate(5 * MB, 30 * MB, (30 * MB,)), FOLLOWER: OwnedRate(None, 30 * MB, (30 * MB,))},
         listed={"orders": TopicThrottle(leader=pairs, follower=pairs)},
     )
     quotas = MutationMemory(owned={QuotaEntity(client_id="etl"): OwnedQuota(None, 20.0, (20.0,))})
@@ -65,7 +65,7 @@ def test_released_with_nothing_owned_says_so() -> None:
 
 
 def test_released_of_a_large_cluster_is_shortened() -> None:
-    memory = Memory(owned={(broker, Side.LEADER): Owned(None, MB, (MB,)) for broker in range(100)})
+    memory = Memory(owned={(broker, Side.LEADER): OwnedRate(None, MB, (MB,)) for broker in range(100)})
     lines = released("main", memory, MutationMemory(), None)
     assert (len(lines), lines[-2]) == (23, "and 80 more throttles")
 

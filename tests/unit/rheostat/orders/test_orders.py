@@ -15,7 +15,7 @@ from rheostat.orders import send as commands
 from streaming.shared.contract import Side
 from streaming.shared.contract.bounds import AT_MS_MAX
 from tuner.api.orders_api import sides_of
-from tuner.control.throttle.decision import Hold, PutBackRate, Reason, SetRate
+from tuner.control.throttle.decision import Hold, Reason, RestoreRate, SetRate
 from tuner.control.throttle.state import Memory
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.throttle_limits import MB
@@ -107,7 +107,7 @@ def test_release_takes_back_what_is_ours_while_the_move_runs_and_leaves_the_rest
     rig.throttles.rates[(2, L)] = 9 * MB  # Somebody's.
     rig.orders.latest = RELEASED
     decisions = rig.loop.cycle()
-    assert [type(d) for d in decisions] == [PutBackRate, PutBackRate, Hold]
+    assert [type(d) for d in decisions] == [RestoreRate, RestoreRate, Hold]
     assert decisions[0].text == (
         "broker 1 leader throttle 50.0 MB/s → 10.0 MB/s: released by kim@desk; 10.0 MB/s stood there before"
     )

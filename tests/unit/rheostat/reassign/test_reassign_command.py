@@ -23,15 +23,15 @@ from streaming.shared.contract import Side
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.plan_progress import end_of
 from tuner.core.reassignment_plan import (
-    ClusterLook,
     DesiredPlanState,
-    Ending,
     Key,
     PartitionNow,
     Plan,
+    PlanEnding,
     PlanHead,
     PlanPartition,
     PlanState,
+    ReassignmentSnapshot,
     RequestedStep,
     Tally,
     TopicThen,
@@ -42,7 +42,7 @@ refused = Command("reassign").refused
 
 HEAD = PlanHead("p1", "kim@desk, 2026-01-31 06:00:00 UTC", 0, 5, 1, limits=BatchLimits(2, 8))
 PARTS = {("t", n): PlanPartition((3, 4), (1, 2), 1e9) for n in range(3)}
-LOOK = ClusterLook(
+LOOK = ReassignmentSnapshot(
     frozenset({1, 2, 3, 4}),
     {
         ("t", 0): PartitionNow(3, (3, 4), (3, 4)),
@@ -105,7 +105,7 @@ def test_options_may_stand_before_the_plan(tmp_path: Path) -> None:
 
 def test_a_word_without_a_plan_is_about_the_one_that_runs() -> None:
     one, other = a_plan(), Plan(PlanHead("p2", "lee", 1, 1, 1), PARTS)
-    ended = Plan(PlanHead("p0", "lee", 1, 1, 1), {}, {}, PlanState(ending=Ending.DONE))
+    ended = Plan(PlanHead("p0", "lee", 1, 1, 1), {}, {}, PlanState(ending=PlanEnding.DONE))
     assert StoredPlans((ended, one)).of(None) is one
     assert StoredPlans((ended, one)).of("p0") is ended
     with pytest.raises(BadInputError, match="several plans run, say which: p1, p2"):
@@ -168,10 +168,10 @@ def test_a_topic_that_has_grown_is_said_and_holds_nothing_up() -> None:
 
 
 def test_a_plan_that_has_ended_or_is_not_heeded_yet() -> None:
-    done = picture(a_plan(ending=Ending.DONE, dropped={("t", 0): "gone"}), LOOK, 1)
+    done = picture(a_plan(ending=PlanEnding.DONE, dropped={("t", 0): "gone"}), LOOK, 1)
     assert sentences(done)[0].endswith("done, but for 1 partitions that are not there any more.")
     assert not done.well
-    assert picture(a_plan(ending=Ending.DONE), LOOK, 1).well
+    assert picture(a_plan(ending=PlanEnding.DONE), LOOK, 1).well
     waiting = picture(Plan(HEAD, PARTS), LOOK, 1)
     assert sentences(waiting)[0].endswith("running, as soon as a tuner heeds it.")
     held = picture(a_plan(said=("t-0: waiting for brokers that are down: 4",)), LOOK, 1)
@@ -180,7 +180,7 @@ def test_a_plan_that_has_ended_or_is_not_heeded_yet() -> None:
 
 
 def test_how_many_partitions_a_plan_had_is_known_when_it_has_ended() -> None:
-    head = Plan(HEAD, {}, {}, PlanState(5, Ending.CANCELLED, 9, tally=Tally(200, 3, 8e9, 1e9)))
+    head = Plan(HEAD, {}, {}, PlanState(5, PlanEnding.CANCELLED, 9, tally=Tally(200, 3, 8e9, 1e9)))
     found = picture(head, LOOK, 1)
     record = as_record(found)
     assert [record[key] for key in ("partitions", "arrived", "total_bytes", "copied_bytes")] == [200, 3, 8e9, 1e9]

@@ -16,23 +16,23 @@ from rich.console import Console
 from rheostat.console.interrupt import CtrlC
 from rheostat.console.rich_console import Terminal
 from rheostat.reassign import interrupted as asking
-from rheostat.reassign.embedded_service import Here
+from rheostat.reassign.embedded_service import EmbeddedService
 from rheostat.reassign.interrupted import EXIT_INTERRUPTED, interrupted
 from rheostat.reassign.progress import PlanProgress, picture
 from rheostat.reassign.view import PlanView, alive
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import (
-    ClusterLook,
-    Ending,
     PartitionNow,
     Plan,
+    PlanEnding,
     PlanHead,
     PlanPartition,
     PlanState,
+    ReassignmentSnapshot,
     RequestedStep,
 )
 
-LOOK = ClusterLook(
+LOOK = ReassignmentSnapshot(
     frozenset({1, 2, 3, 4}),
     {
         ("t", 0): PartitionNow(3, (3, 4), (3, 4)),
@@ -96,7 +96,7 @@ def test_of_a_plan_that_has_ended_no_picture_of_nothing_is_left() -> None:
     console = terminal()
     with PlanView(console) as view:
         view.show(shown(), None)
-        ended = shown(ending=Ending.DONE)
+        ended = shown(ending=PlanEnding.DONE)
         view.show(replace(ended, plan=replace(ended.plan, parts={})), None)
     assert "0 of 0" not in said_on(console)
     file = io.StringIO()
@@ -159,10 +159,10 @@ def test_the_service_here_ends_once_its_throttles_are_taken_back(
 ) -> None:
     monkeypatch.setattr("rheostat.reassign.embedded_service.state_dir", lambda: tmp_path)
     monkeypatch.setattr("rheostat.reassign.embedded_service._LOOK_EVERY_S", 0.2)
-    service = Here(tmp_path / "rheostat.yaml", None)
+    service = EmbeddedService(tmp_path / "rheostat.yaml", None)
     stands, ticks = [True, True, False], []
     assert service.settle(lambda: stands.pop(0), lambda: ticks.append(1))
     assert (stands, len(ticks)) == ([], 2)
     monkeypatch.setattr("rheostat.reassign.embedded_service.LEFT_S_MAX", 0.3)
     assert not service.settle(lambda: True, lambda: None), "it is not waited for without an end"
-    assert Here(None, 1).settle(lambda: True, lambda: None), "another tuner sees to it"
+    assert EmbeddedService(None, 1).settle(lambda: True, lambda: None), "another tuner sees to it"

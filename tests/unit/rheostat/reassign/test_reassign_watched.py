@@ -14,11 +14,11 @@ from rheostat.reassign import orders as words
 from rheostat.reassign.command import ReassignRequest
 from rheostat.reassign.interrupted import EXIT_INTERRUPTED
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_plan import Ending, Plan, PlanHead, PlanPartition, PlanState
+from tuner.core.reassignment_plan import Plan, PlanEnding, PlanHead, PlanPartition, PlanState
 from tuner.journal.plan_records import encode_head, encode_parts, encode_state, head_key, part_key, state_key
 
 PLAN = Plan(PlanHead("p", "kim", 5, 5, 1), {("t", 0): PlanPartition((3, 4), (1, 2))})
-DONE: Any = SimpleNamespace(plan=Plan(PLAN.head, {}, {}, PlanState(ending=Ending.DONE)), well=True)
+DONE: Any = SimpleNamespace(plan=Plan(PLAN.head, {}, {}, PlanState(ending=PlanEnding.DONE)), well=True)
 AWAY = CommandError("The journal cannot be read.")
 SETTINGS: Any = SimpleNamespace(
     cluster="c", kafka=None, topic_names=lambda: SimpleNamespace(journal="rheostat.journal", orders="rheostat.orders")

@@ -69,7 +69,7 @@ def test_who_presses_it_again_waits_only_for_what_cannot_hang(*, first_only: boo
     went_on: list[bool] = []
 
     def pressed_twice() -> None:
-        with deferred_interrupts.KeptInterrupts(first_only=first_only):
+        with deferred_interrupts.DeferredInterrupts(first_only=first_only):
             signal.raise_signal(signal.SIGINT)
             went_on.append(True)
             signal.raise_signal(signal.SIGINT)
@@ -104,7 +104,7 @@ def test_a_handler_that_raises_as_it_is_put_back_leaves_the_others_heard(monkeyp
             signal.raise_signal(signal.SIGINT)
         return found
 
-    kept = deferred_interrupts.KeptInterrupts()
+    kept = deferred_interrupts.DeferredInterrupts()
     try:
         with pytest.raises(KeyboardInterrupt), kept:
             monkeypatch.setattr(deferred_interrupts.signal, "signal", pressed)

@@ -16,7 +16,7 @@ from rich.console import Console
 from tuner_cases import NOW_MS, SOURCE, TARGET, broker_signal, live, move_signal, owned
 
 from rheostat.config.settings import Settings, parse_settings
-from rheostat.status.evaluation import Onlooker
+from rheostat.status.evaluation import StatusEvaluator
 from rheostat.status.gather import status_json
 from rheostat.status.journal import JournalFollower, Newest
 from rheostat.status.plans import PlansPane
@@ -32,7 +32,7 @@ from tuner.core.cluster import LiveCluster
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.plan_progress import Progress
 from tuner.core.presence import TunerMode, TunerPresence
-from tuner.core.reassignment_plan import ClusterLook, Key
+from tuner.core.reassignment_plan import Key, ReassignmentSnapshot
 from tuner.core.throttle_limits import MB
 from tuner.journal.entries import Entry, encode_entry, encode_memory, entry_key, memory_key
 from tuner.journal.order_records import encode_orders, orders_key
@@ -75,7 +75,7 @@ def status(
     *entries: Entry,
     turns: Sequence[Entry] = (),
     memory: Memory | None = MEMORY,
-    onlooker: Onlooker | None = None,
+    onlooker: StatusEvaluator | None = None,
     cluster: LiveCluster | None = None,
     settings: Settings = SETTINGS,
     tuners: Sequence[TunerPresence] = (ACTS,),
@@ -101,7 +101,7 @@ def shown(
 
 
 def test_the_picture_says_how_far_how_fast_until_when_and_why() -> None:
-    course, onlooker = RateHistory(), Onlooker(SETTINGS)
+    course, onlooker = RateHistory(), StatusEvaluator(SETTINGS)
     course.take(status(onlooker=onlooker))
     failed = Entry(NOW_MS, "decision", "hold", "progressing", "all is well", failure="refused")
     now = status(measured(remaining=150 * MB), ORDERS, failed, onlooker=onlooker)
@@ -123,7 +123,7 @@ def test_the_picture_says_how_far_how_fast_until_when_and_why() -> None:
 
 
 def test_one_look_knows_no_progress_and_an_ended_move_leaves_no_bar() -> None:
-    onlooker = Onlooker(SETTINGS)
+    onlooker = StatusEvaluator(SETTINGS)
     assert status(onlooker=onlooker)["done_ratio"] is None
     assert status(measured(remaining=300 * MB), onlooker=onlooker)["done_ratio"] == 0.5
     ended = status(onlooker=onlooker, cluster=live(moves=()))
@@ -156,7 +156,7 @@ def test_a_move_that_stands_still_is_told_as_the_page_tells_it() -> None:
 
 
 def test_what_a_look_has_judged_the_next_one_goes_on_from() -> None:
-    onlooker, lost = Onlooker(SETTINGS), []
+    onlooker, lost = StatusEvaluator(SETTINGS), []
     for back in range(6, -1, -1):
         step = MoveStep(NOW_MS - 5_000 * back, 5.0, 0.0, 0.0, 600 * MB)
         seen = status(measured(replace(move_signal(*TARGET, steps=(step,)), samples=7)), onlooker=onlooker)
@@ -167,7 +167,7 @@ def test_what_a_look_has_judged_the_next_one_goes_on_from() -> None:
 
 
 def test_status_judges_no_stall_from_before_a_change_of_rate() -> None:
-    onlooker = Onlooker(SETTINGS)
+    onlooker = StatusEvaluator(SETTINGS)
     assert status(measured(still_for(60)), onlooker=onlooker)["stalled_brokers"] == [3]
     raised = live({SOURCE: 20 * MB, TARGET: 20 * MB})
     assert status(measured(still_for(60)), onlooker=onlooker, cluster=raised)["stalled_brokers"] == []
@@ -260,7 +260,7 @@ def test_tenants_are_asked_for_now_and_then_and_only_where_quotas_are_turned() -
 
 
 def test_it_fits_a_terminal_of_80_columns() -> None:
-    course, onlooker = RateHistory(), Onlooker(SETTINGS)
+    course, onlooker = RateHistory(), StatusEvaluator(SETTINGS)
     for _ in range(30):
         found = status(measured(still_for(60)), onlooker=onlooker)
         course.take(found)
@@ -316,7 +316,7 @@ def test_plans_are_told_with_what_holds_them_up_and_looked_at_now_and_then() -> 
 
         def look(
             self, topics: Collection[str], measured: Collection[Key], *, others: bool = False
-        ) -> ClusterLook | ClusterError:
+        ) -> ReassignmentSnapshot | ClusterError:
             self.looks += 1
             now_s[0] += 2.0  # As long as of a large plan.
             return executor.cluster.look(topics, measured, others=others)

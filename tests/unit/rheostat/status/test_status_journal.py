@@ -12,7 +12,7 @@ from tuner_cases import NOW_MS, SOURCE, TARGET, live, owned
 
 from rheostat.status import journal as status_journal
 from rheostat.status import watch
-from rheostat.status.evaluation import Onlooker
+from rheostat.status.evaluation import StatusEvaluator
 from rheostat.status.gather import status_json
 from rheostat.status.journal import JournalFollower, read_followed
 from streaming.shared.contract.quotas import QuotaEntity
@@ -105,7 +105,7 @@ class Cluster:
         return followed, unread
 
 
-def shown(followed: JournalFollower, onlooker: Onlooker | None = None) -> dict[str, Any]:
+def shown(followed: JournalFollower, onlooker: StatusEvaluator | None = None) -> dict[str, Any]:
     tuners = followed.tuners(NOW_MS)
     return status_json(SETTINGS, live(), measured(), followed.newest, NOW_MS, onlooker, tuners=tuners)
 
@@ -118,7 +118,7 @@ def test_status_and_watch_show_the_same_of_the_same_records(
     Cluster(monkeypatch, journal, orders)
     once = read_followed(SETTINGS)
     followed, unread = Cluster(monkeypatch, journal, orders, whole).watched()
-    assert shown(followed, Onlooker(SETTINGS)) == shown(once)
+    assert shown(followed, StatusEvaluator(SETTINGS)) == shown(once)
     assert (followed.newest, followed.quotas, unread) == (once.newest, once.quotas, None)
 
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from streaming.collector.admin import AdminFacts, Swept
+from streaming.collector.admin import AdminFacts, FullScanResult
 from streaming.collector.loop import Collector
 from streaming.collector.settings import CollectorSettings
 from streaming.shared.contract import Scrape
@@ -55,7 +55,7 @@ class FakeCluster:
 
 
 def facts(cluster: FakeCluster) -> AdminFacts:
-    return AdminFacts(cast("ClusterClient", cluster), Swept)
+    return AdminFacts(cast("ClusterClient", cluster), FullScanResult)
 
 
 def test_a_beginning_is_told_once_a_round_has_seen_that_nothing_moves() -> None:

@@ -11,13 +11,13 @@ from tuner_cases import NOW_MS, SOURCE, TARGET, L
 
 from tuner.api.decision_rows import row_json
 from tuner.api.decisions import Decisions, Filter, RecordedJournal
-from tuner.control.throttle.decision import AddPairs, LetGo, PutBackRate, Reason, SetRate, StartRate
+from tuner.control.throttle.decision import AddPairs, Reason, Relinquish, RestoreRate, SetRate, StartRate
 from tuner.core.throttle_limits import MB
 from tuner.journal.entries import Entry, lists_entry, turn_entry
 from tuner.journal.kafka_journal import JournalError
 
-PUT_BACK = PutBackRate(*SOURCE, 50 * MB, None, Reason.MOVE_ENDED, "broker 1 leader throttle: taken off")
-LET_GO = LetGo(*TARGET, 5 * MB, 9 * MB, NOW_MS, Reason.EXTERNAL_CHANGE, "theirs")
+PUT_BACK = RestoreRate(*SOURCE, 50 * MB, None, Reason.MOVE_ENDED, "broker 1 leader throttle: taken off")
+LET_GO = Relinquish(*TARGET, 5 * MB, 9 * MB, NOW_MS, Reason.EXTERNAL_CHANGE, "theirs")
 START = StartRate(2, L, 5 * MB, Reason.MOVE_FOUND, "a throttle for broker 2")
 
 

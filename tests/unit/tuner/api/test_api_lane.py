@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from tuner.api import views
 from tuner.api.answers import HEADERS, Shared
 from tuner.api.auth import ApiCaller, ApiRole
-from tuner.api.lane import Again, Lane
+from tuner.api.lane import CachedResponse, ResponseCache
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_what_is_kept_is_bounded_and_what_does_not_hold_goes_first() -> None:
 
     async def route(scope: Any, receive: Any, send: Any) -> None:
         stamped = now[0]
-        await Again(b"x", "text/plain", stamped, lambda: now[0])(scope, receive, send)
+        await CachedResponse(b"x", "text/plain", stamped, lambda: now[0])(scope, receive, send)
 
     class Door:
         def reader(self, scope: Any) -> ApiCaller:  # noqa: ARG002 - the shape of a door
@@ -108,7 +108,7 @@ def test_what_is_kept_is_bounded_and_what_does_not_hold_goes_first() -> None:
 
     async def nothing(*_: Any) -> None: ...
 
-    lane = Lane(route, Door())  # type: ignore[arg-type]
+    lane = ResponseCache(route, Door())  # type: ignore[arg-type]
 
     def asks(query: bytes) -> None:
         scope = {"type": "http", "method": "GET", "path": "/", "query_string": query}

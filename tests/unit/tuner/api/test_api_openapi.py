@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
 from tuner_cases import NOW_MS, SOURCE
 
 from tuner.api.limits import Buckets, Rate
-from tuner.control.mutation_quota.decision import QuotaReason, TenantShare, TotalSaid
+from tuner.control.mutation_quota.decision import QuotaReason, TenantShare, TotalRateReport
 from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.model import QuotaView
 from tuner.control.mutation_quota.policy import QuotaStep
@@ -45,7 +45,7 @@ def full_rig() -> Rig:
     rig.cycle(RAISE, WELL, orders=orders, courses={SOURCE: Setpoint(12 * MB, no_headroom=True)})
     rig.watched.decisions.take([entry("intent"), entry("outcome", failure="refused"), turn_entry([RAISE], NOW_MS)])
     held = TenantShare(Tenant("ann"), 5.0, True, 2.0, 2.0, QuotaReason.FAIR_SHARE, None)
-    said = TotalSaid(10.0, 0.8, QuotaReason.AT_CAP, "at the cap")
+    said = TotalRateReport(10.0, 0.8, QuotaReason.AT_CAP, "at the cap")
     rig.quotas.shared_out(
         QuotaView(NOW_MS, {}), QuotaStep(MutationMemory(), (said,), (held,)), MutationMemory(Total(10.0))
     )

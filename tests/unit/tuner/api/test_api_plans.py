@@ -11,7 +11,7 @@ from tuner_cases import STALLED, TARGET, live, move, move_signal
 
 from streaming.shared.units import span_text
 from tuner.api.metrics import registry_of
-from tuner.api.plan_board import SILENT, SILENT_S_MAX, PlanBoard
+from tuner.api.plan_board import SILENT, SILENT_S_MAX, PlanStatusStore
 from tuner.api.plan_views import plan_row
 from tuner.api.sentences import moment
 from tuner.control.reassignment.admission import Bounds
@@ -310,7 +310,7 @@ def test_where_no_look_ends_the_old_picture_is_not_shown_as_new_for_long() -> No
 
 
 def test_since_when_it_is_not_known_may_be_told_with_the_cause() -> None:
-    board = PlanBoard("c")
+    board = PlanStatusStore("c")
     board.blind("the journal takes no record", 7_000)
     assert (board.shown().not_seen, board.shown().unknown_since_ms) == ("the journal takes no record", 7_000)
     board.stands_by()
@@ -349,7 +349,7 @@ def test_a_plans_bytes_are_summed_up_once_however_often_it_is_looked_at() -> Non
             summed.extend(self)
             return super().values()
 
-    board = PlanBoard("lab")
+    board = PlanStatusStore("lab")
     turn = PlanTurn(
         Plan(PlanHead("p", "kim", 0, 0, 1), Counted({("t", 0): PlanPartition((1, 2), (1, 3), size_bytes=7.0)})),
         PartitionProgress(),

@@ -10,7 +10,7 @@ from api_rig import MEMORY, OPERATE_TOKEN, Rig, many_brokers
 from tuner_cases import NOW_MS, SOURCE, TARGET, live, move, move_signal
 
 from tuner.api.answers import HEADERS
-from tuner.control.mutation_quota.decision import QuotaReason, TenantShare, TotalSaid
+from tuner.control.mutation_quota.decision import QuotaReason, TenantShare, TotalRateReport
 from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.model import QuotaView
 from tuner.control.mutation_quota.policy import QuotaStep
@@ -273,7 +273,7 @@ def test_tenants_who_are_held_back_come_first(rig: Rig) -> None:
         TenantShare(Tenant(name), rate, backlogged, 2.0, 2.0, QuotaReason.FAIR_SHARE, None)
         for name, rate, backlogged in (("ann", 9.0, False), ("bob", 1.0, True), ("cy", 5.0, False))
     )
-    said = TotalSaid(10.0, 0.8, QuotaReason.AT_CAP, "at the cap")
+    said = TotalRateReport(10.0, 0.8, QuotaReason.AT_CAP, "at the cap")
     rig.quotas.shared_out(
         QuotaView(NOW_MS, {}), QuotaStep(MutationMemory(), (said,), rows), MutationMemory(Total(10.0))
     )

@@ -9,14 +9,14 @@ from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, L, live, move, ob
 
 from tuner.api import sentences
 from tuner.api.sentences import headline, next_steps
-from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate, Steer
+from tuner.control.throttle.decision import AllowSteering, Decision, Hold, Reason, SetRate
 from tuner.control.throttle.state import Memory, StallState
 from tuner.core.cluster import NotSeen, Observation
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.throttle_limits import MB
 
 SET = SetRate(*SOURCE, 10 * MB, 50 * MB, Reason.STALLED_THROTTLE_BOUND, "raise it")
-STEER = Steer(*TARGET, 10 * MB, Reason.FOLLOWS_CLIENTS, "follows")
+STEER = AllowSteering(*TARGET, 10 * MB, Reason.FOLLOWS_CLIENTS, "follows")
 
 
 def steps(seen: Observation, *decisions: Decision, memory: Memory | None = None, dry_run: bool = False) -> list[str]:

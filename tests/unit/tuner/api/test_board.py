@@ -29,9 +29,9 @@ from tuner_cases import (
 from streaming.shared.metric_def import MetricDef
 from streaming.shared.metric_defs import BY_PROCESS
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
-from tuner.api.board import LAST_DECISIONS, Board
+from tuner.api.board import LAST_DECISIONS, StatusStore
 from tuner.api.metrics import registry_of
-from tuner.api.quota_board import NAMED_MAX, QuotaBoard, QuotaCollector
+from tuner.api.quota_board import NAMED_MAX, QuotaCollector, QuotaStatusStore
 from tuner.api.server import make_app
 from tuner.control.mutation_quota.decision import HoldQuota, QuotaReason, TenantShare
 from tuner.control.mutation_quota.entity import Tenant
@@ -62,8 +62,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def board(clock: Clock) -> Board:
-    made = Board(CLUSTER, LIMITS, dry_run=False, wall_clock=clock)
+def board(clock: Clock) -> StatusStore:
+    made = StatusStore(CLUSTER, LIMITS, dry_run=False, wall_clock=clock)
     made.acts()
     return made
 
@@ -72,10 +72,10 @@ def hold(text: str = "well", reason: Reason = Reason.PROGRESSING) -> Hold:
     return Hold(*SOURCE, reason, text)
 
 
-def series(board: Board, name: str) -> dict[tuple[str, ...], float]:
+def series(board: StatusStore, name: str) -> dict[tuple[str, ...], float]:
     """Label values but the cluster's → value."""
     found = {}
-    for family in registry_of(board, QuotaBoard(board.cluster)).collect():
+    for family in registry_of(board, QuotaStatusStore(board.cluster)).collect():
         for sample in family.samples:
             if sample.name == name:
                 assert sample.labels.get("cluster", CLUSTER) == CLUSTER
@@ -83,14 +83,14 @@ def series(board: Board, name: str) -> dict[tuple[str, ...], float]:
     return found
 
 
-def seen(board: Board, *decisions: Decision, memory: Memory = MEMORY, **changes: Any) -> None:
+def seen(board: StatusStore, *decisions: Decision, memory: Memory = MEMORY, **changes: Any) -> None:
     board.observed(observation(live(), **changes), memory, decisions)
 
 
 # -- metrics -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_steered_side_shows_what_is_meant_and_whether_there_is_headroom(board: Board) -> None:
+def test_a_steered_side_shows_what_is_meant_and_whether_there_is_headroom(board: StatusStore) -> None:
     seen(board, courses={SOURCE: Setpoint(12 * MB), TARGET: Setpoint(5 * MB, no_headroom=True)})
     assert series(board, "rheostat_throttle_setpoint_bytes_per_second") == {
         ("1", "leader"): 12 * MB,
@@ -108,7 +108,7 @@ def test_names_are_as_prometheus_asks(definition: MetricDef) -> None:
     assert definition.meaning.endswith(".")
 
 
-def test_the_numbers(board: Board) -> None:
+def test_the_numbers(board: StatusStore) -> None:
     seen(board, SET, brokers=[broker_signal(1, leader=9.5 * MB, p99=12.5), broker_signal(3, follower=6 * MB, age_s=4)])
     assert series(board, "rheostat_throttle_rate_bytes_per_second") == {("1", "leader"): 1e7, ("3", "follower"): 1e7}
     assert series(board, "rheostat_throttle_setpoint_bytes_per_second") == {("1", "leader"): 5e7}
@@ -129,24 +129,26 @@ def test_the_numbers(board: Board) -> None:
 
 
 @pytest.mark.parametrize(("isr", "count"), [((1, 2), 0.0), ((1,), 1.0)])
-def test_partitions_of_which_a_replica_comes_back_are_counted(board: Board, isr: tuple[int, ...], count: float) -> None:
+def test_partitions_of_which_a_replica_comes_back_are_counted(
+    board: StatusStore, isr: tuple[int, ...], count: float
+) -> None:
     board.observed(observation(live(moves=(move(isr=isr), move(partition=1)))), MEMORY, (hold(),))
     assert series(board, "rheostat_recovering_partitions") == {(): count}
 
 
-def test_infeasible_is_shown_where_it_is(board: Board) -> None:
+def test_infeasible_is_shown_where_it_is(board: StatusStore) -> None:
     seen(board, signals=[move_signal(*SOURCE, steady_state=50 * MB), move_signal(*TARGET, steady_state=3 * MB)])
     assert series(board, "rheostat_throttle_infeasible") == {("1", "leader"): 1.0, ("3", "follower"): 0.0}
 
 
 @pytest.mark.parametrize(("lost_s", "stalled"), [(0.0, False), (9.0, False), (2.0, True)])
-def test_stalled_is_the_judges_word_and_not_the_score(board: Board, lost_s: float, stalled: bool) -> None:
+def test_stalled_is_the_judges_word_and_not_the_score(board: StatusStore, lost_s: float, stalled: bool) -> None:
     seen(board, memory=Memory(stalls={3: StallState(lost_s=lost_s, stalled=stalled)}))
     assert series(board, "rheostat_move_stalled") == {("3",): float(stalled)}
     assert series(board, "rheostat_move_stall_score_seconds") == {("3",): lost_s}
 
 
-def test_decisions_are_counted_by_action_and_reason(board: Board) -> None:
+def test_decisions_are_counted_by_action_and_reason(board: StatusStore) -> None:
     seen(board, hold(), SET)
     seen(board, hold())
     assert series(board, "rheostat_decisions_total") == {
@@ -155,23 +157,23 @@ def test_decisions_are_counted_by_action_and_reason(board: Board) -> None:
     }
 
 
-def test_only_failures_are_counted_as_failures(board: Board) -> None:
+def test_only_failures_are_counted_as_failures(board: StatusStore) -> None:
     board.acted([(SET, None)])
     assert series(board, "rheostat_actuation_failures_total") == {(): 0.0}
     board.acted([(SET, "refused")])
     assert series(board, "rheostat_actuation_failures_total") == {(): 1.0}
 
 
-def test_a_broker_that_vanished_vanishes(board: Board) -> None:
+def test_a_broker_that_vanished_vanishes(board: StatusStore) -> None:
     seen(board, brokers=[broker_signal(1, leader=5 * MB), broker_signal(3, follower=5 * MB)])
     board.observed(
         observation(live({SOURCE: 10 * MB}), [move_signal(*SOURCE)], [broker_signal(1, leader=5 * MB)]), Memory(), ()
     )
-    for family in registry_of(board, QuotaBoard(board.cluster)).collect():
+    for family in registry_of(board, QuotaStatusStore(board.cluster)).collect():
         assert [s for s in family.samples if s.labels.get("broker") == "3"] == [], family.name
 
 
-def test_what_is_not_measured_has_no_series_and_is_not_zero(board: Board) -> None:
+def test_what_is_not_measured_has_no_series_and_is_not_zero(board: StatusStore) -> None:
     seen(
         board,
         signals=[move_signal(*TARGET, remaining=None, slope=None)],
@@ -190,7 +192,7 @@ def test_what_is_not_measured_has_no_series_and_is_not_zero(board: Board) -> Non
         assert series(board, name) == {}, name
 
 
-def test_an_unseen_cluster_shows_no_settings_of_before(board: Board) -> None:
+def test_an_unseen_cluster_shows_no_settings_of_before(board: StatusStore) -> None:
     seen(board, SET)
     board.observed(Observation(NOW_MS, NotSeen("away")), MEMORY, ())
     assert series(board, "rheostat_throttle_rate_bytes_per_second") == {}
@@ -198,12 +200,12 @@ def test_an_unseen_cluster_shows_no_settings_of_before(board: Board) -> None:
     assert series(board, "rheostat_tuner_ready") == {(): 0.0}
 
 
-def test_before_the_first_cycle_there_is_an_answer_already(board: Board) -> None:
+def test_before_the_first_cycle_there_is_an_answer_already(board: StatusStore) -> None:
     assert series(board, "rheostat_tuner_ready") == {(): 0.0}
     assert series(board, "rheostat_move_remaining_bytes") == {}
 
 
-def test_wanted_stands_while_the_ramp_runs_and_goes_with_it(board: Board) -> None:
+def test_wanted_stands_while_the_ramp_runs_and_goes_with_it(board: StatusStore) -> None:
     name = "rheostat_throttle_setpoint_bytes_per_second"
     seen(board, SET)
     seen(board, hold(), busy=[SOURCE])
@@ -227,7 +229,7 @@ EVERY = TopicThrottle(ThrottledReplicas(every=True), ThrottledReplicas(every=Tru
         (live({SOURCE: 5 * MB, (4, F): 5 * MB}, brokers=(1, 2, 3, 4)), 1),  # Broker 4 has no part in what moves.
     ],
 )
-def test_idle_keys(board: Board, cluster: LiveCluster, keys: int) -> None:
+def test_idle_keys(board: StatusStore, cluster: LiveCluster, keys: int) -> None:
     board.observed(observation(cluster), Memory(), ())
     assert series(board, "rheostat_orphaned_throttle_settings") == {(): float(keys)}
 
@@ -235,12 +237,12 @@ def test_idle_keys(board: Board, cluster: LiveCluster, keys: int) -> None:
 # -- ready, status, health ---------------------------------------------------------------------------------------------
 
 
-def client(board: Board, clock: Clock) -> TestClient:
-    app = make_app(board, QuotaBoard("lab"), registry_of(board, QuotaBoard("lab")), 5.0, clock)
+def client(board: StatusStore, clock: Clock) -> TestClient:
+    app = make_app(board, QuotaStatusStore("lab"), registry_of(board, QuotaStatusStore("lab")), 5.0, clock)
     return TestClient(app, base_url="http://127.0.0.1")
 
 
-def test_status_shows_what_people_have_ordered(board: Board) -> None:
+def test_status_shows_what_people_have_ordered(board: StatusStore) -> None:
     order = Override(5 * MB, NOW_MS + 1, "kim@desk")
     given = Orders(NOW_MS, pause=Pause(NOW_MS, "kim@desk"), overrides={SOURCE: order})
     board.observed(replace(observation(live()), orders=given), MEMORY, ())
@@ -251,7 +253,7 @@ def test_status_shows_what_people_have_ordered(board: Board) -> None:
     ]
 
 
-def test_who_stands_by_says_so_and_shows_nothing_of_its_own(board: Board) -> None:
+def test_who_stands_by_says_so_and_shows_nothing_of_its_own(board: StatusStore) -> None:
     seen(board, SET)
     board.stands_by()
     ready, why = board.ready()
@@ -263,7 +265,7 @@ def test_who_stands_by_says_so_and_shows_nothing_of_its_own(board: Board) -> Non
     assert board.ready() == (False, "the first cycle has not ended yet")
 
 
-def test_ready_says_what_is_missing(board: Board, clock: Clock) -> None:
+def test_ready_says_what_is_missing(board: StatusStore, clock: Clock) -> None:
     http = client(board, clock)
 
     def answer() -> tuple[int, str]:
@@ -293,14 +295,14 @@ def test_ready_says_what_is_missing(board: Board, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize(("silent_s", "status"), [(0, 200), (60, 200), (61, 503)])
-def test_health_is_that_cycles_keep_ending(board: Board, clock: Clock, silent_s: int, status: int) -> None:
+def test_health_is_that_cycles_keep_ending(board: StatusStore, clock: Clock, silent_s: int, status: int) -> None:
     seen(board)
     clock.now_s += silent_s
     assert client(board, clock).get("/healthz").status_code == status
 
 
 def test_a_first_cycle_that_never_ends_is_not_well_and_standing_by_is(clock: Clock) -> None:
-    board = Board(CLUSTER, LIMITS, dry_run=False, wall_clock=clock)
+    board = StatusStore(CLUSTER, LIMITS, dry_run=False, wall_clock=clock)
     http = client(board, clock)
 
     def answer() -> tuple[int, str]:
@@ -323,7 +325,7 @@ def test_a_first_cycle_that_never_ends_is_not_well_and_standing_by_is(clock: Clo
     assert answer() == (200, "ok"), "counted from when it acts again"
 
 
-def test_of_what_was_said_only_the_last_cycle_is_kept(board: Board) -> None:
+def test_of_what_was_said_only_the_last_cycle_is_kept(board: StatusStore) -> None:
     def said(text: str) -> int:
         return sum(row["text"] == text for row in board.snapshot().last_decisions)
 
@@ -335,7 +337,7 @@ def test_of_what_was_said_only_the_last_cycle_is_kept(board: Board) -> None:
     assert said("well") == 0, "said once, 200 cycles ago, and not again since"
 
 
-def test_status_shows_the_last_cycle(board: Board, clock: Clock) -> None:
+def test_status_shows_the_last_cycle(board: StatusStore, clock: Clock) -> None:
     seen(board, SET)
     status = client(board, clock).get("/status").json()
     assert (status["cluster"], status["ready"], status["reassigning_partitions"]) == (CLUSTER, True, 1)
@@ -354,19 +356,19 @@ def test_status_shows_the_last_cycle(board: Board, clock: Clock) -> None:
     ]
 
 
-def test_status_answers_before_the_first_cycle(board: Board, clock: Clock) -> None:
+def test_status_answers_before_the_first_cycle(board: StatusStore, clock: Clock) -> None:
     status = client(board, clock).get("/status").json()
     assert (status["reassigning_partitions"], status["throttles"], status["moves"]) == (None, [], [])
 
 
-def test_a_decision_that_only_repeats_itself_is_listed_once(board: Board) -> None:
+def test_a_decision_that_only_repeats_itself_is_listed_once(board: StatusStore) -> None:
     for text in ("a", "a", "b", "b", "a"):
         seen(board, hold(text), ClearLists("t", (L,), Reason.MOVE_ENDED, "same"))
     listed = [d["text"] for d in board.snapshot().last_decisions]
     assert listed == ["a", "same", "b", "a"]
 
 
-def test_the_list_of_decisions_does_not_grow(board: Board) -> None:
+def test_the_list_of_decisions_does_not_grow(board: StatusStore) -> None:
     for i in range(LAST_DECISIONS + 10):
         seen(board, hold(f"text {i}"))
     listed = board.snapshot().last_decisions
@@ -374,7 +376,7 @@ def test_the_list_of_decisions_does_not_grow(board: Board) -> None:
     assert listed[-1]["text"] == f"text {LAST_DECISIONS + 9}"
 
 
-def test_the_metrics_page_is_what_prometheus_reads(board: Board, clock: Clock) -> None:
+def test_the_metrics_page_is_what_prometheus_reads(board: StatusStore, clock: Clock) -> None:
     seen(board, SET)
     answer = client(board, clock).get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain")
@@ -385,14 +387,14 @@ def test_the_metrics_page_is_what_prometheus_reads(board: Board, clock: Clock) -
 
 
 @pytest.mark.parametrize("name", ["rheostat_move_remaining_bytes", "rheostat_throttle_infeasible"])
-def test_a_move_that_ended_vanishes(board: Board, name: str) -> None:
+def test_a_move_that_ended_vanishes(board: StatusStore, name: str) -> None:
     """Its lists went too, so no newer signal comes: the last one is of the time when it ran."""
     last = [move_signal(*SOURCE, steady_state=55 * MB, age_s=120), move_signal(*TARGET, age_s=120)]
     board.observed(observation(live({}, moves=(), lists={}), last), Memory(), ())
     assert series(board, name) == {}
 
 
-def test_a_scrape_walks_over_the_decisions_under_the_lock(board: Board) -> None:
+def test_a_scrape_walks_over_the_decisions_under_the_lock(board: StatusStore) -> None:
     """Else a reason that is new in the middle of it is an error 500: the dictionary changed size during iteration."""
     walks = []
 
@@ -420,7 +422,7 @@ def held(number: int) -> TenantShare:
 
 
 def test_of_many_tenants_that_are_held_back_the_busiest_are_named_and_all_are_counted() -> None:
-    quotas = QuotaBoard("lab")
+    quotas = QuotaStatusStore("lab")
     rows = tuple(held(number) for number in range(NAMED_MAX + 30))
     quotas.shared_out(QuotaView(NOW_MS, {}), QuotaStep(MutationMemory(), (), rows), MutationMemory())
     found = {family.name: family.samples for family in QuotaCollector(quotas).collect()}
@@ -430,7 +432,7 @@ def test_of_many_tenants_that_are_held_back_the_busiest_are_named_and_all_are_co
 
 
 def test_the_failures_of_quotas_go_on_growing_in_the_next_term() -> None:
-    quotas = QuotaBoard("lab")
+    quotas = QuotaStatusStore("lab")
     decided = QuotaStep(MutationMemory(), (HoldQuota(None, QuotaReason.PAUSED, "paused"),), ())
 
     def told() -> float:
@@ -447,7 +449,7 @@ def test_the_failures_of_quotas_go_on_growing_in_the_next_term() -> None:
 
 
 def test_a_tenant_that_is_held_back_no_more_has_no_series_and_a_stand_by_has_none_at_all() -> None:
-    quotas = QuotaBoard("lab")
+    quotas = QuotaStatusStore("lab")
     quotas.shared_out(QuotaView(NOW_MS, {}), QuotaStep(MutationMemory(), (), (held(1),)), MutationMemory())
     quotas.shared_out(QuotaView(NOW_MS, {}), QuotaStep(MutationMemory(), (), ()), MutationMemory())
     found = {family.name: family.samples for family in QuotaCollector(quotas).collect()}

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from rheostat import tuner_presence
 from rheostat.tuner_presence import acting_tuner, alive
-from tuner.api.board import Board
+from tuner.api.board import StatusStore
 from tuner.core.presence import ALIVE_S_MAX, TunerMode, TunerPresence
 from tuner.journal.presence_records import decode_presence, encode_presence, presence_key, presence_prefix
 from tuner.runtime import presence as module
@@ -105,7 +105,7 @@ def test_acting_tuner_of_two_reports_is_the_later_one() -> None:
 @pytest.mark.parametrize(("dry_run", "mode"), [(True, TunerMode.DRY_RUN), (False, TunerMode.ACTING)])
 def test_presence_of_board_follows_its_state(dry_run: bool, mode: TunerMode) -> None:
     settings = TunerSettings(rate_bytes_per_s_max=50e6, dry_run=dry_run)
-    board = Board("c", settings.limits(), dry_run=dry_run, wall_clock=lambda: 0.0)
+    board = StatusStore("c", settings.limits(), dry_run=dry_run, wall_clock=lambda: 0.0)
 
     def seen() -> TunerPresence:
         return presence_of(board, settings, holder="a:1", version="0.1", page="", since_ms=5)

@@ -26,8 +26,8 @@ from tuner.control.mutation_quota.state import (
 )
 from tuner.control.throttle.objective import LawLimits, Objective
 from tuner.control.throttle.quota_window.model import steady
-from tuner.control.throttle.state import Memory, Owned
-from tuner.control.throttle.steering.broker_estimate import Direction, Sight
+from tuner.control.throttle.state import Memory, OwnedRate
+from tuner.control.throttle.steering.broker_estimate import BrokerEstimate, Direction
 from tuner.control.throttle.steering.headroom import DirectionLoad
 from tuner.control.throttle.steering.latest_step import Steps
 from tuner.control.throttle.steering.state import ControlState, SideControlState
@@ -76,7 +76,7 @@ def test_what_is_no_column_is_refused(body: Any) -> None:
         unpacked(body)
 
 
-SIGHT = Sight(
+SIGHT = BrokerEstimate(
     NOW_MS,
     5.0,
     0.05,
@@ -92,7 +92,7 @@ VALUES: list[tuple[Any, Any]] = [
         Memory(
             stalls={3: STALLED},
             rescued=frozenset({3}),
-            owned={TARGET: owned(None, 5 * MB), SOURCE: Owned(1, 2, (None, 2))},
+            owned={TARGET: owned(None, 5 * MB), SOURCE: OwnedRate(1, 2, (None, 2))},
             externally_owned_until_ms={SOURCE: NOW_MS},
             seen=SEEN,
             standing={SOURCE: 7},
@@ -160,10 +160,10 @@ def test_a_field_that_an_older_program_did_not_know_has_its_default() -> None:
 
 
 def test_a_field_that_must_be_there_and_is_not_is_named() -> None:
-    body = shape_of(Owned).put([owned(None, 5)])
+    body = shape_of(OwnedRate).put([owned(None, 5)])
     del body["setpoint_bytes_per_s"]
     with pytest.raises(ValueError, match="no setpoint_bytes_per_s in what was recorded of Owned"):
-        shape_of(Owned).got(body)
+        shape_of(OwnedRate).got(body)
 
 
 def test_a_type_without_a_shape_is_refused_when_it_is_first_seen() -> None:

@@ -15,13 +15,13 @@ from tuner.api.decision_rows import row_json
 from tuner.api.decisions import Decisions, Filter
 from tuner.control.throttle.decision import (
     AddPairs,
+    AllowSteering,
     ClearLists,
     Decision,
     Hold,
-    PutBackRate,
     Reason,
+    RestoreRate,
     SetRate,
-    Steer,
 )
 from tuner.control.throttle.order_events import OrderEvent
 from tuner.core.throttle_limits import MB
@@ -35,7 +35,7 @@ ENDED: list[Decision] = [
         for topic in ("orders", "audit")
     ),
     *(
-        PutBackRate(
+        RestoreRate(
             b,
             s,
             5 * MB,
@@ -45,7 +45,7 @@ ENDED: list[Decision] = [
         )
         for b, s in SIDES[:-1]
     ),
-    PutBackRate(
+    RestoreRate(
         5, F, 5 * MB, 9 * MB, Reason.MOVE_ENDED, "broker 5 follower throttle 5.00 MB/s → 9.00 MB/s: the move has ended"
     ),
 ]
@@ -185,7 +185,7 @@ PAIRS = AddPairs("t", ((0, 1),), (), Reason.MOVE_FOUND, "on the lists")
 RAISE = SetRate(
     1, L, MB, 2 * MB, Reason.STALLED_THROTTLE_BOUND, "broker 1 leader throttle 1.00 MB/s → 2.00 MB/s: stalled"
 )
-STEER = Steer(1, L, MB, Reason.FOLLOWS_CLIENTS, "broker 1 leader throttle: follows the clients")
+STEER = AllowSteering(1, L, MB, Reason.FOLLOWS_CLIENTS, "broker 1 leader throttle: follows the clients")
 
 
 @pytest.mark.parametrize(

@@ -28,14 +28,14 @@ from tuner.api.decision_rows import row_json
 from tuner.api.decisions import Decisions, Filter
 from tuner.control.mutation_quota.state import LearnedCost, MutationMemory, OwnedQuota, Total
 from tuner.control.throttle.objective import Objective
-from tuner.control.throttle.state import Memory, Owned
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.presence import TunerMode, TunerPresence
-from tuner.core.reassignment_plan import Ending, PlanHead, PlanPartition, PlanState, RequestedStep, Tally, TopicThen
+from tuner.core.reassignment_plan import PlanEnding, PlanHead, PlanPartition, PlanState, RequestedStep, Tally, TopicThen
 from tuner.journal import entries, list_records, order_records, plan_records, presence_records, quota_records
 from tuner.journal.entries import Entry
 from tuner.journal.plan_book import PlanBook
-from tuner.journal.replayed_state import Remembered
+from tuner.journal.replayed_state import ReplayedState
 from tuner.planning.plan_file import PlanFile, parse_current
 from tuner.planning.plan_json import PlanFileError
 from tuner.replay.recording import Missed, record_of, steps_of
@@ -58,7 +58,7 @@ def _seen_again(found: dict[tuple[str, int], frozenset[int]]) -> bytes:
     return entries.encode_seen(topic, {partition: brokers for (_, partition), brokers in found.items()})
 
 
-OWNED = Owned(5, 9, (5, None, 9), 5)
+OWNED = OwnedRate(5, 9, (5, None, 9), 5)
 ORDERS = Orders(
     NOW_MS,
     Pause(NOW_MS, "kim", released=True),
@@ -80,7 +80,7 @@ QUOTAS = MutationMemory(
     orders_at_ms=5,
 )
 STATE = PlanState(
-    5, Ending.DONE, 6, {("t", 0): "gone"}, {("t", 1): "left"}, ("waits",), ("5 at a time",), 7, 8, Tally(2, 1, 9.0, 4.5)
+    5, PlanEnding.DONE, 6, {("t", 0): "gone"}, {("t", 1): "left"}, ("waits",), ("5 at a time",), 7, 8, Tally(2, 1, 9.0, 4.5)
 )  # fmt: skip
 ENTRY = Entry(
     NOW_MS, "intent", "set", "why", "text", {"broker": 1, "rates": [[1, "leader", 5, 6]]}, {"w": 6.0}, "no", True, 7
@@ -161,7 +161,7 @@ def test_a_journal_record_is_read_and_can_be_written_again_or_refused(case: tupl
 @given(st.lists(HOSTILE, min_size=1, max_size=6))
 @settings(max_examples=3 * EXAMPLES, deadline=None)
 def test_a_journal_of_hostile_records_is_read_to_its_end(cases: list[tuple[str, bytes]]) -> None:
-    found = Remembered("c")
+    found = ReplayedState("c")
     for offset, (name, value) in enumerate(cases):
         found.take(JOURNAL[name].key, value, offset)
     assert found.unreadable.keys() <= {kind.key for kind in JOURNAL.values()}

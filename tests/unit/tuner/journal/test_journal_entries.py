@@ -16,12 +16,12 @@ from tuner.control.throttle.decision import (
     ClearLists,
     Decision,
     Hold,
-    LetGo,
-    PutBackRate,
     Reason,
+    Relinquish,
+    RestoreRate,
     SetRate,
 )
-from tuner.control.throttle.state import Memory, Owned, StallState
+from tuner.control.throttle.state import Memory, OwnedRate, StallState
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.throttle_limits import MB
 from tuner.journal.entries import (
@@ -48,7 +48,7 @@ from tuner.journal.entries import (
 BYTES = st.integers(0, 2**63 - 1)
 TIMES = st.integers(0, AT_MS_MAX)
 SIDES = st.tuples(st.integers(0, 100_000), st.sampled_from(list(Side)))
-OWNED = st.builds(Owned, st.none() | BYTES, BYTES, st.lists(BYTES, max_size=30).map(tuple), st.none() | BYTES)
+OWNED = st.builds(OwnedRate, st.none() | BYTES, BYTES, st.lists(BYTES, max_size=30).map(tuple), st.none() | BYTES)
 BROKERS = st.frozensets(st.integers(0, 100_000), max_size=6)
 MEMORIES = st.builds(
     Memory,
@@ -179,9 +179,9 @@ def test_a_number_that_no_tuner_can_count_on_from_is_left_out() -> None:
 DECISIONS: list[tuple[Decision, str]] = [
     (Hold(None, None, Reason.CLUSTER_NOT_SEEN, "a"), "hold"),
     (SetRate(1, L, 5 * MB, 20 * MB, Reason.STALLED_THROTTLE_BOUND, "b"), "set"),
-    (PutBackRate(1, L, 20 * MB, None, Reason.MOVE_ENDED, "c"), "put_back"),
+    (RestoreRate(1, L, 20 * MB, None, Reason.MOVE_ENDED, "c"), "put_back"),
     (ClearLists("orders", (L, F), Reason.MOVE_ENDED, "d"), "clear_lists"),
-    (LetGo(1, L, 5 * MB, None, NOW_MS, Reason.EXTERNAL_CHANGE, "e"), "let_go"),
+    (Relinquish(1, L, 5 * MB, None, NOW_MS, Reason.EXTERNAL_CHANGE, "e"), "let_go"),
 ]
 
 
@@ -209,7 +209,7 @@ def test_the_keys_bound_the_topic_and_keep_clusters_apart() -> None:
 
 
 @given(OWNED)
-def test_a_rate_of_ours_comes_back_as_it_was(ours: Owned) -> None:
+def test_a_rate_of_ours_comes_back_as_it_was(ours: OwnedRate) -> None:
     assert decode_owned(encode_owned(SOURCE, ours)) == (SOURCE, ours)
 
 

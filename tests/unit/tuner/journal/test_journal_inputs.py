@@ -20,8 +20,8 @@ from tuner.core.operator_orders import Orders
 from tuner.journal.entries import entry_of
 from tuner.journal.input_log import InputLog, topic_of
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
-from tuner.journal.settings_snapshot import InForce
-from tuner.runtime.mutation_quota.recorder import MutationLedger
+from tuner.journal.settings_snapshot import SettingsSnapshot
+from tuner.runtime.mutation_quota.recorder import MutationQuotaRecorder
 
 HOLD = Hold(1, None, Reason.WATCHING, "too early to say")
 
@@ -61,7 +61,7 @@ class Producer:
 
 def made() -> tuple[Producer, InputLog, KafkaJournal]:
     producer = Producer()
-    inputs = InputLog(InForce(LIMITS, STALL), run="r", program="p", wall_clock=lambda: NOW_MS / 1000)
+    inputs = InputLog(SettingsSnapshot(LIMITS, STALL), run="r", program="p", wall_clock=lambda: NOW_MS / 1000)
     return producer, inputs, KafkaJournal(producer, "rheostat.journal", "lab", fenced=True, inputs=inputs)
 
 
@@ -101,7 +101,7 @@ def test_a_cycle_that_decided_nothing_new_is_written_all_the_same() -> None:
 
 def test_what_the_quotas_stood_on_goes_with_their_own_decision() -> None:
     producer, inputs, journal = made()
-    ledger = MutationLedger(
+    ledger = MutationQuotaRecorder(
         journal, "lab", MutationMemory(), wall_clock=lambda: NOW_MS / 1000, monotonic=lambda: 0.0, dry_run=False
     )
     view, memory = QuotaView(NOW_MS, NotSeen("no answer")), MutationMemory(turned_at_ms=NOW_MS)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streaming.shared.contract import Topics
-from streaming.shared.kafka.cluster import ClusterError, MissingRight, Unreachable
+from streaming.shared.kafka.cluster import ClusterError, MissingPermission, Unreachable
 from tuner.journal.journal_topic import LOOK_EVERY_S, JournalTopic
 
 TOPICS = Topics.with_prefix("rheostat")
@@ -102,7 +102,7 @@ def test_who_is_missed_once_is_not_made(rig: Rig) -> None:
 
 def test_where_it_cannot_be_made_it_is_waited_for_with_the_reason(rig: Rig) -> None:
     rig.cluster.topics.remove(TOPICS.journal)
-    rig.cluster.refuses = MissingRight("Create on Topic rheostat.journal", "to create topic rheostat.journal")
+    rig.cluster.refuses = MissingPermission("Create on Topic rheostat.journal", "to create topic rheostat.journal")
     rig.look()
     said = rig.look()
     assert said is not None

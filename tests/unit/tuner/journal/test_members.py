@@ -22,7 +22,7 @@ from tuner.journal.column_packing import unpacked
 from tuner.journal.decision_digest import LINES_MAX, said
 from tuner.journal.delta_stream import FRAME_EVERY_S
 from tuner.journal.input_log import InputLog
-from tuner.journal.settings_snapshot import InForce
+from tuner.journal.settings_snapshot import SettingsSnapshot
 from tuner.replay.recording import Missed, RecordedStep, record_of, steps_of
 
 POOL = [move("orders", p) for p in range(12)]
@@ -169,7 +169,7 @@ SAID = [Hold(b, L, Reason.WATCHING, f"broker {b}") for b in range(100)]
 def filmed(cycles: int, takes: int) -> tuple[list[list[bytes]], InputLog]:
     """A second from each write to the next."""
     seconds = count(NOW_MS / 1000)
-    log = InputLog(InForce(LIMITS, STALL), run="r", program="p", wall_clock=lambda: next(seconds))
+    log = InputLog(SettingsSnapshot(LIMITS, STALL), run="r", program="p", wall_clock=lambda: next(seconds))
     written = []
     for cycle in range(cycles):
         log.cycle(large(cycle), Memory(), Memory(), SAID)
@@ -209,7 +209,7 @@ def test_a_tuner_that_is_killed_on_the_way_leaves_out_only_what_was_not_written(
 
 def test_the_writes_of_one_moment_share_what_a_second_has_room_for() -> None:
     now_s = [NOW_MS / 1000]
-    log = InputLog(InForce(LIMITS, STALL), run="r", program="p", wall_clock=lambda: now_s[0])
+    log = InputLog(SettingsSnapshot(LIMITS, STALL), run="r", program="p", wall_clock=lambda: now_s[0])
     log.cycle(large(0), Memory(), Memory(), SAID)
     while log.take() or log.waits:
         now_s[0] += 1.0
@@ -234,7 +234,7 @@ def test_what_piles_up_is_written_faster() -> None:
 
 def test_a_frame_comes_again_after_ten_minutes() -> None:
     now_s = [0.0]
-    log = InputLog(InForce(LIMITS, STALL), run="r", program="p", wall_clock=lambda: now_s[0])
+    log = InputLog(SettingsSnapshot(LIMITS, STALL), run="r", program="p", wall_clock=lambda: now_s[0])
     written = []
     for second in range(0, round(2 * FRAME_EVERY_S) + 10, 10):
         now_s[0] = float(second)  # Each second has its own share of what may be written.

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from streaming.shared.contract import Side, Topics
-from tuner.control.throttle.state import Memory, Owned
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.reassignment_plan import PlanHead, PlanPartition, PlanState
 from tuner.journal import kafka_journal, topic_reader
@@ -31,7 +31,7 @@ from tuner.journal.topic_reader import JournalError, JournalRecord, belongs, rea
 TOPICS = Topics.with_prefix("rheostat")
 PAUSED = Orders(7, Pause(7, "kim@desk"), by="kim@desk")
 SIDE = (1, Side.LEADER)
-FORGED = (owned_key("c", SIDE), encode_owned(SIDE, Owned(None, 5, (5,))))
+FORGED = (owned_key("c", SIDE), encode_owned(SIDE, OwnedRate(None, 5, (5,))))
 PLAN = [
     (part_key("c", "p", 0), encode_parts({("t", 0): PlanPartition((3, 4), (1, 2))})),
     (head_key("c", "p"), encode_head(PlanHead("p", "kim@desk", 1, 1, 1))),
@@ -86,7 +86,7 @@ def test_orders_and_plans_are_read_from_their_topic(monkeypatch: pytest.MonkeyPa
 
 
 def test_orders_topic_cannot_say_what_is_owned(monkeypatch: pytest.MonkeyPatch) -> None:
-    forged = (memory_key("c"), encode_memory(Memory(owned={SIDE: Owned(None, 5, (5,))})))
+    forged = (memory_key("c"), encode_memory(Memory(owned={SIDE: OwnedRate(None, 5, (5,))})))
     _, memory = recovered(monkeypatch, [], [FORGED, forged])
     assert memory.owned == {}
     assert recovered(monkeypatch, [FORGED], [])[1].owned.keys() == {SIDE}

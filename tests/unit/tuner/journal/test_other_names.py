@@ -6,10 +6,10 @@ from streaming.shared.contract import Side
 from streaming.shared.contract.quotas import QuotaEntity
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.mutation_quota.state import OwnedQuota
-from tuner.control.throttle.state import Memory, Owned
-from tuner.core.reassignment_plan import Ending, PlanHead, PlanPartition, PlanState, RequestedStep
+from tuner.control.throttle.state import Memory, OwnedRate
+from tuner.core.reassignment_plan import PlanEnding, PlanHead, PlanPartition, PlanState, RequestedStep
 from tuner.journal import quota_records
-from tuner.journal.cluster_aliases import OtherNames
+from tuner.journal.cluster_aliases import ClusterAliases
 from tuner.journal.entries import (
     Entry,
     encode_entry,
@@ -35,11 +35,11 @@ from tuner.journal.plan_records import (
 )
 
 ONE, TWO = (1, Side.LEADER), (2, Side.FOLLOWER)
-RATE = Owned(None, 5, (5,))
+RATE = OwnedRate(None, 5, (5,))
 
 
-def found(*records: tuple[bytes, bytes | None]) -> OtherNames:
-    names = OtherNames("new")
+def found(*records: tuple[bytes, bytes | None]) -> ClusterAliases:
+    names = ClusterAliases("new")
     for key, value in records:
         names.take(key, value)
     return names
@@ -110,7 +110,7 @@ def test_a_plan_counts_from_its_first_step_to_its_end() -> None:
         (head_key("old", "p"), encode_head(PlanHead("p", "kim@desk", 1, 1, 1))),
     ]
     asked = (asked_key("old", "p", 0), encode_asked({part: RequestedStep((3, 4), (1, 2))}))
-    ended = (state_key("old", "p"), encode_state(PlanState(ending=Ending.DONE)))
+    ended = (state_key("old", "p"), encode_state(PlanState(ending=PlanEnding.DONE)))
     assert found(*given).holding() == {}, "no tuner has asked anything of it"
     assert found(*given, asked).holding() == {"old": "1 plan under way"}
     assert found(*given, asked, ended).holding() == {}

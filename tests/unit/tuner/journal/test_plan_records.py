@@ -10,7 +10,7 @@ import pytest
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import (
     DesiredPlanState,
-    Ending,
+    PlanEnding,
     PlanHead,
     PlanPartition,
     PlanState,
@@ -42,7 +42,7 @@ HEAD = PlanHead(
 PARTS = {("t", 0): PlanPartition((3, 4), (1, 2), 7.0, 0.5, TopicThen("6f1c", 3)), ("t|x", 1): PlanPartition((1,), (2,))}
 ASKED = {("t", 0): RequestedStep((3, 1, 2), (1, 2), True, True, True)}
 STATE = PlanState(
-    9, Ending.DONE, 11, {("t", 0): "gone"}, {("t", 1): "stopped"}, ("waits",), ("5 at a time",), 7, 3_000, Tally(2, 1, 9.0, 4.5)
+    9, PlanEnding.DONE, 11, {("t", 0): "gone"}, {("t", 1): "stopped"}, ("waits",), ("5 at a time",), 7, 3_000, Tally(2, 1, 9.0, 4.5)
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from tuner_cases import NOW_MS, SOURCE, TARGET, throttle
 
 from streaming.shared.contract.quotas import QuotaEntity
 from tuner.control.mutation_quota.state import OwnedQuota
-from tuner.control.throttle.state import Memory, Owned
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.reassignment_plan import DesiredPlanState, PlanHead, PlanPartition, PlanState
@@ -30,15 +30,15 @@ from tuner.journal.entries import (
 from tuner.journal.list_records import encode_listed, listed_key
 from tuner.journal.order_records import encode_orders, orders_key
 from tuner.journal.plan_records import encode_head, encode_parts, encode_state, head_key, part_key, state_key
-from tuner.journal.replayed_state import Remembered
+from tuner.journal.replayed_state import ReplayedState
 
-FIRST, NEWER = Owned(None, 5, (None, 5)), Owned(None, 9, (5, 9))
+FIRST, NEWER = OwnedRate(None, 5, (None, 5)), OwnedRate(None, 9, (5, 9))
 KIM = QuotaEntity(user="kim")
 HEAD = PlanHead("p", "kim", NOW_MS, NOW_MS, 1, DesiredPlanState.RUNNING, BatchLimits(), "kim", NOW_MS)
 
 
-def taken(*records: tuple[bytes, bytes | None]) -> Remembered:
-    found = Remembered("c")
+def taken(*records: tuple[bytes, bytes | None]) -> ReplayedState:
+    found = ReplayedState("c")
     for key, value in records:
         found.take(key, value)
     return found
@@ -180,7 +180,7 @@ BLOCKS = (
 @pytest.mark.parametrize("value", UNREADABLE.values(), ids=UNREADABLE)
 @pytest.mark.parametrize("key", [*BLOCKS, orders_key("c"), state_key("c", "p"), head_key("c", "p")])
 def test_an_unreadable_record_is_told_and_blocks_where_only_it_says_what_is_ours(key: bytes, value: bytes) -> None:
-    found = Remembered("c")
+    found = ReplayedState("c")
     found.take(key, value, 7)
     (each,) = found.unreadable.values()
     assert (each.key, each.offset, each.size, each.blocks) == (key, 7, len(value), key in BLOCKS)

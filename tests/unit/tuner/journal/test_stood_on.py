@@ -8,7 +8,7 @@ from tuner_cases import LIMITS, NOW_MS, STALLED, WELL, F, L, broker_signal, live
 
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import NotSeen, Observation
-from tuner.journal.decision_inputs import StoodOn
+from tuner.journal.decision_inputs import DecisionInputs
 
 MOVES = (
     move("orders", 0, leader=1, adding=(3,)),
@@ -20,7 +20,7 @@ MEMORY = Memory(stalls={3: WELL, 4: STALLED, 9: WELL})
 
 
 def test_a_leader_stands_on_all_that_it_copies_to_and_a_follower_on_itself() -> None:
-    stood = StoodOn(SEEN, MEMORY, LIMITS)
+    stood = DecisionInputs(SEEN, MEMORY, LIMITS)
     leader, other, follower = stood.of((1, L)), stood.of((2, L)), stood.of((4, F))
     assert leader == {
         "move": asdict(SEEN.moves[(1, L)]),
@@ -35,13 +35,13 @@ def test_a_leader_stands_on_all_that_it_copies_to_and_a_follower_on_itself() -> 
 
 
 def test_nobody_copies_where_nothing_is_seen() -> None:
-    stood = StoodOn(Observation(NOW_MS, NotSeen("away")), MEMORY, LIMITS)
+    stood = DecisionInputs(Observation(NOW_MS, NotSeen("away")), MEMORY, LIMITS)
     assert stood.of((1, L))["stalls"] == {}
     assert list(stood.of((9, F))["stalls"]) == ["9"]
 
 
 def test_it_is_about_one_look_and_what_was_judged_then() -> None:
-    stood = StoodOn(SEEN, MEMORY, LIMITS)
+    stood = DecisionInputs(SEEN, MEMORY, LIMITS)
     assert stood.is_about(SEEN, MEMORY)
     assert not stood.is_about(SEEN, Memory(stalls=dict(MEMORY.stalls)))
     assert not stood.is_about(observation(live(moves=MOVES)), MEMORY)

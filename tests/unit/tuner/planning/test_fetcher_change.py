@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.planning.fetcher_change import DEFAULT, Change, Setting, change
-from tuner.planning.fetcher_resize_monitor import Before, FollowerSample, before, worse
+from tuner.planning.fetcher_resize_monitor import FollowerSample, ResizeBaseline, before, worse
 
 INHERITED = Setting(2)
 
@@ -67,7 +67,7 @@ def test_each_step_is_one_that_kafka_takes_there_and_back_also_from_half_way(
 
 # -- harm ------------------------------------------------------------------------------------------------------------------
 
-WAS = Before(out_of_sync=2, behind=500, messages_per_s=1_000.0)
+WAS = ResizeBaseline(out_of_sync=2, behind=500, messages_per_s=1_000.0)
 
 
 def looks(*pairs: tuple[int, int]) -> list[FollowerSample]:
@@ -78,7 +78,7 @@ def test_how_it_was_is_the_worst_of_what_was_seen() -> None:
     seen = [FollowerSample(0, 1, 500, 10_000), FollowerSample(2, 2, 100, 12_000), FollowerSample(4, 0, 0, 14_000)]
     assert before(seen) == WAS
     assert WAS.behind_max == 11_000
-    assert Before(0, 0, 0.0).behind_max == 1_000
+    assert ResizeBaseline(0, 0, 0.0).behind_max == 1_000
 
 
 @pytest.mark.parametrize(

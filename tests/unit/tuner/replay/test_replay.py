@@ -19,12 +19,12 @@ from tuner.control.throttle.state import Memory
 from tuner.control.throttle.steering import law
 from tuner.control.throttle.steering.state import ControlState
 from tuner.core.operator_orders import Orders, Pause
-from tuner.core.prepare_handshake import Announcing
+from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.reassignment_plan import Plan, PlanHead, PlanPartition, PlanThrottle, RequestedStep
 from tuner.core.throttle_limits import MB, Limits
 from tuner.journal.decision_digest import said
 from tuner.journal.delta_stream import FRAME_EVERY_S
-from tuner.journal.settings_snapshot import InForce
+from tuner.journal.settings_snapshot import SettingsSnapshot
 from tuner.replay.compare import compared
 from tuner.replay.recording import Missed, RecordedStep, record_of, steps_of
 from tuner.replay.replayer import Played
@@ -110,7 +110,7 @@ def test_a_move_that_nobody_throttled_replays_with_the_lists_that_are_put_on_for
 
 
 def test_a_window_that_fills_before_a_step_begins_replays() -> None:
-    rig, announcing = FilmedRig(Memory(), objective=OBJECTIVE), Announcing()
+    rig, announcing = FilmedRig(Memory(), objective=OBJECTIVE), PrepareHandshake()
     signals, rig.signals.moves = rig.signals.moves, {}
     rig.limits = replace(rig.limits, rate_bytes_per_s_min=MB)
     rig.throttles.lists.clear()
@@ -130,7 +130,7 @@ def test_a_window_that_fills_before_a_step_begins_replays() -> None:
 
 @pytest.mark.parametrize("objective", [None, OBJECTIVE], ids=["no objective", "objective"])
 def test_plan_with_a_throttle_of_its_own_replays(objective: Objective | None) -> None:
-    rig, announcing = FilmedRig(Memory(), objective=objective), Announcing()
+    rig, announcing = FilmedRig(Memory(), objective=objective), PrepareHandshake()
     signals, rig.signals.moves = rig.signals.moves, {}
     rig.throttles.rates.clear()
     rig.throttles.lists = {"orders": TopicThrottle()}
@@ -262,7 +262,7 @@ def test_another_law_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_difference_tells_both_texts() -> None:
     rig = rescued()
-    policy = InForce(replace(LIMITS, rate_bytes_per_s_max=20 * MB), STALL)
+    policy = SettingsSnapshot(replace(LIMITS, rate_bytes_per_s_max=20 * MB), STALL)
     found = compared(rig.replayed(policy=policy), *ALWAYS, kept=3)
     assert (found.cycles.different > 0, found.cycles.same > 0) == (True, True)
     first = found.differences[0]
@@ -278,7 +278,7 @@ def test_of_many_decisions_those_that_are_other_ones_are_found_one_by_one() -> N
     holds = [Hold(b, Side.LEADER, Reason.WATCHING, f"broker {b} is watched") for b in range(200)]
     other = [*holds[:70], Hold(70, Side.LEADER, Reason.PROGRESSING, "broker 70 goes on"), *holds[71:]]
     step = RecordedStep(
-        "r", 1, "cycle", NOW_MS, json.loads(json.dumps(said(holds))), InForce(LIMITS, STALL), "p", [], None
+        "r", 1, "cycle", NOW_MS, json.loads(json.dumps(said(holds))), SettingsSnapshot(LIMITS, STALL), "p", [], None
     )
     found = compared([Played(step, said(other), tuple(d.text for d in other))], *ALWAYS, kept=5)
     assert (found.decisions.same, found.decisions.different) == (199, 1)
@@ -298,7 +298,9 @@ def test_only_the_range_counts_and_what_comes_before_it_leads_up_to_it() -> None
 
 def test_without_an_objective_the_seconds_of_the_law_are_not_asked() -> None:
     rig = steered()
-    found = compared(rig.replayed(policy=InForce(Limits(rate_bytes_per_s_max=50 * MB), STALL)), *ALWAYS, kept=3)
+    found = compared(
+        rig.replayed(policy=SettingsSnapshot(Limits(rate_bytes_per_s_max=50 * MB), STALL)), *ALWAYS, kept=3
+    )
     assert found.not_asked > 90
     assert (found.seconds.same, found.seconds.different) == (0, 0)
 
@@ -320,10 +322,10 @@ def test_what_the_law_remembers_otherwise_is_told_at_the_next_frame(monkeypatch:
 
 
 def test_settings_are_on_record_where_they_differ_from_the_programs_own() -> None:
-    assert rescued().replayed()[0].step.in_force == InForce(LIMITS, STALL)
-    body = InForce(LIMITS, STALL, OBJECTIVE, LawLimits(rate_bytes_per_s_max=7.0)).body()
+    assert rescued().replayed()[0].step.in_force == SettingsSnapshot(LIMITS, STALL)
+    body = SettingsSnapshot(LIMITS, STALL, OBJECTIVE, LawLimits(rate_bytes_per_s_max=7.0)).body()
     assert body["limits"] == {"rate_bytes_per_s_max": 50 * MB, "idle_looks_before_end": 2}
     assert (body["stall"], body["law"]) == ({}, {"rate_bytes_per_s_max": 7.0})
-    assert InForce.of(json.loads(json.dumps(body))).objective == OBJECTIVE
+    assert SettingsSnapshot.of(json.loads(json.dumps(body))).objective == OBJECTIVE
     older = {**body, "limits": {**body["limits"], "moons_max": 3}}
-    assert InForce.of(older) == InForce.of(body)
+    assert SettingsSnapshot.of(older) == SettingsSnapshot.of(body)

@@ -23,7 +23,7 @@ from tuner.core.operator_orders import Orders
 from tuner.core.quota_window import QuotaWindow
 from tuner.core.throttle_limits import MB
 from tuner.journal.delta_stream import FRAME_EVERY_S
-from tuner.journal.settings_snapshot import InForce
+from tuner.journal.settings_snapshot import SettingsSnapshot
 from tuner.replay.compare import compared
 from tuner.replay.recording import Missed, record_of, steps_of
 from tuner.replay.replayer import Played
@@ -337,11 +337,14 @@ def test_records_of_a_program_that_filmed_no_quotas_are_still_read() -> None:
 
 def test_the_policy_is_on_record_where_it_differs_from_the_programs_own_constants() -> None:
     policy = MutationPolicy(rules=RULES, limits=MutationLimits(samples=21), default_entity=None, partitions_max=5_000)
-    body = json.loads(json.dumps(InForce(LIMITS, STALL, quotas=policy).body()))
+    body = json.loads(json.dumps(SettingsSnapshot(LIMITS, STALL, quotas=policy).body()))
     assert body["quotas"]["limits"] == {"samples": 21}
-    assert InForce.of(body).quotas == policy
+    assert SettingsSnapshot.of(body).quotas == policy
     everybody = MutationPolicy()
-    assert InForce.of(json.loads(json.dumps(InForce(LIMITS, STALL, quotas=everybody).body()))).quotas == everybody
+    assert (
+        SettingsSnapshot.of(json.loads(json.dumps(SettingsSnapshot(LIMITS, STALL, quotas=everybody).body()))).quotas
+        == everybody
+    )
 
 
 def test_a_cycle_of_a_thousand_tenants_is_written_with_its_own_decision() -> None:

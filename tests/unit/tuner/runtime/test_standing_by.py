@@ -16,16 +16,16 @@ from streaming.shared.contract import Side, Topics
 from streaming.shared.kafka.cluster import ClusterError, Endpoint
 from streaming.shared.kafka.unpacking import RefusedBatch
 from streaming.shared.teardown import named
-from tuner.api.board import STANDING_BY, Board
-from tuner.control.throttle.state import Memory, Owned
+from tuner.api.board import STANDING_BY, StatusStore
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.throttle_limits import Limits
-from tuner.journal.cluster_aliases import OtherNames
+from tuner.journal.cluster_aliases import ClusterAliases
 from tuner.journal.entries import encode_memory, memory_key
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable
-from tuner.journal.outbox import Owed
+from tuner.journal.outbox import Outbox
 from tuner.journal.topic_reader import UnreadableBatchError
 from tuner.runtime.lease import group_of
-from tuner.runtime.standby import StandBy
+from tuner.runtime.standby import Standby
 
 PAUSE_S = 0.01
 
@@ -61,10 +61,10 @@ class Rig:
         ):
             monkeypatch.setattr(module, name, PAUSE_S)
         self.cluster, self.stop = Cluster(), threading.Event()
-        self.board = Board("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
+        self.board = StatusStore("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
         self.board.acts()
         found: Any = self.cluster
-        self.standing_by = StandBy(found, self.board, self.stop)
+        self.standing_by = Standby(found, self.board, self.stop)
 
     @property
     def waits_for(self) -> str:
@@ -141,7 +141,7 @@ class Journal:
         if self._error is not None:
             raise self._error
 
-    def recover(self, _: object, owed: Owed, known: object) -> Memory:  # noqa: ARG002 - the journal's shape
+    def recover(self, _: object, owed: Outbox, known: object) -> Memory:  # noqa: ARG002 - the journal's shape
         self.known = known
         self.take_over()
         return Memory()
@@ -177,10 +177,10 @@ def test_a_journal_that_cannot_be_read_now_is_waited_for(
     monkeypatch.setattr(module, "consumer", lambda *_, **__: Reader())
     closed = Reader.closed
     journal: Any = Journal(error)
-    assert rig.standing_by.recovered(journal, settings(), Owed()) is None
+    assert rig.standing_by.recovered(journal, settings(), Outbox()) is None
     assert said in rig.waits_for
     journal = Journal(None)
-    assert rig.standing_by.recovered(journal, settings(), Owed()) == Memory()
+    assert rig.standing_by.recovered(journal, settings(), Outbox()) == Memory()
     assert Reader.closed == closed + 2
 
 
@@ -191,11 +191,11 @@ def test_a_record_that_blocks_is_waited_for_without_the_lease(rig: Rig, monkeypa
     journal: Any = Journal(None)
     journal.blocked = "the journal t has a record that this version cannot read: key b'memory|c'"
     left: list[bool] = []
-    assert rig.standing_by.recovered(journal, settings(), Owed(), None, lambda: left.append(True)) is None
+    assert rig.standing_by.recovered(journal, settings(), Outbox(), None, lambda: left.append(True)) is None
     assert "this version cannot read: key b'memory|c'" in rig.waits_for
     assert left == [True]
     journal.blocked = None
-    assert rig.standing_by.recovered(journal, settings(), Owed()) == Memory()
+    assert rig.standing_by.recovered(journal, settings(), Outbox()) == Memory()
 
 
 def test_batch_that_cannot_be_unpacked_is_waited_for(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +203,7 @@ def test_batch_that_cannot_be_unpacked_is_waited_for(rig: Rig, monkeypatch: pyte
     monkeypatch.setattr(module, "consumer", lambda *_, **__: Reader())
     journal: Any = Journal(UnreadableBatchError(RefusedBatch("rheostat.orders", 0, 3, 5, 0, 9, "compressed with zstd")))
     left: list[bool] = []
-    assert rig.standing_by.recovered(journal, settings(), Owed(), None, lambda: left.append(True)) is None
+    assert rig.standing_by.recovered(journal, settings(), Outbox(), None, lambda: left.append(True)) is None
     assert "records 3 to 5 of rheostat.orders, partition 0, are not read: compressed with zstd" in rig.waits_for
     assert "Set compression.type=producer on rheostat.orders" in rig.waits_for
     assert left == [True]
@@ -213,7 +213,7 @@ def test_a_journal_that_nobody_can_read_ends_the_tuner(rig: Rig, monkeypatch: py
     monkeypatch.setattr(module, "consumer", lambda *_, **__: Reader())
     journal: Any = Journal(JournalUnreadable("version 9"))
     with pytest.raises(JournalUnreadable, match="version 9"):
-        rig.standing_by.recovered(journal, settings(), Owed())
+        rig.standing_by.recovered(journal, settings(), Outbox())
 
 
 class Ahead:
@@ -236,14 +236,14 @@ def test_what_was_read_ahead_is_what_the_journal_goes_on_from(rig: Rig, monkeypa
     monkeypatch.setattr(module, "consumer", consumer)
     journal: Any = Journal(None)
     known: Any = Ahead("read")
-    assert rig.standing_by.recovered(journal, settings(), Owed(), known) == Memory()
+    assert rig.standing_by.recovered(journal, settings(), Outbox(), known) == Memory()
     assert journal.known == "read"
     assert made == [
         {"isolation_level": "read_committed", "auto_offset_reset": "none", "on_refused": module.log_refused}
     ]
     # Whether it may be used cannot be told now: it is not thrown away for that, nor used.
     journal, known = Journal(None), Ahead(ClusterError("nobody answers"))
-    assert rig.standing_by.recovered(journal, settings(), Owed(), known) is None
+    assert rig.standing_by.recovered(journal, settings(), Outbox(), known) is None
     assert "nobody answers" in rig.waits_for
     assert journal.known is None
 
@@ -267,7 +267,7 @@ class Read:
 
     def __init__(self, *olds: Memory, ours: str = "") -> None:
         self._later, self.held = list(olds[1:]), ours
-        self.other_names = OtherNames("new")
+        self.other_names = ClusterAliases("new")
         self.other_names.take(memory_key("old"), encode_memory(olds[0]))
         self._now = olds[0]
 
@@ -275,11 +275,11 @@ class Read:
         self._now = self._later.pop(0) if self._later else self._now
         return Read(self._now, ours=self.held)
 
-    def recover(self, _: object, owed: Owed | None, known: object) -> Memory:  # noqa: ARG002 - the journal's shape
+    def recover(self, _: object, owed: Outbox | None, known: object) -> Memory:  # noqa: ARG002 - the journal's shape
         return Memory()
 
 
-OWNS = Memory(owned={(1, Side.LEADER): Owned(None, 5, (5,))})
+OWNS = Memory(owned={(1, Side.LEADER): OwnedRate(None, 5, (5,))})
 ENDED = Memory()
 
 
@@ -314,7 +314,7 @@ def test_of_two_names_that_both_have_something_to_put_back_each_can(seen: Seen) 
 
 
 def test_a_throttle_on_a_broker_that_is_gone_hinders_nobody(seen: Seen) -> None:
-    gone = Memory(owned={(7, Side.LEADER): Owned(None, 5, (5,))}, to_clear=frozenset({7}))
+    gone = Memory(owned={(7, Side.LEADER): OwnedRate(None, 5, (5,))}, to_clear=frozenset({7}))
     assert seen(Read(gone)) == (True, 0, [])
 
 

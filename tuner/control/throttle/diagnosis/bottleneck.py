@@ -30,7 +30,7 @@ _NAMED_MAX = 5
 
 
 @value
-class Culprit:
+class Bottleneck:
     reason: Reason
     broker: int
     text: str
@@ -46,7 +46,7 @@ class Feeds:
 
 def culprit(
     destination: int, sources: Mapping[int, Feeds], steps: Sequence[MoveStep], idle_ratios: Mapping[int, float]
-) -> Culprit | None:
+) -> Bottleneck | None:
     """
     Args:
         sources: of this destination.
@@ -90,8 +90,8 @@ def _silent_s(steps: Sequence[MoveStep]) -> float:
     return silent_s
 
 
-def _dead(broker: int, why: str) -> Culprit:
-    return Culprit(
+def _dead(broker: int, why: str) -> Bottleneck:
+    return Bottleneck(
         Reason.STALLED_REPLICA_DEAD,
         broker,
         f"the replicas on broker {broker} are likely dead, though it is registered: {why}; look at its log directories, and "
@@ -99,16 +99,16 @@ def _dead(broker: int, why: str) -> Culprit:
     )
 
 
-def _destination(broker: int, why: str) -> Culprit:
-    return Culprit(
+def _destination(broker: int, why: str) -> Bottleneck:
+    return Bottleneck(
         Reason.STALLED_DESTINATION_BOUND,
         broker,
         f"it is likely broker {broker}, the destination: {why}; look at its disks and its network",
     )
 
 
-def _source(broker: int, why: str) -> Culprit:
-    return Culprit(
+def _source(broker: int, why: str) -> Bottleneck:
+    return Bottleneck(
         Reason.STALLED_SOURCE_BOUND,
         broker,
         f"it is likely broker {broker}, the source: {why}; look at its disks (what followers lack for long is read from there) and "

@@ -39,7 +39,7 @@ THREAD_BYTES_PER_S_MIN = 3 * MB
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
+class FetcherCollision:
     destination: int
     leader: int
     thread: int
@@ -59,7 +59,7 @@ class Crowd:
 
 def fetcher_bound(
     destination: int, moves: Iterable[PartitionMove], fetchers: Mapping[int, int], signal: MoveSignal | None
-) -> Crowd | None:
+) -> FetcherCollision | None:
     """The crowd that holds the move onto this broker back; to be asked where it has stalled and no throttle binds.
 
     Args:
@@ -78,7 +78,7 @@ def fetcher_bound(
     if not pays(today, then) or today.busiest is None or then.fetchers is None:
         return None
     _, leader, thread = today.busiest
-    return Crowd(
+    return FetcherCollision(
         destination,
         leader,
         thread,

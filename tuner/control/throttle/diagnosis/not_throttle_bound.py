@@ -5,8 +5,8 @@ from __future__ import annotations
 from streaming.shared.contract import Side
 from streaming.shared.units import rate_text
 from tuner.control.throttle.decision import Reason
-from tuner.control.throttle.diagnosis.bottleneck import Culprit, Feeds, culprit
-from tuner.control.throttle.diagnosis.fetcher_bound import Crowd
+from tuner.control.throttle.diagnosis.bottleneck import Bottleneck, Feeds, culprit
+from tuner.control.throttle.diagnosis.fetcher_bound import FetcherCollision
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.view import MovesView
 from tuner.core import formatting
@@ -21,15 +21,15 @@ class Causes:
         self._view = view
         self._stalls = memory.stalls
         self._limits = limits
-        self._found: dict[int, Culprit | None] = {}
+        self._found: dict[int, Bottleneck | None] = {}
         self._feeds: dict[int, Feeds] = {}  # By source; large clusters ask for each of a thousand times.
 
-    def of(self, destination: int) -> Culprit | None:
+    def of(self, destination: int) -> Bottleneck | None:
         if destination not in self._found:
             self._found[destination] = self._look(destination)
         return self._found[destination]
 
-    def _look(self, destination: int) -> Culprit | None:
+    def _look(self, destination: int) -> Bottleneck | None:
         view = self._view
         signal = view.fresh_signal((destination, Side.FOLLOWER))
         # Where threads are crowded that is the cause, also on the way from other sources.
@@ -70,11 +70,11 @@ def not_bound(
     )
 
 
-def _passes(side: BrokerSide, crowd: Crowd) -> bool:
+def _passes(side: BrokerSide, crowd: FetcherCollision) -> bool:
     """Whether what the crowd copies goes through this side."""
     return side in ((crowd.leader, Side.LEADER), (crowd.destination, Side.FOLLOWER))
 
 
-def _concerns(side: BrokerSide, cause: Culprit) -> bool:
+def _concerns(side: BrokerSide, cause: Bottleneck) -> bool:
     """A source that is slow says nothing of other sources."""
     return side[1] is Side.FOLLOWER or cause.reason is not Reason.STALLED_SOURCE_BOUND or side[0] == cause.broker

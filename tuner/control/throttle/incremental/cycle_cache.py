@@ -4,7 +4,7 @@ Intuition: of tens of thousands of partitions nearly all move as they did a look
 what came and what went is found by identity, counts go up and down by that, and what was asked about the very same objects a
 look before has the answer that it had.
 
-Invariant: it changes no decision. Whoever decides again and again hands the same ``Kept`` in each time; with a new one, as a
+Invariant: it changes no decision. Whoever decides again and again hands the same ``CycleCache`` in each time; with a new one, as a
 replay has it, everything is found to be the same, only later.
 
 Vocabulary:
@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeVar
 from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import Pair, TopicThrottle
 from tuner.control.throttle.incremental.sequence_diff import came_and_went
-from tuner.control.throttle.replica_lists.required import Needed, less, needed_of
+from tuner.control.throttle.replica_lists.required import RequiredReplicas, less, needed_of
 from tuner.core.cluster import BrokerSide, PartitionMove
 
 A = TypeVar("A")
@@ -105,17 +105,17 @@ class Paths:
         self._leaders.pop(destination, None)
 
 
-class Kept:
+class CycleCache:
     def __init__(self) -> None:
         self.paths = Paths()
         self.topics: dict[str, tuple[PartitionMove, ...]] = {}  # Another tuple where another move is in it.
-        self.needed: IdentityMemo[Needed] = IdentityMemo(needed_of)
+        self.needed: IdentityMemo[RequiredReplicas] = IdentityMemo(needed_of)
         self.missing: IdentityMemo[Pairs] = IdentityMemo(_missing)  # Of what is needed, on lists as they stand.
         self.done: IdentityMemo[Pairs] = IdentityMemo(_done)  # Of ours, what is needed no more.
         self.others: IdentityMemo[TopicThrottle] = IdentityMemo(
             TopicThrottle.without
         )  # On lists as they stand, without ours.
-        self._some: Kept | None = None
+        self._some: CycleCache | None = None
         self._moves: tuple[PartitionMove, ...] = ()
         self._came: Sequence[PartitionMove] = ()
         self._seen: Seen | None = None  # In which all of ``_moves`` but ``_came`` are.
@@ -133,10 +133,10 @@ class Kept:
             self._seen = None  # Nobody has put these into it.
         self._came, self._moves = came, moves
 
-    def of_some(self) -> Kept:
+    def of_some(self) -> CycleCache:
         """What is kept of those moves alone that have to be listed, where it is not all of them."""
         if self._some is None:
-            self._some = Kept()
+            self._some = CycleCache()
         return self._some
 
     def unseen(self, seen: Seen) -> Sequence[PartitionMove]:
@@ -160,11 +160,11 @@ class Kept:
                 del self.topics[topic]
 
 
-def _missing(needed: Needed, stands: TopicThrottle) -> Pairs:
+def _missing(needed: RequiredReplicas, stands: TopicThrottle) -> Pairs:
     return {
         side: frozenset() if stands.of(side).every else less(needed.of(side), stands.of(side).pairs) for side in Side
     }
 
 
-def _done(ours: TopicThrottle, needed: Needed) -> Pairs:
+def _done(ours: TopicThrottle, needed: RequiredReplicas) -> Pairs:
     return {side: less(ours.of(side).pairs, needed.of(side)) for side in Side}

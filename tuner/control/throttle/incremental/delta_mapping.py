@@ -15,21 +15,21 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Grown(dict[K, V]):
+class DeltaMapping(dict[K, V]):
     def __init__(self, before: Mapping[K, V], more: Mapping[K, V]) -> None:
         """``more`` has no entry that ``before`` has alike."""
         super().__init__(before)
         self.update(more)
         # Not the mapping before itself, which would keep every one that ever was.
-        self._made_from: object | None = before._mark if isinstance(before, Grown) else None
+        self._made_from: object | None = before._mark if isinstance(before, DeltaMapping) else None
         self._mark: object = object()
         self._more = more
 
     def since(self, before: Mapping[K, V]) -> Mapping[K, V] | None:
         """What it has over ``before``, of which nothing is gone; None where it was made from something else."""
-        return self._more if isinstance(before, Grown) and before._mark is self._made_from else None
+        return self._more if isinstance(before, DeltaMapping) and before._mark is self._made_from else None
 
 
 def grown_since(before: Mapping[K, V], after: Mapping[K, V]) -> Mapping[K, V] | None:
     """What ``after`` has over ``before``; None where that takes a search."""
-    return after.since(before) if isinstance(after, Grown) else None
+    return after.since(before) if isinstance(after, DeltaMapping) else None

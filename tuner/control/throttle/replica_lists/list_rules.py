@@ -33,34 +33,34 @@ from streaming.shared.throttle_settings import (
 )
 from streaming.shared.units import rate_text
 from tuner.control.throttle.decision import AddPairs, Hold, Reason, RemovePairs, StartRate
-from tuner.control.throttle.incremental.cycle_cache import Kept
+from tuner.control.throttle.incremental.cycle_cache import CycleCache
 from tuner.control.throttle.objective import LawLimits
 from tuner.control.throttle.operator_overrides import permitted
 from tuner.control.throttle.quota_window.ramp import filled
-from tuner.control.throttle.replica_lists.required import Needed, without_recovering
+from tuner.control.throttle.replica_lists.required import RequiredReplicas, without_recovering
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.view import MovesView
 from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove, side_name
 
 NOTHING = TopicThrottle()
-_NOT_NEEDED = Needed()
+_NOT_NEEDED = RequiredReplicas()
 _DRAINS_OVER_STEADY_STATE = LawLimits().floor_over_steady_state_tight  # The law never means less.
 _PAIR_CHARS_MAX = 22  # Two numbers of ten digits, a colon, a comma: beyond that much of a list it is counted exactly.
 
 
-def needed_pairs(live: LiveCluster, kept: Kept | None = None) -> dict[str, Needed]:
+def needed_pairs(live: LiveCluster, kept: CycleCache | None = None) -> dict[str, RequiredReplicas]:
     """What has to be listed, by topic."""
-    kept = kept or Kept()
+    kept = kept or CycleCache()
     kept.follow(live.moves)
     found = {topic: without_recovering(kept.needed.of(topic, moves), live) for topic, moves in kept.topics.items()}
     return {topic: needed for topic, needed in found.items() if needed.follower}
 
 
-def without_ours(live: LiveCluster, memory: Memory, kept: Kept | None = None) -> Mapping[str, TopicThrottle]:
+def without_ours(live: LiveCluster, memory: Memory, kept: CycleCache | None = None) -> Mapping[str, TopicThrottle]:
     """The lists as others have made them."""
     if not memory.listed:
         return live.lists
-    others = (kept or Kept()).others
+    others = (kept or CycleCache()).others
     left = {
         topic: others.of(topic, throttle, memory.listed.get(topic, NOTHING)) for topic, throttle in live.lists.items()
     }
@@ -69,14 +69,14 @@ def without_ours(live: LiveCluster, memory: Memory, kept: Kept | None = None) ->
 
 
 def list_moves(
-    view: MovesView, memory: Memory, again: Mapping[BrokerSide, int], kept: Kept | None = None
+    view: MovesView, memory: Memory, again: Mapping[BrokerSide, int], kept: CycleCache | None = None
 ) -> list[Hold | StartRate | AddPairs | RemovePairs]:
     """What the moves that are to be throttled need: first the rates, then what counts against them, and what does not any more.
 
     Args:
         again: rates that stood there until somebody swept them away, lists and all.
     """
-    live, kept = view.live, kept or Kept()
+    live, kept = view.live, kept or CycleCache()
     if view.to_list is not live.moves:
         live, kept = replace(live, moves=view.to_list), kept.of_some()
     needed = needed_pairs(live, kept)
@@ -112,14 +112,14 @@ def _as_they_move(topics: Collection[str], live: LiveCluster) -> Sequence[str]:
 
 def take_off(
     memory: Memory,
-    needed: Mapping[str, Needed],
+    needed: Mapping[str, RequiredReplicas],
     reason: Reason = Reason.IN_SYNC,
     why: str = "in sync, or no longer moving",
     *,
-    kept: Kept | None = None,
+    kept: CycleCache | None = None,
 ) -> list[RemovePairs]:
     """Of ours what is not needed."""
-    removals, answers = [], (kept or Kept()).done
+    removals, answers = [], (kept or CycleCache()).done
     for topic, ours in sorted(memory.listed.items(), key=itemgetter(0)):
         of_topic = needed.get(topic, _NOT_NEEDED)
         done = {**answers.of(topic, ours, of_topic)}
@@ -170,7 +170,7 @@ def settle_pairs(memory: Memory, removals: Iterable[RemovePairs]) -> Memory:
 def _starts(
     view: MovesView,
     memory: Memory,
-    needed: Mapping[str, Needed],
+    needed: Mapping[str, RequiredReplicas],
     missing: Mapping[str, Mapping[Side, frozenset[Pair]]],
     again: Mapping[BrokerSide, int],
 ) -> list[StartRate]:

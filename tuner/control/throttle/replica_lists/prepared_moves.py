@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from streaming.shared.contract import Side
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove, side_name
-from tuner.core.reassignment_plan import ClusterLook, Key
+from tuner.core.reassignment_plan import Key, ReassignmentSnapshot
 from tuner.core.reassignment_steps import ReassignmentStep
 
 BEGUN_BY_SOMEBODY = "not begun: somebody has begun to reassign it meanwhile"
@@ -34,7 +34,7 @@ class Unthrottled:
 
 
 @dataclass(frozen=True, slots=True)
-class Withheld:
+class Deferred:
     """Steps of a turn that are on record and are not asked for, and why."""
 
     failed: Mapping[Key, str] = field(default_factory=dict)  # Something has to be mended first: tried again later.
@@ -42,10 +42,10 @@ class Withheld:
     rests: frozenset[Key] = frozenset()  # Of those, what a look at once would find as it is.
 
 
-ALL_GO = Withheld()
+ALL_GO = Deferred()
 
 
-def moves_of(steps: Iterable[ReassignmentStep], look: ClusterLook) -> tuple[PartitionMove, ...]:
+def moves_of(steps: Iterable[ReassignmentStep], look: ReassignmentSnapshot) -> tuple[PartitionMove, ...]:
     """The steps that copy anything, as Kafka will tell of them once they have begun."""
     found = []
     for step in steps:
@@ -105,7 +105,7 @@ def withheld(
 
 def withheld_of(
     found: Mapping[Key, str], urgent: Collection[Key], unsaid: Collection[Key], without_room: Collection[Key] = ()
-) -> Withheld:
+) -> Deferred:
     """
     Args:
         found: what must not begin, as the tuner's cycle has said.
@@ -117,7 +117,7 @@ def withheld_of(
     waits = {key: why for key, why in found.items() if why == BEGUN_BY_SOMEBODY or key in rests}
     waits |= dict.fromkeys(unsaid, SAID_MEANWHILE)
     failed = {key: why for key, why in found.items() if key not in waits and key not in urgent}
-    return Withheld(failed, waits, rests - {*unsaid})
+    return Deferred(failed, waits, rests - {*unsaid})
 
 
 def _why_not(move: PartitionMove, topics: Collection[str], sides: Collection[BrokerSide]) -> str | None:

@@ -16,7 +16,7 @@ from tuner.core.cluster import LiveCluster, PartitionMove
 
 
 @dataclass(frozen=True, slots=True)
-class Needed:
+class RequiredReplicas:
     """Of one topic."""
 
     leader: frozenset[Pair] = frozenset()
@@ -29,7 +29,7 @@ class Needed:
         return self.leader if side is Side.LEADER else self.follower
 
 
-def needed_of(moves: Sequence[PartitionMove]) -> Needed:
+def needed_of(moves: Sequence[PartitionMove]) -> RequiredReplicas:
     """As if nothing came back."""
     leader: set[Pair] = set()
     follower: set[Pair] = set()
@@ -45,10 +45,10 @@ def needed_of(moves: Sequence[PartitionMove]) -> Needed:
         first.add((move.partition, move.leader))
         if not all(b in move.isr for b in kept):
             out.append(move)
-    return Needed(frozenset(leader), frozenset(follower), frozenset(first), tuple(out))
+    return RequiredReplicas(frozenset(leader), frozenset(follower), frozenset(first), tuple(out))
 
 
-def without_recovering(needed: Needed, live: LiveCluster) -> Needed:
+def without_recovering(needed: RequiredReplicas, live: LiveCluster) -> RequiredReplicas:
     """The same object where nothing comes back."""
     recovering = frozenset(move.partition for move in needed.out if lost_replicas(move, live))
     if not recovering:

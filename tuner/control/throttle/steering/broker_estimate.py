@@ -41,7 +41,7 @@ class Direction:
 
 
 @value
-class Sight:
+class BrokerEstimate:
     """What is known of one broker."""
 
     sampled_at_ms: int
@@ -55,14 +55,14 @@ class Sight:
 
 def seen(
     signal: BrokerSignal,
-    before: Sight | None,
+    before: BrokerEstimate | None,
     fills: bool,
     objective: Objective,
     limits: LawLimits,
     *,
     tight: bool = False,
     crowded: bool = False,
-) -> Sight:
+) -> BrokerEstimate:
     """One broker after its newest signal; the same signal twice changes nothing.
 
     Args:
@@ -106,7 +106,7 @@ def seen(
     apart_s = step_s if whole else _STEP_S
     told_s = told_step_s(signal)
     newest_s = apart_s if told_s is None else told_s
-    return Sight(signal.sampled_at_ms, newest_s, margin, directions, rests_until_ms, felt, apart_s)
+    return BrokerEstimate(signal.sampled_at_ms, newest_s, margin, directions, rests_until_ms, felt, apart_s)
 
 
 def _steps(signal: BrokerSignal) -> int:

@@ -32,7 +32,7 @@ from dataclasses import replace
 from streaming.shared.contract import MoveSignal, Side
 from tuner.control.throttle.objective import Capacity, LawLimits, Objective, capped
 from tuner.control.throttle.quota_window.model import SECONDS_KEPT, steady
-from tuner.control.throttle.steering.broker_estimate import Sight, seen
+from tuner.control.throttle.steering.broker_estimate import BrokerEstimate, seen
 from tuner.control.throttle.steering.headroom import headroom_bytes_per_s
 from tuner.control.throttle.steering.side_inputs import SideView, measured_bytes_per_s, side_view
 from tuner.control.throttle.steering.state import NOTHING, ControlInput, ControlState, SideControlState
@@ -260,7 +260,7 @@ def _is_tight(course: SideControlState, limits: LawLimits) -> bool:
     )
 
 
-def _is_crowded(sight: Sight, capacity: Capacity | None, limits: LawLimits) -> bool:
+def _is_crowded(sight: BrokerEstimate, capacity: Capacity | None, limits: LawLimits) -> bool:
     """One direction of its link was nearly full in the newest step; not where an operator's ceiling holds the move below that."""
     if capacity is None:
         return False

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
 from tuner.control.throttle.objective import Capacity
-from tuner.control.throttle.steering.broker_estimate import Sight, means
+from tuner.control.throttle.steering.broker_estimate import BrokerEstimate, means
 from tuner.control.throttle.steering.headroom import DirectionLoad
 from tuner.control.throttle.steering.state import ControlInput, in_sync_bytes_per_s
 from tuner.core.cluster import BrokerSide
@@ -17,7 +17,7 @@ class SideView(NamedTuple):
     which: Side
     move: MoveSignal | None
     signal: BrokerSignal | None
-    sight: Sight | None
+    sight: BrokerEstimate | None
     capacity: Capacity | None
     used: DirectionLoad | None  # By everything but what catches up; None: not known, or not of how much.
     total_bytes_per_s: float  # What the broker carries in this direction; where its capacity is known.
@@ -38,7 +38,7 @@ class SideView(NamedTuple):
         return min(signal.sampled_at_ms, move.sampled_at_ms)
 
 
-def side_view(side: BrokerSide, view: ControlInput, sights: dict[int, Sight]) -> SideView:
+def side_view(side: BrokerSide, view: ControlInput, sights: dict[int, BrokerEstimate]) -> SideView:
     broker, which = side
     move, sight, capacity = view.moves.get(side), sights.get(broker), view.capacities.get(broker)
     used, total = None, 0.0

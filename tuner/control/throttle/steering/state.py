@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side
 from tuner.control.throttle.objective import Capacity
 from tuner.control.throttle.quota_window.model import QuotaSamples
-from tuner.control.throttle.steering.broker_estimate import Sight
+from tuner.control.throttle.steering.broker_estimate import BrokerEstimate
 from tuner.control.throttle.steering.target_rate import TargetRate
 from tuner.core.cluster import BrokerSide
 from tuner.core.drain_time import SideLoad
@@ -37,7 +37,7 @@ class SideControlState:
 
 @dataclass(frozen=True, slots=True)
 class ControlState:
-    sights: Mapping[int, Sight] = field(default_factory=dict)
+    sights: Mapping[int, BrokerEstimate] = field(default_factory=dict)
     courses: Mapping[BrokerSide, SideControlState] = field(default_factory=dict)
 
 

@@ -23,7 +23,7 @@ from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import (
     ClusterError,
     ConfigValue,
-    MissingRight,
+    MissingPermission,
     PartitionState,
     Unreachable,
 )
@@ -123,14 +123,14 @@ def test_a_topic_that_is_not_there() -> None:
     ("cluster", "verdict", "operation"),
     [
         (
-            {"there": MissingRight(f"Describe on Topic {TOPIC}", "to list partitions")},
+            {"there": MissingPermission(f"Describe on Topic {TOPIC}", "to list partitions")},
             FindingVerdict.FAILED,
             "Describe",
         ),
         ({"missing": ["Read", "Write"], "of_topic": APPENDED}, FindingVerdict.FAILED, "Read"),
         # Reading it does not take this right; only the doctor's answer does.
         (
-            {"of_topic": MissingRight("DescribeConfigs on Topic", "to describe configs")},
+            {"of_topic": MissingPermission("DescribeConfigs on Topic", "to describe configs")},
             FindingVerdict.ADVICE,
             "DescribeConfigs",
         ),

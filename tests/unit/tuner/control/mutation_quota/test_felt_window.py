@@ -9,16 +9,16 @@ import pytest
 from tuner.control.mutation_quota.probe_window import (
     COUNT_MIN,
     WINDOW_S,
-    FeltWindow,
     ProbeRequest,
+    ProbeWindow,
     with_missed,
 )
 
 EVERY_S = 0.2
 
 
-def window(*asked: ProbeRequest) -> FeltWindow:
-    made = FeltWindow()
+def window(*asked: ProbeRequest) -> ProbeWindow:
+    made = ProbeWindow()
     for one in asked:
         made.add(one, EVERY_S)
     return made

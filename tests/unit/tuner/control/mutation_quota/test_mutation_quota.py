@@ -13,9 +13,9 @@ from mutation_rig import START_MS, Rig, controller, reasons, tenant, written
 from streaming.shared.contract import TenantSignal
 from tuner.control.mutation_quota.decision import (
     HoldQuota,
-    LetGoQuota,
-    PutBackQuota,
     QuotaReason,
+    RelinquishQuota,
+    RestoreQuota,
     SetQuota,
 )
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity, Tenant
@@ -237,7 +237,7 @@ def test_a_quota_that_somebody_changed_is_theirs_until_the_hold_expires() -> Non
         assert QuotaReason.EXTERNAL_CHANGE not in reasons(made)
         assert rig.quotas[A] == 7.0
     made = rig.cycle(three(rig, 30, a=-5.0))
-    assert isinstance(made.decisions[0], LetGoQuota)
+    assert isinstance(made.decisions[0], RelinquishQuota)
     assert "we had set 37.5/s, now 7/s stands there" in made.decisions[0].text
     for _ in range(20):
         made = rig.cycle(three(rig, 7, a=-5.0))
@@ -381,7 +381,7 @@ def test_a_tenant_that_kafka_has_forgotten_is_put_back_and_forgotten() -> None:
     rig.cycle(three(rig, 30))
     rig.now_ms += 3_601_000
     made = rig.cycle([tenant(rig.now_ms, client_id="b")])
-    back = [d for d in made.decisions if isinstance(d, PutBackQuota)]
+    back = [d for d in made.decisions if isinstance(d, RestoreQuota)]
     assert {d.entity: d.value_per_s for d in back} == {A: 3.0, C: None}
     assert rig.quotas == {A: 3.0, B: rig.quotas[B]}
     rig.cycle([tenant(rig.now_ms, client_id="b")])
@@ -742,7 +742,7 @@ def test_quotas_by_name_of_other_settings_are_taken_back_and_not_written_again()
     assert set(rig.quotas) == {everybody, QuotaEntity(DEFAULT)}
     rig.policy = replace(PLAIN, default_entity=EVERY_CLIENT)
     made = rig.cycle(books())
-    assert [d.reason for d in made.decisions if isinstance(d, PutBackQuota)] == [QuotaReason.NOT_ASKED_FOR] * 2
+    assert [d.reason for d in made.decisions if isinstance(d, RestoreQuota)] == [QuotaReason.NOT_ASKED_FOR] * 2
     for _ in range(20):
         made = rig.cycle(books())
         assert set(rig.quotas) == {A, B, C, EVERY_CLIENT}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tuner.control.reassignment.measurements import PartitionMeasurements, measured
-from tuner.core.reassignment_plan import ClusterLook, PartitionNow, PlanPartition
+from tuner.core.reassignment_plan import PartitionNow, PlanPartition, ReassignmentSnapshot
 
 KEY = ("t", 0)
 PART = PlanPartition((1, 3), (1, 2), 500.0, 3.0)
@@ -11,8 +11,10 @@ STILL = PartitionNow(1, (1, 2), (1, 2))
 MOVING = PartitionNow(1, (1, 3, 4, 2), (1, 2), adding=(3, 4), removing=(2,))
 
 
-def look(now: PartitionNow, **sizes: int) -> ClusterLook:
-    return ClusterLook(frozenset({1, 2, 3, 4}), {KEY: now}, {}, {int(b[1:]): {KEY: size} for b, size in sizes.items()})
+def look(now: PartitionNow, **sizes: int) -> ReassignmentSnapshot:
+    return ReassignmentSnapshot(
+        frozenset({1, 2, 3, 4}), {KEY: now}, {}, {int(b[1:]): {KEY: size} for b, size in sizes.items()}
+    )
 
 
 def test_before_a_measure_the_plans_own_figures_hold() -> None:

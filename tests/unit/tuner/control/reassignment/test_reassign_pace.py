@@ -13,16 +13,24 @@ from tuner.control.reassignment.measurements import PartitionMeasurements
 from tuner.control.reassignment.partition_progress import Recent, stand
 from tuner.control.reassignment.scheduler_model import HeldBy
 from tuner.core.cluster import LiveCluster, RateSetting, Setpoint
-from tuner.core.reassignment_plan import ClusterLook, Key, PartitionNow, Plan, PlanHead, PlanPartition, RequestedStep
+from tuner.core.reassignment_plan import (
+    Key,
+    PartitionNow,
+    Plan,
+    PlanHead,
+    PlanPartition,
+    ReassignmentSnapshot,
+    RequestedStep,
+)
 from tuner.core.throttle_limits import MB, Limits
-from tuner.core.throttle_state import Throttling, throttling_of
+from tuner.core.throttle_state import ThrottleState, throttling_of
 
 L1, F1, F3 = (1, Side.LEADER), (1, Side.FOLLOWER), (3, Side.FOLLOWER)
 LIVE = LiveCluster(frozenset({1, 2}), rates={L1: RateSetting(20 * MB)})
 
 
 def test_before_a_look_nothing_is_known_to_be_throttled() -> None:
-    assert throttling_of(None, {}, Limits(100 * MB)) == Throttling()
+    assert throttling_of(None, {}, Limits(100 * MB)) == ThrottleState()
 
 
 def test_without_a_law_a_side_has_what_stands_there() -> None:
@@ -62,10 +70,10 @@ def plan_of(name: str, *keys: Key) -> Plan:
 def line(writes: float, most: float) -> tuple[list[str], dict[HeldBy, int], float]:
     """Two plans of a partition each, both from broker 1 to broker 3: which begin, what holds the others, what is pending."""
     plans = [plan_of("p", ("a", 0)), plan_of("q", ("b", 0))]
-    look = ClusterLook(frozenset({1, 2, 3}), {(t, 0): PartitionNow(1, (1, 2), (1, 2)) for t in "ab"})
+    look = ReassignmentSnapshot(frozenset({1, 2, 3}), {(t, 0): PartitionNow(1, (1, 2), (1, 2)) for t in "ab"})
     stands = [(plan, stand(plan, look, Recent(), 0), True) for plan in plans]
     figures = PartitionMeasurements(write_bytes_per_s={("a", 0): writes, ("b", 0): writes})
-    measures = Measures(figures, Throttling({F3: most}, {F3: most}))
+    measures = Measures(figures, ThrottleState({F3: most}, {F3: most}))
     begun = begin(stands, look, measures, PaceMemory(), Bounds(), 0)
     names = sorted(start.step.topic for start in begun.refill.starts)
     return names, dict(begun.refill.held), begun.pending_bytes[F3]
@@ -86,7 +94,7 @@ def test_before_anybody_has_measured_what_is_written_two_large_ones_are_enough_a
     plan = plan_of("p", *keys)
     plan = replace(plan, asked={key: RequestedStep((3, 2), (1, 2), moves_leader=True, elect=False) for key in keys[:2]})
     moving, waits = PartitionNow(1, (3, 1, 2), (1, 2), (3,), (1,)), PartitionNow(1, (1, 2), (1, 2))
-    look = ClusterLook(frozenset({1, 2, 3}), {key: moving if key in plan.asked else waits for key in keys})
+    look = ReassignmentSnapshot(frozenset({1, 2, 3}), {key: moving if key in plan.asked else waits for key in keys})
     stands = [(plan, stand(plan, look, Recent(), 0), True)]
     assert set(stands[0][1].running) == set(keys[:2])
 
@@ -94,8 +102,8 @@ def test_before_anybody_has_measured_what_is_written_two_large_ones_are_enough_a
         figures = PartitionMeasurements(write_bytes_per_s={("a", int(p[1:])): rate for p, rate in writes.items()})
         sides = {(1, Side.LEADER): 30 * MB, F3: 30 * MB}
         # The second look: slots are as the first one gave them.
-        first = begin(stands, look, Measures(figures, Throttling(sides, sides)), PaceMemory(), Bounds(), 0)
-        return begin(stands, look, Measures(figures, Throttling(sides, sides)), first.paced.memory, Bounds(), 3_000)
+        first = begin(stands, look, Measures(figures, ThrottleState(sides, sides)), PaceMemory(), Bounds(), 0)
+        return begin(stands, look, Measures(figures, ThrottleState(sides, sides)), first.paced.memory, Bounds(), 3_000)
 
     unknown, quiet = begun(), begun(p0=0.0)
     assert len(unknown.refill.starts) == 0
@@ -109,11 +117,11 @@ def test_what_comes_free_is_begun_together_by_the_clock() -> None:
     plan = plan_of("p", *keys)
     moving, waits = PartitionNow(1, (3, 1, 2), (1, 2), (3,), (1,)), PartitionNow(1, (1, 2), (1, 2))
     sides = {(1, Side.LEADER): 30 * MB, F3: 30 * MB}
-    measures = Measures(PartitionMeasurements(write_bytes_per_s={("a", 0): 0.0}), Throttling(sides, sides))
+    measures = Measures(PartitionMeasurements(write_bytes_per_s={("a", 0): 0.0}), ThrottleState(sides, sides))
 
     def look(memory: PaceMemory, under_way: int, now_ms: int) -> Begun:
         asked = {key: RequestedStep((3, 2), (1, 2), moves_leader=True, elect=False) for key in keys[:under_way]}
-        seen = ClusterLook(frozenset({1, 2, 3}), {key: moving if key in asked else waits for key in keys})
+        seen = ReassignmentSnapshot(frozenset({1, 2, 3}), {key: moving if key in asked else waits for key in keys})
         now = replace(plan, asked=asked)
         return begin([(now, stand(now, seen, Recent(), 0), True)], seen, measures, memory, Bounds(), now_ms)
 
@@ -135,9 +143,9 @@ def test_small_ones_that_are_not_due_yet_come_to_be() -> None:
     plan = replace(
         plan, parts={key: replace(part, size_bytes=1e6 if key[0] == "a" else 5e9) for key, part in plan.parts.items()}
     )
-    look = ClusterLook(frozenset({1, 2, 3}), {key: PartitionNow(1, (1, 2), (1, 2)) for key in keys})
+    look = ReassignmentSnapshot(frozenset({1, 2, 3}), {key: PartitionNow(1, (1, 2), (1, 2)) for key in keys})
     sides = {(1, Side.LEADER): 300 * MB, F3: 300 * MB}
-    measures = Measures(PartitionMeasurements(write_bytes_per_s={("a", 0): 0.0}), Throttling(sides, sides))
+    measures = Measures(PartitionMeasurements(write_bytes_per_s={("a", 0): 0.0}), ThrottleState(sides, sides))
     stands = [(plan, stand(plan, look, Recent(), 0), True)]
     made = begin(stands, look, measures, PaceMemory(), Bounds(), 0)
     carried = []

@@ -11,7 +11,7 @@ from tuner.control.throttle.decision import Decision, Hold, Reason
 from tuner.control.throttle.missing_signals import awaited, have_come
 from tuner.control.throttle.objective import Objective
 from tuner.core.operator_orders import Orders, Pause
-from tuner.core.prepare_handshake import Announcing
+from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.throttle_limits import MB
 from tuner.runtime.throttle.cycle_scheduler import EARLY_A_CYCLE, FULL_LOOK_EVERY
 
@@ -129,7 +129,7 @@ def test_between_two_batches_of_a_tool_no_order_hurries_the_end() -> None:
 
 
 def test_where_steps_begin_all_the_time_everything_is_looked_at_as_well() -> None:
-    rig, announcing = Rig(), Announcing()
+    rig, announcing = Rig(), PrepareHandshake()
     rig.loop.heed_plans(dict, announcing)
     rig.cycle()
     looks = len(rig.live.looks)

@@ -8,7 +8,7 @@ import pytest
 from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, WELL, live, move, move_signal, observation
 
 from tuner.control.throttle.deadline import Late, ends_s, late, told
-from tuner.control.throttle.decision import Reason, Steer
+from tuner.control.throttle.decision import AllowSteering, Reason
 from tuner.control.throttle.objective import Mode
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory
@@ -91,13 +91,13 @@ def test_a_side_that_nobody_sees_says_nothing_of_the_end() -> None:
 # -- in what is decided ------------------------------------------------------------------------------------------------
 
 
-def decided(left_s: float, observed_s: float = 60.0, **course: bool) -> dict[BrokerSide, Steer]:
+def decided(left_s: float, observed_s: float = 60.0, **course: bool) -> dict[BrokerSide, AllowSteering]:
     cluster: LiveCluster = live({SOURCE: 12 * MB, TARGET: 40 * MB}, moves=(move(),))
     courses = {SOURCE: Setpoint(12 * MB, **course), TARGET: Setpoint(40 * MB)}
     signals = (move_signal(*SOURCE), move_signal(*TARGET, steady_state=3 * MB))
     known = Memory(stalls={3: replace(WELL, observed_s=observed_s)})
     _, found = decide(observation(cluster, signals, courses=courses), known, by(left_s), STALL)
-    return {(d.broker, d.side): d for d in found if isinstance(d, Steer)}
+    return {(d.broker, d.side): d for d in found if isinstance(d, AllowSteering)}
 
 
 def test_it_is_a_decision_of_its_own_with_the_numbers() -> None:

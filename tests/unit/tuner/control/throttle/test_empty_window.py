@@ -17,7 +17,7 @@ from tuner.control.throttle.quota_window.ramp import WINDOW_S, filled
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import LiveCluster
 from tuner.core.operator_orders import Orders, Override, Pause
-from tuner.core.prepare_handshake import Announcing
+from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.throttle_limits import MB, Limits
 
 STEERS = replace(LIMITS, steers=True, rate_bytes_per_s_min=1 * MB)
@@ -104,9 +104,9 @@ def test_what_replicas_come_back_through_stays_open() -> None:
 # -- the loop -------------------------------------------------------------------------------------------------------------
 
 
-def idle() -> tuple[Rig, Announcing]:
+def idle() -> tuple[Rig, PrepareHandshake]:
     """A throttle of somebody's, and nothing that moves."""
-    rig, announcing = Rig(Memory(), objective=OBJECTIVE), Announcing()
+    rig, announcing = Rig(Memory(), objective=OBJECTIVE), PrepareHandshake()
     rig.throttles.lists.clear()
     rig.limits = replace(rig.limits, rate_bytes_per_s_min=1 * MB)
     rig.loop = rig._make_loop(Memory())
@@ -118,7 +118,7 @@ def idle() -> tuple[Rig, Announcing]:
     return rig, announcing
 
 
-def cut_short(rig: Rig, announcing: Announcing) -> None:
+def cut_short(rig: Rig, announcing: PrepareHandshake) -> None:
     """A step has begun, and a look fails while its throttle is brought up."""
     announcing.begin([move()])
     cycle(rig)

@@ -10,7 +10,7 @@ from tuner_cases import LIMITS, NOW_MS, OWN_LISTS, SEEN, SOURCE, TARGET, F, L, l
 
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.throttle.cleanup_rules import end_of_moves, is_ending, put_back_all
-from tuner.control.throttle.decision import ClearLists, PutBackRate, Reason
+from tuner.control.throttle.decision import ClearLists, Reason, RestoreRate
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import LiveCluster, RateSetting
 from tuner.core.throttle_limits import MB, Limits
@@ -130,7 +130,7 @@ def test_what_stood_before_is_named() -> None:
 def test_where_nothing_stood_before_nothing_stands_after() -> None:
     memory = replace(AFTER, owned={SOURCE: owned(None, 21 * MB)})
     (decision,) = end_of_moves(idle(lists=STANDING["*"]), memory, LIMITS)
-    assert isinstance(decision, PutBackRate)
+    assert isinstance(decision, RestoreRate)
     assert decision.value_bytes_per_s is None
     assert decision.text.endswith("removed: the move has ended; there was none")
 
@@ -179,7 +179,7 @@ def test_a_rate_that_stood_before_the_move_is_spared() -> None:
 def test_a_rate_that_stood_before_the_move_gets_its_value_back_when_we_changed_it() -> None:
     memory = replace(AFTER, standing={SOURCE: 4_500_000})
     (_, source, _) = end_of_moves(idle(), memory, LIMITS)
-    assert isinstance(source, PutBackRate)
+    assert isinstance(source, RestoreRate)
     assert (source.current_bytes_per_s, source.value_bytes_per_s) == (21 * MB, 4_500_000)
     assert source.text.endswith("→ 4.50 MB/s: the move has ended; that stood there before it came")
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tuner_cases import LIMITS, SOURCE, TARGET, broker_signal, live, move, move_signal, observation
 
-from tuner.control.throttle.decision import Hold, LetGo, Reason, SetRate
+from tuner.control.throttle.decision import Hold, Reason, Relinquish, SetRate
 from tuner.control.throttle.superseded import drains_no_more, overtaken, stopped_by
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
@@ -49,10 +49,10 @@ def hold(reason: Reason, side: BrokerSide | None = None) -> Hold:
         (hold(Reason.CLUSTER_NOT_SEEN), {SOURCE, TARGET}),
         (hold(Reason.SIGNALS_STALE, SOURCE), {SOURCE}),
         (hold(Reason.PROGRESSING, SOURCE), set()),
-        (LetGo(*TARGET, 5 * MB, 7 * MB, 9, Reason.EXTERNAL_CHANGE, "text"), {TARGET}),
+        (Relinquish(*TARGET, 5 * MB, 7 * MB, 9, Reason.EXTERNAL_CHANGE, "text"), {TARGET}),
     ],
 )
-def test_change_stops_where_a_decision_is_blind_or_lets_go(decision: Hold | LetGo, stops: set[BrokerSide]) -> None:
+def test_change_stops_where_a_decision_is_blind_or_lets_go(decision: Hold | Relinquish, stops: set[BrokerSide]) -> None:
     found = stopped_by([decision], SIDES, (), SIDES)
     assert found == dict.fromkeys(stops, f"stopped on the way: {decision.text}")
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, live, owned
 
-from tuner.control.throttle.decision import Hold, LetGo, Reason, SetRate
+from tuner.control.throttle.decision import Hold, Reason, Relinquish, SetRate
 from tuner.control.throttle.ownership import let_go_of_changed, set_right
 from tuner.control.throttle.policy import narrow_to_live
-from tuner.control.throttle.state import Memory, Owned
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import BrokerSide, LiveCluster, RateSetting
 from tuner.core.drain_time import SideLoad
 from tuner.core.throttle_limits import MB, Limits
@@ -20,7 +20,7 @@ MID_RAMP = owned(4_500_000, 21 * MB, 4_500_000, 10 * MB, 16 * MB, 21 * MB)
 SETTLED = owned(4_500_000, 21 * MB)
 
 
-def look(cluster: LiveCluster, memory: Memory, *, now_ms: int = NOW_MS) -> tuple[Memory, list[LetGo | Hold]]:
+def look(cluster: LiveCluster, memory: Memory, *, now_ms: int = NOW_MS) -> tuple[Memory, list[Relinquish | Hold]]:
     return let_go_of_changed(cluster, memory, now_ms, LIMITS, throttles=False)
 
 
@@ -34,7 +34,7 @@ def test_every_step_of_a_ramp_is_ours(stands: float) -> None:
 def test_a_value_between_the_steps_is_not_ours(stands: float) -> None:
     memory, decisions = look(live({SOURCE: stands * MB}), Memory(owned={SOURCE: MID_RAMP}))
     assert memory.owned == {}
-    assert [d.found_bytes_per_s for d in decisions if isinstance(d, LetGo)] == [round(stands * MB)]
+    assert [d.found_bytes_per_s for d in decisions if isinstance(d, Relinquish)] == [round(stands * MB)]
 
 
 def test_a_foreign_change_is_let_go_and_said() -> None:
@@ -42,7 +42,7 @@ def test_a_foreign_change_is_let_go_and_said() -> None:
     until_ms = NOW_MS + 3_600_000
     assert memory.externally_owned_until_ms == {SOURCE: until_ms, TARGET: until_ms}
     first = decisions[0]
-    assert first == LetGo(*SOURCE, 21 * MB, 12 * MB, until_ms, Reason.EXTERNAL_CHANGE, first.text)
+    assert first == Relinquish(*SOURCE, 21 * MB, 12 * MB, until_ms, Reason.EXTERNAL_CHANGE, first.text)
     assert first.text == (
         "broker 1 leader throttle: we had set 21.0 MB/s, now 12.0 MB/s stands there. Somebody changed it, so it is "
         "theirs: left alone for 60 min"
@@ -59,7 +59,7 @@ def test_only_the_changed_side_is_let_go() -> None:
 
 def test_what_somebody_removed_is_theirs_too() -> None:
     _, decisions = look(live({}), Memory(owned={SOURCE: SETTLED}))
-    assert isinstance(decisions[0], LetGo)
+    assert isinstance(decisions[0], Relinquish)
     assert decisions[0].found_bytes_per_s is None
     assert "now nothing stands there" in decisions[0].text
 
@@ -110,7 +110,7 @@ def taken_over() -> Memory:
 
 def test_of_a_way_that_ends_where_it_began_its_end_may_still_come() -> None:
     """It stands among what may stand as what stood before."""
-    fills = Owned(10 * MB, 10 * MB, (10 * MB, 1 * MB, 5 * MB, 9 * MB), goes_back_to_bytes_per_s=10 * MB)
+    fills = OwnedRate(10 * MB, 10 * MB, (10 * MB, 1 * MB, 5 * MB, 9 * MB), goes_back_to_bytes_per_s=10 * MB)
     memory = narrow_to_live(Memory(owned={SOURCE: fills}), live({SOURCE: 9 * MB}), NOW_MS, LIMITS)
     assert (memory.owned[SOURCE].may_stand, memory.late[SOURCE]) == ((9 * MB,), (10 * MB,))
     memory = narrow_to_live(Memory(owned={SOURCE: fills}), live({SOURCE: 10 * MB}), NOW_MS, LIMITS)

@@ -27,7 +27,7 @@ from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide
 from tuner.core.operator_orders import Orders, Override
-from tuner.core.prepare_handshake import Announcing
+from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.reassignment_plan import Plan, PlanHead, PlanPartition, PlanState, PlanThrottle, RequestedStep
 from tuner.core.throttle_limits import MB, Limits, StallLimits
 from tuner.journal.plan_book import PlanBook, take_known
@@ -50,9 +50,9 @@ def plan(throttle: PlanThrottle | None = None, *, asked: bool = True) -> Plan:
     return Plan(head, {KEY: PlanPartition((3, 2), (1, 2))}, step, PlanState(NOW_MS))
 
 
-def rig_of(throttle: PlanThrottle | None = None, **more: Any) -> tuple[Rig, Announcing, list[Plan]]:
+def rig_of(throttle: PlanThrottle | None = None, **more: Any) -> tuple[Rig, PrepareHandshake, list[Plan]]:
     """A tuner without an objective, a cluster on which nothing moves or is throttled, and a plan on record."""
-    rig, announcing, plans = Rig(Memory(), **more), Announcing(), [plan(throttle, asked=False)]
+    rig, announcing, plans = Rig(Memory(), **more), PrepareHandshake(), [plan(throttle, asked=False)]
     rig.limits = replace(rig.limits, rate_bytes_per_s_max=CEILING)
     rig.loop = rig._make_loop(Memory())
     rig.throttles.rates.clear()
@@ -65,14 +65,14 @@ def rig_of(throttle: PlanThrottle | None = None, **more: Any) -> tuple[Rig, Anno
     return rig, announcing, plans
 
 
-def announce(rig: Rig, announcing: Announcing, plans: list[Plan]) -> None:
+def announce(rig: Rig, announcing: PrepareHandshake, plans: list[Plan]) -> None:
     """The plan is about to ask Kafka for its step, and the tuner sees to that."""
     plans[0] = replace(plans[0], asked=plan().asked)
     announcing.begin([move()])
     cycle(rig)
 
 
-def begin(rig: Rig, announcing: Announcing) -> None:
+def begin(rig: Rig, announcing: PrepareHandshake) -> None:
     rig.live.moves = (move(),)
     announcing.end()
 
@@ -157,7 +157,7 @@ def test_plan_leaves_nothing_behind_after_a_kill(during: str) -> None:
     if during == "the copy":
         rig.run_ramps()
     rig.die_and_start_again()
-    rig.loop.heed_plans(dict, Announcing(), lambda: plans)
+    rig.loop.heed_plans(dict, PrepareHandshake(), lambda: plans)
     cycle(rig)
     rig.run_ramps()
     assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (LEADER_MAX, CEILING)
@@ -190,7 +190,7 @@ def test_plan_without_readable_head_keeps_throttle_until_its_end(state: str, obj
     rates = dict(rig.throttles.rates)
     rig.die_and_start_again()
     plans[:] = unknown_plans(state)
-    rig.loop.heed_plans(dict, Announcing(), lambda: plans)
+    rig.loop.heed_plans(dict, PrepareHandshake(), lambda: plans)
     for _ in range(6):
         rig.now_ms += 5_000
         cycle(rig)
@@ -352,7 +352,7 @@ def test_ceiling_that_was_lowered_lowers_plan_and_override() -> None:
     begin(rig, announcing)
     rig.run_ramps()
     rig.set_ceiling(20 * MB)
-    rig.loop.heed_plans(dict, Announcing(), lambda: plans)
+    rig.loop.heed_plans(dict, PrepareHandshake(), lambda: plans)
     cycle(rig)
     rig.run_ramps()
     assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (20 * MB, 20 * MB)

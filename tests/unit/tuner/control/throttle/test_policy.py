@@ -32,9 +32,9 @@ from tuner.control.throttle.decision import (
     ClearLists,
     Decision,
     Hold,
-    LetGo,
-    PutBackRate,
     Reason,
+    Relinquish,
+    RestoreRate,
     SetRate,
 )
 from tuner.control.throttle.policy import decide, intend, settle
@@ -156,7 +156,7 @@ def test_the_judgement_comes_before_the_decision() -> None:
 
 def test_a_foreign_change_is_said_first_and_its_side_is_left_alone() -> None:
     memory, decisions = think(live({SOURCE: 12 * MB, TARGET: 10 * MB}), Memory(stalls={3: STALLED}, owned=OURS))
-    assert isinstance(decisions[0], LetGo)
+    assert isinstance(decisions[0], Relinquish)
     by_side = {(d.broker, d.side): d.reason for d in decisions[1:] if not isinstance(d, ClearLists)}
     assert by_side[SOURCE] is Reason.EXTERNALLY_OWNED
     assert memory.owned == {}
@@ -174,7 +174,7 @@ def test_one_idle_look_is_perhaps_the_moment_between_two_batches() -> None:
 
 def test_two_idle_looks_are_the_end() -> None:
     _, decisions = think(IDLE, Memory(owned=OURS, seen=SEEN, throttled=True, idle_looks=1))
-    assert [type(d) for d in decisions] == [ClearLists, PutBackRate]
+    assert [type(d) for d in decisions] == [ClearLists, RestoreRate]
 
 
 def test_a_throttle_that_comes_after_the_end_is_the_next_moves_and_not_taken_away_with_the_last() -> None:
@@ -186,17 +186,17 @@ def test_a_throttle_that_comes_after_the_end_is_the_next_moves_and_not_taken_awa
     for cluster in (IDLE, GONE, IDLE, IDLE, IDLE):
         memory, decisions = think(cluster, memory, limits=limits)
         found += decisions
-    assert [d for d in found if isinstance(d, PutBackRate | ClearLists)] == []
+    assert [d for d in found if isinstance(d, RestoreRate | ClearLists)] == []
     # Without the gap nobody could tell.
     memory = Memory(owned=OURS, seen=SEEN, throttled=True)
     for _ in range(4):
         memory, decisions = think(IDLE, memory, limits=limits)
-    assert {type(d) for d in decisions} == {PutBackRate, ClearLists}
+    assert {type(d) for d in decisions} == {RestoreRate, ClearLists}
     # What moves meanwhile is of the next move, and its end takes its throttle away.
     memory = Memory(owned=OURS, seen=SEEN, throttled=True)
     for cluster in (IDLE, GONE, IDLE, live({SOURCE: 21 * MB, TARGET: 10 * MB}), IDLE, IDLE, IDLE, IDLE):
         memory, decisions = think(cluster, memory, limits=limits)
-    assert {type(d) for d in decisions} == {PutBackRate, ClearLists}
+    assert {type(d) for d in decisions} == {RestoreRate, ClearLists}
 
 
 def test_who_puts_more_on_the_lists_goes_on_though_nothing_was_seen_to_move() -> None:
@@ -208,15 +208,15 @@ def test_who_puts_more_on_the_lists_goes_on_though_nothing_was_seen_to_move() ->
         # Off again before every third look.
         memory, decisions = think(replace(IDLE, lists={} if partition % 3 == 2 else lists), memory, limits=limits)
         found += decisions
-    assert [d for d in found if isinstance(d, PutBackRate | ClearLists)] == []
+    assert [d for d in found if isinstance(d, RestoreRate | ClearLists)] == []
     for _ in range(3):
         memory, decisions = think(replace(IDLE, lists=lists), memory, limits=limits)
-    assert PutBackRate in {type(d) for d in decisions}
+    assert RestoreRate in {type(d) for d in decisions}
     # To take something off is no new beginning.
     memory = Memory(owned=OURS, seen=SEEN, throttled=True)
     for cluster in (IDLE, IDLE, replace(IDLE, lists={"orders": throttle(leader=[(0, 1)])})):
         memory, decisions = think(cluster, memory, limits=limits)
-    assert {type(d) for d in decisions} == {PutBackRate, ClearLists}
+    assert {type(d) for d in decisions} == {RestoreRate, ClearLists}
 
 
 def test_the_throttle_of_a_broker_that_comes_back_after_the_end_goes_with_its_move() -> None:
@@ -230,7 +230,7 @@ def test_the_throttle_of_a_broker_that_comes_back_after_the_end_goes_with_its_mo
         for cluster in (hidden, hidden, both, both):
             memory, decisions = think(cluster, memory, limits=limits)
         assert (*TARGET, None) in [
-            (d.broker, d.side, d.value_bytes_per_s) for d in decisions if isinstance(d, PutBackRate)
+            (d.broker, d.side, d.value_bytes_per_s) for d in decisions if isinstance(d, RestoreRate)
         ]
 
 
@@ -304,7 +304,7 @@ def test_a_released_broker_on_which_nothing_is_left_to_clear_is_everybodys_again
     ):
         seen = replace(observation(live(rates, moves=(), lists={})), orders=released)
         memory, decisions = decide(seen, memory, LIMITS, STALL)
-        assert any(isinstance(d, PutBackRate) for d in decisions) is removed
+        assert any(isinstance(d, RestoreRate) for d in decisions) is removed
     assert memory.to_clear == frozenset()
 
 
@@ -315,7 +315,7 @@ def test_a_standing_rate_survives_a_throttled_move() -> None:
     memory = settle(intend(memory, SET, [21 * MB]), SET)
     for _ in range(2):
         memory, decisions = think(live({SOURCE: 21 * MB, TARGET: 10 * MB}, moves=()), memory)
-    back = {(d.broker, d.side): d.value_bytes_per_s for d in decisions if isinstance(d, PutBackRate)}
+    back = {(d.broker, d.side): d.value_bytes_per_s for d in decisions if isinstance(d, RestoreRate)}
     assert back == {SOURCE: 4_500_000, TARGET: None}
 
 
@@ -343,7 +343,7 @@ def test_a_dead_broker_gets_its_value_back_when_it_returns() -> None:
     assert [d.reason for d in decisions] == [Reason.BROKER_DOWN]
     assert memory.owned == OURS
     _, decisions = think(live({SOURCE: 21 * MB}, moves=(), lists=standing), memory)
-    assert [d.value_bytes_per_s for d in decisions if isinstance(d, PutBackRate)] == [4_500_000]
+    assert [d.value_bytes_per_s for d in decisions if isinstance(d, RestoreRate)] == [4_500_000]
 
 
 # -- from a decision to memory -----------------------------------------------------------------------------------------
@@ -370,7 +370,7 @@ def test_a_ramp_that_ends_after_it_was_let_go_does_not_come_back() -> None:
 
 
 def test_what_was_put_back_is_no_longer_ours() -> None:
-    back = PutBackRate(*SOURCE, 21 * MB, 4_500_000, Reason.MOVE_ENDED, "")
+    back = RestoreRate(*SOURCE, 21 * MB, 4_500_000, Reason.MOVE_ENDED, "")
     other = {TARGET: owned(None, 9 * MB)}
     assert settle(Memory(owned=OURS | other), back) == Memory(owned=other)
 
@@ -390,7 +390,7 @@ def test_the_moves_throttle_goes_from_a_broker_that_was_away_at_the_end(ours: An
     memory = Memory(owned=ours, seen=SEEN, throttled=True, idle_looks=1)
     memory, _ = think(live({}, moves=(), lists={}, brokers=(2, 3)), memory)
     _, decisions = think(live({SOURCE: 21 * MB}, moves=(), lists={}), memory)
-    assert [d.value_bytes_per_s for d in decisions if isinstance(d, PutBackRate)] == [None]
+    assert [d.value_bytes_per_s for d in decisions if isinstance(d, RestoreRate)] == [None]
 
 
 def test_what_was_inherited_is_not_put_back_as_the_brokers_own() -> None:
@@ -398,7 +398,7 @@ def test_what_was_inherited_is_not_put_back_as_the_brokers_own() -> None:
     memory = intend(Memory(), replace(SET, own=False), [21 * MB])
     cluster = live({SOURCE: 21 * MB}, moves=(), lists={"orders": throttle(leader=[(7, 1)])})
     _, decisions = think(cluster, replace(memory, seen=SEEN, idle_looks=1))
-    assert [d.value_bytes_per_s for d in decisions if isinstance(d, PutBackRate)] == [None]
+    assert [d.value_bytes_per_s for d in decisions if isinstance(d, RestoreRate)] == [None]
 
 
 def test_a_move_without_a_leader_is_not_passed_over_in_silence() -> None:
@@ -420,4 +420,4 @@ def test_a_throttle_put_on_just_before_its_move_is_the_moves_own() -> None:
     memory, _ = think(live(), memory)
     for _ in range(2):
         memory, decisions = think(live(moves=()), memory)
-    assert {d.value_bytes_per_s for d in decisions if isinstance(d, PutBackRate)} == {None}
+    assert {d.value_bytes_per_s for d in decisions if isinstance(d, RestoreRate)} == {None}

@@ -23,7 +23,7 @@ from tuner_cases import (
 )
 
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
-from tuner.control.throttle.decision import Reason, Steer
+from tuner.control.throttle.decision import AllowSteering, Reason
 from tuner.control.throttle.isr_recovery import (
     may_hold_back,
     recovering,
@@ -81,7 +81,9 @@ def test_the_journal_says_that_it_is_opened_and_for_whom() -> None:
     cluster = live(moves=(LOST,))
     seen = observation(cluster, brokers=WAITING.values())
     limits = replace(LIMITS, steers=True)
-    [steer, other] = [d for d in decide(seen, Memory(stalls={3: WELL}), limits, STALL)[1] if isinstance(d, Steer)]
+    [steer, other] = [
+        d for d in decide(seen, Memory(stalls={3: WELL}), limits, STALL)[1] if isinstance(d, AllowSteering)
+    ]
     assert (steer.broker, steer.side, steer.reason) == (1, L, Reason.ISR_RECOVERY)
     assert "take no writes until they are back" in steer.text
     assert other.reason is Reason.FOLLOWS_CLIENTS

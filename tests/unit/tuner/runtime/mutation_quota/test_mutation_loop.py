@@ -17,9 +17,9 @@ from mutation_rig import START_MS, controller, tenant
 from streaming.shared.contract import BrokerSignal, ControllerSignal, TenantSignal
 from streaming.shared.contract.quotas import Default, QuotaEntity
 from streaming.shared.kafka.cluster import ClusterError
-from tuner.api.board import Board
+from tuner.api.board import StatusStore
 from tuner.api.metrics import registry_of
-from tuner.api.quota_board import QuotaBoard
+from tuner.api.quota_board import QuotaStatusStore
 from tuner.control.mutation_quota.decision import QuotaReason
 from tuner.control.mutation_quota.default_quota import EVERY_PAIR, NOBODY_HELD_PER_S
 from tuner.control.mutation_quota.model import MutationPolicy, QuotaView, TenantRule
@@ -32,7 +32,7 @@ from tuner.core.throttle_limits import Limits
 from tuner.journal.entries import QUOTAS, Entry
 from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
-from tuner.journal.quota_records import Recovered
+from tuner.journal.quota_records import RecoveredQuotas
 from tuner.runtime.leadership_term import run
 from tuner.runtime.mutation_quota.actuator import (
     ENTITIES_PER_REQUEST,
@@ -42,8 +42,8 @@ from tuner.runtime.mutation_quota.actuator import (
     QuotaActuator,
     Rates,
 )
-from tuner.runtime.mutation_quota.loop import SHOWN_S_MAX, MutationLoop
-from tuner.runtime.mutation_quota.recorder import MutationLedger
+from tuner.runtime.mutation_quota.loop import SHOWN_S_MAX, MutationQuotaController
+from tuner.runtime.mutation_quota.recorder import MutationQuotaRecorder
 
 T = TypeVar("T")
 ALICE, BOB = QuotaEntity(user="alice"), QuotaEntity(user="bob")
@@ -65,7 +65,7 @@ class FakeJournal:
         self.records += (beside or {}).items()
 
     def recovered(self) -> MutationMemory:
-        found = Recovered("c")
+        found = RecoveredQuotas("c")
         for key, value in self.records:
             found.take(key, value)
         return found.memory
@@ -141,12 +141,12 @@ class Rig:
         self.proofs = 0
         memory = recalled(self.journal.recovered(), round(now_s * 1000))
         real: QuotaActuator = port or self.quotas
-        self.loop = MutationLoop(
+        self.loop = MutationQuotaController(
             quotas=DryRunQuotas(real) if dry_run else real,
             caller=self.caller,
             signals=self.signals,
             orders=self.orders,
-            ledger=MutationLedger(
+            ledger=MutationQuotaRecorder(
                 self.journal, "c", memory, wall_clock=self._now, monotonic=self._now, dry_run=dry_run
             ),
             refusal=self._refusal,
@@ -636,9 +636,9 @@ def test_an_error_of_the_quotas_own_lets_them_rest_and_not_the_throttles_and_is_
             return 0.0
 
     throttles: Any = Throttles()
-    rig, shown = Rig(), QuotaBoard("c")
+    rig, shown = Rig(), QuotaStatusStore("c")
     rig.loop._watcher = shown
-    board = Board("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
+    board = StatusStore("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
     registry = registry_of(board, shown)
     for broken in (False, True):
         board.acts()

@@ -10,7 +10,7 @@ import pytest
 
 from streaming.shared.kafka.unpacking import RefusedBatch
 from tuner.core.operator_orders import Orders, Pause
-from tuner.core.reassignment_plan import Ending, PlanHead, PlanPartition, PlanState
+from tuner.core.reassignment_plan import PlanEnding, PlanHead, PlanPartition, PlanState
 from tuner.journal.order_records import encode_orders, orders_key
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.plan_records import (
@@ -49,7 +49,7 @@ def test_whoever_looks_on_hears_that_another_has_ended_a_plan(looks_on: bool, mo
         Record(part_key("c", "p", 0), encode_parts({("t", 0): PlanPartition((3, 4), (1, 2))})),
         Record(head_key("c", "p"), encode_head(PlanHead("p", "kim@desk", 1, 1, 1))),
     ]
-    ended = Record(state_key("c", "p"), encode_state(PlanState(1, Ending.DONE, 2)))
+    ended = Record(state_key("c", "p"), encode_state(PlanState(1, PlanEnding.DONE, 2)))
     gone = [Record(key, value) for key, value in tombstones("c", "p", 1).items()]
     monkeypatch.setattr(reader, "_journal_tail", Tail([]))
     monkeypatch.setattr(reader, "_tail", Tail(given))
@@ -129,7 +129,7 @@ def test_orders_topic_says_nothing_of_what_tuners_write(looks_on: bool, monkeypa
     given = [
         Record(part_key("c", "p", 0), encode_parts({("t", 0): PlanPartition((3, 4), (1, 2))})),
         Record(head_key("c", "p"), encode_head(PlanHead("p", "kim@desk", 1, 1, 1))),
-        Record(state_key("c", "p"), encode_state(PlanState(1, Ending.DONE, 2))),
+        Record(state_key("c", "p"), encode_state(PlanState(1, PlanEnding.DONE, 2))),
     ]
     monkeypatch.setattr(reader, "_tail", Tail(given))
     reader.follow()

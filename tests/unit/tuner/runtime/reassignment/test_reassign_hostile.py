@@ -10,11 +10,11 @@ from reassign_rig import Rig, still
 
 from rheostat.reassign.plan_store import _new_id
 from streaming.shared.kafka.reassignments import _not_there
-from streaming.shared.kafka.values import Endpoint, MissingRight, PartitionState, Unreachable
+from streaming.shared.kafka.values import Endpoint, MissingPermission, PartitionState, Unreachable
 from tuner.control.reassignment.partition_progress import SHOWN_S_MAX
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.operator_orders import Orders, Pause
-from tuner.core.reassignment_plan import ClusterLook, DesiredPlanState, Ending, RequestedStep
+from tuner.core.reassignment_plan import DesiredPlanState, PlanEnding, ReassignmentSnapshot, RequestedStep
 from tuner.journal.plan_records import asked_key, encode_asked
 from tuner.runtime.reassignment.actuator import KafkaReassignments, _refusal
 
@@ -44,7 +44,7 @@ def test_no_word_takes_a_cancel_back() -> None:
         rig.say(word)
         rig.cycle()
     rig.until_ended()
-    assert rig.plan().state.ending is Ending.CANCELLED
+    assert rig.plan().state.ending is PlanEnding.CANCELLED
     assert rig.replicas() == {T0: (1, 2), T1: (1, 2)}
 
 
@@ -94,7 +94,7 @@ def test_a_topic_made_anew_between_two_looks_is_told_by_its_id_and_left_alone() 
     assert dict(state.dropped) == dict.fromkeys(
         (T0, T1), "its topic was deleted and made anew: this is another of its name"
     )
-    assert state.ending is Ending.DONE
+    assert state.ending is PlanEnding.DONE
 
 
 def test_one_answer_of_a_broker_that_is_behind_drops_nothing() -> None:
@@ -251,7 +251,7 @@ class _Watching:
     def partitions(self, topics: Iterable[str] | None) -> list[PartitionState]:
         self.named.append(None if topics is None else set(topics))
         if topics is not None and "hidden" in (self.named[-1] or ()):
-            raise MissingRight("Describe on Topic hidden", "to list partitions")
+            raise MissingPermission("Describe on Topic hidden", "to list partitions")
         return [PartitionState("seen", 0, 1, (1,), (1,))]
 
 
@@ -260,8 +260,8 @@ def test_of_all_topics_one_that_may_not_be_seen_is_an_error_and_not_gone() -> No
     client = _Watching()
     port = KafkaReassignments(client)  # type: ignore[arg-type]  # what a look asks
     found = port.look({"seen"}, others=True)
-    assert isinstance(found, ClusterLook)
+    assert isinstance(found, ReassignmentSnapshot)
     assert (list(found.partitions), client.named) == ([("seen", 0)], [None, set()])
     refused = port.look({"seen", "hidden"}, others=True)
-    assert isinstance(refused, MissingRight)
+    assert isinstance(refused, MissingPermission)
     assert client.named[-1] == {"hidden"}

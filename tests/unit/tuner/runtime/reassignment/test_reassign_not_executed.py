@@ -14,10 +14,10 @@ from prometheus_client import CollectorRegistry
 from reassign_rig import Rig, still
 from structlog.testing import capture_logs
 
-from tuner.api.board import Board
+from tuner.api.board import StatusStore
 from tuner.api.metrics import registry_of
-from tuner.api.plan_board import PlanBoard, PlanCollector
-from tuner.api.quota_board import QuotaBoard
+from tuner.api.plan_board import PlanCollector, PlanStatusStore
+from tuner.api.quota_board import QuotaStatusStore
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import DesiredPlanState, PlanPartition
 from tuner.core.throttle_limits import Limits
@@ -126,9 +126,9 @@ def told(rig: Rig) -> tuple[dict[str, float], float | None]:
 
 
 def test_what_an_alert_reads_is_told_of_both_its_causes() -> None:
-    board = Board("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
-    plans = PlanBoard("c")
-    registry = registry_of(board, QuotaBoard("c", None), plans=plans)
+    board = StatusStore("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
+    plans = PlanStatusStore("c")
+    registry = registry_of(board, QuotaStatusStore("c", None), plans=plans)
     told = {s.name: s.value for each in registry.collect() for s in each.samples}
     groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
     (rule,) = (r for g in groups for r in g["rules"] if r.get("alert") == "ReassignmentPlansNotExecuted")
@@ -162,12 +162,12 @@ class Once:
         return 0.0
 
 
-def metric(board: Board, name: str) -> float | None:
-    return registry_of(board, QuotaBoard("c", None)).get_sample_value(name, {"cluster": "c"})
+def metric(board: StatusStore, name: str) -> float | None:
+    return registry_of(board, QuotaStatusStore("c", None)).get_sample_value(name, {"cluster": "c"})
 
 
 def test_an_executor_with_an_error_is_told_rests_and_is_tried_again() -> None:
-    board = Board("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
+    board = StatusStore("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
     board.acts()
     assert metric(board, "rheostat_plan_executor_failed") == 0.0
     loop, plans, stop = Once(), Once(TypeError("a bug")), threading.Event()

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from reassign_rig import START_S, Killed, Rig, still
 
 from streaming.shared.kafka.cluster import ClusterError
-from tuner.api.plan_board import PlanBoard
+from tuner.api.plan_board import PlanStatusStore
 from tuner.control.reassignment.admission import STUCK_S_MIN, Bounds
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.outcome import Outcome
 from tuner.core.partition_limits import PartitionLimits
-from tuner.core.reassignment_plan import ClusterLook, DesiredPlanState, Ending, Key, Tally
+from tuner.core.reassignment_plan import DesiredPlanState, Key, PlanEnding, ReassignmentSnapshot, Tally
 from tuner.journal.entries import STEPS, STEPS_OVER
 from tuner.runtime.reassignment.recorder import PLANS_KEPT
 
@@ -43,7 +43,7 @@ def test_a_plan_reaches_exactly_its_target_step_by_step() -> None:
     assert [wanted for _, wanted in rig.cluster.asked] == [(3, 1, 2), (3, 2), (3, 4)]
     assert rig.replicas() == {T0: (3, 4)}
     assert rig.cluster.partitions[T0].leader == 3
-    assert rig.plan().state.ending is Ending.DONE
+    assert rig.plan().state.ending is PlanEnding.DONE
     assert [e.kind for e in rig.journal.entries if e.kind in (STEPS, STEPS_OVER)][:2] == [STEPS, STEPS_OVER]
     assert rig.plan().parts == {}, "of a plan that has ended only its head and its end are kept"
 
@@ -123,7 +123,7 @@ def test_whoever_is_killed_anywhere_leaves_a_plan_that_the_next_ends_exactly(dat
     rig.until_ended()
     assert rig.replicas() == before | moved
     assert rig.cluster.under_way_most <= limits.partition_movements_max
-    assert rig.plan().state.ending is Ending.DONE
+    assert rig.plan().state.ending is PlanEnding.DONE
 
 
 def test_half_a_plan_is_none() -> None:
@@ -153,7 +153,7 @@ def test_a_journal_that_is_away_lets_nothing_be_asked_for() -> None:
 def test_while_the_journal_takes_nothing_it_is_told_since_when_plans_are_not_known() -> None:
     rig = two(T0, T1)
     board = rig.loop._watcher
-    assert isinstance(board, PlanBoard)
+    assert isinstance(board, PlanStatusStore)
     rig.give({T0: (3, 4), T1: (3, 4)}, BatchLimits(partition_movements_max=1))
     rig.cycle()
     seen_at_ms = round(rig.now_s * 1000)
@@ -205,7 +205,7 @@ def test_plans_that_were_never_seen_are_not_known_since_the_first_look_that_fail
     rig.cycle()
     first_ms = round(rig.now_s * 1000)
     rig.cycle()
-    assert isinstance(rig.loop._watcher, PlanBoard)
+    assert isinstance(rig.loop._watcher, PlanStatusStore)
     assert rig.loop._watcher.shown().unknown_since_ms == first_ms
 
 
@@ -364,7 +364,7 @@ def test_a_topic_that_is_deleted_is_dropped_and_said_after_a_while() -> None:
     rig.now_s += 25.0
     rig.cycle()
     state = rig.plan().state
-    assert state.ending is Ending.DONE
+    assert state.ending is PlanEnding.DONE
     assert list(state.dropped) == [T0]
     assert state.said == ("t-0: not there any more, and no part of the plan from now on",)
 
@@ -427,7 +427,7 @@ def test_two_full_brokers_change_places() -> None:
         hosts = Counter(b for now in rig.cluster.partitions.values() for b in now.replicas)
         most = max(most, *hosts.values())
         rig.cluster.finish()
-    assert rig.plan().state.ending is Ending.DONE
+    assert rig.plan().state.ending is PlanEnding.DONE
     assert most == 3, "one above it, and no more"
 
 
@@ -503,7 +503,7 @@ def test_a_cancelled_plan_stops_its_steps_and_puts_back_what_is_halfway_and_leav
     rig.say(DesiredPlanState.CANCELLING)
     rig.until_ended()
     assert sorted(rig.replicas().values()) == [(1, 2), (1, 2), (3, 4)]
-    assert rig.plan().state.ending is Ending.CANCELLED
+    assert rig.plan().state.ending is PlanEnding.CANCELLED
     assert all(not now.under_way for now in rig.cluster.partitions.values())
 
 
@@ -566,7 +566,7 @@ def test_what_cannot_be_put_back_says_how_to_end_it_where_it_stands() -> None:
     rig.leave()
     rig.until_ended()
     assert rig.replicas() == stands
-    assert rig.plan().state.ending is Ending.CANCELLED
+    assert rig.plan().state.ending is PlanEnding.CANCELLED
     rig.begin_anew()
     assert rig.plan().head.leaves, "on record"
 
@@ -610,7 +610,7 @@ def test_a_plan_cancelled_before_its_election_waits_for_none() -> None:
     rig.say(DesiredPlanState.CANCELLING)
     rig.until_ended(20)
     assert rig.replicas() == {T0: (1, 2)}
-    assert rig.plan().state.ending is Ending.CANCELLED
+    assert rig.plan().state.ending is PlanEnding.CANCELLED
 
 
 def test_of_plans_that_have_ended_the_last_ones_are_kept() -> None:
@@ -640,7 +640,7 @@ def test_it_rests_for_what_a_look_costs_and_not_for_what_it_waits(
 
         def look(
             self, topics: Collection[str], measured: Collection[Key] = (), *, others: bool = False
-        ) -> ClusterLook | ClusterError:
+        ) -> ReassignmentSnapshot | ClusterError:
             nonlocal used_s
             used_s += processor_s
             rig.now_s += waits_s

@@ -19,7 +19,7 @@ from tuner_cases import NOW_MS, SOURCE, STALLED, TARGET, WELL, move, throttle
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle.state import Memory
 from tuner.core.operator_orders import Orders, Pause
-from tuner.core.prepare_handshake import Announcing
+from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.throttle_limits import MB
 
 Step = Callable[[Rig], object]
@@ -218,7 +218,7 @@ class Planned(Rig):
         self.heed()
 
     def heed(self) -> None:
-        self.announcing = Announcing()
+        self.announcing = PrepareHandshake()
         self.loop.heed_plans(dict, self.announcing, lambda: self.plans)
 
     def begin_another_term(self) -> None:

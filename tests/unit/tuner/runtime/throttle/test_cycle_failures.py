@@ -11,9 +11,9 @@ import structlog
 from loop_rig import Rig
 from tuner_cases import SOURCE, TARGET
 
-from tuner.api.board import FAILURES_IN_A_ROW_MAX, Board
+from tuner.api.board import FAILURES_IN_A_ROW_MAX, StatusStore
 from tuner.api.metrics import registry_of
-from tuner.api.quota_board import QuotaBoard
+from tuner.api.quota_board import QuotaStatusStore
 from tuner.control.throttle.objective import Objective
 from tuner.core.throttle_limits import MB
 from tuner.runtime.leadership_term import run
@@ -26,7 +26,7 @@ class Term:
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
-        self.board = Board(
+        self.board = StatusStore(
             "c", rig.limits, dry_run=False, wall_clock=lambda: rig.now_ms / 1000 + rig.now_s,
         )  # fmt: skip
         self.board.acts()
@@ -60,8 +60,8 @@ class Term:
         return self.rig.throttles.rates.get(SOURCE), self.rig.throttles.rates.get(TARGET)
 
 
-def metric(board: Board, name: str, **labels: str) -> float | None:
-    return registry_of(board, QuotaBoard("c", None)).get_sample_value(name, {"cluster": "c", **labels})
+def metric(board: StatusStore, name: str, **labels: str) -> float | None:
+    return registry_of(board, QuotaStatusStore("c", None)).get_sample_value(name, {"cluster": "c", **labels})
 
 
 @pytest.fixture(params=["decide", "write"])
@@ -70,7 +70,7 @@ def broken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> l
     import tuner.runtime.throttle.loop as module
 
     error: list[Exception | None] = [None]
-    target: Any = module if request.param == "decide" else module.Loop
+    target: Any = module if request.param == "decide" else module.ThrottleController
     name = "decide" if request.param == "decide" else "_stop_changes"
     real = getattr(target, name)
 
@@ -152,7 +152,7 @@ def test_a_step_that_fails_stops_changes_and_is_not_tried_at_once(monkeypatch: p
             raise TypeError("a bug")
 
     monkeypatch.setattr(
-        "tuner.runtime.throttle.ramp_executor.Slewing.step", lambda self, now_s: failing(self, now_s) or []
+        "tuner.runtime.throttle.ramp_executor.RampExecutor.step", lambda self, now_s: failing(self, now_s) or []
     )
     term.lasts(4 * CYCLE_S)
     assert 1 <= len(tries) <= 5, "once a cycle at most"

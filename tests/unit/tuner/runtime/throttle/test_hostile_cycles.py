@@ -29,10 +29,10 @@ from streaming.shared.contract import (
     encode_signal,
 )
 from streaming.shared.contract.quotas import QuotaEntity
-from tuner.api.board import Board
+from tuner.api.board import StatusStore
 from tuner.api.history import RateHistoryStore
 from tuner.api.metrics import registry_of
-from tuner.api.quota_board import QuotaBoard
+from tuner.api.quota_board import QuotaStatusStore
 from tuner.api.server import page
 from tuner.control.mutation_quota.entity import DEFAULT
 from tuner.control.mutation_quota.state import LearnedCost, MutationMemory, Total
@@ -101,8 +101,8 @@ def fed(rig: Rig, data: st.DataObject, seconds: int) -> None:
         signals.hear(value)
     rig.signals = signals  # type: ignore[assignment]
     rig.loop = rig._make_loop(rig.loop.memory)
-    board = Board("c", rig.limits, dry_run=False, wall_clock=lambda: rig.now_ms / 1000)
-    registry, history = registry_of(board, QuotaBoard("c", None)), RateHistoryStore()
+    board = StatusStore("c", rig.limits, dry_run=False, wall_clock=lambda: rig.now_ms / 1000)
+    registry, history = registry_of(board, QuotaStatusStore("c", None)), RateHistoryStore()
     ceiling = round(rig.limits.rate_bytes_per_s_max)
     hostile = st.sampled_from(whole(rig, rig.now_ms)).flatmap(lambda value: st.just(value) | records(st.just(value)))
     for second in range(seconds):

@@ -6,7 +6,7 @@ from loop_rig import FakeJournal
 from tuner_cases import LIMITS, throttle
 
 from tuner.control.throttle.state import Memory
-from tuner.runtime.throttle.recorder import Ledger
+from tuner.runtime.throttle.recorder import ThrottleRecorder
 
 SEEN = {(topic, p): frozenset({1, 2, 3}) for topic in "ab" for p in range(500)}
 LISTED = {topic: throttle([(p, 1) for p in range(500)], [(p, 3) for p in range(500)]) for topic in "ab"}
@@ -14,7 +14,7 @@ LISTED = {topic: throttle([(p, 1) for p in range(500)], [(p, 3) for p in range(5
 
 def test_only_the_topics_that_changed_are_written_and_one_of_which_nothing_is_left_is_empty() -> None:
     journal = FakeJournal([])
-    ledger = Ledger(journal, Memory(), LIMITS, wall_clock=lambda: 0.0, monotonic=lambda: 0.0, dry_run=False)
+    ledger = ThrottleRecorder(journal, Memory(), LIMITS, wall_clock=lambda: 0.0, monotonic=lambda: 0.0, dry_run=False)
     ledger.record((), Memory(seen=SEEN, listed=LISTED))
     assert len(journal.memories) == 1
     left = throttle([(0, 1)], [(0, 3)])

@@ -11,14 +11,14 @@ from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET
 from tuner_cases import owned as owned_rate
 
 from tuner.control.throttle.decision import Reason
-from tuner.control.throttle.state import Memory, Owned
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.throttle_limits import MB
 from tuner.journal import kafka_journal
 from tuner.journal.entries import Entry, decode_entry, encode_entry, entry_key, ring_of
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
-from tuner.journal.outbox import Owed
+from tuner.journal.outbox import Outbox
 from tuner.journal.topic_reader import JournalRecord
-from tuner.runtime.throttle.recorder import Ledger
+from tuner.runtime.throttle.recorder import ThrottleRecorder
 
 HAPPENED = Entry(NOW_MS, "outcome", "set", Reason.FOLLOWS_CLIENTS.value, "broker 1 leader throttle", failure="busy")
 SAID = Entry(NOW_MS, "decision", "hold", Reason.WATCHING.value, "watching")
@@ -27,8 +27,8 @@ OTHER = owned_rate(None, 7 * MB)
 HOLD_MS = round(LIMITS.external_change_hold_s * 1000)
 
 
-def ledger_of(journal: FakeJournal, owed: Owed | None = None, memory: Memory | None = None) -> Ledger:
-    return Ledger(
+def ledger_of(journal: FakeJournal, owed: Outbox | None = None, memory: Memory | None = None) -> ThrottleRecorder:
+    return ThrottleRecorder(
         journal,
         memory or Memory(),
         LIMITS,
@@ -62,7 +62,7 @@ def test_it_goes_with_what_the_law_writes_too() -> None:
 
 
 def test_what_a_term_could_not_record_the_next_one_does() -> None:
-    journal, owed = FakeJournal([], refusing=True), Owed()
+    journal, owed = FakeJournal([], refusing=True), Outbox()
     before = ledger_of(journal, owed)
     before.happened(HAPPENED)
     with pytest.raises(JournalError):
@@ -89,7 +89,7 @@ def test_what_it_makes_of_what_is_remembered_holds_at_once_and_is_on_record_when
     assert journal.memories == [RAMP, settled]
 
 
-def given_up(journal: FakeJournal, owed: Owed) -> Ledger:
+def given_up(journal: FakeJournal, owed: Outbox) -> ThrottleRecorder:
     """While the journal was away somebody has set 3 MB/s where we had begun to set 5."""
     ledger = ledger_of(journal, owed, RAMP)
     ledger.record(memory=RAMP)
@@ -102,7 +102,7 @@ def given_up(journal: FakeJournal, owed: Owed) -> Ledger:
 
 
 def test_what_somebody_has_set_meanwhile_stays_theirs_in_the_next_term_though_nobody_could_record_it() -> None:
-    journal, owed = FakeJournal([]), Owed()
+    journal, owed = FakeJournal([]), Outbox()
     given_up(journal, owed)
     after = ledger_of(journal, owed, RAMP)
     assert after.memory == Memory(externally_owned_until_ms={SOURCE: NOW_MS + HOLD_MS})
@@ -112,9 +112,9 @@ def test_what_somebody_has_set_meanwhile_stays_theirs_in_the_next_term_though_no
     assert ledger_of(journal, owed, RAMP).memory == RAMP, "a third term has it from the journal, and not from here"
 
 
-@pytest.mark.parametrize("now", [Owned(None, 5 * MB, (2 * MB,)), None])
-def test_where_a_change_has_stopped_and_what_was_put_back_holds_in_the_next_term_as_well(now: Owned | None) -> None:
-    journal, owed = FakeJournal([]), Owed()
+@pytest.mark.parametrize("now", [OwnedRate(None, 5 * MB, (2 * MB,)), None])
+def test_where_a_change_has_stopped_and_what_was_put_back_holds_in_the_next_term_as_well(now: OwnedRate | None) -> None:
+    journal, owed = FakeJournal([]), Outbox()
     ledger = ledger_of(journal, owed, RAMP)
     ledger.happened(HAPPENED, Memory(owned={} if now is None else {SOURCE: now}), SOURCE)
     after = ledger_of(journal, owed, replace(RAMP, owned={**RAMP.owned, TARGET: OTHER}))
@@ -124,17 +124,17 @@ def test_where_a_change_has_stopped_and_what_was_put_back_holds_in_the_next_term
 
 
 def test_what_the_law_has_put_on_record_since_is_newer_than_where_a_change_had_stopped() -> None:
-    journal, owed = FakeJournal([]), Owed()
+    journal, owed = FakeJournal([]), Outbox()
     ledger = ledger_of(journal, owed, RAMP)
     ledger.record(memory=RAMP)
-    ledger.happened(HAPPENED, Memory(owned={SOURCE: Owned(None, 5 * MB, (2 * MB,))}), SOURCE)
-    newer = Memory(owned={SOURCE: Owned(None, 5 * MB, (2 * MB, 5 * MB))})
+    ledger.happened(HAPPENED, Memory(owned={SOURCE: OwnedRate(None, 5 * MB, (2 * MB,))}), SOURCE)
+    newer = Memory(owned={SOURCE: OwnedRate(None, 5 * MB, (2 * MB, 5 * MB))})
     ledger.record_owned([SAID], newer, [SOURCE])
     assert ledger_of(journal, owed, newer).memory == newer
 
 
 def test_a_rate_that_has_been_set_otherwise_since_is_not_given_up() -> None:
-    journal, owed = FakeJournal([]), Owed()
+    journal, owed = FakeJournal([]), Outbox()
     given_up(journal, owed)
     others = Memory(owned={SOURCE: owned_rate(None, 9 * MB)})
     assert ledger_of(journal, owed, others).memory == others
@@ -142,7 +142,7 @@ def test_a_rate_that_has_been_set_otherwise_since_is_not_given_up() -> None:
 
 def test_what_another_tuner_has_set_since_is_ours_to_take_back_though_it_is_the_same_rate() -> None:
     """It has seen the person's word, or it has ended; who took its rate for what was given up would leave it there."""
-    journal, owed = FakeJournal([]), Owed()
+    journal, owed = FakeJournal([]), Outbox()
     given_up(journal, owed)
     owed.another_acted()
     after = ledger_of(journal, owed, RAMP)
@@ -152,7 +152,7 @@ def test_what_another_tuner_has_set_since_is_ours_to_take_back_though_it_is_the_
 
 
 def test_that_it_is_theirs_is_on_record_only_together_with_the_memory_of_it() -> None:
-    journal, owed = FakeJournal([]), Owed()
+    journal, owed = FakeJournal([]), Outbox()
     ledger = given_up(journal, owed)
     ledger.record([SAID])
     ledger.record_owned([SAID], replace(ledger.memory, owned={TARGET: owned_rate(None, 7)}), [TARGET])
@@ -167,7 +167,7 @@ def test_that_it_is_theirs_is_on_record_only_together_with_the_memory_of_it() ->
 
 def test_what_is_on_record_after_all_is_not_recorded_again() -> None:
     """Nobody heard how the write ended, so the journal was lost, and read anew by the next term."""
-    owed = Owed()
+    owed = Outbox()
     ledger = given_up(FakeJournal([]), owed)
     ledger.happened(HAPPENED)
     ledger.happened(replace(HAPPENED, failure="another time"))
@@ -196,7 +196,7 @@ class Reader:
 def test_a_term_begins_with_what_is_not_in_the_journal_that_it_reads(
     monkeypatch: pytest.MonkeyPatch, last_by: str
 ) -> None:
-    owed = Owed()
+    owed = Outbox()
     given_up(FakeJournal([]), owed)
     owed.entries = [HAPPENED, replace(HAPPENED, at_ms=NOW_MS + 1)]
     there = [HAPPENED, replace(SAID, at_ms=NOW_MS + 2)]

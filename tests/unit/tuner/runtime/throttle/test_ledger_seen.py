@@ -8,13 +8,15 @@ from loop_rig import FakeJournal
 from tuner_cases import LIMITS, NOW_MS
 
 from tuner.control.throttle.state import Memory
-from tuner.runtime.throttle.recorder import Ledger
+from tuner.runtime.throttle.recorder import ThrottleRecorder
 
 SEEN = {("orders", 0): frozenset({1, 2, 3}), ("payments", 0): frozenset({1, 2})}
 
 
-def ledger_of(journal: FakeJournal) -> Ledger:
-    return Ledger(journal, Memory(), LIMITS, wall_clock=lambda: NOW_MS / 1000, monotonic=lambda: 0.0, dry_run=False)
+def ledger_of(journal: FakeJournal) -> ThrottleRecorder:
+    return ThrottleRecorder(
+        journal, Memory(), LIMITS, wall_clock=lambda: NOW_MS / 1000, monotonic=lambda: 0.0, dry_run=False
+    )
 
 
 def test_only_the_topics_that_grew_are_written() -> None:

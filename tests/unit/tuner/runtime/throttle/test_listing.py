@@ -19,7 +19,7 @@ from tuner.control.throttle.state import Memory
 from tuner.core.cluster import LiveCluster
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.throttle_limits import MB
-from tuner.runtime.throttle.list_writer import Listing
+from tuner.runtime.throttle.list_writer import ReplicaListWriter
 
 WANTED = {"orders": throttle(leader=[(0, 1), (0, 2)], follower=[(0, 3)])}
 STANDBY = (2, L)
@@ -99,7 +99,7 @@ def test_of_what_goes_and_what_comes_the_intents_are_one_record_and_the_outcomes
 
 def test_a_pair_that_goes_for_one_move_and_comes_for_another_is_ours() -> None:
     rig = unthrottled()
-    listing = Listing(rig.throttles, rig.loop.ledger, rig.watcher, wall_clock=lambda: 0.0)
+    listing = ReplicaListWriter(rig.throttles, rig.loop.ledger, rig.watcher, wall_clock=lambda: 0.0)
     comes = AddPairs("orders", (), ((0, 3),), Reason.MOVE_FOUND, "comes")
     goes = RemovePairs("orders", (), ((0, 3),), Reason.IN_SYNC, "goes")
     listing.carry_out([comes])

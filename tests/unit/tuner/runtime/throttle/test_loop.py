@@ -27,11 +27,11 @@ from tuner_cases import (
 
 from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
-from tuner.api.board import Board
-from tuner.control.throttle.decision import Hold, LetGo, PutBackRate, Reason, SetRate
+from tuner.api.board import StatusStore
+from tuner.control.throttle.decision import Hold, Reason, Relinquish, RestoreRate, SetRate
 from tuner.control.throttle.objective import Objective
 from tuner.control.throttle.quota_window.ramp import STARTING_S, WINDOW_S
-from tuner.control.throttle.state import Memory, Owned
+from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import LiveCluster, NotSeen, PartitionMove
 from tuner.core.operator_orders import Orders, Override
 from tuner.core.outcome import CHANGED_SINCE
@@ -196,7 +196,7 @@ def test_when_a_term_ends_each_change_under_way_has_come_to_something(away: bool
     assert 10 * MB < stands < 50 * MB
     rig.journal.refusing = away
     lost: Any = SimpleNamespace(lost=True, holder="h")
-    board: Any = Board("c", LIMITS, dry_run=False, wall_clock=lambda: rig.now_s)
+    board: Any = StatusStore("c", LIMITS, dry_run=False, wall_clock=lambda: rig.now_s)
     serve(
         rig.loop, None, None, board,
         journal=lost, lease=None, reloads=NoReloads(), away=lambda: None,
@@ -219,7 +219,7 @@ def test_term_ends_where_orders_cannot_be_read() -> None:
     """One of them may be a pause."""
     rig = Rig()
     journal: Any = SimpleNamespace(lost=False, holder="h")
-    board = Board("c", LIMITS, dry_run=False, wall_clock=lambda: rig.now_s)
+    board = StatusStore("c", LIMITS, dry_run=False, wall_clock=lambda: rig.now_s)
     serve(
         rig.loop, None, None, board,
         journal=journal, lease=None, reloads=NoReloads(), away=lambda: None, unheard=lambda: "records 3 to 5 are not read",
@@ -385,7 +385,7 @@ def test_letting_go_stops_the_ramp_and_writes_no_more() -> None:
     rig.loop.tick()
     rig.throttles.rates[SOURCE] = 7 * MB
     decisions = rig.loop.cycle()
-    assert isinstance(decisions[0], LetGo)
+    assert isinstance(decisions[0], Relinquish)
     rig.run_ramps()
     assert rig.throttles.rates == {SOURCE: 7 * MB, TARGET: 50 * MB}
     (stopped, why), *others = [((d.broker, d.side), failure) for d, failure in rig.watcher.acts]
@@ -894,7 +894,9 @@ def test_an_order_at_the_end_of_the_moves_is_not_kept_for_them(objective: Object
 
 def test_the_end_of_the_moves_keeps_open_what_the_law_had_opened() -> None:
     """A side of the moves themselves: the law has raised it, and no record says what for."""
-    rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True, owned={SOURCE: Owned(3 * MB, 10 * MB, (10 * MB,))}))
+    rig = Rig(
+        Memory(stalls={3: WELL}, seen=SEEN, throttled=True, owned={SOURCE: OwnedRate(3 * MB, 10 * MB, (10 * MB,))})
+    )
     every = ThrottledReplicas(every=True)
     rig.throttles.lists["orders"] = TopicThrottle(every, every)
     told = rig.signals.brokers
@@ -1162,7 +1164,7 @@ def test_after_a_ramp_that_stopped_only_what_it_left_is_ours() -> None:
     rig.cycle()
     assert rig.loop.memory.owned[SOURCE].may_stand == (20 * MB,)
     rig.throttles.rates[SOURCE] = 10 * MB
-    assert isinstance(rig.loop.cycle()[0], LetGo)
+    assert isinstance(rig.loop.cycle()[0], Relinquish)
     assert rig.throttles.rates[SOURCE] == 10 * MB
 
 
@@ -1226,7 +1228,7 @@ def test_our_own_put_back_is_not_somebody_elses(lost: str) -> None:
     rig.journal.refusing_kinds = frozenset()
     if not lost.startswith("the journal"):
         rig.throttles.confirm_rates = confirm  # type: ignore[method-assign]
-    assert [d for d in rig.loop.cycle() if isinstance(d, LetGo)] == []
+    assert [d for d in rig.loop.cycle() if isinstance(d, Relinquish)] == []
 
 
 @pytest.mark.parametrize("value", ["what stood before", "an earlier step"])
@@ -1253,7 +1255,7 @@ def test_a_throttle_that_is_inherited_can_be_raised() -> None:
     rig.throttles.default_rates = {Side.LEADER: 10 * MB, Side.FOLLOWER: 10 * MB}
     rig.cycle()
     rig.run_ramps()
-    assert [d for d in rig.loop.cycle() if isinstance(d, LetGo)] == []
+    assert [d for d in rig.loop.cycle() if isinstance(d, Relinquish)] == []
     assert rig.throttles.rates == {SOURCE: 50 * MB, TARGET: 50 * MB}
 
 
@@ -1282,7 +1284,7 @@ def test_the_kinds_of_decision_used_here_are_those_that_exist() -> None:
     rig.run_ramps()
     rig.end_the_move()
     assert [type(d).__name__ for d in rig.loop.cycle()] == ["ClearLists", "PutBackRate", "PutBackRate"]
-    assert not [d for d in rig.loop.cycle() if isinstance(d, PutBackRate | Hold)]
+    assert not [d for d in rig.loop.cycle() if isinstance(d, RestoreRate | Hold)]
 
 
 # -- an override of a move that has just begun ---------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from tuner.control.throttle.quota_window.ramp import SlewStep, filled, slew
 from tuner.core.cluster import BrokerSide
 from tuner.core.outcome import Failure
 from tuner.core.throttle_limits import MB
-from tuner.runtime.throttle.ramp_executor import Slewing
+from tuner.runtime.throttle.ramp_executor import RampExecutor
 
 START_S = 100.0
 STEPS = (SlewStep(0.0, 8 * MB), SlewStep(1.0, 12 * MB), SlewStep(2.0, 16 * MB), SlewStep(3.0, 20 * MB))
@@ -27,8 +27,8 @@ def change(side: BrokerSide = SOURCE, live: int = 4 * MB) -> SetRate:
     return SetRate(*side, live, 20 * MB, Reason.STALLED_THROTTLE_BOUND, "broker 1 leader throttle: text")
 
 
-def slewing(throttles: FakeThrottles, sides: Iterable[BrokerSide] = (SOURCE,)) -> Slewing:
-    made = Slewing(throttles)
+def slewing(throttles: FakeThrottles, sides: Iterable[BrokerSide] = (SOURCE,)) -> RampExecutor:
+    made = RampExecutor(throttles)
     for side in sides:
         made.start(change(side), STEPS, START_S)
     return made
@@ -71,7 +71,7 @@ def test_when_the_next_step_is_due(throttles: FakeThrottles) -> None:
 
 
 def test_a_change_may_begin_later_than_it_is_decided(throttles: FakeThrottles) -> None:
-    ramp = Slewing(throttles)
+    ramp = RampExecutor(throttles)
     ramp.start(change(), [SlewStep(9.0, 12 * MB), SlewStep(9.5, 20 * MB)], START_S)
     assert ramp.busy == {SOURCE}
     assert ramp.next_due_s() == START_S + 9.0
@@ -100,7 +100,7 @@ def test_a_little_lateness_does_not_make_the_way_longer(throttles: FakeThrottles
     assert ramp.next_due_s() == START_S + 3.75, "two steps are half a pause apart at the least"
 
 
-def ramped(sides: Iterable[BrokerSide], at_s: float, to: int, ramp: Slewing) -> None:
+def ramped(sides: Iterable[BrokerSide], at_s: float, to: int, ramp: RampExecutor) -> None:
     for side in sides:
         steps = slew(10 * MB, to, sides=12, writes_per_s_max=50.0)
         ramp.start(SetRate(*side, 10 * MB, to, Reason.OVERRIDDEN, "text: text"), steps, at_s)
@@ -110,7 +110,7 @@ def test_however_many_begin_one_after_another_the_writes_keep_to_their_budget() 
     """Five times twelve, a second apart, each in steps of a quarter of a second: 240 a second would be due."""
     waves = [[(12 * wave + i, Side.LEADER) for i in range(12)] for wave in range(5)]
     throttles = FakeThrottles(range(60), rates=dict.fromkeys(itertools.chain(*waves), 10 * MB))
-    ramp = Slewing(throttles, writes_per_s_max=50.0)
+    ramp = RampExecutor(throttles, writes_per_s_max=50.0)
     written: list[float] = []
     begins = dict(zip((0.0, 1.0, 2.0, 3.0, 4.0), waves, strict=True))
     now_s = 0.0
@@ -133,7 +133,7 @@ def test_however_many_begin_one_after_another_the_writes_keep_to_their_budget() 
 def test_small_budgets_come_to_an_end_by_a_clock_that_goes_by_what_is_due(writes_per_s_max: float) -> None:
     sides = [(broker, Side.LEADER) for broker in range(20)]
     throttles = FakeThrottles(range(20), rates=dict.fromkeys(sides, 10 * MB))
-    ramp = Slewing(throttles, writes_per_s_max=writes_per_s_max)
+    ramp = RampExecutor(throttles, writes_per_s_max=writes_per_s_max)
     ramped(sides, 0.3, 20 * MB, ramp)
     ticks = 0
     while (due_s := ramp.next_due_s()) is not None:
@@ -146,7 +146,7 @@ def test_small_budgets_come_to_an_end_by_a_clock_that_goes_by_what_is_due(writes
 def test_what_leads_down_comes_before_what_leads_up() -> None:
     up, down = [[(10 * k + i, Side.LEADER) for i in range(8)] for k in (1, 2)]
     throttles = FakeThrottles(range(30), rates=dict.fromkeys([*up, *down], 10 * MB))
-    ramp = Slewing(throttles, writes_per_s_max=10.0)
+    ramp = RampExecutor(throttles, writes_per_s_max=10.0)
     ramped(up, 0.0, 20 * MB, ramp)
     ramped(down, 0.0, 5 * MB, ramp)
     ramp.step(0.0)
@@ -157,7 +157,7 @@ def test_what_leads_down_comes_before_what_leads_up() -> None:
 def test_what_is_lowered_first_and_ends_where_it_began_leads_down_until_it_is() -> None:
     up, dips = [[(10 * k + i, Side.LEADER) for i in range(8)] for k in (1, 2)]
     throttles = FakeThrottles(range(30), rates=dict.fromkeys([*up, *dips], 10 * MB))
-    ramp = Slewing(throttles, writes_per_s_max=8.0)
+    ramp = RampExecutor(throttles, writes_per_s_max=8.0)
     ramped(up, 0.0, 20 * MB, ramp)
     for broker, side in dips:
         change = SetRate(broker, side, 10 * MB, 10 * MB, Reason.WINDOW_WARMUP, "fills")
@@ -288,7 +288,7 @@ def test_a_broker_that_shows_our_last_step_late_does_not_stop_it() -> None:
 def test_an_inherited_throttle_is_raised_from_nothing(throttles: FakeThrottles) -> None:
     """4 MB/s come from <default>: on the broker itself nothing stands, and that is what must be found there."""
     del throttles.rates[SOURCE]
-    ramp = Slewing(throttles)
+    ramp = RampExecutor(throttles)
     ramp.start(replace(change(), own=False), STEPS, START_S)
     assert ramp.step(START_S) == []
     assert throttles.rates[SOURCE] == 8 * MB

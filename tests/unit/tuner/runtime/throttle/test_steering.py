@@ -9,7 +9,7 @@ from loop_rig import Rig
 from tuner_cases import NOW_MS, SEEN, SOURCE, STALLED, TARGET, WELL, broker_signal, move_signal
 
 from streaming.shared.contract import BrokerSignal
-from tuner.control.throttle.decision import Reason, SetRate, Steer
+from tuner.control.throttle.decision import AllowSteering, Reason, SetRate
 from tuner.control.throttle.objective import LawLimits, Objective
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide
@@ -260,7 +260,7 @@ def test_clients_that_leave_nothing_are_named_and_the_move_runs_at_its_least() -
     seconds(rig, 20)
     decisions = rig.loop.cycle()
     source = next(d for d in decisions if (d.broker, d.side) == SOURCE)  # type: ignore[union-attr]
-    assert isinstance(source, Steer)
+    assert isinstance(source, AllowSteering)
     assert source.reason is Reason.NO_HEADROOM
     assert "move fewer partitions at a time" in source.text
     # 6 MB/s keep up: 1.05 times that in the mean, around which it plays, and never less than keeps up.
@@ -272,7 +272,7 @@ def test_a_stall_that_no_throttle_makes_is_said_while_the_law_goes_on() -> None:
     rig.throttles.rates.update({SOURCE: 40 * MB, TARGET: 50 * MB})
     rig.signals.moves = {SOURCE: move_signal(*SOURCE), TARGET: move_signal(*TARGET, steady_state=3 * MB)}
     decisions = rig.loop.cycle()
-    assert [type(d) for d in decisions] == [Steer, Steer]
+    assert [type(d) for d in decisions] == [AllowSteering, AllowSteering]
     assert {d.reason for d in decisions} == {Reason.STALLED_NOT_THROTTLE_BOUND}
 
 

@@ -21,7 +21,7 @@ from tuner.control.throttle.steering.law import turn
 from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
-from tuner.runtime.throttle.steering_controller import Steering
+from tuner.runtime.throttle.steering_controller import SteeringController
 
 
 class World:
@@ -105,10 +105,10 @@ def test_what_somebody_wrote_while_the_journal_took_its_time_stands() -> None:
     assert SOURCE in rig.loop.memory.externally_owned_until_ms
 
 
-def many(count: int, rate: int = 20 * MB, writes_per_s_max: float = 50.0) -> tuple[FakeThrottles, Steering]:
+def many(count: int, rate: int = 20 * MB, writes_per_s_max: float = 50.0) -> tuple[FakeThrottles, SteeringController]:
     throttles = FakeThrottles(brokers=range(count), rates={(b, L): rate for b in range(count)})
     limits = LawLimits(rate_bytes_per_s_max=100 * MB, start_s=0.1)
-    steering = Steering(
+    steering = SteeringController(
         throttles, OBJECTIVE, lambda _: Capacity(125 * MB, 125 * MB), limits, writes_per_s_max=writes_per_s_max
     )
     return throttles, steering

@@ -25,7 +25,7 @@ from tuner_cases import (
 
 from streaming.shared.contract import BrokerSignal, MoveStep
 from tuner.control.throttle.decision import Decision, Hold, Reason
-from tuner.control.throttle.diagnosis.bottleneck import Culprit, Feeds, culprit
+from tuner.control.throttle.diagnosis.bottleneck import Bottleneck, Feeds, culprit
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory, StallState
 from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove
@@ -44,7 +44,7 @@ def found(
 
 
 def test_a_source_that_feeds_another_is_not_what_this_one_waits_for() -> None:
-    assert culprit(9, {1: Feeds(well=(4,), stalled=(9,))}, TRICKLE, {}) == Culprit(
+    assert culprit(9, {1: Feeds(well=(4,), stalled=(9,))}, TRICKLE, {}) == Bottleneck(
         Reason.STALLED_DESTINATION_BOUND, 9,
         "it is likely broker 9, the destination: broker 1 feeds broker 4 as it should; look at its disks and its network",
     )  # fmt: skip
@@ -52,7 +52,7 @@ def test_a_source_that_feeds_another_is_not_what_this_one_waits_for() -> None:
 
 def test_where_nothing_at_all_comes_meanwhile_its_replicas_are_dead() -> None:
     """Registered, six steps of 5 s without a byte."""
-    assert culprit(9, {1: Feeds(well=(4, 5), stalled=(9,))}, NOTHING, {}) == Culprit(
+    assert culprit(9, {1: Feeds(well=(4, 5), stalled=(9,))}, NOTHING, {}) == Bottleneck(
         Reason.STALLED_REPLICA_DEAD, 9,
         "the replicas on broker 9 are likely dead, though it is registered: nothing has come to it for 30 s, while broker 1 feeds "
         "brokers 4, 5 as it should; look at its log directories, and in its log for partitions whose fetching has failed; "
@@ -70,7 +70,7 @@ def test_twenty_seconds_without_a_byte_are_more_than_the_quotas_silence(silent: 
 
 
 def test_a_source_all_of_whose_destinations_stall_is_ill_itself() -> None:
-    assert culprit(9, {1: Feeds(stalled=(4, 9))}, TRICKLE, {}) == Culprit(
+    assert culprit(9, {1: Feeds(stalled=(4, 9))}, TRICKLE, {}) == Bottleneck(
         Reason.STALLED_SOURCE_BOUND, 1,
         "it is likely broker 1, the source: what it sends to broker 4 has stalled as well; look at its disks (what followers lack "
         "for long is read from there) and its network",

@@ -21,7 +21,7 @@ from tuner_cases import (
 
 from streaming.shared.contract import MoveSignal
 from tuner.control.throttle.decision import Hold, Reason
-from tuner.control.throttle.diagnosis.fetcher_bound import Crowd, fetcher_bound, moving_collisions
+from tuner.control.throttle.diagnosis.fetcher_bound import FetcherCollision, fetcher_bound, moving_collisions
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import LiveCluster, PartitionMove
@@ -38,7 +38,7 @@ def onto_3(gained_bytes_per_s: float) -> MoveSignal:
 
 def test_five_on_one_thread_of_four_and_five_threads_would_part_them() -> None:
     crowd = fetcher_bound(3, CROWDED, {3: 4}, onto_3(20 * MB))
-    assert crowd == Crowd(3, 1, 0, 5, 5, 4, 5, 1)
+    assert crowd == FetcherCollision(3, 1, 0, 5, 5, 4, 5, 1)
     assert str(crowd) == (
         "5 of the 5 partitions that move onto broker 3 from broker 1 are copied by one thread of 4, ReplicaFetcherThread-0-1; with "
         "num.replica.fetchers=5 it would be 1 at most"

@@ -5,24 +5,24 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.control.throttle.incremental.delta_mapping import Grown, grown_since
+from tuner.control.throttle.incremental.delta_mapping import DeltaMapping, grown_since
 from tuner.journal.codec import Piece, apply, changed
-from tuner.journal.moving_replicas_records import SeenByTopic
+from tuner.journal.moving_replicas_records import MovingReplicasByTopic
 
 A, B, C = frozenset({1, 2}), frozenset({3}), frozenset({1, 2, 4})
 
 
 def test_it_tells_what_came_over_the_one_that_it_was_made_from() -> None:
-    first = Grown({("orders", 0): A}, {("orders", 1): B})
-    second = Grown(first, {("pay", 0): B, ("orders", 0): C})
+    first = DeltaMapping({("orders", 0): A}, {("orders", 1): B})
+    second = DeltaMapping(first, {("pay", 0): B, ("orders", 0): C})
     assert second == {("orders", 0): C, ("orders", 1): B, ("pay", 0): B}
     assert grown_since(first, second) == {("pay", 0): B, ("orders", 0): C}
 
 
 def test_of_any_other_it_tells_nothing() -> None:
-    first = Grown({}, {("orders", 0): A})
-    second = Grown(first, {("orders", 1): B})
-    third = Grown(second, {("orders", 2): B})
+    first = DeltaMapping({}, {("orders", 0): A})
+    second = DeltaMapping(first, {("orders", 1): B})
+    third = DeltaMapping(second, {("orders", 2): B})
     assert grown_since(first, third) is None
     assert grown_since({}, first) is None
     assert grown_since(dict(first), second) is None
@@ -31,8 +31,8 @@ def test_of_any_other_it_tells_nothing() -> None:
 
 
 def test_a_piece_of_the_inputs_is_what_came() -> None:
-    before = Grown({}, {("orders", 0): A})
-    after = Grown(before, {("orders", 1): B})
+    before = DeltaMapping({}, {("orders", 0): A})
+    after = DeltaMapping(before, {("orders", 1): B})
     assert list(changed("memory.seen", before, after)) == [Piece("memory.seen", "put", {("orders", 1): B})]
 
 
@@ -44,10 +44,12 @@ brokers = st.frozensets(st.integers(1, 4), min_size=1)
 def test_inputs_and_records_by_topic_are_those_of_a_search(
     steps: list[tuple[dict[tuple[str, int], frozenset[int]], bool]],
 ) -> None:
-    by_topic, before = SeenByTopic(), Grown({}, {})
+    by_topic, before = MovingReplicasByTopic(), DeltaMapping({}, {})
     known = {"memory.seen": dict(before)}
     for more, forgets in steps:
-        after = Grown({} if forgets else before, {k: v for k, v in more.items() if forgets or before.get(k) != v})
+        after = DeltaMapping(
+            {} if forgets else before, {k: v for k, v in more.items() if forgets or before.get(k) != v}
+        )
         for piece in changed("memory.seen", before, after):
             apply(known, piece)
         assert list(known["memory.seen"].items()) == list(after.items()) or forgets
@@ -60,10 +62,10 @@ def test_inputs_and_records_by_topic_are_those_of_a_search(
 
 
 def test_what_others_have_put_on_record_meanwhile_is_not_forgotten() -> None:
-    by_topic = SeenByTopic()
-    first = Grown({}, {("orders", 0): A})
+    by_topic = MovingReplicasByTopic()
+    first = DeltaMapping({}, {("orders", 0): A})
     by_topic.grown({}, first)
     # A memory that was written whole went on record without it.
-    later = Grown({}, {("orders", 7): B, ("pay", 0): B})
-    more = Grown(later, {("orders", 8): B})
+    later = DeltaMapping({}, {("orders", 7): B, ("pay", 0): B})
+    more = DeltaMapping(later, {("orders", 8): B})
     assert by_topic.grown(later, more) == {"orders": {7: B, 8: B}}

@@ -10,7 +10,7 @@ from tuner_cases import LIMITS, NOW_MS, STALL, F, L, move_signal
 
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.throttle.decision import AddPairs, RemovePairs
-from tuner.control.throttle.incremental.cycle_cache import IdentityMemo, Kept, Paths
+from tuner.control.throttle.incremental.cycle_cache import CycleCache, IdentityMemo, Paths
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.replica_lists.list_rules import intend_pairs, needed_pairs, settle_pairs
 from tuner.control.throttle.state import Memory
@@ -47,7 +47,7 @@ looks = st.lists(
 def test_decisions_are_those_that_a_new_one_comes_to(
     looks: list[list[PartitionMove]], reversed_order: bool, paused: set[int], lost: set[int]
 ) -> None:
-    kept, memory = Kept(), Memory()
+    kept, memory = CycleCache(), Memory()
     lists: dict[str, TopicThrottle] = {}
     known: dict[PartitionMove, PartitionMove] = {}
     for at, look in enumerate(looks):
@@ -73,7 +73,7 @@ def test_decisions_are_those_that_a_new_one_comes_to(
 
 @given(looks=looks)
 def test_paths_are_counted_as_a_new_one_counts_them(looks: list[list[PartitionMove]]) -> None:
-    kept = Kept()
+    kept = CycleCache()
     for look in looks:
         kept.follow(tuple(look))
         new = Paths()
@@ -89,7 +89,7 @@ def test_paths_are_counted_as_a_new_one_counts_them(looks: list[list[PartitionMo
 
 
 def test_what_moves_as_it_did_is_not_worked_out_again() -> None:
-    kept = Kept()
+    kept = CycleCache()
     first, second = moving("orders", 0, 1, 3), moving("pay", 0, 1, 3)
     before = needed_pairs(LiveCluster(BROKERS, (first, second)), kept)
     after = needed_pairs(LiveCluster(BROKERS, (first, moving("pay", 0, 1, 4))), kept)
@@ -99,7 +99,7 @@ def test_what_moves_as_it_did_is_not_worked_out_again() -> None:
 
 
 def test_moves_that_went_on_no_record_are_not_seen_yet() -> None:
-    kept = Kept()
+    kept = CycleCache()
     first, second, third = (moving("orders", partition, 1, 3) for partition in range(3))
     kept.follow((first,))
     kept.saw(recorded := {("orders", 0): frozenset({1, 2, 3})})
@@ -127,7 +127,7 @@ def test_an_answer_is_good_for_the_same_objects_alone() -> None:
 
 
 def test_a_list_that_somebody_changes_is_looked_at_again() -> None:
-    kept, memory = Kept(), Memory()
+    kept, memory = CycleCache(), Memory()
     move = moving("orders", 0, 1, 3)
     _, [add] = _listing(LiveCluster(BROKERS, (move,), RATES), memory, kept)
     assert isinstance(add, AddPairs)
@@ -138,6 +138,6 @@ def test_a_list_that_somebody_changes_is_looked_at_again() -> None:
     assert (again.leader, again.follower) == ((), ((0, 3),))
 
 
-def _listing(live: LiveCluster, memory: Memory, kept: Kept) -> tuple[Memory, list[AddPairs | RemovePairs]]:
+def _listing(live: LiveCluster, memory: Memory, kept: CycleCache) -> tuple[Memory, list[AddPairs | RemovePairs]]:
     memory, decisions = decide(Observation(NOW_MS, live, moves=SIGNALS), memory, THROTTLES, STALL, kept)
     return memory, [decision for decision in decisions if isinstance(decision, AddPairs | RemovePairs)]

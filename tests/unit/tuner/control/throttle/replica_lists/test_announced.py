@@ -24,10 +24,10 @@ from tuner.core.backoff import RETRY_S_MIN
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import LiveCluster, PartitionMove
 from tuner.core.operator_orders import Orders, Pause
-from tuner.core.prepare_handshake import Announcing
-from tuner.core.reassignment_plan import ClusterLook, DesiredPlanState
+from tuner.core.prepare_handshake import PrepareHandshake
+from tuner.core.reassignment_plan import DesiredPlanState, ReassignmentSnapshot
 from tuner.core.reassignment_steps import ReassignmentStep, StepReason
-from tuner.runtime.reassignment.prepare import ANNOUNCED_S_MAX, AnnouncedTurn
+from tuner.runtime.reassignment.prepare import ANNOUNCED_S_MAX, PrepareStep
 
 STEP = ReassignmentStep("orders", 0, (3, 2), (3,), (1,), StepReason.REPLICAS, moves_leader=True, elect=True, last=True)
 ANNOUNCED = PartitionMove("orders", 0, 1, (3, 2, 1), (3,), (1,), (1, 2))
@@ -38,7 +38,7 @@ T0, T1 = ("t", 0), ("t", 1)
 
 
 def test_a_step_is_told_as_kafka_will_tell_of_it() -> None:
-    look = ClusterLook(frozenset({1, 2, 3}), {("orders", 0): still(1, 2), ("orders", 1): still(1, 2)})
+    look = ReassignmentSnapshot(frozenset({1, 2, 3}), {("orders", 0): still(1, 2), ("orders", 1): still(1, 2)})
     reorder = ReassignmentStep(
         "orders", 1, (2, 1), (), (), StepReason.PREFERRED_LEADER, moves_leader=True, elect=True, last=True
     )
@@ -85,7 +85,7 @@ def test_what_no_look_has_told_of_is_no_throttle() -> None:
 
 
 def test_an_announced_step_has_rates_and_lists_before_it_moves() -> None:
-    rig, announcing = unthrottled(), Announcing()
+    rig, announcing = unthrottled(), PrepareHandshake()
     rig.live.moves = ()
     rig.loop.heed_plans(dict, announcing)
     cycle(rig)
@@ -99,7 +99,7 @@ def test_an_announced_step_has_rates_and_lists_before_it_moves() -> None:
 
 
 def test_what_was_announced_and_never_began_leaves_the_lists() -> None:
-    rig, announcing = unthrottled(), Announcing()
+    rig, announcing = unthrottled(), PrepareHandshake()
     rig.live.moves = ()
     rig.loop.heed_plans(dict, announcing)
     announcing.begin([move()])
@@ -112,7 +112,7 @@ def test_what_was_announced_and_never_began_leaves_the_lists() -> None:
 
 
 def test_a_step_whose_lists_or_rates_are_refused_is_withheld() -> None:
-    rig, announcing = unthrottled(), Announcing()
+    rig, announcing = unthrottled(), PrepareHandshake()
     rig.live.moves = ()
     rig.loop.heed_plans(dict, announcing)
     announcing.begin([move()])
@@ -134,7 +134,7 @@ def test_a_step_whose_lists_or_rates_are_refused_is_withheld() -> None:
 
 
 def test_nothing_is_said_to_steps_while_the_cluster_or_the_journal_is_away() -> None:
-    rig, announcing = unthrottled(), Announcing()
+    rig, announcing = unthrottled(), PrepareHandshake()
     rig.loop.heed_plans(dict, announcing)
     announcing.begin([replace(move(), partition=5)])
     rig.live.not_seen = "no answer"
@@ -147,7 +147,7 @@ def test_nothing_is_said_to_steps_while_the_cluster_or_the_journal_is_away() -> 
 
 
 def test_a_cycle_comes_early_for_a_step_and_not_all_the_time() -> None:
-    rig, announcing = unthrottled(), Announcing()
+    rig, announcing = unthrottled(), PrepareHandshake()
     rig.loop.heed_plans(dict, announcing)
     cycle(rig)
     announcing.begin([replace(move(), partition=5)])
@@ -164,7 +164,7 @@ def test_a_cycle_comes_early_for_a_step_and_not_all_the_time() -> None:
 @pytest.mark.parametrize(("cost_s", "rests_s"), [(0.01, 1.0), (0.5, 2.0)])
 def test_an_early_cycle_is_rested_for_by_what_it_took_of_the_processor(cost_s: float, rests_s: float) -> None:
     """Not by what Kafka's answers took: slots that have come free would stand empty."""
-    rig, announcing = unthrottled(), Announcing()
+    rig, announcing = unthrottled(), PrepareHandshake()
     used = itertools.count()
     rig.loop._processor_s = lambda: cost_s * next(used)
     rig.loop.heed_plans(dict, announcing)
@@ -177,7 +177,7 @@ def test_an_early_cycle_is_rested_for_by_what_it_took_of_the_processor(cost_s: f
 
 
 def test_a_cycle_comes_early_for_a_step_that_has_ended_where_it_has_something_to_take_off() -> None:
-    rig, announcing = unthrottled(), Announcing()
+    rig, announcing = unthrottled(), PrepareHandshake()
     rig.live.moves = (move(), move(partition=1))
     rig.loop.heed_plans(dict, announcing)
     cycle(rig)
@@ -195,13 +195,13 @@ def test_a_cycle_comes_early_for_a_step_that_has_ended_where_it_has_something_to
 
 
 def test_no_end_calls_for_a_cycle_where_nothing_is_listed_or_the_end_of_all_is_awaited() -> None:
-    rig, announcing = unthrottled(throttles_moves=False), Announcing()
+    rig, announcing = unthrottled(throttles_moves=False), PrepareHandshake()
     rig.loop.heed_plans(dict, announcing)
     cycle(rig)
     announcing.ended = True
     rig.now_s += 2.0
     assert not rig.loop.cycle_is_due()
-    rig, announcing = unthrottled(), Announcing()
+    rig, announcing = unthrottled(), PrepareHandshake()
     rig.loop.heed_plans(dict, announcing)
     cycle(rig)
     rig.throttles.refusing["orders"] = "not authorized"
@@ -214,7 +214,7 @@ def test_no_end_calls_for_a_cycle_where_nothing_is_listed_or_the_end_of_all_is_a
 
 
 def test_what_somebody_has_begun_meanwhile_is_left_to_them() -> None:
-    rig, announcing = unthrottled(), Announcing()
+    rig, announcing = unthrottled(), PrepareHandshake()
     rig.loop.heed_plans(dict, announcing)
     announcing.begin([move(), replace(move(), partition=5)])
     cycle(rig)
@@ -223,7 +223,7 @@ def test_what_somebody_has_begun_meanwhile_is_left_to_them() -> None:
 
 def test_a_rate_that_is_gone_since_has_its_second_look_in_its_own_time() -> None:
     """A tool that takes rates off one by one would else be taken for a person, who has an hour."""
-    rig, announcing = unthrottled(), Announcing()
+    rig, announcing = unthrottled(), PrepareHandshake()
     rig.loop.heed_plans(dict, announcing)
     cycle(rig)
     del rig.throttles.rates[TARGET]
@@ -242,8 +242,8 @@ class Announced(Plans):
 
     def begin_anew(self) -> None:
         super().begin_anew()
-        self.announcing = Announcing()
-        self.loop._announced = AnnouncedTurn(self.announcing, ANNOUNCED_S_MAX, self._now)
+        self.announcing = PrepareHandshake()
+        self.loop._announced = PrepareStep(self.announcing, ANNOUNCED_S_MAX, self._now)
 
     def ticks(self, count: int = 4) -> None:
         for _ in range(count):

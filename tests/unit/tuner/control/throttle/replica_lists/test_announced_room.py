@@ -20,7 +20,7 @@ from tuner.control.throttle.decision import Reason
 from tuner.control.throttle.replica_lists.capacity import with_room
 from tuner.core.cluster import LiveCluster, PartitionMove
 from tuner.core.operator_orders import Orders, Pause
-from tuner.core.prepare_handshake import Announcing
+from tuner.core.prepare_handshake import PrepareHandshake
 
 ONE = PartitionMove("orders", 9000, 1, (3, 2, 1), (3,), (1,), (1, 2))
 ITS_CHARS = {Side.LEADER: len(",9000:1,9000:2"), Side.FOLLOWER: len(",9000:3")}
@@ -86,7 +86,7 @@ def test_what_is_listed_needs_no_room() -> None:
 
 
 def test_a_step_without_room_is_withheld_and_let_in_when_others_are_done() -> None:
-    rig, announcing = unthrottled(), Announcing()
+    rig, announcing = unthrottled(), PrepareHandshake()
     rig.live.moves = ()
     rig.loop.heed_plans(dict, announcing)
     rig.throttles.lists["orders"] = TopicThrottle(of_length(LIST_CHARS_MAX))
@@ -103,7 +103,7 @@ def test_a_step_without_room_is_withheld_and_let_in_when_others_are_done() -> No
 
 
 def test_where_nobody_throttles_moves_no_step_waits_for_room() -> None:
-    rig, announcing = unthrottled(), Announcing()
+    rig, announcing = unthrottled(), PrepareHandshake()
     rig.live.moves = ()
     rig.orders.latest = Orders(pause=Pause(1, "kim@desk"))
     rig.loop.heed_plans(dict, announcing)

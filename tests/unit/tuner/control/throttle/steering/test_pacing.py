@@ -9,7 +9,7 @@ import pytest
 from streaming.shared.contract import Side
 from tuner.control.throttle.objective import Capacity, LawLimits
 from tuner.control.throttle.quota_window.model import QuotaSamples, steady
-from tuner.control.throttle.steering.broker_estimate import Direction, Sight
+from tuner.control.throttle.steering.broker_estimate import BrokerEstimate, Direction
 from tuner.control.throttle.steering.headroom import DirectionLoad
 from tuner.control.throttle.steering.latest_step import Steps
 from tuner.control.throttle.steering.side_inputs import side_view
@@ -57,7 +57,7 @@ def test_a_guard_is_thought_to_have_let_through_all_that_it_allowed() -> None:
     view = ControlInput(5_000, {}, {}, {}, {2: link})
     loaded = dict.fromkeys(Side, Direction(load=DirectionLoad(30 * MB)))
     before = course(20 * MB, 50 * MB, 50 * MB)
-    here = side_view((2, Side.FOLLOWER), view, {2: Sight(0, 5.0, 0.0, loaded)})
+    here = side_view((2, Side.FOLLOWER), view, {2: BrokerEstimate(0, 5.0, 0.0, loaded)})
     window, _ = replayed(before, here, 50_000_000, view.now_ms, LIMITS)
     assert window.seconds[-5:] == pytest.approx([50 * MB] * 5)
 
@@ -107,7 +107,7 @@ def test_a_setting_drains_whatever_it_plays_for_as_nobody_may_be_there_to_write_
 
 def test_what_did_not_hold_when_we_came_is_not_thought_to_let_a_burst_through() -> None:
     """Of 50 MB/s there passed 20: so they do in the three seconds of which nothing is measured yet, and no more is meant by it."""
-    sights = {1: Sight(0, 5.0, 0.0, dict.fromkeys(Side, Direction(load=DirectionLoad(30 * MB))))}
+    sights = {1: BrokerEstimate(0, 5.0, 0.0, dict.fromkeys(Side, Direction(load=DirectionLoad(30 * MB))))}
     view = ControlInput(3_000, {}, {}, {}, {1: Capacity(125 * MB, 125 * MB)})
     came = replace(course(50 * MB, 50 * MB, 20 * MB), held_to_bytes_per_s=20 * MB, corrected_until_ms=-1)
     here = side_view((1, Side.LEADER), view, sights)
@@ -122,7 +122,7 @@ def after_a_step(
 ) -> QuotaSamples:
     """So many bytes/s passed in the five seconds since we came to a throttle of 20 MB/s under which 1 had; 25 are meant."""
     direction = Direction(caught=Steps((caught,)), load=DirectionLoad(30 * MB))
-    sights = {1: Sight(5_000, 5.0, 0.0, dict.fromkeys(Side, direction))}
+    sights = {1: BrokerEstimate(5_000, 5.0, 0.0, dict.fromkeys(Side, direction))}
     view = ControlInput(now_ms, {}, {}, {}, {1: Capacity(125 * MB, 125 * MB)})
     came = course(25 * MB, 20 * MB, 1 * MB)
     came = replace(
@@ -157,7 +157,7 @@ def test_what_held_it_when_we_came_holds_it_no_more_once_more_has_passed() -> No
 def test_an_even_step_leaves_even_seconds_however_long_it_was(step_s: float) -> None:
     """20 MB/s stand and pass; a window has whole seconds, and a step seldom."""
     direction = Direction(caught=Steps((20 * MB,)), load=DirectionLoad(30 * MB))
-    sights = {1: Sight(5_000, step_s, 0.0, dict.fromkeys(Side, direction))}
+    sights = {1: BrokerEstimate(5_000, step_s, 0.0, dict.fromkeys(Side, direction))}
     view = ControlInput(5_000, {}, {}, {}, {1: Capacity(125 * MB, 125 * MB)})
     came = replace(course(20 * MB, 20 * MB, 20 * MB), since_ms=-60_000)
     window, _ = replayed(came, side_view((1, Side.LEADER), view, sights), 20_000_000, view.now_ms, LIMITS)

@@ -8,7 +8,7 @@ import pytest
 
 from streaming.shared.contract import BrokerSignal, Side
 from tuner.control.throttle.objective import LawLimits, Objective
-from tuner.control.throttle.steering.broker_estimate import Sight, seen
+from tuner.control.throttle.steering.broker_estimate import BrokerEstimate, seen
 from tuner.core.throttle_limits import MB
 
 LIMITS = LawLimits(margin_start=0.03, margin_min=-0.03, latency_aim=0.74)
@@ -26,7 +26,7 @@ def signal(
     )  # fmt: skip
 
 
-def after(*signals: BrokerSignal, fills: bool = True) -> Sight:
+def after(*signals: BrokerSignal, fills: bool = True) -> BrokerEstimate:
     sight = None
     for each in signals:
         sight = seen(each, sight, fills, OBJECTIVE, LIMITS)
@@ -211,7 +211,7 @@ def test_a_load_that_goes_up_by_steps_is_another_at_each_of_them() -> None:
 REMEMBERS = [replace(signal(at_s, p99_ms=20.0), produce_mean_ms=8.0 + at_s % 10) for at_s in range(0, 200, 5)]
 
 
-def given(*, crowded: bool, fills: bool = True) -> Sight:
+def given(*, crowded: bool, fills: bool = True) -> BrokerEstimate:
     """After three minutes of a p99 that stands still far below its aim while the mean comes and goes."""
     sight = None
     for each in REMEMBERS:
