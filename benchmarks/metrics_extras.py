@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from streaming.shared.contract import ControllerSignal, Side, TenantSignal
-from tuner.api.plan_board import NAMED_MAX as PLANS_NAMED_MAX
-from tuner.api.plan_board import PlanStatusStore
-from tuner.api.quota_board import QuotaStatusStore
+from tuner.api.plan_status_store import NAMED_MAX as PLANS_NAMED_MAX
+from tuner.api.plan_status_store import PlanStatusStore
+from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.control.mutation_quota.decision import QuotaReason, SetQuota, TenantShare, TotalRateReport
 from tuner.control.mutation_quota.entity import QuotaEntity, Tenant
 from tuner.control.mutation_quota.model import QuotaView

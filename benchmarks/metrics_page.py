@@ -30,8 +30,8 @@ from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.metric_page import page
 from streaming.shared.process_metrics import ConfigState, OwnCollector
 from streaming.shared.thread_watch import ThreadWatch
-from tuner.api.board import StatusStore
 from tuner.api.metrics import registry_of
+from tuner.api.status_store import StatusStore
 from tuner.control.throttle.decision import Hold, Reason
 from tuner.control.throttle.objective import Capacity, Objective
 from tuner.control.throttle.policy import decide

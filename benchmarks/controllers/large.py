@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from streaming.shared.contract import BrokerSignal, ControllerSignal, TenantSignal
 from streaming.shared.contract.quotas import QuotaEntity
-from tuner.api.quota_board import QuotaStatusStore
+from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.control.mutation_quota.model import MutationPolicy, TenantRule
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.mutation_quota.tenant_rules import want_per_s

@@ -19,12 +19,12 @@ from benchmarks.sizes.world import CLUSTER, LargeCluster, now_ms, records, sized
 from rheostat.console.logs import set_up_logs
 from streaming.shared.contract import decode_signal
 from streaming.shared.kafka.cluster import ClusterClient
-from tuner.api.board import StatusStore
 from tuner.api.limits import Buckets, Rate
 from tuner.api.metrics import registry_of
-from tuner.api.plan_board import PlanStatusStore
+from tuner.api.observers import Observers
+from tuner.api.plan_status_store import PlanStatusStore
 from tuner.api.server import HttpServer, make_app
-from tuner.api.watched import Observers
+from tuner.api.status_store import StatusStore
 from tuner.control.throttle.objective import Capacity, LawLimits
 from tuner.control.throttle.state import Memory
 from tuner.core.batch_limits import BatchLimits

@@ -12,13 +12,13 @@ from types import TracebackType
 
 from rheostat.simulate.scenario_file import load_scenario
 from tuner.api.auth import Tokens
-from tuner.api.board import StatusStore
 from tuner.api.metrics import registry_of
+from tuner.api.observers import Observers
 from tuner.api.orders_api import Change
-from tuner.api.plan_board import PlanStatusStore
-from tuner.api.quota_board import QuotaStatusStore
+from tuner.api.plan_status_store import PlanStatusStore
+from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.server import HttpServer, make_app
-from tuner.api.watched import Observers
+from tuner.api.status_store import StatusStore
 from tuner.control.throttle.objective import LawLimits, Objective
 from tuner.control.throttle.state import Memory
 from tuner.core.operator_orders import Orders

@@ -30,7 +30,7 @@ from rheostat.console.logs import set_up_logs
 from streaming.shared.contract import decode_signal
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.throttle_settings import TopicThrottle
-from tuner.api.board import StatusStore
+from tuner.api.status_store import StatusStore
 from tuner.control.throttle.decision import SetRate
 from tuner.control.throttle.objective import Capacity, LawLimits, Objective
 from tuner.control.throttle.state import Memory, OwnedRate

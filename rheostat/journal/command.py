@@ -15,7 +15,7 @@ from rheostat.console.confirm import confirm
 from rheostat.console.output import out, tell
 from rheostat.console.rich_console import console_of
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, CommandError
-from rheostat.journal.mending import Mending, mendings
+from rheostat.journal.repair import Mending, mendings
 from rheostat.journal.scan import Scan, scanned
 from rheostat.run.services import probe
 from rheostat.tuner_presence import acting_tuner, read_tuners

@@ -30,7 +30,7 @@ from rheostat.run.services import probe
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from streaming.shared.kafka.quotas import QuotaClient
-from tuner.api.quota_board import QuotaSnapshot, quotas_json
+from tuner.api.quota_status_store import QuotaSnapshot, quotas_json
 from tuner.control.mutation_quota.entity import QuotaEntity
 from tuner.control.mutation_quota.model import MutationPolicy, QuotaView, with_window
 from tuner.control.mutation_quota.operator_orders import ruled

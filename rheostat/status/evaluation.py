@@ -11,13 +11,13 @@ from dataclasses import replace
 
 from rheostat.config.settings import Settings
 from tuner.api import views
-from tuner.api.board import CycleResult
 from tuner.api.decision_rows import row_json
 from tuner.api.decisions import ROWS_MAX, Decisions, Filter
 from tuner.api.history import Peaks, RateHistoryStore
-from tuner.api.look import StatusSnapshot
+from tuner.api.observers import CycleSnapshot
 from tuner.api.sentences import FORESEEN_MAX, after_resume, some_of, to_come, watched, without_throttle
-from tuner.api.watched import CycleSnapshot
+from tuner.api.status_snapshot import StatusSnapshot
+from tuner.api.status_store import CycleResult
 from tuner.control.throttle.decision import AllowSteering, Hold, Relinquish
 from tuner.control.throttle.plan_moves import PlanMoves
 from tuner.control.throttle.policy import decide

@@ -16,10 +16,10 @@ from dashboards.runbook_page import PAGE, RUNBOOK_AT, SOURCE
 from rheostat.config.resources import conf_file
 from rheostat.config.settings import load_settings
 from tuner.api.auth import ApiRole, Tokens, token
-from tuner.api.board import StatusStore
 from tuner.api.metrics import registry_of
-from tuner.api.quota_board import QuotaStatusStore
+from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.server import make_app
+from tuner.api.status_store import StatusStore
 from tuner.core.throttle_limits import Limits
 
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ from streaming.shared.contract import Side
 from streaming.shared.kafka import KafkaSettings, producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.topics import ensure_topics
-from tuner.api.before import tell_of_before
+from tuner.api.load_history import tell_of_before
 from tuner.api.orders_api import KafkaOrderService, OrderNotRecorded, paused, resumed
 from tuner.core.operator_orders import Orders
 from tuner.core.throttle_limits import MB

@@ -24,14 +24,14 @@ from tuner_cases import (
 
 from streaming.shared.contract import Side
 from tuner.api.auth import ApiRole, Tokens, token
-from tuner.api.board import StatusStore
 from tuner.api.limits import Buckets
 from tuner.api.metrics import registry_of
+from tuner.api.observers import Observers
 from tuner.api.orders_api import Change, OrderNotRecorded
-from tuner.api.plan_board import PlanStatusStore
-from tuner.api.quota_board import QuotaStatusStore
+from tuner.api.plan_status_store import PlanStatusStore
+from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.server import make_app
-from tuner.api.watched import Observers
+from tuner.api.status_store import StatusStore
 from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate
 from tuner.control.throttle.objective import Objective
 from tuner.control.throttle.state import Memory

@@ -26,10 +26,10 @@ from streaming.shared.process_metrics import ConfigState, OwnCollector
 from streaming.shared.thread_watch import ThreadWatch
 from streaming.stream_counts import StreamCounts
 from streaming.stream_metrics import registry_of as stream_registry_of
-from tuner.api.board import StatusStore
 from tuner.api.metrics import registry_of
-from tuner.api.plan_board import PlanStatusStore
-from tuner.api.quota_board import QuotaStatusStore
+from tuner.api.plan_status_store import PlanStatusStore
+from tuner.api.quota_status_store import QuotaStatusStore
+from tuner.api.status_store import StatusStore
 from tuner.control.mutation_quota.decision import QuotaReason, SetQuota, TenantShare, TotalRateReport
 from tuner.control.mutation_quota.entity import QuotaEntity, Tenant
 from tuner.control.mutation_quota.model import QuotaView

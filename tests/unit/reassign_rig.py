@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from streaming.shared.contract import BrokerSignal, ControllerSignal
 from streaming.shared.kafka.cluster import ClusterError
-from tuner.api.plan_board import PlanStatusStore
+from tuner.api.plan_status_store import PlanStatusStore
 from tuner.control.reassignment.admission import Bounds
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.operator_orders import Orders

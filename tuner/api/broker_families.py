@@ -9,8 +9,8 @@ from prometheus_client.core import Metric
 from streaming.shared.contract import BrokerSignal
 from streaming.shared.metric_defs import TunerMetric
 from streaming.shared.metric_page import Labels, family
-from tuner.api.board import CycleResult, StatusStore
 from tuner.api.named import not_zero
+from tuner.api.status_store import CycleResult, StatusStore
 from tuner.core.freshness import age_s
 from tuner.core.partition_fill import fills
 from tuner.core.partition_limits import PartitionLimits, set_or_none

@@ -10,7 +10,7 @@ from typing import Any
 
 from streaming.shared.contract import BrokerSignal, Side
 from tuner.api.floor import floor_now_bytes_per_s
-from tuner.api.look import StatusSnapshot
+from tuner.api.status_snapshot import StatusSnapshot
 from tuner.core.cluster import BrokerSide
 from tuner.core.freshness import age_s
 

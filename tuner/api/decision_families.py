@@ -10,8 +10,8 @@ from prometheus_client.core import Metric
 from streaming.shared.contract import Side
 from streaming.shared.metric_defs import TunerMetric
 from streaming.shared.metric_page import Labels, family
-from tuner.api.board import CycleResult
 from tuner.api.named import NAMED_MAX
+from tuner.api.status_store import CycleResult
 from tuner.control.throttle.decision import (
     ELSEWHERE,
     AddPairs,

@@ -11,12 +11,12 @@ from starlette.responses import Response
 from streaming.shared.process_metrics import installed_version
 from tuner.api import views
 from tuner.api.answers import json_bytes
-from tuner.api.lane import CachedResponse, Stamp, unchanging
-from tuner.api.look import StatusSnapshot
-from tuner.api.plan_board import PlanStatusStore
+from tuner.api.observers import Observers
+from tuner.api.plan_status_store import PlanStatusStore
 from tuner.api.plan_views import progress_of
-from tuner.api.quota_board import QuotaStatusStore
-from tuner.api.watched import Observers
+from tuner.api.quota_status_store import QuotaStatusStore
+from tuner.api.response_cache import CachedResponse, Stamp, unchanging
+from tuner.api.status_snapshot import StatusSnapshot
 
 JSON = "application/json"
 _PATIENCE_S, _POLL_S = 0.1, 0.001

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tuner.api.board import CycleResult
-from tuner.api.plan_board import PlanSnapshot
+from tuner.api.plan_status_store import PlanSnapshot
 from tuner.api.plan_views import progress_of
+from tuner.api.status_store import CycleResult
 from tuner.core.plan_progress import end_of
 
 

@@ -14,13 +14,13 @@ from prometheus_client.registry import Collector
 from streaming.shared.contract import ControllerSignal, TenantSignal
 from streaming.shared.metric_defs import TunerMetric
 from streaming.shared.metric_page import family
-from tuner.api.board import PLANS, CycleResult, StatusStore
 from tuner.api.broker_families import broker_families
 from tuner.api.decision_families import decision_families
 from tuner.api.ends import ends_at_ms
 from tuner.api.move_families import Collisions, move_families
-from tuner.api.plan_board import PlanCollector, PlanSnapshot, PlanStatusStore
-from tuner.api.quota_board import QuotaCollector, QuotaSnapshot, QuotaStatusStore
+from tuner.api.plan_status_store import PlanCollector, PlanSnapshot, PlanStatusStore
+from tuner.api.quota_status_store import QuotaCollector, QuotaSnapshot, QuotaStatusStore
+from tuner.api.status_store import PLANS, CycleResult, StatusStore
 from tuner.core.freshness import age_s
 
 

@@ -10,9 +10,9 @@ from prometheus_client.core import Metric
 from streaming.shared.contract import MoveSignal, Side
 from streaming.shared.metric_defs import TunerMetric
 from streaming.shared.metric_page import Labels, family
-from tuner.api.board import CycleResult
 from tuner.api.decision_families import by_side
 from tuner.api.named import worst
+from tuner.api.status_store import CycleResult
 from tuner.control.throttle.decision import ELSEWHERE, Decision
 from tuner.control.throttle.diagnosis.fetcher_bound import moving_collisions
 from tuner.core.cluster import LiveCluster, PartitionMove

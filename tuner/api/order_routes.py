@@ -9,10 +9,11 @@ from fastapi import APIRouter, Depends, HTTPException, Request
 from starlette.responses import Response
 
 from streaming.shared.contract import Side
-from tuner.api import shapes
+from tuner.api import response_models
+from tuner.api.access_guard import AccessGuard, behind, caller_of, described
 from tuner.api.answers import json_answer
-from tuner.api.gate import AccessGuard, behind, caller_of, described
 from tuner.api.limits import peer
+from tuner.api.observers import Observers
 from tuner.api.orders_api import (
     Change,
     OrderNotRecorded,
@@ -29,26 +30,29 @@ from tuner.api.orders_api import (
 from tuner.api.parameters import refuse_unknown_parameters
 from tuner.api.routes import REFUSALS, BrokerId
 from tuner.api.views import orders_json
-from tuner.api.watched import Observers
 
 log = structlog.get_logger("tuner")
 
 _SILENT_S_MAX = 45.0  # So long without a cycle, and what has been ordered meanwhile may not be known here.
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     **REFUSALS,
-    403: {"model": shapes.ErrorBody, "description": "the token may not, or nobody may"},
+    403: {"model": response_models.ErrorBody, "description": "the token may not, or nobody may"},
     409: {
-        "model": shapes.ErrorBody,
+        "model": response_models.ErrorBody,
         "description": "this tuner does not act: another has the lease, or it waits for something",
     },
     503: {
-        "model": shapes.ErrorBody,
+        "model": response_models.ErrorBody,
         "description": "the order is not on record, or it is not known whether it is, or whether it would be acknowledged, or too many "
         "requests are under way: the text says which",
     },
 }
-_WITH_BODY: dict[int | str, dict[str, Any]] = {400: {"model": shapes.ErrorBody, "description": "the body is not text"}}
-_OF_A_BROKER: dict[int | str, dict[str, Any]] = {404: {"model": shapes.ErrorBody, "description": "no such broker"}}
+_WITH_BODY: dict[int | str, dict[str, Any]] = {
+    400: {"model": response_models.ErrorBody, "description": "the body is not text"}
+}
+_OF_A_BROKER: dict[int | str, dict[str, Any]] = {
+    404: {"model": response_models.ErrorBody, "description": "no such broker"}
+}
 
 
 def order_routes(watched: Observers, gate: AccessGuard, desk: OrderService | None) -> APIRouter:
@@ -60,23 +64,25 @@ def order_routes(watched: Observers, gate: AccessGuard, desk: OrderService | Non
     )
 
     # A plain function each, so that waiting for Kafka holds up one thread of many, and not the server.
-    @router.post("/pause", status_code=202, response_model=shapes.OrderReceipt, responses=_WITH_BODY)
-    def pause(request: Request, asked: shapes.EmptyRequest | None = None) -> Response:  # noqa: ARG001 - checks the body
+    @router.post("/pause", status_code=202, response_model=response_models.OrderReceipt, responses=_WITH_BODY)
+    def pause(request: Request, asked: response_models.EmptyRequest | None = None) -> Response:  # noqa: ARG001 - checks the body
         """Nothing is changed any more, neither up nor down, until `resume`."""
         return _given(request, "pause", paused(who(request)))
 
-    @router.post("/resume", status_code=202, response_model=shapes.OrderReceipt, responses=_WITH_BODY)
-    def resume(request: Request, asked: shapes.EmptyRequest | None = None) -> Response:  # noqa: ARG001 - checks the body
+    @router.post("/resume", status_code=202, response_model=response_models.OrderReceipt, responses=_WITH_BODY)
+    def resume(request: Request, asked: response_models.EmptyRequest | None = None) -> Response:  # noqa: ARG001 - checks the body
         """Ends a pause or a release, and takes up again what was left alone because somebody else had changed it."""
         return _given(request, "resume", resumed(who(request)))
 
-    @router.post("/release", status_code=202, response_model=shapes.OrderReceipt, responses=_WITH_BODY)
-    def release(request: Request, asked: shapes.EmptyRequest | None = None) -> Response:  # noqa: ARG001 - checks the body
+    @router.post("/release", status_code=202, response_model=response_models.OrderReceipt, responses=_WITH_BODY)
+    def release(request: Request, asked: response_models.EmptyRequest | None = None) -> Response:  # noqa: ARG001 - checks the body
         """Everything that rheostat set is taken back, and nothing is changed until `resume`."""
         return _given(request, "release", released(who(request)))
 
-    @router.post("/override", status_code=202, response_model=shapes.OrderReceipt, responses=_WITH_BODY | _OF_A_BROKER)
-    def override(request: Request, asked: shapes.OverrideRequest) -> Response:
+    @router.post(
+        "/override", status_code=202, response_model=response_models.OrderReceipt, responses=_WITH_BODY | _OF_A_BROKER
+    )
+    def override(request: Request, asked: response_models.OverrideRequest) -> Response:
         """One broker's throttle stands at a rate for a while, and is tuned again after it."""
         limits = watched.board.limits
         if (fault := rate_fault(asked.rate_bytes_per_s, limits.rate_bytes_per_s_max)) is not None:
@@ -86,7 +92,9 @@ def order_routes(watched: Observers, gate: AccessGuard, desk: OrderService | Non
         sides = sides_of(asked.broker, side, asked.rate_bytes_per_s)
         return _given(request, "override", overridden(sides, asked.for_s, who(request)))
 
-    @router.delete("/override/{broker}", status_code=202, response_model=shapes.OrderReceipt, responses=_OF_A_BROKER)
+    @router.delete(
+        "/override/{broker}", status_code=202, response_model=response_models.OrderReceipt, responses=_OF_A_BROKER
+    )
     def end_override(request: Request, broker: BrokerId) -> Response:
         """Ends the overrides of this broker now."""
         # One of a broker that has gone can be ended, too.

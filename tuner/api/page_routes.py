@@ -18,14 +18,14 @@ from starlette.responses import HTMLResponse, Response
 
 from streaming.shared.units import rate_text, size_text, span_text
 from tuner.api import broker_views, sentences, views
+from tuner.api.access_guard import AccessGuard
 from tuner.api.decision_rows import OUTCOMES, row_json
 from tuner.api.decisions import Filter
 from tuner.api.desktop import Desktop
-from tuner.api.gate import AccessGuard
-from tuner.api.lane import Stamp, unchanging
-from tuner.api.look import StatusSnapshot
 from tuner.api.parameters import refuse_unknown_parameters
+from tuner.api.response_cache import Stamp, unchanging
 from tuner.api.routes import paged, plans_json, tenants_json
+from tuner.api.status_snapshot import StatusSnapshot
 from tuner.control.throttle.decision import Reason
 from tuner.core.dry_run_notice import dry_run_notice
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.api.plan_board import PlanSnapshot, copies_bytes, states
+from tuner.api.plan_status_store import PlanSnapshot, copies_bytes, states
 from tuner.control.reassignment.measurements import PartitionMeasurements
 from tuner.control.reassignment.policy import PlanTurn
 from tuner.core.batch_limits import BatchLimits

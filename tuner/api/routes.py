@@ -11,17 +11,17 @@ from typing import Annotated, Any, Literal, TypeVar
 from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request
 from starlette.responses import Response
 
-from tuner.api import broker_views, plan_shapes, plan_views, shapes, views
+from tuner.api import broker_views, plan_response_models, plan_views, response_models, views
+from tuner.api.access_guard import AccessGuard, caller_of
 from tuner.api.answers import encoded, json_bytes
 from tuner.api.decision_rows import row_json
 from tuner.api.decisions import Filter
 from tuner.api.desktop import Desktop
 from tuner.api.events import EventStream
-from tuner.api.gate import AccessGuard, caller_of
-from tuner.api.look import StatusSnapshot
 from tuner.api.orders_api import broker_fault
 from tuner.api.parameters import refuse_unknown_parameters
-from tuner.api.plan_board import PlanSnapshot
+from tuner.api.plan_status_store import PlanSnapshot
+from tuner.api.status_snapshot import StatusSnapshot
 from tuner.control.mutation_quota.decision import QuotaReason
 from tuner.control.throttle.decision import Reason
 from tuner.core.cluster import PartitionMove
@@ -32,23 +32,32 @@ HISTORY_BROKERS_MAX = 24
 Offset = Annotated[int, Query(ge=0, le=10**9, description="skip so many")]
 Limit = Annotated[int, Query(ge=1, le=ROWS_MAX, description="so many at most")]
 ManyLimit = Annotated[int, Query(ge=1, le=BROKERS_MAX, description="so many at most")]
-BrokerId = Annotated[int, Path(ge=0, le=shapes.BROKER_MAX, description="the broker's id")]
+BrokerId = Annotated[int, Path(ge=0, le=response_models.BROKER_MAX, description="the broker's id")]
 Moment = Annotated[int | None, Query(ge=0, le=2**53, description="epoch, in ms")]
 T = TypeVar("T")
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    401: {"model": shapes.ErrorBody, "description": "no token, or a wrong one"},
-    403: {"model": shapes.ErrorBody, "description": "without tokens in the settings: a name in the Host header"},
-    413: {"model": shapes.ErrorBody, "description": "the body is too large"},
-    422: {"model": shapes.ErrorBody, "description": "a value is not what it may be, or a parameter is not known"},
-    429: {"model": shapes.ErrorBody, "description": "asked too often; Retry-After says when to ask again"},
-    503: {"model": shapes.ErrorBody, "description": "too many requests at once: Retry-After says when to ask again"},
+    401: {"model": response_models.ErrorBody, "description": "no token, or a wrong one"},
+    403: {
+        "model": response_models.ErrorBody,
+        "description": "without tokens in the settings: a name in the Host header",
+    },
+    413: {"model": response_models.ErrorBody, "description": "the body is too large"},
+    422: {
+        "model": response_models.ErrorBody,
+        "description": "a value is not what it may be, or a parameter is not known",
+    },
+    429: {"model": response_models.ErrorBody, "description": "asked too often; Retry-After says when to ask again"},
+    503: {
+        "model": response_models.ErrorBody,
+        "description": "too many requests at once: Retry-After says when to ask again",
+    },
     500: {
-        "model": shapes.ErrorBody,
+        "model": response_models.ErrorBody,
         "description": "something broke that nobody thought of: the tuner's log says what",
     },
 }
-_UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": shapes.ErrorBody, "description": "not known here"}}
+_UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": response_models.ErrorBody, "description": "not known here"}}
 
 
 def read_routes(desktop: Desktop, gate: AccessGuard, openapi: Callable[[], dict[str, Any]]) -> APIRouter:
@@ -61,13 +70,13 @@ def read_routes(desktop: Desktop, gate: AccessGuard, openapi: Callable[[], dict[
     async def description() -> dict[str, Any]:
         return openapi()
 
-    @router.get("/status", response_model=shapes.Status)
+    @router.get("/status", response_model=response_models.Status)
     async def status(request: Request) -> Response:
         """What moves, how far it is, who has ordered what, and what comes next."""
         role = caller_of(request).role.value
         return desktop.answer(lambda: desktop.status(role), each_s=True)
 
-    @router.get("/moves", response_model=shapes.Moves)
+    @router.get("/moves", response_model=response_models.Moves)
     async def moves(offset: Offset = 0, limit: Limit = 100) -> Response:
         """What is measured of the moves, by the broker that the replicas are made on; what is most urgent first."""
 
@@ -77,7 +86,7 @@ def read_routes(desktop: Desktop, gate: AccessGuard, openapi: Callable[[], dict[
 
         return desktop.answer(made)
 
-    @router.get("/plans", response_model=plan_shapes.Plans)
+    @router.get("/plans", response_model=plan_response_models.Plans)
     async def plans(offset: Offset = 0, limit: Limit = 20) -> Response:
         """The plans of `rheostat reassign` that have not ended: how far each is, what is under way, and what holds it up."""
         return desktop.answer(
@@ -85,7 +94,7 @@ def read_routes(desktop: Desktop, gate: AccessGuard, openapi: Callable[[], dict[
             also=lambda: desktop.plans.shown().number,
         )
 
-    @router.get("/moves/partitions", response_model=shapes.Partitions)
+    @router.get("/moves/partitions", response_model=response_models.Partitions)
     async def partitions(
         topic: Annotated[str | None, Query(max_length=249, description="only of this topic")] = None,
         offset: Offset = 0,
@@ -102,7 +111,7 @@ def read_routes(desktop: Desktop, gate: AccessGuard, openapi: Callable[[], dict[
 
         return desktop.answer(made)
 
-    @router.get("/brokers", response_model=shapes.Brokers)
+    @router.get("/brokers", response_model=response_models.Brokers)
     async def brokers(
         moving: Annotated[bool, Query(description="only those that take part in a move or have a throttle")] = False,
         offset: Offset = 0,
@@ -117,17 +126,17 @@ def read_routes(desktop: Desktop, gate: AccessGuard, openapi: Callable[[], dict[
 
         return desktop.answer(made)
 
-    @router.get("/brokers/{broker}", response_model=shapes.Broker, responses=_UNKNOWN)
+    @router.get("/brokers/{broker}", response_model=response_models.Broker, responses=_UNKNOWN)
     async def broker(broker: BrokerId) -> Response:
         look = desktop.look()
         if (fault := broker_fault(broker, look.brokers)) is not None:
             raise HTTPException(404, fault)
         return desktop.answer(lambda: broker_views.broker_rows(look, [broker])[0])
 
-    @router.get("/history", response_model=shapes.RateHistoryBody)
+    @router.get("/history", response_model=response_models.RateHistoryBody)
     async def history(
         broker: Annotated[
-            list[Annotated[int, Query(ge=0, le=shapes.BROKER_MAX)]],
+            list[Annotated[int, Query(ge=0, le=response_models.BROKER_MAX)]],
             Query(min_length=1, max_length=HISTORY_BROKERS_MAX, description="may stand several times"),
         ],
         since_ms: Annotated[int, Query(ge=0, le=2**53, description="only what is newer; epoch, in ms")] = 0,
@@ -145,16 +154,18 @@ def read_routes(desktop: Desktop, gate: AccessGuard, openapi: Callable[[], dict[
 
         return desktop.answer(made)
 
-    @router.get("/tenants", response_model=shapes.Tenants)
+    @router.get("/tenants", response_model=response_models.Tenants)
     async def tenants(offset: Offset = 0, limit: Limit = 100) -> Response:
         """Who creates and deletes how much, and who is held back: those who are first."""
         return desktop.answer(
             lambda: tenants_json(desktop.quotas.as_json(), offset, limit), also=lambda: desktop.quotas.number
         )
 
-    @router.get("/decisions", response_model=shapes.DecisionPage)
+    @router.get("/decisions", response_model=response_models.DecisionPage)
     async def decisions(
-        broker: Annotated[int | None, Query(ge=0, le=shapes.BROKER_MAX, description="only about this broker")] = None,
+        broker: Annotated[
+            int | None, Query(ge=0, le=response_models.BROKER_MAX, description="only about this broker")
+        ] = None,
         side: Annotated[Literal["leader", "follower"] | None, Query()] = None,
         action: Annotated[str | None, Query(max_length=64, description="set, hold, put_back, …")] = None,
         reason: Annotated[
@@ -179,7 +190,7 @@ def read_routes(desktop: Desktop, gate: AccessGuard, openapi: Callable[[], dict[
 
         return desktop.answer(made, also=lambda: watched.decisions.changes(turns=turns))
 
-    @router.get("/decisions/{number}", response_model=shapes.DecisionBody, responses=_UNKNOWN)
+    @router.get("/decisions/{number}", response_model=response_models.DecisionBody, responses=_UNKNOWN)
     async def decision(number: Annotated[int, Path(ge=0, le=2**53, description="its id")]) -> Response:
         row = watched.decisions.row(number)
         if row is None:
@@ -198,7 +209,7 @@ def read_routes(desktop: Desktop, gate: AccessGuard, openapi: Callable[[], dict[
         responses={
             200: {"content": {"text/event-stream": {}}},
             503: {
-                "model": shapes.ErrorBody,
+                "model": response_models.ErrorBody,
                 "description": "too many listen, or too many requests at once: Retry-After says when to ask again",
             },
         },

@@ -25,25 +25,25 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry
 from streaming.shared.metric_page import page
 from streaming.shared.process_metrics import installed_version
 from streaming.shared.thread_watch import VitalThread
+from tuner.api.access_guard import AccessGuard
 from tuner.api.answers import Guarded, Shared, encoded, json_bytes, refusal
 from tuner.api.auth import Tokens
-from tuner.api.board import StatusStore
 from tuner.api.certificate import Certificate
 from tuner.api.desktop import Desktop
 from tuner.api.ends import ends_at_ms
-from tuner.api.gate import AccessGuard
-from tuner.api.lane import ResponseCache
 from tuner.api.limits import READS, Buckets, Limited
 from tuner.api.log_rate import limit_library_logs
+from tuner.api.observers import Observers
 from tuner.api.order_routes import order_routes
 from tuner.api.orders_api import OrderService
 from tuner.api.page_routes import page_routes
-from tuner.api.plan_board import PlanStatusStore
-from tuner.api.quota_board import QuotaStatusStore
+from tuner.api.plan_status_store import PlanStatusStore
+from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.requests_at_once import RequestsAtOnce
+from tuner.api.response_cache import ResponseCache
 from tuner.api.routes import read_routes
+from tuner.api.status_store import StatusStore
 from tuner.api.uvicorn_server import Server
-from tuner.api.watched import Observers
 
 STOP_S_MAX = 10.0
 _CYCLES_MISSED_MAX = 12

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from streaming.shared.contract import BrokerSignal, Side
-from tuner.api.look import StatusSnapshot
 from tuner.api.sentences import headline, next_steps
+from tuner.api.status_snapshot import StatusSnapshot
 from tuner.control.throttle.objective import Objective
 from tuner.core.cluster import Observation, PartitionMove
 from tuner.core.freshness import age_s

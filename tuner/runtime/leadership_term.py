@@ -9,7 +9,7 @@ from functools import partial
 import structlog
 
 from streaming.shared.contract.bounds import reason_of
-from tuner.api.board import MUTATION_QUOTAS, PLANS, THROTTLES, StatusStore
+from tuner.api.status_store import MUTATION_QUOTAS, PLANS, THROTTLES, StatusStore
 from tuner.journal.kafka_journal import KafkaJournal
 from tuner.runtime.lease import Lease
 from tuner.runtime.mutation_quota.loop import MutationQuotaController

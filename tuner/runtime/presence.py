@@ -14,7 +14,7 @@ import structlog
 from kafka import KafkaProducer
 
 from streaming.shared.kafka.clients import end
-from tuner.api.board import PLANS, StatusStore
+from tuner.api.status_store import PLANS, StatusStore
 from tuner.core.presence import REPORT_EVERY_S, TunerMode, TunerPresence
 from tuner.journal.presence_records import encode_presence, presence_key
 from tuner.settings.tuner import TunerSettings

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from tuner.api.board import StatusStore
-from tuner.api.quota_board import QuotaStatusStore
+from tuner.api.quota_status_store import QuotaStatusStore
+from tuner.api.status_store import StatusStore
 from tuner.core.partition_limits import PartitionLimits
 from tuner.settings.tuner import TunerSettings
 

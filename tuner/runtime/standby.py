@@ -28,7 +28,7 @@ from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.kafka.unpacking import OnRefused, log_refused
 from streaming.shared.teardown import named
 from streaming.shared.topics import ensure_topics, not_read_back
-from tuner.api.board import STANDING_BY, StatusStore
+from tuner.api.status_store import STANDING_BY, StatusStore
 from tuner.control.throttle.state import Memory
 from tuner.journal.journal_topic import JournalTopic
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable, KafkaJournal

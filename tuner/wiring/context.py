@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings
-from tuner.api.watched import Observers
+from tuner.api.observers import Observers
 from tuner.core.partition_limits import PartitionLimits
 from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import KafkaJournal

@@ -8,12 +8,12 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from tuner.api.auth import AccessError, ApiRole, Tokens, token
-from tuner.api.board import StatusStore
+from tuner.api.observers import Observers
 from tuner.api.orders_api import OrderService
-from tuner.api.plan_board import PlanStatusStore
-from tuner.api.quota_board import QuotaStatusStore
+from tuner.api.plan_status_store import PlanStatusStore
+from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.server import HttpServer, make_app
-from tuner.api.watched import Observers
+from tuner.api.status_store import StatusStore
 from tuner.settings.http import HttpSettings
 
 log = structlog.get_logger("tuner")

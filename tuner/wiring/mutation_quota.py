@@ -9,7 +9,7 @@ from functools import partial
 from streaming.shared.kafka.controller_asker import ControllerAsker
 from streaming.shared.kafka.quotas import QuotaClient
 from streaming.shared.teardown import named
-from tuner.api.quota_board import QuotaStatusStore
+from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.control.mutation_quota.operator_orders import recalled
 from tuner.runtime.background_call import ThreadCaller
 from tuner.runtime.fencing import refusal

@@ -8,7 +8,7 @@ import structlog
 
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.teardown import named
-from tuner.api.plan_board import PlanStatusStore
+from tuner.api.plan_status_store import PlanStatusStore
 from tuner.control.reassignment.admission import Bounds
 from tuner.core.controller import ControllerObjective
 from tuner.core.partition_limits import PartitionLimits

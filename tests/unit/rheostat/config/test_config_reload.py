@@ -16,8 +16,8 @@ from rheostat.config.change_watch import TAKEN, ConfigWatch, changes
 from rheostat.config.settings import load_settings
 from rheostat.run import sighup
 from streaming.shared.process_metrics import ConfigState
-from tuner.api.board import StatusStore
-from tuner.api.quota_board import QuotaStatusStore
+from tuner.api.quota_status_store import QuotaStatusStore
+from tuner.api.status_store import StatusStore
 from tuner.control.throttle.objective import Capacity
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.throttle_limits import MB

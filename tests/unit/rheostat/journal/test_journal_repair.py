@@ -11,7 +11,7 @@ from tuner_cases import NOW_MS, SOURCE, TARGET, throttle
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, CommandError, NotConfirmedError
 from rheostat.journal import command
-from rheostat.journal.mending import mendings
+from rheostat.journal.repair import mendings
 from rheostat.journal.scan import Scan, scanned
 from streaming.shared.contract.quotas import QuotaEntity
 from tuner.control.mutation_quota.state import OwnedQuota

@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from tuner.api import views
 from tuner.api.answers import HEADERS, Shared
 from tuner.api.auth import ApiCaller, ApiRole
-from tuner.api.lane import CachedResponse, ResponseCache
+from tuner.api.response_cache import CachedResponse, ResponseCache
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 from api_rig import MEMORY, OPERATE_TOKEN, READ_TOKEN, Rig
 from tuner_cases import NOW_MS, SOURCE, TARGET, F, L
 
-from tuner.api.board import STANDING_BY
 from tuner.api.orders_api import not_overridden, overridden, paused, released, resumed
+from tuner.api.status_store import STANDING_BY
 from tuner.core.cluster import NotSeen, Observation
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.throttle_limits import MB

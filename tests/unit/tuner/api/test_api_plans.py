@@ -11,7 +11,7 @@ from tuner_cases import STALLED, TARGET, live, move, move_signal
 
 from streaming.shared.units import span_text
 from tuner.api.metrics import registry_of
-from tuner.api.plan_board import SILENT, SILENT_S_MAX, PlanStatusStore
+from tuner.api.plan_status_store import SILENT, SILENT_S_MAX, PlanStatusStore
 from tuner.api.plan_views import plan_row
 from tuner.api.sentences import moment
 from tuner.control.reassignment.admission import Bounds

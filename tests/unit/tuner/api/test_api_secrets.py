@@ -10,7 +10,7 @@ import pytest
 from api_rig import MEMORY, OPERATE_TOKEN, READ_TOKEN, Rig, bearer, entry
 from tuner_cases import live, observation
 
-from tuner.api.board import THROTTLES
+from tuner.api.status_store import THROTTLES
 from tuner.core.cluster import NotSeen
 from tuner.core.operator_orders import Orders
 from tuner.core.throttle_limits import MB

@@ -29,10 +29,10 @@ from tuner_cases import (
 from streaming.shared.metric_def import MetricDef
 from streaming.shared.metric_defs import BY_PROCESS
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
-from tuner.api.board import LAST_DECISIONS, StatusStore
 from tuner.api.metrics import registry_of
-from tuner.api.quota_board import NAMED_MAX, QuotaCollector, QuotaStatusStore
+from tuner.api.quota_status_store import NAMED_MAX, QuotaCollector, QuotaStatusStore
 from tuner.api.server import make_app
+from tuner.api.status_store import LAST_DECISIONS, StatusStore
 from tuner.control.mutation_quota.decision import HoldQuota, QuotaReason, TenantShare
 from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.model import QuotaView

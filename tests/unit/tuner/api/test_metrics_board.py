@@ -18,7 +18,7 @@ from streaming.shared.metric_defs import ALL, BY_PROCESS
 from streaming.shared.metric_page import page
 from tuner.api.move_families import Collisions
 from tuner.api.named import NAMED_MAX
-from tuner.api.plan_board import NAMED_MAX as PLANS_NAMED_MAX
+from tuner.api.plan_status_store import NAMED_MAX as PLANS_NAMED_MAX
 from tuner.control.throttle.decision import Hold, Reason
 from tuner.control.throttle.state import Memory
 from tuner.core.batch_limits import BatchLimits

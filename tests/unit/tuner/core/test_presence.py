@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from rheostat import tuner_presence
 from rheostat.tuner_presence import acting_tuner, alive
-from tuner.api.board import StatusStore
+from tuner.api.status_store import StatusStore
 from tuner.core.presence import ALIVE_S_MAX, TunerMode, TunerPresence
 from tuner.journal.presence_records import decode_presence, encode_presence, presence_key, presence_prefix
 from tuner.runtime import presence as module

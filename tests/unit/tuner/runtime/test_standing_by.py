@@ -16,7 +16,7 @@ from streaming.shared.contract import Side, Topics
 from streaming.shared.kafka.cluster import ClusterError, Endpoint
 from streaming.shared.kafka.unpacking import RefusedBatch
 from streaming.shared.teardown import named
-from tuner.api.board import STANDING_BY, StatusStore
+from tuner.api.status_store import STANDING_BY, StatusStore
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.throttle_limits import Limits
 from tuner.journal.cluster_aliases import ClusterAliases

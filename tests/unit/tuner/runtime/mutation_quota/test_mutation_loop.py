@@ -17,9 +17,9 @@ from mutation_rig import START_MS, controller, tenant
 from streaming.shared.contract import BrokerSignal, ControllerSignal, TenantSignal
 from streaming.shared.contract.quotas import Default, QuotaEntity
 from streaming.shared.kafka.cluster import ClusterError
-from tuner.api.board import StatusStore
 from tuner.api.metrics import registry_of
-from tuner.api.quota_board import QuotaStatusStore
+from tuner.api.quota_status_store import QuotaStatusStore
+from tuner.api.status_store import StatusStore
 from tuner.control.mutation_quota.decision import QuotaReason
 from tuner.control.mutation_quota.default_quota import EVERY_PAIR, NOBODY_HELD_PER_S
 from tuner.control.mutation_quota.model import MutationPolicy, QuotaView, TenantRule

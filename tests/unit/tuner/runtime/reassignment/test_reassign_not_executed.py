@@ -14,10 +14,10 @@ from prometheus_client import CollectorRegistry
 from reassign_rig import Rig, still
 from structlog.testing import capture_logs
 
-from tuner.api.board import StatusStore
 from tuner.api.metrics import registry_of
-from tuner.api.plan_board import PlanCollector, PlanStatusStore
-from tuner.api.quota_board import QuotaStatusStore
+from tuner.api.plan_status_store import PlanCollector, PlanStatusStore
+from tuner.api.quota_status_store import QuotaStatusStore
+from tuner.api.status_store import StatusStore
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import DesiredPlanState, PlanPartition
 from tuner.core.throttle_limits import Limits

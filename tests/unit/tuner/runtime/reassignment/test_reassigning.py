@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reassign_rig import START_S, Killed, Rig, still
 
 from streaming.shared.kafka.cluster import ClusterError
-from tuner.api.plan_board import PlanStatusStore
+from tuner.api.plan_status_store import PlanStatusStore
 from tuner.control.reassignment.admission import STUCK_S_MIN, Bounds
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.operator_orders import Orders, Pause

@@ -11,9 +11,9 @@ import structlog
 from loop_rig import Rig
 from tuner_cases import SOURCE, TARGET
 
-from tuner.api.board import FAILURES_IN_A_ROW_MAX, StatusStore
 from tuner.api.metrics import registry_of
-from tuner.api.quota_board import QuotaStatusStore
+from tuner.api.quota_status_store import QuotaStatusStore
+from tuner.api.status_store import FAILURES_IN_A_ROW_MAX, StatusStore
 from tuner.control.throttle.objective import Objective
 from tuner.core.throttle_limits import MB
 from tuner.runtime.leadership_term import run

@@ -29,11 +29,11 @@ from streaming.shared.contract import (
     encode_signal,
 )
 from streaming.shared.contract.quotas import QuotaEntity
-from tuner.api.board import StatusStore
 from tuner.api.history import RateHistoryStore
 from tuner.api.metrics import registry_of
-from tuner.api.quota_board import QuotaStatusStore
+from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.server import page
+from tuner.api.status_store import StatusStore
 from tuner.control.mutation_quota.entity import DEFAULT
 from tuner.control.mutation_quota.state import LearnedCost, MutationMemory, Total
 from tuner.control.throttle.objective import Objective

@@ -27,7 +27,7 @@ from tuner_cases import (
 
 from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
-from tuner.api.board import StatusStore
+from tuner.api.status_store import StatusStore
 from tuner.control.throttle.decision import Hold, Reason, Relinquish, RestoreRate, SetRate
 from tuner.control.throttle.objective import Objective
 from tuner.control.throttle.quota_window.ramp import STARTING_S, WINDOW_S

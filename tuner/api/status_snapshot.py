@@ -8,7 +8,7 @@ from functools import cached_property
 
 from streaming.shared.contract import MoveSignal
 from tuner.api.history import Peaks
-from tuner.api.watched import CycleSnapshot
+from tuner.api.observers import CycleSnapshot
 from tuner.control.throttle.decision import Decision
 from tuner.control.throttle.objective import Objective
 from tuner.control.throttle.rescue_rate import infeasible

@@ -1,4 +1,4 @@
-"""``python -m rheostat.jvm.pin IVY_XML``: fetch what an Ivy file names, and write its list of SHA-256 digests anew.
+"""``python -m rheostat.jvm.pin_digests IVY_XML``: fetch what an Ivy file names, and write its list of SHA-256 digests anew.
 
 For a maintainer who changes a version there. Ivy compares each file with the checksum that the registry serves beside it;
 compare the changed lines with the publisher's own digests before you commit them.

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from tuner.api.access_guard import AccessGuard
 from tuner.api.auth import ApiRole
-from tuner.api.gate import AccessGuard
 
 _SLOT = "rheostat.lane"
 _KEPT_MAX = 128

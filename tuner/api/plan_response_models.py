@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from tuner.api.shapes import Paged
+from tuner.api.response_models import Paged
 
 
 class PlanLimitsBody(BaseModel):

@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tuner.api.board import CycleResult, StatusStore
 from tuner.api.decisions import Decisions, RecordedJournal
 from tuner.api.events import Hub
 from tuner.api.history import RateHistoryStore
+from tuner.api.status_store import CycleResult, StatusStore
 from tuner.control.throttle.decision import Acted, Decision
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import LiveCluster, Observation
