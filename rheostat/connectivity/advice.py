@@ -14,7 +14,7 @@ _DO = {
         "brokers' listener on this port"
     ),
     ReachedStage.NOT_KAFKA: "check the port in {key}.bootstrap_servers, and {key}.security_protocol",
-    ReachedStage.SLOW: "see in the broker's log whether it hangs or its disk does; a port that is forwarded to nobody looks the same",
+    ReachedStage.SLOW: "look into the broker's log: it, or its disk, may hang; a port forwarded to a dead address looks the same",
 }
 
 

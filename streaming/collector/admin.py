@@ -8,8 +8,8 @@ Between two rounds, while nothing moves, one small request says whether somethin
 move can do nothing before it has been measured twice.
 
 Invariant: all that a round tells was asked in it. A sweep only says where to look: which topics carry lists, which brokers
-a rate. So what a person sets on a topic or broker that takes no part in anything is seen ``full_scan_interval_s`` later; there it has
-nothing to slow down.
+a rate. A change on a topic or broker that takes part in no move is seen up to ``full_scan_interval_s`` later; it slows down nothing
+there.
 
 Vocabulary:
     tracked    a partition that moves or is listed.

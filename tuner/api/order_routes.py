@@ -43,8 +43,8 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
     },
     503: {
         "model": response_models.ErrorBody,
-        "description": "the order is not on record, or it is not known whether it is, or whether it would be acknowledged, or too many "
-        "requests are under way: the text says which",
+        "description": "the order is not recorded; or it is not known whether it is recorded, or would be acknowledged; or too "
+        "many requests are open. The text says which",
     },
 }
 _WITH_BODY: dict[int | str, dict[str, Any]] = {

@@ -54,7 +54,7 @@ class OverrideBody(BaseModel):
 
 
 class OrderReceipt(BaseModel):
-    """It is on record. It is acknowledged within a cycle: when ``orders_acknowledged_at_ms`` of the status has reached ``orders_at_ms``."""
+    """The order is recorded. A tuner has acknowledged it when ``orders_acknowledged_at_ms`` of the status reaches ``orders_at_ms``."""
 
     orders_at_ms: int
     by: str

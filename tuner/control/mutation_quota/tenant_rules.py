@@ -1,8 +1,8 @@
 """Which rule a tenant falls under, what it does, and whether it is held back.
 
-Intuition: what a tenant would do if it were let is not to be seen while its bucket is empty; all that is known then is that it
-is more. So a tenant is either one whose doings are its demand, or a backlogged one, whose demand has no bound. Kafka counts refusals
-by request and not by tenant; the tokens say it as well.
+While a tenant's bucket is empty, its demand cannot be measured; it is only known to be higher than its rate. So a tenant either
+has a demand that equals its measured rate, or it is backlogged and its demand has no bound. Kafka counts refused requests, not by
+tenant; the tokens of the bucket tell it as well.
 
 Rules win in Kafka's own order of precedence, with a pattern in the place of <default>: name before pattern before nothing, the
 user's part before the client-id's; among equals the first one in the list.
