@@ -54,7 +54,7 @@ class OverrideBody(BaseModel):
 
 
 class OrderReceipt(BaseModel):
-    """The order is recorded. A tuner has acknowledged it when ``orders_acknowledged_at_ms`` of the status reaches ``orders_at_ms``."""
+    """The order is recorded. A tuner has acknowledged it when the status says ``orders_acknowledged_at_ms >= orders_at_ms``."""
 
     orders_at_ms: int
     by: str

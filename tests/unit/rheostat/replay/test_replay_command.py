@@ -154,7 +154,7 @@ def test_another_policy_of_the_quotas_differs_where_it_says_so_and_nowhere_else(
             "rate_bytes_per_s_maxx: 5\n",
             "p.yaml:1: rate_bytes_per_s_maxx: unknown key: did you mean rate_bytes_per_s_max?",
         ),
-        ("\nyield_s: soon\n", "p.yaml:2: external_change_hold_s: "),
+        ("\nexternal_change_hold_s: soon\n", "p.yaml:2: external_change_hold_s: "),
         ("http:\n  port: 7\n", "p.yaml:1: http: has no say in what is decided from recorded inputs: leave it out"),
         ("objective:\n  latency_ms: -5\n", "p.yaml:2: objective.latency_ms: "),
         ("objective:\n  latency_ms: 5\n", "an objective can be tried where one was in force"),
@@ -194,7 +194,7 @@ def test_a_range_whose_beginning_is_gone_says_so(tmp_path: Path) -> None:
             [b"{}"],
             "case.jsonl:1: not a record of this version: Object missing required field `v`: expected a line as `rheostat replay --export`",
         ),
-        ([b'{"v": 9}'], "case.jsonl:1: version 9, this program reads 1"),
+        ([b'{"v": 9}'], "case.jsonl:1: version 9, this program reads 2"),
         ([], "case.jsonl is empty"),
     ],
 )

@@ -317,7 +317,7 @@ def test_what_is_wrong_and_what_to_look_at(signals: list[Signal], wanted: Signal
 
 def test_a_topic_of_another_version_is_named_as_such() -> None:
     seen = Seen(OURS)
-    seen.take(json.dumps({"v": 2, "kind": "broker", **asdict(BROKER)}).encode())
+    seen.take(json.dumps({"v": 1, "kind": "broker", **asdict(BROKER)}).encode())
     assert "None of 1 records in rheostat.signals can be read" in (
         complaint(seen, OURS, TOPIC, NOW_MS, AGE_S_MAX) or ""
     )

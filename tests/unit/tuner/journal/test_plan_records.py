@@ -184,7 +184,7 @@ def test_a_word_of_an_older_program_is_about_all_that_it_says() -> None:
         (encode_head(HEAD).replace(b"[2, 3, 4]", b"[0, 3, 4]"), "Expected `int` >= 1"),
         (encode_head(HEAD).replace(b'"parts": 1', b'"parts": 1000000000'), "parts"),
         (encode_head(replace(HEAD, id="q")), "under the key of another"),
-        (json.dumps({"v": 9}).encode(), "version 2, this program reads 1"),
+        (json.dumps({"v": 9}).encode(), "version 9, this program reads 2"),
     ],
 )
 def test_a_record_that_cannot_be_read_is_named(value: bytes, said: str) -> None:
