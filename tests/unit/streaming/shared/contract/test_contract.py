@@ -66,7 +66,7 @@ def test_keys_tell_entities_and_windows_apart() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"v": 2}, "schema version 2, this program reads 1"),
+        ({"v": 1}, "schema version 1, this program reads 2"),
         ({"kind": "moon"}, "unknown kind 'moon'"),
         ({"broker": None}, r"got `null` - at `\$.broker`"),
         ({"side": "middle"}, "middle"),
