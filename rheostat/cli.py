@@ -33,10 +33,10 @@ from rheostat.journal import cli as journal
 from rheostat.lab import cli as lab
 from rheostat.limits import cli as limits
 from rheostat.orders import cli as orders
-from rheostat.plan.estimate import cli as estimate
-from rheostat.plan.generate import cli as generate
+from rheostat.plan import cli as plan
 from rheostat.quotas import cli as quotas
 from rheostat.reassign import cli as reassign
+from rheostat.renamed import TAKES_ANY_ARGUMENTS, refuse_move
 from rheostat.replay import cli as replay
 from rheostat.run import cli as run
 from rheostat.signals import cli as signals
@@ -63,9 +63,7 @@ for command in (
     status.status,
     signals.signals,
     replay.replay,
-    estimate.plan,
     simulate.simulate,
-    generate.move,
     fetchers.fetchers,
     orders.pause,
     orders.resume,
@@ -75,6 +73,7 @@ for command in (
 ):
     app.command()(command)
 for name, group in (
+    ("plan", plan.app),
     ("reassign", reassign.app),
     ("quotas", quotas.app),
     ("limits", limits.app),
@@ -83,6 +82,7 @@ for name, group in (
     ("config", config.app),
 ):
     app.add_typer(group, name=name)
+app.command("move", hidden=True, context_settings=TAKES_ANY_ARGUMENTS)(refuse_move)
 
 
 _STDOUT = 1

@@ -195,7 +195,7 @@ class Bench:
         entries = [{"topic": t, "partition": p, "replicas": list(replicas)} for (t, p), replicas in goal.items()]
         file.write_text(json.dumps({"version": 1, "partitions": entries}))
         rheostat = ["nice", "-n", str(NICE), sys.executable, "-m", "rheostat"]
-        command = [*rheostat, "reassign", str(file), "-c", str(self._config)]
+        command = [*rheostat, "reassign", "start", str(file), "-c", str(self._config)]
         with subprocess.Popen([*command, "--watch-s", "0", "--yes", "--detach"], stdout=subprocess.DEVNULL) as asking:
             try:
                 self._behind.put([asking.pid])

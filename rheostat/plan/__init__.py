@@ -1,1 +1,1 @@
-"""`rheostat plan`: what a move takes, before it begins. command.py is the file to read first."""
+"""`rheostat plan`: how long a reassignment takes (estimate/), and plans for one (generate/)."""

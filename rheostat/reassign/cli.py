@@ -4,37 +4,32 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
-from typer.core import TyperGroup
 
 from rheostat.console.escape import printable
 from rheostat.console.output import out
 from rheostat.errors import EXIT_DONE, EXIT_NOT_ACKNOWLEDGED, EXIT_NOT_WELL
 from rheostat.options import Config, Json, Yes, amount
+from rheostat.renamed import GroupWithoutDefault
 from streaming.shared import units
 
 if TYPE_CHECKING:
     from rheostat.reassign.orders import OrderResult
     from tuner.core.batch_limits import BatchLimits
 
-_START = "plan"
 
-
-class _PlanFirst(TyperGroup):
-    """`rheostat reassign FILE` is `rheostat reassign plan FILE`: what is no command is the plan."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] not in ("--help", "-h"):
-            args = [_START, *args]
-        found: list[str] = super().parse_args(ctx, args)
-        return found
+class _ReassignGroup(GroupWithoutDefault):
+    path = "rheostat reassign"
+    default = "start"
+    former_names = ("plan",)
+    renamed_options: ClassVar = {"--here": "--standalone", "--leave": "--no-rollback"}
 
 
 app = typer.Typer(
-    cls=_PlanFirst,
-    help="Executes a plan of kafka-reassign-partitions in steps (KIP-435): `rheostat reassign PLAN.json`.",
+    cls=_ReassignGroup,
+    help="Executes a plan of kafka-reassign-partitions in steps (KIP-435): `rheostat reassign start PLAN.json`.",
     no_args_is_help=True,
 )
 
@@ -44,7 +39,7 @@ Partitions = Annotated[int | None, typer.Option("--partition-movements", min=1, 
 Replicas = Annotated[int | None, typer.Option("--replica-movements", min=1, help="replicas of one partition at a time")]
 
 
-@app.command(_START)
+@app.command("start")
 def start(
     config: Config,
     plan: Annotated[Path, typer.Argument(metavar="PLAN.json", help="as kafka-reassign-partitions takes it")],
@@ -64,7 +59,9 @@ def start(
         bool, typer.Option("--dry-run", help="the steps, the time it takes at best, what forbids it; begins nothing")
     ] = False,
     detach: Annotated[bool, typer.Option("--detach", help="put it on record, and don't watch it")] = False,
-    here: Annotated[bool, typer.Option("--here", help="run the whole service here until the plan has ended")] = False,
+    standalone: Annotated[
+        bool, typer.Option("--standalone", help="run the whole service in this command until the plan has ended")
+    ] = False,
     throttle: Annotated[
         float | None,
         amount(
@@ -79,11 +76,13 @@ def start(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Puts the plan on record for the tuner, and watches it to its end; `reassign PLAN.json` for short. 1: not done."""
+    """Puts the plan on record for the tuner, and watches it until it ends. Exit code 1: the plan was not done."""
     if throttle is not None and unthrottled:
         raise typer.BadParameter("give one of the two", param_hint="--throttle, --unthrottled")
-    if detach and here:
-        raise typer.BadParameter("the service here would end with this command", param_hint="--detach, --here")
+    if detach and standalone:
+        raise typer.BadParameter(
+            "the service that --standalone runs would end with this command", param_hint="--detach, --standalone"
+        )
 
     from rheostat.console.logs import set_up_logs
     from rheostat.reassign.command import ReassignRequest, run_reassign
@@ -92,7 +91,16 @@ def start(
     set_up_logs()
     limits = _limits(None, leader_movements, partition_movements, replica_movements)
     asked = ReassignRequest(
-        plan, limits, allow_factor, watch_s, dry_run, detach, here, as_json, PlanThrottle(throttle, unthrottled), yes
+        plan,
+        limits,
+        allow_factor,
+        watch_s,
+        dry_run,
+        detach,
+        standalone,
+        as_json,
+        PlanThrottle(throttle, unthrottled),
+        yes,
     )
     raise typer.Exit(run_reassign(config, asked))
 
@@ -139,16 +147,16 @@ def resume(config: Config, plan: Id = None, as_json: Json = False) -> None:
 def cancel(
     config: Config,
     plan: Id = None,
-    leave: Annotated[
+    no_rollback: Annotated[
         bool,
         typer.Option(
-            "--leave", help="every partition stays where it stands; as where the broker to go back to is gone"
+            "--no-rollback", help="stop the steps under way and put nothing back, such as when the old broker is gone"
         ),
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Puts back what is on its way; partitions that have arrived stay."""
-    _word(config, plan, "leave" if leave else "cancel", as_json)
+    _word(config, plan, "leave" if no_rollback else "cancel", as_json)
 
 
 @app.command("limits")

@@ -1,4 +1,4 @@
-"""`rheostat reassign PLAN.json`: checked, put on record, watched until it has ended."""
+"""`rheostat reassign start PLAN.json`: checked, put on record, watched until it has ended."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def run_reassign(config: Path, asked: ReassignRequest) -> int:
         raise BadInputError(other)
     if asked.here and not ground.tuners and settings.tuner.dry_run:
         raise BadInputError(
-            "--here starts a tuner, and with these settings it would not act: write dry_run: false under tuner:. "
+            "--standalone starts a tuner, and with these settings it would not act: write dry_run: false under tuner:. "
             "Nothing is on record."
         )
     if terms.nobody is not None:

@@ -182,13 +182,13 @@ def _nobody(settings: Settings, tuners: Sequence[TunerPresence]) -> str:
     if not tuners:
         return (
             f"No tuner runs for cluster {settings.cluster}, so nobody would execute the plan; nothing is on record. Start "
-            "`rheostat run` (or `rheostat tune`) with these settings and ask again, or let this command do it: --here."
+            "`rheostat run` (or `rheostat tune`) with these settings and ask again, or let this command do it: --standalone."
         )
     first = tuners[0]
     if all(tuner.mode is TunerMode.DRY_RUN for tuner in tuners):
         return (
             f"The tuner on {first.holder} runs in a dry run and carries out no plans; nothing is on record. Set `tuner.dry_run: "
-            "false` in its settings file and start it again, or let this command do it: --here."
+            "false` in its settings file and start it again, or let this command do it: --standalone."
         )
     return (
         f"The tuner on {first.holder}, {_does(first)}, carries out no plans; nothing is on record. Either `tuner.reassign.enabled` "

@@ -53,7 +53,7 @@ def resume(settings: Settings, plan: Plan) -> OrderResult:
 def cancel(settings: Settings, plan: Plan) -> OrderResult:
     _still_runs(plan)
     if plan.head.leaves:
-        raise BadInputError(f"plan {plan.id} was cancelled with --leave: nothing of it is put back")
+        raise BadInputError(f"plan {plan.id} was cancelled with --no-rollback: nothing of it is put back")
     return _say(
         settings,
         plan,

@@ -58,7 +58,7 @@ def test_a_plan_for_200_partitions_goes_through_three_kills_to_exactly_its_targe
                 until(lambda tune=tune: '"acting"' in tune.said(), 60, "the tuner acts")
                 if life == 0:
                     given = rheostat(
-                        "reassign", plan, "-c", config, "--watch-s", "0", "--yes", "--detach", "--partition-movements", "12",
+                        "reassign", "start", plan, "-c", config, "--watch-s", "0", "--yes", "--detach", "--partition-movements", "12",
                         "--replica-movements", "1",
                     )  # fmt: skip
                     assert given.returncode == 0, given.stderr
@@ -100,7 +100,7 @@ def test_a_target_broker_dies_its_partitions_wait_and_say_so_and_the_others_go_o
         tune = stack.enter_context(running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log"))
         until(lambda: '"acting"' in tune.said(), 60, "the tuner acts")
         given = rheostat(
-            "reassign", plan, "-c", config, "--watch-s", "0", "--yes", "--detach", "--partition-movements", "4",
+            "reassign", "start", plan, "-c", config, "--watch-s", "0", "--yes", "--detach", "--partition-movements", "4",
         )  # fmt: skip
         assert given.returncode == 0, given.stderr
         until(arrived, 60, "it has begun")

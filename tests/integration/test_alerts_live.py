@@ -113,7 +113,7 @@ def test_a_plan_that_waits_for_a_broker_calls_a_person_and_goes_on_when_it_is_ba
             parts.until("rheostat is ready", lambda: (s := parts.status()) and s["ready"], 120)
             # It is given while nothing may begin, and loses its destination before anything has.
             assert rheostat("pause", "-c", config).returncode == 0
-            given = rheostat("reassign", plan, "-c", config, "--watch-s", "0", "--yes", "--detach")
+            given = rheostat("reassign", "start", plan, "-c", config, "--watch-s", "0", "--yes", "--detach")
             assert given.returncode == 0, given.stderr
             lab.nodes[3].kill()
             until(lambda: 3 not in {broker.node for broker in client.brokers()}, 60, "broker 3 is known to be gone")

@@ -71,7 +71,7 @@ def test_a_tuner_that_may_not_see_what_a_plan_moves_calls_a_person(tmp_path: Pat
             Monitoring(tmp_path / "monitoring", ports) as monitoring,
         ):
             until(lambda: '"acting"' in tune.said(), 60, "the tuner acts")
-            given = rheostat("reassign", plan, "-c", admins, "--watch-s", "0", "--yes", "--detach")
+            given = rheostat("reassign", "start", plan, "-c", admins, "--watch-s", "0", "--yes", "--detach")
             # Given it is, and acknowledged not: whoever cannot see the plan's partitions begins nothing.
             assert "is on record: 1 partition." in given.stdout + given.stderr
             until(lambda: monitoring.ear.heard("ReassignmentPlansNotExecuted"), 120, "a person is called", every_s=0.5)

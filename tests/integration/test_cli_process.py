@@ -70,7 +70,7 @@ def test_a_fault_in_the_file_is_named_with_key_line_and_what_was_expected(
 def test_no_command_starts_with_a_file_that_has_faults(tmp_path: Path, command: str) -> None:
     config = write(tmp_path, yaml.safe_dump({**GOOD, "speed": 9}, sort_keys=False))
 
-    done = rheostat(command, "--config", config)
+    done = rheostat(*command.split(), "--config", config)
 
     assert done.returncode == 2
     assert done.stderr.startswith(f"{config}:10: unknown key speed: ")
@@ -158,12 +158,14 @@ def test_the_file_that_comes_with_it_is_fine() -> None:
 
 def timed(command: str, config: Path) -> tuple[subprocess.CompletedProcess[str], float]:
     began = time.monotonic()
-    done = rheostat(command, "--config", config)
+    done = rheostat(*command.split(), "--config", config)
     return done, time.monotonic() - began
 
 
 @pytest.mark.parametrize(
-    "commands", [("tune", "collect"), ("stream", "run"), ("status", "doctor"), ("plan", "signals")], ids=" and ".join
+    "commands",
+    [("tune", "collect"), ("stream", "run"), ("status", "doctor"), ("plan estimate", "signals")],
+    ids=" and ".join,
 )
 def test_a_cluster_that_is_not_there_is_told_within_ten_seconds(tmp_path: Path, commands: tuple[str, str]) -> None:
     config = good(tmp_path)

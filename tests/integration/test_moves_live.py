@@ -179,7 +179,18 @@ def test_a_drained_broker_keeps_nothing_and_racks_stay_apart(
     before = replicas_of(client)
     file = tmp_path / "plan.json"
     found = told(
-        "move", "-c", lab_config_file, "--drain-broker", "4", "--write-rate", "0", "--rate", "50MB/s", "-o", file
+        "plan",
+        "generate",
+        "-c",
+        lab_config_file,
+        "--drain-broker",
+        "4",
+        "--write-rate",
+        "0",
+        "--rate",
+        "50MB/s",
+        "-o",
+        file,
     )
     assert json.loads(file.read_text()) == found["plan"]
     target = {(e["topic"], e["partition"]): tuple(e["replicas"]) for e in found["plan"]["partitions"]}
@@ -201,7 +212,7 @@ def test_a_drained_broker_keeps_nothing_and_racks_stay_apart(
 
 def nothing_left(config: Path, *what: str) -> None:
     """What was asked for is so already."""
-    done = rheostat("move", "-c", config, *what, "--write-rate", "0")
+    done = rheostat("plan", "generate", "-c", config, *what, "--write-rate", "0")
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert "Nothing is to be moved" in done.stderr
 
@@ -209,7 +220,7 @@ def nothing_left(config: Path, *what: str) -> None:
 def moved(lab: Lab, client: ClusterClient, config: Path, *what: str) -> tuple[Replicas, Replicas]:
     """Where the plan's partitions were, and where the plan has them; once they are there."""
     every = replicas_of(client)
-    plan = told("move", "-c", config, *what, "--write-rate", "0", "--rate", "50MB/s")["plan"]
+    plan = told("plan", "generate", "-c", config, *what, "--write-rate", "0", "--rate", "50MB/s")["plan"]
     target = {(e["topic"], e["partition"]): tuple(e["replicas"]) for e in plan["partitions"]}
     assert target, "there is something to do"
     before = {key: every[key] for key in target}
@@ -274,12 +285,21 @@ def test_what_is_uneven_is_evened_out_by_bytes(lab: Lab, client: ClusterClient, 
 
 def test_a_broker_that_cannot_be_drained_is_told_with_the_limits(client: ClusterClient, lab_config_file: Path) -> None:
     done = rheostat(
-        "move", "-c", lab_config_file, "--drain-broker", "3", "--drain-broker", "4", "--max-broker-partitions", "9"
+        "plan",
+        "generate",
+        "-c",
+        lab_config_file,
+        "--drain-broker",
+        "3",
+        "--drain-broker",
+        "4",
+        "--max-broker-partitions",
+        "9",
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("POLICY_VIOLATION: ")
     assert "its replica on broker 3 can go nowhere" in done.stderr
-    unknown = rheostat("move", "-c", lab_config_file, "--add-broker", "9")
+    unknown = rheostat("plan", "generate", "-c", lab_config_file, "--add-broker", "9")
     assert unknown.returncode == 2
     assert unknown.stderr == "--add-broker: broker 9 is not alive: expected one of 1, 2, 3, 4\n"
 

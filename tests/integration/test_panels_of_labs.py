@@ -124,7 +124,7 @@ def steered(folder: Path) -> set[str]:
 
             seen("the storm", "tenants create", "their buckets", "Their quotas", "refused requests", within_s=180)
             said("override", "--yes", "--broker", "3", "--rate", "300KB/s", "--for", "5m")
-            said("reassign", str(plan), "--watch-s", "0", "--yes", "--detach")
+            said("reassign", "start", str(plan), "--watch-s", "0", "--yes", "--detach")
             seen(
                 "the plan",
                 "Batch, per plan",

@@ -1,4 +1,4 @@
-"""`rheostat plan` on a real cluster: what it counts is what stands in the logs, and what it foretells is what happens."""
+"""`rheostat plan estimate` on a real cluster: what it counts is what stands in the logs, and what it foretells is what happens."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def plan_file(tmp_path: Path) -> Path:
 
 
 def planned(*arguments: str | Path, code: int = 0) -> dict[str, Any]:
-    done = rheostat("plan", *arguments, "--json")
+    done = rheostat("plan", "estimate", *arguments, "--json")
     assert done.returncode == code, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -65,7 +65,7 @@ def test_a_plan_that_does_not_fit_the_cluster_is_refused_by_name(
         '{"partitions": [\n{"topic": "orders", "partition": 0, "replicas": [1, 9]},\n'
         '{"topic": "nobodys", "partition": 0, "replicas": [1]}]}'
     )
-    done = rheostat("plan", plan_file, "--config", lab_config_file)
+    done = rheostat("plan", "estimate", plan_file, "--config", lab_config_file)
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
         f"{plan_file}:2: partitions[0].replicas[1]: unknown broker 9, there are 1, 2, 3",
@@ -76,7 +76,7 @@ def test_a_plan_that_does_not_fit_the_cluster_is_refused_by_name(
 def test_without_a_plan_and_without_a_move_there_is_nothing_to_say(
     client: ClusterClient, lab_config_file: Path
 ) -> None:
-    done = rheostat("plan", "--config", lab_config_file)
+    done = rheostat("plan", "estimate", "--config", lab_config_file)
     assert (done.returncode, done.stdout) == (1, "")
     assert "Nothing is moving" in done.stderr
 
@@ -200,7 +200,18 @@ def test_bytes_in_comes_from_the_signals_when_all_brokers_have_a_fresh_one(
 def test_a_cluster_that_goes_away_while_it_is_watched_ends_with_three(
     lab: Lab, client: ClusterClient, lab_config_file: Path, plan_file: Path
 ) -> None:
-    command = [*RHEOSTAT, "plan", plan_file, "--config", lab_config_file, "--rate", "30MB/s", "--watch-s", "3"]
+    command = [
+        *RHEOSTAT,
+        "plan",
+        "estimate",
+        plan_file,
+        "--config",
+        lab_config_file,
+        "--rate",
+        "30MB/s",
+        "--watch-s",
+        "3",
+    ]
     brokers = [node.process for node in lab.brokers if node.process is not None]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as plan:
         try:

@@ -100,10 +100,10 @@ def test_what_is_wrong_with_a_plan_is_named_and_nothing_is_begun(
     assert code == 1
     assert said.startswith("No tuner runs for cluster lab, so nobody would execute the plan; nothing is on record.")
     assert refused({0: [1, 2]}) == (0, "")
-    alone = rheostat("reassign", plan_file(tmp_path, "still", {0: [3, 4]}), "-c", config, "--watch-s", "0")
+    alone = rheostat("reassign", "start", plan_file(tmp_path, "still", {0: [3, 4]}), "-c", config, "--watch-s", "0")
     assert (alone.returncode, "there is no terminal to ask on: give --yes" in alone.stderr) == (5, True), alone.stderr
     dry = rheostat(
-        "reassign", plan_file(tmp_path, "still", {0: [3, 4]}), "-c", config, "--watch-s", "0", "--dry-run",
+        "reassign", "start", plan_file(tmp_path, "still", {0: [3, 4]}), "-c", config, "--watch-s", "0", "--dry-run",
         "--replica-movements", "1",
     )  # fmt: skip
     assert dry.returncode == 0, dry.stderr
@@ -122,7 +122,7 @@ def test_a_plan_goes_through_sigkill_and_resume_to_exactly_its_target(
         until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
         until(lambda: client.group_members(group_of("lab")), 10, "its group is seen")
         given = rheostat(
-            "reassign", file, "-c", config, "--watch-s", "0", "--yes", "--detach", "--partition-movements", "2",
+            "reassign", "start", file, "-c", config, "--watch-s", "0", "--yes", "--detach", "--partition-movements", "2",
             "--replica-movements", "1",
         )  # fmt: skip
         assert given.returncode == 0, given.stderr
@@ -135,7 +135,7 @@ def test_a_plan_goes_through_sigkill_and_resume_to_exactly_its_target(
     seen = status(config)
     assert 0 < len(seen["Topics"][0]["Partitions"]) <= PARTITIONS
     assert (seen["wanted"], seen["ending"]) == ("running", None)
-    again = rheostat("reassign", file, "-c", config, "--watch-s", "0", "--yes")
+    again = rheostat("reassign", "start", file, "-c", config, "--watch-s", "0", "--yes")
     assert again.returncode == 2
     assert "more already: let it end, or `rheostat reassign cancel" in again.stderr
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "second.log"):
@@ -178,7 +178,7 @@ def test_moves_of_unreadable_plan_keep_their_throttle_after_restart(
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "first.log") as tune:
         until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
         until(lambda: client.group_members(group_of("lab")), 10, "its group is seen")
-        given = rheostat("reassign", file, "-c", config, "--watch-s", "0", "--yes", "--detach")
+        given = rheostat("reassign", "start", file, "-c", config, "--watch-s", "0", "--yes", "--detach")
         assert given.returncode == 0, given.stderr
         until(client.reassignments, 20, "it has begun")
         until(lists, 10, "its lists name it")
@@ -236,7 +236,15 @@ def test_no_step_begins_before_it_is_throttled(lab: Lab, client: ReassignmentCli
         until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
         until(lambda: client.group_members(group_of("lab")), 10, "its group is seen")
         given = rheostat(
-            "reassign", plan_file(tmp_path, "weighed", TARGET), "-c", config, "--watch-s", "0", "--yes", "--detach"
+            "reassign",
+            "start",
+            plan_file(tmp_path, "weighed", TARGET),
+            "-c",
+            config,
+            "--watch-s",
+            "0",
+            "--yes",
+            "--detach",
         )
         assert given.returncode == 0, given.stderr
         until(ended, 120, "the plan has ended", every_s=0.05)
@@ -258,7 +266,7 @@ def test_a_cancelled_plan_puts_back_what_is_on_its_way(
         until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
         until(lambda: client.group_members(group_of("lab")), 10, "its group is seen")
         given = rheostat(
-            "reassign", file, "-c", config, "--watch-s", "0", "--yes", "--detach", "--partition-movements", "2",
+            "reassign", "start", file, "-c", config, "--watch-s", "0", "--yes", "--detach", "--partition-movements", "2",
             "--replica-movements", "1",
         )  # fmt: skip
         assert given.returncode == 0, given.stderr

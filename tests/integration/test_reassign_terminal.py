@@ -1,4 +1,4 @@
-"""`rheostat reassign --here` as a person has it: on a terminal, with Ctrl-C, and what the cluster is like after each answer."""
+"""`rheostat reassign start --standalone` on a terminal: Ctrl-C, each answer, and the state of the cluster after it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Desk:
 
     @contextmanager
     def reassign(self, *more: str, columns: int = 100) -> Iterator[Terminal]:
-        words = (*RHEOSTAT, "reassign", self.file, "-c", self.config, "--watch-s", "0", "--here", *more)
+        words = (*RHEOSTAT, "reassign", "start", self.file, "-c", self.config, "--watch-s", "0", "--standalone", *more)
         with terminal(*words, columns=columns) as shown:
             shown.shows(r"for each broker and side: the ceiling of the tuner that", 60)
             shown.shows(r"Continue\? \[y/N\]\s*$", 10)

@@ -64,7 +64,17 @@ def test_dry_run_writes_nothing_and_a_killed_tuner_leaves_nothing() -> None:
                     line.startswith("Next: The dry run would do this: broker 1 leader throttle") for line in lines
                 )
                 assert "(dry run: not done)" in status.stdout
-                asked = ("plan", "--config", rheostat.config, "--rate", "30MB/s", "--write-rate", "1kB/s", "--json")
+                asked = (
+                    "plan",
+                    "estimate",
+                    "--config",
+                    rheostat.config,
+                    "--rate",
+                    "30MB/s",
+                    "--write-rate",
+                    "1kB/s",
+                    "--json",
+                )
                 planned = json.loads(command(*asked).stdout)
                 # The logs were not watched: what clients write is in the signals, as the brokers count it.
                 assert planned["kip73"]["bytes_in_per_s_max"] == pytest.approx(3_000_000, rel=0.3)

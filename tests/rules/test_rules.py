@@ -32,7 +32,7 @@ OTHER_COMMANDS = {
     ),
     "ControllerUnderPressure": QUOTA_COMMANDS,
     "TenantQuotaExhausted": QUOTA_COMMANDS,
-    "PartitionLimitNear": ("rheostat limits", "rheostat move", "rheostat doctor", "kafka-configs"),
+    "PartitionLimitNear": ("rheostat limits", "rheostat plan generate", "rheostat doctor", "kafka-configs"),
     "FetcherCollision": ("rheostat fetchers", "kafka-configs"),
     "PipelineLagging": ("rheostat signals", "rheostat status", "rheostat doctor", "rheostat override"),
     "RejectsRising": ("rheostat signals", "rheostat doctor", "kafka-console-consumer"),

@@ -121,7 +121,7 @@ def test_a_plan_is_watched_from_its_first_step_to_its_last(browser: Browser, tmp
             page = seats["page-wide-light"].page
             expect(page.locator("#plans")).to_contain_text("No plan of rheostat reassign is on record")
             given = subprocess.run(
-                [*RHEOSTAT, "reassign", plan, "-c", parts.config, "--watch-s", "0", "--yes", "--detach", "--partition-movements", "6"],
+                [*RHEOSTAT, "reassign", "start", plan, "-c", parts.config, "--watch-s", "0", "--yes", "--detach", "--partition-movements", "6"],
                 capture_output=True, text=True, timeout=90, check=False,
             )  # fmt: skip
             assert f"is on record: {PARTITIONS} partitions." in given.stdout + given.stderr

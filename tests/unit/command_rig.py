@@ -19,7 +19,7 @@ class Command:
         self._env = env
 
     def run(self, *arguments: str) -> Result:
-        return CliRunner().invoke(app, [self._name, *arguments], env=self._env)
+        return CliRunner().invoke(app, [*self._name.split(), *arguments], env=self._env)
 
     def said(self, *arguments: str, code: int = 0) -> str:
         done = self.run(*arguments)

@@ -1,4 +1,4 @@
-"""`rheostat plan`: how long a move takes. Nothing is changed."""
+"""`rheostat plan estimate`: how long a reassignment takes, or which throttle ends it in time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rheostat.options import Json, amount
 from streaming.shared import units
 
 
-def plan(
+def estimate(
     plan_file: Annotated[
         Path | None,
         typer.Argument(

@@ -1,4 +1,4 @@
-"""`rheostat plan`: how long a move takes, which rate ends it in time, and what has to give when both can't be had.
+"""`rheostat plan estimate`: how long a move takes, which rate ends it in time, and what has to give when both can't be had.
 
 Every question is answered twice: by KIP-73's formula, and counted side by side for each broker of the plan. Nothing is ever
 changed. An infeasible plan is an answer, with exit code 1.

@@ -1,4 +1,4 @@
-"""The figures of `rheostat plan` from the live cluster: assignments, log sizes, and what is written. Reads, changes nothing.
+"""Reads the figures of `rheostat plan estimate` from the live cluster: assignments, log sizes and write rates. Changes nothing.
 
 Intuition: a partition's write rate is how fast its leader's log grows, so two looks some seconds apart tell it for every
 partition; BytesInPerSec of whole brokers is in the newest signals, where rheostat already watches.

@@ -1,4 +1,4 @@
-"""The question that `rheostat plan` was asked, and both answers to it. Pure; also the JSON for machines."""
+"""The question that `rheostat plan estimate` was asked, and both answers to it. Pure; also the JSON for machines."""
 
 from __future__ import annotations
 

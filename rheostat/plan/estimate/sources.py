@@ -1,4 +1,4 @@
-"""Where `rheostat plan` gets its figures: the command line, a plan with an assignment file, or the live cluster, read only.
+"""Collects the figures of `rheostat plan estimate` from the command line, from files or from the live cluster.
 
 Invariant: a figure that nobody gave and nothing measured is asked for by name; it never becomes 0.
 """

@@ -1,4 +1,4 @@
-"""The answers of `rheostat plan` in sentences: what to set, or what has to give and by how much, and why two ways differ."""
+"""Writes the answers of `rheostat plan estimate` as sentences: what to set, or what prevents it and by how much."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rheostat plan` on a screen: the answer first, then both ways to it, and each throttle of the plan."""
+"""`rheostat plan estimate` on a screen: the answer first, then both ways to it, and each throttle of the plan."""
 
 from __future__ import annotations
 

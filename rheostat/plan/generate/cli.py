@@ -1,4 +1,4 @@
-"""`rheostat move`: plans for moving partitions. Nothing is changed."""
+"""`rheostat plan generate`: plans that add, drain or replace brokers, or even out their bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rheostat.options import Config, Json, amount
 from streaming.shared import units
 
 
-def move(
+def generate(
     config: Config,
     add_broker: Annotated[
         list[int] | None, typer.Option("--add-broker", min=0, help="gets its share; may stand several times")

@@ -1,4 +1,4 @@
-"""`rheostat move`: a plan that brings a broker in, takes one out, replaces one or evens out, as kafka-reassign-partitions takes it.
+"""Runs `rheostat plan generate`: a plan that adds, drains or replaces brokers, or evens out bytes, for kafka-reassign-partitions.
 
 Only the plan is made. Nothing is started: hand it to kafka-reassign-partitions, and rheostat turns its throttle.
 """

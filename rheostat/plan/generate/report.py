@@ -1,4 +1,4 @@
-"""What `rheostat move` made: the plan, what it costs, what it leaves. Pure; also the JSON for machines."""
+"""What `rheostat plan generate` made: the plan, what it costs, what it leaves. Pure; also the JSON for machines."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from rheostat.cli import app
 
 IN_ORDER = [
-    "demo", "run", "collect", "stream", "tune", "status", "signals", "replay", "plan", "simulate", "move", "fetchers",
-    "pause", "resume", "override", "release", "doctor", "reassign", "quotas", "limits", "journal", "lab", "config",
+    "demo", "run", "collect", "stream", "tune", "status", "signals", "replay", "simulate", "fetchers",
+    "pause", "resume", "override", "release", "doctor", "move", "plan", "reassign", "quotas", "limits", "journal", "lab", "config",
 ]  # fmt: skip
 
 

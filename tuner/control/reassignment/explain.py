@@ -35,7 +35,9 @@ def held_up(
     offline = [w for w in waits if w.reason is WaitReason.BROKERS_OFFLINE]
     # What is put back may wait for ever.
     way_out = (
-        f"; `rheostat reassign cancel {plan.id} --leave` ends the plan where it stands" if _goes_back(plan) else ""
+        f"; `rheostat reassign cancel {plan.id} --no-rollback` ends the plan where it stands"
+        if _goes_back(plan)
+        else ""
     )
     if offline:
         brokers = ", ".join(map(str, sorted({b for w in offline for b in w.brokers})))

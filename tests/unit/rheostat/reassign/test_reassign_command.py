@@ -1,4 +1,4 @@
-"""`rheostat reassign` as a person types it: how a plan is told from a word about one, and what is said to bad input."""
+"""`rheostat reassign start`: the refusals of bad input, and the progress that it shows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tuner.core.reassignment_plan import (
 )
 from tuner.core.reassignment_steps import PartitionTransition
 
-refused = Command("reassign").refused
+refused = Command("reassign start").refused
 
 HEAD = PlanHead("p1", "kim@desk, 2026-01-31 06:00:00 UTC", 0, 5, 1, limits=BatchLimits(2, 8))
 PARTS = {("t", n): PlanPartition((3, 4), (1, 2), 1e9) for n in range(3)}
@@ -90,7 +90,7 @@ def test_a_plan_that_cannot_be_meant_is_named_before_any_cluster_is_asked(tmp_pa
 def test_options_that_do_not_go_together_and_files_that_are_not_there(tmp_path: Path) -> None:
     missing = tmp_path / "plan.json"
     assert "cannot be read: No such file" in refused(str(missing), "-c", "none.yaml")
-    assert "--detach" in refused(str(missing), "-c", "none.yaml", "--detach", "--here")
+    assert "--detach" in refused(str(missing), "-c", "none.yaml", "--detach", "--standalone")
     assert "--leader-movements" in refused(str(missing), "-c", "none.yaml", "--leader-movements", "0")
 
 

@@ -150,7 +150,7 @@ RATES = [
 
 
 def test_commands_with_rates_are_found() -> None:
-    assert {path for path, _ in RATES} >= {("override",), ("plan",), ("move",), ("fetchers",)}
+    assert {path for path, _ in RATES} >= {("override",), ("plan", "estimate"), ("plan", "generate"), ("fetchers",)}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`rheostat plan` as a person types it, on files and figures: the answer, the exit code, and what is said to bad input."""
+"""`rheostat plan estimate` on files and figures: the answers, the exit codes, and the refusals of bad input."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def files(tmp_path: Path) -> list[str]:
     return [str(plan), "--current", str(current)]
 
 
-COMMAND = Command("plan", {"RHEOSTAT_CONFIG": ""})
+COMMAND = Command("plan estimate", {"RHEOSTAT_CONFIG": ""})
 run, said, record, refused = COMMAND.run, COMMAND.said, COMMAND.record, COMMAND.refused
 
 

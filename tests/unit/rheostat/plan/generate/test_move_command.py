@@ -1,4 +1,4 @@
-"""`rheostat move` as a person types it: which move, what it costs and leaves, and what is said to bad input."""
+"""`rheostat plan generate`: the plans, their costs, and the refusals of bad input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tuner.core.partition_limits import PartitionLimits
 from tuner.planning.generate import GeneratedPlan, drained
 from tuner.planning.kip73 import Kip73
 
-refused = Command("move").refused
+refused = Command("plan generate").refused
 
 MB = 1_000_000
 STATES = [

@@ -334,7 +334,7 @@ def test_a_step_back_that_cannot_end_says_how_to_end_the_plan_all_the_same() -> 
     rig.cluster.online -= {1}
     rig.cycle(finish=False)
     assert rig.plan().state.said == (
-        "t-0: under way, and cannot end while brokers are down: 1; `rheostat reassign cancel p --leave` ends the plan where it stands",
+        "t-0: under way, and cannot end while brokers are down: 1; `rheostat reassign cancel p --no-rollback` ends the plan where it stands",
     )
     rig.leave()
     rig.until_ended()
@@ -559,7 +559,7 @@ def test_what_cannot_be_put_back_says_how_to_end_it_where_it_stands() -> None:
         rig.cycle()
     (said,) = rig.plan().state.said
     assert (
-        "waiting for brokers that are down: 1; `rheostat reassign cancel p --leave` ends the plan where it stands"
+        "waiting for brokers that are down: 1; `rheostat reassign cancel p --no-rollback` ends the plan where it stands"
         in said
     )
     stands = rig.replicas()
