@@ -12,10 +12,10 @@ PACKAGES := streaming tuner rheostat
 CODE := $(PACKAGES) tests benchmarks dashboards
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help venv demo test faults stories check bench swarm format lock screenshots image
+.PHONY: help venv demo test test-fast faults stories check bench swarm format lock screenshots image
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 venv: .venv/.synced ## the Python environment of the lock files (again only when they changed)
 
@@ -24,6 +24,9 @@ demo: venv ## a stalled reassignment on a real cluster is rescued; about two min
 
 test: venv ## every test that fits a laptop: unit, streaming, real brokers
 	$(BIN)/python -m pytest $(ARGS)
+
+test-fast: venv ## what only computes: no broker, no Spark; about four minutes
+	$(BIN)/python -m pytest -n auto tests/unit tests/simulation tests/rules $(wildcard tests/test_*.py) $(ARGS)
 
 faults: venv ## the fault campaign on real brokers, one thing that goes wrong a row; about an hour
 	$(BIN)/python -m pytest tests/faults -m "" $(ARGS)
