@@ -1,11 +1,9 @@
-"""Whether the settings file still says what runs, and whether the next start would take it; and its being read again on SIGHUP.
+"""Reports whether the settings file still equals the settings in use, and reloads it on SIGHUP.
 
-Intuition: what a person saves is not in force before they say so, as a file is saved half done, too. But a part that dies is
-started again by its supervisor, with the file as it is then: whoever has left a fault in it should hear of that from an alert at
-noon, and not from a part that does not come back at night.
+A saved change takes effect only on SIGHUP or a restart, because a file may be saved half done. The supervisor restarts a process
+that died with the file as it is then, so a faulty file is reported by a metric and an alert before that happens.
 
-The file is looked at when somebody asks, and read again only where it has changed. On SIGHUP the tuner takes up what it can change
-while it runs; a file that has a fault, or that changes anything else, changes nothing.
+A SIGHUP applies the keys in ``RELOADABLE``. A file with a fault, or with a change of any other key, changes nothing.
 """
 
 from __future__ import annotations
@@ -25,21 +23,23 @@ from tuner.settings.tuner import TunerSettings
 
 log = structlog.get_logger("settings")
 
-# All that a term of the tuner is begun with. The others are of the process, or of other parts.
+# These settings belong to the process, not to a leadership term.
 _NEEDS_RESTART = {"dry_run", "cycle_s", "metrics", "http"}
-TAKEN = frozenset({"limits", *(f"tuner.{name}" for name in TunerSettings.model_fields if name not in _NEEDS_RESTART)})
+RELOADABLE = frozenset(
+    {"limits", *(f"tuner.{name}" for name in TunerSettings.model_fields if name not in _NEEDS_RESTART)}
+)
 
 
 def changes(before: Settings, after: Settings) -> list[str]:
-    """The keys that differ: of the tuner one by one, of the others the section."""
-    sections = [name for name in Settings.model_fields if name != "tuner"]
-    found = [name for name in sections if getattr(before, name) != getattr(after, name)]
-    mine = [name for name in TunerSettings.model_fields if getattr(before.tuner, name) != getattr(after.tuner, name)]
-    return [*found, *(f"tuner.{name}" for name in mine)]
+    """Returns the keys that differ: each key of the tuner, and the name of each other section."""
+    others = [name for name in Settings.model_fields if name != "tuner"]
+    sections = [name for name in others if getattr(before, name) != getattr(after, name)]
+    keys = [name for name in TunerSettings.model_fields if getattr(before.tuner, name) != getattr(after.tuner, name)]
+    return [*sections, *(f"tuner.{name}" for name in keys)]
 
 
 class ConfigWatch:
-    """``settings`` is what was read at the start, of this file and this environment."""
+    """Compares the settings file with the settings in use, and keeps reloaded settings until a tuner takes them."""
 
     def __init__(
         self,
@@ -48,6 +48,10 @@ class ConfigWatch:
         settings: Settings,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
+        """
+        Args:
+            settings: the settings in use, read from this file and environment at the start.
+        """
         self._path = path
         self._environ = dict(environ)
         self._settings = settings
@@ -61,6 +65,7 @@ class ConfigWatch:
         self._fresh: Settings | None = None
 
     def state(self) -> ConfigState:
+        """Returns whether the file is valid and in use. Reads it again if it has changed."""
         with self._lock:
             stamp = file_stamp(self._path)
             if stamp != self._stamp:
@@ -69,80 +74,83 @@ class ConfigWatch:
             return ConfigState(self._good, self._good_at_s, self._in_force, self._taken, self._refused)
 
     def ask(self) -> None:
-        """Has the file read again, by another thread; what a handler of signals may call."""
+        """Requests a reload, which another thread does. A signal handler may call it."""
         self._asked.set()
 
     def follow(self, do: Callable[[], None]) -> None:
-        """Has ``do`` called each time the file is read again because it was asked for."""
+        """Registers a function that is called after each requested reload."""
         self._followers.append(do)
 
-    def heed_asks(self) -> None:
-        def heed() -> None:
+    def serve_reloads(self) -> None:
+        """Starts the thread that does the requested reloads."""
+
+        def serve() -> None:
             while self._asked.wait():
                 self._asked.clear()
                 self.reload()
                 for do in self._followers:
                     do()
 
-        threading.Thread(target=heed, name="settings", daemon=True).start()
+        threading.Thread(target=serve, name="settings", daemon=True).start()
 
     def reload(self) -> None:
-        """Reads the file again; what may be taken up waits to be, and else it is said why nothing is."""
+        """Reads the file again. Keeps the new settings for ``take``, or logs why they are refused."""
         with self._lock:
             self._stamp = file_stamp(self._path)
-            found = self._read(told=True)
-            differ = changes(self._settings, found) if found is not None else []
-            if found is None or (others := [key for key in differ if key not in TAKEN]):
+            new = self._read(is_requested=True)
+            differ = changes(self._settings, new) if new is not None else []
+            if new is None or (others := [key for key in differ if key not in RELOADABLE]):
                 self._refused += 1
                 self._fresh = None
-                if found is not None:
+                if new is not None:
                     log.error(
-                        f"the settings are not taken up, as a restart is needed for {', '.join(others)}; what runs goes on as "
-                        "before: restart it, or take these back and send SIGHUP again",
+                        f"the settings are not reloaded: a restart is needed for {', '.join(others)}. The running settings stay in use. "
+                        "Restart, or undo these changes and send SIGHUP again",
                         file=str(self._path),
                     )
                 return
-            self._fresh = found if differ else None
+            self._fresh = new if differ else None
             if differ:
                 log.info(
-                    "the settings are good, and wait to be taken up: by a tuner that acts within seconds, by one that stands by "
-                    "when its turn comes",
+                    "the new settings are valid. A tuner that acts applies them within seconds, a standby when it gets the lease",
                     changed=differ,
                 )
             else:
                 self._taken += 1
-                log.info("the settings file says what is in force already", file=str(self._path))
+                log.info("the settings file equals the settings in use; nothing to reload", file=str(self._path))
 
     def waiting(self) -> bool:
+        """Whether reloaded settings wait for ``take``."""
         return self._fresh is not None
 
     def take(self) -> Settings:
-        """What was read last, which is in force from now on."""
+        """Returns the reloaded settings, which are in use from now on."""
         with self._lock:
-            found = self._fresh or self._settings
-            log.info("the settings are read again", changed=changes(self._settings, found), file=str(self._path))
-            self._settings, self._fresh = found, None
+            new = self._fresh or self._settings
+            log.info("the settings are reloaded", changed=changes(self._settings, new), file=str(self._path))
+            self._settings, self._fresh = new, None
             self._taken += 1
             self._good = self._in_force = True
-            self._stamp = (-1, -1, -1)  # What came to the file since is seen at the next look, for it looks again.
-            return found
+            self._stamp = (-1, -1, -1)  # A later change of the file is seen by the next ``state``.
+            return new
 
-    def _read(self, *, told: bool = False) -> Settings | None:
-        """
+    def _read(self, *, is_requested: bool = False) -> Settings | None:
+        """Returns the settings of the file; None if they are invalid.
+
         Args:
-            told: whoever asks says what becomes of a change.
+            is_requested: a reload was requested; the caller logs what becomes of a change.
         """
         try:
-            found = load_settings(self._path, self._environ)
+            new = load_settings(self._path, self._environ)
         except BadInputError as error:
             log.error(
-                "the settings file has changed, and the next start would refuse it; what runs goes on as before",
+                "the settings file has changed and is invalid: the next start would fail. The running settings stay in use",
                 error=str(error),
             )
             self._good = self._in_force = False
             return None
-        in_force = found == self._settings
-        if not in_force and not told:
-            log.warning("the settings file has changed; SIGHUP or a restart takes that up", file=str(self._path))
+        in_force = new == self._settings
+        if not in_force and not is_requested:
+            log.warning("the settings file has changed: send SIGHUP or restart to apply it", file=str(self._path))
         self._good, self._good_at_s, self._in_force = True, self._wall_clock(), in_force
-        return found
+        return new

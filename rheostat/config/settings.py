@@ -1,6 +1,6 @@
-"""The settings file: YAML, with every value open to an environment variable, checked whole before anything starts.
+"""Reads the settings file (YAML) and the environment, and checks all values before anything starts.
 
-An error names the key, the line, and what was expected. The order of authority: environment, then file, then default.
+An environment variable comes before the file, and the file before the default. An error names the key, the line and the expected value.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from tuner.settings.tuner import TunerSettings
 
 ENV_PREFIX = "RHEOSTAT_"
 ENV_DELIMITER = "__"
-# Variables of ours that are not settings of the file.
+# Environment variables of rheostat that are not settings.
 _ENV_OTHER = {"RHEOSTAT_CACHE_DIR", "RHEOSTAT_STATE_DIR", "RHEOSTAT_IVY_SETTINGS", "RHEOSTAT_CONFIG"}
-_SCALARS = {"cluster"}  # Keys of the top level that are no section.
+_SCALARS = {"cluster"}  # Top-level keys that are not sections.
 _STRUCTURED = {
     ("collector", "endpoints"),
     ("limits", "by_broker"),
     ("stream", "sources"),
     ("tuner", "mutation_quota", "tenants"),
-}  # Settings whose value is not a plain word.
+}  # Settings whose value is a mapping or a list.
 
 
 class TopicSettings(BaseModel):
@@ -73,9 +73,9 @@ class Settings(BaseModel):
                 f"collector.interval_s ({self.collector.interval_s:g}) is more than half of stream.window_s"
                 f" ({self.stream.window_s}): a rate is measured between two scrapes inside one window"
             )
-        ours = self.topic_names()
+        own_topics = self.topic_names()
         for i, source in enumerate(self.stream.sources):
-            if source.kafka is None and source.topic in astuple(ours):
+            if source.kafka is None and source.topic in astuple(own_topics):
                 raise ValueError(
                     f"stream.sources[{i}].topic {source.topic} is rheostat's own: its metrics are read in any case"
                 )
@@ -86,10 +86,10 @@ class Settings(BaseModel):
 
 
 def load_settings(path: Path, environ: Mapping[str, str] | None = None) -> Settings:
-    """Reads and checks the file.
+    """Returns the checked settings of a file and of the environment.
 
     Raises:
-        BadInputError: with every fault of the file, one a line: key, line, what was expected.
+        BadInputError: the text has all faults of the file, one a line.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -101,40 +101,41 @@ def load_settings(path: Path, environ: Mapping[str, str] | None = None) -> Setti
 
 
 def parse_settings(text: str, name: str, environ: Mapping[str, str]) -> Settings:
+    """Returns the checked settings; ``name`` is the file's name in error messages. Raises as ``load_settings`` does."""
     file = YamlFile(text, name, may_be_empty=True)
     variables: dict[tuple[str, ...], str] = {}
     merged = _merge(file.body, _from_environment(environ, variables))
     try:
         return Settings.model_validate(merged)
     except ValidationError as error:
-        faults = [_fault(fault, file, variables) for fault in error.errors()]
+        faults = [_fault_text(fault, file, variables) for fault in error.errors()]
         raise BadInputError("\n".join(faults)) from error
 
 
 def _from_environment(environ: Mapping[str, str], variables: dict[tuple[str, ...], str]) -> dict[str, Any]:
-    """``RHEOSTAT_TUNER__DRY_RUN=true`` → ``{"tuner": {"dry_run": "true"}}``; JSON where the setting is a mapping or a list.
+    """Returns ``{"tuner": {"dry_run": "true"}}`` for ``RHEOSTAT_TUNER__DRY_RUN=true``; a mapping or a list is given as JSON.
 
     Args:
-        variables: is told which variable each key came from.
+        variables: filled with the variable that each key came from.
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for variable, text in environ.items():
         keys = variable.removeprefix(ENV_PREFIX).lower().split(ENV_DELIMITER)
-        # Others' variables may begin like ours: Kubernetes makes RHEOSTAT_SERVICE_HOST of a service named rheostat.
-        ours = variable.startswith(ENV_PREFIX) and variable not in _ENV_OTHER
-        if not ours or (len(keys) == 1 and keys[0] not in _SCALARS):
+        # Other variables may have the same prefix: Kubernetes sets RHEOSTAT_SERVICE_HOST for a service named rheostat.
+        is_setting = variable.startswith(ENV_PREFIX) and variable not in _ENV_OTHER
+        if not is_setting or (len(keys) == 1 and keys[0] not in _SCALARS):
             continue
-        at = found
+        section = values
         for key in keys[:-1]:
-            at = at.setdefault(key, {})
-            if not isinstance(at, dict):
+            section = section.setdefault(key, {})
+            if not isinstance(section, dict):
                 raise BadInputError(f"environment: {variable} goes into a value that another variable sets whole")
         variables[tuple(keys)] = variable
-        at[keys[-1]] = _structure(text, variable) if tuple(keys) in _STRUCTURED else text
-    return found
+        section[keys[-1]] = _parse_structure(text, variable) if tuple(keys) in _STRUCTURED else text
+    return values
 
 
-def _structure(text: str, variable: str) -> Any:
+def _parse_structure(text: str, variable: str) -> Any:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -149,12 +150,12 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return merged
 
 
-def _fault(fault: Any, file: YamlFile, variables: Mapping[tuple[str, ...], str]) -> str:
+def _fault_text(fault: Any, file: YamlFile, variables: Mapping[tuple[str, ...], str]) -> str:
     at = tuple(fault["loc"])
     key = dotted(at)
     line = file.line_of(at)
     where = f"{file.name}:{line}" if line is not None else file.name
-    # A variable may set a whole structure, of which only a part is wrong.
+    # A variable may set a whole structure of which only a part is wrong.
     own = (variables.get(tuple(map(str, at[:n]))) for n in range(len(at), 0, -1))
     if (variable := next(filter(None, own), None)) is not None:
         where = f"environment: {variable}"
@@ -166,12 +167,11 @@ def _fault(fault: Any, file: YamlFile, variables: Mapping[tuple[str, ...], str])
         what = model.model_fields[str(at[-1])].description if model is not None else ""
         return f"{where}: {key} is missing: {what}"
     given = fault.get("input")
-    secret = (
-        any(word in key for word in ("password", "token")) or _model_at(at) is not None
-    )  # A section given as one word.
+    # A section that is given as one word may hold a secret.
+    is_secret = any(word in key for word in ("password", "token")) or _model_at(at) is not None
     message = str(fault["msg"]).removeprefix("Value error, ")
-    told = isinstance(given, dict | list | tuple) or secret or ", found " in message
-    shown = "" if told else f", found {given!r}"
+    is_hidden = isinstance(given, dict | list | tuple) or is_secret or ", found " in message
+    shown = "" if is_hidden else f", found {given!r}"
     return f"{where}: {key}: {message[:1].lower()}{message[1:]}{shown}"
 
 
@@ -179,7 +179,7 @@ def _model_at(at: tuple[str | int, ...]) -> type[BaseModel] | None:
     model: type[BaseModel] = Settings
     for part in at:
         if isinstance(part, int):
-            continue  # A list's items are of the model that its own key led to.
+            continue  # The model of a list's items is found by the key of the list.
         field = model.model_fields.get(part)
         inner = inner_model(field.annotation) or item_model(field.annotation) if field is not None else None
         if inner is None:
@@ -189,11 +189,12 @@ def _model_at(at: tuple[str | int, ...]) -> type[BaseModel] | None:
 
 
 def item_model(annotation: Any) -> type[BaseModel] | None:
-    """Of what a list's items are."""
+    """Returns the model of a list's items; None where they are no models."""
     return inner_model(get_args(annotation)[0]) if get_origin(annotation) is tuple else None
 
 
 def inner_model(annotation: Any) -> type[BaseModel] | None:
+    """Returns the model in an annotation such as ``Model | None``; None where it has none."""
     options = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     return next((o for o in options if isinstance(o, type) and issubclass(o, BaseModel)), None)
 

@@ -1,6 +1,6 @@
-"""A YAML file that people wrote, and in which line each of its keys stands, so that every complaint can name it.
+"""Reads a YAML file and keeps the line of each key, so that each error can name it.
 
-Invariant: a key that stands twice is refused; YAML itself would silently take the last.
+Invariant: a repeated key is refused; YAML itself would take the last one without a word.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ Path = tuple[str | int, ...]  # Keys and positions from the outermost value inwa
 
 
 class YamlFile:
+    """The content of a YAML file (``body``), and the line of each key."""
+
     def __init__(self, text: str, name: str, *, may_be_empty: bool = False) -> None:
         """
         Raises:
-            BadInputError: not YAML, not a mapping, or a key twice.
+            BadInputError: the text is not YAML, not a mapping, or repeats a key.
         """
         self.name = name
         self._lines: dict[tuple[str, ...], int] = {}
@@ -30,7 +32,7 @@ class YamlFile:
             if node is not None:
                 self._index(node, ())
             body = yaml.safe_load(text)
-        except (yaml.YAMLError, ValueError) as error:  # A date that there is not, 2026-02-30, is a plain ValueError.
+        except (yaml.YAMLError, ValueError) as error:  # An impossible date, 2026-02-30, raises a plain ValueError.
             mark = getattr(error, "problem_mark", None)
             where = name if mark is None else f"{name}:{mark.line + 1}"
             raise BadInputError(f"{where}: not YAML: {getattr(error, 'problem', None) or error}") from error
@@ -42,21 +44,21 @@ class YamlFile:
         self.body: dict[Any, Any] = body
 
     def fault(self, at: Path, message: str) -> str:
-        """One line: file, line of the key or of the nearest one around it, key, message."""
+        """Returns an error line: file, line of the key or of the nearest key around it, key, message."""
         return f"{self.name}:{self.line_of(at) or 1}: {dotted(at)}: {message}"
 
     def line_of(self, at: Path) -> int | None:
-        """Where the key itself stands, or, where it is missing, the nearest one around it."""
+        """Returns the line of a key; if the key is missing, the line of the nearest key around it."""
         spelt = tuple(map(str, at))
         return next((self._lines[spelt[:n]] for n in range(len(at), 0, -1) if spelt[:n] in self._lines), None)
 
     def faults(self, error: ValidationError, model: type[BaseModel]) -> list[str]:
-        """What pydantic found, in the words of this file."""
-        # Where an item is wrong, pydantic also finds the list too short by it.
+        """Returns an error line for each fault that pydantic found."""
+        # Where an item is wrong, pydantic also reports that the list is too short.
         real = (f for f in error.errors() if not (f["type"] == "too_short" and f["input"]))
-        return [self._said(fault, model) for fault in real]
+        return [self._fault_line(fault, model) for fault in real]
 
-    def _said(self, fault: Any, model: type[BaseModel]) -> str:
+    def _fault_line(self, fault: Any, model: type[BaseModel]) -> str:
         at = _without_tags(fault["loc"], self.body)
         kind = fault["type"]
         if kind == "extra_forbidden":
@@ -84,7 +86,7 @@ class YamlFile:
                 here, line = (*at, str(key.value)), key.start_mark.line + 1
                 if here in self._lines:
                     raise BadInputError(
-                        f"{self.name}:{line}: {dotted(here)} stands twice, first in line {self._lines[here]}"
+                        f"{self.name}:{line}: {dotted(here)} is repeated; it is already in line {self._lines[here]}"
                     )
                 self._lines[here] = line
                 self._index(value, here)
@@ -95,12 +97,13 @@ class YamlFile:
 
 
 def dotted(at: Path) -> str:
+    """Returns a path as text: ``stream.sources[0].topic``."""
     spelt = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in at)
     return spelt.removeprefix(".") or "the file"
 
 
 def _without_tags(loc: Path, body: Any) -> Path:
-    """pydantic puts the kind of a thing into its path, which no file has."""
+    """Returns a path of pydantic without the tags of unions, which are not keys of the file."""
     at: list[str | int] = []
     inside = body
     for part in loc:
@@ -115,11 +118,11 @@ def _without_tags(loc: Path, body: Any) -> Path:
 
 
 def _models_at(model: type[BaseModel], loc: Path) -> list[type[BaseModel]]:
-    """The models that may stand at this place; those of a union where the path does not say which."""
+    """Returns the models that are possible at this path: several where a union is not decided by the path."""
     models = [model]
     for part in loc:
         if isinstance(part, int):
-            continue  # A list's items are of the model that its own key led to.
+            continue  # The model of a list's items is found by the key of the list.
         fields = [m.model_fields[part] for m in models if part in m.model_fields]
         if fields:
             models = [inner for field in fields for inner in _models_in(field.annotation)]

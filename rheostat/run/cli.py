@@ -76,7 +76,7 @@ def _part(name: str, config: Path, wait: bool, dry_run: bool = False, given: dic
     if not wait:
         services.probe(settings)
     if name == "tune":
-        watch.heed_asks()
+        watch.serve_reloads()
         heed_hangup(watch.ask, stop)
         services.run_tune(settings, stop, watch, threads)
     elif name == "collect":

@@ -46,7 +46,7 @@ def good(folder: Path, **kafka: Any) -> Path:
         ("50000000", "-1", ":7: tuner.rate_bytes_per_s_max: input should be greater than or equal to 1"),
         ("50000000", "1000", "rate_bytes_per_s_min (5000000) is above rate_bytes_per_s_max (1000)"),
         ("port: 0", "port: 70000", ":9: tuner.http.port: input should be less than or equal to 65535"),
-        ("cluster: main", "cluster: main\ncluster: other", ":2: cluster stands twice, first in line 1"),
+        ("cluster: main", "cluster: main\ncluster: other", ":2: cluster is repeated; it is already in line 1"),
         ("cluster: main", "cluster: [", "not YAML"),
         ("cluster: main", "cluster: a b", ":1: cluster: string should match pattern"),
     ],

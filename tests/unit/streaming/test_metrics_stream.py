@@ -171,14 +171,14 @@ def test_the_settings_file_is_watched_and_nothing_is_reloaded_by_itself(file: Pa
         assert watch.state() == ConfigState(good=False, good_at_s=1_000.0, in_force=False)
     (line,) = said
     assert line["log_level"] == "error"
-    assert "the next start would refuse it" in line["event"]
+    assert "the next start would fail" in line["event"]
     assert "unknown key collectr" in line["error"]
 
     clock.now_s = 1_020.0
     with structlog.testing.capture_logs() as said:
         changed(file, GOOD.replace("50000000", "40000000"))
         assert watch.state() == ConfigState(good=True, good_at_s=1_020.0, in_force=False)
-    assert [line["event"] for line in said] == ["the settings file has changed; SIGHUP or a restart takes that up"]
+    assert [line["event"] for line in said] == ["the settings file has changed: send SIGHUP or restart to apply it"]
     assert settings.tuner.rate_bytes_per_s_max == 50_000_000
 
     clock.now_s = 1_030.0

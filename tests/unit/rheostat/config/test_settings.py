@@ -66,7 +66,7 @@ def test_tuner_acts_only_where_dry_run_is_false(
         (GOOD.replace("  rate_bytes_per_s_max: 50_000_000", "  dry_run: true"), "f.yaml:6: tuner.rate_bytes_per_s_max is missing: the ceiling"),
         (GOOD + "  rate_bytes_per_s_min: 60_000_000\n", "rate_bytes_per_s_min (60000000) is above rate_bytes_per_s_max (50000000)"),
         (GOOD.replace("localhost:9092", "localhost:abc"), "f.yaml:3: kafka.bootstrap_servers: expected host:port, or several"),
-        (GOOD + "cluster: twice\n", "f.yaml:8: cluster stands twice, first in line 1"),
+        (GOOD + "cluster: twice\n", "f.yaml:8: cluster is repeated; it is already in line 1"),
         (GOOD + "kafka: [\n", "f.yaml:9: not YAML"),
         ("- a list\n", "f.yaml:1: expected keys and values"),
         ("", "cluster is missing"),
@@ -283,3 +283,19 @@ def test_the_reference_tells_every_key() -> None:
     text = reference()
     for key in ("cluster", "kafka.sasl_password", "collector.endpoints", "stream.checkpoint_dir", "tuner.http.port"):
         assert f"| `{key}` |" in text
+
+
+def test_renamed_keys_are_refused_with_their_new_names_in_one_run() -> None:
+    old = GOOD.replace("tuner:\n", "tuner:\n  yield_s: 60\n  standing_throttles: adopt\n", 1).replace(
+        "stream:\n", "stream:\n  hop_s: 5\n", 1
+    )
+    with pytest.raises(BadInputError) as error:
+        parse_settings(old, "f.yaml", {})
+    text = str(error.value)
+    for key, renamed in (
+        ("tuner.yield_s", "external_change_hold_s"),
+        ("tuner.standing_throttles", "existing_throttles"),
+        ("stream.hop_s", "slide_s"),
+    ):
+        line = old.splitlines().index(next(row for row in old.splitlines() if key.split(".")[1] in row)) + 1
+        assert f"f.yaml:{line}: unknown key {key}: it is called {renamed} now" in text

@@ -350,7 +350,7 @@ def test_every_fault_is_named_with_its_line() -> None:
             "  plan: {partitions: [{topic: t, partition: 9, replicas: [1, 1]}]}",
             "f.yaml:8: move.plan.partitions[0].partition: t has no partition 9, there are 0 to 3",
         ),
-        ("about: two words", "about: a\nabout: b", "f.yaml:2: about stands twice, first in line 1"),
+        ("about: two words", "about: a\nabout: b", "f.yaml:2: about is repeated; it is already in line 1"),
         ("about: two words", "about: [", "f.yaml:3: not YAML: "),
     ],
 )  # fmt: skip
