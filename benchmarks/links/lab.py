@@ -177,7 +177,7 @@ class BenchLab:
     def tuner(self, *, acts: bool) -> Supervisor:
         """Begun; whoever asked for it stops it."""
         supervisor = self._rheostat("tune", dry_run=not acts)
-        supervisor.look()
+        supervisor.check()
         return supervisor
 
     def _rheostat(self, *parts: str, dry_run: bool = False) -> Supervisor:

@@ -319,7 +319,7 @@ def bench() -> Iterator[Bench]:
         )
         try:
             load.__enter__()
-            supervisor.look()
+            supervisor.check()
             awaited("rheostat is ready", lambda: (fetched(status) or {}).get("ready"), _READY_S_MAX)
             awaited("signals are made", lambda: "first batch" in log.read_text(errors="replace"), _READY_S_MAX)
             _pause(30.0)

@@ -104,8 +104,8 @@ class ConfigWatch:
                 self._fresh = None
                 if new is not None:
                     log.error(
-                        f"the settings are not reloaded: a restart is needed for {', '.join(others)}. The running settings stay in use. "
-                        "Restart, or undo these changes and send SIGHUP again",
+                        f"the settings are not reloaded: a restart is needed for {', '.join(others)}. The running settings "
+                        "stay in use. Restart, or undo these changes and send SIGHUP again",
                         file=str(self._path),
                     )
                 return

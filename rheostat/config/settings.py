@@ -1,6 +1,7 @@
 """Reads the settings file (YAML) and the environment, and checks all values before anything starts.
 
-An environment variable comes before the file, and the file before the default. An error names the key, the line and the expected value.
+An environment variable comes before the file, and the file before the default. An error names the key, the line and the expected
+value.
 """
 
 from __future__ import annotations

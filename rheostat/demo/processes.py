@@ -45,14 +45,14 @@ class DemoProcesses:
             CommandError: a part ended by itself.
         """
         for supervisor in self._started:
-            supervisor.look()
+            supervisor.check()
             if restarts := [child.name for child in supervisor.children if child.restarts]:
                 raise CommandError(f"{', '.join(restarts)} ended by itself: {self._last_words()}")
 
     def steady_state(self) -> None:
         """A part that ends is started again, as in `rheostat run`."""
         for supervisor in self._started:
-            supervisor.look()
+            supervisor.check()
 
     def stop(self) -> None:
         """What acts goes first, as in `rheostat run`."""
@@ -71,7 +71,7 @@ class DemoProcesses:
 
     def _start(self, supervisor: Supervisor) -> None:
         self._started.append(supervisor)
-        supervisor.look()
+        supervisor.check()
 
     def _last_words(self) -> str:
         return " | ".join(self.log.read_text(errors="replace").strip().splitlines()[-3:])

@@ -65,7 +65,7 @@ class EmbeddedService:
         if self._supervisor is None:
             return ()
         before = {child.name: child.restarts for child in self._supervisor.children}
-        self._supervisor.look()
+        self._supervisor.check()
         return tuple(
             f"{child.name} ended by itself and is started again; see {self.log}"
             for child in self._supervisor.children

@@ -1,5 +1,7 @@
-"""Where the tuner answers, left in a file for a health check: which port and whether it takes TLS, only the settings know, and
-reading those takes a whole Python with its libraries every ten seconds."""
+"""Writes the tuner's HTTP address into a file for the health check of the container image.
+
+The check runs every ten seconds; reading the settings for the port and TLS would start Python and all libraries each time.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ log = structlog.get_logger("tuner")
 FILE = "tuner-address"
 
 
-def leave_address(http: HttpSettings, port: int) -> None:
-    """Into the folder that ``RHEOSTAT_STATE_DIR`` names; where it names none, nobody looks there."""
+def write_address(http: HttpSettings, port: int) -> None:
+    """Writes the address into the folder of ``RHEOSTAT_STATE_DIR``. Does nothing if that is not set."""
     folder = os.environ.get("RHEOSTAT_STATE_DIR")
     if not folder:
         return
@@ -25,8 +27,10 @@ def leave_address(http: HttpSettings, port: int) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         fresh = file.with_suffix(f".{os.getpid()}")
         fresh.write_text(http.address(port) + "\n")
-        fresh.replace(file)  # Whoever reads it meanwhile reads the one or the other.
+        fresh.replace(file)  # A reader sees the old file or the new one, never a part.
     except OSError as error:
         log.warning(
-            "the image's health check will not find the tuner", file=str(file), error=error.strerror or str(error)
+            "the address of the tuner cannot be written, so the image's health check will fail",
+            file=str(file),
+            error=error.strerror or str(error),
         )

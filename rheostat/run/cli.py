@@ -1,4 +1,4 @@
-"""The long-running parts: all of them under one supervisor, or one at a time."""
+"""`rheostat run`, `collect`, `stream` and `tune`: the long-running processes, all under one supervisor or one alone."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rheostat.options import Config, DryRun, Wait
 
 
 def run(config: Config, dry_run: DryRun = False) -> None:
-    """Collector, stream and tuner for an existing cluster, supervised."""
+    """Run collector, stream and tuner for an existing cluster, under one supervisor."""
     from rheostat.config.settings import load_settings
     from rheostat.console.logs import set_up_logs
     from rheostat.run.services import announce_mode, probe, stop_on_signals, with_dry_run
-    from rheostat.run.sighup import heed_hangup
+    from rheostat.run.sighup import reload_on_hangup
     from rheostat.run.supervisor import Supervisor, children_for
 
     settings = load_settings(config)
@@ -26,40 +26,40 @@ def run(config: Config, dry_run: DryRun = False) -> None:
     stop = stop_on_signals()
     probe(settings)
     supervisor = Supervisor(children_for(config, dry_run=dry_run))
-    # The tuner alone can take up other settings while it runs.
-    heed_hangup(lambda: supervisor.tell("tune", signal.SIGHUP), stop)
+    # Only the tuner can reload its settings while it runs.
+    reload_on_hangup(lambda: supervisor.send_signal("tune", signal.SIGHUP), stop)
     supervisor.run(stop)
 
 
 def collect(config: Config, wait: Wait = False) -> None:
-    """Only the collector: brokers → metrics topic."""
-    _part("collect", config, wait)
+    """Run only the collector: brokers → metrics topic."""
+    _run_part("collect", config, wait)
 
 
 def stream(
     config: Config,
     wait: Wait = False,
     master: Annotated[
-        str | None, typer.Option("--master", help="local, or spark://host:port; wins over stream.master")
+        str | None, typer.Option("--master", help="local, or spark://host:port; overrides stream.master")
     ] = None,
 ) -> None:
-    """Only the stream: metrics topics → signals topic (Spark)."""
-    # As if it stood in the environment, so that it is checked with the rest.
-    _part("stream", config, wait, given={"RHEOSTAT_STREAM__MASTER": master} if master else None)
+    """Run only the stream: metrics topics → signals topic (Spark)."""
+    # Passed as an environment variable, so that it is validated with the other settings.
+    _run_part("stream", config, wait, given={"RHEOSTAT_STREAM__MASTER": master} if master else None)
 
 
 def tune(config: Config, wait: Wait = False, dry_run: DryRun = False) -> None:
-    """Only the tuner: signals → decisions → throttles."""
-    _part("tune", config, wait, dry_run)
+    """Run only the tuner: signals → decisions → throttles."""
+    _run_part("tune", config, wait, dry_run)
 
 
-def _part(name: str, config: Path, wait: bool, dry_run: bool = False, given: dict[str, str] | None = None) -> None:
+def _run_part(name: str, config: Path, wait: bool, dry_run: bool = False, given: dict[str, str] | None = None) -> None:
     from rheostat.config.change_watch import ConfigWatch
     from rheostat.config.settings import load_settings
     from rheostat.console.logs import set_up_logs
     from rheostat.errors import ThreadEndedError
     from rheostat.run import services
-    from rheostat.run.sighup import heed_hangup
+    from rheostat.run.sighup import reload_on_hangup
     from streaming.shared.thread_watch import ThreadWatch
 
     environ = {**os.environ, **(given or {})}
@@ -77,7 +77,7 @@ def _part(name: str, config: Path, wait: bool, dry_run: bool = False, given: dic
         services.probe(settings)
     if name == "tune":
         watch.serve_reloads()
-        heed_hangup(watch.ask, stop)
+        reload_on_hangup(watch.ask, stop)
         services.run_tune(settings, stop, watch, threads)
     elif name == "collect":
         from rheostat.run.collect_service import run_collect
@@ -88,6 +88,4 @@ def _part(name: str, config: Path, wait: bool, dry_run: bool = False, given: dic
 
         run_stream(settings, stop, watch.state, threads)
     if threads.vital_end is not None:
-        raise ThreadEndedError(
-            f"`rheostat {name}` has ended, as it does not go on without its HTTP server: {threads.vital_end}."
-        )
+        raise ThreadEndedError(f"`rheostat {name}` has ended because its HTTP server ended: {threads.vital_end}.")

@@ -1,4 +1,4 @@
-"""The collector as a process of its own."""
+"""Runs the collector as a process."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def run_collect(
         sender = producer(settings.kafka, "rheostat-collector", max_block_ms=_BLOCK_MS_MAX, linger_ms=20)
         stack.callback(sender.close, timeout=5)
         counts = Counts()
-        publish = _Outlet(sender, settings.topic_names().metrics, settings.collector.interval_s, counts).publish
+        publish = _ScrapeSender(sender, settings.topic_names().metrics, settings.collector.interval_s, counts).publish
         collector = Collector(settings.collector, settings.cluster, client, sweep_client, publish, counts=counts)
         where = {}
         if settings.collector.http.port is not None:
@@ -72,8 +72,8 @@ def run_collect(
         collector.run(stop)
 
 
-class _Outlet:
-    """Records → topic. A record that is not taken is counted, and the first one told."""
+class _ScrapeSender:
+    """Sends records to the topic. A record that Kafka does not take is counted; the first one is logged."""
 
     def __init__(self, sender: Any, topic: str, pause_s: float, counts: Counts) -> None:
         self._sender = sender
@@ -83,7 +83,7 @@ class _Outlet:
         self._again_s = 0.0
 
     def publish(self, scrape: Scrape) -> None:
-        # While the topic takes nothing every send blocks; a thousand of them would hold the round up for minutes.
+        # While Kafka takes no records each send blocks. A thousand blocked sends would delay the round by minutes.
         if time.monotonic() < self._again_s:
             self._counts.not_taken()
             return
@@ -96,7 +96,7 @@ class _Outlet:
     def _failed(self, error: BaseException) -> None:
         if self._counts.not_taken() == 1:
             structlog.get_logger("collector").warning(
-                "a record was not taken; further ones are only counted", topic=self._topic, error=str(error)
+                "Kafka did not take a record; further ones are only counted", topic=self._topic, error=str(error)
             )
 
 
@@ -105,7 +105,7 @@ def _summarise(counts: Counts, stop: threading.Event) -> None:
     while not stop.wait(_SUMMARY_S):
         failures = sorted(counts.scrape_failures.items(), key=lambda item: -item[1])
         log.info(
-            "so far",
+            "summary since the start",
             rounds=counts.rounds,
             late_rounds=counts.late_rounds,
             records=counts.records,

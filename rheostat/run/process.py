@@ -1,7 +1,7 @@
-"""A child process that cannot outlive us, whatever ends us.
+"""Starts and stops child processes that never outlive this process.
 
-Three nets, because each has a hole: we stop it by name when all goes well; it sits in a session of its own, so Ctrl-C
-reaches us first and not it; and the kernel kills it when we die without a word (Linux only).
+Three means together: the parent stops the child when it ends; the child has its own session, so that Ctrl-C reaches only the
+parent; and on Linux the kernel kills the child when the parent is killed.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ def _before_exec(parent: int, nice: int) -> Callable[[], None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, set())
         if _LIBC is not None:
             _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != parent:  # It died before the call above.
+            if os.getppid() != parent:  # The parent died before the call above.
                 os._exit(1)
 
     return prepare
 
 
 def _nice_session(nice: int) -> None:
-    """Where the kernel shares the processors out by session, nice(1) counts within the session alone."""
+    """Sets the niceness of the whole session: with autogroups, nice(1) counts only within a session."""
     try:
         file = os.open(_AUTOGROUP, os.O_WRONLY)
     except OSError:
-        return  # A kernel that does not, or a container that may not.
+        return  # The kernel has no autogroups, or the container may not set them.
     try:
         os.write(file, b"%d" % nice)
     except BlockingIOError:
-        pass  # Ten a second for all who are not root; who comes too soon has nice(1) alone.
+        pass  # The kernel allows ten such writes a second without root. Then only nice(1) holds.
     finally:
         os.close(file)
 
@@ -68,7 +68,7 @@ def spawn(command: Sequence[str], *, log: Path | int, nice: int = 0) -> subproce
                 preexec_fn=_before_exec(os.getpid(), nice),
             )
     except BaseException:
-        if child is not None:  # Nobody else knows of it yet.
+        if child is not None:  # The caller does not know the child yet.
             child.kill()
             child.wait(timeout=10)
         raise
@@ -79,7 +79,7 @@ def spawn(command: Sequence[str], *, log: Path | int, nice: int = 0) -> subproce
 
 
 def stop(process: subprocess.Popen[bytes], *, grace_s: float) -> None:
-    """SIGTERM, then SIGKILL after ``grace_s``; returns when it is gone."""
+    """Sends SIGTERM, and SIGKILL after ``grace_s`` seconds; returns when the process has ended."""
     if process.poll() is None:
         process.terminate()
     try:

@@ -1,5 +1,7 @@
-"""What the long-running parts have in common, and the tuner as one of them; stream_service.py and collect_service.py are the
-others. Each is a process of its own."""
+"""Runs the tuner as a process, and has what all long-running processes need at their start.
+
+The stream and the collector are in stream_service.py and collect_service.py.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from rheostat.config.settings import Settings
 from rheostat.connectivity.advice import is_open, remedies, why
 from rheostat.connectivity.probe import reach
 from rheostat.errors import BadInputError, CommandError, SetupError, UnreachableError
-from rheostat.run.address_file import leave_address
+from rheostat.run.address_file import write_address
 from rheostat.run.sighup import ReloadsOf
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.process_metrics import OwnCollector
@@ -24,12 +26,12 @@ from streaming.shared.topics import ensure_topics
 from tuner.core.dry_run_notice import dry_run_notice
 from tuner.settings.tuner import TunerSettings
 
-PROBE_S_MAX = 5.0  # With the interpreter's start this stays under the 10 s after which a person gives up.
+PROBE_S_MAX = 5.0  # With the start of Python an operator has an answer within 10 s.
 _RETRY_S_MAX = 30.0
 
 
 def stop_on_signals() -> threading.Event:
-    """Set by SIGTERM and SIGINT."""
+    """Returns an event that SIGTERM and SIGINT set."""
     stop = threading.Event()
 
     def ask(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the shape of a handler
@@ -59,19 +61,19 @@ def announce_mode(tuner: TunerSettings) -> None:
 
 
 def probe(settings: Settings) -> None:
-    """One quick look, so that a wrong address is an error at the start and not a line in a log.
+    """Checks once that the cluster answers, so that a wrong address ends the start with an error.
 
     Raises:
-        UnreachableError: no broker answers, or they do not let us in.
+        UnreachableError: no broker answers, or access is denied.
     """
     kafka = settings.kafka
     timeout_s = min(PROBE_S_MAX, kafka.request_timeout_s)
-    # First by ourselves: kafka-python says only that it could not, and waits for ever for a TLS handshake.
+    # Before kafka-python, which names no cause and waits for ever for a TLS handshake.
     reached = reach(kafka, connect_s_max=timeout_s, answer_s_max=timeout_s)
     if not is_open(reached):
         raise UnreachableError(
             f"No broker answers at {kafka.bootstrap_servers} as it should ({why(reached)}). To do: {remedies(reached, 'kafka')}. "
-            "`rheostat doctor` looks closer."
+            "`rheostat doctor` examines it further."
         )
     with ClusterClient(kafka.model_copy(update={"request_timeout_s": timeout_s}), "rheostat-probe") as client:
         try:
@@ -79,22 +81,22 @@ def probe(settings: Settings) -> None:
         except ClusterError as error:
             raise UnreachableError(
                 f"A bootstrap server answers, but: {error}. Compare the brokers' advertised.listeners with what can be reached "
-                "from here; `rheostat doctor` looks closer."
+                "from here. `rheostat doctor` examines it further."
             ) from error
 
 
-def until_topics(settings: Settings, stop: threading.Event, of: Collection[str]) -> None:
-    """Waits, with back-off, for a cluster that takes our topics.
+def until_topics(settings: Settings, stop: threading.Event, used: Collection[str]) -> None:
+    """Creates or checks rheostat's topics; waits, with back-off, until the cluster answers.
 
     Args:
-        of: the names of those that the caller uses.
+        used: the topics that the caller uses.
     """
     log = structlog.get_logger("start")
     wait_s = 1.0
     with ClusterClient(settings.kafka, "rheostat-start") as client:
         while not stop.is_set():
             try:
-                for complaint in ensure_topics(client, settings.topic_names(), of):
+                for complaint in ensure_topics(client, settings.topic_names(), used):
                     log.warning(complaint)
                 return
             except ClusterError as error:
@@ -109,10 +111,11 @@ def run_tune(
     watch: ConfigWatch | None = None,
     threads: ThreadWatch | None = None,
 ) -> None:
-    """
+    """Runs the tuner until ``stop`` is set.
+
     Args:
-        watch: of the settings file, which may be taken up anew; None: there is none.
-        threads: None: threads that end by an error are not told.
+        watch: the watch of the settings file; None: there is no file to reload.
+        threads: reports threads that end by an error; None: they are not reported.
     """
     from tuner.api.server import HttpServer
     from tuner.app import JournalError, PortError, TokensError, run_tuner
@@ -122,7 +125,7 @@ def run_tune(
     def started(server: HttpServer) -> None:
         structlog.get_logger("start").info(f"The status page is at {settings.tuner.http.address(server.port)}")
         if watch is not None:
-            leave_address(settings.tuner.http, server.port)
+            write_address(settings.tuner.http, server.port)
             watch.follow(server.reload_certificate)
 
     try:

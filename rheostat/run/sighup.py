@@ -1,4 +1,4 @@
-"""SIGHUP, and the settings file as the tuner asks for it again."""
+"""Reloads the settings on SIGHUP."""
 
 from __future__ import annotations
 
@@ -14,30 +14,33 @@ from tuner.settings.tuner import TunerSettings
 
 
 class ReloadsOf:
-    """The watch of the settings file, as the tuner asks it."""
+    """The tuner's port to reloaded settings."""
 
     def __init__(self, watch: ConfigWatch, *, dry_run: bool) -> None:
         self.waiting = watch.waiting
         self._watch = watch
-        self._dry_run = dry_run  # By the command's option it may be another than the file's.
+        self._dry_run = dry_run  # The command's --dry-run overrides the file.
 
     def take(self) -> tuple[TunerSettings, PartitionLimits]:
-        found = self._watch.take()
-        return found.tuner.model_copy(update={"dry_run": self._dry_run}), found.limits.limits()
+        """Returns the reloaded settings, which are in use from now on."""
+        new = self._watch.take()
+        return new.tuner.model_copy(update={"dry_run": self._dry_run}), new.limits.limits()
 
 
-def heed_hangup(reload: Callable[[], None], stop: threading.Event) -> None:
-    """SIGHUP has the settings read again. To what runs in the foreground of a terminal that has gone it means what it always has,
-    the end; not to what runs behind it, or under nohup: that was meant to go on."""
+def reload_on_hangup(reload: Callable[[], None], stop: threading.Event) -> None:
+    """Reloads the settings on SIGHUP.
+
+    A process in the foreground of a terminal that has closed ends instead, as usual. A background process, or one under nohup, goes on.
+    """
     ends = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _in_foreground()
 
-    def heed(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the shape of a handler
+    def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the shape of a handler
         if ends and not _has_terminal():
             stop.set()
         else:
             reload()
 
-    signal.signal(signal.SIGHUP, heed)
+    signal.signal(signal.SIGHUP, handle)
 
 
 def _in_foreground() -> bool:

@@ -1,4 +1,4 @@
-"""The stream as a process of its own."""
+"""Runs the stream as a process."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from typing import Any
 
 import structlog
 
@@ -52,72 +53,25 @@ def run_stream(
     until_topics(settings, stop, [names.metrics, names.signals, names.rejects])
     if stop.is_set():
         return
-    first = True
     counts = StreamCounts()
-
-    def progressed(progress: Progress) -> None:
-        nonlocal first
-        counts.progressed(progress, time.time())
-        if first:
-            log.info("first batch", after_s=round(time.monotonic() - began_s), **progress)
-            first = False
-        if progress["late_rows_dropped"]:
-            log.warning(
-                "records came too late for their windows and are left out: raise stream.watermark_delay_s if that goes on",
-                **progress,
-            )
-        if progress["refused_not_written"]:
-            log.warning(
-                f"{progress['refused_not_written']} of {progress['refused']} refused records are not in the rejects topic: too many"
-                " at once, or too late; what is there names the reason and the topic: mend the sender, or take that topic out"
-                " of stream.sources",
-                **progress,
-            )
-
-    def again(cause: str, in_s: float) -> None:
-        counts.restarted()
-        log.error("the query ended; starting it again", cause=cause, in_s=in_s)
-
-    said_percent = -1
-
-    def of_backlog(state: State) -> None:
-        nonlocal said_percent
-        counts.of_backlog(state)
-        if state.done_percent == said_percent:
-            return
-        said_percent = state.done_percent
-        log.info(
-            f"backlog: {state.done_percent} % of {state.records:,} records",
-            remaining_records=state.remaining_records,
-            lost_records=state.lost_records,
-        )
-
-    def backlog_failed(cause: str, in_s: float) -> None:
-        log.warning("a piece of the backlog failed; trying it again", cause=cause, in_s=in_s)
-
-    def halved(records: int, kept: int) -> None:
-        log.warning(
-            f"a batch of {records} records ended the stream more than once: {kept} of them are read first, to find the cause",
-        )
-
-    def quarantined(found: Quarantined) -> None:
-        counts.quarantined += found.records
-        log.error(
-            f"records {found.first_offset} to {found.last_offset} of topic {found.topic}, partition {found.partition}, end the "
-            "stream whenever they are read: they are left out, and noted in the rejects topic. Find what wrote them, and mend "
-            "it or take its right to write away",
-            kafka=found.kafka_id,
-        )
-
+    events = _StreamLog(log, counts, began_s)
     topics = settings.topic_names()
-    found = feeds(
+    sources = feeds(
         settings.kafka,
         topics,
         settings.stream,
         cluster=settings.cluster,
         own_interval_s=settings.collector.interval_s,
     )
-    listener = ProgressListener(progressed, again, of_backlog, backlog_failed, halved, quarantined, _java_log(stop))
+    listener = ProgressListener(
+        events.progressed,
+        events.restarted,
+        events.backlog_progressed,
+        events.backlog_failed,
+        events.halved,
+        events.quarantined,
+        _java_log(stop),
+    )
     with ExitStack() as stack:
         if settings.stream.http.port is not None:
             own = OwnCollector(settings.cluster, "stream", config, threads=threads)
@@ -131,17 +85,78 @@ def run_stream(
                     "stream.http.port (or host)."
                 ) from error
             stack.callback(server.close)
-            log.info("the stream tells of itself", http=f"http://{host}:{server.port}/metrics")
+            log.info("the stream serves its metrics", http=f"http://{host}:{server.port}/metrics")
         try:
-            run(settings.kafka, topics, found, settings.stream, jars, stop, listener, archive)
+            run(settings.kafka, topics, sources, settings.stream, jars, stop, listener, archive)
         except StreamError as error:
             raise CommandError(str(error)) from error
 
 
-def _java_log(stop: threading.Event) -> Callable[[JavaLine], None]:
-    """Returns what logs the lines of Spark's JVM. What Spark says while it ends is left out: it takes that for errors.
+class _StreamLog:
+    """Logs what happens to the stream, and counts it for the metrics."""
 
-    A terminal gets the first line of each warning and error; a log for machines also has the JVM's own words, and the stacks.
+    def __init__(self, log: Any, counts: StreamCounts, began_s: float) -> None:
+        self._log = log
+        self._counts = counts
+        self._began_s = began_s
+        self._is_first = True
+        self._logged_percent = -1
+
+    def progressed(self, progress: Progress) -> None:
+        self._counts.progressed(progress, time.time())
+        if self._is_first:
+            self._log.info("first batch", after_s=round(time.monotonic() - self._began_s), **progress)
+            self._is_first = False
+        if progress["late_rows_dropped"]:
+            self._log.warning(
+                "records came too late for their windows and are left out: raise stream.watermark_delay_s if that goes on",
+                **progress,
+            )
+        if progress["refused_not_written"]:
+            self._log.warning(
+                f"{progress['refused_not_written']} of {progress['refused']} refused records are not in the rejects topic: too many"
+                " at once, or too late. Those in the topic name the reason and the source: mend the sender, or take that topic out"
+                " of stream.sources",
+                **progress,
+            )
+
+    def restarted(self, cause: str, in_s: float) -> None:
+        self._counts.restarted()
+        self._log.error("the query ended and will be restarted", cause=cause, in_s=in_s)
+
+    def backlog_progressed(self, state: State) -> None:
+        self._counts.of_backlog(state)
+        if state.done_percent == self._logged_percent:
+            return
+        self._logged_percent = state.done_percent
+        self._log.info(
+            f"backlog: {state.done_percent} % of {state.records:,} records",
+            remaining_records=state.remaining_records,
+            lost_records=state.lost_records,
+        )
+
+    def backlog_failed(self, cause: str, in_s: float) -> None:
+        self._log.warning("a chunk of the backlog failed and will be retried", cause=cause, in_s=in_s)
+
+    def halved(self, records: int, kept: int) -> None:
+        self._log.warning(
+            f"a batch of {records} records ended the stream more than once: {kept} of them are read first, to find the cause",
+        )
+
+    def quarantined(self, refused: Quarantined) -> None:
+        self._counts.quarantined += refused.records
+        self._log.error(
+            f"records {refused.first_offset} to {refused.last_offset} of topic {refused.topic}, partition {refused.partition}, end "
+            "the stream whenever they are read: they are left out, and noted in the rejects topic. Find the client that wrote "
+            "them, and mend it or remove its right to write",
+            kafka=refused.kafka_id,
+        )
+
+
+def _java_log(stop: threading.Event) -> Callable[[JavaLine], None]:
+    """Returns the function that logs the lines of Spark's JVM. Lines while Spark ends are left out: Spark logs its end as errors.
+
+    A terminal gets the first line of each warning and error. A log for machines also has the JVM's own lines and the stacks.
     """
     log = structlog.get_logger("spark")
     on_terminal = sys.stderr.isatty()

@@ -1,7 +1,7 @@
-"""`rheostat run`: collector, stream and tuner as children; one that dies is started again, with back-off.
+"""`rheostat run`: starts collector, stream and tuner as child processes and restarts one that dies, with back-off.
 
-Each is a process of its own, so that Spark's memory or a bug in one cannot take the others along. They are asked to end in the
-reverse order, first the one that acts, and end side by side.
+They are separate processes, so that a crash of one does not end the others. At the end all get SIGTERM, the tuner first, and
+end in parallel.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from rheostat.run.process import spawn
 log = structlog.get_logger("run")
 
 PARTS = ("collect", "stream", "tune")
-STOP_S_MAX = 14.0  # Of all parts together; Ctrl-C is answered within 15 s.
-# Spark computes in bursts, and may share its machine with brokers: it is the one that can wait.
+STOP_S_MAX = 14.0  # For all children together; Ctrl-C ends `rheostat run` within 15 s.
+# Spark computes in bursts and may share its machine with brokers; it is the part that can wait.
 STREAM_NICE = 5
 BACKOFF_S_MIN, BACKOFF_S_MAX = 1.0, 30.0
 WELL_AFTER_S = 60.0  # A child that lived this long has recovered; its next death starts the back-off anew.
@@ -32,6 +32,8 @@ _STDERR = 2
 
 @dataclass(slots=True)
 class Child:
+    """A child process, and when it is started next."""
+
     name: str
     command: Sequence[str]
     nice: int = 0
@@ -43,6 +45,8 @@ class Child:
 
 
 class Supervisor:
+    """Keeps child processes running until it is stopped."""
+
     def __init__(
         self,
         children: Sequence[Child],
@@ -55,16 +59,16 @@ class Supervisor:
         self._monotonic = monotonic
 
     def run(self, stop_asked: threading.Event) -> None:
-        """Keeps the children running until ``stop_asked``; then none is left."""
+        """Keeps the children running until ``stop_asked`` is set, then ends all of them."""
         try:
             while not stop_asked.is_set():
-                self.look()
+                self.check()
                 stop_asked.wait(_LOOK_S)
         finally:
             self.stop()
 
-    def look(self) -> None:
-        """Starts what is due, notices what died."""
+    def check(self) -> None:
+        """Starts the children that are due, and schedules the restart of those that died."""
         now_s = self._monotonic()
         for child in self.children:
             if child.process is not None and (code := child.process.poll()) is not None:
@@ -73,21 +77,21 @@ class Supervisor:
                     child.backoff_s = BACKOFF_S_MIN
                 child.start_at_s = now_s + child.backoff_s
                 child.restarts += 1
-                log.error("a part ended; starting it again", part=child.name, code=code, in_s=child.backoff_s)
+                log.error("a part ended and will be restarted", part=child.name, code=code, in_s=child.backoff_s)
                 child.backoff_s = min(BACKOFF_S_MAX, child.backoff_s * 2)
             if child.process is None and now_s >= child.start_at_s:
                 child.process = spawn(child.command, log=self._log_to, nice=child.nice)
                 child.started_s = now_s
                 log.info("part started", part=child.name, pid=child.process.pid)
 
-    def tell(self, name: str, number: int) -> None:
-        """Sends a signal to the child of that name, if it runs. What a handler may call."""
+    def send_signal(self, name: str, number: int) -> None:
+        """Sends a signal to the child of that name, if it runs. A signal handler may call it."""
         for child in self.children:
             if child.name == name and child.process is not None:
                 child.process.send_signal(number)
 
     def stop(self) -> None:
-        """Asks all parts to end, first the one that acts, and kills what is still there after ``STOP_S_MAX``."""
+        """Sends SIGTERM to all children, the tuner first, and kills those that run after ``STOP_S_MAX`` seconds."""
         ending: list[tuple[str, subprocess.Popen[bytes]]] = []
         for child in reversed(self.children):
             if child.process is not None:
@@ -105,7 +109,7 @@ class Supervisor:
 
 
 def children_for(config: Path, *, dry_run: bool) -> list[Child]:
-    """The parts of one configuration, as this very program with another command."""
+    """Returns the children for one settings file: this program with another command each."""
     own = [sys.executable, "-m", "rheostat"]
     extra = {"tune": ["--dry-run"] if dry_run else []}
     nice = {"stream": STREAM_NICE}

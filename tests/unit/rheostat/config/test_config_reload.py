@@ -144,7 +144,7 @@ def test_sighup_has_it_read_again(file: Path, watch: ConfigWatch, hangup: None) 
     stop, followed = threading.Event(), threading.Event()
     watch.follow(followed.set)
     watch.serve_reloads()
-    sighup.heed_hangup(watch.ask, stop)
+    sighup.reload_on_hangup(watch.ask, stop)
     file.write_text(LOWER)
     os.kill(os.getpid(), signal.SIGHUP)
     deadline_s = time.monotonic() + 30
@@ -159,7 +159,7 @@ def test_a_terminal_that_has_gone_ends_it(monkeypatch: pytest.MonkeyPatch, hangu
     there, stop, reloads = [True], threading.Event(), list[int]()
     monkeypatch.setattr(sighup, "_has_terminal", lambda: there[0])
     monkeypatch.setattr(sighup, "_in_foreground", lambda: True)
-    sighup.heed_hangup(lambda: reloads.append(1), stop)
+    sighup.reload_on_hangup(lambda: reloads.append(1), stop)
     os.kill(os.getpid(), signal.SIGHUP)
     assert (reloads, stop.is_set()) == ([1], False)
     there[0] = False
@@ -173,7 +173,7 @@ def test_what_was_meant_to_outlive_its_terminal_does(how: str, monkeypatch: pyte
     monkeypatch.setattr(sighup, "_has_terminal", lambda: False)
     monkeypatch.setattr(sighup, "_in_foreground", lambda: how == "under nohup")
     signal.signal(signal.SIGHUP, signal.SIG_IGN if how == "under nohup" else signal.SIG_DFL)
-    sighup.heed_hangup(lambda: reloads.append(1), stop)
+    sighup.reload_on_hangup(lambda: reloads.append(1), stop)
     os.kill(os.getpid(), signal.SIGHUP)
     assert (reloads, stop.is_set()) == ([1], False)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from api_rig import Rig
 
-from rheostat.run.address_file import FILE, leave_address
+from rheostat.run.address_file import FILE, write_address
 from tuner.api.server import HttpServer
 from tuner.settings.http import HttpSettings
 
@@ -47,7 +47,7 @@ def test_it_passes_while_the_tuner_answers_and_no_longer(
     server = HttpServer(rig.app, http.host, http.port, tls=(certificate, key) if tls else None)
     server.start()
     try:
-        leave_address(http, server.port)
+        write_address(http, server.port)
         assert checked(tmp_path) == 0
         rig.cycle()
         rig.clock.now_s += 3600  # No cycle has ended for an hour.
@@ -72,11 +72,11 @@ def test_without_a_state_folder_nothing_is_written_and_a_folder_that_takes_nothi
 ) -> None:
     monkeypatch.delenv("RHEOSTAT_STATE_DIR", raising=False)
     monkeypatch.chdir(tmp_path)
-    leave_address(HttpSettings(), 9464)
+    write_address(HttpSettings(), 9464)
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("RHEOSTAT_STATE_DIR", str(tmp_path / "file"))
-    leave_address(HttpSettings(), 9464)
+    write_address(HttpSettings(), 9464)
     monkeypatch.setenv("RHEOSTAT_STATE_DIR", str(tmp_path / "new"))
-    leave_address(HttpSettings(), 9464)
+    write_address(HttpSettings(), 9464)
     assert (tmp_path / "new" / FILE).read_text() == "http://127.0.0.1:9464\n"

@@ -44,14 +44,14 @@ def ends(supervisor: Supervisor) -> Child:
     child = supervisor.children[0]
     assert child.process is not None
     child.process.wait(timeout=20)
-    supervisor.look()
+    supervisor.check()
     return child
 
 
 def test_the_pauses_grow_to_a_limit(dying: Supervisor, clock: Hand) -> None:
     pauses = []
     for _ in range(7):
-        dying.look()
+        dying.check()
         child = ends(dying)
         assert child.process is None
         pauses.append(child.start_at_s - clock.now_s)
@@ -62,13 +62,13 @@ def test_the_pauses_grow_to_a_limit(dying: Supervisor, clock: Hand) -> None:
 
 def test_a_signal_goes_to_the_part_that_is_named_and_to_none_that_does_not_run(tmp_path: Path) -> None:
     supervisor = Supervisor([Child("one", LIVES), Child("other", LIVES)], log_to=tmp_path / "log")
-    supervisor.tell("one", signal.SIGUSR1)
+    supervisor.send_signal("one", signal.SIGUSR1)
     try:
-        supervisor.look()
+        supervisor.check()
         one, other = (child.process for child in supervisor.children)
         assert one is not None
         assert other is not None
-        supervisor.tell("one", signal.SIGUSR1)
+        supervisor.send_signal("one", signal.SIGUSR1)
         assert one.wait(timeout=20) == -signal.SIGUSR1
         with pytest.raises(subprocess.TimeoutExpired):
             other.wait(timeout=1)
@@ -77,21 +77,21 @@ def test_a_signal_goes_to_the_part_that_is_named_and_to_none_that_does_not_run(t
 
 
 def test_before_the_pause_is_over_nothing_is_started(dying: Supervisor, clock: Hand) -> None:
-    dying.look()
+    dying.check()
     child = ends(dying)
     clock.now_s = child.start_at_s - 0.1
-    dying.look()
+    dying.check()
     assert child.process is None
     clock.now_s = child.start_at_s
-    dying.look()
+    dying.check()
     assert child.process is not None
 
 
 def test_a_part_that_lived_for_a_while_starts_with_a_short_pause_again(dying: Supervisor, clock: Hand) -> None:
     for _ in range(4):
-        dying.look()
+        dying.check()
         clock.now_s = ends(dying).start_at_s
-    dying.look()
+    dying.check()
     clock.now_s += WELL_AFTER_S
     child = ends(dying)
     assert child.start_at_s - clock.now_s == 1.0
@@ -99,7 +99,7 @@ def test_a_part_that_lived_for_a_while_starts_with_a_short_pause_again(dying: Su
 
 def test_stop_leaves_none(tmp_path: Path) -> None:
     supervisor = Supervisor([Child("a", LIVES), Child("b", LIVES)], log_to=tmp_path / "log")
-    supervisor.look()
+    supervisor.check()
     processes = [child.process for child in supervisor.children]
     supervisor.stop()
     assert all(process is not None and process.poll() is not None for process in processes)
@@ -119,7 +119,7 @@ def test_stop_asks_all_parts_at_once_and_kills_what_stays(tmp_path: Path, monkey
     )
     log = tmp_path / "log"
     supervisor = Supervisor([Child(name, [sys.executable, "-c", deaf]) for name in ("a", "b", "c")], log_to=log)
-    supervisor.look()
+    supervisor.check()
     processes = [child.process for child in supervisor.children if child.process is not None]
     deadline = time.monotonic() + 30
     while log.read_text().count("deaf") < 3:
