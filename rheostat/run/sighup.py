@@ -30,7 +30,8 @@ class ReloadsOf:
 def reload_on_hangup(reload: Callable[[], None], stop: threading.Event) -> None:
     """Reloads the settings on SIGHUP.
 
-    A process in the foreground of a terminal that has closed ends instead, as usual. A background process, or one under nohup, goes on.
+    A process in the foreground of a terminal that has closed ends instead, as usual. A background process, or
+    one under nohup, goes on.
     """
     ends = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _in_foreground()
 
