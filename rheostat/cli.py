@@ -89,7 +89,7 @@ _STDOUT = 1
 
 
 def _unwind(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - the shape of a handler
-    if number == signal.SIGHUP:  # Of a terminal that goes the kernel tells, and the shell once more.
+    if number == signal.SIGHUP:  # When a terminal closes, both the kernel and the shell send SIGHUP.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     raise SystemExit(128 + number)
 
@@ -112,7 +112,7 @@ def main() -> None:
         tell("interrupted")
         sys.exit(EXIT_INTERRUPTED)
     except SystemExit as ending:
-        # Where the reader of the output (head, less) closed it, typer and rich end the program with 1, which means another thing.
+        # When the reader of the output (head, less) closes it, typer and rich exit with 1, which has another meaning here.
         if not isinstance(ending.__context__, BrokenPipeError):
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), _STDOUT)  # Python would complain while closing it.

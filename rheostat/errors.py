@@ -50,7 +50,7 @@ class ThreadEndedError(CommandError):
 
 
 class BadInputError(CommandError):
-    """What the operator gave cannot be used; nothing was changed."""
+    """An argument or a file cannot be used; nothing was changed."""
 
     exit_code = EXIT_BAD_INPUT
 

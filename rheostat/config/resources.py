@@ -1,4 +1,7 @@
-"""Where the files of conf/ are: inside the installed package, or beside it in a source checkout."""
+"""Finds the files of conf/, and the cache and state folders.
+
+conf/ is inside the installed package, or beside it in a source checkout.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,10 @@ def conf_file(*parts: str) -> Path:
 
 
 def cache_dir() -> Path:
-    """What can be had again: JVM artifacts. ``RHEOSTAT_CACHE_DIR`` moves it."""
+    """Returns the folder for what can be downloaded again: JVM artifacts. ``RHEOSTAT_CACHE_DIR`` overrides it."""
     return Path(os.environ.get("RHEOSTAT_CACHE_DIR") or platformdirs.user_cache_dir("rheostat"))
 
 
 def state_dir() -> Path:
-    """What must outlive a command: the running lab's address. ``RHEOSTAT_STATE_DIR`` moves it."""
+    """Returns the folder for what outlives a command: the running lab's address. ``RHEOSTAT_STATE_DIR`` overrides it."""
     return Path(os.environ.get("RHEOSTAT_STATE_DIR") or platformdirs.user_state_dir("rheostat"))

@@ -1,4 +1,4 @@
-"""What to write instead of a settings key that does not exist."""
+"""Suggests what to write instead of an unknown settings key."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class YamlFile:
 
     def faults(self, error: ValidationError, model: type[BaseModel]) -> list[str]:
         """Returns an error line for each fault that pydantic found."""
-        # Where an item is wrong, pydantic also reports that the list is too short.
+        # If an item is wrong, pydantic also reports that the list is too short.
         real = (f for f in error.errors() if not (f["type"] == "too_short" and f["input"]))
         return [self._fault_line(fault, model) for fault in real]
 

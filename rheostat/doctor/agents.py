@@ -1,4 +1,4 @@
-"""The JMX agents of the brokers: whether they answer, and with what rheostat needs."""
+"""Checks whether the brokers' JMX agents answer, and with the metrics that rheostat needs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from streaming.collector import jmx
 from streaming.collector.jmx import AgentAccessError, Cause, ScrapeError
 from streaming.shared.contract import Metric
 
-# The first scrape of a JVM compiles the agent's code: on a busy machine that takes longer than any later one.
+# The first scrape of a JVM compiles the agent's code, which takes longer than later scrapes.
 _SECOND_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What an agent answered: the names of its metrics, or why there are none."""
+    """The answer of an agent: the names of its metrics, or why there are none."""
 
     names: set[str] | Exception
     asked_again: bool = False
@@ -38,7 +38,7 @@ def agents(settings: Settings, brokers: dict[int, str]) -> Iterator[Finding]:
         return
 
     def ask(url: str) -> _Answer:
-        """Asks a second time, for longer, where the first answer did not come in time."""
+        """Asks a second time with a longer timeout if the first answer did not come in time."""
         timeout_s = settings.collector.timeout_s
         answer = names_at(url, timeout_s)
         if isinstance(answer, ScrapeError) and answer.cause is Cause.TIMEOUT:

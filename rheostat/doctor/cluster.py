@@ -1,4 +1,4 @@
-"""The cluster: the way in, rheostat's own topics, the rights, and what would calm the throttles."""
+"""Checks the cluster: connection, rheostat's own topics, rights, and Kafka's quota window."""
 
 from __future__ import annotations
 
@@ -42,8 +42,12 @@ class _Try(NamedTuple):
     creates: str | None = None
 
 
-def way_in(kafka: KafkaSettings, check: str, key: str) -> list[Finding]:
-    """Why one cannot get in, or that it takes long; empty when all is well. Args: key: of ``kafka`` in the settings file."""
+def connection(kafka: KafkaSettings, check: str, key: str) -> list[Finding]:
+    """Returns why no connection is possible, or that it is slow; empty when all is well.
+
+    Args:
+        key: the key of ``kafka`` in the settings file.
+    """
     reached = reach(kafka)
     if not is_open(reached):
         return [Finding(check, FindingVerdict.FAILED, why(reached), remedies(reached, key))]
@@ -83,7 +87,7 @@ def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *
         there = sorted(state.topic for state in client.partitions() if not state.topic.startswith("__"))
         topic = there[0] if there else own
         answers = client.alter_topic_configs({topic: {kafka_names.LEADER_REPLICAS: None}}, validate_only=True)
-        # Kafka looks at the right first, so of a topic that is missing any other answer says that the right is there.
+        # Kafka checks the right first: any other error about a missing topic means that the right is there.
         raise_first(answers if there else {t: a for t, a in answers.items() if isinstance(a, MissingPermission)})
 
     def settings_of_topics() -> None:
@@ -114,7 +118,7 @@ def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *
             _Try(f"Describe on Group {lease}", "see who carries out plans", lambda: client.may_describe(lease), groups),
         ]
     for one in reads:
-        yield _tried(one, settings.kafka)
+        yield _try_right(one, settings.kafka)
     for one in writes:
         if one.creates is not None and not create and not _is_there(client, one.creates):
             yield Finding(
@@ -124,15 +128,15 @@ def rights(client: ReassignmentClient, brokers: list[int], settings: Settings, *
                 "nothing, or let it be tried: rheostat doctor --create",
             )
             continue
-        found = _tried(one, settings.kafka)
-        yield _not_needed_yet(found) if settings.tuner.dry_run else found
+        found = _try_right(one, settings.kafka)
+        yield _advice_in_dry_run(found) if settings.tuner.dry_run else found
     quotas = settings.tuner.mutation_quota
     if quotas is not None and quotas.objective.create_probe_p90_ms_max is not None:
-        yield _feels(brokers, settings.kafka, settings.topic_names().journal)
+        yield _probe_right(brokers, settings.kafka, settings.topic_names().journal)
 
 
-def _not_needed_yet(found: Finding) -> Finding:
-    """The finding about a right to write, in a dry run: what is missing there is advice."""
+def _advice_in_dry_run(found: Finding) -> Finding:
+    """Returns a finding about a write right for a dry run, where a missing right is only advice."""
     if found.verdict is not FindingVerdict.FAILED:
         return found
     return replace(
@@ -142,11 +146,11 @@ def _not_needed_yet(found: Finding) -> Finding:
     )
 
 
-def _feels(brokers: list[int], kafka: KafkaSettings, topic: str) -> Finding:
-    """Asks as the tuner does some times a second: nothing is altered, and a broker that does not answer is no missing right."""
+def _probe_right(brokers: list[int], kafka: KafkaSettings, topic: str) -> Finding:
+    """Sends a create probe as the tuner does; it alters nothing. A broker that does not answer is no missing right."""
     check = f"right: AlterConfigs on Topic {topic}"
-    purpose = "feel how long creations wait (tuner.mutation_quota.objective.create_probe_p90_ms_max)"
-    said = "no broker is there"
+    purpose = "measure how long creations wait (tuner.mutation_quota.objective.create_probe_p90_ms_max)"
+    failure = "no broker is alive"
     asker = ControllerAsker(kafka, "rheostat-doctor", topic)
     try:
         for broker in brokers[:BROKERS_MAX]:
@@ -154,35 +158,35 @@ def _feels(brokers: list[int], kafka: KafkaSettings, topic: str) -> Finding:
             if failed is None:
                 return Finding(check, FindingVerdict.OK, f"may {purpose}")
             if isinstance(failed, MissingPermission):
-                return _lacking(check, purpose, failed, kafka)
-            said = str(failed)
+                return _missing_right(check, purpose, failed, kafka)
+            failure = str(failed)
     finally:
         asker.close()
     return Finding(
-        check, FindingVerdict.ADVICE, f"could not {purpose}: {said}", "try again when the controller is not pressed"
+        check, FindingVerdict.ADVICE, f"could not {purpose}: {failure}", "try again when the controller is less busy"
     )
 
 
 def _is_there(client: ClusterClient, topic: str) -> bool:
-    """Whether a topic is there for sure; also False where the right to see it is missing, which another check tells."""
+    """Whether a topic surely exists; False also if the right to see it is missing, which another check reports."""
     try:
         return bool(client.partitions([topic]))
     except ClusterError:
         return False
 
 
-def _tried(one: _Try, kafka: KafkaSettings) -> Finding:
+def _try_right(one: _Try, kafka: KafkaSettings) -> Finding:
     check = f"right: {one.right}"
     try:
         one.attempt()
         return Finding(check, FindingVerdict.OK, f"may {one.purpose}")
     except MissingPermission as error:
-        return _lacking(check, one.purpose, error, kafka)
+        return _missing_right(check, one.purpose, error, kafka)
     except ClusterError as error:
         return Finding(check, FindingVerdict.FAILED, f"cannot {one.purpose}: {error}", "see the brokers' logs")
 
 
-def _lacking(check: str, purpose: str, error: MissingPermission, kafka: KafkaSettings) -> Finding:
+def _missing_right(check: str, purpose: str, error: MissingPermission, kafka: KafkaSettings) -> Finding:
     return Finding(
         check, FindingVerdict.FAILED, f"may not {purpose}: missing right: {error.right}", grant(error.right, kafka)
     )
@@ -231,10 +235,10 @@ def topics(client: ClusterClient, settings: Settings, *, create: bool) -> Iterat
 
 
 def names_on_record(settings: Settings, brokers: list[int]) -> Iterator[Finding]:
-    """Whether the journal holds what keeps a tuner from acting: an unreadable record, or what another name has on record.
+    """Checks the journal for what keeps a tuner from acting: an unreadable record, or records under another cluster name.
 
     Args:
-        brokers: that are alive.
+        brokers: the brokers that are alive.
     """
     try:
         known = send.read(settings, brokers)
@@ -243,7 +247,7 @@ def names_on_record(settings: Settings, brokers: list[int]) -> Iterator[Finding]
             "cluster name",
             FindingVerdict.FAILED,
             f"the journal cannot be read: {error}",
-            "see what is said of own topics and of rights on them, and the brokers' logs",
+            "see the findings about own topics and their rights, and the brokers' logs",
         )
         return
     if known.blocked is not None:
@@ -260,7 +264,7 @@ def names_on_record(settings: Settings, brokers: list[int]) -> Iterator[Finding]
             "cluster name",
             FindingVerdict.ADVICE,
             f"of this Kafka cluster {others}, besides {settings.cluster!r} with {known.held}",
-            "end what is nobody's any more: `rheostat release` with `cluster` set to that name",
+            "take back what a tuner of that name left: `rheostat release` with `cluster` set to that name",
         )
     else:
         yield Finding(
@@ -272,6 +276,7 @@ def names_on_record(settings: Settings, brokers: list[int]) -> Iterator[Finding]
 
 
 def quota_window(client: ClusterClient, brokers: list[int]) -> Iterator[Finding]:
+    """Advises a shorter quota window where brokers have Kafka's default of 11 samples."""
     key = kafka_names.QUOTA_SAMPLES
     answers = client.broker_configs(brokers, [key])
     at_default = [b for b, found in sorted(answers.items()) if not isinstance(found, ClusterError) and key not in found]

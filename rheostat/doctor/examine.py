@@ -1,8 +1,8 @@
-"""`rheostat doctor`: is everything here that rheostat needs, and if not, what to do.
+"""`rheostat doctor`: checks all that rheostat needs, and says what to do about each failure.
 
-Rights are tried, not guessed: each call is made as rheostat makes it, and Kafka's error code on the wire is read, because
-three of the reads answer "nothing there" when the right is missing. Writes are tried with validate_only: Kafka checks the
-right and changes nothing. Nothing is changed but with ``--create``: then rheostat's own topics are created where they are missing.
+Each right is tried by the call that needs it, and Kafka's error code on the wire is read: three reads return an empty answer
+when the right is missing. Writes are tried with validate_only: Kafka checks the right and changes nothing. Only ``--create`` changes
+anything: it creates rheostat's own topics where they are missing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from rheostat.config.settings import Settings
 from rheostat.doctor.agents import agents
-from rheostat.doctor.cluster import names_on_record, quota_window, rights, topics, way_in
+from rheostat.doctor.cluster import connection, names_on_record, quota_window, rights, topics
 from rheostat.doctor.findings import Finding, FindingVerdict
 from rheostat.doctor.machine import machine, storage_of_stream
 from rheostat.doctor.sources import source_elsewhere, source_of
@@ -28,15 +28,15 @@ _REACHABILITY = "reachability"
 
 
 def examine(settings: Settings, *, create: bool = False) -> Iterator[Finding]:
-    """Checks one thing after the other.
+    """Yields the finding of each check.
 
     Args:
-        create: rheostat's own topics are created where they are missing; otherwise nothing is changed.
+        create: create rheostat's own topics where they are missing; otherwise nothing is changed.
     """
     yield from machine()
     yield from storage_of_stream(settings)
     kafka = settings.kafka
-    reached = way_in(kafka, _REACHABILITY, "kafka")
+    reached = connection(kafka, _REACHABILITY, "kafka")
     yield from reached
     if any(finding.verdict is FindingVerdict.FAILED for finding in reached):
         return

@@ -1,4 +1,4 @@
-"""What an examination says, one finding at a time, and the words all checks share."""
+"""The findings of an examination, and the texts that all checks share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This machine: Java, the JVM artifacts, the folders that the stream writes to."""
+"""Checks this machine: Java, the JVM artifacts, the folders that the stream writes to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rheostat.jvm.java import find_java
 from streaming import storage
 from streaming.errors import StreamError
 
-_NATIVE_PATH = "org.xerial.snappy.lib.path"  # As the image sets it: the libraries are unpacked already.
+_NATIVE_PATH = "org.xerial.snappy.lib.path"  # Set by the image, which has the libraries unpacked.
 
 
 def machine() -> Iterator[Finding]:
@@ -37,7 +37,7 @@ def machine() -> Iterator[Finding]:
 
 
 def storage_of_stream(settings: Settings) -> Iterator[Finding]:
-    """Whether the stream's folders take what it writes, and have room for it."""
+    """Checks whether the stream can write to its folders, and their free space."""
     try:
         checkpoint, scratch = storage.places(settings.stream)
     except StreamError as error:

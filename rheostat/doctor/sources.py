@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rheostat.doctor.cluster import way_in
+from rheostat.doctor.cluster import connection
 from rheostat.doctor.findings import Finding, FindingVerdict, grant, raise_first, server
 from streaming.settings import SourceSettings
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, MissingPermission
 
 _TIMESTAMP_TYPE = "message.timestamp.type"
-_BROKERS_TIMESTAMP_TYPE = "log.message.timestamp.type"  # What a topic without a setting of its own has.
+_BROKERS_TIMESTAMP_TYPE = "log.message.timestamp.type"  # The value of a topic without a setting of its own.
 _APPENDED = "LogAppendTime"
 
 
 def source_elsewhere(source: SourceSettings, kafka: KafkaSettings) -> Iterator[Finding]:
-    reached = way_in(kafka, _source_name(source), "stream.sources' own kafka")
+    reached = connection(kafka, _source_name(source), "stream.sources' own kafka")
     yield from reached
     if any(finding.verdict is FindingVerdict.FAILED for finding in reached):
         return
@@ -48,7 +48,7 @@ def source_of(
                 "let the collector that writes it create it, or correct stream.sources",
             )
             return
-        # Of others' topics only this: rheostat never writes there.
+        # Only these rights are checked: rheostat never writes to other collectors' topics.
         if "Read" in client.missing_operations([topic]).get(topic, []):
             raise MissingPermission(f"Read on Topic {topic}", "to read metrics")
     except MissingPermission as error:
@@ -61,7 +61,7 @@ def source_of(
         of_topic = client.topic_configs([topic], [_TIMESTAMP_TYPE]).get(topic, {}).get(_TIMESTAMP_TYPE)
         found = {of_topic} if of_topic is not None else _timestamp_types(client, brokers)
     except ClusterError as error:
-        # The stream works without this right; it is only that nobody can say how well.
+        # The stream works without this right, but its lag cannot be shown.
         do = grant(_on(topic, error.right), kafka) if isinstance(error, MissingPermission) else "see the brokers' logs"
         yield Finding(
             check, FindingVerdict.ADVICE, f"there and readable, but its {_TIMESTAMP_TYPE} cannot be seen: {error}", do
@@ -73,15 +73,15 @@ def source_of(
     yield Finding(
         check,
         FindingVerdict.FAILED,
-        f"topic {topic} has {_TIMESTAMP_TYPE}=CreateTime, so windows go by its senders' clocks: one that is fast closes "
-        "everybody's windows seconds early (how many is bounded, but not undone), one that is slow is left out as late",
+        f"topic {topic} has {_TIMESTAMP_TYPE}=CreateTime, so windows use the senders' clocks: a fast clock closes all windows "
+        "some seconds early, and records of a slow clock are dropped as late",
         f"kafka-configs --bootstrap-server {server(kafka)} --alter --entity-type topics --entity-name {topic} "
         f"--add-config {_TIMESTAMP_TYPE}={_APPENDED}",
     )
 
 
 def _timestamp_types(client: ClusterClient, brokers: list[int]) -> set[str | None]:
-    """What a topic gets that says nothing itself, over all brokers; None is Kafka's default."""
+    """Returns the value that holds for topics without their own, over all brokers; None is Kafka's default."""
     answers = client.broker_configs(brokers, [_BROKERS_TIMESTAMP_TYPE])
     raise_first(answers)
     return {

@@ -1,4 +1,4 @@
-"""Who else may write to the topics that steer a tuner: its orders, its journal, and the signals that it goes by."""
+"""Finds other clients that may write to the topics that control a tuner: orders, journal and signals."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ Progress = Callable[[str], None]
 
 
 def silent(line: str) -> None:
-    """Progress for whoever does not show any."""
+    """Ignores progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Artifacts:
     home: Path
 
     def class_archive(self, java: Java, jars: Sequence[Path]) -> Path:
-        """Where Spark's JVM may keep its classes: one file for these jars, this Java and this PySpark."""
+        """Returns the class archive for Spark's JVM: one file for these jars, this Java and this PySpark."""
         named = " ".join(jar.name for jar in jars)
         made_of = f"{java.executable.resolve()} {java.version} {metadata.version('pyspark')} {named}"
         return self.home / f"classes-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.jsa"
@@ -185,7 +185,7 @@ def _run(command: list[str], progress: Progress) -> str | None:
     """Runs Ivy; None when it went well, else its most telling line."""
     trouble: str | None = None
     fetched = 0
-    # In a session of its own and dying with us: a download nobody waits for any more is nobody's.
+    # In its own session, and ended with this process: no download goes on without a command that waits for it.
     process = spawn(command, log=subprocess.PIPE)
     watchdog = threading.Timer(RESOLVE_S_MAX, process.kill)
     watchdog.start()

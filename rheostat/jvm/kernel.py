@@ -23,7 +23,7 @@ from rheostat.jvm.artifacts import Artifacts, Progress, resolve_artifacts, silen
 from rheostat.jvm.java import JAVA_MAJOR_MIN, find_java
 
 COMPILE_S_MAX = 120
-# Of PySpark's jars those that the sources know.
+# The jars of PySpark that the sources import.
 _CLASS_PATH = (
     "jackson-core",
     "jackson-databind",
@@ -37,7 +37,7 @@ _MADE_AT = (1980, 1, 1, 0, 0, 0)  # The same sources are the same bytes.
 
 
 def stream_jars(artifacts: Artifacts | None = None, progress: Progress = silent) -> tuple[Path, ...]:
-    """What the stream's Spark needs beside its own: the Kafka connector and the kernel. Made when they are not there yet.
+    """Returns the jars that the stream adds to Spark: the Kafka connector and the kernel, compiled if it is missing.
 
     Raises:
         SetupError: no fitting Java, the registry does not answer, or the kernel cannot be compiled.

@@ -17,7 +17,7 @@ def up(
     controllers: Annotated[int, typer.Option(help="1 or 3")] = 1,
     name: Annotated[str, typer.Option(help="labs with different names stand side by side")] = "lab",
 ) -> None:
-    """Starts a lab and leaves it running until `rheostat lab down`."""
+    """Start a lab and leave it running until `rheostat lab down`."""
     from rheostat.lab import keeper
 
     if controllers not in (1, 3):
@@ -27,7 +27,7 @@ def up(
 
 @app.command("down")
 def down(name: Annotated[str, typer.Option(help="as given to up")] = "lab") -> None:
-    """Stops a lab and removes its data."""
+    """Stop a lab and remove its data."""
     from rheostat.lab import keeper
 
     out(keeper.down(name))
@@ -35,7 +35,7 @@ def down(name: Annotated[str, typer.Option(help="as given to up")] = "lab") -> N
 
 @app.command("keep", hidden=True)
 def keep(name: str, brokers: int, controllers: int) -> None:
-    """What `up` starts in the background: holds the lab until it is told to end."""
+    """Hold a lab until SIGTERM; `up` starts this in the background."""
     from rheostat.lab import keeper
 
     keeper.keep(name, brokers, controllers)

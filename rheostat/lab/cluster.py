@@ -1,7 +1,7 @@
-"""The lab: one or three controllers and N brokers, up within seconds, gone without a trace.
+"""Starts and stops a lab: one or three controllers and N brokers, up within seconds.
 
-Invariant: whatever ``start`` began, leaving the ``with`` block ends, also when ``start`` itself failed halfway. Data is
-always removed; the logs stay only when a node did not come up, and the error names them.
+Invariant: leaving the ``with`` block ends every process that was started, also after a failed start. Data is always removed. The
+logs stay only when a node did not start; the error names them.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class LabError(SetupError):
 
 @dataclass(frozen=True, slots=True)
 class LabSpec:
-    """What lab to make.
+    """The description of a lab.
 
     ``settings`` go to every node, ``broker_settings`` to the brokers, ``settings_by_node`` to one; later ones win.
-    ``users`` (name → password) adds a SASL/PLAIN listener with an authorizer: they get no rights but those granted,
-    while the plain listener keeps all of them. ``java_options`` go to every node's JVM, as for another agent in it. ``places`` says
-    which nodes do not live on loopback. ``folder`` is where all of it is kept; None: where temporary files are.
+    ``users`` (name → password) adds a SASL/PLAIN listener with an authorizer: users have only granted rights, while the plain
+    listener has all. ``java_options`` go to every node's JVM. ``places`` gives the address of nodes that are not on loopback.
+    ``folder`` is the parent of the lab's folder; None: the folder for temporary files.
     """
 
     brokers: int = 3
@@ -66,7 +66,7 @@ class LabSpec:
 
 
 class Lab:
-    """Use it as a context manager; ``nodes`` and ``bootstrap_servers`` are there once it is entered."""
+    """A running lab, as a context manager; ``nodes`` and ``bootstrap_servers`` exist once it is entered."""
 
     def __init__(self, spec: LabSpec = LabSpec(), *, artifacts: Artifacts | None = None) -> None:
         self.spec = spec
@@ -78,7 +78,7 @@ class Lab:
         self._keep_logs = False
         self.home = Path(
             tempfile.mkdtemp(prefix=HOME_PREFIX, dir=spec.folder)
-        )  # Last: what fails above leaves nothing.
+        )  # Last, so that a failure above leaves no folder.
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class Lab:
         return settings | dict(spec.settings) | dict(spec.settings_by_node.get(node.node_id, {}))
 
     def _await_brokers(self) -> None:
-        """Returns when every broker is registered, unfenced, and lets clients in: it may be known before it does."""
+        """Returns when every broker is registered, unfenced and accepts connections, which it does a little later."""
         deadline = time.monotonic() + START_S_MAX
         last = "not all are registered"
         settings = KafkaSettings(bootstrap_servers=self.bootstrap_servers, request_timeout_s=2)
@@ -216,7 +216,7 @@ class Lab:
     # -- use ----------------------------------------------------------------------------------------------------------
 
     def start_again(self, node_id: int) -> None:
-        """A node that has ended, with the data and the ports that it had. Call it from the main thread, as ``spawn``."""
+        """Starts a node that has ended, with its data and ports. Call it from the main thread, as ``spawn``."""
         self.nodes[node_id].start(self._java, self.artifacts)
 
     @property

@@ -1,7 +1,7 @@
-"""A lab that outlives the command that started it.
+"""Keeps a lab running after the command that started it.
 
-`up` starts a process that holds the lab as any other would, and returns when it stands; `down` asks that process to end.
-So there is one owner at every moment, and if it is killed the kernel ends the nodes.
+`up` starts a keeper process that holds the lab, and returns when the lab is up; `down` ends that process. If the keeper is killed,
+the kernel ends the nodes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _WAKE_S = 0.5
 
 
 def up(name: str, brokers: int, controllers: int) -> str:
-    """Returns what to tell the user: where it is, how to use it."""
+    """Starts a lab and returns the text for the user: its address and how to use it."""
     file = _file(name)
     for other, how in ((file, "up"), (_starting(file), "starting")):
         if _keeper(other) is not None:
@@ -94,13 +94,13 @@ def keep(name: str, brokers: int, controllers: int) -> None:
     numbers = (signal.SIGTERM, signal.SIGINT)
 
     def leave(number: int, _: FrameType | None) -> NoReturn:
-        told.set()  # Also raised, and that is lost where it hits a finalizer: Python can only print it there.
+        told.set()  # The exception below is lost if it hits a finalizer; the event is not.
         raise SystemExit(128 + number)
 
     for number in numbers:
         signal.signal(number, leave)
-    file, artifacts = _file(name), resolve_artifacts()  # May have to be fetched, which Ctrl-C ends.
-    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # A folder that nobody knows of would be left.
+    file, artifacts = _file(name), resolve_artifacts()  # This may download them; Ctrl-C ends that.
+    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # A signal here would leave a folder that no file names.
     lab = Lab(LabSpec(brokers=brokers, controllers=controllers), artifacts=artifacts)
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
@@ -115,7 +115,7 @@ def keep(name: str, brokers: int, controllers: int) -> None:
             _write(file, {**about, "bootstrap_servers": lab.bootstrap_servers, "config": str(config)})
             _starting(file).unlink()
             while not told.wait(_WAKE_S):
-                pass  # Not one endless wait: a signal that comes just before it would wake nobody.
+                pass  # No endless wait: it would miss a signal that comes just before it.
     finally:
         lab.close()
         for one in (file, _starting(file)):
@@ -136,7 +136,7 @@ def lab_config(lab: Lab, **tuner: Any) -> str:
 
 
 def _sweep(file: Path) -> None:
-    """Removes what a keeper that was killed could not, also one that had not come to the end of its start."""
+    """Removes the folders and files of a killed keeper, also of one that was killed while it started."""
     for one in (file, _starting(file)):
         try:
             home = Path(json.loads(one.read_text())["home"])
@@ -161,19 +161,19 @@ def _file(name: str) -> Path:
 
 
 def _starting(file: Path) -> Path:
-    """Where a keeper tells of itself before its lab stands."""
+    """Returns the file that a keeper writes while its lab starts."""
     return file.with_suffix(".starting")
 
 
 def _write(file: Path, about: Mapping[str, Any]) -> None:
-    """Whole or not at all: others look at it while it is written."""
+    """Writes the file atomically: other processes may read it meanwhile."""
     partial = file.with_name(f"{file.name}.part")
     partial.write_text(json.dumps(about))
     partial.rename(file)
 
 
 def _keeper(file: Path) -> psutil.Process | None:
-    """The process that holds the lab; None when it is gone, also when its pid now belongs to somebody else."""
+    """Returns the keeper process; None when it has ended, also if another process has its pid now."""
     try:
         about = json.loads(file.read_text())
         process = psutil.Process(about["pid"])

@@ -18,12 +18,12 @@ from streaming.shared.contract import NodeRole
 
 HOST = "127.0.0.1"
 
-# Two cores carry four JVMs and Spark: the quick compiler and the simple collector start fastest and cost least.
+# Two cores run four JVMs and Spark: the quick compiler and the serial collector cost least.
 _JVM_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k", "-Djava.net.preferIPv4Stack=true")
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago; all are held until the last is found, so that none comes twice."""
+    """Returns free ports. All are held until the last one is found, so that none is returned twice."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for s in sockets:
@@ -35,7 +35,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def kafka_uuid() -> str:
-    """A random id in Kafka's own spelling (url-safe base64, no padding, never starting with a dash)."""
+    """Returns a random id in Kafka's format (url-safe base64, no padding, never starting with a dash)."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):
@@ -44,7 +44,7 @@ def kafka_uuid() -> str:
 
 @dataclass(frozen=True, slots=True)
 class NodeAddress:
-    """Where a node lives: the address it listens on, and what its command starts with to get there."""
+    """The address that a node listens on, and the prefix of its command."""
 
     host: str = HOST
     prefix: tuple[str, ...] = ()  # As ("ip", "netns", "exec", "name"); it must become the command, not wait for it.
@@ -78,7 +78,7 @@ class Node:
         return f"http://{self.place.host}:{self.jmx_port}/metrics"
 
     def prepare(self, cluster_id: str) -> None:
-        """Writes what ``kafka-storage format`` would, without a JVM start a node (1.5 s each)."""
+        """Writes the files of ``kafka-storage format``; that tool would cost a JVM start of 1.5 s for each node."""
         data = self.home / "data"
         data.mkdir(parents=True, exist_ok=True)
         (data / "meta.properties").write_text(
@@ -104,7 +104,7 @@ class Node:
             "kafka.Kafka",
             str(self.home / "server.properties"),
         ]
-        # A signal between the start and the assignment would leave a node that nobody knows of.
+        # A signal between start and assignment would leave a node without an owner.
         asked = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
         before = signal.pthread_sigmask(signal.SIG_BLOCK, asked)
         try:

@@ -324,7 +324,7 @@ def test_who_only_observes_needs_no_right_to_alter(lab: Lab, tmp_path: Path) -> 
 def test_who_feels_creations_needs_the_right_to_ask(lab: Lab, tmp_path: Path) -> None:
     feels = {"mutation_quota": {"objective": {"create_probe_p90_ms_max": 40}}}
     settings = load_settings(config_of(lab, NOBODY, tmp_path, **feels), {})
-    (found,) = (f for f in examine(settings) if "feel how long creations wait" in f.found)
+    (found,) = (f for f in examine(settings) if "measure how long creations wait" in f.found)
     assert (found.check, found.verdict) == (f"right: AlterConfigs on Topic {NOBODY}.journal", FindingVerdict.FAILED)
     assert "--operation AlterConfigs --topic" in found.do
 
@@ -333,7 +333,7 @@ def test_who_feels_creations_needs_the_right_to_ask(lab: Lab, tmp_path: Path) ->
 
     def may() -> bool:
         findings = examine(settings, create=True)
-        return any("may feel how long creations wait" in f.found for f in findings if f.verdict is FindingVerdict.OK)
+        return any("may measure how long creations wait" in f.found for f in findings if f.verdict is FindingVerdict.OK)
 
     until(may, 10, "with the minimal set it may ask")
 

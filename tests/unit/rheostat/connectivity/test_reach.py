@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rheostat.connectivity.probe import Reached, ReachedStage, reach
-from rheostat.doctor.cluster import way_in
+from rheostat.doctor.cluster import connection
 from rheostat.doctor.examine import FindingVerdict
 from streaming.shared.kafka import KafkaSettings
 
@@ -167,7 +167,7 @@ def test_a_file_that_cannot_be_read_is_named(serve: Callable[[Behave], str]) -> 
 
 def test_every_server_that_fails_is_told_and_what_to_do_about_each(serve: Callable[[Behave], str]) -> None:
     closed, other = closed_port(), serve(speak_http)
-    (finding,) = way_in(KafkaSettings(bootstrap_servers=f"{closed}, {other}"), "reachability", "kafka")
+    (finding,) = connection(KafkaSettings(bootstrap_servers=f"{closed}, {other}"), "reachability", "kafka")
     assert finding.verdict is FindingVerdict.FAILED
     assert f"no route: {closed} cannot be reached" in finding.found
     assert f"not Kafka: {other} answers, but not as Kafka does" in finding.found
