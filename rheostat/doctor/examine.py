@@ -1,8 +1,8 @@
 """`rheostat doctor`: checks all that rheostat needs, and says what to do about each failure.
 
 Each right is tried by the call that needs it, and Kafka's error code on the wire is read: three reads return an empty answer
-when the right is missing. Writes are tried with validate_only: Kafka checks the right and changes nothing. Only ``--create`` changes
-anything: it creates rheostat's own topics where they are missing.
+when the right is missing. Writes are tried with validate_only: Kafka checks the right and changes nothing. Only ``--create``
+makes a change: it creates rheostat's own topics where they are missing.
 """
 
 from __future__ import annotations
