@@ -10,7 +10,7 @@ from tuner.control.mutation_quota.decision import QuotaReason, SetQuota, TenantS
 from tuner.control.mutation_quota.entity import QuotaEntity, Tenant
 from tuner.control.mutation_quota.model import QuotaView
 from tuner.control.mutation_quota.policy import QuotaStep
-from tuner.control.mutation_quota.state import MutationMemory, Total
+from tuner.control.mutation_quota.state import MutationMemory, TotalRate
 from tuner.control.reassignment.partition_progress import PartitionProgress
 from tuner.control.reassignment.policy import PlanTurn
 from tuner.core.batch_limits import BatchLimits
@@ -73,7 +73,7 @@ def quotas(cluster: str, now_ms: int) -> QuotaStatusStore:
         books,
         ClusterWideMeasures(create_probe_p90_ms=41.5, forwarding_busy_ratio=0.07),
     )
-    board.shared_out(view, QuotaStep(MutationMemory(), (said, written), shares), MutationMemory(Total(400.25)))
+    board.publish(view, QuotaStep(MutationMemory(), (said, written), shares), MutationMemory(TotalRate(400.25)))
     board.failed(1)
     return board
 

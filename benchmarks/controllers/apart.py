@@ -94,6 +94,6 @@ def _feel(line: Connection, settings: KafkaSettings, topic: str) -> None:
         with suppress(EOFError):
             while True:
                 line.recv()
-                line.send(probe.felt_ms())
+                line.send(probe.p90_ms())
     finally:
         probe.stop()

@@ -19,7 +19,7 @@ from streaming.shared.contract.quotas import QuotaEntity
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.control.mutation_quota.model import MutationPolicy, TenantRule
 from tuner.control.mutation_quota.state import MutationMemory
-from tuner.control.mutation_quota.tenant_rules import want_per_s
+from tuner.control.mutation_quota.tenant_rules import demand_per_s
 from tuner.core.operator_orders import Orders
 from tuner.core.throttle_limits import Limits, StallLimits
 from tuner.journal.entries import Entry, encode_entry
@@ -166,7 +166,7 @@ def _off_optimum(memory: MutationMemory, cluster: _Cluster, policy: MutationPoli
     """Of those who could use more: how far the quota that stands is from its exact share, at the most."""
     assert memory.total is not None
     weights = {tenant: 1.0 + int((tenant.user or "").split("-")[1]) % 3 for tenant in memory.tenants}
-    wants = {tenant: want_per_s(state, policy.limits) for tenant, state in memory.tenants.items()}
+    wants = {tenant: demand_per_s(state, policy.limits) for tenant, state in memory.tenants.items()}
     floor = policy.limits.tenant_rate_per_s_min
 
     def dealt(height: float) -> dict[Any, float]:

@@ -32,8 +32,8 @@ from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreacha
 from streaming.shared.kafka.quotas import QuotaClient
 from tuner.api.quota_status_store import QuotaSnapshot, quotas_json
 from tuner.control.mutation_quota.entity import QuotaEntity
-from tuner.control.mutation_quota.model import MutationPolicy, QuotaView, with_window
-from tuner.control.mutation_quota.operator_orders import ruled
+from tuner.control.mutation_quota.model import MutationPolicy, QuotaView, with_broker_window
+from tuner.control.mutation_quota.operator_orders import step_with_orders
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.cluster import NotSeen
 from tuner.core.controller import beside_of
@@ -106,13 +106,13 @@ def asked_now(
     asked = settings.tuner.mutation_quota
     policy = settings.tuner.mutation_policy(settings.limits.limits()) or MutationPolicy()
     if asked is None or not asked.window_is_given:
-        policy = with_window(policy, windows)
+        policy = with_broker_window(policy, windows)
     unfelt = felt_ms is None and policy.objective.create_probe_p90_ms_max is not None
     if unfelt:
         policy = replace(policy, objective=replace(policy.objective, create_probe_p90_ms_max=None))
     beside = beside_of(signals.controllers, signals.brokers, now_ms, policy.limits.hold_age_s, felt_ms)
     view = QuotaView(now_ms, stands, dict(signals.controllers), tuple(signals.tenants.values()), beside)
-    made = ruled(view, memory, policy, orders)
+    made = step_with_orders(view, memory, policy, orders)
     told = quotas_json(QuotaSnapshot(view, made, made.memory))
     return told | {"holds": [*told["holds"], _UNFELT]} if unfelt else told
 

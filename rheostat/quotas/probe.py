@@ -10,7 +10,7 @@ from rheostat.config.settings import Settings
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.controller_asker import ControllerAsker
 from tuner.control.mutation_quota.probe_window import COUNT_MIN, ProbeRequest, ProbeWindow
-from tuner.runtime.mutation_quota.creation_probe import BROKERS_MAX, Asker
+from tuner.runtime.mutation_quota.creation_probe import BROKERS_MAX, ProbeClient
 
 _COUNT = COUNT_MIN + 10
 _PAUSE_S = 0.05
@@ -33,7 +33,7 @@ def felt_now_ms(settings: Settings) -> float | None:
 
 
 def felt_ms(
-    asker: Asker, *, rng: random.Random, monotonic: Callable[[], float], sleep: Callable[[float], None]
+    asker: ProbeClient, *, rng: random.Random, monotonic: Callable[[], float], sleep: Callable[[float], None]
 ) -> float | None:
     """
     Raises:
@@ -52,5 +52,5 @@ def felt_ms(
         broker, began_s = met[n % len(met)], monotonic()
         if asker.ask(broker) is None:
             window.add(ProbeRequest(began_s, monotonic() - began_s, broker))
-    felt_s = window.felt_s(monotonic())
+    felt_s = window.p90_s(monotonic())
     return None if felt_s is None else 1000 * felt_s

@@ -12,13 +12,13 @@ from rheostat.lab.cluster import Lab, LabSpec
 from streaming.shared.kafka.cluster import Unreachable
 from streaming.shared.kafka.controller_asker import ControllerAsker
 from streaming.shared.kafka.settings import KafkaSettings
-from tuner.runtime.mutation_quota.creation_probe import Asker
+from tuner.runtime.mutation_quota.creation_probe import ProbeClient
 
 TOPIC = "felt"
 
 
 @pytest.fixture(scope="module")
-def askers() -> Iterator[tuple[Asker, Asker]]:
+def askers() -> Iterator[tuple[ProbeClient, ProbeClient]]:
     nowhere = KafkaSettings(bootstrap_servers="127.0.0.1:9", request_timeout_s=1.0)
     with Lab(LabSpec(brokers=2)) as lab:
         with lab.admin() as admin:
@@ -31,14 +31,14 @@ def askers() -> Iterator[tuple[Asker, Asker]]:
 
 
 @pytest.fixture(params=["fake", "kafka"])
-def subjects(request: pytest.FixtureRequest) -> tuple[Asker, Asker]:
+def subjects(request: pytest.FixtureRequest) -> tuple[ProbeClient, ProbeClient]:
     if request.param == "fake":
         return FakeAsker(), FakeAsker(away=True)
-    found: tuple[Asker, Asker] = request.getfixturevalue("askers")
+    found: tuple[ProbeClient, ProbeClient] = request.getfixturevalue("askers")
     return found
 
 
-def test_every_broker_that_is_there_can_be_met_and_brings_an_answer(subjects: tuple[Asker, Asker]) -> None:
+def test_every_broker_that_is_there_can_be_met_and_brings_an_answer(subjects: tuple[ProbeClient, ProbeClient]) -> None:
     asker, _ = subjects
     brokers = [broker.node for broker in asker.brokers()]
     assert len(brokers) >= 2
@@ -46,14 +46,18 @@ def test_every_broker_that_is_there_can_be_met_and_brings_an_answer(subjects: tu
     assert [asker.ask(broker) for broker in brokers for _ in range(3)] == [None] * 3 * len(brokers)
 
 
-def test_a_broker_that_is_not_there_is_said_to_be_away_and_the_others_go_on(subjects: tuple[Asker, Asker]) -> None:
+def test_a_broker_that_is_not_there_is_said_to_be_away_and_the_others_go_on(
+    subjects: tuple[ProbeClient, ProbeClient],
+) -> None:
     asker, _ = subjects
     assert isinstance(asker.ask(77), Unreachable)
     assert isinstance(asker.meet(77), Unreachable)
     assert asker.ask(asker.brokers()[0].node) is None
 
 
-def test_of_a_cluster_that_is_away_the_failure_is_a_value_but_for_who_is_there(subjects: tuple[Asker, Asker]) -> None:
+def test_of_a_cluster_that_is_away_the_failure_is_a_value_but_for_who_is_there(
+    subjects: tuple[ProbeClient, ProbeClient],
+) -> None:
     _, away = subjects
     began_s = time.monotonic()
     assert isinstance(away.meet(1), Unreachable)

@@ -17,8 +17,8 @@ from streaming.shared.kafka.quotas import QuotaClient
 from streaming.shared.kafka.settings import KafkaSettings
 from tuner.runtime.mutation_quota.actuator import (
     ENTITIES_PER_REQUEST,
-    DryRunQuotas,
-    KafkaQuotas,
+    DryRunQuotaActuator,
+    KafkaQuotaActuator,
     QuotaActuator,
 )
 
@@ -50,8 +50,8 @@ class Fake:
 
 class Real:
     def __init__(self, client: QuotaClient, nobody: QuotaClient) -> None:
-        self.port = KafkaQuotas(client)
-        self.away = KafkaQuotas(nobody)
+        self.port = KafkaQuotaActuator(client)
+        self.away = KafkaQuotaActuator(nobody)
 
     def clean(self) -> None:
         stands = self.port.read()
@@ -138,6 +138,6 @@ def test_a_cluster_that_is_away_is_a_failure_of_every_entity(subject: Subject) -
 
 def test_a_dry_run_writes_nothing_and_sees_what_stands(subject: Subject) -> None:
     put(subject, {ALICE: 5.0})
-    dry = DryRunQuotas(subject.port)
+    dry = DryRunQuotaActuator(subject.port)
     assert dry.write({ALICE: 7.0, PAIR: None}) == {ALICE: None, PAIR: None}
     assert dry.read() == {ALICE: 5.0}

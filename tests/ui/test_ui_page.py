@@ -21,7 +21,7 @@ from tuner.control.mutation_quota.decision import QuotaReason, TenantShare, Tota
 from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.model import QuotaView
 from tuner.control.mutation_quota.policy import QuotaStep
-from tuner.control.mutation_quota.state import MutationMemory, Total
+from tuner.control.mutation_quota.state import MutationMemory, TotalRate
 from tuner.control.reassignment.measurements import PartitionMeasurements
 from tuner.control.reassignment.partition_progress import PartitionProgress
 from tuner.control.reassignment.policy import PlanTurn
@@ -431,7 +431,7 @@ def test_nothing_is_in_the_way_of_anybody(guarded_tuner: SimulatedTuner, sit: Si
     )
     said = TotalRateReport(10.0, 0.8, QuotaReason.AT_CAP, "at the cap of 10/s")
     view = QuotaView(round(guarded_tuner.now_s() * 1000), {})
-    guarded_tuner.quotas.shared_out(view, QuotaStep(MutationMemory(), (said,), rows), MutationMemory(Total(10.0)))
+    guarded_tuner.quotas.publish(view, QuotaStep(MutationMemory(), (said,), rows), MutationMemory(TotalRate(10.0)))
     seat = sit(guarded_tuner, width=width, dark=dark)
     page = seat.page
     assert seat.axe() == []

@@ -11,9 +11,9 @@ from tuner.control.mutation_quota.max_min_share import Claim
 
 def oracle(whole: Fraction, claims: Sequence[Claim]) -> list[Fraction]:
     """By the book: raise everybody's height together, and stop it for whoever is full, in exact arithmetic."""
-    most = sum((Fraction(c.floor) + 1 for c in claims), Fraction(0)) + whole + 1  # As good as infinite.
-    wants = [min(Fraction(c.want), most) if c.want < math.inf else most for c in claims]
-    floors = [min(want, Fraction(c.floor)) for want, c in zip(wants, claims, strict=True)]
+    most = sum((Fraction(c.guaranteed) + 1 for c in claims), Fraction(0)) + whole + 1  # As good as infinite.
+    wants = [min(Fraction(c.demand), most) if c.demand < math.inf else most for c in claims]
+    floors = [min(want, Fraction(c.guaranteed)) for want, c in zip(wants, claims, strict=True)]
     weights = [Fraction(c.weight) for c in claims]
     if sum(floors) > whole:
         return [floor * whole / sum(floors) for floor in floors]

@@ -34,7 +34,7 @@ from tuner.control.mutation_quota.decision import QuotaReason, SetQuota, TenantS
 from tuner.control.mutation_quota.entity import QuotaEntity, Tenant
 from tuner.control.mutation_quota.model import QuotaView
 from tuner.control.mutation_quota.policy import QuotaStep
-from tuner.control.mutation_quota.state import MutationMemory, OwnedQuota, Total
+from tuner.control.mutation_quota.state import MutationMemory, OwnedQuota, TotalRate
 from tuner.control.reassignment.partition_progress import PartitionProgress
 from tuner.control.reassignment.policy import PlanTurn
 from tuner.control.throttle.decision import AllowSteering, Decision, Hold, Reason, Relinquish, SetRate
@@ -111,7 +111,7 @@ class Everything:
         self.board.acted([(decided[0], "refused")])
         self.board.cycle_failed("plans", "a bug", 0.0)
         self.plans.planned(() if self.has_end else (plan(),), BatchLimits())
-        self.quotas.shared_out(quota_view(now_ms), turn(), quota_memory())
+        self.quotas.publish(quota_view(now_ms), turn(), quota_memory())
         self.quotas.failed(1)
         self._collected()
         self._streamed()
@@ -234,4 +234,4 @@ def turn() -> QuotaStep:
 
 
 def quota_memory() -> MutationMemory:
-    return MutationMemory(Total(10.0), owned={QuotaEntity("alice"): OwnedQuota(None, 2.0, (2.0,))})
+    return MutationMemory(TotalRate(10.0), owned={QuotaEntity("alice"): OwnedQuota(None, 2.0, (2.0,))})

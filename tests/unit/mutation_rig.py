@@ -10,7 +10,7 @@ from tuner.control.mutation_quota.decision import QuotaDecision, QuotaReason, Re
 from tuner.control.mutation_quota.entity import QuotaEntity
 from tuner.control.mutation_quota.model import MutationPolicy, QuotaView
 from tuner.control.mutation_quota.ownership import intend, settle
-from tuner.control.mutation_quota.policy import QuotaStep, turn
+from tuner.control.mutation_quota.policy import QuotaStep, step
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.cluster import NotSeen
 from tuner.core.controller import ClusterWideMeasures
@@ -58,7 +58,7 @@ class Rig:
         view = QuotaView(
             self.now_ms, quotas, {s.node: s for s in found}, tuple(tenants), beside or ClusterWideMeasures()
         )
-        made = turn(view, self.memory, self.policy)
+        made = step(view, self.memory, self.policy)
         self.memory = made.memory
         for decision in [] if self.dry else made.decisions:
             self._written(decision)

@@ -13,10 +13,10 @@ from mutation_rig import START_MS, controller, tenant
 
 from streaming.shared.contract import ControllerSignal, TenantSignal
 from tuner.control.mutation_quota.decision import RestoreQuota, SetQuota
-from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity, Tenant, in_force
+from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity, Tenant, find_quota_in_force
 from tuner.control.mutation_quota.model import MutationPolicy, QuotaView, TenantRule
 from tuner.control.mutation_quota.ownership import intend, settle
-from tuner.control.mutation_quota.policy import turn
+from tuner.control.mutation_quota.policy import step
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.cluster import NotSeen
 from tuner.core.controller import ClusterWideMeasures
@@ -62,7 +62,7 @@ policies = st.builds(
             ),
         ]
     ),
-    adopts=st.booleans(),
+    adopt_existing=st.booleans(),
     default_entity=st.sampled_from([None, QuotaEntity(DEFAULT)]),
     partitions_max=st.sampled_from([None, 2_000]),
 )
@@ -96,8 +96,8 @@ class World:
         before = self.memory
         quotas = NotSeen("no answer") if event["unseen"] else dict(self.quotas)
         view = QuotaView(self.now_ms, quotas, news, tuple(of_tenants), ClusterWideMeasures())
-        made = turn(view, before, self.policy)
-        assert made == turn(view, before, self.policy), "a decision depends on its values alone"
+        made = step(view, before, self.policy)
+        assert made == step(view, before, self.policy), "a decision depends on its values alone"
         self.memory = made.memory
         self._checked(made.decisions, event, at_ms)
         for decision in made.decisions:
@@ -116,7 +116,7 @@ class World:
         if ours is None:
             _put(self.meant, entity, value)
             self._noted(entity, value)
-        elif any(_same(value, may_stand) for may_stand in ours.may_stand):
+        elif any(_same(value, may_stand) for may_stand in ours.possible_per_s):
             # What we would have written: nobody could tell. Also if it stood otherwise for a moment, or was away.
             _put(self.meant, entity, ours.before_per_s)
             self.theirs_at_ms.pop(entity, None)
@@ -129,7 +129,11 @@ class World:
         there. While it is theirs already, another value makes that no longer."""
         if entity in self.memory.externally_owned_until_ms:
             return
-        if self.memory.looked and value is not None and not _same(value, self.memory.others.get(entity)):
+        if (
+            self.memory.quotas_were_read
+            and value is not None
+            and not _same(value, self.memory.foreign_per_s.get(entity))
+        ):
             self.theirs_at_ms[entity] = self.now_ms
         else:
             self.theirs_at_ms.pop(entity, None)
@@ -145,7 +149,7 @@ class World:
             assert decision.current_per_s == stands
             assert decision.setpoint_per_s >= 0.1, "Kafka refuses 0, and a tiny quota is a debt of hours"
             assert self.now_ms - self.theirs_at_ms.get(entity, 0) >= 3_600_000, "somebody else's"
-            assert stands is None or entity in self.memory.owned or self.policy.adopts, "preserved"
+            assert stands is None or entity in self.memory.owned or self.policy.adopt_existing, "preserved"
             # Of who is exempt, only what lifts it out of a default of ours.
             assert entity.user != "bob" or not self.policy.rules or decision.setpoint_per_s == 1e9, "exempt"
             if blind or unmeasured:
@@ -154,7 +158,7 @@ class World:
                 assert decision.setpoint_per_s < held, "no news raise nothing"
 
     def _in_force(self, entity: QuotaEntity) -> float | None:
-        found = next((in_force(self.quotas, name) for name in NAMES if name.entity == entity), None)
+        found = next((find_quota_in_force(self.quotas, name) for name in NAMES if name.entity == entity), None)
         return found[1] if found is not None else None
 
     def written(self, decision: Any, *, fails: bool) -> None:

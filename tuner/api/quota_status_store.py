@@ -54,7 +54,7 @@ class QuotaStatusStore:
         self.number = 0  # Another one whenever something else is shown.
         self._decisions: Counter[tuple[str, str]] = Counter()
 
-    def shared_out(self, view: QuotaView, made: QuotaStep, memory: MutationMemory) -> None:
+    def publish(self, view: QuotaView, made: QuotaStep, memory: MutationMemory) -> None:
         with self._lock:
             self._shown, self.has_failed = QuotaSnapshot(view, made, memory), False
             self.number += 1
@@ -66,7 +66,7 @@ class QuotaStatusStore:
         with self._lock:
             self._failures += count
 
-    def broke_off(self) -> None:
+    def cycle_failed(self) -> None:
         """By an error of its own: what was seen last is not how it is, and nobody looks for a while."""
         with self._lock:
             self._shown, self.has_failed = None, True
@@ -105,7 +105,7 @@ def quotas_json(shown: QuotaSnapshot) -> dict[str, Any]:
                 "user": row.tenant.user,
                 "client_id": row.tenant.client_id,
                 "demand_per_s": row.rate_per_s,
-                "quota_per_s": row.stands_per_s,
+                "quota_per_s": row.current_per_s,
                 "quota_wanted_per_s": row.setpoint_per_s,
                 "tokens": tokens.get((row.tenant.user, row.tenant.client_id)),
                 "throttled": row.backlogged,
@@ -160,9 +160,9 @@ def _controller(view: QuotaView, objective: ControllerObjective | None, c: Label
             (TunerMetric.MUTATIONS_REJECTED, newest.mutations_rejected_per_s),
         ):
             yield family(definition, {c: value} if value is not None else {})
-    felt_ms = view.beside.create_probe_p90_ms
+    felt_ms = view.cluster_wide.create_probe_p90_ms
     yield family(TunerMetric.CREATE_FELT_SECONDS, {c: round(felt_ms / 1000, 6)} if felt_ms is not None else {})
-    busy = view.beside.forwarding_busy_ratio
+    busy = view.cluster_wide.forwarding_busy_ratio
     yield family(TunerMetric.FORWARDING_BUSY, {c: round(busy, 6)} if busy is not None else {})
     if objective is not None:
         busy_max = objective.forwarding_busy_ratio_max
@@ -183,7 +183,9 @@ def _tenants(shown: QuotaSnapshot, c: Labels) -> Iterator[Metric]:
     tokens = _tokens(shown.view)
     yield family(TunerMetric.TENANT_EXHAUSTED, {of[row]: 1.0 for row in rows if row.backlogged})
     yield family(TunerMetric.TENANT_RATE, {of[row]: round(row.rate_per_s, 3) for row in rows})
-    yield family(TunerMetric.TENANT_QUOTA, {of[row]: row.stands_per_s for row in rows if row.stands_per_s is not None})
+    yield family(
+        TunerMetric.TENANT_QUOTA, {of[row]: row.current_per_s for row in rows if row.current_per_s is not None}
+    )
     left = {of[row]: tokens.get((row.tenant.user, row.tenant.client_id)) for row in rows}
     # Kafka's books say some 1e20 where no quota applies.
     yield family(TunerMetric.TENANT_TOKENS, {who: n for who, n in left.items() if n is not None and n < _TOKENS_MAX})

@@ -172,15 +172,15 @@ class TotalBody(Struct):
     rate_per_s: Quota
     raised_at_ms: AtMs = 0
     cut_at_ms: AtMs = 0
-    missed_per_s: Quota | None = None
-    missed_at_ms: AtMs = 0
+    known_limit_per_s: Quota | None = None
+    known_limit_at_ms: AtMs = 0
 
 
 class CostBody(Struct):
     topic_ms: Number
     partition_ms: Number
     partitions_per_topic: Annotated[float, Meta(gt=0, le=1e24)] = 1.0
-    other_ratio: Number = 0.0
+    other_busy_ratio: Number = 0.0
     steps: Count = 0
 
 
@@ -188,7 +188,7 @@ class QuotasBody(Struct):
     total: TotalBody | None
     cost: CostBody | None
     externally_owned_until_ms: list[tuple[Entity, AtMs]]
-    rests: dict[Text, Number]
+    idle_baselines_ms: dict[Text, Number]
     orders_at_ms: AtMs
 
 

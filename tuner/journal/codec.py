@@ -88,7 +88,7 @@ _ITEMS = {
     "signals.tenants": 1024,
     "mutation.tenants": 512,
     "mutation.owned": 512,
-    "mutation.others": 1024,
+    "mutation.foreign_per_s": 1024,
     "plan_moves": 1024,
     "second.most": 1024,
 }

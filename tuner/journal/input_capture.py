@@ -58,7 +58,7 @@ def of_quotas(view: QuotaView, before: MutationMemory, orders: Orders) -> Known:
     return {
         "quotas.not_seen": quotas.reason if isinstance(quotas, NotSeen) else None,
         **({"quotas.stand": quotas} if not isinstance(quotas, NotSeen) else {}),
-        "quotas.beside": view.beside,
+        "quotas.beside": view.cluster_wide,
         "quotas.orders": orders,
         "signals.controllers": view.controllers,
         "signals.tenants": {(s.node, s.user, s.client_id): s for s in view.tenants},
@@ -89,7 +89,7 @@ class Eventful:
             else:
                 acts = True
         new, self._said = said != self._said, said
-        return acts or new or (before.total, before.doubted) != (after.total, after.doubted)
+        return acts or new or (before.total, before.unconfirmed) != (after.total, after.unconfirmed)
 
 
 def by_field(prefix: str, value: Any) -> dict[str, Any]:

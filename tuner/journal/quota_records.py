@@ -17,7 +17,7 @@ from streaming.shared.contract.quotas import Name, QuotaEntity
 from streaming.shared.listed import listed
 from tuner.control.mutation_quota.decision import QuotaDecision, RestoreQuota, SetQuota, action_of
 from tuner.control.mutation_quota.entity import DEFAULT
-from tuner.control.mutation_quota.state import LearnedCost, MutationMemory, OwnedQuota, Total
+from tuner.control.mutation_quota.state import LearnedCost, MutationMemory, OwnedQuota, TotalRate
 from tuner.journal.bodies import VERSION, QuotaBody, QuotasBody, decoded
 from tuner.journal.entries import QUOTAS, Entry
 
@@ -62,7 +62,7 @@ def encode_owned(entity: QuotaEntity, owned: OwnedQuota | None) -> bytes | None:
     """None, which takes the record off the topic in time, once it is ours no more."""
     if owned is None:
         return None
-    row = [owned.before_per_s, owned.setpoint_per_s, list(owned.may_stand)]
+    row = [owned.before_per_s, owned.setpoint_per_s, list(owned.possible_per_s)]
     return json.dumps({"v": VERSION, "entity": entity_row(entity), "owned": row}).encode()
 
 
@@ -74,7 +74,7 @@ def encode_state(memory: MutationMemory) -> bytes:
         "externally_owned_until_ms": [
             [entity_row(entity), until] for entity, until in memory.externally_owned_until_ms.items()
         ],
-        "rests": dict(memory.rests),
+        "idle_baselines_ms": dict(memory.idle_baselines_ms),
         "orders_at_ms": memory.orders_at_ms,
     }
     return json.dumps(body).encode()
@@ -136,10 +136,10 @@ def decode_state(value: bytes) -> MutationMemory:
     """
     body = decoded(value, QuotasBody)
     return MutationMemory(
-        total=None if body.total is None else Total(**msgspec.structs.asdict(body.total)),
+        total=None if body.total is None else TotalRate(**msgspec.structs.asdict(body.total)),
         cost=None if body.cost is None else LearnedCost(**msgspec.structs.asdict(body.cost)),
         externally_owned_until_ms={entity_of(row): until for row, until in body.externally_owned_until_ms},
-        rests=body.rests,
+        idle_baselines_ms=body.idle_baselines_ms,
         orders_at_ms=body.orders_at_ms,
     )
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from tuner.control.mutation_quota.decision import QuotaDecision
 from tuner.control.mutation_quota.model import QuotaView
-from tuner.control.mutation_quota.operator_orders import ruled
+from tuner.control.mutation_quota.operator_orders import step_with_orders
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.decision import Decision
 from tuner.control.throttle.policy import decide
@@ -154,7 +154,7 @@ class Player:
             tuple(known["signals.tenants"].values()),
             known["quotas.beside"],
         )
-        made = ruled(view, self._of(MutationMemory, "mutation"), in_force.quotas, known["quotas.orders"])
+        made = step_with_orders(view, self._of(MutationMemory, "mutation"), in_force.quotas, known["quotas.orders"])
         self._remember("mutation", made.memory)
         return made.decisions
 

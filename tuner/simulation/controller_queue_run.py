@@ -17,7 +17,7 @@ from tuner.control.mutation_quota.decision import RestoreQuota, SetQuota, TotalR
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
 from tuner.control.mutation_quota.model import MutationPolicy, QuotaView
 from tuner.control.mutation_quota.ownership import intend, settle
-from tuner.control.mutation_quota.policy import turn
+from tuner.control.mutation_quota.policy import step
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.controller import ClusterWideMeasures
 from tuner.simulation.controller_queue import EVERYBODY_ELSE, ControllerQueue, QueueModel
@@ -85,7 +85,7 @@ class Law:
             controllers[signal.node] = signal
         stands = {_entity(client_id): rate for client_id, rate in quotas.items()}
         view = QuotaView(EPOCH_MS + round(now_s * 1000), stands, controllers, tenants, beside)
-        made = turn(view, self.memory, self.policy)
+        made = step(view, self.memory, self.policy)
         self.memory, written = made.memory, {}
         for decision in made.decisions:
             if isinstance(decision, TotalRateReport):

@@ -92,7 +92,7 @@ class ControllerStream:
         )
 
     def _beside(self, now_s: float) -> ClusterWideMeasures:
-        creates, felt_s = self._sum("creates"), self._felt.felt_s(now_s)
+        creates, felt_s = self._sum("creates"), self._felt.p90_s(now_s)
         return ClusterWideMeasures(
             create_ms=1000 * self._sum("created_s") / creates if creates else None,
             create_probe_p90_ms=None if felt_s is None else 1000 * felt_s,

@@ -10,10 +10,10 @@ from streaming.shared.kafka.controller_asker import ControllerAsker
 from streaming.shared.kafka.quotas import QuotaClient
 from streaming.shared.teardown import named
 from tuner.api.quota_status_store import QuotaStatusStore
-from tuner.control.mutation_quota.operator_orders import recalled
+from tuner.control.mutation_quota.operator_orders import recall_tenants
 from tuner.runtime.background_call import ThreadCaller
 from tuner.runtime.fencing import refusal
-from tuner.runtime.mutation_quota.actuator import DryRunQuotas, KafkaQuotas
+from tuner.runtime.mutation_quota.actuator import DryRunQuotaActuator, KafkaQuotaActuator
 from tuner.runtime.mutation_quota.creation_probe import CreationProbe
 from tuner.runtime.mutation_quota.loop import MutationQuotaController
 from tuner.runtime.mutation_quota.recorder import MutationQuotaRecorder
@@ -29,15 +29,15 @@ def mutations_of(means: TermContext, board: QuotaStatusStore) -> MutationQuotaCo
         return None
     client = QuotaClient(means.kafka, "rheostat-tuner-quotas")
     means.ends.callback(named("quota client", client.close))
-    quotas = KafkaQuotas(client, proved=means.proved)
+    quotas = KafkaQuotaActuator(client, proved=means.proved)
     means.ends.callback(quotas.end)
     dry_run, asked = settings.dry_run, settings.mutation_quota
     felt = policy is not None and policy.objective.create_probe_p90_ms_max is not None
-    memory = recalled(journal.quotas, round(means.wall_clock() * 1000))
+    memory = recall_tenants(journal.quotas, round(means.wall_clock() * 1000))
     # Who only looks on owns nothing: what a tuner that acts writes is not somebody's change of it.
     memory = replace(memory, owned={}) if dry_run else memory
     return MutationQuotaController(
-        quotas=DryRunQuotas(quotas) if dry_run else quotas,
+        quotas=DryRunQuotaActuator(quotas) if dry_run else quotas,
         caller=ThreadCaller(),
         signals=means.signals,
         orders=means.orders,
@@ -59,7 +59,7 @@ def mutations_of(means: TermContext, board: QuotaStatusStore) -> MutationQuotaCo
         dry_run=dry_run,
         inputs=means.inputs,
         windows=None if asked is not None and asked.window_is_given else lambda: live.quota_windows,
-        felt_ms=_felt(means).felt_ms if felt else None,
+        read_probe_p90_ms=_felt(means).p90_ms if felt else None,
     )
 
 

@@ -29,24 +29,24 @@ from tuner.control.mutation_quota.decision import (
     TenantShare,
 )
 from tuner.control.mutation_quota.default_quota import (
-    default_share,
-    put_back_defaults,
-    stands_for_all,
+    decide_default_quota,
+    find_managed_default,
+    restore_unwanted_defaults,
 )
 from tuner.control.mutation_quota.entity import Tenant
-from tuner.control.mutation_quota.exemptions import freed, named_in_full
-from tuner.control.mutation_quota.max_min_share import share
+from tuner.control.mutation_quota.exemptions import decide_exemptions, find_fully_named_exemptions
+from tuner.control.mutation_quota.max_min_share import share_max_min
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, QuotaView
-from tuner.control.mutation_quota.ownership import put_back
-from tuner.control.mutation_quota.reasons import said, setpoint_per_s
+from tuner.control.mutation_quota.ownership import restore
+from tuner.control.mutation_quota.reasons import compute_setpoint, explain_setpoint
 from tuner.control.mutation_quota.state import MutationMemory
-from tuner.control.mutation_quota.tenant_status import Quotas, TenantStatus, claim_of, gone_of, used_per_s
+from tuner.control.mutation_quota.tenant_status import Quotas, TenantStatus, claim_of, find_absent_tenants, used_per_s
 
 # Why one of ours does not stay where it is, though its tenant is there.
-_NOT_KEPT = (QuotaReason.PRESERVED, QuotaReason.NOT_ASKED_FOR, QuotaReason.WOULD_SHADOW_EXISTING)
+_NOT_KEPT = (QuotaReason.PRESERVED, QuotaReason.NOT_CONFIGURED, QuotaReason.WOULD_SHADOW_EXISTING)
 
 
-def dealt(
+def allocate(
     view: QuotaView,
     quotas: Quotas,
     memory: MutationMemory,
@@ -68,24 +68,24 @@ def dealt(
         (memory, set[Tenant](), list[QuotaDecision]()) if lowers_only else _gone(view, quotas, memory, policy)
     )
     places, decisions = [p for p in places if p.tenant not in gone], list[QuotaDecision]()
-    ours = [place for place in places if place.left_alone is None]
-    beyond = math.fsum(used_per_s(place) for place in places if place.left_alone is not None)
+    ours = [place for place in places if place.unmanaged_reason is None]
+    beyond = math.fsum(used_per_s(place) for place in places if place.unmanaged_reason is not None)
     left, claims = max(0.0, whole - beyond), [claim_of(place, limits) for place in ours]
     # The brake takes nothing of what was promised; that may be more than there is without it.
     unbraked = max(left, memory.total.rate_per_s - beyond) if memory.total is not None else left
-    kept = max(left, min(unbraked, math.fsum(claim.least for claim in claims)))
-    sharing = share(kept, claims)
-    if sharing.floors_cut:
+    kept = max(left, min(unbraked, math.fsum(claim.guaranteed_demand for claim in claims)))
+    sharing = share_max_min(kept, claims)
+    if sharing.guarantees_cut:
         text = f"the floors of {len(ours)} tenants are more than the {kept:.1f}/s there are: all are cut alike"
-        decisions.append(HoldQuota(None, QuotaReason.FLOORS_CUT, text))
+        decisions.append(HoldQuota(None, QuotaReason.GUARANTEES_CUT, text))
     weights, beyond_total = math.fsum(place.of.weight for place in ours), (limits.over_allocation - 1) * left
     spare = beyond_total / weights if weights > 0 else 0.0
     states, rows = (
         dict(memory.tenants),
-        {place.tenant: _alone(place, place.left_alone) for place in places if place.left_alone},
+        {place.tenant: _alone(place, place.unmanaged_reason) for place in places if place.unmanaged_reason},
     )
     for place, fair in zip(ours, sharing.shares, strict=True):
-        wanted, reason = setpoint_per_s(place, fair, spare * place.of.weight, sharing, limits)
+        wanted, reason = compute_setpoint(place, fair, spare * place.of.weight, sharing, limits)
         state = place.state
         rule = place.rule.place if place.rule is not None else None
         rows[place.tenant] = TenantShare(
@@ -93,17 +93,19 @@ def dealt(
         )
         if not _worth_writing(place, wanted, view.now_ms, limits, lowers_only):
             continue
-        states[place.tenant] = replace(state, written_at_ms=view.now_ms, written_before_at_ms=state.written_at_ms)
-        text = said(place, wanted, reason, sharing)
-        decisions.append(SetQuota(place.tenant.entity, place.own_per_s, wanted, reason, text))
-    anew = max(limits.tenant_rate_per_s_min, beyond_total / (weights + limits.newcomers))
-    holds_back = any(place.ours_holds and place.state.backlogged for place in places)
-    default = default_share(quotas, memory, anew, policy, view.now_ms, holds_back=holds_back, lowers_only=lowers_only)
+        states[place.tenant] = replace(state, written_at_ms=view.now_ms, previous_write_at_ms=state.written_at_ms)
+        text = explain_setpoint(place, wanted, reason, sharing)
+        decisions.append(SetQuota(place.tenant.entity, place.named_quota_per_s, wanted, reason, text))
+    anew = max(limits.tenant_rate_per_s_min, beyond_total / (weights + limits.new_tenants_expected))
+    holds_back = any(place.bound_by_managed_default and place.state.backlogged for place in places)
+    default = decide_default_quota(
+        quotas, memory, anew, policy, view.now_ms, holds_back=holds_back, lowers_only=lowers_only
+    )
     if not lowers_only:
         # Before the default, so that it never holds back whom it is not for.
-        decisions += freed(quotas, memory, places, stands_for_all(default, memory, policy), policy)
+        decisions += decide_exemptions(quotas, memory, places, find_managed_default(default, memory, policy), policy)
         decisions += _not_kept(quotas, memory, places)
-        decisions += put_back_defaults(quotas, memory, policy)
+        decisions += restore_unwanted_defaults(quotas, memory, policy)
     decisions += [default] if default is not None else []
     written_at_ms = view.now_ms if isinstance(default, SetQuota) else memory.default_written_at_ms
     memory = replace(memory, tenants=states, default_written_at_ms=written_at_ms)
@@ -120,7 +122,7 @@ def _worth_writing(place: TenantStatus, wanted: float, now_ms: int, limits: Muta
     # Who uses what others have come back for gives it up at once.
     if place.state.backlogged and wanted < (1 - limits.urgent_ratio) * stands:
         return True
-    if now_ms - place.state.written_before_at_ms < limits.third_write_s * 1000:
+    if now_ms - place.state.previous_write_at_ms < limits.third_write_after_s * 1000:
         return False
     # What holds somebody back is lowered for the controller's sake: it does not wait for the last raise to grow old.
     lowered = place.state.backlogged and wanted < stands
@@ -135,10 +137,10 @@ def _alone(place: TenantStatus, reason: QuotaReason) -> TenantShare:
 
 def _not_kept(quotas: Quotas, memory: MutationMemory, places: Sequence[TenantStatus]) -> list[RestoreQuota]:
     return [
-        put_back(place.tenant.entity, quotas, memory, place.left_alone)
+        restore(place.tenant.entity, quotas, memory, place.unmanaged_reason)
         for place in places
-        if place.left_alone is not None and place.left_alone in _NOT_KEPT
-        if place.tenant.entity in memory.owned and place.tenant.entity not in memory.doubted
+        if place.unmanaged_reason is not None and place.unmanaged_reason in _NOT_KEPT
+        if place.tenant.entity in memory.owned and place.tenant.entity not in memory.unconfirmed
     ]
 
 
@@ -146,12 +148,12 @@ def _gone(
     view: QuotaView, quotas: Quotas, memory: MutationMemory, policy: MutationPolicy
 ) -> tuple[MutationMemory, set[Tenant], list[QuotaDecision]]:
     """Kafka has forgotten them too. Forgotten here once nothing of them stands any more: a write that failed is tried again."""
-    gone = gone_of(memory, view.now_ms, policy.limits)
+    gone = find_absent_tenants(memory, view.now_ms, policy.limits)
     # Whoever is lifted out of the default before he comes is so after he has gone.
-    named = named_in_full(policy)
+    named = find_fully_named_exemptions(policy)
     stands = sorted((t for t in gone if t.entity in memory.owned and t not in named), key=lambda t: t.key)
     back = [
-        put_back(t.entity, quotas, memory, QuotaReason.TENANT_GONE) for t in stands if t.entity not in memory.doubted
+        restore(t.entity, quotas, memory, QuotaReason.TENANT_GONE) for t in stands if t.entity not in memory.unconfirmed
     ]
     kept = {t: s for t, s in memory.tenants.items() if t not in gone or t.entity in memory.owned}
     return replace(memory, tenants=kept), gone, list(back)

@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from streaming.shared.contract import ControllerSignal
 from tuner.control.mutation_quota.model import MutationLimits
-from tuner.control.mutation_quota.state import JudgedWindow, LearnedCost
+from tuner.control.mutation_quota.state import ControllerWindow, LearnedCost
 
 _LEAST = 0.05  # Of what it was before the step: one odd window does not make anything free.
 _MS_LEAST = 0.001  # Nor do a thousand of them: a fiftieth of what any controller was seen to take.
@@ -29,14 +29,14 @@ _STEADY_RATIO = 0.8  # Less than this of what was done lately, and it is fading.
 _SEEN_RATIO = 0.5  # So much of what was done lately is there more or less of: then it comes.
 
 
-def at_start(limits: MutationLimits) -> LearnedCost:
+def initial_cost(limits: MutationLimits) -> LearnedCost:
     return LearnedCost(limits.topic_ms_start, limits.partition_ms_start)
 
 
-def of_window(
+def learn_from_window(
     cost: LearnedCost,
     signal: ControllerSignal,
-    before: JudgedWindow | None,
+    before: ControllerWindow | None,
     done_per_s: float,
     books_per_s: float,
     limits: MutationLimits,
@@ -59,15 +59,15 @@ def of_window(
     # What is only remembered did not come in this window.
     if max(books_per_s, changed) < limits.learn_rate_per_s_min:
         topics, partitions = 0.0, 0.0
-    return learned(cost, busy, topics, partitions, limits, fades=fades)
+    return update_cost(cost, busy, topics, partitions, limits, fades=fades)
 
 
-def _change_per_s(now: float | None, was: float | None, signal: ControllerSignal, before: JudgedWindow) -> float:
+def _change_per_s(now: float | None, was: float | None, signal: ControllerSignal, before: ControllerWindow) -> float:
     since_s = (signal.sampled_at_ms - before.sampled_at_ms) / 1000
     return abs(now - was) / since_s if now is not None and was is not None and since_s > 0 else 0.0
 
 
-def learned(
+def update_cost(
     cost: LearnedCost,
     busy_ratio: float,
     topics_per_s: float,
@@ -84,15 +84,15 @@ def learned(
         partitions_per_s: created or deleted, those of these topics included.
         fades: it may well have been less than that.
     """
-    other = cost.other_ratio + limits.learn_gain * (busy_ratio - cost.other_ratio)
+    other = cost.other_busy_ratio + limits.learn_gain * (busy_ratio - cost.other_busy_ratio)
     if partitions_per_s < limits.learn_rate_per_s_min:
         # What it works on while it is busy all the time came before this window.
-        return cost if busy_ratio > limits.learn_busy_max else replace(cost, other_ratio=other)
+        return cost if busy_ratio > limits.learn_busy_max else replace(cost, other_busy_ratio=other)
     by_topics, by_partitions = topics_per_s * cost.topic_ms / 1000, partitions_per_s * cost.partition_ms / 1000
-    miss = busy_ratio - cost.other_ratio - by_topics - by_partitions
-    if busy_ratio < cost.other_ratio:
+    miss = busy_ratio - cost.other_busy_ratio - by_topics - by_partitions
+    if busy_ratio < cost.other_busy_ratio:
         # How much less of it was other work nobody knows; only that what came took no more than all there was.
-        cost, miss = replace(cost, other_ratio=other), min(0.0, busy_ratio - by_topics - by_partitions)
+        cost, miss = replace(cost, other_busy_ratio=other), min(0.0, busy_ratio - by_topics - by_partitions)
     mix = partitions_per_s / topics_per_s if topics_per_s > 0 else cost.partitions_per_topic
     # Careful: many small topics cost more than few large ones, so fewer a topic is believed at once.
     gain = limits.learn_gain if mix > cost.partitions_per_topic and cost.steps > 0 else 1.0

@@ -15,8 +15,8 @@ RATE_DIGITS = 3  # After the point; a thousandth of a partition/s is a partition
 
 class QuotaReason(StrEnum):
     # Not knowing: hold.
-    QUOTAS_NOT_SEEN = "quotas_not_seen"
-    CONTROLLER_NOT_SEEN = "controller_not_seen"
+    QUOTAS_UNREADABLE = "quotas_unreadable"
+    CONTROLLER_UNKNOWN = "controller_unknown"
     CONTROLLER_STALE = "controller_stale"
     PRESSURE_NOT_MEASURED = "pressure_not_measured"
     # Nothing of ours: hold.
@@ -28,19 +28,19 @@ class QuotaReason(StrEnum):
     # The total: hold, or why it changes.
     WITHIN_OBJECTIVE = "within_objective"
     NOT_BINDING = "not_binding"
-    RESTING = "resting"
+    SETTLING = "settling"
     AT_CAP = "at_cap"
     NEAR_KNOWN_LIMIT = "near_known_limit"
-    ROOM_IS_LEFT = "room_is_left"
-    FALLS_BEHIND = "falls_behind"
+    HEADROOM_AVAILABLE = "headroom_available"
+    FALLING_BEHIND = "falling_behind"
     NEAR_OBJECTIVE = "near_objective"
     OVER_OBJECTIVE = "over_objective"
     AT_MINIMUM = "at_minimum"
-    HEARTBEATS_TIME_OUT = "heartbeats_time_out"
+    HEARTBEAT_TIMEOUTS = "heartbeat_timeouts"
     OVER_CAP = "over_cap"
-    FIRST_LOOK = "first_look"
+    INITIAL = "initial"
     PARTITIONS_NEAR_LIMIT = "partitions_near_limit"
-    FLOORS_CUT = "floors_cut"
+    GUARANTEES_CUT = "guarantees_cut"
     # One tenant.
     FAIR_SHARE = "fair_share"  # It could use more.
     DEMAND_MET = "demand_met"
@@ -53,11 +53,11 @@ class QuotaReason(StrEnum):
     TENANT_GONE = "tenant_gone"
     RELEASED = "released"
     EXTERNAL_CHANGE = "external_change"
-    NOT_ASKED_FOR = "not_asked_for"
+    NOT_CONFIGURED = "not_configured"
     # A person's word.
     PAUSED = "paused"
     # Not to hold anybody back, but so that Kafka counts.
-    MEASURING = "measuring"
+    METERING_ENABLED = "metering_enabled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class TenantShare:
     tenant: Tenant
     rate_per_s: float  # What it does.
     backlogged: bool  # Held back now.
-    stands_per_s: float | None  # The quota in force; None: none is.
+    current_per_s: float | None  # The quota in force; None: none is.
     setpoint_per_s: float | None  # None: not ours to set.
     reason: QuotaReason
     rule: int | None  # Which of the rules won, by its place; None: none fits.
@@ -135,6 +135,6 @@ def action_of(decision: QuotaDecision) -> str:
         case SetQuota():
             return "set_quota"
         case RestoreQuota():
-            return "put_back_quota"
+            return "restore_quota"
         case RelinquishQuota():
-            return "let_go_quota"
+            return "relinquish_quota"

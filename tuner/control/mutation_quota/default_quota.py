@@ -17,25 +17,25 @@ from tuner.control.mutation_quota.decision import (
     RestoreQuota,
     SetQuota,
 )
-from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity, rank
+from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity, precedence_rank
 from tuner.control.mutation_quota.model import MutationPolicy
-from tuner.control.mutation_quota.ownership import put_back
+from tuner.control.mutation_quota.ownership import restore
 from tuner.control.mutation_quota.state import MutationMemory
 
 EVERY_PAIR = QuotaEntity(DEFAULT, DEFAULT)
 # Above what any controller does, and far from where a double loses a partition.
-NOBODY_HELD_PER_S = 1e9
+UNLIMITED_PER_S = 1e9
 
 
-def made_void(
+def find_shadowed_quotas(
     entity: QuotaEntity, quotas: Mapping[QuotaEntity, float], memory: MutationMemory
 ) -> tuple[QuotaEntity, ...]:
     """Those that somebody set, also where they are ours for now, that come after it in Kafka's order."""
     ours = {e for e, owned in memory.owned.items() if owned.before_per_s is None}
-    return tuple(sorted((e for e in quotas if e not in ours and rank(e) > rank(entity)), key=str))
+    return tuple(sorted((e for e in quotas if e not in ours and precedence_rank(e) > precedence_rank(entity)), key=str))
 
 
-def default_share(
+def decide_default_quota(
     quotas: Mapping[QuotaEntity, float],
     memory: MutationMemory,
     wanted: float,
@@ -52,16 +52,16 @@ def default_share(
         lowers_only: nothing is known that would allow more.
     """
     entity, limits = policy.default_entity, policy.limits
-    if entity is None or entity in memory.externally_owned_until_ms or entity in memory.doubted:
+    if entity is None or entity in memory.externally_owned_until_ms or entity in memory.unconfirmed:
         return None
-    if void := made_void(entity, quotas, memory):
+    if void := find_shadowed_quotas(entity, quotas, memory):
         text = (
             f"{entity}: a quota there would put {len(void)} that somebody set out of force, such as that of {void[0]}: none is "
             "kept. Set tuner.mutation_quota.default_entity to what they are for, or to none"
         )
         return HoldQuota(entity, QuotaReason.WOULD_SHADOW_EXISTING, text)
     live, wanted = quotas.get(entity), round(wanted, RATE_DIGITS)
-    if live is not None and not policy.adopts and _is_somebodys(entity, memory):
+    if live is not None and not policy.adopt_existing and _is_somebodys(entity, memory):
         return None
     if lowers_only and (live is None or wanted > live):
         return None
@@ -71,14 +71,14 @@ def default_share(
         if abs(wanted - live) <= 3 * limits.deadband_ratio * live:
             return None
         urgent = holds_back and wanted < (1 - limits.urgent_ratio) * live
-        if not urgent and now_ms - memory.default_written_at_ms < limits.third_write_s / 2 * 1000:
+        if not urgent and now_ms - memory.default_written_at_ms < limits.third_write_after_s / 2 * 1000:
             return None
     stands = "no quota" if live is None else f"{live:g}/s"
     text = f"{entity}: {stands} → {wanted:g}/s: the standing share of whoever comes anew"
     return SetQuota(entity, live, wanted, QuotaReason.DEFAULT_SHARE, text)
 
 
-def stands_for_all(
+def find_managed_default(
     decided: SetQuota | HoldQuota | None, memory: MutationMemory, policy: MutationPolicy
 ) -> QuotaEntity | None:
     """The default of ours that stands, or is written now; None: there is none, or it is not kept."""
@@ -88,22 +88,24 @@ def stands_for_all(
     return entity if isinstance(decided, SetQuota) or entity in memory.owned else None
 
 
-def put_back_defaults(
+def restore_unwanted_defaults(
     quotas: Mapping[QuotaEntity, float], memory: MutationMemory, policy: MutationPolicy
 ) -> list[RestoreQuota]:
     """What was the default by other settings, what is somebody's and is not to be turned any more, or has come to stand in
     somebody's way."""
-    kept = policy.default_entity if policy.default_entity is not None else EVERY_PAIR if policy.measures else None
+    kept = (
+        policy.default_entity if policy.default_entity is not None else EVERY_PAIR if policy.enable_metering else None
+    )
     back = list[RestoreQuota]()
     for entity in memory.owned:
-        if DEFAULT not in (entity.user, entity.client_id) or entity in memory.doubted:
+        if DEFAULT not in (entity.user, entity.client_id) or entity in memory.unconfirmed:
             continue
         if entity != kept:
-            back.append(put_back(entity, quotas, memory, QuotaReason.NOT_ASKED_FOR))
-        elif made_void(entity, quotas, memory):
-            back.append(put_back(entity, quotas, memory, QuotaReason.WOULD_SHADOW_EXISTING))
-        elif not policy.adopts and _is_somebodys(entity, memory):
-            back.append(put_back(entity, quotas, memory, QuotaReason.PRESERVED))
+            back.append(restore(entity, quotas, memory, QuotaReason.NOT_CONFIGURED))
+        elif find_shadowed_quotas(entity, quotas, memory):
+            back.append(restore(entity, quotas, memory, QuotaReason.WOULD_SHADOW_EXISTING))
+        elif not policy.adopt_existing and _is_somebodys(entity, memory):
+            back.append(restore(entity, quotas, memory, QuotaReason.PRESERVED))
     return back
 
 

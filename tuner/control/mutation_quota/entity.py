@@ -22,7 +22,17 @@ from typing import Literal
 
 from streaming.shared.contract.quotas import Default, Name, QuotaEntity
 
-__all__ = ["DEFAULT", "QuotaEntity", "Tenant", "fitting", "in_force", "levels", "rank", "resolved", "taken_over"]
+__all__ = [
+    "DEFAULT",
+    "QuotaEntity",
+    "Tenant",
+    "candidate_entities",
+    "entities_by_precedence",
+    "find_quota_in_force",
+    "find_rebucketed_tenants",
+    "precedence_rank",
+    "resolve_quota",
+]
 
 DEFAULT: Literal[Default.DEFAULT] = Default.DEFAULT
 
@@ -62,7 +72,7 @@ class Tenant:
         return str(self.entity)
 
 
-def levels(user: str, client_id: str) -> tuple[tuple[QuotaEntity, Tenant], ...]:
+def entities_by_precedence(user: str, client_id: str) -> tuple[tuple[QuotaEntity, Tenant], ...]:
     """All quotas that fit a client of this user, the one that wins first, each with the bucket that comes of it."""
     pair, of_user, of_client = Tenant(user, client_id), Tenant(user), Tenant(client_id=client_id)
     return (
@@ -77,7 +87,7 @@ def levels(user: str, client_id: str) -> tuple[tuple[QuotaEntity, Tenant], ...]:
     )
 
 
-def rank(entity: QuotaEntity) -> int:
+def precedence_rank(entity: QuotaEntity) -> int:
     """Its place in Kafka's order of precedence, 0 for what comes before all others."""
     user, client_id = entity.user, entity.client_id
     return _ORDER[_named(user), _named(client_id)]
@@ -87,32 +97,32 @@ def _named(name: Name | None) -> bool | None:
     return None if name is None else name is not DEFAULT
 
 
-def resolved(
+def resolve_quota(
     quotas: Mapping[QuotaEntity, float], user: str, client_id: str
 ) -> tuple[QuotaEntity, Tenant, float] | None:
     """The quota in force for a client of this user, its bucket, and its rate; None: none is."""
-    for entity, tenant in levels(user, client_id):
+    for entity, tenant in entities_by_precedence(user, client_id):
         if entity in quotas:
             return entity, tenant, quotas[entity]
     return None
 
 
-def in_force(quotas: Mapping[QuotaEntity, float], tenant: Tenant) -> tuple[QuotaEntity, float] | None:
+def find_quota_in_force(quotas: Mapping[QuotaEntity, float], tenant: Tenant) -> tuple[QuotaEntity, float] | None:
     """The quota that a bucket has; as its labels say which levels it can have come from, only these are looked at."""
-    return next(((entity, quotas[entity]) for entity in fitting(tenant) if entity in quotas), None)
+    return next(((entity, quotas[entity]) for entity in candidate_entities(tenant) if entity in quotas), None)
 
 
-def fitting(tenant: Tenant) -> list[QuotaEntity]:
+def candidate_entities(tenant: Tenant) -> list[QuotaEntity]:
     """All that its bucket can have its quota from, the one that wins first."""
     user, client_id = tenant.user, tenant.client_id
     if user is not None and client_id is not None:
-        return [entity for entity, bucket in levels(user, client_id) if bucket == tenant]
+        return [entity for entity, bucket in entities_by_precedence(user, client_id) if bucket == tenant]
     if user is not None:
         return [QuotaEntity(user), QuotaEntity(DEFAULT)]
     return [QuotaEntity(client_id=client_id), QuotaEntity(client_id=DEFAULT)]
 
 
-def taken_over(
+def find_rebucketed_tenants(
     entity: QuotaEntity, quotas: Mapping[QuotaEntity, float], tenants: Iterable[Tenant]
 ) -> tuple[Tenant, ...]:
     """Tenants whose clients would count in another bucket if a quota stood under this entity, where none stands now.
@@ -126,9 +136,11 @@ def taken_over(
     for tenant in tenants:
         if tenant.user is None or tenant.client_id is None:
             continue
-        before = resolved(quotas, tenant.user, tenant.client_id)
+        before = resolve_quota(quotas, tenant.user, tenant.client_id)
         after = (
-            resolved({**quotas, entity: 0.0}, tenant.user, tenant.client_id) if entity.user == tenant.user else before
+            resolve_quota({**quotas, entity: 0.0}, tenant.user, tenant.client_id)
+            if entity.user == tenant.user
+            else before
         )
         if before is not None and after is not None and before[1] == tenant != after[1]:
             moved.append(tenant)

@@ -12,17 +12,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tuner.control.mutation_quota.decision import HoldQuota, QuotaReason, RestoreQuota, SetQuota
-from tuner.control.mutation_quota.default_quota import NOBODY_HELD_PER_S
-from tuner.control.mutation_quota.entity import QuotaEntity, Tenant, fitting
+from tuner.control.mutation_quota.default_quota import UNLIMITED_PER_S
+from tuner.control.mutation_quota.entity import QuotaEntity, Tenant, candidate_entities
 from tuner.control.mutation_quota.model import MutationPolicy
-from tuner.control.mutation_quota.ownership import put_back
-from tuner.control.mutation_quota.precedence import level, lifts_out, others_of
+from tuner.control.mutation_quota.ownership import restore
+from tuner.control.mutation_quota.precedence import bucket_kind, find_foreign_quotas, would_lift_out_of_foreign
 from tuner.control.mutation_quota.state import MutationMemory, TenantState
-from tuner.control.mutation_quota.tenant_rules import Matched, is_name
+from tuner.control.mutation_quota.tenant_rules import RuleMatch, is_name
 from tuner.control.mutation_quota.tenant_status import Quotas, TenantStatus
 
 
-def freed(
+def decide_exemptions(
     quotas: Quotas,
     memory: MutationMemory,
     places: Sequence[TenantStatus],
@@ -38,9 +38,9 @@ def freed(
     for place in [*places, *_not_heard_of(quotas, memory, places, default, policy)]:
         entity = place.tenant.entity
         if (
-            place.left_alone is not QuotaReason.EXEMPT
+            place.unmanaged_reason is not QuotaReason.EXEMPT
             or entity in memory.externally_owned_until_ms
-            or entity in memory.doubted
+            or entity in memory.unconfirmed
         ):
             continue
         made = _of(place, quotas, memory, default)
@@ -61,13 +61,13 @@ def freed(
     return [*found, *(made for _, made in many[:room])]
 
 
-def named_in_full(policy: MutationPolicy) -> dict[Tenant, Matched]:
+def find_fully_named_exemptions(policy: MutationPolicy) -> dict[Tenant, RuleMatch]:
     """Who is exempt by a rule that says the whole of a name. Nothing names them more exactly, so the first that does wins."""
-    first: dict[Tenant, Matched] = {}
+    first: dict[Tenant, RuleMatch] = {}
     for place, rule in enumerate(policy.rules):
         names = (rule.user, rule.client_id)
         if names != (None, None) and all(map(is_name, names)):
-            first.setdefault(Tenant(*names), Matched(rule, place))
+            first.setdefault(Tenant(*names), RuleMatch(rule, place))
     return {tenant: won for tenant, won in first.items() if won.rule.exempt}
 
 
@@ -80,8 +80,8 @@ def _not_heard_of(
 ) -> list[TenantStatus]:
     """Whom the default would hold back with the first that they do, or did."""
     known, found = {place.tenant for place in places}, list[TenantStatus]()
-    for tenant, rule in named_in_full(policy).items():
-        bound = default is not None and level(tenant) == level(default)
+    for tenant, rule in find_fully_named_exemptions(policy).items():
+        bound = default is not None and bucket_kind(tenant) == bucket_kind(default)
         if tenant not in known and (bound or tenant.entity in memory.owned):
             own = quotas.get(tenant.entity)
             found.append(TenantStatus(tenant, TenantState(), own, own, rule, QuotaReason.EXEMPT))
@@ -93,19 +93,21 @@ def _of(
 ) -> SetQuota | RestoreQuota | None:
     entity = place.tenant.entity
     ours = memory.owned.get(entity)
-    if ours is None and place.own_per_s is not None:
+    if ours is None and place.named_quota_per_s is not None:
         return None
-    beneath = next((e for e in fitting(place.tenant) if e != entity and (e in quotas or e == default)), None)
+    beneath = next((e for e in candidate_entities(place.tenant) if e != entity and (e in quotas or e == default)), None)
     # Somebody's word, also where it was ours for a while; or nothing of ours to be lifted out of.
     bound = (
-        default is not None and beneath == default and not lifts_out(place.tenant, others_of(quotas, memory), default)
+        default is not None
+        and beneath == default
+        and not would_lift_out_of_foreign(place.tenant, find_foreign_quotas(quotas, memory), default)
     )
     if (ours is not None and ours.before_per_s is not None) or not bound:
-        return put_back(entity, quotas, memory, QuotaReason.EXEMPT) if ours is not None else None
-    if place.own_per_s == NOBODY_HELD_PER_S:
+        return restore(entity, quotas, memory, QuotaReason.EXEMPT) if ours is not None else None
+    if place.named_quota_per_s == UNLIMITED_PER_S:
         return None
-    text = f"{place.tenant}: exempt: {NOBODY_HELD_PER_S:g}/s, as the quota of {default} would hold it back"
-    return SetQuota(entity, place.own_per_s, NOBODY_HELD_PER_S, QuotaReason.EXEMPT, text)
+    text = f"{place.tenant}: exempt: {UNLIMITED_PER_S:g}/s, as the quota of {default} would hold it back"
+    return SetQuota(entity, place.named_quota_per_s, UNLIMITED_PER_S, QuotaReason.EXEMPT, text)
 
 
 def _is_named_in_full(place: TenantStatus) -> bool:

@@ -18,28 +18,32 @@ from dataclasses import replace
 from tuner.control.mutation_quota.decision import HoldQuota, QuotaReason, RelinquishQuota
 from tuner.control.mutation_quota.entity import QuotaEntity
 from tuner.control.mutation_quota.model import MutationLimits
-from tuner.control.mutation_quota.ownership import doubt, is_same, let_go_of_changed
+from tuner.control.mutation_quota.ownership import is_same, note_unconfirmed, relinquish_changed
 from tuner.control.mutation_quota.state import MutationMemory
 
 
-def looked_at(
+def track_external_changes(
     quotas: Mapping[QuotaEntity, float], memory: MutationMemory, now_ms: int, limits: MutationLimits
 ) -> tuple[MutationMemory, list[RelinquishQuota | HoldQuota]]:
     """The memory after this look, and what has to be said: of what was ours, and of what others set."""
-    doubted_before, known = memory.doubted, memory.others
-    memory, gone = let_go_of_changed(quotas, memory, now_ms, limits)
+    doubted_before, known = memory.unconfirmed, memory.foreign_per_s
+    memory, gone = relinquish_changed(quotas, memory, now_ms, limits)
     decisions: list[RelinquishQuota | HoldQuota] = [*gone]
-    theirs, doubted, others = dict(memory.externally_owned_until_ms), dict(memory.doubted), dict[QuotaEntity, float]()
+    theirs, doubted, others = (
+        dict(memory.externally_owned_until_ms),
+        dict(memory.unconfirmed),
+        dict[QuotaEntity, float](),
+    )
     for entity, found in quotas.items():
         if entity in memory.owned:
             continue
         before = known.get(entity)
-        if not memory.looked or entity in theirs or is_same(found, before):
+        if not memory.quotas_were_read or entity in theirs or is_same(found, before):
             others[entity] = found
             continue
         # It may be a broker that is behind, and shows what we have taken back.
-        doubts = doubt(doubted_before.get(entity), found, now_ms)
-        if now_ms - doubts.since_ms < limits.shown_s * 1000:
+        doubts = note_unconfirmed(doubted_before.get(entity), found, now_ms)
+        if now_ms - doubts.since_ms < limits.propagation_s_max * 1000:
             doubted[entity] = doubts
             if before is not None:
                 others[entity] = before
@@ -53,4 +57,6 @@ def looked_at(
         decisions.append(HoldQuota(entity, QuotaReason.EXTERNALLY_OWNED, text))
     # The same value as before where nothing is new: what is remembered is written when it changes.
     kept = known if others == known else others
-    return replace(memory, externally_owned_until_ms=theirs, doubted=doubted, others=kept, looked=True), decisions
+    return replace(
+        memory, externally_owned_until_ms=theirs, unconfirmed=doubted, foreign_per_s=kept, quotas_were_read=True
+    ), decisions

@@ -24,48 +24,48 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    want: float
+    demand: float
     weight: float = 1.0
-    floor: float = 0.0
+    guaranteed: float = 0.0
 
     def __post_init__(self) -> None:
         assert self.weight > 0
-        assert self.want >= 0
-        assert 0 <= self.floor < math.inf
+        assert self.demand >= 0
+        assert 0 <= self.guaranteed < math.inf
 
     @property
-    def least(self) -> float:
-        return min(self.want, self.floor)
+    def guaranteed_demand(self) -> float:
+        return min(self.demand, self.guaranteed)
 
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
     shares: tuple[float, ...]  # In the order of the claims.
-    level: float  # λ; infinite where everybody has all it wants.
-    floors_cut: bool = False  # The floors alone were more than the whole.
+    rate_per_weight: float  # λ; infinite where everybody has all it wants.
+    guarantees_cut: bool = False  # The floors alone were more than the whole.
 
 
-def share(whole: float, claims: Sequence[Claim]) -> Sharing:
+def share_max_min(whole: float, claims: Sequence[Claim]) -> Sharing:
     """In n log n: between two heights at which a vessel begins or ends to fill, the water rises evenly."""
     assert whole >= 0
-    promised = math.fsum(claim.least for claim in claims)
+    promised = math.fsum(claim.guaranteed_demand for claim in claims)
     if promised > whole:
         factor = whole / promised
-        return Sharing(tuple(claim.least * factor for claim in claims), 0.0, floors_cut=True)
-    if math.fsum(claim.want for claim in claims) <= whole:
-        return Sharing(tuple(claim.want for claim in claims), math.inf)
+        return Sharing(tuple(claim.guaranteed_demand * factor for claim in claims), 0.0, guarantees_cut=True)
+    if math.fsum(claim.demand for claim in claims) <= whole:
+        return Sharing(tuple(claim.demand for claim in claims), math.inf)
     level = _level(whole - promised, claims)
-    return Sharing(tuple(min(claim.want, max(claim.floor, claim.weight * level)) for claim in claims), level)
+    return Sharing(tuple(min(claim.demand, max(claim.guaranteed, claim.weight * level)) for claim in claims), level)
 
 
 def _level(left: float, claims: Sequence[Claim]) -> float:
     """λ, with so much to pour in after every floor is served; the wants are more than that."""
     heights: list[tuple[float, float]] = []  # (height at which the width changes, by how much)
     for claim in claims:
-        if claim.want > claim.floor:
-            heights.append((claim.floor / claim.weight, claim.weight))
-            if claim.want < math.inf:
-                heights.append((claim.want / claim.weight, -claim.weight))
+        if claim.demand > claim.guaranteed:
+            heights.append((claim.guaranteed / claim.weight, claim.weight))
+            if claim.demand < math.inf:
+                heights.append((claim.demand / claim.weight, -claim.weight))
     # At one height, where two may meet by rounding, nobody leaves before having joined.
     heights.sort(key=lambda at: (at[0], -at[1]))
     level, width, joined = 0.0, 0.0, 0

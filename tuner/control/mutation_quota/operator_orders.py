@@ -12,37 +12,39 @@ from dataclasses import replace
 
 from tuner.control.mutation_quota.decision import HoldQuota, QuotaReason
 from tuner.control.mutation_quota.entity import Tenant
-from tuner.control.mutation_quota.foreign_quotas import looked_at
-from tuner.control.mutation_quota.metering_quota import to_measure
+from tuner.control.mutation_quota.foreign_quotas import track_external_changes
+from tuner.control.mutation_quota.metering_quota import decide_metering_quota
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, QuotaView
-from tuner.control.mutation_quota.ownership import release
-from tuner.control.mutation_quota.policy import QuotaStep, turn
+from tuner.control.mutation_quota.ownership import restore_all
+from tuner.control.mutation_quota.policy import QuotaStep, step
 from tuner.control.mutation_quota.state import MutationMemory, TenantState
 from tuner.core.cluster import NotSeen
 from tuner.core.operator_orders import Orders
 
 
-def ruled(view: QuotaView, memory: MutationMemory, policy: MutationPolicy | None, orders: Orders) -> QuotaStep:
-    """As ``turn``, where nobody ordered anything else. Without a policy everything of ours is taken back."""
+def step_with_orders(
+    view: QuotaView, memory: MutationMemory, policy: MutationPolicy | None, orders: Orders
+) -> QuotaStep:
+    """As ``step``, where nobody ordered anything else. Without a policy everything of ours is taken back."""
     limits = policy.limits if policy is not None else MutationLimits()
     memory = _heard(orders, memory, limits)
     if policy is not None and orders.pause is None:
-        made = turn(view, memory, policy)
-        measuring = to_measure(view, made.memory, policy)
+        made = step(view, memory, policy)
+        measuring = decide_metering_quota(view, made.memory, policy)
         return made if measuring is None else replace(made, decisions=(*made.decisions, measuring))
     if isinstance(view.quotas, NotSeen):
         text = f"the quotas could not be read: {view.quotas.reason}"
-        return QuotaStep(memory, (HoldQuota(None, QuotaReason.QUOTAS_NOT_SEEN, text),))
-    memory, gone = looked_at(view.quotas, memory, view.now_ms, limits)
+        return QuotaStep(memory, (HoldQuota(None, QuotaReason.QUOTAS_UNREADABLE, text),))
+    memory, gone = track_external_changes(view.quotas, memory, view.now_ms, limits)
     if orders.pause is not None and not orders.pause.released:
         text = f"paused by {orders.pause.by}: no quota is changed until `rheostat resume`"
         return QuotaStep(memory, (*gone, HoldQuota(None, QuotaReason.PAUSED, text)))
     if orders.pause is not None:
         reason, why = QuotaReason.RELEASED, f"released by {orders.pause.by}"
     else:
-        reason, why = QuotaReason.NOT_ASKED_FOR, "tuner.mutation_quota is not set any more"
+        reason, why = QuotaReason.NOT_CONFIGURED, "tuner.mutation_quota is not set any more"
     said = HoldQuota(None, reason, f"{why}: every quota that was ours is taken back, and none is set")
-    return QuotaStep(memory, (*gone, *release(view.quotas, memory, reason), said))
+    return QuotaStep(memory, (*gone, *restore_all(view.quotas, memory, reason), said))
 
 
 def _heard(orders: Orders, memory: MutationMemory, limits: MutationLimits) -> MutationMemory:
@@ -54,7 +56,7 @@ def _heard(orders: Orders, memory: MutationMemory, limits: MutationLimits) -> Mu
     return replace(memory, externally_owned_until_ms=theirs, orders_at_ms=max(memory.orders_at_ms, orders.at_ms))
 
 
-def recalled(memory: MutationMemory, now_ms: int) -> MutationMemory:
+def recall_tenants(memory: MutationMemory, now_ms: int) -> MutationMemory:
     """After a restart: those whose quota is ours are known from now on, so that whoever is never heard of again is gone
     in an hour, and not at once nor never. Nothing of them is judged yet: what was heard a moment ago is still news."""
     known = dict(memory.tenants)

@@ -18,33 +18,33 @@ from tuner.control.mutation_quota.decision import (
 )
 from tuner.control.mutation_quota.entity import QuotaEntity
 from tuner.control.mutation_quota.model import MutationLimits
-from tuner.control.mutation_quota.state import Doubt, MutationMemory, OwnedQuota
+from tuner.control.mutation_quota.state import MutationMemory, OwnedQuota, UnconfirmedChange
 
 _SAME = 1e-9  # Kafka keeps them as doubles, and says them in decimals.
 _KEPT = 3  # Writes of ours that may come late, of each quota.
 _WHY_BACK = {
     QuotaReason.TENANT_GONE: "nothing was heard of it for long",
     QuotaReason.RELEASED: "released",
-    QuotaReason.NOT_ASKED_FOR: "not asked for any more",
+    QuotaReason.NOT_CONFIGURED: "not asked for any more",
     QuotaReason.EXEMPT: "exempt, so no quota of ours holds it back",
     QuotaReason.PRESERVED: "somebody's, and those are left alone (existing_quotas: preserve)",
     QuotaReason.WOULD_SHADOW_EXISTING: "it puts a quota out of force that somebody set",
 }
 
 
-def let_go_of_changed(
+def relinquish_changed(
     quotas: Mapping[QuotaEntity, float], memory: MutationMemory, now_ms: int, limits: MutationLimits
 ) -> tuple[MutationMemory, list[RelinquishQuota]]:
     """Drops from ``owned`` what is not ours any more, and from ``theirs`` what is free again."""
     theirs = {entity: until for entity, until in memory.externally_owned_until_ms.items() if until > now_ms}
-    owned, decisions, doubted = dict(memory.owned), [], dict[QuotaEntity, Doubt]()
+    owned, decisions, doubted = dict(memory.owned), [], dict[QuotaEntity, UnconfirmedChange]()
     for entity, ours in memory.owned.items():
         found = quotas.get(entity)
-        if any(is_same(found, value) for value in ours.may_stand):
+        if any(is_same(found, value) for value in ours.possible_per_s):
             continue
         # A broker that is behind shows what stood before. Until it is certain, nothing is written here.
-        doubts = doubt(memory.doubted.get(entity), found, now_ms)
-        if now_ms - doubts.since_ms < limits.shown_s * 1000:
+        doubts = note_unconfirmed(memory.unconfirmed.get(entity), found, now_ms)
+        if now_ms - doubts.since_ms < limits.propagation_s_max * 1000:
             doubted[entity] = doubts
             continue
         until_ms = now_ms + round(limits.external_change_hold_s * 1000)
@@ -57,15 +57,15 @@ def let_go_of_changed(
         )
         reason = QuotaReason.EXTERNAL_CHANGE
         decisions.append(RelinquishQuota(entity, ours.setpoint_per_s, found, until_ms, reason, text))
-    return replace(memory, owned=owned, externally_owned_until_ms=theirs, doubted=doubted), decisions
+    return replace(memory, owned=owned, externally_owned_until_ms=theirs, unconfirmed=doubted), decisions
 
 
-def doubt(before: Doubt | None, found: float | None, now_ms: int) -> Doubt:
+def note_unconfirmed(before: UnconfirmedChange | None, found: float | None, now_ms: int) -> UnconfirmedChange:
     """The same one where the same stands; else one that begins now."""
     if before is None or not is_same(before.found_per_s, found):
-        return Doubt(found, now_ms)
+        return UnconfirmedChange(found, now_ms)
     # A clock that was set back began to doubt later than now.
-    return Doubt(found, min(before.since_ms, now_ms))
+    return UnconfirmedChange(found, min(before.since_ms, now_ms))
 
 
 def is_same(found: float | None, value: float | None) -> bool:
@@ -74,7 +74,7 @@ def is_same(found: float | None, value: float | None) -> bool:
     return abs(found - value) <= _SAME * max(abs(found), abs(value))
 
 
-def put_back(
+def restore(
     entity: QuotaEntity, quotas: Mapping[QuotaEntity, float], memory: MutationMemory, reason: QuotaReason
 ) -> RestoreQuota:
     """Of one that is ours."""
@@ -83,11 +83,11 @@ def put_back(
     return RestoreQuota(entity, quotas.get(entity), before, reason, f"{entity}: {_WHY_BACK[reason]}; {back}")
 
 
-def release(
+def restore_all(
     quotas: Mapping[QuotaEntity, float], memory: MutationMemory, reason: QuotaReason = QuotaReason.RELEASED
 ) -> tuple[RestoreQuota, ...]:
     """Everything that is ours. What somebody changed meanwhile has to be let go of first; what is in doubt waits until it is."""
-    return tuple(put_back(entity, quotas, memory, reason) for entity in memory.owned if entity not in memory.doubted)
+    return tuple(restore(entity, quotas, memory, reason) for entity in memory.owned if entity not in memory.unconfirmed)
 
 
 def intend(memory: MutationMemory, decision: QuotaDecision) -> MutationMemory:
@@ -97,11 +97,11 @@ def intend(memory: MutationMemory, decision: QuotaDecision) -> MutationMemory:
             ours = memory.owned.get(entity)
             before = live if ours is None else ours.before_per_s
             # A write that nobody answered may still come: what it would leave is ours as well.
-            earlier = () if ours is None else ours.may_stand[-_KEPT:]
+            earlier = () if ours is None else ours.possible_per_s[-_KEPT:]
             return _with(memory, entity, OwnedQuota(before, wanted, _each(*earlier, live, wanted)))
         case RestoreQuota(entity=entity, value_per_s=value) if entity in memory.owned:
             ours = memory.owned[entity]
-            return _with(memory, entity, replace(ours, may_stand=_each(*ours.may_stand, value)))
+            return _with(memory, entity, replace(ours, possible_per_s=_each(*ours.possible_per_s, value)))
         case _:
             return memory
 
@@ -112,12 +112,12 @@ def settle(memory: MutationMemory, decision: QuotaDecision) -> MutationMemory:
         case SetQuota(entity=entity, setpoint_per_s=wanted) if entity in memory.owned:
             ours = memory.owned[entity]
             # What stood before us is somebody's word again from now on.
-            written = tuple(value for value in ours.may_stand if value not in (ours.before_per_s, wanted))
-            return _with(memory, entity, replace(ours, may_stand=(*written[-_KEPT:], wanted)))
+            written = tuple(value for value in ours.possible_per_s if value not in (ours.before_per_s, wanted))
+            return _with(memory, entity, replace(ours, possible_per_s=(*written[-_KEPT:], wanted)))
         case RestoreQuota(entity=entity, value_per_s=value):
             memory = _with(memory, entity, None)
             # With the next look it is not taken for what somebody has just set.
-            return memory if value is None else replace(memory, others={**memory.others, entity: value})
+            return memory if value is None else replace(memory, foreign_per_s={**memory.foreign_per_s, entity: value})
         case _:
             return memory
 

@@ -16,28 +16,28 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
-from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity, Tenant, in_force, resolved
+from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity, Tenant, find_quota_in_force, resolve_quota
 from tuner.control.mutation_quota.state import MutationMemory
 
 
 @dataclass(frozen=True, slots=True)
-class Others:
+class ForeignQuotas:
     quotas: Mapping[QuotaEntity, float]
     of_client_ids: tuple[QuotaEntity, ...]  # Of no user, in an order.
-    doubted: Container[QuotaEntity]  # What a broker that is behind may show.
+    unconfirmed: Container[QuotaEntity]  # What a broker that is behind may show.
 
 
-def others_of(quotas: Mapping[QuotaEntity, float], memory: MutationMemory) -> Others:
+def find_foreign_quotas(quotas: Mapping[QuotaEntity, float], memory: MutationMemory) -> ForeignQuotas:
     made_up = {entity for entity, ours in memory.owned.items() if ours.before_per_s is None}
     found = {entity: rate for entity, rate in quotas.items() if entity not in made_up}
-    return Others(found, tuple(sorted((e for e in found if e.user is None), key=str)), memory.doubted)
+    return ForeignQuotas(found, tuple(sorted((e for e in found if e.user is None), key=str)), memory.unconfirmed)
 
 
-def level(of: QuotaEntity | Tenant) -> tuple[bool, bool]:
+def bucket_kind(of: QuotaEntity | Tenant) -> tuple[bool, bool]:
     return of.user is not None, of.client_id is not None
 
 
-def voids(tenant: Tenant, others: Others) -> QuotaEntity | None:
+def find_shadowed_quota(tenant: Tenant, others: ForeignQuotas) -> QuotaEntity | None:
     """Somebody's quota that would be out of force for clients of this tenant if one stood under its name; None: none would.
 
     For a user's quota and those of ``<default>`` users with a client-id see ``taken_over``: whether he has such a client, books
@@ -47,14 +47,14 @@ def voids(tenant: Tenant, others: Others) -> QuotaEntity | None:
     if user is None:
         return None
     if client_id is not None:
-        found = resolved(others.quotas, user, client_id)
+        found = resolve_quota(others.quotas, user, client_id)
         return found[0] if found is not None and found[1] != tenant else None
     if QuotaEntity(user) in others.quotas or QuotaEntity(DEFAULT) in others.quotas:
         return None
     return next(iter(others.of_client_ids), None)
 
 
-def lifts_out(tenant: Tenant, others: Others, default: QuotaEntity) -> bool:
+def would_lift_out_of_foreign(tenant: Tenant, others: ForeignQuotas, default: QuotaEntity) -> bool:
     """Whether a quota under this name would take clients of this tenant out of a quota that somebody set, and not only out of
     the default of ours."""
     user, client_id = tenant.user, tenant.client_id
@@ -62,13 +62,13 @@ def lifts_out(tenant: Tenant, others: Others, default: QuotaEntity) -> bool:
         return False  # All that comes after it is for client-ids, and of those only the default fits.
     if client_id is None:
         return any(e.user is DEFAULT and e.client_id is not None for e in others.quotas)
-    found = resolved({**others.quotas, default: 0.0}, user, client_id)
+    found = resolve_quota({**others.quotas, default: 0.0}, user, client_id)
     return found is not None and found[0] != default
 
 
-def is_stray(tenant: Tenant, others: Others, default_entity: QuotaEntity | None) -> bool:
+def is_leftover_bucket(tenant: Tenant, others: ForeignQuotas, default_entity: QuotaEntity | None) -> bool:
     """Of another level than the default, and nobody else's quota makes Kafka count there: it did by other settings."""
-    if default_entity is None or level(tenant) == level(default_entity):
+    if default_entity is None or bucket_kind(tenant) == bucket_kind(default_entity):
         return False
-    found = in_force(others.quotas, tenant)
-    return found is None or found[0] in others.doubted
+    found = find_quota_in_force(others.quotas, tenant)
+    return found is None or found[0] in others.unconfirmed

@@ -27,58 +27,58 @@ from dataclasses import replace
 
 from tuner.control.mutation_quota.model import MutationLimits
 from tuner.control.mutation_quota.probe_window import WINDOW_S
-from tuner.control.mutation_quota.state import Wavering
+from tuner.control.mutation_quota.state import ProbeTrend
 
 _FAR = 0.5  # Of the objective: below it a little more work doubles what is felt, which is no wavering.
 _SPREAD_MAX = 0.2  # That a look is taken to say: whatever differs by more has begun or ended.
 
 
-def followed(
-    before: Wavering | None,
+def update_trend(
+    before: ProbeTrend | None,
     ratio: float | None,
     at_ms: int,
     since_s: float | None,
-    turned_at_ms: int,
+    last_step_at_ms: int,
     limits: MutationLimits,
-) -> Wavering:
+) -> ProbeTrend:
     """After one more look.
 
     Args:
         since_s: the look before; None: there was none, or much may have come and gone since.
-        turned_at_ms: when the total was last turned, which takes its time to be seen whole.
+        last_step_at_ms: when the total was last turned, which takes its time to be seen whole.
     """
-    before = before or Wavering()
+    before = before or ProbeTrend()
     if ratio is None:
         return replace(before, ratio=None, since_ms=0)
     if before.ratio is None or since_s is None:
         return replace(before, ratio=ratio, since_ms=at_ms)
     # What the first looks are made of is a window that grows.
-    grows, turned = at_ms - before.since_ms < 1000 * WINDOW_S, at_ms - turned_at_ms <= 1000 * limits.rest_s
+    grows, turned = at_ms - before.since_ms < 1000 * WINDOW_S, at_ms - last_step_at_ms <= 1000 * limits.hold_after_cut_s
     if grows or turned or since_s <= 0 or max(before.ratio, ratio) < _FAR:
         return replace(before, ratio=ratio)
-    spread = spread_after(spread_of(before, limits), before.ratio, ratio, since_s, limits)
+    spread = update_spread(current_spread(before, limits), before.ratio, ratio, since_s, limits)
     return replace(before, ratio=ratio, spread=spread, learned_s=before.learned_s + since_s)
 
 
-def is_known(felt: Wavering, limits: MutationLimits) -> bool:
+def is_spread_known(felt: ProbeTrend, limits: MutationLimits) -> bool:
     """Whether what it was taken to be is nearly forgotten."""
-    return felt.ratio is not None and felt.learned_s >= 2 * limits.felt_spread_s
+    return felt.ratio is not None and felt.learned_s >= 2 * limits.probe_spread_memory_s
 
 
-def spread_of(felt: Wavering, limits: MutationLimits) -> float:
-    return limits.felt_spread_start if felt.spread is None else felt.spread
+def current_spread(felt: ProbeTrend, limits: MutationLimits) -> float:
+    return limits.probe_spread_start if felt.spread is None else felt.spread
 
 
-def spread_after(spread: float, before: float, ratio: float, since_s: float, limits: MutationLimits) -> float:
+def update_spread(spread: float, before: float, ratio: float, since_s: float, limits: MutationLimits) -> float:
     """After one more look, ``since_s`` (above 0) after the one that found ``before``."""
     new = min(1.0, since_s / WINDOW_S)
     apart = math.log(max(_FAR, ratio) / max(_FAR, before))
     # Of two windows that share all but ``new`` of what is in them, the difference has 2 × new of the variance of one.
     found = min(_SPREAD_MAX**2, apart**2 / (2 * new))
-    known = math.exp(-since_s / limits.felt_spread_s)
+    known = math.exp(-since_s / limits.probe_spread_memory_s)
     return math.sqrt(known * spread**2 + (1 - known) * found)
 
 
-def likely_ratio(felt: Wavering, limits: MutationLimits) -> float:
+def likely_ratio(felt: ProbeTrend, limits: MutationLimits) -> float:
     """What it may well be by one of the next looks; 0 where it is not known."""
-    return 0.0 if felt.ratio is None else felt.ratio * (1 + limits.felt_sure * spread_of(felt, limits))
+    return 0.0 if felt.ratio is None else felt.ratio * (1 + limits.probe_margin_spreads * current_spread(felt, limits))

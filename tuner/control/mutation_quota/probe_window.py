@@ -41,7 +41,7 @@ class ProbeRequest:
     missed: bool = False  # Nobody did, as somebody was waited for; it says nothing of what is ordinary at this broker.
 
 
-def with_missed(asked: ProbeRequest, every_s: float) -> list[ProbeRequest]:
+def with_implied_requests(asked: ProbeRequest, every_s: float) -> list[ProbeRequest]:
     """It, and those that fell due while it was waited for: each would have waited for the rest."""
     count = max(1, math.ceil(asked.took_s / every_s))
     return [
@@ -58,9 +58,9 @@ class ProbeWindow:
         Args:
             every_s: how often one falls due; None: whenever the one before is through.
         """
-        self._asked.extend([asked] if every_s is None else with_missed(asked, every_s))
+        self._asked.extend([asked] if every_s is None else with_implied_requests(asked, every_s))
 
-    def felt_s(self, now_s: float) -> float | None:
+    def p90_s(self, now_s: float) -> float | None:
         """None: too little is known."""
         while self._asked and self._asked[0].at_s <= now_s - WINDOW_S:
             self._asked.popleft()

@@ -18,24 +18,26 @@ class LearnedCost:
     topic_ms: float
     partition_ms: float
     partitions_per_topic: float = 1.0
-    other_ratio: float = 0.0  # Busy with everything else.
+    other_busy_ratio: float = 0.0  # Busy with everything else.
     steps: int = 0
 
     @property
-    def mutation_ms(self) -> float:
+    def partition_total_ms(self) -> float:
         """A partition, with its part of its topic."""
         return self.partition_ms + self.topic_ms / self.partitions_per_topic
 
 
 @dataclass(frozen=True, slots=True)
-class Total:
+class TotalRate:
     """What all tenants together are meant to have."""
 
     rate_per_s: float
     raised_at_ms: int = 0
     cut_at_ms: int = 0
-    missed_per_s: float | None = None  # At most what was borne when the objective was missed last; None: it never was.
-    missed_at_ms: int = 0
+    known_limit_per_s: float | None = (
+        None  # At most what was borne when the objective was missed last; None: it never was.
+    )
+    known_limit_at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,9 @@ class TenantState:
     rate_per_s: float = 0.0  # What it does, slowly forgotten.
     backlogged: bool = False  # Held back, so that nobody knows what it would do.
     active_at_ms: int = 0  # When it last did anything, or was known for the first time.
-    judged_at_ms: int = 0  # Of its newest signal; 0: nothing was heard of it yet.
+    sampled_at_ms: int = 0  # Of its newest signal; 0: nothing was heard of it yet.
     written_at_ms: int = 0
-    written_before_at_ms: int = 0  # The write before that.
+    previous_write_at_ms: int = 0  # The write before that.
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +56,11 @@ class OwnedQuota:
 
     before_per_s: float | None
     setpoint_per_s: float
-    may_stand: tuple[float | None, ...]
+    possible_per_s: tuple[float | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class UnconfirmedChange:
     """Something else stands than what is ours, and it may be only that a broker is behind."""
 
     found_per_s: float | None
@@ -66,18 +68,20 @@ class Doubt:
 
 
 @dataclass(frozen=True, slots=True)
-class Wavering:
+class ProbeTrend:
     """Of what others feel; see control/mutation_quota/probe_margin.py."""
 
     ratio: float | None = None  # Of what they may; None: not asked for, or not known.
     since_ms: int = 0  # From when on it was known with every look.
     spread: float | None = None  # How much it wavers at one total, as a share of it; None: not seen yet.
     learned_s: float = 0.0  # For how long that was seen.
-    eased_at_ms: int = 0  # When the total went down a step as it, or what lines are taken for, was near its objective.
+    near_cut_at_ms: int = (
+        0  # When the total went down a step as it, or what lines are taken for, was near its objective.
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedWindow:
+class ControllerWindow:
     """What the newest judged window of the active controller said, to compare with the next."""
 
     node: int
@@ -87,23 +91,29 @@ class JudgedWindow:
     idle_ratio: float | None = None  # Evened out.
     pressure: float | None = None
     apply_lag_ms: float | None = None
-    felt_full_at_ms: int = 0  # When others last felt so much, or lines were taken for so long, that there was no room.
-    took_over_ms: int = 0  # When this node was first seen to be active, after another one; 0: it was when we came.
-    felt: Wavering | None = None
+    no_headroom_at_ms: int = (
+        0  # When others last felt so much, or lines were taken for so long, that there was no room.
+    )
+    active_since_ms: int = 0  # When this node was first seen to be active, after another one; 0: it was when we came.
+    felt: ProbeTrend | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class MutationMemory:
-    total: Total | None = None
+    total: TotalRate | None = None
     cost: LearnedCost | None = None
-    window: JudgedWindow | None = None
+    window: ControllerWindow | None = None
     tenants: Mapping[Tenant, TenantState] = field(default_factory=dict)
     owned: Mapping[QuotaEntity, OwnedQuota] = field(default_factory=dict)
-    doubted: Mapping[QuotaEntity, Doubt] = field(default_factory=dict)
+    unconfirmed: Mapping[QuotaEntity, UnconfirmedChange] = field(default_factory=dict)
     externally_owned_until_ms: Mapping[QuotaEntity, int] = field(default_factory=dict)
-    rests: Mapping[str, float] = field(default_factory=dict)  # ms: what a measure is when nobody asks for anything.
-    turned_at_ms: int = 0
+    idle_baselines_ms: Mapping[str, float] = field(
+        default_factory=dict
+    )  # ms: what a measure is when nobody asks for anything.
+    last_step_at_ms: int = 0
     orders_at_ms: int = 0  # Of the newest orders that were acknowledged.
     default_written_at_ms: int = 0
-    others: Mapping[QuotaEntity, float] = field(default_factory=dict)  # What stood with the last look and was not ours.
-    looked: bool = False  # Whether there was one: of the first nobody can tell who has just set what.
+    foreign_per_s: Mapping[QuotaEntity, float] = field(
+        default_factory=dict
+    )  # What stood with the last look and was not ours.
+    quotas_were_read: bool = False  # Whether there was one: of the first nobody can tell who has just set what.

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from streaming.shared.contract import TenantSignal
-from tuner.control.mutation_quota.default_quota import NOBODY_HELD_PER_S
+from tuner.control.mutation_quota.default_quota import UNLIMITED_PER_S
 from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.model import MutationLimits, TenantRule
 from tuner.control.mutation_quota.state import TenantState
@@ -28,20 +28,20 @@ _FORGOTTEN_PER_S = 1e-3  # What a mean over a minute still says of a partition a
 
 
 @dataclass(frozen=True, slots=True)
-class Matched:
+class RuleMatch:
     """The rule that wins, and the others that fit too, each by its place in the list."""
 
     rule: TenantRule
     place: int
-    also: tuple[int, ...] = ()
+    also_matching: tuple[int, ...] = ()
 
 
-def matched(tenant: Tenant, rules: Sequence[TenantRule]) -> Matched | None:
+def match_rule(tenant: Tenant, rules: Sequence[TenantRule]) -> RuleMatch | None:
     fits = [place for place, rule in enumerate(rules) if _fits(rule, tenant)]
     if not fits:
         return None
     won = min(fits, key=lambda place: (_rank(rules[place]), place))
-    return Matched(rules[won], won, tuple(place for place in fits if place != won))
+    return RuleMatch(rules[won], won, tuple(place for place in fits if place != won))
 
 
 def _fits(rule: TenantRule, tenant: Tenant) -> bool:
@@ -70,7 +70,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."), re.DOTALL)
 
 
-def next_state(
+def update_tenant_state(
     state: TenantState, signal: TenantSignal, quota_per_s: float | None, limits: MutationLimits
 ) -> TenantState:
     """After one more signal of this tenant; the same again where it is not newer than the last.
@@ -78,10 +78,10 @@ def next_state(
     Args:
         quota_per_s: in force; None: none is.
     """
-    if signal.sampled_at_ms <= state.judged_at_ms:
+    if signal.sampled_at_ms <= state.sampled_at_ms:
         return state
-    since_s = (signal.sampled_at_ms - state.judged_at_ms) / 1000 if state.judged_at_ms else math.inf
-    kept = state.rate_per_s * math.exp(-since_s / limits.forget_s)
+    since_s = (signal.sampled_at_ms - state.sampled_at_ms) / 1000 if state.sampled_at_ms else math.inf
+    kept = state.rate_per_s * math.exp(-since_s / limits.rate_memory_s)
     backlogged = _hungry(state, signal, quota_per_s, limits)
     done = signal.mutation_rate_per_s or 0.0
     # Kafka's mean spans up to a minute; who is held back does at least what it is let. But not who only waits for a debt to be
@@ -96,25 +96,25 @@ def next_state(
     return TenantState(
         rate if rate > _FORGOTTEN_PER_S else 0.0,
         backlogged,
-        signal.sampled_at_ms if active or not state.judged_at_ms else state.active_at_ms,
+        signal.sampled_at_ms if active or not state.sampled_at_ms else state.active_at_ms,
         signal.sampled_at_ms,
         state.written_at_ms,
-        state.written_before_at_ms,
+        state.previous_write_at_ms,
     )
 
 
 def _hungry(state: TenantState, signal: TenantSignal, quota_per_s: float | None, limits: MutationLimits) -> bool:
     # Tokens below nothing are of the quota that stood before one that holds nobody back.
-    if quota_per_s is None or quota_per_s >= NOBODY_HELD_PER_S:
+    if quota_per_s is None or quota_per_s >= UNLIMITED_PER_S:
         return False
     # The bucket of a quota that was raised just now is not full yet: who does nothing is held back only by a debt.
     idle = signal.mutation_rate_per_s is None or _is_idle(signal)
     if signal.tokens is None:
         return state.backlogged and not idle
     burst = quota_per_s * limits.samples * limits.window_s
-    if signal.tokens <= (0.0 if idle else limits.empty_ratio * burst):
+    if signal.tokens <= (0.0 if idle else limits.bucket_empty_ratio * burst):
         return True
-    return state.backlogged and signal.tokens < limits.full_ratio * burst
+    return state.backlogged and signal.tokens < limits.bucket_refilled_ratio * burst
 
 
 def _is_idle(signal: TenantSignal) -> bool:
@@ -122,6 +122,6 @@ def _is_idle(signal: TenantSignal) -> bool:
     return signal.mutation_rate_per_s is not None and signal.mutation_rate_per_s <= _FORGOTTEN_PER_S
 
 
-def want_per_s(state: TenantState, limits: MutationLimits) -> float:
+def demand_per_s(state: TenantState, limits: MutationLimits) -> float:
     """What it could use; infinite where nobody knows."""
-    return math.inf if state.backlogged else limits.want_slack * state.rate_per_s
+    return math.inf if state.backlogged else limits.demand_slack * state.rate_per_s

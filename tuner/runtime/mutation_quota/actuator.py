@@ -30,7 +30,7 @@ class QuotaActuator(Protocol):
         """Sets, or removes (None); a Failure says why Kafka did not take it."""
 
 
-class KafkaQuotas:
+class KafkaQuotaActuator:
     def __init__(self, client: QuotaClient, *, proved: Callable[[], bool] = lambda: True) -> None:
         """
         Args:
@@ -69,7 +69,7 @@ class KafkaQuotas:
         return outcome
 
 
-class DryRunQuotas:
+class DryRunQuotaActuator:
     """Reads the real thing, writes nothing, and reports success."""
 
     def __init__(self, real: QuotaActuator) -> None:

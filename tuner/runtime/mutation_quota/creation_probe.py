@@ -39,7 +39,7 @@ _LATE_S_MAX = 0.05
 _SLOW_S = 1.0  # Who answers sooner shows that it was not the controller that kept another broker's answer back.
 
 
-class Asker(Protocol):
+class ProbeClient(Protocol):
     timeout_s: float
 
     def brokers(self) -> Sequence[Endpoint]: ...
@@ -55,7 +55,9 @@ class Asker(Protocol):
 class CreationProbe:
     """A thread of its own, which alone uses the asker."""
 
-    def __init__(self, asker: Asker, *, rng: random.Random, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, asker: ProbeClient, *, rng: random.Random, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._asker = asker
         self._rng = rng
         self._monotonic = monotonic
@@ -84,11 +86,11 @@ class CreationProbe:
         else:
             self._thread.join(timeout=_STOP_S_MAX)
 
-    def felt_ms(self) -> float | None:
+    def p90_ms(self) -> float | None:
         """From any thread. None: too little is known."""
         with self._lock:
-            felt_s = self._window.felt_s(self._monotonic())
-        return None if felt_s is None else 1000 * felt_s
+            p90_s = self._window.p90_s(self._monotonic())
+        return None if p90_s is None else 1000 * p90_s
 
     def _run(self) -> None:
         due_s = self._monotonic()

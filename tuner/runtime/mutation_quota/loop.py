@@ -21,8 +21,8 @@ from streaming.shared.contract import BrokerSignal, ControllerSignal, TenantSign
 from streaming.shared.contract.quotas import QuotaEntity
 from streaming.shared.kafka.cluster import ClusterError
 from tuner.control.mutation_quota.decision import RestoreQuota, SetQuota, TotalRateReport
-from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, QuotaView, with_window
-from tuner.control.mutation_quota.operator_orders import ruled
+from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, QuotaView, with_broker_window
+from tuner.control.mutation_quota.operator_orders import step_with_orders
 from tuner.control.mutation_quota.ownership import intend, settle
 from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory
@@ -62,12 +62,12 @@ class OrdersGiven(Protocol):
 
 
 class QuotaWatcher(Protocol):
-    def shared_out(self, view: QuotaView, made: QuotaStep, memory: MutationMemory) -> None: ...
+    def publish(self, view: QuotaView, made: QuotaStep, memory: MutationMemory) -> None: ...
 
     def failed(self, count: int) -> None:
         """So many writes did, now."""
 
-    def broke_off(self) -> None:
+    def cycle_failed(self) -> None:
         """Nothing is shared out for a while."""
 
 
@@ -91,14 +91,14 @@ class MutationQuotaController:
         dry_run: bool,
         inputs: InputLog | None = None,
         windows: Callable[[], Set[QuotaWindow]] | None = None,
-        felt_ms: Callable[[], float | None] | None = None,
+        read_probe_p90_ms: Callable[[], float | None] | None = None,
     ) -> None:
         """
         Args:
             refusal: why nothing may be written now, asked before each write; None: it may.
             inputs: is told of every cycle; what it makes of that goes with the journal's next write.
             windows: of the buckets, that brokers have; None: the policy says what they are.
-            felt_ms: how long creations take for whoever asks; None: nobody is to feel it.
+            read_probe_p90_ms: how long creations take for whoever asks; None: nobody is to feel it.
         """
         self.ledger = ledger
         self._quotas = quotas
@@ -115,7 +115,7 @@ class MutationQuotaController:
         self._dry_run = dry_run
         self._inputs = inputs
         self._windows = windows
-        self._felt_ms = felt_ms
+        self._felt_ms = read_probe_p90_ms
         self._due_s = float("-inf")
         self._reading: Call[dict[QuotaEntity, float] | ClusterError] | None = None
         self._writing: Call[Outcome] | None = None
@@ -152,7 +152,7 @@ class MutationQuotaController:
         except JournalError as error:
             log.error("the journal takes no record, so no quota is changed", error=str(error))
         except Exception:
-            self._watcher.broke_off()  # What was told last is not how it is.
+            self._watcher.cycle_failed()  # What was told last is not how it is.
             raise
 
     def _cycle(self, answer: dict[QuotaEntity, float] | ClusterError) -> None:
@@ -177,12 +177,12 @@ class MutationQuotaController:
             memory, seen = self._looked_back(quotas, memory)
         orders, policy = self._orders.latest, self._policy
         if policy is not None and self._windows is not None:
-            policy = with_window(policy, self._windows())
-        made = ruled(view, memory, policy, orders)
+            policy = with_broker_window(policy, self._windows())
+        made = step_with_orders(view, memory, policy, orders)
         if self._inputs is not None:
             self._inputs.quotas(view, orders, policy, memory, made.memory, made.decisions)
         # Who only looks on cannot tell what a tuner that acts writes from what people do.
-        memory = replace(made.memory, looked=False) if self._dry_run else made.memory
+        memory = replace(made.memory, quotas_were_read=False) if self._dry_run else made.memory
         there, changes = list[Written](), list[Written]()
         for decision in made.decisions:
             if not isinstance(decision, SetQuota | RestoreQuota):
@@ -197,7 +197,7 @@ class MutationQuotaController:
                 memory = memory if self._dry_run else intend(memory, decision)
         self.ledger.record(made.decisions, [*there, *changes], memory, _inputs(made))
         self._came_out(seen)
-        self._watcher.shared_out(view, made, memory)
+        self._watcher.publish(view, made, memory)
         if changes and not self._dry_run:
             self._write(changes)
 

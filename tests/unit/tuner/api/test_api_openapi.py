@@ -22,7 +22,7 @@ from tuner.control.mutation_quota.decision import QuotaReason, TenantShare, Tota
 from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.model import QuotaView
 from tuner.control.mutation_quota.policy import QuotaStep
-from tuner.control.mutation_quota.state import MutationMemory, Total
+from tuner.control.mutation_quota.state import MutationMemory, TotalRate
 from tuner.core.cluster import Setpoint
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.throttle_limits import MB
@@ -46,8 +46,8 @@ def full_rig() -> Rig:
     rig.watched.decisions.take([entry("intent"), entry("outcome", failure="refused"), turn_entry([RAISE], NOW_MS)])
     held = TenantShare(Tenant("ann"), 5.0, True, 2.0, 2.0, QuotaReason.FAIR_SHARE, None)
     said = TotalRateReport(10.0, 0.8, QuotaReason.AT_CAP, "at the cap")
-    rig.quotas.shared_out(
-        QuotaView(NOW_MS, {}), QuotaStep(MutationMemory(), (said,), (held,)), MutationMemory(Total(10.0))
+    rig.quotas.publish(
+        QuotaView(NOW_MS, {}), QuotaStep(MutationMemory(), (said,), (held,)), MutationMemory(TotalRate(10.0))
     )
     return rig
 

@@ -14,7 +14,7 @@ from tuner.control.mutation_quota.decision import QuotaReason, TenantShare, Tota
 from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.model import QuotaView
 from tuner.control.mutation_quota.policy import QuotaStep
-from tuner.control.mutation_quota.state import MutationMemory, Total
+from tuner.control.mutation_quota.state import MutationMemory, TotalRate
 from tuner.control.throttle.state import Memory, StallState
 from tuner.core.cluster import NotSeen, Observation, Setpoint
 from tuner.core.operator_orders import Orders, Override, Pause
@@ -274,8 +274,8 @@ def test_tenants_who_are_held_back_come_first(rig: Rig) -> None:
         for name, rate, backlogged in (("ann", 9.0, False), ("bob", 1.0, True), ("cy", 5.0, False))
     )
     said = TotalRateReport(10.0, 0.8, QuotaReason.AT_CAP, "at the cap")
-    rig.quotas.shared_out(
-        QuotaView(NOW_MS, {}), QuotaStep(MutationMemory(), (said,), rows), MutationMemory(Total(10.0))
+    rig.quotas.publish(
+        QuotaView(NOW_MS, {}), QuotaStep(MutationMemory(), (said,), rows), MutationMemory(TotalRate(10.0))
     )
     rig.cycle()
     found = rig.get("/api/v1/tenants?limit=2").json()

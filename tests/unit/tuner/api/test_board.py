@@ -424,7 +424,7 @@ def held(number: int) -> TenantShare:
 def test_of_many_tenants_that_are_held_back_the_busiest_are_named_and_all_are_counted() -> None:
     quotas = QuotaStatusStore("lab")
     rows = tuple(held(number) for number in range(NAMED_MAX + 30))
-    quotas.shared_out(QuotaView(NOW_MS, {}), QuotaStep(MutationMemory(), (), rows), MutationMemory())
+    quotas.publish(QuotaView(NOW_MS, {}), QuotaStep(MutationMemory(), (), rows), MutationMemory())
     found = {family.name: family.samples for family in QuotaCollector(quotas).collect()}
     named = {sample.labels["user"] for sample in found["rheostat_tenant_quota_exhausted"]}
     assert named == {f"user-{number:03}" for number in range(30, NAMED_MAX + 30)}
@@ -436,7 +436,7 @@ def test_the_failures_of_quotas_go_on_growing_in_the_next_term() -> None:
     decided = QuotaStep(MutationMemory(), (HoldQuota(None, QuotaReason.PAUSED, "paused"),), ())
 
     def told() -> float:
-        quotas.shared_out(QuotaView(NOW_MS, {}), decided, MutationMemory())
+        quotas.publish(QuotaView(NOW_MS, {}), decided, MutationMemory())
         found = {family.name: family.samples for family in QuotaCollector(quotas).collect()}
         return found["rheostat_quota_failures"][0].value
 
@@ -450,8 +450,8 @@ def test_the_failures_of_quotas_go_on_growing_in_the_next_term() -> None:
 
 def test_a_tenant_that_is_held_back_no_more_has_no_series_and_a_stand_by_has_none_at_all() -> None:
     quotas = QuotaStatusStore("lab")
-    quotas.shared_out(QuotaView(NOW_MS, {}), QuotaStep(MutationMemory(), (), (held(1),)), MutationMemory())
-    quotas.shared_out(QuotaView(NOW_MS, {}), QuotaStep(MutationMemory(), (), ()), MutationMemory())
+    quotas.publish(QuotaView(NOW_MS, {}), QuotaStep(MutationMemory(), (), (held(1),)), MutationMemory())
+    quotas.publish(QuotaView(NOW_MS, {}), QuotaStep(MutationMemory(), (), ()), MutationMemory())
     found = {family.name: family.samples for family in QuotaCollector(quotas).collect()}
     assert found["rheostat_tenant_quota_exhausted"] == []
     quotas.stands_by()

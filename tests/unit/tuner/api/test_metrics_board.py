@@ -280,7 +280,7 @@ def test_labels_are_escaped_as_prometheus_reads_them(everything: Everything) -> 
     odd = 'a"b\\c\nd'
     made = turn()
     shares = tuple(replace(share, tenant=Tenant(odd)) for share in made.shares)
-    everything.quotas.shared_out(quota_view(round(NOW_S * 1000)), replace(made, shares=shares), quota_memory())
+    everything.quotas.publish(quota_view(round(NOW_S * 1000)), replace(made, shares=shares), quota_memory())
     text = page(everything.registries()["tune"]).decode()
     users = {
         sample.labels["user"]

@@ -17,7 +17,7 @@ from tuner.control.mutation_quota.apply_lag import PressureTrend
 from tuner.control.mutation_quota.decision import QuotaReason
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, TenantRule
-from tuner.control.mutation_quota.state import Total
+from tuner.control.mutation_quota.state import TotalRate
 from tuner.control.mutation_quota.total_rate import next_total
 from tuner.core.controller import ClusterWideMeasures, ControllerObjective, beside_of
 from tuner.core.controller_pressure import Measure, Pressure, pressure, unmeasured
@@ -79,7 +79,7 @@ def after(
     """A hundred seconds after the last change."""
     course = replace(course, lines=lines(ratio))
     made, why = next_total(
-        Total(rate), worst or lines(ratio), course, False, True, rate, 1_000.0, 100_000, LIMITS
+        TotalRate(rate), worst or lines(ratio), course, False, True, rate, 1_000.0, 100_000, LIMITS
     )  # fmt: skip
     return made.rate_per_s, why
 
@@ -103,14 +103,14 @@ def after(
 def test_it_is_cut_to_what_was_promised_at_most(
     rate: float, ratio: float, promised: float, left: float, reason: QuotaReason
 ) -> None:
-    assert after(rate, ratio, PressureTrend(promised_per_s=promised)) == (pytest.approx(left), reason)
+    assert after(rate, ratio, PressureTrend(guaranteed_per_s=promised)) == (pytest.approx(left), reason)
 
 
 def test_nothing_is_given_back_where_the_total_holds_nobody_back() -> None:
     """Near the limit of partitions, or where something asked for is not told, something else does."""
-    course = PressureTrend(promised_per_s=10.0, lines=lines(0.9))
-    made, why = next_total(Total(6.0), lines(0.9), course, False, False, 6.0, 1_000.0, 100_000, LIMITS)
-    assert (made, why) == (Total(6.0), QuotaReason.WITHIN_OBJECTIVE)
+    course = PressureTrend(guaranteed_per_s=10.0, lines=lines(0.9))
+    made, why = next_total(TotalRate(6.0), lines(0.9), course, False, False, 6.0, 1_000.0, 100_000, LIMITS)
+    assert (made, why) == (TotalRate(6.0), QuotaReason.WITHIN_OBJECTIVE)
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def test_nothing_is_given_back_where_the_total_holds_nobody_back() -> None:
         (0.94, 20.0, QuotaReason.WITHIN_OBJECTIVE),
         (0.96, 19.0, QuotaReason.NEAR_OBJECTIVE),
         (0.81, 20.0, QuotaReason.WITHIN_OBJECTIVE),
-        (0.75, 20 * (1 + 0.05 / 0.75 / 2), QuotaReason.ROOM_IS_LEFT),
-        (0.0, 20.0, QuotaReason.RESTING),
+        (0.75, 20 * (1 + 0.05 / 0.75 / 2), QuotaReason.HEADROOM_AVAILABLE),
+        (0.0, 20.0, QuotaReason.SETTLING),
     ],
 )
 def test_it_is_left_alone_where_it_neither_wavers_over_the_objective_nor_has_room(
@@ -132,21 +132,21 @@ def test_it_is_left_alone_where_it_neither_wavers_over_the_objective_nor_has_roo
 def test_what_lines_ask_for_is_done_whatever_presses_most() -> None:
     """What others feel takes nothing below 25/s, and so lines that were over their objective were left so."""
     felt, other = Pressure(1.2, Measure.FELT, 42.0, 35.0), Pressure(0.98, Measure.QUEUE, 490.0, 500.0)
-    course = PressureTrend(felt_ratio=1.2, felt_likely_ratio=1.4)
+    course = PressureTrend(felt_ratio=1.2, probe_likely_ratio=1.4)
     assert after(20.0, 1.15, course, felt) == (pytest.approx(20 / 1.15), QuotaReason.OVER_OBJECTIVE)
     assert after(20.0, 0.9, course, felt) == (20.0, QuotaReason.AT_MINIMUM)
-    likely = PressureTrend(felt_ratio=0.9, felt_likely_ratio=1.1)
+    likely = PressureTrend(felt_ratio=0.9, probe_likely_ratio=1.1)
     assert after(20.0, 0.96, likely, Pressure(0.9, Measure.FELT, 31.5, 35.0)) == (19.0, QuotaReason.NEAR_OBJECTIVE)
     assert after(20.0, 0.97, worst=other) == (19.0, QuotaReason.NEAR_OBJECTIVE)
     assert after(20.0, 0.81, worst=Pressure(0.84, Measure.QUEUE, 420.0, 500.0)) == (20.0, QuotaReason.WITHIN_OBJECTIVE)
 
 
 def test_after_a_step_from_near_the_window_is_given_time() -> None:
-    eased = PressureTrend(felt_eased_at_ms=95_000)
-    assert after(19.0, 1.04, eased) == (19.0, QuotaReason.RESTING)
+    eased = PressureTrend(near_cut_at_ms=95_000)
+    assert after(19.0, 1.04, eased) == (19.0, QuotaReason.SETTLING)
     assert after(19.0, 1.07, eased)[1] is QuotaReason.OVER_OBJECTIVE
     # What was promised is not taken, however near.
-    assert after(20.0, 0.99, PressureTrend(promised_per_s=20.0)) == (20.0, QuotaReason.WITHIN_OBJECTIVE)
+    assert after(20.0, 0.99, PressureTrend(guaranteed_per_s=20.0)) == (20.0, QuotaReason.WITHIN_OBJECTIVE)
 
 
 def test_a_single_look_is_no_room() -> None:

@@ -11,7 +11,7 @@ from test_live_reader import Answers, over
 from test_mutation_loop import ALICE, Rig
 
 from streaming.shared.kafka.cluster import ClusterError, ConfigValue, Unreachable
-from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, with_window
+from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, with_broker_window
 from tuner.core.quota_window import QuotaWindow
 from tuner.runtime.observe.cluster_reader import quota_windows_of
 
@@ -28,15 +28,17 @@ NUM, SIZE = "controller.quota.window.num", "controller.quota.window.size.seconds
     ],
 )
 def test_what_all_brokers_have_alike_is_taken(found: set[QuotaWindow], expected: tuple[int, float]) -> None:
-    policy = MutationPolicy(limits=MutationLimits(samples=7, window_s=3.0, external_change_hold_s=60.0), adopts=False)
-    made = with_window(policy, found)
+    policy = MutationPolicy(
+        limits=MutationLimits(samples=7, window_s=3.0, external_change_hold_s=60.0), adopt_existing=False
+    )
+    made = with_broker_window(policy, found)
     assert (made.limits.samples, made.limits.window_s) == expected
-    assert (made.limits.external_change_hold_s, made.adopts) == (60.0, False)
+    assert (made.limits.external_change_hold_s, made.adopt_existing) == (60.0, False)
 
 
 def test_what_is_there_already_is_the_same_policy() -> None:
     policy = MutationPolicy()
-    assert with_window(policy, {QuotaWindow()}) is policy
+    assert with_broker_window(policy, {QuotaWindow()}) is policy
 
 
 class Configured(Answers):

@@ -16,13 +16,13 @@ from streaming.shared.contract import BrokerSignal, ControllerSignal, MoveSignal
 from streaming.shared.contract.quotas import Default, QuotaEntity
 from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.state import (
-    Doubt,
-    JudgedWindow,
+    ControllerWindow,
     LearnedCost,
     MutationMemory,
     OwnedQuota,
     TenantState,
-    Total,
+    TotalRate,
+    UnconfirmedChange,
 )
 from tuner.control.throttle.objective import LawLimits, Objective
 from tuner.control.throttle.quota_window.model import steady
@@ -111,12 +111,12 @@ VALUES: list[tuple[Any, Any]] = [
     (
         MutationMemory,
         MutationMemory(
-            Total(31.7, 5, 6),
-            LearnedCost(0.9, 0.06, other_ratio=0.1),
-            JudgedWindow(1, NOW_MS, 7.0, None, 0.3, 1.1),
+            TotalRate(31.7, 5, 6),
+            LearnedCost(0.9, 0.06, other_busy_ratio=0.1),
+            ControllerWindow(1, NOW_MS, 7.0, None, 0.3, 1.1),
             {Tenant("alice"): TenantState(1.1, True, 2, 3, 4, 5), Tenant("bob", "app"): TenantState()},
             {QuotaEntity(Default.DEFAULT): OwnedQuota(None, 2.0, (None, 2.0, 1.5)), ALICE: OwnedQuota(7.0, 1.0, ())},
-            {ALICE: Doubt(None, 5)},
+            {ALICE: UnconfirmedChange(None, 5)},
             {QuotaEntity("alice", Default.DEFAULT): 9},
             {"create_ms": 41.3},
         ),

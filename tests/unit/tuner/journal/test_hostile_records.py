@@ -26,7 +26,7 @@ from streaming.shared.contract import (
 from streaming.shared.contract.quotas import QuotaEntity
 from tuner.api.decision_rows import row_json
 from tuner.api.decisions import Decisions, Filter
-from tuner.control.mutation_quota.state import LearnedCost, MutationMemory, OwnedQuota, Total
+from tuner.control.mutation_quota.state import LearnedCost, MutationMemory, OwnedQuota, TotalRate
 from tuner.control.throttle.objective import Objective
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.operator_orders import Orders, Override, Pause
@@ -73,10 +73,10 @@ MEMORY = Memory(
     late_until_ms=5, listed={"t": throttle([(0, 1)], [(0, 3)])},
 )  # fmt: skip
 QUOTAS = MutationMemory(
-    Total(5.0, 5, 5, 5.0, 5),
+    TotalRate(5.0, 5, 5, 5.0, 5),
     LearnedCost(1.0, 1.0, 2.0, 0.1, 3),
     externally_owned_until_ms={KIM: NOW_MS},
-    rests={"idle": 1.0},
+    idle_baselines_ms={"idle": 1.0},
     orders_at_ms=5,
 )
 STATE = PlanState(

@@ -104,8 +104,8 @@ def test_what_the_quotas_stood_on_goes_with_their_own_decision() -> None:
     ledger = MutationQuotaRecorder(
         journal, "lab", MutationMemory(), wall_clock=lambda: NOW_MS / 1000, monotonic=lambda: 0.0, dry_run=False
     )
-    view, memory = QuotaView(NOW_MS, NotSeen("no answer")), MutationMemory(turned_at_ms=NOW_MS)
-    held = HoldQuota(None, QuotaReason.QUOTAS_NOT_SEEN, "the quotas could not be read: no answer")
+    view, memory = QuotaView(NOW_MS, NotSeen("no answer")), MutationMemory(last_step_at_ms=NOW_MS)
+    held = HoldQuota(None, QuotaReason.QUOTAS_UNREADABLE, "the quotas could not be read: no answer")
     for _ in range(2):  # The second time there is nothing new to say, and what it stood on goes all the same.
         inputs.quotas(view, Orders(), MutationPolicy(), MutationMemory(), memory, [held])
         ledger.record([held], [], memory, {})

@@ -64,7 +64,7 @@ def frames(played: Sequence[Played]) -> int:
 def test_a_storm_replays_to_the_same_decisions() -> None:
     rig = stormy()
     played = rig.replayed()
-    assert actions(played) == {"total", "set_quota", "put_back_quota", "let_go_quota", "hold_quota"}
+    assert actions(played) == {"total", "set_quota", "restore_quota", "relinquish_quota", "hold_quota"}
     assert len(played) == len(rig.watcher.seen) == 54
     assert differing(played) == []
     # What is on record of each cycle is what was shown and written then.
@@ -98,7 +98,7 @@ def test_where_quotas_are_not_asked_for_any_more_that_replays_too() -> None:
     after.cycles(3, "alice")
     played = after.replayed()
     assert played[-1].step.in_force.quotas is None
-    assert "put_back_quota" in actions(played[3:])
+    assert "restore_quota" in actions(played[3:])
     assert differing(played) == []
 
 
@@ -182,7 +182,7 @@ def test_a_record_of_a_hold_that_was_lost_is_made_again() -> None:
     rig.cycle("alice")
     rig.journal.away = False
     rig.cycle("alice")
-    assert [e.reason for e in rig.journal.entries] == ["quotas_not_seen"]
+    assert [e.reason for e in rig.journal.entries] == ["quotas_unreadable"]
     assert len(rig.replayed()) == 1
 
 
@@ -366,7 +366,7 @@ def test_a_cycle_of_a_thousand_tenants_is_written_with_its_own_decision() -> Non
 
 
 def test_two_tuners_films_that_stand_between_each_other_are_told_apart() -> None:
-    one, other = stormy(), stormy(policy=MutationPolicy(adopts=False))
+    one, other = stormy(), stormy(policy=MutationPolicy(adopt_existing=False))
     theirs = [json.dumps(json.loads(r) | {"run": "other"}).encode() for r in other.filmed.film]
     mixed = [r for pair in zip(one.filmed.film, theirs, strict=False) for r in pair]
     played = replayed(mixed)

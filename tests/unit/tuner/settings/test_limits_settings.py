@@ -12,7 +12,7 @@ from tuner_cases import NOW_MS, broker_signal
 
 from rheostat.config.settings import parse_settings
 from tuner.control.mutation_quota.model import MutationPolicy
-from tuner.control.mutation_quota.total_rate import partitions_left_ratio
+from tuner.control.mutation_quota.total_rate import size_brake_ratio
 from tuner.core.controller import beside_of
 from tuner.core.partition_limits import PRESETS, PartitionLimits
 from tuner.settings.partition_limits import LimitsSettings
@@ -77,11 +77,11 @@ def test_the_brake_takes_the_clusters_limit_where_it_has_none_of_its_own() -> No
     assert (policy("").partitions_max, policy("").replicas_max) == (None, None)
     braked = policy("limits: {max_partitions: 1000}\n")
     assert (braked.partitions_max, braked.replicas_max) == (None, 1000)
-    assert partitions_left_ratio(5000, braked, 900) == 1.0, "replicas are counted, not partitions"
-    assert partitions_left_ratio(100, braked, 950) == pytest.approx(0.5)
-    assert partitions_left_ratio(100, braked, 1000) == 0.0
-    assert partitions_left_ratio(100, braked, None) is None
-    assert partitions_left_ratio(1, policy("limits: {max_partitions: 0}\n"), 1) == 0.0
+    assert size_brake_ratio(5000, braked, 900) == 1.0, "replicas are counted, not partitions"
+    assert size_brake_ratio(100, braked, 950) == pytest.approx(0.5)
+    assert size_brake_ratio(100, braked, 1000) == 0.0
+    assert size_brake_ratio(100, braked, None) is None
+    assert size_brake_ratio(1, policy("limits: {max_partitions: 0}\n"), 1) == 0.0
 
 
 def test_the_brakes_own_number_is_before_it() -> None:
@@ -90,7 +90,7 @@ def test_the_brakes_own_number_is_before_it() -> None:
     own = settings.tuner.mutation_policy(settings.limits.limits())
     assert own is not None
     assert (own.partitions_max, own.replicas_max) == (100, None)
-    assert partitions_left_ratio(95, own, 1000) == pytest.approx(0.5)
+    assert size_brake_ratio(95, own, 1000) == pytest.approx(0.5)
 
 
 def test_brokers_that_are_silent_host_as_much_as_the_others() -> None:

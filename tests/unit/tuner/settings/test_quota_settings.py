@@ -9,7 +9,7 @@ from rheostat.config.settings import parse_settings
 from streaming.shared.contract.quotas import Default, QuotaEntity
 from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.model import MutationPolicy, TenantRule
-from tuner.control.mutation_quota.tenant_rules import Matched, matched
+from tuner.control.mutation_quota.tenant_rules import RuleMatch, match_rule
 from tuner.core.controller import ControllerObjective
 
 OWN = TenantRule(client_id="rheostat-*", exempt=True)
@@ -32,8 +32,8 @@ def test_an_empty_section_is_the_laws_own_defaults() -> None:
 
 def test_our_own_clients_are_never_held_back_unless_somebody_says_so() -> None:
     ours = Tenant(client_id="rheostat-tuner-quotas")
-    assert matched(ours, policy(ON + "    tenants: [{user: a}]\n").rules) == Matched(OWN, 1, ())
-    held = matched(ours, policy(ON + "    tenants: [{client_id: 'rheostat-*', weight: 2}]\n").rules)
+    assert match_rule(ours, policy(ON + "    tenants: [{user: a}]\n").rules) == RuleMatch(OWN, 1, ())
+    held = match_rule(ours, policy(ON + "    tenants: [{client_id: 'rheostat-*', weight: 2}]\n").rules)
     assert held is not None
     assert held.rule.weight == 2
 

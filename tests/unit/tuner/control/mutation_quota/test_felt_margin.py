@@ -11,14 +11,14 @@ import pytest
 
 from tuner.control.mutation_quota.model import MutationLimits
 from tuner.control.mutation_quota.probe_margin import (
-    followed,
-    is_known,
+    current_spread,
+    is_spread_known,
     likely_ratio,
-    spread_after,
-    spread_of,
+    update_spread,
+    update_trend,
 )
 from tuner.control.mutation_quota.probe_window import WINDOW_S
-from tuner.control.mutation_quota.state import Wavering
+from tuner.control.mutation_quota.state import ProbeTrend
 
 LIMITS = MutationLimits()
 LOOK_S = 5.0
@@ -32,10 +32,10 @@ def sliding(sigma: float, looks: int, seed: int, trend: float = 0.0) -> list[flo
     return [float(drawn[n : n + parts].mean()) * (1 + trend) ** n for n in range(looks)]
 
 
-def seen(ratios: list[float], start: float = LIMITS.felt_spread_start, every_s: float = LOOK_S) -> list[float]:
+def seen(ratios: list[float], start: float = LIMITS.probe_spread_start, every_s: float = LOOK_S) -> list[float]:
     spreads = [start, start]
     for before, ratio in itertools.pairwise(ratios):
-        spreads.append(spread_after(spreads[-1], before, ratio, every_s, LIMITS))
+        spreads.append(update_spread(spreads[-1], before, ratio, every_s, LIMITS))
     return spreads
 
 
@@ -54,7 +54,7 @@ def test_looks_that_overlap_by_less_say_the_same() -> None:
 
 def test_a_tenth_is_believed_until_it_is_seen_otherwise_and_then_forgotten_within_minutes() -> None:
     spreads = seen([0.8] * 60)
-    assert spreads[1] == LIMITS.felt_spread_start
+    assert spreads[1] == LIMITS.probe_spread_start
     assert spreads[6] > 0.07
     assert spreads[-1] < 0.015
 
@@ -72,7 +72,7 @@ def test_a_storm_that_begins_is_no_wavering_for_long() -> None:
 
 def test_one_odd_look_makes_no_margin() -> None:
     spreads = seen([*[0.8] * 100, 3.0, *[0.8] * 6])
-    assert 0.8 * (1 + LIMITS.felt_sure * max(spreads[100:])) < 1
+    assert 0.8 * (1 + LIMITS.probe_margin_spreads * max(spreads[100:])) < 1
 
 
 def test_what_goes_up_steadily_hardly_wavers() -> None:
@@ -81,21 +81,25 @@ def test_what_goes_up_steadily_hardly_wavers() -> None:
 
 
 def test_the_likely_is_beyond_the_ratio_by_as_much_as_it_wavers() -> None:
-    assert likely_ratio(Wavering(0.8, spread=0.0), LIMITS) == 0.8
-    assert likely_ratio(Wavering(0.8, spread=0.1), LIMITS) == pytest.approx(0.8 * (1 + 0.1 * LIMITS.felt_sure))
-    assert likely_ratio(Wavering(0.8), LIMITS) == likely_ratio(Wavering(0.8, spread=LIMITS.felt_spread_start), LIMITS)
-    assert likely_ratio(Wavering(spread=0.1), LIMITS) == 0.0
+    assert likely_ratio(ProbeTrend(0.8, spread=0.0), LIMITS) == 0.8
+    assert likely_ratio(ProbeTrend(0.8, spread=0.1), LIMITS) == pytest.approx(
+        0.8 * (1 + 0.1 * LIMITS.probe_margin_spreads)
+    )
+    assert likely_ratio(ProbeTrend(0.8), LIMITS) == likely_ratio(
+        ProbeTrend(0.8, spread=LIMITS.probe_spread_start), LIMITS
+    )
+    assert likely_ratio(ProbeTrend(spread=0.1), LIMITS) == 0.0
 
 
 # -- look by look ---------------------------------------------------------------------------------------------------------
 
 
 def looked(
-    ratios: Sequence[float | None], *, turned_at_ms: int = 0, felt: Wavering | None = None, at_s: float = 1_000.0
-) -> Wavering:
-    made = felt or Wavering()
+    ratios: Sequence[float | None], *, turned_at_ms: int = 0, felt: ProbeTrend | None = None, at_s: float = 1_000.0
+) -> ProbeTrend:
+    made = felt or ProbeTrend()
     for n, ratio in enumerate(ratios):
-        made = followed(made, ratio, round(1000 * (at_s + n * LOOK_S)), LOOK_S, turned_at_ms, LIMITS)
+        made = update_trend(made, ratio, round(1000 * (at_s + n * LOOK_S)), LOOK_S, turned_at_ms, LIMITS)
     return made
 
 
@@ -105,14 +109,18 @@ CALM = looked([0.8] * 100)
 def test_the_window_that_grows_at_first_says_nothing_of_its_wavering() -> None:
     assert looked([0.7, 0.9, 0.6, 0.95, 0.7, 0.9]).spread is None
     assert looked([0.7, 0.9, 0.6, 0.95, 0.7, 0.9, 0.8]).spread is not None
-    assert spread_of(CALM, LIMITS) < 0.01
+    assert current_spread(CALM, LIMITS) < 0.01
 
 
 def test_it_is_known_once_what_it_was_taken_to_be_is_nearly_forgotten() -> None:
     """What is dead calm a little below its objective is never thought to be near it."""
     ratios = [0.93] * 60
-    first = next(n for n in range(60) if is_known(looked(ratios[:n]), LIMITS))
-    assert WINDOW_S + 2 * LIMITS.felt_spread_s <= first * LOOK_S <= WINDOW_S + 2 * LIMITS.felt_spread_s + 2 * LOOK_S
+    first = next(n for n in range(60) if is_spread_known(looked(ratios[:n]), LIMITS))
+    assert (
+        WINDOW_S + 2 * LIMITS.probe_spread_memory_s
+        <= first * LOOK_S
+        <= WINDOW_S + 2 * LIMITS.probe_spread_memory_s + 2 * LOOK_S
+    )
     assert likely_ratio(looked(ratios[:first]), LIMITS) < 1
 
 
@@ -120,30 +128,30 @@ def test_far_from_the_objective_nothing_is_learned() -> None:
     """A quiet start: the first storm is not near for a wavering that nobody has seen."""
     quiet = looked([0.1, 0.45, 0.2, 0.49, 0.02] * 20)
     assert (quiet.spread, quiet.learned_s) == (None, 0.0)
-    assert not is_known(looked([0.9], felt=quiet, at_s=1_500.0), LIMITS)
+    assert not is_spread_known(looked([0.9], felt=quiet, at_s=1_500.0), LIMITS)
 
 
 @pytest.mark.parametrize("since_s", [0.0, -3.0])
 def test_no_time_says_nothing(since_s: float) -> None:
-    found = followed(CALM, 0.9, 1_500_000, since_s, 0, LIMITS)
+    found = update_trend(CALM, 0.9, 1_500_000, since_s, 0, LIMITS)
     assert (found.spread, found.learned_s) == (CALM.spread, CALM.learned_s)
 
 
 def test_what_a_turn_of_the_total_has_made_of_it_is_no_wavering() -> None:
     falls = [0.8, 0.75, 0.7, 0.65, 0.6, 0.55, 0.5]
-    turned = looked(falls, felt=CALM, at_s=1_500.0, turned_at_ms=1_499_000)
+    turned = looked(falls, felt=CALM, at_s=1_500.0, last_step_at_ms=1_499_000)
     assert (turned.spread, turned.learned_s) == (CALM.spread, CALM.learned_s)
-    assert spread_of(looked(falls, felt=CALM, at_s=1_500.0), LIMITS) > spread_of(CALM, LIMITS)
+    assert current_spread(looked(falls, felt=CALM, at_s=1_500.0), LIMITS) > current_spread(CALM, LIMITS)
 
 
 def test_what_was_not_known_for_a_while_is_watched_anew_and_its_wavering_is_remembered() -> None:
     gone = looked([None], felt=CALM, at_s=1_500.0)
     assert (gone.ratio, gone.spread, gone.learned_s) == (None, CALM.spread, CALM.learned_s)
-    assert not is_known(gone, LIMITS)
+    assert not is_spread_known(gone, LIMITS)
     again = looked([0.9], felt=gone, at_s=1_505.0)
     assert (again.ratio, again.spread, again.since_ms) == (0.9, CALM.spread, 1_505_000)
 
 
 def test_after_a_gap_nothing_is_compared() -> None:
-    after = followed(CALM, 0.95, 1_600_000, None, 0, LIMITS)
+    after = update_trend(CALM, 0.95, 1_600_000, None, 0, LIMITS)
     assert (after.ratio, after.spread, after.since_ms) == (0.95, CALM.spread, 1_600_000)

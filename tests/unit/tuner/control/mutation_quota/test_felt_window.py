@@ -11,7 +11,7 @@ from tuner.control.mutation_quota.probe_window import (
     WINDOW_S,
     ProbeRequest,
     ProbeWindow,
-    with_missed,
+    with_implied_requests,
 )
 
 EVERY_S = 0.2
@@ -32,59 +32,59 @@ def test_nine_of_ten_stay_below() -> None:
     took_s = [n / 1000 for n in range(1, 101)]
     random.Random(1).shuffle(took_s)
     asked = [ProbeRequest(n * EVERY_S, took, 1) for n, took in enumerate(took_s)]
-    assert window(*asked).felt_s(20.0) == 0.09
+    assert window(*asked).p90_s(20.0) == 0.09
 
 
 def test_of_a_few_answers_nothing_is_told() -> None:
-    assert window(*steady(COUNT_MIN - 1)).felt_s(8.0) is None
-    assert window(*steady(COUNT_MIN)).felt_s(8.0) == 0.01
+    assert window(*steady(COUNT_MIN - 1)).p90_s(8.0) is None
+    assert window(*steady(COUNT_MIN)).p90_s(8.0) == 0.01
 
 
 def test_what_is_older_than_the_window_is_forgotten() -> None:
     made = window(*steady(100, 0.1), *[ProbeRequest(30.0 + n * EVERY_S, 0.01, 0) for n in range(100)])
-    assert made.felt_s(47.0) == 0.1
-    assert made.felt_s(50.0) == 0.01
-    assert made.felt_s(50.0 + WINDOW_S) is None
+    assert made.p90_s(47.0) == 0.1
+    assert made.p90_s(50.0) == 0.01
+    assert made.p90_s(50.0 + WINDOW_S) is None
 
 
 def test_whoever_stands_in_line_has_not_joined_it_meanwhile() -> None:
-    missed = with_missed(ProbeRequest(10.0, 1.0, 1), EVERY_S)
+    missed = with_implied_requests(ProbeRequest(10.0, 1.0, 1), EVERY_S)
     assert [(one.at_s, one.took_s) for one in missed] == [
         (pytest.approx(10.0 + n * EVERY_S), pytest.approx(1.0 - n * EVERY_S)) for n in range(5)
     ]
-    assert with_missed(ProbeRequest(10.0, 0.19, 1), EVERY_S) == [ProbeRequest(10.0, 0.19, 1)]
+    assert with_implied_requests(ProbeRequest(10.0, 0.19, 1), EVERY_S) == [ProbeRequest(10.0, 0.19, 1)]
 
 
 def test_a_stall_is_felt_at_whichever_broker_it_was_waited_for() -> None:
     """One answer of a hundred was late, and a sixth of the time nobody was served."""
-    found = window(*steady(100), ProbeRequest(20.0, 4.0, 1)).felt_s(24.0)
+    found = window(*steady(100), ProbeRequest(20.0, 4.0, 1)).p90_s(24.0)
     assert found is not None
     assert found > 1.5
 
 
 def test_a_broker_that_is_slow_by_itself_is_not_the_controller() -> None:
     slow = [ProbeRequest(one.at_s, 0.2 if one.broker == 2 else one.took_s, one.broker) for one in steady(100)]
-    assert window(*slow).felt_s(20.0) == 0.01
+    assert window(*slow).p90_s(20.0) == 0.01
     two = [ProbeRequest(one.at_s, 0.2 if one.broker else one.took_s, one.broker) for one in steady(100)]
-    assert window(*two).felt_s(20.0) == 0.2
+    assert window(*two).p90_s(20.0) == 0.2
 
 
 def test_a_broker_that_answers_nobody_is_not_the_controller_and_most_of_them_are() -> None:
     """From the tenth second on, each asked once in half a minute."""
     asked = [one for one in steady(200) if one.broker != 2 or one.at_s < 10]
-    assert window(*asked, ProbeRequest(20.0, 5.0, 2)).felt_s(40.0) == 0.01
+    assert window(*asked, ProbeRequest(20.0, 5.0, 2)).p90_s(40.0) == 0.01
     asked = [one for one in steady(200) if one.broker == 0 or one.at_s < 10]
-    found = window(*asked, ProbeRequest(20.0, 5.0, 2), ProbeRequest(25.0, 5.0, 1)).felt_s(40.0)
+    found = window(*asked, ProbeRequest(20.0, 5.0, 2), ProbeRequest(25.0, 5.0, 1)).p90_s(40.0)
     assert found is not None
     assert found > 3.0
 
 
 def test_of_two_brokers_the_quicker_one_speaks_for_the_controller() -> None:
     asked = [ProbeRequest(one.at_s, 0.2 if one.broker else one.took_s, one.broker) for one in steady(100, brokers=2)]
-    assert window(*asked).felt_s(20.0) == 0.01
+    assert window(*asked).p90_s(20.0) == 0.01
 
 
 def test_the_only_broker_there_is_speaks_for_the_controller() -> None:
-    found = window(*steady(100, brokers=1), ProbeRequest(25.0, 5.0, 0)).felt_s(30.0)
+    found = window(*steady(100, brokers=1), ProbeRequest(25.0, 5.0, 0)).p90_s(30.0)
     assert found is not None
     assert found > 1.0

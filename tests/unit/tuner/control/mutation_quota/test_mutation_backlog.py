@@ -12,14 +12,14 @@ from mutation_rig import Rig, controller, tenant
 
 from tuner.control.mutation_quota.apply_lag import (
     PressureTrend,
-    borne_per_s,
-    falls_behind,
-    most_per_s,
-    with_missed,
+    known_limit_per_s,
+    lag_growth_ratio,
+    sustained_per_s,
+    with_known_limit,
 )
 from tuner.control.mutation_quota.decision import QuotaReason
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy
-from tuner.control.mutation_quota.state import Total
+from tuner.control.mutation_quota.state import TotalRate
 from tuner.control.mutation_quota.total_rate import next_total
 from tuner.core.controller import ClusterWideMeasures, ControllerObjective
 from tuner.core.controller_pressure import Measure, Pressure
@@ -33,57 +33,57 @@ def lag(ms: float) -> Pressure:
     return Pressure(ms / 1_000, Measure.APPLY_LAG, ms, 1_000)
 
 
-def after(total: Total, ms: float, course: PressureTrend, cap: float = 10_000.0) -> tuple[Total, QuotaReason]:
+def after(total: TotalRate, ms: float, course: PressureTrend, cap: float = 10_000.0) -> tuple[TotalRate, QuotaReason]:
     return next_total(total, lag(ms), course, False, True, 0.0, cap, NOW, LIMITS)
 
 
 def test_who_is_a_second_later_after_four_does_three_quarters() -> None:
-    behind = falls_behind(lag(1_500), 500, 4_000)
+    behind = lag_growth_ratio(lag(1_500), 500, 4_000)
     assert behind == 0.25
-    assert borne_per_s(160, PressureTrend(falls_behind=behind)) == 120
+    assert sustained_per_s(160, PressureTrend(lag_growth_ratio=behind)) == 120
 
 
 def test_only_a_lag_tells_it() -> None:
-    assert falls_behind(Pressure(2.0, Measure.QUEUE, 1_000, 500), 500, 5_000) == 0.0
-    assert falls_behind(lag(1_500), None, 5_000) == 0.0
-    assert falls_behind(lag(1_500), 500, 0) == 0.0
+    assert lag_growth_ratio(Pressure(2.0, Measure.QUEUE, 1_000, 500), 500, 5_000) == 0.0
+    assert lag_growth_ratio(lag(1_500), None, 5_000) == 0.0
+    assert lag_growth_ratio(lag(1_500), 500, 0) == 0.0
 
 
 def test_one_odd_look_is_not_believed_beyond_a_half() -> None:
-    assert borne_per_s(160, PressureTrend(falls_behind=3.0)) == 80
+    assert sustained_per_s(160, PressureTrend(lag_growth_ratio=3.0)) == 80
 
 
 def test_what_falls_behind_is_cut_to_less_than_it_does() -> None:
-    total, reason = after(Total(160), 2_500, PressureTrend(1.2, 0.25))
+    total, reason = after(TotalRate(160), 2_500, PressureTrend(1.2, 0.25))
     assert reason is QuotaReason.OVER_OBJECTIVE
-    assert total == Total(102, NOW, NOW, 120, NOW)
+    assert total == TotalRate(102, NOW, NOW, 120, NOW)
 
 
 def test_that_is_done_at_once_though_a_moment_ago_it_was_cut_a_little() -> None:
-    assert after(Total(160, NOW - 5_000, NOW - 5_000), 2_500, PressureTrend(1.2, 0.25))[0].missed_per_s == 120
-    again = Total(100, NOW - 5_000, NOW - 5_000, 120, NOW - 5_000)
-    assert after(again, 2_500, PressureTrend(1.2, 0.25)) == (again, QuotaReason.RESTING)
+    assert after(TotalRate(160, NOW - 5_000, NOW - 5_000), 2_500, PressureTrend(1.2, 0.25))[0].known_limit_per_s == 120
+    again = TotalRate(100, NOW - 5_000, NOW - 5_000, 120, NOW - 5_000)
+    assert after(again, 2_500, PressureTrend(1.2, 0.25)) == (again, QuotaReason.SETTLING)
 
 
 def test_a_look_over_the_objective_may_be_a_burst_and_costs_little() -> None:
-    assert after(Total(160), 2_500, PressureTrend(0.3, 0.45))[0] == Total(152, NOW, NOW)
-    assert after(Total(160), 2_500, PressureTrend())[0] == Total(152, NOW, NOW)
+    assert after(TotalRate(160), 2_500, PressureTrend(0.3, 0.45))[0] == TotalRate(152, NOW, NOW)
+    assert after(TotalRate(160), 2_500, PressureTrend())[0] == TotalRate(152, NOW, NOW)
 
 
 def test_what_catches_up_too_slowly_is_cut_and_nothing_is_learned_of_it() -> None:
-    known = Total(100, missed_per_s=120, missed_at_ms=1)
+    known = TotalRate(100, known_limit_per_s=120, known_limit_at_ms=1)
     total, reason = after(known, 4_000, PressureTrend(4.1, -0.02))
     assert reason is QuotaReason.OVER_OBJECTIVE
-    assert total == Total(50, NOW, NOW, 120, 1)
+    assert total == TotalRate(50, NOW, NOW, 120, 1)
 
 
 def test_what_will_soon_be_too_late_is_cut_a_little_before_it_is() -> None:
     # 0.7 s, and 10 ms later with every second: over 1 s within the 35 that pass before a cut is seen.
-    found, reason = after(Total(160), 700, PressureTrend(0.65, 0.01, 650))
-    assert reason is QuotaReason.FALLS_BEHIND
+    found, reason = after(TotalRate(160), 700, PressureTrend(0.65, 0.01, 650))
+    assert reason is QuotaReason.FALLING_BEHIND
     assert found.rate_per_s == pytest.approx(145.6)
-    assert found.missed_per_s == pytest.approx(158.4)
-    assert found.cut_at_ms == found.raised_at_ms == found.missed_at_ms == NOW
+    assert found.known_limit_per_s == pytest.approx(158.4)
+    assert found.cut_at_ms == found.raised_at_ms == found.known_limit_at_ms == NOW
 
 
 @pytest.mark.parametrize(
@@ -100,53 +100,55 @@ def test_what_will_soon_be_too_late_is_cut_a_little_before_it_is() -> None:
 )
 def test_a_lag_below_the_objective_that_does_not_creep_up_is_left_alone(ms: float, course: PressureTrend) -> None:
     # Given too lately for a raise, and long enough ago for a cut.
-    before = Total(160, raised_at_ms=NOW)
+    before = TotalRate(160, raised_at_ms=NOW)
     assert after(before, ms, course)[0] == before
 
 
 def test_that_waits_for_the_last_cut_to_be_seen_and_is_not_for_who_is_not_held_back() -> None:
-    just_cut, creeping = Total(160, cut_at_ms=NOW - 30_000), PressureTrend(0.9, 0.01, 900)
+    just_cut, creeping = TotalRate(160, cut_at_ms=NOW - 30_000), PressureTrend(0.9, 0.01, 900)
     assert after(just_cut, 950, creeping) == (just_cut, QuotaReason.WITHIN_OBJECTIVE)
-    found = next_total(Total(160), lag(950), creeping, False, False, 100.0, 1_000, NOW, LIMITS)
-    assert found == (Total(160), QuotaReason.WITHIN_OBJECTIVE)
+    found = next_total(TotalRate(160), lag(950), creeping, False, False, 100.0, 1_000, NOW, LIMITS)
+    assert found == (TotalRate(160), QuotaReason.WITHIN_OBJECTIVE)
 
 
 def test_what_was_missed_is_never_taken_for_more_than_before() -> None:
-    known = Total(110, missed_per_s=100, missed_at_ms=NOW)
-    assert with_missed(known, 200, PressureTrend(falls_behind=0.1), NOW, LIMITS).missed_per_s == 100
+    known = TotalRate(110, known_limit_per_s=100, known_limit_at_ms=NOW)
+    assert with_known_limit(known, 200, PressureTrend(lag_growth_ratio=0.1), NOW, LIMITS).known_limit_per_s == 100
 
 
 def test_half_of_the_way_is_gone_to_where_it_was_too_much() -> None:
-    total, reason = after(Total(60, missed_per_s=100, missed_at_ms=NOW), 100, PressureTrend())
-    assert reason is QuotaReason.ROOM_IS_LEFT
+    total, reason = after(TotalRate(60, known_limit_per_s=100, known_limit_at_ms=NOW), 100, PressureTrend())
+    assert reason is QuotaReason.HEADROOM_AVAILABLE
     assert total.rate_per_s == pytest.approx(60 + 35 / 2)
 
 
 def test_just_below_it_nothing_is_raised() -> None:
-    near = Total(92, missed_per_s=100, missed_at_ms=NOW)
+    near = TotalRate(92, known_limit_per_s=100, known_limit_at_ms=NOW)
     assert after(near, 100, PressureTrend()) == (near, QuotaReason.NEAR_KNOWN_LIMIT)
 
 
 @pytest.mark.parametrize(("minutes", "most"), [(0, 100), (10, 103.7), (15, 112.5), (30, 200), (60, 900)])
 def test_it_is_forgotten_slowly_and_then_soon(minutes: int, most: float) -> None:
-    known = Total(90, missed_per_s=100, missed_at_ms=NOW - minutes * MINUTE)
-    assert most_per_s(known, NOW, LIMITS) == pytest.approx(most, abs=0.1)
+    known = TotalRate(90, known_limit_per_s=100, known_limit_at_ms=NOW - minutes * MINUTE)
+    assert known_limit_per_s(known, NOW, LIMITS) == pytest.approx(most, abs=0.1)
 
 
 @pytest.mark.parametrize(("minutes", "most"), [(0, 1), (15, 7.25), (30, 51), (60, 401)])
 def test_next_to_nothing_is_forgotten_as_soon(minutes: int, most: float) -> None:
-    known = Total(1, missed_per_s=1, missed_at_ms=NOW - minutes * MINUTE)
-    assert most_per_s(known, NOW, LIMITS) == pytest.approx(most)
+    known = TotalRate(1, known_limit_per_s=1, known_limit_at_ms=NOW - minutes * MINUTE)
+    assert known_limit_per_s(known, NOW, LIMITS) == pytest.approx(most)
 
 
 def test_what_falls_behind_while_nobody_does_anything_says_nothing_of_what_can_be_borne() -> None:
-    found, reason = next_total(Total(200), lag(2_500), PressureTrend(1.2, 0.5), False, False, 0.0, 1_000, NOW, LIMITS)
+    found, reason = next_total(
+        TotalRate(200), lag(2_500), PressureTrend(1.2, 0.5), False, False, 0.0, 1_000, NOW, LIMITS
+    )
     assert reason is QuotaReason.OVER_OBJECTIVE
-    assert found == Total(LIMITS.rate_per_s_ease, NOW, NOW)
+    assert found == TotalRate(LIMITS.rate_per_s_safe, NOW, NOW)
 
 
 def test_who_never_missed_it_has_no_such_bound() -> None:
-    assert most_per_s(Total(90), NOW, LIMITS) == math.inf
+    assert known_limit_per_s(TotalRate(90), NOW, LIMITS) == math.inf
 
 
 @given(
@@ -159,11 +161,11 @@ def test_who_never_missed_it_has_no_such_bound() -> None:
 def test_near_what_was_too_much_it_is_never_passed(
     rate: float, ms: float, behind: float, missed: float | None, since_ms: int
 ) -> None:
-    total = Total(rate, missed_per_s=missed, missed_at_ms=NOW - since_ms)
+    total = TotalRate(rate, known_limit_per_s=missed, known_limit_at_ms=NOW - since_ms)
     found, _ = after(total, ms, PressureTrend(None, behind))
     if found.rate_per_s > rate:
-        assert found.rate_per_s <= 0.95 * most_per_s(total, NOW, LIMITS) + 1e-6
-    assert (found.missed_per_s or math.inf) <= most_per_s(total, NOW, LIMITS)
+        assert found.rate_per_s <= 0.95 * known_limit_per_s(total, NOW, LIMITS) + 1e-6
+    assert (found.known_limit_per_s or math.inf) <= known_limit_per_s(total, NOW, LIMITS)
 
 
 class Sink:

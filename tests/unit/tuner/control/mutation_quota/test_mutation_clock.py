@@ -8,19 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mutation_rig import START_MS, Rig, controller, reasons, tenant
 
-from tuner.control.mutation_quota.clock_skew import up_to_now
+from tuner.control.mutation_quota.clock_skew import clamp_to_now
 from tuner.control.mutation_quota.decision import QuotaReason
 from tuner.control.mutation_quota.entity import QuotaEntity, Tenant
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy
-from tuner.control.mutation_quota.ownership import let_go_of_changed
+from tuner.control.mutation_quota.ownership import relinquish_changed
 from tuner.control.mutation_quota.state import (
-    Doubt,
-    JudgedWindow,
+    ControllerWindow,
     MutationMemory,
     OwnedQuota,
+    ProbeTrend,
     TenantState,
-    Total,
-    Wavering,
+    TotalRate,
+    UnconfirmedChange,
 )
 from tuner.core.controller import ControllerObjective
 
@@ -33,40 +33,44 @@ PLAIN = MutationPolicy(default_entity=None, objective=ControllerObjective(burst_
 
 def remembered(at_ms: int) -> MutationMemory:
     return MutationMemory(
-        total=Total(100.0, at_ms, at_ms, 120.0, at_ms),
-        window=JudgedWindow(1, at_ms, felt_full_at_ms=at_ms, took_over_ms=at_ms),
+        total=TotalRate(100.0, at_ms, at_ms, 120.0, at_ms),
+        window=ControllerWindow(1, at_ms, no_headroom_at_ms=at_ms, active_since_ms=at_ms),
         tenants={
             ALICE: TenantState(5.0, True, at_ms, at_ms, at_ms, at_ms),
             Tenant("bob"): TenantState(active_at_ms=at_ms),  # Not heard of yet.
         },
         externally_owned_until_ms={A: at_ms + HOUR},
-        turned_at_ms=at_ms,
+        last_step_at_ms=at_ms,
         default_written_at_ms=at_ms,
     )
 
 
 def test_what_happened_later_than_now_happened_now() -> None:
-    assert up_to_now(remembered(NOW + HOUR), NOW, LIMITS) == remembered(NOW)
+    assert clamp_to_now(remembered(NOW + HOUR), NOW, LIMITS) == remembered(NOW)
 
 
 def test_what_was_felt_later_than_now_was_felt_now_though_the_signals_clock_was_right() -> None:
-    felt = Wavering(0.8, since_ms=NOW + HOUR, eased_at_ms=NOW + HOUR)
-    memory = MutationMemory(window=JudgedWindow(1, NOW, felt_full_at_ms=NOW + HOUR, felt=felt))
-    felt = Wavering(0.8, since_ms=NOW, eased_at_ms=NOW)
-    assert up_to_now(memory, NOW, LIMITS) == MutationMemory(window=JudgedWindow(1, NOW, felt_full_at_ms=NOW, felt=felt))
+    felt = ProbeTrend(0.8, since_ms=NOW + HOUR, near_cut_at_ms=NOW + HOUR)
+    memory = MutationMemory(window=ControllerWindow(1, NOW, no_headroom_at_ms=NOW + HOUR, felt=felt))
+    felt = ProbeTrend(0.8, since_ms=NOW, near_cut_at_ms=NOW)
+    assert clamp_to_now(memory, NOW, LIMITS) == MutationMemory(
+        window=ControllerWindow(1, NOW, no_headroom_at_ms=NOW, felt=felt)
+    )
 
 
 @given(since_ms=st.integers(0, 2 * HOUR))
 def test_what_happened_before_is_left_as_it_is(since_ms: int) -> None:
     memory = remembered(NOW - since_ms)
-    assert up_to_now(memory, NOW, LIMITS) == memory
+    assert clamp_to_now(memory, NOW, LIMITS) == memory
 
 
 def test_news_from_a_clock_a_little_ahead_are_not_judged_twice() -> None:
     memory = replace(
-        remembered(NOW), window=JudgedWindow(1, NOW + 15_000), tenants={ALICE: TenantState(judged_at_ms=NOW + 15_000)}
+        remembered(NOW),
+        window=ControllerWindow(1, NOW + 15_000),
+        tenants={ALICE: TenantState(sampled_at_ms=NOW + 15_000)},
     )
-    assert up_to_now(memory, NOW, LIMITS) == memory
+    assert clamp_to_now(memory, NOW, LIMITS) == memory
 
 
 def test_a_controller_that_is_pressed_is_relieved_though_the_last_cut_is_to_come() -> None:
@@ -85,8 +89,10 @@ def test_a_controller_that_is_pressed_is_relieved_though_the_last_cut_is_to_come
 
 
 def test_a_doubt_ends_though_it_began_later_than_now() -> None:
-    memory = MutationMemory(owned={A: OwnedQuota(None, 5.0, (5.0,))}, doubted={A: Doubt(7.0, NOW + HOUR)})
-    memory, gone = let_go_of_changed({A: 7.0}, memory, NOW, LIMITS)
-    assert (len(gone), memory.doubted) == (0, {A: Doubt(7.0, NOW)})
-    memory, gone = let_go_of_changed({A: 7.0}, memory, NOW + 20_000, LIMITS)
-    assert (len(gone), memory.doubted) == (1, {})
+    memory = MutationMemory(
+        owned={A: OwnedQuota(None, 5.0, (5.0,))}, unconfirmed={A: UnconfirmedChange(7.0, NOW + HOUR)}
+    )
+    memory, gone = relinquish_changed({A: 7.0}, memory, NOW, LIMITS)
+    assert (len(gone), memory.unconfirmed) == (0, {A: UnconfirmedChange(7.0, NOW)})
+    memory, gone = relinquish_changed({A: 7.0}, memory, NOW + 20_000, LIMITS)
+    assert (len(gone), memory.unconfirmed) == (1, {})

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mutation_rig import Rig, controller, tenant
 
-from tuner.control.mutation_quota.cost_model import at_start, learned
+from tuner.control.mutation_quota.cost_model import initial_cost, update_cost
 from tuner.control.mutation_quota.entity import QuotaEntity
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy
 from tuner.control.mutation_quota.state import LearnedCost
-from tuner.control.mutation_quota.total_rate import cap_per_s
+from tuner.control.mutation_quota.total_rate import burst_cap_per_s
 from tuner.core.controller import ControllerObjective
 
 LIMITS = MutationLimits()
@@ -21,43 +21,43 @@ A = QuotaEntity("a")
 
 
 def test_what_is_too_little_to_measure_still_costs_something() -> None:
-    cost = at_start(LIMITS)
+    cost = initial_cost(LIMITS)
     for _ in range(2_400):
-        cost = learned(cost, 0.0, 1.25, 5.0, LIMITS)
+        cost = update_cost(cost, 0.0, 1.25, 5.0, LIMITS)
     assert (cost.topic_ms, cost.partition_ms) == (0.001, 0.001)
 
 
 def test_other_work_that_became_less_makes_nothing_cheaper() -> None:
-    cost = replace(at_start(LIMITS), other_ratio=0.1)
+    cost = replace(initial_cost(LIMITS), other_busy_ratio=0.1)
     for _ in range(400):
-        cost = learned(cost, 0.05, 1.25, 5.0, LIMITS)
-    assert cost.other_ratio == pytest.approx(0.05)
+        cost = update_cost(cost, 0.05, 1.25, 5.0, LIMITS)
+    assert cost.other_busy_ratio == pytest.approx(0.05)
     assert (cost.topic_ms, cost.partition_ms) == (0.9, 0.06)
 
 
 def test_nothing_takes_longer_than_the_controller_was_busy_at_all() -> None:
-    cost = LearnedCost(0.9, 170.0, other_ratio=0.2, steps=1)
+    cost = LearnedCost(0.9, 170.0, other_busy_ratio=0.2, steps=1)
     for look in range(200):
-        cost = learned(cost, 0.01 + 0.1 * 0.7**look, 1.5, 1.5, LIMITS)
-    assert 1.5 * cost.mutation_ms <= 10.1
+        cost = update_cost(cost, 0.01 + 0.1 * 0.7**look, 1.5, 1.5, LIMITS)
+    assert 1.5 * cost.partition_total_ms <= 10.1
 
 
 def test_of_what_fades_nothing_is_found_to_be_cheaper_but_it_may_be_dearer() -> None:
-    cost = at_start(LIMITS)
-    assert learned(cost, 0.0, 10, 40, LIMITS).partition_ms < 0.06
-    assert learned(cost, 0.0, 10, 40, LIMITS, fades=True).partition_ms == 0.06
-    assert learned(cost, 0.5, 10, 40, LIMITS, fades=True).partition_ms > 0.06
+    cost = initial_cost(LIMITS)
+    assert update_cost(cost, 0.0, 10, 40, LIMITS).partition_ms < 0.06
+    assert update_cost(cost, 0.0, 10, 40, LIMITS, fades=True).partition_ms == 0.06
+    assert update_cost(cost, 0.5, 10, 40, LIMITS, fades=True).partition_ms > 0.06
 
 
 @given(windows=st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1e4), st.floats(0, 1e4)), max_size=60))
 def test_whatever_the_windows_say_there_is_a_cost_and_a_cap(windows: list[tuple[float, float, float]]) -> None:
-    cost = at_start(LIMITS)
+    cost = initial_cost(LIMITS)
     for busy, topics, partitions in windows:
-        cost = learned(cost, busy, topics, partitions, LIMITS)
+        cost = update_cost(cost, busy, topics, partitions, LIMITS)
         assert cost.topic_ms >= 0.001
         assert cost.partition_ms >= 0.001
-        assert 0 <= cost.other_ratio <= 1
-        assert 1 <= cap_per_s(cost, ControllerObjective(), LIMITS) <= 5_000
+        assert 0 <= cost.other_busy_ratio <= 1
+        assert 1 <= burst_cap_per_s(cost, ControllerObjective(), LIMITS) <= 5_000
 
 
 def test_a_storm_that_fades_leaves_what_was_learned_of_it() -> None:
@@ -67,12 +67,12 @@ def test_a_storm_that_fades_leaves_what_was_learned_of_it() -> None:
         rate = rig.quotas.get(A, 100.0)
         rig.cycle([tenant(rig.now_ms, rate, -1.0, user="a")], [controller(rig.now_ms, idle=0.98 - 0.003 * rate)])
     assert rig.memory.cost is not None
-    in_storm, rate, total = rig.memory.cost.mutation_ms, rig.quotas[A], rig.memory.total
+    in_storm, rate, total = rig.memory.cost.partition_total_ms, rig.quotas[A], rig.memory.total
     assert in_storm == pytest.approx(3.0, rel=0.15)
     for look in range(120):
         books = rate * max(0.0, 1 - look / 8)
         rig.cycle([tenant(rig.now_ms, books, 1e9, user="a")], [controller(rig.now_ms, idle=0.98)])
-    assert in_storm / 2 <= rig.memory.cost.mutation_ms <= in_storm
+    assert in_storm / 2 <= rig.memory.cost.partition_total_ms <= in_storm
     assert rig.memory.total == total
 
 

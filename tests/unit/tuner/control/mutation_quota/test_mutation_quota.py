@@ -20,9 +20,9 @@ from tuner.control.mutation_quota.decision import (
 )
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity, Tenant
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, TenantRule
-from tuner.control.mutation_quota.ownership import release
+from tuner.control.mutation_quota.ownership import restore_all
 from tuner.control.mutation_quota.policy import QuotaStep
-from tuner.control.mutation_quota.state import Total
+from tuner.control.mutation_quota.state import TotalRate
 from tuner.core.controller import ClusterWideMeasures, ControllerObjective
 from tuner.journal.input_capture import Eventful
 from tuner.journal.quota_records import state_worth_a_record
@@ -45,14 +45,14 @@ def three(rig: Rig, a: float = 0.0, b: float = 0.0, c: float = 0.0, /, **tokens:
 
 def test_quotas_that_cannot_be_read_are_left_as_they_are() -> None:
     made = Rig().cycle(unseen=True)
-    assert reasons(made) == [QuotaReason.QUOTAS_NOT_SEEN]
+    assert reasons(made) == [QuotaReason.QUOTAS_UNREADABLE]
     assert "no answer" in made.decisions[0].text
 
 
 def test_without_metrics_of_a_controller_it_holds_and_says_so() -> None:
     rig = Rig()
-    assert reasons(rig.cycle(three(rig), [])) == [QuotaReason.CONTROLLER_NOT_SEEN]
-    assert reasons(rig.cycle(three(rig), [controller(rig.now_ms, active=None)])) == [QuotaReason.CONTROLLER_NOT_SEEN]
+    assert reasons(rig.cycle(three(rig), [])) == [QuotaReason.CONTROLLER_UNKNOWN]
+    assert reasons(rig.cycle(three(rig), [controller(rig.now_ms, active=None)])) == [QuotaReason.CONTROLLER_UNKNOWN]
     assert reasons(rig.cycle(three(rig), [controller(rig.now_ms, idle=None, queue=None)])) == [
         QuotaReason.PRESSURE_NOT_MEASURED
     ]
@@ -62,7 +62,7 @@ def test_without_metrics_of_a_controller_it_holds_and_says_so() -> None:
 def test_between_two_controllers_it_holds() -> None:
     rig = Rig(PLAIN)
     rig.cycle(three(rig))
-    assert reasons(rig.cycle(three(rig), [controller(rig.now_ms, active=0.0)])) == [QuotaReason.CONTROLLER_NOT_SEEN]
+    assert reasons(rig.cycle(three(rig), [controller(rig.now_ms, active=0.0)])) == [QuotaReason.CONTROLLER_UNKNOWN]
 
 
 def test_old_news_hold_and_very_old_news_lower_and_never_raise() -> None:
@@ -219,7 +219,7 @@ def test_floors_that_are_more_than_there_is_are_cut_and_said() -> None:
     limits = MutationLimits(over_allocation=1.0)
     rig = Rig(MutationPolicy(rules=rules, default_entity=None, limits=limits))
     made = rig.cycle(three(rig, 40, 40, 40), [controller(rig.now_ms, idle=0.0)])
-    assert QuotaReason.FLOORS_CUT in reasons(made)
+    assert QuotaReason.GUARANTEES_CUT in reasons(made)
     assert sum(written(made).values()) == pytest.approx(
         rig.memory.total.rate_per_s if rig.memory.total else 0, abs=0.01
     )
@@ -304,7 +304,7 @@ def test_a_broker_that_is_behind_and_shows_what_was_taken_back_is_nobodys_word()
         rig.cycle([tenant(rig.now_ms, client_id="b")])
     del rig.quotas[A]
     rig.cycle([tenant(rig.now_ms, client_id="b")])
-    assert A not in {**rig.memory.externally_owned_until_ms, **rig.memory.doubted}
+    assert A not in {**rig.memory.externally_owned_until_ms, **rig.memory.unconfirmed}
 
 
 def test_what_somebody_else_holds_counts_but_for_no_more_than_its_quota() -> None:
@@ -324,7 +324,7 @@ def test_what_stood_before_is_adopted_and_remembered() -> None:
 
 
 def test_what_stood_before_is_respected_where_that_is_asked_for() -> None:
-    policy = MutationPolicy(adopts=False, default_entity=QuotaEntity(client_id=DEFAULT))
+    policy = MutationPolicy(adopt_existing=False, default_entity=QuotaEntity(client_id=DEFAULT))
     rig = Rig(policy, {A: 3.0})
     made = rig.cycle(three(rig, 30))
     assert A not in written(made)
@@ -441,7 +441,7 @@ def test_at_the_limit_of_partitions_everybody_keeps_what_he_was_promised(partiti
     assert rig.quotas[A] == 20.0
     # Of what the brake leaves its standing share.
     assert rig.quotas[B] == (0.1 if partitions > 2_000 else 1.188)
-    assert QuotaReason.FLOORS_CUT not in reasons(made)
+    assert QuotaReason.GUARANTEES_CUT not in reasons(made)
     [text] = [d.text for d in made.decisions if d.reason is QuotaReason.PARTITIONS_NEAR_LIMIT]
     assert "but not below what was promised" in text
 
@@ -463,7 +463,7 @@ def test_a_tenant_at_its_floor_is_said_to_be() -> None:
 
 def test_who_has_less_than_he_wants_is_not_said_to_have_all_of_it() -> None:
     rig = Rig(replace(PLAIN, limits=MutationLimits(rate_per_s_start=30.0, over_allocation=1.0)))
-    rig.memory = replace(rig.memory, total=Total(30.0))
+    rig.memory = replace(rig.memory, total=TotalRate(30.0))
     made = rig.cycle(three(rig, 40, 40, 0))
     assert [share.reason for share in made.shares[:2]] == [QuotaReason.FAIR_SHARE] * 2
     texts = [d.text for d in made.decisions if isinstance(d, SetQuota)]
@@ -472,7 +472,7 @@ def test_who_has_less_than_he_wants_is_not_said_to_have_all_of_it() -> None:
 
 def test_the_quota_of_everybody_else_is_written_no_more_than_twice_a_minute() -> None:
     """Tenants come by tens and leave again, and the standing share of whoever comes anew goes up and down with them."""
-    rig, writes = Rig(replace(PLAIN, default_entity=EVERY_CLIENT, limits=MutationLimits(absent_s=4.0))), []
+    rig, writes = Rig(replace(PLAIN, default_entity=EVERY_CLIENT, limits=MutationLimits(absent_after_s=4.0))), []
     for cycle in range(120):
         at_s = (rig.now_ms - START_MS) // 1000
         made = rig.cycle([tenant(rig.now_ms, 1.0, 50.0, client_id=f"c{i}") for i in range(60 if cycle % 2 else 5)])
@@ -637,7 +637,7 @@ def test_a_look_an_hour_ago_is_not_the_one_before() -> None:
     rig.now_ms += 3_600_000
     rig.cycle(three(rig, 40, a=-5.0), beside=beside[1])
     assert rig.memory.total is not None
-    assert rig.memory.total.missed_per_s is None
+    assert rig.memory.total.known_limit_per_s is None
 
 
 def test_who_is_exempt_and_held_back_by_somebody_elses_default_is_left_as_it_is() -> None:
@@ -671,7 +671,7 @@ def test_a_broker_that_is_behind_is_nobodys_word() -> None:
     rig.quotas.update(stands)
     rig.cycle(three(rig, 30))
     assert set(rig.memory.owned) == set(stands)
-    assert rig.memory.doubted == {}
+    assert rig.memory.unconfirmed == {}
 
 
 def test_what_is_in_doubt_is_not_put_back_yet() -> None:
@@ -679,8 +679,8 @@ def test_what_is_in_doubt_is_not_put_back_yet() -> None:
     rig.cycle(three(rig, 30))
     rig.quotas[A] = 7.0
     rig.cycle(three(rig, 30))
-    assert A in rig.memory.doubted
-    assert A not in {decision.entity for decision in release(rig.quotas, rig.memory)}
+    assert A in rig.memory.unconfirmed
+    assert A not in {decision.entity for decision in restore_all(rig.quotas, rig.memory)}
 
 
 def test_who_has_gone_is_put_back_once_and_not_set_again() -> None:
@@ -710,7 +710,7 @@ def test_an_hour_without_news_takes_nobodys_quota_away() -> None:
 @pytest.mark.parametrize("adopts", [True, False])
 def test_a_default_that_would_put_somebodys_quota_out_of_force_is_not_kept(adopts: bool) -> None:
     nightly = QuotaEntity(client_id="nightly")
-    rig = Rig(replace(PLAIN, default_entity=QuotaEntity(DEFAULT), adopts=adopts), {nightly: 5.0})
+    rig = Rig(replace(PLAIN, default_entity=QuotaEntity(DEFAULT), adopt_existing=adopts), {nightly: 5.0})
     for _ in range(4):
         made = rig.cycle([tenant(rig.now_ms, 1.0, 50.0, client_id="nightly")])
         held = [
@@ -742,7 +742,7 @@ def test_quotas_by_name_of_other_settings_are_taken_back_and_not_written_again()
     assert set(rig.quotas) == {everybody, QuotaEntity(DEFAULT)}
     rig.policy = replace(PLAIN, default_entity=EVERY_CLIENT)
     made = rig.cycle(books())
-    assert [d.reason for d in made.decisions if isinstance(d, RestoreQuota)] == [QuotaReason.NOT_ASKED_FOR] * 2
+    assert [d.reason for d in made.decisions if isinstance(d, RestoreQuota)] == [QuotaReason.NOT_CONFIGURED] * 2
     for _ in range(20):
         made = rig.cycle(books())
         assert set(rig.quotas) == {A, B, C, EVERY_CLIENT}
@@ -787,7 +787,7 @@ def test_where_standing_quotas_are_respected_from_now_on_those_that_were_adopted
         rig.cycle(three(rig, 30))
     assert rig.quotas.keys() == {A, B, C, EVERY_CLIENT}
     assert (rig.quotas[A], rig.quotas[EVERY_CLIENT]) != (100.0, 90.0)
-    rig.policy = replace(rig.policy, adopts=False)
+    rig.policy = replace(rig.policy, adopt_existing=False)
     for _ in range(20):
         made = rig.cycle(three(rig, 30))
         assert rig.quotas == {A: 100.0, EVERY_CLIENT: 90.0}
@@ -971,7 +971,7 @@ def test_a_step_down_in_time_keeps_no_cut_from_being_made_that_is_urgent() -> No
 
 def test_near_the_objective_nobody_is_taken_below_what_a_small_controller_bears() -> None:
     """Else an objective that is nearly reached whatever tenants do would leave them nothing."""
-    rig, least = Rig(FELT_AND_LAG), FELT_AND_LAG.limits.rate_per_s_ease
+    rig, least = Rig(FELT_AND_LAG), FELT_AND_LAG.limits.rate_per_s_safe
     assert min(felt(rig, ms)[0] for ms in wavering(54.0, 5.0, 200)) == least
     assert min(felt(rig, 90.0)[0] for _ in range(40)) == least, "nor over it"
     assert felt(rig, 130.0)[0] < least, "far over it they are"
@@ -998,13 +998,13 @@ def test_who_is_not_ours_to_hold_back_counts_however_that_came_about() -> None:
     rules = (TenantRule(client_id="a", rate_per_s_min=60.0),)
     limits = replace(FELT_AND_LAG.limits, tenants_max=1)
     rig = Rig(replace(FELT_AND_LAG, rules=rules, limits=limits))
-    rig.memory = replace(rig.memory, total=Total(110.0))
+    rig.memory = replace(rig.memory, total=TotalRate(110.0))
     made = None
     for ms in wavering(54.0, 5.0, 120):
         beside = ClusterWideMeasures(create_probe_p90_ms=ms, apply_lag_ms=0.0)
         made = rig.cycle(three(rig, 60, 20, 20, a=-5.0), [controller(rig.now_ms)], beside=beside)
     assert made is not None
-    assert QuotaReason.FLOORS_CUT not in reasons(made)
+    assert QuotaReason.GUARANTEES_CUT not in reasons(made)
     assert made.memory.total is not None
     assert made.memory.total.rate_per_s >= 99
 
@@ -1027,7 +1027,7 @@ def test_who_is_gone_takes_nobodys_place() -> None:
     rig = Rig(replace(PLAIN, limits=limits))
     for _ in range(4):
         rig.cycle(three(rig, 30, a=-5.0))
-    rig.now_ms += round(1000 * limits.absent_s) + 1_000
+    rig.now_ms += round(1000 * limits.absent_after_s) + 1_000
     made = rig.cycle([tenant(rig.now_ms, 30, -5.0, client_id="new")])
     assert QuotaReason.TOO_MANY_TENANTS not in reasons(made)
 
@@ -1084,7 +1084,7 @@ def test_what_was_waited_for_while_there_was_no_controller_is_no_pressure() -> N
         )
         assert QuotaReason.PRESSURE_NOT_MEASURED in reasons(made), "so nothing is raised either"
     assert rig.memory.total.rate_per_s == before
-    assert rig.memory.total.missed_per_s is None
+    assert rig.memory.total.known_limit_per_s is None
     for _ in range(3):
         found = [tenant(rig.now_ms, 30, -5.0, node=2, client_id="a")]
         rig.cycle(found, [controller(rig.now_ms, node=2)], beside=ClusterWideMeasures(create_probe_p90_ms=4_000.0))

@@ -10,21 +10,21 @@ from exact_sharing import oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuner.control.mutation_quota.max_min_share import Claim, share
+from tuner.control.mutation_quota.max_min_share import Claim, share_max_min
 
 HUNGRY = math.inf
 
 
 amounts = st.floats(0, 1e4, allow_nan=False)
 claims_of = st.builds(
-    Claim, want=amounts | st.just(HUNGRY), weight=st.floats(0.01, 100), floor=st.just(0.0) | st.floats(0, 100)
+    Claim, demand=amounts | st.just(HUNGRY), weight=st.floats(0.01, 100), guaranteed=st.just(0.0) | st.floats(0, 100)
 )
 
 
 @settings(deadline=None, max_examples=300)
 @given(whole=st.floats(0, 1e5), claims=st.lists(claims_of, min_size=1, max_size=12))
 def test_it_is_what_the_exact_solver_says(whole: float, claims: list[Claim]) -> None:
-    found, exact = share(whole, claims).shares, oracle(Fraction(whole), claims)
+    found, exact = share_max_min(whole, claims).shares, oracle(Fraction(whole), claims)
     for one, expected in zip(found, exact, strict=True):
         assert one == pytest.approx(float(expected), rel=1e-9, abs=1e-9 * (1 + whole))
 
@@ -32,61 +32,61 @@ def test_it_is_what_the_exact_solver_says(whole: float, claims: list[Claim]) -> 
 @settings(deadline=None)
 @given(whole=st.floats(0, 1e5), claims=st.lists(claims_of, min_size=1, max_size=40))
 def test_shares_add_up_and_stay_between_floor_and_want(whole: float, claims: list[Claim]) -> None:
-    found = share(whole, claims)
-    wanted = math.fsum(claim.want for claim in claims)
+    found = share_max_min(whole, claims)
+    wanted = math.fsum(claim.demand for claim in claims)
     assert math.fsum(found.shares) == pytest.approx(min(whole, wanted), rel=1e-9, abs=1e-9)
     for one, claim in zip(found.shares, claims, strict=True):
-        assert one <= claim.want * (1 + 1e-12)
-        assert found.floors_cut or one >= claim.least * (1 - 1e-12)
+        assert one <= claim.demand * (1 + 1e-12)
+        assert found.guarantees_cut or one >= claim.guaranteed_demand * (1 - 1e-12)
 
 
 @settings(deadline=None)
 @given(whole=st.floats(0, 1e5), claims=st.lists(claims_of, min_size=2, max_size=12), more=st.floats(0, 1e4))
 def test_nobody_loses_where_the_whole_grows(whole: float, claims: list[Claim], more: float) -> None:
-    before, after = share(whole, claims).shares, share(whole + more, claims).shares
+    before, after = share_max_min(whole, claims).shares, share_max_min(whole + more, claims).shares
     for one, other in zip(before, after, strict=True):
         assert other >= one - 1e-7 * (1 + whole)
 
 
 def test_equal_tenants_who_want_more_get_the_same() -> None:
-    assert share(90, [Claim(HUNGRY)] * 3).shares == (30, 30, 30)
+    assert share_max_min(90, [Claim(HUNGRY)] * 3).shares == (30, 30, 30)
 
 
 def test_who_wants_little_has_it_and_the_others_share_the_rest() -> None:
-    found = share(100, [Claim(10), Claim(HUNGRY), Claim(HUNGRY)])
+    found = share_max_min(100, [Claim(10), Claim(HUNGRY), Claim(HUNGRY)])
     assert found.shares == (10, 45, 45)
-    assert found.level == 45
+    assert found.rate_per_weight == 45
 
 
 def test_weights_count_among_those_who_want_more() -> None:
-    assert share(100, [Claim(10), Claim(HUNGRY, 2), Claim(HUNGRY)]).shares == (10, 60, 30)
+    assert share_max_min(100, [Claim(10), Claim(HUNGRY, 2), Claim(HUNGRY)]).shares == (10, 60, 30)
 
 
 def test_a_floor_is_kept_also_where_the_weight_would_give_less() -> None:
-    assert share(100, [Claim(HUNGRY, 1, 40), Claim(HUNGRY, 3), Claim(HUNGRY, 3)]).shares == (40, 30, 30)
+    assert share_max_min(100, [Claim(HUNGRY, 1, 40), Claim(HUNGRY, 3), Claim(HUNGRY, 3)]).shares == (40, 30, 30)
 
 
 def test_a_floor_is_no_more_than_what_is_wanted() -> None:
-    assert share(100, [Claim(5, 1, 40), Claim(HUNGRY)]).shares == (5, 95)
+    assert share_max_min(100, [Claim(5, 1, 40), Claim(HUNGRY)]).shares == (5, 95)
 
 
 def test_floors_that_are_more_than_the_whole_are_cut_alike() -> None:
-    found = share(30, [Claim(HUNGRY, 1, 40), Claim(HUNGRY, 1, 20)])
+    found = share_max_min(30, [Claim(HUNGRY, 1, 40), Claim(HUNGRY, 1, 20)])
     assert found.shares == (20, 10)
-    assert found.floors_cut
+    assert found.guarantees_cut
 
 
 def test_where_everybody_has_enough_something_is_left() -> None:
-    found = share(100, [Claim(10), Claim(20)])
+    found = share_max_min(100, [Claim(10), Claim(20)])
     assert found.shares == (10, 20)
-    assert found.level == math.inf
+    assert found.rate_per_weight == math.inf
 
 
 def test_nobody_to_share_with() -> None:
-    assert share(100, []).shares == ()
+    assert share_max_min(100, []).shares == ()
 
 
 def test_a_thousand_tenants_are_shared_among_within_a_hair_of_the_exact_optimum() -> None:
     claims = [Claim((i * 7919) % 97 if i % 3 else HUNGRY, 1 + i % 5, (i % 11) / 10) for i in range(1_000)]
-    found, exact = share(5_000, claims).shares, oracle(Fraction(5_000), claims)
+    found, exact = share_max_min(5_000, claims).shares, oracle(Fraction(5_000), claims)
     assert max(abs(one - float(expected)) for one, expected in zip(found, exact, strict=True)) < 1e-8

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from streaming.shared.contract import ControllerSignal
 from tuner.control.mutation_quota.apply_lag import PressureTrend
-from tuner.control.mutation_quota.cost_model import at_start, learned
+from tuner.control.mutation_quota.cost_model import initial_cost, update_cost
 from tuner.control.mutation_quota.decision import QuotaReason
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy
-from tuner.control.mutation_quota.state import LearnedCost, Total
+from tuner.control.mutation_quota.state import LearnedCost, TotalRate
 from tuner.control.mutation_quota.total_rate import (
-    cap_per_s,
-    first_total,
+    burst_cap_per_s,
+    decay_total,
+    initial_total,
     next_total,
-    partitions_left_ratio,
-    sunk,
+    size_brake_ratio,
 )
 from tuner.core.controller import ClusterWideMeasures, ControllerObjective
 from tuner.core.controller_pressure import Measure, Pressure, pressure
@@ -36,7 +36,7 @@ def pressed(ratio: float) -> Pressure:
 
 
 def after(
-    total: Total,
+    total: TotalRate,
     ratio: float,
     *,
     course: PressureTrend = FIRST,
@@ -44,7 +44,7 @@ def after(
     binds: bool = True,
     done: float = 0.0,
     cap: float = CAP,
-) -> tuple[Total, QuotaReason]:
+) -> tuple[TotalRate, QuotaReason]:
     return next_total(total, pressed(ratio), course, late, binds, done, cap, NOW, LIMITS)
 
 
@@ -79,69 +79,69 @@ def test_an_idle_ratio_a_little_beyond_its_scale_is_full() -> None:
 
 
 def test_with_room_and_somebody_held_back_it_doubles() -> None:
-    assert after(Total(100), 0.1) == (Total(200, NOW), QuotaReason.ROOM_IS_LEFT)
+    assert after(TotalRate(100), 0.1) == (TotalRate(200, NOW), QuotaReason.HEADROOM_AVAILABLE)
 
 
 def test_near_the_objective_it_grows_by_half_of_what_is_left() -> None:
-    total, reason = after(Total(100), 0.8)
-    assert reason is QuotaReason.ROOM_IS_LEFT
+    total, reason = after(TotalRate(100), 0.8)
+    assert reason is QuotaReason.HEADROOM_AVAILABLE
     assert total.rate_per_s == pytest.approx(100 + 100 * (0.85 / 0.8 - 1) / 2)
 
 
 def test_in_between_a_step_is_a_part_of_the_cap() -> None:
-    assert after(Total(100), 0.45, cap=400)[0].rate_per_s == 120.0
+    assert after(TotalRate(100), 0.45, cap=400)[0].rate_per_s == 120.0
 
 
 def test_where_nobody_is_held_back_it_does_not_grow() -> None:
-    assert after(Total(100), 0.1, binds=False) == (Total(100), QuotaReason.NOT_BINDING)
+    assert after(TotalRate(100), 0.1, binds=False) == (TotalRate(100), QuotaReason.NOT_BINDING)
 
 
 def test_it_waits_until_the_last_change_is_seen() -> None:
-    before = Total(100, raised_at_ms=NOW - 34_000)
-    assert after(before, 0.1) == (before, QuotaReason.RESTING)
-    assert after(replace(before, raised_at_ms=NOW - 35_000), 0.1)[1] is QuotaReason.ROOM_IS_LEFT
+    before = TotalRate(100, raised_at_ms=NOW - 34_000)
+    assert after(before, 0.1) == (before, QuotaReason.SETTLING)
+    assert after(replace(before, raised_at_ms=NOW - 35_000), 0.1)[1] is QuotaReason.HEADROOM_AVAILABLE
 
 
 def test_between_aim_and_objective_it_stays() -> None:
-    assert after(Total(100), 0.95) == (Total(100), QuotaReason.WITHIN_OBJECTIVE)
-    assert after(Total(100), 1.0) == (Total(100), QuotaReason.WITHIN_OBJECTIVE)
+    assert after(TotalRate(100), 0.95) == (TotalRate(100), QuotaReason.WITHIN_OBJECTIVE)
+    assert after(TotalRate(100), 1.0) == (TotalRate(100), QuotaReason.WITHIN_OBJECTIVE)
 
 
 @pytest.mark.parametrize(("ratio", "rate"), [(1.01, 95.0), (1.25, 80.0), (2.0, 50.0), (80.0, 50.0)])
 def test_over_the_objective_it_falls_by_as_much_as_it_is_over(ratio: float, rate: float) -> None:
-    assert after(Total(100, NOW - 1), ratio) == (Total(rate, NOW, NOW), QuotaReason.OVER_OBJECTIVE)
+    assert after(TotalRate(100, NOW - 1), ratio) == (TotalRate(rate, NOW, NOW), QuotaReason.OVER_OBJECTIVE)
 
 
 def test_it_falls_again_only_when_the_last_fall_is_seen() -> None:
-    before = Total(100, NOW - 30_000, NOW - 30_000)
-    assert after(before, 3.0) == (before, QuotaReason.RESTING)
+    before = TotalRate(100, NOW - 30_000, NOW - 30_000)
+    assert after(before, 3.0) == (before, QuotaReason.SETTLING)
 
 
 def test_a_total_that_does_not_bind_falls_from_what_is_done() -> None:
-    assert after(Total(1_000), 2.0, binds=False, done=100)[0].rate_per_s == pytest.approx(62.5)
+    assert after(TotalRate(1_000), 2.0, binds=False, done=100)[0].rate_per_s == pytest.approx(62.5)
 
 
 def test_heartbeats_that_time_out_halve_it_whatever_else_is_measured() -> None:
-    assert after(Total(100), 0.1, late=True) == (Total(50, NOW, NOW), QuotaReason.HEARTBEATS_TIME_OUT)
+    assert after(TotalRate(100), 0.1, late=True) == (TotalRate(50, NOW, NOW), QuotaReason.HEARTBEAT_TIMEOUTS)
 
 
 def test_it_never_leaves_its_bounds() -> None:
-    assert after(Total(900), 0.1)[0].rate_per_s == CAP
-    assert after(Total(CAP), 0.1) == (Total(CAP), QuotaReason.AT_CAP)
-    assert after(Total(2_000), 0.1) == (Total(CAP), QuotaReason.OVER_CAP)
-    assert after(Total(1.2), 9.0)[0].rate_per_s == LIMITS.rate_per_s_min
+    assert after(TotalRate(900), 0.1)[0].rate_per_s == CAP
+    assert after(TotalRate(CAP), 0.1) == (TotalRate(CAP), QuotaReason.AT_CAP)
+    assert after(TotalRate(2_000), 0.1) == (TotalRate(CAP), QuotaReason.OVER_CAP)
+    assert after(TotalRate(1.2), 9.0)[0].rate_per_s == LIMITS.rate_per_s_min
 
 
 def test_the_first_look_begins_with_what_is_done() -> None:
-    assert first_total(pressed(0.5), 200, CAP, NOW, LIMITS).rate_per_s == 250
-    assert first_total(pressed(0.5), 0, CAP, NOW, LIMITS).rate_per_s == LIMITS.rate_per_s_start
-    assert first_total(pressed(4.0), 200, CAP, NOW, LIMITS).rate_per_s == 50
-    assert first_total(pressed(0.5), 200, 100, NOW, LIMITS).rate_per_s == 100
+    assert initial_total(pressed(0.5), 200, CAP, NOW, LIMITS).rate_per_s == 250
+    assert initial_total(pressed(0.5), 0, CAP, NOW, LIMITS).rate_per_s == LIMITS.rate_per_s_start
+    assert initial_total(pressed(4.0), 200, CAP, NOW, LIMITS).rate_per_s == 50
+    assert initial_total(pressed(0.5), 200, 100, NOW, LIMITS).rate_per_s == 100
 
 
 def test_blind_it_sinks_by_a_tenth_in_fifteen_seconds() -> None:
-    assert sunk(Total(100), 15, LIMITS).rate_per_s == pytest.approx(90, abs=0.1)
-    assert sunk(Total(100), 1e6, LIMITS).rate_per_s == LIMITS.rate_per_s_min
+    assert decay_total(TotalRate(100), 15, LIMITS).rate_per_s == pytest.approx(90, abs=0.1)
+    assert decay_total(TotalRate(100), 1e6, LIMITS).rate_per_s == LIMITS.rate_per_s_min
 
 
 @settings(deadline=None)
@@ -153,49 +153,49 @@ def test_it_is_raised_only_where_it_binds_and_nothing_presses(
     rate: float, ratio: float, late: bool, binds: bool, done: float, cap: float, raised: int, cut: int
 ) -> None:
     total, reason = next_total(
-        Total(rate, raised, cut), pressed(ratio), PressureTrend(), late, binds, done, cap, NOW, LIMITS
+        TotalRate(rate, raised, cut), pressed(ratio), PressureTrend(), late, binds, done, cap, NOW, LIMITS
     )
     assert LIMITS.rate_per_s_min <= total.rate_per_s <= max(rate, cap)
     if total.rate_per_s > rate:
-        assert reason is QuotaReason.ROOM_IS_LEFT
+        assert reason is QuotaReason.HEADROOM_AVAILABLE
         assert binds
         assert not (late and NOW - cut >= 35_000)
-        assert ratio < LIMITS.aim
+        assert ratio < LIMITS.target_ratio
         assert total.rate_per_s <= rate * (1 + LIMITS.raise_ratio_max) + 1e-9
 
 
 def test_while_a_backlog_goes_down_it_is_not_cut_again() -> None:
-    assert after(Total(100), 20.0, course=PressureTrend(24.0)) == (Total(100), QuotaReason.RESTING)
-    assert after(Total(100), 20.0, course=PressureTrend(21.0))[1] is QuotaReason.OVER_OBJECTIVE
-    assert after(Total(100), 20.0, course=PressureTrend(24.0), late=True)[1] is QuotaReason.HEARTBEATS_TIME_OUT
+    assert after(TotalRate(100), 20.0, course=PressureTrend(24.0)) == (TotalRate(100), QuotaReason.SETTLING)
+    assert after(TotalRate(100), 20.0, course=PressureTrend(21.0))[1] is QuotaReason.OVER_OBJECTIVE
+    assert after(TotalRate(100), 20.0, course=PressureTrend(24.0), late=True)[1] is QuotaReason.HEARTBEAT_TIMEOUTS
 
 
 def test_what_was_judged_once_is_not_judged_again() -> None:
-    assert after(Total(100), 20.0, course=PressureTrend(newer=False)) == (Total(100), QuotaReason.RESTING)
+    assert after(TotalRate(100), 20.0, course=PressureTrend(newer=False)) == (TotalRate(100), QuotaReason.SETTLING)
 
 
 # -- cap and brake --------------------------------------------------------------------------------------------------------
 
 
 def test_at_the_cap_the_buckets_of_the_total_are_what_the_controller_may_be_busy_with() -> None:
-    cap = cap_per_s(LearnedCost(0.0, 6.0), ControllerObjective(burst_ms_max=5_000), LIMITS)
+    cap = burst_cap_per_s(LearnedCost(0.0, 6.0), ControllerObjective(burst_ms_max=5_000), LIMITS)
     assert 11 * cap * 1.04 * 6.0 == pytest.approx(5_000)
 
 
 def test_the_operators_ceiling_is_above_any_cap() -> None:
-    assert cap_per_s(LearnedCost(0.0, 1e-6), ControllerObjective(), LIMITS) == LIMITS.rate_per_s_max
-    assert cap_per_s(LearnedCost(0.0, 1e6), ControllerObjective(), LIMITS) == LIMITS.rate_per_s_min
+    assert burst_cap_per_s(LearnedCost(0.0, 1e-6), ControllerObjective(), LIMITS) == LIMITS.rate_per_s_max
+    assert burst_cap_per_s(LearnedCost(0.0, 1e6), ControllerObjective(), LIMITS) == LIMITS.rate_per_s_min
 
 
 @pytest.mark.parametrize(
     ("partitions", "left"), [(0, 1.0), (900, 1.0), (950, 0.5), (1_000, 0.0), (1_200, 0.0), (None, None)]
 )
 def test_near_the_limit_of_partitions_less_is_left(partitions: float | None, left: float | None) -> None:
-    assert partitions_left_ratio(partitions, MutationPolicy(partitions_max=1_000)) == left
+    assert size_brake_ratio(partitions, MutationPolicy(partitions_max=1_000)) == left
 
 
 def test_without_a_limit_there_is_no_brake() -> None:
-    assert partitions_left_ratio(None, MutationPolicy()) == 1.0
+    assert size_brake_ratio(None, MutationPolicy()) == 1.0
 
 
 # -- cost -----------------------------------------------------------------------------------------------------------------
@@ -210,55 +210,55 @@ def test_the_cost_of_what_comes_is_learned(
     topic: float, partition: float, per_topic: int, other: float, rates: list[float]
 ) -> None:
     true_ms = partition + topic / per_topic
-    cost = replace(at_start(LIMITS), other_ratio=other)
+    cost = replace(initial_cost(LIMITS), other_busy_ratio=other)
     for rate in rates:
         busy = other + rate * true_ms / 1000
         if busy <= 0.9:
-            cost = learned(cost, busy, rate / per_topic, rate, LIMITS)
+            cost = update_cost(cost, busy, rate / per_topic, rate, LIMITS)
     if cost.steps >= 30:
-        assert cost.mutation_ms == pytest.approx(true_ms, rel=0.05)
+        assert cost.partition_total_ms == pytest.approx(true_ms, rel=0.05)
         assert cost.partitions_per_topic == pytest.approx(per_topic)
 
 
 def test_what_the_controller_does_besides_is_learned_while_nothing_is_created() -> None:
-    cost = at_start(LIMITS)
+    cost = initial_cost(LIMITS)
     for _ in range(30):
-        cost = learned(cost, 0.1, 0.0, 0.0, LIMITS)
-    assert cost.other_ratio == pytest.approx(0.1, abs=1e-4)
+        cost = update_cost(cost, 0.1, 0.0, 0.0, LIMITS)
+    assert cost.other_busy_ratio == pytest.approx(0.1, abs=1e-4)
     assert (cost.topic_ms, cost.partition_ms) == (0.9, 0.06)
 
 
 def test_a_controller_that_works_off_a_queue_says_nothing_of_what_it_does_besides() -> None:
-    assert learned(at_start(LIMITS), 1.0, 0.0, 0.0, LIMITS) == at_start(LIMITS)
+    assert update_cost(initial_cost(LIMITS), 1.0, 0.0, 0.0, LIMITS) == initial_cost(LIMITS)
 
 
 def test_a_controller_that_is_busy_all_the_time_may_cost_more_but_not_less() -> None:
     dear = LearnedCost(0.0001, 6.0, steps=5)
-    assert learned(dear, 1.0, 100, 400, LIMITS).partition_ms == 6.0
-    assert learned(dear, 1.0, 10, 40, LIMITS).partition_ms > 6.0
+    assert update_cost(dear, 1.0, 100, 400, LIMITS).partition_ms == 6.0
+    assert update_cost(dear, 1.0, 10, 40, LIMITS).partition_ms > 6.0
 
 
 def test_fewer_partitions_a_topic_are_believed_at_once_and_more_of_them_slowly() -> None:
     cost = LearnedCost(0.9, 0.06, partitions_per_topic=10, steps=5)
-    assert learned(cost, 0.1, 10, 20, LIMITS).partitions_per_topic == 2
-    assert learned(cost, 0.1, 1, 20, LIMITS).partitions_per_topic == 13
+    assert update_cost(cost, 0.1, 10, 20, LIMITS).partitions_per_topic == 2
+    assert update_cost(cost, 0.1, 1, 20, LIMITS).partitions_per_topic == 13
 
 
 def test_near_what_others_may_feel_what_was_promised_is_kept() -> None:
-    near = PressureTrend(felt_ratio=0.9, felt_likely_ratio=1.01, promised_per_s=80.0)
-    assert after(Total(100), 0.5, course=near) == (Total(90, NOW), QuotaReason.NEAR_OBJECTIVE)
-    assert after(Total(85), 0.5, course=near) == (Total(80, NOW), QuotaReason.NEAR_OBJECTIVE)
-    assert after(Total(80), 0.5, course=near) == (Total(80), QuotaReason.WITHIN_OBJECTIVE)
-    assert after(Total(100), 0.5, course=replace(near, felt_likely_ratio=1.0))[1] is QuotaReason.WITHIN_OBJECTIVE
-    assert after(Total(100), 0.5, course=near, binds=False)[1] is QuotaReason.WITHIN_OBJECTIVE
-    assert after(Total(100), 0.5, course=replace(near, felt_is_known=False))[1] is QuotaReason.WITHIN_OBJECTIVE
-    assert after(Total(100, NOW - 34_000), 0.5, course=near) == (Total(100, NOW - 34_000), QuotaReason.RESTING)
+    near = PressureTrend(felt_ratio=0.9, probe_likely_ratio=1.01, guaranteed_per_s=80.0)
+    assert after(TotalRate(100), 0.5, course=near) == (TotalRate(90, NOW), QuotaReason.NEAR_OBJECTIVE)
+    assert after(TotalRate(85), 0.5, course=near) == (TotalRate(80, NOW), QuotaReason.NEAR_OBJECTIVE)
+    assert after(TotalRate(80), 0.5, course=near) == (TotalRate(80), QuotaReason.WITHIN_OBJECTIVE)
+    assert after(TotalRate(100), 0.5, course=replace(near, probe_likely_ratio=1.0))[1] is QuotaReason.WITHIN_OBJECTIVE
+    assert after(TotalRate(100), 0.5, course=near, binds=False)[1] is QuotaReason.WITHIN_OBJECTIVE
+    assert after(TotalRate(100), 0.5, course=replace(near, probe_spread_known=False))[1] is QuotaReason.WITHIN_OBJECTIVE
+    assert after(TotalRate(100, NOW - 34_000), 0.5, course=near) == (TotalRate(100, NOW - 34_000), QuotaReason.SETTLING)
 
 
 def test_near_what_others_may_feel_who_is_not_ours_to_hold_back_takes_nothing_of_what_others_keep() -> None:
-    near = PressureTrend(felt_ratio=0.9, felt_likely_ratio=1.01, promised_per_s=20.0, beyond_per_s=30.0)
-    assert after(Total(60), 0.5, course=near)[0].rate_per_s == 30 + LIMITS.rate_per_s_ease
-    assert after(Total(55), 0.5, course=near)[1] is QuotaReason.WITHIN_OBJECTIVE
+    near = PressureTrend(felt_ratio=0.9, probe_likely_ratio=1.01, guaranteed_per_s=20.0, unmanaged_per_s=30.0)
+    assert after(TotalRate(60), 0.5, course=near)[0].rate_per_s == 30 + LIMITS.rate_per_s_safe
+    assert after(TotalRate(55), 0.5, course=near)[1] is QuotaReason.WITHIN_OBJECTIVE
 
 
 def felt(ratio: float) -> Pressure:
@@ -267,22 +267,22 @@ def felt(ratio: float) -> Pressure:
 
 def test_over_what_others_may_feel_nobody_is_taken_below_what_any_controller_bears_unless_it_is_far() -> None:
     """From 25.5 to 23/s at 38 of 37 ms, six tenants were left 3.8/s each, and those who want 4/s waited for 13 s."""
-    ease, course = LIMITS.rate_per_s_ease, PressureTrend(felt_ratio=1.03)
+    ease, course = LIMITS.rate_per_s_safe, PressureTrend(felt_ratio=1.03)
 
-    def over(rate: float, found: Pressure, course: PressureTrend = course) -> tuple[Total, QuotaReason]:
-        return next_total(Total(rate), found, course, False, True, rate, CAP, NOW, LIMITS)
+    def over(rate: float, found: Pressure, course: PressureTrend = course) -> tuple[TotalRate, QuotaReason]:
+        return next_total(TotalRate(rate), found, course, False, True, rate, CAP, NOW, LIMITS)
 
     lowered, reason = over(25.5, felt(1.03))
-    assert (lowered.rate_per_s, lowered.missed_per_s, reason) == (ease, 25.5, QuotaReason.OVER_OBJECTIVE)
+    assert (lowered.rate_per_s, lowered.known_limit_per_s, reason) == (ease, 25.5, QuotaReason.OVER_OBJECTIVE)
     # Nor is it remembered as too much: it would be for half an hour.
-    assert over(ease, felt(1.03)) == (Total(ease), QuotaReason.AT_MINIMUM)
-    assert over(ease, felt(2.0)) == (Total(ease), QuotaReason.AT_MINIMUM)
+    assert over(ease, felt(1.03)) == (TotalRate(ease), QuotaReason.AT_MINIMUM)
+    assert over(ease, felt(2.0)) == (TotalRate(ease), QuotaReason.AT_MINIMUM)
     assert over(ease, felt(2.1))[0].rate_per_s == pytest.approx(ease / 2)
-    assert over(ease, pressed(1.03))[0].rate_per_s == pytest.approx(ease * LIMITS.cut_ratio_least)
+    assert over(ease, pressed(1.03))[0].rate_per_s == pytest.approx(ease * LIMITS.smallest_cut_factor)
     # A burst that would be too much for the controller is not given for it.
-    dear = next_total(Total(ease), felt(1.03), course, False, True, ease, 10.0, NOW, LIMITS)
+    dear = next_total(TotalRate(ease), felt(1.03), course, False, True, ease, 10.0, NOW, LIMITS)
     assert (dear[0].rate_per_s, dear[1]) == (10, QuotaReason.OVER_OBJECTIVE)
-    promised = replace(course, promised_per_s=40.0, beyond_per_s=5.0)
+    promised = replace(course, guaranteed_per_s=40.0, unmanaged_per_s=5.0)
     assert over(46, felt(1.03), promised)[0].rate_per_s == 45
     assert over(46, felt(2.1), promised)[0].rate_per_s == 23
 
@@ -290,7 +290,7 @@ def test_over_what_others_may_feel_nobody_is_taken_below_what_any_controller_bea
 @pytest.mark.parametrize(
     ("ratio", "since_s", "rate", "reason"),
     [
-        (1.05, 5, 90, QuotaReason.RESTING),
+        (1.05, 5, 90, QuotaReason.SETTLING),
         (1.05, 36, 81, QuotaReason.OVER_OBJECTIVE),
         (1.2, 5, 75, QuotaReason.OVER_OBJECTIVE),
     ],
@@ -298,45 +298,45 @@ def test_over_what_others_may_feel_nobody_is_taken_below_what_any_controller_bea
 def test_after_a_step_in_time_what_is_over_by_no_more_than_the_step_takes_is_of_before_it(
     ratio: float, since_s: int, rate: float, reason: QuotaReason
 ) -> None:
-    course = PressureTrend(felt_ratio=ratio, felt_likely_ratio=ratio, felt_eased_at_ms=NOW - 1000 * since_s)
-    found = next_total(Total(90, NOW - 1000 * since_s), felt(ratio), course, False, True, 80.0, CAP, NOW, LIMITS)
+    course = PressureTrend(felt_ratio=ratio, probe_likely_ratio=ratio, near_cut_at_ms=NOW - 1000 * since_s)
+    found = next_total(TotalRate(90, NOW - 1000 * since_s), felt(ratio), course, False, True, 80.0, CAP, NOW, LIMITS)
     assert (found[0].rate_per_s, found[1]) == (pytest.approx(rate), reason)
 
 
 def test_a_start_that_was_slow_by_itself_leaves_what_any_controller_bears_with_ease() -> None:
     """One in ten of the first answers took 41 of 38 ms while next to nothing was done, and everybody had 1/s for a minute."""
-    ease = LIMITS.rate_per_s_ease
-    assert first_total(pressed(1.1), 0.35, 1_000, NOW, LIMITS) == Total(ease, raised_at_ms=NOW)
-    assert after(Total(50), 1.1, done=0.35, binds=False) == (Total(ease, NOW, NOW), QuotaReason.OVER_OBJECTIVE)
-    assert after(Total(10), 1.1, done=0.35, binds=False) == (Total(10), QuotaReason.NOT_BINDING)
+    ease = LIMITS.rate_per_s_safe
+    assert initial_total(pressed(1.1), 0.35, 1_000, NOW, LIMITS) == TotalRate(ease, raised_at_ms=NOW)
+    assert after(TotalRate(50), 1.1, done=0.35, binds=False) == (TotalRate(ease, NOW, NOW), QuotaReason.OVER_OBJECTIVE)
+    assert after(TotalRate(10), 1.1, done=0.35, binds=False) == (TotalRate(10), QuotaReason.NOT_BINDING)
 
 
 @pytest.mark.parametrize("found", [felt(1.1), Pressure(2.5, Measure.APPLY_LAG, 2_500.0, 1_000.0)])
 def test_so_little_is_not_remembered_as_too_much(found: Pressure) -> None:
     """1.25/s would have been the most for twenty minutes."""
-    course = PressureTrend(pressure_before=1.2, falls_behind=0.5, felt_ratio=1.1)
-    made, reason = next_total(Total(200), found, course, False, False, 1.0, CAP, NOW, LIMITS)
-    assert (made, reason) == (Total(LIMITS.rate_per_s_ease, NOW, NOW), QuotaReason.OVER_OBJECTIVE)
+    course = PressureTrend(pressure_before=1.2, lag_growth_ratio=0.5, felt_ratio=1.1)
+    made, reason = next_total(TotalRate(200), found, course, False, False, 1.0, CAP, NOW, LIMITS)
+    assert (made, reason) == (TotalRate(LIMITS.rate_per_s_safe, NOW, NOW), QuotaReason.OVER_OBJECTIVE)
 
 
 @pytest.mark.parametrize("late", [False, True])
 def test_at_its_least_it_is_not_said_to_be_lowered(late: bool) -> None:
-    least = Total(LIMITS.rate_per_s_min)
-    course = PressureTrend(pressure_before=1.2, falls_behind=0.5)
+    least = TotalRate(LIMITS.rate_per_s_min)
+    course = PressureTrend(pressure_before=1.2, lag_growth_ratio=0.5)
     for found in (felt(4.0), Pressure(2.5, Measure.APPLY_LAG, 2_500.0, 1_000.0)):
         made, reason = next_total(least, found, course, late, True, 3.0, CAP, NOW, LIMITS)
         assert (made.rate_per_s, reason) == (least.rate_per_s, QuotaReason.AT_MINIMUM)
 
 
 def test_a_controller_that_bears_less_than_that_is_given_less() -> None:
-    assert first_total(pressed(1.5), 15.0, 1_000, NOW, LIMITS).rate_per_s == 10
+    assert initial_total(pressed(1.5), 15.0, 1_000, NOW, LIMITS).rate_per_s == 10
     # It is that which is too much, be somebody held back or not, and by the total or by something else.
-    assert after(Total(25), 4 / 3, done=20, binds=False)[0].rate_per_s == pytest.approx(25 * 3 / 4)
-    assert after(Total(10), 2.0, done=3, binds=True)[0].rate_per_s == 5
-    by_else = PressureTrend(held_back=True)
-    assert after(Total(25), 2.0, done=15, binds=False, course=by_else)[0].rate_per_s == pytest.approx(1.25 * 15 / 2)
-    assert after(Total(25), 2.0, done=4, binds=False, course=by_else)[0].rate_per_s == pytest.approx(1.25 * 4 / 2)
+    assert after(TotalRate(25), 4 / 3, done=20, binds=False)[0].rate_per_s == pytest.approx(25 * 3 / 4)
+    assert after(TotalRate(10), 2.0, done=3, binds=True)[0].rate_per_s == 5
+    by_else = PressureTrend(tenants_held_back=True)
+    assert after(TotalRate(25), 2.0, done=15, binds=False, course=by_else)[0].rate_per_s == pytest.approx(1.25 * 15 / 2)
+    assert after(TotalRate(25), 2.0, done=4, binds=False, course=by_else)[0].rate_per_s == pytest.approx(1.25 * 4 / 2)
 
 
 def test_where_brokers_heartbeats_time_out_even_little_is_halved() -> None:
-    assert after(Total(50), 0.1, done=4, binds=False, late=True)[0].rate_per_s == 2.5
+    assert after(TotalRate(50), 0.1, done=4, binds=False, late=True)[0].rate_per_s == 2.5

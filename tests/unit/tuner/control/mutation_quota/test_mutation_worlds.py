@@ -16,11 +16,11 @@ from mutation_rig import Rig, tenant, written
 from mutation_world import PEOPLE, World, events, policies
 
 from streaming.shared.contract import TenantSignal
-from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity, Tenant, in_force
+from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity, Tenant, find_quota_in_force
 from tuner.control.mutation_quota.max_min_share import Claim
 from tuner.control.mutation_quota.model import MutationPolicy, TenantRule
-from tuner.control.mutation_quota.ownership import let_go_of_changed, release
-from tuner.control.mutation_quota.tenant_rules import want_per_s
+from tuner.control.mutation_quota.ownership import relinquish_changed, restore_all
+from tuner.control.mutation_quota.tenant_rules import demand_per_s
 from tuner.core.controller import ControllerObjective
 
 BOB = QuotaEntity("bob")
@@ -50,8 +50,8 @@ def test_whatever_happens(
     for event in happens:
         world.step(event)
     # And then everything is released: what stood before us stands again, and what people wrote is left alone.
-    memory, _ = let_go_of_changed(world.quotas, world.memory, world.now_ms, policy.limits)
-    for decision in release(world.quotas, memory):
+    memory, _ = relinquish_changed(world.quotas, world.memory, world.now_ms, policy.limits)
+    for decision in restore_all(world.quotas, memory):
         world.written(decision, fails=False)
     assert world.quotas == world.meant
 
@@ -76,14 +76,14 @@ ERIN = Tenant("erin")
 def test_whatever_happened_who_is_held_back_by_a_controller_at_rest_has_its_share_within_the_hour(
     policy: MutationPolicy, standing: dict[QuotaEntity, float], happened: list[dict[str, Any]], back_s: int
 ) -> None:
-    world = World(replace(policy, adopts=True), standing)
+    world = World(replace(policy, adopt_existing=True), standing)
     for event in happened:
         world.step(event)
     world.set_back(back_s)
     well = {**QUIET, "idle": 1.0, "tenants": {ERIN: (50.0, -5.0, 1)}, "passes_s": 20}
     for _ in range(180):
         world.step(well)
-    total, found = world.memory.total, in_force(world.quotas, ERIN)
+    total, found = world.memory.total, find_quota_in_force(world.quotas, ERIN)
     assert total is not None
     assert found is not None
     entity, stands = found
@@ -106,7 +106,7 @@ def test_a_thousand_tenants_are_within_a_twentieth_of_the_exact_optimum() -> Non
     assert rig.memory.total is not None
     states = rig.memory.tenants
     claims = [
-        Claim(want_per_s(states[s.tenant], policy.limits), policy.rules[s.rule or 0].weight, 0.1) for s in made.shares
+        Claim(demand_per_s(states[s.tenant], policy.limits), policy.rules[s.rule or 0].weight, 0.1) for s in made.shares
     ]
     optimum = oracle(Fraction(rig.memory.total.rate_per_s), claims)
     backlogged = [

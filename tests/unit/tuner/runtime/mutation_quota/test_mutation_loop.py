@@ -21,9 +21,9 @@ from tuner.api.metrics import registry_of
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.status_store import StatusStore
 from tuner.control.mutation_quota.decision import QuotaReason
-from tuner.control.mutation_quota.default_quota import EVERY_PAIR, NOBODY_HELD_PER_S
+from tuner.control.mutation_quota.default_quota import EVERY_PAIR, UNLIMITED_PER_S
 from tuner.control.mutation_quota.model import MutationPolicy, QuotaView, TenantRule
-from tuner.control.mutation_quota.operator_orders import recalled
+from tuner.control.mutation_quota.operator_orders import recall_tenants
 from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.operator_orders import Orders, Pause
@@ -36,8 +36,8 @@ from tuner.journal.quota_records import RecoveredQuotas
 from tuner.runtime.leadership_term import run
 from tuner.runtime.mutation_quota.actuator import (
     ENTITIES_PER_REQUEST,
-    DryRunQuotas,
-    KafkaQuotas,
+    DryRunQuotaActuator,
+    KafkaQuotaActuator,
     Outcome,
     QuotaActuator,
     Rates,
@@ -108,13 +108,13 @@ class Watcher:
     seen: list[tuple[QuotaView, QuotaStep, MutationMemory]] = field(default_factory=list)
     failures: int = 0
 
-    def shared_out(self, view: QuotaView, made: QuotaStep, memory: MutationMemory) -> None:
+    def publish(self, view: QuotaView, made: QuotaStep, memory: MutationMemory) -> None:
         self.seen.append((view, made, memory))
 
     def failed(self, count: int) -> None:
         self.failures += count
 
-    def broke_off(self) -> None: ...
+    def cycle_failed(self) -> None: ...
 
 
 class Rig:
@@ -139,10 +139,10 @@ class Rig:
         self.now_s = now_s
         self.refused: str | None = None
         self.proofs = 0
-        memory = recalled(self.journal.recovered(), round(now_s * 1000))
+        memory = recall_tenants(self.journal.recovered(), round(now_s * 1000))
         real: QuotaActuator = port or self.quotas
         self.loop = MutationQuotaController(
-            quotas=DryRunQuotas(real) if dry_run else real,
+            quotas=DryRunQuotaActuator(real) if dry_run else real,
             caller=self.caller,
             signals=self.signals,
             orders=self.orders,
@@ -201,7 +201,7 @@ def test_what_is_written_is_on_record_before_and_settled_once_it_is_seen() -> No
     assert rig.quotas.rates == {}
     ours = rig.journal.recovered().owned
     assert set(ours) == {ALICE, EVERYBODY}
-    assert ours[ALICE].may_stand == (None, ours[ALICE].setpoint_per_s)
+    assert ours[ALICE].possible_per_s == (None, ours[ALICE].setpoint_per_s)
     assert [e.kind for e in rig.journal.entries][-1] == QUOTAS
     rig.caller.go()
     rig.loop.tick()
@@ -209,7 +209,7 @@ def test_what_is_written_is_on_record_before_and_settled_once_it_is_seen() -> No
     rig.caller.holds = False
     rig.now_s += 5.0
     rig.cycle("alice")
-    assert rig.memory.owned[ALICE].may_stand == (rig.quotas.rates[ALICE],)
+    assert rig.memory.owned[ALICE].possible_per_s == (rig.quotas.rates[ALICE],)
     assert rig.journal.recovered().owned == rig.memory.owned
 
 
@@ -267,7 +267,7 @@ def test_a_write_that_does_not_stand_is_told_and_stays_ours_as_it_may_be() -> No
         rig.cycle("alice")
     failures = [e.failure for e in rig.journal.entries if e.failure]
     assert f"user 'alice': {wanted:g}/s was written, 500/s stands there" in failures
-    assert set(rig.memory.owned[ALICE].may_stand) >= {500.0, wanted}
+    assert set(rig.memory.owned[ALICE].possible_per_s) >= {500.0, wanted}
     assert ALICE not in rig.memory.externally_owned_until_ms
 
 
@@ -279,11 +279,11 @@ def test_what_was_seen_while_the_journal_was_away_is_settled_and_told_when_it_is
     rig.journal.away = True
     for _ in range(round(SHOWN_S_MAX / 5) + 2):
         rig.cycle("alice", "bob")
-    assert len(rig.memory.owned[ALICE].may_stand) > 1, "nothing is so that is not on record"
+    assert len(rig.memory.owned[ALICE].possible_per_s) > 1, "nothing is so that is not on record"
     assert rig.watcher.failures == 0
     rig.journal.away = False
     rig.cycle("alice", "bob")
-    assert len(rig.journal.recovered().owned[ALICE].may_stand) == 1
+    assert len(rig.journal.recovered().owned[ALICE].possible_per_s) == 1
     assert [str(e.failure) for e in rig.journal.entries if e.failure] == [
         f"user 'bob': {wanted:g}/s was written, 500/s stands there"
     ]
@@ -309,8 +309,8 @@ def test_a_cluster_that_cannot_be_read_holds_and_says_so_once() -> None:
     rig.quotas.away = True
     for _ in range(3):
         rig.cycle("alice")
-    assert rig.reasons() == [QuotaReason.QUOTAS_NOT_SEEN]
-    assert [e.reason for e in rig.journal.entries] == ["quotas_not_seen"]
+    assert rig.reasons() == [QuotaReason.QUOTAS_UNREADABLE]
+    assert [e.reason for e in rig.journal.entries] == ["quotas_unreadable"]
 
 
 class Refusing:
@@ -350,7 +350,7 @@ def test_what_kafka_refused_is_released_without_asking_it_again_and_again() -> N
         rig.cycle("alice")
     assert rig.memory.owned == {}
     assert rig.journal.recovered().owned == {}
-    assert [e.action for e in rig.journal.entries if e.kind == QUOTAS][-1] == "put_back_quota"
+    assert [e.action for e in rig.journal.entries if e.kind == QUOTAS][-1] == "restore_quota"
     asked = port.asked
     for _ in range(12):
         rig.cycle("alice")
@@ -462,7 +462,7 @@ def test_a_persons_value_is_left_alone_and_stays_after_a_release() -> None:
     for _ in range(20):
         rig.cycle("alice", "bob")
     assert rig.quotas.rates[ALICE] == 3.0
-    assert "let_go_quota" in [e.action for e in rig.journal.entries]
+    assert "relinquish_quota" in [e.action for e in rig.journal.entries]
     assert ALICE in rig.journal.recovered().externally_owned_until_ms
     rig.orders.latest = RELEASED
     for _ in range(3):
@@ -518,7 +518,7 @@ def test_quotas_that_nobody_asks_for_any_more_are_taken_back() -> None:
     for _ in range(3):
         after.cycle("alice")
     assert rig.quotas.rates == {BOB: 7.0}
-    assert after.reasons() == [QuotaReason.NOT_ASKED_FOR]
+    assert after.reasons() == [QuotaReason.NOT_CONFIGURED]
 
 
 def test_a_dry_run_writes_nothing_and_no_memory_over_a_real_ones() -> None:
@@ -542,18 +542,18 @@ def test_beside_a_tuner_that_acts_one_that_looks_on_takes_nothing_for_a_persons(
         if cycle >= 2:
             real.cycle("alice")
     assert ALICE in quotas.rates
-    assert {**dry.memory.doubted, **dry.memory.externally_owned_until_ms} == {}
+    assert {**dry.memory.unconfirmed, **dry.memory.externally_owned_until_ms} == {}
 
 
 # -- measuring ------------------------------------------------------------------------------------------------------------
 
 
 def test_where_no_quota_stands_one_that_holds_nobody_back_makes_kafka_count() -> None:
-    policy = MutationPolicy(default_entity=None, measures=True)
+    policy = MutationPolicy(default_entity=None, enable_metering=True)
     rig = Rig(policy=policy)
     rig.signals.controllers = {1: controller(START_MS)}
     rig.cycle()
-    assert rig.quotas.rates == {EVERY_PAIR: NOBODY_HELD_PER_S}
+    assert rig.quotas.rates == {EVERY_PAIR: UNLIMITED_PER_S}
     rig.orders.latest = RELEASED
     rig.cycle()
     rig.cycle()
@@ -561,7 +561,7 @@ def test_where_no_quota_stands_one_that_holds_nobody_back_makes_kafka_count() ->
 
 
 def test_who_takes_away_what_makes_kafka_count_wants_it_away() -> None:
-    rig = Rig(policy=MutationPolicy(default_entity=None, measures=True))
+    rig = Rig(policy=MutationPolicy(default_entity=None, enable_metering=True))
     rig.signals.controllers = {1: controller(START_MS)}
     for _ in range(3):
         rig.cycle()
@@ -580,7 +580,7 @@ def test_who_takes_away_what_makes_kafka_count_wants_it_away() -> None:
 def test_it_measures_only_where_it_is_asked_to_and_changes_nobodys_bucket(
     stands: dict[QuotaEntity, float], measures: bool
 ) -> None:
-    rig = Rig(FakeQuotas(stands), replace(MutationPolicy(), default_entity=None, measures=measures))
+    rig = Rig(FakeQuotas(stands), replace(MutationPolicy(), default_entity=None, enable_metering=measures))
     rig.signals.controllers = {1: controller(START_MS)}
     rig.cycle()
     assert rig.quotas.rates == stands
@@ -610,7 +610,7 @@ def test_a_surprise_beside_the_loop_ends_nothing() -> None:
     rig = Rig(quotas, caller=FailingCaller())
     quotas.broken = True
     rig.cycle("alice")
-    assert rig.reasons() == [QuotaReason.QUOTAS_NOT_SEEN]
+    assert rig.reasons() == [QuotaReason.QUOTAS_UNREADABLE]
     quotas.broken = False
     rig.storm("alice")
     rig.loop.tick()
@@ -711,7 +711,7 @@ def test_two_holds_at_once_are_said_once_each() -> None:
     for _ in range(12):
         rig.cycle("alice", "bob")
     said = [e.reason for e in rig.journal.entries if e.action == "hold_quota"]
-    assert sorted(said) == ["floors_cut", "partitions_near_limit"]
+    assert sorted(said) == ["guarantees_cut", "partitions_near_limit"]
 
 
 def test_an_end_stops_a_write_between_two_requests() -> None:
@@ -724,7 +724,7 @@ def test_an_end_stops_a_write_between_two_requests() -> None:
             return dict.fromkeys(changes)
 
     client = Client()
-    port = KafkaQuotas(client)  # type: ignore[arg-type]  # All that it is asked for here.
+    port = KafkaQuotaActuator(client)  # type: ignore[arg-type]  # All that it is asked for here.
     many = {QuotaEntity(client_id=f"c{n}"): 1.0 for n in range(2 * ENTITIES_PER_REQUEST)}
     outcome = port.write(many)
     assert client.asked == 1
@@ -743,7 +743,7 @@ def test_each_request_of_many_quotas_needs_a_young_proof() -> None:
             return dict.fromkeys(changes)
 
     client = Client()
-    port = KafkaQuotas(client, proved=lambda: next(proofs))  # type: ignore[arg-type]  # All that it is asked for here.
+    port = KafkaQuotaActuator(client, proved=lambda: next(proofs))  # type: ignore[arg-type]  # All that it is asked for here.
     outcome = port.write({QuotaEntity(client_id=f"c{n}"): 1.0 for n in range(2 * ENTITIES_PER_REQUEST)})
     assert client.asked == 1
     assert list(outcome.values()).count(None) == ENTITIES_PER_REQUEST

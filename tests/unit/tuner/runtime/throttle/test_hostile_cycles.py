@@ -35,7 +35,7 @@ from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.server import page
 from tuner.api.status_store import StatusStore
 from tuner.control.mutation_quota.entity import DEFAULT
-from tuner.control.mutation_quota.state import LearnedCost, MutationMemory, Total
+from tuner.control.mutation_quota.state import LearnedCost, MutationMemory, TotalRate
 from tuner.control.throttle.objective import Objective
 from tuner.control.throttle.state import Memory
 from tuner.core.controller import ClusterWideMeasures
@@ -162,7 +162,7 @@ QUOTAS = st.dictionaries(
     max_size=2,
 )
 LEARNED = encode_state(
-    MutationMemory(Total(5.0, 5, 5, 5.0, 5), LearnedCost(1.0, 1.0, 2.0, 0.1, 3), rests={"idle": 1.0})
+    MutationMemory(TotalRate(5.0, 5, 5, 5.0, 5), LearnedCost(1.0, 1.0, 2.0, 0.1, 3), rests={"idle": 1.0})
 )
 
 
