@@ -38,14 +38,14 @@ def update_trend(
     ratio: float | None,
     at_ms: int,
     since_s: float | None,
-    last_step_at_ms: int,
+    total_changed_at_ms: int,
     limits: MutationLimits,
 ) -> ProbeTrend:
     """After one more look.
 
     Args:
         since_s: the look before; None: there was none, or much may have come and gone since.
-        last_step_at_ms: when the total was last turned, which takes its time to be seen whole.
+        total_changed_at_ms: when the total was last turned, which takes its time to be seen whole.
     """
     before = before or ProbeTrend()
     if ratio is None:
@@ -53,7 +53,7 @@ def update_trend(
     if before.ratio is None or since_s is None:
         return replace(before, ratio=ratio, since_ms=at_ms)
     # What the first looks are made of is a window that grows.
-    grows, turned = at_ms - before.since_ms < 1000 * WINDOW_S, at_ms - last_step_at_ms <= 1000 * limits.hold_after_cut_s
+    grows, turned = at_ms - before.since_ms < 1000 * WINDOW_S, at_ms - total_changed_at_ms <= 1000 * limits.hold_after_cut_s
     if grows or turned or since_s <= 0 or max(before.ratio, ratio) < _FAR:
         return replace(before, ratio=ratio)
     spread = update_spread(current_spread(before, limits), before.ratio, ratio, since_s, limits)

@@ -259,7 +259,7 @@ def test_a_moment_is_shown_with_its_zone() -> None:
                 samples=21, window_s=2.0, rate_per_s_max=30.0, rate_per_s_start=30.0, over_allocation=1.5,
                 tenants_max=50, external_change_hold_s=60.0,
             ),
-            default_entity=None, measures=True, adopts=False, partitions_max=7_000, partitions_near_ratio=0.8,
+            default_entity=None, enable_metering=True, adopt_existing=False, partitions_max=7_000, partitions_near_ratio=0.8,
         ),
         MutationPolicy(rules=OWN, default_entity=QuotaEntity(DEFAULT, DEFAULT)),
     ],

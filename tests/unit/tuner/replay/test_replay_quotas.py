@@ -251,8 +251,8 @@ def test_what_is_lost_of_a_stretch_is_lost_of_both_and_each_goes_on_with_its_own
 
 def test_another_law_is_found_with_both_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = stormy()
-    original = total_update.cap_per_s
-    monkeypatch.setattr(total_update, "cap_per_s", lambda *asked: 0.01 * original(*asked))
+    original = total_update.burst_cap_per_s
+    monkeypatch.setattr(total_update, "burst_cap_per_s", lambda *asked: 0.01 * original(*asked))
     found = compared(rig.replayed(), *ALWAYS, kept=50)
     assert found.quotas.different > 10
     assert found.different >= found.quotas.different
@@ -269,7 +269,7 @@ def test_another_constant_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     original = MutationLimits.__init__
 
     def other(self: MutationLimits, **given: float) -> None:
-        original(self, **({"want_slack": 1.3} | given))
+        original(self, **({"demand_slack": 1.3} | given))
 
     monkeypatch.setattr(MutationLimits, "__init__", other)
     found = compared(rig.replayed(), *ALWAYS, kept=5)
@@ -278,9 +278,9 @@ def test_another_constant_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_was_remembered_otherwise_is_told_at_the_next_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = long_stormy()
-    original = total_update.of_window
+    original = total_update.learn_from_window
     monkeypatch.setattr(
-        total_update, "of_window", lambda *asked: replace(original(*asked), steps=original(*asked).steps + 1)
+        total_update, "learn_from_window", lambda *asked: replace(original(*asked), steps=original(*asked).steps + 1)
     )
     found = compared(rig.replayed(), *ALWAYS, kept=1000)
     [told] = [d for d in found.differences if d.kind == "memory"]

@@ -95,11 +95,11 @@ def test_the_likely_is_beyond_the_ratio_by_as_much_as_it_wavers() -> None:
 
 
 def looked(
-    ratios: Sequence[float | None], *, turned_at_ms: int = 0, felt: ProbeTrend | None = None, at_s: float = 1_000.0
+    ratios: Sequence[float | None], *, total_changed_at_ms: int = 0, felt: ProbeTrend | None = None, at_s: float = 1_000.0
 ) -> ProbeTrend:
     made = felt or ProbeTrend()
     for n, ratio in enumerate(ratios):
-        made = update_trend(made, ratio, round(1000 * (at_s + n * LOOK_S)), LOOK_S, turned_at_ms, LIMITS)
+        made = update_trend(made, ratio, round(1000 * (at_s + n * LOOK_S)), LOOK_S, total_changed_at_ms, LIMITS)
     return made
 
 
@@ -139,7 +139,7 @@ def test_no_time_says_nothing(since_s: float) -> None:
 
 def test_what_a_turn_of_the_total_has_made_of_it_is_no_wavering() -> None:
     falls = [0.8, 0.75, 0.7, 0.65, 0.6, 0.55, 0.5]
-    turned = looked(falls, felt=CALM, at_s=1_500.0, last_step_at_ms=1_499_000)
+    turned = looked(falls, felt=CALM, at_s=1_500.0, total_changed_at_ms=1_499_000)
     assert (turned.spread, turned.learned_s) == (CALM.spread, CALM.learned_s)
     assert current_spread(looked(falls, felt=CALM, at_s=1_500.0), LIMITS) > current_spread(CALM, LIMITS)
 
