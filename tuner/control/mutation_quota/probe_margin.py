@@ -53,7 +53,10 @@ def update_trend(
     if before.ratio is None or since_s is None:
         return replace(before, ratio=ratio, since_ms=at_ms)
     # What the first looks are made of is a window that grows.
-    grows, turned = at_ms - before.since_ms < 1000 * WINDOW_S, at_ms - total_changed_at_ms <= 1000 * limits.hold_after_cut_s
+    grows, turned = (
+        at_ms - before.since_ms < 1000 * WINDOW_S,
+        at_ms - total_changed_at_ms <= 1000 * limits.hold_after_cut_s,
+    )
     if grows or turned or since_s <= 0 or max(before.ratio, ratio) < _FAR:
         return replace(before, ratio=ratio)
     spread = update_spread(current_spread(before, limits), before.ratio, ratio, since_s, limits)

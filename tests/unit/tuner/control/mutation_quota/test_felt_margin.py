@@ -95,7 +95,11 @@ def test_the_likely_is_beyond_the_ratio_by_as_much_as_it_wavers() -> None:
 
 
 def looked(
-    ratios: Sequence[float | None], *, total_changed_at_ms: int = 0, felt: ProbeTrend | None = None, at_s: float = 1_000.0
+    ratios: Sequence[float | None],
+    *,
+    total_changed_at_ms: int = 0,
+    felt: ProbeTrend | None = None,
+    at_s: float = 1_000.0,
 ) -> ProbeTrend:
     made = felt or ProbeTrend()
     for n, ratio in enumerate(ratios):
