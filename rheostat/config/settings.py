@@ -16,8 +16,7 @@ from typing import Any, Union, get_args, get_origin
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from rheostat.config import unknown_keys
-from rheostat.config.yaml_file import YamlFile, dotted
+from rheostat.config.yaml_file import YamlFile
 from rheostat.errors import BadInputError
 from streaming.collector.settings import CollectorSettings
 from streaming.settings import StreamSettings
@@ -109,8 +108,7 @@ def parse_settings(text: str, name: str, environ: Mapping[str, str]) -> Settings
     try:
         return Settings.model_validate(merged)
     except ValidationError as error:
-        faults = [_fault_text(fault, file, variables) for fault in error.errors()]
-        raise BadInputError("\n".join(faults)) from error
+        raise BadInputError("\n".join(file.faults(error, Settings, variables))) from error
 
 
 def _from_environment(environ: Mapping[str, str], variables: dict[tuple[str, ...], str]) -> dict[str, Any]:
@@ -151,44 +149,6 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return merged
 
 
-def _fault_text(fault: Any, file: YamlFile, variables: Mapping[tuple[str, ...], str]) -> str:
-    at = tuple(fault["loc"])
-    key = dotted(at)
-    line = file.line_of(at)
-    where = f"{file.name}:{line}" if line is not None else file.name
-    # A variable may set a whole structure of which only a part is wrong.
-    own = (variables.get(tuple(map(str, at[:n]))) for n in range(len(at), 0, -1))
-    if (variable := next(filter(None, own), None)) is not None:
-        where = f"environment: {variable}"
-    kind = fault["type"]
-    if kind == "extra_forbidden":
-        return f"{where}: unknown key {key}: {unknown_keys.hint(str(at[-1]), _known_keys(at[:-1]))}"
-    if kind == "missing":
-        model = _model_at(at[:-1])
-        what = model.model_fields[str(at[-1])].description if model is not None else ""
-        return f"{where}: {key} is missing: {what}"
-    given = fault.get("input")
-    # A section that is given as one word may hold a secret.
-    is_secret = any(word in key for word in ("password", "token")) or _model_at(at) is not None
-    message = str(fault["msg"]).removeprefix("Value error, ")
-    is_hidden = isinstance(given, dict | list | tuple) or is_secret or ", found " in message
-    shown = "" if is_hidden else f", found {given!r}"
-    return f"{where}: {key}: {message[:1].lower()}{message[1:]}{shown}"
-
-
-def _model_at(at: tuple[str | int, ...]) -> type[BaseModel] | None:
-    model: type[BaseModel] = Settings
-    for part in at:
-        if isinstance(part, int):
-            continue  # The model of a list's items is found by the key of the list.
-        field = model.model_fields.get(part)
-        inner = inner_model(field.annotation) or item_model(field.annotation) if field is not None else None
-        if inner is None:
-            return None
-        model = inner
-    return model
-
-
 def item_model(annotation: Any) -> type[BaseModel] | None:
     """Returns the model of a list's items; None where they are no models."""
     return inner_model(get_args(annotation)[0]) if get_origin(annotation) is tuple else None
@@ -198,8 +158,3 @@ def inner_model(annotation: Any) -> type[BaseModel] | None:
     """Returns the model in an annotation such as ``Model | None``; None where it has none."""
     options = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
     return next((o for o in options if isinstance(o, type) and issubclass(o, BaseModel)), None)
-
-
-def _known_keys(at: tuple[str | int, ...]) -> list[str]:
-    model = _model_at(at)
-    return list(model.model_fields) if model is not None else []

@@ -6,6 +6,7 @@ Invariant: a repeated key is refused; YAML itself would take the last one withou
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, get_args, get_origin
 
 import yaml
@@ -52,33 +53,55 @@ class YamlFile:
         spelt = tuple(map(str, at))
         return next((self._lines[spelt[:n]] for n in range(len(at), 0, -1) if spelt[:n] in self._lines), None)
 
-    def faults(self, error: ValidationError, model: type[BaseModel]) -> list[str]:
-        """Returns an error line for each fault that pydantic found."""
+    def faults(
+        self,
+        error: ValidationError,
+        model: type[BaseModel],
+        variables: Mapping[tuple[str, ...], str] = MappingProxyType({}),
+    ) -> list[str]:
+        """Returns an error line for each fault that pydantic found.
+
+        Args:
+            model: the model of the whole file.
+            variables: the environment variable that each key came from, where it is not from the file.
+        """
         # If an item is wrong, pydantic also reports that the list is too short.
         real = (f for f in error.errors() if not (f["type"] == "too_short" and f["input"]))
-        return [self._fault_line(fault, model) for fault in real]
+        return [f"{self._source(fault, variables)}: {self._fault_text(fault, model)}" for fault in real]
 
-    def _fault_line(self, fault: Any, model: type[BaseModel]) -> str:
+    def _source(self, fault: Any, variables: Mapping[tuple[str, ...], str]) -> str:
+        at = tuple(map(str, self._place(fault)))
+        # A variable may set a whole structure of which only a part is wrong.
+        variable = next((variables[at[:n]] for n in range(len(at), 0, -1) if at[:n] in variables), None)
+        return f"{self.name}:{self.line_of(at) or 1}" if variable is None else f"environment: {variable}"
+
+    def _place(self, fault: Any) -> Path:
         at = _without_tags(fault["loc"], self.body)
-        kind = fault["type"]
+        if fault["type"] in ("union_tag_invalid", "union_tag_not_found"):
+            return (*at, str(fault["ctx"]["discriminator"]).strip("'"))
+        return at
+
+    def _fault_text(self, fault: Any, model: type[BaseModel]) -> str:
+        """Returns the key, what is wrong, and the value unless it is a secret or a structure."""
+        key, kind = dotted(self._place(fault)), fault["type"]
+        models = _models_at(model, fault["loc"][:-1])
         if kind == "extra_forbidden":
-            known = sorted({key for m in _models_at(model, fault["loc"][:-1]) for key in m.model_fields})
-            return self.fault(at, f"unknown key: {unknown_keys.hint(str(at[-1]), known)}")
+            known = sorted({name for m in models for name in m.model_fields})
+            return f"{key}: unknown key: {unknown_keys.hint(str(fault['loc'][-1]), known)}"
         if kind == "missing":
-            fields = (m.model_fields.get(str(at[-1])) for m in _models_at(model, fault["loc"][:-1]))
-            means = next((field.description for field in fields if field is not None), None)
-            return self.fault(at, f"is missing: {means}")
+            fields = (m.model_fields.get(str(fault["loc"][-1])) for m in models)
+            return f"{key}: is missing: {next((field.description for field in fields if field is not None), None)}"
         if kind in ("union_tag_invalid", "union_tag_not_found"):
             tags = str(fault["ctx"].get("expected_tags") or "").replace("'", "")
             expected = f"expected one of {tags}" if tags else "expected it to say which kind it is"
-            key = str(fault["ctx"]["discriminator"]).strip("'")
-            return self.fault((*at, key), f"{expected}, found {fault['ctx'].get('tag', 'none')}")
+            return f"{key}: {expected}, found {fault['ctx'].get('tag', 'none')}"
         if kind == "too_short":
-            return self.fault(at, "expected at least one, found none")
-        given = fault.get("input")
-        message = str(fault["msg"]).removeprefix("Value error, ")
-        shown = "" if isinstance(given, dict | list | tuple) or ", found " in message else f", found {given!r}"
-        return self.fault(at, f"{message[:1].lower()}{message[1:]}{shown}")
+            return f"{key}: expected at least one, found none"
+        given, message = fault.get("input"), str(fault["msg"]).removeprefix("Value error, ")
+        # A section that is given as one word may hold a secret.
+        is_secret = any(word in key for word in ("password", "token")) or bool(_models_at(model, fault["loc"]))
+        is_hidden = is_secret or isinstance(given, dict | list | tuple) or ", found " in message
+        return f"{key}: {message[:1].lower()}{message[1:]}" + ("" if is_hidden else f", found {given!r}")
 
     def _index(self, node: yaml.Node, at: tuple[str, ...]) -> None:
         if isinstance(node, yaml.MappingNode):

@@ -39,9 +39,9 @@ def good(folder: Path, **kafka: Any) -> Path:
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("tuner:", "tunr:", ":6: unknown key tunr: did you mean tuner?"),
-        ("bootstrap_servers:", "bootstrap_server:", ":3: unknown key kafka.bootstrap_server: did you mean bootstrap_servers?"),
-        ("cluster: main\n", "", "cluster is missing: a name for the cluster"),
+        ("tuner:", "tunr:", ":6: tunr: unknown key: did you mean tuner?"),
+        ("bootstrap_servers:", "bootstrap_server:", ":3: kafka.bootstrap_server: unknown key: did you mean bootstrap_servers?"),
+        ("cluster: main\n", "", "cluster: is missing: a name for the cluster"),
         ("50000000", "fast", ":7: tuner.rate_bytes_per_s_max: expected a rate such as 50MB/s"),
         ("50000000", "-1", ":7: tuner.rate_bytes_per_s_max: input should be greater than or equal to 1"),
         ("50000000", "1000", "rate_bytes_per_s_min (5000000) is above rate_bytes_per_s_max (1000)"),
@@ -73,7 +73,7 @@ def test_no_command_starts_with_a_file_that_has_faults(tmp_path: Path, command: 
     done = rheostat(*command.split(), "--config", config)
 
     assert done.returncode == 2
-    assert done.stderr.startswith(f"{config}:10: unknown key speed: ")
+    assert done.stderr.startswith(f"{config}:10: speed: unknown key: ")
     assert len(done.stderr.strip().splitlines()) == 1
 
 

@@ -172,7 +172,7 @@ def test_the_settings_file_is_watched_and_nothing_is_reloaded_by_itself(file: Pa
     (line,) = said
     assert line["log_level"] == "error"
     assert "the next start would fail" in line["event"]
-    assert "unknown key collectr" in line["error"]
+    assert "collectr: unknown key" in line["error"]
 
     clock.now_s = 1_020.0
     with structlog.testing.capture_logs() as said:

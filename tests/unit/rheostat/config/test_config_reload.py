@@ -61,7 +61,7 @@ def test_a_faulty_file_changes_nothing_and_says_key_and_line(file: Path, watch: 
     with structlog.testing.capture_logs() as said:
         watch.reload()
     assert not watch.waiting()
-    assert "unknown key clutser" in said[0]["error"]
+    assert "clutser: unknown key" in said[0]["error"]
     assert watch.state() == ConfigState(good=False, good_at_s=1_000.0, in_force=False, reloads_refused=1)
     file.write_text(LOWER)
     watch.reload()

@@ -59,17 +59,17 @@ def test_tuner_acts_only_where_dry_run_is_false(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (GOOD.replace("bootstrap_servers", "bootstrap_server"), "f.yaml:3: unknown key kafka.bootstrap_server: did you mean bootstrap_servers?"),
-        (GOOD + "  colour: red\n", "f.yaml:8: unknown key tuner.colour: known here: capacity, clear_finished, "),
+        (GOOD.replace("bootstrap_servers", "bootstrap_server"), "f.yaml:3: kafka.bootstrap_server: unknown key: did you mean bootstrap_servers?"),
+        (GOOD + "  colour: red\n", "f.yaml:8: tuner.colour: unknown key: known here: capacity, clear_finished, "),
         (GOOD.replace("50_000_000", "fast"), "f.yaml:7: tuner.rate_bytes_per_s_max: expected a rate such as 50MB/s, 1.5GiB/s, 10Gbit/s, or a plain number of bytes/s, found 'fast'"),
         (GOOD.replace("50_000_000", "-1"), "f.yaml:7: tuner.rate_bytes_per_s_max: input should be greater than or equal to 1, found -1"),
-        (GOOD.replace("  rate_bytes_per_s_max: 50_000_000", "  dry_run: true"), "f.yaml:6: tuner.rate_bytes_per_s_max is missing: the ceiling"),
+        (GOOD.replace("  rate_bytes_per_s_max: 50_000_000", "  dry_run: true"), "f.yaml:6: tuner.rate_bytes_per_s_max: is missing: the ceiling"),
         (GOOD + "  rate_bytes_per_s_min: 60_000_000\n", "rate_bytes_per_s_min (60000000) is above rate_bytes_per_s_max (50000000)"),
         (GOOD.replace("localhost:9092", "localhost:abc"), "f.yaml:3: kafka.bootstrap_servers: expected host:port, or several"),
         (GOOD + "cluster: twice\n", "f.yaml:8: cluster is repeated; it is already in line 1"),
         (GOOD + "kafka: [\n", "f.yaml:9: not YAML"),
         ("- a list\n", "f.yaml:1: expected keys and values"),
-        ("", "cluster is missing"),
+        ("", "cluster: is missing"),
         (GOOD.replace("cluster: main", "cluster: a|b"), "f.yaml:1: cluster: string should match pattern"),
         (GOOD.replace("localhost:9092", "x:1\n  security_protocol: SASL_SSL"), "SASL_SSL also needs sasl_mechanism, sasl_username, sasl_password"),
     ],
@@ -153,7 +153,7 @@ def test_the_environment_wins_and_is_checked_like_the_file() -> None:
     assert settings.tuner.dry_run is True
     assert settings.tuner.http.port == 0
     assert "tuner.http.port" in fault(GOOD, {"RHEOSTAT_TUNER__HTTP__PORT": "99999"})
-    assert "unknown key tuner.dryrun" in fault(GOOD, {"RHEOSTAT_TUNER__DRYRUN": "true"})
+    assert "tuner.dryrun: unknown key" in fault(GOOD, {"RHEOSTAT_TUNER__DRYRUN": "true"})
 
 
 def test_variables_that_only_begin_like_ours_are_not_ours() -> None:
@@ -167,7 +167,7 @@ def test_variables_that_only_begin_like_ours_are_not_ours() -> None:
 
 
 def test_a_fault_of_the_environment_names_the_variable() -> None:
-    assert "environment: RHEOSTAT_TUNER__DRYRUN: unknown key" in fault(GOOD, {"RHEOSTAT_TUNER__DRYRUN": "true"})
+    assert "environment: RHEOSTAT_TUNER__DRYRUN: tuner.dryrun: unknown key" in fault(GOOD, {"RHEOSTAT_TUNER__DRYRUN": "true"})
     assert "RHEOSTAT_COLLECTOR__ENDPOINTS" in fault(GOOD, {"RHEOSTAT_COLLECTOR__ENDPOINTS": "{1: "})
     endpoints = parse_settings(GOOD, "f.yaml", {"RHEOSTAT_COLLECTOR__ENDPOINTS": '{"1": "http://a:1/metrics"}'})
     assert endpoints.collector.endpoints == {1: "http://a:1/metrics"}
@@ -236,8 +236,8 @@ def test_sources_and_their_defaults() -> None:
     ("text", "said"),
     [
         (SOURCES.replace("otlp_json", "otlp"), "f.yaml:11: stream.sources[1].format: input should be 'rheostat_json', "),
-        (SOURCES.replace("hosts:", "host:"), "f.yaml:9: unknown key stream.sources[0].host: did you mean hosts?"),
-        (SOURCES.replace("      format: otlp_json\n", ""), "f.yaml:10: stream.sources[1].format is missing: what wrote its records"),
+        (SOURCES.replace("hosts:", "host:"), "f.yaml:9: stream.sources[0].host: unknown key: did you mean hosts?"),
+        (SOURCES.replace("      format: otlp_json\n", ""), "f.yaml:10: stream.sources[1].format: is missing: what wrote its records"),
         (SOURCES.replace("- topic: otlp", "- topic: o/p"), "f.yaml:10: stream.sources[1].topic: string should match"),
         (SOURCES.replace("{kafka-1: 1}", "{kafka-1: one}"), "f.yaml:9: stream.sources[0].hosts.kafka-1: input should be a valid integer"),
         (SOURCES.replace("other:9092", "other"), "f.yaml:14: stream.sources[1].kafka.bootstrap_servers: expected host:port"),
@@ -298,4 +298,4 @@ def test_renamed_keys_are_refused_with_their_new_names_in_one_run() -> None:
         ("stream.hop_s", "slide_s"),
     ):
         line = old.splitlines().index(next(row for row in old.splitlines() if key.split(".")[1] in row)) + 1
-        assert f"f.yaml:{line}: unknown key {key}: it is called {renamed} now" in text
+        assert f"f.yaml:{line}: {key}: unknown key: it is called {renamed} now" in text

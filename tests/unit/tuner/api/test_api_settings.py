@@ -60,7 +60,7 @@ def test_a_token_in_file_or_environment_opens_it(key: str) -> None:
         ("{operate_token: 'hush 0123456789abcdef'}", "operate_token has spaces"),
         (f"{{read_token: {SECRET}, operate_token: {SECRET}}}", "read_token and operate_token are the same"),
         ("{tls_certfile: /x.pem}", "tls_certfile and tls_keyfile go together"),
-        (f"{{read_token: {SECRET}, tokens: 3}}", "unknown key tuner.http.tokens"),
+        (f"{{read_token: {SECRET}, tokens: 3}}", "tuner.http.tokens: unknown key"),
         (f"{{read_token: [{SECRET}]}}", "tuner.http.read_token: input should be a valid string"),
     ],
 )

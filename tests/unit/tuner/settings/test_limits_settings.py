@@ -51,7 +51,7 @@ def test_brokers_can_be_set_from_the_environment() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("limits: {max_partition: 5}\n", "f.yaml:8: unknown key limits.max_partition: did you mean max_partitions?"),
+        ("limits: {max_partition: 5}\n", "f.yaml:8: limits.max_partition: unknown key: did you mean max_partitions?"),
         ("limits:\n  max_partitions: -1\n", "f.yaml:9: limits.max_partitions: input should be greater than or equal to 0, found -1"),
         ("limits:\n  max_broker_partitions: many\n", "f.yaml:9: limits.max_broker_partitions: input should be a valid integer"),
         ("limits:\n  preset: huge\n", "f.yaml:9: limits.preset: input should be 'kafka', 'msk.t3.small'"),

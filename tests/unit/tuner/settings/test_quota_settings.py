@@ -90,7 +90,7 @@ def test_tenants_from_the_environment() -> None:
     ("text", "said"),
     [
         ("    tenants: [{ip: 10.0.0.1}]\n", "f.yaml:9: tuner.mutation_quota.tenants[0]: ip: Kafka keeps no mutation quotas for ip entities"),
-        ("    tenants: [{group: a}]\n", "unknown key tuner.mutation_quota.tenants[0].group: known here: client_id, exempt, rate_per_s_min, user, weight"),
+        ("    tenants: [{group: a}]\n", "tuner.mutation_quota.tenants[0].group: unknown key: known here: client_id, exempt, rate_per_s_min, user, weight"),
         ("    tenants: [{user: a, weight: 0}]\n", "f.yaml:9: tuner.mutation_quota.tenants[0].weight: input should be greater than 0, found 0"),
         ("    tenants: [{user: a, rate_per_s_min: 0}]\n", "f.yaml:9: tuner.mutation_quota.tenants[0].rate_per_s_min: input should be greater than or equal to 0.1"),
         ("    tenants: [{user: a, rate_per_s_min: .inf}]\n", "f.yaml:9: tuner.mutation_quota.tenants[0].rate_per_s_min: input should be"),
