@@ -167,7 +167,9 @@ def test_variables_that_only_begin_like_ours_are_not_ours() -> None:
 
 
 def test_a_fault_of_the_environment_names_the_variable() -> None:
-    assert "environment: RHEOSTAT_TUNER__DRYRUN: tuner.dryrun: unknown key" in fault(GOOD, {"RHEOSTAT_TUNER__DRYRUN": "true"})
+    assert "environment: RHEOSTAT_TUNER__DRYRUN: tuner.dryrun: unknown key" in fault(
+        GOOD, {"RHEOSTAT_TUNER__DRYRUN": "true"}
+    )
     assert "RHEOSTAT_COLLECTOR__ENDPOINTS" in fault(GOOD, {"RHEOSTAT_COLLECTOR__ENDPOINTS": "{1: "})
     endpoints = parse_settings(GOOD, "f.yaml", {"RHEOSTAT_COLLECTOR__ENDPOINTS": '{"1": "http://a:1/metrics"}'})
     assert endpoints.collector.endpoints == {1: "http://a:1/metrics"}

@@ -107,7 +107,8 @@ def test_small_rates_are_taken_with_a_unit_from_1_byte_on() -> None:
 
 def test_environment_with_a_wrong_unit_names_the_variable() -> None:
     with pytest.raises(
-        BadInputError, match=r"environment: RHEOSTAT_TUNER__EXTERNAL_CHANGE_HOLD_S: tuner.external_change_hold_s: expected a time"
+        BadInputError,
+        match=r"environment: RHEOSTAT_TUNER__EXTERNAL_CHANGE_HOLD_S: tuner.external_change_hold_s: expected a time",
     ):
         parsed(STREAM + TUNER, {"RHEOSTAT_TUNER__EXTERNAL_CHANGE_HOLD_S": "2 fortnights"})
 
