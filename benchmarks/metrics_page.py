@@ -27,8 +27,8 @@ from benchmarks import metrics_extras
 from benchmarks.sizes.world import RATE_BYTES_PER_S, LargeCluster, now_ms, records, sized
 from streaming.shared.contract import BrokerSignal, decode_signal
 from streaming.shared.kafka.cluster import ClusterClient
-from streaming.shared.metric_page import page
-from streaming.shared.process_metrics import ConfigState, OwnCollector
+from streaming.shared.metric_page import render_page
+from streaming.shared.process_metrics import ConfigState, ProcessMetricsCollector
 from streaming.shared.thread_watch import ThreadWatch
 from tuner.api.metrics import registry_of
 from tuner.api.status_store import StatusStore
@@ -96,7 +96,7 @@ def registry_at(brokers: int, *, stalled: bool = False, fetchers: int = 1) -> Co
     board.acts()
     board.observed(observation, memory, decisions)
     config = ConfigState(good=True, good_at_s=0.0, in_force=True)
-    own = OwnCollector(CLUSTER, "tune", lambda: config, threads=ThreadWatch())
+    own = ProcessMetricsCollector(CLUSTER, "tune", lambda: config, threads=ThreadWatch())
     quotas, plans = metrics_extras.quotas(CLUSTER, now_ms(cycle)), metrics_extras.plans(CLUSTER)
     return registry_of(board, quotas, own, plans)
 
@@ -129,14 +129,14 @@ def missed(rows: list[Row]) -> list[str]:
 def _row(brokers: int, *, stalled: bool = False) -> Row:
     registry = registry_at(brokers, stalled=stalled, fetchers=FETCHERS)
     began_s = time.process_time()
-    text = page(registry)
+    text = render_page(registry)
     first_ms = 1000 * (time.process_time() - began_s)
     return {
         "brokers": brokers,
         "all_stalled": stalled,
         "series": sum(not line.startswith(b"#") for line in text.splitlines()),
         "first_ms": round(first_ms, 1),
-        "page_ms": round(_median_ms(lambda: page(registry)), 1),
+        "page_ms": round(_median_ms(lambda: render_page(registry)), 1),
         "plain_ms": round(_median_ms(lambda: generate_latest(registry)), 1),
         "page_kB": round(len(text) / 1000, 1),
         "gzip_kB": round(len(gzip.compress(text)) / 1000, 1),

@@ -38,7 +38,7 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Quotas",
             "Whether the mutation quotas can be read. No data: none are asked for (tuner.mutation_quota).",
-            most(TunerMetric.QUOTAS_SEEN),
+            most(TunerMetric.QUOTAS_READABLE),
             thresholds((None, RED), (1, GREEN)),
             words={"0": "not seen", "1": "seen"},
             span=4,
@@ -55,7 +55,7 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Tenants held back",
             "Tenants whose mutation quota is exhausted now.",
-            most(TunerMetric.TENANTS_HELD),
+            most(TunerMetric.TENANTS_THROTTLED),
             thresholds((None, GREEN), (1, YELLOW)),
             alert="TenantQuotaExhausted",
             span=4,
@@ -115,8 +115,8 @@ def controller() -> list[timeseries.Panel]:
                 "What creations take for whoever asks",
                 "9 of 10 take no longer, of half a minute, and how long they may: where create_probe_p90_ms_max is asked for.",
                 SECONDS,
-                query(most(TunerMetric.CREATE_FELT_SECONDS), "felt"),
-                query(most(TunerMetric.CREATE_FELT_OBJECTIVE), "objective"),
+                query(most(TunerMetric.CREATE_PROBE_P90_SECONDS), "felt"),
+                query(most(TunerMetric.CREATE_PROBE_P90_OBJECTIVE), "objective"),
             ).min(0),
             "objective",
         ),

@@ -116,7 +116,7 @@ def fetchers() -> list[timeseries.Panel]:
             "Throttles not judged, or not to be helped",
             "By reason; the first hundred.",
             COUNT,
-            query(f"count by (reason) ({select(TunerMetric.SIDE_NOT_WELL)})", "{{reason}}"),
+            query(f"count by (reason) ({select(TunerMetric.NEEDS_ATTENTION)})", "{{reason}}"),
         ).min(0),
     ]
 

@@ -80,21 +80,21 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Tenants held back",
             "Tenants whose mutation quota is exhausted now.",
-            most(TunerMetric.TENANTS_HELD),
+            most(TunerMetric.TENANTS_THROTTLED),
             thresholds((None, GREEN), (1, YELLOW)),
             alert="TenantQuotaExhausted",
         ),
         verdict(
             "Idle throttle settings",
             "Rates and replica lists that stand on brokers where nothing is being reassigned.",
-            most(TunerMetric.THROTTLE_KEYS_IDLE),
+            most(TunerMetric.ORPHANED_THROTTLE_SETTINGS),
             none_is_well(),
             alert="ThrottleLeftBehind",
         ),
         verdict(
             "Not judged, or not to be helped",
             "Throttles that the last cycle could not judge, or that turning does not help; the first hundred.",
-            f"count({select(TunerMetric.SIDE_NOT_WELL)}) or vector(0)",
+            f"count({select(TunerMetric.NEEDS_ATTENTION)}) or vector(0)",
             thresholds((None, GREEN), (1, YELLOW)),
             alert="SignalsStale",
         ),
@@ -159,7 +159,7 @@ def itself() -> list[stat.Panel]:
         verdict(
             "Settings file",
             "Whether the next start of every part would take the settings file as it stands now.",
-            f"min({select(ProcessMetric.CONFIG_GOOD)})",
+            f"min({select(ProcessMetric.CONFIG_VALID)})",
             thresholds((None, RED), (1, GREEN)),
             words={"0": "would be refused", "1": "in order"},
             alert="ConfigReloadFailed",

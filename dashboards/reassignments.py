@@ -106,7 +106,7 @@ def wrong() -> list[stat.Panel]:
         verdict(
             "Idle throttle settings",
             "Rates and replica lists that stand on brokers where nothing is being reassigned.",
-            most(TunerMetric.THROTTLE_KEYS_IDLE),
+            most(TunerMetric.ORPHANED_THROTTLE_SETTINGS),
             none_is_well(),
             alert="ThrottleLeftBehind",
         ),
@@ -210,7 +210,7 @@ def plans() -> list[timeseries.Panel]:
             query(per("plan", TunerMetric.PLAN_PAUSED), "{{plan}} paused"),
             query(per("plan", TunerMetric.PLAN_CANCELLING), "{{plan}} cancelling"),
             query(most(TunerMetric.PLAN_EXECUTOR_FAILED), "no plan goes on: ended by an error"),
-            query(most(TunerMetric.PLANS_NOT_SEEN), "no plan goes on: the cluster is not seen"),
+            query(most(TunerMetric.PLANS_STATE_UNKNOWN), "no plan goes on: the cluster is not seen"),
             alert="ReassignmentPlansNotExecuted",
         )
         .min(0)
@@ -228,8 +228,8 @@ def throttle(side: str) -> timeseries.Panel:
             "keep-up W: what the throttle must carry before anything catches up; at or below it the move never ends. "
             "override: a person's. floor and ceiling: the operator's.",
             BYTES_PER_SECOND,
-            query(per_broker(TunerMetric.RATE_LIVE, side=side), "live"),
-            query(per_broker(TunerMetric.RATE_WANTED, side=side), "wanted"),
+            query(per_broker(TunerMetric.RATE_CURRENT, side=side), "live"),
+            query(per_broker(TunerMetric.RATE_SETPOINT, side=side), "wanted"),
             query(per_broker(TunerMetric.THROTTLED_BYTES, side=side), "measured"),
             query(per_broker(TunerMetric.STEADY_STATE_BYTES, side=side), "keep-up W"),
             query(per_broker(TunerMetric.OVERRIDE_RATE, side=side), "override"),
@@ -330,7 +330,7 @@ def decisions() -> list[timeseries.Panel]:
                 "Throttles that a person has set for a while, and those that are left alone since somebody else changed them.",
                 COUNT,
                 query(f"count({select(TunerMetric.OVERRIDE_UNTIL)}) or vector(0)", "overrides"),
-                query(f"count({select(TunerMetric.YIELD_UNTIL)}) or vector(0)", "somebody else's"),
+                query(f"count({select(TunerMetric.EXTERNAL_CHANGE_HOLD_UNTIL)}) or vector(0)", "somebody else's"),
                 alert="OperatorOverrideInForce",
             ).min(0),
             1,
@@ -345,7 +345,7 @@ def left_behind() -> list[timeseries.Panel]:
             "Throttle settings on brokers where nothing is being reassigned slow down ordinary recovery of replicas. "
             "After a reassignment the count returns to zero.",
             COUNT,
-            query(most(TunerMetric.THROTTLE_KEYS_IDLE), "idle throttle settings"),
+            query(most(TunerMetric.ORPHANED_THROTTLE_SETTINGS), "idle throttle settings"),
             query(most(TunerMetric.REASSIGNING_PARTITIONS), "partitions moving"),
             alert="ThrottleLeftBehind",
         ).min(0),

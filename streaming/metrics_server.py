@@ -21,14 +21,14 @@ import structlog
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from streaming.shared.addresses import is_loopback
-from streaming.shared.connection_limits import PlaceLimits, Places
+from streaming.shared.connection_limits import ConnectionSlots, SlotLimits
 from streaming.shared.thread_watch import VitalThread
 
 log = structlog.get_logger("metrics")
 
 STOP_S_MAX = 5.0
 CONNECTION_S_MAX = 10.0  # From its first byte to the end of the answer; a scrape takes milliseconds.
-CONNECTIONS = PlaceLimits(in_all=32, from_network=24, per_address=6)
+CONNECTIONS = SlotLimits(total_max=32, network_max=24, per_address_max=6)
 _TELL_EVERY_S = 60.0  # Clients of other machines can cause errors: a line for each would fill the disk.
 
 
@@ -74,21 +74,21 @@ def _guarded(page: WSGIApplication, token: str | None) -> WSGIApplication:
 
 class _Threaded(ThreadingMixIn, WSGIServer):
     daemon_threads = True
-    request_queue_size = 2 * CONNECTIONS.in_all  # Those without a place are closed, and do not wait.
+    request_queue_size = 2 * CONNECTIONS.total_max  # Those without a place are closed, and do not wait.
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._places = Places(CONNECTIONS)
+        self._places = ConnectionSlots(CONNECTIONS)
         self._told_s = float("-inf")
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._places.take(client_address[0]):
+        if not self._places.acquire(client_address[0]):
             self.shutdown_request(request)
             return
         try:
             super().process_request(request, client_address)
         except Exception:
-            self._places.give_back(client_address[0])  # The thread that would release it did not start.
+            self._places.release(client_address[0])  # The thread that would release it did not start.
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
@@ -103,7 +103,7 @@ class _Threaded(ThreadingMixIn, WSGIServer):
             self.shutdown_request(request)
         finally:
             deadline.cancel()
-            self._places.give_back(client_address[0])
+            self._places.release(client_address[0])
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - socketserver's signature
         """Logs the error that is being handled, at most one a minute. A connection that breaks off (OSError) is no news."""

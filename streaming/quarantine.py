@@ -24,7 +24,7 @@ from streaming.begun_batch import BegunBatch, Slice, begun_batch, write_begun_ba
 from streaming.checkpoint import CheckpointRecord, Failing, UnknownFormatError
 from streaming.shared.contract import SCRAPE_VERSION, Topics
 from streaming.shared.kafka import KafkaSettings
-from streaming.shared.kafka.clients import consumer, end, producer
+from streaming.shared.kafka.clients import close_producer, consumer, producer
 from streaming.shared.kafka.unpacking import RefusedBatch, limit_unpacking
 from streaming.sources import Feed
 
@@ -180,7 +180,7 @@ def _write_note(kafka_: KafkaSettings, topic: str, found: Quarantined) -> None:
     try:
         writer.send(topic, key=key.encode(), value=json.dumps(note).encode()).get(timeout=_SEND_S)
     finally:
-        end(writer, _CLOSE_S)
+        close_producer(writer, _CLOSE_S)
 
 
 __all__ = ["FAILURES_MIN", "Quarantined", "RejectListener", "halved", "note_failure", "resolve", "without"]

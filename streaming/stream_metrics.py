@@ -9,7 +9,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from streaming.shared.metric_defs import StreamMetric
-from streaming.shared.metric_page import family
+from streaming.shared.metric_page import metric_family
 from streaming.stream_counts import StreamCounts
 
 
@@ -28,23 +28,23 @@ class StreamCollector(Collector):
                 (StreamMetric.BATCH_SECONDS, last.took_s),
                 (StreamMetric.NEWEST_INPUT_AT, last.newest_input_at_s),
                 (StreamMetric.WATERMARK_AT, last.watermark_at_s),
-                (StreamMetric.BEHIND, last.behind_records),
+                (StreamMetric.INPUT_BEHIND, last.behind_records),
                 (StreamMetric.STATE_ROWS, last.state_rows),
             ):
-                yield family(definition, {c: measured} if measured is not None else {})
+                yield metric_family(definition, {c: measured} if measured is not None else {})
         for definition, value in (
             (StreamMetric.BATCH_INTERVAL, self._hop_s),
             (StreamMetric.BATCHES, counts.batches),
             (StreamMetric.INPUT_ROWS, counts.input_rows),
             (StreamMetric.LATE_ROWS, counts.late_rows),
             (StreamMetric.REJECTS, counts.refused),
-            (StreamMetric.REJECTS_LOST, counts.refused_not_written),
+            (StreamMetric.REJECTS_NOT_WRITTEN, counts.refused_not_written),
             (StreamMetric.QUARANTINED, counts.quarantined),
             (StreamMetric.RESTARTS, counts.restarts),
             (StreamMetric.BACKLOG, counts.backlog_remaining),
-            (StreamMetric.BACKLOG_LOST, counts.backlog_lost),
+            (StreamMetric.BACKLOG_LOST_RECORDS, counts.backlog_lost),
         ):
-            yield family(definition, {c: value})
+            yield metric_family(definition, {c: value})
 
 
 def registry_of(cluster: str, counts: StreamCounts, slide_s: float, own: Collector | None = None) -> CollectorRegistry:

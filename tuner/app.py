@@ -24,7 +24,7 @@ from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings, consumer, producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.unpacking import RefusedBatch
-from streaming.shared.teardown import named
+from streaming.shared.teardown import named_teardown
 from streaming.shared.thread_watch import ThreadWatch
 from tuner.api.load_history import tell_of_before
 from tuner.api.metrics import registry_of
@@ -130,17 +130,17 @@ def run_tuner(
             monotonic=monotonic,
         )
         server.start()
-        stack.callback(named("http server", server.stop))
+        stack.callback(named_teardown("http server", server.stop))
         if on_started is not None:
             on_started(server)
 
         client = ClusterClient(kafka, "rheostat-tuner")
-        stack.callback(named("admin client", client.close))
+        stack.callback(named_teardown("admin client", client.close))
         standing_by = Standby(client, board, stop)
         if not standing_by.until_topics(topics, acts=not settings.dry_run):
             return
         signal_consumer = consumer(kafka, "rheostat-tuner-signals")
-        stack.callback(named("signals consumer", lambda: signal_consumer.close(timeout_ms=_READER_CLOSE_MS)))
+        stack.callback(named_teardown("signals consumer", lambda: signal_consumer.close(timeout_ms=_READER_CLOSE_MS)))
         signals = SignalReader(signal_consumer, topics.signals, cluster, monotonic=monotonic)
         board.refused["signals"] = lambda: signals.refused.count
         # Where the topic was made anew, all of it is news.
@@ -148,11 +148,11 @@ def run_tuner(
         order_consumer = consumer(
             kafka, "rheostat-tuner-orders", on_refused=refused_batches.append, auto_offset_reset="earliest"
         )
-        stack.callback(named("orders consumer", lambda: order_consumer.close(timeout_ms=_READER_CLOSE_MS)))
+        stack.callback(named_teardown("orders consumer", lambda: order_consumer.close(timeout_ms=_READER_CLOSE_MS)))
         plans_consumer: KafkaConsumer | None = None
         if settings.dry_run:
             plans_consumer = consumer(kafka, "rheostat-tuner-plans-seen")
-            stack.callback(named("plans consumer", partial(plans_consumer.close, timeout_ms=_READER_CLOSE_MS)))
+            stack.callback(named_teardown("plans consumer", partial(plans_consumer.close, timeout_ms=_READER_CLOSE_MS)))
         orders = OrdersReader(
             order_consumer,
             topics.orders,
@@ -175,8 +175,8 @@ def run_tuner(
                 partition_assignment_strategy=ASSIGNORS,
             )
             lease = Lease(member, topics.journal, group_of(cluster))
-            stack.callback(named("lease", lease.leave))
-            journal_topic = JournalTopic(client, topics, on_back=named("lease", lease.leave))
+            stack.callback(named_teardown("lease", lease.leave))
+            journal_topic = JournalTopic(client, topics, on_back=named_teardown("lease", lease.leave))
         holder = f"{socket.gethostname()}:{os.getpid()}"
         since_ms = round(wall_clock() * 1000)
         page = settings.http.address(server.port)
@@ -196,7 +196,7 @@ def run_tuner(
             monotonic=monotonic,
         )
         reporter.start()
-        stack.callback(named("presence", reporter.stop))
+        stack.callback(named_teardown("presence", reporter.stop))
         log.info("tuner started", cluster=cluster, dry_run=settings.dry_run, http_port=server.port)
         owed = Outbox()
         ahead: ReadAhead | None = None
@@ -234,10 +234,10 @@ def run_tuner(
                 group_silent_s=lease.silent_s if lease is not None else lambda: 0.0,
             )
             with ExitStack() as term:
-                term.callback(named("journal", journal.close))
+                term.callback(named_teardown("journal", journal.close))
                 if fenced and not standing_by.taken_over(journal):
                     continue
-                leave = named("lease", lease.leave) if lease is not None else lambda: None
+                leave = named_teardown("lease", lease.leave) if lease is not None else lambda: None
                 memory = standing_by.recovered(journal, kafka, owed, ahead, leave)
                 if memory is None:
                     continue
@@ -314,7 +314,7 @@ def run_tuner(
                 quota_board.stands_by()
                 plan_board.stands_by()
                 if journal.lost and lease is not None:
-                    named("lease", lease.leave)()
+                    named_teardown("lease", lease.leave)()
         log.info("tuner stopped")
 
 

@@ -17,7 +17,7 @@ from benchmarks.apart import Apart
 from rheostat.lab.storm import Request, Storm, StormTenant
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterError
-from streaming.shared.kafka.controller_asker import ControllerAsker
+from streaming.shared.kafka.controller_ping import ControllerPing
 from tuner.runtime.mutation_quota.creation_probe import CreationProbe
 
 _STARTS_S_MAX = 60.0
@@ -88,7 +88,7 @@ def _blow(line: Connection, servers: Sequence[str], tenants: Sequence[StormTenan
 
 
 def _feel(line: Connection, settings: KafkaSettings, topic: str) -> None:
-    probe = CreationProbe(ControllerAsker(settings, "bench-felt", topic), rng=random.Random(1))
+    probe = CreationProbe(ControllerPing(settings, "bench-felt", topic), rng=random.Random(1))
     probe.start()
     try:
         with suppress(EOFError):

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from rheostat.config.settings import Settings, inner_model, item_model
-from streaming.shared.unit_settings import Units
+from streaming.shared.unit_settings import UnitHint
 
 _HEAD = """# Configuration
 
@@ -63,7 +63,7 @@ def _section(model: type[BaseModel], prefix: str) -> Iterator[str]:
 
 def _units(metadata: Iterable[Any]) -> str | None:
     """The type of a key that takes units; None for another key."""
-    return next((f"{one.kind} ({one.example})" for one in metadata if isinstance(one, Units)), None)
+    return next((f"{one.kind} ({one.example})" for one in metadata if isinstance(one, UnitHint)), None)
 
 
 def _kind(annotation: Any) -> str:

@@ -17,7 +17,7 @@ from rheostat.orders import send
 from streaming.shared import kafka_names
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, MissingPermission
-from streaming.shared.kafka.controller_asker import ControllerAsker
+from streaming.shared.kafka.controller_ping import ControllerPing
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.topics import create_topics, missing_topics, topic_complaints, topic_specs
 from tuner.runtime.lease import group_of
@@ -151,10 +151,10 @@ def _probe_right(brokers: list[int], kafka: KafkaSettings, topic: str) -> Findin
     check = f"right: AlterConfigs on Topic {topic}"
     purpose = "measure how long creations wait (tuner.mutation_quota.objective.create_probe_p90_ms_max)"
     failure = "no broker is alive"
-    asker = ControllerAsker(kafka, "rheostat-doctor", topic)
+    asker = ControllerPing(kafka, "rheostat-doctor", topic)
     try:
         for broker in brokers[:BROKERS_MAX]:
-            failed = asker.meet(broker) or asker.ask(broker)
+            failed = asker.connect(broker) or asker.ping(broker)
             if failed is None:
                 return Finding(check, FindingVerdict.OK, f"may {purpose}")
             if isinstance(failed, MissingPermission):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rheostat.config.settings import Settings
 from rheostat.doctor.findings import Finding, FindingVerdict
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, MissingPermission
-from streaming.shared.listed import listed
+from streaming.shared.short_lists import join_names
 
 _EVERYBODY = "User:*"
 _NAMES_MAX = 10
@@ -54,6 +54,6 @@ def writers(client: ClusterClient, settings: Settings) -> Iterator[Finding]:
         yield Finding(
             check,
             FindingVerdict.ADVICE,
-            f"{listed(others, _NAMES_MAX)}: each {follows}",
+            f"{join_names(others, _NAMES_MAX)}: each {follows}",
             "leave Write to the principals that docs/permissions.md names",
         )

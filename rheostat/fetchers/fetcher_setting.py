@@ -81,7 +81,7 @@ class LiveFetcherSetting:
     def look(self) -> FollowerSample:
         moving = self._client.reassignments()
         states = self._client.partitions()
-        behind, ends = self._client.on_their_way(states)
+        behind, ends = self._client.unreplicated_messages(states)
         out_of_sync = sum(len(s.isr) < len(s.replicas) for s in states)
         return FollowerSample(time.monotonic(), out_of_sync, behind, ends, len(moving))
 

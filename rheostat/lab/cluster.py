@@ -25,7 +25,7 @@ from rheostat.jvm.artifacts import Artifacts, resolve_artifacts
 from rheostat.jvm.java import find_java
 from rheostat.lab.node import Node, NodeAddress, free_ports, kafka_uuid
 from streaming.shared.contract import NodeRole
-from streaming.shared.kafka import KafkaSettings, admin_client, end_admin
+from streaming.shared.kafka import KafkaSettings, admin_client, close_admin
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 
 START_S_MAX = 90
@@ -243,7 +243,7 @@ class Lab:
         try:
             yield client
         finally:
-            end_admin(client)
+            close_admin(client)
 
 
 def _listens(address: str) -> bool:

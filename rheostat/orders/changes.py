@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streaming.shared.contract import Side
-from streaming.shared.listed import shortened
+from streaming.shared.short_lists import shorten_lines
 from streaming.shared.units import rate_text
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.state import Memory
@@ -52,7 +52,7 @@ def _taken_back(memory: Memory, quotas: MutationMemory) -> list[str]:
         for side, owned in sorted(memory.owned.items())
     ]
     lists = [
-        f"topic {topic}: {sum(len(throttle.of(side).pairs) for side in Side)} entries leave its throttled-replica lists"
+        f"topic {topic}: {sum(len(throttle.for_side(side).pairs) for side in Side)} entries leave its throttled-replica lists"
         for topic, throttle in sorted(memory.listed.items())
     ]
     limits = [
@@ -60,9 +60,9 @@ def _taken_back(memory: Memory, quotas: MutationMemory) -> list[str]:
         for entity, owned in quotas.owned.items()
     ]
     return [
-        *shortened(rates, _LINES_MAX, "throttles"),
-        *shortened(lists, _LINES_MAX, "topics"),
-        *shortened(limits, _LINES_MAX, "quotas"),
+        *shorten_lines(rates, _LINES_MAX, "throttles"),
+        *shorten_lines(lists, _LINES_MAX, "topics"),
+        *shorten_lines(limits, _LINES_MAX, "quotas"),
     ]
 
 

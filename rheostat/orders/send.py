@@ -260,7 +260,7 @@ def take_back(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_
         if known.blocked is not None and acting_tuner(read_tuners(settings, round(time.time() * 1000))) is None:
             failed.append(CommandError(known.blocked))
         memory, quotas = known.memory, known.quotas
-        pairs = sum(len(each.of(side).pairs) for each in memory.listed.values() for side in Side)
+        pairs = sum(len(each.for_side(side).pairs) for each in memory.listed.values() for side in Side)
         ours = len(memory.owned) + pairs + len(quotas.owned)
         return 0 if failed else ours + (memory.orders_at_ms < orders.at_ms)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from rheostat.config.settings import Settings
 from streaming.shared.kafka.cluster import ClusterError
-from streaming.shared.kafka.controller_asker import ControllerAsker
+from streaming.shared.kafka.controller_ping import ControllerPing
 from tuner.control.mutation_quota.probe_window import COUNT_MIN, ProbeRequest, ProbeWindow
 from tuner.runtime.mutation_quota.creation_probe import BROKERS_MAX, ProbeClient
 
@@ -22,7 +22,7 @@ def felt_now_ms(settings: Settings) -> float | None:
     asked_for = settings.tuner.mutation_quota
     if asked_for is None or asked_for.objective.create_probe_p90_ms_max is None:
         return None
-    asker = ControllerAsker(settings.kafka, "rheostat-quotas-felt", settings.topic_names().journal)
+    asker = ControllerPing(settings.kafka, "rheostat-quotas-felt", settings.topic_names().journal)
     try:
         return felt_ms(asker, rng=random.Random(), monotonic=time.monotonic, sleep=time.sleep)
     except ClusterError:
@@ -43,14 +43,14 @@ def felt_ms(
     window, met = ProbeWindow(), list[int]()
     there = [broker.node for broker in asker.brokers()]
     for broker in rng.sample(there, min(len(there), BROKERS_MAX)):
-        if monotonic() < until_s and asker.meet(broker) is None:
+        if monotonic() < until_s and asker.connect(broker) is None:
             met.append(broker)
     for n in range(_COUNT if met else 0):
         if monotonic() >= until_s:
             break
         sleep(rng.uniform(0.5, 1.5) * _PAUSE_S)
         broker, began_s = met[n % len(met)], monotonic()
-        if asker.ask(broker) is None:
+        if asker.ping(broker) is None:
             window.add(ProbeRequest(began_s, monotonic() - began_s, broker))
     felt_s = window.p90_s(monotonic())
     return None if felt_s is None else 1000 * felt_s

@@ -27,7 +27,7 @@ from rheostat.reassign.step_preview import as_rows, sentences_of_steps
 from rheostat.reassign.text import standing
 from rheostat.reassign.view import PlanView, console, say
 from rheostat.reassign.watch import watch
-from streaming.shared.listed import listed
+from streaming.shared.short_lists import join_names
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import DesiredPlanState, Key, PlanThrottle
 from tuner.runtime.gc_tuning import calm_the_collector
@@ -263,7 +263,7 @@ def _taken_already(keys: Collection[Key], known: plan_store.StoredPlans) -> list
     for plan in known.active:
         both = sorted(key for key in plan.parts if key in keys)
         if both:
-            names = listed((f"{topic}-{number}" for topic, number in both), 1)
+            names = join_names((f"{topic}-{number}" for topic, number in both), 1)
             said.append(
                 f"plan {plan.id}, given by {plan.head.by}, has {names} already: let it end, or "
                 f"`rheostat reassign cancel {plan.id}`"

@@ -17,7 +17,7 @@ from kafka import KafkaConsumer, TopicPartition
 from rheostat.config.settings import Settings
 from rheostat.errors import BadInputError, CommandError, UnreachableError
 from rheostat.orders.send import ACKNOWLEDGED_S_MAX, who
-from streaming.shared.contract.bounds import AT_MS_MAX
+from streaming.shared.contract.bounds import TIMESTAMP_MS_MAX
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from streaming.shared.topics import ensure_topics
@@ -234,7 +234,7 @@ def say(settings: Settings, plan: Plan, change: Callable[[PlanHead], PlanHead], 
     """
     base, wrote = plan.head, False
     for _ in range(_TRIES):
-        now_ms = min(max(round(time.time() * 1000), base.at_ms + 1), AT_MS_MAX)
+        now_ms = min(max(round(time.time() * 1000), base.at_ms + 1), TIMESTAMP_MS_MAX)
         head = replace(change(base), at_ms=now_ms, word_by=who(now_ms))
         if on_course:
             head = replace(head, course_at_ms=now_ms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from streaming.shared.listed import more_text
+from streaming.shared.short_lists import more_text
 from tuner.core.reassignment_steps import PartitionTransition, steps_ahead
 
 _SHOWN = 200

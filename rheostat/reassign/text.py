@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rheostat.reassign.progress import PlanProgress, limits_record
-from streaming.shared.listed import shortened
+from streaming.shared.short_lists import shorten_lines
 from streaming.shared.units import rate_text, size_text, span_text
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import DesiredPlanState, PlanEnding, PlanThrottle
@@ -22,7 +22,7 @@ def sentences(shown: PlanProgress, *, ends: bool = True) -> list[str]:
         return [*said, *(f"  {line}" for line in state.said)]
     said.append(f"  {progress(shown, ends=ends)}")
     batch = [f"{topic}-{number}: {list(current)} → {list(target)}" for (topic, number), current, target in shown.batch]
-    said += [f"  {line}" for line in shortened(batch, BATCH_SHOWN, "under way (--json has all)")]
+    said += [f"  {line}" for line in shorten_lines(batch, BATCH_SHOWN, "under way (--json has all)")]
     bounds = (limits_text(plan.head.limits), throttle_text(plan.head.throttle))
     said += [f"  {line}" for line in (*bounds, *state.said, *shown.grown, *state.pace)]
     return said

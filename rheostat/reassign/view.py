@@ -13,7 +13,7 @@ from rheostat.console.progress_lines import Screen
 from rheostat.console.rich_console import console_of, styled
 from rheostat.reassign.progress import PlanProgress
 from rheostat.reassign.text import amounts, batch_text, limits_text, progress
-from streaming.shared.listed import shortened
+from streaming.shared.short_lists import shorten_lines
 
 _LINE_EVERY_S = 5.0
 _BAR_COLUMNS = 30
@@ -74,7 +74,7 @@ def alive(shown: PlanProgress, rate_bytes_per_s: float | None) -> RenderableType
     lines = (
         f"{shown.arrived} of {shown.partitions} partitions, {batch_text(shown)}",
         limits_text(shown.plan.head.limits),
-        *shortened(pace, _PACES, "sides of brokers"),
+        *shorten_lines(pace, _PACES, "sides of brokers"),
     )
     # The empty line is where the cursor waits, so that a ^C there stands in nobody's way.
     return Group(bar, *(_line(f"  {line}") for line in lines), styled(""))

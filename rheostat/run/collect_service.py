@@ -22,7 +22,7 @@ from streaming.metrics_server import serve
 from streaming.shared.contract import Scrape
 from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient
-from streaming.shared.process_metrics import ConfigState, OwnCollector
+from streaming.shared.process_metrics import ConfigState, ProcessMetricsCollector
 from streaming.shared.thread_watch import ThreadWatch
 
 _SUMMARY_S = 60.0
@@ -57,7 +57,7 @@ def run_collect(
         if settings.collector.http.port is not None:
             host, port = settings.collector.http.host, settings.collector.http.port
             try:
-                about_itself = OwnCollector(settings.cluster, "collect", config, threads=threads)
+                about_itself = ProcessMetricsCollector(settings.cluster, "collect", config, threads=threads)
                 registry = collector_metrics.registry_of(settings.cluster, counts, about_itself)
                 server = serve(registry, host, port, settings.collector.http.token)
             except OSError as error:

@@ -20,7 +20,7 @@ from rheostat.errors import BadInputError, CommandError, SetupError, Unreachable
 from rheostat.run.address_file import write_address
 from rheostat.run.sighup import ReloadsOf
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
-from streaming.shared.process_metrics import OwnCollector
+from streaming.shared.process_metrics import ProcessMetricsCollector
 from streaming.shared.thread_watch import ThreadWatch
 from streaming.shared.topics import ensure_topics
 from tuner.core.dry_run_notice import dry_run_notice
@@ -136,7 +136,7 @@ def run_tune(
             settings.tuner,
             stop,
             partition_limits=settings.limits.limits(),
-            own=OwnCollector(settings.cluster, "tune", state, threads=threads),
+            own=ProcessMetricsCollector(settings.cluster, "tune", state, threads=threads),
             reloads=ReloadsOf(watch, dry_run=settings.tuner.dry_run) if watch is not None else None,
             on_started=started,
             threads=threads,

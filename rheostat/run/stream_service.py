@@ -26,7 +26,7 @@ from streaming.metrics_server import serve
 from streaming.quarantine import Quarantined
 from streaming.runner import Progress, ProgressListener, run
 from streaming.shared import start_time
-from streaming.shared.process_metrics import ConfigState, OwnCollector
+from streaming.shared.process_metrics import ConfigState, ProcessMetricsCollector
 from streaming.shared.thread_watch import ThreadWatch
 from streaming.sources import feeds
 from streaming.stream_counts import StreamCounts
@@ -74,7 +74,7 @@ def run_stream(
     )
     with ExitStack() as stack:
         if settings.stream.http.port is not None:
-            own = OwnCollector(settings.cluster, "stream", config, threads=threads)
+            own = ProcessMetricsCollector(settings.cluster, "stream", config, threads=threads)
             registry = registry_of(settings.cluster, counts, settings.stream.slide_s, own)
             host, port = settings.stream.http.host, settings.stream.http.port
             try:

@@ -31,7 +31,7 @@ from streaming.shared.contract import (
     Signal,
     decode_signal,
     encode_signal,
-    kind_of,
+    signal_kind,
 )
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
@@ -55,7 +55,7 @@ class SignalFilter:
     nodes: frozenset[int] = frozenset()
 
     def fits(self, signal: Signal) -> bool:
-        return (not self.kinds or kind_of(signal) in self.kinds) and (not self.nodes or _node(signal) in self.nodes)
+        return (not self.kinds or signal_kind(signal) in self.kinds) and (not self.nodes or _node(signal) in self.nodes)
 
 
 class Seen:
@@ -118,7 +118,7 @@ def complaint(seen: Seen, wanted: SignalFilter, topic: str, now_ms: int, age_s_m
             f"{many} stale: the newest is of {clock(seen.newest_ms)}, {span_text(-ahead_s)} ago, and the tuner trusts none older "
             f"than {age_s_max:g} s: {_LOOK_AT}"
         )
-    if others := Counter(kind_of(signal) for signal in seen.every(now_ms)):
+    if others := Counter(signal_kind(signal) for signal in seen.every(now_ms)):
         there = ", ".join(f"{count} of kind {kind}" for kind, count in sorted(others.items()))
         return f"No signal fits --kind and --node as given. There are: {there}."
     if seen.backlog:
@@ -302,7 +302,7 @@ def view(
     fitting = seen.fitting(now_ms)
     parts: list[RenderableType] = []
     for kind, sheet in SHEETS.items():
-        if of_kind := [signal for signal in fitting if kind_of(signal) == kind]:
+        if of_kind := [signal for signal in fitting if signal_kind(signal) == kind]:
             clusters = wanted.cluster is None
             parts += tables(sheet, of_kind, now_ms, age_s_max, console, wide=wide, clusters=clusters)
     left_out = [

@@ -8,7 +8,7 @@ from typing import Any
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
 from rheostat.plan.estimate.text import side_name
-from streaming.shared.listed import more_text
+from streaming.shared.short_lists import more_text
 from streaming.shared.units import rate_text, share_text, size_text, span_text
 from tuner.control.throttle.decision import ELSEWHERE, Reason
 from tuner.core.cluster import BrokerSide

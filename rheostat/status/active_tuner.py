@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from streaming.shared.listed import listed
+from streaming.shared.short_lists import join_names
 from streaming.shared.units import rate_text
 from tuner.api.sentences import moment
 from tuner.core.presence import TunerMode, TunerPresence
@@ -60,5 +60,5 @@ def tuner_lines(tuner: Mapping[str, Any]) -> list[str]:
         )
     if tuner["others"]:
         named = [f"{each['state'].replace('_', ' ')} on {each['holder']}" for each in tuner["others"]]
-        lines.append(f"Beside it: {listed(named, _NAMED_MAX)}.")
+        lines.append(f"Beside it: {join_names(named, _NAMED_MAX)}.")
     return lines

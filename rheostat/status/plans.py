@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from rheostat.reassign.progress import picture, to_measure
 from rheostat.reassign.text import sentences
 from streaming.shared.kafka.cluster import ClusterError
-from streaming.shared.listed import more_text
+from streaming.shared.short_lists import more_text
 from tuner.api.sentences import moment
 from tuner.core.plan_progress import UNKNOWN, Progress
 from tuner.core.reassignment_plan import Plan

@@ -18,7 +18,7 @@ from rheostat.console.rich_console import styled
 from rheostat.quotas.live import tenant_named
 from rheostat.status.active_tuner import tuner_lines
 from rheostat.status.text import never_ends, ordered, outcome_text
-from streaming.shared.listed import more_text
+from streaming.shared.short_lists import more_text
 from streaming.shared.units import rate_text, size_text, span_text, three_digits
 from tuner.api.sentences import moment
 from tuner.core.throttle_limits import MB

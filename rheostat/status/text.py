@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rheostat.status.active_tuner import tuner_lines
-from streaming.shared.listed import listed, shortened
+from streaming.shared.short_lists import join_names, shorten_lines
 from streaming.shared.units import rate_text
 from tuner.api.decision_rows import OUTCOMES
 from tuner.api.sentences import moment, override_lines
@@ -28,7 +28,7 @@ def show(status: dict[str, Any], console: Console) -> None:
     tell(*(f"Next: {step[:1].upper()}{step[1:]}" for step in status["next"]))
     if status["by_throttle"]:
         lines = _decision_lines(_once(status["by_throttle"]))
-        tell("Last decision of each throttle:", *shortened(lines, _LINES_MAX, "(--json has all)"))
+        tell("Last decision of each throttle:", *shorten_lines(lines, _LINES_MAX, "(--json has all)"))
     console.print(_brokers(status))
     for plan in status.get("plans", ()):
         tell(
@@ -85,7 +85,7 @@ def never_ends(status: Mapping[str, Any]) -> list[str]:
         return []
     return [
         f"It never ends as things are: the ceiling of {rate_text(status['rate_bytes_per_s_max'])} is not above what keeping up "
-        f"takes on {listed(sides, _NAMED_MAX)}. Raise tuner.rate_bytes_per_s_max, or let producers write less."
+        f"takes on {join_names(sides, _NAMED_MAX)}. Raise tuner.rate_bytes_per_s_max, or let producers write less."
     ]
 
 

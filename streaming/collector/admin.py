@@ -141,8 +141,8 @@ class AdminFacts:
             for state in self._client.partitions(self._listed_topics)
             if (state.topic, state.partition) not in moves
             and any(
-                throttles[state.topic].leader.lists(state.partition, b)
-                or throttles[state.topic].follower.lists(state.partition, b)
+                throttles[state.topic].leader.includes(state.partition, b)
+                or throttles[state.topic].follower.includes(state.partition, b)
                 for b in state.replicas
             )
         ]

@@ -81,7 +81,7 @@ def _led(state: PartitionState, answers: AdminAnswers, found: dict[int, list[Sam
     # Every follower of a listed partition uses the leader's quota, in-sync ones too: KIP-73's "in-sync replicas
     # traffic will still be accounted for". This is what a rule of thumb from BytesInPerSec misses.
     followers = (set(state.isr) | set(state.adding)) - {state.leader}
-    counted = len(followers) if throttle.leader.lists(state.partition, state.leader) else 0
+    counted = len(followers) if throttle.leader.includes(state.partition, state.leader) else 0
     mine = found.setdefault(state.leader, [])
     mine += [Sample(Metric.LED_SIZE, labels, sizes[key]), Sample(Metric.LED_COUNTED, labels, counted)]
     if key in answers.end_offsets:
@@ -104,7 +104,7 @@ def _followed(state: PartitionState, broker: int, answers: AdminAnswers, found: 
             # A replica that was just added has no log yet, which is a size of 0 and not an unknown one.
             Sample(Metric.FOLLOWED_SIZE, labels, own.get(key, 0)),
             Sample(Metric.FOLLOWED_LEADER_SIZE, labels, leaders[key]),
-            Sample(Metric.FOLLOWED_COUNTED, labels, float(throttle.follower.lists(state.partition, broker))),
+            Sample(Metric.FOLLOWED_COUNTED, labels, float(throttle.follower.includes(state.partition, broker))),
             Sample(Metric.FOLLOWED_ADDING, labels, float(broker in state.adding)),
         ]
     )

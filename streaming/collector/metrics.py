@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from streaming.collector.counts import SCRAPE_S_BUCKETS, Counts
 from streaming.shared.metric_defs import CollectorMetric
-from streaming.shared.metric_page import family
+from streaming.shared.metric_page import metric_family
 
 
 class CountsCollector(Collector):
@@ -22,11 +22,11 @@ class CountsCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         counts, c = self._counts, (self._cluster,)
         yield self._scrape_seconds()
-        yield family(
+        yield metric_family(
             CollectorMetric.SCRAPE_FAILURES,
             {(*c, str(node), cause.value): n for (node, cause), n in counts.failures.copy().items()},
         )
-        yield family(
+        yield metric_family(
             CollectorMetric.SCRAPED_AT, {(*c, str(node)): at_s for node, at_s in counts.scraped_at_s.copy().items()}
         )
         for definition, value in (
@@ -34,16 +34,16 @@ class CountsCollector(Collector):
             (CollectorMetric.LATE_ROUNDS, counts.late_rounds),
             (CollectorMetric.ROUND_SECONDS, counts.round_s),
             (CollectorMetric.RECORDS, counts.records),
-            (CollectorMetric.RECORDS_NOT_TAKEN, counts.records_not_taken),
+            (CollectorMetric.RECORDS_FAILED, counts.records_not_taken),
             (CollectorMetric.ADMIN_FAILURES, counts.admin_failures),
-            (CollectorMetric.SWEEPS, counts.sweeps),
-            (CollectorMetric.SWEEP_SECONDS, counts.full_scan_interval_s),
-            (CollectorMetric.ACCESS_GOOD, float(counts.access_good)),
+            (CollectorMetric.FULL_SCANS, counts.sweeps),
+            (CollectorMetric.FULL_SCAN_SECONDS, counts.full_scan_interval_s),
+            (CollectorMetric.ACCESS_RELOAD_SUCCESSFUL, float(counts.access_good)),
         ):
-            yield family(definition, {c: value})
+            yield metric_family(definition, {c: value})
 
     def _scrape_seconds(self) -> Metric:
-        family = HistogramMetricFamily(
+        metric_family = HistogramMetricFamily(
             CollectorMetric.SCRAPE_SECONDS.name,
             CollectorMetric.SCRAPE_SECONDS.meaning,
             labels=CollectorMetric.SCRAPE_SECONDS.labels,
@@ -51,8 +51,8 @@ class CountsCollector(Collector):
         bounds = [*(str(bound) for bound in SCRAPE_S_BUCKETS), "+Inf"]
         cumulative = accumulate(self._counts.scrape_s_counts)
         buckets = list(zip(bounds, map(float, cumulative), strict=True))
-        family.add_metric((self._cluster,), buckets, self._counts.scrape_s_sum)
-        return family
+        metric_family.add_metric((self._cluster,), buckets, self._counts.scrape_s_sum)
+        return metric_family
 
 
 def registry_of(cluster: str, counts: Counts, own: Collector | None = None) -> CollectorRegistry:

@@ -13,35 +13,35 @@ from streaming.shared.addresses import counted_address, is_loopback
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceLimits:
+class SlotLimits:
     """How many may be open at once."""
 
-    in_all: int
-    from_network: int
-    per_address: int
+    total_max: int
+    network_max: int
+    per_address_max: int
 
 
-class Places:
+class ConnectionSlots:
     """The places that are taken, by the address of the client. May be used by several threads."""
 
-    def __init__(self, limits: PlaceLimits) -> None:
+    def __init__(self, limits: SlotLimits) -> None:
         self._limits = limits
         self._lock = threading.Lock()
         self._taken: Counter[str] = Counter()
 
-    def take(self, address: str) -> bool:
+    def acquire(self, address: str) -> bool:
         """Takes a place for this client; False: there is none."""
         counted = counted_address(address)
         with self._lock:
-            if self._taken[counted] >= self._limits.per_address or self._taken.total() >= self._limits.in_all:
+            if self._taken[counted] >= self._limits.per_address_max or self._taken.total() >= self._limits.total_max:
                 return False
             from_network = sum(count for each, count in self._taken.items() if not is_loopback(each))
-            if not is_loopback(counted) and from_network >= self._limits.from_network:
+            if not is_loopback(counted) and from_network >= self._limits.network_max:
                 return False
             self._taken[counted] += 1
             return True
 
-    def give_back(self, address: str) -> None:
+    def release(self, address: str) -> None:
         counted = counted_address(address)
         with self._lock:
             self._taken[counted] -= 1

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-Stamp = tuple[int, int, int]
+FileStamp = tuple[int, int, int]
 
 
-def file_stamp(file: str | os.PathLike[str]) -> Stamp | None:
+def file_stamp(file: str | os.PathLike[str]) -> FileStamp | None:
     """Returns a value that differs after each change of the file, also one that keeps its size and its modification time.
 
     None: the file is not there, or cannot be reached.

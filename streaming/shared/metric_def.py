@@ -43,7 +43,7 @@ class MetricDef:
     meaning: str
 
 
-def defined_in(names: Mapping[str, Any]) -> tuple[MetricDef, ...]:
+def metric_defs_in(names: Mapping[str, Any]) -> tuple[MetricDef, ...]:
     """
     Args:
         names: a module's ``globals()``.

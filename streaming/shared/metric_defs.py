@@ -6,7 +6,7 @@ number that could not be measured has no series: it is not 0.
 
 from __future__ import annotations
 
-from streaming.shared.metric_def import MetricDef, Unit, defined_in
+from streaming.shared.metric_def import MetricDef, Unit, metric_defs_in
 
 _PART = ("cluster", "part")
 
@@ -18,16 +18,16 @@ class ProcessMetric:
         "rheostat_build_info", "gauge", Unit.TRUTH, ("version", "part"),
         "1, labelled with the running version and what runs: collect, stream or tune.",
     )  # fmt: skip
-    CONFIG_GOOD = MetricDef(
+    CONFIG_VALID = MetricDef(
         "rheostat_config_last_reload_successful", "gauge", Unit.TRUTH, _PART,
         "1 while the settings file is in order as it stands on disk now, 0 when the next start would refuse it. "
         "What runs goes on with what it has.",
     )  # fmt: skip
-    CONFIG_GOOD_AT = MetricDef(
+    CONFIG_VALID_AT = MetricDef(
         "rheostat_config_last_reload_success_timestamp_seconds", "gauge", Unit.SINCE_1970, _PART,
         "When the settings file was last read and found in order.",
     )  # fmt: skip
-    CONFIG_IN_FORCE = MetricDef(
+    CONFIG_APPLIED = MetricDef(
         "rheostat_config_in_force", "gauge", Unit.TRUTH, _PART,
         "1 while this process runs with what the settings file says now, 0 when a reload or a restart would change that.",
     )  # fmt: skip
@@ -86,7 +86,7 @@ class CollectorMetric:
     RECORDS = MetricDef(
         "rheostat_collector_records_total", "counter", Unit.COUNT, ("cluster",), "Records made for the metrics topic."
     )
-    RECORDS_NOT_TAKEN = MetricDef(
+    RECORDS_FAILED = MetricDef(
         "rheostat_collector_records_failed_total",
         "counter",
         Unit.COUNT,
@@ -97,17 +97,17 @@ class CollectorMetric:
         "rheostat_collector_admin_failures_total", "counter", Unit.COUNT, ("cluster",),
         "Rounds and sweeps in which the cluster did not answer in time.",
     )  # fmt: skip
-    SWEEPS = MetricDef(
+    FULL_SCANS = MetricDef(
         "rheostat_collector_full_scans_total",
         "counter",
         Unit.COUNT,
         ("cluster",),
         "Looks at every topic that have ended.",
     )
-    SWEEP_SECONDS = MetricDef(
+    FULL_SCAN_SECONDS = MetricDef(
         "rheostat_collector_full_scan_seconds", "gauge", Unit.SECONDS, ("cluster",), "How long the last of them took."
     )
-    ACCESS_GOOD = MetricDef(
+    ACCESS_RELOAD_SUCCESSFUL = MetricDef(
         "rheostat_collector_access_reload_successful", "gauge", Unit.TRUTH, ("cluster",),
         "1 while certificates and password of the agents are in use as they stand on disk, 0 when they could not be read again.",
     )  # fmt: skip
@@ -135,7 +135,7 @@ class StreamMetric:
         "rheostat_stream_watermark_timestamp_seconds", "gauge", Unit.SINCE_1970, ("cluster",),
         "Windows that ended before this are closed; what comes for them is left out.",
     )  # fmt: skip
-    BEHIND = MetricDef(
+    INPUT_BEHIND = MetricDef(
         "rheostat_stream_input_behind_records", "gauge", Unit.COUNT, ("cluster",),
         "Records in the input topics that were not read when that batch began, of all sources.",
     )  # fmt: skip
@@ -164,7 +164,7 @@ class StreamMetric:
         ("cluster",),
         "Records that could not be read; those of an outage's backlog, worked off apart, are in the rejects topic alone.",
     )
-    REJECTS_LOST = MetricDef(
+    REJECTS_NOT_WRITTEN = MetricDef(
         "rheostat_stream_rejects_not_written_total", "counter", Unit.COUNT, ("cluster",),
         "Those of them that are not in the rejects topic either: too many at once, or too late.",
     )  # fmt: skip
@@ -183,7 +183,7 @@ class StreamMetric:
         "rheostat_stream_backlog_records", "gauge", Unit.COUNT, ("cluster",),
         "Records of an outage that are still to be worked off, beside the live query.",
     )  # fmt: skip
-    BACKLOG_LOST = MetricDef(
+    BACKLOG_LOST_RECORDS = MetricDef(
         "rheostat_stream_backlog_lost_records",
         "gauge",
         Unit.COUNT,
@@ -255,7 +255,7 @@ class TunerMetric:
         "rheostat_sides", "gauge", Unit.COUNT, ("cluster", "action", "reason"),
         "Broker sides (leader and follower throttles) by what the last cycle decided about them.",
     )  # fmt: skip
-    SIDE_NOT_WELL = MetricDef(
+    NEEDS_ATTENTION = MetricDef(
         "rheostat_throttle_needs_attention", "gauge", Unit.TRUTH, ("cluster", "broker", "side", "reason"),
         "1 for a throttle that the last cycle could not judge, or that it cannot help; the first hundred, absent for the others.",
     )  # fmt: skip
@@ -288,7 +288,7 @@ class TunerMetric:
         "rheostat_override_rate_bytes_per_second", "gauge", Unit.BYTES_PER_SECOND, ("cluster", "broker", "side"),
         "The rate that it asks for.",
     )  # fmt: skip
-    YIELD_UNTIL = MetricDef(
+    EXTERNAL_CHANGE_HOLD_UNTIL = MetricDef(
         "rheostat_external_change_hold_until_timestamp_seconds", "gauge", Unit.SINCE_1970, ("cluster", "broker", "side"),
         "Until when a throttle that somebody else has changed is left alone; absent where it is not.",
     )  # fmt: skip
@@ -348,11 +348,11 @@ class TunerMetric:
         "1 while the stalled move onto this broker is held by no throttle on its way (but by source, disk, network, fetchers), 0 "
         "while a throttle holds it; absent where none is stalled. A hundred of them, those that are 1 first.",
     )  # fmt: skip
-    RATE_LIVE = MetricDef(
+    RATE_CURRENT = MetricDef(
         "rheostat_throttle_rate_bytes_per_second", "gauge", Unit.BYTES_PER_SECOND, ("cluster", "broker", "side"),
         "The throttle as set on the broker now; absent while none is set.",
     )  # fmt: skip
-    RATE_WANTED = MetricDef(
+    RATE_SETPOINT = MetricDef(
         "rheostat_throttle_setpoint_bytes_per_second", "gauge", Unit.BYTES_PER_SECOND, ("cluster", "broker", "side"),
         "Where the tuner is taking it, or what it means it to be in the mean; absent while it holds.",
     )  # fmt: skip
@@ -399,7 +399,7 @@ class TunerMetric:
         "rheostat_recovering_partitions", "gauge", Unit.COUNT, ("cluster",),
         "Moving partitions of which a replica on a living broker was in sync and is coming back.",
     )  # fmt: skip
-    THROTTLE_KEYS_IDLE = MetricDef(
+    ORPHANED_THROTTLE_SETTINGS = MetricDef(
         "rheostat_orphaned_throttle_settings", "gauge", Unit.COUNT, ("cluster",),
         "Throttle settings that serve no move: rates and replica lists on brokers that no reassignment touches, all while there "
         "is none; a rate for all brokers (<default>) is one a side.",
@@ -410,7 +410,7 @@ class TunerMetric:
         "rheostat_plan_executor_failed", "gauge", Unit.TRUTH, ("cluster",),
         "1 once the executor of plans had an error of rheostat's own, until it has gone well for a minute; else 0.",
     )  # fmt: skip
-    PLANS_NOT_SEEN = MetricDef(
+    PLANS_STATE_UNKNOWN = MetricDef(
         "rheostat_plans_state_unknown", "gauge", Unit.TRUTH, ("cluster",),
         "1 while it is not known how the plans are, as the cluster cannot be seen or no look has ended for two minutes: none goes "
         "on, and none is told of; else 0.",
@@ -502,7 +502,7 @@ class TunerMetric:
 
     # -- the controller and its tenants --------------------------------------------------------------------------------------
 
-    QUOTAS_SEEN = MetricDef(
+    QUOTAS_READABLE = MetricDef(
         "rheostat_quotas_readable", "gauge", Unit.TRUTH, ("cluster",),
         "1 while the mutation quotas can be read, else 0, also while what turns them rests after an error of its own; absent where "
         "none are asked for.",
@@ -519,11 +519,11 @@ class TunerMetric:
         "rheostat_controller_event_queue_objective_seconds", "gauge", Unit.SECONDS, ("cluster",),
         "How long it may; absent where not asked for.",
     )  # fmt: skip
-    CREATE_FELT_SECONDS = MetricDef(
+    CREATE_PROBE_P90_SECONDS = MetricDef(
         "rheostat_create_probe_p90_seconds", "gauge", Unit.SECONDS, ("cluster",),
         "How long 9 of 10 creations take for whoever asks, of the last half minute; absent where that is not asked for.",
     )  # fmt: skip
-    CREATE_FELT_OBJECTIVE = MetricDef(
+    CREATE_PROBE_P90_OBJECTIVE = MetricDef(
         "rheostat_create_probe_p90_objective_seconds", "gauge", Unit.SECONDS, ("cluster",),
         "How long they may; absent where not asked for.",
     )  # fmt: skip
@@ -562,7 +562,7 @@ class TunerMetric:
         "rheostat_mutation_total_partitions_per_second", "gauge", Unit.PARTITIONS_PER_SECOND, ("cluster",),
         "Partitions/s that all tenants together may create and delete.",
     )  # fmt: skip
-    TENANTS_HELD = MetricDef(
+    TENANTS_THROTTLED = MetricDef(
         "rheostat_tenants_throttled",
         "gauge",
         Unit.COUNT,
@@ -603,9 +603,9 @@ class TunerMetric:
 
 
 BY_PROCESS: dict[str, tuple[MetricDef, ...]] = {
-    "every process": defined_in(vars(ProcessMetric)),
-    "collector": defined_in(vars(CollectorMetric)),
-    "stream": defined_in(vars(StreamMetric)),
-    "tuner": defined_in(vars(TunerMetric)),
+    "every process": metric_defs_in(vars(ProcessMetric)),
+    "collector": metric_defs_in(vars(CollectorMetric)),
+    "stream": metric_defs_in(vars(StreamMetric)),
+    "tuner": metric_defs_in(vars(TunerMetric)),
 }
 ALL: tuple[MetricDef, ...] = tuple(metric for metrics in BY_PROCESS.values() for metric in metrics)

@@ -2,7 +2,7 @@
 
 A page of a thousand brokers is some twenty thousand lines. prometheus_client makes an object of each line, and then text of
 each object, which takes the time of a decision cycle: here a line is made of its values at once. To whoever asks in
-prometheus_client's own way, ``Family`` is one of its metrics.
+prometheus_client's own way, ``MetricFamily`` is one of its metrics.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WHOLE_MAX = 1e15
 _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
 
 
-class Family(Metric):
+class MetricFamily(Metric):
     """Values by their labels, in the order of the definition."""
 
     def __init__(self, definition: MetricDef, values: Mapping[Labels, float]) -> None:
@@ -54,24 +54,24 @@ class Family(Metric):
             yield head % (*_escaped(labels), _number(value))
 
 
-def family(definition: MetricDef, values: Mapping[Labels, float]) -> Metric:
-    return Family(definition, values)
+def metric_family(definition: MetricDef, values: Mapping[Labels, float]) -> Metric:
+    return MetricFamily(definition, values)
 
 
 def _at_once() -> None:
     pass
 
 
-def page(registry: CollectorRegistry, give_way: Callable[[], None] = _at_once) -> bytes:
+def render_page(registry: CollectorRegistry, yield_control: Callable[[], None] = _at_once) -> bytes:
     """All that is registered, in Prometheus' text format.
 
     Args:
-        give_way: called before each metric.
+        yield_control: called before each metric.
     """
     text: list[str] = []
     for metric in registry.collect():
-        give_way()
-        if isinstance(metric, Family):
+        yield_control()
+        if isinstance(metric, MetricFamily):
             text.extend(metric.lines())
         else:
             text.append(generate_latest(_Alone(metric)).decode())

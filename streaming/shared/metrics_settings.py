@@ -12,7 +12,7 @@ from streaming.shared.addresses import is_local_host
 TOKEN_LETTERS_MIN = 16
 
 
-def token_fault(secret: str) -> str | None:
+def token_problem(secret: str) -> str | None:
     """What is wrong with a token, without saying what it is."""
     if len(secret) < TOKEN_LETTERS_MIN:
         return (
@@ -46,7 +46,7 @@ class MetricsHttpSettings(BaseModel):
     # Told of the section and not of a key: a complaint about a key shows the value that was found there.
     @model_validator(mode="after")
     def _network_needs_a_token(self) -> MetricsHttpSettings:
-        if self.read_token is not None and (fault := token_fault(self.read_token.get_secret_value())) is not None:
+        if self.read_token is not None and (fault := token_problem(self.read_token.get_secret_value())) is not None:
             raise ValueError(f"read_token {fault}")
         if self.port is not None and self.read_token is None and not is_local_host(self.host):
             raise ValueError(

@@ -13,7 +13,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from streaming.shared.metric_defs import ProcessMetric
-from streaming.shared.metric_page import family
+from streaming.shared.metric_page import metric_family
 from streaming.shared.thread_watch import ThreadWatch
 
 _STATM = Path("/proc/self/statm")
@@ -24,14 +24,14 @@ _PAGE_BYTES = resource.getpagesize()
 class ConfigState:
     """Of the settings file, at the last look."""
 
-    good: bool  # The next start would take it.
-    good_at_s: float  # When it last was.
-    in_force: bool  # It says what this process runs with.
+    is_valid: bool  # The next start would take it.
+    valid_at_s: float  # When it last was.
+    is_applied: bool  # It says what this process runs with.
     reloads_taken: int = 0  # Of those asked for with SIGHUP.
     reloads_refused: int = 0
 
 
-class OwnCollector(Collector):
+class ProcessMetricsCollector(Collector):
     """``config`` is asked at each scrape; None where the settings are of no file. ``threads``: None where none are watched."""
 
     def __init__(
@@ -49,22 +49,24 @@ class OwnCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         of = self._of
-        yield family(ProcessMetric.BUILD_INFO, {(installed_version(), of[1]): 1.0})
-        yield family(ProcessMetric.STARTED_AT, {of: round(self._started_at_s, 3)})
-        yield family(ProcessMetric.CPU_SECONDS, {of: time.process_time()})
+        yield metric_family(ProcessMetric.BUILD_INFO, {(installed_version(), of[1]): 1.0})
+        yield metric_family(ProcessMetric.STARTED_AT, {of: round(self._started_at_s, 3)})
+        yield metric_family(ProcessMetric.CPU_SECONDS, {of: time.process_time()})
         resident = _resident_bytes()
         if resident is not None:
-            yield family(ProcessMetric.RESIDENT_BYTES, {of: resident})
+            yield metric_family(ProcessMetric.RESIDENT_BYTES, {of: resident})
         if self._threads is not None:
-            yield family(ProcessMetric.THREADS_ENDED, {of: float(self._threads.count)})
+            yield metric_family(ProcessMetric.THREADS_ENDED, {of: float(self._threads.count)})
         if self._config is None:
             return
         state = self._config()
-        yield family(ProcessMetric.CONFIG_GOOD, {of: float(state.good)})
-        yield family(ProcessMetric.CONFIG_GOOD_AT, {of: round(state.good_at_s, 3)})
-        yield family(ProcessMetric.CONFIG_IN_FORCE, {of: float(state.in_force)})
+        yield metric_family(ProcessMetric.CONFIG_VALID, {of: float(state.is_valid)})
+        yield metric_family(ProcessMetric.CONFIG_VALID_AT, {of: round(state.valid_at_s, 3)})
+        yield metric_family(ProcessMetric.CONFIG_APPLIED, {of: float(state.is_applied)})
         reloads = {"taken": state.reloads_taken, "refused": state.reloads_refused}
-        yield family(ProcessMetric.CONFIG_RELOADS, {(*of, result): float(count) for result, count in reloads.items()})
+        yield metric_family(
+            ProcessMetric.CONFIG_RELOADS, {(*of, result): float(count) for result, count in reloads.items()}
+        )
 
 
 def installed_version() -> str:

@@ -9,7 +9,7 @@ import structlog
 log = structlog.get_logger("tuner")
 
 
-def named(name: str, teardown: Callable[[], object]) -> Callable[[], None]:
+def named_teardown(name: str, teardown: Callable[[], object]) -> Callable[[], None]:
     """A teardown that says its name when it fails, and lets the others go on."""
 
     def run() -> None:

@@ -25,7 +25,7 @@ _number = cache(int)
 class ThrottledReplicas:
     """The value of ``leader|follower.replication.throttled.replicas`` on one topic."""
 
-    every: bool = False  # The literal "*".
+    all_replicas: bool = False  # The literal "*".
     pairs: frozenset[Pair] = frozenset()
 
     @classmethod
@@ -38,7 +38,7 @@ class ThrottledReplicas:
         if not text or not text.strip():
             return cls()
         if text.strip() == kafka_names.ALL_REPLICAS:
-            return cls(every=True)
+            return cls(all_replicas=True)
         pairs = set()
         for entry in text.split(","):
             if not entry.strip():
@@ -50,21 +50,21 @@ class ThrottledReplicas:
         return cls(pairs=frozenset(pairs))
 
     def __bool__(self) -> bool:
-        return self.every or bool(self.pairs)
+        return self.all_replicas or bool(self.pairs)
 
-    def lists(self, partition: int, broker: int) -> bool:
-        return self.every or (partition, broker) in self.pairs
+    def includes(self, partition: int, broker: int) -> bool:
+        return self.all_replicas or (partition, broker) in self.pairs
 
     def without(self, pairs: frozenset[Pair]) -> ThrottledReplicas:
         """The same where nothing of it is taken away; "*" has no pairs that could be."""
         if self.pairs.isdisjoint(pairs):
             return self
         # Mostly all of it goes: to see that is cheaper than to make a set of what is left.
-        return ThrottledReplicas(self.every, frozenset() if self.pairs <= pairs else self.pairs - pairs)
+        return ThrottledReplicas(self.all_replicas, frozenset() if self.pairs <= pairs else self.pairs - pairs)
 
-    def text(self) -> str:
+    def to_text(self) -> str:
         """As Kafka has it."""
-        return kafka_names.ALL_REPLICAS if self.every else text_of(self.pairs)
+        return kafka_names.ALL_REPLICAS if self.all_replicas else replica_list_text(self.pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class TopicThrottle:
     leader: ThrottledReplicas = ThrottledReplicas()
     follower: ThrottledReplicas = ThrottledReplicas()
 
-    def of(self, side: Side) -> ThrottledReplicas:
+    def for_side(self, side: Side) -> ThrottledReplicas:
         return self.leader if side is Side.LEADER else self.follower
 
     def __bool__(self) -> bool:
@@ -99,5 +99,5 @@ class TopicThrottle:
         )
 
 
-def text_of(pairs: Iterable[Pair]) -> str:
+def replica_list_text(pairs: Iterable[Pair]) -> str:
     return ",".join(f"{partition}:{broker}" for partition, broker in sorted(pairs))

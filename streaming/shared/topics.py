@@ -132,7 +132,7 @@ def topic_complaints(client: ClusterClient, topics: Topics, specs: Sequence[Topi
     return thin + _complaints(present, found)
 
 
-def not_read_back(client: ClusterClient, topics: Topics) -> list[str]:
+def unreadable_topic_complaints(client: ClusterClient, topics: Topics) -> list[str]:
     """Returns complaints about the journal's and the orders' topic where what is written there could not be read back.
 
     Kafka would delete it (``cleanup.policy``), or compress it in a way that rheostat does not read (``compression.type``).

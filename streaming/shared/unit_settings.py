@@ -1,8 +1,8 @@
-"""Types of settings whose value may be written with a unit: ``50MB/s``, ``30s``, ``2h``, ``2GiB``.
+"""Setting types whose values may carry a unit: ``50MB/s``, ``30s``, ``2h``, ``2GiB``.
 
-A plain number is in the unit that the key's name ends with, so ``window_s: 30`` and ``window_s: 30s`` are the same. A rate without
-a unit is refused below 1 kB/s: ``50`` is most likely meant as 50 MB/s. Each type carries a ``Units``, from which the reference says
-which keys take units.
+A plain number is in the unit that ends the setting's name: ``window_s: 30`` equals ``window_s: 30s``. A rate below 1 kB/s without
+a unit is refused, because ``50`` most likely means 50 MB/s. Each type carries a ``UnitHint``; the generated reference
+(docs/configuration.md) shows it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MIB = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Units:
+class UnitHint:
     """Says in the reference what a value with a unit looks like.
 
     Attributes:
@@ -80,15 +80,15 @@ def _mebibytes(text: str) -> float:
         raise ValueError(f"expected a size such as 1024MiB, 2GiB, or a plain number of MiB, found {text!r}") from None
 
 
-_TIME = Units("time", "30s, 2h")
-_SHORT_TIME = Units("time", "50ms, 2s")
+_TIME = UnitHint("time", "30s, 2h")
+_SHORT_TIME = UnitHint("time", "50ms, 2s")
 
 # Bytes/s. Pydantic calls the last validator first, so ``_plain_rate`` sees what the settings say.
 Rate = Annotated[
-    float, AllowInfNan(False), _with_unit(parse_rate), BeforeValidator(_plain_rate), Units("rate", "50MB/s")
+    float, AllowInfNan(False), _with_unit(parse_rate), BeforeValidator(_plain_rate), UnitHint("rate", "50MB/s")
 ]
 Seconds = Annotated[float, AllowInfNan(False), _with_unit(parse_span_from_zero), _TIME]
 WholeSeconds = Annotated[int, _with_unit(parse_span_from_zero), _TIME]
 Milliseconds = Annotated[float, AllowInfNan(False), _with_unit(_milliseconds), _SHORT_TIME]
 WholeMilliseconds = Annotated[int, _with_unit(_milliseconds), _SHORT_TIME]
-Mebibytes = Annotated[int, _with_unit(_mebibytes), Units("size", "2GiB")]
+Mebibytes = Annotated[int, _with_unit(_mebibytes), UnitHint("size", "2GiB")]

@@ -34,12 +34,12 @@ class FakeAsker:
             raise Unreachable("cannot describe the cluster")
         return [Endpoint(broker, "127.0.0.1", 9092) for broker in self.brokers_there]
 
-    def meet(self, broker: int) -> ClusterError | None:
+    def connect(self, broker: int) -> ClusterError | None:
         self.met.append(broker)
         self.now_s += self.connects_s
         return self._reached(broker)
 
-    def ask(self, broker: int) -> ClusterError | None:
+    def ping(self, broker: int) -> ClusterError | None:
         self.asked.append(broker)
         if self.refuses:
             return MissingPermission("AlterConfigs on Topic rheostat.journal", "to alter nothing of rheostat.journal")

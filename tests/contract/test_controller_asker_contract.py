@@ -10,7 +10,7 @@ from fake_asker import FakeAsker
 
 from rheostat.lab.cluster import Lab, LabSpec
 from streaming.shared.kafka.cluster import Unreachable
-from streaming.shared.kafka.controller_asker import ControllerAsker
+from streaming.shared.kafka.controller_ping import ControllerPing
 from streaming.shared.kafka.settings import KafkaSettings
 from tuner.runtime.mutation_quota.creation_probe import ProbeClient
 
@@ -23,8 +23,8 @@ def askers() -> Iterator[tuple[ProbeClient, ProbeClient]]:
     with Lab(LabSpec(brokers=2)) as lab:
         with lab.admin() as admin:
             admin.create_topics({TOPIC: {"num_partitions": 1, "replication_factor": 1}})
-        there = ControllerAsker(lab.kafka_settings(), "contract", TOPIC)
-        away = ControllerAsker(nowhere, "contract", TOPIC)
+        there = ControllerPing(lab.kafka_settings(), "contract", TOPIC)
+        away = ControllerPing(nowhere, "contract", TOPIC)
         yield there, away
         there.close()
         away.close()
@@ -42,17 +42,17 @@ def test_every_broker_that_is_there_can_be_met_and_brings_an_answer(subjects: tu
     asker, _ = subjects
     brokers = [broker.node for broker in asker.brokers()]
     assert len(brokers) >= 2
-    assert [asker.meet(broker) for broker in brokers] == [None] * len(brokers)
-    assert [asker.ask(broker) for broker in brokers for _ in range(3)] == [None] * 3 * len(brokers)
+    assert [asker.connect(broker) for broker in brokers] == [None] * len(brokers)
+    assert [asker.ping(broker) for broker in brokers for _ in range(3)] == [None] * 3 * len(brokers)
 
 
 def test_a_broker_that_is_not_there_is_said_to_be_away_and_the_others_go_on(
     subjects: tuple[ProbeClient, ProbeClient],
 ) -> None:
     asker, _ = subjects
-    assert isinstance(asker.ask(77), Unreachable)
-    assert isinstance(asker.meet(77), Unreachable)
-    assert asker.ask(asker.brokers()[0].node) is None
+    assert isinstance(asker.ping(77), Unreachable)
+    assert isinstance(asker.connect(77), Unreachable)
+    assert asker.ping(asker.brokers()[0].node) is None
 
 
 def test_of_a_cluster_that_is_away_the_failure_is_a_value_but_for_who_is_there(
@@ -60,8 +60,8 @@ def test_of_a_cluster_that_is_away_the_failure_is_a_value_but_for_who_is_there(
 ) -> None:
     _, away = subjects
     began_s = time.monotonic()
-    assert isinstance(away.meet(1), Unreachable)
-    assert isinstance(away.ask(1), Unreachable)
+    assert isinstance(away.connect(1), Unreachable)
+    assert isinstance(away.ping(1), Unreachable)
     with pytest.raises(Unreachable):
         away.brokers()
     assert time.monotonic() - began_s < 20

@@ -67,7 +67,7 @@ def test_what_does_not_only_read_goes_through_those_requests() -> None:
     )
     knowing = {f.relative_to(root).as_posix() for f in files if any(word in f.read_text() for word in changing)}
     commands = {"streaming/shared/kafka/fetchers.py", "streaming/shared/kafka/placed_topics.py"}
-    looked_at = "streaming/shared/kafka/controller_asker.py"
+    looked_at = "streaming/shared/kafka/controller_ping.py"
     assert knowing == {
         "streaming/shared/kafka/cluster.py",
         "streaming/shared/kafka/reassignments.py",

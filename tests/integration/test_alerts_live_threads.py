@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from rheostat.lab.node import free_ports
 from streaming.metrics_server import serve
-from streaming.shared.process_metrics import OwnCollector
+from streaming.shared.process_metrics import ProcessMetricsCollector
 from streaming.shared.thread_watch import ThreadWatch
 
 
@@ -21,7 +21,7 @@ from streaming.shared.thread_watch import ThreadWatch
 def test_thread_that_ends_by_an_error_calls_a_person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     watch, registry = ThreadWatch(), CollectorRegistry()
     monkeypatch.setattr(threading, "excepthook", watch.note)
-    registry.register(OwnCollector("lab", "stream", threads=watch))
+    registry.register(ProcessMetricsCollector("lab", "stream", threads=watch))
     server, (tuner, collector) = serve(registry, "127.0.0.1", 0), free_ports(2)
     ports = {"rheostat-tuner": tuner, "rheostat-collector": collector, "rheostat-stream": server.port}
     try:

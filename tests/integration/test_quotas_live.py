@@ -15,7 +15,7 @@ from streaming.shared import kafka_names
 from streaming.shared.contract.quotas import Default, QuotaEntity
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
-from streaming.shared.kafka.controller_asker import ControllerAsker
+from streaming.shared.kafka.controller_ping import ControllerPing
 from streaming.shared.kafka.quotas import QuotaClient
 from streaming.shared.kafka.wire import Wire
 
@@ -181,7 +181,7 @@ def test_a_tenant_that_does_nothing_is_no_tenant(wrong: dict[str, float]) -> Non
 
 def test_who_asks_for_nothing_changes_nothing_and_leaves_no_word_of_it(lab: Lab, settings: KafkaSettings) -> None:
     """Five times a second, for months: no quota is spent, no setting is set, no log of a broker's or a controller's grows."""
-    asker = ControllerAsker(settings, "asking", "there-already")
+    asker = ControllerPing(settings, "asking", "there-already")
     client = ClusterClient(settings, "somebody")
 
     def stands() -> tuple[dict[str, dict[str, str]], int]:
@@ -189,11 +189,11 @@ def test_who_asks_for_nothing_changes_nothing_and_leaves_no_word_of_it(lab: Lab,
 
     try:
         client.create_topic("there-already", 1, 1, {"retention.ms": "86400000"})
-        until(lambda: asker.ask(asker.brokers()[0].node) is None, VISIBLE_S_MAX, "the topic is there")
+        until(lambda: asker.ping(asker.brokers()[0].node) is None, VISIBLE_S_MAX, "the topic is there")
         broker, before = asker.brokers()[0].node, stands()
         assert before[0] == {"there-already": {"retention.ms": "86400000"}}
-        assert asker.meet(broker) is None
-        assert [asker.ask(broker) for _ in range(100)] == [None] * 100
+        assert asker.connect(broker) is None
+        assert [asker.ping(broker) for _ in range(100)] == [None] * 100
         assert stands() == before
     finally:
         asker.close()

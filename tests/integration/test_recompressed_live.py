@@ -16,7 +16,7 @@ from rheostat.lab.tools import tool_command
 from streaming.shared.contract import Side, Topics
 from streaming.shared.kafka import producer
 from streaming.shared.kafka.cluster import ClusterClient
-from streaming.shared.topics import ensure_topics, not_read_back
+from streaming.shared.topics import ensure_topics, unreadable_topic_complaints
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.throttle_limits import MB
 from tuner.journal.kafka_journal import KafkaJournal
@@ -77,7 +77,7 @@ def test_journal_that_a_broker_compressed_anew_is_never_taken_for_empty(lab: Lab
         assert "Records that cannot be unpacked" in status.stderr
 
         copy_to_a_new_journal(lab, client, tmp_path / "records.txt")
-        assert not_read_back(client, TOPICS) == []
+        assert unreadable_topic_complaints(client, TOPICS) == []
         assert read(lab) == MEMORY
 
 

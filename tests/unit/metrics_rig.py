@@ -22,7 +22,7 @@ from streaming.shared.contract import (
     Side,
     TenantSignal,
 )
-from streaming.shared.process_metrics import ConfigState, OwnCollector
+from streaming.shared.process_metrics import ConfigState, ProcessMetricsCollector
 from streaming.shared.thread_watch import ThreadWatch
 from streaming.stream_counts import StreamCounts
 from streaming.stream_metrics import registry_of as stream_registry_of
@@ -91,9 +91,9 @@ class Everything:
     def registries(self) -> dict[str, CollectorRegistry]:
         """By process."""
 
-        def own(part: str) -> OwnCollector:
+        def own(part: str) -> ProcessMetricsCollector:
             state = ConfigState(good=True, good_at_s=self.wall_clock(), in_force=True)
-            return OwnCollector(CLUSTER, part, lambda: state, self.wall_clock, ThreadWatch())
+            return ProcessMetricsCollector(CLUSTER, part, lambda: state, self.wall_clock, ThreadWatch())
 
         return {
             "collect": collector_metrics.registry_of(CLUSTER, self.counts, own("collect")),

@@ -21,8 +21,8 @@ from hashlib import sha256
 
 import structlog
 
-from streaming.shared.file_stamp import Stamp, file_stamp
-from streaming.shared.metrics_settings import token_fault
+from streaming.shared.file_stamp import FileStamp, file_stamp
+from streaming.shared.metrics_settings import token_problem
 
 log = structlog.get_logger("tuner")
 
@@ -91,7 +91,7 @@ def parse_tokens(text: str, name: str) -> tuple[Token, ...]:
             raise AccessError(f"{where}: the first word is the role: expected read or operate")
         if len(who) > _NAME_LETTERS_MAX or not who.isprintable():
             raise AccessError(f"{where}: the second word is a name of at most {_NAME_LETTERS_MAX} letters")
-        if (fault := token_fault(secret)) is not None:
+        if (fault := token_problem(secret)) is not None:
             raise AccessError(f"{where}: the token of {who} {fault}")
         made = token(secret, who, ApiRole(role))
         if any(hmac.compare_digest(made.digest, other.digest) for other in found):
@@ -117,7 +117,7 @@ class Tokens:
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._looked_s = float("-inf")
-        self._stamp: Stamp | None = None
+        self._stamp: FileStamp | None = None
         self._from_file: tuple[Token, ...] = ()
         if file is not None:
             self._stamp, self._from_file = file_stamp(file), self._checked(_read(file), file)

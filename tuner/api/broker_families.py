@@ -8,7 +8,7 @@ from prometheus_client.core import Metric
 
 from streaming.shared.contract import BrokerSignal
 from streaming.shared.metric_defs import TunerMetric
-from streaming.shared.metric_page import Labels, family
+from streaming.shared.metric_page import Labels, metric_family
 from tuner.api.named import not_zero
 from tuner.api.status_store import CycleResult, StatusStore
 from tuner.core.freshness import age_s
@@ -20,15 +20,15 @@ Signals = Mapping[int, BrokerSignal]
 
 def broker_families(board: StatusStore, snapshot: CycleResult, now_ms: int, c: Labels) -> Iterator[Metric]:
     if board.objective is not None:
-        yield family(TunerMetric.LATENCY_OBJECTIVE_SECONDS, {c: board.objective.latency_ms / 1000})
+        yield metric_family(TunerMetric.LATENCY_OBJECTIVE_SECONDS, {c: board.objective.latency_ms / 1000})
         finish_at_ms = board.objective.finish_at_ms
-        yield family(TunerMetric.DEADLINE, {c: finish_at_ms / 1000} if finish_at_ms is not None else {})
+        yield metric_family(TunerMetric.DEADLINE, {c: finish_at_ms / 1000} if finish_at_ms is not None else {})
     yield from _capacities(board, c)
     brokers = snapshot.observation.brokers if snapshot.observation is not None else {}
     if not brokers:
         return
     ages = {broker: age_s(signal, now_ms) for broker, signal in brokers.items()}
-    yield family(TunerMetric.SIGNAL_AGE_SECONDS, {(*c, str(b)): age for b, age in ages.items()})
+    yield metric_family(TunerMetric.SIGNAL_AGE_SECONDS, {(*c, str(b)): age for b, age in ages.items()})
     # What a silent broker said last is not how it is now.
     fresh = {b: s for b, s in brokers.items() if ages[b] <= board.limits.signal_age_s_max}
     yield from _clients(fresh, c)
@@ -48,15 +48,21 @@ def _clients(fresh: Signals, c: Labels) -> Iterator[Metric]:
                 found[(*c, str(broker), other)] = float(round(second))
         return found
 
-    yield family(TunerMetric.PRODUCE_P99_SECONDS, each((b, _seconds(s.produce_p99_ms)) for b, s in fresh.items()))
-    yield family(TunerMetric.PRODUCE_MEAN_SECONDS, each((b, _seconds(s.produce_mean_ms)) for b, s in fresh.items()))
+    yield metric_family(
+        TunerMetric.PRODUCE_P99_SECONDS, each((b, _seconds(s.produce_p99_ms)) for b, s in fresh.items())
+    )
+    yield metric_family(
+        TunerMetric.PRODUCE_MEAN_SECONDS, each((b, _seconds(s.produce_mean_ms)) for b, s in fresh.items())
+    )
     throttled = ((b, s.leader_throttled_bytes_per_s, s.follower_throttled_bytes_per_s) for b, s in fresh.items())
-    yield family(TunerMetric.THROTTLED_BYTES, both("leader", "follower", throttled))
+    yield metric_family(TunerMetric.THROTTLED_BYTES, both("leader", "follower", throttled))
     moved = ((b, s.client_in_bytes_per_s, s.client_out_bytes_per_s) for b, s in fresh.items())
-    yield family(TunerMetric.CLIENT_BYTES, both("in", "out", moved))
-    yield family(TunerMetric.UNDER_MIN_ISR, not_zero(each((b, s.under_min_isr_partitions) for b, s in fresh.items())))
+    yield metric_family(TunerMetric.CLIENT_BYTES, both("in", "out", moved))
+    yield metric_family(
+        TunerMetric.UNDER_MIN_ISR, not_zero(each((b, s.under_min_isr_partitions) for b, s in fresh.items()))
+    )
     shrinks = [s.isr_shrinks_per_s for s in fresh.values() if s.isr_shrinks_per_s is not None]
-    yield family(TunerMetric.ISR_SHRINKS, {c: sum(shrinks)} if shrinks else {})
+    yield metric_family(TunerMetric.ISR_SHRINKS, {c: sum(shrinks)} if shrinks else {})
 
 
 def _capacities(board: StatusStore, c: Labels) -> Iterator[Metric]:
@@ -65,7 +71,7 @@ def _capacities(board: StatusStore, c: Labels) -> Iterator[Metric]:
         return
     can = {"": board.capacity} | {str(broker): of for broker, of in board.capacity_by_broker.items()}
     carried = {(*c, broker, "in"): of.in_bytes_per_s for broker, of in can.items()}
-    yield family(
+    yield metric_family(
         TunerMetric.CAPACITY_BYTES, carried | {(*c, broker, "out"): of.out_bytes_per_s for broker, of in can.items()}
     )
 
@@ -75,13 +81,13 @@ def _fills(board: StatusStore, brokers: Signals, now_ms: int, c: Labels) -> Iter
     rows = fills(brokers, limits, now_ms, board.limits.signal_age_s_max)
     cluster = next((row for row in rows if row.broker is None), None)
     each = {(*c, str(row.broker)): row.partitions for row in rows if row.broker is not None}
-    yield family(TunerMetric.CLUSTER_PARTITIONS, {c: cluster.partitions} if cluster is not None else {})
+    yield metric_family(TunerMetric.CLUSTER_PARTITIONS, {c: cluster.partitions} if cluster is not None else {})
     of_cluster = cluster.limit if cluster is not None else None
-    yield family(TunerMetric.CLUSTER_PARTITIONS_LIMIT, {c: float(of_cluster)} if of_cluster is not None else {})
-    yield family(TunerMetric.PARTITIONS, each)
+    yield metric_family(TunerMetric.CLUSTER_PARTITIONS_LIMIT, {c: float(of_cluster)} if of_cluster is not None else {})
+    yield metric_family(TunerMetric.PARTITIONS, each)
     of_all = set_or_none(limits.broker_partitions_max)
     named = {(*c, str(b)): float(n) for b, n in limits.by_broker.items() if b in brokers}
-    yield family(TunerMetric.PARTITIONS_LIMIT, ({(*c, ""): float(of_all)} if of_all is not None else {}) | named)
+    yield metric_family(TunerMetric.PARTITIONS_LIMIT, ({(*c, ""): float(of_all)} if of_all is not None else {}) | named)
 
 
 def _seconds(ms: float | None) -> float | None:

@@ -6,7 +6,7 @@ import ssl
 
 import structlog
 
-from streaming.shared.file_stamp import Stamp, file_stamp
+from streaming.shared.file_stamp import FileStamp, file_stamp
 from tuner.api.auth import AccessError
 
 log = structlog.get_logger("tuner")
@@ -71,5 +71,5 @@ class Certificate:
             raise AccessError(f"{certfile} and {keyfile}: {error.strerror or error}") from error
         return context
 
-    def _stamp(self) -> tuple[Stamp | None, ...]:
+    def _stamp(self) -> tuple[FileStamp | None, ...]:
         return tuple(file_stamp(file) for file in self._files)

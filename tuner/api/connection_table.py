@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from streaming.shared.addresses import counted_address, is_loopback
-from streaming.shared.connection_limits import PlaceLimits
+from streaming.shared.connection_limits import SlotLimits
 
 CONNECTIONS_MAX = 200
 _CONNECTIONS_MIN = 20
@@ -37,8 +37,8 @@ class ConnectionLimits:
 
     connections: int
     connections_per_address: int
-    requests: PlaceLimits
-    scrapes: PlaceLimits  # Of /metrics, which is answered also while all other requests are refused.
+    requests: SlotLimits
+    scrapes: SlotLimits  # Of /metrics, which is answered also while all other requests are refused.
 
 
 def limits_within(descriptors: int) -> ConnectionLimits:
@@ -47,8 +47,8 @@ def limits_within(descriptors: int) -> ConnectionLimits:
     Three quarters of them are for the tuner's own files and its connections to Kafka.
     """
     most = CONNECTIONS_MAX if descriptors < 0 else min(CONNECTIONS_MAX, max(_CONNECTIONS_MIN, descriptors // 4))
-    requests = PlaceLimits(most * 4 // 5, most * 3 // 5, most * 6 // 25)
-    scrapes = PlaceLimits(most // 10, most * 3 // 40, max(1, most // 40))
+    requests = SlotLimits(most * 4 // 5, most * 3 // 5, most * 6 // 25)
+    scrapes = SlotLimits(most // 10, most * 3 // 40, max(1, most // 40))
     return ConnectionLimits(most, most * 8 // 25, requests, scrapes)
 
 

@@ -9,7 +9,7 @@ from prometheus_client.core import Metric
 
 from streaming.shared.contract import Side
 from streaming.shared.metric_defs import TunerMetric
-from streaming.shared.metric_page import Labels, family
+from streaming.shared.metric_page import Labels, metric_family
 from tuner.api.named import NAMED_MAX
 from tuner.api.status_store import CycleResult
 from tuner.control.throttle.decision import (
@@ -44,16 +44,16 @@ NOT_WELL = frozenset(
 
 
 def decision_families(snapshot: CycleResult, now_ms: int, c: Labels) -> Iterator[Metric]:
-    yield family(TunerMetric.DECISIONS, {(*c, *key): float(n) for key, n in snapshot.decisions.items()})
-    yield family(TunerMetric.ACTUATIONS, {c: float(snapshot.actuations)})
-    yield family(TunerMetric.ACTUATION_FAILURES, {c: float(snapshot.failures)})
-    yield family(TunerMetric.THROTTLES_OWNED, {c: float(len(snapshot.memory.owned))})
+    yield metric_family(TunerMetric.DECISIONS, {(*c, *key): float(n) for key, n in snapshot.decisions.items()})
+    yield metric_family(TunerMetric.ACTUATIONS, {c: float(snapshot.actuations)})
+    yield metric_family(TunerMetric.ACTUATION_FAILURES, {c: float(snapshot.failures)})
+    yield metric_family(TunerMetric.THROTTLES_OWNED, {c: float(len(snapshot.memory.owned))})
     newest = by_side(snapshot.decided)
     counted = Counter((action_of(decision), decision.reason.value) for decision in newest.values())
-    yield family(TunerMetric.SIDES, {(*c, *key): float(n) for key, n in counted.items()})
+    yield metric_family(TunerMetric.SIDES, {(*c, *key): float(n) for key, n in counted.items()})
     unwell = sorted((side, d.reason.value) for side, d in newest.items() if d.reason in NOT_WELL)
-    yield family(
-        TunerMetric.SIDE_NOT_WELL,
+    yield metric_family(
+        TunerMetric.NEEDS_ATTENTION,
         {(*c, str(broker), side.value, reason): 1.0 for (broker, side), reason in unwell[:NAMED_MAX]},
     )
     yield from _orders(snapshot, now_ms, c)
@@ -72,14 +72,15 @@ def by_side(decided: tuple[Decision, ...]) -> dict[BrokerSide, Decision]:
 
 def _orders(snapshot: CycleResult, now_ms: int, c: Labels) -> Iterator[Metric]:
     orders = snapshot.observation.orders if snapshot.observation is not None else Orders()
-    yield family(TunerMetric.PAUSED, {c: float(orders.pause is not None)})
-    yield family(TunerMetric.RELEASED, {c: float(orders.pause is not None and orders.pause.released)})
+    yield metric_family(TunerMetric.PAUSED, {c: float(orders.pause is not None)})
+    yield metric_family(TunerMetric.RELEASED, {c: float(orders.pause is not None and orders.pause.released)})
     inside = {_of(c, side): order for side, order in orders.overrides.items() if order.until_ms > now_ms}
-    yield family(TunerMetric.OVERRIDE_UNTIL, {side: order.until_ms / 1000 for side, order in inside.items()})
-    yield family(TunerMetric.OVERRIDE_RATE, {side: float(order.bytes_per_s) for side, order in inside.items()})
+    yield metric_family(TunerMetric.OVERRIDE_UNTIL, {side: order.until_ms / 1000 for side, order in inside.items()})
+    yield metric_family(TunerMetric.OVERRIDE_RATE, {side: float(order.bytes_per_s) for side, order in inside.items()})
     theirs = snapshot.memory.externally_owned_until_ms
-    yield family(
-        TunerMetric.YIELD_UNTIL, {_of(c, side): until / 1000 for side, until in theirs.items() if until > now_ms}
+    yield metric_family(
+        TunerMetric.EXTERNAL_CHANGE_HOLD_UNTIL,
+        {_of(c, side): until / 1000 for side, until in theirs.items() if until > now_ms},
     )
 
 

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from streaming.shared.contract import ControllerSignal, TenantSignal
 from streaming.shared.metric_defs import TunerMetric
-from streaming.shared.metric_page import family
+from streaming.shared.metric_page import metric_family
 from tuner.api.broker_families import broker_families
 from tuner.api.decision_families import decision_families
 from tuner.api.ends import ends_at_ms
@@ -35,26 +35,28 @@ class StatusCollector(Collector):
         board = self._board
         snapshot, now_ms = board.snapshot(), board.now_ms()
         c = (board.cluster,)
-        yield family(TunerMetric.READY, {c: float(board.ready()[0])})
-        yield family(TunerMetric.PLAN_EXECUTOR_FAILED, {c: float(PLANS in board.resting)})
-        yield family(TunerMetric.ACTING, {c: float(board.acting)})
-        yield family(TunerMetric.DRY_RUN, {c: float(board.dry_run)})
-        yield family(TunerMetric.CYCLE_SECONDS, {c: round(board.cycle_s, 6)})
+        yield metric_family(TunerMetric.READY, {c: float(board.ready()[0])})
+        yield metric_family(TunerMetric.PLAN_EXECUTOR_FAILED, {c: float(PLANS in board.resting)})
+        yield metric_family(TunerMetric.ACTING, {c: float(board.acting)})
+        yield metric_family(TunerMetric.DRY_RUN, {c: float(board.dry_run)})
+        yield metric_family(TunerMetric.CYCLE_SECONDS, {c: round(board.cycle_s, 6)})
         at_s = board.cycled_at_s
-        yield family(TunerMetric.CYCLED_AT, {c: round(at_s, 3)} if at_s is not None else {})
-        yield family(TunerMetric.CYCLE_FAILURES, {(*c, name): float(n) for name, n in board.cycle_failures.items()})
-        yield family(
+        yield metric_family(TunerMetric.CYCLED_AT, {c: round(at_s, 3)} if at_s is not None else {})
+        yield metric_family(
+            TunerMetric.CYCLE_FAILURES, {(*c, name): float(n) for name, n in board.cycle_failures.items()}
+        )
+        yield metric_family(
             TunerMetric.RECORDS_REFUSED, {(*c, topic): float(count()) for topic, count in board.refused.items()}
         )
-        yield family(TunerMetric.SIGNAL_AGE_MAX, {c: board.limits.signal_age_s_max})
+        yield metric_family(TunerMetric.SIGNAL_AGE_MAX, {c: board.limits.signal_age_s_max})
         ages = _input_ages(snapshot, now_ms) | _quota_input_ages(self._quotas.shown()[0], now_ms)
-        yield family(TunerMetric.INPUT_AGE_SECONDS, {(*c, name): age for name, age in ages.items()})
-        yield family(TunerMetric.RATE_MAX, {c: board.limits.rate_bytes_per_s_max})
-        yield family(TunerMetric.RATE_MIN, {c: board.limits.rate_bytes_per_s_min})
+        yield metric_family(TunerMetric.INPUT_AGE_SECONDS, {(*c, name): age for name, age in ages.items()})
+        yield metric_family(TunerMetric.RATE_MAX, {c: board.limits.rate_bytes_per_s_max})
+        yield metric_family(TunerMetric.RATE_MIN, {c: board.limits.rate_bytes_per_s_min})
         yield from decision_families(snapshot, now_ms, c)
         yield from move_families(snapshot, now_ms, self._collisions, board.partitions_named_max, c)
         ends_ms = ends_at_ms(snapshot, self._plans.shown() if self._plans is not None else PlanSnapshot())
-        yield family(TunerMetric.EXPECTED_END, {c: ends_ms / 1000} if ends_ms is not None else {})
+        yield metric_family(TunerMetric.EXPECTED_END, {c: ends_ms / 1000} if ends_ms is not None else {})
         yield from broker_families(board, snapshot, now_ms, c)
 
 

@@ -14,10 +14,10 @@ from typing import Protocol
 import structlog
 
 from streaming.shared.contract import Side
-from streaming.shared.contract.bounds import AT_MS_MAX
+from streaming.shared.contract.bounds import TIMESTAMP_MS_MAX
 from streaming.shared.kafka import KafkaSettings, consumer
 from streaming.shared.kafka.unpacking import RefusedBatch
-from streaming.shared.listed import listed
+from streaming.shared.short_lists import join_names
 from streaming.shared.units import rate_text
 from tuner.api.sentences import moment
 from tuner.core.cluster import BrokerSide
@@ -106,7 +106,7 @@ def broker_fault(broker: int, alive: Iterable[int]) -> str | None:
     there = sorted(alive)
     if broker in there:
         return None
-    return f"broker {broker} is not alive here; alive are {listed(there, 20) or 'none'}"
+    return f"broker {broker} is not alive here; alive are {join_names(there, 20) or 'none'}"
 
 
 class KafkaOrderService:
@@ -140,7 +140,7 @@ class KafkaOrderService:
             before = known
             for _ in range(_TRIES):
                 now_ms = round(self._wall_clock() * 1000)
-                orders = replace(change(known, now_ms), at_ms=min(max(now_ms, known.at_ms + 1), AT_MS_MAX))
+                orders = replace(change(known, now_ms), at_ms=min(max(now_ms, known.at_ms + 1), TIMESTAMP_MS_MAX))
                 self._write(orders)
                 wrote = True
                 log = self._on_record()

@@ -11,7 +11,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from streaming.shared.metric_defs import TunerMetric
-from streaming.shared.metric_page import Labels, family
+from streaming.shared.metric_page import Labels, metric_family
 from tuner.control.reassignment.measurements import PartitionMeasurements
 from tuner.control.reassignment.partition_progress import PartitionProgress
 from tuner.control.reassignment.policy import PlanTurn
@@ -124,20 +124,20 @@ class PlanCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         shown, c = self._board.shown(), (self._board.cluster,)
         plans, limits = shown.plans, shown.limits
-        yield family(TunerMetric.PLANS_NOT_SEEN, {c: float(shown.not_seen is not None)})
+        yield metric_family(TunerMetric.PLANS_STATE_UNKNOWN, {c: float(shown.not_seen is not None)})
         # What was under way when it was seen last is no sign that a plan goes on.
         if limits is None or shown.not_seen is not None:
             return
         named = plans[:NAMED_MAX]
-        yield family(
+        yield metric_family(
             TunerMetric.PLAN_PARTITIONS,
             {(*c, p.plan.id, state): float(n) for p in named for state, n in states(p.parts, len(p.begins)).items()},
         )
         wanted = {_of(c, p): p.plan.head.wanted for p in named}
-        yield family(
+        yield metric_family(
             TunerMetric.PLAN_PAUSED, {plan: float(word is DesiredPlanState.PAUSED) for plan, word in wanted.items()}
         )
-        yield family(
+        yield metric_family(
             TunerMetric.PLAN_CANCELLING,
             {plan: float(word is DesiredPlanState.CANCELLING) for plan, word in wanted.items()},
         )
@@ -146,7 +146,7 @@ class PlanCollector(Collector):
             "partition": limits.partition_movements_max,
             "replica": limits.replica_movements_max,
         }
-        yield family(TunerMetric.PLAN_MOVEMENTS_MAX, {(*c, of): float(n) for of, n in movements.items()})
+        yield metric_family(TunerMetric.PLAN_MOVEMENTS_MAX, {(*c, of): float(n) for of, n in movements.items()})
 
 
 def states(parts: PartitionProgress, starting: int) -> dict[str, int]:

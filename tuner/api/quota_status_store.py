@@ -12,7 +12,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from streaming.shared.metric_defs import TunerMetric
-from streaming.shared.metric_page import Labels, family
+from streaming.shared.metric_page import Labels, metric_family
 from tuner.control.mutation_quota.decision import HoldQuota, TotalRateReport, action_of
 from tuner.control.mutation_quota.model import MutationLimits, QuotaView
 from tuner.control.mutation_quota.policy import QuotaStep
@@ -126,21 +126,21 @@ class QuotaCollector(Collector):
         shown, failures, decisions = self._board.shown()
         c = (self._board.cluster,)
         if decisions:
-            yield family(TunerMetric.QUOTA_DECISIONS, {(*c, *key): float(n) for key, n in decisions.items()})
-            yield family(TunerMetric.QUOTA_FAILURES, {c: float(failures)})
+            yield metric_family(TunerMetric.QUOTA_DECISIONS, {(*c, *key): float(n) for key, n in decisions.items()})
+            yield metric_family(TunerMetric.QUOTA_FAILURES, {c: float(failures)})
         if self._board.has_failed:
-            yield family(TunerMetric.QUOTAS_SEEN, {c: 0.0})
+            yield metric_family(TunerMetric.QUOTAS_READABLE, {c: 0.0})
         if shown is None:
             return
         total, memory = shown.total, shown.memory
-        yield family(TunerMetric.QUOTAS_SEEN, {c: float(not isinstance(shown.view.quotas, NotSeen))})
+        yield metric_family(TunerMetric.QUOTAS_READABLE, {c: float(not isinstance(shown.view.quotas, NotSeen))})
         if total is not None:
-            yield family(TunerMetric.CONTROLLER_PRESSURE, {c: total.pressure})
+            yield metric_family(TunerMetric.CONTROLLER_PRESSURE, {c: total.pressure})
         if memory.total is not None:
-            yield family(TunerMetric.MUTATION_TOTAL, {c: memory.total.rate_per_s})
+            yield metric_family(TunerMetric.MUTATION_TOTAL, {c: memory.total.rate_per_s})
         rows = shown.made.shares
-        yield family(TunerMetric.TENANTS_HELD, {c: float(sum(row.backlogged for row in rows))})
-        yield family(TunerMetric.QUOTAS_OWNED, {c: float(len(memory.owned))})
+        yield metric_family(TunerMetric.TENANTS_THROTTLED, {c: float(sum(row.backlogged for row in rows))})
+        yield metric_family(TunerMetric.QUOTAS_OWNED, {c: float(len(memory.owned))})
         yield from _controller(shown.view, self._board.objective, c)
         yield from _tenants(shown, c)
 
@@ -166,14 +166,16 @@ def _controller(view: QuotaView, objective: ControllerObjective | None, c: Label
     yield family(TunerMetric.FORWARDING_BUSY, {c: round(busy, 6)} if busy is not None else {})
     if objective is not None:
         busy_max = objective.forwarding_busy_ratio_max
-        yield family(TunerMetric.FORWARDING_BUSY_OBJECTIVE, {c: busy_max} if busy_max is not None else {})
+        yield metric_family(TunerMetric.FORWARDING_BUSY_OBJECTIVE, {c: busy_max} if busy_max is not None else {})
         queue_ms_max, idle_min = objective.queue_ms_max, objective.idle_ratio_min
         felt_ms_max = objective.create_probe_p90_ms_max
-        yield family(TunerMetric.CREATE_FELT_OBJECTIVE, {c: felt_ms_max / 1000} if felt_ms_max is not None else {})
-        yield family(
+        yield metric_family(
+            TunerMetric.CREATE_PROBE_P90_OBJECTIVE, {c: felt_ms_max / 1000} if felt_ms_max is not None else {}
+        )
+        yield metric_family(
             TunerMetric.CONTROLLER_QUEUE_OBJECTIVE, {c: queue_ms_max / 1000} if queue_ms_max is not None else {}
         )
-        yield family(TunerMetric.CONTROLLER_IDLE_OBJECTIVE, {c: idle_min} if idle_min is not None else {})
+        yield metric_family(TunerMetric.CONTROLLER_IDLE_OBJECTIVE, {c: idle_min} if idle_min is not None else {})
 
 
 def _tenants(shown: QuotaSnapshot, c: Labels) -> Iterator[Metric]:
@@ -188,7 +190,9 @@ def _tenants(shown: QuotaSnapshot, c: Labels) -> Iterator[Metric]:
     )
     left = {of[row]: tokens.get((row.tenant.user, row.tenant.client_id)) for row in rows}
     # Kafka's books say some 1e20 where no quota applies.
-    yield family(TunerMetric.TENANT_TOKENS, {who: n for who, n in left.items() if n is not None and n < _TOKENS_MAX})
+    yield metric_family(
+        TunerMetric.TENANT_TOKENS, {who: n for who, n in left.items() if n is not None and n < _TOKENS_MAX}
+    )
 
 
 def _tokens(view: QuotaView) -> dict[tuple[str | None, str | None], float | None]:

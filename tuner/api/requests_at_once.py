@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from streaming.shared.connection_limits import Places
+from streaming.shared.connection_limits import ConnectionSlots
 from tuner.api.answers import refusal
 from tuner.api.connection_table import ConnectionLimits, limits_here
 from tuner.api.limits import PROBES, SCRAPES, peer
@@ -25,8 +25,8 @@ class RequestsAtOnce:
         """
         limits = limits or limits_here()
         self._app = app
-        self._requests = Places(limits.requests)
-        self._scrapes = Places(limits.scrapes)
+        self._requests = ConnectionSlots(limits.requests)
+        self._scrapes = ConnectionSlots(limits.scrapes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in PROBES:
@@ -34,7 +34,7 @@ class RequestsAtOnce:
             return
         under_way = self._scrapes if scope["path"] in SCRAPES else self._requests
         address = peer(scope)
-        if not under_way.take(address):
+        if not under_way.acquire(address):
             await refusal(503, "too many requests at once: ask again when others are answered", retry_after_s=1)(
                 scope, receive, send
             )
@@ -42,4 +42,4 @@ class RequestsAtOnce:
         try:
             await self._app(scope, receive, send)
         finally:
-            under_way.give_back(address)
+            under_way.release(address)

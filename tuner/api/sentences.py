@@ -10,8 +10,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from streaming.shared.contract.bounds import AT_MS_MAX
-from streaming.shared.listed import shortened
+from streaming.shared.contract.bounds import TIMESTAMP_MS_MAX
+from streaming.shared.short_lists import shorten_lines
 from streaming.shared.units import rate_text, size_text, span_text
 from tuner.control.throttle.cleanup_rules import end_of_moves
 from tuner.control.throttle.decision import AllowSteering, Decision, Hold, Relinquish, RestoreRate
@@ -74,7 +74,7 @@ def moment(at_ms: int) -> str:
 
 def utc(at_ms: int) -> datetime:
     """The time as ``moment`` tells it."""
-    return datetime.fromtimestamp(min(max(0, at_ms), AT_MS_MAX) / 1000, UTC)
+    return datetime.fromtimestamp(min(max(0, at_ms), TIMESTAMP_MS_MAX) / 1000, UTC)
 
 
 def override_lines(overrides: Sequence[Mapping[str, Any]]) -> list[tuple[int, str]]:
@@ -240,4 +240,4 @@ def _left_behind(live: LiveCluster, memory: Memory, limits: Limits) -> list[str]
 
 def some_of(texts: Sequence[str]) -> list[str]:
     """Returns the first sentences, and how many more there are."""
-    return shortened(texts, NAMED_MAX, "of this kind")
+    return shorten_lines(texts, NAMED_MAX, "of this kind")

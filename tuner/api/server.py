@@ -22,7 +22,7 @@ from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry
 
-from streaming.shared.metric_page import page
+from streaming.shared.metric_page import render_page
 from streaming.shared.process_metrics import installed_version
 from streaming.shared.thread_watch import VitalThread
 from tuner.api.access_guard import AccessGuard
@@ -103,7 +103,7 @@ def make_app(
     def of_this_second() -> object:
         return desktop.version(), int(wall_clock())
 
-    scraped = Shared(lambda: page(registry, desktop.giving_way()), of_this_second)
+    scraped = Shared(lambda: render_page(registry, desktop.giving_way()), of_this_second)
     seen = Shared(lambda: json_bytes(_status(board, quotas, desktop.plans)), of_this_second)
 
     # A plain function each, so that a second's work in making them holds up one thread of many, and not the server.

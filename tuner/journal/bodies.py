@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from streaming.shared.contract import Side
-from streaming.shared.contract.bounds import AtMs, Count, Node, Number, Text, reason_of
+from streaming.shared.contract.bounds import Count, NodeId, Number, Text, TimestampMs, error_text
 from tuner.core.reassignment_plan import DesiredPlanState, PlanEnding
 
 VERSION = 2
@@ -29,10 +29,10 @@ PlanRate = Annotated[float, Meta(ge=1, le=2**63 - 1)]
 OrderedRate = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 Limit = Annotated[int, Meta(ge=1, le=2**53)]
 Parts = Annotated[int, Meta(ge=0, le=PARTS_MAX)]
-Replicas = Annotated[list[Node], Meta(min_length=1, max_length=REPLICAS_MAX)]
+Replicas = Annotated[list[NodeId], Meta(min_length=1, max_length=REPLICAS_MAX)]
 Quota = Annotated[float, Meta(ge=0)]  # Partitions/s; Kafka takes any number.
-SideRow = tuple[Node, Side, AtMs]
-RateRow = tuple[Node, Side, Rate]
+SideRow = tuple[NodeId, Side, TimestampMs]
+RateRow = tuple[NodeId, Side, Rate]
 
 
 def too_deep(value: object, depth_max: int = DEPTH_MAX) -> bool:
@@ -56,24 +56,24 @@ class _Head(Struct):
 
 
 class PauseRow(Struct, array_like=True):
-    since_ms: AtMs
+    since_ms: TimestampMs
     by: Text
     released: bool
 
 
 class OverrideRow(Struct, array_like=True):
-    broker: Node
+    broker: NodeId
     side: Side
     bytes_per_s: OrderedRate
-    until_ms: AtMs
+    until_ms: TimestampMs
     by: Text
 
 
 class OrdersBody(Struct):
     v: int
-    at_ms: AtMs
+    at_ms: TimestampMs
     pause: PauseRow | None
-    resumed_at_ms: AtMs
+    resumed_at_ms: TimestampMs
     overrides: list[OverrideRow]
     by: Text = ""
 
@@ -81,11 +81,11 @@ class OrdersBody(Struct):
 class SaidBody(Struct):
     """The parts of an entry's ``decision`` that history, page and status read; an entry has some of them, and others."""
 
-    broker: Node | None = None
+    broker: NodeId | None = None
     side: str | None = None
     topic: str | None = None
     topics: list[Annotated[list[str], Meta(min_length=1)]] = []
-    rates: list[tuple[Node, str, Rate | None, Rate | None]] = []
+    rates: list[tuple[NodeId, str, Rate | None, Rate | None]] = []
     quotas: list[tuple[dict[str, str | None], float | None, float | None, str]] = []
     current_bytes_per_s: Rate | None = None
     setpoint_bytes_per_s: Rate | None = None
@@ -95,7 +95,7 @@ class SaidBody(Struct):
 
 
 class EntryBody(Struct):
-    at_ms: AtMs
+    at_ms: TimestampMs
     kind: str
     action: str
     reason: str
@@ -113,7 +113,7 @@ class EntryBody(Struct):
 
 
 class OwnedRow(Struct, array_like=True):
-    broker: Node
+    broker: NodeId
     side: Side
     before_bytes_per_s: Rate | None
     setpoint_bytes_per_s: Rate
@@ -127,7 +127,7 @@ class OwnedBody(Struct):
 
 class SeenBody(Struct):
     topic: Text
-    seen: list[tuple[Node, list[Node]]]
+    seen: list[tuple[NodeId, list[NodeId]]]
 
 
 class ListedRow(Struct, array_like=True):
@@ -143,20 +143,20 @@ class ListedBody(Struct):
 class MemoryBody(Struct):
     owned: list[OwnedRow]
     externally_owned_until_ms: list[SideRow]
-    seen: list[tuple[Text, Node, list[Node]]]
-    rescued: list[Node]
+    seen: list[tuple[Text, NodeId, list[NodeId]]]
+    rescued: list[NodeId]
     throttled: bool
     standing: list[RateRow]
     standing_lists: list[Text] | None
     idle_lists: list[Text]
-    to_clear: list[Node]
+    to_clear: list[NodeId]
     holder: Text = ""
-    orders_at_ms: AtMs = 0
+    orders_at_ms: TimestampMs = 0
     ordered: OrdersBody | None = None
-    ordered_until_ms: AtMs | None = None
-    swept_at_ms: AtMs = 0
-    late: list[tuple[Node, Side, list[Rate | None]]] = []
-    late_until_ms: AtMs = 0
+    ordered_until_ms: TimestampMs | None = None
+    swept_at_ms: TimestampMs = 0
+    late: list[tuple[NodeId, Side, list[Rate | None]]] = []
+    late_until_ms: TimestampMs = 0
     listed: list[ListedRow] = []
 
 
@@ -200,20 +200,20 @@ class ThrottleRow(Struct, array_like=True):
 class HeadBody(Struct):
     id: Text
     by: Text
-    given_at_ms: AtMs
-    at_ms: AtMs
+    given_at_ms: TimestampMs
+    at_ms: TimestampMs
     parts: Parts
     wanted: DesiredPlanState
     limits: tuple[Limit, Limit, Limit]
     word_by: Text
-    course_at_ms: AtMs | None = None
+    course_at_ms: TimestampMs | None = None
     leaves: bool = False
     throttle: ThrottleRow | None = None  # In plans that an older program gave.
 
 
 class PartRow(Struct, array_like=True):
     topic: Text
-    partition: Node
+    partition: NodeId
     target: Replicas
     before: Replicas
     size_bytes: Number
@@ -227,7 +227,7 @@ class PartsBody(Struct):
 
 class AskedRow(Struct, array_like=True):
     topic: Text
-    partition: Node
+    partition: NodeId
     replicas: Replicas
     since: Replicas
     moves_leader: bool
@@ -240,14 +240,14 @@ class AskedBody(Struct):
 
 
 class StateBody(Struct):
-    acknowledged_at_ms: AtMs
+    acknowledged_at_ms: TimestampMs
     ending: PlanEnding | None
-    ended_at_ms: AtMs
-    dropped: list[tuple[Text, Node, str]]
-    left: list[tuple[Text, Node, str]]
+    ended_at_ms: TimestampMs
+    dropped: list[tuple[Text, NodeId, str]]
+    left: list[tuple[Text, NodeId, str]]
     said: list[str]
     pace: list[str]
-    paused_at_ms: AtMs = 0
+    paused_at_ms: TimestampMs = 0
     rested_ms: Count = 0
     tally: tuple[Count, Count, Number, Number] | None = None
 
@@ -255,7 +255,7 @@ class StateBody(Struct):
 class InputsBody(Struct):
     run: Text
     record: Count
-    at_ms: AtMs
+    at_ms: TimestampMs
     headers: list[dict[str, Any]]
     pieces: list[dict[str, Any]]
 
@@ -280,7 +280,7 @@ def decoded(value: bytes, kind: type[B], version: int = VERSION) -> B:
             raise ValueError(f"version {head.v}, this program reads {version}")
         body: B = _decoder(kind).decode(value)  # type: ignore[arg-type]  # a type is hashable
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise ValueError(f"not a record of this version: {reason_of(error)}") from error
+        raise ValueError(f"not a record of this version: {error_text(error)}") from error
     except RecursionError as error:
         raise ValueError("not a record of this version: nested too deeply") from error
     return body

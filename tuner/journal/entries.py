@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from streaming.shared.listed import listed
+from streaming.shared.short_lists import join_names
 from tuner.control.throttle.decision import AddPairs, Decision, RemovePairs, SetRate, action_of
 from tuner.control.throttle.order_events import OrderEvent
 from tuner.control.throttle.state import Memory, OwnedRate
@@ -83,7 +83,7 @@ def entry_of(
 
 def turn_entry(changes: Sequence[SetRate], at_ms: int) -> Entry:
     """One second of the law; of many rates the text names the first."""
-    text = listed((change.text for change in changes), _TURN_TEXTS, between="; ")
+    text = join_names((change.text for change in changes), _TURN_TEXTS, between="; ")
     rates = [[c.broker, c.side.value, c.current_bytes_per_s, c.setpoint_bytes_per_s] for c in changes]
     return Entry(at_ms, TURN, action_of(changes[0]), changes[0].reason.value, text, {"rates": rates})
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
-from streaming.shared.listed import listed
+from streaming.shared.short_lists import join_names
 from streaming.shared.units import rate_text
 from tuner.control.throttle.decision import Acted
 from tuner.journal.entries import Entry, entry_of
@@ -63,7 +63,7 @@ def event_text(entries: Sequence[Entry]) -> str:
         return first.text
     if is_ending(first):
         return _ending_text(entries)
-    return f"{listed([_head(entry) for entry in entries], NAMED_MAX)}: {first.text.partition(': ')[2]}"
+    return f"{join_names([_head(entry) for entry in entries], NAMED_MAX)}: {first.text.partition(': ')[2]}"
 
 
 def failures_text(failed: Sequence[tuple[Entry, str]], count: int) -> str | None:
@@ -76,7 +76,7 @@ def failures_text(failed: Sequence[tuple[Entry, str]], count: int) -> str | None
         return None
     if count == 1:
         return failed[0][1]
-    return f"{len(failed)} of {count}: {listed([f'{_head(entry)}: {failure}' for entry, failure in failed], NAMED_MAX)}"
+    return f"{len(failed)} of {count}: {join_names([f'{_head(entry)}: {failure}' for entry, failure in failed], NAMED_MAX)}"
 
 
 def acts_told(acts: Sequence[Acted]) -> tuple[str, str | None]:
@@ -84,7 +84,7 @@ def acts_told(acts: Sequence[Acted]) -> tuple[str, str | None]:
     entries = [entry_of("outcome", decision, 0, failure=failure) for decision, failure in acts]
     texts = [event_text(some) for some in events(entries)]
     failed = [(entry, entry.failure) for entry in entries if entry.failure is not None]
-    return listed(texts, _TEXTS_MAX, between="; "), failures_text(failed, len(acts))
+    return join_names(texts, _TEXTS_MAX, between="; "), failures_text(failed, len(acts))
 
 
 def about(entries: Sequence[Entry]) -> dict[str, Any]:
@@ -116,8 +116,8 @@ def _ending_text(entries: Sequence[Entry]) -> str:
     topics = sorted(str(entry.decision["topic"]) for entry in entries if entry.action == "clear_lists")
     parts = [
         f"remove the throttles of {_sides(removed)}" if removed else "",
-        f"restore {listed(restored, NAMED_MAX)}" if restored else "",
-        f"clear the throttled-replica lists of {'topic' if len(topics) == 1 else 'topics'} {listed(topics, NAMED_MAX)}"
+        f"restore {join_names(restored, NAMED_MAX)}" if restored else "",
+        f"clear the throttled-replica lists of {'topic' if len(topics) == 1 else 'topics'} {join_names(topics, NAMED_MAX)}"
         if topics
         else "",
     ]
@@ -132,4 +132,4 @@ def _sides(said: Iterable[Any]) -> str:
     brokers = [
         f"broker {broker} ({', '.join(sorted(sides, reverse=True))})" for broker, sides in sorted(by_broker.items())
     ]
-    return listed(brokers, NAMED_MAX)
+    return join_names(brokers, NAMED_MAX)

@@ -17,7 +17,7 @@ from itertools import chain
 import kafka.errors
 from kafka import KafkaConsumer, KafkaProducer
 
-from streaming.shared.kafka.clients import end
+from streaming.shared.kafka.clients import close_producer
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.state import Memory, OwnedRate
@@ -268,7 +268,7 @@ class KafkaJournal:
         self._send([(holder_key(self._cluster), encode_holder(self.holder))])
 
     def close(self) -> None:
-        end(self._writer, _CLOSE_S_MAX)
+        close_producer(self._writer, _CLOSE_S_MAX)
 
     @property
     def _writer(self) -> KafkaProducer:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from streaming.shared.listed import listed
+from streaming.shared.short_lists import join_names
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.throttle.decision import AddPairs, RemovePairs
 from tuner.journal.bodies import VERSION, ListedBody, ListedRow, decoded
@@ -39,7 +39,7 @@ def decode_listed(value: bytes) -> tuple[str, TopicThrottle]:
 
 
 def listed_row(topic: str, pairs: TopicThrottle) -> list[str]:
-    return [topic, pairs.leader.text(), pairs.follower.text()]
+    return [topic, pairs.leader.to_text(), pairs.follower.to_text()]
 
 
 def listed_of(row: ListedRow) -> tuple[str, TopicThrottle]:
@@ -49,7 +49,7 @@ def listed_of(row: ListedRow) -> tuple[str, TopicThrottle]:
 
 def summary(changes: Sequence[AddPairs | RemovePairs]) -> str:
     """Of many topics the first are named."""
-    return listed((change.text for change in changes), _TEXTS, "topics", between="; ")
+    return join_names((change.text for change in changes), _TEXTS, "topics", between="; ")
 
 
 def rows(changes: Sequence[AddPairs | RemovePairs]) -> Mapping[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from streaming.shared.listed import listed
+from streaming.shared.short_lists import join_names
 from tuner.control.reassignment.concurrency_model import PaceChange
 from tuner.control.reassignment.policy import PlanTurn
 from tuner.core.outcome import StepRefusal
@@ -95,4 +95,4 @@ def _names(keys: Iterable[Key]) -> list[str]:
 
 
 def _some(texts: Sequence[str]) -> str:
-    return listed(texts, _TEXTS, between="; ")
+    return join_names(texts, _TEXTS, between="; ")

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from streaming.shared.contract.quotas import Name, QuotaEntity
-from streaming.shared.listed import listed
+from streaming.shared.contract.quotas import EntityName, QuotaEntity
+from streaming.shared.short_lists import join_names
 from tuner.control.mutation_quota.decision import QuotaDecision, RestoreQuota, SetQuota, action_of
 from tuner.control.mutation_quota.entity import DEFAULT
 from tuner.control.mutation_quota.state import LearnedCost, MutationMemory, OwnedQuota, TotalRate
@@ -47,7 +47,7 @@ def entity_row(entity: QuotaEntity) -> dict[str, str | None]:
 def entity_of(row: Mapping[str, str | None]) -> QuotaEntity:
     """Raises ValueError for a row that names neither a user nor a client-id."""
 
-    def name(kind: str) -> Name | None:
+    def name(kind: str) -> EntityName | None:
         if kind not in row:
             return None
         found = row[kind]
@@ -158,7 +158,7 @@ def decision_entry(decision: QuotaDecision, at_ms: int, *, dry_run: bool) -> Ent
 
 def quotas_entry(changes: Sequence[Written], at_ms: int, inputs: Mapping[str, Any], *, dry_run: bool) -> Entry:
     """All that a cycle writes, which belongs together and would be many, before it is written; the text names the first."""
-    text = listed((change.text for change in changes), _TEXTS, between="; ")
+    text = join_names((change.text for change in changes), _TEXTS, between="; ")
     rows = [[entity_row(c.entity), c.current_per_s, asked_per_s(c), c.reason.value] for c in changes]
     return Entry(
         at_ms, QUOTAS, action_of(changes[0]), changes[0].reason.value, text, {"quotas": rows}, inputs, dry_run=dry_run
@@ -166,7 +166,7 @@ def quotas_entry(changes: Sequence[Written], at_ms: int, inputs: Mapping[str, An
 
 
 def failed_entry(failures: Mapping[QuotaEntity, str], at_ms: int) -> Entry:
-    said = listed((f"{entity}: {failure}" for entity, failure in failures.items()), _TEXTS, between="; ")
+    said = join_names((f"{entity}: {failure}" for entity, failure in failures.items()), _TEXTS, between="; ")
     rows = [entity_row(entity) for entity in failures]
     text = f"{len(failures)} quotas were not written"
     return Entry(at_ms, "outcome", "set_quota", "not_written", text, {"entities": rows}, failure=said)

@@ -21,7 +21,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.unpacking import OnRefused, RefusedBatch
-from streaming.shared.teardown import named
+from streaming.shared.teardown import named_teardown
 from tuner.journal.cluster_aliases import ClusterAliases
 from tuner.journal.orders_topic import is_order
 from tuner.journal.replayed_state import ReplayedState
@@ -121,7 +121,7 @@ class ReadAhead:
         if not self._given_up:
             self._looks_s = float("-inf")
         if consumer is not None:
-            named("reader of the journal ahead", partial(consumer.close, timeout_ms=2000))()
+            named_teardown("reader of the journal ahead", partial(consumer.close, timeout_ms=2000))()
 
     def known(self) -> JournalKnowledge | None:
         """What was read, which is the caller's from then on; None: nothing that may be used.

@@ -12,7 +12,7 @@ import kafka.errors
 from kafka import KafkaProducer
 
 from streaming.shared.kafka import KafkaSettings, producer
-from streaming.shared.kafka.clients import end
+from streaming.shared.kafka.clients import close_producer
 from tuner.journal.transactions import TROUBLE
 
 _ACK_S_MAX = 10.0
@@ -78,7 +78,7 @@ class Sender:
 
     def close(self) -> None:
         """Nothing is sent any more after it, also where brokers do not answer."""
-        end(self._producer, _CLOSE_S_MAX)
+        close_producer(self._producer, _CLOSE_S_MAX)
 
     def _why(self, error: Exception) -> str:
         if isinstance(error, kafka.errors.TopicAuthorizationFailedError):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from streaming.shared.listed import more_text
+from streaming.shared.short_lists import more_text
 
 KEY_BYTES_SHOWN = 80
 

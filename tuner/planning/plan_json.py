@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from streaming.shared.listed import more_text
+from streaming.shared.short_lists import more_text
 from tuner.planning.json_positions import Path, Twice, keys_twice, lines_of, once
 
 VERSION = 1

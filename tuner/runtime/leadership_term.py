@@ -8,7 +8,7 @@ from functools import partial
 
 import structlog
 
-from streaming.shared.contract.bounds import reason_of
+from streaming.shared.contract.bounds import error_text
 from tuner.api.status_store import MUTATION_QUOTAS, PLANS, THROTTLES, StatusStore
 from tuner.journal.kafka_journal import KafkaJournal
 from tuner.runtime.lease import Lease
@@ -142,7 +142,7 @@ def run(
 
 
 def _told(effect: str, error: Exception) -> str:
-    return f"{effect}: {type(error).__name__}: {reason_of(error)}"
+    return f"{effect}: {type(error).__name__}: {error_text(error)}"
 
 
 def _in_order(stop: Callable[[], None]) -> None:

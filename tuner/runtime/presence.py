@@ -13,7 +13,7 @@ from dataclasses import replace
 import structlog
 from kafka import KafkaProducer
 
-from streaming.shared.kafka.clients import end
+from streaming.shared.kafka.clients import close_producer
 from tuner.api.status_store import PLANS, StatusStore
 from tuner.core.presence import REPORT_EVERY_S, TunerMode, TunerPresence
 from tuner.journal.presence_records import encode_presence, presence_key
@@ -144,4 +144,4 @@ class PresenceReporter:
             producer.send(self._topic, key=self._key, value=None)
         except Exception as error:  # noqa: BLE001 - the tuner ends, whatever it is
             self._failed(error)
-        end(producer, _CLOSE_S_MAX)
+        close_producer(producer, _CLOSE_S_MAX)

@@ -26,8 +26,8 @@ from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings, consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.kafka.unpacking import OnRefused, log_refused
-from streaming.shared.teardown import named
-from streaming.shared.topics import ensure_topics, not_read_back
+from streaming.shared.teardown import named_teardown
+from streaming.shared.topics import ensure_topics, unreadable_topic_complaints
 from tuner.api.status_store import STANDING_BY, StatusStore
 from tuner.control.throttle.state import Memory
 from tuner.journal.journal_topic import JournalTopic
@@ -76,7 +76,7 @@ class Standby:
             for complaint in complaints:
                 log.warning(complaint)
             looks = 0
-            while acts and (faults := retrying(not_read_back, self._client, topics)):
+            while acts and (faults := retrying(unreadable_topic_complaints, self._client, topics)):
                 looks += 1
                 if looks == 1:  # A broker may not know yet what a topic was made with a moment ago.
                     self._stop.wait(_SETTINGS_SEEN_S)
@@ -105,7 +105,7 @@ class Standby:
                     log.info(waits_for)
                 said = waits_for
         finally:
-            named("journal read ahead", ahead.stop)()
+            named_teardown("journal read ahead", ahead.stop)()
         return False
 
     def taken_over(self, journal: KafkaJournal) -> bool:
@@ -172,7 +172,7 @@ class Standby:
         """
         if (why := self._other_hand(journal)) is None:
             return True
-        named("lease", lease.leave)()
+        named_teardown("lease", lease.leave)()
         # Two that begin in the same moment, and see each other, would else do so in step.
         pause_s = _OTHER_NAME_PAUSE_S * (1.0 + crc32(journal.holder.encode()) % 100 / 100)
         while why is not None and not self._stop.is_set():

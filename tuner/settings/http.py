@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from streaming.shared.addresses import is_local_host
-from streaming.shared.metrics_settings import token_fault
+from streaming.shared.metrics_settings import token_problem
 
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
@@ -41,7 +41,7 @@ class HttpSettings(BaseModel):
     @model_validator(mode="after")
     def _tokens_are_tokens(self) -> HttpSettings:
         for name, token in (("read_token", self.read_token), ("operate_token", self.operate_token)):
-            if token is not None and (fault := token_fault(token.get_secret_value())) is not None:
+            if token is not None and (fault := token_problem(token.get_secret_value())) is not None:
                 raise ValueError(f"{name} {fault}")
         if (
             self.read_token is not None

@@ -133,7 +133,7 @@ class SimulatedThrottles:
 
     def clear_lists(self, topic: str, sides: Iterable[Side], decided_on: TopicThrottle | None = None) -> Failure | None:
         now, gone = self._cluster.lists.get(topic, TopicThrottle()), set(sides)
-        if decided_on is not None and any(now.of(side) != decided_on.of(side) for side in gone):
+        if decided_on is not None and any(now.for_side(side) != decided_on.for_side(side) for side in gone):
             return CHANGED_SINCE
         self.writes += 1
         self._cluster.set_lists(
@@ -153,8 +153,8 @@ class SimulatedThrottles:
             self._cluster.set_lists(
                 topic,
                 TopicThrottle(
-                    now.leader if now.leader.every else more.leader,
-                    now.follower if now.follower.every else more.follower,
+                    now.leader if now.leader.all_replicas else more.leader,
+                    now.follower if now.follower.all_replicas else more.follower,
                 ),
             )
         return dict.fromkeys(pairs)

@@ -201,7 +201,7 @@ class Replicas:
         found: list[int] = []
         for topic, throttle in self._lists.items():
             listed = throttle.leader if side is Side.LEADER else throttle.follower
-            if listed.every:
+            if listed.all_replicas:
                 those = [i for i, p in enumerate(self.specs) if p.topic == topic]
                 found += [i * count + broker for i in those for broker in range(count)]
             for number, broker in listed.pairs:

@@ -110,13 +110,13 @@ class WatchedThrottles(SimulatedThrottles):
             sweeps = 0 <= now_s - self._drawn.mishaps.swept_at_s < SHOWN_S
             if not sweeps and cluster.controller.expected((broker, side), now_s + CONFIRM_S_MAX) is None:
                 self._findings.note(now_s, f"{topic}-{partition} on broker {broker} {side}: listed without a rate")
-            if (partition, broker) not in self._journal.memory.listed.get(topic, TopicThrottle()).of(side).pairs:
+            if (partition, broker) not in self._journal.memory.listed.get(topic, TopicThrottle()).for_side(side).pairs:
                 self._findings.note(now_s, f"{topic}-{partition} on broker {broker}: listed, and not on record as ours")
         return super().add_pairs(pairs)
 
     def remove_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
         for topic, side, pair in _each(pairs):
-            if pair not in self._journal.memory.listed.get(topic, TopicThrottle()).of(side).pairs:
+            if pair not in self._journal.memory.listed.get(topic, TopicThrottle()).for_side(side).pairs:
                 self._findings.note(self._desk.cluster.now_s, f"{topic} {pair}: taken off, and not ours")
         return super().remove_pairs(pairs)
 
@@ -191,5 +191,5 @@ def left_behind(drawn: Drawn, throttles: WatchedThrottles, journal: SwarmJournal
 def _each(pairs: Mapping[str, TopicThrottle]) -> Iterator[tuple[str, Side, Pair]]:
     for topic, throttle in pairs.items():
         for side in Side:
-            for pair in throttle.of(side).pairs:
+            for pair in throttle.for_side(side).pairs:
                 yield topic, side, pair

@@ -6,9 +6,9 @@ import random
 from dataclasses import replace
 from functools import partial
 
-from streaming.shared.kafka.controller_asker import ControllerAsker
+from streaming.shared.kafka.controller_ping import ControllerPing
 from streaming.shared.kafka.quotas import QuotaClient
-from streaming.shared.teardown import named
+from streaming.shared.teardown import named_teardown
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.control.mutation_quota.operator_orders import recall_tenants
 from tuner.runtime.background_call import ThreadCaller
@@ -65,8 +65,8 @@ def mutations_of(means: TermContext, board: QuotaStatusStore) -> MutationQuotaCo
 
 def _felt(means: TermContext) -> CreationProbe:
     """The journal's topic is there for as long as a tuner acts, and ours to be asked for."""
-    asker = ControllerAsker(means.kafka, "rheostat-tuner-felt", means.topics.journal)
+    asker = ControllerPing(means.kafka, "rheostat-tuner-felt", means.topics.journal)
     probe = CreationProbe(asker, rng=random.Random(), monotonic=means.monotonic)
-    means.ends.callback(named("creation probe", probe.stop))
+    means.ends.callback(named_teardown("creation probe", probe.stop))
     probe.start()
     return probe

@@ -7,7 +7,7 @@ from functools import partial
 import structlog
 
 from streaming.shared.kafka.reassignments import ReassignmentClient
-from streaming.shared.teardown import named
+from streaming.shared.teardown import named_teardown
 from tuner.api.plan_status_store import PlanStatusStore
 from tuner.control.reassignment.admission import Bounds
 from tuner.core.controller import ControllerObjective
@@ -45,7 +45,7 @@ def plans_of(means: TermContext, board: PlanStatusStore, loop: ThrottleControlle
             error=why,
         )
     client = ReassignmentClient(means.kafka, "rheostat-tuner-plans")
-    means.ends.callback(named("plans client", client.close))
+    means.ends.callback(named_teardown("plans client", client.close))
     reassignments = KafkaReassignments(client, proved=means.proved)
     means.ends.callback(reassignments.end)
     if settings.dry_run:

@@ -24,7 +24,7 @@ from rheostat.plan.estimate.sources import (
 from rheostat.plan.write_rates import WATCHING, newest_brokers, rates_from_signals
 from rheostat.run.services import probe
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, PartitionState, Unreachable
-from streaming.shared.listed import listed
+from streaming.shared.short_lists import join_names
 from streaming.shared.units import rate_text
 from tuner.control.throttle.quota_window.ramp import WINDOW_S
 from tuner.core.freshness import Freshness, freshness
@@ -176,8 +176,8 @@ def _shrunk(growth: Mapping[TopicPartition, int], targets: Sequence[Target]) -> 
     if not names:
         return ()
     return (
-        f"The log of {listed(names, 1)} shrank while it was watched (retention, compaction), so its write rate counts as 0: watch "
-        "again, or say --write-rate.",
+        f"The log of {join_names(names, 1)} shrank while it was watched (retention, compaction), so its write rate counts as 0: "
+        "watch again, or say --write-rate.",
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from rheostat.errors import BadInputError, CommandError
-from streaming.shared.listed import listed
+from streaming.shared.short_lists import join_names
 from tuner.control.throttle.quota_window.ramp import WINDOW_S
 from tuner.core.side_load import PlannedPartition
 from tuner.planning.kip73 import RESPONSE_BYTES_MAX, Kip73, kip73_of
@@ -211,5 +211,5 @@ def led_by_nobody(leaders: Mapping[TopicPartition, int]) -> None:
     without = sorted(f"{topic}-{partition}" for (topic, partition), leader in leaders.items() if leader < 0)
     if without:
         raise CommandError(
-            f"No leader: {listed(without, 5)}. A move begins at the leader: bring its broker back first."
+            f"No leader: {join_names(without, 5)}. A move begins at the leader: bring its broker back first."
         )

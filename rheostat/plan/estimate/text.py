@@ -6,7 +6,7 @@ from typing import Any
 
 from rheostat.plan.estimate.report import EstimateQuestion, EstimateReport
 from streaming.shared.contract import Side
-from streaming.shared.listed import listed
+from streaming.shared.short_lists import join_names
 from streaming.shared.units import rate_text, share_text, size_text, span_text
 from tuner.core.cluster import BrokerSide
 from tuner.core.drain_time import RateEstimate, RateVerdict, fluid_optimum_s, rate_bytes_per_s_min
@@ -136,7 +136,7 @@ def _idle(made: EstimateReport) -> list[str]:
     if not taken:
         return []
     count = sum(not p.lacking_bytes for p in made.figures.partitions)
-    shown = listed((f"{rate_text(v)} on broker {b}" for b, v in taken.items()), _BROKERS_SHOWN)
+    shown = join_names((f"{rate_text(v)} on broker {b}" for b, v in taken.items()), _BROKERS_SHOWN)
     return [
         f"Partitions of the plan that stay where they are: {count}. kafka-reassign-partitions lists them all the same, so their "
         f"followers use the leaders' throttles: {shown}. Leave them out of the plan."

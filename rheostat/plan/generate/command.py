@@ -23,7 +23,7 @@ from rheostat.plan.generate.report import GeneratedPlanReport, as_record, plan_j
 from rheostat.plan.generate.request import PlanRequest
 from rheostat.plan.write_rates import write_rates
 from rheostat.reassign.active_plans import said_of_unfinished
-from streaming.shared.listed import listed
+from streaming.shared.short_lists import join_names
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.side_load import PlannedPartition
 from tuner.planning.broker_load import BrokerLoads, Placed
@@ -144,7 +144,7 @@ def leaderless(standing: ClusterLayout) -> tuple[str, ...]:
     without = sorted(f"{topic}-{n}" for (topic, n), state in standing.partitions.items() if state.leader < 0)
     if not without:
         return ()
-    return (f"Nobody leads {listed(without, 5)}: these are left out. Bring a broker of theirs back first.",)
+    return (f"Nobody leads {join_names(without, 5)}: these are left out. Bring a broker of theirs back first.",)
 
 
 def _write(made: GeneratedPlanReport, out: Path) -> None:

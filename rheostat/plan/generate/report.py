@@ -9,7 +9,7 @@ from typing import Any
 from rheostat.plan.estimate.report import EstimateReport as Times
 from rheostat.plan.estimate.report import as_record as times_record
 from rheostat.plan.estimate.text import sentences as times_sentences
-from streaming.shared.listed import listed, shortened
+from streaming.shared.short_lists import join_names, shorten_lines
 from streaming.shared.units import size_text
 from tuner.planning.generate import GeneratedPlan
 
@@ -50,9 +50,9 @@ def sentences(made: GeneratedPlanReport) -> list[str]:
         f"{made.hosted_before.get(b, 0)} → {plan.hosted[b]} partitions"
         for b in made.brokers
     ]
-    said += [f"  {line}" for line in shortened(lines, BROKERS_SHOWN, "brokers (--json has all)")]
+    said += [f"  {line}" for line in shorten_lines(lines, BROKERS_SHOWN, "brokers (--json has all)")]
     if plan.together:
-        names = listed((f"{topic}-{partition}" for topic, partition in plan.together), 5)
+        names = join_names((f"{topic}-{partition}" for topic, partition in plan.together), 5)
         said.append(f"On fewer racks than before, as there is no room elsewhere: {names}.")
     if made.times is not None:
         said += times_sentences(made.times)

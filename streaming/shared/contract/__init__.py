@@ -22,10 +22,10 @@ from streaming.shared.contract.encoding import (
     ContractError,
     decode_signal,
     encode_signal,
-    kind_of,
-    sanitized,
+    sanitize,
     signal_key,
-    tenant_part,
+    signal_kind,
+    tenant_labels,
 )
 from streaming.shared.contract.scrapes import (
     Metric,
@@ -66,9 +66,9 @@ __all__ = [
     "canonical_labels",
     "decode_signal",
     "encode_signal",
-    "kind_of",
     "partition_labels",
-    "sanitized",
+    "sanitize",
     "signal_key",
-    "tenant_part",
+    "signal_kind",
+    "tenant_labels",
 ]

@@ -14,22 +14,22 @@ from msgspec import Meta
 RECORD_BYTES_MAX = 1_048_576  # Kafka's default for `max.message.bytes`.
 COUNT_MAX = 2**53  # Above it a float, which JSON's numbers are to many programs, does not hold every integer.
 NUMBER_MAX = 1e24  # Kafka itself reports about 1e20 tokens where no quota applies.
-AT_MS_MAX = 253_402_300_799_999  # The last millisecond of the year 9999.
-NODE_MAX = 2**31 - 1  # Kafka's node ids and partition numbers are 32-bit integers.
+TIMESTAMP_MS_MAX = 253_402_300_799_999  # The last millisecond of the year 9999.
+NODE_ID_MAX = 2**31 - 1  # Kafka's node ids and partition numbers are 32-bit integers.
 COMPLETENESS_MIN, COMPLETENESS_MAX = 1e-6, 1e6  # Scrapes are divided by it.
 TEXT_CHARS_MAX = 4_096
 ITEMS_MAX = 10_000
 REASON_CHARS_MAX = 200
 
-AtMs = Annotated[int, Meta(ge=0, le=AT_MS_MAX)]
-Node = Annotated[int, Meta(ge=0, le=NODE_MAX)]
+TimestampMs = Annotated[int, Meta(ge=0, le=TIMESTAMP_MS_MAX)]
+NodeId = Annotated[int, Meta(ge=0, le=NODE_ID_MAX)]
 Count = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
 Number = Annotated[float, Meta(ge=-NUMBER_MAX, le=NUMBER_MAX)]
 Completeness = Annotated[float, Meta(ge=COMPLETENESS_MIN, le=COMPLETENESS_MAX)]
 Text = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
-Some = Meta(max_length=ITEMS_MAX)  # For arrays.
+LimitedItems = Meta(max_length=ITEMS_MAX)  # For arrays.
 
 
-def reason_of(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """What is wrong with a record, in ASCII without control characters: msgspec's messages quote values of the record."""
     return str(error).encode("unicode_escape").decode()[:REASON_CHARS_MAX]

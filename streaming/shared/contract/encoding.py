@@ -9,7 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from streaming.shared.contract.basics import SIGNAL_VERSION
-from streaming.shared.contract.bounds import RECORD_BYTES_MAX, reason_of
+from streaming.shared.contract.bounds import RECORD_BYTES_MAX, error_text
 from streaming.shared.contract.scrapes import canonical_labels
 from streaming.shared.contract.signals import (
     BrokerSignal,
@@ -43,7 +43,7 @@ _HEAD = msgspec.json.Decoder(_SignalHead)
 _READERS = {kind: msgspec.json.Decoder(signal) for kind, signal in _KINDS.items()}
 
 
-def kind_of(signal: Signal) -> str:
+def signal_kind(signal: Signal) -> str:
     return next(kind for kind, cls in _KINDS.items() if isinstance(signal, cls))
 
 
@@ -54,24 +54,24 @@ def signal_key(signal: Signal) -> bytes:
         part = signal.side.value if isinstance(signal, MoveSignal) else ""
     else:
         node = signal.node
-        part = tenant_part(signal.user, signal.client_id) if isinstance(signal, TenantSignal) else ""
+        part = tenant_labels(signal.user, signal.client_id) if isinstance(signal, TenantSignal) else ""
     return "|".join(
-        filter(None, (signal.cluster, kind_of(signal), str(node), part, str(signal.window_end_ms)))
+        filter(None, (signal.cluster, signal_kind(signal), str(node), part, str(signal.window_end_ms)))
     ).encode()
 
 
-def tenant_part(user: str | None, client_id: str | None) -> str:
+def tenant_labels(user: str | None, client_id: str | None) -> str:
     """Canonical labels of a tenant, each value as Kafka's Sanitizer writes it into a metric's tags."""
     named = {"client_id": client_id, "user": user}
-    return canonical_labels({name: sanitized(value) for name, value in named.items() if value is not None})
+    return canonical_labels({name: sanitize(value) for name, value in named.items() if value is not None})
 
 
-def sanitized(value: str) -> str:
+def sanitize(value: str) -> str:
     return quote(value, safe="-_.").replace("~", "%7E")
 
 
 def encode_signal(signal: Signal) -> bytes:
-    return json.dumps({"v": SIGNAL_VERSION, "kind": kind_of(signal), **asdict(signal)}, allow_nan=False).encode()
+    return json.dumps({"v": SIGNAL_VERSION, "kind": signal_kind(signal), **asdict(signal)}, allow_nan=False).encode()
 
 
 def decode_signal(value: bytes) -> Signal:
@@ -93,6 +93,6 @@ def decode_signal(value: bytes) -> Signal:
         what = f"{head.kind} signal"
         return _READERS[head.kind].decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ContractError(f"{what}: {reason_of(error)}") from error
+        raise ContractError(f"{what}: {error_text(error)}") from error
     except RecursionError as error:
         raise ContractError(f"{what}: nested too deeply") from error

@@ -16,7 +16,7 @@ class Default(Enum):
     DEFAULT = "<default>"
 
 
-Name = str | Default
+EntityName = str | Default
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class QuotaEntity:
         ValueError: neither is named; Kafka has no such entity.
     """
 
-    user: Name | None = None
-    client_id: Name | None = None
+    user: EntityName | None = None
+    client_id: EntityName | None = None
 
     def __post_init__(self) -> None:
         if self.user is None and self.client_id is None:
@@ -39,5 +39,5 @@ class QuotaEntity:
         return ", ".join(f"{kind} {_shown(name)}" for kind, name in named if name is not None)
 
 
-def _shown(name: Name) -> str:
+def _shown(name: EntityName) -> str:
     return name.value if isinstance(name, Default) else repr(name)

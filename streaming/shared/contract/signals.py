@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from streaming.shared.contract.basics import Side
-from streaming.shared.contract.bounds import AtMs, Completeness, Count, Node, Number, Some, Text
+from streaming.shared.contract.bounds import Completeness, Count, LimitedItems, NodeId, Number, Text, TimestampMs
 
 
 class ThrottledBy(StrEnum):
@@ -28,9 +28,9 @@ class BrokerSignal:
     """One broker over one window. Rates are increases of counters over the time between first and last sample."""
 
     cluster: Text
-    broker: Node
-    window_end_ms: AtMs
-    sampled_at_ms: AtMs  # Time of the newest sample inside; freshness is judged from it.
+    broker: NodeId
+    window_end_ms: TimestampMs
+    sampled_at_ms: TimestampMs  # Time of the newest sample inside; freshness is judged from it.
     samples: Count  # Scrapes.
     completeness: Completeness  # Scrapes ÷ those expected at the source's interval; may exceed 1 at a faster one.
     leader_throttled_bytes_per_s: Number | None = None  # Newest sample; by ThrottledBy.
@@ -71,7 +71,7 @@ class BrokerSignal:
 class MoveStep:
     """Between two successive scrapes; partitions that are in only one of them do not count, so additions don't jump."""
 
-    at_ms: AtMs
+    at_ms: TimestampMs
     dt_s: float
     gained_bytes: Number  # By the adding replicas (follower side); 0 on the leader side.
     written_bytes: Number  # To the leaders of the moving partitions.
@@ -81,7 +81,7 @@ class MoveStep:
 @dataclass(frozen=True, slots=True)
 class MovingPartition:
     topic: Text
-    partition: Node
+    partition: NodeId
     remaining_bytes: Number | None = None
     write_bytes_per_s: Number | None = None  # To its leader.
 
@@ -91,10 +91,10 @@ class MoveSignal:
     """One side of one broker that takes part in replica movement or carries throttled replicas, over one window."""
 
     cluster: Text
-    broker: Node
+    broker: NodeId
     side: Side
-    window_end_ms: AtMs
-    sampled_at_ms: AtMs
+    window_end_ms: TimestampMs
+    sampled_at_ms: TimestampMs
     samples: Count
     completeness: Completeness
     moving_partitions: Count  # With an adding replica, in the newest scrape.
@@ -109,8 +109,8 @@ class MoveSignal:
     steady_state_bytes_per_s: Number | None = None  # W: Σ write rate × counted replicas.
     write_bytes_per_s: Number | None = None  # Of the moving partitions.
     progress_age_s: Number | None = None  # Since a step last gained; None when none did in this window.
-    steps: Annotated[tuple[MoveStep, ...], Some] = ()
-    largest: Annotated[tuple[MovingPartition, ...], Some] = ()  # Of the moving ones by remaining bytes.
+    steps: Annotated[tuple[MoveStep, ...], LimitedItems] = ()
+    largest: Annotated[tuple[MovingPartition, ...], LimitedItems] = ()  # Of the moving ones by remaining bytes.
     backlog: bool = False
 
 
@@ -119,9 +119,9 @@ class ControllerSignal:
     """One controller node over one window. Only the active one works on the queue; ``active`` says which that is."""
 
     cluster: Text
-    node: Node
-    window_end_ms: AtMs
-    sampled_at_ms: AtMs
+    node: NodeId
+    window_end_ms: TimestampMs
+    sampled_at_ms: TimestampMs
     samples: Count
     completeness: Completeness
     active: Number | None = None  # ActiveControllerCount: 1 or 0.
@@ -161,9 +161,9 @@ class TenantSignal:
     """
 
     cluster: Text
-    node: Node
-    window_end_ms: AtMs
-    sampled_at_ms: AtMs
+    node: NodeId
+    window_end_ms: TimestampMs
+    sampled_at_ms: TimestampMs
     samples: Count
     completeness: Completeness
     user: Text | None = None

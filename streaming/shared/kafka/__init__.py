@@ -3,7 +3,7 @@
 kafka-python gives errors back as strings and missing rights as empty answers; nobody outside this package has to know.
 """
 
-from streaming.shared.kafka.clients import admin_client, consumer, end_admin, producer
+from streaming.shared.kafka.clients import admin_client, close_admin, consumer, producer
 from streaming.shared.kafka.settings import KafkaSettings
 
-__all__ = ["KafkaSettings", "admin_client", "consumer", "end_admin", "producer"]
+__all__ = ["KafkaSettings", "admin_client", "close_admin", "consumer", "producer"]

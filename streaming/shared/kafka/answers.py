@@ -21,7 +21,7 @@ from streaming.shared.kafka.values import (
 T = TypeVar("T")
 
 
-RIGHTS = {
+AUTHORIZATION_ERRORS = {
     kafka_names.ERROR_TOPIC_AUTHORIZATION_FAILED: "Topic",
     kafka_names.ERROR_CLUSTER_AUTHORIZATION_FAILED: "Cluster",
     kafka_names.ERROR_GROUP_AUTHORIZATION_FAILED: "Group",
@@ -29,7 +29,7 @@ RIGHTS = {
 }
 
 
-def failure_or(answer: Any, read: Callable[[Any], T]) -> T | ClusterError:
+def read_or_error(answer: Any, read: Callable[[Any], T]) -> T | ClusterError:
     if isinstance(answer, ClusterError):
         return answer
     try:
@@ -38,17 +38,17 @@ def failure_or(answer: Any, read: Callable[[Any], T]) -> T | ClusterError:
         return error
 
 
-def code_error(code: int, message: str | None, right: str, call: str) -> ClusterError | None:
+def error_for_code(code: int, message: str | None, right: str, call: str) -> ClusterError | None:
     if code == kafka_names.ERROR_NONE:
         return None
-    if code in RIGHTS:
+    if code in AUTHORIZATION_ERRORS:
         return MissingPermission(right, call)
     kind = InvalidConfig if code == kafka_names.ERROR_INVALID_CONFIG else ClusterError
     return kind(f"Kafka refused {call}: error {code} {kafka.errors.for_code(code).__name__} {message or ''}".strip())
 
 
-def refuse(code: int, right: str, call: str) -> None:
-    error = code_error(code, None, right, call)
+def raise_for_code(code: int, right: str, call: str) -> None:
+    error = error_for_code(code, None, right, call)
     if error is not None:
         raise error
 
@@ -59,8 +59,8 @@ def read_log_sizes(answer: Any) -> dict[tuple[str, int], int]:
         raise MissingPermission("Describe on Cluster", "to describe log dirs")
     sizes: dict[tuple[str, int], int] = {}
     for directory in answer.results:
-        if directory.error_code in RIGHTS:
-            refuse(directory.error_code, "Describe on Cluster", "to describe log dirs")
+        if directory.error_code in AUTHORIZATION_ERRORS:
+            raise_for_code(directory.error_code, "Describe on Cluster", "to describe log dirs")
         if directory.error_code != kafka_names.ERROR_NONE:
             continue  # A disk that failed says nothing of what the others hold.
         for topic in directory.topics:
@@ -77,7 +77,7 @@ def read_configs(answer: Any, right: str) -> dict[str, dict[str, ConfigValue]]:
             continue
         # Of hundreds of topics asked for at once, this says which one it was.
         call = f"to describe the configs of {result.resource_name!r}"
-        error = code_error(result.error_code, result.error_message, right, call)
+        error = error_for_code(result.error_code, result.error_message, right, call)
         if error is not None:
             raise error
         found[str(result.resource_name)] = {
@@ -88,7 +88,7 @@ def read_configs(answer: Any, right: str) -> dict[str, dict[str, ConfigValue]]:
     return found
 
 
-def alterations(configs: Mapping[str, Change]) -> list[tuple[str, int, str | None]]:
+def alter_operations(configs: Mapping[str, Change]) -> list[tuple[str, int, str | None]]:
     return [(key, *_operation(change)) for key, change in configs.items()]
 
 
@@ -104,11 +104,11 @@ def _operation(change: Change) -> tuple[int, str | None]:
             return kafka_names.OP_SET, value
 
 
-def read_altered(answer: Any, right: str) -> ClusterError | None:
+def read_alter_result(answer: Any, right: str) -> ClusterError | None:
     if isinstance(answer, ClusterError):
         return answer
     for r in answer.responses:
-        error = code_error(r.error_code, r.error_message, right, "to alter broker configs")
+        error = error_for_code(r.error_code, r.error_message, right, "to alter broker configs")
         if error is not None:
             return error
     return None

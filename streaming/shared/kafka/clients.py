@@ -84,7 +84,7 @@ def _abandon(client: KafkaNetClient, why: BaseException) -> None:
         why.add_note(f"and the client that was being made did not end: {type(also).__name__}: {also}")
 
 
-def end_admin(made: KafkaAdminClient) -> None:
+def close_admin(made: KafkaAdminClient) -> None:
     """kafka-python does what is left of its tasks in our own thread then, and swallows all that is raised in them."""
     with DeferredInterrupts(first_only=True):
         made.close()
@@ -159,7 +159,7 @@ def consumer(
     return made
 
 
-def end(made: KafkaProducer, timeout_s: float) -> None:
+def close_producer(made: KafkaProducer, timeout_s: float) -> None:
     """Closes it within about twice that time, whatever it still has to send.
 
     Where records wait for a broker that has died kafka-python's own ``close`` raises, and leaves a thread behind that goes on

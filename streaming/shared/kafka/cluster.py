@@ -35,13 +35,13 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 
 from streaming.shared import kafka_names
 from streaming.shared.kafka.answers import (
-    alterations,
-    code_error,
-    failure_or,
-    read_altered,
+    alter_operations,
+    error_for_code,
+    raise_for_code,
+    read_alter_result,
     read_configs,
     read_log_sizes,
-    refuse,
+    read_or_error,
 )
 from streaming.shared.kafka.settings import KafkaSettings
 from streaming.shared.kafka.values import (
@@ -180,7 +180,7 @@ class ClusterClient:
         answer = self._wire.one("describe ACLs", request)
         if answer.error_code == kafka_names.ERROR_SECURITY_DISABLED:
             return None
-        refuse(answer.error_code, "Describe on Cluster", "to describe ACLs")
+        raise_for_code(answer.error_code, "Describe on Cluster", "to describe ACLs")
         found: dict[int, set[str]] = {ACLPermissionType.ALLOW: set(), ACLPermissionType.DENY: set()}
         for acl in (acl for resource in answer.resources for acl in resource.acls):
             if acl.operation in (ACLOperation.ALL, ACLOperation.WRITE) and acl.permission_type in found:
@@ -212,7 +212,7 @@ class ClusterClient:
         for code in codes:
             # On a young cluster the topic behind it is only being created.
             if code not in (kafka_names.ERROR_COORDINATOR_NOT_AVAILABLE, kafka_names.ERROR_NOT_COORDINATOR):
-                refuse(code, right, call)
+                raise_for_code(code, right, call)
 
     def group_members(self, group: str) -> int | None:
         """How many are in a consumer group now; None: it can't be told, for want of a right.
@@ -242,7 +242,7 @@ class ClusterClient:
         answer = self._wire.one(
             "list reassignments", ListPartitionReassignmentsRequest(timeout_ms=self._wire.timeout_ms, topics=None)
         )
-        refuse(answer.error_code, "Describe on Cluster", "to list reassignments")
+        raise_for_code(answer.error_code, "Describe on Cluster", "to list reassignments")
         moving = {
             (str(t.name), int(p.partition_index)): (
                 tuple(p.replicas),
@@ -276,7 +276,7 @@ class ClusterClient:
         asked = DescribeLogDirsRequest.DescribableLogDirTopic
         topics = [asked(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()]
         answers = self._wire.each("describe log dirs", {b: DescribeLogDirsRequest(topics=topics) for b in set(brokers)})
-        return {broker: failure_or(answer, read_log_sizes) for broker, answer in answers.items()}
+        return {broker: read_or_error(answer, read_log_sizes) for broker, answer in answers.items()}
 
     def end_offsets(self, partitions: Iterable[PartitionState]) -> dict[tuple[str, int], int]:
         """Ends of what all in-sync replicas have, from the leaders; partitions whose leader does not answer are absent."""
@@ -329,7 +329,7 @@ class ClusterClient:
             for b in set(brokers)
         }
         answers = self._wire.each("describe broker configs", requests)
-        found = {broker: failure_or(answer, _broker_configs) for broker, answer in answers.items()}
+        found = {broker: read_or_error(answer, _broker_configs) for broker, answer in answers.items()}
         return {
             broker: answer if isinstance(answer, ClusterError) else answer.get(str(broker), {})
             for broker, answer in found.items()
@@ -377,13 +377,13 @@ class ClusterClient:
         """
         requests = {
             broker: IncrementalAlterConfigsRequest(
-                resources=[(kafka_names.RESOURCE_BROKER, str(broker), alterations(configs))],
+                resources=[(kafka_names.RESOURCE_BROKER, str(broker), alter_operations(configs))],
                 validate_only=validate_only,
             )
             for broker, configs in changes.items()
         }
         answers = self._wire.each("alter broker configs", requests)
-        return {broker: read_altered(answer, "AlterConfigs on Cluster") for broker, answer in answers.items()}
+        return {broker: read_alter_result(answer, "AlterConfigs on Cluster") for broker, answer in answers.items()}
 
     def alter_topic_configs(
         self, changes: Mapping[str, Mapping[str, Change]], *, validate_only: bool = False
@@ -392,12 +392,14 @@ class ClusterClient:
         if not changes:
             return {}
         request = IncrementalAlterConfigsRequest(
-            resources=[(kafka_names.RESOURCE_TOPIC, topic, alterations(configs)) for topic, configs in changes.items()],
+            resources=[
+                (kafka_names.RESOURCE_TOPIC, topic, alter_operations(configs)) for topic, configs in changes.items()
+            ],
             validate_only=validate_only,
         )
         answer = self._wire.one("alter topic configs", request)
         return {
-            str(r.resource_name): code_error(
+            str(r.resource_name): error_for_code(
                 r.error_code, r.error_message, "AlterConfigs on Topic", "to alter topic configs"
             )
             for r in answer.responses
@@ -429,7 +431,7 @@ class ClusterClient:
         for topic in answer["topics"]:
             code = topic["error_code"]
             if code != kafka_names.ERROR_TOPIC_ALREADY_EXISTS:
-                refuse(code, f"Create on Topic {name}", f"to create topic {name}")
+                raise_for_code(code, f"Create on Topic {name}", f"to create topic {name}")
 
 
 def _broker_configs(answer: Any) -> dict[str, dict[str, ConfigValue]]:

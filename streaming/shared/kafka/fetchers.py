@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 
 from streaming.shared import kafka_names
-from streaming.shared.kafka.answers import alterations, read_altered, read_configs
+from streaming.shared.kafka.answers import alter_operations, read_alter_result, read_configs
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.values import ClusterError, PartitionState
 
@@ -36,13 +36,15 @@ class FetcherClient(ClusterClient):
 
     def alter_default_config(self, key: str, value: str | None) -> ClusterError | None:
         """Sets or removes (None) the cluster's default; None as the result is success."""
-        changes = alterations({key: value})
+        changes = alter_operations({key: value})
         request = IncrementalAlterConfigsRequest(
             resources=[(kafka_names.RESOURCE_BROKER, _DEFAULT, changes)], validate_only=False
         )
-        return read_altered(self._wire.one("alter the cluster's default configs", request), "AlterConfigs on Cluster")
+        return read_alter_result(
+            self._wire.one("alter the cluster's default configs", request), "AlterConfigs on Cluster"
+        )
 
-    def on_their_way(self, partitions: Iterable[PartitionState]) -> tuple[int, int]:
+    def unreplicated_messages(self, partitions: Iterable[PartitionState]) -> tuple[int, int]:
         """Messages that leaders had and not all in-sync replicas a moment later, and the sum of all leaders' end offsets.
 
         Partitions whose leader does not answer are left out.

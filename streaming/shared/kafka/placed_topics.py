@@ -9,7 +9,7 @@ import kafka.errors
 from kafka.protocol.admin import CreateTopicsRequest
 
 from streaming.shared import kafka_names
-from streaming.shared.kafka.answers import RIGHTS
+from streaming.shared.kafka.answers import AUTHORIZATION_ERRORS
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.values import ClusterError, MissingPermission
 
@@ -55,7 +55,7 @@ class PlacingClient(ClusterClient):
         )
         answer = self._wire.one(f"create topic {topic}", request)
         for told in answer.topics:
-            if told.error_code in RIGHTS:
+            if told.error_code in AUTHORIZATION_ERRORS:
                 raise MissingPermission(f"Create on Topic {topic}", f"to create topic {topic}")
             if told.error_code == kafka_names.ERROR_NONE:
                 return None

@@ -14,8 +14,8 @@ from typing import Any
 from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
 
 from streaming.shared import kafka_names
-from streaming.shared.contract.quotas import Default, Name, QuotaEntity
-from streaming.shared.kafka.answers import code_error, refuse
+from streaming.shared.contract.quotas import Default, EntityName, QuotaEntity
+from streaming.shared.kafka.answers import error_for_code, raise_for_code
 from streaming.shared.kafka.settings import KafkaSettings
 from streaming.shared.kafka.values import ClusterError
 from streaming.shared.kafka.wire import Wire
@@ -42,7 +42,7 @@ class QuotaClient:
             Unreachable
         """
         answer = self._wire.one("describe client quotas", DescribeClientQuotasRequest(components=[], strict=False))
-        refuse(answer.error_code, "DescribeConfigs on Cluster", "to describe client quotas")
+        raise_for_code(answer.error_code, "DescribeConfigs on Cluster", "to describe client quotas")
         # Kafka tells all its client quotas, also those of ip entities, which have other keys.
         held = ((e.entity, {str(v.key): float(v.value) for v in e.values}) for e in answer.entries or ())
         return {
@@ -69,7 +69,7 @@ class QuotaClient:
             "alter client quotas", AlterClientQuotasRequest(entries=entries, validate_only=validate_only)
         )
         return {
-            _entity(e.entity): code_error(
+            _entity(e.entity): error_for_code(
                 e.error_code, e.error_message, "AlterConfigs on Cluster", "to alter client quotas"
             )
             for e in answer.entries
@@ -90,7 +90,7 @@ def _entry(entity: QuotaEntity, rate: float | None) -> Any:
 
 
 def _entity(parts: Any) -> QuotaEntity:
-    names: dict[str, Name] = {
+    names: dict[str, EntityName] = {
         str(p.entity_type): Default.DEFAULT if p.entity_name is None else str(p.entity_name) for p in parts
     }
     return QuotaEntity(names.get(kafka_names.QUOTA_USER), names.get(kafka_names.QUOTA_CLIENT_ID))

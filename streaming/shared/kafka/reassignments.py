@@ -13,7 +13,7 @@ from typing import Any
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, DescribeLogDirsRequest, ElectLeadersRequest
 
 from streaming.shared import kafka_names
-from streaming.shared.kafka.answers import RIGHTS, code_error, failure_or, refuse
+from streaming.shared.kafka.answers import AUTHORIZATION_ERRORS, error_for_code, raise_for_code, read_or_error
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.values import ClusterError, MissingPermission, Unreachable
 
@@ -74,7 +74,7 @@ class ReassignmentClient(ClusterClient):
         )
         if answer.error_code in _MAY_BE_TAKEN:
             raise Unreachable(f"{call}: error {answer.error_code}")
-        refuse(answer.error_code, _ALTER, call)
+        raise_for_code(answer.error_code, _ALTER, call)
         found = {
             (str(t.name), int(p.partition_index)): _not_there(p.error_code, p.error_message, call)
             for t in answer.responses
@@ -92,7 +92,7 @@ class ReassignmentClient(ClusterClient):
         answer = self._wire.one(
             "alter no reassignments", AlterPartitionReassignmentsRequest(timeout_ms=self._wire.timeout_ms, topics=[])
         )
-        refuse(answer.error_code, _ALTER, call)
+        raise_for_code(answer.error_code, _ALTER, call)
 
     def may_describe(self, group: str) -> None:
         """
@@ -122,11 +122,11 @@ class ReassignmentClient(ClusterClient):
             "elect leaders",
             ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=topics, timeout_ms=self._wire.timeout_ms),
         )
-        refuse(answer.error_code, _ALTER, call)
+        raise_for_code(answer.error_code, _ALTER, call)
         found = {
             (str(t.topic), int(p.partition_id)): None
             if p.error_code == kafka_names.ERROR_ELECTION_NOT_NEEDED
-            else code_error(p.error_code, p.error_message, _ALTER, call)
+            else error_for_code(p.error_code, p.error_message, _ALTER, call)
             for t in answer.replica_election_results
             for p in t.partition_result
         }
@@ -150,7 +150,7 @@ class ReassignmentClient(ClusterClient):
         # No topic is asked for: the volumes are told all the same.
         answers = self._wire.each("describe log dirs", {b: DescribeLogDirsRequest(topics=[]) for b in set(brokers)})
         read: Callable[[Any], tuple[Disk, ...]] = _disks
-        return {broker: failure_or(answer, read) for broker, answer in answers.items()}
+        return {broker: read_or_error(answer, read) for broker, answer in answers.items()}
 
 
 def _by_topic(partitions: Mapping[TopicPartition, Any]) -> dict[str, dict[int, Any]]:
@@ -166,7 +166,7 @@ def _not_there(code: int, message: str | None, call: str) -> ClusterError | None
         return None
     if code in _MAY_BE_TAKEN:
         return Unreachable(f"{call}: error {code}")
-    return code_error(code, message, _ALTER, call)
+    return error_for_code(code, message, _ALTER, call)
 
 
 def _disks(answer: Any) -> tuple[Disk, ...]:
@@ -174,8 +174,8 @@ def _disks(answer: Any) -> tuple[Disk, ...]:
         raise MissingPermission("Describe on Cluster", "to describe log dirs")
     found = []
     for directory in answer.results:
-        if directory.error_code in RIGHTS:
-            refuse(directory.error_code, "Describe on Cluster", "to describe log dirs")
+        if directory.error_code in AUTHORIZATION_ERRORS:
+            raise_for_code(directory.error_code, "Describe on Cluster", "to describe log dirs")
         if directory.error_code == kafka_names.ERROR_NONE and (directory.total_bytes or -1) > 0:
             found.append(Disk(str(directory.log_dir), int(directory.total_bytes), int(directory.usable_bytes)))
     return tuple(found)

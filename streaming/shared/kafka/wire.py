@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import kafka.errors
 from kafka.admin import KafkaAdminClient
 
-from streaming.shared.kafka.clients import admin_client, end_admin
+from streaming.shared.kafka.clients import admin_client, close_admin
 from streaming.shared.kafka.settings import KafkaSettings
 from streaming.shared.kafka.values import ClusterError, MissingPermission, Unreachable
 
@@ -45,7 +45,7 @@ class Wire:
         admin, self._admin = self._admin, None
         self._owed.clear()
         if admin is not None:
-            end_admin(admin)
+            close_admin(admin)
 
     def _connected(self) -> KafkaAdminClient:
         if self._admin is None:

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.metrics_page import BOUND_AT, CLUSTER, PAGE_KB_MAX, missed, registry_at
 from streaming.shared.metric_defs import BY_PROCESS
-from streaming.shared.metric_page import page
+from streaming.shared.metric_page import render_page
 
 # What nobody in this world has, or only where all is stalled; and its plans have copied nothing yet, so that no end is known.
 NOT_THERE = {
@@ -25,7 +25,7 @@ BYTES_MAX, SPARE = 2_000_000, 0.07
 
 
 def test_every_broker_tells_everything_that_brokers_can() -> None:
-    text = page(registry_at(20)).decode()
+    text = render_page(registry_at(20)).decode()
     told = {match[0] for match in re.findall(r"^(rheostat_\w+)(\{| )", text, re.M)}
     defined = {metric.name for metric in (*BY_PROCESS["every process"], *BY_PROCESS["tuner"])}
     assert defined - told == NOT_THERE
@@ -40,11 +40,11 @@ def test_a_page_of_a_thousand_brokers_with_a_name_of_twenty_letters_stays_within
     """Some room is left for what this world has not, and for longer names of tenants."""
     assert len(CLUSTER) == LETTERS
     assert PAGE_KB_MAX * 1_000 == BYTES_MAX
-    assert len(page(registry_at(BOUND_AT, stalled=stalled))) < (1 - SPARE) * BYTES_MAX
+    assert len(render_page(registry_at(BOUND_AT, stalled=stalled))) < (1 - SPARE) * BYTES_MAX
 
 
 def test_what_stands_beside_brokers_is_as_much_as_the_page_names() -> None:
-    text = page(registry_at(20)).decode()
+    text = render_page(registry_at(20)).decode()
     for name, count in (
         ("rheostat_tenant_mutation_partitions_per_second", 50), ("rheostat_plan_paused", 20),
         ("rheostat_move_partition_remaining_bytes", 100), ("rheostat_override_rate_bytes_per_second", 20),
@@ -53,7 +53,7 @@ def test_what_stands_beside_brokers_is_as_much_as_the_page_names() -> None:
 
 
 def test_with_all_of_it_stalled_every_broker_says_so() -> None:
-    text = page(registry_at(20, stalled=True)).decode()
+    text = render_page(registry_at(20, stalled=True)).decode()
     assert len(re.findall(r"^rheostat_move_bound_elsewhere{.* 1$", text, re.M)) == 20
     assert len(re.findall(r"^rheostat_throttle_needs_attention{.* 1$", text, re.M)) == 40
 

@@ -23,7 +23,7 @@ from streaming.metrics_server import (
     _guarded,
     serve,
 )
-from streaming.shared.connection_limits import Places
+from streaming.shared.connection_limits import ConnectionSlots
 
 TOKEN = "f" * 24
 
@@ -121,7 +121,7 @@ def test_metrics_silent_connections_lose_their_places(server: MetricsServer) -> 
             assert time.monotonic() < deadline, "the places are never free again"
 
 
-def taken(places: Places, addresses: list[str]) -> int:
+def taken(places: ConnectionSlots, addresses: list[str]) -> int:
     return sum(places.take(address) for address in addresses)
 
 
@@ -129,7 +129,7 @@ def taken(places: Places, addresses: list[str]) -> int:
     "same", [["192.0.2.1"] * 40, [f"2001:db8::{n:x}" for n in range(40)], ["::ffff:192.0.2.1", "192.0.2.1"] * 20]
 )
 def test_metrics_places_of_one_address_are_few(same: list[str]) -> None:
-    places = Places(CONNECTIONS)
+    places = ConnectionSlots(CONNECTIONS)
     assert taken(places, same) == CONNECTIONS.per_address
     assert places.take("192.0.2.9"), "another address has places of its own"
     places.give_back(same[0])
@@ -137,7 +137,7 @@ def test_metrics_places_of_one_address_are_few(same: list[str]) -> None:
 
 
 def test_metrics_places_are_kept_for_this_machine() -> None:
-    places = Places(CONNECTIONS)
+    places = ConnectionSlots(CONNECTIONS)
     assert taken(places, [f"192.0.2.{n}" for n in range(100)]) == CONNECTIONS.from_network
     assert taken(places, ["127.0.0.1", "::1"] * 40) == CONNECTIONS.in_all - CONNECTIONS.from_network
     assert not places.take("127.0.0.2"), "all places are taken"

@@ -15,8 +15,8 @@ from rheostat.config.change_watch import ConfigWatch
 from rheostat.config.settings import load_settings
 from streaming.metrics_server import serve
 from streaming.progress import behind_records, event_time_s
-from streaming.shared.metric_page import page
-from streaming.shared.process_metrics import ConfigState, OwnCollector
+from streaming.shared.metric_page import render_page
+from streaming.shared.process_metrics import ConfigState, ProcessMetricsCollector
 from streaming.stream_counts import StreamCounts
 from streaming.stream_metrics import registry_of
 
@@ -83,7 +83,7 @@ def progress(**changes: Any) -> dict[str, Any]:
 
 
 def lines(counts: StreamCounts) -> list[str]:
-    return page(registry_of("main", counts, 5.0)).decode().splitlines()
+    return render_page(registry_of("main", counts, 5.0)).decode().splitlines()
 
 
 def test_before_the_first_batch_nothing_is_told_of_one() -> None:
@@ -116,7 +116,9 @@ def test_batches_add_up_and_the_last_one_is_told() -> None:
 
 
 def test_it_is_served_with_what_every_process_tells() -> None:
-    own = OwnCollector("main", "stream", lambda: ConfigState(good=False, good_at_s=5.0, in_force=False), lambda: 1.5)
+    own = ProcessMetricsCollector(
+        "main", "stream", lambda: ConfigState(good=False, good_at_s=5.0, in_force=False), lambda: 1.5
+    )
     server = serve(registry_of("main", StreamCounts(), 5.0, own), "127.0.0.1", 0)
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=5) as answer:

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from streaming.shared.contract.quotas import Default, Name, QuotaEntity
+from streaming.shared.contract.quotas import Default, EntityName, QuotaEntity
 
 __all__ = [
     "DEFAULT",
@@ -93,7 +93,7 @@ def precedence_rank(entity: QuotaEntity) -> int:
     return _ORDER[_named(user), _named(client_id)]
 
 
-def _named(name: Name | None) -> bool | None:
+def _named(name: EntityName | None) -> bool | None:
     return None if name is None else name is not DEFAULT
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from streaming.shared.listed import listed, shortened
+from streaming.shared.short_lists import join_names, shorten_lines
 from tuner.control.reassignment.concurrency_model import Paced
 from tuner.control.reassignment.partition_progress import PartitionProgress, is_another
 from tuner.control.reassignment.scheduler_model import HeldBy, Refill
@@ -103,8 +103,8 @@ def paces(paced: Paced) -> tuple[str, ...]:
     """Of the sides that have least first; of many not all."""
     order: list[BrokerSide] = sorted(paced.why, key=lambda side: (paced.slots.get(side, 0), side))
     said = [f"{side_name(side).removesuffix(' throttle')}: {paced.why[side]}" for side in order]
-    return tuple(shortened(said, _SIDES))
+    return tuple(shorten_lines(said, _SIDES))
 
 
 def named(keys: Sequence[Key]) -> str:
-    return listed((f"{topic}-{number}" for topic, number in sorted(keys)), _NAMED)
+    return join_names((f"{topic}-{number}" for topic, number in sorted(keys)), _NAMED)

@@ -75,7 +75,7 @@ def _serves_others(live: LiveCluster, memory: Memory) -> bool:
     """
     lists_came = memory.after.lists_came if memory.after is not None else ()
     for topic, throttle in live.lists.items():
-        if throttle.leader.every or throttle.follower.every or topic in lists_came:
+        if throttle.leader.all_replicas or throttle.follower.all_replicas or topic in lists_came:
             return True
         if memory.standing_lists is not None and topic in memory.standing_lists:
             return True

@@ -99,7 +99,7 @@ def held_back(live: LiveCluster, leaders: Collection[int]) -> frozenset[BrokerSi
         if move.leader not in leaders or lists is None:
             continue
         lost = lost_replicas(move, live)
-        if lost and lists.leader.lists(move.partition, move.leader):
+        if lost and lists.leader.includes(move.partition, move.leader):
             ends.add((move.leader, Side.LEADER))
-        ends |= {(broker, Side.FOLLOWER) for broker in lost if lists.follower.lists(move.partition, broker)}
+        ends |= {(broker, Side.FOLLOWER) for broker in lost if lists.follower.includes(move.partition, broker)}
     return frozenset(ends)

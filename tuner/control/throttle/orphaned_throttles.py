@@ -67,6 +67,6 @@ def _lists(live: LiveCluster, memory: Memory, touched: _Touched) -> int:
     if not live.moves:
         return len(each)
     return sum(
-        not one.every and topic not in memory.listed and not any(broker in touched for _, broker in one.pairs)
+        not one.all_replicas and topic not in memory.listed and not any(broker in touched for _, broker in one.pairs)
         for topic, one in each
     )

@@ -116,10 +116,10 @@ def is_throttled(move: PartitionMove, live: LiveCluster) -> bool:
     lists = live.lists.get(move.topic)
     if lists is None:
         return False
-    if (move.leader, Side.LEADER) in live.rates and lists.leader.lists(move.partition, move.leader):
+    if (move.leader, Side.LEADER) in live.rates and lists.leader.includes(move.partition, move.leader):
         return True
     return any(
-        (broker, Side.FOLLOWER) in live.rates and lists.follower.lists(move.partition, broker)
+        (broker, Side.FOLLOWER) in live.rates and lists.follower.includes(move.partition, broker)
         for broker in move.destinations
     )
 
@@ -136,7 +136,7 @@ def _is_listed(move: PartitionMove, listed: Mapping[str, TopicThrottle]) -> bool
     if lists is None:
         return False
     brokers = {*move.replicas, *move.adding, *move.removing}
-    return any(lists.of(side).lists(move.partition, broker) for side in Side for broker in brokers)
+    return any(lists.for_side(side).includes(move.partition, broker) for side in Side for broker in brokers)
 
 
 def _throttle_of(move: PartitionMove, plan_moves: PlanMoves, otherwise: PlanThrottle) -> PlanThrottle:

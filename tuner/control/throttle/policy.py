@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from streaming.shared.contract import Side
-from streaming.shared.listed import listed
+from streaming.shared.short_lists import join_names
 from streaming.shared.throttle_settings import TopicThrottle
 from streaming.shared.units import rate_text
 from tuner.control.throttle.cleanup_rules import (
@@ -166,7 +166,7 @@ def _leaderless(live: LiveCluster, kept: CycleCache) -> list[Hold]:
         return []
     names = [f"{move.topic}-{move.partition}" for move in live.moves if move.leader < 0]
     text = (
-        f"{listed(names, 5)}: moving, but without a leader, so nothing can be copied: bring a broker of its in-sync replicas "
+        f"{join_names(names, 5)}: moving, but without a leader, so nothing can be copied: bring a broker of its in-sync replicas "
         "back"
     )
     return [Hold(None, None, Reason.NO_LEADER, text)]
@@ -225,24 +225,24 @@ def _after(live: LiveCluster, memory: Memory) -> RateAfterMove | None:
     if not memory.seen:
         return None
     rates, lists = frozenset(side for side, setting in live.rates.items() if setting.own), frozenset(live.lists)
-    listed = without_ours(live, memory)
+    join_names = without_ours(live, memory)
     before, readable = memory.after, live.brokers - live.unreadable
     if before is None:
-        return RateAfterMove(readable, rates, lists, listed=listed)
+        return RateAfterMove(readable, rates, lists, listed=join_names)
     # Of a broker that could not be read nobody knows whether it had one.
     new = {side for side in rates - before.rates - memory.owned.keys() if side[0] in before.brokers}
     rates_came = (before.rates_came | new) - {
         side for side in before.rates_came if side[0] in readable and side not in rates
     }
     lists_came = before.lists_came | (lists - before.lists - memory.listed.keys())
-    return RateAfterMove(readable, rates, lists, rates_came, lists_came & lists, listed)
+    return RateAfterMove(readable, rates, lists, rates_came, lists_came & lists, join_names)
 
 
 def _more_is_listed(now: Mapping[str, TopicThrottle], before: Mapping[str, TopicThrottle]) -> bool:
     for topic, lists in now.items():
         stood = before.get(topic, TopicThrottle())
-        sides = ((lists.of(side), stood.of(side)) for side in Side)
-        if lists != stood and any(new.pairs - old.pairs or new.every > old.every for new, old in sides):
+        sides = ((lists.for_side(side), stood.for_side(side)) for side in Side)
+        if lists != stood and any(new.pairs - old.pairs or new.all_replicas > old.all_replicas for new, old in sides):
             return True
     return False
 
@@ -307,7 +307,7 @@ def _seen(live: LiveCluster, memory: Memory, kept: CycleCache) -> Mapping[tuple[
 def _named(lists: Mapping[str, TopicThrottle], seen: Mapping[tuple[str, int], frozenset[int]]) -> bool:
     """Does a throttled-replica list name one of the replicas that move?"""
     return bool(lists) and any(
-        topic in lists and (lists[topic].leader.lists(p, b) or lists[topic].follower.lists(p, b))
+        topic in lists and (lists[topic].leader.includes(p, b) or lists[topic].follower.includes(p, b))
         for (topic, p), brokers in seen.items()
         for b in brokers
     )

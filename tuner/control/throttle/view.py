@@ -252,9 +252,9 @@ class MovesView:
         for move in self.to_list:
             lists = self.live.lists.get(move.topic)
             if lists is not None:
-                if lists.leader.lists(move.partition, move.leader):
+                if lists.leader.includes(move.partition, move.leader):
                     found.add((move.leader, Side.LEADER))
-                found.update((b, Side.FOLLOWER) for b in move.adding if lists.follower.lists(move.partition, b))
+                found.update((b, Side.FOLLOWER) for b in move.adding if lists.follower.includes(move.partition, b))
         return found
 
     def _allowed_on(self, side: BrokerSide) -> float | None:

@@ -19,7 +19,7 @@ import structlog
 
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.values import Endpoint, MissingPermission
-from streaming.shared.teardown import named
+from streaming.shared.teardown import named_teardown
 from tuner.control.mutation_quota.probe_window import ProbeRequest, ProbeWindow
 
 log = structlog.get_logger("tuner")
@@ -44,10 +44,10 @@ class ProbeClient(Protocol):
 
     def brokers(self) -> Sequence[Endpoint]: ...
 
-    def meet(self, broker: int) -> ClusterError | None:
+    def connect(self, broker: int) -> ClusterError | None:
         """Makes a connection."""
 
-    def ask(self, broker: int) -> ClusterError | None: ...
+    def ping(self, broker: int) -> ClusterError | None: ...
 
     def close(self) -> None: ...
 
@@ -105,7 +105,7 @@ class CreationProbe:
                 # What fell due meanwhile is counted already.
                 due_s = max(due_s, self._monotonic()) + rest_s + EVERY_S * self._rng.uniform(0.5, 1.5)
         finally:
-            named("controller asker", self._asker.close)()
+            named_teardown("controller asker", self._asker.close)()
 
     def once(self, due_s: float) -> float:
         """Asks whose turn it is, and says how long to rest beyond the next one's time."""
@@ -114,13 +114,13 @@ class CreationProbe:
             return _NOBODY_REST_S
         # To make a connection is not what is asked for, and a broker that lets nobody in is not the controller.
         if broker not in self._met:
-            refused = self._asker.meet(broker)
+            refused = self._asker.connect(broker)
             if refused is not None:
                 return self._failed(broker, refused)
             self._met.add(broker)
             return 0.0
         began_s = self._monotonic()
-        refused = self._asker.ask(broker)
+        refused = self._asker.ping(broker)
         ended_s = self._monotonic()
         asked = ProbeRequest(began_s, ended_s - began_s, broker)
         if isinstance(refused, MissingPermission):

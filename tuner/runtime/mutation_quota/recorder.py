@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import structlog
 
 from streaming.shared.contract.quotas import QuotaEntity
-from streaming.shared.listed import listed, more_text
+from streaming.shared.short_lists import join_names, more_text
 from tuner.control.mutation_quota.decision import (
     HoldQuota,
     QuotaDecision,
@@ -135,7 +135,7 @@ class MutationQuotaRecorder:
         for failure, _ in Counter(failures.values()).most_common(_LINES_MAX):
             if failure not in news:
                 continue
-            entities = listed((entity for entity, said in failures.items() if said == failure), 1)
+            entities = join_names((entity for entity, said in failures.items() if said == failure), 1)
             log.error(f"not done: the quota of {entities}: {failure}")
         self._owed.entries.append(failed_entry(failures, self._now_ms()))
         self._write()

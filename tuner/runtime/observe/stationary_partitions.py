@@ -65,8 +65,8 @@ class StationaryPartitions:
 
 def _sides(state: PartitionState, lists: TopicThrottle, brokers: Collection[int]) -> Sequence[BrokerSide]:
     lost = [b for b in state.replicas if b not in state.isr and b not in state.offline and b in brokers]
-    found = [(b, Side.FOLLOWER) for b in lost if lists.follower.lists(state.partition, b)]
-    if lost and lists.leader.lists(state.partition, state.leader):
+    found = [(b, Side.FOLLOWER) for b in lost if lists.follower.includes(state.partition, b)]
+    if lost and lists.leader.includes(state.partition, state.leader):
         found.append((state.leader, Side.LEADER))
     return found
 

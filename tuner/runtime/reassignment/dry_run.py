@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import structlog
 
-from streaming.shared.listed import listed
+from streaming.shared.short_lists import join_names
 from tuner.control.reassignment.policy import ExecutorStep, PlanTurn
 from tuner.core.reassignment_plan import DesiredPlanState
 
@@ -35,7 +35,7 @@ def would(made: PlanTurn) -> str:
     head = f"plan {plan.id} ({plan.head.wanted.value}, {len(parts.arrived)} of {len(plan.parts)} partitions arrived)"
     steps = [f"{step.topic}-{step.partition} to {list(step.replicas)}" for step in made.starts]
     said = (
-        [f"would begin {len(made.starts)} steps: {listed(steps, _STEPS_NAMED)}"]
+        [f"would begin {len(made.starts)} steps: {join_names(steps, _STEPS_NAMED)}"]
         if steps
         else ["would begin nothing now"]
     )

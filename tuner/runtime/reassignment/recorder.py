@@ -13,7 +13,7 @@ from typing import Protocol
 
 import structlog
 
-from streaming.shared.listed import listed, more_text
+from streaming.shared.short_lists import join_names, more_text
 from tuner.control.reassignment.policy import ExecutorStep, PlanTurn
 from tuner.core.backoff import RETRY_S_MAX, RETRY_S_MIN
 from tuner.core.outcome import StepRefusal
@@ -243,6 +243,6 @@ class ReassignmentRecorder:
 def _by_cause(steps: Mapping[Key, str]) -> list[str]:
     said = []
     for why, _ in Counter(steps.values()).most_common(_LINES_MAX):
-        names = listed((f"{topic}-{number}" for (topic, number), cause in steps.items() if cause == why), 1)
+        names = join_names((f"{topic}-{number}" for (topic, number), cause in steps.items() if cause == why), 1)
         said.append(f"the step of {names}: {why}")
     return said

@@ -16,7 +16,7 @@ from streaming.shared.throttle_settings import (
     RATE_KEYS,
     ThrottledReplicas,
     TopicThrottle,
-    text_of,
+    replica_list_text,
 )
 from tuner.core.cluster import BrokerSide
 from tuner.core.outcome import CHANGED_SINCE, Failure
@@ -125,7 +125,9 @@ class KafkaThrottles:
         try:
             if decided_on is not None:
                 stands = self._client.topic_configs([topic], keys.values()).get(topic) or {}
-                if any(ThrottledReplicas.parse(stands.get(key)) != decided_on.of(side) for side, key in keys.items()):
+                if any(
+                    ThrottledReplicas.parse(stands.get(key)) != decided_on.for_side(side) for side, key in keys.items()
+                ):
                     return CHANGED_SINCE
             deadline_s = self._monotonic() + CONFIRM_S_MAX
             refused = self._client.alter_topic_configs({topic: dict.fromkeys(keys.values())}).get(topic)
@@ -140,7 +142,7 @@ class KafkaThrottles:
         return None
 
     def add_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
-        return self._edit(pairs, _to_append, lambda stands, asked: stands.every or stands.pairs >= asked.pairs)
+        return self._edit(pairs, _to_append, lambda stands, asked: stands.all_replicas or stands.pairs >= asked.pairs)
 
     def remove_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
         answers: dict[str, Failure | None] = {}
@@ -247,7 +249,7 @@ def _all_done(
 ) -> bool:
     texts = {side: (configs or {}).get(key) for side, key in LIST_KEYS.items()}
     return all(
-        done(ThrottledReplicas.parse(text), asked.of(side)) and (text != "" or not asked.of(side))
+        done(ThrottledReplicas.parse(text), asked.for_side(side)) and (text != "" or not asked.for_side(side))
         for side, text in texts.items()
     )
 
@@ -260,8 +262,8 @@ def _changes(
     found: dict[str, Change] = {}
     for side, key in LIST_KEYS.items():
         text = (configs or {}).get(key)
-        if asked.of(side):
-            made = change(text, asked.of(side))
+        if asked.for_side(side):
+            made = change(text, asked.for_side(side))
             if made is not None or text == "":
                 found[key] = made
     return found
@@ -270,12 +272,12 @@ def _changes(
 def _to_append(text: str | None, asked: ThrottledReplicas) -> Change:
     stands = ThrottledReplicas.parse(text)
     missing = asked.pairs - stands.pairs
-    return Append(text_of(missing)) if missing and not stands.every else None
+    return Append(replica_list_text(missing)) if missing and not stands.all_replicas else None
 
 
 def _to_subtract(text: str | None, asked: ThrottledReplicas) -> Change:
     listed = asked.pairs & ThrottledReplicas.parse(text).pairs
-    return Subtract(text_of(listed)) if listed else None
+    return Subtract(replica_list_text(listed)) if listed else None
 
 
 class DryRunThrottles:

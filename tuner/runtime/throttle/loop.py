@@ -17,7 +17,7 @@ from typing import Protocol
 
 import structlog
 
-from streaming.shared.listed import listed
+from streaming.shared.short_lists import join_names
 from tuner.control.throttle.cleanup_rules import is_ending
 from tuner.control.throttle.decision import ClearLists, Decision, Reason, RestoreRate, SetRate
 from tuner.control.throttle.incremental.cycle_cache import CycleCache
@@ -285,7 +285,9 @@ class ThrottleController:
         went_well = [each.decision for each in ended if each.failure is None]
         if went_well:
             entries = [self.ledger.outcome(decision, None) for decision in went_well]
-            log.info(f"done: {listed([each.text.split(':')[0] for each in went_well], NAMED_MAX)}", **about(entries))
+            log.info(
+                f"done: {join_names([each.text.split(':')[0] for each in went_well], NAMED_MAX)}", **about(entries)
+            )
 
     def _came_out(self, ended: RampEnd) -> None:
         ledger, decision, failure = self.ledger, ended.decision, ended.failure

@@ -13,7 +13,7 @@ from tuner_cases import NOW_MS, OWN_LISTS, SOURCE, STALLED, TARGET, WELL, F, L
 
 from rheostat.orders import send as commands
 from streaming.shared.contract import Side
-from streaming.shared.contract.bounds import AT_MS_MAX
+from streaming.shared.contract.bounds import TIMESTAMP_MS_MAX
 from tuner.api.orders_api import sides_of
 from tuner.control.throttle.decision import Hold, Reason, RestoreRate, SetRate
 from tuner.control.throttle.state import Memory
@@ -313,12 +313,12 @@ def test_no_throttle_is_put_where_none_was() -> None:
 @given(
     st.builds(
         Orders,
-        at_ms=st.integers(0, AT_MS_MAX),
-        pause=st.none() | st.builds(Pause, st.integers(0, AT_MS_MAX), st.text(max_size=20), st.booleans()),
-        resumed_at_ms=st.integers(0, AT_MS_MAX),
+        at_ms=st.integers(0, TIMESTAMP_MS_MAX),
+        pause=st.none() | st.builds(Pause, st.integers(0, TIMESTAMP_MS_MAX), st.text(max_size=20), st.booleans()),
+        resumed_at_ms=st.integers(0, TIMESTAMP_MS_MAX),
         overrides=st.dictionaries(
             st.tuples(st.integers(0, 9999), st.sampled_from(list(Side))),
-            st.builds(Override, st.integers(1, 2**50), st.integers(0, AT_MS_MAX), st.text(max_size=20)),
+            st.builds(Override, st.integers(1, 2**50), st.integers(0, TIMESTAMP_MS_MAX), st.text(max_size=20)),
             max_size=5,
         ),
     )

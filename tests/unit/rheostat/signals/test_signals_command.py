@@ -24,7 +24,7 @@ from streaming.shared.contract import (
     ThrottledBy,
     decode_signal,
     encode_signal,
-    kind_of,
+    signal_kind,
 )
 from tuner.core.throttle_limits import MB
 
@@ -78,7 +78,7 @@ def shown(*signals: Signal, wanted: SignalFilter = OURS, wide: bool = False, col
 def cells(signal: Signal) -> dict[str, str]:
     """Column → text, of one row; where a name stands for several columns, the last."""
     console = console_of(io.StringIO())
-    (made,) = tables(SHEETS[kind_of(signal)], [signal], NOW_MS, AGE_S_MAX, console, wide=True, clusters=False)
+    (made,) = tables(SHEETS[signal_kind(signal)], [signal], NOW_MS, AGE_S_MAX, console, wide=True, clusters=False)
     return {str(column.header): str(next(iter(column.cells))) for column in made.columns}
 
 
@@ -124,7 +124,7 @@ def test_figures_are_in_peoples_units() -> None:
     assert cells(replace(TENANT, tokens=1e20))["tokens"] == "no quota"
 
 
-@pytest.mark.parametrize("signal", EVERY, ids=kind_of)
+@pytest.mark.parametrize("signal", EVERY, ids=signal_kind)
 def test_what_was_not_measured_is_a_dash_and_not_zero(signal: Signal) -> None:
     """Every optional figure gone; zeros, on the other hand, are zeros."""
     bare = type(signal)(**{f.name: getattr(signal, f.name) for f in fields(signal) if f.default is not None})
@@ -231,7 +231,7 @@ def test_history_and_unreadable_ones_are_counted() -> None:
 # -- for machines --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("signal", EVERY, ids=kind_of)
+@pytest.mark.parametrize("signal", EVERY, ids=signal_kind)
 def test_json_is_the_contract_field_by_field(signal: Signal) -> None:
     (record,) = as_records([signal])
     assert set(record) == {"v", "kind"} | {f.name for f in fields(signal)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.shared.listed import listed, more_text, shortened
+from streaming.shared.short_lists import join_names, more_text, shorten_lines
 from tuner.core.formatting import brokers
 
 NAMES = ["a", "b", "c", "d"]
@@ -19,17 +19,17 @@ NAMES = ["a", "b", "c", "d"]
     ],
 )
 def test_listed_names_the_first_and_counts_the_rest(most: int, commas: str, semicolons: str) -> None:
-    assert (listed(NAMES, most), listed(NAMES, most, between="; ")) == (commas, semicolons)
+    assert (join_names(NAMES, most), join_names(NAMES, most, between="; ")) == (commas, semicolons)
 
 
 def test_listed_takes_any_values_and_says_what_is_left() -> None:
-    assert listed((n for n in range(9)), 1, "topics") == "0 and 8 more topics"
-    assert listed([], 3) == ""
+    assert join_names((n for n in range(9)), 1, "topics") == "0 and 8 more topics"
+    assert join_names([], 3) == ""
 
 
 def test_shortened_lines_end_with_how_many_are_left() -> None:
-    assert shortened(NAMES, 4) == NAMES
-    assert shortened(NAMES, 2, "sides") == ["a", "b", "and 2 more sides"]
+    assert shorten_lines(NAMES, 4) == NAMES
+    assert shorten_lines(NAMES, 2, "sides") == ["a", "b", "and 2 more sides"]
     assert more_text(2) == "and 2 more"
 
 

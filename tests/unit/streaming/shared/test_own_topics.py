@@ -12,7 +12,7 @@ from rheostat.doctor.cluster import topics
 from rheostat.doctor.findings import Finding, FindingVerdict
 from streaming.shared.contract import Topics
 from streaming.shared.kafka.cluster import PartitionState
-from streaming.shared.topics import ensure_topics, not_read_back, topic_specs
+from streaming.shared.topics import ensure_topics, topic_specs, unreadable_topic_complaints
 
 TOPICS = Topics.with_prefix("rheostat")
 ALL = tuple(f"rheostat.{name}" for name in ("metrics", "signals", "rejects", "journal", "orders", "inputs"))
@@ -128,12 +128,12 @@ def test_process_asks_only_for_the_topics_it_uses() -> None:
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
 def test_journal_and_orders_that_would_be_deleted_are_named(policy: str) -> None:
     client: Any = Cluster({**WELL, "rheostat.orders": {"cleanup.policy": policy}})
-    [complaint] = not_read_back(client, TOPICS)
+    [complaint] = unreadable_topic_complaints(client, TOPICS)
     assert complaint.startswith(
         f"topic rheostat.orders has cleanup.policy={policy}, rheostat needs compact: kafka-configs "
     )
     well: Any = Cluster(WELL)
-    assert not_read_back(well, TOPICS) == []
+    assert unreadable_topic_complaints(well, TOPICS) == []
 
 
 ZSTD = {topic: {**WELL.get(topic, {}), "compression.type": "zstd"} for topic in ALL}
@@ -146,7 +146,7 @@ def test_topics_that_inherit_a_compression_are_complained_about() -> None:
         f"topic {topic} has compression.type=zstd, rheostat needs producer" for topic in ALL
     ]
     client: Any = Cluster(ZSTD)
-    unsafe = not_read_back(client, TOPICS)
+    unsafe = unreadable_topic_complaints(client, TOPICS)
     assert unsafe == [c for c in complaints if "rheostat.journal" in c or "rheostat.orders" in c]
     assert unsafe[0].endswith("--entity-name rheostat.journal --add-config compression.type=producer")
     assert {found.verdict for found in examined(Cluster(ZSTD), create=False)} == {FindingVerdict.FAILED}

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from rheostat.errors import EXIT_FAULT, ThreadEndedError
 from rheostat.run import cli
 from streaming.metrics_server import serve
-from streaming.shared.process_metrics import OwnCollector
+from streaming.shared.process_metrics import ProcessMetricsCollector
 from streaming.shared.thread_watch import ThreadWatch, VitalThread
 from tuner.api import uvicorn_server
 from tuner.api.server import HttpServer
@@ -138,7 +138,7 @@ def test_ended_threads_are_told_by_metric_and_readyz(watch: ThreadWatch) -> None
     assert rig.get("/readyz", None).text == "ready; a thread has ended by an error\n"
     assert "settings" in rig.get("/status", READ_TOKEN).json()["why"]
     registry = CollectorRegistry()
-    registry.register(OwnCollector("main", "tune", threads=watch))
+    registry.register(ProcessMetricsCollector("main", "tune", threads=watch))
     assert b'rheostat_threads_ended_total{cluster="main",part="tune"} 1.0' in generate_latest(registry)
 
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from rheostat.cli import app
 from rheostat.config.settings import Settings, inner_model, item_model, parse_settings
 from rheostat.errors import BadInputError
-from streaming.shared.unit_settings import Units
+from streaming.shared.unit_settings import UnitHint
 
 HEAD = "cluster: c\nkafka: {bootstrap_servers: 'a:1'}\n"
 TUNER = "tuner: {rate_bytes_per_s_max: 50MB/s}\n"
@@ -124,7 +124,7 @@ def fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Any]
 
 def takes_units(field: Any) -> bool:
     inner = (value for option in get_args(field.annotation) for value in get_args(option))
-    return any(isinstance(value, Units) for value in (*field.metadata, *inner))
+    return any(isinstance(value, UnitHint) for value in (*field.metadata, *inner))
 
 
 def test_every_rate_size_and_time_key_takes_units() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from api_rig import OPERATE_TOKEN, READ_TOKEN, Clock, Rig, bearer
 
-from streaming.shared.connection_limits import PlaceLimits
+from streaming.shared.connection_limits import SlotLimits
 from tuner.api.connection_table import limits_within
 from tuner.api.limits import BODY_BYTES_MAX, Buckets, Rate
 from tuner.api.requests_at_once import RequestsAtOnce
@@ -96,7 +96,7 @@ def crowded() -> Rig:
     """As many requests are under way as may be."""
     rig = working()
     (limit,) = [each for each in rig.app.user_middleware if each.cls is RequestsAtOnce]
-    limit.kwargs["limits"] = replace(limits_within(-1), requests=PlaceLimits(0, 0, 0))
+    limit.kwargs["limits"] = replace(limits_within(-1), requests=SlotLimits(0, 0, 0))
     return rig
 
 

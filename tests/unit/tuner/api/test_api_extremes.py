@@ -17,11 +17,11 @@ from tuner_cases import NOW_MS, SOURCE, TARGET, broker_signal, live, move_signal
 
 from streaming.shared.contract import decode_signal, encode_signal
 from streaming.shared.contract.bounds import (
-    AT_MS_MAX,
     COMPLETENESS_MAX,
     COMPLETENESS_MIN,
     COUNT_MAX,
     NUMBER_MAX,
+    TIMESTAMP_MS_MAX,
 )
 from tuner.api.limits import Buckets, Rate
 from tuner.api.server import HttpServer
@@ -29,7 +29,7 @@ from tuner.core.cluster import Setpoint
 from tuner.core.operator_orders import Orders, Override, Pause
 
 NUMBERS = (None, 0.0, -0.0, 5e-324, 1e-300, 1.0, 1e15, NUMBER_MAX, -NUMBER_MAX)
-TIMES_MS = (0, 1, NOW_MS, AT_MS_MAX)
+TIMES_MS = (0, 1, NOW_MS, TIMESTAMP_MS_MAX)
 ORDERED_MS = (*TIMES_MS, -1, 2**53, 10**18)
 COUNTS = (0, 1, 2**31 - 1, COUNT_MAX)
 RATES = (1, 2**31, 2**63 - 1)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streaming.shared.connection_limits import PlaceLimits
+from streaming.shared.connection_limits import SlotLimits
 from tuner.api.connection_table import limits_within
 from tuner.api.requests_at_once import RequestsAtOnce
 
@@ -19,7 +19,7 @@ def asked(path: str, address: str) -> dict[str, Any]:
     return {"type": "http", "method": "GET", "path": path, "headers": [], "client": (address, 5000)}
 
 
-MANY = PlaceLimits(9, 9, 9)
+MANY = SlotLimits(9, 9, 9)
 
 
 @pytest.mark.parametrize(
@@ -37,12 +37,12 @@ MANY = PlaceLimits(9, 9, 9)
     ids=["of_one_address", "from_the_network", "in_all"],
 )
 def test_requests_at_once_refuse_the_rest_of_their_kind(
-    limits: PlaceLimits, second: str, slow: str, refused: str, beside: str
+    limits: SlotLimits, second: str, slow: str, refused: str, beside: str
 ) -> None:
     asyncio.run(asyncio.wait_for(_refused_and_answered(limits, second, slow, refused, beside), LIMIT_S))
 
 
-async def _refused_and_answered(limits: PlaceLimits, second: str, slow: str, refused: str, beside: str) -> None:
+async def _refused_and_answered(limits: SlotLimits, second: str, slow: str, refused: str, beside: str) -> None:
     may_end = asyncio.Event()
     under_way = 0
 

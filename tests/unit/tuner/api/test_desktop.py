@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from tuner_cases import move_signal
 
 from streaming.shared.contract import Side
-from streaming.shared.metric_page import page
+from streaming.shared.metric_page import render_page
 from tuner.api import desktop as module
 from tuner.api.desktop import Desktop
 
@@ -124,6 +124,6 @@ def test_the_page_of_a_tuner_gives_way_to_its_answers(rig: Rig, monkeypatch: pyt
 def test_a_page_of_metrics_gives_way_before_each_of_them(rig: Rig) -> None:
     rig.cycle()
     told: list[int] = []
-    text = page(rig.registry, lambda: told.append(1)).decode()
+    text = render_page(rig.registry, lambda: told.append(1)).decode()
     assert len(told) == text.count("# TYPE") > 10
-    assert page(CollectorRegistry(), lambda: told.append(1)) == b""
+    assert render_page(CollectorRegistry(), lambda: told.append(1)) == b""

@@ -13,7 +13,7 @@ import pytest
 from rheostat.errors import CommandError
 from rheostat.reassign import plan_store
 from streaming.shared.contract import Side
-from streaming.shared.contract.bounds import AT_MS_MAX
+from streaming.shared.contract.bounds import TIMESTAMP_MS_MAX
 from streaming.shared.kafka.unpacking import OnRefused, RefusedBatch
 from tuner.api import orders_api
 from tuner.api.orders_api import KafkaOrderService, OrderNotRecorded, paused
@@ -168,7 +168,7 @@ def test_an_unreadable_order_on_record_does_not_keep_an_order_from_being_given(b
 
 
 def test_an_order_after_one_of_the_year_9999_can_be_read(broker: Broker) -> None:
-    broker.records.append((orders_key("c"), encode_orders(Orders(AT_MS_MAX))))
+    broker.records.append((orders_key("c"), encode_orders(Orders(TIMESTAMP_MS_MAX))))
     assert give(broker) == "taken"
     assert decode_orders(broker.records[-1][1]).pause is not None
 

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from streaming.shared.metric_def import SUFFIXES, MetricDef, Unit
 from streaming.shared.metric_defs import ALL, BY_PROCESS
-from streaming.shared.metric_page import page
+from streaming.shared.metric_page import render_page
 from tuner.api.move_families import Collisions
 from tuner.api.named import NAMED_MAX
 from tuner.api.plan_status_store import NAMED_MAX as PLANS_NAMED_MAX
@@ -115,7 +115,7 @@ def test_promtool_has_nothing_to_say_of_the_page(everything: Everything, part: s
     program = shutil.which("promtool")
     if program is None:
         pytest.skip("promtool is not on PATH: apt-get install prometheus")
-    text = page(everything.registries()[part])
+    text = render_page(everything.registries()[part])
     done = subprocess.run([program, "check", "metrics"], input=text, capture_output=True, timeout=30, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
@@ -132,7 +132,7 @@ def test_the_page_says_what_prometheus_clients_own_would(everything: Everything,
             if "process_cpu" not in sample.name and "resident" not in sample.name
         }
 
-    ours = read(page(registry))
+    ours = read(render_page(registry))
     assert ours == read(generate_latest(registry))
     assert len(ours) > 10
 
@@ -145,7 +145,7 @@ def told(everything: Everything, observed: Observation, remembered: Memory, *dec
 
 
 def test_a_broker_that_vanishes_vanishes_from_the_whole_page(everything: Everything) -> None:
-    assert 'broker="3"' in page(everything.registries()["tune"]).decode()
+    assert 'broker="3"' in render_page(everything.registries()["tune"]).decode()
     now_ms = round(NOW_S * 1000)
     whole = observation(now_ms)
     assert isinstance(whole.live, LiveCluster)
@@ -160,7 +160,7 @@ def test_a_broker_that_vanishes_vanishes_from_the_whole_page(everything: Everyth
         orders=Orders(),
     )  # fmt: skip
     told(everything, gone, Memory())
-    text = page(everything.registries()["tune"]).decode()
+    text = render_page(everything.registries()["tune"]).decode()
     assert 'broker="3"' not in text
     assert 'broker="4"' in text
 
@@ -269,7 +269,7 @@ def test_who_stands_by_tells_nothing_of_the_cluster(everything: Everything) -> N
     assert series(everything, "rheostat_input_age_seconds") == {}
     assert series(everything, "rheostat_tuner_last_cycle_timestamp_seconds") == {}
     assert series(everything, "rheostat_tuner_acting") == {(): 0.0}
-    assert 'broker="3"' not in page(everything.registries()["tune"]).decode()
+    assert 'broker="3"' not in render_page(everything.registries()["tune"]).decode()
 
 
 def test_labels_are_escaped_as_prometheus_reads_them(everything: Everything) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tuner_cases import NOW_MS, SOURCE, F, L, owned
 
 from streaming.shared.contract import Side
-from streaming.shared.contract.bounds import AT_MS_MAX
+from streaming.shared.contract.bounds import TIMESTAMP_MS_MAX
 from tuner.control.throttle.decision import (
     ClearLists,
     Decision,
@@ -46,7 +46,7 @@ from tuner.journal.entries import (
 )
 
 BYTES = st.integers(0, 2**63 - 1)
-TIMES = st.integers(0, AT_MS_MAX)
+TIMES = st.integers(0, TIMESTAMP_MS_MAX)
 SIDES = st.tuples(st.integers(0, 100_000), st.sampled_from(list(Side)))
 OWNED = st.builds(OwnedRate, st.none() | BYTES, BYTES, st.lists(BYTES, max_size=30).map(tuple), st.none() | BYTES)
 BROKERS = st.frozensets(st.integers(0, 100_000), max_size=6)

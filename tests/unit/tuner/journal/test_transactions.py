@@ -10,7 +10,7 @@ from typing import Any
 import kafka.errors
 import pytest
 
-from streaming.shared.kafka.clients import end
+from streaming.shared.kafka.clients import close_producer
 from tuner.journal import transactions
 from tuner.journal.topic_reader import SILENCE_S_MAX
 from tuner.journal.transactions import NotWritten, OutOfUse, StillUnderWay, Transactions, bounded
@@ -254,5 +254,5 @@ def test_a_producer_that_cannot_be_closed_leaves_no_thread() -> None:
             raise kafka.errors.KafkaTimeoutError(f"records wait for longer than {timeout} s")
 
     stuck = Stuck()
-    end(stuck, 1.0)
+    close_producer(stuck, 1.0)
     assert not stuck._sender.is_alive()

@@ -15,7 +15,7 @@ import tuner.runtime.standby as module
 from streaming.shared.contract import Side, Topics
 from streaming.shared.kafka.cluster import ClusterError, Endpoint
 from streaming.shared.kafka.unpacking import RefusedBatch
-from streaming.shared.teardown import named
+from streaming.shared.teardown import named_teardown
 from tuner.api.status_store import STANDING_BY, StatusStore
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.throttle_limits import Limits
@@ -414,8 +414,8 @@ def test_what_cannot_be_taken_down_is_named_and_the_others_are() -> None:
         raise OSError("stuck")
 
     with capture_logs() as said, ExitStack() as stack:
-        stack.callback(named("first", lambda: gone.append("first")))
-        stack.callback(named("second", broken))
-        stack.callback(named("third", lambda: gone.append("third")))
+        stack.callback(named_teardown("first", lambda: gone.append("first")))
+        stack.callback(named_teardown("second", broken))
+        stack.callback(named_teardown("third", lambda: gone.append("third")))
     assert gone == ["third", "first"]
     assert [(line["what"], line["error"]) for line in said] == [("second", "stuck")]

@@ -162,9 +162,10 @@ class CycleCache:
 
 def _missing(needed: RequiredReplicas, stands: TopicThrottle) -> Pairs:
     return {
-        side: frozenset() if stands.of(side).every else less(needed.of(side), stands.of(side).pairs) for side in Side
+        side: frozenset() if stands.for_side(side).all_replicas else less(needed.of(side), stands.for_side(side).pairs)
+        for side in Side
     }
 
 
 def _done(ours: TopicThrottle, needed: RequiredReplicas) -> Pairs:
-    return {side: less(ours.of(side).pairs, needed.of(side)) for side in Side}
+    return {side: less(ours.for_side(side).pairs, needed.of(side)) for side in Side}

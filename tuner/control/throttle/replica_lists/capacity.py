@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from streaming.shared.contract import Side
-from streaming.shared.throttle_settings import LIST_CHARS_MAX, LIST_KEYS, Pair, TopicThrottle, text_of
+from streaming.shared.throttle_settings import LIST_CHARS_MAX, LIST_KEYS, Pair, TopicThrottle, replica_list_text
 from tuner.control.throttle.replica_lists.required import needed_of
 from tuner.core.cluster import LiveCluster, PartitionMove
 from tuner.core.reassignment_plan import Key
@@ -62,13 +62,16 @@ def with_room(
 def _taken(live: LiveCluster, topic: str, stands: TopicThrottle) -> dict[Side, int]:
     """The characters of each list with all that stands on it and all that has to be on it for what moves."""
     needed = needed_of([move for move in live.moves if move.topic == topic])
-    return {side: len(text_of(stands.of(side).pairs)) + _chars(needed.of(side), stands, side) for side in Side}
+    return {
+        side: len(replica_list_text(stands.for_side(side).pairs)) + _chars(needed.of(side), stands, side)
+        for side in Side
+    }
 
 
 def _chars(pairs: frozenset[Pair], stands: TopicThrottle, side: Side) -> int:
     """What they make the list longer, with a comma before each; nothing where they are listed."""
-    of_side = stands.of(side)
-    return sum(len(f",{partition}:{broker}") for partition, broker in pairs if not of_side.lists(partition, broker))
+    of_side = stands.for_side(side)
+    return sum(len(f",{partition}:{broker}") for partition, broker in pairs if not of_side.includes(partition, broker))
 
 
 def _why(topic: str, *, others: bool) -> str:

@@ -23,13 +23,13 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from streaming.shared.contract import Side
-from streaming.shared.listed import listed
+from streaming.shared.short_lists import join_names
 from streaming.shared.throttle_settings import (
     LIST_CHARS_MAX,
     Pair,
     ThrottledReplicas,
     TopicThrottle,
-    text_of,
+    replica_list_text,
 )
 from streaming.shared.units import rate_text
 from tuner.control.throttle.decision import AddPairs, Hold, Reason, RemovePairs, StartRate
@@ -93,7 +93,7 @@ def list_moves(
         pairs = missing[topic]
         counted = {side: {pair for pair in pairs[side] if (pair[1], side) in rated} for side in Side}
         stands = live.lists.get(topic, NOTHING).without(going.get(topic, NOTHING))
-        fits = {side: _that_fit(counted[side], stands.of(side), needed[topic].first) for side in Side}
+        fits = {side: _that_fit(counted[side], stands.for_side(side), needed[topic].first) for side in Side}
         if any(len(fits[side]) < len(counted[side]) for side in Side):
             full.append(topic)
         if any(fits.values()):
@@ -156,12 +156,12 @@ def intend_pairs(memory: Memory, adds: Iterable[AddPairs]) -> Memory:
 
 def settle_pairs(memory: Memory, removals: Iterable[RemovePairs]) -> Memory:
     """After they were taken off."""
-    listed = dict(memory.listed)
+    join_names = dict(memory.listed)
     for removal in removals:
-        left = listed.pop(removal.topic, NOTHING).without(removal.pairs)
+        left = join_names.pop(removal.topic, NOTHING).without(removal.pairs)
         if left:
-            listed[removal.topic] = left
-    return replace(memory, listed=listed)
+            join_names[removal.topic] = left
+    return replace(memory, listed=join_names)
 
 
 # -- what is missing --------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ def _starts(
     for topic, of_topic in needed.items():
         ours = memory.listed.get(topic, NOTHING)
         for side in Side:
-            pairs = missing[topic][side] | (ours.of(side).pairs & of_topic.of(side))
+            pairs = missing[topic][side] | (ours.for_side(side).pairs & of_topic.of(side))
             wanted.update((broker, side) for _, broker in pairs)
     copies = copies_of(view.to_list)
     return [_start(side, view, copies.get(side[0], ONE_COPY), again) for side in sorted(wanted & bare)]
@@ -269,7 +269,7 @@ def _that_fit(pairs: set[Pair], stands: ThrottledReplicas, first: frozenset[Pair
     """As many as Kafka takes in one list: of what counts now before what might."""
     if (len(pairs) + len(stands.pairs)) * _PAIR_CHARS_MAX <= LIST_CHARS_MAX:
         return _sorted(pairs)
-    left = LIST_CHARS_MAX - len(text_of(stands.pairs))
+    left = LIST_CHARS_MAX - len(replica_list_text(stands.pairs))
     taken = []
     for pair in sorted(pairs, key=lambda pair: (pair not in first, pair)):
         left -= len(f",{pair[0]}:{pair[1]}")
@@ -294,7 +294,7 @@ def _add(topic: str, fits: Mapping[Side, tuple[Pair, ...]]) -> AddPairs:
 
 def _remove_recovering(topic: str, pairs: frozenset[Pair]) -> RemovePairs:
     partitions = sorted({partition for partition, _ in pairs})
-    some = listed(partitions, 5)
+    some = join_names(partitions, 5)
     text = (
         f"topic {topic}: replicas of partition {some} that were in sync come back, and are not held up: off the leader's list "
         "until they are"
@@ -305,7 +305,7 @@ def _remove_recovering(topic: str, pairs: frozenset[Pair]) -> RemovePairs:
 def _full(topics: Sequence[str]) -> list[Hold]:
     if not topics:
         return []
-    some = listed(topics, 3)
+    some = join_names(topics, 3)
     text = (
         f"topic {some}: more replicas move than fit on one throttled-replica list ({LIST_CHARS_MAX} characters), so the rest "
         "is not throttled until others are done: move fewer partitions at a time"

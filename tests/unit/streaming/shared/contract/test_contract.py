@@ -22,10 +22,10 @@ from streaming.shared.contract import (
     canonical_labels,
     decode_signal,
     encode_signal,
-    kind_of,
     signal_key,
+    signal_kind,
 )
-from streaming.shared.contract.bounds import AT_MS_MAX, NODE_MAX, NUMBER_MAX, RECORD_BYTES_MAX
+from streaming.shared.contract.bounds import NODE_ID_MAX, NUMBER_MAX, RECORD_BYTES_MAX, TIMESTAMP_MS_MAX
 
 NUMBER = st.none() | st.floats(0, 1e15)
 STEP = st.builds(MoveStep, st.integers(0, 2**42), *[st.floats(0, 1e12)] * 4)
@@ -109,7 +109,7 @@ OTHERS = (
 )
 
 
-@pytest.mark.parametrize("signal", OTHERS, ids=kind_of)
+@pytest.mark.parametrize("signal", OTHERS, ids=signal_kind)
 def test_controllers_and_tenants_come_back_as_they_were(signal: ControllerSignal | TenantSignal) -> None:
     assert decode_signal(encode_signal(signal)) == signal
 
@@ -153,14 +153,14 @@ def test_a_value_of_the_wrong_type_is_refused_by_name(kind: str, change: dict[st
 DEEP = b"[" * 100_000
 OUT_OF_BOUNDS: list[tuple[str, dict[str, object]]] = [
     ("broker", {"sampled_at_ms": 10**400}),
-    ("broker", {"sampled_at_ms": AT_MS_MAX + 1}),
+    ("broker", {"sampled_at_ms": TIMESTAMP_MS_MAX + 1}),
     ("broker", {"sampled_at_ms": -1}),
     ("broker", {"samples": 2**53 + 1}),
     ("broker", {"completeness": 0}),
     ("broker", {"completeness": 5e-324}),
     ("broker", {"completeness": -0.5}),
     ("broker", {"completeness": 1e300}),
-    ("broker", {"broker": NODE_MAX + 1}),
+    ("broker", {"broker": NODE_ID_MAX + 1}),
     ("broker", {"client_in_bytes_per_s": 1e299}),
     ("broker", {"client_in_bytes_per_s": -10 * NUMBER_MAX}),
     ("broker", {"client_in_bytes_per_s": 10**30}),

@@ -14,7 +14,7 @@ import pytest
 from kafka.net.selector import NetworkSelector
 
 from rheostat.lab.node import free_ports
-from streaming.shared.kafka.clients import admin_client, end_admin
+from streaming.shared.kafka.clients import admin_client, close_admin
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.settings import KafkaSettings
 
@@ -114,7 +114,7 @@ def test_ctrl_c_while_one_is_closed_is_heard() -> None:
 
     closing: Any = Closing()
     with pytest.raises(KeyboardInterrupt):
-        end_admin(closing)
+        close_admin(closing)
     assert closing._net._closed
 
 

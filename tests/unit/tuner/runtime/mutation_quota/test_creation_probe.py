@@ -164,7 +164,7 @@ def test_what_nobody_foresaw_is_said_and_does_not_end_it() -> None:
     asked = threading.Event()
 
     class Odd(FakeAsker):
-        def ask(self, broker: int) -> ClusterError | None:  # noqa: ARG002 - the asker's shape
+        def ping(self, broker: int) -> ClusterError | None:  # noqa: ARG002 - the asker's shape
             asked.set()
             raise ValueError("nobody foresaw this")
 
@@ -186,9 +186,9 @@ def test_its_thread_asks_and_closes_what_it_asked_with() -> None:
     asked = threading.Event()
 
     class Told(FakeAsker):
-        def ask(self, broker: int) -> ClusterError | None:
+        def ping(self, broker: int) -> ClusterError | None:
             asked.set()
-            return super().ask(broker)
+            return super().ping(broker)
 
     asker = Told()
     probe = CreationProbe(asker, rng=random.Random(1))

@@ -14,7 +14,7 @@ from streaming.shared.throttle_settings import (
     LIST_CHARS_MAX,
     ThrottledReplicas,
     TopicThrottle,
-    text_of,
+    replica_list_text,
 )
 from tuner.control.throttle.decision import Reason
 from tuner.control.throttle.replica_lists.capacity import with_room
@@ -29,12 +29,12 @@ ITS_CHARS = {Side.LEADER: len(",9000:1,9000:2"), Side.FOLLOWER: len(",9000:3")}
 def of_length(chars: int) -> ThrottledReplicas:
     """A list that somebody has made, exactly as long."""
     pairs = {(1000 + n, 1) for n in range(chars // 7)}
-    missing = chars - len(text_of(pairs))
+    missing = chars - len(replica_list_text(pairs))
     assert 0 <= missing < 14
     for n in range(missing):
         pairs.remove((1000 + n, 1))
         pairs.add((1000 + n, 10))
-    assert len(text_of(pairs)) == chars
+    assert len(replica_list_text(pairs)) == chars
     return ThrottledReplicas(pairs=frozenset(pairs))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 
-def listed(names: Iterable[object], most: int, what: str = "", *, between: Literal[", ", "; "] = ", ") -> str:
+def join_names(names: Iterable[object], most: int, what: str = "", *, between: Literal[", ", "; "] = ", ") -> str:
     """Returns the names in a row; of more than ``most`` the first, and how many are left: "a, b and 3 more".
 
     Args:
@@ -20,7 +20,7 @@ def listed(names: Iterable[object], most: int, what: str = "", *, between: Liter
     return f"{row}{' ' if between == ', ' else between}{more_text(len(every) - most, what)}"
 
 
-def shortened(lines: Sequence[str], most: int, what: str = "") -> list[str]:
+def shorten_lines(lines: Sequence[str], most: int, what: str = "") -> list[str]:
     """Returns the lines; of more than ``most`` the first, and as the last line how many are left."""
     return list(lines) if len(lines) <= most else [*lines[:most], more_text(len(lines) - most, what)]
 

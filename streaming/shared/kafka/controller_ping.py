@@ -12,7 +12,7 @@ from kafka.protocol.admin import IncrementalAlterConfigsRequest
 from kafka.protocol.metadata import MetadataRequest
 
 from streaming.shared import kafka_names
-from streaming.shared.kafka.answers import code_error
+from streaming.shared.kafka.answers import error_for_code
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.settings import KafkaSettings
 from streaming.shared.kafka.values import ClusterError
@@ -20,7 +20,7 @@ from streaming.shared.kafka.values import ClusterError
 TIMEOUT_S = 5.0  # Nobody's request is worth waiting for longer, and meanwhile no other broker is asked.
 
 
-class ControllerAsker(ClusterClient):
+class ControllerPing(ClusterClient):
     """One connection to a cluster. Not thread-safe."""
 
     def __init__(self, settings: KafkaSettings, client_id: str, topic: str) -> None:
@@ -32,13 +32,13 @@ class ControllerAsker(ClusterClient):
         super().__init__(settings.model_copy(update={"request_timeout_s": TIMEOUT_S}), client_id)
         self._topic = topic
 
-    def meet(self, broker: int) -> ClusterError | None:
+    def connect(self, broker: int) -> ClusterError | None:
         """A connection to this broker is made, and it has answered by itself; that takes its own time, and not the controller's."""
         request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
         answer = self._wire.alone(f"meet broker {broker}", broker, request)
         return answer if isinstance(answer, ClusterError) else None
 
-    def ask(self, broker: int) -> ClusterError | None:
+    def ping(self, broker: int) -> ClusterError | None:
         """None: this broker has brought the controller's answer. ``MissingRight``: Kafka lets us not ask at all.
 
         A failure costs no other broker its connection.
@@ -54,5 +54,7 @@ class ControllerAsker(ClusterClient):
             # A policy of the cluster's that does not like it has been asked by the controller, too.
             if told.error_code == kafka_names.ERROR_POLICY_VIOLATION:
                 return None
-            return code_error(told.error_code, told.error_message, f"AlterConfigs on Topic {self._topic}", f"to {what}")
+            return error_for_code(
+                told.error_code, told.error_message, f"AlterConfigs on Topic {self._topic}", f"to {what}"
+            )
         return ClusterError(f"Kafka's answer says nothing of {self._topic}")
