@@ -30,9 +30,9 @@ MANY = SlotLimits(9, 9, 9)
 @pytest.mark.parametrize(
     ("limits", "second"),
     [
-        (replace(MANY, per_address=2), "192.0.2.1"),
-        (replace(MANY, from_network=2), "192.0.2.2"),
-        (replace(MANY, in_all=2), "127.0.0.1"),
+        (replace(MANY, per_address_max=2), "192.0.2.1"),
+        (replace(MANY, network_max=2), "192.0.2.2"),
+        (replace(MANY, total_max=2), "127.0.0.1"),
     ],
     ids=["of_one_address", "from_the_network", "in_all"],
 )
