@@ -49,7 +49,13 @@ _NO_OPTION = (
     "Improperly specified VM option",
 )
 _JAVA_MARKS = (*_NO_MEMORY, *_NO_ADDRESS, *_NO_OPTION, "UnsupportedClassVersionError")
-_REFUSED = ("SaslAuthentication", "SslAuthentication", "AuthorizationException", "AuthorizationFailed", "MissingRight")
+_REFUSED = (
+    "SaslAuthentication",
+    "SslAuthentication",
+    "AuthorizationException",
+    "AuthorizationFailed",
+    "MissingPermission",
+)
 
 
 _MISSING = ("UnknownTopicOrPartition", "not present in metadata")
@@ -180,7 +186,7 @@ def why(
     no_answer = f"no answer from {' or '.join(servers)}"
     causes = (
         (("SaslAuthentication", "SslAuthentication"), "Kafka refuses our credentials"),
-        (("AuthorizationException", "AuthorizationFailed", "MissingRight"), f"no right to read or write {ours}"),
+        (("AuthorizationException", "AuthorizationFailed", "MissingPermission"), f"no right to read or write {ours}"),
         (("UnknownTopicOrPartition",), f"a topic is missing: {ours}"),
         # A producer says the same of a topic that is not there as of brokers that never told it.
         (("not present in metadata",), f"{no_answer}, or a topic is missing there: {ours}"),

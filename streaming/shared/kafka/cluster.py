@@ -104,7 +104,7 @@ class ClusterClient:
         """Leader, replicas and ISR of all partitions of the topics (None: of every topic). Unknown topics are left out.
 
         Raises:
-            MissingRight: Describe on one of the named topics.
+            MissingPermission: Describe on one of the named topics.
         """
         wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=t) for t in sorted(set(topics))]
         if wanted == []:
@@ -166,7 +166,7 @@ class ClusterClient:
         so that every client may. Superusers are not among them: Kafka tells nobody who they are.
 
         Raises:
-            MissingRight: Describe on Cluster.
+            MissingPermission: Describe on Cluster.
         """
         request = DescribeAclsRequest(
             resource_type_filter=ResourceType.TOPIC,
@@ -192,14 +192,14 @@ class ClusterClient:
     def may_join(self, group: str) -> None:
         """
         Raises:
-            MissingRight: Read on Group. Kafka tells it by the right to describe, which comes with that to read.
+            MissingPermission: Read on Group. Kafka tells it by the right to describe, which comes with that to read.
         """
         self._find_coordinator(group, kafka_names.COORDINATOR_OF_GROUP, f"Read on Group {group}", "to join a group")
 
     def may_transact(self, transactional_id: str) -> None:
         """
         Raises:
-            MissingRight: Write on TransactionalId; as above.
+            MissingPermission: Write on TransactionalId; as above.
         """
         right = f"Write on TransactionalId {transactional_id}"
         self._find_coordinator(transactional_id, kafka_names.COORDINATOR_OF_TRANSACTION, right, "to write transactions")
@@ -237,7 +237,7 @@ class ClusterClient:
         """The partitions being reassigned, with leader and ISR as brokers know them now.
 
         Raises:
-            MissingRight: Describe on Cluster.
+            MissingPermission: Describe on Cluster.
         """
         answer = self._wire.one(
             "list reassignments", ListPartitionReassignmentsRequest(timeout_ms=self._wire.timeout_ms, topics=None)
@@ -339,7 +339,7 @@ class ClusterClient:
         """The named settings as set on the topics themselves; topics without any, or gone, are absent.
 
         Raises:
-            MissingRight: DescribeConfigs on Topic.
+            MissingPermission: DescribeConfigs on Topic.
         """
         set_here = {
             name: {key: c.value for key, c in configs.items() if c.source == kafka_names.SOURCE_TOPIC}
@@ -353,7 +353,7 @@ class ClusterClient:
         Settings that have Kafka's own default, and topics that are gone, are absent.
 
         Raises:
-            MissingRight: DescribeConfigs on Topic.
+            MissingPermission: DescribeConfigs on Topic.
         """
         found = self._topic_configs(topics, keys)
         return {name: {key: c.value for key, c in configs.items()} for name, configs in found.items()}
@@ -420,7 +420,7 @@ class ClusterClient:
             validate_only: Kafka checks rights and values, and creates nothing.
 
         Raises:
-            MissingRight: Create on Topic.
+            MissingPermission: Create on Topic.
         """
 
         def create(admin: KafkaAdminClient) -> Any:

@@ -39,7 +39,7 @@ class ControllerPing(ClusterClient):
         return answer if isinstance(answer, ClusterError) else None
 
     def ping(self, broker: int) -> ClusterError | None:
-        """None: this broker has brought the controller's answer. ``MissingRight``: Kafka lets us not ask at all.
+        """None: this broker has brought the controller's answer. ``MissingPermission``: Kafka lets us not ask at all.
 
         A failure costs no other broker its connection.
         """

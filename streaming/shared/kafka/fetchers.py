@@ -25,7 +25,7 @@ class FetcherClient(ClusterClient):
         """The cluster's default, as set at runtime; None: it was not.
 
         Raises:
-            MissingRight: DescribeConfigs on Cluster.
+            MissingPermission: DescribeConfigs on Cluster.
         """
         request = DescribeConfigsRequest(
             resources=[(kafka_names.RESOURCE_BROKER, _DEFAULT, [key])], include_synonyms=False

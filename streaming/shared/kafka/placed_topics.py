@@ -33,7 +33,7 @@ class PlacingClient(ClusterClient):
         """Creates a topic with these replicas of each partition; None is success.
 
         Raises:
-            MissingRight: Create on Topic.
+            MissingPermission: Create on Topic.
             Unreachable: and what came of it is not known.
         """
         creatable = CreateTopicsRequest.CreatableTopic

@@ -38,7 +38,7 @@ class QuotaClient:
         """Partitions/s by entity; entities without this key are absent.
 
         Raises:
-            MissingRight: DescribeConfigs on Cluster.
+            MissingPermission: DescribeConfigs on Cluster.
             Unreachable
         """
         answer = self._wire.one("describe client quotas", DescribeClientQuotasRequest(components=[], strict=False))

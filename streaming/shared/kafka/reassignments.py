@@ -46,7 +46,7 @@ class ReassignmentClient(ClusterClient):
             allow_replication_factor_change: brokers before 4.1 allow it in any case.
 
         Raises:
-            MissingRight: Alter on Cluster.
+            MissingPermission: Alter on Cluster.
             Unreachable: and what came of it is not known.
         """
         if not replicas:
@@ -86,7 +86,7 @@ class ReassignmentClient(ClusterClient):
         """By a request that asks for nothing: Kafka looks at the right first.
 
         Raises:
-            MissingRight: Alter on Cluster, for reassignments and elections.
+            MissingPermission: Alter on Cluster, for reassignments and elections.
         """
         call = "to alter reassignments"
         answer = self._wire.one(
@@ -97,7 +97,7 @@ class ReassignmentClient(ClusterClient):
     def may_describe(self, group: str) -> None:
         """
         Raises:
-            MissingRight: Describe on Group, which comes with that to read.
+            MissingPermission: Describe on Group, which comes with that to read.
         """
         self._find_coordinator(
             group, kafka_names.COORDINATOR_OF_GROUP, f"Describe on Group {group}", "to describe a group"
@@ -107,7 +107,7 @@ class ReassignmentClient(ClusterClient):
         """The first of the replicas becomes the leader, where it is in sync; one that leads already is success.
 
         Raises:
-            MissingRight: Alter on Cluster.
+            MissingPermission: Alter on Cluster.
             Unreachable: and what came of it is not known.
         """
         wanted = list(partitions)

@@ -73,7 +73,7 @@ def test_two_queries_never_share_a_checkpoint(tmp_path: Path) -> None:
             "org.apache.kafka.common.errors.TopicAuthorizationException: Not",
             "no right to read or write rheostat.metrics",
         ),
-        ("MissingRight: missing right: Describe on Topic telegraf", "no right to read or write rheostat.metrics"),
+        ("MissingPermission: missing right: Describe on Topic telegraf", "no right to read or write rheostat.metrics"),
         ("something new\nat java", "The stream processor died: something new"),
         ("", "no message"),
     ],

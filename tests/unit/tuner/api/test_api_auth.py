@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.api.auth import AccessError, ApiCaller, ApiRole, Tokens, find, parse_tokens, token, token_fault
+from tuner.api.auth import AccessError, ApiCaller, ApiRole, Tokens, find, parse_tokens, token, token_problem
 
 KIM, GRAFANA = "kim-3f9c0123456789ab", "grafana-0123456789ab"
 FILE = f"# who may what\n\noperate kim {KIM}\n  read grafana {GRAFANA}\n"
@@ -50,9 +50,9 @@ def test_a_faulty_line_is_named_and_the_token_is_not(text: str, said: str) -> No
 
 
 def test_what_a_token_must_be() -> None:
-    assert token_fault("x" * 16) is None
-    assert "16" in (token_fault("x" * 15) or "")
-    assert "spaces" in (token_fault("x" * 16 + " ") or "")
+    assert token_problem("x" * 16) is None
+    assert "16" in (token_problem("x" * 15) or "")
+    assert "spaces" in (token_problem("x" * 16 + " ") or "")
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
