@@ -95,7 +95,7 @@ def registry_at(brokers: int, *, stalled: bool = False, fetchers: int = 1) -> Co
         decisions = tuple(Hold(*side, Reason.STALLED_NOT_THROTTLE_BOUND, "not by the throttle") for side in live.rates)
     board.acts()
     board.observed(observation, memory, decisions)
-    config = ConfigState(good=True, good_at_s=0.0, in_force=True)
+    config = ConfigState(is_valid=True, valid_at_s=0.0, is_applied=True)
     own = ProcessMetricsCollector(CLUSTER, "tune", lambda: config, threads=ThreadWatch())
     quotas, plans = metrics_extras.quotas(CLUSTER, now_ms(cycle)), metrics_extras.plans(CLUSTER)
     return registry_of(board, quotas, own, plans)

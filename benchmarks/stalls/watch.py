@@ -81,7 +81,7 @@ class Watch:
                 self._write_rate(s.partition)
                 * (len((set(s.isr) | set(s.adding)) - {s.leader}) if side is Side.LEADER else 1)
                 for s in moving
-                if listed.lists(s.partition, broker)
+                if listed.includes(s.partition, broker)
             )
             allowed.append(float(found[RATE_KEYS[side]].value) - steady_state)
         return min(allowed)

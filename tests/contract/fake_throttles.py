@@ -78,7 +78,7 @@ class FakeThrottles:
         if topic not in self.lists:
             return f"Kafka refused to alter topic configs: topic {topic} is not there"
         now = self.lists[topic]
-        if decided_on is not None and any(now.of(side) != decided_on.of(side) for side in sides):
+        if decided_on is not None and any(now.for_side(side) != decided_on.for_side(side) for side in sides):
             return CHANGED_SINCE
         self.lists[topic] = TopicThrottle(
             ThrottledReplicas() if Side.LEADER in sides else now.leader,
@@ -102,10 +102,10 @@ class FakeThrottles:
             return f"Kafka refused to alter topic configs: The topic '{topic}' does not exist."
         now = self.lists[topic]
         leader, follower = (
-            stands if stands.every else ThrottledReplicas(pairs=stands.pairs | more.pairs)
+            stands if stands.all_replicas else ThrottledReplicas(pairs=stands.pairs | more.pairs)
             for stands, more in ((now.leader, asked.leader), (now.follower, asked.follower))
         )
-        if len(leader.text()) > LIST_CHARS_MAX or len(follower.text()) > LIST_CHARS_MAX:
+        if len(leader.to_text()) > LIST_CHARS_MAX or len(follower.to_text()) > LIST_CHARS_MAX:
             return "Kafka refused to alter topic configs: it exceeds the maximum value size of 32767 bytes."
         self.lists[topic] = TopicThrottle(leader, follower)
         return None

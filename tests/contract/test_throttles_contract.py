@@ -139,7 +139,7 @@ class Real:
         return {side for side, key in LIST_KEYS.items() if key in found}
 
     def set_pairs(self, throttle: TopicThrottle) -> None:
-        wanted = {LIST_KEYS[side]: throttle.of(side).text() or None for side in Side}
+        wanted = {LIST_KEYS[side]: throttle.for_side(side).to_text() or None for side in Side}
         assert self._client.alter_topic_configs({TOPIC: wanted}) == {TOPIC: None}
         deadline_s = time.monotonic() + VISIBLE_S_MAX
         while self.pairs(TOPIC) != throttle:
@@ -345,7 +345,7 @@ def listing(leader: Iterable[Pair] = (), follower: Iterable[Pair] = ()) -> Topic
     )
 
 
-STAR = ThrottledReplicas(every=True)
+STAR = ThrottledReplicas(all_replicas=True)
 
 
 def test_pairs_make_a_list_where_there_was_none(subject: Subject) -> None:

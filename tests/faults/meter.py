@@ -133,7 +133,7 @@ class Meter:
                 remaining[broker, side] += sum(
                     max(0, _size(sizes, move.leader, key) - _size(sizes, b, key)) for b in move.adding
                 )
-                listed[broker, side] += replicas.lists(move.partition, broker)
+                listed[broker, side] += replicas.includes(move.partition, broker)
         for (broker, side), left in remaining.items():
             signals.append(
                 MoveSignal(

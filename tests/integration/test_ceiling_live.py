@@ -101,7 +101,7 @@ def bare_sides(client: ClusterClient, topic: str) -> list[str]:
             (destination, Side.FOLLOWER, lists.follower),
         ):
             told = rates[broker]
-            if not listed.lists(state.partition, broker):
+            if not listed.includes(state.partition, broker):
                 found.append(f"{topic}-{state.partition} is not on the {side} list of broker {broker}")
             if not isinstance(told, dict) or RATE_KEYS[side] not in told:
                 found.append(f"broker {broker} has no {side} rate")

@@ -223,7 +223,7 @@ def test_no_step_begins_before_it_is_throttled(lab: Lab, client: ReassignmentCli
         seen.update(copying)
         texts = client.topic_configs(["weighed"], LIST_KEYS.values()) if copying else {}
         lists = TopicThrottle.from_configs(texts.get("weighed", {}))
-        return {(p, b) for p, b in copying if not lists.follower.lists(p, b)}
+        return {(p, b) for p, b in copying if not lists.follower.includes(p, b)}
 
     def ended() -> bool:
         # A broker may tell of its settings a moment later than the controller of what moves.

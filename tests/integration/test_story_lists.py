@@ -83,10 +83,10 @@ class Eye:
         for topic, lists in live.lists.items():
             if topic != BYSTANDER:
                 leader, follower = self._needed.get(topic, (set(), set()))
-                assert lists.leader.pairs <= leader, f"{topic}: {lists.leader.text()}"
-                assert lists.follower.pairs <= follower, f"{topic}: {lists.follower.text()}"
+                assert lists.leader.pairs <= leader, f"{topic}: {lists.leader.to_text()}"
+                assert lists.follower.pairs <= follower, f"{topic}: {lists.follower.to_text()}"
                 rated = live.rates.keys()
-                assert {(b, side) for side in LIST_KEYS for _, b in lists.of(side).pairs} <= rated, (
+                assert {(b, side) for side in LIST_KEYS for _, b in lists.for_side(side).pairs} <= rated, (
                     "listed without a rate"
                 )
         if whole:

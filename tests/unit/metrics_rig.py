@@ -92,7 +92,7 @@ class Everything:
         """By process."""
 
         def own(part: str) -> ProcessMetricsCollector:
-            state = ConfigState(good=True, good_at_s=self.wall_clock(), in_force=True)
+            state = ConfigState(is_valid=True, valid_at_s=self.wall_clock(), is_applied=True)
             return ProcessMetricsCollector(CLUSTER, part, lambda: state, self.wall_clock, ThreadWatch())
 
         return {

@@ -112,7 +112,7 @@ def page(port: int) -> str | None:
 def test_metrics_silent_connections_lose_their_places(server: MetricsServer) -> None:
     assert "x 7.0" in (page(server.port) or "")
     with contextlib.ExitStack() as stack:
-        for _ in range(CONNECTIONS.per_address):
+        for _ in range(CONNECTIONS.per_address_max):
             silent = stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=5))
             silent.sendall(b"G")
         assert page(server.port) is None  # No place is free, and the connection is closed at once.
@@ -122,7 +122,7 @@ def test_metrics_silent_connections_lose_their_places(server: MetricsServer) -> 
 
 
 def taken(places: ConnectionSlots, addresses: list[str]) -> int:
-    return sum(places.take(address) for address in addresses)
+    return sum(places.acquire(address) for address in addresses)
 
 
 @pytest.mark.parametrize(
@@ -130,17 +130,17 @@ def taken(places: ConnectionSlots, addresses: list[str]) -> int:
 )
 def test_metrics_places_of_one_address_are_few(same: list[str]) -> None:
     places = ConnectionSlots(CONNECTIONS)
-    assert taken(places, same) == CONNECTIONS.per_address
-    assert places.take("192.0.2.9"), "another address has places of its own"
-    places.give_back(same[0])
+    assert taken(places, same) == CONNECTIONS.per_address_max
+    assert places.acquire("192.0.2.9"), "another address has places of its own"
+    places.release(same[0])
     assert taken(places, same) == 1
 
 
 def test_metrics_places_are_kept_for_this_machine() -> None:
     places = ConnectionSlots(CONNECTIONS)
-    assert taken(places, [f"192.0.2.{n}" for n in range(100)]) == CONNECTIONS.from_network
-    assert taken(places, ["127.0.0.1", "::1"] * 40) == CONNECTIONS.in_all - CONNECTIONS.from_network
-    assert not places.take("127.0.0.2"), "all places are taken"
+    assert taken(places, [f"192.0.2.{n}" for n in range(100)]) == CONNECTIONS.network_max
+    assert taken(places, ["127.0.0.1", "::1"] * 40) == CONNECTIONS.total_max - CONNECTIONS.network_max
+    assert not places.acquire("127.0.0.2"), "all places are taken"
 
 
 @pytest.mark.parametrize("fails", ["Thread", "Timer"])
@@ -158,7 +158,7 @@ def test_metrics_are_served_again_after_threads_could_not_start(
 
     with monkeypatch.context() as patched, capture_logs() as said:
         patched.setattr(threading.Thread, "start", start)
-        for _ in range(CONNECTIONS.in_all + 8):
+        for _ in range(CONNECTIONS.total_max + 8):
             assert page(server.port) is None
     assert "x 7.0" in (page(server.port) or "")
     assert [(line["log_level"], line["client"], line["error"]) for line in said] == [

@@ -117,7 +117,7 @@ def test_batches_add_up_and_the_last_one_is_told() -> None:
 
 def test_it_is_served_with_what_every_process_tells() -> None:
     own = ProcessMetricsCollector(
-        "main", "stream", lambda: ConfigState(good=False, good_at_s=5.0, in_force=False), lambda: 1.5
+        "main", "stream", lambda: ConfigState(is_valid=False, valid_at_s=5.0, is_applied=False), lambda: 1.5
     )
     server = serve(registry_of("main", StreamCounts(), 5.0, own), "127.0.0.1", 0)
     try:
@@ -164,13 +164,13 @@ def test_the_settings_file_is_watched_and_nothing_is_reloaded_by_itself(file: Pa
     clock, environ = Clock(), {"RHEOSTAT_TUNER__CYCLE_S": "4"}
     settings = load_settings(file, environ)
     watch = ConfigWatch(file, environ, settings, clock)
-    assert watch.state() == ConfigState(good=True, good_at_s=1_000.0, in_force=True)
+    assert watch.state() == ConfigState(is_valid=True, valid_at_s=1_000.0, is_applied=True)
 
     clock.now_s = 1_010.0
     with structlog.testing.capture_logs() as said:
         changed(file, GOOD + "collectr: {}\n")
-        assert watch.state() == ConfigState(good=False, good_at_s=1_000.0, in_force=False)
-        assert watch.state() == ConfigState(good=False, good_at_s=1_000.0, in_force=False)
+        assert watch.state() == ConfigState(is_valid=False, valid_at_s=1_000.0, is_applied=False)
+        assert watch.state() == ConfigState(is_valid=False, valid_at_s=1_000.0, is_applied=False)
     (line,) = said
     assert line["log_level"] == "error"
     assert "the next start would fail" in line["event"]
@@ -179,15 +179,15 @@ def test_the_settings_file_is_watched_and_nothing_is_reloaded_by_itself(file: Pa
     clock.now_s = 1_020.0
     with structlog.testing.capture_logs() as said:
         changed(file, GOOD.replace("50000000", "40000000"))
-        assert watch.state() == ConfigState(good=True, good_at_s=1_020.0, in_force=False)
+        assert watch.state() == ConfigState(is_valid=True, valid_at_s=1_020.0, is_applied=False)
     assert [line["event"] for line in said] == ["the settings file has changed: send SIGHUP or restart to apply it"]
     assert settings.tuner.rate_bytes_per_s_max == 50_000_000
 
     clock.now_s = 1_030.0
     changed(file, "# a word\n" + GOOD)
-    assert watch.state() == ConfigState(good=True, good_at_s=1_030.0, in_force=True)
+    assert watch.state() == ConfigState(is_valid=True, valid_at_s=1_030.0, is_applied=True)
     file.unlink()
-    assert watch.state() == ConfigState(good=False, good_at_s=1_030.0, in_force=False)
+    assert watch.state() == ConfigState(is_valid=False, valid_at_s=1_030.0, is_applied=False)
 
 
 def test_who_asks_while_another_asks_has_an_answer_too(file: Path) -> None:

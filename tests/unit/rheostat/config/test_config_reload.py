@@ -53,7 +53,7 @@ def test_a_changed_ceiling_waits_and_is_then_in_force(file: Path, watch: ConfigW
         assert watch.take().tuner.rate_bytes_per_s_max == 40 * MB
     assert [line["changed"] for line in said] == [["tuner.rate_bytes_per_s_max"]]
     assert not watch.waiting()
-    assert watch.state() == ConfigState(good=True, good_at_s=1_000.0, in_force=True, reloads_taken=1)
+    assert watch.state() == ConfigState(is_valid=True, valid_at_s=1_000.0, is_applied=True, reloads_taken=1)
 
 
 def test_a_faulty_file_changes_nothing_and_says_key_and_line(file: Path, watch: ConfigWatch) -> None:
@@ -83,7 +83,7 @@ def test_what_needs_a_restart_is_refused_by_name_and_with_it_all_else(file: Path
         watch.reload()
     assert "a restart is needed for kafka, tuner.http." in said[0]["event"]
     assert not watch.waiting()
-    assert watch.state() == ConfigState(good=True, good_at_s=1_000.0, in_force=False, reloads_refused=1)
+    assert watch.state() == ConfigState(is_valid=True, valid_at_s=1_000.0, is_applied=False, reloads_refused=1)
 
 
 def test_a_later_word_takes_an_earlier_one_back(file: Path, watch: ConfigWatch) -> None:
@@ -186,6 +186,6 @@ def test_a_file_that_was_broken_while_a_good_one_waited_is_told_when_that_is_tak
     watch.reload()
     assert watch.waiting()
     file.write_text("tuner: [")
-    assert not watch.state().good
+    assert not watch.state().is_valid
     watch.take()
-    assert not watch.state().good
+    assert not watch.state().is_valid

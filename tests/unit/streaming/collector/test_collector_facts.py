@@ -41,7 +41,7 @@ def test_an_unthrottled_move_counts_nobody() -> None:
 
 def test_a_wildcard_counts_partitions_that_do_not_move() -> None:
     still = PartitionState("orders", 1, leader=1, replicas=(1, 2), isr=(1, 2))
-    wild = {"orders": TopicThrottle(ThrottledReplicas(every=True), ThrottledReplicas(every=True))}
+    wild = {"orders": TopicThrottle(ThrottledReplicas(all_replicas=True), ThrottledReplicas(all_replicas=True))}
     sizes = {broker: {("orders", 1): 5 * MB} for broker in (1, 2)}
     found = samples_by_node(AdminAnswers([still], wild, sizes))
     assert {s.name: s.value for s in found[1]}[Metric.LED_COUNTED] == 1

@@ -69,7 +69,7 @@ async def _refused_and_answered(limits: SlotLimits, second: str, slow: str, refu
     while under_way < 2:
         await asyncio.sleep(0)
     assert await status(refused, second) == 503
-    if limits.from_network == 2:
+    if limits.network_max == 2:
         assert await status(refused, "127.0.0.1") == 200, "this machine has places of its own"
     assert [await status(path, second) for path in ("/healthz", "/readyz", beside)] == [200] * 3
     may_end.set()

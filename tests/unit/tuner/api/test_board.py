@@ -214,7 +214,7 @@ def test_wanted_stands_while_the_ramp_runs_and_goes_with_it(board: StatusStore) 
     assert series(board, name) == {}
 
 
-EVERY = TopicThrottle(ThrottledReplicas(every=True), ThrottledReplicas(every=True))
+EVERY = TopicThrottle(ThrottledReplicas(all_replicas=True), ThrottledReplicas(all_replicas=True))
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def test_counted_address_is_the_network_of_one_client(address: str, counted: str
 def test_limits_leave_places_whatever_the_process_may_open(descriptors: int) -> None:
     limits = limits_within(descriptors)
     for each in (limits.requests, limits.scrapes):
-        assert 1 <= each.per_address <= each.from_network < each.in_all
-    assert limits.requests.per_address <= limits.connections_per_address <= limits.connections <= 200
-    assert limits.requests.in_all + limits.scrapes.in_all < limits.connections
+        assert 1 <= each.per_address_max <= each.network_max < each.total_max
+    assert limits.requests.per_address_max <= limits.connections_per_address <= limits.connections <= 200
+    assert limits.requests.total_max + limits.scrapes.total_max < limits.connections
     assert descriptors < 80 or limits.connections <= descriptors // 4

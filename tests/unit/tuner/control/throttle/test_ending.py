@@ -18,7 +18,7 @@ from tuner.core.throttle_limits import MB, Limits
 # We took the source from 4.5 to 21; the target is as the tool set it.
 AFTER = Memory(seen=SEEN, throttled=True, owned={SOURCE: owned(4_500_000, 21 * MB)})
 RATES = {SOURCE: 21 * MB, TARGET: 10 * MB}
-EVERY = ThrottledReplicas(every=True)
+EVERY = ThrottledReplicas(all_replicas=True)
 
 
 def idle(rates: Any = RATES, **others: Any) -> LiveCluster:

@@ -14,7 +14,7 @@ from tuner.core.cluster import LiveCluster, RateSetting
 from tuner.core.throttle_limits import MB
 
 FIVE = (1, 2, 3, 4, 5)  # The move is of 1, 2 and 3.
-EVERY = TopicThrottle(ThrottledReplicas(every=True))
+EVERY = TopicThrottle(ThrottledReplicas(all_replicas=True))
 MOVES = {SOURCE: 10 * MB, TARGET: 10 * MB}
 AWAY = {(4, L): 5 * MB, (5, F): 5 * MB}
 

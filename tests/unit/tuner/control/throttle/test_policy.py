@@ -43,7 +43,7 @@ from tuner.core.cluster import LiveCluster, NotSeen, Observation, RateSetting
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.throttle_limits import MB, Limits
 
-EVERY = ThrottledReplicas(every=True)
+EVERY = ThrottledReplicas(all_replicas=True)
 OURS = {SOURCE: owned(4_500_000, 21 * MB)}
 IDLE = live({SOURCE: 21 * MB}, moves=())
 GONE = live({}, moves=(), lists={})

@@ -43,7 +43,7 @@ def test_the_ends_of_a_stalled_move_and_of_no_other() -> None:
 
 LOST = move(isr=(1,))
 WAITING = {1: replace(broker_signal(1), under_min_isr_partitions=1.0), 3: broker_signal(3)}
-STAR = {"orders": TopicThrottle(ThrottledReplicas(every=True), ThrottledReplicas(every=True))}
+STAR = {"orders": TopicThrottle(ThrottledReplicas(all_replicas=True), ThrottledReplicas(all_replicas=True))}
 
 
 def test_the_sides_are_opened_that_hold_a_replica_back_and_not_for_one_that_is_being_added() -> None:

@@ -120,7 +120,7 @@ def test_a_short_look_asks_of_what_moves_and_what_was_listed() -> None:
     answers = Answers({"payments": {kafka_names.LEADER_REPLICAS: "*"}})
     reader = over(answers)
     reader.look(full=True)
-    assert look(answers, reader) == {"payments": ThrottledReplicas(every=True)}
+    assert look(answers, reader) == {"payments": ThrottledReplicas(all_replicas=True)}
     del answers.lists["payments"]
     reader.look(full=False)
     reader.look(full=False)

@@ -780,7 +780,7 @@ def test_what_its_broker_said_long_ago_opens_nothing() -> None:
 
 def test_the_broker_of_the_lost_replica_is_opened_as_well_where_a_star_holds_it_back() -> None:
     rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True))
-    every = ThrottledReplicas(every=True)
+    every = ThrottledReplicas(all_replicas=True)
     rig.throttles.lists = {"orders": TopicThrottle(every, every)}
     lost = (2, Side.FOLLOWER)
     rig.throttles.rates[lost] = 10 * MB
@@ -805,7 +805,7 @@ class Aside:
 
     def __init__(self, objective: Objective | None = None) -> None:
         self.rig = rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True), objective=objective)
-        every = ThrottledReplicas(every=True)
+        every = ThrottledReplicas(all_replicas=True)
         rig.throttles.lists["payments"] = TopicThrottle(every, every)
         rig.throttles.brokers |= {4}
         rig.throttles.rates |= dict.fromkeys(ASIDE, 10 * MB)
@@ -897,7 +897,7 @@ def test_the_end_of_the_moves_keeps_open_what_the_law_had_opened() -> None:
     rig = Rig(
         Memory(stalls={3: WELL}, seen=SEEN, throttled=True, owned={SOURCE: OwnedRate(3 * MB, 10 * MB, (10 * MB,))})
     )
-    every = ThrottledReplicas(every=True)
+    every = ThrottledReplicas(all_replicas=True)
     rig.throttles.lists["orders"] = TopicThrottle(every, every)
     told = rig.signals.brokers
     rig.signals.brokers = {**told, 1: replace(broker_signal(1), under_min_isr_partitions=1.0)}

@@ -74,7 +74,7 @@ def test_the_first_of_several_has_the_room_and_another_topic_has_its_own() -> No
 
 
 def test_what_is_listed_needs_no_room() -> None:
-    everything = TopicThrottle(ThrottledReplicas(every=True), ThrottledReplicas(every=True))
+    everything = TopicThrottle(ThrottledReplicas(all_replicas=True), ThrottledReplicas(all_replicas=True))
     live = LiveCluster(frozenset({1, 2, 3}), lists={"orders": everything})
     assert with_room(live, [ONE]) == ((ONE,), {})
     full = of_length(LIST_CHARS_MAX - ITS_CHARS[Side.LEADER]).pairs | {(9000, 1), (9000, 2)}

@@ -76,7 +76,7 @@ def test_what_is_listed_already_needs_nothing() -> None:
 
 
 def test_a_star_lists_everything_already() -> None:
-    star = ThrottledReplicas(every=True)
+    star = ThrottledReplicas(all_replicas=True)
     assert think(live(EVERYWHERE, lists={"orders": TopicThrottle(star, star)})) == []
     assert adds(think(live(EVERYWHERE, lists={"orders": TopicThrottle(leader=star)}))) == {
         "orders": throttle(follower=[(0, 3)])
@@ -279,8 +279,8 @@ def test_a_list_takes_what_fits_leaders_first_and_it_is_said() -> None:
     many = tuple(move(partition=p) for p in range(4000))
     decisions = think(live(EVERYWHERE, moves=many, lists={}))
     [add] = [d for d in decisions if isinstance(d, AddPairs)]
-    assert len(add.pairs.leader.text()) <= LIST_CHARS_MAX
-    assert len(add.pairs.follower.text()) <= LIST_CHARS_MAX
+    assert len(add.pairs.leader.to_text()) <= LIST_CHARS_MAX
+    assert len(add.pairs.follower.to_text()) <= LIST_CHARS_MAX
     assert len(add.leader) > 4000  # Each partition's leader, and some of the others.
     assert {pair for pair in add.leader if pair[1] == 1} == {(p, 1) for p in range(4000)}
     [full] = [d for d in decisions if isinstance(d, Hold)]
@@ -301,7 +301,7 @@ def test_what_leaves_a_list_makes_room_for_what_comes() -> None:
 
 PARTITIONS, BROKERS = range(3), (1, 2, 3, 4)
 PAIRS = st.frozensets(st.tuples(st.sampled_from(PARTITIONS), st.sampled_from(BROKERS)), max_size=4)
-OTHERS = st.builds(throttle, PAIRS, PAIRS) | st.just(TopicThrottle(ThrottledReplicas(every=True)))
+OTHERS = st.builds(throttle, PAIRS, PAIRS) | st.just(TopicThrottle(ThrottledReplicas(all_replicas=True)))
 
 
 @st.composite
@@ -324,7 +324,7 @@ def test_after_any_looks_ours_are_pairs_of_live_moves_and_what_others_listed_sta
     memory = Memory()
     for moves, rated in looks:
         ours = memory.listed.get("a", TopicThrottle())
-        stands = others if others.leader.every else others.plus(ours)
+        stands = others if others.leader.all_replicas else others.plus(ours)
         cluster = live(
             dict.fromkeys(rated, 10.0 * MB), moves=tuple(moves), brokers=BROKERS, lists={"a": stands} if stands else {}
         )
@@ -333,10 +333,10 @@ def test_after_any_looks_ours_are_pairs_of_live_moves_and_what_others_listed_sta
         come = adds(decisions).get("a", TopicThrottle())
         moving = {found.partition: found for found in moves}
         for side in (L, F):
-            assert gone.of(side).pairs <= ours.of(side).pairs, "what others listed is taken off"
-            assert come.of(side).pairs.isdisjoint(stands.of(side).pairs)
-            assert not (come.of(side) and stands.of(side).every)
-            assert {(broker, side) for _, broker in come.of(side).pairs} <= rated | starts(decisions)
+            assert gone.for_side(side).pairs <= ours.for_side(side).pairs, "what others listed is taken off"
+            assert come.for_side(side).pairs.isdisjoint(stands.for_side(side).pairs)
+            assert not (come.for_side(side) and stands.for_side(side).every)
+            assert {(broker, side) for _, broker in come.for_side(side).pairs} <= rated | starts(decisions)
         memory = settle_pairs(memory, [d for d in decisions if isinstance(d, RemovePairs)])
         memory = intend_pairs(memory, [d for d in decisions if isinstance(d, AddPairs)])
         now = memory.listed.get("a", TopicThrottle())
