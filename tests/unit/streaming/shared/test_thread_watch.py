@@ -153,7 +153,7 @@ def test_part_whose_vital_thread_ends_exits_with_a_fault(
         assert stop.wait(WAIT_S_MAX)
 
     monkeypatch.setattr("rheostat.run.services.run_tune", run_tune)
-    monkeypatch.setattr("rheostat.run.sighup.heed_hangup", lambda *_: None)
+    monkeypatch.setattr("rheostat.run.sighup.reload_on_hangup", lambda *_: None)
     monkeypatch.setattr("rheostat.run.services.stop_on_signals", threading.Event)
     monkeypatch.setattr("rheostat.console.logs.set_up_logs", lambda **_: None)
     with pytest.raises(ThreadEndedError, match="the thread http has ended by an error") as ended:

@@ -99,7 +99,7 @@ def test_a_step_without_room_is_withheld_and_let_in_when_others_are_done() -> No
     announcing.begin([move()])
     cycle(rig)
     assert announcing.withheld == {}
-    assert rig.throttles.lists["orders"].leader.lists(0, 1)
+    assert rig.throttles.lists["orders"].leader.includes(0, 1)
 
 
 def test_where_nobody_throttles_moves_no_step_waits_for_room() -> None:

@@ -335,7 +335,7 @@ def test_after_any_looks_ours_are_pairs_of_live_moves_and_what_others_listed_sta
         for side in (L, F):
             assert gone.for_side(side).pairs <= ours.for_side(side).pairs, "what others listed is taken off"
             assert come.for_side(side).pairs.isdisjoint(stands.for_side(side).pairs)
-            assert not (come.for_side(side) and stands.for_side(side).every)
+            assert not (come.for_side(side) and stands.for_side(side).all_replicas)
             assert {(broker, side) for _, broker in come.for_side(side).pairs} <= rated | starts(decisions)
         memory = settle_pairs(memory, [d for d in decisions if isinstance(d, RemovePairs)])
         memory = intend_pairs(memory, [d for d in decisions if isinstance(d, AddPairs)])
