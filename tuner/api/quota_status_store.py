@@ -159,11 +159,13 @@ def _controller(view: QuotaView, objective: ControllerObjective | None, c: Label
             (TunerMetric.CONTROLLER_OPERATIONS, newest.operations_per_s),
             (TunerMetric.MUTATIONS_REJECTED, newest.mutations_rejected_per_s),
         ):
-            yield family(definition, {c: value} if value is not None else {})
+            yield metric_family(definition, {c: value} if value is not None else {})
     felt_ms = view.cluster_wide.create_probe_p90_ms
-    yield family(TunerMetric.CREATE_FELT_SECONDS, {c: round(felt_ms / 1000, 6)} if felt_ms is not None else {})
+    yield metric_family(
+        TunerMetric.CREATE_PROBE_P90_SECONDS, {c: round(felt_ms / 1000, 6)} if felt_ms is not None else {}
+    )
     busy = view.cluster_wide.forwarding_busy_ratio
-    yield family(TunerMetric.FORWARDING_BUSY, {c: round(busy, 6)} if busy is not None else {})
+    yield metric_family(TunerMetric.FORWARDING_BUSY, {c: round(busy, 6)} if busy is not None else {})
     if objective is not None:
         busy_max = objective.forwarding_busy_ratio_max
         yield metric_family(TunerMetric.FORWARDING_BUSY_OBJECTIVE, {c: busy_max} if busy_max is not None else {})
@@ -183,9 +185,9 @@ def _tenants(shown: QuotaSnapshot, c: Labels) -> Iterator[Metric]:
     rows = sorted(shown.made.shares, key=lambda row: (not row.backlogged, -row.rate_per_s, row.tenant.key))[:NAMED_MAX]
     of = {row: (*c, row.tenant.user or "", row.tenant.client_id or "") for row in rows}
     tokens = _tokens(shown.view)
-    yield family(TunerMetric.TENANT_EXHAUSTED, {of[row]: 1.0 for row in rows if row.backlogged})
-    yield family(TunerMetric.TENANT_RATE, {of[row]: round(row.rate_per_s, 3) for row in rows})
-    yield family(
+    yield metric_family(TunerMetric.TENANT_EXHAUSTED, {of[row]: 1.0 for row in rows if row.backlogged})
+    yield metric_family(TunerMetric.TENANT_RATE, {of[row]: round(row.rate_per_s, 3) for row in rows})
+    yield metric_family(
         TunerMetric.TENANT_QUOTA, {of[row]: row.current_per_s for row in rows if row.current_per_s is not None}
     )
     left = {of[row]: tokens.get((row.tenant.user, row.tenant.client_id)) for row in rows}

@@ -170,10 +170,10 @@ class QuotaBody(Struct):
 
 class TotalBody(Struct):
     rate_per_s: Quota
-    raised_at_ms: AtMs = 0
-    cut_at_ms: AtMs = 0
+    raised_at_ms: TimestampMs = 0
+    cut_at_ms: TimestampMs = 0
     known_limit_per_s: Quota | None = None
-    known_limit_at_ms: AtMs = 0
+    known_limit_at_ms: TimestampMs = 0
 
 
 class CostBody(Struct):
@@ -187,9 +187,9 @@ class CostBody(Struct):
 class QuotasBody(Struct):
     total: TotalBody | None
     cost: CostBody | None
-    externally_owned_until_ms: list[tuple[Entity, AtMs]]
+    externally_owned_until_ms: list[tuple[Entity, TimestampMs]]
     idle_baselines_ms: dict[Text, Number]
-    orders_at_ms: AtMs
+    orders_at_ms: TimestampMs
 
 
 class ThrottleRow(Struct, array_like=True):

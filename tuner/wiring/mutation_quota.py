@@ -28,7 +28,7 @@ def mutations_of(means: TermContext, board: QuotaStatusStore) -> MutationQuotaCo
     if policy is None and not journal.quotas.owned:
         return None
     client = QuotaClient(means.kafka, "rheostat-tuner-quotas")
-    means.ends.callback(named("quota client", client.close))
+    means.ends.callback(named_teardown("quota client", client.close))
     quotas = KafkaQuotaActuator(client, proved=means.proved)
     means.ends.callback(quotas.end)
     dry_run, asked = settings.dry_run, settings.mutation_quota

@@ -281,7 +281,7 @@ def test_labels_are_escaped_as_prometheus_reads_them(everything: Everything) -> 
     made = turn()
     shares = tuple(replace(share, tenant=Tenant(odd)) for share in made.shares)
     everything.quotas.publish(quota_view(round(NOW_S * 1000)), replace(made, shares=shares), quota_memory())
-    text = page(everything.registries()["tune"]).decode()
+    text = render_page(everything.registries()["tune"]).decode()
     users = {
         sample.labels["user"]
         for metric in text_string_to_metric_families(text)

@@ -358,7 +358,7 @@ def test_topics_are_asked_for_until_the_cluster_answers(rig: Rig, monkeypatch: p
         return answer
 
     monkeypatch.setattr(module, "ensure_topics", ensure)
-    monkeypatch.setattr(module, "not_read_back", lambda *_: [])
+    monkeypatch.setattr(module, "unreadable_topic_complaints", lambda *_: [])
     with capture_logs() as said:
         assert rig.standing_by.until_topics(Topics.with_prefix("rheostat"))
     assert [(line["log_level"], line["event"]) for line in said] == [
@@ -382,7 +382,7 @@ def test_journal_that_forgets_is_refused_until_it_does_not(rig: Rig, monkeypatch
     monkeypatch.setattr(module, "_NOT_READ_BACK_PAUSE_S", PAUSE_S)
     monkeypatch.setattr(module, "_SETTINGS_SEEN_S", PAUSE_S)
     monkeypatch.setattr(module, "ensure_topics", lambda *_: [])
-    monkeypatch.setattr(module, "not_read_back", lambda *_: next(answers))
+    monkeypatch.setattr(module, "unreadable_topic_complaints", lambda *_: next(answers))
     assert rig.standing_by.until_topics(Topics.with_prefix("rheostat"))
     assert rig.waits_for == (
         "the journal or the orders could not be read back, so no tuner acts: topic rheostat.journal has "
@@ -395,7 +395,7 @@ def test_journal_whose_settings_are_not_seen_yet_is_looked_at_again(rig: Rig, mo
     answers = iter([["topic rheostat.journal has cleanup.policy=delete: alter it"], []])
     monkeypatch.setattr(module, "_SETTINGS_SEEN_S", PAUSE_S)
     monkeypatch.setattr(module, "ensure_topics", lambda *_: [])
-    monkeypatch.setattr(module, "not_read_back", lambda *_: next(answers))
+    monkeypatch.setattr(module, "unreadable_topic_complaints", lambda *_: next(answers))
     with capture_logs() as said:
         assert rig.standing_by.until_topics(Topics.with_prefix("rheostat"))
     assert said == []
@@ -403,7 +403,7 @@ def test_journal_whose_settings_are_not_seen_yet_is_looked_at_again(rig: Rig, mo
 
 def test_journal_that_forgets_does_not_stop_a_dry_run(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ensure_topics", lambda *_: ["topic rheostat.journal has cleanup.policy=delete"])
-    monkeypatch.setattr(module, "not_read_back", lambda *_: pytest.fail("a dry run owns nothing"))
+    monkeypatch.setattr(module, "unreadable_topic_complaints", lambda *_: pytest.fail("a dry run owns nothing"))
     assert rig.standing_by.until_topics(Topics.with_prefix("rheostat"), acts=False)
 
 
