@@ -14,7 +14,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 
 from benchmarks.apart import Apart
-from rheostat.lab.storm import Request, Storm, StormTenant
+from benchmarks.controllers.storm import Request, Storm, StormTenant
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.controller_ping import ControllerPing

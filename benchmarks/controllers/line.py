@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from benchmarks.controllers.figures import percentile
+from benchmarks.controllers.storm import Storm, StormTenant
 from benchmarks.heaps import HEAP_MB, JAVA_OPTIONS
 from benchmarks.memory import in_memory
 from rheostat.lab.cluster import Lab, LabSpec
-from rheostat.lab.storm import Storm, StormTenant
 
 SECONDS, TURNS = 20.0, 2
 SHARES = (50.0, 75.0, 90.0, 95.0)

@@ -32,13 +32,13 @@ from benchmarks.controllers.figures import (
     settled_after_s,
     writes_per_tenant_min,
 )
+from benchmarks.controllers.storm import Request, StormTenant
 from benchmarks.heaps import HEAP_MB, JAVA_OPTIONS
 from benchmarks.links.watch import say
 from benchmarks.memory import in_memory
 from rheostat.config.settings import Settings, load_settings
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
-from rheostat.lab.storm import Request, StormTenant
 from rheostat.orders import send
 from rheostat.run.supervisor import Child, Supervisor, children_for
 from streaming.shared.contract import ControllerSignal

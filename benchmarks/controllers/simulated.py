@@ -8,14 +8,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from benchmarks.controllers.controller_queue import EVERYBODY_ELSE, QueueModel
 from benchmarks.controllers.figures import Row, jain, percentile, settled_after_s, writes_per_tenant_min
-from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
-from tuner.control.mutation_quota.model import MutationPolicy
-from tuner.core.controller import ControllerObjective
-from tuner.core.controller_pressure import pressure
-from tuner.planning.quota_time import KRAFT, ZOOKEEPER
-from tuner.simulation.controller_queue import EVERYBODY_ELSE, QueueModel
-from tuner.simulation.controller_queue_run import (
+from benchmarks.controllers.queue_run import (
     Fixed,
     Law,
     QueueOutcome,
@@ -25,7 +20,12 @@ from tuner.simulation.controller_queue_run import (
     alone,
     run_queue,
 )
-from tuner.simulation.controller_queue_signals import ControllerStream
+from benchmarks.controllers.queue_signals import ControllerStream
+from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
+from tuner.control.mutation_quota.model import MutationPolicy
+from tuner.core.controller import ControllerObjective
+from tuner.core.controller_pressure import pressure
+from tuner.planning.quota_time import KRAFT, ZOOKEEPER
 
 STORM_AT_S = 60.0
 SETTLED_S = 300.0

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from benchmarks.moves.simulated_reassignments import SimulatedReassignments
 from tuner.control.reassignment.scheduler_model import REQUEST_PARTITIONS_MAX
 from tuner.core.batch_limits import BatchLimits, next_batch
 from tuner.core.reassignment_steps import PartitionTransition, ReassignmentStep
 from tuner.simulation.policy import SimulatedCluster
-from tuner.simulation.reassign import SimulatedReassignments
 from tuner.simulation.world import PartitionSpec
 
 

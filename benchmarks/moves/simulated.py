@@ -9,14 +9,14 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
+from benchmarks.moves.controller_latency import ControllerLine
+from benchmarks.moves.plan_run import run_plan
 from benchmarks.moves.rivals import AllAtOnce, Batches, CruiseControl, KipBatches
+from benchmarks.moves.simulated_reassignments import Executor, Ours
 from benchmarks.moves.worlds import BROKERS, FOUR, PARTITIONS, WORLDS, four_brokers
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.side_load import PlannedPartition
 from tuner.planning.fluid_bound import Fluid, fluid
-from tuner.simulation.controller_line import ControllerLine
-from tuner.simulation.reassign import Executor, Ours
-from tuner.simulation.reassign_run import run_plan
 from tuner.simulation.world import World
 
 OURS = "rheostat"

@@ -15,12 +15,12 @@ import pytest
 from kafka.admin import NewTopic
 from lab_parts import until
 
+from benchmarks.controllers.storm import Storm, StormTenant
 from rheostat.config.settings import Settings, load_settings
 from rheostat.lab.cluster import Lab
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.load import ProducerLoad
 from rheostat.lab.node import Node, free_ports
-from rheostat.lab.storm import Storm, StormTenant
 from rheostat.run.supervisor import Supervisor, children_for
 from streaming.shared.kafka.cluster import ClusterClient
 

@@ -9,8 +9,8 @@ import pytest
 from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
 from lab_parts import until
 
+from benchmarks.controllers.storm import Request, Storm, StormTenant
 from rheostat.lab.cluster import Lab, LabSpec
-from rheostat.lab.storm import Request, Storm, StormTenant
 from streaming.shared import kafka_names
 from streaming.shared.contract.quotas import Default, QuotaEntity
 from streaming.shared.kafka import KafkaSettings

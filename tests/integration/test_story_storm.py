@@ -12,8 +12,8 @@ import pytest
 from lab_parts import rheostat, until
 from story_kit import Running, running
 
+from benchmarks.controllers.storm import Storm, StormTenant
 from rheostat.lab.cluster import Lab, LabSpec
-from rheostat.lab.storm import Storm, StormTenant
 from streaming.shared.contract.quotas import Default, QuotaEntity
 from streaming.shared.kafka.quotas import QuotaClient
 

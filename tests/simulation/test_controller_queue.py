@@ -11,13 +11,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
-from tuner.control.mutation_quota.model import MutationPolicy
-from tuner.core.controller import ControllerObjective
-from tuner.core.controller_pressure import pressure
-from tuner.planning.quota_time import KRAFT, ZOOKEEPER
-from tuner.simulation.controller_queue import EVERYBODY_ELSE, ControllerQueue, QueueModel
-from tuner.simulation.controller_queue_run import (
+from benchmarks.controllers.controller_queue import EVERYBODY_ELSE, ControllerQueue, QueueModel
+from benchmarks.controllers.queue_run import (
     Fixed,
     Law,
     QueueOutcome,
@@ -27,7 +22,12 @@ from tuner.simulation.controller_queue_run import (
     alone,
     run_queue,
 )
-from tuner.simulation.controller_queue_signals import ControllerStream
+from benchmarks.controllers.queue_signals import ControllerStream
+from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
+from tuner.control.mutation_quota.model import MutationPolicy
+from tuner.core.controller import ControllerObjective
+from tuner.core.controller_pressure import pressure
+from tuner.planning.quota_time import KRAFT, ZOOKEEPER
 
 SETTLED_S = 300.0  # Storms begin at 60 s; from here on objectives are held.
 STORMS = [f"storm-{i}" for i in range(10)]

@@ -7,18 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.moves.controller_latency import ControllerLine
+from benchmarks.moves.plan_run import PlanRun, run_plan
 from benchmarks.moves.rivals import AllAtOnce, Batches
 from benchmarks.moves.simulated import optimum, rates_of
+from benchmarks.moves.simulated_reassignments import Ours, SimulatedReassignments
 from benchmarks.moves.worlds import four_brokers, joining
 from streaming.shared.contract import Side
 from tuner.control.reassignment.concurrency_model import PaceLimits
 from tuner.core.batch_limits import BatchLimits
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.controller import Controller
-from tuner.simulation.controller_line import ControllerLine
 from tuner.simulation.policy import EPOCH_MS, SimulatedCluster
-from tuner.simulation.reassign import Ours, SimulatedReassignments
-from tuner.simulation.reassign_run import PlanRun, run_plan
 from tuner.simulation.world import BrokerLoss, World
 
 

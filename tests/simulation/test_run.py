@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import pytest
+from random_worlds import WorldShape, draw_world
 
 from streaming.shared.contract import Side
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB, Limits
-from tuner.simulation.draw import WorldShape, draw_world
 from tuner.simulation.optimum import optimum_s
 from tuner.simulation.policy import LoopPolicy, RuleInput, RulePolicy, SimulatedCluster
 from tuner.simulation.ports import MemoryJournal

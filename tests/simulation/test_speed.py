@@ -12,9 +12,9 @@ import sys
 import time
 
 import numpy as np
+from random_worlds import WorldShape, draw_world
 
 from tuner.core.throttle_limits import MB, Limits
-from tuner.simulation.draw import WorldShape, draw_world
 from tuner.simulation.policy import LoopPolicy, SimulatedCluster
 from tuner.simulation.run import run
 

@@ -16,10 +16,10 @@ import pytest
 from benchmarks.move import missed, missed_for_real
 from benchmarks.moves import simulated
 from benchmarks.moves.behind import NICE, Behind
+from benchmarks.moves.plan_run import PlanRun
 from benchmarks.moves.real import BROKERS, of_rounds, target
 from benchmarks.moves.simulated import EXECUTORS, OURS, optimum, run
 from benchmarks.moves.worlds import RATE_BYTES_PER_S, WORLDS, joining
-from tuner.simulation.reassign_run import PlanRun
 from tuner.simulation.world import World
 
 NAMED = """

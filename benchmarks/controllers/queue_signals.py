@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
+from benchmarks.controllers.controller_queue import ControllerQueue, Counted
 from streaming.shared.contract import ControllerSignal, TenantSignal
 from tuner.control.mutation_quota.probe_window import ProbeRequest, ProbeWindow
 from tuner.core.controller import ClusterWideMeasures
-from tuner.simulation.controller_queue import ControllerQueue, Counted
 
 WINDOW_S = 30.0
 FEEL_EVERY_S = 0.1

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.moves.controller_latency import ControllerLine
+from benchmarks.moves.simulated_reassignments import LOOK_EVERY_S, Executor, SimulatedReassignments
 from tuner.simulation.cluster import Cluster
-from tuner.simulation.controller_line import ControllerLine
 from tuner.simulation.latency import violation_ratio
 from tuner.simulation.policy import EPOCH_MS, SimulatedCluster
-from tuner.simulation.reassign import LOOK_EVERY_S, Executor, SimulatedReassignments
 from tuner.simulation.world import World
 
 

@@ -12,6 +12,8 @@ from typing import Protocol
 
 import numpy as np
 
+from benchmarks.controllers.controller_queue import EVERYBODY_ELSE, ControllerQueue, QueueModel
+from benchmarks.controllers.queue_signals import EVERY_S, FEEL_EVERY_S, ControllerStream
 from streaming.shared.contract import ControllerSignal, TenantSignal
 from tuner.control.mutation_quota.decision import RestoreQuota, SetQuota, TotalRateReport
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
@@ -20,8 +22,6 @@ from tuner.control.mutation_quota.ownership import intend, settle
 from tuner.control.mutation_quota.policy import step
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.controller import ClusterWideMeasures
-from tuner.simulation.controller_queue import EVERYBODY_ELSE, ControllerQueue, QueueModel
-from tuner.simulation.controller_queue_signals import EVERY_S, FEEL_EVERY_S, ControllerStream
 
 EPOCH_MS = 1_600_000_000_000
 _SHOWN_S = 0.3  # From a write to its effect.

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
+from benchmarks.moves.controller_latency import ControllerLine
 from tuner.control.reassignment.concurrency import pace
 from tuner.control.reassignment.concurrency_model import PaceChange, PaceLimits, PaceMemory, PaceView
 from tuner.control.reassignment.scheduler import refill
@@ -30,7 +31,6 @@ from tuner.core.cluster import BrokerSide
 from tuner.core.partition_limits import PartitionCounts
 from tuner.core.reassignment_steps import PartitionTransition, ReassignmentStep, next_step
 from tuner.simulation.cluster import Cluster
-from tuner.simulation.controller_line import ControllerLine
 from tuner.simulation.numbers import Bools, Ints
 from tuner.simulation.policy import EPOCH_MS, SimulatedCluster
 

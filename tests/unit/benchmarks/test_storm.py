@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from rheostat.lab.storm import StormTenant, back_off_s, due_times_s
+from benchmarks.controllers.storm import StormTenant, back_off_s, due_times_s
 
 
 @pytest.mark.parametrize(("tries", "waits_s"), [(1, 0.1), (2, 0.2), (4, 0.8), (5, 1.0), (5_000, 1.0)])
