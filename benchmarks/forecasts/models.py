@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from river import linear_model, optim, preprocessing, time_series
 
 from tuner.control.throttle.objective import LawLimits
-from tuner.control.throttle.steering.headroom import DirectionLoad, with_step
+from tuner.control.throttle.steering.headroom import DirectionLoad, update_load
 
 MB = 1_000_000
 DAY_S = 86_400
@@ -90,7 +90,7 @@ class OfTheLaw:
         return max(0.0, self._load.level_bytes_per_s + self._load.slope_bytes_per_s2 * self._period_s)
 
     def tell(self, value: float) -> None:
-        self._load = with_step(self._load, value, self._period_s, self._limits)
+        self._load = update_load(self._load, value, self._period_s, self._limits)
 
 
 class _OfRiver:

@@ -19,7 +19,7 @@ import numpy as np
 
 from streaming.shared.contract import Side
 from tuner.control.throttle.objective import LawLimits
-from tuner.control.throttle.quota_window.model import SECONDS_KEPT, QuotaSamples, bound_for
+from tuner.control.throttle.quota_window.model import SECONDS_KEPT, QuotaSamples, rate_for_setpoint
 from tuner.core.cluster import BrokerSide
 from tuner.simulation.numbers import Floats, sums
 from tuner.simulation.policy import SimulatedCluster, ThrottlePolicyRunner
@@ -56,9 +56,9 @@ class _Hand:
         for side in cluster.controller.rates:
             sensor = cluster.sensor(side)
             window = _window([float(second[sensor]) for second in self.seconds])
-            rate = bound_for(window, float(wanted[sensor]), samples, play=0.0)
+            rate = rate_for_setpoint(window, float(wanted[sensor]), samples, compensation_range=0.0)
             if side[1] is Side.FOLLOWER:
-                rate = LawLimits().guard_slack * max(rate, float(wanted[sensor]))
+                rate = LawLimits().follower_margin_ratio * max(rate, float(wanted[sensor]))
             rates[side] = max(round(rate), round(_RATE_BYTES_PER_S_MIN))
         self.desk.throttles.write_rates(rates)
 

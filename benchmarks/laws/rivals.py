@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from streaming.shared.contract import Side
 from tuner.control.throttle.objective import Capacity, LawLimits, Objective
-from tuner.control.throttle.steering.law import turn
+from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide
 from tuner.simulation.optimum import optimum_s
@@ -90,7 +90,7 @@ class _Tuner:
             capacities=capacities(self.world),
         )
         objective = Objective(self.world.latency.objective_ms)
-        self.memory, writes = turn(seen, self.memory, objective, self.limits)
+        self.memory, writes = control_step(seen, self.memory, objective, self.limits)
         return writes
 
 

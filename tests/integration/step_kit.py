@@ -20,7 +20,7 @@ from typing import Protocol
 from benchmarks.bursts.law import Law
 from streaming.shared.contract import Side
 from tuner.control.throttle.decision import Reason, SetRate
-from tuner.control.throttle.quota_window.ramp import slew
+from tuner.control.throttle.quota_window.ramp import plan_ramp
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import Limits
 from tuner.runtime.throttle.actuator import Throttles
@@ -115,7 +115,7 @@ class Ramp:
         for (broker, side), live in self._stands.items():
             wanted = round((RESCUE.follower_slack if side is Side.FOLLOWER else 1.0) * rate_bytes_per_s)
             change = SetRate(broker, side, live, wanted, Reason.RESCUE_NEEDS_MORE, "a step")
-            self._slewing.start(change, slew(live, wanted, sides=len(self._stands)), time.monotonic())
+            self._slewing.start(change, plan_ramp(live, wanted, sides=len(self._stands)), time.monotonic())
             self._stands[(broker, side)] = wanted
 
     def act(self) -> float:

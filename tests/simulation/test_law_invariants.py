@@ -1,6 +1,6 @@
 """What the law never does, whatever it is told: leave the bounds, take a limit away, or raise a rate that nobody watches.
 
-First ``turn`` by itself, against signals that make no sense together; then the law at small clusters whose signals come
+First ``control_step`` by itself, against signals that make no sense together; then the law at small clusters whose signals come
 late, in parts, or not at all, while brokers stop and people set rates.
 """
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
 from tuner.control.throttle.objective import Capacity, LawLimits, Mode, Objective
-from tuner.control.throttle.steering.law import turn
+from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState, SideControlState
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
@@ -67,7 +67,7 @@ def check_bounds(
     Where nothing is stale no rate lies below the floor, whatever stood there, and the floor comes down to what clients leave, but no
     nearer to what keeps up than 1.05 of it. Where something is, a rate sinks to the whole floor and no further.
     """
-    steady_state_bytes_per_s, meant_bytes_per_s = course.load.steady_state_bytes_per_s, course.wanted.rate_bytes_per_s
+    steady_state_bytes_per_s, meant_bytes_per_s = course.load.steady_state_bytes_per_s, course.setpoint.rate_bytes_per_s
     assert math.isfinite(rate)
     assert rate <= max(CEILING, before) + 1
     share = math.inf if objective.share_max is None else objective.share_max * LINK.out_bytes_per_s
@@ -77,7 +77,11 @@ def check_bounds(
     if blind:
         assert min(before, share, least_bytes_per_s(steady_state_bytes_per_s)) - 1 <= rate <= before
     else:
-        assert rate >= min(share, least_bytes_per_s(steady_state_bytes_per_s, LIMITS.floor_over_steady_state_tight)) - 1
+        assert (
+            rate
+            >= min(share, least_bytes_per_s(steady_state_bytes_per_s, LIMITS.min_rate_over_steady_state_low_headroom))
+            - 1
+        )
 
 
 @dataclass
@@ -167,21 +171,21 @@ def test_whatever_it_is_told_it_stays_inside_and_raises_nothing_blindly(
                 {s: t.move for s, t in told.items() if t.move is not None},
                 stands,
                 {b: LINK for b, _ in SIDES},
-                stalled=flagged if second["stalled"] else frozenset(),
-                recovering=flagged if second["recovering"] else frozenset(),
-                planned=flagged if second["planned"] else frozenset(),
+                stalled_sides=flagged if second["stalled"] else frozenset(),
+                recovering_sides=flagged if second["recovering"] else frozenset(),
+                planned_sides=flagged if second["planned"] else frozenset(),
             )
             before = memory
-            memory, writes = turn(view, memory, objective, LIMITS)
+            memory, writes = control_step(view, memory, objective, LIMITS)
             for each, heard in told.items():
                 at_ms = whole(heard)
                 blind = at_ms is None or now_ms - at_ms > LIMITS.hold_age_s * 1000
                 if each in writes:
-                    course, recovering = memory.courses[each], each in view.recovering
+                    course, recovering = memory.side_states[each], each in view.recovering_sides
                     check_bounds(writes[each], stands[each], course, objective, blind=blind, recovering=recovering)
-                if blind and each in before.courses and each in memory.courses:
-                    meant = memory.courses[each].wanted.rate_bytes_per_s
-                    assert meant <= before.courses[each].wanted.rate_bytes_per_s
+                if blind and each in before.side_states and each in memory.side_states:
+                    meant = memory.side_states[each].setpoint.rate_bytes_per_s
+                    assert meant <= before.side_states[each].setpoint.rate_bytes_per_s
             stands = stands | writes
 
 
@@ -219,7 +223,7 @@ def test_a_side_that_is_not_heard_of_any_more_holds_and_then_comes_down_to_its_f
             {side: stands},
             {1: LINK},
         )
-        memory, writes = turn(view, memory, OBJECTIVES[0], LIMITS)
+        memory, writes = control_step(view, memory, OBJECTIVES[0], LIMITS)
         stands = writes.get(side, stands)
         rates.append(stands)
     last_s = heard_s // 5 * 5
@@ -250,19 +254,19 @@ class Watched:
     def rates(self, now_s: float, view: RuleInput) -> Mapping[BrokerSide, int | None]:
         fate = self.fate
         if fate.not_seen_s[0] <= now_s < fate.not_seen_s[1]:
-            self.memory = replace(self.memory, courses={})  # As steering does it.
+            self.memory = replace(self.memory, side_states={})  # As steering does it.
             return {}
         stands = {side: rate.bytes_per_s for side, rate in view.live.rates.items()}
         links = {b.broker: LINK for b in view.world.brokers}
         seen = ControlInput(EPOCH_MS + round(now_s * 1000), view.brokers, view.moves, stands, links)
-        self.memory, writes = turn(seen, self.memory, fate.objective, LIMITS)
+        self.memory, writes = control_step(seen, self.memory, fate.objective, LIMITS)
         self.seconds += 1
         taken: dict[BrokerSide, int | None] = {}
         for side, rate in writes.items():
             told = Told(view.brokers.get(side[0]), view.moves.get(side))
             at_ms = whole(told)
             blind = at_ms is None or seen.now_ms - at_ms > LIMITS.hold_age_s * 1000
-            check_bounds(rate, stands[side], self.memory.courses[side], fate.objective, blind=blind)
+            check_bounds(rate, stands[side], self.memory.side_states[side], fate.objective, blind=blind)
             if fate.refused_s[0] <= now_s < fate.refused_s[1] and fate.refused_by in (0, side[0]):
                 self.refused += 1
             else:
@@ -347,5 +351,5 @@ def test_a_world_with_all_of_it_is_steered_by_each_mode() -> None:
         run(world, RulePolicy("law", law, every_s=1.0), settle_s=0.0)
         assert law.refused > 0
         assert law.seconds < 115
-        assert (4, Side.FOLLOWER) not in law.memory.courses, "its rate was taken away"
-        assert law.memory.courses[(1, Side.LEADER)].wanted.rate_bytes_per_s >= 1.05 * 16e6
+        assert (4, Side.FOLLOWER) not in law.memory.side_states, "its rate was taken away"
+        assert law.memory.side_states[(1, Side.LEADER)].setpoint.rate_bytes_per_s >= 1.05 * 16e6

@@ -76,7 +76,7 @@ class FilmedRig(Rig):
 
     def filmed_loop(self, memory: Memory) -> ThrottleController:
         self.runs += 1
-        law = LawLimits(rate_bytes_per_s_max=LIMITS.rate_bytes_per_s_max, start_s=0.1)
+        law = LawLimits(rate_bytes_per_s_max=LIMITS.rate_bytes_per_s_max, takeover_ramp_s=0.1)
         limits = replace(LIMITS, steers=self.objective is not None, throttles_moves=self.throttles_moves)
         in_force = SettingsSnapshot(
             limits, STALL, self.objective, law if self.objective else None, writes_max(WRITES_PER_S_MAX), self.dry_run

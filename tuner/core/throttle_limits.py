@@ -16,7 +16,7 @@ class Limits:
     # Smallest relative change worth a config write, which the whole cluster hears of.
     deadband_ratio: float = 0.10
     # A quota only just above W drains nothing: 20 % is the least that moves.
-    floor_over_steady_state: float = 1.2
+    min_rate_over_steady_state: float = 1.2
     # A side binds when its measured bytes reach this share of the throttle; Kafka itself stays within 0.95–1.04 of it.
     bound_ratio: float = 0.85
     # Shortest time a drain is planned for: below it the quota's 11 s window and the ramp set the pace, not the rate.

@@ -72,8 +72,8 @@ _SIGNALS = "signals.moves"
 _TENANTS = "signals.tenants"
 # One item of these is as much as many of another.
 _ITEMS = {
-    "law.courses": 48,
-    "law.sights": 96,
+    "law.side_states": 48,
+    "law.broker_estimates": 96,
     "live.lists": 20,
     "memory.listed": 20,
     "live.moves": 512,

@@ -21,7 +21,7 @@ from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.decision import Decision
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory
-from tuner.control.throttle.steering.law import turn
+from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import LiveCluster, NotSeen, Observation, Setpoint
 from tuner.journal.codec import Known, apply
@@ -101,9 +101,9 @@ class Player:
         live = NotSeen(known["not_seen"]) if known["not_seen"] is not None else self._of(LiveCluster, "live")
         law = self._of(ControlState, "law")
         courses = {
-            side: Setpoint(c.wanted.rate_bytes_per_s, c.wanted.infeasible, c.blind)
+            side: Setpoint(c.setpoint.rate_bytes_per_s, c.setpoint.infeasible, c.inputs_stale)
             for side in known["steered"]
-            if (c := law.courses.get(side)) is not None
+            if (c := law.side_states.get(side)) is not None
         }
         observation = Observation(
             step.now_ms,
@@ -132,15 +132,15 @@ class Player:
             known["signals.moves"],
             stands,
             known["second.capacities"],
-            stalled=known["second.stalled"],
-            recovering=known["second.recovering"],
+            stalled_sides=known["second.stalled"],
+            recovering_sides=known["second.recovering"],
             # A journal of before has none.
-            ours=known.get("second.ours", {}),
-            planned=known.get("second.planned", frozenset()),
-            most=known.get("second.most", {}),
+            restore_rates=known.get("second.ours", {}),
+            planned_sides=known.get("second.planned", frozenset()),
+            max_rates=known.get("second.most", {}),
         )
         limits = replace(in_force.law, quota_samples=known["second.quota_samples"])
-        memory, rates = turn(view, self._of(ControlState, "law"), in_force.objective, limits)
+        memory, rates = control_step(view, self._of(ControlState, "law"), in_force.objective, limits)
         self._remember("law", memory)
         return turned(changes_of(rates, memory, stands, {}, known["second.held"], in_force.writes_max))
 

@@ -185,7 +185,7 @@ class TunerSettings(BaseModel):
     def plan_leaders_ratio(self) -> float:
         """Of the ceiling, what leaders have while a plan begins more; a gentle objective paces them otherwise."""
         is_gentle = self.objective is not None and not self.objective.objective().hurries
-        return 1.0 if is_gentle else self.law_limits().plan_pace_ratio
+        return 1.0 if is_gentle else self.law_limits().plan_leader_ratio
 
     def mutation_policy(self, limits: PartitionLimits | None = None) -> MutationPolicy | None:
         """

@@ -154,7 +154,7 @@ class WatchedThrottles(SimulatedThrottles):
         leads = side[1] is Side.FOLLOWER or any(move.leader == side[0] for move in moves_of(self._desk.cluster))
         moves = leads and signal is not None and signal.moving_partitions > 0
         steady_state = (signal.steady_state_bytes_per_s or 0.0) if moves and signal is not None else 0.0
-        drains = LawLimits().floor_over_steady_state_tight * steady_state
+        drains = LawLimits().min_rate_over_steady_state_low_headroom * steady_state
         return min(limits.rate_bytes_per_s_max, max(limits.rate_bytes_per_s_min, drains))
 
     def overwrote(self, person: OperatorWrite) -> bool:

@@ -7,7 +7,7 @@ A step can outlive the record of its plan: after a rollback, or where a record c
 throttled stays throttled until it ends, whether its plan is known or not.
 
 Invariant: no side gets more than the ceiling, nor more than the lowest throttle of the plans that copy through it.
-Leaders get a little less (``PLAN_PACE_RATIO``): each destination of a leader fetches up to 10 MB whole
+Leaders get a little less (``PLAN_LEADER_RATIO``): each destination of a leader fetches up to 10 MB whole
 (``replica.fetch.response.max.bytes``), so a leader with several destinations sends more than its rate for some seconds.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 
 from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import TopicThrottle
-from tuner.control.throttle.objective import PLAN_PACE_RATIO
+from tuner.control.throttle.objective import PLAN_LEADER_RATIO
 from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove
 from tuner.core.reassignment_plan import Key, Plan, PlanThrottle
 from tuner.core.throttle_limits import Limits
@@ -91,7 +91,7 @@ def paced(rate_bytes_per_s: int, side: BrokerSide, limits: Limits) -> int:
     """Returns the rate of a side for a plan of this rate, in bytes/s. With an objective the law paces leaders itself."""
     if limits.steers or side[1] is Side.FOLLOWER:
         return rate_bytes_per_s
-    return max(1, int(PLAN_PACE_RATIO * rate_bytes_per_s))
+    return max(1, int(PLAN_LEADER_RATIO * rate_bytes_per_s))
 
 
 def rate_of(throttle: PlanThrottle, ceiling_bytes_per_s: float) -> int | None:

@@ -21,7 +21,7 @@ from tuner.core.throttle_limits import Limits
 
 
 def floor_bytes_per_s(load: SideLoad, limits: Limits) -> float:
-    return max(limits.rate_bytes_per_s_min, limits.floor_over_steady_state * load.steady_state_bytes_per_s)
+    return max(limits.rate_bytes_per_s_min, limits.min_rate_over_steady_state * load.steady_state_bytes_per_s)
 
 
 def infeasible(current_bytes_per_s: float, load: SideLoad, limits: Limits) -> bool:

@@ -21,7 +21,7 @@ from tuner.control.throttle.operator_overrides import (
     permitted,
     restored,
 )
-from tuner.control.throttle.quota_window.ramp import filled
+from tuner.control.throttle.quota_window.ramp import plan_fill
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.control.throttle.view import MovesView
 from tuner.core import formatting
@@ -313,7 +313,7 @@ def _filling(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | No
     live = setting.bytes_per_s
     stood = ours.goes_back_to_bytes_per_s if ours is not None else None
     wanted = planned or min(live if stood is None else stood, int(limits.rate_bytes_per_s_max))
-    first = filled(wanted, limits.fill_from_bytes_per_s)[0].rate_bytes_per_s
+    first = plan_fill(wanted, limits.fill_from_bytes_per_s)[0].rate_bytes_per_s
     if live >= wanted and first >= wanted:
         return None
     # A write that was not answered, and was not taken: there is nothing to come back from.

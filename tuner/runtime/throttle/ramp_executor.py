@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from streaming.shared.kafka.cluster import ClusterError
 from tuner.control.throttle.decision import SetRate
-from tuner.control.throttle.quota_window.ramp import SlewStep
+from tuner.control.throttle.quota_window.ramp import RampStep
 from tuner.core.cluster import BrokerSide
 from tuner.core.outcome import Failure
 from tuner.runtime.throttle.actuator import Throttles
@@ -33,7 +33,7 @@ _ROUNDING = 1e-6
 @dataclass(slots=True)
 class _Change:
     decision: SetRate
-    steps: tuple[SlewStep, ...]
+    steps: tuple[RampStep, ...]
     stands: int | None
     next_at_s: float
     done: int = 0
@@ -82,7 +82,7 @@ class RampExecutor:
     def start(
         self,
         decision: SetRate,
-        steps: Sequence[SlewStep],
+        steps: Sequence[RampStep],
         now_s: float,
         *,
         may_stand: Collection[int | None] = (),

@@ -17,7 +17,7 @@ from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.units import rate_text
 from tuner.control.throttle.decision import Reason, SetRate
 from tuner.control.throttle.objective import Capacity, LawLimits, Objective
-from tuner.control.throttle.steering.law import turn
+from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide, Setpoint, side_name
 from tuner.core.outcome import Failure
@@ -80,9 +80,11 @@ class SteeringController:
         """What the law meant for each side when it was last asked."""
         found = {}
         for side in self._stands:
-            course = self._memory.courses.get(side)
+            course = self._memory.side_states.get(side)
             if course is not None:
-                found[side] = Setpoint(course.wanted.rate_bytes_per_s, course.wanted.infeasible, course.blind)
+                found[side] = Setpoint(
+                    course.setpoint.rate_bytes_per_s, course.setpoint.infeasible, course.inputs_stale
+                )
         return found
 
     def steer(
@@ -121,7 +123,7 @@ class SteeringController:
         self._quota_samples = max(quota_samples.values(), default=self._limits.quota_samples)
         if not self._stands:
             # What was learned of the brokers outlives a look that failed.
-            self._memory, self._due_s = replace(self._memory, courses={}), None
+            self._memory, self._due_s = replace(self._memory, side_states={}), None
         elif self._due_s is None:
             self._due_s = now_s
 
@@ -156,15 +158,15 @@ class SteeringController:
             moves,
             self._stands,
             {b: self._capacity(b) for b in {*brokers, *(broker for broker, _ in self._stands)}},
-            stalled=self._stalled,
-            recovering=self._recovering,
-            ours=self._ours,
-            planned=frozenset(planned),
-            most=self._most,
+            stalled_sides=self._stalled,
+            recovering_sides=self._recovering,
+            restore_rates=self._ours,
+            planned_sides=frozenset(planned),
+            max_rates=self._most,
         )
         limits = replace(self._limits, quota_samples=self._quota_samples)
         before = self._memory
-        self._memory, rates = turn(view, before, self._objective, limits)
+        self._memory, rates = control_step(view, before, self._objective, limits)
         changes = changes_of(rates, self._memory, self._stands, self._own, self._held, self._writes_max)
         if self._inputs is not None:
             self._inputs.second(view, self._held, self._quota_samples, before, self._memory, changes)
@@ -259,13 +261,13 @@ def changes_of(
 
 def _sunk(side: BrokerSide, memory: ControlState, stands: Mapping[BrokerSide, int]) -> int:
     """For a side that nobody sees: what is meant, without the play that the quota's window is given."""
-    return min(stands[side], round(memory.courses[side].wanted.rate_bytes_per_s))
+    return min(stands[side], round(memory.side_states[side].setpoint.rate_bytes_per_s))
 
 
 def _change(side: BrokerSide, rate: int, memory: ControlState, stands: int, own: bool) -> SetRate:
     text = (
         f"{side_name(side)} {rate_text(stands)} → {rate_text(rate)}: "
-        f"{rate_text(memory.courses[side].wanted.rate_bytes_per_s)} is meant"
+        f"{rate_text(memory.side_states[side].setpoint.rate_bytes_per_s)} is meant"
     )
     return SetRate(*side, stands, rate, Reason.FOLLOWS_CLIENTS, text, own)
 

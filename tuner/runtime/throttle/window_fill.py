@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from tuner.control.throttle.decision import Reason, SetRate
 from tuner.control.throttle.policy import RESCUES
 from tuner.control.throttle.quota_window.age import QuotaAges
-from tuner.control.throttle.quota_window.ramp import FILLS_S, SlewStep, filled, slew
+from tuner.control.throttle.quota_window.ramp import FILLS_S, RampStep, plan_fill, plan_ramp
 from tuner.control.throttle.replica_lists.prepared_moves import sides_of
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove
@@ -52,7 +52,7 @@ class WindowWarmup:
 
     def seen(self, live: LiveCluster, carrying: Collection[BrokerSide]) -> None:
         """One more look at the cluster, in which these sides carry something."""
-        self._ages = self._ages.seen(carrying, self._monotonic(), counts=bool(live.lists))
+        self._ages = self._ages.with_snapshot(carrying, self._monotonic(), lists_set=bool(live.lists))
 
     def filling(self) -> dict[BrokerSide, SetRate]:
         """The changes under way that do it."""
@@ -98,7 +98,7 @@ class WindowWarmup:
         """Of the sides where something is to begin now, those where it would find nothing in the window."""
         if live.lists:  # Who is on one has counted, whether anything moved or not.
             return frozenset()
-        found = self._ages.empty(begin, self._monotonic())
+        found = self._ages.empty_windows(begin, self._monotonic())
         # Somebody may have begun to move something there since the last look.
         return found - sides_of(live.moves) if found else found
 
@@ -121,7 +121,9 @@ class WindowWarmup:
         """
         now_s, ages = self._monotonic(), self._ages
         # At a first look what runs has run before.
-        self._begun = frozenset() if ages.looked_at_s is None else frozenset(s for s in moving if not ages.carries(s))
+        self._begun = (
+            frozenset() if ages.looked_at_s is None else frozenset(s for s in moving if not ages.is_carrying(s))
+        )
         begins = (*({*begin} - sides_of(live.moves)), *self._begun)
         idle_s = {s: now_s - max(ages.carried_at_s(s), carried_at_s.get(s, -math.inf)) for s in begins}
         self._idle_s = {side: idle for side, idle in idle_s.items() if idle >= _IDLE_S_MIN}
@@ -140,7 +142,7 @@ class WindowWarmup:
         self._ages = self._ages.without(idle - self.filling().keys())
         return [c for c in changes if c.reason is not Reason.WINDOW_WARMUP or (c.broker, c.side) not in idle]
 
-    def steps(self, change: SetRate, together: int) -> tuple[SlewStep, ...]:
+    def steps(self, change: SetRate, together: int) -> tuple[RampStep, ...]:
         """
         Args:
             together: so many changes share the budget of writes.
@@ -150,10 +152,10 @@ class WindowWarmup:
             held = max(0.0, 1.0 - self._idle_s.get(side, math.inf) / FILLS_S)  # Of the window, what is still counted.
             least = max(self._limits.fill_from_bytes_per_s, held * change.setpoint_bytes_per_s)
             starts_s = 0.0 if self._limits.steers else _STARTS_S
-            return filled(
+            return plan_fill(
                 change.setpoint_bytes_per_s, least, sides=together, writes_per_s_max=budget, starts_s=starts_s
             )
-        return slew(
+        return plan_ramp(
             change.current_bytes_per_s,
             change.setpoint_bytes_per_s,
             sides=together,

@@ -25,11 +25,11 @@ from tuner.control.mutation_quota.state import (
     UnconfirmedChange,
 )
 from tuner.control.throttle.objective import LawLimits, Objective
-from tuner.control.throttle.quota_window.model import steady
+from tuner.control.throttle.quota_window.model import steady_window
 from tuner.control.throttle.state import Memory, OwnedRate
-from tuner.control.throttle.steering.broker_estimate import BrokerEstimate, Direction
+from tuner.control.throttle.steering.broker_estimate import BrokerEstimate, DirectionEstimate
 from tuner.control.throttle.steering.headroom import DirectionLoad
-from tuner.control.throttle.steering.latest_step import Steps
+from tuner.control.throttle.steering.latest_step import StepRates
 from tuner.control.throttle.steering.state import ControlState, SideControlState
 from tuner.control.throttle.steering.target_rate import TargetRate
 from tuner.core.cluster import LiveCluster
@@ -80,10 +80,12 @@ SIGHT = BrokerEstimate(
     NOW_MS,
     5.0,
     0.05,
-    {s: Direction(Steps((1.1, 2.2)), Steps(), DirectionLoad(3.3, 0.1, 0.2), True) for s in Side},
+    {s: DirectionEstimate(StepRates((1.1, 2.2)), StepRates(), DirectionLoad(3.3, 0.1, 0.2), True) for s in Side},
     NOW_MS,
 )
-COURSE = SideControlState(NOW_MS, 9.9, TargetRate(1.1, binds=True), steady(NOW_MS, 5.5 * MB, 3.3), known_at_ms=None)
+COURSE = SideControlState(
+    NOW_MS, 9.9, TargetRate(1.1, at_ceiling=True), steady_window(NOW_MS, 5.5 * MB, 3.3), known_at_ms=None
+)
 ALICE = QuotaEntity("alice")
 VALUES: list[tuple[Any, Any]] = [
     (Memory, Memory()),

@@ -16,7 +16,7 @@ from tuner.control.throttle import objective as objectives
 from tuner.control.throttle.decision import Hold, Reason
 from tuner.control.throttle.objective import LawLimits, Objective
 from tuner.control.throttle.state import Memory
-from tuner.control.throttle.steering import law
+from tuner.control.throttle.steering import law, side_control
 from tuner.control.throttle.steering.state import ControlState
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.prepare_handshake import PrepareHandshake
@@ -239,11 +239,11 @@ def test_records_of_two_tuners_that_stand_between_each_other_are_told_apart() ->
 
 def test_another_constant_of_the_law_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = steered()
-    [pace] = [f for f in objectives.LawLimits.__dataclass_fields__.values() if f.name == "pace_slack"]
+    [pace] = [f for f in objectives.LawLimits.__dataclass_fields__.values() if f.name == "leader_margin_ratio"]
     original = LawLimits.__init__
 
     def slower(self: LawLimits, **given: Any) -> None:
-        original(self, **({"pace_slack": pace.default + 0.1} | given))
+        original(self, **({"leader_margin_ratio": pace.default + 0.1} | given))
 
     monkeypatch.setattr(LawLimits, "__init__", slower)
     found = compared(rig.replayed(), *ALWAYS, kept=5)
@@ -255,8 +255,7 @@ def test_another_constant_of_the_law_is_found(monkeypatch: pytest.MonkeyPatch) -
 
 def test_another_law_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = steered()
-    monkeypatch.setattr(law, "_sunk", lambda course, _: course.wanted)
-    monkeypatch.setattr(law, "taken_over", lambda meant, *_: meant)
+    monkeypatch.setattr(side_control, "limit_takeover", lambda target, *_: target)
     assert compared(rig.replayed(), *ALWAYS, kept=5).seconds.different > 0
 
 
@@ -307,18 +306,18 @@ def test_without_an_objective_the_seconds_of_the_law_are_not_asked() -> None:
 
 def test_what_the_law_remembers_otherwise_is_told_at_the_next_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = long_steered()
-    real = law.turn
+    real = law.control_step
 
     def drifting(view: Any, memory: ControlState, *rest: Any) -> Any:
         after, rates = real(view, memory, *rest)
-        sights = {b: replace(s, margin=s.margin + 1e-9) for b, s in after.sights.items()}
-        return replace(after, sights=sights), rates
+        sights = {b: replace(s, margin=s.margin + 1e-9) for b, s in after.broker_estimates.items()}
+        return replace(after, broker_estimates=sights), rates
 
-    monkeypatch.setattr("tuner.replay.replayer.turn", drifting)
+    monkeypatch.setattr("tuner.replay.replayer.control_step", drifting)
     found = compared(rig.replayed(), *ALWAYS, kept=1000)
     assert found.memory.different == 1
     [told] = [d for d in found.differences if d.kind == "memory"]
-    assert "law.sights" in told.now
+    assert "law.broker_estimates" in told.now
 
 
 def test_settings_are_on_record_where_they_differ_from_the_programs_own() -> None:

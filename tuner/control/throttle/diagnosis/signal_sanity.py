@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side
 from streaming.shared.units import rate_text
-from tuner.control.throttle.steering.broker_estimate import stepped, told_step_s
+from tuner.control.throttle.steering.broker_estimate import reported_step_s, step_rates
 from tuner.core.cluster import BrokerSide, LiveCluster
 from tuner.core.freshness import Freshness, freshness
 from tuner.core.throttle_limits import Limits
@@ -59,7 +59,7 @@ def _part_above_whole(side: Side, signal: BrokerSignal, limits: Limits) -> str |
     part = max((part for part in parts if part is not None), default=None)
     if part is None or whole is None or not _by_far(part, whole, limits):
         # The law goes by the newest step, which may be wrong by itself.
-        whole, part = stepped(signal, side) if told_step_s(signal) is not None else (None, None)
+        whole, part = step_rates(signal, side) if reported_step_s(signal) is not None else (None, None)
         if part is None or whole is None or not _by_far(part, whole, limits):
             return None
     return (

@@ -1,17 +1,16 @@
-"""Since when has a side's quota had something to count? A window that is younger than itself forgives more, and keeps less.
+"""Tracks since when each side's quota has counted bytes, and which quota windows are empty.
 
-Intuition: a move that began three seconds ago has three seconds in its quota, and Kafka divides by three. Who brings such a
-throttle up as if eleven seconds stood there lets too little through at first and too much in the end, and all of it comes back
-every eleven seconds.
+Kafka divides what a young window holds by its age, not by eleven seconds. A throttle that is raised as if a young window were full
+lets too little through first and too much later, and the unevenness comes back every eleven seconds.
 
-How old the quota's window is and how old the move is are two things. Where lists stood before the move, what was on them may
-have filled the window already, and a way down has to reckon with that; but what the move brings begins with the move, and a way
-up has to wait for that all the same. Kafka's own tool writes the lists a moment before it asks for the move.
+Two ages differ:
+    age       how long the quota has counted bytes. Replicas on lists that were set before the move may have filled the window
+              already. A reduction goes by this age.
+    move age  how long the move has run. A rise waits for it. Kafka's own tool writes the lists a moment before it starts the move.
 
-A quota that nobody uses is the other end of it: its window is empty, and lets a whole window's worth through at once.
+An empty window lets a whole window's bytes through at once.
 
-Invariant: where it is not known when a side began, its window is taken to be full, as it is for every move of some age. It is
-never thought to be younger than it may be.
+Invariant: a side whose start is not known counts as old, with a full window. No window counts as younger than it may be.
 """
 
 from __future__ import annotations
@@ -26,19 +25,35 @@ from tuner.core.cluster import BrokerSide
 
 @dataclass(frozen=True, slots=True)
 class QuotaAges:
-    """What successive looks at the cluster say of it; times by one monotonic clock."""
+    """What successive snapshots of the cluster show; all times are seconds of one monotonic clock.
 
-    looked_at_s: float | None = None  # None: never.
-    counts: bool = False  # Lists stood at that look: who is on one counts, whether something moves or not.
-    began_s: Mapping[BrokerSide, float] = field(default_factory=dict)  # Of sides that carry something; −∞ is not known.
-    counted_s: Mapping[BrokerSide, float] = field(default_factory=dict)  # The same, of what their quotas count.
-    ended_s: Mapping[BrokerSide, float] = field(default_factory=dict)  # Of those that did within a window.
-    carried_s: Mapping[BrokerSide, float] = field(default_factory=dict)  # Of these, the last look before that.
-    # Since when looks have followed each other within a window of each other, and no list stood: what came between would be known.
+    Attributes:
+        looked_at_s: the newest snapshot; None: there was none.
+        lists_set: the newest snapshot had throttled-replica lists, so listed replicas count even if nothing moves.
+        began_s: when each side began to carry a move; −∞: not known.
+        counted_s: since when each side's quota has counted bytes; −∞: not known.
+        ended_s: when each side stopped carrying a move, within the last window.
+        carried_s: for those, the last snapshot in which the side still carried one.
+        quiet_s: start of the current run of snapshots that are less than a window apart and without lists; ∞: none. Within such a
+            run every start and end of a move is known.
+    """
+
+    looked_at_s: float | None = None
+    lists_set: bool = False
+    began_s: Mapping[BrokerSide, float] = field(default_factory=dict)
+    counted_s: Mapping[BrokerSide, float] = field(default_factory=dict)
+    ended_s: Mapping[BrokerSide, float] = field(default_factory=dict)
+    carried_s: Mapping[BrokerSide, float] = field(default_factory=dict)
     quiet_s: float = math.inf
 
-    def seen(self, carrying: Collection[BrokerSide], now_s: float, *, counts: bool = False) -> QuotaAges:
-        """After one more look, in which these sides take part in a move, and ``counts`` says whether any list stands."""
+    def with_snapshot(self, carrying: Collection[BrokerSide], now_s: float, *, lists_set: bool = False) -> QuotaAges:
+        """Returns the ages after one more snapshot.
+
+        Args:
+            carrying: the sides that take part in a move.
+            now_s: the time of the snapshot.
+            lists_set: the snapshot has throttled-replica lists.
+        """
         before_s, carrying = self.looked_at_s, frozenset(carrying)
         ended_s = {
             side: at_s for side, at_s in self.ended_s.items() if now_s - at_s <= WINDOW_S and side not in carrying
@@ -47,43 +62,44 @@ class QuotaAges:
         carried_s = {side: self.carried_s.get(side, before_s if before_s is not None else now_s) for side in ended_s}
         began_s, counted_s = {}, {}
         for side in carrying:
-            # It may have begun right after the look before; what its window holds of a move that ended is not known.
+            # The move may have begun right after the snapshot before.
             began_s[side] = self.began_s.get(side, -math.inf if before_s is None else before_s)
-            fresh = not self.counts and side not in self.ended_s
+            # If another move ended there within the window, what the window still holds of it is not known.
+            fresh = not self.lists_set and side not in self.ended_s
             counted_s[side] = self.counted_s.get(side, began_s[side] if fresh else -math.inf)
-        follows = before_s is not None and now_s - before_s <= WINDOW_S and not (self.counts or counts)
+        follows = before_s is not None and now_s - before_s <= WINDOW_S and not (self.lists_set or lists_set)
         quiet_s = min(self.quiet_s, now_s) if follows else now_s
-        return QuotaAges(now_s, counts, began_s, counted_s, ended_s, carried_s, quiet_s)
+        return QuotaAges(now_s, lists_set, began_s, counted_s, ended_s, carried_s, quiet_s)
 
     def without(self, sides: Collection[BrokerSide]) -> QuotaAges:
-        """Where nothing has begun after all."""
+        """Returns the ages without the starts of ``sides``, on which no move has begun after all."""
         if not sides:
             return self
         began_s = {side: at_s for side, at_s in self.began_s.items() if side not in sides}
         counted_s = {side: at_s for side, at_s in self.counted_s.items() if side not in sides}
         return replace(self, began_s=began_s, counted_s=counted_s)
 
-    def empty(self, sides: Collection[BrokerSide], now_s: float) -> frozenset[BrokerSide]:
-        """Which of them have nothing in their quota's window; none where that is not known of all of it."""
+    def empty_windows(self, sides: Collection[BrokerSide], now_s: float) -> frozenset[BrokerSide]:
+        """Returns those of ``sides`` whose window is empty; none while less than a whole window has been observed."""
         if now_s - self.quiet_s <= WINDOW_S:
             return frozenset()
         ended = {side for side, at_s in self.ended_s.items() if now_s - at_s <= WINDOW_S}
         return frozenset(side for side in sides if side not in self.began_s and side not in ended)
 
-    def carries(self, side: BrokerSide) -> bool:
-        """Whether something moved there at the last look."""
+    def is_carrying(self, side: BrokerSide) -> bool:
+        """Returns whether the side took part in a move at the newest snapshot."""
         return side in self.began_s
 
     def carried_at_s(self, side: BrokerSide) -> float:
-        """When a look last saw something move there; −∞: none within a window."""
+        """Returns the last snapshot in which the side took part in a move; −∞: none within a window."""
         if side in self.began_s and self.looked_at_s is not None:
             return self.looked_at_s
         return self.carried_s.get(side, -math.inf)
 
     def age_s(self, side: BrokerSide, now_s: float) -> float:
-        """Of what its quota counts; for ever where that is not known."""
+        """Returns how long the side's quota has counted bytes; ∞ if it is not known."""
         return max(0.0, now_s - self.counted_s.get(side, -math.inf))
 
     def move_age_s(self, side: BrokerSide, now_s: float) -> float:
-        """Of what moves there; for ever where that is not known."""
+        """Returns how long the side has carried a move; ∞ if it is not known."""
         return max(0.0, now_s - self.began_s.get(side, -math.inf))

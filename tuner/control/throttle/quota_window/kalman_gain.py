@@ -1,56 +1,52 @@
-"""Which of the last seconds was it that brought more, or less, than the replay of a quota's window had made of them?
+"""Computes how much of a measured step's error belongs to each second of the quota window (a Kalman filter's gains).
 
-Intuition: what passes in a second passes again twelve seconds later, for then the window lets it go. So an uneven second comes
-back for ever, and is only to be told from a step of five seconds if what the steps before have told is not forgotten: five
-and twelve have no common measure, and after twelve steps every second has been told apart from its neighbours. That is a
-Kalman filter whose state is the seconds that the window holds:
+A second that brought too much comes back twelve seconds later, when the window drops it. Measured steps of five seconds cannot
+tell which second it was. But five and twelve have no common divisor: after twelve steps each second has been measured with
+different neighbours. A Kalman filter uses that. Its state is the errors of the seconds in the window:
 
-    a new second  = what the bound lets through − Σ of those seconds, give or take part of a response
-    a step's sum  = Σ of its seconds, give or take what was under way at its ends
+    error of a new second = − Σ errors of the seconds in the window + noise of one second (part of a response)
+    error of a step       = Σ errors of its seconds + noise of one measurement (bytes in flight at its ends)
 
-How much of a difference belongs to which second then depends on the lengths alone, and not on what was measured.
-
-Invariant: a share is a number without a unit: no rate, no time and no broker is in it.
+The gains depend on the lengths of window and step alone, and not on rates, times or brokers.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-# Of a step's measure, over the error of a second, both squared: a response of some MiB straddles either end, and a step
-# that is not told is taken out of a mean of half a minute. On simulated brokers a quarter or twice of it knows the seconds
-# nearly as well.
-_MEASURE_NOISE = 4.0
-_SECOND_NOISE_START = 25.0
-_STEPS = 40  # From there on the shares stay the same.
+# Variance of a step's measurement ÷ variance of a second. A response of some MiB straddles either end of a step, and a step that is
+# not reported is extracted from a mean of half a minute. On simulated brokers a quarter or twice this value works nearly as well.
+_MEASUREMENT_VARIANCE = 4.0
+_INITIAL_VARIANCE = 25.0
+_STEPS = 40  # The gains have converged by then.
 
 
 @lru_cache(maxsize=64)
-def shares(samples: int, step_s: int) -> tuple[float, ...]:
-    """Of what a step brought more than was replayed, each second's share, up to the step's last one.
+def kalman_gains(samples: int, step_s: int) -> tuple[float, ...]:
+    """Returns each second's share of a step's error (measured minus modelled bytes of the step).
 
     Args:
-        samples: whole seconds that the window remembers.
-        step_s: whole seconds in the step; both at least 1.
+        samples: whole seconds that the window remembers; at least 1.
+        step_s: whole seconds in the step; at least 1.
 
     Returns:
-        One share for each of the last ``max(samples, step_s)`` seconds, oldest first; those before the step have some, too.
+        One gain for each of the last ``max(samples, step_s)`` seconds, oldest first; seconds before the step have one too.
     """
     count = max(samples, step_s)
-    kept = range(count - samples, count)
-    covariance = [[_SECOND_NOISE_START * (i == j) for j in range(count)] for i in range(count)]
-    found = [0.0] * count
+    in_window = range(count - samples, count)
+    covariance = [[_INITIAL_VARIANCE * (i == j) for j in range(count)] for i in range(count)]
+    gains = [0.0] * count
     for _ in range(_STEPS):
         for _ in range(step_s):
-            together = [-sum(row[k] for k in kept) for row in covariance]
-            alone = 1.0 - sum(together[k] for k in kept)
-            covariance = [[*row[1:], new] for row, new in zip(covariance[1:], together[1:], strict=True)]
-            covariance.append([*together[1:], alone])
-        told = [sum(row[count - step_s :]) for row in covariance]
-        spread = sum(told[count - step_s :]) + _MEASURE_NOISE
-        found = [each / spread for each in told]
+            cross = [-sum(row[k] for k in in_window) for row in covariance]
+            variance = 1.0 - sum(cross[k] for k in in_window)
+            covariance = [[*row[1:], new] for row, new in zip(covariance[1:], cross[1:], strict=True)]
+            covariance.append([*cross[1:], variance])
+        step_covariance = [sum(row[count - step_s :]) for row in covariance]
+        step_variance = sum(step_covariance[count - step_s :]) + _MEASUREMENT_VARIANCE
+        gains = [entry / step_variance for entry in step_covariance]
         covariance = [
-            [each - share * other for each, other in zip(row, told, strict=True)]
-            for row, share in zip(covariance, found, strict=True)
+            [entry - gain * other for entry, other in zip(row, step_covariance, strict=True)]
+            for row, gain in zip(covariance, gains, strict=True)
         ]
-    return tuple(found)
+    return tuple(gains)

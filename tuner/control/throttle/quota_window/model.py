@@ -1,27 +1,21 @@
-"""What a broker's quota window holds now, and the bound that lets just the wanted bytes through in the next second.
+"""Models what a broker's replication quota has counted, and computes the rate that lets a wanted number of bytes through next.
 
-Intuition: the quota is a mean over eleven whole buckets of one second and the one that is being filled; a bucket is emptied
-eleven seconds after its last drop, so what it held comes back twelve seconds after it began. Whoever writes "20 MB/s" means
-the mean; what the next second lets through is twelve times that less what the last eleven have brought. So the bound that
-gives a wanted second is
+Kafka compares the throttle's rate with a mean over eleven whole seconds and the one in progress (replication.quota.window.num = 11,
+KIP-73). So the next second lets through twelve times the rate, minus what the last eleven seconds brought. To let a setpoint
+through in the next second, the rate has to be
 
-    bound = (Σ of the last 11 s + wanted) ÷ 12
+    rate = (Σ of the last 11 s + setpoint) ÷ 12
 
-and a burst that the window still holds neither silences the next seconds nor comes back as an echo. What it holds has to
-be known: the stream tells the bytes of every step some seconds late, and what has come since is replayed with the bounds
-that stood.
+Then a burst in the window neither silences the next seconds nor comes back as an echo. The window itself cannot be read. The stream
+reports the bytes of each step some seconds late, and the model replays the seconds since with the rates that were set.
 
-Invariant: a measured step is believed. Where it differs from the replay as a throttle's uneven seconds do, the difference goes
-to the seconds that are likeliest to have brought it (echo.py); where it differs by more, something else than the throttle
-was at work, and the seconds of the step have the measured sum.
+Invariant: a measured step wins over the replay. A small difference goes to the seconds that most likely brought it
+(kalman_gain.py). A large difference has another cause than the throttle, and the seconds of the step get the measured sum.
 
-Vocabulary:
-    second   bytes that counted against the quota in one whole second; the newest is the last.
-    bound    the rate that stood in that second.
-    meant    the bytes that were to pass in it.
-    planned  the bound if every second had brought what was meant: a line from one rate to another, twelve seconds long.
+Terms:
     samples  replication.quota.window.num: how many whole seconds the quota remembers.
-    flow     bytes/s that can come at most, when the bound lets them: what the links or the other side allow.
+    planned  the rate if every second had brought its setpoint; it goes from one setpoint to the next in twelve seconds.
+    flow     bytes/s that can arrive at most at any throttle rate, because of the links or the other side.
 """
 
 from __future__ import annotations
@@ -29,83 +23,116 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tuner.control.throttle.quota_window.kalman_gain import shares
+from tuner.control.throttle.quota_window.kalman_gain import kalman_gains
 from tuner.core.value import value
 
-SECONDS_KEPT = 32  # A window and the step before it, as late as signals may be before everything is held.
+SECONDS_KEPT = 32  # A window, and the steps before it for as long as signals may be late.
 _OTHERS_KEPT = SECONDS_KEPT - 1
 
-# Of what was replayed. Bursts and their echoes leave a step's sum within some per cent, what is not the throttle's does not.
-_UNEVEN_RATIO_MAX = 0.25
+# Of the modelled bytes. Bursts and echoes of a throttle change a step's sum by some per cent; other causes by more.
+_THROTTLE_ERROR_RATIO_MAX = 0.25
 
 
 @value
 class QuotaSamples:
-    """The last seconds of one side of one broker, oldest first, up to ``until_ms``."""
+    """The last ``SECONDS_KEPT`` seconds of one side of one broker, oldest first.
+
+    Attributes:
+        until_ms: the end of the newest second; epoch.
+        seconds: bytes that the quota counted in each second.
+        rates: the throttle rate that was set in each second, bytes/s.
+        setpoints: the bytes that should have passed in each second.
+    """
 
     until_ms: int
     seconds: tuple[float, ...]
-    bounds: tuple[float, ...]
-    meant: tuple[float, ...]
+    rates: tuple[float, ...]
+    setpoints: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        assert len(self.seconds) == len(self.bounds) == len(self.meant)
+        assert len(self.seconds) == len(self.rates) == len(self.setpoints)
 
 
-def steady(now_ms: int, rate_bytes_per_s: float, passed_bytes_per_s: float | None = None) -> QuotaSamples:
-    """The window of a side that somebody has throttled to this rate; all of it has passed, where nothing else is known."""
+def steady_window(now_ms: int, rate_bytes_per_s: float, passed_bytes_per_s: float | None = None) -> QuotaSamples:
+    """Returns the window of a side that has had this rate for long.
+
+    Args:
+        now_ms: the end of the newest second; epoch.
+        rate_bytes_per_s: the throttle rate.
+        passed_bytes_per_s: what passed in each second; the whole rate if it is not known.
+    """
     full = (rate_bytes_per_s,) * SECONDS_KEPT
     passed = full if passed_bytes_per_s is None else (passed_bytes_per_s,) * SECONDS_KEPT
     return QuotaSamples(now_ms, passed, full, full)
 
 
-def advanced(
+def advance(
     window: QuotaSamples,
     now_ms: int,
-    bound_bytes_per_s: float,
+    rate_bytes_per_s: float,
     flow_bytes_per_s: float,
     samples: int,
     *,
-    meant_bytes_per_s: float | None = None,
+    setpoint_bytes_per_s: float | None = None,
 ) -> QuotaSamples:
-    """Replays the whole seconds up to now with the bound that stands, and what was meant by it."""
-    seconds, bounds, meant, until_ms = window.seconds, window.bounds, window.meant, window.until_ms
-    if bounds[-1] == bound_bytes_per_s:
-        bound_bytes_per_s = bounds[
+    """Returns the window with the whole seconds up to now replayed.
+
+    Args:
+        window: the window before.
+        now_ms: epoch.
+        rate_bytes_per_s: the throttle rate that is set.
+        flow_bytes_per_s: what can arrive at most.
+        samples: how many whole seconds the quota remembers.
+        setpoint_bytes_per_s: what should pass in each of these seconds; the rate if None.
+    """
+    seconds, rates, setpoints, until_ms = window.seconds, window.rates, window.setpoints, window.until_ms
+    if rates[-1] == rate_bytes_per_s:
+        rate_bytes_per_s = rates[
             -1
-        ]  # One object for all seconds of it: a large cluster keeps a hundred thousand seconds.
-    as_meant = bound_bytes_per_s if meant_bytes_per_s is None else meant_bytes_per_s
+        ]  # The same object for every second: a large cluster keeps a hundred thousand seconds.
+    setpoint = rate_bytes_per_s if setpoint_bytes_per_s is None else setpoint_bytes_per_s
     while until_ms + 1000 <= now_ms:
         until_ms += 1000
-        passes = _passes(seconds, bound_bytes_per_s, flow_bytes_per_s, samples)
+        passes = _bytes_that_pass(seconds, rate_bytes_per_s, flow_bytes_per_s, samples)
         seconds = (*seconds[-_OTHERS_KEPT:], passes)
-        bounds = (*bounds[-_OTHERS_KEPT:], bound_bytes_per_s)
-        meant = (*meant[-_OTHERS_KEPT:], as_meant)
-    return QuotaSamples(until_ms, seconds, bounds, meant)
+        rates = (*rates[-_OTHERS_KEPT:], rate_bytes_per_s)
+        setpoints = (*setpoints[-_OTHERS_KEPT:], setpoint)
+    return QuotaSamples(until_ms, seconds, rates, setpoints)
 
 
-def corrected(
+def correct(
     window: QuotaSamples, at_ms: int, step_s: float, passed_bytes: float, flow_bytes_per_s: float, samples: int
 ) -> QuotaSamples:
-    """The window, given that ``passed_bytes`` came in the ``step_s`` up to ``at_ms``; what came after is replayed anew."""
-    spot = _step(window, at_ms, step_s, samples)
-    if spot is None:
+    """Returns the window corrected by a measured step, with the seconds after the step replayed again.
+
+    Args:
+        window: the window before; returned as it is if it does not contain the step.
+        at_ms: the end of the step; epoch.
+        step_s: length of the step.
+        passed_bytes: measured bytes of the step.
+        flow_bytes_per_s: what can arrive at most.
+        samples: how many whole seconds the quota remembers.
+    """
+    step = _step_indices(window, at_ms, step_s, samples)
+    if step is None:
         return window
-    begin, end = spot
+    begin, end = step
     modelled = window.seconds[begin:end]
-    if _as_a_throttle_does(modelled, passed_bytes):
-        likely = shares(samples, end - begin)
-        first, more = end - len(likely), passed_bytes - sum(modelled)
-        told = [max(0.0, was + share * more) for was, share in zip(window.seconds[first:end], likely, strict=True)]
-        seconds = [*window.seconds[:first], *told]
+    if _is_throttle_error(modelled, passed_bytes):
+        gains = kalman_gains(samples, end - begin)
+        first, error = end - len(gains), passed_bytes - sum(modelled)
+        corrected = [
+            max(0.0, second + gain * error) for second, gain in zip(window.seconds[first:end], gains, strict=True)
+        ]
+        seconds = [*window.seconds[:first], *corrected]
     else:
-        seconds = [*window.seconds[:begin], *_scaled(modelled, passed_bytes)]
+        seconds = [*window.seconds[:begin], *_scale(modelled, passed_bytes)]
     return QuotaSamples(
-        window.until_ms, _replayed(window, seconds, flow_bytes_per_s, samples), window.bounds, window.meant
+        window.until_ms, _replay_rest(window, seconds, flow_bytes_per_s, samples), window.rates, window.setpoints
     )
 
 
-def first_seen(
+def correct_first_use(
     window: QuotaSamples,
     at_ms: int,
     step_s: float,
@@ -113,107 +140,116 @@ def first_seen(
     flow_bytes_per_s: float,
     samples: int,
     *,
-    meant_bytes_per_s: float = 0.0,
+    setpoint_bytes_per_s: float = 0.0,
 ) -> QuotaSamples:
-    """As ``corrected``, of a step in which a throttle was first seen to be used: what its window held before is a guess.
+    """Returns the window corrected by the first measured step of a throttle that was not used before.
 
-    A throttle that nobody has used for an hour is new to Kafka, and its mean is of the seconds since. It lets its rate through
-    from the first second on, as if its window had always held that; one that was merely idle lets a whole window through at
-    once. Which of the two it was, the first step tells: where it was no burst, the window has held what passes.
+    What such a window held before the step is a guess. Kafka forgets the sensor of a throttle that was unused for an hour, and then
+    takes its mean over the seconds since: the throttle lets its rate through from the first second on, as if the window had always
+    held it. A throttle that was merely idle lets a whole window's bytes through at once. The first step shows which of the two it
+    is: if it contains no burst, the window has held what passes.
 
     Args:
-        meant_bytes_per_s: now. What has passed in a burst was meant to, up to that: where the other side paced a young move, the
-            line to what is meant would else begin at nothing, and this side would close for seconds as its window fills.
+        window, at_ms, step_s, passed_bytes, flow_bytes_per_s, samples: those of ``correct``.
+        setpoint_bytes_per_s: the current setpoint. The seconds of a burst get up to this as their setpoint. If the other
+            side limits a young move, the planned rate would otherwise start near zero and stop the move while the window fills.
     """
-    spot = _step(window, at_ms, step_s, samples)
-    if spot is None:
+    step = _step_indices(window, at_ms, step_s, samples)
+    if step is None:
         return window
-    begin, end = spot
-    burst = passed_bytes > (1.0 + _UNEVEN_RATIO_MAX) * sum(window.bounds[begin:end])
-    if not burst and _as_a_throttle_does(window.seconds[begin:end], passed_bytes):
-        return corrected(window, at_ms, step_s, passed_bytes, flow_bytes_per_s, samples)
+    begin, end = step
+    burst = passed_bytes > (1.0 + _THROTTLE_ERROR_RATIO_MAX) * sum(window.rates[begin:end])
+    if not burst and _is_throttle_error(window.seconds[begin:end], passed_bytes):
+        return correct(window, at_ms, step_s, passed_bytes, flow_bytes_per_s, samples)
     mean = passed_bytes / (end - begin)
-    most: Sequence[float] = window.bounds[end:]
+    highest: Sequence[float] = window.rates[end:]
     if burst:
-        told = corrected(window, at_ms, step_s, passed_bytes, flow_bytes_per_s, samples)
-        most = [max(bound, meant_bytes_per_s) for bound in most]
-        line = (*window.meant[:begin], *(max(was, min(meant_bytes_per_s, mean)) for was in window.meant[begin:end]))
+        corrected = correct(window, at_ms, step_s, passed_bytes, flow_bytes_per_s, samples)
+        highest = [max(rate, setpoint_bytes_per_s) for rate in highest]
+        step_setpoints = (max(before, min(setpoint_bytes_per_s, mean)) for before in window.setpoints[begin:end])
+        setpoints = (*window.setpoints[:begin], *step_setpoints)
     else:
-        line = (mean,) * end
-        told = replace(window, seconds=_replayed(window, [*line], flow_bytes_per_s, samples))
-    # What was thought to be held back by something else was meant to bring no more; what has passed says that it was not.
-    since = map(max, window.meant[end:], map(min, most, told.seconds[end:]))
-    return replace(told, meant=(*line, *since))
+        setpoints = (mean,) * end
+        corrected = replace(window, seconds=_replay_rest(window, [*setpoints], flow_bytes_per_s, samples))
+    # The setpoints since the step were lowered to what another limit seemed to let through. What has passed shows that it did not.
+    since = map(max, window.setpoints[end:], map(min, highest, corrected.seconds[end:]))
+    return replace(corrected, setpoints=(*setpoints, *since))
 
 
-def held_bytes_per_s(window: QuotaSamples, samples: int) -> float:
-    """The mean of what the window holds."""
+def window_mean_bytes_per_s(window: QuotaSamples, samples: int) -> float:
+    """Returns the mean of the seconds that the quota remembers, in bytes/s."""
     samples = min(samples, SECONDS_KEPT)
     return sum(window.seconds[-samples:]) / samples
 
 
-def bound_for(
+def rate_for_setpoint(
     window: QuotaSamples,
     setpoint_bytes_per_s: float,
     samples: int,
     *,
-    play: float = float("inf"),
+    compensation_range: float = float("inf"),
     unused_ratio: float = 0.0,
 ) -> float:
-    """The rate to write so that ``wanted`` passes in the next second.
+    """Returns the throttle rate (bytes/s) with which the setpoint passes in the next second.
 
     Args:
-        play: how far from the planned bound it may be, as a share of that: the replay is a model, and errs.
-        unused_ratio: of any setting, what is never used. Where the window holds so much less than was meant, that is no room which
-            the next second would fill.
+        window: what the quota has counted.
+        setpoint_bytes_per_s: what should pass.
+        samples: how many whole seconds the quota remembers.
+        compensation_range: how far the rate may differ from the planned rate, as a share of it, because the model has errors.
+        unused_ratio: the share of any rate that followers never use. Bytes that are missing from the window for this reason are no
+            room that the next second would fill.
     """
     samples = min(samples, SECONDS_KEPT)
-    held = (_held(window.seconds, samples) + setpoint_bytes_per_s) / (samples + 1)
-    planned = (_held(window.meant, samples) + setpoint_bytes_per_s) / (samples + 1)
-    if held < planned and unused_ratio > 0.0 and setpoint_bytes_per_s > 0.0:
-        # So much is not missing at all, and twice as much all of it; in between the one goes over into the other.
-        used = min(planned, max(held, 2.0 * held - (1.0 - 2.0 * unused_ratio) * planned))
-        # On the way to another rate, and until its echo is over, what is not used yet will be; sooner on the way down.
-        off = sum(window.meant) / len(window.meant) / setpoint_bytes_per_s - 1.0
-        even = max(0.0, 1.0 - (2.0 * off if off > 0.0 else -off) / unused_ratio)
-        held += even * (used - held)
-    return min((1.0 + play) * planned, max((1.0 - play) * planned, held))
+    rate = (_sum_remembered(window.seconds, samples) + setpoint_bytes_per_s) / (samples + 1)
+    planned = (_sum_remembered(window.setpoints, samples) + setpoint_bytes_per_s) / (samples + 1)
+    if rate < planned and unused_ratio > 0.0 and setpoint_bytes_per_s > 0.0:
+        # A gap up to the unused share counts as no gap, twice as much counts in full, with a linear transition between the two.
+        without_unused = min(planned, max(rate, 2.0 * rate - (1.0 - 2.0 * unused_ratio) * planned))
+        # While the setpoint changes, and until its echo has passed, unused bytes may still be used; sooner on the way down.
+        distance = sum(window.setpoints) / len(window.setpoints) / setpoint_bytes_per_s - 1.0
+        steadiness = max(0.0, 1.0 - (2.0 * distance if distance > 0.0 else -distance) / unused_ratio)
+        rate += steadiness * (without_unused - rate)
+    return min((1.0 + compensation_range) * planned, max((1.0 - compensation_range) * planned, rate))
 
 
-def _step(window: QuotaSamples, at_ms: int, step_s: float, samples: int) -> tuple[int, int] | None:
-    """Which of the seconds a step is, from the first to behind the last; None where the window does not reach so far."""
+def _step_indices(window: QuotaSamples, at_ms: int, step_s: float, samples: int) -> tuple[int, int] | None:
+    """Returns the step's first second and the one after its last; None if the window does not reach that far back."""
     newest = round((window.until_ms - at_ms) / 1000)
     end = len(window.seconds) - newest
     begin = end - max(1, round(step_s))
     return None if newest < 0 or begin < samples else (begin, end)
 
 
-def _as_a_throttle_does(modelled: Sequence[float], passed_bytes: float) -> bool:
-    """Whether what passed differs from the replay only as a throttle's own seconds do."""
-    replayed_bytes = sum(modelled)
-    return abs(passed_bytes - replayed_bytes) <= _UNEVEN_RATIO_MAX * replayed_bytes
+def _is_throttle_error(modelled: Sequence[float], passed_bytes: float) -> bool:
+    """Returns whether the measured sum is as close to the model as the uneven seconds of a throttle explain."""
+    modelled_bytes = sum(modelled)
+    return abs(passed_bytes - modelled_bytes) <= _THROTTLE_ERROR_RATIO_MAX * modelled_bytes
 
 
-def _replayed(window: QuotaSamples, seconds: list[float], flow_bytes_per_s: float, samples: int) -> tuple[float, ...]:
-    """Those seconds, and all that come after them as the bounds that stood let them pass."""
-    for bound in window.bounds[len(seconds) :]:
-        seconds.append(_passes(seconds, bound, flow_bytes_per_s, samples))
+def _replay_rest(
+    window: QuotaSamples, seconds: list[float], flow_bytes_per_s: float, samples: int
+) -> tuple[float, ...]:
+    """Returns ``seconds`` and all later ones, which are replayed with the rates that were set."""
+    for rate in window.rates[len(seconds) :]:
+        seconds.append(_bytes_that_pass(seconds, rate, flow_bytes_per_s, samples))
     return tuple(seconds)
 
 
-def _held(seconds: Sequence[float], samples: int) -> float:
-    """What the window holds besides the second that begins; of a longer one than we keep, as much as we keep."""
+def _sum_remembered(seconds: Sequence[float], samples: int) -> float:
+    """Returns the sum of the whole seconds that the quota remembers; of a longer window, as many as the model keeps."""
     return sum(seconds[-samples:])
 
 
-def _passes(seconds: Sequence[float], bound_bytes_per_s: float, flow_bytes_per_s: float, samples: int) -> float:
+def _bytes_that_pass(seconds: Sequence[float], rate_bytes_per_s: float, flow_bytes_per_s: float, samples: int) -> float:
+    """Returns what the next second lets through after ``seconds``."""
     samples = min(samples, SECONDS_KEPT)
-    room = bound_bytes_per_s * (samples + 1) - _held(seconds, samples)
+    room = rate_bytes_per_s * (samples + 1) - _sum_remembered(seconds, samples)
     return min(max(0.0, room), flow_bytes_per_s)
 
 
-def _scaled(modelled: Sequence[float], passed_bytes: float) -> list[float]:
-    """The shape of the replay with the measured sum; evenly where the replay had nothing."""
+def _scale(modelled: Sequence[float], passed_bytes: float) -> list[float]:
+    """Returns the modelled seconds scaled to the measured sum; even seconds if the model had nothing."""
     total = sum(modelled)
     if total <= 0.0:
         return [passed_bytes / len(modelled)] * len(modelled)

@@ -1,17 +1,16 @@
-"""How a throttle goes from one rate to another.
+"""Plans the steps in which a throttle changes from one rate to another.
 
-Intuition: Kafka's quota is a mean over a window of 11 s. After a jump from 5 to 20 MB/s the window is nearly empty by the
-new measure, so 160 MB pass within two seconds, then nothing for ten, then it all comes back as an echo; after a jump down
-there is silence for eight to ten. Small steps over one window let it fill evenly: in steps of half a second the peak falls from
-8 × to 1.6 × and the silence to 1.5 s (measured on Kafka 4.2). Each step lets twelve times its own height through at once, and
-Kafka's buckets of a second hold one such lump more or less, as they fall; what is uneven there comes back with every window, for
-as long as the rate stands. So steps are as small as the writes allow.
+Kafka's quota is a mean over a window of 11 s. After a jump from 5 to 20 MB/s the window is nearly empty by the new rate. So 160 MB
+pass within two seconds, then nothing for ten, and then the burst comes back as an echo. A jump down stops the copy for 8 to 10 s.
+Steps of half a second over one window let the window fill evenly: the peak falls from 8 × to 1.6 ×, and the pause to 1.5 s (Kafka
+4.2). Each step lets twelve times its own height through at once, and that unevenness comes back with every window. So the steps are
+as small as the budget of writes allows.
 
-A window that is empty lets as much through at once, and its quota need not even change: twelve seconds' worth, as fast as disks
-and links allow. Brought up from a twelfth of itself, by a twelfth each second, it lets its rate through from the first second on.
+An empty window lets twelve seconds' worth through at once, even if the rate does not change. A fill lowers such a throttle to a
+twelfth of its rate and raises it by a twelfth each second. Then it lets its rate through from the first second on.
 
-Invariant: every step lies between the two ends, so stopping anywhere leaves a rate that either end would have allowed; on the way
-of a window that fills, between the least that the operator allows and what stood.
+Invariant: every step lies between the two ends, so a change that stops anywhere leaves a rate that either end would have allowed.
+A fill stays between the operator's minimum and the rate that was set.
 """
 
 from __future__ import annotations
@@ -20,22 +19,26 @@ import math
 from dataclasses import dataclass
 
 WINDOW_S = 11.0  # replication.quota.window.num × replication.quota.window.size.seconds at their defaults.
-STARTING_S = (
-    10.0  # Until all of a move's replicas are made and their fetchers run; on busy brokers it was seen to take that.
-)
+STARTING_S = 10.0  # Until all replicas of a move exist and their fetchers run, as measured on busy brokers.
 STEP_S_MIN = 0.25
 STEPS_MIN = 4  # Four steps of 3 s still halve the peak.
-FILL_STEP_S = 1.0  # Kafka's samples are as long.
-FILLS_S = WINDOW_S + FILL_STEP_S  # The whole seconds that the quota remembers, and the one that is being filled.
+FILL_STEP_S = 1.0  # The length of Kafka's samples.
+FILLS_S = WINDOW_S + FILL_STEP_S  # The whole seconds that the quota remembers, and the one in progress.
 
 
 @dataclass(frozen=True, slots=True)
-class SlewStep:
-    after_s: float  # Since the change was decided.
+class RampStep:
+    """One write of a ramp.
+
+    Attributes:
+        after_s: seconds after the change was decided.
+    """
+
+    after_s: float
     rate_bytes_per_s: int
 
 
-def slew(
+def plan_ramp(
     current_bytes_per_s: int,
     setpoint_bytes_per_s: int,
     *,
@@ -43,20 +46,22 @@ def slew(
     writes_per_s_max: float = 50.0,
     age_s: float = math.inf,
     move_age_s: float = math.inf,
-) -> tuple[SlewStep, ...]:
-    """From ``live`` to ``wanted`` over one quota window, so that ``wanted`` passes all the way.
+) -> tuple[RampStep, ...]:
+    """Returns the steps from the current rate to the setpoint over one quota window.
 
-    A window that is full asks for a straight line, whose first step comes at once. What a younger one holds nobody knows: a move's
-    first bytes flow when its replicas are made and its fetchers run, seconds after it is listed. Up it goes when a window has
-    passed since then: sooner, all that did not flow would come within a second, and again every eleven. Down it goes at once, and
-    the faster the less there can be of what was before.
+    A full window needs a straight line that starts at once. The contents of a younger window are not known: a move's first bytes
+    flow only once its replicas exist and its fetchers run. So a rise waits until a whole window has passed since then; earlier, the
+    bytes that did not flow would all pass within a second, and again every eleven. A reduction starts at once, and is faster the
+    less the window can hold of the time before.
 
     Args:
-        age_s: of what the quota counts; a way down goes by it.
-        move_age_s: of what moves; a way up waits for it.
-        sides: how many throttles slew at the same time. Together with the budget it sets how fine the steps are; where it
-            leaves fewer than four steps to a window, the line takes longer than a window.
-        writes_per_s_max: the budget. Every write goes into the metadata log and to every broker.
+        current_bytes_per_s: the rate that is set.
+        setpoint_bytes_per_s: the rate at the end.
+        sides: how many throttles change at the same time. With the budget it sets how fine the steps are. If the budget leaves
+            fewer than four steps to a window, the ramp takes longer than a window.
+        writes_per_s_max: the budget. Each write goes into the metadata log and to every broker.
+        age_s: how long the quota has counted bytes; decides about a reduction.
+        move_age_s: how old the move is; decides about a rise.
     """
     step_s = max(STEP_S_MIN, sides / writes_per_s_max)
     count = max(STEPS_MIN, round(WINDOW_S / step_s))
@@ -68,33 +73,35 @@ def slew(
         new_s = WINDOW_S * (i + 1) / count
         old_s = WINDOW_S - new_s if rise > 0 else min(age_s, WINDOW_S - new_s)
         share = 1.0 if i + 1 == count else new_s / (old_s + new_s)
-        steps.append(SlewStep(wait_s + step_s * i, round(current_bytes_per_s + rise * share)))
-    # Where all of the way is done at once, there is nothing more to write.
+        steps.append(RampStep(wait_s + step_s * i, round(current_bytes_per_s + rise * share)))
+    # In a young window an early step may already reach the setpoint; the steps after it would write the same rate again.
     while age_s < WINDOW_S and len(steps) > 1 and steps[-2].rate_bytes_per_s == steps[-1].rate_bytes_per_s:
         steps.pop()
     return tuple(steps)
 
 
-def filled(
+def plan_fill(
     rate_bytes_per_s: int,
-    least_bytes_per_s: float,
+    min_bytes_per_s: float,
     *,
     sides: int = 1,
     writes_per_s_max: float = 50.0,
     starts_s: float = 0.0,
-) -> tuple[SlewStep, ...]:
-    """What stands, brought up as its window fills: each second lets through what the mean of it would.
+) -> tuple[RampStep, ...]:
+    """Returns the steps that raise a throttle with an empty window back to its rate, so that each second lets the rate through.
 
     Args:
-        least_bytes_per_s: the first steps are no less; where that is what stands there is only one.
-        sides, writes_per_s_max: as of ``slew``.
-        starts_s: the first step stands so much longer, until what is to flow does.
+        rate_bytes_per_s: the rate that is set, and that the fill ends at.
+        min_bytes_per_s: no step is below it; if it is the rate itself, there is a single step.
+        sides: how many throttles change at the same time.
+        writes_per_s_max: the budget of writes.
+        starts_s: seconds until the first bytes flow; the first step lasts that much longer.
     """
     step_s = max(FILL_STEP_S, sides / writes_per_s_max)
-    steps: list[SlewStep] = []
+    steps: list[RampStep] = []
     for i in range(max(1, math.ceil(FILLS_S / step_s))):
         share = min(1.0, (i + 1) * step_s / FILLS_S)
-        rate = min(rate_bytes_per_s, max(1, round(max(least_bytes_per_s, share * rate_bytes_per_s))))
+        rate = min(rate_bytes_per_s, max(1, round(max(min_bytes_per_s, share * rate_bytes_per_s))))
         if not steps or rate != steps[-1].rate_bytes_per_s:
-            steps.append(SlewStep(step_s * i + (starts_s if steps else 0.0), rate))
+            steps.append(RampStep(step_s * i + (starts_s if steps else 0.0), rate))
     return tuple(steps)

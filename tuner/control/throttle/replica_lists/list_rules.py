@@ -36,7 +36,7 @@ from tuner.control.throttle.decision import AddPairs, Hold, Reason, RemovePairs,
 from tuner.control.throttle.incremental.cycle_cache import CycleCache
 from tuner.control.throttle.objective import LawLimits
 from tuner.control.throttle.operator_overrides import permitted
-from tuner.control.throttle.quota_window.ramp import filled
+from tuner.control.throttle.quota_window.ramp import plan_fill
 from tuner.control.throttle.replica_lists.required import RequiredReplicas, without_recovering
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.view import MovesView
@@ -44,7 +44,7 @@ from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove, side_name
 
 NOTHING = TopicThrottle()
 _NOT_NEEDED = RequiredReplicas()
-_DRAINS_OVER_STEADY_STATE = LawLimits().floor_over_steady_state_tight  # The law never means less.
+_DRAINS_OVER_STEADY_STATE = LawLimits().min_rate_over_steady_state_low_headroom  # The law never means less.
 _PAIR_CHARS_MAX = 22  # Two numbers of ten digits, a colon, a comma: beyond that much of a list it is counted exactly.
 
 
@@ -197,7 +197,7 @@ def _start(side: BrokerSide, view: MovesView, copies: Copies, again: Mapping[Bro
     if order is not None and view.now_ms < order.until_ms:
         rate, why = order.bytes_per_s, f"by order of {order.by}"
         if not limits.steers and side in view.empty:
-            rate = filled(rate, limits.fill_from_bytes_per_s)[0].rate_bytes_per_s
+            rate = plan_fill(rate, limits.fill_from_bytes_per_s)[0].rate_bytes_per_s
     elif side in again:
         stood = round(min(again[side], limits.rate_bytes_per_s_max))
         rate, why = stood, "as it stood until it was swept away"
@@ -211,7 +211,7 @@ def _start(side: BrokerSide, view: MovesView, copies: Copies, again: Mapping[Bro
         most = round(limits.rate_bytes_per_s_max)
         rate, why = most, "a plan of rheostat moves partitions through it"
         if side in view.empty or side not in view.sides_now:
-            rate = filled(most, limits.fill_from_bytes_per_s)[0].rate_bytes_per_s
+            rate = plan_fill(most, limits.fill_from_bytes_per_s)[0].rate_bytes_per_s
             why += f"; the rate rises to {rate_text(most)} as the window of its quota fills"
     else:
         rate, why = (
@@ -227,7 +227,7 @@ def start_bytes_per_s(side: BrokerSide, view: MovesView, copies: Copies) -> int:
     limits = view.limits_of(side)
     # Before anything is listed only the writes are measured, and not what keeping up will take of the throttle.
     factor = copies.most if side[1] is Side.LEADER else 1
-    least = max(limits.rate_bytes_per_s_min, limits.floor_over_steady_state * factor * (_write(side, view) or 0.0))
+    least = max(limits.rate_bytes_per_s_min, limits.min_rate_over_steady_state * factor * (_write(side, view) or 0.0))
     return round(min(limits.rate_bytes_per_s_max, least))
 
 

@@ -1,9 +1,9 @@
-"""What is known of a broker: its load by direction, as new as it can be had, and the margin that its clients need.
+"""Estimates each broker's load by direction, its clients' latency, and the margin that the latency asks for.
 
-What passed in the newest step is taken as the signal tells it; where it does not, or tells a part above the whole, it is
-worked out of the means of its window (newest.py).
+The bytes of the newest step are taken from the signal. If the signal has none, or reports more catch-up bytes than bytes in
+total, they are extracted from the means of its window (latest_step.py).
 
-Invariant: a signal counts once. What an old one has taught stays until a newer one comes.
+Invariant: each signal counts once. The estimate stays as it is until a newer signal arrives.
 """
 
 from __future__ import annotations
@@ -15,168 +15,229 @@ from streaming.shared.contract import BrokerSignal, Side
 from tuner.control.throttle.objective import LawLimits, Objective
 from tuner.control.throttle.steering.headroom import (
     DirectionLoad,
-    jumped,
-    least_margin,
+    is_load_jump,
+    min_margin,
     next_margin,
-    with_step,
+    update_load,
 )
-from tuner.control.throttle.steering.latency_filter import LatencyFilter, felt_ms, momentary, with_window
-from tuner.control.throttle.steering.latest_step import Steps, with_mean
+from tuner.control.throttle.steering.latency_filter import LatencyFilter, current_p99_ms, fast_component, update_filter
+from tuner.control.throttle.steering.latest_step import StepRates, append_step_from_mean
 from tuner.core.value import value
 
-_STEP_S = 5.0  # Of the stream; the first signal of a broker cannot tell.
-_STEP_S_MAX = 60.0  # A stream tells none that is longer.
-_PART_RATIO_MAX = 1.1  # Counters are read one after the other.
-_STEP_CHANGE = 1.5  # A step so much longer than the one before it spans a look that was lost.
+_STEP_S_DEFAULT = 5.0  # The stream's usual step; assumed for a broker's first signal.
+_STEP_S_MAX = 60.0  # No stream reports a longer one.
+_CATCH_UP_RATIO_MAX = 1.1  # Catch-up ÷ total bytes; a little above 1, because counters are read one after the other.
+_LOST_SIGNAL_RATIO = 1.5  # A step this much longer than the one before spans a lost signal.
 
 
 @value
-class Direction:
-    """What is known of one direction of one broker; the leader side sends, the follower side receives."""
+class DirectionEstimate:
+    """One direction of one broker; the leader side sends, the follower side receives.
 
-    network: Steps = field(default_factory=Steps)
-    caught: Steps = field(default_factory=Steps)
+    Attributes:
+        network: all bytes/s by step.
+        catch_up: catch-up bytes/s by step.
+        load: the forecast of everything else; None before the first complete step.
+        jumped: the newest step was a new load level.
+    """
+
+    network: StepRates = field(default_factory=StepRates)
+    catch_up: StepRates = field(default_factory=StepRates)
     load: DirectionLoad | None = None
-    jumped: bool = False  # The newest step was another load than the one that was known.
+    jumped: bool = False
 
 
 @value
 class BrokerEstimate:
-    """What is known of one broker."""
+    """One broker.
+
+    Attributes:
+        sampled_at_ms: when the newest signal was measured; epoch.
+        step_s: length of the newest step.
+        margin: share of the capacity by which the allowed utilisation is reduced.
+        directions: the load by direction.
+        margin_held_until_ms: the margin does not shrink until then, after an ISR shrink; epoch.
+        latency: the latency filter of the broker's producers.
+        signal_interval_s: seconds between the newest two signals.
+    """
 
     sampled_at_ms: int
-    step_s: float  # The newest; what passed in it is in ``directions``.
+    step_s: float
     margin: float
-    directions: Mapping[Side, Direction]
-    rests_until_ms: int = 0  # After a cut nothing is given back until then.
-    felt: LatencyFilter = field(default_factory=LatencyFilter)
-    apart_s: float = _STEP_S  # The newest two signals.
+    directions: Mapping[Side, DirectionEstimate]
+    margin_held_until_ms: int = 0
+    latency: LatencyFilter = field(default_factory=LatencyFilter)
+    signal_interval_s: float = _STEP_S_DEFAULT
 
 
-def seen(
+def update_estimate(
     signal: BrokerSignal,
     before: BrokerEstimate | None,
-    fills: bool,
+    fills_link: bool,
     objective: Objective,
     limits: LawLimits,
     *,
-    tight: bool = False,
-    crowded: bool = False,
+    low_headroom: bool = False,
+    near_capacity: bool = False,
 ) -> BrokerEstimate:
-    """One broker after its newest signal; the same signal twice changes nothing.
+    """Returns the estimate after the broker's newest signal; ``before`` itself if the signal is not newer.
 
     Args:
-        fills: a side of it runs at its ceiling, and what is measured says so too.
-        tight: a side of it can do little more than keep up.
-        crowded: one direction of it was nearly full, so what clients felt was with a link like that.
+        signal: the newest signal.
+        before: the estimate before; None for the broker's first signal.
+        fills_link: a side of the broker is at its ceiling, and the measured bytes confirm it.
+        objective: gives the latency objective.
+        limits: the constants of the law.
+        low_headroom: a side of the broker can carry little more than its steady-state replication.
+        near_capacity: a direction of the broker was nearly full, so its latency is that of a full link.
     """
     if before is not None and signal.sampled_at_ms <= before.sampled_at_ms:
         return before
-    step_s = (signal.sampled_at_ms - before.sampled_at_ms) / 1000 if before is not None else _STEP_S
-    whole = before is not None and step_s < _STEP_CHANGE * before.apart_s
-    steps = _steps(signal)
+    step_s = (signal.sampled_at_ms - before.sampled_at_ms) / 1000 if before is not None else _STEP_S_DEFAULT
+    whole = before is not None and step_s < _LOST_SIGNAL_RATIO * before.signal_interval_s
+    steps = _steps_in_window(signal)
+    directions = _update_directions(signal, before, step_s, steps, whole, limits)
+    latency_before = before.latency if before is not None else LatencyFilter()
+    p99_ms = _produce_p99_ms(signal, limits)
+    latency = update_filter(latency_before, signal.produce_mean_ms, p99_ms, step_s, steps, whole, limits)
+    margin, held_until_ms = _update_margin(
+        signal, before, directions, latency, fills_link, objective, limits, low_headroom=low_headroom
+    )
+    # A margin below the fixed one holds only for clients that were seen to bear a link that full.
+    margin = max(margin, min_margin(fast_component(latency) if near_capacity else 1.0, limits))
+    interval_s = step_s if whole else _STEP_S_DEFAULT
+    reported_s = reported_step_s(signal)
+    newest_step_s = interval_s if reported_s is None else reported_s
+    return BrokerEstimate(signal.sampled_at_ms, newest_step_s, margin, directions, held_until_ms, latency, interval_s)
+
+
+def window_rates(signal: BrokerSignal, side: Side) -> tuple[float | None, float | None]:
+    """Returns all bytes/s and the catch-up bytes/s of one direction, as means over the signal's window."""
+    if side is Side.LEADER:
+        return signal.network_out_bytes_per_s, signal.reassignment_out_bytes_per_s
+    return signal.network_in_bytes_per_s, signal.reassignment_in_bytes_per_s
+
+
+def step_rates(signal: BrokerSignal, side: Side) -> tuple[float | None, float | None]:
+    """Returns the same as ``window_rates`` for the newest step; None where the source does not report it."""
+    if side is Side.LEADER:
+        return signal.step_network_out_bytes_per_s, signal.step_reassignment_out_bytes_per_s
+    return signal.step_network_in_bytes_per_s, signal.step_reassignment_in_bytes_per_s
+
+
+def reported_step_s(signal: BrokerSignal) -> float | None:
+    """Returns the length of the newest step in seconds; None if it is not reported or not plausible."""
+    return signal.step_s if signal.step_s is not None and 0.0 < signal.step_s <= _STEP_S_MAX else None
+
+
+def _update_margin(
+    signal: BrokerSignal,
+    before: BrokerEstimate | None,
+    directions: Mapping[Side, DirectionEstimate],
+    latency: LatencyFilter,
+    fills_link: bool,
+    objective: Objective,
+    limits: LawLimits,
+    *,
+    low_headroom: bool,
+) -> tuple[float, int]:
+    """Returns the margin, and the time (epoch ms) until which it is held."""
+    margin, held_until_ms = (
+        (before.margin, before.margin_held_until_ms) if before is not None else (limits.margin_start, 0)
+    )
+    latency_ratio = current_p99_ms(_produce_p99_ms(signal, limits), latency, limits) / objective.latency_ms
+    # The forecast answers a miss that a new load level caused, and the margin stays. A negative margin ends: it was learned at the
+    # load before.
+    new_level = before is not None and any(
+        _is_new_level(before.directions[side], directions[side]) for side in directions
+    )
+    if new_level and latency_ratio > 1.0:
+        margin = max(margin, 0.0)
+    if latency_ratio > 0.0 and not new_level:
+        held = signal.sampled_at_ms < held_until_ms
+        fast = fast_component(latency)
+        margin = next_margin(
+            margin, latency_ratio, fills_link and not held, limits, low_headroom=low_headroom, fast_component=fast
+        )
+        # An ISR that shrinks while clients wait means that both starve. A shrink alone may be a broker that has stopped.
+        if (signal.isr_shrinks_per_s or 0.0) > 0.0 and latency_ratio > limits.latency_aim and not held:
+            margin = min(limits.margin_max, max(limits.margin_min, margin) + limits.isr_shrink_margin)
+            held_until_ms = signal.sampled_at_ms + round(limits.margin_hold_s * 1000)
+    return margin, held_until_ms
+
+
+def _update_directions(
+    signal: BrokerSignal, before: BrokerEstimate | None, step_s: float, steps: int, whole: bool, limits: LawLimits
+) -> dict[Side, DirectionEstimate]:
     directions = {}
     for side in (Side.LEADER, Side.FOLLOWER):
-        old = before.directions[side] if before is not None else Direction()
-        newest = _newest(old, signal, side, steps, whole)
-        # What passed in this step is not known, and what passed in another is not said of it.
-        unknown = replace(old, network=Steps(), caught=Steps(), jumped=False)
-        directions[side] = unknown if newest is None else _direction(old, *newest, step_s, limits)
-    margin, rests_until_ms = (before.margin, before.rests_until_ms) if before is not None else (limits.margin_start, 0)
-    past = before.felt if before is not None else LatencyFilter()
-    p99_ms = _p99_ms(signal, limits)
-    felt = with_window(past, signal.produce_mean_ms, p99_ms, step_s, steps, whole, limits)
-    latency_ratio = felt_ms(p99_ms, felt, limits) / objective.latency_ms
-    momentary_part = momentary(felt)
-    # A miss that another load has brought is answered by the forecast, and says nothing of the margin; but what was given of the
-    # last tenth was for the load before. A load that goes to and fro is one load.
-    another = before is not None and any(_is_another(before.directions[side], directions[side]) for side in directions)
-    if another and latency_ratio > 1.0:
-        margin = max(margin, 0.0)
-    if latency_ratio > 0.0 and not another:
-        rests = signal.sampled_at_ms < rests_until_ms
-        fills_now = fills and not rests
-        margin = next_margin(margin, latency_ratio, fills_now, limits, tight=tight, momentary=momentary_part)
-        # Followers fall behind while clients wait: both starve. A shrink alone may be a broker that has stopped.
-        if (signal.isr_shrinks_per_s or 0.0) > 0.0 and latency_ratio > limits.latency_aim and not rests:
-            margin = min(limits.margin_max, max(limits.margin_min, margin) + limits.shrink_cut)
-            rests_until_ms = signal.sampled_at_ms + round(limits.rest_s * 1000)
-    # What was given of the last tenth was for clients who were seen to bear it, on a link that was as full.
-    margin = max(margin, least_margin(momentary_part if crowded else 1.0, limits))
-    apart_s = step_s if whole else _STEP_S
-    told_s = told_step_s(signal)
-    newest_s = apart_s if told_s is None else told_s
-    return BrokerEstimate(signal.sampled_at_ms, newest_s, margin, directions, rests_until_ms, felt, apart_s)
+        old = before.directions[side] if before is not None else DirectionEstimate()
+        newest = _newest_steps(old, signal, side, steps, whole)
+        if newest is None:  # The bytes of this step are unknown, and those of an older step must not stand for them.
+            directions[side] = replace(old, network=StepRates(), catch_up=StepRates(), jumped=False)
+        else:
+            directions[side] = _update_direction(old, *newest, step_s, limits)
+    return directions
 
 
-def _steps(signal: BrokerSignal) -> int:
-    """Of the source's interval, between the first and the last sample of the window. Where a collector has looked in between, as
-    it does when a move begins, there are more samples, and the window is no longer for it."""
+def _steps_in_window(signal: BrokerSignal) -> int:
+    """Returns how many source intervals lie between the first and the last sample of the window; at least 1.
+
+    Additional samples, which a collector takes when a move starts, do not make the window longer.
+    """
     expected = round(signal.samples / signal.completeness) if signal.completeness > 0 else signal.samples
     return max(1, min(signal.samples, expected) - 1)
 
 
-def _p99_ms(signal: BrokerSignal, limits: LawLimits) -> float:
-    """What producers feel; 0 where it is not known. The time of a consumer's fetch says nothing: at the end of its topic it waits
-    for the next record, half a second by default, on a cluster where nothing is slow. Nor does the p99 of a broker to which
-    almost nobody writes: Kafka tells it of the last thousand requests, and there those reach back to its start."""
+def _produce_p99_ms(signal: BrokerSignal, limits: LawLimits) -> float:
+    """Returns the produce p99 (ms); 0 if it is not known or says nothing.
+
+    Kafka's p99 covers the last thousand requests. On a broker that clients hardly write to, those reach back to its start. Fetch
+    times are not used: a consumer at the end of its topic waits for the next record, by default half a second.
+    """
     written = signal.client_in_bytes_per_s
     if written is not None and written < limits.clients_bytes_per_s_min:
         return 0.0
     return signal.produce_p99_ms or 0.0
 
 
-def means(signal: BrokerSignal, side: Side) -> tuple[float | None, float | None]:
-    """Everything, and of it what catches up, in bytes/s over the signal's window."""
-    if side is Side.LEADER:
-        return signal.network_out_bytes_per_s, signal.reassignment_out_bytes_per_s
-    return signal.network_in_bytes_per_s, signal.reassignment_in_bytes_per_s
-
-
-def stepped(signal: BrokerSignal, side: Side) -> tuple[float | None, float | None]:
-    """As ``means``, over the newest step alone; not every stream and every source tells it."""
-    if side is Side.LEADER:
-        return signal.step_network_out_bytes_per_s, signal.step_reassignment_out_bytes_per_s
-    return signal.step_network_in_bytes_per_s, signal.step_reassignment_in_bytes_per_s
-
-
-def told_step_s(signal: BrokerSignal) -> float | None:
-    return signal.step_s if signal.step_s is not None and 0.0 < signal.step_s <= _STEP_S_MAX else None
-
-
-def _newest(old: Direction, signal: BrokerSignal, side: Side, steps: int, whole: bool) -> tuple[Steps, Steps] | None:
-    """All that passed in the newest step, and of it what caught up; None where one of the two is not known."""
-    told = stepped(signal, side) if told_step_s(signal) is not None else (None, None)
-    if _is_possible(*told):
+def _newest_steps(
+    old: DirectionEstimate, signal: BrokerSignal, side: Side, steps: int, whole: bool
+) -> tuple[StepRates, StepRates] | None:
+    """Returns all bytes/s and the catch-up bytes/s by step, the newest included; None if the newest is not known."""
+    network, catch_up = step_rates(signal, side) if reported_step_s(signal) is not None else (None, None)
+    if _is_plausible(network, catch_up):
         known = steps - 1 if whole else 0
-        return _appended(old.network, told[0], known), _appended(old.caught, told[1], known)
-    network, caught = means(signal, side)
-    if network is None or caught is None:
+        return _append_step(old.network, network, known), _append_step(old.catch_up, catch_up, known)
+    network, catch_up = window_rates(signal, side)
+    if network is None or catch_up is None:
         return None
     return (
-        with_mean(old.network if whole else Steps(), network, steps),
-        with_mean(old.caught if whole else Steps(), caught, steps),
+        append_step_from_mean(old.network if whole else StepRates(), network, steps),
+        append_step_from_mean(old.catch_up if whole else StepRates(), catch_up, steps),
     )
 
 
-def _is_possible(network: float | None, caught: float | None) -> bool:
-    """A part that is more than the whole: one of the two is wrong, and all of the link would seem to be free."""
-    return network is not None and caught is not None and caught <= _PART_RATIO_MAX * max(0.0, network)
+def _is_plausible(network: float | None, catch_up: float | None) -> bool:
+    """Returns whether both are known and the part does not exceed the whole, which would make the link look free."""
+    return network is not None and catch_up is not None and catch_up <= _CATCH_UP_RATIO_MAX * max(0.0, network)
 
 
-def _appended(steps: Steps, bytes_per_s: float | None, known: int) -> Steps:
-    """As many as a window has are kept, for when the next is not told."""
-    return Steps((*(steps.rates[-known:] if known > 0 else ()), max(0.0, bytes_per_s or 0.0)))
+def _append_step(steps: StepRates, bytes_per_s: float | None, known: int) -> StepRates:
+    """Returns the steps with one more, of which a whole window is kept in case that the next signal reports only a mean."""
+    return StepRates((*(steps.rates[-known:] if known > 0 else ()), max(0.0, bytes_per_s or 0.0)))
 
 
-def _is_another(old: Direction, now: Direction) -> bool:
-    """A load that goes up by steps goes up while the link is full; one that falls after it rose has only come back."""
+def _is_new_level(old: DirectionEstimate, now: DirectionEstimate) -> bool:
+    """Returns whether the load has jumped, and has not merely fallen back after a jump up."""
     if not now.jumped or old.load is None or now.load is None:
         return False
     return not old.jumped or now.load.level_bytes_per_s > old.load.level_bytes_per_s
 
 
-def _direction(old: Direction, network: Steps, caught: Steps, step_s: float, limits: LawLimits) -> Direction:
-    used = max(0.0, (network.newest or 0.0) - (caught.newest or 0.0))
-    jump = old.load is not None and jumped(old.load, used, step_s, limits)
-    return Direction(network, caught, with_step(old.load, used, step_s, limits), jump)
+def _update_direction(
+    old: DirectionEstimate, network: StepRates, catch_up: StepRates, step_s: float, limits: LawLimits
+) -> DirectionEstimate:
+    other = max(0.0, (network.newest or 0.0) - (catch_up.newest or 0.0))
+    jumped = old.load is not None and is_load_jump(old.load, other, step_s, limits)
+    return DirectionEstimate(network, catch_up, update_load(old.load, other, step_s, limits), jumped)

@@ -1,24 +1,18 @@
-"""How much of what clients have felt lately does the p99 that Kafka tells know already, and what has it not forgotten yet?
+"""Removes from Kafka's produce p99 what it still remembers of an earlier peak, and tells how fast the p99 reacts.
 
-Intuition: Kafka makes its p99 of a reservoir that forgets a request's weight in a minute and its tail in several. So it goes
-up soon, comes down late, and is smooth however unevenly clients are served: what comes and goes within seconds is inside it.
-The mean of a window remembers nothing older than the window. Two things follow from the two together.
+Kafka computes percentiles from an exponentially decaying reservoir (Yammer metrics). So the p99 rises quickly, falls over
+minutes, and is smooth. The mean of the newest window has no such memory. A comparison of the two gives two corrections:
 
-    Where the mean has sunk well below what it was while the p99 was made, clients have been relieved, and the p99 has not heard
-    of it: it sinks with the mean here, and what it remembers takes nothing more from the move. A p99 that goes beyond what it was
-    then is news.
+1. If the mean has fallen well below the mean at the time of the worst p99, clients have recovered. The p99 is scaled down with
+   the mean. A p99 above that worst p99 is new information and is not scaled.
+2. If the mean varies from step to step while the p99 stays flat, the p99 already contains those variations. Then it may come
+   closer to the objective (see headroom.py).
 
-    A p99 of this moment has to be kept a long way from its objective, as the next may be another by a third. One that stands
-    still while the mean goes up and down holds those moments already, and may come nearer to it.
+Invariant: the corrected p99 never exceeds Kafka's. Without a measured mean it equals Kafka's.
 
-Invariant: what is felt is never more than the p99. Where no mean is measured, everything is as if there were none.
-
-Vocabulary:
-    mean        ms, of the requests of the newest window.
-    remembered  the mean of the worst that the p99 is still made of. A hundredth of the requests makes a p99, so what was worst
-                stays in it for as long as it is a hundredth of the reservoir: twice the time in which weights fall by e, and more.
-    swing       by how much a step differs from the one before, as a share; of the mean, and of the p99.
-    momentary   how much of the p99 is of this moment, 0 to 1: all of it where it swings nearly as the mean does.
+Terms:
+    variation       change of a value from one step to the next, as a share of the value.
+    fast component  share of the p99 (0 to 1) that follows the newest step; 1 if the p99 varies nearly as much as the mean.
 """
 
 from __future__ import annotations
@@ -27,74 +21,92 @@ import math
 from dataclasses import field
 
 from tuner.control.throttle.objective import LawLimits
-from tuner.control.throttle.steering.latest_step import Steps, with_mean
+from tuner.control.throttle.steering.latest_step import StepRates, append_step_from_mean
 from tuner.core.value import value
 
-# Yammer's ExponentiallyDecayingReservoir, of which Kafka makes its percentiles: weights fall by e in 1 ÷ 0.015 s. A third of what
-# it holds is a hundredth after three and a half times that; twice forgets too early rather than too late.
-_REMEMBERS_S = 2.0 / 0.015
-# Of the mean's swing: from the one on the p99's is the same, for the newest step of a mean is a difference and errs; up to the
-# other it is that of a memory. Real brokers come down to a tenth within a minute of a move, a p99 without memory stays above.
-_ALIKE, _UNLIKE = 0.5, 0.2
-_SWING_START = 0.1  # Of both: the p99 is taken to be momentary until it is seen not to be.
+# Yammer's ExponentiallyDecayingReservoir: weights fall by e in 1 ÷ 0.015 s. A third of its contents shrinks to a hundredth, and so
+# stops mattering for the p99, after 3.5 times that. Twice that forgets too early rather than too late.
+_PEAK_MEMORY_S = 2.0 / 0.015
+# Variation of the p99 ÷ variation of the mean. From the first value on the p99 is fully fast, below the second it is a memory. On
+# real brokers the ratio falls to a tenth within a minute of a move.
+_FAST_RATIO, _SLOW_RATIO = 0.5, 0.2
+_VARIATION_START = 0.1  # Equal for both, so the p99 counts as fast until measurements show otherwise.
 
 
 @value
 class LatencyFilter:
-    """By the producers of one broker; ``mean_ms`` is None where nothing is known of them."""
+    """The filter's state for the producers of one broker; all defaults if their mean latency is not known.
+
+    Attributes:
+        mean_ms: mean latency of the newest window; None if it is not known.
+        peak_mean_ms: mean latency at the worst p99; decays towards ``mean_ms``.
+        steps: mean latency by step, ms.
+        p99_ms: Kafka's newest p99.
+        peak_p99_ms: the p99 at ``peak_mean_ms``.
+        mean_variation: smoothed variation of the mean.
+        p99_variation: smoothed variation of the p99.
+    """
 
     mean_ms: float | None = None
-    remembered_ms: float = 0.0
-    steps: Steps = field(default_factory=Steps)
+    peak_mean_ms: float = 0.0
+    steps: StepRates = field(default_factory=StepRates)
     p99_ms: float = 0.0
-    worst_p99_ms: float = 0.0  # When the mean was what is remembered.
-    mean_swing: float = _SWING_START
-    p99_swing: float = _SWING_START
+    peak_p99_ms: float = 0.0
+    mean_variation: float = _VARIATION_START
+    p99_variation: float = _VARIATION_START
 
 
-def with_window(
-    felt: LatencyFilter, mean_ms: float | None, p99_ms: float, step_s: float, steps: int, whole: bool, limits: LawLimits
+def update_filter(
+    before: LatencyFilter,
+    mean_ms: float | None,
+    p99_ms: float,
+    step_s: float,
+    steps: int,
+    whole: bool,
+    limits: LawLimits,
 ) -> LatencyFilter:
-    """What is known after one more window.
+    """Returns the state after one more window.
 
     Args:
-        mean_ms: of its requests; None where it was not measured, or next to nobody wrote.
-        p99_ms: as Kafka tells it with this window.
-        step_s: since the window before.
-        steps: how many of them the window spans.
-        whole: no look was lost since the window before.
+        before: the state after the window before.
+        mean_ms: mean latency of the window; None if it was not measured or hardly anything was written.
+        p99_ms: Kafka's p99 at the end of the window.
+        step_s: seconds since the window before.
+        steps: how many steps the window spans.
+        whole: no signal was lost since the window before.
     """
     if mean_ms is None or p99_ms <= 0.0:
         return LatencyFilter()
-    newest = with_mean(felt.steps if whole else Steps(), mean_ms, steps)
-    if felt.mean_ms is None:
+    newest = append_step_from_mean(before.steps if whole else StepRates(), mean_ms, steps)
+    if before.mean_ms is None:
         return LatencyFilter(mean_ms, mean_ms, newest, p99_ms, p99_ms)
-    forgets = 1.0 - math.exp(-step_s / _REMEMBERS_S)
-    remembered_ms, worst_p99_ms = felt.remembered_ms + forgets * (mean_ms - felt.remembered_ms), felt.worst_p99_ms
-    if mean_ms >= remembered_ms:
-        remembered_ms, worst_p99_ms = mean_ms, p99_ms
-    mean_swing, p99_swing = felt.mean_swing, felt.p99_swing
+    decay = 1.0 - math.exp(-step_s / _PEAK_MEMORY_S)
+    peak_mean_ms, peak_p99_ms = before.peak_mean_ms + decay * (mean_ms - before.peak_mean_ms), before.peak_p99_ms
+    if mean_ms >= peak_mean_ms:
+        peak_mean_ms, peak_p99_ms = mean_ms, p99_ms
+    mean_variation, p99_variation = before.mean_variation, before.p99_variation
     if whole:
-        apart_ms = abs((newest.newest or 0.0) - (felt.steps.newest or 0.0))
-        mean_swing += limits.swing_gain * (min(1.0, apart_ms / max(mean_ms, 1e-9)) - mean_swing)
-        p99_swing += limits.swing_gain * (min(1.0, abs(p99_ms - felt.p99_ms) / p99_ms) - p99_swing)
-    return LatencyFilter(mean_ms, remembered_ms, newest, p99_ms, worst_p99_ms, mean_swing, p99_swing)
+        change_ms = abs((newest.newest or 0.0) - (before.steps.newest or 0.0))
+        mean_variation += limits.variation_gain * (min(1.0, change_ms / max(mean_ms, 1e-9)) - mean_variation)
+        p99_variation += limits.variation_gain * (min(1.0, abs(p99_ms - before.p99_ms) / p99_ms) - p99_variation)
+    return LatencyFilter(mean_ms, peak_mean_ms, newest, p99_ms, peak_p99_ms, mean_variation, p99_variation)
 
 
-def felt_ms(p99_ms: float, felt: LatencyFilter, limits: LawLimits) -> float:
-    """The p99 without what it remembers of a time that is over."""
-    if felt.mean_ms is None or felt.mean_ms >= limits.relieved_ratio * felt.remembered_ms:
+def current_p99_ms(p99_ms: float, state: LatencyFilter, limits: LawLimits) -> float:
+    """Returns the p99 (ms) without the reservoir's memory of an earlier peak."""
+    if state.mean_ms is None or state.mean_ms >= limits.mean_relief_ratio * state.peak_mean_ms:
         return p99_ms
-    # Higher than it was then: that is no memory of it.
-    if p99_ms > felt.worst_p99_ms:
+    # A p99 above the remembered peak is new information, not memory.
+    if p99_ms > state.peak_p99_ms:
         return p99_ms
-    # What is of this moment has come down by itself.
-    share = momentary(felt)
-    return p99_ms * (share + (1.0 - share) * felt.mean_ms / felt.remembered_ms)
+    # The fast component has fallen by itself, so only the rest is scaled.
+    fast = fast_component(state)
+    return p99_ms * (fast + (1.0 - fast) * state.mean_ms / state.peak_mean_ms)
 
 
-def momentary(felt: LatencyFilter) -> float:
-    if felt.mean_ms is None:
+def fast_component(state: LatencyFilter) -> float:
+    """Returns the share of the p99 (0 to 1) that follows the newest step."""
+    if state.mean_ms is None:
         return 1.0
-    alike = felt.p99_swing / max(felt.mean_swing, 1e-9)
-    return min(1.0, max(0.0, (alike - _UNLIKE) / (_ALIKE - _UNLIKE)))
+    ratio = state.p99_variation / max(state.mean_variation, 1e-9)
+    return min(1.0, max(0.0, (ratio - _SLOW_RATIO) / (_FAST_RATIO - _SLOW_RATIO)))

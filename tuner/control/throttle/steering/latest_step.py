@@ -1,25 +1,25 @@
-"""The newest step out of a sliding mean: what passed since the last signal, where the signal tells only the mean of a window.
+"""Extracts the newest step from a sliding mean, for signals that report only the mean of their window.
 
-Intuition: a window of five steps that moves on by one drops the oldest and takes in the newest. Whoever remembers the four
-in between can take them off its sum, and what is left is the newest, half a window younger than the mean.
+A window of five steps that advances by one drops the oldest step and gains the newest. The sum of the window minus the four
+remembered steps is the newest step, which is half a window younger than the mean.
 
-What is not known of the first window goes round in what follows, so this is for what does not tell its newest step: signals of a
-stream of before, and times of requests.
+An error in the first remembered steps would come back with every window. So this module is only for signals without a step
+of their own: request times, and streams that do not report steps.
 
-Invariant: steps are never below 0, and a mean that never changes gives steps that are that mean.
+Invariant: a step is never negative, and a constant mean yields steps equal to that mean.
 """
 
 from __future__ import annotations
 
 from tuner.core.value import value
 
-# What is remembered of a step is drawn towards the mean a little, so that an error of the first does not go round for ever.
-_KEEPS = 0.97
+# Each remembered step is drawn 3 % towards the mean, so that an error in the first window fades.
+_STEP_RETENTION = 0.97
 
 
 @value
-class Steps:
-    """Bytes/s of the last steps of one counter, oldest first."""
+class StepRates:
+    """The last steps of one counter, oldest first; in the unit of the mean (bytes/s, or ms for request times)."""
 
     rates: tuple[float, ...] = ()
 
@@ -28,17 +28,19 @@ class Steps:
         return self.rates[-1] if self.rates else None
 
 
-def with_mean(steps: Steps, mean_bytes_per_s: float, steps_in_window: int) -> Steps:
-    """
+def append_step_from_mean(steps: StepRates, window_mean: float, steps_in_window: int) -> StepRates:
+    """Returns the steps of the window after it has advanced by one step.
+
     Args:
-        mean_bytes_per_s: over the window of the newest signal.
-        steps_in_window: how many steps of equal length it spans; at least 1.
+        steps: the steps before.
+        window_mean: the mean that the newest signal reports.
+        steps_in_window: how many steps of equal length the window spans; at least 1.
     """
     known = steps.rates[-(steps_in_window - 1) :] if steps_in_window > 1 else ()
     if len(known) < steps_in_window - 1:
-        return Steps((mean_bytes_per_s,) * steps_in_window)
+        return StepRates((window_mean,) * steps_in_window)
     others = 0.0
     for rate in known:
-        others += mean_bytes_per_s + _KEEPS * (rate - mean_bytes_per_s)
-    newest = max(0.0, mean_bytes_per_s * steps_in_window - others)
-    return Steps((*known, newest))
+        others += window_mean + _STEP_RETENTION * (rate - window_mean)
+    newest = max(0.0, window_mean * steps_in_window - others)
+    return StepRates((*known, newest))

@@ -1,5 +1,4 @@
-"""What one second of the law is told of one side, looked up once: a large cluster has thousands of sides, and each is asked about
-time and again."""
+"""Collects the inputs of one side for one control step, so that each is looked up only once."""
 
 from __future__ import annotations
 
@@ -7,50 +6,72 @@ from typing import NamedTuple
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
 from tuner.control.throttle.objective import Capacity
-from tuner.control.throttle.steering.broker_estimate import BrokerEstimate, means
+from tuner.control.throttle.steering.broker_estimate import BrokerEstimate, window_rates
 from tuner.control.throttle.steering.headroom import DirectionLoad
 from tuner.control.throttle.steering.state import ControlInput, in_sync_bytes_per_s
 from tuner.core.cluster import BrokerSide
 
 
-class SideView(NamedTuple):
+class SideInputs(NamedTuple):
+    """The inputs of one side.
+
+    Attributes:
+        which: leader or follower.
+        move: the newest signal of the side's moves.
+        signal: the newest signal of its broker.
+        estimate: what the law knows of its broker.
+        capacity: what its broker can carry.
+        other_load: all traffic in this direction except catch-up bytes; None if it is not known.
+        capacity_bytes_per_s: the capacity in this direction; 0 if it is not known.
+        in_sync_bytes_per_s: the part of the throttled bytes that in-sync followers fetch.
+    """
+
     which: Side
     move: MoveSignal | None
     signal: BrokerSignal | None
-    sight: BrokerEstimate | None
+    estimate: BrokerEstimate | None
     capacity: Capacity | None
-    used: DirectionLoad | None  # By everything but what catches up; None: not known, or not of how much.
-    total_bytes_per_s: float  # What the broker carries in this direction; where its capacity is known.
+    other_load: DirectionLoad | None
+    capacity_bytes_per_s: float
     in_sync_bytes_per_s: float
 
     @property
-    def measured_bytes_per_s(self) -> float | None:
-        return measured_bytes_per_s(self.which, self.signal)
+    def throttled_bytes_per_s(self) -> float | None:
+        return throttled_bytes_per_s(self.which, self.signal)
 
     @property
-    def known_at_ms(self) -> int | None:
-        """When all that this side's rate depends on was measured; None where something of it is missing now."""
+    def measured_at_ms(self) -> int | None:
+        """When the oldest input was measured (epoch); None if any input is missing."""
         signal, move = self.signal, self.move
         if signal is None or move is None or self.capacity is None:
             return None
-        if move.remaining_bytes is None or move.steady_state_bytes_per_s is None or None in means(signal, self.which):
+        if (
+            move.remaining_bytes is None
+            or move.steady_state_bytes_per_s is None
+            or None in window_rates(signal, self.which)
+        ):
             return None
         return min(signal.sampled_at_ms, move.sampled_at_ms)
 
 
-def side_view(side: BrokerSide, view: ControlInput, sights: dict[int, BrokerEstimate]) -> SideView:
+def collect_side_inputs(side: BrokerSide, inputs: ControlInput, estimates: dict[int, BrokerEstimate]) -> SideInputs:
+    """Returns the inputs of ``side`` out of those of the cluster."""
     broker, which = side
-    move, sight, capacity = view.moves.get(side), sights.get(broker), view.capacities.get(broker)
-    used, total = None, 0.0
+    move, estimate, capacity = inputs.moves.get(side), estimates.get(broker), inputs.capacities.get(broker)
+    other_load, total = None, 0.0
     if capacity is not None:
         total = capacity.out_bytes_per_s if which is Side.LEADER else capacity.in_bytes_per_s
-        if sight is not None:
-            used = sight.directions[which].load
-    return SideView(which, move, view.brokers.get(broker), sight, capacity, used, total, in_sync_bytes_per_s(move))
+        if estimate is not None:
+            other_load = estimate.directions[which].load
+    signal = inputs.brokers.get(broker)
+    return SideInputs(which, move, signal, estimate, capacity, other_load, total, in_sync_bytes_per_s(move))
 
 
-def measured_bytes_per_s(which: Side, signal: BrokerSignal | None) -> float | None:
-    """What counted against this side's throttle, by Kafka's own mean over its window; what counts too much is no measure."""
+def throttled_bytes_per_s(which: Side, signal: BrokerSignal | None) -> float | None:
+    """Returns the bytes/s that count against the side's throttle, by Kafka's mean over the quota window.
+
+    None if they were not measured, or if Kafka's metric counts more than the throttle does.
+    """
     if signal is None or signal.throttled_by == ThrottledBy.REPLICATION:
         return None
     return signal.leader_throttled_bytes_per_s if which is Side.LEADER else signal.follower_throttled_bytes_per_s

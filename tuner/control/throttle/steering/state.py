@@ -1,4 +1,4 @@
-"""What the law sees, and what it remembers of each side from second to second."""
+"""The inputs of one control step, and what the law remembers of each broker and side between steps."""
 
 from __future__ import annotations
 
@@ -14,52 +14,82 @@ from tuner.core.cluster import BrokerSide
 from tuner.core.drain_time import SideLoad
 from tuner.core.value import value
 
-NOTHING = SideLoad(0.0, 0.0)
+NO_LOAD = SideLoad(0.0, 0.0)
 
 
 @value
 class SideControlState:
-    """What one side is meant to do."""
+    """What the law remembers of one side.
 
-    since_ms: int
-    stood_bytes_per_s: float  # When we came.
-    wanted: TargetRate
+    Attributes:
+        controlled_since_ms: when the law took the side over; epoch.
+        initial_rate_bytes_per_s: the throttle rate that was set at that time.
+        setpoint: the mean rate that the side should have.
+        window: the model of Kafka's quota window.
+        corrected_until_ms: end of the newest measured step that the window contains; epoch.
+        load: the newest known load.
+        known_at_ms: when all inputs of the side were last measured; None: never since the takeover.
+        inputs_stale: some input is missing or too old now.
+        initial_flow_bytes_per_s: what passed at the takeover, if the throttle did not limit the move then; else None.
+        boost: factor on the needed rate, above 1 while the move stalls at a full throttle.
+        boosted_at_ms: when ``boost`` last changed; epoch.
+        not_throttle_limited_until_ms: until then the other sides do not wait for this one, because something other than its
+            throttle limits it; epoch.
+    """
+
+    controlled_since_ms: int
+    initial_rate_bytes_per_s: float
+    setpoint: TargetRate
     window: QuotaSamples
     corrected_until_ms: int = 0
-    load: SideLoad = NOTHING  # The newest that is known.
-    known_at_ms: int | None = None  # None: never since we came.
-    blind: bool = False  # Something that it depends on is not known now.
-    held_to_bytes_per_s: float | None = None  # What passed when we came, if what stood there did not hold it.
-    push: float = 1.0  # Times what it should need: its move has stalled, and it was this throttle.
-    pushed_at_ms: int = 0
-    stuck_until_ms: int = 0  # Something else than its throttle has held it; nobody waits for it until then.
+    load: SideLoad = NO_LOAD
+    known_at_ms: int | None = None
+    inputs_stale: bool = False
+    initial_flow_bytes_per_s: float | None = None
+    boost: float = 1.0
+    boosted_at_ms: int = 0
+    not_throttle_limited_until_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ControlState:
-    sights: Mapping[int, BrokerEstimate] = field(default_factory=dict)
-    courses: Mapping[BrokerSide, SideControlState] = field(default_factory=dict)
+    """What the law remembers between two steps."""
+
+    broker_estimates: Mapping[int, BrokerEstimate] = field(default_factory=dict)
+    side_states: Mapping[BrokerSide, SideControlState] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ControlInput:
+    """What the law is given for one step.
+
+    Attributes:
+        now_ms: epoch.
+        brokers: the newest signal of each broker.
+        moves: the newest signal of each side in which partitions move.
+        current_rates: throttle rates now, in bytes/s, of the sides that the law may change.
+        capacities: what each broker can carry.
+        stalled_sides: both ends of every move that the stall detector calls stalled.
+        recovering_sides: sides whose throttle delays replicas that have left the ISR and whose broker is alive.
+        restore_rates: managed sides and the rate before the tuner's first write, in bytes/s; 0: no throttle was set.
+        planned_sides: sides on which plans still have partitions to start.
+        max_rates: what plans allow the sides that they use, in bytes/s; only rates below the operator's ceiling.
+    """
+
     now_ms: int
     brokers: Mapping[int, BrokerSignal]
     moves: Mapping[BrokerSide, MoveSignal]
-    rates: Mapping[BrokerSide, int]  # That stand on the sides we may turn.
+    current_rates: Mapping[BrokerSide, int]
     capacities: Mapping[int, Capacity]
-    stalled: frozenset[BrokerSide] = frozenset()  # Both ends of every move that the judge calls stalled.
-    # Sides whose throttle holds back replicas of a living broker that have been in the ISR and are not now.
-    recovering: frozenset[BrokerSide] = frozenset()
-    # Sides whose rate we have written, perhaps before we were started again, and what stood there before: bytes/s, 0 is nothing.
-    ours: Mapping[BrokerSide, int] = field(default_factory=dict)
-    planned: frozenset[BrokerSide] = frozenset()  # Plans still have something to begin there.
-    # The most that plans allow sides that they copy through, in bytes/s; only where that is below the ceiling.
-    most: Mapping[BrokerSide, float] = field(default_factory=dict)
+    stalled_sides: frozenset[BrokerSide] = frozenset()
+    recovering_sides: frozenset[BrokerSide] = frozenset()
+    restore_rates: Mapping[BrokerSide, int] = field(default_factory=dict)
+    planned_sides: frozenset[BrokerSide] = frozenset()
+    max_rates: Mapping[BrokerSide, float] = field(default_factory=dict)
 
 
 def in_sync_bytes_per_s(move: MoveSignal | None) -> float:
-    """Of what counts against the throttle, what in-sync followers fetch: on the leader side only."""
+    """Returns the part of the throttled bytes that in-sync followers fetch, in bytes/s; 0 on a follower side."""
     if move is None or move.side is Side.FOLLOWER:
         return 0.0
     return max(0.0, (move.steady_state_bytes_per_s or 0.0) - (move.write_bytes_per_s or 0.0))

@@ -1,19 +1,25 @@
-"""Which rate does each side of each broker need, so that all moves end together and as soon as they may?
+"""Computes the rate of each side so that all moves end together, as early as they may.
 
-Intuition: a throttle carries two things: what keeps its followers up to date (W), and what catches up. The slowest broker
-sets the time T in which all can be done; each of the others gets just W + B/T, for to be done sooner would help nobody and
-cost its clients. But where something else than its throttle holds the slowest, it is a link or a disk that it shares, and
-nobody waits: the others go ahead, and leave that to it. Of the two ends of a copy the leader paces; the follower's rate
-stands a little above, so that it holds only when the leader does not.
+A throttle carries two kinds of bytes: the steady-state replication W of its moving partitions, and the catch-up bytes B. The
+slowest side at its ceiling sets the time T in which the whole move can end. Every other side gets W + B ÷ T: a faster side would
+not end the move earlier, and would take bandwidth from its clients.
 
-Invariant: a wanted rate lies between floor and ceiling; where the ceiling is below the floor it is the floor, and the side
-is called infeasible aloud. Nothing is above what the operator allows, the floor included.
+Two exceptions:
+    decoupled rate  If something other than its throttle limits the slowest side, such as a shared link or disk, the other sides do
+                    not wait for it. They finish in half the time and then leave the link to it.
+    ISR recovery    A side that delays replicas outside the ISR gets all that the operator and the link allow.
 
-Vocabulary:
-    floor    bytes/s that this side gets whatever its clients need: a move that does not drain helps nobody.
-    ceiling  bytes/s that the throttle of this side may let through, keep-up included.
-    most     bytes/s that the operator allows this side, whatever it needs and whatever its clients leave.
-    T        seconds in which the move is to be done.
+The leader's throttle is the one that limits a copy. The follower's rate stands a margin above it, so that it limits only if the
+leader's does not.
+
+Invariant: a setpoint lies between the minimum rate and the ceiling. If the ceiling is below the minimum rate, the setpoint is the
+minimum rate and the side is reported as infeasible. No rate exceeds the maximum rate.
+
+Terms (all rates in bytes/s):
+    minimum rate  what a side gets even if its clients need more: a move that does not drain helps nobody.
+    ceiling       what the throttle may let through, steady-state replication included.
+    maximum rate  what the operator allows.
+    T             seconds in which the move should end.
 """
 
 from __future__ import annotations
@@ -30,77 +36,89 @@ from tuner.core.value import value
 
 @value
 class TargetRate:
+    """The mean rate that a side should have.
+
+    Attributes:
+        infeasible: the ceiling does not even carry the steady-state replication.
+        at_ceiling: the side uses its whole ceiling.
+    """
+
     rate_bytes_per_s: float
-    infeasible: bool = False  # Its ceiling does not even carry what keeps up.
-    binds: bool = False  # It runs at its ceiling.
+    infeasible: bool = False
+    at_ceiling: bool = False
 
 
-def most_bytes_per_s(
+def max_rate_bytes_per_s(
     side: Side, in_sync_bytes_per_s: float, capacity: Capacity | None, objective: Objective, limits: LawLimits
 ) -> float:
-    """The operator's ceiling, and in share mode the share of the link: a promise, and not a wish like the headroom.
+    """Returns the operator's ceiling; in share mode also at most the share of the link.
 
     Args:
-        in_sync_bytes_per_s: what in-sync followers take: the share is of what a move brings, and the throttle counts them too.
-        capacity: None where it is not known; then the share of it is not known either.
+        side: leader or follower.
+        in_sync_bytes_per_s: what in-sync followers fetch. The share is meant for the move, and the throttle counts these bytes too.
+        capacity: of the broker; None if it is not known, and then the share is not applied.
+        objective: gives mode and share.
+        limits: gives the operator's ceiling.
     """
-    most = limits.rate_bytes_per_s_max
+    max_rate = limits.rate_bytes_per_s_max
     if objective.mode is Mode.SHARE and objective.share_max is not None and capacity is not None:
         link = capacity.out_bytes_per_s if side is Side.LEADER else capacity.in_bytes_per_s
-        most = min(most, objective.share_max * link + in_sync_bytes_per_s)
-    return most
+        max_rate = min(max_rate, objective.share_max * link + in_sync_bytes_per_s)
+    return max_rate
 
 
-def floor_of(
-    load: SideLoad, limits: LawLimits, left_bytes_per_s: float = math.inf, most_bytes_per_s: float = math.inf
+def min_rate_bytes_per_s(
+    load: SideLoad, limits: LawLimits, available_bytes_per_s: float = math.inf, max_bytes_per_s: float = math.inf
 ) -> float:
-    """The least that drains, within what the operator allows.
+    """Returns the smallest rate at which the side still drains, at most what the operator allows.
 
     Args:
-        left_bytes_per_s: what clients usually leave this throttle, W included; infinite where that is not known. Where it is
-            less than the floor, clients would pay for every byte above it, so the floor comes down to it, but never so near
-            to W that nothing drains.
-        most_bytes_per_s: see there; the operator's ceiling is known here without it.
+        load: of the side.
+        limits: give the operator's bounds and the factors on W.
+        available_bytes_per_s: what clients usually leave to this throttle, W included; infinite if it is not known. If it is below
+            the usual minimum, every byte above it would delay clients. So the minimum falls to it, but stays above W.
+        max_bytes_per_s: the side's maximum rate; the operator's ceiling applies without it.
     """
     steady_state = load.steady_state_bytes_per_s
-    least = max(
-        limits.floor_over_steady_state_tight * steady_state,
-        min(limits.floor_over_steady_state * steady_state, left_bytes_per_s),
+    draining = max(
+        limits.min_rate_over_steady_state_low_headroom * steady_state,
+        min(limits.min_rate_over_steady_state * steady_state, available_bytes_per_s),
     )
-    return min(limits.rate_bytes_per_s_max, most_bytes_per_s, max(limits.rate_bytes_per_s_min, least))
+    return min(limits.rate_bytes_per_s_max, max_bytes_per_s, max(limits.rate_bytes_per_s_min, draining))
 
 
 def ceiling_bytes_per_s(
-    headroom_bytes_per_s: float, in_sync_bytes_per_s: float, most_bytes_per_s: float, objective: Objective
+    headroom_bytes_per_s: float, in_sync_bytes_per_s: float, max_bytes_per_s: float, objective: Objective
 ) -> float:
-    """
+    """Returns what the throttle of a side may let through.
+
     Args:
-        headroom_bytes_per_s: for what catches up.
-        in_sync_bytes_per_s: of W, what in-sync followers take: it is in the load already, and the throttle counts it too.
-        most_bytes_per_s: see there. Without it T would be what a link could do and no throttle may, and all but the
-            slowest would go ahead of it.
+        headroom_bytes_per_s: for catch-up bytes; gentle mode uses a share of it.
+        in_sync_bytes_per_s: what in-sync followers fetch. It is part of the load, and the throttle counts it too.
+        max_bytes_per_s: the side's maximum rate. Without it T would be shorter than any throttle allows.
+        objective: gives the mode.
     """
     if objective.mode is Mode.GENTLE:
         headroom_bytes_per_s *= objective.gentle_ratio
-    return min(most_bytes_per_s, headroom_bytes_per_s + in_sync_bytes_per_s)
+    return min(max_bytes_per_s, headroom_bytes_per_s + in_sync_bytes_per_s)
 
 
 def drain_times_s(
     loads: Mapping[BrokerSide, SideLoad],
-    floors: Mapping[BrokerSide, float],
+    min_rates: Mapping[BrokerSide, float],
     ceilings: Mapping[BrokerSide, float],
 ) -> dict[BrokerSide, float]:
-    """How long each side takes at its ceiling; those that never end are not in it."""
+    """Returns how many seconds each side takes at its ceiling, without the sides that never end."""
     times = {}
     for side, load in loads.items():
-        time_s = drain_s(load, max(ceilings[side], floors[side]))
+        time_s = drain_s(load, max(ceilings[side], min_rates[side]))
         if time_s is not None:
             times[side] = time_s
     return times
 
 
 def drain_target_s(times_s: Mapping[BrokerSide, float], objective: Objective, now_ms: int, limits: LawLimits) -> float:
-    """T: as short as the slowest side allows, and in deadline mode no shorter than it may take."""
+    """Returns T in seconds: the time of the slowest side; in deadline mode at least what the deadline leaves."""
     target_s = max([limits.drain_s_min, *times_s.values()])
     if objective.mode is Mode.DEADLINE and objective.finish_at_ms is not None:
         left_s = (objective.finish_at_ms - now_ms) / 1000 - limits.deadline_reserve_s
@@ -108,91 +126,107 @@ def drain_target_s(times_s: Mapping[BrokerSide, float], objective: Objective, no
     return target_s
 
 
-def wanted(
+def target_rate(
     side: Side,
     load: SideLoad,
-    floor_bytes_per_s: float,
+    min_bytes_per_s: float,
     ceiling_bytes_per_s: float,
     target_s: float,
     limits: LawLimits,
-    push: float = 1.0,
-    most_bytes_per_s: float = math.inf,
+    boost: float = 1.0,
+    max_bytes_per_s: float = math.inf,
     *,
     planned: bool = False,
 ) -> TargetRate:
-    """The rate of one side.
+    """Returns the rate with which a side ends within ``target_s``, within its bounds.
 
     Args:
-        planned: a plan still has something to begin there.
-        most_bytes_per_s: see there; the operator's ceiling is known here without it.
-        push: times what it should need, where it turned out to need more.
+        side: leader or follower.
+        load: of the side.
+        min_bytes_per_s: the side's minimum rate.
+        ceiling_bytes_per_s: the side's ceiling.
+        target_s: T.
+        limits: the constants of the law.
+        boost: factor on the needed rate, for a side whose move has stalled at a full throttle.
+        max_bytes_per_s: the side's maximum rate; the operator's ceiling applies without it.
+        planned: a plan still has partitions to start on this side.
     """
-    slack = slack_of(side, limits, planned=planned)
-    needed = push * (load.steady_state_bytes_per_s + slack * load.remaining_bytes / target_s)
-    # Where leaders bring more than the slowest takes the follower's side is a bound and no guard.
-    bound = side is Side.LEADER or planned
-    most = ceiling_bytes_per_s if bound else limits.guard_slack * ceiling_bytes_per_s
-    most = min(most, limits.rate_bytes_per_s_max, most_bytes_per_s)
-    infeasible = most <= load.steady_state_bytes_per_s
+    slack = margin_ratio(side, limits, planned=planned)
+    needed = boost * (load.steady_state_bytes_per_s + slack * load.remaining_bytes / target_s)
+    # A follower's rate stands above its leader's and may exceed the ceiling by the margin. During a plan several leaders may send
+    # more than one follower takes, so there the follower's throttle limits and keeps to the ceiling.
+    limiting = side is Side.LEADER or planned
+    highest = ceiling_bytes_per_s if limiting else limits.follower_margin_ratio * ceiling_bytes_per_s
+    highest = min(highest, limits.rate_bytes_per_s_max, max_bytes_per_s)
+    infeasible = highest <= load.steady_state_bytes_per_s
     if planned and side is Side.LEADER:
-        # At the most that the operator allows the follower's side can stand no higher; so the leader's stands below it.
-        most = min(most, limits.plan_pace_ratio * min(limits.rate_bytes_per_s_max, most_bytes_per_s))
-    rate = max(floor_bytes_per_s, min(most, needed))
-    return TargetRate(rate, infeasible, binds=needed >= limits.binds_ratio * most)
+        # A follower at the maximum rate cannot stand above its leader, so the leader's rate stays below the maximum.
+        highest = min(highest, limits.plan_leader_ratio * min(limits.rate_bytes_per_s_max, max_bytes_per_s))
+    rate = max(min_bytes_per_s, min(highest, needed))
+    return TargetRate(rate, infeasible, at_ceiling=needed >= limits.at_ceiling_ratio * highest)
 
 
-def slack_of(side: Side, limits: LawLimits, *, planned: bool) -> float:
-    """Times the even part of what remains that a side is given."""
-    slack = limits.pace_slack if side is Side.LEADER else limits.guard_slack
-    return max(slack, limits.plan_slack) if planned else slack
+def margin_ratio(side: Side, limits: LawLimits, *, planned: bool) -> float:
+    """Returns the factor on the side's even share of the catch-up bytes."""
+    ratio = limits.leader_margin_ratio if side is Side.LEADER else limits.follower_margin_ratio
+    return max(ratio, limits.plan_margin_ratio) if planned else ratio
 
 
-def ahead(
+def decoupled_rate(
     side: Side,
     load: SideLoad,
-    floor_bytes_per_s: float,
+    min_bytes_per_s: float,
     ceiling_bytes_per_s: float,
     target_s: float,
     limits: LawLimits,
-    push: float = 1.0,
-    most_bytes_per_s: float = math.inf,
+    boost: float = 1.0,
+    max_bytes_per_s: float = math.inf,
     *,
     planned: bool = False,
 ) -> TargetRate:
-    """The rate of a side that is to be done long before the slowest, which something else than its throttle holds.
+    """Returns the rate of a side that does not wait for the slowest one, which something other than its throttle limits.
 
-    It takes more than its even part of a link that others share, so here the follower's side is a bound and no guard.
+    The arguments are those of ``target_rate``. The side takes more than its even share of a link that others use, so here the
+    follower's rate keeps to the ceiling too.
     """
-    ahead_s = limits.ahead_ratio * target_s
-    found = wanted(
-        side, load, floor_bytes_per_s, ceiling_bytes_per_s, ahead_s, limits, push, most_bytes_per_s, planned=planned
+    decoupled_s = limits.decoupled_time_ratio * target_s
+    rate = target_rate(
+        side, load, min_bytes_per_s, ceiling_bytes_per_s, decoupled_s, limits, boost, max_bytes_per_s, planned=planned
     )
-    most = max(floor_bytes_per_s, ceiling_bytes_per_s)
-    return TargetRate(min(found.rate_bytes_per_s, most), found.infeasible, found.binds)
+    highest = max(min_bytes_per_s, ceiling_bytes_per_s)
+    return TargetRate(min(rate.rate_bytes_per_s, highest), rate.infeasible, rate.at_ceiling)
 
 
-def opened(side: Side, floor_bytes_per_s: float, capacity: Capacity, limits: LawLimits) -> TargetRate:
-    """For replicas without which a partition takes no writes: all that the operator and the link allow."""
+def isr_recovery_rate(side: Side, min_bytes_per_s: float, capacity: Capacity, limits: LawLimits) -> TargetRate:
+    """Returns all that the operator and the link allow, for replicas that have to return to the ISR."""
     link = capacity.out_bytes_per_s if side is Side.LEADER else capacity.in_bytes_per_s
-    return TargetRate(max(floor_bytes_per_s, min(link, limits.rate_bytes_per_s_max)))
+    return TargetRate(max(min_bytes_per_s, min(link, limits.rate_bytes_per_s_max)))
 
 
-def next_push(push: float, stalled: bool, filled: bool, limits: LawLimits) -> float:
-    """What follows after ``push_every_s``: more, while the move stalls and this throttle is full; less, once it goes on.
+def next_boost(boost: float, stalled: bool, throttle_full: bool, limits: LawLimits) -> float:
+    """Returns the boost for the next ``boost_interval_s``.
 
-    A stalled move whose throttle is not full is held by something else, and more would only be dangerous later.
+    It rises while the move stalls at a full throttle, and falls once the move progresses.
+    If the throttle of a stalled move is not full, something else limits the move, and the boost stays.
     """
     if stalled:
-        return min(limits.stall_push_max, push * limits.stall_push) if filled else push
-    return max(1.0, push / limits.stall_push)
+        return min(limits.stall_boost_max, boost * limits.stall_boost) if throttle_full else boost
+    return max(1.0, boost / limits.stall_boost)
 
 
-def taken_over(meant: TargetRate, stood_bytes_per_s: float, since_s: float, limits: LawLimits) -> TargetRate:
-    """The rate on the way from what somebody had set to what is meant; where that is lower, it is lowered at once."""
-    way = min(1.0, max(0.0, since_s / limits.start_s))  # A clock that was set back has not undone the way.
-    rate = meant.rate_bytes_per_s
-    on_the_way = min(rate, stood_bytes_per_s + way * (rate - stood_bytes_per_s))
-    if on_the_way >= rate:
-        return meant
-    # Below its ceiling it does not fill the link, and low latency says nothing yet.
-    return TargetRate(on_the_way, meant.infeasible)
+def limit_takeover(target: TargetRate, initial_bytes_per_s: float, since_s: float, limits: LawLimits) -> TargetRate:
+    """Returns ``target``, limited to a ramp up from the rate at the takeover; a lower target applies at once.
+
+    Args:
+        target: the rate without the ramp.
+        initial_bytes_per_s: the rate at the takeover.
+        since_s: seconds since the takeover.
+        limits: give the length of the ramp.
+    """
+    progress = min(1.0, max(0.0, since_s / limits.takeover_ramp_s))  # At least 0, because the clock may be set back.
+    rate = target.rate_bytes_per_s
+    ramp_rate = min(rate, initial_bytes_per_s + progress * (rate - initial_bytes_per_s))
+    if ramp_rate >= rate:
+        return target
+    # Below its ceiling the side does not fill the link, so low latency gives no evidence yet.
+    return TargetRate(ramp_rate, target.infeasible)

@@ -1,11 +1,13 @@
-"""From the rate that is meant to the setting that is written: what Kafka's window holds decides what the next second lets through.
+"""Converts a side's setpoint to the throttle rate that is written, given what Kafka's quota window has counted.
 
-Intuition: the leader's side paces, so its setting plays around what is meant as the window holds more or less. The follower's
-side guards: it stands where it is meant, above the leader's, and is not lowered under what its window still holds, for that
-would be silence until the window has emptied. A plan's leader does not play: moves end and begin within its window all the
-time, so the setting goes in a line from what was meant to what is, and stands.
+The leader's throttle limits a copy, so its rate compensates for the window: it varies around the setpoint as the window holds more
+or less. Exceptions:
+    follower        Its rate is the setpoint, which stands above the leader's. It is not lowered below what its window holds: then
+                    nothing would pass until the window has emptied.
+    leader in plan  Moves end and begin within its window all the time. So its rate is not compensated: it goes in a line from one
+                    setpoint to the next.
 
-Invariant: what was measured wins over what was replayed; what is written stays within the operator's ceiling.
+Invariant: a measured step wins over the model of the window. The rate never exceeds the operator's ceiling.
 """
 
 from __future__ import annotations
@@ -15,101 +17,137 @@ from tuner.control.throttle.objective import LawLimits
 from tuner.control.throttle.quota_window.model import (
     SECONDS_KEPT,
     QuotaSamples,
-    advanced,
-    bound_for,
-    corrected,
-    first_seen,
-    held_bytes_per_s,
+    advance,
+    correct,
+    correct_first_use,
+    rate_for_setpoint,
+    window_mean_bytes_per_s,
 )
-from tuner.control.throttle.steering.side_inputs import SideView
+from tuner.control.throttle.steering.side_inputs import SideInputs
 from tuner.control.throttle.steering.state import SideControlState
-from tuner.control.throttle.steering.target_rate import floor_of
+from tuner.control.throttle.steering.target_rate import min_rate_bytes_per_s
 
 
-def bound(which: Side, course: SideControlState, limits: LawLimits, *, play: float, still: bool = False) -> int:
-    """Through the window where the side paces, and as it is meant where it guards.
+def compensated_rate(
+    which: Side, state: SideControlState, limits: LawLimits, *, compensation_range: float, planned: bool = False
+) -> int:
+    """Returns the rate to write, in bytes/s.
 
     Args:
-        play: as of ``bound_for``; 0 where nothing is known of what the window holds.
-        still: a plan begins more there.
+        which: leader or follower.
+        state: the side's setpoint, load and window.
+        limits: the constants of the law.
+        compensation_range: how far a leader's rate may differ from the planned one, as a share of it; 0 if it is not known what the
+            window holds.
+        planned: a plan still has partitions to start on this side.
     """
-    meant = course.wanted.rate_bytes_per_s
+    setpoint = state.setpoint.rate_bytes_per_s
     if which is Side.FOLLOWER:
-        # Below what its window holds nothing would pass until the window has emptied; the leader's side is lowered already.
-        held = limits.guard_slack * held_bytes_per_s(course.window, limits.quota_samples)
-        held = min(held, course.window.bounds[-1])  # That is a reason not to lower it, and none to raise it.
-        return round(meant if play == 0.0 else min(max(meant, limits.rate_bytes_per_s_max), max(meant, held)))
-    next_bytes = _next_bytes(course, limits) if play > 0.0 else meant
-    # What is never used shows in a stretch that was all ours.
-    long = course.window.until_ms - course.since_ms >= SECONDS_KEPT * 1000
-    unused_ratio = limits.unused_ratio if long and play > 0.0 else 0.0
-    bound = bound_for(
-        course.window, next_bytes, limits.quota_samples, play=0.0 if still else play, unused_ratio=unused_ratio
+        return _follower_rate(state, limits, window_known=compensation_range > 0.0)
+    next_bytes = _next_second_bytes(state, limits) if compensation_range > 0.0 else setpoint
+    # The unused share of a rate shows only in a window that the law has controlled throughout.
+    controlled = state.window.until_ms - state.controlled_since_ms >= SECONDS_KEPT * 1000
+    unused_ratio = limits.unused_ratio if controlled and compensation_range > 0.0 else 0.0
+    rate = rate_for_setpoint(
+        state.window,
+        next_bytes,
+        limits.quota_samples,
+        compensation_range=0.0 if planned else compensation_range,
+        unused_ratio=unused_ratio,
     )
-    floor = floor_of(course.load, limits)
-    if meant < floor:
-        # It has come down. A setting that only plays above it would let through more than is meant; but whatever is written may
-        # stand for as long as nobody is there to write, so it has to drain.
-        drains = limits.floor_over_steady_state_tight * course.load.steady_state_bytes_per_s
-        floor = min(meant, max(limits.rate_bytes_per_s_min, drains, (1.0 - play) * meant))
-    least = max(floor, _stood(course, limits) if play > 0.0 else 0.0)
-    return round(min(max(meant, limits.rate_bytes_per_s_max), max(bound, least)))
+    min_rate = min_rate_bytes_per_s(state.load, limits)
+    if setpoint < min_rate:
+        # Here the minimum rate has fallen below its usual value. A compensation only upwards would let more through than the
+        # setpoint. But a written rate may stay for long if the tuner stops, so it has to drain.
+        draining = limits.min_rate_over_steady_state_low_headroom * state.load.steady_state_bytes_per_s
+        min_rate = min(setpoint, max(limits.rate_bytes_per_s_min, draining, (1.0 - compensation_range) * setpoint))
+    lowest = max(min_rate, _takeover_min_rate(state, limits) if compensation_range > 0.0 else 0.0)
+    return round(min(max(setpoint, limits.rate_bytes_per_s_max), max(rate, lowest)))
 
 
-def _stood(course: SideControlState, limits: LawLimits) -> float:
-    """What stood when we came, less the play, as long as we have not seen a whole window and no less is meant; else 0.
-
-    Kafka's mean over a move younger than that counts seconds in which it was not there, and for these a rate that is to go up
-    would first be lowered.
-    """
-    seen_ms = course.window.until_ms - course.since_ms
-    whole = seen_ms >= limits.quota_samples * 1000
-    stood = course.stood_bytes_per_s
-    return 0.0 if whole or course.wanted.rate_bytes_per_s < stood else (1.0 - limits.bound_play) * stood
-
-
-def replayed(
-    course: SideControlState, here: SideView, stands: int, now_ms: int, limits: LawLimits
+def replay_window(
+    state: SideControlState, inputs: SideInputs, current_bytes_per_s: int, now_ms: int, limits: LawLimits
 ) -> tuple[QuotaSamples, int]:
-    """The window up to now, corrected where a newer step was measured, and up to when it is."""
-    free = flow = _flow_bytes_per_s(here)
-    meant = _next_bytes(course, limits) if here.which is Side.LEADER else course.wanted.rate_bytes_per_s
-    held_to = course.held_to_bytes_per_s
-    if here.which is Side.LEADER and held_to is not None and course.corrected_until_ms < course.since_ms:
-        # What we came to held nothing, and until it was measured what we did, something else still does.
-        flow, meant = min(flow, held_to), min(meant, held_to)
-    window = advanced(course.window, now_ms, float(stands), flow, limits.quota_samples, meant_bytes_per_s=meant)
-    sight, until_ms = here.sight, course.corrected_until_ms
-    if sight is not None and sight.sampled_at_ms > until_ms:
-        caught = sight.directions[here.which].caught.newest
-        if caught is not None:
-            passing = caught + here.in_sync_bytes_per_s
-            # Where the throttle held nothing when we came, its window is a guess until a step is measured that is all since then.
-            guessed = held_to is not None and until_ms < course.since_ms + sight.step_s * 1000
-            if guessed:
-                # What held it before holds it no more, as far as more has passed.
-                flow = max(flow, min(free, passing))
-            # The window has whole seconds: a step of 2.5 s is laid over two of them, at its own rate.
-            passed = passing * max(1, round(sight.step_s))
-            step = (sight.sampled_at_ms, sight.step_s, passed, flow, limits.quota_samples)
-            line = course.wanted.rate_bytes_per_s
-            window = first_seen(window, *step, meant_bytes_per_s=line) if guessed else corrected(window, *step)
-            until_ms = sight.sampled_at_ms
+    """Returns the window up to now, corrected by a newly measured step, and the end of the newest measured step (epoch ms).
+
+    Args:
+        state: the side's state before.
+        inputs: of the side.
+        current_bytes_per_s: the throttle rate that is set.
+        now_ms: epoch.
+        limits: the constants of the law.
+    """
+    max_flow = flow = _max_flow_bytes_per_s(inputs)
+    setpoint = _next_second_bytes(state, limits) if inputs.which is Side.LEADER else state.setpoint.rate_bytes_per_s
+    initial_flow = state.initial_flow_bytes_per_s
+    if (
+        inputs.which is Side.LEADER
+        and initial_flow is not None
+        and state.corrected_until_ms < state.controlled_since_ms
+    ):
+        # At the takeover something other than the throttle limited the move. It does so until a measured step shows otherwise.
+        flow, setpoint = min(flow, initial_flow), min(setpoint, initial_flow)
+    window = advance(
+        state.window, now_ms, float(current_bytes_per_s), flow, limits.quota_samples, setpoint_bytes_per_s=setpoint
+    )
+    estimate, until_ms = inputs.estimate, state.corrected_until_ms
+    if estimate is None or estimate.sampled_at_ms <= until_ms:
+        return window, until_ms
+    catch_up = estimate.directions[inputs.which].catch_up.newest
+    if catch_up is not None:
+        passing = catch_up + inputs.in_sync_bytes_per_s
+        # If the throttle did not limit the move at the takeover, its window is a guess until a whole step since then is measured.
+        first_use = initial_flow is not None and until_ms < state.controlled_since_ms + estimate.step_s * 1000
+        if first_use:
+            # Whatever limited the move before lets at least the measured bytes through.
+            flow = max(flow, min(max_flow, passing))
+        # The window has whole seconds: a step of 2.5 s covers two of them, at the step's own rate.
+        passed = passing * max(1, round(estimate.step_s))
+        step = (estimate.sampled_at_ms, estimate.step_s, passed, flow, limits.quota_samples)
+        if first_use:
+            window = correct_first_use(window, *step, setpoint_bytes_per_s=state.setpoint.rate_bytes_per_s)
+        else:
+            window = correct(window, *step)
+        until_ms = estimate.sampled_at_ms
     return window, until_ms
 
 
-def _next_bytes(course: SideControlState, limits: LawLimits) -> float:
-    """What the next second is meant to bring: on a long way down, a share of what those before it were meant to."""
-    line = course.window.meant[-min(limits.quota_samples, SECONDS_KEPT) :]
-    return max(course.wanted.rate_bytes_per_s, limits.fall_ratio * sum(line) / len(line))
+def _follower_rate(state: SideControlState, limits: LawLimits, *, window_known: bool) -> int:
+    setpoint = state.setpoint.rate_bytes_per_s
+    if not window_known:
+        return round(setpoint)
+    # Below what its window holds nothing would pass until the window has emptied. The leader's rate is lowered already.
+    held = limits.follower_margin_ratio * window_mean_bytes_per_s(state.window, limits.quota_samples)
+    held = min(held, state.window.rates[-1])  # A full window is a reason not to lower the rate, but none to raise it.
+    return round(min(max(setpoint, limits.rate_bytes_per_s_max), max(setpoint, held)))
 
 
-def _flow_bytes_per_s(here: SideView) -> float:
-    """What can pass when the bound lets everything: all that clients leave of the link.
+def _takeover_min_rate(state: SideControlState, limits: LawLimits) -> float:
+    """Returns the rate at the takeover minus the compensation range, until a whole window has been observed; then 0.
 
-    Of what the leaders send a follower's side knows nothing. It only guards, so it may think that its window holds too much:
-    thought to hold too little, it would be lowered into silence.
+    Kafka's mean over a young move counts seconds before its start. They make the window look emptier than it is, and a rate that
+    should rise would be lowered first. A setpoint below the initial rate needs no such minimum: the result is 0 as well.
     """
-    if here.which is Side.FOLLOWER or here.used is None:
+    observed_ms = state.window.until_ms - state.controlled_since_ms
+    whole = observed_ms >= limits.quota_samples * 1000
+    initial = state.initial_rate_bytes_per_s
+    if whole or state.setpoint.rate_bytes_per_s < initial:
+        return 0.0
+    return (1.0 - limits.window_compensation_range) * initial
+
+
+def _next_second_bytes(state: SideControlState, limits: LawLimits) -> float:
+    """Returns what the next second should bring: the setpoint; on a long way down, a share of the setpoints in the window."""
+    setpoints = state.window.setpoints[-min(limits.quota_samples, SECONDS_KEPT) :]
+    return max(state.setpoint.rate_bytes_per_s, limits.setpoint_fall_ratio_min * sum(setpoints) / len(setpoints))
+
+
+def _max_flow_bytes_per_s(inputs: SideInputs) -> float:
+    """Returns what can pass at any throttle rate: all that clients leave of the link.
+
+    A follower does not know what its leaders send, so its flow counts as unlimited. That can only overestimate its window. An
+    underestimated window would lower its rate so far that nothing passes.
+    """
+    if inputs.which is Side.FOLLOWER or inputs.other_load is None:
         return float("inf")
-    return max(0.0, here.total_bytes_per_s - here.used.level_bytes_per_s) + here.in_sync_bytes_per_s
+    return max(0.0, inputs.capacity_bytes_per_s - inputs.other_load.level_bytes_per_s) + inputs.in_sync_bytes_per_s

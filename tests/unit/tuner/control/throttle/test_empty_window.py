@@ -13,7 +13,7 @@ from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, broker_signal, li
 
 from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate
 from tuner.control.throttle.policy import decide, settle
-from tuner.control.throttle.quota_window.ramp import WINDOW_S, filled
+from tuner.control.throttle.quota_window.ramp import WINDOW_S, plan_fill
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import LiveCluster
 from tuner.core.operator_orders import Orders, Override, Pause
@@ -67,7 +67,7 @@ def test_a_persons_word_and_anybody_elses_throttle_come_before_it() -> None:
 
 
 def test_where_a_twelfth_is_less_than_the_operator_allows_it_begins_there() -> None:
-    (low, *_), stands = filled(10 * MB, 4 * MB), 10 * MB
+    (low, *_), stands = plan_fill(10 * MB, 4 * MB), 10 * MB
     assert low.rate_bytes_per_s == 4 * MB
     assert "4.00 MB/s → 10.0 MB/s" in decided(replace(STEERS, rate_bytes_per_s_min=4 * MB)).text
     assert decided(replace(STEERS, rate_bytes_per_s_min=stands)).reason is Reason.SIGNALS_MISSING
@@ -222,7 +222,7 @@ def test_what_is_withheld_after_all_is_not_filled_and_is_as_empty_the_next_time(
     cycle(rig)
     assert announcing.withheld
     assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (10 * MB, 10 * MB)
-    assert rig.loop._windows._ages.empty([SOURCE], rig.now_s) == {SOURCE}
+    assert rig.loop._windows._ages.empty_windows([SOURCE], rig.now_s) == {SOURCE}
 
 
 def test_sides_that_the_budget_has_no_write_for_before_the_step_are_left_as_they_are() -> None:

@@ -32,7 +32,7 @@ def unthrottled(memory: Memory | None = None, *, dry_run: bool = False, throttle
         memory or Memory(),
         objective=OBJECTIVE,
         dry_run=dry_run,
-        law_limits=LawLimits(rate_bytes_per_s_max=50 * MB, start_s=0.1),
+        law_limits=LawLimits(rate_bytes_per_s_max=50 * MB, takeover_ramp_s=0.1),
         throttles_moves=throttles_moves,
     )
     rig.throttles.rates.clear()

@@ -13,14 +13,14 @@ from tuner_cases import SOURCE, TARGET
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterError
 from tuner.control.throttle.decision import Reason, SetRate
-from tuner.control.throttle.quota_window.ramp import SlewStep, filled, slew
+from tuner.control.throttle.quota_window.ramp import RampStep, plan_fill, plan_ramp
 from tuner.core.cluster import BrokerSide
 from tuner.core.outcome import Failure
 from tuner.core.throttle_limits import MB
 from tuner.runtime.throttle.ramp_executor import RampExecutor
 
 START_S = 100.0
-STEPS = (SlewStep(0.0, 8 * MB), SlewStep(1.0, 12 * MB), SlewStep(2.0, 16 * MB), SlewStep(3.0, 20 * MB))
+STEPS = (RampStep(0.0, 8 * MB), RampStep(1.0, 12 * MB), RampStep(2.0, 16 * MB), RampStep(3.0, 20 * MB))
 
 
 def change(side: BrokerSide = SOURCE, live: int = 4 * MB) -> SetRate:
@@ -72,7 +72,7 @@ def test_when_the_next_step_is_due(throttles: FakeThrottles) -> None:
 
 def test_a_change_may_begin_later_than_it_is_decided(throttles: FakeThrottles) -> None:
     ramp = RampExecutor(throttles)
-    ramp.start(change(), [SlewStep(9.0, 12 * MB), SlewStep(9.5, 20 * MB)], START_S)
+    ramp.start(change(), [RampStep(9.0, 12 * MB), RampStep(9.5, 20 * MB)], START_S)
     assert ramp.busy == {SOURCE}
     assert ramp.next_due_s() == START_S + 9.0
     assert ramp.step(START_S + 8.9) == []
@@ -102,7 +102,7 @@ def test_a_little_lateness_does_not_make_the_way_longer(throttles: FakeThrottles
 
 def ramped(sides: Iterable[BrokerSide], at_s: float, to: int, ramp: RampExecutor) -> None:
     for side in sides:
-        steps = slew(10 * MB, to, sides=12, writes_per_s_max=50.0)
+        steps = plan_ramp(10 * MB, to, sides=12, writes_per_s_max=50.0)
         ramp.start(SetRate(*side, 10 * MB, to, Reason.OVERRIDDEN, "text: text"), steps, at_s)
 
 
@@ -161,7 +161,7 @@ def test_what_is_lowered_first_and_ends_where_it_began_leads_down_until_it_is() 
     ramped(up, 0.0, 20 * MB, ramp)
     for broker, side in dips:
         change = SetRate(broker, side, 10 * MB, 10 * MB, Reason.WINDOW_WARMUP, "fills")
-        ramp.start(change, filled(10 * MB, 0.0), 0.0)
+        ramp.start(change, plan_fill(10 * MB, 0.0), 0.0)
     ramp.step(0.0)
     assert {side for side in dips if throttles.rates[side] < 10 * MB} == {*dips}
     ramp.step(1.0)

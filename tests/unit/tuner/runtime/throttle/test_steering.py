@@ -39,7 +39,7 @@ def steered(
         memory or Memory(stalls={3: WELL}),
         objective=OBJECTIVE,
         dry_run=dry_run,
-        law_limits=LawLimits(rate_bytes_per_s_max=ceiling, start_s=0.1),
+        law_limits=LawLimits(rate_bytes_per_s_max=ceiling, takeover_ramp_s=0.1),
         writes_per_s_max=writes_per_s_max,
     )
     rig.signals.brokers = {b: loaded(b) for b in (1, 3)}

@@ -15,9 +15,9 @@ from streaming.shared.contract import ContractError, MoveStep, decode_signal, en
 from streaming.shared.kafka.cluster import ClusterError
 from tuner.control.throttle.decision import Reason
 from tuner.control.throttle.objective import Capacity, LawLimits
-from tuner.control.throttle.quota_window.model import bound_for, steady
+from tuner.control.throttle.quota_window.model import rate_for_setpoint, steady_window
 from tuner.control.throttle.state import Memory
-from tuner.control.throttle.steering.law import turn
+from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
@@ -107,7 +107,7 @@ def test_what_somebody_wrote_while_the_journal_took_its_time_stands() -> None:
 
 def many(count: int, rate: int = 20 * MB, writes_per_s_max: float = 50.0) -> tuple[FakeThrottles, SteeringController]:
     throttles = FakeThrottles(brokers=range(count), rates={(b, L): rate for b in range(count)})
-    limits = LawLimits(rate_bytes_per_s_max=100 * MB, start_s=0.1)
+    limits = LawLimits(rate_bytes_per_s_max=100 * MB, takeover_ramp_s=0.1)
     steering = SteeringController(
         throttles, OBJECTIVE, lambda _: Capacity(125 * MB, 125 * MB), limits, writes_per_s_max=writes_per_s_max
     )
@@ -265,7 +265,7 @@ def test_steady_state_that_is_not_measured_for_a_moment_is_not_none_at_all() -> 
 
 def test_a_broker_that_is_gone_does_not_set_the_pace_of_the_others() -> None:
     memory, rates, now_ms = ControlState(), {SOURCE: 10 * MB, TARGET: 10 * MB}, NOW_MS
-    limits = LawLimits(rate_bytes_per_s_max=100 * MB, start_s=0.1)
+    limits = LawLimits(rate_bytes_per_s_max=100 * MB, takeover_ramp_s=0.1)
     for _ in range(60):
         now_ms += 1000
         brokers = {b: replace(loaded(b, 20 * MB), sampled_at_ms=now_ms - 2000) for b in (1, 3)}
@@ -273,7 +273,9 @@ def test_a_broker_that_is_gone_does_not_set_the_pace_of_the_others() -> None:
         moves = {s: replace(move_signal(*s, remaining=6000 * MB), sampled_at_ms=now_ms - 2000) for s in rates}
         moves[(4, F)] = move_signal(4, F, remaining=500_000 * MB)
         capacities = dict.fromkeys(brokers, Capacity(125 * MB, 125 * MB))
-        memory, writes = turn(ControlInput(now_ms, brokers, moves, dict(rates), capacities), memory, OBJECTIVE, limits)
+        memory, writes = control_step(
+            ControlInput(now_ms, brokers, moves, dict(rates), capacities), memory, OBJECTIVE, limits
+        )
         rates.update(writes)
     assert rates[SOURCE] > 40 * MB
 
@@ -287,14 +289,14 @@ def test_the_margin_outlives_a_look_that_failed() -> None:
         rig.cycle()
     steering = rig.loop._steering
     assert steering is not None
-    learned = steering._memory.sights[1].margin
+    learned = steering._memory.broker_estimates[1].margin
     rig.live.not_seen = "no answer"
     rig.cycle()
     rig.live.not_seen = None
     rig.cycle()
     rig.signals.brokers = {b: replace(s, produce_p99_ms=None) for b, s in rig.signals.brokers.items()}
     seconds(rig, 2)
-    assert steering._memory.sights[1].margin == learned > 0.1
+    assert steering._memory.broker_estimates[1].margin == learned > 0.1
 
 
 @pytest.mark.parametrize(
@@ -377,4 +379,4 @@ def test_a_number_that_is_none_is_refused(number: str, said: str) -> None:
 
 @pytest.mark.parametrize("samples", [1, 2, 11, 33, 61])
 def test_a_steady_window_of_any_length_asks_for_what_it_has(samples: int) -> None:
-    assert bound_for(steady(0, 10.0), 10.0, samples) == pytest.approx(10.0)
+    assert rate_for_setpoint(steady_window(0, 10.0), 10.0, samples) == pytest.approx(10.0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.control.throttle.quota_window.kalman_gain import shares
-from tuner.control.throttle.quota_window.model import advanced, corrected, steady
+from tuner.control.throttle.quota_window.kalman_gain import kalman_gains
+from tuner.control.throttle.quota_window.model import advance, correct, steady_window
 from tuner.core.throttle_limits import MB
 
 SAMPLES = 11
@@ -13,31 +13,31 @@ FREE = float("inf")
 
 
 def test_most_of_a_difference_is_the_steps_and_what_is_before_it_evens_that_out() -> None:
-    assert shares(SAMPLES, 5) == pytest.approx(
+    assert kalman_gains(SAMPLES, 5) == pytest.approx(
         (-0.131, 0.158, -0.074, 0.122, -0.087, -0.231, 0.256, -0.090, 0.123, -0.073, 0.504), abs=0.001
     )
-    assert sum(shares(SAMPLES, 5)[-5:]) == pytest.approx(0.720, abs=0.001)
+    assert sum(kalman_gains(SAMPLES, 5)[-5:]) == pytest.approx(0.720, abs=0.001)
 
 
 def test_a_step_longer_than_the_window_has_a_share_for_each_of_its_seconds() -> None:
-    assert len(shares(3, 5)) == 5
-    assert len(shares(SAMPLES, 15)) == 15
-    assert sum(shares(3, 5)) == pytest.approx(0.70, abs=0.01)
+    assert len(kalman_gains(3, 5)) == 5
+    assert len(kalman_gains(SAMPLES, 15)) == 15
+    assert sum(kalman_gains(3, 5)) == pytest.approx(0.70, abs=0.01)
 
 
 def test_a_step_as_long_as_the_echo_tells_next_to_nothing_of_its_seconds() -> None:
     """Twelve of them bring what the bound says, however they share it."""
-    assert shares(SAMPLES, 12) == pytest.approx((0.0,) * 11 + (0.2,), abs=0.001)
+    assert kalman_gains(SAMPLES, 12) == pytest.approx((0.0,) * 11 + (0.2,), abs=0.001)
 
 
 def test_a_pattern_that_comes_back_every_twelve_seconds_is_known_after_some_steps() -> None:
     """20 MB/s in the mean, and 10 MB more or less in every third second, which hardly changes the sum of five."""
     pattern = [20 * MB + 10 * MB * (-1, 0, 1)[i % 3] for i in range(12)]
-    window = steady(0, 20 * MB)
+    window = steady_window(0, 20 * MB)
     for second in range(1, 241):
-        window = advanced(window, second * 1000, 20 * MB, FREE, SAMPLES)
+        window = advance(window, second * 1000, 20 * MB, FREE, SAMPLES)
         at_s = second - 3  # A step is told of three seconds late.
         if at_s > 0 and at_s % 5 == 0:
             passed = sum(pattern[i % 12] for i in range(at_s - 5, at_s))
-            window = corrected(window, at_s * 1000, 5.0, passed, FREE, SAMPLES)
+            window = correct(window, at_s * 1000, 5.0, passed, FREE, SAMPLES)
     assert window.seconds[-12:] == pytest.approx([pattern[i % 12] for i in range(228, 240)], abs=1 * MB)

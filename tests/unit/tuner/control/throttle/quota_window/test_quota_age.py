@@ -16,14 +16,14 @@ SOURCE, TARGET = (1, L), (3, F)
 def looked(*looks: tuple[float, tuple[BrokerSide, ...]]) -> QuotaAges:
     ages = QuotaAges()
     for at_s, carrying in looks:
-        ages = ages.seen(carrying, at_s)
+        ages = ages.with_snapshot(carrying, at_s)
     return ages
 
 
 def test_a_move_may_have_begun_right_after_the_look_that_did_not_see_it() -> None:
     ages = looked((100.0, ()), (104.0, (SOURCE,)))
     assert ages.age_s(SOURCE, 104.0) == 4.0
-    ages = ages.seen((SOURCE, TARGET), 108.0)
+    ages = ages.with_snapshot((SOURCE, TARGET), 108.0)
     assert (ages.age_s(SOURCE, 109.0), ages.age_s(TARGET, 109.0)) == (9.0, 5.0)
     assert ages.age_s(SOURCE, 500.0) == 400.0
 
@@ -36,9 +36,9 @@ def test_what_moved_at_the_first_look_or_was_never_seen_has_a_whole_window(side:
 
 def test_what_ended_within_a_window_is_still_in_it() -> None:
     ages = looked((100.0, ()), (104.0, (SOURCE,)), (120.0, ()))
-    assert ages.seen((SOURCE,), 126.0).age_s(SOURCE, 126.0) == math.inf
-    assert ages.seen((), 128.0).seen((SOURCE,), 131.0).age_s(SOURCE, 131.0) == math.inf
-    assert ages.seen((), 132.0).seen((SOURCE,), 134.0).age_s(SOURCE, 134.0) == 2.0
+    assert ages.with_snapshot((SOURCE,), 126.0).age_s(SOURCE, 126.0) == math.inf
+    assert ages.with_snapshot((), 128.0).with_snapshot((SOURCE,), 131.0).age_s(SOURCE, 131.0) == math.inf
+    assert ages.with_snapshot((), 132.0).with_snapshot((SOURCE,), 134.0).age_s(SOURCE, 134.0) == 2.0
 
 
 def test_a_clock_that_stands_makes_nothing_younger_than_none() -> None:
@@ -46,12 +46,12 @@ def test_a_clock_that_stands_makes_nothing_younger_than_none() -> None:
 
 
 def test_what_is_on_a_list_before_its_move_begins_may_have_counted_already() -> None:
-    ages = QuotaAges().seen((), 100.0, counts=True).seen((SOURCE,), 104.0, counts=True)
+    ages = QuotaAges().with_snapshot((), 100.0, lists_set=True).with_snapshot((SOURCE,), 104.0, lists_set=True)
     assert ages.age_s(SOURCE, 104.0) == math.inf
     assert ages.move_age_s(SOURCE, 104.0) == 4.0, "what moves has not: Kafka's own tool writes the lists first"
-    ages = ages.seen((SOURCE,), 108.0, counts=True)
+    ages = ages.with_snapshot((SOURCE,), 108.0, lists_set=True)
     assert (ages.age_s(SOURCE, 109.0), ages.move_age_s(SOURCE, 109.0)) == (math.inf, 9.0)
-    assert looked((100.0, ())).seen((SOURCE,), 104.0, counts=True).age_s(SOURCE, 104.0) == 4.0
+    assert looked((100.0, ())).with_snapshot((SOURCE,), 104.0, lists_set=True).age_s(SOURCE, 104.0) == 4.0
 
 
 def test_a_move_after_another_is_as_young_as_it_is() -> None:
@@ -66,26 +66,28 @@ def test_a_move_that_was_there_at_the_first_look_is_of_unknown_age(side: BrokerS
 
 def test_a_window_is_empty_where_nothing_has_moved_for_as_long_as_it_is() -> None:
     ages = looked((100.0, ()), (104.0, (SOURCE,)), (114.0, (SOURCE,)), (120.0, ()))
-    assert ages.empty([SOURCE, TARGET], 122.0) == {TARGET}
-    assert ages.empty([SOURCE, TARGET], 132.0) == {SOURCE, TARGET}
-    assert ages.seen((SOURCE,), 131.0).empty([SOURCE, TARGET], 160.0) == {TARGET}
+    assert ages.empty_windows([SOURCE, TARGET], 122.0) == {TARGET}
+    assert ages.empty_windows([SOURCE, TARGET], 132.0) == {SOURCE, TARGET}
+    assert ages.with_snapshot((SOURCE,), 131.0).empty_windows([SOURCE, TARGET], 160.0) == {TARGET}
 
 
 def test_what_nobody_has_watched_for_a_window_is_not_known_to_be_empty() -> None:
-    assert QuotaAges().empty([SOURCE], 100.0) == frozenset(), "nobody has looked"
-    assert looked((100.0, ())).empty([SOURCE], 101.0) == frozenset(), "a move may have ended just before"
-    assert looked((100.0, ()), (108.0, ())).empty([SOURCE], 112.0) == {SOURCE}
-    listed = looked((100.0, ()), (108.0, ())).seen((), 112.0, counts=True)
-    assert listed.empty([SOURCE], 113.0) == frozenset(), "what was on a list has counted"
-    assert listed.seen((), 116.0).empty([SOURCE], 120.0) == frozenset()
-    assert listed.seen((), 116.0).seen((), 122.0).empty([SOURCE], 125.0) == frozenset(), (
+    assert QuotaAges().empty_windows([SOURCE], 100.0) == frozenset(), "nobody has looked"
+    assert looked((100.0, ())).empty_windows([SOURCE], 101.0) == frozenset(), "a move may have ended just before"
+    assert looked((100.0, ()), (108.0, ())).empty_windows([SOURCE], 112.0) == {SOURCE}
+    listed = looked((100.0, ()), (108.0, ())).with_snapshot((), 112.0, lists_set=True)
+    assert listed.empty_windows([SOURCE], 113.0) == frozenset(), "what was on a list has counted"
+    assert listed.with_snapshot((), 116.0).empty_windows([SOURCE], 120.0) == frozenset()
+    assert listed.with_snapshot((), 116.0).with_snapshot((), 122.0).empty_windows([SOURCE], 125.0) == frozenset(), (
         "until the look after it may have stood"
     )
-    assert listed.seen((), 116.0).seen((), 122.0).empty([SOURCE], 128.0) == {SOURCE}
-    assert looked((100.0, ()), (140.0, ())).empty([SOURCE], 145.0) == frozenset(), "of half a minute nobody knows"
+    assert listed.with_snapshot((), 116.0).with_snapshot((), 122.0).empty_windows([SOURCE], 128.0) == {SOURCE}
+    assert looked((100.0, ()), (140.0, ())).empty_windows([SOURCE], 145.0) == frozenset(), (
+        "of half a minute nobody knows"
+    )
 
 
 def test_what_has_not_begun_after_all_has_filled_nothing() -> None:
     ages = looked((100.0, ()), (108.0, ()), (112.0, (SOURCE, TARGET)))
-    assert ages.without({SOURCE}).seen((TARGET,), 113.0).empty([SOURCE, TARGET], 114.0) == {SOURCE}
+    assert ages.without({SOURCE}).with_snapshot((TARGET,), 113.0).empty_windows([SOURCE, TARGET], 114.0) == {SOURCE}
     assert ages.without(frozenset()) is ages

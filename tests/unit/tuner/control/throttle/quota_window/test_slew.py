@@ -13,9 +13,9 @@ from tuner.control.throttle.quota_window.ramp import (
     STEP_S_MIN,
     STEPS_MIN,
     WINDOW_S,
-    SlewStep,
-    filled,
-    slew,
+    RampStep,
+    plan_fill,
+    plan_ramp,
 )
 from tuner.core.throttle_limits import MB
 
@@ -26,7 +26,7 @@ BUDGETS = st.floats(1, 500)
 
 @given(RATES, RATES, SIDES, BUDGETS)
 def test_every_step_lies_between_the_ends_and_none_goes_back(live: int, wanted: int, sides: int, budget: float) -> None:
-    steps = slew(live, wanted, sides=sides, writes_per_s_max=budget)
+    steps = plan_ramp(live, wanted, sides=sides, writes_per_s_max=budget)
     values = [live, *(s.rate_bytes_per_s for s in steps)]
     assert values[-1] == wanted
     assert all(min(live, wanted) <= v <= max(live, wanted) for v in values)
@@ -38,7 +38,7 @@ def test_every_step_lies_between_the_ends_and_none_goes_back(live: int, wanted: 
 def test_steps_are_even_in_time_begin_at_once_and_fill_one_window(
     live: int, wanted: int, sides: int, budget: float
 ) -> None:
-    steps = slew(live, wanted, sides=sides, writes_per_s_max=budget)
+    steps = plan_ramp(live, wanted, sides=sides, writes_per_s_max=budget)
     assert steps[0].after_s == 0.0
     gaps = [b.after_s - a.after_s for a, b in itertools.pairwise(steps)]
     assert all(gap == pytest.approx(gaps[0]) for gap in gaps)
@@ -49,7 +49,7 @@ def test_steps_are_even_in_time_begin_at_once_and_fill_one_window(
 
 def test_the_ramp_that_was_measured() -> None:
     """Linear, 44 × 0.25 s: half of the lumps that 22 × 0.5 s leave in the window."""
-    steps = slew(5 * MB, 20 * MB)
+    steps = plan_ramp(5 * MB, 20 * MB)
     assert len(steps) == 44
     assert [s.after_s for s in steps[:3]] == [0.0, 0.25, 0.5]
     assert steps[0].rate_bytes_per_s == 5_340_909
@@ -59,41 +59,41 @@ def test_the_ramp_that_was_measured() -> None:
 
 @pytest.mark.parametrize(("sides", "count"), [(1, 44), (12, 44), (25, 22), (50, 11), (100, 6), (137, 4)])
 def test_more_sides_take_coarser_steps(sides: int, count: int) -> None:
-    assert len(slew(5 * MB, 20 * MB, sides=sides, writes_per_s_max=50.0)) == count
+    assert len(plan_ramp(5 * MB, 20 * MB, sides=sides, writes_per_s_max=50.0)) == count
 
 
 @given(st.integers(1, 137))
 def test_the_writes_of_one_ramp_keep_to_the_budget(sides: int) -> None:
     """As far as four steps allow; rounding to a whole number of steps may cost half a step."""
-    steps = slew(5 * MB, 20 * MB, sides=sides, writes_per_s_max=50.0)
+    steps = plan_ramp(5 * MB, 20 * MB, sides=sides, writes_per_s_max=50.0)
     assert sides * (len(steps) - 0.5) / WINDOW_S <= 50.0
 
 
 def test_a_thousand_brokers_do_not_flood_the_metadata_log() -> None:
-    steps = slew(5 * MB, 20 * MB, sides=1_000, writes_per_s_max=50.0)
+    steps = plan_ramp(5 * MB, 20 * MB, sides=1_000, writes_per_s_max=50.0)
     took_s = max(WINDOW_S, steps[-1].after_s + (steps[1].after_s - steps[0].after_s))
     assert 1_000 * len(steps) / took_s <= 50.0
 
 
 def test_a_raise_waits_until_a_window_has_passed_since_all_replicas_are_made() -> None:
     """What did not flow in the first seconds of a move, while they were, would else come all at once."""
-    late, full = slew(2 * MB, 8 * MB, move_age_s=2.0), slew(2 * MB, 8 * MB, move_age_s=STARTING_S + WINDOW_S)
+    late, full = plan_ramp(2 * MB, 8 * MB, move_age_s=2.0), plan_ramp(2 * MB, 8 * MB, move_age_s=STARTING_S + WINDOW_S)
     assert (full[0].after_s, late[0].after_s) == (0.0, 19.0)
-    assert slew(2 * MB, 8 * MB) == full
+    assert plan_ramp(2 * MB, 8 * MB) == full
     assert [s.rate_bytes_per_s for s in late] == [s.rate_bytes_per_s for s in full]
     assert {round(b.after_s - a.after_s, 3) for a, b in itertools.pairwise(late)} == {STEP_S_MIN}
 
 
 def test_a_way_up_goes_by_the_age_of_the_move_and_a_way_down_by_that_of_what_the_quota_counts() -> None:
-    assert slew(2 * MB, 8 * MB, age_s=2.0) == slew(2 * MB, 8 * MB)
-    assert slew(8 * MB, 2 * MB, move_age_s=2.0) == slew(8 * MB, 2 * MB)
+    assert plan_ramp(2 * MB, 8 * MB, age_s=2.0) == plan_ramp(2 * MB, 8 * MB)
+    assert plan_ramp(8 * MB, 2 * MB, move_age_s=2.0) == plan_ramp(8 * MB, 2 * MB)
 
 
 def test_down_it_goes_at_once_and_the_faster_the_younger_the_window() -> None:
-    assert [(s.after_s, s.rate_bytes_per_s) for s in slew(8 * MB, 2 * MB, age_s=0.0)] == [(0.0, 2 * MB)]
-    steps = slew(8 * MB, 2 * MB, age_s=2.0)
-    assert steps[0] == SlewStep(0.0, round((2 * 8 + 0.25 * 2) / 2.25 * MB))
-    assert steps[3] == SlewStep(0.75, 6 * MB)
+    assert [(s.after_s, s.rate_bytes_per_s) for s in plan_ramp(8 * MB, 2 * MB, age_s=0.0)] == [(0.0, 2 * MB)]
+    steps = plan_ramp(8 * MB, 2 * MB, age_s=2.0)
+    assert steps[0] == RampStep(0.0, round((2 * 8 + 0.25 * 2) / 2.25 * MB))
+    assert steps[3] == RampStep(0.75, 6 * MB)
     # After nine what was before begins to leave.
     assert steps[35].rate_bytes_per_s == round((2 * 8 + 9 * 2) / 11 * MB)
     assert steps[43].rate_bytes_per_s == 2 * MB
@@ -103,20 +103,23 @@ def test_down_it_goes_at_once_and_the_faster_the_younger_the_window() -> None:
 def test_of_any_age_every_step_lies_between_the_ends(
     live: int, wanted: int, sides: int, age_s: float, move_age_s: float
 ) -> None:
-    values = [live, *(s.rate_bytes_per_s for s in slew(live, wanted, sides=sides, age_s=age_s, move_age_s=move_age_s))]
+    values = [
+        live,
+        *(s.rate_bytes_per_s for s in plan_ramp(live, wanted, sides=sides, age_s=age_s, move_age_s=move_age_s)),
+    ]
     assert values[-1] == wanted
     assert values == sorted(values, reverse=wanted < live)
 
 
 def test_no_rise_is_no_change() -> None:
-    assert {s.rate_bytes_per_s for s in slew(7 * MB, 7 * MB)} == {7 * MB}
+    assert {s.rate_bytes_per_s for s in plan_ramp(7 * MB, 7 * MB)} == {7 * MB}
 
 
 @given(RATES, RATES, SIDES, BUDGETS)
 def test_a_window_is_filled_without_a_step_back_and_ends_at_what_stood(
     rate: int, least: int, sides: int, budget: float
 ) -> None:
-    steps = filled(rate, least, sides=sides, writes_per_s_max=budget)
+    steps = plan_fill(rate, least, sides=sides, writes_per_s_max=budget)
     values = [s.rate_bytes_per_s for s in steps]
     assert values[-1] == rate
     assert values == sorted(set(values))
@@ -130,7 +133,7 @@ def test_a_window_is_filled_without_a_step_back_and_ends_at_what_stood(
 def test_an_empty_window_lets_its_rate_through_and_no_more(sides: int, at_once_s: float) -> None:
     """Against Kafka's mean over eleven whole seconds and the one that is being filled."""
     rate, passed = 12 * MB, [0.0] * 11
-    steps = filled(rate, 0.0, sides=sides, writes_per_s_max=50.0)
+    steps = plan_fill(rate, 0.0, sides=sides, writes_per_s_max=50.0)
     for second in range(30):
         bound = [s.rate_bytes_per_s for s in steps if s.after_s <= second][-1]
         passed.append(max(0.0, 12 * bound - sum(passed[-11:])))

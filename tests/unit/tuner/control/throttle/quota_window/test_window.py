@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tuner.control.throttle.quota_window.model import (
     SECONDS_KEPT,
     QuotaSamples,
-    advanced,
-    bound_for,
-    corrected,
-    first_seen,
-    steady,
+    advance,
+    correct,
+    correct_first_use,
+    rate_for_setpoint,
+    steady_window,
 )
 from tuner.core.throttle_limits import MB
 
@@ -26,13 +26,13 @@ RATES = st.floats(0.0, 1e9)
 
 
 def test_an_even_window_passes_its_bound_every_second() -> None:
-    window = advanced(steady(0, 20 * MB), 5_000, 20 * MB, FREE, SAMPLES)
+    window = advance(steady_window(0, 20 * MB), 5_000, 20 * MB, FREE, SAMPLES)
     assert window.seconds[-5:] == pytest.approx((20 * MB,) * 5)
     assert window.until_ms == 5_000
 
 
 def test_a_step_up_lets_twelve_seconds_of_the_difference_through_at_once() -> None:
-    window = advanced(steady(0, 5 * MB), 2_000, 20 * MB, FREE, SAMPLES)
+    window = advance(steady_window(0, 5 * MB), 2_000, 20 * MB, FREE, SAMPLES)
     assert window.seconds[-2:] == pytest.approx((185 * MB, 5 * MB))
 
 
@@ -40,81 +40,91 @@ def test_a_burst_comes_back_after_twelve_seconds() -> None:
     """As E1 of the measured drains did: at 12, 24 and 36 s. The bound is the mean, 5 MB/s, and nothing else has passed."""
     none = (0.0,) * SECONDS_KEPT
     burst = QuotaSamples(0, (0.0,) * (SECONDS_KEPT - 1) + (60 * MB,), none, none)
-    window = advanced(burst, 24_000, 5 * MB, FREE, SAMPLES)
+    window = advance(burst, 24_000, 5 * MB, FREE, SAMPLES)
     assert window.seconds[-24:] == pytest.approx(((0.0,) * 11 + (60 * MB,)) * 2)
 
 
 def test_a_step_down_is_silent_until_the_window_has_emptied() -> None:
-    window = advanced(steady(0, 20 * MB), 10_000, 5 * MB, FREE, SAMPLES)
+    window = advance(steady_window(0, 20 * MB), 10_000, 5 * MB, FREE, SAMPLES)
     assert window.seconds[-10:] == pytest.approx((*[0.0] * 9, 20 * MB))
 
 
 def test_the_link_limits_what_a_step_up_lets_through() -> None:
-    window = advanced(steady(0, 5 * MB), 1_000, 20 * MB, 100 * MB, SAMPLES)
+    window = advance(steady_window(0, 5 * MB), 1_000, 20 * MB, 100 * MB, SAMPLES)
     assert window.seconds[-1] == 100 * MB
 
 
 @given(RATES, RATES)
 def test_the_written_bound_lets_the_wanted_second_through(held: float, wanted: float) -> None:
-    window = steady(0, held)
-    after = advanced(window, 1_000, bound_for(window, wanted, SAMPLES), FREE, SAMPLES)
+    window = steady_window(0, held)
+    after = advance(window, 1_000, rate_for_setpoint(window, wanted, SAMPLES), FREE, SAMPLES)
     assert after.seconds[-1] == pytest.approx(wanted, abs=10.0)
 
 
 def test_after_a_burst_the_bound_stands_above_the_wanted_rate_for_as_long_as_the_burst_is_held() -> None:
     none = (0.0,) * SECONDS_KEPT
     burst = QuotaSamples(0, (0.0,) * (SECONDS_KEPT - 1) + (110 * MB,), none, none)
-    assert bound_for(burst, 5 * MB, SAMPLES) == pytest.approx(115 * MB / 12)
+    assert rate_for_setpoint(burst, 5 * MB, SAMPLES) == pytest.approx(115 * MB / 12)
     quiet = QuotaSamples(0, none, none, none)
-    assert bound_for(quiet, 5 * MB, SAMPLES) == pytest.approx(5 * MB / 12)
+    assert rate_for_setpoint(quiet, 5 * MB, SAMPLES) == pytest.approx(5 * MB / 12)
 
 
 def test_the_planned_bound_is_a_line_from_the_old_rate_to_the_new_one_twelve_seconds_long() -> None:
     """4× up from 5 MB/s: the first bound is 75 ÷ 12, so that 20 MB pass and not 185."""
-    window, planned = steady(0, 5 * MB), []
+    window, planned = steady_window(0, 5 * MB), []
     for second in range(1, 13):
-        planned.append(bound_for(window, 20 * MB, SAMPLES, play=0.0))
-        window = advanced(window, second * 1000, planned[-1], FREE, SAMPLES, meant_bytes_per_s=20 * MB)
+        planned.append(rate_for_setpoint(window, 20 * MB, SAMPLES, compensation_range=0.0))
+        window = advance(window, second * 1000, planned[-1], FREE, SAMPLES, setpoint_bytes_per_s=20 * MB)
     assert planned == pytest.approx([(5 * (12 - i) + 20 * i) * MB / 12 for i in range(1, 13)])
     assert window.seconds[-12:] == pytest.approx((20 * MB,) * 12)
 
 
 def test_what_the_window_is_thought_to_hold_moves_the_bound_by_no_more_than_its_play() -> None:
     """Nothing has passed for as long as anybody remembers, or twice as much as was meant: the model may be wrong."""
-    empty, brimming = steady(0, 20 * MB, 0.0), steady(0, 20 * MB, 40 * MB)
-    assert bound_for(empty, 20 * MB, SAMPLES, play=0.1) == pytest.approx(18 * MB)
-    assert bound_for(brimming, 20 * MB, SAMPLES, play=0.1) == pytest.approx(22 * MB)
-    assert bound_for(steady(0, 20 * MB, 20.5 * MB), 20 * MB, SAMPLES, play=0.1) == pytest.approx(245.5 * MB / 12)
+    empty, brimming = steady_window(0, 20 * MB, 0.0), steady_window(0, 20 * MB, 40 * MB)
+    assert rate_for_setpoint(empty, 20 * MB, SAMPLES, compensation_range=0.1) == pytest.approx(18 * MB)
+    assert rate_for_setpoint(brimming, 20 * MB, SAMPLES, compensation_range=0.1) == pytest.approx(22 * MB)
+    assert rate_for_setpoint(
+        steady_window(0, 20 * MB, 20.5 * MB), 20 * MB, SAMPLES, compensation_range=0.1
+    ) == pytest.approx(245.5 * MB / 12)
 
 
 def test_what_is_never_used_of_a_setting_is_no_room_that_the_next_second_fills() -> None:
     """96 % of what was meant has passed in every second, as a follower that was held up asks again half a second later. Taken for
     room, it would be taken off the setting, of which 96 % pass again, and so on down to the end of the play."""
-    used = steady(0, 20 * MB, 0.96 * 20 * MB)
-    assert bound_for(used, 20 * MB, SAMPLES, play=0.07, unused_ratio=0.04) == pytest.approx(20 * MB)
-    assert bound_for(used, 20 * MB, SAMPLES, play=0.07) == pytest.approx(20 * MB * (11 * 0.96 + 1) / 12)
+    used = steady_window(0, 20 * MB, 0.96 * 20 * MB)
+    assert rate_for_setpoint(used, 20 * MB, SAMPLES, compensation_range=0.07, unused_ratio=0.04) == pytest.approx(
+        20 * MB
+    )
+    assert rate_for_setpoint(used, 20 * MB, SAMPLES, compensation_range=0.07) == pytest.approx(
+        20 * MB * (11 * 0.96 + 1) / 12
+    )
     # After a way up from half of it, twenty seconds ago, what is not used yet will be.
-    young = QuotaSamples(0, used.seconds, used.bounds, (*[10 * MB] * (SECONDS_KEPT - 20), *[20 * MB] * 20))
-    assert bound_for(young, 20 * MB, SAMPLES, play=0.5, unused_ratio=0.04) == bound_for(
-        young, 20 * MB, SAMPLES, play=0.5
+    young = QuotaSamples(0, used.seconds, used.rates, (*[10 * MB] * (SECONDS_KEPT - 20), *[20 * MB] * 20))
+    assert rate_for_setpoint(young, 20 * MB, SAMPLES, compensation_range=0.5, unused_ratio=0.04) == rate_for_setpoint(
+        young, 20 * MB, SAMPLES, compensation_range=0.5
     )
     # It comes in evenly: a cut of five in a hundred is a line of thirty-two seconds, and no second of it is a step up.
     cut = [
-        QuotaSamples(0, used.seconds, used.bounds, (*[20 * MB] * (SECONDS_KEPT - n), *[19 * MB] * n))
+        QuotaSamples(0, used.seconds, used.rates, (*[20 * MB] * (SECONDS_KEPT - n), *[19 * MB] * n))
         for n in range(1, SECONDS_KEPT)
     ]
-    settings = [bound_for(each, 19 * MB, SAMPLES, play=0.07, unused_ratio=0.04) for each in cut]
+    settings = [rate_for_setpoint(each, 19 * MB, SAMPLES, compensation_range=0.07, unused_ratio=0.04) for each in cut]
     assert max(b / a for a, b in pairwise(settings)) < 1.006
     # A silence is room, and a burst none.
-    silent, burst = steady(0, 20 * MB, 0.5 * 20 * MB), steady(0, 20 * MB, 20.5 * MB)
-    assert bound_for(silent, 20 * MB, SAMPLES, play=0.07, unused_ratio=0.04) == pytest.approx(0.93 * 20 * MB)
-    assert bound_for(burst, 20 * MB, SAMPLES, play=0.07, unused_ratio=0.04) == pytest.approx(245.5 * MB / 12)
+    silent, burst = steady_window(0, 20 * MB, 0.5 * 20 * MB), steady_window(0, 20 * MB, 20.5 * MB)
+    assert rate_for_setpoint(silent, 20 * MB, SAMPLES, compensation_range=0.07, unused_ratio=0.04) == pytest.approx(
+        0.93 * 20 * MB
+    )
+    assert rate_for_setpoint(burst, 20 * MB, SAMPLES, compensation_range=0.07, unused_ratio=0.04) == pytest.approx(
+        245.5 * MB / 12
+    )
 
 
 @given(st.floats(0.0, 1e9), st.integers(0, 7), st.floats(0.0, 1e8))
 def test_a_step_that_no_throttle_explains_has_the_measured_sum(passed: float, late_s: int, rate: float) -> None:
     assume(abs(passed - 5 * rate) > 0.251 * 5 * rate)
-    window = corrected(steady(60_000, rate), 60_000 - late_s * 1000, 5.0, passed, FREE, SAMPLES)
+    window = correct(steady_window(60_000, rate), 60_000 - late_s * 1000, 5.0, passed, FREE, SAMPLES)
     end = SECONDS_KEPT - late_s
     assert sum(window.seconds[end - 5 : end]) == pytest.approx(passed, rel=1e-6, abs=1.0)
     assert len(window.seconds) == SECONDS_KEPT
@@ -123,8 +133,8 @@ def test_a_step_that_no_throttle_explains_has_the_measured_sum(passed: float, la
 @given(st.floats(0.76, 1.24), st.integers(0, 7))
 def test_an_uneven_step_is_believed_for_the_most_part(passed_ratio: float, late_s: int) -> None:
     """The rest may be a response that straddles its end, or one that an earlier step has counted."""
-    before = steady(60_000, 20 * MB)
-    window = corrected(before, 60_000 - late_s * 1000, 5.0, passed_ratio * 100 * MB, FREE, SAMPLES)
+    before = steady_window(60_000, 20 * MB)
+    window = correct(before, 60_000 - late_s * 1000, 5.0, passed_ratio * 100 * MB, FREE, SAMPLES)
     end = SECONDS_KEPT - late_s
     believed = sum(window.seconds[end - 5 : end]) - 100 * MB
     assert believed == pytest.approx(0.7203 * (passed_ratio - 1.0) * 100 * MB, rel=0.001, abs=1.0)
@@ -134,61 +144,65 @@ def test_an_uneven_step_is_believed_for_the_most_part(passed_ratio: float, late_
 
 def test_what_came_after_the_measured_step_is_replayed_with_the_bounds_that_stood() -> None:
     """Twice as much as the model thought came in the step, so nothing can have come since."""
-    window = corrected(steady(60_000, 10 * MB), 58_000, 5.0, 100 * MB, FREE, SAMPLES)
+    window = correct(steady_window(60_000, 10 * MB), 58_000, 5.0, 100 * MB, FREE, SAMPLES)
     assert window.seconds[-2:] == (0.0, 0.0)
     assert window.seconds[-7:-2] == pytest.approx((20 * MB,) * 5)
 
 
 def test_a_step_from_before_all_that_is_remembered_changes_nothing() -> None:
-    window = steady(60_000, 10 * MB)
-    assert corrected(window, 20_000, 5.0, 1.0, FREE, SAMPLES) == window
-    assert corrected(window, 61_000, 5.0, 1.0, FREE, SAMPLES) == window
+    window = steady_window(60_000, 10 * MB)
+    assert correct(window, 20_000, 5.0, 1.0, FREE, SAMPLES) == window
+    assert correct(window, 61_000, 5.0, 1.0, FREE, SAMPLES) == window
 
 
 def new_to_kafka(bound: float) -> QuotaSamples:
     """Eight seconds under a bound that held nothing when we came; by the replay the first would have been a burst of 12 s."""
-    return advanced(steady(0, bound, 0.0), 8_000, bound, FREE, SAMPLES, meant_bytes_per_s=0.0)
+    return advance(steady_window(0, bound, 0.0), 8_000, bound, FREE, SAMPLES, setpoint_bytes_per_s=0.0)
 
 
 def test_a_throttle_that_is_new_to_kafka_is_told_by_its_first_step() -> None:
     """20 MB/s passed in each second of the first five, and not 240 MB in the first: so they did in the three since."""
     before = new_to_kafka(20 * MB)
     assert before.seconds[-8:] == pytest.approx((240 * MB, *[0.0] * 7))
-    window = first_seen(before, 5_000, 5.0, 100 * MB, FREE, SAMPLES)
+    window = correct_first_use(before, 5_000, 5.0, 100 * MB, FREE, SAMPLES)
     assert window.seconds[-14:] == pytest.approx((*[20 * MB] * 14,))
-    assert bound_for(window, 20 * MB, SAMPLES, play=0.07) == pytest.approx(20 * MB)
+    assert rate_for_setpoint(window, 20 * MB, SAMPLES, compensation_range=0.07) == pytest.approx(20 * MB)
 
 
 def test_a_throttle_that_was_merely_idle_lets_its_window_through_and_its_first_step_tells() -> None:
     before = new_to_kafka(20 * MB)
-    window = first_seen(before, 5_000, 5.0, 235 * MB, FREE, SAMPLES)
-    assert window == corrected(before, 5_000, 5.0, 235 * MB, FREE, SAMPLES)
+    window = correct_first_use(before, 5_000, 5.0, 235 * MB, FREE, SAMPLES)
+    assert window == correct(before, 5_000, 5.0, 235 * MB, FREE, SAMPLES)
     assert sum(window.seconds[-8:]) == pytest.approx(240 * MB, rel=0.02)
 
 
 def test_where_less_than_its_bound_passes_in_the_first_step_the_line_up_begins_there() -> None:
     """A disk lets 5 MB/s pass of 20: a window of that is what is planned from, whatever might pass since."""
-    window = first_seen(new_to_kafka(20 * MB), 5_000, 5.0, 25 * MB, 5 * MB, SAMPLES)
+    window = correct_first_use(new_to_kafka(20 * MB), 5_000, 5.0, 25 * MB, 5 * MB, SAMPLES)
     assert window.seconds[-11:] == pytest.approx((5 * MB,) * 11)
-    assert window.meant[-11:] == pytest.approx((5 * MB,) * 11)
+    assert window.setpoints[-11:] == pytest.approx((5 * MB,) * 11)
 
 
 def test_a_first_step_of_a_window_that_was_known_corrects_it_as_any_other() -> None:
-    before = advanced(steady(0, 20 * MB), 7_000, 20 * MB, FREE, SAMPLES)
-    assert first_seen(before, 5_000, 5.0, 110 * MB, FREE, SAMPLES) == corrected(
+    before = advance(steady_window(0, 20 * MB), 7_000, 20 * MB, FREE, SAMPLES)
+    assert correct_first_use(before, 5_000, 5.0, 110 * MB, FREE, SAMPLES) == correct(
         before, 5_000, 5.0, 110 * MB, FREE, SAMPLES
     )
-    assert first_seen(before, 20_000, 5.0, 1.0, FREE, SAMPLES) == before
+    assert correct_first_use(before, 20_000, 5.0, 1.0, FREE, SAMPLES) == before
 
 
 def test_what_a_young_move_has_brought_was_meant_to() -> None:
     """Its followers let 30 MB/s through for five seconds, where the throttle stands at 20 and held nothing when we came: its window
     will be full in a moment. 25 MB/s are meant now, so the setting goes up instead of closing for as long as that takes to leave."""
-    came = steady(0, 20 * MB, 4 * MB)
-    before = advanced(replace(came, meant=came.seconds), 6_000, 20 * MB, 4 * MB, SAMPLES, meant_bytes_per_s=4 * MB)
+    came = steady_window(0, 20 * MB, 4 * MB)
+    before = advance(
+        replace(came, setpoints=came.seconds), 6_000, 20 * MB, 4 * MB, SAMPLES, setpoint_bytes_per_s=4 * MB
+    )
     step = (5_000, 5.0, 150 * MB, 25 * MB, SAMPLES)
-    window = first_seen(before, *step, meant_bytes_per_s=25 * MB)
-    assert window.seconds == corrected(before, *step).seconds
-    assert window.meant[-7:] == pytest.approx((4 * MB, *[25 * MB] * 6)), "and the second since, too"
-    opens, closes = (bound_for(each, 25 * MB, SAMPLES, play=0.07) for each in (window, corrected(before, *step)))
+    window = correct_first_use(before, *step, setpoint_bytes_per_s=25 * MB)
+    assert window.seconds == correct(before, *step).seconds
+    assert window.setpoints[-7:] == pytest.approx((4 * MB, *[25 * MB] * 6)), "and the second since, too"
+    opens, closes = (
+        rate_for_setpoint(each, 25 * MB, SAMPLES, compensation_range=0.07) for each in (window, correct(before, *step))
+    )
     assert opens > 1.5 * closes

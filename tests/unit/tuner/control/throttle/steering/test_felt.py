@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tuner.control.throttle.objective import LawLimits
 from tuner.control.throttle.steering.headroom import next_margin
-from tuner.control.throttle.steering.latency_filter import LatencyFilter, felt_ms, momentary, with_window
+from tuner.control.throttle.steering.latency_filter import LatencyFilter, current_p99_ms, fast_component, update_filter
 
 LIMITS = LawLimits()
 WAITS_MS = st.floats(0.1, 500.0)
@@ -18,15 +18,15 @@ def after(*told: tuple[float | None, float], steps: int = 1) -> LatencyFilter:
     """Of (mean, p99) every five seconds; a window of one step is its own newest step."""
     felt = LatencyFilter()
     for mean_ms, p99_ms in told:
-        felt = with_window(felt, mean_ms, p99_ms, 5.0, steps, True, LIMITS)
+        felt = update_filter(felt, mean_ms, p99_ms, 5.0, steps, True, LIMITS)
     return felt
 
 
 def test_clients_that_have_been_relieved_are_believed_before_the_reservoir_forgets() -> None:
     """Two minutes at 12 ms, then 4: the p99 still tells 45, of which a third is left."""
     felt = after(*[(12.0, 45.0)] * 24, (4.0, 45.0))
-    assert felt.remembered_ms == pytest.approx(12.0 - 8.0 * 0.0368, abs=0.01)
-    assert felt_ms(45.0, felt, LIMITS) == pytest.approx(45.0 * 4.0 / 11.71, abs=0.05)
+    assert felt.peak_mean_ms == pytest.approx(12.0 - 8.0 * 0.0368, abs=0.01)
+    assert current_p99_ms(45.0, felt, LIMITS) == pytest.approx(45.0 * 4.0 / 11.71, abs=0.05)
 
 
 def test_a_burst_of_45_s_is_remembered_as_long_as_it_makes_the_p99() -> None:
@@ -35,83 +35,83 @@ def test_a_burst_of_45_s_is_remembered_as_long_as_it_makes_the_p99() -> None:
     burst = [(3.0, 30.0)] * 12 + [(20.0, 49.0)] * 9
     for minute_s in (15, 30, 60):
         felt = after(*burst, *[(9.0, 48.0)] * (minute_s // 5))
-        assert felt_ms(48.0, felt, LIMITS) < 35.0, minute_s
+        assert current_p99_ms(48.0, felt, LIMITS) < 35.0, minute_s
 
 
 def test_a_p99_that_goes_beyond_what_it_was_at_the_worst_is_news() -> None:
     """One window of 200 ms, as a broker collects memory, of which the p99 hears nothing; and then clients begin to wait."""
     pause = [(10.0, 36.0)] * 12 + [(200.0, 36.0)] + [(10.0, 36.0)] * 6
-    assert felt_ms(40.0, after(*pause, (13.0, 40.0)), LIMITS) == 40.0
-    assert felt_ms(36.0, after(*pause), LIMITS) < 10.0
+    assert current_p99_ms(40.0, after(*pause, (13.0, 40.0)), LIMITS) == 40.0
+    assert current_p99_ms(36.0, after(*pause), LIMITS) < 10.0
 
 
 def test_a_mean_that_is_a_little_lower_is_no_relief() -> None:
-    assert felt_ms(45.0, after(*[(12.0, 45.0)] * 24, (11.6, 45.0)), LIMITS) == 45.0
+    assert current_p99_ms(45.0, after(*[(12.0, 45.0)] * 24, (11.6, 45.0)), LIMITS) == 45.0
     # One that is lower by a sixth is: else the p99 would go up by as much when it comes back to that, and be a miss.
-    assert felt_ms(45.0, after(*[(12.0, 45.0)] * 24, (10.0, 45.0)), LIMITS) == pytest.approx(37.7, abs=0.1)
+    assert current_p99_ms(45.0, after(*[(12.0, 45.0)] * 24, (10.0, 45.0)), LIMITS) == pytest.approx(37.7, abs=0.1)
 
 
 def test_a_mean_that_rises_takes_nothing_off_the_p99() -> None:
-    assert felt_ms(20.0, after(*[(4.0, 20.0)] * 12, (40.0, 20.0)), LIMITS) == 20.0
+    assert current_p99_ms(20.0, after(*[(4.0, 20.0)] * 12, (40.0, 20.0)), LIMITS) == 20.0
 
 
 def test_what_is_forgotten_in_the_end_is_told_as_it_is() -> None:
     """Ten minutes after the relief the mean is what it is remembered to be, and so is the p99."""
     felt = after(*[(12.0, 45.0)] * 24, *[(4.0, 18.0)] * 120)
-    assert felt_ms(18.0, felt, LIMITS) == 18.0
+    assert current_p99_ms(18.0, felt, LIMITS) == 18.0
 
 
 def test_without_a_mean_all_is_as_it_was() -> None:
     felt = after((None, 45.0), (None, 20.0))
     assert felt == LatencyFilter()
-    assert felt_ms(45.0, felt, LIMITS) == 45.0
-    assert momentary(felt) == 1.0
+    assert current_p99_ms(45.0, felt, LIMITS) == 45.0
+    assert fast_component(felt) == 1.0
 
 
 def test_a_mean_that_is_lost_for_one_window_is_learned_anew() -> None:
     felt = after(*[(12.0, 45.0), (6.0, 45.0)] * 20, (None, 45.0), (12.0, 45.0))
     assert felt == LatencyFilter(12.0, 12.0, felt.steps, 45.0, 45.0)
-    assert momentary(felt) == 1.0
+    assert fast_component(felt) == 1.0
 
 
 def test_a_p99_that_stands_still_over_a_mean_that_swings_holds_its_moments() -> None:
-    assert momentary(after(*[(12.0, 45.0), (9.0, 45.5)] * 15)) == 0.0
+    assert fast_component(after(*[(12.0, 45.0), (9.0, 45.5)] * 15)) == 0.0
 
 
 def test_a_p99_that_swings_as_the_mean_does_is_of_this_moment() -> None:
-    assert momentary(after(*[(10.0, 46.0), (8.0, 36.8)] * 15)) == 1.0
+    assert fast_component(after(*[(10.0, 46.0), (8.0, 36.8)] * 15)) == 1.0
 
 
 def test_it_takes_some_windows_to_be_believed() -> None:
-    assert momentary(after((12.0, 45.0), (9.0, 45.0), (12.0, 45.0))) > 0.0
+    assert fast_component(after((12.0, 45.0), (9.0, 45.0), (12.0, 45.0))) > 0.0
 
 
 def test_the_window_of_several_steps_tells_its_newest() -> None:
     """Four steps of 5 ms and then one of 30 make a mean of 10."""
     felt = after((5.0, 30.0), (10.0, 30.0), steps=5)
     assert felt.steps.newest == pytest.approx(30.0, abs=1.0)
-    assert felt.mean_swing == pytest.approx(0.1 + 0.15 * (1.0 - 0.1))
+    assert felt.mean_variation == pytest.approx(0.1 + 0.15 * (1.0 - 0.1))
 
 
 @given(st.lists(st.tuples(st.none() | WAITS_MS, st.floats(0.0, 500.0)), min_size=1, max_size=40))
 def test_nobody_is_thought_to_wait_longer_than_the_p99_says(told: list[tuple[float | None, float]]) -> None:
     felt = after(*told)
     p99_ms = told[-1][1]
-    assert 0.0 <= felt_ms(p99_ms, felt, LIMITS) <= p99_ms
-    assert 0.0 <= momentary(felt) <= 1.0
+    assert 0.0 <= current_p99_ms(p99_ms, felt, LIMITS) <= p99_ms
+    assert 0.0 <= fast_component(felt) <= 1.0
 
 
 @given(st.floats(0.02, 0.3), st.floats(1.0001, 10.0), st.floats(0.0, 1.0), st.booleans())
 def test_where_the_objective_is_missed_the_margin_grows_as_ever(
     margin: float, ratio: float, share: float, tight: bool
 ) -> None:
-    usual = next_margin(margin, ratio, True, LIMITS, tight=tight)
-    assert next_margin(margin, ratio, True, LIMITS, tight=tight, momentary=share) == usual
+    usual = next_margin(margin, ratio, True, LIMITS, low_headroom=tight)
+    assert next_margin(margin, ratio, True, LIMITS, low_headroom=tight, fast_component=share) == usual
 
 
 @given(st.floats(-0.04, 0.3), st.floats(0.0, 3.0), st.floats(0.0, 1.0), st.booleans())
 def test_a_link_is_never_planned_fuller_than_it_may_be(margin: float, ratio: float, share: float, fills: bool) -> None:
-    assert -0.04 <= next_margin(margin, ratio, fills, LIMITS, momentary=share) <= LIMITS.margin_max
+    assert -0.04 <= next_margin(margin, ratio, fills, LIMITS, fast_component=share) <= LIMITS.margin_max
 
 
 @given(st.floats(-0.04, 0.3), st.floats(0.0, 3.0))
@@ -121,15 +121,17 @@ def test_without_a_memory_that_says_so_it_is_left_a_tenth_and_two_per_cent(margi
 
 def test_a_p99_that_holds_its_moments_may_come_nearer_to_the_objective() -> None:
     assert next_margin(0.05, 0.8, True, LIMITS) == pytest.approx(0.052)
-    assert next_margin(0.05, 0.8, True, LIMITS, momentary=0.5) == pytest.approx(0.05)
-    assert next_margin(0.05, 0.95, True, LIMITS, momentary=0.0) == pytest.approx(0.05)
+    assert next_margin(0.05, 0.8, True, LIMITS, fast_component=0.5) == pytest.approx(0.05)
+    assert next_margin(0.05, 0.95, True, LIMITS, fast_component=0.0) == pytest.approx(0.05)
     assert (
-        next_margin(0.05, 0.9, True, LIMITS, momentary=0.0) < 0.05 < next_margin(0.05, 1.0, True, LIMITS, momentary=0.0)
+        next_margin(0.05, 0.9, True, LIMITS, fast_component=0.0)
+        < 0.05
+        < next_margin(0.05, 1.0, True, LIMITS, fast_component=0.0)
     )
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.2, 0.0])
 def test_the_pull_is_as_strong_halfway_to_the_objective_wherever_the_aim_is(share: float) -> None:
     aim = max(LIMITS.latency_aim, min(LIMITS.latency_aim_max, 1.0 - share * (1.0 - LIMITS.latency_aim)))
-    halfway = next_margin(0.05, (1.0 + aim) / 2, True, LIMITS, momentary=share)
+    halfway = next_margin(0.05, (1.0 + aim) / 2, True, LIMITS, fast_component=share)
     assert halfway == pytest.approx(0.05 + LIMITS.margin_gain * (1.0 - LIMITS.latency_aim) / 2)

@@ -9,35 +9,35 @@ from hypothesis import strategies as st
 from tuner.control.throttle.objective import LawLimits
 from tuner.control.throttle.steering.headroom import (
     DirectionLoad,
-    expected_bytes_per_s,
+    forecast_bytes_per_s,
     headroom_bytes_per_s,
     next_margin,
-    with_step,
+    update_load,
 )
-from tuner.control.throttle.steering.latest_step import Steps, with_mean
+from tuner.control.throttle.steering.latest_step import StepRates, append_step_from_mean
 from tuner.core.throttle_limits import MB
 
 LIMITS = LawLimits(margin_start=0.03, margin_min=-0.03, latency_aim=0.74)
 
 
 def test_a_mean_that_never_changes_has_steps_that_are_that_mean() -> None:
-    steps = Steps()
+    steps = StepRates()
     for _ in range(8):
-        steps = with_mean(steps, 40 * MB, 5)
+        steps = append_step_from_mean(steps, 40 * MB, 5)
     assert steps.newest == pytest.approx(40 * MB)
 
 
 def test_a_jump_is_seen_whole_in_the_step_it_comes_in() -> None:
     """Five steps of 40, then one of 90: the mean says 50, the newest step 90."""
-    steps = with_mean(with_mean(Steps(), 40 * MB, 5), 50 * MB, 5)
+    steps = append_step_from_mean(append_step_from_mean(StepRates(), 40 * MB, 5), 50 * MB, 5)
     assert steps.newest == pytest.approx(90 * MB, rel=0.02)
 
 
 @given(st.lists(st.floats(0.0, 1e9), min_size=6, max_size=40))
 def test_a_first_error_fades_and_no_step_is_negative(rates: list[float]) -> None:
-    steps = Steps()
+    steps = StepRates()
     for end in range(5, len(rates) + 1):
-        steps = with_mean(steps, sum(rates[end - 5 : end]) / 5, 5)
+        steps = append_step_from_mean(steps, sum(rates[end - 5 : end]) / 5, 5)
         assert steps.newest is not None
         assert steps.newest >= 0.0
 
@@ -45,31 +45,31 @@ def test_a_first_error_fades_and_no_step_is_negative(rates: list[float]) -> None
 def test_a_steady_load_is_expected_to_stay_with_little_on_top() -> None:
     load = None
     for _ in range(40):
-        load = with_step(load, 50 * MB, 5.0, LIMITS)
+        load = update_load(load, 50 * MB, 5.0, LIMITS)
     assert load is not None
-    assert expected_bytes_per_s(load, 5.0, LIMITS) == pytest.approx(50 * MB, rel=0.01)
+    assert forecast_bytes_per_s(load, 5.0, LIMITS) == pytest.approx(50 * MB, rel=0.01)
 
 
 def test_a_step_of_the_load_is_believed_at_once() -> None:
-    load = with_step(DirectionLoad(50 * MB, 0.0, 1 * MB), 75 * MB, 5.0, LIMITS)
+    load = update_load(DirectionLoad(50 * MB, 0.0, 1 * MB), 75 * MB, 5.0, LIMITS)
     assert load.level_bytes_per_s == 75 * MB
 
 
 def test_noise_moves_the_level_a_little_and_widens_the_spread() -> None:
-    load = with_step(DirectionLoad(50 * MB, 0.0, 1 * MB), 53 * MB, 5.0, LIMITS)
+    load = update_load(DirectionLoad(50 * MB, 0.0, 1 * MB), 53 * MB, 5.0, LIMITS)
     assert 50 * MB < load.level_bytes_per_s < 52 * MB
     assert load.spread_bytes_per_s > 1 * MB
 
 
 def test_what_is_usual_is_learned_in_minutes_and_forgotten_at_a_step() -> None:
-    load = with_step(None, 50 * MB, 5.0, LIMITS)
+    load = update_load(None, 50 * MB, 5.0, LIMITS)
     for _ in range(12):
-        load = with_step(load, 52 * MB, 5.0, LIMITS)
+        load = update_load(load, 52 * MB, 5.0, LIMITS)
     assert 50.2 * MB < load.usual_bytes_per_s < 50.5 * MB
     for _ in range(240):
-        load = with_step(load, 52 * MB, 5.0, LIMITS)
+        load = update_load(load, 52 * MB, 5.0, LIMITS)
     assert load.usual_bytes_per_s == pytest.approx(52 * MB, rel=0.01)
-    assert with_step(load, 90 * MB, 5.0, LIMITS).usual_bytes_per_s == 90 * MB
+    assert update_load(load, 90 * MB, 5.0, LIMITS).usual_bytes_per_s == 90 * MB
 
 
 def test_the_margin_grows_above_the_aim_and_comes_back_half_as_fast() -> None:
@@ -110,22 +110,22 @@ def test_the_margin_by_the_constants_that_ship_goes_from_two_per_cent_to_thirty(
     assert (low, high) == (pytest.approx(0.02), pytest.approx(0.30))
     # Where the p99 tells of minutes and not of this moment, what comes and goes is inside it, and it may say that there is more.
     # Nothing of this moment, nothing of which the next could be another: as fast as it grows.
-    assert next_margin(0.02, 0.1, True, SHIPPED, momentary=0.0) == pytest.approx(0.01)
-    assert next_margin(0.02, 0.1, True, SHIPPED, momentary=0.5) == pytest.approx(0.0125)
-    assert next_margin(-0.01, 0.9, True, SHIPPED, momentary=0.0) == pytest.approx(-0.014)
-    assert next_margin(-0.039, 0.1, True, SHIPPED, momentary=0.0) == pytest.approx(-0.04)
+    assert next_margin(0.02, 0.1, True, SHIPPED, fast_component=0.0) == pytest.approx(0.01)
+    assert next_margin(0.02, 0.1, True, SHIPPED, fast_component=0.5) == pytest.approx(0.0125)
+    assert next_margin(-0.01, 0.9, True, SHIPPED, fast_component=0.0) == pytest.approx(-0.014)
+    assert next_margin(-0.039, 0.1, True, SHIPPED, fast_component=0.0) == pytest.approx(-0.04)
     # What is not seen of it is kept again at once, and a miss ends it.
-    assert next_margin(-0.04, 0.6, True, SHIPPED, momentary=0.5) == pytest.approx(-0.01)
-    assert next_margin(-0.04, 1.1, True, SHIPPED, momentary=0.0) == pytest.approx(0.025)
+    assert next_margin(-0.04, 0.6, True, SHIPPED, fast_component=0.5) == pytest.approx(-0.01)
+    assert next_margin(-0.04, 1.1, True, SHIPPED, fast_component=0.0) == pytest.approx(0.025)
     # And it may come up to 0.95 of the objective.
-    assert next_margin(0.03, 0.9, True, SHIPPED, momentary=0.0) == pytest.approx(0.026)
-    assert next_margin(0.03, 0.95, True, SHIPPED, momentary=0.0) == pytest.approx(0.03)
-    assert next_margin(0.03, 1.0, True, SHIPPED, momentary=0.0) == pytest.approx(0.034)
+    assert next_margin(0.03, 0.9, True, SHIPPED, fast_component=0.0) == pytest.approx(0.026)
+    assert next_margin(0.03, 0.95, True, SHIPPED, fast_component=0.0) == pytest.approx(0.03)
+    assert next_margin(0.03, 1.0, True, SHIPPED, fast_component=0.0) == pytest.approx(0.034)
 
 
 def test_where_it_is_tight_the_constants_that_ship_answer_to_what_comes_near_a_miss() -> None:
-    assert next_margin(0.03, 0.9, True, SHIPPED, tight=True) == pytest.approx(0.0295)
-    assert next_margin(0.03, 1.0, True, SHIPPED, tight=True) == pytest.approx(0.0305)
+    assert next_margin(0.03, 0.9, True, SHIPPED, low_headroom=True) == pytest.approx(0.0295)
+    assert next_margin(0.03, 1.0, True, SHIPPED, low_headroom=True) == pytest.approx(0.0305)
 
 
 def test_headroom_by_the_constants_that_ship() -> None:
@@ -139,10 +139,10 @@ def test_headroom_by_the_constants_that_ship() -> None:
 
 
 def test_where_little_more_than_keeping_up_is_left_only_what_comes_near_a_miss_counts() -> None:
-    limits = LawLimits(latency_aim=0.74, latency_aim_tight=0.95)
-    assert next_margin(0.03, 0.9, True, limits, tight=True) == pytest.approx(0.0295)
-    assert next_margin(0.03, 0.9, True, limits, tight=False) == pytest.approx(0.0316)
-    assert next_margin(0.03, 1.2, True, limits, tight=True) == pytest.approx(0.0525)
+    limits = LawLimits(latency_aim=0.74, latency_aim_low_headroom=0.95)
+    assert next_margin(0.03, 0.9, True, limits, low_headroom=True) == pytest.approx(0.0295)
+    assert next_margin(0.03, 0.9, True, limits, low_headroom=False) == pytest.approx(0.0316)
+    assert next_margin(0.03, 1.2, True, limits, low_headroom=True) == pytest.approx(0.0525)
 
 
 @given(st.lists(st.tuples(st.floats(0.0, 50.0), st.booleans()), max_size=200))
@@ -158,7 +158,7 @@ def test_headroom_is_what_the_load_leaves_below_the_allowed_share() -> None:
     assert headroom_bytes_per_s(100 * MB, DirectionLoad(95 * MB), 0.05, 5.0, LIMITS) == 0.0
 
 
-@pytest.mark.parametrize("aim", ["latency_aim", "latency_aim_max", "latency_aim_tight"])
+@pytest.mark.parametrize("aim", ["latency_aim", "latency_aim_max", "latency_aim_low_headroom"])
 def test_an_aim_lies_below_the_objective(aim: str) -> None:
     with pytest.raises(AssertionError):
         LawLimits(**{aim: 1.0})

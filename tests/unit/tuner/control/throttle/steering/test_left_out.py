@@ -58,7 +58,10 @@ def test_all_of_what_is_observed_is_on_record() -> None:
     told = "what is new here belongs into journal/input_capture.py, journal/codec.py and replay/replayer.py"
     seen = {"now_ms", "live", "brokers", "moves", "busy", "courses", "orders", "empty", "plan_moves"}
     assert {f.name for f in fields(Observation)} == seen, told
-    asked = {"now_ms", "brokers", "moves", "rates", "capacities", "stalled", "recovering", "ours", "planned", "most"}
+    asked = {
+        "now_ms", "brokers", "moves", "current_rates", "capacities", "stalled_sides", "recovering_sides", "restore_rates",
+        "planned_sides", "max_rates",
+    }  # fmt: skip
     assert {f.name for f in fields(ControlInput)} == asked, told
     looked = {"now_ms", "quotas", "controllers", "tenants", "beside"}
     assert {f.name for f in fields(QuotaView)} == looked, told

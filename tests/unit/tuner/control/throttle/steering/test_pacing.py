@@ -8,14 +8,14 @@ import pytest
 
 from streaming.shared.contract import Side
 from tuner.control.throttle.objective import Capacity, LawLimits
-from tuner.control.throttle.quota_window.model import QuotaSamples, steady
-from tuner.control.throttle.steering.broker_estimate import BrokerEstimate, Direction
+from tuner.control.throttle.quota_window.model import QuotaSamples, steady_window
+from tuner.control.throttle.steering.broker_estimate import BrokerEstimate, DirectionEstimate
 from tuner.control.throttle.steering.headroom import DirectionLoad
-from tuner.control.throttle.steering.latest_step import Steps
-from tuner.control.throttle.steering.side_inputs import side_view
+from tuner.control.throttle.steering.latest_step import StepRates
+from tuner.control.throttle.steering.side_inputs import collect_side_inputs
 from tuner.control.throttle.steering.state import ControlInput, SideControlState
 from tuner.control.throttle.steering.target_rate import TargetRate
-from tuner.control.throttle.steering.window_compensation import bound, replayed
+from tuner.control.throttle.steering.window_compensation import compensated_rate, replay_window
 from tuner.core.drain_time import SideLoad
 from tuner.core.throttle_limits import MB
 
@@ -23,31 +23,39 @@ LIMITS = LawLimits()
 
 
 def course(meant: float, stands: float, passed: float) -> SideControlState:
-    return SideControlState(0, stands, TargetRate(meant), steady(0, stands, passed))
+    return SideControlState(0, stands, TargetRate(meant), steady_window(0, stands, passed))
 
 
 def test_a_guard_is_not_lowered_under_what_its_window_holds() -> None:
     """1.3 times 30 MB/s are held, and 20 are meant."""
-    assert bound(Side.FOLLOWER, course(20 * MB, 60 * MB, 30 * MB), LIMITS, play=0.1) == 39_000_000
+    assert (
+        compensated_rate(Side.FOLLOWER, course(20 * MB, 60 * MB, 30 * MB), LIMITS, compensation_range=0.1) == 39_000_000
+    )
 
 
 def test_what_a_window_holds_is_no_reason_to_raise_a_guard() -> None:
-    assert bound(Side.FOLLOWER, course(40 * MB, 50 * MB, 50 * MB), LIMITS, play=0.1) == 50_000_000
-    assert bound(Side.FOLLOWER, course(55 * MB, 50 * MB, 50 * MB), LIMITS, play=0.1) == 55_000_000
+    assert (
+        compensated_rate(Side.FOLLOWER, course(40 * MB, 50 * MB, 50 * MB), LIMITS, compensation_range=0.1) == 50_000_000
+    )
+    assert (
+        compensated_rate(Side.FOLLOWER, course(55 * MB, 50 * MB, 50 * MB), LIMITS, compensation_range=0.1) == 55_000_000
+    )
 
 
 def test_who_is_blind_stands_where_it_is_meant() -> None:
-    assert bound(Side.FOLLOWER, course(20 * MB, 60 * MB, 30 * MB), LIMITS, play=0.0) == 20_000_000
+    assert (
+        compensated_rate(Side.FOLLOWER, course(20 * MB, 60 * MB, 30 * MB), LIMITS, compensation_range=0.0) == 20_000_000
+    )
 
 
 def test_a_long_way_down_goes_by_a_share_of_the_line_that_was_meant() -> None:
     """From 40 MB/s to 10: the next second is meant to bring 24, and the window of eleven that held 40 lets that through."""
-    found = bound(Side.LEADER, course(10 * MB, 40 * MB, 40 * MB), LIMITS, play=0.1)
+    found = compensated_rate(Side.LEADER, course(10 * MB, 40 * MB, 40 * MB), LIMITS, compensation_range=0.1)
     assert found == pytest.approx((11 * 40 + 24) * MB / 12, abs=1.0)
 
 
 def test_a_short_way_down_is_gone_at_once() -> None:
-    found = bound(Side.LEADER, course(30 * MB, 40 * MB, 40 * MB), LIMITS, play=0.1)
+    found = compensated_rate(Side.LEADER, course(30 * MB, 40 * MB, 40 * MB), LIMITS, compensation_range=0.1)
     assert found == pytest.approx((11 * 40 + 30) * MB / 12, abs=1.0)
 
 
@@ -55,17 +63,19 @@ def test_a_guard_is_thought_to_have_let_through_all_that_it_allowed() -> None:
     """Five seconds at 50 MB/s, of which nothing is measured yet: it is not lowered for what has perhaps not come."""
     link = Capacity(60 * MB, 60 * MB)
     view = ControlInput(5_000, {}, {}, {}, {2: link})
-    loaded = dict.fromkeys(Side, Direction(load=DirectionLoad(30 * MB)))
+    loaded = dict.fromkeys(Side, DirectionEstimate(load=DirectionLoad(30 * MB)))
     before = course(20 * MB, 50 * MB, 50 * MB)
-    here = side_view((2, Side.FOLLOWER), view, {2: BrokerEstimate(0, 5.0, 0.0, loaded)})
-    window, _ = replayed(before, here, 50_000_000, view.now_ms, LIMITS)
+    here = collect_side_inputs((2, Side.FOLLOWER), view, {2: BrokerEstimate(0, 5.0, 0.0, loaded)})
+    window, _ = replay_window(before, here, 50_000_000, view.now_ms, LIMITS)
     assert window.seconds[-5:] == pytest.approx([50 * MB] * 5)
 
 
 def test_a_pace_lets_the_meant_second_through_what_the_window_holds() -> None:
     """Eleven seconds of 19 MB are held where 20 were planned: the twelfth of all that, and the 25th of 20 that is never used."""
-    seen = replace(course(20 * MB, 20 * MB, 19 * MB), since_ms=-11_000)
-    assert bound(Side.LEADER, seen, LIMITS, play=0.1) == pytest.approx((11 * 19 + 20) * MB / 12, abs=1.0)
+    seen = replace(course(20 * MB, 20 * MB, 19 * MB), controlled_since_ms=-11_000)
+    assert compensated_rate(Side.LEADER, seen, LIMITS, compensation_range=0.1) == pytest.approx(
+        (11 * 19 + 20) * MB / 12, abs=1.0
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,60 +86,68 @@ def test_what_half_a_minute_of_ours_has_never_used_of_a_setting_is_not_taken_off
     held: float, setting: float
 ) -> None:
     """The twenty-fifth of it, 0.8 MB of 20, is not missing at all, and what is twice as much is missing wholly."""
-    seen = replace(course(20 * MB, 20 * MB, held * MB), since_ms=-32_000)
-    assert bound(Side.LEADER, seen, LIMITS, play=0.2) == pytest.approx(setting * MB, abs=1.0)
-    younger = bound(Side.LEADER, replace(seen, since_ms=-31_000), LIMITS, play=0.2)
+    seen = replace(course(20 * MB, 20 * MB, held * MB), controlled_since_ms=-32_000)
+    assert compensated_rate(Side.LEADER, seen, LIMITS, compensation_range=0.2) == pytest.approx(setting * MB, abs=1.0)
+    younger = compensated_rate(Side.LEADER, replace(seen, controlled_since_ms=-31_000), LIMITS, compensation_range=0.2)
     assert younger == pytest.approx((11 * held + 20) * MB / 12, abs=1.0)
 
 
 def test_until_a_whole_window_is_seen_what_stood_is_hardly_lowered_for_it() -> None:
     """Unless less is meant than stood, or what the window holds is not known at all."""
-    young = replace(course(20 * MB, 20 * MB, 12 * MB), since_ms=-10_000)
-    assert bound(Side.LEADER, young, LIMITS, play=0.1) == pytest.approx(0.93 * 20 * MB, abs=1.0)
-    less = replace(young, wanted=TargetRate(19 * MB))
-    assert bound(Side.LEADER, less, LIMITS, play=0.1) == pytest.approx(0.9 * (11 * 20 + 19) * MB / 12, abs=1.0)
-    old = replace(young, since_ms=-11_000)
-    assert bound(Side.LEADER, old, LIMITS, play=0.1) == pytest.approx(0.9 * 20 * MB, abs=1.0)
+    young = replace(course(20 * MB, 20 * MB, 12 * MB), controlled_since_ms=-10_000)
+    assert compensated_rate(Side.LEADER, young, LIMITS, compensation_range=0.1) == pytest.approx(
+        0.93 * 20 * MB, abs=1.0
+    )
+    less = replace(young, setpoint=TargetRate(19 * MB))
+    assert compensated_rate(Side.LEADER, less, LIMITS, compensation_range=0.1) == pytest.approx(
+        0.9 * (11 * 20 + 19) * MB / 12, abs=1.0
+    )
+    old = replace(young, controlled_since_ms=-11_000)
+    assert compensated_rate(Side.LEADER, old, LIMITS, compensation_range=0.1) == pytest.approx(0.9 * 20 * MB, abs=1.0)
 
 
 def test_where_the_floor_has_come_down_a_setting_plays_below_what_is_meant_too() -> None:
     """20 MB/s keep up, so the floor is 24; 22 are meant, and the window held two less than it was meant to."""
-    seen = replace(course(22 * MB, 22 * MB, 20 * MB), since_ms=-11_000, load=SideLoad(1e9, 19 * MB))
-    assert bound(Side.LEADER, seen, LIMITS, play=0.1) == pytest.approx((11 * 20 + 22) * MB / 12, abs=1.0)
-    at_the_floor = replace(course(24 * MB, 24 * MB, 20 * MB), since_ms=-11_000, load=SideLoad(1e9, 20 * MB))
-    assert bound(Side.LEADER, at_the_floor, LIMITS, play=0.1) == 24 * MB
+    seen = replace(course(22 * MB, 22 * MB, 20 * MB), controlled_since_ms=-11_000, load=SideLoad(1e9, 19 * MB))
+    assert compensated_rate(Side.LEADER, seen, LIMITS, compensation_range=0.1) == pytest.approx(
+        (11 * 20 + 22) * MB / 12, abs=1.0
+    )
+    at_the_floor = replace(course(24 * MB, 24 * MB, 20 * MB), controlled_since_ms=-11_000, load=SideLoad(1e9, 20 * MB))
+    assert compensated_rate(Side.LEADER, at_the_floor, LIMITS, compensation_range=0.1) == 24 * MB
 
 
 def test_a_setting_drains_whatever_it_plays_for_as_nobody_may_be_there_to_write_another() -> None:
-    seen = replace(course(22 * MB, 22 * MB, 20 * MB), since_ms=-11_000, load=SideLoad(1e9, 20 * MB))
-    assert bound(Side.LEADER, seen, LIMITS, play=0.1) == 21 * MB
+    seen = replace(course(22 * MB, 22 * MB, 20 * MB), controlled_since_ms=-11_000, load=SideLoad(1e9, 20 * MB))
+    assert compensated_rate(Side.LEADER, seen, LIMITS, compensation_range=0.1) == 21 * MB
 
 
 def test_what_did_not_hold_when_we_came_is_not_thought_to_let_a_burst_through() -> None:
     """Of 50 MB/s there passed 20: so they do in the three seconds of which nothing is measured yet, and no more is meant by it."""
-    sights = {1: BrokerEstimate(0, 5.0, 0.0, dict.fromkeys(Side, Direction(load=DirectionLoad(30 * MB))))}
+    sights = {1: BrokerEstimate(0, 5.0, 0.0, dict.fromkeys(Side, DirectionEstimate(load=DirectionLoad(30 * MB))))}
     view = ControlInput(3_000, {}, {}, {}, {1: Capacity(125 * MB, 125 * MB)})
-    came = replace(course(50 * MB, 50 * MB, 20 * MB), held_to_bytes_per_s=20 * MB, corrected_until_ms=-1)
-    here = side_view((1, Side.LEADER), view, sights)
-    window, _ = replayed(came, here, 50_000_000, view.now_ms, LIMITS)
-    assert (window.seconds[-3:], window.meant[-3:]) == ((20 * MB,) * 3, (20 * MB,) * 3)
-    window, _ = replayed(replace(came, corrected_until_ms=0), here, 50_000_000, view.now_ms, LIMITS)
-    assert (window.seconds[-3:], window.meant[-3:]) == ((95 * MB,) * 3, (50 * MB,) * 3)
+    came = replace(course(50 * MB, 50 * MB, 20 * MB), initial_flow_bytes_per_s=20 * MB, corrected_until_ms=-1)
+    here = collect_side_inputs((1, Side.LEADER), view, sights)
+    window, _ = replay_window(came, here, 50_000_000, view.now_ms, LIMITS)
+    assert (window.seconds[-3:], window.setpoints[-3:]) == ((20 * MB,) * 3, (20 * MB,) * 3)
+    window, _ = replay_window(replace(came, corrected_until_ms=0), here, 50_000_000, view.now_ms, LIMITS)
+    assert (window.seconds[-3:], window.setpoints[-3:]) == ((95 * MB,) * 3, (50 * MB,) * 3)
 
 
 def after_a_step(
     held_to: float | None, corrected_until_ms: int = 0, caught: float = 2 * MB, now_ms: int = 5_000
 ) -> QuotaSamples:
     """So many bytes/s passed in the five seconds since we came to a throttle of 20 MB/s under which 1 had; 25 are meant."""
-    direction = Direction(caught=Steps((caught,)), load=DirectionLoad(30 * MB))
+    direction = DirectionEstimate(catch_up=StepRates((caught,)), load=DirectionLoad(30 * MB))
     sights = {1: BrokerEstimate(5_000, 5.0, 0.0, dict.fromkeys(Side, direction))}
     view = ControlInput(now_ms, {}, {}, {}, {1: Capacity(125 * MB, 125 * MB)})
     came = course(25 * MB, 20 * MB, 1 * MB)
     came = replace(
-        came, held_to_bytes_per_s=held_to, corrected_until_ms=corrected_until_ms,
-        window=replace(came.window, meant=came.window.seconds),
+        came, initial_flow_bytes_per_s=held_to, corrected_until_ms=corrected_until_ms,
+        window=replace(came.window, setpoints=came.window.seconds),
     )  # fmt: skip
-    window, _ = replayed(came, side_view((1, Side.LEADER), view, sights), 20_000_000, view.now_ms, LIMITS)
+    window, _ = replay_window(
+        came, collect_side_inputs((1, Side.LEADER), view, sights), 20_000_000, view.now_ms, LIMITS
+    )
     return window
 
 
@@ -141,14 +159,14 @@ def test_a_window_that_was_a_guess_goes_by_the_first_step_and_one_that_was_not_k
 
 def test_what_comes_in_a_young_moves_first_step_was_meant_to() -> None:
     """More than the throttle lets through at once: followers pace it, and the line up goes on from what they let pass."""
-    assert after_a_step(1 * MB, -1, 30 * MB).meant[-6:] == pytest.approx((1 * MB, *[25 * MB] * 5))
+    assert after_a_step(1 * MB, -1, 30 * MB).setpoints[-6:] == pytest.approx((1 * MB, *[25 * MB] * 5))
 
 
 def test_what_held_it_when_we_came_holds_it_no_more_once_more_has_passed() -> None:
     """The second after that step, of which nothing is measured yet, has brought as much as those in it."""
     window = after_a_step(1 * MB, -1, 30 * MB, now_ms=6_000)
     assert window.seconds[-6:] == pytest.approx((*[30 * MB] * 6,))
-    assert window.meant[-7:] == pytest.approx((1 * MB, *[25 * MB] * 6))
+    assert window.setpoints[-7:] == pytest.approx((1 * MB, *[25 * MB] * 6))
     held = after_a_step(1 * MB, -1, 1 * MB, now_ms=6_000)
     assert held.seconds[-6:] == pytest.approx((1 * MB,) * 6), "where no more has passed, it still does"
 
@@ -156,9 +174,11 @@ def test_what_held_it_when_we_came_holds_it_no_more_once_more_has_passed() -> No
 @pytest.mark.parametrize("step_s", [2.0, 2.5, 3.5, 5.0, 7.4, 8.5])
 def test_an_even_step_leaves_even_seconds_however_long_it_was(step_s: float) -> None:
     """20 MB/s stand and pass; a window has whole seconds, and a step seldom."""
-    direction = Direction(caught=Steps((20 * MB,)), load=DirectionLoad(30 * MB))
+    direction = DirectionEstimate(catch_up=StepRates((20 * MB,)), load=DirectionLoad(30 * MB))
     sights = {1: BrokerEstimate(5_000, step_s, 0.0, dict.fromkeys(Side, direction))}
     view = ControlInput(5_000, {}, {}, {}, {1: Capacity(125 * MB, 125 * MB)})
-    came = replace(course(20 * MB, 20 * MB, 20 * MB), since_ms=-60_000)
-    window, _ = replayed(came, side_view((1, Side.LEADER), view, sights), 20_000_000, view.now_ms, LIMITS)
+    came = replace(course(20 * MB, 20 * MB, 20 * MB), controlled_since_ms=-60_000)
+    window, _ = replay_window(
+        came, collect_side_inputs((1, Side.LEADER), view, sights), 20_000_000, view.now_ms, LIMITS
+    )
     assert window.seconds == pytest.approx((20 * MB,) * len(window.seconds))

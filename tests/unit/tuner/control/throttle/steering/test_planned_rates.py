@@ -9,7 +9,7 @@ from tuner_cases import F, L
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
 from tuner.control.throttle.objective import Capacity, LawLimits, Mode, Objective
-from tuner.control.throttle.steering.law import turn
+from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
@@ -55,9 +55,9 @@ class Planned:
             )  # fmt: skip
             stands = {self.side: self.stands}
             view = ControlInput(
-                self._second * 1000, {1: broker}, {self.side: move}, stands, {1: LINK}, planned=self._planned
+                self._second * 1000, {1: broker}, {self.side: move}, stands, {1: LINK}, planned_sides=self._planned
             )
-            self._memory, asked = turn(view, self._memory, self._objective, self.limits)
+            self._memory, asked = control_step(view, self._memory, self._objective, self.limits)
             self.stands = asked.get(self.side, self.stands)
             found += asked.values()
             self._second += 1
@@ -71,7 +71,7 @@ def test_while_a_plan_begins_more_a_leader_stands_still_where_its_seconds_are_un
     """Moves end and begin within a window: what it holds is not chased with a write a second."""
     leader = Planned(L, 5 * MB)
     leader.go(60, UNEVEN)
-    paced = leader.limits.plan_pace_ratio * 30 * MB
+    paced = leader.limits.plan_leader_ratio * 30 * MB
     assert leader.go(120, UNEVEN) == []
     assert leader.stands == pytest.approx(paced, rel=leader.limits.plan_deadband_ratio)
     for other in (Planned(L, 5 * MB, planned=False), Planned(L, 5 * MB, objective=Objective(50.0, Mode.GENTLE))):
@@ -109,7 +109,7 @@ def test_what_does_not_drain_or_is_not_allowed_is_no_matter_of_a_plans_deadband(
 def test_no_follower_of_a_plan_stands_below_its_leaders() -> None:
     follower = Planned(F, 27.3 * MB)
     follower.go(60, UNEVEN)
-    leaders = LIMITS.plan_pace_ratio * 30 * MB
+    leaders = LIMITS.plan_leader_ratio * 30 * MB
     assert follower.stands >= (1 + LIMITS.plan_deadband_ratio) * leaders
     alone = Planned(F, 27.3 * MB, planned=False)
     alone.go(60, UNEVEN)

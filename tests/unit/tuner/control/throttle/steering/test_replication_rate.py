@@ -9,12 +9,12 @@ from tuner_cases import F, L
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
 from tuner.control.throttle.objective import Capacity, LawLimits, Objective
-from tuner.control.throttle.steering.law import turn
+from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
 
-LIMITS = LawLimits(start_s=0.1, margin_start=0.03, margin_min=-0.03, latency_aim=0.74)
+LIMITS = LawLimits(takeover_ramp_s=0.1, margin_start=0.03, margin_min=-0.03, latency_aim=0.74)
 FAST = Objective(50.0)
 SIDE, OTHER, OTHER_LEADER = (1, L), (2, F), (2, L)
 START_MS = 1_000_000
@@ -46,28 +46,34 @@ def view(now_s: float, signal: BrokerSignal, moving: MoveSignal | None, stands: 
 
 
 def meant(memory: ControlState) -> float:
-    return memory.courses[SIDE].wanted.rate_bytes_per_s
+    return memory.side_states[SIDE].setpoint.rate_bytes_per_s
 
 
 def test_replicas_that_writes_wait_for_open_the_throttle_to_the_link() -> None:
     waiting = view(12, broker(1, 10, under_min=1.0), move(SIDE, 10))
-    assert meant(turn(replace(waiting, recovering=frozenset({SIDE})), ControlState(), FAST, LIMITS)[0]) == 125 * MB
+    assert (
+        meant(control_step(replace(waiting, recovering_sides=frozenset({SIDE})), ControlState(), FAST, LIMITS)[0])
+        == 125 * MB
+    )
     capped = replace(LIMITS, rate_bytes_per_s_max=60 * MB)
-    assert meant(turn(replace(waiting, recovering=frozenset({SIDE})), ControlState(), FAST, capped)[0]) == 60 * MB
+    assert (
+        meant(control_step(replace(waiting, recovering_sides=frozenset({SIDE})), ControlState(), FAST, capped)[0])
+        == 60 * MB
+    )
 
 
 def test_a_partition_whose_replica_is_gone_for_good_opens_nothing() -> None:
     """Nothing recovers through this throttle, so more of it would only hurt the clients."""
     waiting = view(12, broker(1, 10, under_min=1.0), move(SIDE, 10))
-    assert meant(turn(waiting, ControlState(), FAST, LIMITS)[0]) < 85 * MB
+    assert meant(control_step(waiting, ControlState(), FAST, LIMITS)[0]) < 85 * MB
 
 
 def test_old_signals_open_nothing() -> None:
     waiting = view(10, broker(1, 10, under_min=1.0), move(SIDE, 10))
-    memory, _ = turn(view(10, broker(1, 10), move(SIDE, 10)), ControlState(), FAST, LIMITS)
+    memory, _ = control_step(view(10, broker(1, 10), move(SIDE, 10)), ControlState(), FAST, LIMITS)
     before = meant(memory)
-    late = replace(waiting, now_ms=START_MS + 27_000, recovering=frozenset({SIDE}))
-    assert meant(turn(late, memory, FAST, LIMITS)[0]) == before
+    late = replace(waiting, now_ms=START_MS + 27_000, recovering_sides=frozenset({SIDE}))
+    assert meant(control_step(late, memory, FAST, LIMITS)[0]) == before
 
 
 @pytest.mark.parametrize("side", [L, F])
@@ -79,14 +85,14 @@ def test_law_never_writes_above_the_throttle_of_a_plan(side: Side) -> None:
         at_s = second // 5 * 5
         seen = ControlInput(
             START_MS + second * 1000, {1: broker(1, at_s, throttled=8 * MB)}, {key: move(key, at_s)}, {key: rate},
-            {1: Capacity(125 * MB, 125 * MB)}, most={key: 9.0 * MB},
+            {1: Capacity(125 * MB, 125 * MB)}, max_rates={key: 9.0 * MB},
         )  # fmt: skip
-        memory, rates = turn(seen, memory, FAST, LIMITS)
+        memory, rates = control_step(seen, memory, FAST, LIMITS)
         rate = rates.get(key, rate)
         written.append(rate)
     assert max(written) <= 9 * MB
-    free, _ = turn(replace(seen, most={}), memory, FAST, LIMITS)
-    assert free.courses[key].wanted.rate_bytes_per_s > 9 * MB, "without it the law would take more"
+    free, _ = control_step(replace(seen, max_rates={}), memory, FAST, LIMITS)
+    assert free.side_states[key].setpoint.rate_bytes_per_s > 9 * MB, "without it the law would take more"
 
 
 def stalled(throttled: float) -> float:
@@ -97,8 +103,10 @@ def stalled(throttled: float) -> float:
         both = {SIDE: move(SIDE, at_s, 2_000 * MB), OTHER: move(OTHER, at_s, 20_000 * MB)}
         brokers = {1: broker(1, at_s, throttled=throttled), 2: broker(2, at_s)}
         links = dict.fromkeys((1, 2), Capacity(125 * MB, 125 * MB))
-        seen = ControlInput(START_MS + second * 1000, brokers, both, {SIDE: rate}, links, stalled=frozenset({SIDE}))
-        memory, _ = turn(seen, memory, FAST, LIMITS)
+        seen = ControlInput(
+            START_MS + second * 1000, brokers, both, {SIDE: rate}, links, stalled_sides=frozenset({SIDE})
+        )
+        memory, _ = control_step(seen, memory, FAST, LIMITS)
     return meant(memory)
 
 
@@ -117,7 +125,9 @@ def beside_the_slowest(throttled: float | None, seconds: int = 60, remaining: fl
         both = {SIDE: move(SIDE, at_s, 2_000 * MB), OTHER_LEADER: move(OTHER_LEADER, at_s, remaining)}
         brokers = {1: broker(1, at_s), 2: broker(2, at_s, throttled=throttled)}
         links = dict.fromkeys((1, 2), Capacity(125 * MB, 125 * MB))
-        memory, _ = turn(ControlInput(START_MS + second * 1000, brokers, both, rates, links), memory, FAST, LIMITS)
+        memory, _ = control_step(
+            ControlInput(START_MS + second * 1000, brokers, both, rates, links), memory, FAST, LIMITS
+        )
         found.append(meant(memory))
     return found
 
@@ -137,14 +147,14 @@ def test_a_slowest_side_whose_throttle_is_full_or_not_measured_is_waited_for() -
 def margin_after_a_calm_minute(throttled: float | None) -> float:
     memory, rate = ControlState(), 80_000_000
     for second in range(60):
-        memory, writes = turn(
+        memory, writes = control_step(
             view(second, broker(1, second // 5 * 5, throttled=throttled), move(SIDE, second // 5 * 5), rate),
             memory,
             FAST,
             LIMITS,
         )
         rate = writes.get(SIDE, rate)
-    return memory.sights[1].margin
+    return memory.broker_estimates[1].margin
 
 
 def margin_after_misses_nearly(steady_state: float) -> float:
@@ -154,9 +164,9 @@ def margin_after_misses_nearly(steady_state: float) -> float:
         at_s = second // 5 * 5
         signal = replace(broker(1, at_s, throttled=80 * MB, client=60 * MB), produce_p99_ms=45.0)
         moving = replace(move(SIDE, at_s), steady_state_bytes_per_s=steady_state, write_bytes_per_s=steady_state)
-        memory, writes = turn(view(second, signal, moving, rate), memory, FAST, LIMITS)
+        memory, writes = control_step(view(second, signal, moving, rate), memory, FAST, LIMITS)
         rate = writes.get(SIDE, rate)
-    return memory.sights[1].margin
+    return memory.broker_estimates[1].margin
 
 
 def test_a_margin_grows_short_of_a_miss_only_where_there_is_much_to_take_it_from() -> None:
@@ -172,7 +182,7 @@ def test_low_latency_gives_margin_back_only_while_what_is_measured_fills_the_thr
 
 @pytest.mark.parametrize("missing", ["the move's signal", "what remains", "the network"])
 def test_signals_that_lack_something_hold_and_then_sink(missing: str) -> None:
-    memory, _ = turn(view(10, broker(1, 10), move(SIDE, 10)), ControlState(), FAST, LIMITS)
+    memory, _ = control_step(view(10, broker(1, 10), move(SIDE, 10)), ControlState(), FAST, LIMITS)
     before, stands = meant(memory), 20_000_000
     for second in range(11, 200):
         signal, moving = broker(1, second), move(SIDE, second)
@@ -181,7 +191,7 @@ def test_signals_that_lack_something_hold_and_then_sink(missing: str) -> None:
         seen = view(second, signal, None if missing == "the move's signal" else moving, stands)
         if missing == "what remains":
             seen = replace(seen, moves={SIDE: replace(moving, remaining_bytes=None)})
-        memory, writes = turn(seen, memory, FAST, LIMITS)
+        memory, writes = control_step(seen, memory, FAST, LIMITS)
         if second > 25:
             assert writes.get(SIDE, stands) <= stands
             assert meant(memory) <= before
@@ -192,25 +202,25 @@ def test_signals_that_lack_something_hold_and_then_sink(missing: str) -> None:
 
 
 def test_a_move_that_has_ended_takes_its_course_with_it() -> None:
-    memory, _ = turn(view(10, broker(1, 10), move(SIDE, 10)), ControlState(), FAST, LIMITS)
+    memory, _ = control_step(view(10, broker(1, 10), move(SIDE, 10)), ControlState(), FAST, LIMITS)
     over = replace(move(SIDE, 11), moving_partitions=0)
-    memory, writes = turn(view(11, broker(1, 11), over), memory, FAST, LIMITS)
-    assert memory.courses == {}
+    memory, writes = control_step(view(11, broker(1, 11), over), memory, FAST, LIMITS)
+    assert memory.side_states == {}
     assert writes == {}
 
 
 def test_a_throttle_that_did_not_hold_has_nothing_to_come_down_from() -> None:
     """50 MB/s stand, 20 pass: the window is taken to hold 20, and the line to another rate begins there."""
-    memory, _ = turn(
+    memory, _ = control_step(
         view(12, broker(1, 10, throttled=20 * MB), move(SIDE, 10), 50_000_000), ControlState(), FAST, LIMITS
     )
-    assert set(memory.courses[SIDE].window.meant) == {20 * MB}
+    assert set(memory.side_states[SIDE].window.setpoints) == {20 * MB}
 
 
 def first_write(stands: int, client: float = 30 * MB) -> float:
     """What stands after the first second of a take-over on whose side 13 MB/s count, by Kafka's mean over its window."""
     seen = view(12, broker(1, 10, throttled=13 * MB, client=client), move(SIDE, 10), stands=stands)
-    _, writes = turn(seen, ControlState(), FAST, replace(LIMITS, start_s=10.0))
+    _, writes = control_step(seen, ControlState(), FAST, replace(LIMITS, takeover_ramp_s=10.0))
     return writes.get(SIDE, stands)
 
 
@@ -236,8 +246,8 @@ def crowded(client: float, *, stalled: bool = False) -> float:
         moving = replace(move(SIDE, at_s), steady_state_bytes_per_s=30 * MB, write_bytes_per_s=15 * MB)
         signal = replace(broker(1, at_s, client=client, throttled=30 * MB), produce_p99_ms=80.0)
         seen = view(second, signal, moving, 36_000_000)
-        seen = replace(seen, stalled=frozenset({SIDE} if stalled else ()))
-        memory, _ = turn(seen, memory, FAST, LIMITS)
+        seen = replace(seen, stalled_sides=frozenset({SIDE} if stalled else ()))
+        memory, _ = control_step(seen, memory, FAST, LIMITS)
     return meant(memory)
 
 
@@ -254,10 +264,10 @@ def test_a_floor_that_was_brought_down_and_drains_nothing_goes_back_up() -> None
 
 @pytest.mark.parametrize(("throttled", "held_to"), [(20 * MB, 20 * MB), (46 * MB, None), (None, None)])
 def test_what_held_when_we_came_is_told_by_what_passed(throttled: float | None, held_to: float | None) -> None:
-    memory, _ = turn(
+    memory, _ = control_step(
         view(12, broker(1, 10, throttled=throttled), move(SIDE, 10), 50_000_000), ControlState(), FAST, LIMITS
     )
-    assert memory.courses[SIDE].held_to_bytes_per_s == held_to
+    assert memory.side_states[SIDE].initial_flow_bytes_per_s == held_to
 
 
 @pytest.mark.parametrize(("steady_state", "held_to"), [(5 * MB, None), (4 * MB, 3 * MB)])
@@ -266,17 +276,17 @@ def test_a_rate_that_is_not_above_what_keeping_up_takes_holds_the_move_however_y
 ) -> None:
     """Of 5 MB/s 3 have passed in Kafka's mean, which counts seconds from before the move."""
     young = replace(move(SIDE, 10), steady_state_bytes_per_s=steady_state)
-    memory, _ = turn(view(12, broker(1, 10, throttled=3 * MB), young, 5_000_000), ControlState(), FAST, LIMITS)
-    assert memory.courses[SIDE].held_to_bytes_per_s == held_to
-    assert memory.courses[SIDE].window.seconds[0] == (3 * MB if held_to else 5 * MB)
+    memory, _ = control_step(view(12, broker(1, 10, throttled=3 * MB), young, 5_000_000), ControlState(), FAST, LIMITS)
+    assert memory.side_states[SIDE].initial_flow_bytes_per_s == held_to
+    assert memory.side_states[SIDE].window.seconds[0] == (3 * MB if held_to else 5 * MB)
 
 
 @pytest.mark.parametrize(("client", "margin"), [(80 * MB, -0.04), (20 * MB, 0.02)])
 def test_more_than_nine_tenths_are_planned_only_where_a_link_is_nearly_full(client: float, margin: float) -> None:
     """A p99 far below its aim that stands still while the mean comes and goes, at 100 and at 40 MB/s of 125; an operator's ceiling holds
     the move at 20, so that it fills what it may have in both."""
-    memory, limits = ControlState(), LawLimits(rate_bytes_per_s_max=20 * MB, start_s=0.1)
+    memory, limits = ControlState(), LawLimits(rate_bytes_per_s_max=20 * MB, takeover_ramp_s=0.1)
     for at_s in range(10, 200, 5):
         seen = replace(broker(1, at_s, throttled=20 * MB, client=client), produce_mean_ms=5.0 + at_s % 10)
-        memory, _ = turn(view(at_s + 2, seen, move(SIDE, at_s)), memory, FAST, limits)
-    assert memory.sights[1].margin == pytest.approx(margin)
+        memory, _ = control_step(view(at_s + 2, seen, move(SIDE, at_s)), memory, FAST, limits)
+    assert memory.broker_estimates[1].margin == pytest.approx(margin)

@@ -8,7 +8,7 @@ import pytest
 
 from streaming.shared.contract import BrokerSignal, Side
 from tuner.control.throttle.objective import LawLimits, Objective
-from tuner.control.throttle.steering.broker_estimate import BrokerEstimate, seen
+from tuner.control.throttle.steering.broker_estimate import BrokerEstimate, update_estimate
 from tuner.core.throttle_limits import MB
 
 LIMITS = LawLimits(margin_start=0.03, margin_min=-0.03, latency_aim=0.74)
@@ -29,7 +29,7 @@ def signal(
 def after(*signals: BrokerSignal, fills: bool = True) -> BrokerEstimate:
     sight = None
     for each in signals:
-        sight = seen(each, sight, fills, OBJECTIVE, LIMITS)
+        sight = update_estimate(each, sight, fills, OBJECTIVE, LIMITS)
     assert sight is not None
     return sight
 
@@ -54,25 +54,27 @@ def test_a_miss_of_the_producers_p99_widens_the_margin_and_a_fetch_that_takes_lo
     ],
 )
 def test_the_margin_after_one_signal_by_the_constants_that_ship(p99_ms: float, margin: float) -> None:
-    first = seen(signal(0, p99_ms=30.0), None, True, OBJECTIVE, LawLimits())
+    first = update_estimate(signal(0, p99_ms=30.0), None, True, OBJECTIVE, LawLimits())
     assert first.margin == pytest.approx(0.03)
-    assert seen(signal(5, p99_ms=p99_ms), first, True, OBJECTIVE, LawLimits()).margin == pytest.approx(margin)
+    assert update_estimate(signal(5, p99_ms=p99_ms), first, True, OBJECTIVE, LawLimits()).margin == pytest.approx(
+        margin
+    )
 
 
 def test_by_the_constants_that_ship_a_calm_broker_keeps_two_per_cent() -> None:
     sight = None
     for at_s in range(0, 100, 5):
-        sight = seen(signal(at_s, p99_ms=10.0), sight, True, OBJECTIVE, LawLimits())
+        sight = update_estimate(signal(at_s, p99_ms=10.0), sight, True, OBJECTIVE, LawLimits())
     assert sight is not None
     assert sight.margin == pytest.approx(0.02)
 
 
 def test_a_shrink_by_the_constants_that_ship_is_a_cut_of_five_hundredths_for_half_a_minute() -> None:
-    before = seen(signal(0, p99_ms=30.0), None, True, OBJECTIVE, LawLimits())
-    cut = seen(signal(5, p99_ms=35.0, shrinks_per_s=0.1), before, True, OBJECTIVE, LawLimits())
+    before = update_estimate(signal(0, p99_ms=30.0), None, True, OBJECTIVE, LawLimits())
+    cut = update_estimate(signal(5, p99_ms=35.0, shrinks_per_s=0.1), before, True, OBJECTIVE, LawLimits())
     assert cut.margin == pytest.approx(0.03 + 0.01 * 0.1 + 0.05)
-    assert cut.rests_until_ms == 35_000
-    calm = seen(signal(5, p99_ms=29.0, shrinks_per_s=0.1), before, True, OBJECTIVE, LawLimits())
+    assert cut.margin_held_until_ms == 35_000
+    calm = update_estimate(signal(5, p99_ms=29.0, shrinks_per_s=0.1), before, True, OBJECTIVE, LawLimits())
     assert calm.margin == pytest.approx(0.03 - 0.01 * 0.02)
 
 
@@ -86,7 +88,7 @@ def test_a_miss_that_another_load_has_brought_says_nothing_of_the_margin() -> No
 def test_followers_that_fall_behind_while_clients_wait_are_a_cut_and_then_a_rest() -> None:
     cut = after(signal(0), signal(5, p99_ms=38.0, shrinks_per_s=0.1))
     assert cut.margin == pytest.approx(0.03 + 0.01 * 0.02 + 0.05)
-    assert cut.rests_until_ms == 35_000
+    assert cut.margin_held_until_ms == 35_000
     # The same shrink is in the stream's window for half a minute: it is answered once, and nothing is given back.
     resting = after(signal(0), signal(5, p99_ms=38.0, shrinks_per_s=0.1), signal(10, p99_ms=38.0, shrinks_per_s=0.1))
     assert resting.margin == pytest.approx(cut.margin + 0.01 * 0.02)
@@ -126,7 +128,7 @@ def test_a_step_that_is_told_is_believed_whatever_the_means_of_the_window_say() 
     )  # fmt: skip
     sights = [after(*(replace(told, sampled_at_ms=k * 5000) for k in range(n))) for n in (1, 2, 7)]
     for direction in (sight.directions[Side.LEADER] for sight in sights):
-        assert (direction.network.newest, direction.caught.newest) == (63 * MB, 3 * MB)
+        assert (direction.network.newest, direction.catch_up.newest) == (63 * MB, 3 * MB)
         assert direction.load is not None
         assert direction.load.level_bytes_per_s == pytest.approx(60 * MB)
     # The other direction does not tell its step, so there it is worked out.
@@ -139,7 +141,7 @@ def load_of(told: dict[str, float], *, means: bool = True) -> float | None:
     now = replace(signal(5), step_s=5.0, **told, **none)  # type: ignore[arg-type]  # Fields by their names.
     direction = after(signal(0), now).directions[Side.LEADER]
     assert direction.load is not None
-    assert (direction.caught.newest is None) is not means
+    assert (direction.catch_up.newest is None) is not means
     return direction.load.level_bytes_per_s
 
 
@@ -172,7 +174,7 @@ def test_a_step_that_is_not_told_is_worked_out_of_those_that_were() -> None:
                 step_network_out_bytes_per_s=(clients + 20) * MB,
                 step_reassignment_out_bytes_per_s=20 * MB,
             )
-        sight = seen(now, sight, True, OBJECTIVE, LIMITS)
+        sight = update_estimate(now, sight, True, OBJECTIVE, LIMITS)
     assert sight is not None
     direction = sight.directions[Side.LEADER]
     assert direction.network.newest == pytest.approx(120 * MB, rel=0.02)
@@ -181,21 +183,21 @@ def test_a_step_that_is_not_told_is_worked_out_of_those_that_were() -> None:
 
 def test_a_load_that_goes_to_and_fro_is_no_excuse_for_a_miss() -> None:
     """40 and 60 MB/s by turns, each far from what was expected; p99 is three times the objective all the while."""
-    sight = given(crowded=True)
+    sight = given(near_capacity=True)
     for k in range(20):
         clients = 60 if k % 2 else 40
         now = replace(
             signal(200 + 5 * k, p99_ms=150.0), step_s=5.0, step_network_out_bytes_per_s=(clients + 50) * MB,
             step_reassignment_out_bytes_per_s=50 * MB, produce_mean_ms=40.0,
         )  # fmt: skip
-        sight = seen(now, sight, True, OBJECTIVE, LawLimits(), crowded=True)
+        sight = update_estimate(now, sight, True, OBJECTIVE, LawLimits(), near_capacity=True)
         assert sight.margin >= 0.0
     assert sight.margin > 0.15
 
 
 def test_a_load_that_goes_up_by_steps_is_another_at_each_of_them() -> None:
     """As clients do who come while the link is full: what is taken from the move shows them, a step at a time."""
-    before = given(crowded=True)
+    before = given(near_capacity=True)
     sight = before
     for k in range(5):
         clients = 50 + 12 * k
@@ -203,7 +205,7 @@ def test_a_load_that_goes_up_by_steps_is_another_at_each_of_them() -> None:
             signal(200 + 5 * k, p99_ms=55.0), step_s=5.0, step_network_out_bytes_per_s=110 * MB,
             step_reassignment_out_bytes_per_s=(110 - clients) * MB, produce_mean_ms=20.0,
         )  # fmt: skip
-        sight = seen(now, sight, True, OBJECTIVE, LawLimits(), crowded=True)
+        sight = update_estimate(now, sight, True, OBJECTIVE, LawLimits(), near_capacity=True)
     assert sight.directions[Side.LEADER].jumped
     assert sight.margin == 0.0
 
@@ -211,19 +213,19 @@ def test_a_load_that_goes_up_by_steps_is_another_at_each_of_them() -> None:
 REMEMBERS = [replace(signal(at_s, p99_ms=20.0), produce_mean_ms=8.0 + at_s % 10) for at_s in range(0, 200, 5)]
 
 
-def given(*, crowded: bool, fills: bool = True) -> BrokerEstimate:
+def given(*, near_capacity: bool, fills: bool = True) -> BrokerEstimate:
     """After three minutes of a p99 that stands still far below its aim while the mean comes and goes."""
     sight = None
     for each in REMEMBERS:
-        sight = seen(each, sight, fills, OBJECTIVE, LawLimits(), crowded=crowded)
+        sight = update_estimate(each, sight, fills, OBJECTIVE, LawLimits(), near_capacity=near_capacity)
     assert sight is not None
     return sight
 
 
 def test_the_last_tenth_is_given_only_where_clients_were_seen_on_a_link_that_is_as_full() -> None:
-    assert given(crowded=True).margin == pytest.approx(-0.04)
+    assert given(near_capacity=True).margin == pytest.approx(-0.04)
     # An operator's ceiling, or half of the headroom on purpose: what p99 says there is not of a full link.
-    assert given(crowded=False).margin == pytest.approx(0.02)
+    assert given(near_capacity=False).margin == pytest.approx(0.02)
 
 
 @pytest.mark.parametrize(
@@ -235,21 +237,27 @@ def test_the_last_tenth_is_given_only_where_clients_were_seen_on_a_link_that_is_
 )
 def test_what_was_given_of_it_ends_with_its_reason(now: dict[str, float | None]) -> None:
     later = replace(REMEMBERS[-1], sampled_at_ms=REMEMBERS[-1].sampled_at_ms + 5000, **now)
-    assert seen(later, given(crowded=True), True, OBJECTIVE, LawLimits(), crowded=True).margin == pytest.approx(0.02)
+    assert update_estimate(
+        later, given(near_capacity=True), True, OBJECTIVE, LawLimits(), near_capacity=True
+    ).margin == pytest.approx(0.02)
 
 
 def test_what_was_given_of_it_ends_where_the_link_is_not_full_any_more_also_for_the_next_move() -> None:
     later = replace(REMEMBERS[-1], sampled_at_ms=REMEMBERS[-1].sampled_at_ms + 600_000)
     for fills in (True, False):
-        assert seen(later, given(crowded=True), fills, OBJECTIVE, LawLimits()).margin >= 0.02 - 1e-9
+        assert update_estimate(later, given(near_capacity=True), fills, OBJECTIVE, LawLimits()).margin >= 0.02 - 1e-9
 
 
 def test_a_miss_and_a_shrink_from_beyond_the_tenth_are_answered_from_the_tenth() -> None:
     later = replace(REMEMBERS[-1], sampled_at_ms=REMEMBERS[-1].sampled_at_ms + 5000)
-    missed = seen(replace(later, produce_p99_ms=60.0), given(crowded=True), True, OBJECTIVE, LawLimits(), crowded=True)
+    missed = update_estimate(
+        replace(later, produce_p99_ms=60.0), given(near_capacity=True), True, OBJECTIVE, LawLimits(), near_capacity=True
+    )
     assert missed.margin >= 0.02
     shrunk = replace(later, produce_p99_ms=40.0, isr_shrinks_per_s=0.1)
-    assert seen(shrunk, given(crowded=True), True, OBJECTIVE, LawLimits(), crowded=True).margin == pytest.approx(0.07)
+    assert update_estimate(
+        shrunk, given(near_capacity=True), True, OBJECTIVE, LawLimits(), near_capacity=True
+    ).margin == pytest.approx(0.07)
 
 
 def test_what_passed_is_of_the_time_in_which_it_passed_also_where_a_look_came_between() -> None:
@@ -271,5 +279,5 @@ def test_a_p99_that_remembers_is_no_reason_for_a_margin_once_clients_are_relieve
 
 def test_the_mean_of_a_broker_to_which_almost_nobody_writes_says_nothing() -> None:
     silent = replace(signal(0), produce_mean_ms=200.0, client_in_bytes_per_s=100.0)
-    assert after(silent).felt.mean_ms is None
-    assert after(replace(silent, client_in_bytes_per_s=1 * MB)).felt.mean_ms == 200.0
+    assert after(silent).latency.mean_ms is None
+    assert after(replace(silent, client_in_bytes_per_s=1 * MB)).latency.mean_ms == 200.0

@@ -12,26 +12,26 @@ from tuner_cases import F, L
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side
 from tuner.control.throttle.objective import Capacity, LawLimits, Mode, Objective
-from tuner.control.throttle.steering.law import turn
+from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.control.throttle.steering.target_rate import (
     TargetRate,
-    ahead,
     ceiling_bytes_per_s,
+    decoupled_rate,
     drain_target_s,
     drain_times_s,
-    floor_of,
-    most_bytes_per_s,
-    next_push,
-    opened,
-    taken_over,
-    wanted,
+    isr_recovery_rate,
+    limit_takeover,
+    max_rate_bytes_per_s,
+    min_rate_bytes_per_s,
+    next_boost,
+    target_rate,
 )
 from tuner.core.cluster import BrokerSide
 from tuner.core.drain_time import SideLoad
 from tuner.core.throttle_limits import MB
 
-LIMITS = LawLimits(pace_slack=1.03, start_s=30.0)
+LIMITS = LawLimits(leader_margin_ratio=1.03, takeover_ramp_s=30.0)
 FAST = Objective(50.0)
 LINK = Capacity(125 * MB, 125 * MB)
 RATES = st.floats(0.0, 1e9)
@@ -42,40 +42,42 @@ def test_a_rate_is_never_below_the_floor_and_never_above_what_is_allowed(
     steady_state: float, remaining: float, ceiling: float, target_s: float
 ) -> None:
     load = SideLoad(remaining, steady_state)
-    floor = floor_of(load, LIMITS)
+    floor = min_rate_bytes_per_s(load, LIMITS)
     assert floor == max(5 * MB, 1.2 * steady_state)
     for side, slack in ((L, 1.0), (F, 1.3)):
-        found = wanted(side, load, floor, ceiling, target_s, LIMITS)
+        found = target_rate(side, load, floor, ceiling, target_s, LIMITS)
         assert floor <= found.rate_bytes_per_s <= max(floor, slack * ceiling)
 
 
 @pytest.mark.parametrize(("side", "alone"), [(L, 1.03), (F, 1.3)])
 def test_where_a_plan_still_begins_something_a_side_gets_more_than_just_enough(side: Side, alone: float) -> None:
     load, ceiling = SideLoad(1_000 * MB, 4 * MB), 100 * MB
-    floor = floor_of(load, LIMITS)
-    assert wanted(side, load, floor, ceiling, 50.0, LIMITS).rate_bytes_per_s == pytest.approx((4 + alone * 20) * MB)
-    by_turns = wanted(side, load, floor, ceiling, 50.0, LIMITS, planned=True)
-    assert by_turns.rate_bytes_per_s == pytest.approx((4 + LIMITS.plan_slack * 20) * MB)
+    floor = min_rate_bytes_per_s(load, LIMITS)
+    assert target_rate(side, load, floor, ceiling, 50.0, LIMITS).rate_bytes_per_s == pytest.approx(
+        (4 + alone * 20) * MB
+    )
+    by_turns = target_rate(side, load, floor, ceiling, 50.0, LIMITS, planned=True)
+    assert by_turns.rate_bytes_per_s == pytest.approx((4 + LIMITS.plan_margin_ratio * 20) * MB)
     # Of four leaders that each get half as much again one follower would be given twice what it may have: there it is a bound.
-    assert wanted(side, load, floor, 20 * MB, 50.0, LIMITS, planned=True).rate_bytes_per_s == 20 * MB
+    assert target_rate(side, load, floor, 20 * MB, 50.0, LIMITS, planned=True).rate_bytes_per_s == 20 * MB
 
 
 def test_while_a_plan_begins_more_leaders_stay_below_the_operators_ceiling_and_followers_stand_at_it() -> None:
     """So what arrives does not find the follower's quota used up, and who writes to it does not wait."""
     limits = replace(LIMITS, rate_bytes_per_s_max=100 * MB)
-    most, paced = 100 * MB, limits.plan_pace_ratio * 100 * MB
+    most, paced = 100 * MB, limits.plan_leader_ratio * 100 * MB
     load = SideLoad(1e6 * MB, 0.0)
-    by_turns = {side: wanted(side, load, 5 * MB, 10 * most, 50.0, limits, planned=True) for side in (L, F)}
+    by_turns = {side: target_rate(side, load, 5 * MB, 10 * most, 50.0, limits, planned=True) for side in (L, F)}
     assert by_turns[L].rate_bytes_per_s == pytest.approx(paced)
     assert by_turns[F].rate_bytes_per_s == most
-    assert by_turns[L].binds
-    assert wanted(L, load, 5 * MB, 10 * most, 50.0, limits).rate_bytes_per_s == most
+    assert by_turns[L].at_ceiling
+    assert target_rate(L, load, 5 * MB, 10 * most, 50.0, limits).rate_bytes_per_s == most
     # In share mode that is the share.
-    share = wanted(L, load, 5 * MB, 20 * MB, 50.0, limits, most_bytes_per_s=20 * MB, planned=True)
-    assert share.rate_bytes_per_s == pytest.approx(limits.plan_pace_ratio * 20 * MB)
+    share = target_rate(L, load, 5 * MB, 20 * MB, 50.0, limits, max_bytes_per_s=20 * MB, planned=True)
+    assert share.rate_bytes_per_s == pytest.approx(limits.plan_leader_ratio * 20 * MB)
     # What drains comes first, and what the operator allows is enough for it.
     drains = (paced + most) / 2
-    tight = wanted(L, SideLoad(1e6 * MB, drains / 1.02), drains, 10 * most, 50.0, limits, planned=True)
+    tight = target_rate(L, SideLoad(1e6 * MB, drains / 1.02), drains, 10 * most, 50.0, limits, planned=True)
     assert tight.rate_bytes_per_s == drains
     assert not tight.infeasible
 
@@ -83,27 +85,27 @@ def test_while_a_plan_begins_more_leaders_stay_below_the_operators_ceiling_and_f
 def test_the_slowest_side_runs_at_its_ceiling_and_the_others_at_what_they_need() -> None:
     loads = {(1, L): SideLoad(10_000 * MB, 0.0), (2, L): SideLoad(2_000 * MB, 0.0)}
     ceilings = {(1, L): 50 * MB, (2, L): 80 * MB}
-    floors = {side: floor_of(load, LIMITS) for side, load in loads.items()}
+    floors = {side: min_rate_bytes_per_s(load, LIMITS) for side, load in loads.items()}
     target_s = drain_target_s(drain_times_s(loads, floors, ceilings), FAST, 0, LIMITS)
     assert target_s == pytest.approx(200.0)
     rates = {
-        side: wanted(side[1], load, floors[side], ceilings[side], target_s, LIMITS) for side, load in loads.items()
+        side: target_rate(side[1], load, floors[side], ceilings[side], target_s, LIMITS) for side, load in loads.items()
     }
-    assert rates[(1, L)] == TargetRate(50 * MB, infeasible=False, binds=True)
+    assert rates[(1, L)] == TargetRate(50 * MB, infeasible=False, at_ceiling=True)
     assert rates[(2, L)].rate_bytes_per_s == pytest.approx(10.3 * MB)
-    assert not rates[(2, L)].binds
+    assert not rates[(2, L)].at_ceiling
 
 
 def test_a_side_whose_ceiling_does_not_carry_its_steady_state_is_called_infeasible_and_stands_at_its_floor() -> None:
-    found = wanted(L, SideLoad(1e9, 30 * MB), 36 * MB, 25 * MB, 100.0, LIMITS)
+    found = target_rate(L, SideLoad(1e9, 30 * MB), 36 * MB, 25 * MB, 100.0, LIMITS)
     assert found.infeasible
     assert found.rate_bytes_per_s == pytest.approx(36 * MB)
 
 
 def test_the_operators_ceiling_holds_on_both_sides() -> None:
     limits = replace(LIMITS, rate_bytes_per_s_max=20 * MB)
-    assert wanted(L, SideLoad(1e12, 1 * MB), 5 * MB, 90 * MB, 10.0, limits).rate_bytes_per_s == 20 * MB
-    assert wanted(F, SideLoad(1e12, 1 * MB), 5 * MB, 90 * MB, 10.0, limits).rate_bytes_per_s == 20 * MB
+    assert target_rate(L, SideLoad(1e12, 1 * MB), 5 * MB, 90 * MB, 10.0, limits).rate_bytes_per_s == 20 * MB
+    assert target_rate(F, SideLoad(1e12, 1 * MB), 5 * MB, 90 * MB, 10.0, limits).rate_bytes_per_s == 20 * MB
 
 
 def test_a_deadline_takes_its_time_and_no_more() -> None:
@@ -116,22 +118,22 @@ def test_a_deadline_takes_its_time_and_no_more() -> None:
 def test_a_side_that_never_ends_sets_no_time() -> None:
     loads = {(1, L): SideLoad(10_000 * MB, 0.0), (2, L): SideLoad(1_000 * MB, 90 * MB)}
     limits = replace(LIMITS, rate_bytes_per_s_max=80 * MB)
-    floors = {side: floor_of(load, limits) for side, load in loads.items()}
+    floors = {side: min_rate_bytes_per_s(load, limits) for side, load in loads.items()}
     assert floors == {(1, L): 5 * MB, (2, L): 80 * MB}
     assert drain_times_s(loads, floors, {(1, L): 100 * MB, (2, L): 60 * MB}) == {(1, L): 100.0}
 
 
 def test_who_goes_ahead_is_done_in_half_the_time_and_its_follower_is_bound_by_the_ceiling() -> None:
     load = SideLoad(2_000 * MB, 4 * MB)
-    assert ahead(L, load, 5 * MB, 80 * MB, 200.0, LIMITS).rate_bytes_per_s == pytest.approx(24.6 * MB)
-    assert ahead(L, load, 5 * MB, 20 * MB, 200.0, LIMITS).rate_bytes_per_s == 20 * MB
-    assert ahead(F, load, 5 * MB, 80 * MB, 200.0, LIMITS).rate_bytes_per_s == pytest.approx(30 * MB)
-    assert ahead(F, load, 5 * MB, 25 * MB, 200.0, LIMITS).rate_bytes_per_s == 25 * MB
-    assert wanted(F, load, 5 * MB, 25 * MB, 100.0, LIMITS).rate_bytes_per_s == pytest.approx(30 * MB)
+    assert decoupled_rate(L, load, 5 * MB, 80 * MB, 200.0, LIMITS).rate_bytes_per_s == pytest.approx(24.6 * MB)
+    assert decoupled_rate(L, load, 5 * MB, 20 * MB, 200.0, LIMITS).rate_bytes_per_s == 20 * MB
+    assert decoupled_rate(F, load, 5 * MB, 80 * MB, 200.0, LIMITS).rate_bytes_per_s == pytest.approx(30 * MB)
+    assert decoupled_rate(F, load, 5 * MB, 25 * MB, 200.0, LIMITS).rate_bytes_per_s == 25 * MB
+    assert target_rate(F, load, 5 * MB, 25 * MB, 100.0, LIMITS).rate_bytes_per_s == pytest.approx(30 * MB)
 
 
 def test_who_goes_ahead_stands_at_its_floor_where_the_ceiling_is_below() -> None:
-    found = ahead(F, SideLoad(1e9, 30 * MB), 36 * MB, 20 * MB, 100.0, LIMITS)
+    found = decoupled_rate(F, SideLoad(1e9, 30 * MB), 36 * MB, 20 * MB, 100.0, LIMITS)
     assert found.infeasible
     assert found.rate_bytes_per_s == pytest.approx(36 * MB)
 
@@ -139,38 +141,42 @@ def test_who_goes_ahead_stands_at_its_floor_where_the_ceiling_is_below() -> None
 def test_share_and_gentle_take_less_of_the_headroom() -> None:
     share = Objective(50.0, Mode.SHARE, share_max=0.2)
     gentle = Objective(50.0, Mode.GENTLE)
-    most = most_bytes_per_s(L, 5 * MB, LINK, FAST, LIMITS)
+    most = max_rate_bytes_per_s(L, 5 * MB, LINK, FAST, LIMITS)
     assert ceiling_bytes_per_s(60 * MB, 5 * MB, most, FAST) == 65 * MB
     assert ceiling_bytes_per_s(60 * MB, 5 * MB, most, gentle) == pytest.approx(35 * MB)
-    most = most_bytes_per_s(L, 5 * MB, LINK, share, LIMITS)
+    most = max_rate_bytes_per_s(L, 5 * MB, LINK, share, LIMITS)
     assert ceiling_bytes_per_s(60 * MB, 5 * MB, most, share) == pytest.approx(30 * MB)
 
 
 def test_the_most_that_the_operator_allows() -> None:
     share, uneven = Objective(50.0, Mode.SHARE, share_max=0.2), Capacity(50 * MB, 125 * MB)
-    assert most_bytes_per_s(L, 5 * MB, uneven, FAST, LIMITS) == float("inf")
-    assert most_bytes_per_s(L, 5 * MB, uneven, share, LIMITS) == 30 * MB
-    assert most_bytes_per_s(F, 0.0, uneven, share, LIMITS) == 10 * MB
-    assert most_bytes_per_s(L, 5 * MB, uneven, share, replace(LIMITS, rate_bytes_per_s_max=12 * MB)) == 12 * MB
-    assert most_bytes_per_s(L, 5 * MB, None, share, replace(LIMITS, rate_bytes_per_s_max=40 * MB)) == 40 * MB
+    assert max_rate_bytes_per_s(L, 5 * MB, uneven, FAST, LIMITS) == float("inf")
+    assert max_rate_bytes_per_s(L, 5 * MB, uneven, share, LIMITS) == 30 * MB
+    assert max_rate_bytes_per_s(F, 0.0, uneven, share, LIMITS) == 10 * MB
+    assert max_rate_bytes_per_s(L, 5 * MB, uneven, share, replace(LIMITS, rate_bytes_per_s_max=12 * MB)) == 12 * MB
+    assert max_rate_bytes_per_s(L, 5 * MB, None, share, replace(LIMITS, rate_bytes_per_s_max=40 * MB)) == 40 * MB
 
 
 def test_a_share_is_a_promise_that_neither_the_floor_nor_the_followers_slack_breaks() -> None:
     """2 % of 125 MB/s is less than the least rate; 20 % on the follower's side is 25 MB/s and not 1.3 times that."""
     load = SideLoad(1e12, 0.0)
-    small = most_bytes_per_s(L, 0.0, LINK, Objective(50.0, Mode.SHARE, share_max=0.02), LIMITS)
-    floor = floor_of(load, LIMITS, most_bytes_per_s=small)
+    small = max_rate_bytes_per_s(L, 0.0, LINK, Objective(50.0, Mode.SHARE, share_max=0.02), LIMITS)
+    floor = min_rate_bytes_per_s(load, LIMITS, max_bytes_per_s=small)
     assert floor == 2.5 * MB
-    assert wanted(L, load, floor, small, 10.0, LIMITS, most_bytes_per_s=small) == TargetRate(2.5 * MB, binds=True)
-    fifth = most_bytes_per_s(F, 0.0, LINK, Objective(50.0, Mode.SHARE, share_max=0.2), LIMITS)
-    assert wanted(F, load, 5 * MB, fifth, 10.0, LIMITS, most_bytes_per_s=fifth).rate_bytes_per_s == 25 * MB
+    assert target_rate(L, load, floor, small, 10.0, LIMITS, max_bytes_per_s=small) == TargetRate(
+        2.5 * MB, at_ceiling=True
+    )
+    fifth = max_rate_bytes_per_s(F, 0.0, LINK, Objective(50.0, Mode.SHARE, share_max=0.2), LIMITS)
+    assert target_rate(F, load, 5 * MB, fifth, 10.0, LIMITS, max_bytes_per_s=fifth).rate_bytes_per_s == 25 * MB
 
 
 def test_a_share_that_does_not_carry_what_keeps_up_is_called_infeasible() -> None:
     load, share = SideLoad(1e9, 4 * MB), Objective(50.0, Mode.SHARE, share_max=0.02)
-    most = most_bytes_per_s(F, 0.0, LINK, share, LIMITS)
-    found = wanted(F, load, floor_of(load, LIMITS, most_bytes_per_s=most), most, 10.0, LIMITS, most_bytes_per_s=most)
-    assert found == TargetRate(2.5 * MB, infeasible=True, binds=True)
+    most = max_rate_bytes_per_s(F, 0.0, LINK, share, LIMITS)
+    found = target_rate(
+        F, load, min_rate_bytes_per_s(load, LIMITS, max_bytes_per_s=most), most, 10.0, LIMITS, max_bytes_per_s=most
+    )
+    assert found == TargetRate(2.5 * MB, infeasible=True, at_ceiling=True)
 
 
 def after_forty_seconds(objective: Objective, planned: frozenset[BrokerSide] = frozenset()) -> dict[int, float]:
@@ -191,10 +197,10 @@ def after_forty_seconds(objective: Objective, planned: frozenset[BrokerSide] = f
         at_ms = second // 5 * 5000
         brokers = {b: replace(quiet, broker=b, window_end_ms=at_ms, sampled_at_ms=at_ms) for b in (1, 2)}
         now = {side: replace(move, window_end_ms=at_ms, sampled_at_ms=at_ms) for side, move in moves.items()}
-        view = ControlInput(second * 1000, brokers, now, stands, {1: LINK, 2: LINK}, planned=planned)
-        memory, writes = turn(view, memory, objective, limits)
+        view = ControlInput(second * 1000, brokers, now, stands, {1: LINK, 2: LINK}, planned_sides=planned)
+        memory, writes = control_step(view, memory, objective, limits)
         stands |= writes
-    return {b: memory.courses[(b, L)].wanted.rate_bytes_per_s for b in (1, 2)}
+    return {b: memory.side_states[(b, L)].setpoint.rate_bytes_per_s for b in (1, 2)}
 
 
 def test_the_operators_ceiling_sets_the_time_for_all() -> None:
@@ -208,46 +214,48 @@ def test_only_who_wants_it_fast_gets_more_for_a_plan(mode: Mode, *, hurries: boo
     alone = after_forty_seconds(objective)
     by_turns = after_forty_seconds(objective, frozenset({(1, L), (2, L)}))
     # The larger one's leader, at the operator's ceiling, leaves the followers room.
-    paced = LIMITS.plan_pace_ratio if hurries else 1.0
+    paced = LIMITS.plan_leader_ratio if hurries else 1.0
     assert by_turns == {1: pytest.approx(paced * alone[1]), 2: pytest.approx((1.5 if hurries else 1.0) * alone[2])}
 
 
 def test_a_take_over_begins_at_the_rate_that_stood_and_lowers_one_that_is_too_high_at_once() -> None:
-    assert taken_over(TargetRate(80 * MB), 20 * MB, 0.0, LIMITS).rate_bytes_per_s == 20 * MB
-    assert taken_over(TargetRate(80 * MB), 20 * MB, 15.0, LIMITS).rate_bytes_per_s == 50 * MB
-    assert taken_over(TargetRate(80 * MB), 20 * MB, 90.0, LIMITS).rate_bytes_per_s == 80 * MB
-    assert taken_over(TargetRate(10 * MB), 20 * MB, 0.0, LIMITS).rate_bytes_per_s == 10 * MB
+    assert limit_takeover(TargetRate(80 * MB), 20 * MB, 0.0, LIMITS).rate_bytes_per_s == 20 * MB
+    assert limit_takeover(TargetRate(80 * MB), 20 * MB, 15.0, LIMITS).rate_bytes_per_s == 50 * MB
+    assert limit_takeover(TargetRate(80 * MB), 20 * MB, 90.0, LIMITS).rate_bytes_per_s == 80 * MB
+    assert limit_takeover(TargetRate(10 * MB), 20 * MB, 0.0, LIMITS).rate_bytes_per_s == 10 * MB
 
 
 def test_on_the_way_to_its_ceiling_a_side_does_not_fill_the_link() -> None:
     """Else the margin would be given away before the link was ever full."""
-    assert not taken_over(TargetRate(80 * MB, binds=True), 20 * MB, 15.0, LIMITS).binds
-    assert taken_over(TargetRate(80 * MB, binds=True), 20 * MB, 30.0, LIMITS).binds
-    assert taken_over(TargetRate(10 * MB, binds=True), 20 * MB, 0.0, LIMITS).binds
+    assert not limit_takeover(TargetRate(80 * MB, at_ceiling=True), 20 * MB, 15.0, LIMITS).at_ceiling
+    assert limit_takeover(TargetRate(80 * MB, at_ceiling=True), 20 * MB, 30.0, LIMITS).at_ceiling
+    assert limit_takeover(TargetRate(10 * MB, at_ceiling=True), 20 * MB, 0.0, LIMITS).at_ceiling
 
 
 def test_a_side_that_is_pushed_gets_times_what_it_should_need_up_to_its_ceiling() -> None:
     load = SideLoad(2_000 * MB, 4 * MB)
-    assert wanted(L, load, 5 * MB, 80 * MB, 200.0, LIMITS).rate_bytes_per_s == pytest.approx(14.3 * MB)
-    assert wanted(L, load, 5 * MB, 80 * MB, 200.0, LIMITS, 1.5).rate_bytes_per_s == pytest.approx(21.45 * MB)
-    assert wanted(L, load, 5 * MB, 20 * MB, 200.0, LIMITS, 1.5).rate_bytes_per_s == 20 * MB
+    assert target_rate(L, load, 5 * MB, 80 * MB, 200.0, LIMITS).rate_bytes_per_s == pytest.approx(14.3 * MB)
+    assert target_rate(L, load, 5 * MB, 80 * MB, 200.0, LIMITS, 1.5).rate_bytes_per_s == pytest.approx(21.45 * MB)
+    assert target_rate(L, load, 5 * MB, 20 * MB, 200.0, LIMITS, 1.5).rate_bytes_per_s == 20 * MB
 
 
 def test_a_stall_pushes_only_the_throttle_that_is_full_and_the_push_goes_as_it_came() -> None:
-    assert next_push(1.0, True, True, LIMITS) == 1.5
-    assert next_push(1.5, True, True, LIMITS) == 2.25
-    assert next_push(4.0, True, True, LIMITS) == 5.0
-    assert next_push(1.5, True, False, LIMITS) == 1.5
-    assert next_push(2.25, False, True, LIMITS) == 1.5
-    assert next_push(1.0, False, False, LIMITS) == 1.0
+    assert next_boost(1.0, True, True, LIMITS) == 1.5
+    assert next_boost(1.5, True, True, LIMITS) == 2.25
+    assert next_boost(4.0, True, True, LIMITS) == 5.0
+    assert next_boost(1.5, True, False, LIMITS) == 1.5
+    assert next_boost(2.25, False, True, LIMITS) == 1.5
+    assert next_boost(1.0, False, False, LIMITS) == 1.0
 
 
 def test_a_throttle_is_opened_as_far_as_operator_and_link_allow_and_not_beyond() -> None:
-    assert opened(L, 12 * MB, Capacity(90 * MB, 125 * MB), LIMITS).rate_bytes_per_s == 125 * MB
-    assert opened(F, 12 * MB, Capacity(90 * MB, 125 * MB), LIMITS).rate_bytes_per_s == 90 * MB
-    assert opened(L, 12 * MB, LINK, replace(LIMITS, rate_bytes_per_s_max=60 * MB)).rate_bytes_per_s == 60 * MB
-    assert opened(L, 8 * MB, LINK, replace(LIMITS, rate_bytes_per_s_max=8 * MB)).rate_bytes_per_s == 8 * MB
-    assert opened(L, 130 * MB, Capacity(90 * MB, 125 * MB), LIMITS).rate_bytes_per_s == 130 * MB
+    assert isr_recovery_rate(L, 12 * MB, Capacity(90 * MB, 125 * MB), LIMITS).rate_bytes_per_s == 125 * MB
+    assert isr_recovery_rate(F, 12 * MB, Capacity(90 * MB, 125 * MB), LIMITS).rate_bytes_per_s == 90 * MB
+    assert (
+        isr_recovery_rate(L, 12 * MB, LINK, replace(LIMITS, rate_bytes_per_s_max=60 * MB)).rate_bytes_per_s == 60 * MB
+    )
+    assert isr_recovery_rate(L, 8 * MB, LINK, replace(LIMITS, rate_bytes_per_s_max=8 * MB)).rate_bytes_per_s == 8 * MB
+    assert isr_recovery_rate(L, 130 * MB, Capacity(90 * MB, 125 * MB), LIMITS).rate_bytes_per_s == 130 * MB
 
 
 @pytest.mark.parametrize(
@@ -258,14 +266,17 @@ def test_the_floor_comes_down_to_what_clients_leave_as_long_as_that_still_drains
     left_mb: float, floor_mb: float
 ) -> None:
     load = SideLoad(1_000 * MB, 30 * MB)
-    assert floor_of(load, LIMITS) == 36 * MB
-    assert floor_of(load, LIMITS, left_mb * MB) == pytest.approx(floor_mb * MB)
+    assert min_rate_bytes_per_s(load, LIMITS) == 36 * MB
+    assert min_rate_bytes_per_s(load, LIMITS, left_mb * MB) == pytest.approx(floor_mb * MB)
 
 
 def test_what_clients_leave_does_not_move_the_operators_bounds() -> None:
-    assert floor_of(SideLoad(1_000 * MB, 1 * MB), LIMITS, 0.0) == 5 * MB
-    assert floor_of(SideLoad(1_000 * MB, 0.0), LIMITS, 0.0) == 5 * MB
-    assert floor_of(SideLoad(1_000 * MB, 30 * MB), replace(LIMITS, rate_bytes_per_s_max=20 * MB), 31 * MB) == 20 * MB
+    assert min_rate_bytes_per_s(SideLoad(1_000 * MB, 1 * MB), LIMITS, 0.0) == 5 * MB
+    assert min_rate_bytes_per_s(SideLoad(1_000 * MB, 0.0), LIMITS, 0.0) == 5 * MB
+    assert (
+        min_rate_bytes_per_s(SideLoad(1_000 * MB, 30 * MB), replace(LIMITS, rate_bytes_per_s_max=20 * MB), 31 * MB)
+        == 20 * MB
+    )
 
 
 def view(now_ms: int, sampled_at_ms: int, stands: int) -> ControlInput:
@@ -283,18 +294,18 @@ def view(now_ms: int, sampled_at_ms: int, stands: int) -> ControlInput:
 def test_a_rate_rises_from_what_stood_there_to_the_headroom() -> None:
     memory, stands = ControlState(), 20 * MB
     for second in range(120):
-        memory, writes = turn(view(second * 1000, second // 5 * 5000, stands), memory, FAST, LIMITS)
+        memory, writes = control_step(view(second * 1000, second // 5 * 5000, stands), memory, FAST, LIMITS)
         stands = writes.get((1, L), stands)
     # 0.9 of 125 MB/s less 30 of clients is 82.5 with all of the margin, a little more once it has shrunk.
-    assert 75 * MB < memory.courses[(1, L)].wanted.rate_bytes_per_s < 90 * MB
+    assert 75 * MB < memory.side_states[(1, L)].setpoint.rate_bytes_per_s < 90 * MB
 
 
 def test_old_signals_hold_and_then_sink_and_never_raise() -> None:
     memory, stands, seen = ControlState(), 20 * MB, []
     for second in range(300):
-        memory, writes = turn(view(second * 1000, min(second, 30) // 5 * 5000, stands), memory, FAST, LIMITS)
+        memory, writes = control_step(view(second * 1000, min(second, 30) // 5 * 5000, stands), memory, FAST, LIMITS)
         stands = writes.get((1, L), stands)
-        seen.append(memory.courses[(1, L)].wanted.rate_bytes_per_s)
+        seen.append(memory.side_states[(1, L)].setpoint.rate_bytes_per_s)
     held = seen[46]
     assert seen[46:60] == [held] * 14
     assert all(later <= earlier for earlier, later in itertools.pairwise(seen[46:]))
@@ -306,23 +317,23 @@ def test_old_signals_stop_a_take_over_on_its_way() -> None:
     """The way up takes 30 s; the only signal there is grows old after 15."""
     memory, seen = ControlState(), []
     for second in range(28):
-        memory, _ = turn(view(second * 1000, 0, 20_000_000), memory, FAST, LIMITS)
-        seen.append(memory.courses[(1, L)].wanted.rate_bytes_per_s)
+        memory, _ = control_step(view(second * 1000, 0, 20_000_000), memory, FAST, LIMITS)
+        seen.append(memory.side_states[(1, L)].setpoint.rate_bytes_per_s)
     assert seen[15] > seen[5] > seen[0]
     assert seen[16:] == [seen[15]] * 12
 
 
 def test_the_same_signal_twice_changes_no_margin_and_no_forecast() -> None:
-    first, _ = turn(view(3_000, 0, 20_000_000), ControlState(), FAST, LIMITS)
-    second, _ = turn(view(4_000, 0, 20_000_000), first, FAST, LIMITS)
-    assert second.sights == first.sights
+    first, _ = control_step(view(3_000, 0, 20_000_000), ControlState(), FAST, LIMITS)
+    second, _ = control_step(view(4_000, 0, 20_000_000), first, FAST, LIMITS)
+    assert second.broker_estimates == first.broker_estimates
 
 
 def test_a_side_without_a_throttle_is_left_without_one() -> None:
     seen = view(3_000, 0, 20_000_000)
-    memory, writes = turn(replace(seen, rates={}), ControlState(), FAST, LIMITS)
+    memory, writes = control_step(replace(seen, current_rates={}), ControlState(), FAST, LIMITS)
     assert writes == {}
-    assert memory.courses == {}
+    assert memory.side_states == {}
 
 
 def unseen(ours: dict[tuple[int, Side], int], seconds: int, *, partial: bool) -> list[int]:
@@ -332,7 +343,7 @@ def unseen(ours: dict[tuple[int, Side], int], seconds: int, *, partial: bool) ->
         now = view(second * 1000, second // 5 * 5000, stands)
         broker = replace(now.brokers[1], network_out_bytes_per_s=None)
         now = replace(now, brokers={1: broker}) if partial else replace(now, brokers={}, moves={})
-        memory, writes = turn(replace(now, ours=ours), memory, FAST, LawLimits())
+        memory, writes = control_step(replace(now, restore_rates=ours), memory, FAST, LawLimits())
         stands = writes.get((1, L), stands)
         seen.append(stands)
     return seen

@@ -1,0 +1,288 @@
+"""Controls one side for one second: its setpoint, the rate for it, and whether that rate is worth a write.
+
+Which setpoint a side gets, in order:
+
+    never measured  The inputs were never complete since the takeover. The current rate stays. A managed side, whose rate is left
+                    from before a restart, decays after a while to the rate before the tuner's first write, or to what drains.
+    too old         The inputs are older than ``decay_age_s``. The setpoint decays to the minimum rate, which hurts clients little.
+    stale           The inputs are older than ``hold_age_s`` or incomplete. The setpoint stays.
+    ISR recovery    The throttle delays replicas outside the ISR. The setpoint is all that the operator and the link allow.
+    else            The setpoint follows the target of the whole move.
+
+Terms:
+    full throttle  the measured bytes come up to the setpoint, so this throttle is what limits the move.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from streaming.shared.contract import Side
+from tuner.control.throttle.objective import LawLimits
+from tuner.control.throttle.quota_window.model import SECONDS_KEPT, steady_window
+from tuner.control.throttle.steering.side_inputs import SideInputs
+from tuner.control.throttle.steering.state import SideControlState
+from tuner.control.throttle.steering.target_rate import (
+    TargetRate,
+    decoupled_rate,
+    isr_recovery_rate,
+    limit_takeover,
+    margin_ratio,
+    min_rate_bytes_per_s,
+    next_boost,
+    target_rate,
+)
+from tuner.control.throttle.steering.window_compensation import compensated_rate, replay_window
+from tuner.core.cluster import BrokerSide
+from tuner.core.drain_time import SideLoad
+
+_CLOCK_SLEW_BACK_MS_MAX = 1000  # A slewed clock goes back no further; a larger step means that the clock was set.
+
+
+class MoveTarget(NamedTuple):
+    """The common target of all sides.
+
+    Attributes:
+        target_s: T, the seconds in which all moves should end.
+        decoupled_from: the slowest side, if something other than its throttle limits it; the others do not wait for it then.
+    """
+
+    target_s: float
+    decoupled_from: BrokerSide | None
+
+
+class SideBounds(NamedTuple):
+    """The bounds of one side's rate.
+
+    Attributes:
+        limits: the constants of the law, capped at what a plan allows the side.
+        min_bytes_per_s: the minimum rate, lowered to what clients usually leave.
+        ceiling_bytes_per_s: what the throttle may let through.
+        max_bytes_per_s: what operator and plan allow.
+    """
+
+    limits: LawLimits
+    min_bytes_per_s: float
+    ceiling_bytes_per_s: float
+    max_bytes_per_s: float
+
+
+class SideContext(NamedTuple):
+    """What the law knows about one side in this second.
+
+    Attributes:
+        current_bytes_per_s: the throttle rate that is set.
+        restore_bytes_per_s: the rate before the tuner's first write, 0 if there was none; None if the side is not managed.
+        planned: a plan still has partitions to start on it.
+        stalled: the stall detector calls a move of it stalled.
+        recovering: its throttle delays replicas outside the ISR.
+    """
+
+    side: BrokerSide
+    current_bytes_per_s: int
+    inputs: SideInputs
+    load: SideLoad
+    bounds: SideBounds
+    restore_bytes_per_s: int | None
+    planned: bool
+    stalled: bool
+    recovering: bool
+
+    @property
+    def which(self) -> Side:
+        return self.side[1]
+
+
+class _Followed(NamedTuple):
+    """The setpoint that follows the move's target, and the memory that goes with it."""
+
+    setpoint: TargetRate
+    boost: float
+    boosted_at_ms: int
+    not_throttle_limited_until_ms: int
+
+
+def control_side(
+    side: SideContext, before: SideControlState | None, target: MoveTarget, now_ms: int, limits: LawLimits
+) -> tuple[SideControlState, int | None]:
+    """Returns the side's state after this second, and the rate to write in bytes/s; None if the current rate stays.
+
+    Args:
+        side: what is known about the side.
+        before: the state before; None at the takeover.
+        target: the common target of all sides.
+        now_ms: epoch.
+        limits: the constants of the law, without a plan's cap.
+    """
+    if before is None or _was_clock_set(before, now_ms):
+        before = _initial_state(side, now_ms, limits)
+    current, bounds = side.current_bytes_per_s, side.bounds
+    window, corrected_until_ms = replay_window(before, side.inputs, current, now_ms, limits)
+    min_rate = min_rate_bytes_per_s(side.load, bounds.limits, max_bytes_per_s=bounds.max_bytes_per_s)
+    measured_at_ms = side.inputs.measured_at_ms
+    known_at_ms = before.known_at_ms if measured_at_ms is None else measured_at_ms
+    # A measurement from the future counts as old: a clock was set.
+    age_s = abs(now_ms - (known_at_ms or 0)) / 1000
+    stale = measured_at_ms is None or age_s > limits.hold_age_s
+    # The managed rate of before a restart was right for the clients of then, so it does not stay for ever.
+    decays = side.restore_bytes_per_s is not None and (
+        (now_ms - before.controlled_since_ms) / 1000 > limits.decay_age_s
+    )
+    rate_limits, followed = bounds.limits, _unchanged(before)
+    if known_at_ms is None:
+        min_rate = max(min_rate, side.restore_bytes_per_s or 0)
+        if decays:
+            followed = followed._replace(setpoint=_decay(before.setpoint, current, min_rate, limits))
+    elif age_s > limits.decay_age_s:
+        followed = followed._replace(setpoint=_decay(before.setpoint, current, min_rate, limits))
+    elif not stale and side.recovering:
+        # The partition takes no writes until its followers are back in the ISR, so durability comes before latency and plans.
+        assert side.inputs.capacity is not None
+        rate_limits = limits
+        setpoint = isr_recovery_rate(side.which, bounds.min_bytes_per_s, side.inputs.capacity, limits)
+        followed = followed._replace(setpoint=setpoint)
+    elif not stale:
+        followed = _follow_target(side, before, min_rate, target, now_ms, limits)
+    # Positional, because dataclasses.replace takes three times as long, once for each side and second.
+    state = SideControlState(
+        before.controlled_since_ms,
+        before.initial_rate_bytes_per_s,
+        followed.setpoint,
+        window,
+        corrected_until_ms,
+        side.load,
+        known_at_ms,
+        stale,
+        before.initial_flow_bytes_per_s,
+        followed.boost,
+        followed.boosted_at_ms,
+        followed.not_throttle_limited_until_ms,
+    )
+    if known_at_ms is None:
+        # The window was never observed, so the decay starts at the current rate.
+        rate = min(current, round(max(min_rate, state.setpoint.rate_bytes_per_s))) if decays else current
+    else:
+        # With stale inputs the window is not known, so the rate is not compensated, and nothing is raised.
+        compensation_range = 0.0 if stale else limits.window_compensation_range
+        rate = compensated_rate(
+            side.which, state, rate_limits, compensation_range=compensation_range, planned=side.planned
+        )
+        rate = min(current, max(rate, round(min_rate))) if stale else rate
+    return state, rate if _is_worth_a_write(side, rate, min_rate, limits) else None
+
+
+def is_throttle_full(
+    which: Side,
+    state: SideControlState,
+    throttled_bytes_per_s: float | None,
+    limits: LawLimits,
+    *,
+    planned: bool = False,
+) -> bool:
+    """Returns whether the measured bytes come up to the setpoint; False if they were not measured."""
+    if throttled_bytes_per_s is None:
+        return False
+    slack = margin_ratio(which, limits, planned=planned)
+    return slack * throttled_bytes_per_s >= limits.throttle_full_ratio_min * state.setpoint.rate_bytes_per_s
+
+
+def is_limited_elsewhere(state: SideControlState, inputs: SideInputs, now_ms: int, limits: LawLimits) -> bool:
+    """Returns whether a side at its ceiling passes less than its throttle allows.
+
+    The measured mean has to lie wholly after the takeover and its ramp; before that the result is False.
+    """
+    ramp_ms = (limits.takeover_ramp_s + limits.decoupled_after_s) * 1000
+    if not state.setpoint.at_ceiling or now_ms - state.controlled_since_ms < ramp_ms:
+        return False
+    measured = inputs.throttled_bytes_per_s
+    return measured is not None and not is_throttle_full(inputs.which, state, measured, limits)
+
+
+def _follow_target(
+    side: SideContext,
+    before: SideControlState,
+    min_rate_bytes_per_s: float,
+    target: MoveTarget,
+    now_ms: int,
+    limits: LawLimits,
+) -> _Followed:
+    bounds, boost, boosted_at_ms = side.bounds, before.boost, before.boosted_at_ms
+    not_limited_until_ms = before.not_throttle_limited_until_ms
+    if now_ms - boosted_at_ms >= limits.boost_interval_s * 1000:
+        measured = side.inputs.throttled_bytes_per_s
+        full = is_throttle_full(side.which, before, measured, limits, planned=side.planned)
+        boost = next_boost(before.boost, side.stalled, full, limits)
+        boosted_at_ms = now_ms if boost != before.boost else boosted_at_ms
+    # A lowered minimum that turns out to drain nothing rises again with the boost, up to the usual minimum.
+    min_rate = min(min_rate_bytes_per_s, boost * bounds.min_bytes_per_s)
+    waits = target.decoupled_from is None or side.side == target.decoupled_from
+    compute_rate = target_rate if waits else decoupled_rate
+    setpoint = compute_rate(
+        side.which,
+        side.load,
+        min_rate,
+        bounds.ceiling_bytes_per_s,
+        target.target_s,
+        bounds.limits,
+        boost,
+        bounds.max_bytes_per_s,
+        planned=side.planned,
+    )
+    if side.side == target.decoupled_from and is_limited_elsewhere(before, side.inputs, now_ms, limits):
+        not_limited_until_ms = now_ms + round(limits.decoupled_for_s * 1000)
+    since_s = (now_ms - before.controlled_since_ms) / 1000
+    # A rate below the minimum drains nothing, so the takeover's ramp starts at the minimum.
+    initial = max(before.initial_rate_bytes_per_s, min_rate)
+    setpoint = limit_takeover(setpoint, initial, since_s, limits)
+    return _Followed(setpoint, boost, boosted_at_ms, not_limited_until_ms)
+
+
+def _initial_state(side: SideContext, now_ms: int, limits: LawLimits) -> SideControlState:
+    """Returns the state at the takeover: the setpoint is the current rate, and the window holds what was measured.
+
+    Two windows count as full instead. A rate at or below the steady-state replication limits the move, although Kafka's mean over a
+    young move counts seconds before its start. The same mean misleads on a side that a plan uses by turns.
+    """
+    current = float(side.current_bytes_per_s)
+    above_steady_state = side.current_bytes_per_s > side.load.steady_state_bytes_per_s
+    measured = side.inputs.throttled_bytes_per_s if above_steady_state and not side.planned else None
+    passed = current if measured is None else min(measured, current)
+    window = steady_window(now_ms, current, passed)
+    # The line to the next setpoint starts at what has passed: a throttle that did not limit has nothing to come down from.
+    window = replace(window, setpoints=window.seconds)
+    initial_flow = passed if passed < limits.throttle_full_ratio_min * side.current_bytes_per_s else None
+    return SideControlState(now_ms, current, TargetRate(current), window, initial_flow_bytes_per_s=initial_flow)
+
+
+def _was_clock_set(state: SideControlState, now_ms: int) -> bool:
+    """Returns whether the clock jumped since the last step, or the machine slept; then the modelled window is worthless."""
+    return not -_CLOCK_SLEW_BACK_MS_MAX <= now_ms - state.window.until_ms <= SECONDS_KEPT * 1000
+
+
+def _unchanged(before: SideControlState) -> _Followed:
+    """Returns the memory of before; the setpoint counts as below its ceiling, because the ceiling is not known now."""
+    setpoint = before.setpoint
+    if setpoint.at_ceiling:
+        setpoint = TargetRate(setpoint.rate_bytes_per_s, setpoint.infeasible)
+    return _Followed(setpoint, before.boost, before.boosted_at_ms, before.not_throttle_limited_until_ms)
+
+
+def _decay(before: TargetRate, current_bytes_per_s: int, min_bytes_per_s: float, limits: LawLimits) -> TargetRate:
+    """Returns the setpoint one second further down to the minimum rate, starting at the current rate if that is lower."""
+    setpoint = min(before.rate_bytes_per_s, float(current_bytes_per_s))
+    min_rate = min(setpoint, min_bytes_per_s)
+    return TargetRate(max(min_rate, setpoint * limits.decay_per_s), before.infeasible)
+
+
+def _is_worth_a_write(side: SideContext, rate_bytes_per_s: int, min_bytes_per_s: float, limits: LawLimits) -> bool:
+    """Returns whether the rate differs from the current one by more than the deadband."""
+    current = side.current_bytes_per_s
+    # A current rate that does not drain, or exceeds the maximum, does not get the wider deadband of a plan.
+    within_bounds = min(rate_bytes_per_s, min_bytes_per_s) <= current <= side.bounds.max_bytes_per_s
+    planned = side.planned and within_bounds
+    if side.which is Side.LEADER:
+        deadband = limits.plan_deadband_ratio if planned else limits.deadband_ratio
+    else:
+        deadband = limits.plan_follower_deadband_ratio if planned else limits.follower_deadband_ratio
+    return abs(rate_bytes_per_s - current) > deadband * current
