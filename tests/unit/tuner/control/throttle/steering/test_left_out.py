@@ -63,5 +63,5 @@ def test_all_of_what_is_observed_is_on_record() -> None:
         "planned_sides", "max_rates",
     }  # fmt: skip
     assert {f.name for f in fields(ControlInput)} == asked, told
-    looked = {"now_ms", "quotas", "controllers", "tenants", "beside"}
+    looked = {"now_ms", "quotas", "controllers", "tenants", "cluster_wide"}
     assert {f.name for f in fields(QuotaView)} == looked, told
