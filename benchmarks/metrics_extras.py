@@ -12,7 +12,7 @@ from tuner.control.mutation_quota.model import QuotaView
 from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory, TotalRate
 from tuner.control.reassignment.partition_progress import PartitionProgress
-from tuner.control.reassignment.policy import PlanTurn
+from tuner.control.reassignment.policy import PlanDecision
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.controller import ClusterWideMeasures, ControllerObjective
 from tuner.core.operator_orders import Orders, Override
@@ -85,13 +85,13 @@ def plans(cluster: str) -> PlanStatusStore:
     return board
 
 
-def turns() -> tuple[PlanTurn, ...]:
+def turns() -> tuple[PlanDecision, ...]:
     return tuple(_plan(f"drain-broker-{number:04d}") for number in range(PLANS_NAMED_MAX))
 
 
-def _plan(name: str) -> PlanTurn:
+def _plan(name: str) -> PlanDecision:
     keys = [("orders", partition) for partition in range(1_000)]
     parts = PartitionProgress(arrived=keys[:200])
-    return PlanTurn(
+    return PlanDecision(
         Plan(PlanHead(name, "kim@desk", 0, 0, len(keys)), dict.fromkeys(keys, PlanPartition((3, 1), (1, 2)))), parts
     )

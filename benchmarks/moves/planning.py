@@ -18,11 +18,11 @@ from typing import Any
 
 from rheostat.fetchers.report import as_record, report
 from streaming.shared.contract import Side
-from tuner.control.reassignment.scheduler import refill
-from tuner.control.reassignment.scheduler_model import SchedulerConstraints, Waiting, planned
+from tuner.control.reassignment.scheduler import schedule
+from tuner.control.reassignment.scheduler_model import SchedulerConstraints, WaitingPartition, planned_partitions
 from tuner.control.throttle.diagnosis.fetcher_load import FetchedPartition
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_steps import PartitionTransition, steps_ahead
+from tuner.core.reassignment_steps import PartitionTransition, all_steps
 from tuner.planning.fluid_bound import fluid
 from tuner.planning.plan_file import PlanFile
 from tuner.runtime.gc_tuning import calm_the_collector
@@ -50,9 +50,9 @@ def planning(partitions: int = PARTITIONS, brokers: int = BROKERS) -> dict[str, 
     for target, (a, b, c, _), size in zip(plan.targets, ends, sizes, strict=True):
         now = (a, b, c)
         way = PartitionTransition(target.topic, target.partition, now, target.replicas, a, frozenset(now), 2)
-        waiting.append(Waiting(way, size, size / 86_400))
+        waiting.append(WaitingPartition(way, size, size / 86_400))
     sides = [(b, side) for b in range(brokers) for side in Side]
-    best = fluid(planned(waiting), dict.fromkeys(sides, _RATE_BYTES_PER_S))
+    best = fluid(planned_partitions(waiting), dict.fromkeys(sides, _RATE_BYTES_PER_S))
     terms = SchedulerConstraints(
         frozenset(range(brokers)),
         BatchLimits(),
@@ -61,8 +61,8 @@ def planning(partitions: int = PARTITIONS, brokers: int = BROKERS) -> dict[str, 
         1_000,
         dict.fromkeys(sides, _RATE_BYTES_PER_S),
     )
-    first = refill(waiting, [], terms)
-    steps = sum(len(steps_ahead(one.way)) for one in waiting)
+    first = schedule(waiting, [], terms)
+    steps = sum(len(all_steps(one.transition)) for one in waiting)
     return {
         "partitions": partitions,
         "cpu_s": time.process_time() - began_s,

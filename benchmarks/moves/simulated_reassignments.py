@@ -15,16 +15,21 @@ from typing import Protocol
 import numpy as np
 
 from benchmarks.moves.controller_latency import ControllerLine
-from tuner.control.reassignment.concurrency import pace
-from tuner.control.reassignment.concurrency_model import PaceChange, PaceLimits, PaceMemory, PaceView
-from tuner.control.reassignment.scheduler import refill
+from tuner.control.reassignment.concurrency import decide_concurrency
+from tuner.control.reassignment.concurrency_model import (
+    ConcurrencyChange,
+    ConcurrencyInput,
+    ConcurrencyLimits,
+    ConcurrencyState,
+)
+from tuner.control.reassignment.scheduler import schedule
 from tuner.control.reassignment.scheduler_model import (
-    Running,
+    RunningStep,
     SchedulerConstraints,
-    Waiting,
+    WaitingPartition,
+    slots_in_use,
     steady_state,
-    taken,
-    wanted,
+    waiting_by_side,
 )
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import BrokerSide
@@ -95,18 +100,18 @@ class Executor(Protocol):
 
 @dataclass(slots=True)
 class Ours:
-    """The production decisions: how many by ``pace``, which ones by ``refill``."""
+    """The production decisions: how many by ``decide_concurrency``, which ones by ``schedule``."""
 
     rates: Mapping[BrokerSide, float]  # That stand, as a person has set them.
     line: ControllerLine
-    limits: PaceLimits = field(default_factory=PaceLimits)
+    limits: ConcurrencyLimits = field(default_factory=ConcurrencyLimits)
     batch: BatchLimits = field(default_factory=BatchLimits)
-    memory: PaceMemory = field(default_factory=PaceMemory)
-    changes: list[tuple[float, PaceChange]] = field(default_factory=list)
+    memory: ConcurrencyState = field(default_factory=ConcurrencyState)
+    changes: list[tuple[float, ConcurrencyChange]] = field(default_factory=list)
     slots: list[tuple[float, float]] = field(default_factory=list)  # Mean of a side, over time.
     _asked: int = 0
     _ways: dict[int, tuple[PartitionTransition, ReassignmentStep]] = field(default_factory=dict)
-    _waiting: dict[int, Waiting] = field(default_factory=dict)
+    _waiting: dict[int, WaitingPartition] = field(default_factory=dict)
     _sized_until_s: float = 0.0
 
     def look(self, desk: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:
@@ -122,19 +127,19 @@ class Ours:
         running = []
         for i in port.running().tolist():
             way, step = self._ways[i]
-            running.append(Running(way, step, float(lacks[i]), float(size[i]), replicas.specs[i].write_bytes_per_s))
+            running.append(RunningStep(way, step, float(lacks[i]), float(size[i]), replicas.specs[i].write_bytes_per_s))
         if cluster.now_s >= self._sized_until_s:
             self._sized_until_s = cluster.now_s + _SIZES_EVERY_S
             self._waiting = {
-                i: Waiting(self._ways[i][0], float(size[i]), replicas.specs[i].write_bytes_per_s)
+                i: WaitingPartition(self._ways[i][0], float(size[i]), replicas.specs[i].write_bytes_per_s)
                 for i in port.plan
                 if not port.asked[i]
             }
         asked = port.asked.tolist()
         self._waiting = {i: one for i, one in self._waiting.items() if not asked[i]}
         left, waiting = list(self._waiting), list(self._waiting.values())
-        in_use, waits = taken(running, self.rates), wanted(waiting)
-        view = PaceView(
+        in_use, waits = slots_in_use(running, self.rates), waiting_by_side(waiting)
+        view = ConcurrencyInput(
             EPOCH_MS + round(cluster.now_s * 1000),
             frozenset({*in_use, *waits}),
             in_use,
@@ -145,8 +150,8 @@ class Ours:
             desk.signals.brokers,
             {self.line.newest.node: self.line.newest} if self.line.newest is not None else {},
         )
-        paced = pace(view, self.memory, self.limits)
-        self.memory = paced.memory
+        paced = decide_concurrency(view, self.memory, self.limits)
+        self.memory = paced.state
         self.changes += [(cluster.now_s, change) for change in paced.changes]
         if paced.slots:
             self.slots.append((cluster.now_s, sum(paced.slots.values()) / len(paced.slots)))
@@ -158,18 +163,20 @@ class Ours:
             paced.starts_max,
             self.rates,
             hosted=PartitionCounts({}),
-            asked_ago_s=self.memory.begun_ago_s(view.now_ms),
-            look_every_s=self.memory.look_every_s(view.now_ms),
-            small_due=self.memory.small_due,
+            since_last_request_s=self.memory.since_last_start_s(view.now_ms),
+            snapshot_interval_s=self.memory.snapshot_interval_s(view.now_ms),
+            carried_small_share=self.memory.carried_small_share,
         )
-        of = {(one.way.topic, one.way.partition): i for one, i in zip(waiting, left, strict=True)}
-        refilled = refill(waiting, running, terms)
+        of = {(one.transition.topic, one.transition.partition): i for one, i in zip(waiting, left, strict=True)}
+        refilled = schedule(waiting, running, terms)
         starts = refilled.starts
         self._asked = len(starts)
-        self.memory = replace(self.memory, looked_at_ms=view.now_ms, small_due=refilled.small_due)
+        self.memory = replace(
+            self.memory, last_snapshot_at_ms=view.now_ms, carried_small_share=refilled.carried_small_share
+        )
         if starts:
-            self.memory = replace(self.memory, begun_at_ms=view.now_ms)
-        return [[of[start.way.topic, start.way.partition] for start in starts]]
+            self.memory = replace(self.memory, last_start_at_ms=view.now_ms)
+        return [[of[start.transition.topic, start.transition.partition] for start in starts]]
 
 
 def _way(cluster: Cluster, index: int) -> tuple[PartitionTransition, ReassignmentStep]:
@@ -181,5 +188,5 @@ def _way(cluster: Cluster, index: int) -> tuple[PartitionTransition, Reassignmen
     )
     step = next_step(way, {*p.replicas, *target})
     assert isinstance(step, ReassignmentStep)
-    assert step.last, "the plant exchanges all replicas of a partition in one step"
+    assert step.is_last, "the plant exchanges all replicas of a partition in one step"
     return way, step

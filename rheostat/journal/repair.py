@@ -18,7 +18,7 @@ from tuner.journal.unreadable import KEY_BYTES_SHOWN, Unreadable
 
 _OF_MEMORY = ("memory", "owned", "seen", "listed")
 # Only a tuner writes these: it knows better what they are to say, and writes them again with its next change.
-_OF_A_TUNER = (*_OF_MEMORY, "quota", "quotas", "plan-asked", "plan-state")
+_OF_A_TUNER = (*_OF_MEMORY, "quota", "quotas", "plan-requested", "plan-state")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +75,9 @@ def _same_key(scan: Scan, each: Unreadable) -> Mending:
             text += "; what this plan has under way keeps its throttle and ends by itself"
     elif each.kind == "plan":
         head, _ = decode_head(value)
-        if head.wanted is DesiredPlanState.RUNNING:
+        if head.desired is DesiredPlanState.RUNNING:
             value, text = (
-                encode_head(replace(head, wanted=DesiredPlanState.PAUSED)),
+                encode_head(replace(head, desired=DesiredPlanState.PAUSED)),
                 (
                     "the newest readable word about this plan is written again, paused: `rheostat reassign resume` lets it go on"
                 ),

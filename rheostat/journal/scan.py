@@ -26,7 +26,7 @@ _READERS: Mapping[str, Callable[[bytes], Any]] = {
     "quotas": quota_records.decode_state,
     "plan": plan_records.decode_head,
     "plan-part": plan_records.decode_parts,
-    "plan-asked": plan_records.decode_asked,
+    "plan-requested": plan_records.decode_requested,
     "plan-state": plan_records.decode_state,
     presence_records.KIND: lambda value: presence_records.decode_presence(value, 0),
 }

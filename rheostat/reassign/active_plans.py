@@ -18,7 +18,7 @@ def unfinished(settings: Settings) -> tuple[Plan, ...]:
 
 def may_begin_steps(plan: Plan) -> bool:
     """Whether something of it is under way, or may be at any moment."""
-    return plan.head.wanted is not DesiredPlanState.PAUSED or bool(plan.asked)
+    return plan.head.desired is not DesiredPlanState.PAUSED or bool(plan.requested)
 
 
 def said_of_unfinished(settings: Settings) -> list[str]:
@@ -28,7 +28,7 @@ def said_of_unfinished(settings: Settings) -> list[str]:
     except CommandError as error:
         return [f"Whether plans are on record that have not ended is not known: {error}"]
     return [
-        f"Plan {plan.id}, given by {plan.head.by}, has not ended and moves {len(plan.parts)} partitions: this one goes by where "
+        f"Plan {plan.id}, given by {plan.head.submitted_by}, has not ended and moves {len(plan.partitions)} partitions: this one goes by where "
         "they stand now"
         for plan in plans
     ]

@@ -14,8 +14,8 @@ from rheostat.reassign.plan_input import PlanGround, PlanInput
 from streaming.shared.contract import Side
 from streaming.shared.kafka.reassignments import Disk
 from streaming.shared.units import rate_text, size_text, span_text
-from tuner.control.reassignment.explain import named
-from tuner.control.reassignment.scheduler_model import Waiting, planned
+from tuner.control.reassignment.explain import name_partitions
+from tuner.control.reassignment.scheduler_model import WaitingPartition, planned_partitions
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import BrokerSide, side_name
 from tuner.core.partition_limits import INTERNAL_TOPICS, PartitionLimits, counted
@@ -60,7 +60,7 @@ def checked(
     rates: dict[BrokerSide, float] = {}
     if rate_bytes_per_s_max is not None:
         rates = {(b, side): rate_bytes_per_s_max for b in ground.standing.brokers for side in Side}
-    partitions = planned(_waiting(given, ground))
+    partitions = planned_partitions(_waiting(given, ground))
     best = fluid(partitions, rates)
     expected = expected_s(best, partitions, rates, batch or BatchLimits(), leaders_ratio) if rates else None
     added = _added_bytes(given, ground, others)
@@ -86,7 +86,7 @@ def ways_of(given: PlanInput, ground: PlanGround) -> list[PartitionTransition]:
         PartitionTransition(
             topic,
             number,
-            part.before,
+            part.original_replicas,
             part.target,
             states[(topic, number)].leader,
             frozenset(states[(topic, number)].isr),
@@ -97,34 +97,34 @@ def ways_of(given: PlanInput, ground: PlanGround) -> list[PartitionTransition]:
     ]
 
 
-def _waiting(given: PlanInput, ground: PlanGround) -> list[Waiting]:
+def _waiting(given: PlanInput, ground: PlanGround) -> list[WaitingPartition]:
     return [
-        Waiting(way, part.size_bytes, part.write_bytes_per_s)
+        WaitingPartition(way, part.size_bytes, part.write_bytes_per_s)
         for way in ways_of(given, ground)
         for part in (given.parts[(way.topic, way.partition)],)
     ]
 
 
 def _factor(given: PlanInput, may_change: bool) -> list[str]:
-    changed = [key for key, part in given.parts.items() if len(part.target) != len(part.before)]
+    changed = [key for key, part in given.parts.items() if len(part.target) != len(part.original_replicas)]
     if not changed or may_change:
         return []
     part = given.parts[min(changed)]
     return [
-        f"{named(changed)}: {len(part.before)} replicas now and {len(part.target)} in the plan; if that is meant, say "
+        f"{name_partitions(changed)}: {len(part.original_replicas)} replicas now and {len(part.target)} in the plan; if that is meant, say "
         "--allow-replication-factor-change"
     ]
 
 
 def _dead_targets(given: PlanInput, ground: PlanGround) -> list[str]:
-    dead = {b for part in given.parts.values() for b in part.target if b not in part.before} - {
+    dead = {b for part in given.parts.values() for b in part.target if b not in part.original_replicas} - {
         *ground.standing.brokers
     }
-    keys = [key for key, part in given.parts.items() if dead & {*part.target} - {*part.before}]
+    keys = [key for key, part in given.parts.items() if dead & {*part.target} - {*part.original_replicas}]
     if not dead:
         return []
     return [
-        f"{named(keys)}: to go to brokers that are down: {', '.join(map(str, sorted(dead)))}; bring them back first"
+        f"{name_partitions(keys)}: to go to brokers that are down: {', '.join(map(str, sorted(dead)))}; bring them back first"
     ]
 
 
@@ -135,7 +135,7 @@ def _over_limits(given: PlanInput, ground: PlanGround, limits: PartitionLimits, 
     more = _others_more(ground, others)
     for (topic, _), part in given.parts.items():
         if topic not in INTERNAL_TOPICS:
-            new, gone = {*part.target} - {*part.before}, {*part.before} - {*part.target}
+            new, gone = {*part.target} - {*part.original_replicas}, {*part.original_replicas} - {*part.target}
             comes.update(new)
             more.update(new)
             more.subtract(gone)
@@ -161,9 +161,9 @@ def _others_more(ground: PlanGround, others: Sequence[Plan]) -> Counter[int]:
     """By broker, what plans on record still bring there, less what they take away."""
     more = Counter[int]()
     for plan in others:
-        for key, part in plan.parts.items():
+        for key, part in plan.partitions.items():
             now = ground.standing.partitions.get(key)
-            if now is not None and key[0] not in INTERNAL_TOPICS and not plan.head.leaves:
+            if now is not None and key[0] not in INTERNAL_TOPICS and not plan.head.no_rollback:
                 more.update({*plan.goal(part)} - {*now.replicas})
                 more.subtract({*now.replicas} - {*plan.goal(part)})
     return more
@@ -174,9 +174,9 @@ def _added_bytes(given: PlanInput, ground: PlanGround, others: Sequence[Plan]) -
     added: dict[int, float] = {}
     for part in given.parts.values():
         for broker in part.target:
-            if broker not in part.before:
+            if broker not in part.original_replicas:
                 added[broker] = added.get(broker, 0.0) + part.size_bytes
-    for key, part in ((key, part) for plan in others for key, part in plan.parts.items()):
+    for key, part in ((key, part) for plan in others for key, part in plan.partitions.items()):
         now = ground.standing.partitions.get(key)
         there = () if now is None else [b for b in now.replicas if b not in now.adding]
         for broker in part.target:
@@ -234,7 +234,7 @@ def _never_end(best: Fluid, rate_bytes_per_s_max: float) -> list[str]:
     keys = sorted({(topic, number) for topic, number, _ in best.never})
     side = best.never[0][2]
     return [
-        f"{named(keys)}: keeping up with what is written takes more than the throttle "
+        f"{name_partitions(keys)}: keeping up with what is written takes more than the throttle "
         f"({rate_text(rate_bytes_per_s_max)}) lets through, on the {side_name(side)} for one: the copy would never end. Raise it "
         "(tuner.rate_bytes_per_s_max, or --throttle where one was given), "
         "or move them when less is written"
@@ -247,9 +247,9 @@ def _waited_for(given: PlanInput, ground: PlanGround) -> list[str]:
     leaderless = [key for key in given.parts if states[key].leader < 0]
     said = []
     if moving:
-        said.append(f"{named(moving)}: being reassigned already; waited for")
+        said.append(f"{name_partitions(moving)}: being reassigned already; waited for")
     if leaderless:
-        said.append(f"{named(leaderless)}: nobody leads; waited for")
+        said.append(f"{name_partitions(leaderless)}: nobody leads; waited for")
     return said
 
 
@@ -262,9 +262,11 @@ def _fewer_racks(given: PlanInput, ground: PlanGround) -> list[str]:
         return len({racks[b] for b in replicas if b in racks})
 
     fewer = [
-        key for key, part in given.parts.items() if spread(part.target) < min(len(part.target), spread(part.before))
+        key
+        for key, part in given.parts.items()
+        if spread(part.target) < min(len(part.target), spread(part.original_replicas))
     ]
-    return [f"{named(fewer)}: on fewer racks than before"] if fewer else []
+    return [f"{name_partitions(fewer)}: on fewer racks than before"] if fewer else []
 
 
 def _takes(best: Fluid, expected: float | None, rate_bytes_per_s_max: float | None, *, steers: bool) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ from rheostat.reassign.view import PlanView, console, say
 from rheostat.reassign.watch import watch
 from streaming.shared.short_lists import join_names
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_plan import DesiredPlanState, Key, PlanThrottle
+from tuner.core.reassignment_plan import DesiredPlanState, PlanThrottle, TopicPartition
 from tuner.runtime.gc_tuning import calm_the_collector
 
 _AGAIN_AFTER_S = 5.0
@@ -100,7 +100,7 @@ def run_reassign(config: Path, asked: ReassignRequest) -> int:
         head = plan_store.put(settings, given.parts, asked.limits, asked.throttle)
         say(f"Plan {head.id} is on record: {_count(given.parts)}.")
         if asked.detach:
-            return _detached(settings, head.id, head.at_ms, asked)
+            return _detached(settings, head.id, head.ordered_at_ms, asked)
         return _watched(settings, head.id, service, asked)
 
 
@@ -114,7 +114,7 @@ def _watched(settings: Settings, plan: str, service: EmbeddedService, asked: Rea
         raise
     if isinstance(seen, int):
         return seen
-    paused = seen.plan.active
+    paused = seen.plan.is_active
     say(
         f"Plan {plan}: {standing(seen)}"
         + (" `rheostat reassign resume`, and a tuner, go on with it." if paused else "")
@@ -172,7 +172,7 @@ def _look_on(settings: Settings, plan: str, service: EmbeddedService, *, may_pau
     """Until the plan has ended, or is paused and nothing of it is under way; then until its throttles are taken back."""
 
     def rests(shown: PlanProgress) -> bool:
-        return may_pause and shown.plan.head.wanted is DesiredPlanState.PAUSED and not shown.plan.asked
+        return may_pause and shown.plan.head.desired is DesiredPlanState.PAUSED and not shown.plan.requested
 
     words = {"unacknowledged": f"the tuner here has not begun yet; its log: {service.log}"} if service.runs else {}
     with CtrlC() as ctrl_c, PlanView(console()) as view:
@@ -210,7 +210,9 @@ def _nothing_to_do(given: PlanInput, asked: ReassignRequest) -> int:
 
 def _foretold(given: PlanInput, found: Checked, terms: PlanConstraints) -> list[str]:
     """What the plan moves, how fast it may be, and about how long it takes."""
-    onto = sorted({broker for part in given.parts.values() for broker in part.target if broker not in part.before})
+    onto = sorted(
+        {broker for part in given.parts.values() for broker in part.target if broker not in part.original_replicas}
+    )
     topics = {topic for topic, _ in given.parts}
     to_brokers = f" onto broker{'s' if len(onto) != 1 else ''} {', '.join(map(str, onto))}" if onto else ""
     moves = f"{_count(given.parts)} of {len(topics)} topic{'s' if len(topics) != 1 else ''}"
@@ -257,15 +259,15 @@ def _dry_run(
     return EXIT_NOT_WELL if forbidden else EXIT_DONE
 
 
-def _taken_already(keys: Collection[Key], known: plan_store.StoredPlans) -> list[str]:
+def _taken_already(keys: Collection[TopicPartition], known: plan_store.StoredPlans) -> list[str]:
     """Plans that have one of the partitions."""
     said = []
     for plan in known.active:
-        both = sorted(key for key in plan.parts if key in keys)
+        both = sorted(key for key in plan.partitions if key in keys)
         if both:
             names = join_names((f"{topic}-{number}" for topic, number in both), 1)
             said.append(
-                f"plan {plan.id}, given by {plan.head.by}, has {names} already: let it end, or "
+                f"plan {plan.id}, given by {plan.head.submitted_by}, has {names} already: let it end, or "
                 f"`rheostat reassign cancel {plan.id}`"
             )
     return said

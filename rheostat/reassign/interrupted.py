@@ -22,7 +22,7 @@ def interrupted(settings: Settings, plan: str, *, here: bool) -> int | None:
     if word not in ("p", "c"):
         return left(plan, here=here)
     known = plan_store.read(settings).of(plan)
-    if not known.active:
+    if not known.is_active:
         return None
     said = pause(settings, known) if word == "p" else cancel(settings, known)
     say(said.text)

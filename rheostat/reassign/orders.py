@@ -31,7 +31,7 @@ def pause(settings: Settings, plan: Plan) -> OrderResult:
     return _say(
         settings,
         plan,
-        lambda head: replace(head, wanted=DesiredPlanState.PAUSED),
+        lambda head: replace(head, desired=DesiredPlanState.PAUSED),
         "paused: what is under way ends, and nothing new is begun until `rheostat reassign resume`",
     )
 
@@ -45,19 +45,19 @@ def resume(settings: Settings, plan: Plan) -> OrderResult:
     return _say(
         settings,
         plan,
-        lambda head: replace(head, wanted=DesiredPlanState.RUNNING),
+        lambda head: replace(head, desired=DesiredPlanState.RUNNING),
         "resumed; also parts that were left alone, because somebody had stopped their step",
     )
 
 
 def cancel(settings: Settings, plan: Plan) -> OrderResult:
     _still_runs(plan)
-    if plan.head.leaves:
+    if plan.head.no_rollback:
         raise BadInputError(f"plan {plan.id} was cancelled with --no-rollback: nothing of it is put back")
     return _say(
         settings,
         plan,
-        lambda head: replace(head, wanted=DesiredPlanState.CANCELLING),
+        lambda head: replace(head, desired=DesiredPlanState.CANCELLING),
         "being put back: steps under way are stopped, partitions on an intermediate step go back to the replicas that stood "
         "before, those that have arrived stay",
     )
@@ -68,7 +68,7 @@ def leave(settings: Settings, plan: Plan) -> OrderResult:
     return _say(
         settings,
         plan,
-        lambda head: replace(head, wanted=DesiredPlanState.CANCELLING, leaves=True),
+        lambda head: replace(head, desired=DesiredPlanState.CANCELLING, no_rollback=True),
         "ends where it stands: steps under way are stopped, and nothing is put back",
     )
 
@@ -80,8 +80,8 @@ def set_limits(settings: Settings, plan: Plan, limits: BatchLimits) -> OrderResu
 
 def _goes_forward(plan: Plan, word: str) -> None:
     _still_runs(plan)
-    if plan.head.wanted is DesiredPlanState.CANCELLING:
-        goes = "ending where it stands" if plan.head.leaves else "being put back"
+    if plan.head.desired is DesiredPlanState.CANCELLING:
+        goes = "ending where it stands" if plan.head.no_rollback else "being put back"
         raise BadInputError(f"plan {plan.id} is {goes}, and can't be {word}: wait until it is, and give it again")
 
 
@@ -98,7 +98,7 @@ def _say(
     head = plan_store.say(settings, plan, change, on_course=on_course)
     said = f"Plan {plan.id}: {text}."
     try:
-        acknowledged = plan_store.acknowledged(settings, plan.id, head.at_ms)
+        acknowledged = plan_store.acknowledged(settings, plan.id, head.ordered_at_ms)
     except CommandError as error:
         # Who is told nothing but that would say it again.
         return OrderResult(

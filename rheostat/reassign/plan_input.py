@@ -16,7 +16,7 @@ from rheostat.run.services import probe
 from streaming.shared import kafka_names
 from streaming.shared.kafka.cluster import ClusterError, Unreachable
 from streaming.shared.kafka.reassignments import Disk, ReassignmentClient
-from tuner.core.reassignment_plan import Key, PlanPartition, TopicThen
+from tuner.core.reassignment_plan import OriginalTopic, PlanPartition, TopicPartition
 from tuner.planning.plan_file import PlanFile, Target
 from tuner.runtime.lease import group_of
 
@@ -28,9 +28,9 @@ class PlanGround:
     """The cluster as it stands to one plan."""
 
     standing: ClusterLayout
-    size_bytes: Mapping[Key, int]  # Of each partition's log on its leader.
+    size_bytes: Mapping[TopicPartition, int]  # Of each partition's log on its leader.
     disks: Mapping[int, tuple[Disk, ...]]  # Of brokers that tell.
-    write_bytes_per_s: Mapping[Key, float]  # By which it grows.
+    write_bytes_per_s: Mapping[TopicPartition, float]  # By which it grows.
     tuners: int | None  # That could execute it; None: it can't be told.
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     min_in_sync: Mapping[str, int] = field(default_factory=dict)  # Of the plan's topics.
@@ -41,7 +41,7 @@ class PlanInput:
     """``parts`` are those that change; the others are where they shall be."""
 
     targets: tuple[Target, ...]
-    parts: Mapping[Key, PlanPartition] = field(default_factory=dict)
+    parts: Mapping[TopicPartition, PlanPartition] = field(default_factory=dict)
 
 
 @contextmanager
@@ -91,7 +91,7 @@ def ground_of(
 
 def _rates(
     client: ReassignmentClient, settings: Settings, standing: ClusterLayout, watch_s: float, say: Callable[[str], None]
-) -> Mapping[Key, float]:
+) -> Mapping[TopicPartition, float]:
     """What is written to each partition; nothing where it is neither watched nor in the signals, and that is said."""
     try:
         return write_rates(client, settings, standing, watch_s, say)
@@ -125,7 +125,7 @@ def given_of(plan: PlanFile, ground: PlanGround) -> PlanInput:
     check(plan, known, standing.partitions)
     named = {target.topic for target in plan.targets}
     then = {
-        topic: TopicThen(ground.topic_ids.get(topic, ""), len(states))
+        topic: OriginalTopic(ground.topic_ids.get(topic, ""), len(states))
         for topic, states in standing.topics.items()
         if topic in named
     }

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer
+from kafka import TopicPartition as KafkaPartition
 
 from rheostat.config.settings import Settings
 from rheostat.errors import BadInputError, CommandError, UnreachableError
@@ -23,7 +24,7 @@ from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreacha
 from streaming.shared.topics import ensure_topics
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.operator_orders import Orders
-from tuner.core.reassignment_plan import DesiredPlanState, Key, Plan, PlanHead, PlanPartition, PlanThrottle
+from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlanHead, PlanPartition, PlanThrottle, TopicPartition
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.journal.orders_topic import orders_topic_of
 from tuner.journal.plan_book import take_known
@@ -46,7 +47,7 @@ class StoredPlans:
 
     @property
     def active(self) -> tuple[Plan, ...]:
-        return tuple(plan for plan in self.plans if plan.active)
+        return tuple(plan for plan in self.plans if plan.is_active)
 
     def of(self, plan: str | None) -> Plan:
         """
@@ -137,7 +138,7 @@ class Follower:
     def _follow(self, journal: KafkaJournal) -> None:
         """From where both topics were read to."""
         positions = {
-            TopicPartition(topic, partition): offset
+            KafkaPartition(topic, partition): offset
             for topic, read_to in (
                 (self._topic, journal.read_to),
                 (orders_topic_of(self._topic), journal.orders_read_to),
@@ -187,7 +188,10 @@ def acknowledged(settings: Settings, plan: str, at_ms: int, timeout_s: float = A
 
 
 def put(
-    settings: Settings, parts: Mapping[Key, PlanPartition], limits: BatchLimits, throttle: PlanThrottle | None = None
+    settings: Settings,
+    parts: Mapping[TopicPartition, PlanPartition],
+    limits: BatchLimits,
+    throttle: PlanThrottle | None = None,
 ) -> PlanHead:
     """A new plan; its head goes last, and until it is there the plan is none.
 
@@ -234,10 +238,10 @@ def say(settings: Settings, plan: Plan, change: Callable[[PlanHead], PlanHead], 
     """
     base, wrote = plan.head, False
     for _ in range(_TRIES):
-        now_ms = min(max(round(time.time() * 1000), base.at_ms + 1), TIMESTAMP_MS_MAX)
-        head = replace(change(base), at_ms=now_ms, word_by=who(now_ms))
+        now_ms = min(max(round(time.time() * 1000), base.ordered_at_ms + 1), TIMESTAMP_MS_MAX)
+        head = replace(change(base), ordered_at_ms=now_ms, ordered_by=who(now_ms))
         if on_course:
-            head = replace(head, course_at_ms=now_ms)
+            head = replace(head, state_ordered_at_ms=now_ms)
         try:
             with _sender(settings) as sender:
                 sender.send(head_key(settings.cluster, plan.id), encode_head(head))
@@ -263,7 +267,7 @@ def say(settings: Settings, plan: Plan, change: Callable[[PlanHead], PlanHead], 
 
 
 def _content(head: PlanHead) -> tuple[DesiredPlanState, bool, BatchLimits]:
-    return head.wanted, head.leaves, head.limits
+    return head.desired, head.no_rollback, head.limits
 
 
 def ready_topics(settings: Settings) -> None:

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from streaming.shared.contract import MoveSignal
-from tuner.control.reassignment.explain import grown
-from tuner.control.reassignment.measurements import PartitionMeasurements, measured
-from tuner.control.reassignment.partition_progress import PartitionProgress, Recent, stand
+from tuner.control.reassignment.explain import new_partitions_text
+from tuner.control.reassignment.measurements import PartitionMeasurements, update_measurements
+from tuner.control.reassignment.partition_progress import PartitionProgress, PlanMemory, classify_partitions
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.plan_progress import Progress, end_of
-from tuner.core.reassignment_plan import DesiredPlanState, Key, Plan, PlanEnding, ReassignmentSnapshot
+from tuner.core.plan_progress import Progress, expected_end
+from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlanEnding, ReassignmentSnapshot, TopicPartition
 from tuner.core.reassignment_steps import UNLIMITED
 
-Moved = tuple[Key, tuple[int, ...], tuple[int, ...]]  # A partition, its replicas, and those that it shall have.
+Moved = tuple[
+    TopicPartition, tuple[int, ...], tuple[int, ...]
+]  # A partition, its replicas, and those that it shall have.
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,23 +29,23 @@ class PlanProgress:
     copied_bytes: float
     ongoing: tuple[Moved, ...] = ()  # Not arrived yet, and where they shall be in the end.
     batch: tuple[Moved, ...] = ()  # Under way, and what the step ends with.
-    grown: tuple[str, ...] = ()  # Topics with partitions that are no part of the plan, for people.
+    new_partitions: tuple[str, ...] = ()  # Topics with partitions that are no part of the plan, for people.
     moves: tuple[MoveSignal, ...] = ()  # What is measured now of the moves onto each broker.
 
     @property
     def counted(self) -> bool:
         """False: an older program saw it end, and did not say how many partitions it had."""
-        return self.plan.active or self.plan.state.tally is not None
+        return self.plan.is_active or self.plan.state.result is not None
 
     @property
     def partitions(self) -> int:
-        tally = self.plan.state.tally
-        return len(self.plan.parts) if tally is None else tally.parts
+        tally = self.plan.state.result
+        return len(self.plan.partitions) if tally is None else tally.partitions
 
     @property
     def arrived(self) -> int:
         """With those that were put back, as long as it has not ended; then those at their target."""
-        tally = self.plan.state.tally
+        tally = self.plan.state.result
         return len(self.parts.arrived) if tally is None else tally.at_target
 
     @property
@@ -53,12 +55,12 @@ class PlanProgress:
     @property
     def eta_s(self) -> float | None:
         """When it ends, as the status and the page have it; None: not known yet, or it does not go on."""
-        return end_of(self.moves, stalled=False, plans={self.plan.id: self.progress}).eta_s
+        return expected_end(self.moves, stalled=False, plans={self.plan.id: self.progress}).eta_s
 
     @property
     def progress(self) -> Progress:
-        elapsed_s = (self.at_ms - self.plan.head.given_at_ms - self.plan.state.rested_ms) / 1000
-        goes_on = self.plan.head.wanted is DesiredPlanState.RUNNING and bool(self.parts.running)
+        elapsed_s = (self.at_ms - self.plan.head.submitted_at_ms - self.plan.state.paused_total_ms) / 1000
+        goes_on = self.plan.head.desired is DesiredPlanState.RUNNING and bool(self.parts.running)
         return Progress(self.total_bytes, self.copied_bytes, elapsed_s, goes_on)
 
     @property
@@ -66,7 +68,7 @@ class PlanProgress:
         """Whether it goes on, or has ended as it was given."""
         if self.plan.state.ending is not None:
             return self.plan.state.ending is PlanEnding.DONE and not self.plan.state.dropped
-        return not self.plan.state.said
+        return not self.plan.state.blockers
 
 
 def picture(plan: Plan, look: ReassignmentSnapshot, at_ms: int, moves: Sequence[MoveSignal] = ()) -> PlanProgress:
@@ -76,21 +78,21 @@ def picture(plan: Plan, look: ReassignmentSnapshot, at_ms: int, moves: Sequence[
         at_ms: of the look; epoch.
         moves: what is measured now of the moves onto each broker; it tells no end before theirs.
     """
-    if not plan.active:
-        tally = plan.state.tally
+    if not plan.is_active:
+        tally = plan.state.result
         total, copied = (0.0, 0.0) if tally is None else (tally.total_bytes, tally.copied_bytes)
         return PlanProgress(plan, PartitionProgress(dropped=dict(plan.state.dropped)), at_ms, total, copied)
-    parts = stand(plan, look, Recent(), at_ms)
-    figures = measured(PartitionMeasurements(), look, at_ms)
+    parts = classify_partitions(plan, look, PlanMemory(), at_ms)
+    figures = update_measurements(PartitionMeasurements(), look, at_ms)
     total = copied = 0.0
     ongoing, batch = [], []
     arrived = set(parts.arrived)
-    for key, part in plan.parts.items():
+    for key, part in plan.partitions.items():
         now = look.partitions.get(key)
         if now is None:
             continue
         size, goal = figures.size(key, part), plan.goal(part)
-        added = [b for b in part.target if b not in part.before]
+        added = [b for b in part.target if b not in part.original_replicas]
         total += size * len(added)
         there = [b for b in added if b in now.replicas and b not in now.adding]
         copied += size * len(there)
@@ -101,14 +103,14 @@ def picture(plan: Plan, look: ReassignmentSnapshot, at_ms: int, moves: Sequence[
         if key in parts.running:
             batch.append((key, now.replicas, parts.running[key].replicas))
     return PlanProgress(
-        plan, parts, at_ms, total, copied, tuple(ongoing), tuple(batch), grown(plan, look), tuple(moves)
+        plan, parts, at_ms, total, copied, tuple(ongoing), tuple(batch), new_partitions_text(plan, look), tuple(moves)
     )
 
 
-def to_measure(plan: Plan, look_at: Iterable[Key] | None = None) -> frozenset[Key]:
+def to_measure(plan: Plan, look_at: Iterable[TopicPartition] | None = None) -> frozenset[TopicPartition]:
     return (
-        frozenset(plan.parts if look_at is None else look_at) - plan.state.dropped.keys()
-        if plan.active
+        frozenset(plan.partitions if look_at is None else look_at) - plan.state.dropped.keys()
+        if plan.is_active
         else frozenset()
     )
 
@@ -119,18 +121,18 @@ def as_record(shown: PlanProgress) -> dict[str, Any]:
     state = plan.state
     return {
         "plan": plan.id,
-        "by": plan.head.by,
-        "given_at_ms": plan.head.given_at_ms,
-        "wanted": plan.head.wanted.value,
-        "acknowledged": state.acknowledged_at_ms >= plan.head.at_ms,
+        "submitted_by": plan.head.submitted_by,
+        "submitted_at_ms": plan.head.submitted_at_ms,
+        "desired": plan.head.desired.value,
+        "acknowledged": state.acknowledged_at_ms >= plan.head.ordered_at_ms,
         "ending": None if state.ending is None else state.ending.value,
         "ended_at_ms": state.ended_at_ms or None,
         "partitions": shown.partitions if shown.counted else None,
         "arrived": shown.arrived if shown.counted else None,
         "under_way": len(parts.running),
         "waiting": len(parts.ready),
-        "externally_owned": len(parts.foreign),
-        "left": [f"{topic}-{number}: {why}" for (topic, number), why in state.left.items()],
+        "externally_owned": len(parts.externally_reassigned),
+        "left": [f"{topic}-{number}: {why}" for (topic, number), why in state.stopped_externally.items()],
         "dropped": [f"{topic}-{number}: {why}" for (topic, number), why in state.dropped.items()],
         "total_bytes": shown.total_bytes if shown.counted else None,
         "copied_bytes": shown.copied_bytes if shown.counted else None,
@@ -140,9 +142,9 @@ def as_record(shown: PlanProgress) -> dict[str, Any]:
             "rate_bytes_per_s_max": plan.head.throttle.rate_bytes_per_s_max,
             "unthrottled": plan.head.throttle.unthrottled,
         },
-        "said": list(state.said),
-        "grown": list(shown.grown),
-        "pace": list(state.pace),
+        "blockers": list(state.blockers),
+        "grown": list(shown.new_partitions),
+        "concurrency": list(state.concurrency),
         "Topics": _topics(shown.ongoing),
         "CurrentBatch": _topics(shown.batch),
     }

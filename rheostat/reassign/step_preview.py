@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from streaming.shared.short_lists import more_text
-from tuner.core.reassignment_steps import PartitionTransition, steps_ahead
+from tuner.core.reassignment_steps import PartitionTransition, all_steps
 
 _SHOWN = 200
 
@@ -15,7 +15,7 @@ def sentences_of_steps(ways: Sequence[PartitionTransition], replica_movements_ma
     """One line a partition, as KIP-435 writes them."""
     said = []
     for way in ways[:_SHOWN]:
-        on_the_way = [step.replicas for step in steps_ahead(way, replica_movements_max)]
+        on_the_way = [step.replicas for step in all_steps(way, replica_movements_max)]
         said.append(
             f"{way.topic}-{way.partition}: {' → '.join(_text(replicas) for replicas in (way.replicas, *on_the_way))}"
         )
@@ -38,7 +38,7 @@ def as_rows(ways: Sequence[PartitionTransition], replica_movements_max: int) -> 
                     "reason": step.reason.value,
                     "moves_leader": step.moves_leader,
                 }
-                for step in steps_ahead(way, replica_movements_max)
+                for step in all_steps(way, replica_movements_max)
             ],
         }
         for way in ways

@@ -17,14 +17,14 @@ def sentences(shown: PlanProgress, *, ends: bool = True) -> list[str]:
         ends: also when it ends.
     """
     plan, state = shown.plan, shown.plan.state
-    said = [f"Plan {plan.id}, given by {plan.head.by}: {standing(shown)}"]
+    said = [f"Plan {plan.id}, given by {plan.head.submitted_by}: {standing(shown)}"]
     if state.ending is not None:
-        return [*said, *(f"  {line}" for line in state.said)]
+        return [*said, *(f"  {line}" for line in state.blockers)]
     said.append(f"  {progress(shown, ends=ends)}")
     batch = [f"{topic}-{number}: {list(current)} → {list(target)}" for (topic, number), current, target in shown.batch]
     said += [f"  {line}" for line in shorten_lines(batch, BATCH_SHOWN, "under way (--json has all)")]
     bounds = (limits_text(plan.head.limits), throttle_text(plan.head.throttle))
-    said += [f"  {line}" for line in (*bounds, *state.said, *shown.grown, *state.pace)]
+    said += [f"  {line}" for line in (*bounds, *state.blockers, *shown.new_partitions, *state.concurrency)]
     return said
 
 
@@ -37,21 +37,21 @@ def standing(shown: PlanProgress) -> str:
             else f"done, but for {len(state.dropped)} partitions that are not there any more."
         )
     if state.ending is PlanEnding.CANCELLED:
-        tally = state.tally
+        tally = state.result
         return (
             "cancelled."
             if tally is None
-            else f"cancelled; {tally.at_target} of {tally.parts} partitions are at their target."
+            else f"cancelled; {tally.at_target} of {tally.partitions} partitions are at their target."
         )
-    if state.acknowledged_at_ms < plan.head.at_ms:
-        return f"{plan.head.wanted.value}, as soon as a tuner heeds it."
-    if plan.head.leaves:
+    if state.acknowledged_at_ms < plan.head.ordered_at_ms:
+        return f"{plan.head.desired.value}, as soon as a tuner heeds it."
+    if plan.head.no_rollback:
         return "ending where it stands."
     return {
         DesiredPlanState.RUNNING: "running.",
         DesiredPlanState.PAUSED: "paused.",
         DesiredPlanState.CANCELLING: "being put back.",
-    }[plan.head.wanted]
+    }[plan.head.desired]
 
 
 def progress(shown: PlanProgress, rate_bytes_per_s: float | None = None, *, ends: bool = True) -> str:

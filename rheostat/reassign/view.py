@@ -32,12 +32,12 @@ class PlanView(Screen[Live]):
     def show(self, shown: PlanProgress, rate_bytes_per_s: float | None) -> None:
         """What holds the plan up is said once; how far it is, again and again."""
         state = shown.plan.state
-        lines = (*state.said, *shown.grown, *(state.pace if self._live is None else ()))
+        lines = (*state.blockers, *shown.new_partitions, *(state.concurrency if self._live is None else ()))
         for line in lines:
             if line not in self._said:
                 self.say(f"  {line}")
         self._said = lines
-        if not shown.plan.active:
+        if not shown.plan.is_active:
             # Its parts are off the record, so nothing is to be told of them; how it ended the command says.
             if self._live is not None:
                 self._live.transient = True
@@ -70,7 +70,7 @@ def alive(shown: PlanProgress, rate_bytes_per_s: float | None) -> RenderableType
         ProgressBar(total=1.0, completed=min(1.0, share), width=_BAR_COLUMNS),
         _line(f"{share:4.0%}  {', '.join(amounts(shown, rate_bytes_per_s))}"),
     )
-    pace = shown.plan.state.pace
+    pace = shown.plan.state.concurrency
     lines = (
         f"{shown.arrived} of {shown.partitions} partitions, {batch_text(shown)}",
         limits_text(shown.plan.head.limits),

@@ -22,7 +22,7 @@ from tuner.core.freshness import Freshness, freshness
 from tuner.core.reassignment_plan import Plan
 from tuner.journal.topic_tail import TROUBLE
 from tuner.runtime.observe.signals_reader import SignalReader
-from tuner.runtime.reassignment.actuator import KafkaReassignments
+from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
 
 LOOK_EVERY_S = 2.0
 _PACE_S = 30.0  # The rate shown is of as long.
@@ -51,7 +51,7 @@ def watch(
     """
     seen: deque[tuple[float, float]] = deque()
     with client_of(settings) as client, following(settings) as follower, _following_moves(settings) as moves:
-        port = KafkaReassignments(client)
+        port = KafkaReassignmentActuator(client)
         due_s, blind, told = 0.0, False, False
         since_s = time.monotonic()
         while True:
@@ -73,12 +73,12 @@ def watch(
                 view.say(f"  {unacknowledged}")
                 told = True
             view.show(found, _rate(seen, found))
-            if not found.plan.active or (_is_acknowledged(found) and enough(found)):
+            if not found.plan.is_active or (_is_acknowledged(found) and enough(found)):
                 return found
 
 
 def _is_acknowledged(shown: PlanProgress) -> bool:
-    return shown.plan.state.acknowledged_at_ms >= shown.plan.head.at_ms
+    return shown.plan.state.acknowledged_at_ms >= shown.plan.head.ordered_at_ms
 
 
 def look(settings: Settings, plan: Plan) -> PlanProgress:
@@ -88,7 +88,7 @@ def look(settings: Settings, plan: Plan) -> PlanProgress:
         CommandError, UnreachableError: the cluster can't be read.
     """
     with client_of(settings) as client, _following_moves(settings) as moves:
-        found = _picture(KafkaReassignments(client), plan, moves)
+        found = _picture(KafkaReassignmentActuator(client), plan, moves)
     if isinstance(found, ClusterError):
         raise CommandError(f"The cluster cannot be read: {found}.")
     return found
@@ -126,8 +126,8 @@ def _following_moves(settings: Settings) -> Iterator[_Moves]:
         reader.close(timeout_ms=2000)
 
 
-def _picture(port: KafkaReassignments, plan: Plan, moves: _Moves) -> PlanProgress | ClusterError:
-    found = port.look({topic for topic, _ in plan.parts}, to_measure(plan))
+def _picture(port: KafkaReassignmentActuator, plan: Plan, moves: _Moves) -> PlanProgress | ClusterError:
+    found = port.read_snapshot({topic for topic, _ in plan.partitions}, to_measure(plan))
     now_ms = round(time.time() * 1000)
     return found if isinstance(found, ClusterError) else picture(plan, found, now_ms, moves.now(now_ms))
 

@@ -38,7 +38,7 @@ from tuner.core.reassignment_plan import Plan
 from tuner.journal.entries import Entry
 from tuner.runtime.observe.cluster_reader import LiveReader
 from tuner.runtime.observe.signals_reader import NewestSignals
-from tuner.runtime.reassignment.actuator import KafkaReassignments
+from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
 
 DECISIONS = 10
 _STUCK = {Reason.INFEASIBLE, Reason.DEADLINE_NOT_MET, *ELSEWHERE}
@@ -100,13 +100,13 @@ def _changed_at_ms(newest: Newest) -> int:
 
 def plans_progress(settings: Settings, plans: Sequence[Plan], now_ms: int) -> dict[str, Progress]:
     """Returns how far the plans are that have not ended, from one look at the partitions of each."""
-    active = [plan for plan in plans if plan.active]
+    active = [plan for plan in plans if plan.is_active]
     if not active:
         return {}
     with client_of(settings) as client:
-        port, found = KafkaReassignments(client), {}
+        port, found = KafkaReassignmentActuator(client), {}
         for plan in active:
-            look = port.look({topic for topic, _ in plan.parts}, to_measure(plan))
+            look = port.read_snapshot({topic for topic, _ in plan.partitions}, to_measure(plan))
             # How far it is is not known; then no end is told.
             found[plan.id] = UNKNOWN if isinstance(look, ClusterError) else picture(plan, look, now_ms).progress
         return found
@@ -197,13 +197,13 @@ def status_json(
         "plans": [
             {
                 "plan": p.id,
-                "wanted": p.head.wanted.value,
-                "partitions": len(p.parts),
-                "under_way": len(p.asked),
-                "said": p.state.said,
+                "desired": p.head.desired.value,
+                "partitions": len(p.partitions),
+                "under_way": len(p.requested),
+                "blockers": p.state.blockers,
             }
             for p in newest.plans
-            if p.active
+            if p.is_active
         ],
         "unreadable_records": list(newest.unreadable),
         "by_throttle": by_throttle,

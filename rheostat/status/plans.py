@@ -52,11 +52,11 @@ class PlansPane:
     def _looked(self, plans: Sequence[Plan] | None) -> list[str]:
         if plans is None:
             return self._unknown("the journal could not be read whole")
-        active = [plan for plan in plans if plan.active]
+        active = [plan for plan in plans if plan.is_active]
         lines: list[str] = []
         self.progress = {plan.id: UNKNOWN for plan in active}
         for plan in active[:_PLANS_MAX]:
-            found = self._port.look({topic for topic, _ in plan.parts}, to_measure(plan))
+            found = self._port.read_snapshot({topic for topic, _ in plan.partitions}, to_measure(plan))
             if isinstance(found, ClusterError):
                 return self._unknown(f"the cluster is not seen now: {found}")
             shown = picture(plan, found, self._now_ms())

@@ -32,9 +32,9 @@ def show(status: dict[str, Any], console: Console) -> None:
     console.print(_brokers(status))
     for plan in status.get("plans", ()):
         tell(
-            f"Plan {plan['plan']}: {plan['wanted']}, {plan['partitions']} partitions, {plan['under_way']} under way; more with "
+            f"Plan {plan['plan']}: {plan['desired']}, {plan['partitions']} partitions, {plan['under_way']} under way; more with "
             "`rheostat reassign status`.",
-            *(f"  {line}" for line in plan["said"]),
+            *(f"  {line}" for line in plan["blockers"]),
         )
     if unreadable := status.get("unreadable_records"):
         tell(

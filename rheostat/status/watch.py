@@ -36,7 +36,7 @@ from tuner.journal.topic_reader import JournalError, belongs, read_journal, reco
 from tuner.journal.topic_tail import TROUBLE, SignalTail
 from tuner.runtime.observe.cluster_reader import LiveReader
 from tuner.runtime.observe.signals_reader import SignalReader
-from tuner.runtime.reassignment.actuator import KafkaReassignments
+from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
 
 _FULL_EVERY = 15
 _SIGNAL_BACKLOG = 400
@@ -65,7 +65,10 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
         stack.callback(journal.close, timeout_ms=2000)
         ordering = consumer(settings.kafka, "rheostat-watch-orders", isolation_level="read_committed")
         stack.callback(ordering.close, timeout_ms=2000)
-        looks, plans = LiveReader(client), PlansPane(KafkaReassignments(stack.enter_context(client_of(settings))))
+        looks, plans = (
+            LiveReader(client),
+            PlansPane(KafkaReassignmentActuator(stack.enter_context(client_of(settings)))),
+        )
         quotas = QuotaClient(settings.kafka, "rheostat-watch-quotas")
         stack.callback(quotas.close)
         held = TenantsPane(settings, quotas.mutation_quotas)

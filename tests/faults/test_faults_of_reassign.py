@@ -113,7 +113,7 @@ def test_a_target_broker_dies_its_partitions_wait_and_say_so_and_the_others_go_o
 
         def said() -> str:
             (there,) = plan_store.read(settings).active
-            return " ".join(there.state.said)
+            return " ".join(there.state.blockers)
 
         until(lambda: "waiting for brokers that are down: 4" in said(), 60, "it is said for whom it waits")
         lab.start_again(4)

@@ -121,7 +121,7 @@ def test_a_plan_that_waits_for_a_broker_calls_a_person_and_goes_on_when_it_is_ba
             assert "2 partitions of plan" in scene.hears("ticket", "ReassignmentPlanStuck", 120)
             (row,) = _asked(parts, "/api/v1/plans")["plans"]
             assert (row["waiting"], row["moving"]) == (2, 0)
-            assert any("waiting for brokers that are down: 3" in line for line in row["said"])
+            assert any("waiting for brokers that are down: 3" in line for line in row["blockers"])
             lab.start_again(3)
             parts.until(
                 "the plan is done",

@@ -30,7 +30,7 @@ from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import ReassignmentSnapshot
 from tuner.journal.plan_records import head_key
 from tuner.runtime.lease import group_of
-from tuner.runtime.reassignment.actuator import KafkaReassignments
+from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
 
 LAB = LabSpec(brokers=4, settings={"auto.leader.rebalance.enable": "false"})
 PARTITIONS = 24
@@ -134,7 +134,7 @@ def test_a_plan_goes_through_sigkill_and_resume_to_exactly_its_target(
         assert tune.end(signal.SIGKILL) == -signal.SIGKILL
     seen = status(config)
     assert 0 < len(seen["Topics"][0]["Partitions"]) <= PARTITIONS
-    assert (seen["wanted"], seen["ending"]) == ("running", None)
+    assert (seen["desired"], seen["ending"]) == ("running", None)
     again = rheostat("reassign", "start", file, "-c", config, "--watch-s", "0", "--yes")
     assert again.returncode == 2
     assert "more already: let it end, or `rheostat reassign cancel" in again.stderr
@@ -293,7 +293,7 @@ def test_a_topic_made_anew_is_told_from_the_one_before(lab: Lab, client: Reassig
         return until(lambda: client.topic_ids(["again", "nowhere"]).get("again"), 20, "the topic is there")
 
     first = make()
-    look = KafkaReassignments(client).look({"again"})
+    look = KafkaReassignmentActuator(client).read_snapshot({"again"})
     assert isinstance(look, ReassignmentSnapshot)
     assert look.topic_ids == {"again": first}
     with lab.admin() as admin:

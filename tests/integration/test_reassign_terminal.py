@@ -123,8 +123,8 @@ def test_a_plan_that_is_paused_rests_before_the_service_ends(desk: Desk) -> None
         assert shown.ends(240) == 0
         assert "paused. `rheostat reassign resume`, and a tuner, go on with it." in shown.screen().replace("\n", " ")
         assert_is_neat(shown, 80)
-    assert desk.plan().head.wanted is DesiredPlanState.PAUSED
-    assert desk.plan().asked == {}
+    assert desk.plan().head.desired is DesiredPlanState.PAUSED
+    assert desk.plan().requested == {}
     assert desk.client.reassignments() == []
     assert desk.replicas() not in (BEFORE, TARGET)
 
@@ -137,10 +137,10 @@ def test_a_plan_that_is_left_goes_on_with_the_next_tuner_to_its_end(desk: Desk) 
         shown.press(CTRL_C)  # Instead of an answer.
         assert shown.ends(120) == 130
         assert "stays on record, and what is under way at Kafka goes on" in shown.screen().replace("\n", " ")
-    assert desk.plan().active
+    assert desk.plan().is_active
     until(lambda: not desk.client.group_members(group_of("lab")), 60, "nobody has the lease")
     with terminal(*RHEOSTAT, "run", "--config", desk.config) as service:
-        until(lambda: not desk.plan().active, START_S_MAX, "the plan has ended", every_s=1.0)
+        until(lambda: not desk.plan().is_active, START_S_MAX, "the plan has ended", every_s=1.0)
         service.press(CTRL_C)
         assert service.ends(120) == 0
     assert desk.replicas() == TARGET

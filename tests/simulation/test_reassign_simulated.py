@@ -14,7 +14,7 @@ from benchmarks.moves.simulated import optimum, rates_of
 from benchmarks.moves.simulated_reassignments import Ours, SimulatedReassignments
 from benchmarks.moves.worlds import four_brokers, joining
 from streaming.shared.contract import Side
-from tuner.control.reassignment.concurrency_model import PaceLimits
+from tuner.control.reassignment.concurrency_model import ConcurrencyLimits
 from tuner.core.batch_limits import BatchLimits
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.controller import Controller
@@ -113,7 +113,7 @@ def test_the_limits_hold_at_every_look() -> None:
     def look(desk: SimulatedCluster, port: SimulatedReassignments) -> None:
         most.append(len(port.running()))
 
-    limits, batch = PaceLimits(slots_max=2, cluster_max=6), BatchLimits(partition_movements_max=5)
+    limits, batch = ConcurrencyLimits(slots_max=2, cluster_max=6), BatchLimits(partition_movements_max=5)
     run_plan(replace(made, duration_s_max=120.0), lambda line: Ours(rates_of(made), line, limits, batch), watch=look)
     assert max(most) == 5
 

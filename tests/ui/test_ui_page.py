@@ -24,7 +24,7 @@ from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory, TotalRate
 from tuner.control.reassignment.measurements import PartitionMeasurements
 from tuner.control.reassignment.partition_progress import PartitionProgress
-from tuner.control.reassignment.policy import PlanTurn
+from tuner.control.reassignment.policy import PlanDecision
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import Plan, PlanHead, PlanPartition
 from tuner.core.reassignment_steps import ReassignmentStep, StepReason
@@ -191,9 +191,9 @@ def test_page_has_one_end_for_a_plan_and_commands_as_code(browser: Browser, open
     at_ms = round(open_tuner.now_s() * 1000)
     plan = Plan(PlanHead("p", "kim", at_ms - 60_000, at_ms - 60_000, 1), parts)
     begins = ReassignmentStep(
-        "t", 1, (4, 2), (4,), (1,), StepReason.REPLICAS, moves_leader=True, elect=False, last=True
+        "t", 1, (4, 2), (4,), (1,), StepReason.REPLICAS, moves_leader=True, needs_election=False, is_last=True
     )
-    turn = PlanTurn(plan, PartitionProgress(arrived=[("t", 0)], running={("t", 1): begins}))
+    turn = PlanDecision(plan, PartitionProgress(arrived=[("t", 0)], running={("t", 1): begins}))
     open_tuner.plans.planned((turn,), BatchLimits(), PartitionMeasurements(), at_ms)
     open_tuner.board.no_plans_why = "a plan waits, until `rheostat reassign resume p`; what is `unpaired"
     open_tuner.board.ready = lambda: (False, open_tuner.board.no_plans_why or "")  # type: ignore[method-assign]

@@ -36,7 +36,7 @@ from tuner.control.mutation_quota.model import QuotaView
 from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory, OwnedQuota, TotalRate
 from tuner.control.reassignment.partition_progress import PartitionProgress
-from tuner.control.reassignment.policy import PlanTurn
+from tuner.control.reassignment.policy import PlanDecision
 from tuner.control.throttle.decision import AllowSteering, Decision, Hold, Reason, Relinquish, SetRate
 from tuner.control.throttle.objective import Capacity, Mode, Objective
 from tuner.control.throttle.state import Memory, OwnedRate, StallState
@@ -204,7 +204,7 @@ def _move(side: tuple[int, Side], now_ms: int) -> MoveSignal:
     )  # fmt: skip
 
 
-def plan(name: str = "move-7") -> PlanTurn:
+def plan(name: str = "move-7") -> PlanDecision:
     """Five partitions: one is there, one moves, two wait of which one begins now, and one is no more."""
     keys = [("orders", partition) for partition in range(5)]
     way = PartitionTransition("orders", 2, (1, 2), (3, 1), 1, frozenset({1, 2}))
@@ -213,7 +213,7 @@ def plan(name: str = "move-7") -> PlanTurn:
         arrived=[keys[0]], running={keys[1]: step}, ready=dict.fromkeys(keys[2:4], way), dropped={keys[4]: "it is gone"}
     )
     head = PlanHead(name, "kim@desk", 0, 0, len(keys))
-    return PlanTurn(Plan(head, dict.fromkeys(keys, PlanPartition((3, 1), (1, 2)))), parts, starts=(step,))
+    return PlanDecision(Plan(head, dict.fromkeys(keys, PlanPartition((3, 1), (1, 2)))), parts, starts=(step,))
 
 
 def quota_view(now_ms: int) -> QuotaView:

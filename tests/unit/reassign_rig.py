@@ -11,20 +11,20 @@ from typing import TypeVar
 from streaming.shared.contract import BrokerSignal, ControllerSignal
 from streaming.shared.kafka.cluster import ClusterError
 from tuner.api.plan_status_store import PlanStatusStore
-from tuner.control.reassignment.admission import Bounds
+from tuner.control.reassignment.admission import OperatorLimits
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.operator_orders import Orders
 from tuner.core.outcome import Outcome, StepRefusal
 from tuner.core.reassignment_plan import (
+    CurrentAssignment,
     DesiredPlanState,
-    Key,
-    PartitionNow,
+    OriginalTopic,
     Plan,
     PlanHead,
     PlanPartition,
     PlanThrottle,
     ReassignmentSnapshot,
-    TopicThen,
+    TopicPartition,
 )
 from tuner.core.throttle_state import ThrottleState
 from tuner.journal.entries import Entry
@@ -46,12 +46,12 @@ class Killed(BaseException):
 class Cluster:
     """Steps end when ``finish`` says so, if all that they leave are alive; what a broker shows may be behind."""
 
-    partitions: dict[Key, PartitionNow]
+    partitions: dict[TopicPartition, CurrentAssignment]
     online: set[int]
     journal: Journal
-    asked: list[tuple[Key, tuple[int, ...] | None]] = field(default_factory=list)
+    asked: list[tuple[TopicPartition, tuple[int, ...] | None]] = field(default_factory=list)
     under_way_most: int = 0
-    refuses: dict[Key, str] = field(default_factory=dict)
+    refuses: dict[TopicPartition, str] = field(default_factory=dict)
     min_in_sync: dict[str, int] = field(default_factory=dict)
     silent: bool = False  # Takes what it is asked, and does not answer.
     deaf: bool = False  # Does neither.
@@ -59,10 +59,10 @@ class Cluster:
     topic_ids: dict[str, str] = field(default_factory=dict)
     kill_after: int | None = None  # So many partitions asked for, within a request or after it.
 
-    def look(
+    def read_snapshot(
         self,
         topics: Collection[str],  # noqa: ARG002 - the port's shape
-        measured: Collection[Key] = (),  # noqa: ARG002 - the port's shape
+        measured: Collection[TopicPartition] = (),  # noqa: ARG002 - the port's shape
         *,
         others: bool = False,  # noqa: ARG002 - the port's shape
     ) -> ReassignmentSnapshot | ClusterError:
@@ -72,16 +72,16 @@ class Cluster:
             frozenset(self.online), dict(self.partitions), dict(self.min_in_sync), topic_ids=dict(self.topic_ids)
         )
 
-    def ask(self, replicas: Mapping[Key, tuple[int, ...] | None]) -> Outcome:
+    def request(self, replicas: Mapping[TopicPartition, tuple[int, ...] | None]) -> Outcome:
         outcome: Outcome = {}
-        on_record = {key: a for plan in self.journal.recovered().plans for key, a in plan.asked.items()}
+        on_record = {key: a for plan in self.journal.recovered().plans for key, a in plan.requested.items()}
         for key, wanted in replicas.items():
             if self.kill_after == 0:
                 raise Killed
             if self.kill_after is not None:
                 self.kill_after -= 1
             assert key in on_record, "asked for, and not on record"
-            assert on_record[key].cancels if wanted is None else on_record[key].replicas == wanted
+            assert on_record[key].cancel_requested if wanted is None else on_record[key].replicas == wanted
             if key in self.refuses:
                 outcome[key] = StepRefusal(self.refuses[key])
                 continue
@@ -91,22 +91,22 @@ class Cluster:
             self.reassign(key, wanted)
             self.asked.append((key, wanted))
             outcome[key] = StepRefusal("no answer", known=False) if self.silent else None
-        self.under_way_most = max(self.under_way_most, sum(p.under_way for p in self.partitions.values()))
+        self.under_way_most = max(self.under_way_most, sum(p.is_reassigning for p in self.partitions.values()))
         return outcome
 
-    def elect(self, partitions: Collection[Key]) -> Outcome:
+    def elect_preferred(self, partitions: Collection[TopicPartition]) -> Outcome:
         for key in partitions:
             now = self.partitions[key]
             assert now.replicas[0] in now.isr
             self.partitions[key] = replace(now, leader=now.replicas[0])
         return dict.fromkeys(partitions)
 
-    def reassign(self, key: Key, wanted: tuple[int, ...] | None) -> None:
+    def reassign(self, key: TopicPartition, wanted: tuple[int, ...] | None) -> None:
         """As anybody may."""
         now = self.partitions[key]
         standing = tuple(b for b in now.replicas if b not in now.adding)
         if wanted is None:
-            self.partitions[key] = PartitionNow(now.leader, standing, tuple(b for b in now.isr if b in standing))
+            self.partitions[key] = CurrentAssignment(now.leader, standing, tuple(b for b in now.isr if b in standing))
             return
         adding = tuple(b for b in wanted if b not in standing)
         removing = tuple(b for b in standing if b not in wanted)
@@ -114,14 +114,14 @@ class Cluster:
             self.partitions[key] = replace(now, replicas=wanted, adding=(), removing=())
             return
         union = (*wanted, *(b for b in standing if b not in wanted))
-        self.partitions[key] = PartitionNow(now.leader, union, now.isr, adding, removing)
+        self.partitions[key] = CurrentAssignment(now.leader, union, now.isr, adding, removing)
 
-    def finish(self, keys: Collection[Key] | None = None) -> None:
+    def finish(self, keys: Collection[TopicPartition] | None = None) -> None:
         for key, now in self.partitions.items():
             left = tuple(b for b in now.replicas if b not in now.removing)
-            if now.under_way and (keys is None or key in keys) and set(left) <= self.online:
+            if now.is_reassigning and (keys is None or key in keys) and set(left) <= self.online:
                 leader = now.leader if now.leader in left else left[0]
-                self.partitions[key] = PartitionNow(leader, left, left)
+                self.partitions[key] = CurrentAssignment(leader, left, left)
 
 
 @dataclass
@@ -171,17 +171,17 @@ class AtOnce:
 class Rig:
     def __init__(
         self,
-        partitions: Mapping[Key, PartitionNow],
+        partitions: Mapping[TopicPartition, CurrentAssignment],
         *,
         online: Collection[int] | None = None,
-        bounds: Bounds | None = None,
+        bounds: OperatorLimits | None = None,
         dry_run: bool = False,
     ) -> None:
         self.journal = Journal()
         brokers = {b for p in partitions.values() for b in p.replicas} if online is None else set(online)
         self.cluster = Cluster(dict(partitions), brokers, self.journal)
         self.orders, self.signals = Given(), Signals()
-        self.bounds = bounds or Bounds()
+        self.bounds = bounds or OperatorLimits()
         self.dry_run = dry_run
         self.now_s = START_S
         self.refused: str | None = None
@@ -191,17 +191,17 @@ class Rig:
         """Another life of the tuner, from the journal."""
         self.journal.kills = self.cluster.kill_after = None
         self.loop = ReassignmentExecutor(
-            reassignments=self.cluster,
+            actuator=self.cluster,
             caller=AtOnce(),
             orders=self.orders,
             signals=self.signals,
-            throttling=ThrottleState,
-            ledger=ReassignmentRecorder(
+            throttle_state=ThrottleState,
+            recorder=ReassignmentRecorder(
                 self.journal, "c", self.journal.recovered(), wall_clock=self._now, monotonic=self._now
             ),
             refusal=lambda: self.refused,
-            watcher=PlanStatusStore("c"),
-            bounds=self.bounds,
+            observer=PlanStatusStore("c"),
+            limits=self.bounds,
             dry_run=self.dry_run,
             wall_clock=self._now,
             monotonic=self._now,
@@ -209,7 +209,7 @@ class Rig:
 
     def give(
         self,
-        target: Mapping[Key, tuple[int, ...]],
+        target: Mapping[TopicPartition, tuple[int, ...]],
         limits: BatchLimits | None = None,
         *,
         plan: str = "p",
@@ -223,7 +223,7 @@ class Rig:
                 replicas,
                 before[key].replicas,
                 1000.0,
-                topic=TopicThen(self.cluster.topic_ids.get(key[0], ""), many[key[0]]),
+                topic=OriginalTopic(self.cluster.topic_ids.get(key[0], ""), many[key[0]]),
             )
             for key, replicas in target.items()
         }
@@ -241,29 +241,37 @@ class Rig:
     def say(self, wanted: DesiredPlanState | None, limits: BatchLimits | None = None, *, plan: str = "p") -> None:
         """Args: wanted: None: a word about the limits alone."""
         head = self.plan(plan).head
-        now_ms = max(round(self.now_s * 1000), head.at_ms + 1)
+        now_ms = max(round(self.now_s * 1000), head.ordered_at_ms + 1)
         self._say(
             replace(
-                head, wanted=wanted or head.wanted, limits=limits or head.limits, at_ms=now_ms, word_by="lee@desk",
-                course_at_ms=head.course_at_ms if wanted is None else now_ms,
+                head, desired=wanted or head.desired, limits=limits or head.limits, ordered_at_ms=now_ms, ordered_by="lee@desk",
+                state_ordered_at_ms=head.state_ordered_at_ms if wanted is None else now_ms,
             )
         )  # fmt: skip
 
     def leave(self, *, plan: str = "p") -> None:
         """Cancelled, and nothing is put back."""
         head = self.plan(plan).head
-        now_ms = max(round(self.now_s * 1000), head.at_ms + 1)
-        self._say(replace(head, wanted=DesiredPlanState.CANCELLING, leaves=True, at_ms=now_ms, course_at_ms=now_ms))
+        now_ms = max(round(self.now_s * 1000), head.ordered_at_ms + 1)
+        self._say(
+            replace(
+                head,
+                desired=DesiredPlanState.CANCELLING,
+                no_rollback=True,
+                ordered_at_ms=now_ms,
+                state_ordered_at_ms=now_ms,
+            )
+        )
 
     def _say(self, head: PlanHead) -> None:
         self._from_people(head_key("c", head.id), encode_head(head))
 
     def _from_people(self, key: bytes, value: bytes) -> None:
         self.journal.records.append((key, value))
-        self.loop.ledger.book.take_from_people(key, value)
+        self.loop.recorder.book.take_from_people(key, value)
 
     def plan(self, plan: str = "p") -> Plan:
-        return next(p for p in self.loop.ledger.book.plans if p.id == plan)
+        return next(p for p in self.loop.recorder.book.plans if p.id == plan)
 
     def cycle(self, *, finish: bool = True) -> None:
         """It looks, decides and asks; is answered; and what runs ends."""
@@ -276,17 +284,19 @@ class Rig:
 
     def until_ended(self, cycles_max: int = 200) -> None:
         for _ in range(cycles_max):
-            if not self.loop.ledger.active:
+            if not self.loop.recorder.active_plans:
                 return
             self.cycle()
-        raise AssertionError(f"not ended: {self.loop.ledger.active}, {self.cluster.partitions}")
+        raise AssertionError(f"not ended: {self.loop.recorder.active_plans}, {self.cluster.partitions}")
 
-    def replicas(self) -> dict[Key, tuple[int, ...]]:
+    def replicas(self) -> dict[TopicPartition, tuple[int, ...]]:
         return {key: now.replicas for key, now in self.cluster.partitions.items()}
 
     def _now(self) -> float:
         return self.now_s
 
 
-def still(*replicas: int, leader: int | None = None, isr: Sequence[int] | None = None) -> PartitionNow:
-    return PartitionNow(replicas[0] if leader is None else leader, replicas, tuple(replicas if isr is None else isr))
+def still(*replicas: int, leader: int | None = None, isr: Sequence[int] | None = None) -> CurrentAssignment:
+    return CurrentAssignment(
+        replicas[0] if leader is None else leader, replicas, tuple(replicas if isr is None else isr)
+    )

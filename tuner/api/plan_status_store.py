@@ -14,7 +14,7 @@ from streaming.shared.metric_defs import TunerMetric
 from streaming.shared.metric_page import Labels, metric_family
 from tuner.control.reassignment.measurements import PartitionMeasurements
 from tuner.control.reassignment.partition_progress import PartitionProgress
-from tuner.control.reassignment.policy import PlanTurn
+from tuner.control.reassignment.policy import PlanDecision
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import DesiredPlanState, PlanPartition
 
@@ -28,7 +28,7 @@ SILENT = "no look at them has ended since then, though one was due: the tuner's 
 class PlanSnapshot(NamedTuple):
     """What one look found; without limits there was none, or it is somebody else's to tell."""
 
-    plans: tuple[PlanTurn, ...] = ()  # Those that have not ended, the oldest first.
+    plans: tuple[PlanDecision, ...] = ()  # Those that have not ended, the oldest first.
     limits: BatchLimits | None = None  # Over all plans: the strictest that holds.
     figures: PartitionMeasurements = PartitionMeasurements()
     at_ms: int = 0
@@ -55,7 +55,7 @@ class PlanStatusStore:
 
     def planned(
         self,
-        plans: tuple[PlanTurn, ...],
+        plans: tuple[PlanDecision, ...],
         limits: BatchLimits,
         figures: PartitionMeasurements | None = None,
         at_ms: int = 0,
@@ -70,7 +70,7 @@ class PlanStatusStore:
         known = self._shown.total_bytes
         # A plan's parts never change, and there may be hundreds of thousands of them.
         total_bytes = {
-            p.plan.id: known[p.plan.id] if p.plan.id in known else sum(map(copies_bytes, p.plan.parts.values()))
+            p.plan.id: known[p.plan.id] if p.plan.id in known else sum(map(copies_bytes, p.plan.partitions.values()))
             for p in plans
         }
         with self._lock:
@@ -114,7 +114,7 @@ class PlanStatusStore:
 
 def copies_bytes(part: PlanPartition) -> float:
     """What it takes to bring this one to its target."""
-    return part.size_bytes * sum(broker not in part.before for broker in part.target)
+    return part.size_bytes * sum(broker not in part.original_replicas for broker in part.target)
 
 
 class PlanCollector(Collector):
@@ -131,9 +131,13 @@ class PlanCollector(Collector):
         named = plans[:NAMED_MAX]
         yield metric_family(
             TunerMetric.PLAN_PARTITIONS,
-            {(*c, p.plan.id, state): float(n) for p in named for state, n in states(p.parts, len(p.begins)).items()},
+            {
+                (*c, p.plan.id, state): float(n)
+                for p in named
+                for state, n in states(p.progress, len(p.likely_starts)).items()
+            },
         )
-        wanted = {_of(c, p): p.plan.head.wanted for p in named}
+        wanted = {_of(c, p): p.plan.head.desired for p in named}
         yield metric_family(
             TunerMetric.PLAN_PAUSED, {plan: float(word is DesiredPlanState.PAUSED) for plan, word in wanted.items()}
         )
@@ -160,11 +164,11 @@ def states(parts: PartitionProgress, starting: int) -> dict[str, int]:
         "moving": len(parts.running) + starting,
         "waiting": len(parts.ready) - starting,
         "electing": len(parts.to_elect),
-        "unclear": len(parts.unclear),
-        "externally_owned": len(parts.foreign) + len(parts.left),
+        "unclear": len(parts.unconfirmed),
+        "externally_owned": len(parts.externally_reassigned) + len(parts.stopped_externally),
         "dropped": len(parts.dropped),
     }
 
 
-def _of(c: Labels, plan: PlanTurn) -> Labels:
+def _of(c: Labels, plan: PlanDecision) -> Labels:
     return (*c, plan.plan.id)

@@ -9,7 +9,7 @@ from typing import Any
 
 from tuner.api.plan_status_store import PlanSnapshot, copies_bytes, states
 from tuner.control.reassignment.measurements import PartitionMeasurements
-from tuner.control.reassignment.policy import PlanTurn
+from tuner.control.reassignment.policy import PlanDecision
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.plan_progress import Progress
 from tuner.core.reassignment_plan import DesiredPlanState
@@ -23,42 +23,44 @@ def progress_of(shown: PlanSnapshot) -> dict[str, Progress]:
     return {turn.plan.id: _progress(shown, turn) for turn in shown.plans}
 
 
-def _progress(shown: PlanSnapshot, turn: PlanTurn) -> Progress:
+def _progress(shown: PlanSnapshot, turn: PlanDecision) -> Progress:
     head = turn.plan.head
     goes_on = (
-        shown.not_seen is None and head.wanted is DesiredPlanState.RUNNING and bool(turn.parts.running or turn.begins)
+        shown.not_seen is None
+        and head.desired is DesiredPlanState.RUNNING
+        and bool(turn.progress.running or turn.likely_starts)
     )
-    elapsed_s = (shown.at_ms - head.given_at_ms - turn.plan.state.rested_ms) / 1000
+    elapsed_s = (shown.at_ms - head.submitted_at_ms - turn.plan.state.paused_total_ms) / 1000
     return Progress(shown.total_bytes[turn.plan.id], copied_bytes(turn, shown.figures), elapsed_s, goes_on)
 
 
-def plan_row(shown: PlanSnapshot, turn: PlanTurn, eta_s: float | None) -> dict[str, Any]:
+def plan_row(shown: PlanSnapshot, turn: PlanDecision, eta_s: float | None) -> dict[str, Any]:
     """
     Args:
         eta_s: when it ends, as the status has it.
     """
-    plan, parts, head = turn.plan, turn.parts, turn.plan.head
-    counts = states(parts, len(turn.begins))
+    plan, parts, head = turn.plan, turn.progress, turn.plan.head
+    counts = states(parts, len(turn.likely_starts))
     total, copied = shown.total_bytes[plan.id], copied_bytes(turn, shown.figures)
     # Who takes a plan back copies nothing more; how far that is the counts say.
-    forth = head.wanted is not DesiredPlanState.CANCELLING
-    steps = [*parts.running.values(), *turn.begins]
+    forth = head.desired is not DesiredPlanState.CANCELLING
+    steps = [*parts.running.values(), *turn.likely_starts]
     return {
         "plan": plan.id,
-        "by": head.by,
-        "word_by": head.word_by or head.by,
-        "given_at_ms": head.given_at_ms,
-        "wanted": head.wanted.value,
-        "partitions": len(plan.parts),
+        "submitted_by": head.submitted_by,
+        "ordered_by": head.ordered_by or head.submitted_by,
+        "submitted_at_ms": head.submitted_at_ms,
+        "desired": head.desired.value,
+        "partitions": len(plan.partitions),
         **counts,
         "total_bytes": total,
         "copied_bytes": copied if forth else None,
-        "done_ratio": _done_ratio(total, copied, counts["arrived"], len(plan.parts)) if forth else None,
+        "done_ratio": _done_ratio(total, copied, counts["arrived"], len(plan.partitions)) if forth else None,
         "eta_s": eta_s,
         "batch": [_step(step) for step in steps[:BATCH_MAX]],
         "limits": limits_row(head.limits),
-        "said": list(plan.state.said),
-        "pace": list(plan.state.pace),
+        "blockers": list(plan.state.blockers),
+        "concurrency": list(plan.state.concurrency),
     }
 
 
@@ -72,13 +74,13 @@ def limits_row(limits: BatchLimits) -> dict[str, int | None]:
     return {name: None if value == UNLIMITED else value for name, value in named.items()}
 
 
-def copied_bytes(turn: PlanTurn, figures: PartitionMeasurements) -> float:
+def copied_bytes(turn: PlanDecision, figures: PartitionMeasurements) -> float:
     plan = turn.plan
-    done = sum(copies_bytes(plan.parts[key]) for key in turn.parts.arrived)
-    for key, step in turn.parts.running.items():
+    done = sum(copies_bytes(plan.partitions[key]) for key in turn.progress.arrived)
+    for key, step in turn.progress.running.items():
         remaining = figures.remaining_bytes.get(key)
         if remaining is not None:
-            done += max(0.0, figures.size(key, plan.parts[key]) * len(step.adding) - remaining)
+            done += max(0.0, figures.size(key, plan.partitions[key]) * len(step.adding) - remaining)
     return done
 
 

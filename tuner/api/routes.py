@@ -237,7 +237,7 @@ def paged(
 
 def plans_json(look: StatusSnapshot, shown: PlanSnapshot, offset: int, limit: int) -> dict[str, Any]:
     overall = plan_views.limits_row(shown.limits) if shown.limits is not None else None
-    ends_s = views.end(look, plan_views.progress_of(shown)).plans_s
+    ends_s = views.end(look, plan_views.progress_of(shown)).plans_eta_s
     page = paged(
         "plans", shown.plans, offset, limit, lambda turn: plan_views.plan_row(shown, turn, ends_s[turn.plan.id])
     )

@@ -15,7 +15,7 @@ from tuner.control.throttle.objective import Objective
 from tuner.core.cluster import Observation, PartitionMove
 from tuner.core.freshness import age_s
 from tuner.core.operator_orders import Orders
-from tuner.core.plan_progress import ExpectedEnd, Progress, end_of, move_eta_s
+from tuner.core.plan_progress import ExpectedEnd, Progress, expected_end, move_eta_s
 from tuner.core.throttle_limits import StallLimits
 
 _LARGEST_MAX = 5
@@ -77,7 +77,7 @@ def status(look: StatusSnapshot, plans: Mapping[str, Progress] | None = None) ->
 
 def end(look: StatusSnapshot, plans: Mapping[str, Progress]) -> ExpectedEnd:
     """When everything ends, and each plan: the same in every view."""
-    return end_of(look.onto.values(), stalled=bool(look.picture.snapshot.stalled()), plans=plans)
+    return expected_end(look.onto.values(), stalled=bool(look.picture.snapshot.stalled()), plans=plans)
 
 
 def _destinations(look: StatusSnapshot) -> set[int]:

@@ -67,7 +67,7 @@ def next_batch(
     partitions = limits.partition_movements_max - len(running)
     leaders = limits.leader_movements_max - sum(step.moves_leader for step in running)
     chosen: list[ReassignmentStep] = []
-    for step in sorted(candidates, key=_turn):  # A stable sort: the caller's order within a kind.
+    for step in sorted(candidates, key=_priority):  # A stable sort: the caller's order within a kind.
         if len(chosen) >= partitions:
             break
         if step.moves_leader:
@@ -78,7 +78,7 @@ def next_batch(
     return StepBatch(tuple(chosen), tuple(waits))
 
 
-def _turn(step: ReassignmentStep) -> int:
+def _priority(step: ReassignmentStep) -> int:
     if step.reason is StepReason.MIN_IN_SYNC:
         return 0
     return 1 if step.moves_leader else 2

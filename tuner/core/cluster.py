@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.core.operator_orders import Orders
-from tuner.core.reassignment_plan import Key, PlanThrottle
+from tuner.core.reassignment_plan import PlanThrottle, TopicPartition
 
 BrokerSide = tuple[int, Side]
 
@@ -87,4 +87,4 @@ class Observation:
     # Their quota's window is empty, and a step of ours is about to begin there; or it is being filled, or that was cut short.
     empty: frozenset[BrokerSide] = frozenset()
     # Partitions that plans of rheostat move now, or are about to, with the throttle that each plan was given.
-    plan_moves: Mapping[Key, PlanThrottle] = field(default_factory=dict)
+    plan_moves: Mapping[TopicPartition, PlanThrottle] = field(default_factory=dict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tuner.core.reassignment_plan import Key
+from tuner.core.reassignment_plan import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +13,7 @@ class StepRefusal:
     known: bool = True  # False: nobody knows whether Kafka took it.
 
 
-Outcome = dict[Key, StepRefusal | None]
+Outcome = dict[TopicPartition, StepRefusal | None]
 
 
 Failure = str

@@ -19,9 +19,9 @@ from streaming.shared.contract import MoveSignal
 ETA_S_MAX = 10 * 365 * 86_400.0
 # A plan copies so much less at its start as it copies in this time at its full rate: a tuner has to take it up, and a rate that
 # rises over fifteen seconds costs half of them. Without a throttle it is a few seconds less.
-START_COSTS_S = 10.0
+START_COST_S = 10.0
 # From then on that estimate is right within a third, and the rates of moves are measured after the start.
-TOLD_AFTER_S = 45.0
+ESTIMATE_AFTER_S = 45.0
 
 
 class Progress(NamedTuple):
@@ -37,10 +37,10 @@ class Progress(NamedTuple):
     total_bytes: float
     copied_bytes: float
     elapsed_s: float
-    goes_on: bool
+    is_advancing: bool
 
 
-UNKNOWN = Progress(0.0, 0.0, 0.0, goes_on=False)
+UNKNOWN = Progress(0.0, 0.0, 0.0, is_advancing=False)
 
 
 class ExpectedEnd(NamedTuple):
@@ -52,10 +52,10 @@ class ExpectedEnd(NamedTuple):
     """
 
     eta_s: float | None = None
-    plans_s: Mapping[str, float | None] = {}
+    plans_eta_s: Mapping[str, float | None] = {}
 
 
-def end_of(moves: Iterable[MoveSignal], *, stalled: bool, plans: Mapping[str, Progress]) -> ExpectedEnd:
+def expected_end(moves: Iterable[MoveSignal], *, stalled: bool, plans: Mapping[str, Progress]) -> ExpectedEnd:
     """Returns when everything ends, and when each plan does, in seconds from now; None where no end is known.
 
     Args:
@@ -89,10 +89,10 @@ def plan_eta_s(progress: Progress) -> float | None:
 
     None: it does not go on, or has copied nothing, or has just begun.
     """
-    if not progress.goes_on or progress.copied_bytes <= 0 or progress.elapsed_s < TOLD_AFTER_S:
+    if not progress.is_advancing or progress.copied_bytes <= 0 or progress.elapsed_s < ESTIMATE_AFTER_S:
         return None
     left = max(0.0, progress.total_bytes - progress.copied_bytes)
-    return left * (progress.elapsed_s - START_COSTS_S) / progress.copied_bytes
+    return left * (progress.elapsed_s - START_COST_S) / progress.copied_bytes
 
 
 def _latest_s(ends_s: list[float | None]) -> float | None:

@@ -8,34 +8,34 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from tuner.core.cluster import BrokerSide, PartitionMove
-from tuner.core.reassignment_plan import Key
+from tuner.core.reassignment_plan import TopicPartition
 
 
 class PrepareHandshake:
     def __init__(self) -> None:
         self.moves: Sequence[PartitionMove] = ()
-        self.withheld: Mapping[Key, str] | None = None  # None: no cycle has seen to the moves yet.
-        self.without_room: Collection[Key] = ()  # Of them, what only waits for others to be done.
-        self.urgent: Collection[Key] = ()  # Of them, what producers wait for.
+        self.deferred: Mapping[TopicPartition, str] | None = None  # None: no cycle has seen to the moves yet.
+        self.waiting_for_capacity: Collection[TopicPartition] = ()  # Of them, what only waits for others to be done.
+        self.urgent: Collection[TopicPartition] = ()  # Of them, what producers wait for.
         # When the executor last saw steps of plans run through a side, on the clock of both.
-        self.carried_at_s: dict[BrokerSide, float] = {}
-        self.ended = False  # A step of ours has, since the last cycle, and others go on.
+        self.last_copied_at_s: dict[BrokerSide, float] = {}
+        self.step_ended = False  # A step of ours has, since the last cycle, and others go on.
 
-    def begin(self, moves: Sequence[PartitionMove], urgent: Collection[Key] = ()) -> None:
-        self.moves, self.withheld, self.without_room, self.urgent = moves, None, (), urgent
+    def submit(self, moves: Sequence[PartitionMove], urgent: Collection[TopicPartition] = ()) -> None:
+        self.moves, self.deferred, self.waiting_for_capacity, self.urgent = moves, None, (), urgent
 
-    def end(self) -> None:
+    def clear(self) -> None:
         """They have been asked for, or never will be."""
-        self.moves, self.withheld, self.without_room, self.urgent = (), None, (), ()
+        self.moves, self.deferred, self.waiting_for_capacity, self.urgent = (), None, (), ()
 
     @property
-    def waits(self) -> bool:
-        return bool(self.moves) and self.withheld is None
+    def is_pending(self) -> bool:
+        return bool(self.moves) and self.deferred is None
 
-    def seen_to(self, withheld: Mapping[Key, str], without_room: Collection[Key] = ()) -> None:
+    def answer(self, withheld: Mapping[TopicPartition, str], without_room: Collection[TopicPartition] = ()) -> None:
         """
         Args:
             withheld: which of ``moves`` must not begin, and why.
             without_room: of them, what only waits: for room on a list, or for a rate that is being lowered.
         """
-        self.withheld, self.without_room = withheld, without_room
+        self.deferred, self.waiting_for_capacity = withheld, without_room

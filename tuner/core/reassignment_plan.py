@@ -19,8 +19,8 @@ from enum import StrEnum
 
 from tuner.core.batch_limits import BatchLimits
 
-Key = tuple[str, int]  # Topic and partition.
-STEPS_PER_REQUEST = 1000  # The controller takes 10,000 records at once, and a step makes several in the end.
+TopicPartition = tuple[str, int]  # Topic and partition.
+STEPS_PER_REQUEST_MAX = 1000  # The controller takes 10,000 records at once, and a step makes several in the end.
 
 
 class DesiredPlanState(StrEnum):
@@ -37,20 +37,20 @@ class PlanEnding(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class TopicThen:
+class OriginalTopic:
     """The topic of a part as it was when the plan was put on record."""
 
     id: str = ""  # What tells it from another of its name; empty: not known.
-    partitions: int = 0  # How many it had; 0: not known.
+    partition_count: int = 0  # How many it had; 0: not known.
 
 
 @dataclass(frozen=True, slots=True)
 class PlanPartition:
     target: tuple[int, ...]
-    before: tuple[int, ...]  # As the replicas stood when the plan was put on record.
+    original_replicas: tuple[int, ...]  # As the replicas stood when the plan was put on record.
     size_bytes: float = 0.0  # Of the leader's log, then.
     write_bytes_per_s: float = 0.0  # By which it grew.
-    topic: TopicThen = TopicThen()
+    topic: OriginalTopic = OriginalTopic()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,32 +66,34 @@ class PlanHead:
     """What a person said last about a plan; its parts are beside it, and never change."""
 
     id: str
-    by: str  # Who gave it, and when, for people.
-    given_at_ms: int
-    at_ms: int  # Of the newest word.
-    parts: int  # How many there must be: a plan that is half on record is none.
-    wanted: DesiredPlanState = DesiredPlanState.RUNNING
+    submitted_by: str  # Who gave it, and when, for people.
+    submitted_at_ms: int
+    ordered_at_ms: int  # Of the newest word.
+    part_records: int  # How many there must be: a plan that is half on record is none.
+    desired: DesiredPlanState = DesiredPlanState.RUNNING
     limits: BatchLimits = field(default_factory=BatchLimits)
-    word_by: str = ""  # Who said the newest word, where it is not the first.
-    course_at_ms: int = 0  # Of the newest word that was not about its limits alone; 0: there was none but the first.
-    leaves: bool = False  # Cancelled, and nothing is put back: every part stays where it stands.
+    ordered_by: str = ""  # Who said the newest word, where it is not the first.
+    state_ordered_at_ms: int = (
+        0  # Of the newest word that was not about its limits alone; 0: there was none but the first.
+    )
+    no_rollback: bool = False  # Cancelled, and nothing is put back: every part stays where it stands.
     throttle: PlanThrottle = PlanThrottle()
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedStep:
     replicas: tuple[int, ...]
-    since: tuple[int, ...]  # The replicas before it.
+    replicas_before: tuple[int, ...]  # The replicas before it.
     moves_leader: bool = False
-    elect: bool = False  # The preferred leader is to be elected once it has ended.
-    cancels: bool = False  # And it is asked to stop.
+    needs_election: bool = False  # The preferred leader is to be elected once it has ended.
+    cancel_requested: bool = False  # And it is asked to stop.
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class PlanResult:
     """What became of a plan that has ended: its parts are off the record then."""
 
-    parts: int
+    partitions: int
     at_target: int
     total_bytes: float
     copied_bytes: float
@@ -104,22 +106,24 @@ class PlanState:
     acknowledged_at_ms: int = 0  # The newest word of a person's that it knows.
     ending: PlanEnding | None = None
     ended_at_ms: int = 0
-    dropped: Mapping[Key, str] = field(default_factory=dict)  # Parts that are not to be had any more, and why.
-    left: Mapping[Key, str] = field(
+    dropped: Mapping[TopicPartition, str] = field(
+        default_factory=dict
+    )  # Parts that are not to be had any more, and why.
+    stopped_externally: Mapping[TopicPartition, str] = field(
         default_factory=dict
     )  # Somebody stopped these: left alone until the next word on its course.
-    said: tuple[str, ...] = ()  # What holds it up, for people.
-    pace: tuple[str, ...] = ()  # How many at a time each side of a broker has, and why.
-    paused_at_ms: int = 0  # When the pause was said that holds now; 0: none does.
-    rested_ms: int = 0  # In pauses that are over.
-    tally: Tally | None = None  # None: it has not ended, or an older program saw it end.
+    blockers: tuple[str, ...] = ()  # What holds it up, for people.
+    concurrency: tuple[str, ...] = ()  # How many at a time each side of a broker has, and why.
+    paused_since_ms: int = 0  # When the pause was said that holds now; 0: none does.
+    paused_total_ms: int = 0  # In pauses that are over.
+    result: PlanResult | None = None  # None: it has not ended, or an older program saw it end.
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     head: PlanHead
-    parts: Mapping[Key, PlanPartition]
-    asked: Mapping[Key, RequestedStep] = field(default_factory=dict)
+    partitions: Mapping[TopicPartition, PlanPartition]
+    requested: Mapping[TopicPartition, RequestedStep] = field(default_factory=dict)
     state: PlanState = field(default_factory=PlanState)
 
     @property
@@ -127,15 +131,15 @@ class Plan:
         return self.head.id
 
     @property
-    def active(self) -> bool:
+    def is_active(self) -> bool:
         return self.state.ending is None
 
     def goal(self, part: PlanPartition) -> tuple[int, ...]:
-        return part.before if self.head.wanted is DesiredPlanState.CANCELLING else part.target
+        return part.original_replicas if self.head.desired is DesiredPlanState.CANCELLING else part.target
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionNow:
+class CurrentAssignment:
     leader: int  # -1: none.
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -143,18 +147,18 @@ class PartitionNow:
     removing: tuple[int, ...] = ()
 
     @property
-    def under_way(self) -> bool:
+    def is_reassigning(self) -> bool:
         """Whether it is being reassigned, by whomever."""
         return bool(self.adding or self.removing)
 
     @property
-    def aimed_at(self) -> frozenset[int]:
+    def target_replicas(self) -> frozenset[int]:
         """The replicas that the reassignment under way ends with."""
         return frozenset(self.replicas) - frozenset(self.removing)
 
 
 @dataclass(frozen=True, slots=True)
-class NotKnown:
+class PlansStateUnknown:
     """It is not known how the plans are: a look saw nothing, or what it saw could not be put on record."""
 
     why: str
@@ -166,7 +170,9 @@ class ReassignmentSnapshot:
     """The cluster as it stands to plans."""
 
     online: frozenset[int]
-    partitions: Mapping[Key, PartitionNow]  # Of the topics asked for, all of them.
+    partitions: Mapping[TopicPartition, CurrentAssignment]  # Of the topics asked for, all of them.
     min_in_sync: Mapping[str, int] = field(default_factory=dict)  # Topics that are not named have 1.
-    log_bytes: Mapping[int, Mapping[Key, int]] = field(default_factory=dict)  # By broker, of what was to be measured.
+    log_bytes: Mapping[int, Mapping[TopicPartition, int]] = field(
+        default_factory=dict
+    )  # By broker, of what was to be measured.
     topic_ids: Mapping[str, str] = field(default_factory=dict)  # Of topics that are not named it is not known.

@@ -81,8 +81,8 @@ class ReassignmentStep:
     dropping: tuple[int, ...]  # DR.
     reason: StepReason
     moves_leader: bool  # Another broker leads once it is done.
-    elect: bool  # It does so only when the preferred leader is elected: the old one stays a replica.
-    last: bool  # Ends at the target, in its order.
+    needs_election: bool  # It does so only when the preferred leader is elected: the old one stays a replica.
+    is_last: bool  # Ends at the target, in its order.
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def next_step(
     excess = [b for b in way.replicas if b not in way.target]
     most = max(len(missing), len(excess))
     # Nearly always all are alive and in sync, and one step will do.
-    if most <= replica_movements_max and len(way.isr) >= way.min_in_sync and _all_in(online, way):
+    if most <= replica_movements_max and len(way.isr) >= way.min_in_sync and _all_online_and_in_sync(online, way):
         return _last_step(way, missing, excess)
     addable = [b for b in missing if b in online]
     away = [b for b in way.target if b not in online]
@@ -128,13 +128,13 @@ def next_step(
         return _step(way, addable[:1], dead, StepReason.PREFERRED_LEADER)
 
     standing = len(way.replicas) - len(dead)
-    add, drop = _counts(standing, len(way.target), len(addable), len(live), replica_movements_max)
+    add, drop = _change_counts(standing, len(way.target), len(addable), len(live), replica_movements_max)
     if not (add or drop or dead):
         return Wait(way.topic, way.partition, WaitReason.BROKERS_OFFLINE, tuple(away))
     return _step(way, addable[:add], [*dead, *live[:drop]], StepReason.REPLICAS)
 
 
-def _all_in(online: AbstractSet[int], way: PartitionTransition) -> bool:
+def _all_online_and_in_sync(online: AbstractSet[int], way: PartitionTransition) -> bool:
     return way.isr <= online and online >= {*way.replicas, *way.target}
 
 
@@ -150,12 +150,12 @@ def _last_step(way: PartitionTransition, adding: Sequence[int], dropping: Sequen
         tuple(dropping),
         StepReason.REPLICAS,
         moves_leader=elected or gone,
-        elect=elected and not gone,
-        last=True,
+        needs_election=elected and not gone,
+        is_last=True,
     )
 
 
-def _counts(standing: int, wanted: int, addable: int, live: int, most: int) -> tuple[int, int]:
+def _change_counts(standing: int, wanted: int, addable: int, live: int, most: int) -> tuple[int, int]:
     """How many to add and to drop: never fewer replicas than at the lesser end, nor more than at the greater."""
     drop = min(most, live)
     add = min(most, addable, max(0, wanted - (standing - drop)))
@@ -177,24 +177,24 @@ def _step(
         tuple(b for b in way.replicas if b in dropping),
         reason,
         moves_leader=elected or way.leader in dropping,
-        elect=elected and way.leader not in dropping,
-        last=replicas == way.target,
+        needs_election=elected and way.leader not in dropping,
+        is_last=replicas == way.target,
     )
 
 
-def steps_ahead(way: PartitionTransition, replica_movements_max: int = UNLIMITED) -> tuple[ReassignmentStep, ...]:
+def all_steps(way: PartitionTransition, replica_movements_max: int = UNLIMITED) -> tuple[ReassignmentStep, ...]:
     """All steps to the target, if every broker of it is alive and every step ends."""
     online = {*way.replicas, *way.target}
     found: list[ReassignmentStep] = []
     while isinstance(step := next_step(way, online, replica_movements_max), ReassignmentStep):
         found.append(step)
-        if step.last:
+        if step.is_last:
             break
-        way = taken(way, step)
+        way = apply_step(way, step)
     return tuple(found)
 
 
-def taken(way: PartitionTransition, step: ReassignmentStep) -> PartitionTransition:
+def apply_step(way: PartitionTransition, step: ReassignmentStep) -> PartitionTransition:
     """The partition once the step is done, as Kafka leaves it: all replicas in sync, the leader elected."""
     leader = step.replicas[0] if step.moves_leader else way.leader
     return replace(way, replicas=step.replicas, leader=leader, isr=frozenset(step.replicas))

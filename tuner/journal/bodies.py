@@ -199,15 +199,15 @@ class ThrottleRow(Struct, array_like=True):
 
 class HeadBody(Struct):
     id: Text
-    by: Text
-    given_at_ms: TimestampMs
-    at_ms: TimestampMs
-    parts: Parts
-    wanted: DesiredPlanState
+    submitted_by: Text
+    submitted_at_ms: TimestampMs
+    ordered_at_ms: TimestampMs
+    part_records: Parts
+    desired: DesiredPlanState
     limits: tuple[Limit, Limit, Limit]
-    word_by: Text
-    course_at_ms: TimestampMs | None = None
-    leaves: bool = False
+    ordered_by: Text
+    state_ordered_at_ms: TimestampMs | None = None
+    no_rollback: bool = False
     throttle: ThrottleRow | None = None  # In plans that an older program gave.
 
 
@@ -215,7 +215,7 @@ class PartRow(Struct, array_like=True):
     topic: Text
     partition: NodeId
     target: Replicas
-    before: Replicas
+    original_replicas: Replicas
     size_bytes: Number
     write_bytes_per_s: Number
 
@@ -225,18 +225,18 @@ class PartsBody(Struct):
     topics: dict[Text, tuple[Text, Count]] = {}
 
 
-class AskedRow(Struct, array_like=True):
+class RequestedRow(Struct, array_like=True):
     topic: Text
     partition: NodeId
     replicas: Replicas
-    since: Replicas
+    replicas_before: Replicas
     moves_leader: bool
-    elect: bool
-    cancels: bool
+    needs_election: bool
+    cancel_requested: bool
 
 
-class AskedBody(Struct):
-    asked: list[AskedRow]
+class RequestedBody(Struct):
+    requested: list[RequestedRow]
 
 
 class StateBody(Struct):
@@ -244,12 +244,12 @@ class StateBody(Struct):
     ending: PlanEnding | None
     ended_at_ms: TimestampMs
     dropped: list[tuple[Text, NodeId, str]]
-    left: list[tuple[Text, NodeId, str]]
-    said: list[str]
-    pace: list[str]
-    paused_at_ms: TimestampMs = 0
-    rested_ms: Count = 0
-    tally: tuple[Count, Count, Number, Number] | None = None
+    stopped_externally: list[tuple[Text, NodeId, str]]
+    blockers: list[str]
+    concurrency: list[str]
+    paused_since_ms: TimestampMs = 0
+    paused_total_ms: Count = 0
+    result: tuple[Count, Count, Number, Number] | None = None
 
 
 class InputsBody(Struct):

@@ -65,7 +65,7 @@ def held(known: ReplayedState, brokers: Collection[int] | None = None) -> str:
     sides = [side for side in memory.owned if brokers is None or side[0] in brokers]
     to_clear = [broker for broker in memory.to_clear if brokers is None or broker in brokers]
     # One that no tuner has asked anything of has changed nothing.
-    begun = [plan for plan in known.plans.plans if plan.state.ending is None and plan.asked]
+    begun = [plan for plan in known.plans.plans if plan.state.ending is None and plan.requested]
     counts = (
         (len(sides), "throttle", "throttles"),
         (len(memory.listed), "topic's throttled replicas", "topics' throttled replicas"),

@@ -28,7 +28,7 @@ from tuner.control.throttle.steering.state import ControlState
 from tuner.core.cluster import BrokerSide, LiveCluster
 from tuner.core.controller import ClusterWideMeasures
 from tuner.core.operator_orders import Orders
-from tuner.core.reassignment_plan import Key, PlanThrottle
+from tuner.core.reassignment_plan import PlanThrottle, TopicPartition
 from tuner.journal.delta import Books, Heard, Slid, heard, joined, named, other_items, slid
 from tuner.journal.type_codec import TypeCodec, shape_of
 
@@ -45,7 +45,7 @@ MEMBERS: Mapping[str, Any] = {
     "busy": frozenset[BrokerSide],
     "empty": frozenset[BrokerSide],
     "orders": Orders,
-    "plan_moves": Mapping[Key, PlanThrottle],
+    "plan_moves": Mapping[TopicPartition, PlanThrottle],
     "steered": frozenset[BrokerSide],
     **_fields_of(Memory, "memory"),
     **_fields_of(ControlState, "law"),

@@ -10,11 +10,19 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from tuner.core.reassignment_plan import DesiredPlanState, Key, Plan, PlanHead, PlanPartition, PlanState, RequestedStep
-from tuner.journal.plan_records import decode_asked, decode_head, decode_parts, decode_state
+from tuner.core.reassignment_plan import (
+    DesiredPlanState,
+    Plan,
+    PlanHead,
+    PlanPartition,
+    PlanState,
+    RequestedStep,
+    TopicPartition,
+)
+from tuner.journal.plan_records import decode_head, decode_parts, decode_requested, decode_state
 
-PLAN_KINDS = ("plan", "plan-part", "plan-asked", "plan-state")
-_NUMBERED = ("plan-part", "plan-asked")
+PLAN_KINDS = ("plan", "plan-part", "plan-requested", "plan-state")
+_NUMBERED = ("plan-part", "plan-requested")
 
 
 class PlanBook:
@@ -23,10 +31,10 @@ class PlanBook:
     def __init__(self, cluster: str) -> None:
         self._cluster = cluster
         self._heads: dict[str, PlanHead] = {}
-        self._parts: dict[str, dict[int, dict[Key, PlanPartition]]] = {}
-        self._asked: dict[str, dict[int, dict[Key, RequestedStep]]] = {}
+        self._parts: dict[str, dict[int, dict[TopicPartition, PlanPartition]]] = {}
+        self._asked: dict[str, dict[int, dict[TopicPartition, RequestedStep]]] = {}
         self._states: dict[str, PlanState] = {}
-        self._whole: dict[str, dict[Key, PlanPartition]] = {}
+        self._whole: dict[str, dict[TopicPartition, PlanPartition]] = {}
         self._unread: dict[str, dict[bytes, str]] = {}  # By plan and key: why the newest record cannot be read.
 
     @property
@@ -47,7 +55,7 @@ class PlanBook:
     def known(self) -> tuple[Plan, ...]:
         """The same, with those that are in ``unread`` as their readable records tell of them."""
         found = []
-        for head in sorted(self._heads.values(), key=lambda h: (h.given_at_ms, h.id)):
+        for head in sorted(self._heads.values(), key=lambda h: (h.submitted_at_ms, h.id)):
             state = self._states.get(head.id, PlanState())
             parts = self._joined(head)
             if parts is not None or state.ending is not None:
@@ -104,17 +112,17 @@ class PlanBook:
                 parts = None if value is None else decode_parts(value)
                 self._whole.pop(plan, None)
                 _set(self._parts.setdefault(plan, {}), number, parts)
-            case "plan-asked":
-                _set(self._asked.setdefault(plan, {}), number, None if value is None else decode_asked(value))
+            case "plan-requested":
+                _set(self._asked.setdefault(plan, {}), number, None if value is None else decode_requested(value))
             case _:
                 _set(self._states, plan, None if value is None else decode_state(value))
 
-    def _joined(self, head: PlanHead) -> dict[Key, PlanPartition] | None:
+    def _joined(self, head: PlanHead) -> dict[TopicPartition, PlanPartition] | None:
         if head.id not in self._whole:
             some = self._parts.get(head.id, {})
-            if head.parts == 0 or not all(n in some for n in range(head.parts)):
+            if head.part_records == 0 or not all(n in some for n in range(head.part_records)):
                 return None
-            self._whole[head.id] = {key: part for n in range(head.parts) for key, part in some[n].items()}
+            self._whole[head.id] = {key: part for n in range(head.part_records) for key, part in some[n].items()}
         return self._whole[head.id]
 
 
@@ -140,17 +148,21 @@ def _newest(known: PlanHead | None, head: PlanHead, *, tells_apart: bool) -> Pla
     Args:
         tells_apart: whoever wrote it says which of the two it is about.
     """
-    if known is None or head.at_ms < known.at_ms:
+    if known is None or head.ordered_at_ms < known.ordered_at_ms:
         return known or head
-    if tells_apart and head.course_at_ms == head.at_ms:
+    if tells_apart and head.state_ordered_at_ms == head.ordered_at_ms:
         head = replace(head, limits=known.limits)
-    elif head.course_at_ms < known.course_at_ms:
+    elif head.state_ordered_at_ms < known.state_ordered_at_ms:
         head = replace(
-            head, wanted=known.wanted, leaves=known.leaves, word_by=known.word_by, course_at_ms=known.course_at_ms
+            head,
+            desired=known.desired,
+            no_rollback=known.no_rollback,
+            ordered_by=known.ordered_by,
+            state_ordered_at_ms=known.state_ordered_at_ms,
         )
-    if known.wanted is not DesiredPlanState.CANCELLING:
+    if known.desired is not DesiredPlanState.CANCELLING:
         return head
-    return replace(head, wanted=DesiredPlanState.CANCELLING, leaves=head.leaves or known.leaves)
+    return replace(head, desired=DesiredPlanState.CANCELLING, no_rollback=head.no_rollback or known.no_rollback)
 
 
 def _spoken(known: PlanHead | None, value: bytes) -> PlanHead:

@@ -28,7 +28,7 @@ EFFECTS = {
     "orders": "passed over: the orders before it hold",
     "plan": _PLAN_WAITS,
     "plan-part": _PLAN_WAITS,
-    "plan-asked": _PLAN_WAITS,
+    "plan-requested": _PLAN_WAITS,
     "plan-state": _PLAN_WAITS,
     "entry": "passed over: history shows one decision less",
     "turn": "passed over: history shows one second of the law less",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tuner.control.reassignment.concurrency_model import PaceLimits
+from tuner.control.reassignment.concurrency_model import ConcurrencyLimits
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_steps import UNLIMITED
 
@@ -28,15 +28,19 @@ class ReassignSettings(BaseModel):
     )
 
     slots_min: int = Field(
-        default=PaceLimits().slots_min, ge=1, description="partitions at a time through each side of a broker, at least"
+        default=ConcurrencyLimits().slots_min,
+        ge=1,
+        description="partitions at a time through each side of a broker, at least",
     )
     slots_max: int = Field(
-        default=PaceLimits().slots_max,
+        default=ConcurrencyLimits().slots_max,
         ge=1,
         description="the same at most; between the two the number follows what is measured",
     )
     cluster_max: int = Field(
-        default=PaceLimits().cluster_max, ge=1, description="steps that copy something, at a time in the whole cluster"
+        default=ConcurrencyLimits().cluster_max,
+        ge=1,
+        description="steps that copy something, at a time in the whole cluster",
     )
 
     @model_validator(mode="after")
@@ -45,8 +49,8 @@ class ReassignSettings(BaseModel):
             raise ValueError(f"slots_min ({self.slots_min}) is above slots_max ({self.slots_max})")
         return self
 
-    def pace(self) -> PaceLimits:
-        return PaceLimits(slots_min=self.slots_min, slots_max=self.slots_max, cluster_max=self.cluster_max)
+    def concurrency(self) -> ConcurrencyLimits:
+        return ConcurrencyLimits(slots_min=self.slots_min, slots_max=self.slots_max, cluster_max=self.cluster_max)
 
     def limits(self) -> BatchLimits:
         return BatchLimits(

@@ -9,15 +9,15 @@ import structlog
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.teardown import named_teardown
 from tuner.api.plan_status_store import PlanStatusStore
-from tuner.control.reassignment.admission import Bounds
+from tuner.control.reassignment.admission import OperatorLimits
 from tuner.core.controller import ControllerObjective
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.runtime.background_call import ThreadCaller
 from tuner.runtime.fencing import refusal
-from tuner.runtime.reassignment.actuator import KafkaReassignments
+from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
 from tuner.runtime.reassignment.executor import ReassignmentExecutor
-from tuner.runtime.reassignment.prepare import ANNOUNCED_S_MAX
+from tuner.runtime.reassignment.prepare import PREPARE_S_MAX
 from tuner.runtime.reassignment.recorder import ReassignmentRecorder
 from tuner.runtime.throttle.loop import ThrottleController
 from tuner.settings.tuner import TunerSettings
@@ -46,43 +46,43 @@ def plans_of(means: TermContext, board: PlanStatusStore, loop: ThrottleControlle
         )
     client = ReassignmentClient(means.kafka, "rheostat-tuner-plans")
     means.ends.callback(named_teardown("plans client", client.close))
-    reassignments = KafkaReassignments(client, proved=means.proved)
-    means.ends.callback(reassignments.end)
+    actuator = KafkaReassignmentActuator(client, proved=means.proved)
+    means.ends.callback(actuator.end)
     if settings.dry_run:
-        reassignments.end()  # So that nothing can be asked for, whoever asks.
-    announcing = PrepareHandshake()
+        actuator.end()  # So that nothing can be asked for, whoever asks.
+    handshake = PrepareHandshake()
     plans = ReassignmentExecutor(
-        reassignments=reassignments,
+        actuator=actuator,
         caller=ThreadCaller(),
         orders=orders,
         signals=means.signals,
-        throttling=lambda: loop.throttling,
-        ledger=ReassignmentRecorder(
+        throttle_state=lambda: loop.throttling,
+        recorder=ReassignmentRecorder(
             means.watched.on_record(journal.write),
             means.cluster,
             journal.plans,
             wall_clock=means.wall_clock,
             monotonic=means.monotonic,
-            owed=means.owed,
+            outbox=means.owed,
         ),
         refusal=partial(refusal, journal),
-        watcher=board,
-        bounds=_bounds(settings, means.partition_limits),
+        observer=board,
+        limits=_operator_limits(settings, means.partition_limits),
         wall_clock=means.wall_clock,
         monotonic=means.monotonic,
-        announcing=announcing if not settings.dry_run else None,
-        announced_s_max=max(ANNOUNCED_S_MAX, 2 * settings.cycle_s),
+        handshake=handshake if not settings.dry_run else None,
+        prepare_s_max=max(PREPARE_S_MAX, 2 * settings.cycle_s),
         dry_run=settings.dry_run,
     )
-    loop.heed_plans(lambda: plans.pending_bytes, announcing, lambda: journal.plans.known)
+    loop.heed_plans(lambda: plans.pending_bytes, handshake, lambda: journal.plans.known)
     return plans
 
 
-def _bounds(settings: TunerSettings, partition_limits: PartitionLimits | None) -> Bounds:
+def _operator_limits(settings: TunerSettings, partition_limits: PartitionLimits | None) -> OperatorLimits:
     asked = settings.mutation_quota
-    return Bounds(
+    return OperatorLimits(
         settings.reassign.limits(),
-        settings.reassign.pace(),
+        settings.reassign.concurrency(),
         partition_limits or PartitionLimits(),
         asked.objective.objective() if asked is not None else ControllerObjective(),
     )

@@ -10,27 +10,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from streaming.shared.contract import BrokerSignal, ControllerSignal
-from tuner.control.reassignment.concurrency import pace
-from tuner.control.reassignment.concurrency_model import Paced, PaceLimits, PaceMemory, PaceView
+from tuner.control.reassignment.concurrency import decide_concurrency
+from tuner.control.reassignment.concurrency_model import (
+    ConcurrencyDecision,
+    ConcurrencyInput,
+    ConcurrencyLimits,
+    ConcurrencyState,
+)
 from tuner.control.reassignment.measurements import PartitionMeasurements
-from tuner.control.reassignment.partition_progress import PartitionProgress, way_of
-from tuner.control.reassignment.scheduler import refill
+from tuner.control.reassignment.partition_progress import PartitionProgress, transition_of
+from tuner.control.reassignment.scheduler import schedule
 from tuner.control.reassignment.scheduler_model import (
-    Refill,
-    Running,
+    RunningStep,
+    Schedule,
     SchedulerConstraints,
-    Waiting,
-    copied,
+    WaitingPartition,
     pending_bytes,
+    slots_in_use,
     steady_state,
-    taken,
-    wanted,
+    steps_that_copy,
+    waiting_by_side,
 )
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import BrokerSide
 from tuner.core.controller import ControllerObjective
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits, counted
-from tuner.core.reassignment_plan import Key, Plan, ReassignmentSnapshot
+from tuner.core.reassignment_plan import Plan, ReassignmentSnapshot, TopicPartition
 from tuner.core.throttle_state import ThrottleState
 
 # A broker that is restarted is back by then, and its steps go on; so long they count as any others.
@@ -38,108 +43,119 @@ STUCK_S_MIN = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Measures:
+class ClusterMeasurements:
     """What is measured of the cluster besides where its partitions are."""
 
-    figures: PartitionMeasurements = field(default_factory=PartitionMeasurements)
-    throttling: ThrottleState = field(default_factory=ThrottleState)
+    partitions: PartitionMeasurements = field(default_factory=PartitionMeasurements)
+    throttles: ThrottleState = field(default_factory=ThrottleState)
     brokers: Mapping[int, BrokerSignal] = field(default_factory=dict)
     controllers: Mapping[int, ControllerSignal] = field(default_factory=dict)
-    asked: int = 0  # Steps that the last request asked for.
+    last_request_steps: int = 0  # Steps that the last request asked for.
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class OperatorLimits:
     """What the operator allows."""
 
     batch: BatchLimits = field(default_factory=BatchLimits)
-    pace: PaceLimits = field(default_factory=PaceLimits)
+    concurrency: ConcurrencyLimits = field(default_factory=ConcurrencyLimits)
     partitions: PartitionLimits = field(default_factory=PartitionLimits)
-    controller: ControllerObjective = field(default_factory=ControllerObjective)
+    controller_objective: ControllerObjective = field(default_factory=ControllerObjective)
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    refill: Refill
-    paced: Paced
+class Admission:
+    schedule: Schedule
+    concurrency: ConcurrencyDecision
     pending_bytes: Mapping[BrokerSide, float]  # What no step under way copies yet.
 
 
-def begin(
+def admit(
     plans: Sequence[tuple[Plan, PartitionProgress, bool]],
     look: ReassignmentSnapshot,
-    measures: Measures,
-    memory: PaceMemory,
-    bounds: Bounds,
+    measures: ClusterMeasurements,
+    memory: ConcurrencyState,
+    bounds: OperatorLimits,
     now_ms: int,
-    resting: frozenset[Key] = frozenset(),
-) -> Begun:
+    resting: frozenset[TopicPartition] = frozenset(),
+) -> Admission:
     """
     Args:
         plans: how each stands, and whether parts of it may begin.
         resting: parts that failed just now.
     """
-    running = [one for plan, parts, _ in plans for one in _running(plan, parts, look, measures.figures, now_ms)]
-    copying = copied(running, look.online)
+    running = [
+        one for plan, parts, _ in plans for one in _running_steps(plan, parts, look, measures.partitions, now_ms)
+    ]
+    copying = steps_that_copy(running, look.online)
     waiting = [
-        Waiting(way, measures.figures.size(key, plan.parts[key]), measures.figures.write_rate(key, plan.parts[key]))
+        WaitingPartition(
+            way,
+            measures.partitions.size(key, plan.partitions[key]),
+            measures.partitions.write_rate(key, plan.partitions[key]),
+        )
         for plan, parts, goes_on in plans
         if goes_on
         for key, way in parts.ready.items()
         if key not in resting
     ]
     # Who was not watched at the plan's start is measured with the second look.
-    writes_known = bool(measures.figures.write_bytes_per_s) or any(one.write_bytes_per_s > 0 for one in waiting)
-    slots_taken, slots_wanted = taken(copying, measures.throttling.meant), wanted(waiting)
-    view = PaceView(
+    writes_known = bool(measures.partitions.write_bytes_per_s) or any(one.write_bytes_per_s > 0 for one in waiting)
+    slots_taken, slots_wanted = slots_in_use(copying, measures.throttles.meant), waiting_by_side(waiting)
+    view = ConcurrencyInput(
         now_ms,
         frozenset(slots_taken) | frozenset(slots_wanted),
         slots_taken,
         slots_wanted,
-        measures.throttling.meant,
+        measures.throttles.meant,
         steady_state(copying),
-        measures.asked,
+        measures.last_request_steps,
         measures.brokers,
         measures.controllers,
-        bounds.controller,
+        bounds.controller_objective,
     )
-    paced = pace(view, memory, bounds.pace)
+    paced = decide_concurrency(view, memory, bounds.concurrency)
     terms = SchedulerConstraints(
         look.online,
         bounds.batch,
         paced.slots,
         paced.cluster_max,
         paced.starts_max,
-        measures.throttling.most,
-        meant=measures.throttling.meant,
+        measures.throttles.most,
+        setpoints=measures.throttles.meant,
         limits=bounds.partitions,
-        hosted=_hosted(look, bounds),
+        hosted=_hosted_partitions(look, bounds),
         writes_known=writes_known,
-        asked_ago_s=memory.begun_ago_s(now_ms),
-        look_every_s=memory.look_every_s(now_ms),
-        small_due=memory.small_due,
+        since_last_request_s=memory.since_last_start_s(now_ms),
+        snapshot_interval_s=memory.snapshot_interval_s(now_ms),
+        carried_small_share=memory.carried_small_share,
     )
-    refilled = refill(waiting, running, terms)
-    begun_at_ms = now_ms if refilled.starts else memory.begun_at_ms
-    seen = replace(paced.memory, begun_at_ms=begun_at_ms, looked_at_ms=now_ms, small_due=refilled.small_due)
-    return Begun(refilled, replace(paced, memory=seen), pending_bytes(waiting, running))
+    refilled = schedule(waiting, running, terms)
+    begun_at_ms = now_ms if refilled.starts else memory.last_start_at_ms
+    seen = replace(
+        paced.state,
+        last_start_at_ms=begun_at_ms,
+        last_snapshot_at_ms=now_ms,
+        carried_small_share=refilled.carried_small_share,
+    )
+    return Admission(refilled, replace(paced, state=seen), pending_bytes(waiting, running))
 
 
-def _running(
+def _running_steps(
     plan: Plan, parts: PartitionProgress, look: ReassignmentSnapshot, figures: PartitionMeasurements, now_ms: int
-) -> list[Running]:
+) -> list[RunningStep]:
     found = []
     for key, step in parts.running.items():
-        part, now = plan.parts[key], look.partitions[key]
+        part, now = plan.partitions[key], look.partitions[key]
         size = figures.size(key, part)
-        way = replace(way_of(key, plan.goal(part), now, look), replicas=plan.asked[key].since)
+        way = replace(transition_of(key, plan.goal(part), now, look), replicas=plan.requested[key].replicas_before)
         remaining = figures.remaining_bytes.get(key, size * len(step.adding))
         stuck = key in parts.stuck and now_ms - parts.stuck[key].since_ms > STUCK_S_MIN * 1000
-        found.append(Running(way, step, remaining, size, figures.write_rate(key, part), stuck))
+        found.append(RunningStep(way, step, remaining, size, figures.write_rate(key, part), stuck))
     return found
 
 
-def _hosted(look: ReassignmentSnapshot, bounds: Bounds) -> PartitionCounts:
+def _hosted_partitions(look: ReassignmentSnapshot, bounds: OperatorLimits) -> PartitionCounts:
     """Where nothing is limited nobody needs to count."""
     if bounds.partitions == PartitionLimits():
         return PartitionCounts({})

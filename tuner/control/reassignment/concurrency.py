@@ -31,15 +31,15 @@ from dataclasses import dataclass, replace
 
 from streaming.shared.contract import BrokerSignal, ControllerSignal, Side, ThrottledBy
 from tuner.control.reassignment.concurrency_model import (
-    PaceChange,
-    Paced,
-    PaceLimits,
-    PaceMemory,
-    PaceReason,
-    PaceView,
-    SideMemory,
+    ConcurrencyChange,
+    ConcurrencyDecision,
+    ConcurrencyInput,
+    ConcurrencyLimits,
+    ConcurrencyReason,
+    ConcurrencyState,
+    SideConcurrency,
 )
-from tuner.control.reassignment.concurrency_text import side_change, standing, starts_change
+from tuner.control.reassignment.concurrency_text import describe_side_change, describe_starts_change, side_text
 from tuner.core.cluster import BrokerSide
 from tuner.core.controller import beside_of
 from tuner.core.controller_pressure import Pressure, pressure, rested
@@ -55,20 +55,22 @@ class _Controller:
         return self.pressed.ratio if self.pressed is not None and self.fresh else None
 
 
-def pace(view: PaceView, memory: PaceMemory, limits: PaceLimits) -> Paced:
+def decide_concurrency(
+    view: ConcurrencyInput, memory: ConcurrencyState, limits: ConcurrencyLimits
+) -> ConcurrencyDecision:
     """Slots for every side of the plan, and steps for one request, until it is asked again: with every look, or every second."""
     controller, rests = _controller(view, memory, limits)
     ratio = controller.ratio
     # What it tells is of half a minute: before that has gone by, the pressure is that of before the cut.
-    busy = ratio is not None and ratio > 1.0 and view.now_ms >= memory.rests_until_ms
+    busy = ratio is not None and ratio > 1.0 and view.now_ms >= memory.cooldown_until_ms
     memory = replace(
         memory,
-        rests=rests,
+        idle_baselines=rests,
         controller_seen=memory.controller_seen or ratio is not None,
-        rests_until_ms=view.now_ms + round(limits.rest_s * 1000) if busy else memory.rests_until_ms,
+        cooldown_until_ms=view.now_ms + round(limits.rest_s * 1000) if busy else memory.cooldown_until_ms,
     )
-    sides: dict[BrokerSide, SideMemory] = {}
-    changes: list[PaceChange] = []
+    sides: dict[BrokerSide, SideConcurrency] = {}
+    changes: list[ConcurrencyChange] = []
     for side in sorted(view.sides):
         known = memory.sides.get(side)
         before = known if known is not None else _begun(view, memory, limits)
@@ -76,80 +78,80 @@ def pace(view: PaceView, memory: PaceMemory, limits: PaceLimits) -> Paced:
         after = before if known is None else _side(side, before, view, memory, limits, ratio=ratio, busy=busy)
         sides[side] = after
         if known is None or after.slots != before.slots:
-            changes.append(side_change(side, known, after, controller.pressed, view))
+            changes.append(describe_side_change(side, known, after, controller.pressed, view))
     starts, change = _starts(view, memory, limits, controller, busy=busy)
-    memory = replace(memory, sides=sides, starts=starts)
+    memory = replace(memory, sides=sides, starts_max=starts)
     if change is not None:
         changes.append(change)
         memory = replace(memory, starts_changed_at_ms=view.now_ms)
-    why = {side: standing(one) for side, one in sides.items()}
+    why = {side: side_text(one) for side, one in sides.items()}
     slots = {side: one.slots for side, one in sides.items()}
-    return Paced(memory, slots, limits.cluster_max, starts, tuple(changes), why)
+    return ConcurrencyDecision(memory, slots, limits.cluster_max, starts, tuple(changes), why)
 
 
-def _begun(view: PaceView, memory: PaceMemory, limits: PaceLimits) -> SideMemory:
+def _begun(view: ConcurrencyInput, memory: ConcurrencyState, limits: ConcurrencyLimits) -> SideConcurrency:
     # A side of a broker that has others begins where those are cut to: the controller is the same.
     most = min((one.slots for one in memory.sides.values()), default=limits.slots_start)
     slots = max(limits.slots_min, min(limits.slots_start, limits.slots_max, most))
-    return SideMemory(slots, view.now_ms, view.now_ms)
+    return SideConcurrency(slots, view.now_ms, view.now_ms)
 
 
-def _in_use(side: BrokerSide, before: SideMemory, view: PaceView) -> SideMemory:
+def _in_use(side: BrokerSide, before: SideConcurrency, view: ConcurrencyInput) -> SideConcurrency:
     """Steps that are decided on are announced, asked for and heard of before the first byte: slots are in use seconds later."""
-    if before.in_use_at_ms is not None or not _uses_all(side, before, view):
+    if before.fully_used_at_ms is not None or not _uses_all(side, before, view):
         return before
-    return replace(before, in_use_at_ms=view.now_ms)
+    return replace(before, fully_used_at_ms=view.now_ms)
 
 
-def _uses_all(side: BrokerSide, before: SideMemory, view: PaceView) -> bool:
+def _uses_all(side: BrokerSide, before: SideConcurrency, view: ConcurrencyInput) -> bool:
     # Of the last slot a part may be left that nobody fits into.
-    return view.running.get(side, 0.0) > before.slots - 1
+    return view.slots_in_use.get(side, 0.0) > before.slots - 1
 
 
 def _side(
     side: BrokerSide,
-    before: SideMemory,
-    view: PaceView,
-    memory: PaceMemory,
-    limits: PaceLimits,
+    before: SideConcurrency,
+    view: ConcurrencyInput,
+    memory: ConcurrencyState,
+    limits: ConcurrencyLimits,
     *,
     ratio: float | None,
     busy: bool,
-) -> SideMemory:
+) -> SideConcurrency:
     now_ms, signal = view.now_ms, view.brokers.get(side[0])
     clamped = max(limits.slots_min, min(limits.slots_max, before.slots))
     if clamped != before.slots:
-        return _changed(before, clamped, PaceReason.LIMITS_CHANGED, view)
-    rests = now_ms < before.rests_until_ms
+        return _changed(before, clamped, ConcurrencyReason.LIMITS_CHANGED, view)
+    rests = now_ms < before.cooldown_until_ms
     # A broker that has been silent since it was hurt is hurt still, as far as anybody knows.
     hurt = None if signal is None else _hurt(signal, limits)
     if not rests and (hurt is not None or busy):
-        reason = hurt or PaceReason.CONTROLLER_BUSY
+        reason = hurt or ConcurrencyReason.CONTROLLER_BUSY
         slots = max(limits.slots_min, int(before.slots * limits.cut_ratio))
         rests_until_ms = now_ms + round(limits.rest_s * 1000)
-        return SideMemory(slots, now_ms, before.heard_at_ms, rests_until_ms, searching=False, reason=reason)
-    heard_at_ms = before.heard_at_ms if signal is None else signal.sampled_at_ms
-    before = replace(before, heard_at_ms=heard_at_ms)
+        return SideConcurrency(slots, now_ms, before.measured_at_ms, rests_until_ms, searching=False, reason=reason)
+    heard_at_ms = before.measured_at_ms if signal is None else signal.sampled_at_ms
+    before = replace(before, measured_at_ms=heard_at_ms)
     age_s, waited_s = abs(now_ms - heard_at_ms) / 1000, (now_ms - before.changed_at_ms) / 1000
     if signal is None or age_s > limits.hold_age_s:
         if age_s > limits.decay_age_s and waited_s >= limits.raise_every_s and before.slots > limits.slots_min:
-            return _changed(before, before.slots - 1, PaceReason.NOT_SEEN_FOR_LONG, view)
-        return replace(before, reason=PaceReason.NOT_SEEN)
+            return _changed(before, before.slots - 1, ConcurrencyReason.STALE_DECAY, view)
+        return replace(before, reason=ConcurrencyReason.STALE)
     filled = _filled(side, signal, view)
     full = None if filled is None else filled >= limits.full_ratio
     before = replace(before, searching=before.searching and not full)
     holds = _holds(side, before, view, memory, limits, full=full, ratio=ratio)
     if holds is not None or filled is None:
-        return replace(before, reason=holds or PaceReason.NOT_THROTTLED)
+        return replace(before, reason=holds or ConcurrencyReason.NOT_THROTTLED)
     slots = min(_more(before, filled, limits), _most(memory, limits))
-    return _changed(before, slots, PaceReason.QUOTA_NOT_FULL, view)
+    return _changed(before, slots, ConcurrencyReason.QUOTA_NOT_FULL, view)
 
 
-def _changed(before: SideMemory, slots: int, reason: PaceReason, view: PaceView) -> SideMemory:
-    return replace(before, slots=slots, changed_at_ms=view.now_ms, in_use_at_ms=None, reason=reason)
+def _changed(before: SideConcurrency, slots: int, reason: ConcurrencyReason, view: ConcurrencyInput) -> SideConcurrency:
+    return replace(before, slots=slots, changed_at_ms=view.now_ms, fully_used_at_ms=None, reason=reason)
 
 
-def _more(before: SideMemory, filled: float, limits: PaceLimits) -> int:
+def _more(before: SideConcurrency, filled: float, limits: ConcurrencyLimits) -> int:
     """More than fill the quota do harm: each that is written to takes of it what keeping up with it takes."""
     least = before.slots + limits.raise_by
     if not before.searching:
@@ -159,56 +161,60 @@ def _more(before: SideMemory, filled: float, limits: PaceLimits) -> int:
     return max(least, wanted)
 
 
-def _hurt(signal: BrokerSignal, limits: PaceLimits) -> PaceReason | None:
+def _hurt(signal: BrokerSignal, limits: ConcurrencyLimits) -> ConcurrencyReason | None:
     if (signal.under_min_isr_partitions or 0.0) > 0.0:
-        return PaceReason.UNDER_MIN_ISR
+        return ConcurrencyReason.UNDER_MIN_ISR
     if (signal.isr_shrinks_per_s or 0.0) > limits.isr_shrinks_per_s_max:
-        return PaceReason.ISR_SHRINKS
+        return ConcurrencyReason.ISR_SHRINKS
     return None
 
 
 def _holds(
     side: BrokerSide,
-    before: SideMemory,
-    view: PaceView,
-    memory: PaceMemory,
-    limits: PaceLimits,
+    before: SideConcurrency,
+    view: ConcurrencyInput,
+    memory: ConcurrencyState,
+    limits: ConcurrencyLimits,
     *,
     full: bool | None,
     ratio: float | None,
-) -> PaceReason | None:
+) -> ConcurrencyReason | None:
     """Why there are no more; None: nothing speaks against it."""
     waited_ms = view.now_ms - before.changed_at_ms
-    if view.now_ms < max(before.rests_until_ms, memory.rests_until_ms) or waited_ms < limits.raise_every_s * 1000:
-        return PaceReason.RESTS
-    rate = view.rates.get(side)
+    if view.now_ms < max(before.cooldown_until_ms, memory.cooldown_until_ms) or waited_ms < limits.raise_every_s * 1000:
+        return ConcurrencyReason.COOLDOWN
+    rate = view.setpoints.get(side)
     if rate is None or full is None:
-        return PaceReason.NOT_THROTTLED
+        return ConcurrencyReason.NOT_THROTTLED
     if full:
-        return PaceReason.QUOTA_FULL
+        return ConcurrencyReason.QUOTA_FULL
     if view.steady_state.get(side, 0.0) > limits.full_ratio * rate:
-        return PaceReason.STEADY_STATE_FILLS
+        return ConcurrencyReason.STEADY_STATE_FILLS
     if not _uses_all(side, before, view):
-        return PaceReason.SLOTS_NOT_USED
+        return ConcurrencyReason.SLOTS_NOT_USED
     if not view.waiting.get(side):
-        return PaceReason.NOTHING_WAITS
+        return ConcurrencyReason.NO_PARTITION_WAITS
     if before.slots >= _most(memory, limits):
-        return PaceReason.AT_MOST if before.slots >= limits.slots_max else PaceReason.CONTROLLER_NOT_SEEN
+        return (
+            ConcurrencyReason.AT_MAXIMUM
+            if before.slots >= limits.slots_max
+            else ConcurrencyReason.CONTROLLER_NOT_MEASURED
+        )
     # ``heard`` is when it was measured; the seconds before the slots were in use say nothing of them.
-    if before.in_use_at_ms is None or before.heard_at_ms - before.in_use_at_ms < limits.measure_s * 1000:
-        return PaceReason.RESTS
+    if before.fully_used_at_ms is None or before.measured_at_ms - before.fully_used_at_ms < limits.measure_s * 1000:
+        return ConcurrencyReason.COOLDOWN
     if ratio is None and memory.controller_seen:
-        return PaceReason.CONTROLLER_NOT_SEEN
-    return PaceReason.CONTROLLER_NEAR if ratio is not None and ratio > limits.near_ratio else None
+        return ConcurrencyReason.CONTROLLER_NOT_MEASURED
+    return ConcurrencyReason.CONTROLLER_NEAR_LIMIT if ratio is not None and ratio > limits.near_ratio else None
 
 
-def _most(memory: PaceMemory, limits: PaceLimits) -> int:
+def _most(memory: ConcurrencyState, limits: ConcurrencyLimits) -> int:
     return limits.slots_max if memory.controller_seen else min(limits.slots_max, limits.slots_unseen_max)
 
 
-def _filled(side: BrokerSide, signal: BrokerSignal, view: PaceView) -> float | None:
+def _filled(side: BrokerSide, signal: BrokerSignal, view: ConcurrencyInput) -> float | None:
     """The share of its throttle that is used; None: no throttle, or nothing that measures it."""
-    rate = view.rates.get(side)
+    rate = view.setpoints.get(side)
     measured = signal.leader_throttled_bytes_per_s if side[1] is Side.LEADER else signal.follower_throttled_bytes_per_s
     # All replication bytes are no measure of it: they count what isn't listed.
     if rate is None or measured is None or signal.throttled_by == ThrottledBy.REPLICATION:
@@ -216,9 +222,11 @@ def _filled(side: BrokerSide, signal: BrokerSignal, view: PaceView) -> float | N
     return measured / max(rate, 1.0)
 
 
-def _controller(view: PaceView, memory: PaceMemory, limits: PaceLimits) -> tuple[_Controller, Mapping[str, float]]:
+def _controller(
+    view: ConcurrencyInput, memory: ConcurrencyState, limits: ConcurrencyLimits
+) -> tuple[_Controller, Mapping[str, float]]:
     beside = beside_of(view.controllers, view.brokers, view.now_ms, limits.hold_age_s)
-    rests = rested(beside, memory.rests)
+    rests = rested(beside, memory.idle_baselines)
     active = [signal for signal in view.controllers.values() if signal.active]
     newest: ControllerSignal | None = max(active, key=lambda signal: signal.sampled_at_ms, default=None)
     if newest is None:
@@ -228,24 +236,24 @@ def _controller(view: PaceView, memory: PaceMemory, limits: PaceLimits) -> tuple
 
 
 def _starts(
-    view: PaceView, memory: PaceMemory, limits: PaceLimits, controller: _Controller, *, busy: bool
-) -> tuple[int, PaceChange | None]:
+    view: ConcurrencyInput, memory: ConcurrencyState, limits: ConcurrencyLimits, controller: _Controller, *, busy: bool
+) -> tuple[int, ConcurrencyChange | None]:
     """How many steps one request may ask for: AIMD as well, as it is these that stand in the controller's line together."""
-    before = memory.starts if memory.starts is not None else limits.starts_start
+    before = memory.starts_max if memory.starts_max is not None else limits.starts_start
     before = max(limits.starts_min, min(limits.starts_max, before))
     ratio = controller.ratio
     if busy:
-        after, reason = max(limits.starts_min, int(before * limits.cut_ratio)), PaceReason.CONTROLLER_BUSY
+        after, reason = max(limits.starts_min, int(before * limits.cut_ratio)), ConcurrencyReason.CONTROLLER_BUSY
     elif (
         ratio is not None
         and ratio <= limits.near_ratio
-        and view.asked >= before
-        and view.now_ms >= memory.rests_until_ms
+        and view.last_request_steps >= before
+        and view.now_ms >= memory.cooldown_until_ms
         and view.now_ms - memory.starts_changed_at_ms >= limits.raise_every_s * 1000
     ):
-        after, reason = min(limits.starts_max, before + limits.starts_raise_by), PaceReason.REQUESTS_ARE_FULL
+        after, reason = min(limits.starts_max, before + limits.starts_raise_by), ConcurrencyReason.REQUESTS_FULL
     else:
         return before, None
     if after == before:
         return before, None
-    return after, starts_change(before, after, reason, controller.pressed)
+    return after, describe_starts_change(before, after, reason, controller.pressed)

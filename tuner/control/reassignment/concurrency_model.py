@@ -12,32 +12,32 @@ from tuner.core.cluster import BrokerSide
 from tuner.core.controller import ControllerObjective
 
 
-class PaceReason(StrEnum):
-    BEGINS = "begins"
+class ConcurrencyReason(StrEnum):
+    INITIAL = "initial"
     LIMITS_CHANGED = "limits_changed"
     # Less: somebody is hurt.
     UNDER_MIN_ISR = "under_min_isr"
     ISR_SHRINKS = "isr_shrinks"
     CONTROLLER_BUSY = "controller_busy"
-    NOT_SEEN_FOR_LONG = "not_seen_for_long"
+    STALE_DECAY = "stale_decay"
     # As it is: nobody knows, or more would change nothing.
-    RESTS = "rests"
-    NOT_SEEN = "not_seen"
-    CONTROLLER_NOT_SEEN = "controller_not_seen"
+    COOLDOWN = "cooldown"
+    STALE = "stale"
+    CONTROLLER_NOT_MEASURED = "controller_not_measured"
     NOT_THROTTLED = "not_throttled"
     QUOTA_FULL = "quota_full"
     STEADY_STATE_FILLS = "steady_state_fills"
     SLOTS_NOT_USED = "slots_not_used"
-    NOTHING_WAITS = "nothing_waits"
-    CONTROLLER_NEAR = "controller_near"
-    AT_MOST = "at_most"
+    NO_PARTITION_WAITS = "no_partition_waits"
+    CONTROLLER_NEAR_LIMIT = "controller_near_limit"
+    AT_MAXIMUM = "at_maximum"
     # More.
     QUOTA_NOT_FULL = "quota_not_full"
-    REQUESTS_ARE_FULL = "requests_are_full"
+    REQUESTS_FULL = "requests_full"
 
 
 @dataclass(frozen=True, slots=True)
-class PaceLimits:
+class ConcurrencyLimits:
     """The operator's numbers, and the constants of the law with the reason for each."""
 
     slots_min: int = 1
@@ -82,71 +82,71 @@ class PaceLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class PaceView:
+class ConcurrencyInput:
     """What there is to see, by side where it says nothing else."""
 
     now_ms: int
     sides: frozenset[BrokerSide]  # That the plan still copies something through.
-    running: Mapping[BrokerSide, float] = field(default_factory=dict)  # Slots in use.
+    slots_in_use: Mapping[BrokerSide, float] = field(default_factory=dict)  # Slots in use.
     waiting: Mapping[BrokerSide, int] = field(default_factory=dict)
     # What is meant for it now, and thus should be measured; a side that isn't named has no throttle.
-    rates: Mapping[BrokerSide, float] = field(default_factory=dict)
+    setpoints: Mapping[BrokerSide, float] = field(default_factory=dict)
     steady_state: Mapping[BrokerSide, float] = field(default_factory=dict)
-    asked: int = 0  # Steps that the last request asked for.
+    last_request_steps: int = 0  # Steps that the last request asked for.
     brokers: Mapping[int, BrokerSignal] = field(default_factory=dict)
     controllers: Mapping[int, ControllerSignal] = field(default_factory=dict)
     objective: ControllerObjective = field(default_factory=ControllerObjective)
 
 
 @dataclass(frozen=True, slots=True)
-class SideMemory:
+class SideConcurrency:
     slots: int
     changed_at_ms: int
-    heard_at_ms: int  # When its broker was measured last; where it never was, when the side began.
-    rests_until_ms: int = 0
+    measured_at_ms: int  # When its broker was measured last; where it never was, when the side began.
+    cooldown_until_ms: int = 0
     searching: bool = True  # Never full and never cut so far: nobody knows where the end is.
-    reason: PaceReason = PaceReason.BEGINS
-    in_use_at_ms: int | None = None  # When all of them were first seen in use since the last change; None: not yet.
+    reason: ConcurrencyReason = ConcurrencyReason.INITIAL
+    fully_used_at_ms: int | None = None  # When all of them were first seen in use since the last change; None: not yet.
 
 
 @dataclass(frozen=True, slots=True)
-class PaceMemory:
+class ConcurrencyState:
     """Where it is lost, all begins at the start's numbers again."""
 
-    sides: Mapping[BrokerSide, SideMemory] = field(default_factory=dict)
-    starts: int | None = None
+    sides: Mapping[BrokerSide, SideConcurrency] = field(default_factory=dict)
+    starts_max: int | None = None
     starts_changed_at_ms: int = 0
-    rests_until_ms: int = 0  # The whole cluster, after a cut for the controller.
-    rests: Mapping[str, float] = field(default_factory=dict)  # Of the controller's measures, ms.
+    cooldown_until_ms: int = 0  # The whole cluster, after a cut for the controller.
+    idle_baselines: Mapping[str, float] = field(default_factory=dict)  # Of the controller's measures, ms.
     controller_seen: bool = False
-    begun_at_ms: int | None = None  # When something was to begin last; None: not yet.
-    looked_at_ms: int | None = None
-    small_due: float = 0.0  # As control/reassignment/small_partitions.py carries it from request to request.
+    last_start_at_ms: int | None = None  # When something was to begin last; None: not yet.
+    last_snapshot_at_ms: int | None = None
+    carried_small_share: float = 0.0  # As control/reassignment/small_partitions.py carries it from request to request.
 
-    def begun_ago_s(self, now_ms: int) -> float:
-        return _ago_s(self.begun_at_ms, now_ms)
+    def since_last_start_s(self, now_ms: int) -> float:
+        return _ago_s(self.last_start_at_ms, now_ms)
 
-    def look_every_s(self, now_ms: int) -> float:
-        return _ago_s(self.looked_at_ms, now_ms)
+    def snapshot_interval_s(self, now_ms: int) -> float:
+        return _ago_s(self.last_snapshot_at_ms, now_ms)
 
 
 @dataclass(frozen=True, slots=True)
-class PaceChange:
+class ConcurrencyChange:
     side: BrokerSide | None  # None: of the steps that are asked for at a time.
     before: int
     after: int
-    reason: PaceReason
+    reason: ConcurrencyReason
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Paced:
-    memory: PaceMemory
+class ConcurrencyDecision:
+    state: ConcurrencyState
     slots: Mapping[BrokerSide, int]
     cluster_max: int
     starts_max: int
-    changes: tuple[PaceChange, ...]
-    why: Mapping[BrokerSide, str]  # Of every side: why it has as many as it has.
+    changes: tuple[ConcurrencyChange, ...]
+    explanations: Mapping[BrokerSide, str]  # Of every side: why it has as many as it has.
 
 
 def _ago_s(at_ms: int | None, now_ms: int) -> float:

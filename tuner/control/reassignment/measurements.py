@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from tuner.core.reassignment_plan import Key, PlanPartition, ReassignmentSnapshot
+from tuner.core.reassignment_plan import PlanPartition, ReassignmentSnapshot, TopicPartition
 
 _NEW_SHARE = 0.5  # Of a new measure: what is written changes within minutes, and a clump is no rate.
 
@@ -19,19 +19,19 @@ _NEW_SHARE = 0.5  # Of a new measure: what is written changes within minutes, an
 class PartitionMeasurements:
     """By partition; one that isn't named was not measured yet."""
 
-    size_bytes: Mapping[Key, float] = field(default_factory=dict)
-    write_bytes_per_s: Mapping[Key, float] = field(default_factory=dict)
-    remaining_bytes: Mapping[Key, float] = field(default_factory=dict)  # Of all replicas being added.
+    size_bytes: Mapping[TopicPartition, float] = field(default_factory=dict)
+    write_bytes_per_s: Mapping[TopicPartition, float] = field(default_factory=dict)
+    remaining_bytes: Mapping[TopicPartition, float] = field(default_factory=dict)  # Of all replicas being added.
     at_ms: int = 0
 
-    def size(self, key: Key, part: PlanPartition) -> float:
+    def size(self, key: TopicPartition, part: PlanPartition) -> float:
         return self.size_bytes.get(key, part.size_bytes)
 
-    def write_rate(self, key: Key, part: PlanPartition) -> float:
+    def write_rate(self, key: TopicPartition, part: PlanPartition) -> float:
         return self.write_bytes_per_s.get(key, part.write_bytes_per_s)
 
 
-def measured(
+def update_measurements(
     before: PartitionMeasurements, look: ReassignmentSnapshot, at_ms: int, *, whole: bool = True
 ) -> PartitionMeasurements:
     """What is known after a look; the same as before where nothing was measured.
@@ -41,9 +41,9 @@ def measured(
     """
     if not look.log_bytes:
         return before
-    sizes = dict[Key, float]()
-    rates = dict[Key, float](before.write_bytes_per_s)
-    remaining: dict[Key, float] = {}
+    sizes = dict[TopicPartition, float]()
+    rates = dict[TopicPartition, float](before.write_bytes_per_s)
+    remaining: dict[TopicPartition, float] = {}
     took_s = (at_ms - before.at_ms) / 1000
     for key, now in look.partitions.items():
         size = look.log_bytes.get(now.leader, {}).get(key)

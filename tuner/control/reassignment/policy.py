@@ -19,116 +19,127 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tuner.control.reassignment.admission import Begun, Bounds, Measures, begin
-from tuner.control.reassignment.concurrency_model import PaceMemory
-from tuner.control.reassignment.explain import held_up, paces
-from tuner.control.reassignment.partition_progress import PartitionProgress, Recent, remembered, stand
+from tuner.control.reassignment.admission import Admission, ClusterMeasurements, OperatorLimits, admit
+from tuner.control.reassignment.concurrency_model import ConcurrencyState
+from tuner.control.reassignment.explain import concurrency_text, find_blockers
+from tuner.control.reassignment.partition_progress import (
+    PartitionProgress,
+    PlanMemory,
+    classify_partitions,
+    update_memory,
+)
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import (
     DesiredPlanState,
-    Key,
     Plan,
     PlanEnding,
     PlanPartition,
+    PlanResult,
     ReassignmentSnapshot,
     RequestedStep,
-    Tally,
+    TopicPartition,
 )
 from tuner.core.reassignment_steps import ReassignmentStep
 
 
 @dataclass(frozen=True, slots=True)
-class StepConstraints:
+class ExecutorContext:
     """What a turn keeps to."""
 
     now_ms: int
-    bounds: Bounds = field(default_factory=Bounds)  # The operator's; a plan's own may be stricter.
-    paused: str | None = None  # Why no plan goes on; None: plans go on.
-    resting: frozenset[Key] = frozenset()  # Failed just now, and tried again later.
-    refused: Mapping[Key, str] = field(default_factory=dict)  # Why the last try failed, of what was not taken since.
+    limits: OperatorLimits = field(default_factory=OperatorLimits)  # The operator's; a plan's own may be stricter.
+    pause_reason: str | None = None  # Why no plan goes on; None: plans go on.
+    backing_off: frozenset[TopicPartition] = frozenset()  # Failed just now, and tried again later.
+    refusals: Mapping[TopicPartition, str] = field(
+        default_factory=dict
+    )  # Why the last try failed, of what was not taken since.
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutorState:
     """What one life of a tuner knows, and the next does without."""
 
-    plans: Mapping[str, Recent] = field(default_factory=dict)
-    pace: PaceMemory = field(default_factory=PaceMemory)
+    plans: Mapping[str, PlanMemory] = field(default_factory=dict)
+    concurrency: ConcurrencyState = field(default_factory=ConcurrencyState)
 
 
 @dataclass(frozen=True, slots=True)
-class PlanTurn:
+class PlanDecision:
     """``plan`` as it is to be on record before anything of this is done."""
 
     plan: Plan
-    parts: PartitionProgress
+    progress: PartitionProgress
     starts: tuple[ReassignmentStep, ...] = ()
-    cancels: tuple[Key, ...] = ()
-    doubted: frozenset[Key] = frozenset()  # Of the starts: who was refused before may be so again.
+    cancels: tuple[TopicPartition, ...] = ()
+    unlikely_starts: frozenset[TopicPartition] = frozenset()  # Of the starts: who was refused before may be so again.
 
     @property
-    def begins(self) -> tuple[ReassignmentStep, ...]:
+    def likely_starts(self) -> tuple[ReassignmentStep, ...]:
         """What is as good as under way."""
-        return tuple(step for step in self.starts if (step.topic, step.partition) not in self.doubted)
+        return tuple(decide for decide in self.starts if (decide.topic, decide.partition) not in self.unlikely_starts)
 
 
 @dataclass(frozen=True, slots=True)
-class ExecutorStep:
-    plans: tuple[PlanTurn, ...]
-    memory: ExecutorState
-    begun: Begun
+class ExecutorDecision:
+    plans: tuple[PlanDecision, ...]
+    state: ExecutorState
+    admission: Admission
     limits: BatchLimits  # The strictest that holds.
 
 
-def turn(
-    plans: Sequence[Plan], look: ReassignmentSnapshot, measures: Measures, memory: ExecutorState, terms: StepConstraints
-) -> ExecutorStep:
+def decide(
+    plans: Sequence[Plan],
+    look: ReassignmentSnapshot,
+    measures: ClusterMeasurements,
+    memory: ExecutorState,
+    terms: ExecutorContext,
+) -> ExecutorDecision:
     """
     Args:
         plans: those that have not ended, the oldest first; no partition is in two of them.
     """
-    acknowledged = [_heeded(plan) for plan in plans]
-    recent = [memory.plans.get(plan.id, Recent()) for plan in plans]
+    acknowledged = [_acknowledge(plan) for plan in plans]
+    recent = [memory.plans.get(plan.id, PlanMemory()) for plan in plans]
     stands: list[PartitionProgress] = []
-    taken: set[Key] = (
+    taken: set[TopicPartition] = (
         set()
     )  # Two people may have given the same partition at once: it is the older plan's until that has ended.
     for plan, known in zip(acknowledged, recent, strict=True):
-        stands.append(stand(plan, look, known, terms.now_ms, taken))
-        taken |= plan.parts.keys()
-    goes_on = [terms.paused is None and plan.head.wanted is not DesiredPlanState.PAUSED for plan in acknowledged]
-    bounds = replace(terms.bounds, batch=strictest([terms.bounds.batch, *(plan.head.limits for plan in acknowledged)]))
-    begun = begin(
+        stands.append(classify_partitions(plan, look, known, terms.now_ms, taken))
+        taken |= plan.partitions.keys()
+    goes_on = [terms.pause_reason is None and plan.head.desired is not DesiredPlanState.PAUSED for plan in acknowledged]
+    bounds = replace(terms.limits, batch=strictest([terms.limits.batch, *(plan.head.limits for plan in acknowledged)]))
+    begun = admit(
         list(zip(acknowledged, stands, goes_on, strict=True)),
         look,
         measures,
-        memory.pace,
+        memory.concurrency,
         bounds,
         terms.now_ms,
-        terms.resting,
+        terms.backing_off,
     )
-    steps = {(start.step.topic, start.step.partition): start.step for start in begun.refill.starts}
+    steps = {(start.step.topic, start.step.partition): start.step for start in begun.schedule.starts}
     made = tuple(
-        _made(plan, parts, known, tuple(steps[key] for key in steps if key in parts.ready), begun, look, terms)
+        _decide_plan(plan, parts, known, tuple(steps[key] for key in steps if key in parts.ready), begun, look, terms)
         for plan, parts, known in zip(acknowledged, stands, recent, strict=True)
     )
     after = {
-        plan.id: remembered(parts, known, terms.now_ms)
+        plan.id: update_memory(parts, known, terms.now_ms)
         for plan, parts, known in zip(acknowledged, stands, recent, strict=True)
     }
-    return ExecutorStep(made, ExecutorState(after, begun.paced.memory), begun, bounds.batch)
+    return ExecutorDecision(made, ExecutorState(after, begun.concurrency.state), begun, bounds.batch)
 
 
-def _tally(plan: Plan, parts: PartitionProgress, look: ReassignmentSnapshot) -> Tally:
+def _result(plan: Plan, parts: PartitionProgress, look: ReassignmentSnapshot) -> PlanResult:
     total = copied = 0.0
     at_target = 0
-    for key, part in plan.parts.items():
+    for key, part in plan.partitions.items():
         now = None if key in parts.dropped else look.partitions.get(key)
-        added = {*part.target} - {*part.before}
+        added = {*part.target} - {*part.original_replicas}
         total += len(added) * part.size_bytes
         copied += 0.0 if now is None else len(added & {*now.replicas}) * part.size_bytes
         at_target += now is not None and now.replicas == part.target
-    return Tally(len(plan.parts), at_target, total, copied)
+    return PlanResult(len(plan.partitions), at_target, total, copied)
 
 
 def strictest(limits: Sequence[BatchLimits]) -> BatchLimits:
@@ -139,70 +150,87 @@ def strictest(limits: Sequence[BatchLimits]) -> BatchLimits:
     )
 
 
-def _heeded(plan: Plan) -> Plan:
+def _acknowledge(plan: Plan) -> Plan:
     """With the newest word about it, which also ends that parts are left alone, if it is not about the limits."""
     state, head = plan.state, plan.head
-    if state.acknowledged_at_ms >= head.at_ms:
+    if state.acknowledged_at_ms >= head.ordered_at_ms:
         return plan
-    left = {} if head.course_at_ms > state.acknowledged_at_ms else state.left
-    paused_at_ms, rested_ms = state.paused_at_ms, state.rested_ms
-    if head.wanted is DesiredPlanState.PAUSED:
-        paused_at_ms = paused_at_ms or head.course_at_ms
+    left = {} if head.state_ordered_at_ms > state.acknowledged_at_ms else state.stopped_externally
+    paused_at_ms, rested_ms = state.paused_since_ms, state.paused_total_ms
+    if head.desired is DesiredPlanState.PAUSED:
+        paused_at_ms = paused_at_ms or head.state_ordered_at_ms
     elif paused_at_ms:
-        paused_at_ms, rested_ms = 0, rested_ms + max(0, head.course_at_ms - paused_at_ms)
+        paused_at_ms, rested_ms = 0, rested_ms + max(0, head.state_ordered_at_ms - paused_at_ms)
     return replace(
         plan,
-        state=replace(state, acknowledged_at_ms=head.at_ms, left=left, paused_at_ms=paused_at_ms, rested_ms=rested_ms),
+        state=replace(
+            state,
+            acknowledged_at_ms=head.ordered_at_ms,
+            stopped_externally=left,
+            paused_since_ms=paused_at_ms,
+            paused_total_ms=rested_ms,
+        ),
     )
 
 
-def _is_to_stop(step: ReassignmentStep, plan: Plan, part: PlanPartition) -> bool:
+def _must_stop(step: ReassignmentStep, plan: Plan, part: PlanPartition) -> bool:
     """Of a cancelled plan: a step that brings a part back is what was asked for."""
     goal = {*plan.goal(part)}
-    return plan.head.leaves or not goal >= {*step.adding} or bool(goal & {*step.dropping})
+    return plan.head.no_rollback or not goal >= {*step.adding} or bool(goal & {*step.dropping})
 
 
-def _made(
+def _decide_plan(
     plan: Plan,
     parts: PartitionProgress,
-    known: Recent,
+    known: PlanMemory,
     starts: tuple[ReassignmentStep, ...],
-    begun: Begun,
+    begun: Admission,
     look: ReassignmentSnapshot,
-    terms: StepConstraints,
-) -> PlanTurn:
-    cancels: tuple[Key, ...] = ()
-    if plan.head.wanted is DesiredPlanState.CANCELLING and terms.paused is None:
+    terms: ExecutorContext,
+) -> PlanDecision:
+    cancels: tuple[TopicPartition, ...] = ()
+    if plan.head.desired is DesiredPlanState.CANCELLING and terms.pause_reason is None:
         cancels = tuple(
             key
-            for key, step in parts.running.items()
-            if key not in terms.resting and _is_to_stop(step, plan, plan.parts[key])
+            for key, decide in parts.running.items()
+            if key not in terms.backing_off and _must_stop(decide, plan, plan.partitions[key])
         )
-    over = {*parts.reached, *parts.never_taken, *parts.put_back, *parts.left, *parts.dropped}
+    over = {*parts.reached, *parts.never_accepted, *parts.rolled_back, *parts.stopped_externally, *parts.dropped}
     asked = {
-        key: a for key, a in plan.asked.items() if key in plan.parts and key not in over and key not in parts.foreign
+        key: a
+        for key, a in plan.requested.items()
+        if key in plan.partitions and key not in over and key not in parts.externally_reassigned
     }
-    asked |= {key: replace(asked[key], cancels=True) for key in cancels}
-    for step in starts:
-        key = (step.topic, step.partition)
-        asked[key] = RequestedStep(step.replicas, parts.ready[key].replicas, step.moves_leader, step.elect)
-    unsettled = parts.running or parts.ready or parts.to_elect or parts.unclear or parts.foreign or parts.left
+    asked |= {key: replace(asked[key], cancel_requested=True) for key in cancels}
+    for decide in starts:
+        key = (decide.topic, decide.partition)
+        asked[key] = RequestedStep(
+            decide.replicas, parts.ready[key].replicas, decide.moves_leader, decide.needs_election
+        )
+    unsettled = (
+        parts.running
+        or parts.ready
+        or parts.to_elect
+        or parts.unconfirmed
+        or parts.externally_reassigned
+        or parts.stopped_externally
+    )
     state = replace(
         plan.state,
         dropped=parts.dropped,
-        left=parts.left,
-        said=held_up(plan, parts, begun.refill, terms.paused, terms.refused),
-        pace=paces(begun.paced),
+        stopped_externally=parts.stopped_externally,
+        blockers=find_blockers(plan, parts, begun.schedule, terms.pause_reason, terms.refusals),
+        concurrency=concurrency_text(begun.concurrency),
     )
     if not unsettled:
-        cancelled = plan.head.wanted is DesiredPlanState.CANCELLING
+        cancelled = plan.head.desired is DesiredPlanState.CANCELLING
         state = replace(
             state,
             ending=PlanEnding.CANCELLED if cancelled else PlanEnding.DONE,
             ended_at_ms=terms.now_ms,
-            tally=_tally(plan, parts, look),
+            result=_result(plan, parts, look),
         )
     # A large plan finds others to try each time: where none was taken, nobody knows that these will be.
-    starting = frozenset((step.topic, step.partition) for step in starts)
-    doubted = starting if known.refused else starting.intersection(terms.refused)
-    return PlanTurn(replace(plan, asked=asked, state=state), parts, starts, cancels, doubted)
+    starting = frozenset((decide.topic, decide.partition) for decide in starts)
+    doubted = starting if known.all_refused else starting.intersection(terms.refusals)
+    return PlanDecision(replace(plan, requested=asked, state=state), parts, starts, cancels, doubted)

@@ -31,19 +31,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heapreplace
 
 from streaming.shared.contract import Side
-from tuner.control.reassignment.batching_delay import gathers
-from tuner.control.reassignment.scheduler_limits import Room
+from tuner.control.reassignment.batching_delay import should_wait
+from tuner.control.reassignment.scheduler_limits import RemainingCapacity
 from tuner.control.reassignment.scheduler_model import (
-    LEAST_BYTES_PER_S,
+    ASSUMED_RATE_BYTES_PER_S,
     HeldBy,
-    Refill,
-    Running,
+    RunningStep,
+    Schedule,
     SchedulerConstraints,
-    Waiting,
-    sides_of,
+    WaitingPartition,
+    sides_of_copy,
     steady_state,
 )
-from tuner.control.reassignment.small_partitions import due, left_over, turn_of
+from tuner.control.reassignment.small_partitions import carried_share, priority_of, small_partition_share
 from tuner.core.cluster import BrokerSide
 from tuner.core.partition_limits import INTERNAL_TOPICS, PartitionLimits
 from tuner.core.reassignment_steps import PartitionTransition, ReassignmentStep, StepReason, Wait, next_step
@@ -56,13 +56,15 @@ _AS_LONG_RATIO = 0.9
 _NONE_LEFT = object()
 
 
-def refill(waiting: Sequence[Waiting], running: Sequence[Running], terms: SchedulerConstraints) -> Refill:
+def schedule(
+    waiting: Sequence[WaitingPartition], running: Sequence[RunningStep], terms: SchedulerConstraints
+) -> Schedule:
     """
     Args:
         waiting: partitions that have no step under way; those that have arrived are passed over.
     """
     queue = _Queue(waiting, running, terms)
-    room = Room(running, terms, queue.leaving)
+    room = RemainingCapacity(running, terms, queue.leaving)
     in_use = room.slots_taken
     for index, step in queue.first:
         if room.request_is_full:
@@ -72,29 +74,29 @@ def refill(waiting: Sequence[Waiting], running: Sequence[Running], terms: Schedu
     slowest = _slowest_first(left, running, terms)
     small, small_due = _small(waiting, running, queue, room, terms, left)
     for index in small:
-        if not room.request_is_full and room.may_have(queue.sides[index]):
+        if not room.request_is_full and room.has_slot_for(queue.sides[index]):
             room.consider(index, waiting[index], _following(waiting[index], terms))
     for equals in slowest:
         _begin_by_turns(
             {side: _startable(waiting, queue, room, terms, side, left_bytes) for side, left_bytes in equals}, room
         )
     held = Counter(room.held.values())
-    others = len(queue.sides.keys() - room.begun.keys() - room.held.keys())
+    others = len(queue.sides.keys() - room.started.keys() - room.held.keys())
     if others:
-        held[room.full_of if room.request_is_full else HeldBy.SLOTS] += others
-    starts = tuple(room.begun.values())
-    if gathers(starts, running, in_use, terms, room.starts_max):
+        held[room.full_request_cause if room.request_is_full else HeldBy.SLOTS] += others
+    starts = tuple(room.started.values())
+    if should_wait(starts, running, in_use, terms, room.starts_max):
         held[HeldBy.REQUEST] += len(starts)
-        starts, carried = (), terms.small_due
+        starts, carried = (), terms.carried_small_share
     else:
-        carried = left_over(small_due, room.begun, small)
-    return Refill(starts, tuple(queue.waits), held, tuple(room.never.values()), frozenset(room.at_limit), carried)
+        carried = carried_share(small_due, room.started, small)
+    return Schedule(starts, tuple(queue.waits), held, tuple(room.never.values()), frozenset(room.at_limit), carried)
 
 
 def _startable(
-    waiting: Sequence[Waiting],
+    waiting: Sequence[WaitingPartition],
     queue: _Queue,
-    room: Room,
+    room: RemainingCapacity,
     terms: SchedulerConstraints,
     side: BrokerSide,
     left_bytes: float,
@@ -106,18 +108,18 @@ def _startable(
     """
     if not room.has_slot(side):
         return
-    may = [i for i in queue.by_side[side] if i not in room.begun and room.may_have(queue.sides[i])]
+    may = [i for i in queue.by_side[side] if i not in room.started and room.has_slot_for(queue.sides[i])]
     giant_bytes = left_bytes / (_GIANT * terms.slots.get(side, 1))
     for index in sorted(may, key=lambda i: _turn(waiting[i], giant_bytes)):
         if not room.has_slot(side):
             return
-        if index not in room.begun and room.may_have(queue.sides[index]):
+        if index not in room.started and room.has_slot_for(queue.sides[index]):
             room.consider(index, waiting[index], _following(waiting[index], terms))
-            if index in room.begun:
+            if index in room.started:
                 yield
 
 
-def _begin_by_turns(sides: Mapping[BrokerSide, Iterator[None]], room: Room) -> None:
+def _begin_by_turns(sides: Mapping[BrokerSide, Iterator[None]], room: RemainingCapacity) -> None:
     """Lets the side begin one partition that has the fewest slots in use, again and again, until none can."""
     queue = [(room.slots_in_use(side), number, side) for number, side in enumerate(sides)]
     heapify(queue)
@@ -130,9 +132,9 @@ def _begin_by_turns(sides: Mapping[BrokerSide, Iterator[None]], room: Room) -> N
             heappop(queue)
 
 
-def _following(one: Waiting, terms: SchedulerConstraints) -> ReassignmentStep:
+def _following(one: WaitingPartition, terms: SchedulerConstraints) -> ReassignmentStep:
     """Of one that has a step to make."""
-    step = next_step(one.way, terms.online, terms.batch.replica_movements_max)
+    step = next_step(one.transition, terms.online, terms.batch.replica_movements_max)
     assert isinstance(step, ReassignmentStep)
     return step
 
@@ -142,12 +144,12 @@ def _leaving(way: PartitionTransition) -> set[int]:
     return {*way.replicas} - {*way.target} if way.topic not in INTERNAL_TOPICS else set()
 
 
-def _turn(one: Waiting, giant_bytes: float) -> tuple[bool, float, float]:
-    return one.size_bytes < giant_bytes, *turn_of(one)
+def _turn(one: WaitingPartition, giant_bytes: float) -> tuple[bool, float, float]:
+    return one.size_bytes < giant_bytes, *priority_of(one)
 
 
 def _left_bytes(
-    waiting: Sequence[Waiting], running: Sequence[Running], by_side: Mapping[BrokerSide, list[int]]
+    waiting: Sequence[WaitingPartition], running: Sequence[RunningStep], by_side: Mapping[BrokerSide, list[int]]
 ) -> dict[BrokerSide, float]:
     """What is left to be copied through each side for which any waits."""
     left: dict[BrokerSide, float] = {}
@@ -155,7 +157,7 @@ def _left_bytes(
         each = side[1] is Side.LEADER
         left[side] = sum(waiting[i].size_bytes * (len(waiting[i].missing) if each else 1) for i in indices)
     for one in running:
-        for side in sides_of(one.way.leader, one.step.adding):
+        for side in sides_of_copy(one.transition.leader, one.step.adding):
             if side in left:
                 left[side] += one.remaining_bytes / (1 if side[1] is Side.LEADER else len(one.step.adding))
     return left
@@ -163,23 +165,25 @@ def _left_bytes(
 
 def _needs_s(
     left: Mapping[BrokerSide, float],
-    running: Sequence[Running],
+    running: Sequence[RunningStep],
     terms: SchedulerConstraints,
     rates: Mapping[BrokerSide, float],
 ) -> dict[BrokerSide, float]:
     """How long each side takes for that at these rates, less what keeping up takes of them."""
     used = steady_state(running)
     # Nobody throttles it: as fast as the fastest that is throttled, or all alike.
-    other = max(rates.values(), default=LEAST_BYTES_PER_S)
-    drains = {side: rates.get(side, other) - terms.beside.get(side, 0.0) - used.get(side, 0.0) for side in left}
+    other = max(rates.values(), default=ASSUMED_RATE_BYTES_PER_S)
+    drains = {
+        side: rates.get(side, other) - terms.other_steady_state.get(side, 0.0) - used.get(side, 0.0) for side in left
+    }
     return {side: left[side] / max(drains[side], 1.0) for side in left}
 
 
 def _slowest_first(
-    left: Mapping[BrokerSide, float], running: Sequence[Running], terms: SchedulerConstraints
+    left: Mapping[BrokerSide, float], running: Sequence[RunningStep], terms: SchedulerConstraints
 ) -> list[list[tuple[BrokerSide, float]]]:
     """Sides with the bytes that are left to be copied through each; in groups of sides that need about as long."""
-    needs_s = _needs_s(left, running, terms, terms.rates)
+    needs_s = _needs_s(left, running, terms, terms.max_rates)
     found: list[list[tuple[BrokerSide, float]]] = []
     for side in sorted(left, key=lambda side: (-needs_s[side], side)):
         if not found or needs_s[side] < _AS_LONG_RATIO * needs_s[found[-1][0][0]]:
@@ -189,25 +193,27 @@ def _slowest_first(
 
 
 def _small(
-    waiting: Sequence[Waiting],
-    running: Sequence[Running],
+    waiting: Sequence[WaitingPartition],
+    running: Sequence[RunningStep],
     queue: _Queue,
-    room: Room,
+    room: RemainingCapacity,
     terms: SchedulerConstraints,
     left: Mapping[BrokerSide, float],
 ) -> tuple[list[int], float]:
     """See due.py; at what sides carry now, and not at what they may be given."""
-    if room.request_is_full or not math.isfinite(terms.asked_ago_s):
-        return [], terms.small_due  # Nothing can be due; a large plan's first request is waited for.
-    may = {i: sides for i, sides in queue.sides.items() if i not in room.begun and room.may_have(sides)}
-    needs_s = _needs_s(left, running, terms, {**terms.rates, **terms.meant})
-    return due(waiting, may, needs_s, terms, room.starts_max)
+    if room.request_is_full or not math.isfinite(terms.since_last_request_s):
+        return [], terms.carried_small_share  # Nothing can be due; a large plan's first request is waited for.
+    may = {i: sides for i, sides in queue.sides.items() if i not in room.started and room.has_slot_for(sides)}
+    needs_s = _needs_s(left, running, terms, {**terms.max_rates, **terms.setpoints})
+    return small_partition_share(waiting, may, needs_s, terms, room.starts_max)
 
 
 class _Queue:
     """Who waits, sorted into what it waits for."""
 
-    def __init__(self, waiting: Sequence[Waiting], running: Sequence[Running], terms: SchedulerConstraints) -> None:
+    def __init__(
+        self, waiting: Sequence[WaitingPartition], running: Sequence[RunningStep], terms: SchedulerConstraints
+    ) -> None:
         self.first: list[
             tuple[int, ReassignmentStep]
         ] = []  # Without whom producers wait, and then what copies nothing.
@@ -217,11 +223,11 @@ class _Queue:
         self.leaving: set[int] = set()  # Brokers from which one goes that does not wait for a broker that is down.
         limited = terms.limits != PartitionLimits()
         if limited:
-            self.leaving.update(*(_leaving(one.way) for one in running if not one.stuck))
+            self.leaving.update(*(_leaving(one.transition) for one in running if not one.is_stuck))
         online, most = terms.online, terms.batch.replica_movements_max
         free: list[tuple[int, ReassignmentStep]] = []
         for index, one in enumerate(waiting):
-            way, missing = one.way, one.missing
+            way, missing = one.transition, one.missing
             plain = way.isr <= online and online.issuperset(way.target) and online.issuperset(way.replicas)
             # Nearly all are well, and their steps are only worked out when there is room for them.
             if not (plain and missing and len(way.isr) >= way.min_in_sync and way.leader in online):
@@ -240,7 +246,7 @@ class _Queue:
                     continue
             elif limited:
                 self.leaving |= _leaving(way)
-            self.sides[index] = sides = sides_of(way.leader, missing)
+            self.sides[index] = sides = sides_of_copy(way.leader, missing)
             for side in sides:
                 self.by_side.setdefault(side, []).append(index)
         self.first += free

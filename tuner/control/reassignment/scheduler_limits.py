@@ -15,16 +15,16 @@ from streaming.shared.units import rate_text
 from tuner.control.reassignment.scheduler_model import (
     REQUEST_PARTITIONS_MAX,
     SLOT_PART_MIN,
-    Held,
     HeldBy,
-    Running,
+    HeldPartition,
+    RunningStep,
     SchedulerConstraints,
     StepStart,
-    Waiting,
-    copied,
+    WaitingPartition,
+    slots_in_use,
     steady_state,
     step_steady_state,
-    taken,
+    steps_that_copy,
 )
 from tuner.core.cluster import BrokerSide, side_name
 from tuner.core.partition_limits import INTERNAL_TOPICS, PartitionCounts, overfull
@@ -34,11 +34,11 @@ from tuner.core.reassignment_steps import ReassignmentStep
 STEADY_STATE_SHARE_MAX = 1 / 1.2
 
 
-class Room:
+class RemainingCapacity:
     """What is left of every limit, and what has been begun."""
 
     def __init__(
-        self, running: Sequence[Running], terms: SchedulerConstraints, leaving: AbstractSet[int] = frozenset()
+        self, running: Sequence[RunningStep], terms: SchedulerConstraints, leaving: AbstractSet[int] = frozenset()
     ) -> None:
         """
         Args:
@@ -46,12 +46,12 @@ class Room:
         """
         self._terms = terms
         self._leaving = leaving
-        copying = copied(running, terms.online)
-        ending = [one for one in running if not one.stuck]
-        self._taken = taken(copying, {**terms.rates, **terms.meant}, writes_known=terms.writes_known)
+        copying = steps_that_copy(running, terms.online)
+        ending = [one for one in running if not one.is_stuck]
+        self._taken = slots_in_use(copying, {**terms.max_rates, **terms.setpoints}, writes_known=terms.writes_known)
         every = {*terms.slots, *self._taken}
         self._full = {side for side in every if not self._fits(side)}
-        self._used = dict(terms.beside)
+        self._used = dict(terms.other_steady_state)
         for side, bytes_per_s in steady_state(copying).items():
             self._used[side] = self._used.get(side, 0.0) + bytes_per_s
         self._copying = sum(bool(one.step.adding) for one in copying)
@@ -59,9 +59,9 @@ class Room:
         self._leaders = terms.batch.leader_movements_max - sum(one.step.moves_leader for one in ending)
         self._hosted = dict(terms.hosted.by_broker)
         self._starts = min(terms.starts_max, REQUEST_PARTITIONS_MAX)
-        self.begun: dict[int, StepStart] = {}
+        self.started: dict[int, StepStart] = {}
         self.held: dict[int, HeldBy] = {}
-        self.never: dict[int, Held] = {}
+        self.never: dict[int, HeldPartition] = {}
         self.at_limit: set[int] = set()
 
     @property
@@ -71,10 +71,10 @@ class Room:
 
     @property
     def request_is_full(self) -> bool:
-        return len(self.begun) >= self.starts_max
+        return len(self.started) >= self.starts_max
 
     @property
-    def full_of(self) -> HeldBy:
+    def full_request_cause(self) -> HeldBy:
         """What a full request is full of."""
         return HeldBy.PARTITION_MOVEMENTS if self._partitions < self._starts else HeldBy.REQUEST
 
@@ -92,35 +92,35 @@ class Room:
     def _fits(self, side: BrokerSide) -> bool:
         return self._taken.get(side, 0.0) <= self._terms.slots.get(side, 1) - SLOT_PART_MIN
 
-    def may_have(self, sides: Sequence[BrokerSide]) -> bool:
+    def has_slot_for(self, sides: Sequence[BrokerSide]) -> bool:
         """Whether a look at its next step is worth it: its leader has a slot, and so has one that it adds."""
         return sides[0] not in self._full and not self._full.issuperset(sides[1:])
 
-    def consider(self, index: int, one: Waiting, step: ReassignmentStep, *, urgent: bool = False) -> None:
+    def consider(self, index: int, one: WaitingPartition, step: ReassignmentStep, *, urgent: bool = False) -> None:
         """Begins it, or says what keeps it back."""
-        uses = step_steady_state(one.way, step.adding, one.write_bytes_per_s)
+        uses = step_steady_state(one.transition, step.adding, one.write_bytes_per_s)
         held = self._held_by_limits(one, step) or (None if urgent else self._held_by_room(index, one, uses))
         if held is not None:
             self.held[index] = held
             return
         self.held.pop(index, None)
-        self.begun[index] = StepStart(one.way, step)
+        self.started[index] = StepStart(one.transition, step)
         self._leaders -= step.moves_leader
         self._copying += bool(uses)
         for side, bytes_per_s in uses:
-            part = self._terms.part(side, one.size_bytes, bytes_per_s)
+            part = self._terms.slots_for(side, one.size_bytes, bytes_per_s)
             self._taken[side] = self._taken.get(side, 0.0) + part
             self._used[side] = self._used.get(side, 0.0) + bytes_per_s
             if not self._fits(side):
                 self._full.add(side)
-        if one.way.topic not in INTERNAL_TOPICS:
+        if one.transition.topic not in INTERNAL_TOPICS:
             for broker in step.adding:
                 self._hosted[broker] = self._hosted.get(broker, 0) + 1
 
-    def _held_by_limits(self, one: Waiting, step: ReassignmentStep) -> HeldBy | None:
+    def _held_by_limits(self, one: WaitingPartition, step: ReassignmentStep) -> HeldBy | None:
         if step.moves_leader and self._leaders <= 0:
             return HeldBy.LEADER_MOVEMENTS
-        if one.way.topic not in INTERNAL_TOPICS:
+        if one.transition.topic not in INTERNAL_TOPICS:
             more, limits = dict.fromkeys(step.adding, 1), self._terms.limits
             over = overfull(PartitionCounts(self._hosted), more, limits)
             full = {broker for broker, count in over.items() if count > limits.of(broker) + (broker in self._leaving)}
@@ -129,7 +129,9 @@ class Room:
                 return HeldBy.PARTITION_LIMIT
         return None
 
-    def _held_by_room(self, index: int, one: Waiting, uses: Sequence[tuple[BrokerSide, float]]) -> HeldBy | None:
+    def _held_by_room(
+        self, index: int, one: WaitingPartition, uses: Sequence[tuple[BrokerSide, float]]
+    ) -> HeldBy | None:
         if not uses:
             return None
         if self._copying >= self._terms.cluster_max:
@@ -137,22 +139,22 @@ class Room:
         if not all(self.has_slot(side) for side, _ in uses):
             return HeldBy.SLOTS
         for side, bytes_per_s in uses:
-            quota = self._terms.rates.get(side)
+            quota = self._terms.max_rates.get(side)
             if quota is None:
                 continue
             most = STEADY_STATE_SHARE_MAX * quota
             if self._used.get(side, 0.0) + bytes_per_s > most:
-                alone = self._terms.beside.get(side, 0.0) + bytes_per_s
+                alone = self._terms.other_steady_state.get(side, 0.0) + bytes_per_s
                 if alone > most:
                     self.never[index] = _never(one, side, alone, quota)
                 return HeldBy.QUOTA
         return None
 
 
-def _never(one: Waiting, side: BrokerSide, uses_bytes_per_s: float, quota: float) -> Held:
+def _never(one: WaitingPartition, side: BrokerSide, uses_bytes_per_s: float, quota: float) -> HeldPartition:
     text = (
-        f"{one.way.topic}-{one.way.partition}: keeping up takes {rate_text(uses_bytes_per_s)} of the {side_name(side)}, "
+        f"{one.transition.topic}-{one.transition.partition}: keeping up takes {rate_text(uses_bytes_per_s)} of the {side_name(side)}, "
         f"which is {rate_text(quota)} at most: its copy would not end. Raise that to "
         f"{rate_text(uses_bytes_per_s / STEADY_STATE_SHARE_MAX)} or more, or move it when less is written"
     )
-    return Held(one.way.topic, one.way.partition, HeldBy.QUOTA, side, text)
+    return HeldPartition(one.transition.topic, one.transition.partition, HeldBy.QUOTA, side, text)

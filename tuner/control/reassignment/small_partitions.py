@@ -17,15 +17,15 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nsmallest
 
-from tuner.control.reassignment.batching_delay import GATHER_S_MAX
-from tuner.control.reassignment.scheduler_model import SchedulerConstraints, Waiting, slot_part
+from tuner.control.reassignment.batching_delay import BATCHING_DELAY_S_MAX
+from tuner.control.reassignment.scheduler_model import SchedulerConstraints, WaitingPartition, slots_for_copy
 from tuner.core.cluster import BrokerSide
 
 _SHARE_OF_A_REQUEST_MAX = 0.5
 
 
-def due(
-    waiting: Sequence[Waiting],
+def small_partition_share(
+    waiting: Sequence[WaitingPartition],
     may: Mapping[int, Sequence[BrokerSide]],
     needs_s: Mapping[BrokerSide, float],
     terms: SchedulerConstraints,
@@ -41,22 +41,26 @@ def due(
         indices, those first that grow most for their size and then the largest; and how many are due with what was carried, as a
         fraction.
     """
-    most_s = max(GATHER_S_MAX, terms.look_every_s) if math.isfinite(terms.look_every_s) else GATHER_S_MAX
-    ago_s = min(terms.asked_ago_s, most_s) if math.isfinite(terms.asked_ago_s) else 0.0
+    most_s = (
+        max(BATCHING_DELAY_S_MAX, terms.snapshot_interval_s)
+        if math.isfinite(terms.snapshot_interval_s)
+        else BATCHING_DELAY_S_MAX
+    )
+    ago_s = min(terms.since_last_request_s, most_s) if math.isfinite(terms.since_last_request_s) else 0.0
     if ago_s <= 0.0:
-        return [], terms.small_due
+        return [], terms.carried_small_share
     small = [i for i, sides in may.items() if _is_small(waiting[i], sides[0], terms)]
-    count = terms.small_due + sum(_share(ago_s, max(needs_s[side] for side in may[i])) for i in small)
+    count = terms.carried_small_share + sum(_share(ago_s, max(needs_s[side] for side in may[i])) for i in small)
     most = int(min(count, _SHARE_OF_A_REQUEST_MAX * starts_max))
-    return nsmallest(most, small, key=lambda i: turn_of(waiting[i])), count
+    return nsmallest(most, small, key=lambda i: priority_of(waiting[i])), count
 
 
-def left_over(count: float, begun: Iterable[int], first: Iterable[int]) -> float:
+def carried_share(count: float, begun: Iterable[int], first: Iterable[int]) -> float:
     """What is carried to the next request: less than one, as who finds no slot comes to be due again by himself."""
     return min(math.nextafter(1.0, 0.0), max(0.0, count - len({*begun} & {*first})))
 
 
-def turn_of(one: Waiting) -> tuple[float, float]:
+def priority_of(one: WaitingPartition) -> tuple[float, float]:
     """Whose turn it is of those of one kind: what grows most for its size, as all that is written while it waits is to be copied
     too; else the largest."""
     return -one.write_bytes_per_s / max(one.size_bytes, 1.0), -one.size_bytes
@@ -67,6 +71,6 @@ def _share(ago_s: float, needs_s: float) -> float:
     return ago_s / needs_s if needs_s > ago_s else 1.0
 
 
-def _is_small(one: Waiting, leader: BrokerSide, terms: SchedulerConstraints) -> bool:
+def _is_small(one: WaitingPartition, leader: BrokerSide, terms: SchedulerConstraints) -> bool:
     """It takes a part of a slot."""
-    return slot_part(one.size_bytes, terms.meant.get(leader, terms.rates.get(leader))) < 1.0
+    return slots_for_copy(one.size_bytes, terms.setpoints.get(leader, terms.max_rates.get(leader))) < 1.0

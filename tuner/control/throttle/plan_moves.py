@@ -19,15 +19,15 @@ from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle.objective import PLAN_LEADER_RATIO
 from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove
-from tuner.core.reassignment_plan import Key, Plan, PlanThrottle
+from tuner.core.reassignment_plan import Plan, PlanThrottle, TopicPartition
 from tuner.core.throttle_limits import Limits
 
-PlanMoves = Mapping[Key, PlanThrottle]
+PlanMoves = Mapping[TopicPartition, PlanThrottle]
 
 
-def moves_under_way(plans: Iterable[Plan]) -> dict[Key, PlanThrottle]:
+def moves_under_way(plans: Iterable[Plan]) -> dict[TopicPartition, PlanThrottle]:
     """The partitions that active plans have asked Kafka to move, or are about to, with the throttle of their plan."""
-    return {key: plan.head.throttle for plan in plans if plan.active for key in plan.asked}
+    return {key: plan.head.throttle for plan in plans if plan.is_active for key in plan.requested}
 
 
 def moves_to_list(
@@ -126,7 +126,7 @@ def is_throttled(move: PartitionMove, live: LiveCluster) -> bool:
 
 def loosest_bytes_per_s(plans: Iterable[Plan], limits: Limits) -> float | None:
     """The highest rate that any active plan allows a side, in bytes/s; None if one is unthrottled, or none is active."""
-    rates = [rate_of(plan.head.throttle, limits.rate_bytes_per_s_max) for plan in plans if plan.active]
+    rates = [rate_of(plan.head.throttle, limits.rate_bytes_per_s_max) for plan in plans if plan.is_active]
     known = [rate for rate in rates if rate is not None]
     return max(known, default=None) if len(known) == len(rates) else None
 

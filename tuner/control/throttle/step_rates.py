@@ -21,7 +21,7 @@ from tuner.core.cluster import (
     side_name,
 )
 from tuner.core.operator_orders import Orders
-from tuner.core.reassignment_plan import Key
+from tuner.core.reassignment_plan import TopicPartition
 from tuner.core.throttle_limits import Limits
 
 
@@ -34,7 +34,7 @@ def too_fast(
     not_set: Collection[BrokerSide],
     lowered: Collection[BrokerSide],
     busy: Collection[BrokerSide],
-) -> tuple[dict[Key, str], dict[Key, str]]:
+) -> tuple[dict[TopicPartition, str], dict[TopicPartition, str]]:
     """The announced steps that would not be held to the rate of their plan: those that have failed, and those that only wait.
 
     Args:
@@ -54,8 +54,8 @@ def too_fast(
     if not limits.steers:
         to_fill = {(d.broker, d.side) for d in decisions if isinstance(d, SetRate) and d.reason is Reason.WINDOW_WARMUP}
         late = to_fill - {*lowered} - started.keys()
-    failed: dict[Key, str] = {}
-    waits: dict[Key, str] = {}
+    failed: dict[TopicPartition, str] = {}
+    waits: dict[TopicPartition, str] = {}
     for move in announced:
         key = (move.topic, move.partition)
         for side in sides_passed(move):

@@ -13,13 +13,13 @@ from typing import Protocol
 from streaming.shared.kafka.cluster import ClusterError, PartitionState, Unreachable
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from tuner.core.outcome import Outcome, StepRefusal
-from tuner.core.reassignment_plan import STEPS_PER_REQUEST, Key, PartitionNow, ReassignmentSnapshot
+from tuner.core.reassignment_plan import STEPS_PER_REQUEST_MAX, CurrentAssignment, ReassignmentSnapshot, TopicPartition
 from tuner.runtime.background_call import why_not
 
 
 class ReassignmentActuator(Protocol):
-    def look(
-        self, topics: Collection[str], measured: Collection[Key] = (), *, others: bool = False
+    def read_snapshot(
+        self, topics: Collection[str], measured: Collection[TopicPartition] = (), *, others: bool = False
     ) -> ReassignmentSnapshot | ClusterError:
         """How these topics stand now, and how large the logs of ``measured`` are on every broker that has them.
 
@@ -28,14 +28,14 @@ class ReassignmentActuator(Protocol):
                 topics Kafka leaves those out.
         """
 
-    def ask(self, replicas: Mapping[Key, tuple[int, ...] | None]) -> Outcome:
+    def request(self, replicas: Mapping[TopicPartition, tuple[int, ...] | None]) -> Outcome:
         """Asks for these replicas, or stops what is under way (None)."""
 
-    def elect(self, partitions: Collection[Key]) -> Outcome:
+    def elect_preferred(self, partitions: Collection[TopicPartition]) -> Outcome:
         """The first replica becomes the leader."""
 
 
-class KafkaReassignments:
+class KafkaReassignmentActuator:
     """Called from one thread at a time."""
 
     def __init__(self, client: ReassignmentClient, *, proved: Callable[[], bool] = lambda: True) -> None:
@@ -52,8 +52,8 @@ class KafkaReassignments:
         """From now on nothing is asked for, also of what is under way in another thread."""
         self._ended.set()
 
-    def look(
-        self, topics: Collection[str], measured: Collection[Key] = (), *, others: bool = False
+    def read_snapshot(
+        self, topics: Collection[str], measured: Collection[TopicPartition] = (), *, others: bool = False
     ) -> ReassignmentSnapshot | ClusterError:
         client = self._client
         try:
@@ -70,21 +70,23 @@ class KafkaReassignments:
             ids = client.topic_ids(topics)
         except ClusterError as error:
             return error
-        found = {key: PartitionNow(s.leader, s.replicas, s.isr, s.adding, s.removing) for key, s in states.items()}
+        found = {key: CurrentAssignment(s.leader, s.replicas, s.isr, s.adding, s.removing) for key, s in states.items()}
         return ReassignmentSnapshot(online, found, self._min_in_sync, sizes, ids)
 
-    def _sizes(self, states: Mapping[Key, PartitionState], measured: Collection[Key]) -> dict[int, Mapping[Key, int]]:
+    def _sizes(
+        self, states: Mapping[TopicPartition, PartitionState], measured: Collection[TopicPartition]
+    ) -> dict[int, Mapping[TopicPartition, int]]:
         """Of brokers that answer; the others' are not known."""
         wanted = [states[key] for key in measured if key in states]
         brokers = {b for s in wanted for b in (s.leader, *s.adding) if b >= 0}
         found = self._client.log_sizes(brokers, [(s.topic, s.partition) for s in wanted]) if wanted else {}
         return {broker: answer for broker, answer in found.items() if not isinstance(answer, ClusterError)}
 
-    def ask(self, replicas: Mapping[Key, tuple[int, ...] | None]) -> Outcome:
+    def request(self, replicas: Mapping[TopicPartition, tuple[int, ...] | None]) -> Outcome:
         outcome: Outcome = {}
         keys = list(replicas)
-        for first in range(0, len(keys), STEPS_PER_REQUEST):
-            some = {key: replicas[key] for key in keys[first : first + STEPS_PER_REQUEST]}
+        for first in range(0, len(keys), STEPS_PER_REQUEST_MAX):
+            some = {key: replicas[key] for key in keys[first : first + STEPS_PER_REQUEST_MAX]}
             if self._ended.is_set() or not self._proved():
                 outcome |= dict.fromkeys(some, StepRefusal(f"not asked for: {why_not(ended=self._ended.is_set())}"))
                 continue
@@ -96,7 +98,7 @@ class KafkaReassignments:
             outcome |= {key: None if error is None else _refusal(error) for key, error in answers.items()}
         return outcome
 
-    def elect(self, partitions: Collection[Key]) -> Outcome:
+    def elect_preferred(self, partitions: Collection[TopicPartition]) -> Outcome:
         if self._ended.is_set() or not self._proved():
             return dict.fromkeys(partitions, StepRefusal(f"not asked for: {why_not(ended=self._ended.is_set())}"))
         try:

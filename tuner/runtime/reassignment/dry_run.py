@@ -5,7 +5,7 @@ from __future__ import annotations
 import structlog
 
 from streaming.shared.short_lists import join_names
-from tuner.control.reassignment.policy import ExecutorStep, PlanTurn
+from tuner.control.reassignment.policy import ExecutorDecision, PlanDecision
 from tuner.core.reassignment_plan import DesiredPlanState
 
 log = structlog.get_logger("tuner")
@@ -20,19 +20,21 @@ class DryRunReassignments:
     def __init__(self) -> None:
         self._said: dict[str, tuple[int, DesiredPlanState]] = {}  # By plan: the word, and when it was given.
 
-    def say(self, made: ExecutorStep) -> None:
+    def log_decision(self, made: ExecutorDecision) -> None:
         known = {each.plan.id for each in made.plans}
         self._said = {plan: word for plan, word in self._said.items() if plan in known}
         for each in made.plans:
-            word = (each.plan.head.at_ms, each.plan.head.wanted)
+            word = (each.plan.head.ordered_at_ms, each.plan.head.desired)
             if self._said.get(each.plan.id) != word:
                 self._said[each.plan.id] = word
-                log.info(would(each), action="reassign", dry_run=True)
+                log.info(describe_start(each), action="reassign", dry_run=True)
 
 
-def would(made: PlanTurn) -> str:
-    plan, parts = made.plan, made.parts
-    head = f"plan {plan.id} ({plan.head.wanted.value}, {len(parts.arrived)} of {len(plan.parts)} partitions arrived)"
+def describe_start(made: PlanDecision) -> str:
+    plan, parts = made.plan, made.progress
+    head = (
+        f"plan {plan.id} ({plan.head.desired.value}, {len(parts.arrived)} of {len(plan.partitions)} partitions arrived)"
+    )
     steps = [f"{step.topic}-{step.partition} to {list(step.replicas)}" for step in made.starts]
     said = (
         [f"would begin {len(made.starts)} steps: {join_names(steps, _STEPS_NAMED)}"]
@@ -40,4 +42,4 @@ def would(made: PlanTurn) -> str:
         else ["would begin nothing now"]
     )
     said += [f"would stop {len(made.cancels)} under way"] if made.cancels else []
-    return f"a dry run executes no plans: {head}: {'; '.join([*said, *plan.state.said])}"
+    return f"a dry run executes no plans: {head}: {'; '.join([*said, *plan.state.blockers])}"

@@ -20,10 +20,10 @@ import structlog
 
 from streaming.shared.contract import BrokerSignal, ControllerSignal
 from streaming.shared.kafka.cluster import ClusterError
-from tuner.control.reassignment.admission import Bounds, Measures
-from tuner.control.reassignment.measurements import PartitionMeasurements, measured
-from tuner.control.reassignment.partition_progress import Recent
-from tuner.control.reassignment.policy import ExecutorState, ExecutorStep, PlanTurn, StepConstraints, turn
+from tuner.control.reassignment.admission import ClusterMeasurements, OperatorLimits
+from tuner.control.reassignment.measurements import PartitionMeasurements, update_measurements
+from tuner.control.reassignment.partition_progress import PlanMemory
+from tuner.control.reassignment.policy import ExecutorContext, ExecutorDecision, ExecutorState, PlanDecision, decide
 from tuner.control.throttle.replica_lists.prepared_moves import ALL_GO, Deferred
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import BrokerSide
@@ -31,14 +31,14 @@ from tuner.core.operator_orders import Orders
 from tuner.core.outcome import Failure, Outcome, StepRefusal
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.prepare_handshake import PrepareHandshake
-from tuner.core.reassignment_plan import DesiredPlanState, Key, NotKnown, Plan, ReassignmentSnapshot
+from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlansStateUnknown, ReassignmentSnapshot, TopicPartition
 from tuner.core.throttle_state import ThrottleState
 from tuner.journal.kafka_journal import JournalError
 from tuner.runtime.background_call import BackgroundCaller, Call, answer_of
 from tuner.runtime.reassignment.actuator import ReassignmentActuator
 from tuner.runtime.reassignment.dry_run import EVERY_S as WOULD_DO_EVERY_S
 from tuner.runtime.reassignment.dry_run import DryRunReassignments
-from tuner.runtime.reassignment.prepare import ANNOUNCED_S_MAX, PrepareStep
+from tuner.runtime.reassignment.prepare import PREPARE_S_MAX, PrepareStep
 from tuner.runtime.reassignment.recorder import ReassignmentRecorder
 
 log = structlog.get_logger("tuner")
@@ -64,11 +64,11 @@ class PlanSignals(Protocol):
     def controllers(self) -> Mapping[int, ControllerSignal]: ...
 
 
-class PlanWatcher(Protocol):
+class PlanObserver(Protocol):
     """Is told of everything; metrics and status."""
 
     def planned(
-        self, plans: tuple[PlanTurn, ...], limits: BatchLimits, figures: PartitionMeasurements, at_ms: int
+        self, plans: tuple[PlanDecision, ...], limits: BatchLimits, figures: PartitionMeasurements, at_ms: int
     ) -> None: ...
 
     def blind(self, why: str, unknown_since_ms: int | None = None) -> None: ...
@@ -79,42 +79,42 @@ class PlanWatcher(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _CycleResult:
     """What came of a look."""
 
     plans: tuple[Plan, ...]  # As they were on record before it.
     look: ReassignmentSnapshot
     figures: PartitionMeasurements
-    made: ExecutorStep
+    made: ExecutorDecision
     paused: str | None  # As was said when it began.
 
 
 @dataclass(frozen=True, slots=True)
-class _Asking:
+class _Request:
     """What is being asked for, in this order."""
 
-    stops: tuple[Key, ...]
-    steps: Mapping[Key, tuple[int, ...]]
-    elections: tuple[Key, ...]
+    stops: tuple[TopicPartition, ...]
+    steps: Mapping[TopicPartition, tuple[int, ...]]
+    elections: tuple[TopicPartition, ...]
 
 
 class ReassignmentExecutor:
     def __init__(
         self,
         *,
-        reassignments: ReassignmentActuator,
+        actuator: ReassignmentActuator,
         caller: BackgroundCaller,
         orders: OrdersGiven,
         signals: PlanSignals,
-        throttling: Callable[[], ThrottleState],
-        ledger: ReassignmentRecorder,
+        throttle_state: Callable[[], ThrottleState],
+        recorder: ReassignmentRecorder,
         refusal: Callable[[], Failure | None],
-        watcher: PlanWatcher,
-        bounds: Bounds,
+        observer: PlanObserver,
+        limits: OperatorLimits,
         wall_clock: Callable[[], float],
         monotonic: Callable[[], float],
-        announcing: PrepareHandshake | None = None,
-        announced_s_max: float = ANNOUNCED_S_MAX,
+        handshake: PrepareHandshake | None = None,
+        prepare_s_max: float = PREPARE_S_MAX,
         dry_run: bool = False,
         processor_s: Callable[[], float] = time.process_time,
     ) -> None:
@@ -127,41 +127,41 @@ class ReassignmentExecutor:
             throttling: what every side carries now, and may be given at most.
             bounds: the operator's, over all plans together.
         """
-        self.ledger = ledger
-        self._reassignments = reassignments
+        self.recorder = recorder
+        self._actuator = actuator
         self._caller = caller
         self._orders = orders
         self._signals = signals
-        self._throttling = throttling
+        self._throttle_state = throttle_state
         self._refusal = refusal
-        self._watcher = watcher
-        self._bounds = bounds
+        self._observer = observer
+        self._limits = limits
         self._wall_clock = wall_clock
         self._monotonic = monotonic
         self._due_s = float("-inf")
-        self._looking: Call[_Found | ClusterError] | None = None
+        self._looking: Call[_CycleResult | ClusterError] | None = None
         self._processor_s = processor_s
         self._look_cost_s = 0.0  # Of the last look, of the processor.
         self._would_do = DryRunReassignments() if dry_run else None
-        self._announced = PrepareStep(announcing, announced_s_max, monotonic)
+        self._prepare = PrepareStep(handshake, prepare_s_max, monotonic)
         self._asking: Call[Outcome] | None = None
         self._may = False  # Of what is being asked for, as far as it was asked.
-        self._asked: _Asking = _Asking((), {}, ())
+        self._asked: _Request = _Request((), {}, ())
         self._withheld = ALL_GO  # Of what is asked, what is not.
         self._memory = ExecutorState()
         self._figures = PartitionMeasurements()
         self._measure_due_s = float("-inf")
-        self._unsettled: frozenset[Key] = frozenset()
-        self._under_way: frozenset[Key] = frozenset()
+        self._unsettled: frozenset[TopicPartition] = frozenset()
+        self._under_way: frozenset[TopicPartition] = frozenset()
         self._measures_whole = False
         self._seen_at_ms: int | None = None  # When plans were seen last, and that was put on record.
-        self._not_known: NotKnown | None = None
+        self._not_known: PlansStateUnknown | None = None
         self.pending_bytes: Mapping[
             BrokerSide, float
         ] = {}  # What no step under way copies yet; nothing without a plan.
 
     def next_due_s(self) -> float:
-        busy = self._looking is not None or self._announced.waits or self._asking is not None
+        busy = self._looking is not None or self._prepare.is_waiting or self._asking is not None
         return self._monotonic() + _POLL_S if busy else self._due_s
 
     def tick(self) -> None:
@@ -175,9 +175,9 @@ class ReassignmentExecutor:
                     if self._would_do is not None:
                         self._due_s = now_s + WOULD_DO_EVERY_S
                     self._cycle(answer_of(looking))
-            elif self._announced.waits:
-                words = {plan.id: plan.head.wanted for plan in self.ledger.active}
-                if (over := self._announced.over(words, paused=self._is_paused())) is not None:
+            elif self._prepare.is_waiting:
+                words = {plan.id: plan.head.desired for plan in self.recorder.active_plans}
+                if (over := self._prepare.poll(words, paused=self._is_paused())) is not None:
                     self._ask(*over)
             elif self._asking is not None:
                 if self._asking.done():
@@ -193,54 +193,58 @@ class ReassignmentExecutor:
             self._tell_not_known(f"the journal takes no record: {error}")
         except BaseException as error:
             # Until it is tried again nobody asks for these steps, hurries for them, or sees how they are.
-            self._announced.end()
+            self._prepare.clear()
             self.pending_bytes = {}
             self._tell_not_known(f"what carries plans out had an error: {type(error).__name__}: {error}")
             raise
 
     def _look(self) -> None:
         if self._would_do is None:
-            self.ledger.forget_headless()
-        plans, now_s = self.ledger.active, self._monotonic()
+            self.recorder.delete_headless_parts()
+        plans, now_s = self.recorder.active_plans, self._monotonic()
         if not plans:
             self._due_s = now_s + CYCLE_S_MIN
             self._memory, self._figures, self.pending_bytes = ExecutorState(), PartitionMeasurements(), {}
             self._seen_at_ms = self._not_known = None
-            self._watcher.stands_by()
+            self._observer.stands_by()
             return
         if self._would_do is None:
-            self._watcher.awaited()
-        topics = {topic for plan in plans for topic, _ in plan.parts}
+            self._observer.awaited()
+        topics = {topic for plan in plans for topic, _ in plan.partitions}
         # They count what every broker has, of whatever topic.
-        limited = self._bounds.partitions != PartitionLimits()
+        limited = self._limits.partitions != PartitionLimits()
         self._measures_whole = now_s >= self._measure_due_s
         to_measure = self._unsettled if self._measures_whole else self._under_way
         known, memory, whole = self._figures, self._memory, self._measures_whole
-        terms = StepConstraints(
+        terms = ExecutorContext(
             self._now_ms(),
-            self._bounds,
+            self._limits,
             _paused(self._orders.latest),
-            self.ledger.resting,
-            self.ledger.refused,
+            self.recorder.backing_off,
+            self.recorder.refusals,
         )
-        measures = Measures(
+        measures = ClusterMeasurements(
             known,
-            self._throttling(),
+            self._throttle_state(),
             dict(self._signals.brokers),
             dict(self._signals.controllers),
             len(self._asked.steps.keys() - self._withheld.failed.keys() - self._withheld.waits.keys()),
         )
 
-        def find() -> _Found | ClusterError:
-            look = self._reassignments.look(topics, to_measure, others=limited)
+        def find() -> _CycleResult | ClusterError:
+            look = self._actuator.read_snapshot(topics, to_measure, others=limited)
             if isinstance(look, ClusterError):
                 return look
-            figures = measured(known, look, terms.now_ms, whole=whole)
-            return _Found(
-                plans, look, figures, turn(plans, look, replace(measures, figures=figures), memory, terms), terms.paused
+            figures = update_measurements(known, look, terms.now_ms, whole=whole)
+            return _CycleResult(
+                plans,
+                look,
+                figures,
+                decide(plans, look, replace(measures, partitions=figures), memory, terms),
+                terms.pause_reason,
             )
 
-        def timed() -> _Found | ClusterError:
+        def timed() -> _CycleResult | ClusterError:
             began_s = self._processor_s()
             try:
                 return find()
@@ -250,7 +254,7 @@ class ReassignmentExecutor:
         # Of a large plan to decide takes as long as to look.
         self._looking = self._caller.start(timed)
 
-    def _cycle(self, found: _Found | ClusterError) -> None:
+    def _cycle(self, found: _CycleResult | ClusterError) -> None:
         if isinstance(found, ClusterError):
             if self._not_known is None or self._not_known.why != str(found):
                 log.error("plans wait", why=str(found))
@@ -261,39 +265,43 @@ class ReassignmentExecutor:
             return  # It was said during the look: the next one heeds it.
         if self._would_do is not None:
             self._not_known = None
-            self._would_do.say(made)
+            self._would_do.log_decision(made)
             return
         if self._measures_whole and found.look.log_bytes:
             self._measure_due_s = self._monotonic() + MEASURE_EVERY_S
-        self.ledger.record(found.plans, made, _why(found.look, made))
+        self.recorder.record(found.plans, made, _why(found.look, made))
         self._seen_at_ms, self._not_known = self._now_ms(), None
-        self._watcher.planned(made.plans, made.limits, self._figures, self._seen_at_ms)
-        self._memory, self.pending_bytes = made.memory, made.begun.pending_bytes
-        self._unsettled = frozenset(key for each in made.plans for key in (*each.parts.ready, *each.parts.running))
-        under_way = frozenset(key for each in made.plans for key in each.plan.asked)
+        self._observer.planned(made.plans, made.limits, self._figures, self._seen_at_ms)
+        self._memory, self.pending_bytes = made.state, made.admission.pending_bytes
+        self._unsettled = frozenset(
+            key for each in made.plans for key in (*each.progress.ready, *each.progress.running)
+        )
+        under_way = frozenset(key for each in made.plans for key in each.plan.requested)
         if under_way and not self._under_way <= under_way:
-            self._announced.ended()
+            self._prepare.note_step_ended()
         self._under_way = under_way
-        self._announced.carries(made, found.look)
-        withheld = self._announced.begin(made, found.look)
+        self._prepare.note_running_steps(made, found.look)
+        withheld = self._prepare.begin(made, found.look)
         if withheld is not None:
             self._ask(made, withheld)
 
     def _tell_not_known(self, why: str) -> None:
         since_ms = self._not_known.since_ms if self._not_known is not None else self._seen_at_ms or self._now_ms()
-        self._not_known = NotKnown(why, since_ms)
+        self._not_known = PlansStateUnknown(why, since_ms)
         if self._would_do is None:  # Nobody waits for a dry run.
-            self._watcher.blind(why, since_ms)
+            self._observer.blind(why, since_ms)
 
-    def _ask(self, made: ExecutorStep, withheld: Deferred) -> None:
+    def _ask(self, made: ExecutorDecision, withheld: Deferred) -> None:
         paused = self._is_paused()
         stops = () if paused else tuple(key for each in made.plans for key in each.cancels)
         steps = {(s.topic, s.partition): s.replicas for each in made.plans for s in each.starts}
-        may_elect = [] if paused else [p for p in made.plans if p.plan.head.wanted is not DesiredPlanState.CANCELLING]
-        elections = tuple(key for each in may_elect for key in each.parts.to_elect if key not in self.ledger.resting)
-        self._asked, self._withheld = _Asking(stops, steps, elections), withheld
+        may_elect = [] if paused else [p for p in made.plans if p.plan.head.desired is not DesiredPlanState.CANCELLING]
+        elections = tuple(
+            key for each in may_elect for key in each.progress.to_elect if key not in self.recorder.backing_off
+        )
+        self._asked, self._withheld = _Request(stops, steps, elections), withheld
         if not (stops or steps or elections):
-            self._announced.end()
+            self._prepare.clear()
             return
         kept_back = withheld.failed.keys() | withheld.waits.keys()
         allowed = {key: replicas for key, replicas in steps.items() if key not in kept_back}
@@ -304,17 +312,17 @@ class ReassignmentExecutor:
         if refused is not None:
             self._answered(dict.fromkeys([*stops, *steps, *elections], StepRefusal(refused)))
             return
-        port, asked = self._reassignments, self._asked
+        port, asked = self._actuator, self._asked
 
         def act() -> Outcome:
-            outcome = port.ask(dict.fromkeys(asked.stops)) if asked.stops else {}
-            outcome |= port.ask(allowed) if allowed else {}
-            return outcome | (port.elect(asked.elections) if asked.elections else {})
+            outcome = port.request(dict.fromkeys(asked.stops)) if asked.stops else {}
+            outcome |= port.request(allowed) if allowed else {}
+            return outcome | (port.elect_preferred(asked.elections) if asked.elections else {})
 
         self._may, self._asking = True, self._caller.start(act)
 
     def _answered(self, answer: Outcome | ClusterError) -> None:
-        self._announced.end()  # By now what has begun is told by the cluster.
+        self._prepare.clear()  # By now what has begun is told by the cluster.
         asked, waits = self._asked, self._withheld.waits
         keys = [*asked.stops, *asked.steps, *asked.elections]
         outcome = (
@@ -326,17 +334,19 @@ class ReassignmentExecutor:
         failures |= {key: StepRefusal(why) for key, why in self._withheld.failed.items()}
         none_under_way = {key for key, refusal in failures.items() if refusal.known and key in asked.steps} | {*waits}
         self._under_way -= none_under_way  # They have not ended.
-        plans = self.ledger.active
+        plans = self.recorder.active_plans
         after = [_without(plan, none_under_way) for plan in plans]
         recent = dict(self._memory.plans)
         for plan in plans:
-            known = recent.get(plan.id, Recent())
-            tried = {key for key in asked.steps if key in plan.parts and key not in waits}
+            known = recent.get(plan.id, PlanMemory())
+            tried = {key for key in asked.steps if key in plan.partitions and key not in waits}
             taken = tried - failures.keys()
-            recent[plan.id] = replace(known, taken=known.taken | taken, refused=not taken if tried else known.refused)
+            recent[plan.id] = replace(
+                known, accepted=known.accepted | taken, all_refused=not taken if tried else known.all_refused
+            )
         self._memory = replace(self._memory, plans=recent)
-        self.ledger.taken(key for key in keys if key not in failures and key not in waits)
-        self.ledger.not_begun(plans, after, failures, waits, self._withheld.rests)
+        self.recorder.note_accepted(key for key in keys if key not in failures and key not in waits)
+        self.recorder.record_failures(plans, after, failures, waits, self._withheld.rests)
 
     def _is_paused(self) -> bool:
         return _paused(self._orders.latest) is not None
@@ -345,15 +355,15 @@ class ReassignmentExecutor:
         return round(self._wall_clock() * 1000)
 
 
-def _without(plan: Plan, keys: set[Key]) -> Plan:
-    if not keys & plan.asked.keys():
+def _without(plan: Plan, keys: set[TopicPartition]) -> Plan:
+    if not keys & plan.requested.keys():
         return plan
-    return replace(plan, asked={key: a for key, a in plan.asked.items() if key not in keys})
+    return replace(plan, requested={key: a for key, a in plan.requested.items() if key not in keys})
 
 
-def _why(look: ReassignmentSnapshot, made: ExecutorStep) -> dict[str, object]:
+def _why(look: ReassignmentSnapshot, made: ExecutorDecision) -> dict[str, object]:
     """What the steps of a turn stood on, as it goes on record; how many at a time has entries of its own, when it changes."""
-    held = {by.value: count for by, count in made.begun.refill.held.items()}
+    held = {by.value: count for by, count in made.admission.schedule.held.items()}
     return {"online": sorted(look.online), "held": held}
 
 

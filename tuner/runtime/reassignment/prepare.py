@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tuner.control.reassignment.policy import ExecutorStep
+from tuner.control.reassignment.policy import ExecutorDecision
 from tuner.control.throttle.replica_lists.prepared_moves import (
     ALL_GO,
     STOPS_FIRST,
@@ -18,10 +18,10 @@ from tuner.control.throttle.replica_lists.prepared_moves import (
     withheld_of,
 )
 from tuner.core.prepare_handshake import PrepareHandshake
-from tuner.core.reassignment_plan import DesiredPlanState, Key, ReassignmentSnapshot
+from tuner.core.reassignment_plan import DesiredPlanState, ReassignmentSnapshot, TopicPartition
 from tuner.core.reassignment_steps import StepReason
 
-ANNOUNCED_S_MAX = 10.0  # At least two cycles of the tuner; what it has not seen to by then is not begun.
+PREPARE_S_MAX = 10.0  # At least two cycles of the tuner; what it has not seen to by then is not begun.
 
 
 class PrepareStep:
@@ -35,13 +35,13 @@ class PrepareStep:
         self._announcing = announcing
         self._s_max = announced_s_max
         self._monotonic = monotonic
-        self._waiting: tuple[ExecutorStep, float] | None = None  # And since when.
+        self._waiting: tuple[ExecutorDecision, float] | None = None  # And since when.
 
     @property
-    def waits(self) -> bool:
+    def is_waiting(self) -> bool:
         return self._waiting is not None
 
-    def begin(self, made: ExecutorStep, look: ReassignmentSnapshot) -> Deferred | None:
+    def begin(self, made: ExecutorDecision, look: ReassignmentSnapshot) -> Deferred | None:
         """What of the turn is not to be asked for, where it need not wait; None: it waits."""
         throttled = (each for each in made.plans if not each.plan.head.throttle.unthrottled)
         moves = moves_of((step for each in throttled for step in each.starts), look)
@@ -50,11 +50,11 @@ class PrepareStep:
         if any(each.cancels for each in made.plans):
             # Whoever cancels waits for nobody's throttle.
             return Deferred(waits={(move.topic, move.partition): STOPS_FIRST for move in moves})
-        self._announcing.begin(moves, urgent_of(made))
+        self._announcing.submit(moves, urgent_of(made))
         self._waiting = (made, self._monotonic())
         return None
 
-    def over(self, wanted: Mapping[str, DesiredPlanState], *, paused: bool) -> tuple[ExecutorStep, Deferred] | None:
+    def poll(self, wanted: Mapping[str, DesiredPlanState], *, paused: bool) -> tuple[ExecutorDecision, Deferred] | None:
         """The turn, and what of it is not to be asked for; None: it still waits.
 
         Args:
@@ -63,12 +63,12 @@ class PrepareStep:
         """
         assert self._announcing is not None
         assert self._waiting is not None
-        (made, since_s), found = self._waiting, self._announcing.withheld
+        (made, since_s), found = self._waiting, self._announcing.deferred
         if found is None and self._monotonic() - since_s < self._s_max:
             return None
         announced, without_room = (
             [(m.topic, m.partition) for m in self._announcing.moves],
-            self._announcing.without_room,
+            self._announcing.waiting_for_capacity,
         )
         self._waiting = None
         if found is None:
@@ -79,29 +79,29 @@ class PrepareStep:
         unsaid = [
             (step.topic, step.partition)
             for plan, step in steps
-            if paused or wanted.get(plan.id) is not plan.head.wanted
+            if paused or wanted.get(plan.id) is not plan.head.desired
         ]
         return made, withheld_of(found, urgent, unsaid, without_room)
 
-    def carries(self, made: ExecutorStep, look: ReassignmentSnapshot) -> None:
+    def note_running_steps(self, made: ExecutorDecision, look: ReassignmentSnapshot) -> None:
         """Notes through which sides steps run at this look."""
         if self._announcing is not None:
-            running = moves_of((step for each in made.plans for step in each.parts.running.values()), look)
-            self._announcing.carried_at_s.update(dict.fromkeys(sides_of(running), self._monotonic()))
+            running = moves_of((step for each in made.plans for step in each.progress.running.values()), look)
+            self._announcing.last_copied_at_s.update(dict.fromkeys(sides_of(running), self._monotonic()))
 
-    def ended(self) -> None:
+    def note_step_ended(self) -> None:
         """A step that ran has, and others go on: what it has on the throttled-replica lists is to leave them."""
         if self._announcing is not None:
-            self._announcing.ended = True
+            self._announcing.step_ended = True
 
-    def end(self) -> None:
+    def clear(self) -> None:
         """Its steps have been asked for, or never will be."""
         self._waiting = None
         if self._announcing is not None:
-            self._announcing.end()
+            self._announcing.clear()
 
 
-def urgent_of(made: ExecutorStep) -> frozenset[Key]:
+def urgent_of(made: ExecutorDecision) -> frozenset[TopicPartition]:
     """What producers that are refused wait for."""
     steps = (step for each in made.plans for step in each.starts)
     return frozenset((step.topic, step.partition) for step in steps if step.reason is StepReason.MIN_IN_SYNC)

@@ -14,20 +14,20 @@ from typing import Protocol
 import structlog
 
 from streaming.shared.short_lists import join_names, more_text
-from tuner.control.reassignment.policy import ExecutorStep, PlanTurn
+from tuner.control.reassignment.policy import ExecutorDecision, PlanDecision
 from tuner.core.backoff import RETRY_S_MAX, RETRY_S_MIN
 from tuner.core.outcome import StepRefusal
-from tuner.core.reassignment_plan import Key, Plan
+from tuner.core.reassignment_plan import Plan, TopicPartition
 from tuner.journal.entries import Entry
 from tuner.journal.outbox import Outbox
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.plan_entries import failed_entry, over_entry, pace_entry, steps_entry, waits_entry
 from tuner.journal.plan_records import (
-    asked_key,
-    encode_asked,
+    encode_requested,
     encode_state,
     head_key,
     parts_of,
+    requested_key,
     state_key,
     tombstones,
 )
@@ -55,25 +55,25 @@ class ReassignmentRecorder:
         *,
         wall_clock: Callable[[], float],
         monotonic: Callable[[], float],
-        owed: Outbox | None = None,
+        outbox: Outbox | None = None,
     ) -> None:
-        """``owed`` as the ledger of the throttles has it; of one term all have the same."""
+        """``outbox`` as the ledger of the throttles has it; of one term all have the same."""
         self.book = book
         self._journal = journal
         self._cluster = cluster
         self._wall_clock = wall_clock
         self._monotonic = monotonic
-        self._numbers: dict[str, dict[Key, int]] = {}  # Which record of its plan a part is in.
-        self._pauses: dict[Key, tuple[float, float]] = {}  # Until when, and how long.
-        self._refused: dict[Key, str] = {}  # Why the last try failed.
+        self._numbers: dict[str, dict[TopicPartition, int]] = {}  # Which record of its plan a part is in.
+        self._pauses: dict[TopicPartition, tuple[float, float]] = {}  # Until when, and how long.
+        self._refused: dict[TopicPartition, str] = {}  # Why the last try failed.
         self._headless_since_s: dict[str, float] = {}
-        self._owed = owed if owed is not None else Outbox()
+        self._outbox = outbox if outbox is not None else Outbox()
 
     @property
-    def active(self) -> tuple[Plan, ...]:
-        return tuple(plan for plan in self.book.plans if plan.active)
+    def active_plans(self) -> tuple[Plan, ...]:
+        return tuple(plan for plan in self.book.plans if plan.is_active)
 
-    def record(self, before: Sequence[Plan], made: ExecutorStep, why: Mapping[str, object]) -> None:
+    def record(self, before: Sequence[Plan], made: ExecutorDecision, why: Mapping[str, object]) -> None:
         """What a cycle has found out and is about to ask for.
 
         Args:
@@ -83,7 +83,7 @@ class ReassignmentRecorder:
         Raises:
             JournalError: nothing of it is on record, and nothing of it is so.
         """
-        changes = made.begun.paced.changes
+        changes = made.admission.concurrency.changes
         found = [pace_entry(changes, self._now_ms())]
         records: dict[bytes, bytes | None] = {}
         for plan, each in zip(before, made.plans, strict=True):
@@ -97,32 +97,32 @@ class ReassignmentRecorder:
             self._went_well(each)
         self._keep_refused(made.plans)
 
-    def _went_well(self, made: PlanTurn) -> None:
-        for key in made.parts.reached:
+    def _went_well(self, made: PlanDecision) -> None:
+        for key in made.progress.reached:
             self._pauses.pop(key, None)
 
-    def _keep_refused(self, made: Sequence[PlanTurn]) -> None:
+    def _keep_refused(self, made: Sequence[PlanDecision]) -> None:
         """Of what is still to be tried; a step that is under way was taken after all, though its stop may not have been."""
         if not self._refused:
             return
-        tried = set[Key]()
+        tried = set[TopicPartition]()
         for each in made:
-            stopping = [key for key in each.parts.running if each.plan.asked[key].cancels]
-            tried.update(each.parts.ready, each.parts.to_elect, each.parts.unclear, stopping)
+            stopping = [key for key in each.progress.running if each.plan.requested[key].cancel_requested]
+            tried.update(each.progress.ready, each.progress.to_elect, each.progress.unconfirmed, stopping)
         self._refused = {key: why for key, why in self._refused.items() if key in tried}
 
-    def taken(self, keys: Iterable[Key]) -> None:
+    def note_accepted(self, keys: Iterable[TopicPartition]) -> None:
         """Kafka has said so."""
         for key in keys:
             self._refused.pop(key, None)
 
-    def not_begun(
+    def record_failures(
         self,
         plans: Sequence[Plan],
         after: Sequence[Plan],
-        failures: Mapping[Key, StepRefusal],
-        waits: Mapping[Key, str],
-        rests: Collection[Key] = (),
+        failures: Mapping[TopicPartition, StepRefusal],
+        waits: Mapping[TopicPartition, str],
+        rests: Collection[TopicPartition] = (),
     ) -> None:
         """On record and told once a cause; of what Kafka refused, and of what waits, nothing is under way.
 
@@ -151,12 +151,12 @@ class ReassignmentRecorder:
         for plan, later in zip(plans, after, strict=True):
             records |= self._records(plan, later, said=False)
         if failures:
-            self._owed.entries.append(failed_entry(failures, self._now_ms()))
+            self._outbox.entries.append(failed_entry(failures, self._now_ms()))
         if waits:
-            self._owed.entries.append(waits_entry(waits, self._now_ms()))
+            self._outbox.entries.append(waits_entry(waits, self._now_ms()))
         self._write([], records)
 
-    def forget_headless(self) -> None:
+    def delete_headless_parts(self) -> None:
         """Takes parts off the record whose plan has had no head for long.
 
         Raises:
@@ -170,56 +170,60 @@ class ReassignmentRecorder:
                 log.info("parts of a plan that was never given whole are off the record", plan=plan, records=parts)
 
     @property
-    def resting(self) -> frozenset[Key]:
+    def backing_off(self) -> frozenset[TopicPartition]:
         now_s = self._monotonic()
         return frozenset(key for key, (until_s, _) in self._pauses.items() if now_s < until_s)
 
     @property
-    def refused(self) -> Mapping[Key, str]:
+    def refusals(self) -> Mapping[TopicPartition, str]:
         """Why the last try of these failed; what was taken since, or is not to be tried any more, is not among them."""
         return dict(self._refused)
 
     def _write(self, entries: Sequence[Entry], records: Mapping[bytes, bytes | None]) -> None:
         """With what has happened since the last time: all of it, or nothing."""
-        if not entries and not records and not self._owed.entries:
+        if not entries and not records and not self._outbox.entries:
             return
-        self._journal.write((*self._owed.entries, *entries), beside=records)
-        self._owed.entries.clear()
+        self._journal.write((*self._outbox.entries, *entries), beside=records)
+        self._outbox.entries.clear()
         for key, value in records.items():
             self.book.take(key, value)
 
     def _records(self, before: Plan, after: Plan, *, said: bool) -> dict[bytes, bytes | None]:
         """``said``: also why so many run at a time, which changes too often to be worth a record of its own."""
         records: dict[bytes, bytes | None] = {}
-        if after.asked != before.asked:
+        if after.requested != before.requested:
             numbers = self._numbers_of(before)
             changed = {
                 numbers[key]
-                for key in before.asked.keys() | after.asked.keys()
-                if key in numbers and before.asked.get(key) != after.asked.get(key)
+                for key in before.requested.keys() | after.requested.keys()
+                if key in numbers and before.requested.get(key) != after.requested.get(key)
             }
             for number in changed:
-                some = {key: a for key, a in after.asked.items() if numbers.get(key) == number}
-                records[asked_key(self._cluster, before.id, number)] = encode_asked(some)
-        if after.state != before.state and (said or replace(after.state, pace=before.state.pace) != before.state):
+                some = {key: a for key, a in after.requested.items() if numbers.get(key) == number}
+                records[requested_key(self._cluster, before.id, number)] = encode_requested(some)
+        if after.state != before.state and (
+            said or replace(after.state, concurrency=before.state.concurrency) != before.state
+        ):
             records[state_key(self._cluster, before.id)] = encode_state(after.state)
-        if not after.active:
-            records |= tombstones(self._cluster, before.id, before.head.parts)
-            ended = [plan.id for plan in self.book.plans if not plan.active]
+        if not after.is_active:
+            records |= tombstones(self._cluster, before.id, before.head.part_records)
+            ended = [plan.id for plan in self.book.plans if not plan.is_active]
             for old in ended[: max(0, len(ended) + 1 - PLANS_KEPT)]:
                 records |= {head_key(self._cluster, old): None, state_key(self._cluster, old): None}
             self._numbers.pop(before.id, None)
         return records
 
-    def _numbers_of(self, plan: Plan) -> dict[Key, int]:
+    def _numbers_of(self, plan: Plan) -> dict[TopicPartition, int]:
         if plan.id not in self._numbers:
-            self._numbers[plan.id] = {key: n for n, some in enumerate(parts_of(plan.parts)) for key in some}
+            self._numbers[plan.id] = {key: n for n, some in enumerate(parts_of(plan.partitions)) for key in some}
         return self._numbers[plan.id]
 
-    def _tell(self, before: Plan, made: PlanTurn) -> None:
+    def _tell(self, before: Plan, made: PlanDecision) -> None:
         after = made.plan
         if before.state.acknowledged_at_ms < after.state.acknowledged_at_ms:
-            log.info(f"plan {after.id}: {after.head.wanted.value}", by=after.head.word_by or after.head.by)
+            log.info(
+                f"plan {after.id}: {after.head.desired.value}", by=after.head.ordered_by or after.head.submitted_by
+            )
         for step in made.starts[:_LINES_MAX]:
             log.info(
                 f"plan {after.id}: {step.topic}-{step.partition} to {list(step.replicas)}",
@@ -230,8 +234,8 @@ class ReassignmentRecorder:
             log.info(f"plan {after.id}: {more_text(len(made.starts) - _LINES_MAX, 'steps')}")
         if made.cancels:
             log.info(f"plan {after.id}: {len(made.cancels)} steps under way are stopped", action="cancel")
-        for line in after.state.said:
-            if line not in before.state.said:
+        for line in after.state.blockers:
+            if line not in before.state.blockers:
                 log.warning(f"plan {after.id}: {line}")
         if after.state.ending is not None:
             log.info(f"plan {after.id}: {after.state.ending.value}", dropped=len(after.state.dropped))
@@ -240,7 +244,7 @@ class ReassignmentRecorder:
         return round(self._wall_clock() * 1000)
 
 
-def _by_cause(steps: Mapping[Key, str]) -> list[str]:
+def _by_cause(steps: Mapping[TopicPartition, str]) -> list[str]:
     said = []
     for why, _ in Counter(steps.values()).most_common(_LINES_MAX):
         names = join_names((f"{topic}-{number}" for (topic, number), cause in steps.items() if cause == why), 1)

@@ -40,7 +40,7 @@ from tuner.core.cluster import BrokerSide, LiveCluster, Observation, PartitionMo
 from tuner.core.freshness import fresh
 from tuner.core.outcome import Failure
 from tuner.core.prepare_handshake import PrepareHandshake
-from tuner.core.reassignment_plan import Key, Plan
+from tuner.core.reassignment_plan import Plan, TopicPartition
 from tuner.core.throttle_limits import Limits, StallLimits
 from tuner.core.throttle_state import ThrottleState, throttling_of
 from tuner.journal.event_lines import NAMED_MAX, about
@@ -126,8 +126,8 @@ class ThrottleController:
         self._announcing = PrepareHandshake()
         self._plans: Callable[[], Sequence[Plan]] = tuple
         self._throttles_moves = limits.throttles_moves  # Anything of what moved at the last look.
-        self._moving: set[Key] = set()  # By the cluster's word, while something is announced.
-        self._without_room: Mapping[Key, str] = {}  # Of what is announced, what no list has room for.
+        self._moving: set[TopicPartition] = set()  # By the cluster's word, while something is announced.
+        self._without_room: Mapping[TopicPartition, str] = {}  # Of what is announced, what no list has room for.
         self._early = CycleScheduler(
             orders, signals, signal_age_s_max=limits.signal_age_s_max, wall_clock=wall_clock, monotonic=monotonic
         )
@@ -261,8 +261,8 @@ class ThrottleController:
         """Whether one is before its time. To be asked every ``LOOK_EVERY_S``, and whenever a step may have been announced."""
         # A replica that has arrived begins to fetch anew, and gets nothing for as long as it is listed and its quota used up:
         # whoever writes to it waits.
-        ended = self._announcing.ended and bool(self.memory.listed)
-        return self._early.are_due(announced=self._announcing.waits, ended=ended, memory=self.memory)
+        ended = self._announcing.step_ended and bool(self.memory.listed)
+        return self._early.are_due(announced=self._announcing.is_pending, ended=ended, memory=self.memory)
 
     # -- between two cycles -------------------------------------------------------------------------------------------
 
@@ -324,7 +324,7 @@ class ThrottleController:
             ),
         )
         empty, plan_moves = self._windows.in_question(self.memory), moves_under_way(self._plans())
-        self._announcing.ended = False
+        self._announcing.step_ended = False
         if isinstance(live, LiveCluster):
             self._moving = {(m.topic, m.partition) for m in live.moves} if self._announcing.moves else set()
             announced, self._without_room = self._announcing.moves, {}
@@ -332,7 +332,7 @@ class ThrottleController:
                 announced, self._without_room = with_room(live, announced)
             urgent = [move for move in announced if (move.topic, move.partition) in self._announcing.urgent]
             run = moves_to_list(live.moves, plan_moves, self._limits, self.memory.listed)
-            empty |= self._windows.begun_empty(live, announced, urgent, run, self._announcing.carried_at_s)
+            empty |= self._windows.begun_empty(live, announced, urgent, run, self._announcing.last_copied_at_s)
             live = with_announced(live, announced)
             self._throttles_moves = throttles_any(live.moves, plan_moves, self._limits, self.memory.listed)
         self._seen = live if isinstance(live, LiveCluster) else self._seen
@@ -356,7 +356,7 @@ class ThrottleController:
         changes = [d for d in decisions if isinstance(d, SetRate) and not self.ledger.pausing(d)]
         # Where no rate could be set there is none to bring up.
         changes = [d for d in changes if (d.broker, d.side) not in unthrottled.sides]
-        kept_back: Mapping[Key, str] = {}
+        kept_back: Mapping[TopicPartition, str] = {}
         if isinstance(observation.live, LiveCluster):
             not_seen = unseen(observation.live, self.memory)
             kept_back = {**self._without_room, **withheld(announced, unthrottled, not_seen, self._moving)}
@@ -394,7 +394,7 @@ class ThrottleController:
                 lowered=self._windows.filling().keys() - self._slewing.waiting.keys(),
             )
             waits = {key: why for key, why in waits.items() if key not in kept_back}
-            self._announcing.seen_to({**failed, **waits, **kept_back}, {*self._without_room, *waits})
+            self._announcing.answer({**failed, **waits, **kept_back}, {*self._without_room, *waits})
 
     def _stop_changes(self, decisions: tuple[Decision, ...], observation: Observation) -> None:
         self._stop(stopped_by(decisions, self._slewing.busy, self._windows.filling().keys(), self.memory.owned.keys()))

@@ -48,7 +48,7 @@ from tuner.control.throttle.diagnosis.fetcher_load import FetchedPartition
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
 from tuner.core.presence import TunerMode, TunerPresence
 from tuner.core.reassignment_plan import (
-    PartitionNow,
+    CurrentAssignment,
     Plan,
     PlanEnding,
     PlanHead,
@@ -100,7 +100,7 @@ def status_of(hostile: str) -> dict[str, Any]:
         "stalled_since_ms": NOW_MS, "progress_lost_s": 0.0,
     }  # fmt: skip
     tuner = TunerPresence(hostile, TunerMode.ACTING, NOW_MS, hostile, 1e6, 1e5, page=hostile, waits_for=hostile)
-    plan = {"plan": hostile, "wanted": hostile, "partitions": 1, "under_way": 1, "said": [hostile]}
+    plan = {"plan": hostile, "desired": hostile, "partitions": 1, "under_way": 1, "blockers": [hostile]}
     return {
         "cluster": hostile, "now_ms": NOW_MS, "headline": hostile, "done_ratio": 0.5, "eta_s": 60, "ends_at_ms": NOW_MS,
         "tuner": tuner_json((tuner, tuner), 5e7), "stalled_brokers": [1], "infeasible": [{"broker": 1, "side": "leader"}],
@@ -162,10 +162,12 @@ def plan(hostile: str, console: Console) -> None:
 
 
 def reassigned(hostile: str) -> PlanProgress:
-    said = PlanState(acknowledged_at_ms=5, said=(hostile,), pace=(hostile,))
+    said = PlanState(acknowledged_at_ms=5, blockers=(hostile,), concurrency=(hostile,))
     made = Plan(PlanHead(hostile, hostile, 0, 5, 1), {(hostile, 0): PlanPartition((3, 4), (1, 2), 1e9)}, {}, said)
     key = (hostile, 0)
-    look = ReassignmentSnapshot(frozenset({1, 2, 3, 4}), {key: PartitionNow(1, (3, 4, 1, 2), (1, 2), (3, 4), (1, 2))})
+    look = ReassignmentSnapshot(
+        frozenset({1, 2, 3, 4}), {key: CurrentAssignment(1, (3, 4, 1, 2), (1, 2), (3, 4), (1, 2))}
+    )
     return replace(reassign_picture(made, look, 100_000), batch=((key, (1, 2), (3, 4)),), grown=(hostile,))
 
 

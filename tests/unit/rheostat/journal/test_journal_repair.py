@@ -112,7 +112,7 @@ def test_other_records_are_mended_by_the_newest_readable_one_or_deleted(key: byt
 def test_a_plan_goes_on_record_paused_as_its_newest_word_may_have_been_to_stop() -> None:
     key = head_key("c", "p")
     head, _ = decode_head(mended((key, encode_head(HEAD)), (key, BAD))[key] or b"")
-    assert head.wanted is DesiredPlanState.PAUSED
+    assert head.desired is DesiredPlanState.PAUSED
 
 
 def test_plan_head_under_the_key_of_another_plan_is_mended() -> None:
@@ -124,7 +124,7 @@ def test_plan_head_under_the_key_of_another_plan_is_mended() -> None:
     assert list(scan.remembered["c"].plans.unread) == ["p"]
     assert mended((key, other)) == {key: None}
     head, _ = decode_head(mended((key, encode_head(HEAD)), (key, other))[key] or b"")
-    assert (head.id, head.wanted) == ("p", DesiredPlanState.PAUSED)
+    assert (head.id, head.desired) == ("p", DesiredPlanState.PAUSED)
 
 
 # -- the commands -----------------------------------------------------------------------------------------------------------

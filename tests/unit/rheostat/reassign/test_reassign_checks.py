@@ -174,11 +174,11 @@ def test_what_plans_on_record_will_bring_counts() -> None:
     (found,) = said(other)
     assert "broker 3 would have 2 partitions" in found
     # It is put back to where it is; or from there to where it was, if it is not left where it stands.
-    cancelled = replace(other, head=replace(other.head, wanted=DesiredPlanState.CANCELLING))
+    cancelled = replace(other, head=replace(other.head, desired=DesiredPlanState.CANCELLING))
     assert said(cancelled) == ()
-    cancelled = replace(cancelled, parts={("u", 0): PlanPartition((1,), (3,))})
+    cancelled = replace(cancelled, partitions={("u", 0): PlanPartition((1,), (3,))})
     assert len(said(cancelled)) == 1
-    assert said(replace(cancelled, head=replace(cancelled.head, leaves=True))) == ()
+    assert said(replace(cancelled, head=replace(cancelled.head, no_rollback=True))) == ()
 
 
 def test_a_plan_that_grows_is_held_against_the_clusters_limit_and_one_that_moves_is_not() -> None:

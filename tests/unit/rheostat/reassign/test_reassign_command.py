@@ -21,20 +21,20 @@ from rheostat.reassign.text import limits_text, progress, sentences
 from rheostat.reassign.view import PlanView
 from streaming.shared.contract import Side
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.plan_progress import end_of
+from tuner.core.plan_progress import expected_end
 from tuner.core.reassignment_plan import (
+    CurrentAssignment,
     DesiredPlanState,
-    Key,
-    PartitionNow,
+    OriginalTopic,
     Plan,
     PlanEnding,
     PlanHead,
     PlanPartition,
+    PlanResult,
     PlanState,
     ReassignmentSnapshot,
     RequestedStep,
-    Tally,
-    TopicThen,
+    TopicPartition,
 )
 from tuner.core.reassignment_steps import PartitionTransition
 
@@ -45,15 +45,15 @@ PARTS = {("t", n): PlanPartition((3, 4), (1, 2), 1e9) for n in range(3)}
 LOOK = ReassignmentSnapshot(
     frozenset({1, 2, 3, 4}),
     {
-        ("t", 0): PartitionNow(3, (3, 4), (3, 4)),
-        ("t", 1): PartitionNow(1, (3, 4, 1, 2), (1, 2), (3, 4), (1, 2)),
-        ("t", 2): PartitionNow(1, (1, 2), (1, 2)),
+        ("t", 0): CurrentAssignment(3, (3, 4), (3, 4)),
+        ("t", 1): CurrentAssignment(1, (3, 4, 1, 2), (1, 2), (3, 4), (1, 2)),
+        ("t", 2): CurrentAssignment(1, (1, 2), (1, 2)),
     },
     log_bytes={1: {("t", 1): 1_000_000_000}, 3: {("t", 1): 500_000_000}, 4: {("t", 1): 0}},
 )
 
 
-def a_plan(asked: dict[Key, RequestedStep] | None = None, **state: object) -> Plan:
+def a_plan(asked: dict[TopicPartition, RequestedStep] | None = None, **state: object) -> Plan:
     return Plan(HEAD, PARTS, asked or {}, PlanState(acknowledged_at_ms=5, **state))  # type: ignore[arg-type]  # by name, whatever a test sets
 
 
@@ -154,10 +154,10 @@ def test_a_plan_in_sentences() -> None:
 
 
 def test_a_topic_that_has_grown_is_said_and_holds_nothing_up() -> None:
-    parts = {key: replace(part, topic=TopicThen("t1", 3)) for key, part in PARTS.items()}
-    more = {("t", n): PartitionNow(1, (1, 2), (1, 2)) for n in (3, 4)}
+    parts = {key: replace(part, topic=OriginalTopic("t1", 3)) for key, part in PARTS.items()}
+    more = {("t", n): CurrentAssignment(1, (1, 2), (1, 2)) for n in (3, 4)}
     look = replace(LOOK, partitions={**LOOK.partitions, **more, ("other", 9): more[("t", 3)]}, topic_ids={"t": "t1"})
-    plan = replace(a_plan(), parts=parts)
+    plan = replace(a_plan(), partitions=parts)
     found = picture(plan, look, 100_000)
     said = "topic t has 2 partitions more than when the plan was given: no part of it"
     assert f"  {said}" in sentences(found)
@@ -180,13 +180,13 @@ def test_a_plan_that_has_ended_or_is_not_heeded_yet() -> None:
 
 
 def test_how_many_partitions_a_plan_had_is_known_when_it_has_ended() -> None:
-    head = Plan(HEAD, {}, {}, PlanState(5, PlanEnding.CANCELLED, 9, tally=Tally(200, 3, 8e9, 1e9)))
+    head = Plan(HEAD, {}, {}, PlanState(5, PlanEnding.CANCELLED, 9, result=PlanResult(200, 3, 8e9, 1e9)))
     found = picture(head, LOOK, 1)
     record = as_record(found)
     assert [record[key] for key in ("partitions", "arrived", "total_bytes", "copied_bytes")] == [200, 3, 8e9, 1e9]
     assert sentences(found)[0].endswith("cancelled; 3 of 200 partitions are at their target.")
     # An older program saw it end.
-    record = as_record(picture(replace(head, state=replace(head.state, tally=None)), LOOK, 1))
+    record = as_record(picture(replace(head, state=replace(head.state, result=None)), LOOK, 1))
     assert [record[key] for key in ("partitions", "arrived", "total_bytes", "copied_bytes")] == [None] * 4
 
 
@@ -194,7 +194,7 @@ def test_the_time_to_its_end_leaves_pauses_out() -> None:
     plan = a_plan({("t", 1): RequestedStep((3, 4), (1, 2))})
     at_once = picture(plan, LOOK, 100_000).eta_s
     assert at_once is not None
-    rested = picture(replace(plan, state=replace(plan.state, rested_ms=900_000)), LOOK, 1_000_000).eta_s
+    rested = picture(replace(plan, state=replace(plan.state, paused_total_ms=900_000)), LOOK, 1_000_000).eta_s
     assert rested == pytest.approx(at_once)
 
 
@@ -203,7 +203,7 @@ def test_time_left_is_no_less_than_that_of_the_moves() -> None:
     slow = [move_signal(3, Side.FOLLOWER, remaining=600.0, slope=-2.0)]
     found = picture(plan, LOOK, 100_000, slow)
     assert found.eta_s == 300.0, "as status and page have it"
-    assert found.eta_s == end_of(slow, stalled=False, plans={"p1": found.progress}).eta_s
+    assert found.eta_s == expected_end(slow, stalled=False, plans={"p1": found.progress}).eta_s
     assert "about 5 min left" in progress(found, 50e6)
     assert picture(a_plan(), LOOK, 100_000, slow).eta_s is None, "nothing of it is under way"
 

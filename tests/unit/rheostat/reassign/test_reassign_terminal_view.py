@@ -22,7 +22,7 @@ from rheostat.reassign.progress import PlanProgress, picture
 from rheostat.reassign.view import PlanView, alive
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import (
-    PartitionNow,
+    CurrentAssignment,
     Plan,
     PlanEnding,
     PlanHead,
@@ -35,8 +35,8 @@ from tuner.core.reassignment_plan import (
 LOOK = ReassignmentSnapshot(
     frozenset({1, 2, 3, 4}),
     {
-        ("t", 0): PartitionNow(3, (3, 4), (3, 4)),
-        ("t", 1): PartitionNow(1, (3, 4, 1, 2), (1, 2), (3, 4), (1, 2)),
+        ("t", 0): CurrentAssignment(3, (3, 4), (3, 4)),
+        ("t", 1): CurrentAssignment(1, (3, 4, 1, 2), (1, 2), (3, 4), (1, 2)),
     },
     log_bytes={1: {("t", 1): 1_000_000_000}, 3: {("t", 1): 500_000_000}, 4: {("t", 1): 0}},
 )
@@ -97,11 +97,11 @@ def test_of_a_plan_that_has_ended_no_picture_of_nothing_is_left() -> None:
     with PlanView(console) as view:
         view.show(shown(), None)
         ended = shown(ending=PlanEnding.DONE)
-        view.show(replace(ended, plan=replace(ended.plan, parts={})), None)
+        view.show(replace(ended, plan=replace(ended.plan, partitions={})), None)
     assert "0 of 0" not in said_on(console)
     file = io.StringIO()
     with PlanView(Console(file=file, width=200)) as view:
-        view.show(replace(ended, plan=replace(ended.plan, parts={})), None)
+        view.show(replace(ended, plan=replace(ended.plan, partitions={})), None)
     assert file.getvalue() == ""
 
 

@@ -146,7 +146,7 @@ def test_a_word_that_is_on_record_is_said_to_be_where_its_heeding_cannot_be_seen
 # -- a busy journal -------------------------------------------------------------------------------------------------------
 
 RECORDS = [
-    (part_key("c", "p", 0), encode_parts(PLAN.parts)),
+    (part_key("c", "p", 0), encode_parts(PLAN.partitions)),
     (head_key("c", "p"), encode_head(PLAN.head)),
     *[(b"entry", b"{}")] * 5,
     (state_key("c", "p"), encode_state(PlanState(9))),

@@ -15,8 +15,8 @@ from rheostat.reassign.active_plans import said_of_unfinished
 from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlanHead, PlanPartition, RequestedStep
 
 RUNS = Plan(PlanHead("p", "kim@desk", 0, 0, 1), {("t", 0): PlanPartition((3,), (1,))})
-PAUSED = replace(RUNS, head=replace(RUNS.head, wanted=DesiredPlanState.PAUSED))
-ENDS = replace(PAUSED, asked={("t", 0): RequestedStep((3,), (1,))})
+PAUSED = replace(RUNS, head=replace(RUNS.head, desired=DesiredPlanState.PAUSED))
+ENDS = replace(PAUSED, requested={("t", 0): RequestedStep((3,), (1,))})
 
 
 @pytest.fixture

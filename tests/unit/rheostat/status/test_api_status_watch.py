@@ -32,7 +32,7 @@ from tuner.core.cluster import LiveCluster
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.plan_progress import Progress
 from tuner.core.presence import TunerMode, TunerPresence
-from tuner.core.reassignment_plan import Key, ReassignmentSnapshot
+from tuner.core.reassignment_plan import ReassignmentSnapshot, TopicPartition
 from tuner.core.throttle_limits import MB
 from tuner.journal.entries import Entry, encode_entry, encode_memory, entry_key, memory_key
 from tuner.journal.order_records import encode_orders, orders_key
@@ -315,7 +315,7 @@ def test_plans_are_told_with_what_holds_them_up_and_looked_at_now_and_then() -> 
         looks = 0
 
         def look(
-            self, topics: Collection[str], measured: Collection[Key], *, others: bool = False
+            self, topics: Collection[str], measured: Collection[TopicPartition], *, others: bool = False
         ) -> ReassignmentSnapshot | ClusterError:
             self.looks += 1
             now_s[0] += 2.0  # As long as of a large plan.

@@ -24,7 +24,7 @@ from tuner.core.throttle_limits import MB
 from tuner.journal import quota_records, topic_reader
 from tuner.journal.entries import Entry, encode_entry, encode_memory, encode_owned, entry_key, memory_key, owned_key
 from tuner.journal.order_records import encode_orders, orders_key
-from tuner.journal.plan_records import asked_key, encode_asked, encode_head, encode_parts, head_key, part_key
+from tuner.journal.plan_records import encode_head, encode_parts, encode_requested, head_key, part_key, requested_key
 from tuner.journal.presence_records import encode_presence, presence_key
 from tuner.journal.topic_reader import JournalError, JournalRecord
 
@@ -36,7 +36,7 @@ PLAN = [
     (part_key("lab", "p", 0), encode_parts({("orders", 0): PlanPartition((3, 2), (1, 2))})),
     (head_key("lab", "p"), encode_head(HEAD)),
 ]
-ASKED = (asked_key("lab", "p", 0), encode_asked({("orders", 0): RequestedStep((3, 2), (1, 2))}))
+ASKED = (requested_key("lab", "p", 0), encode_requested({("orders", 0): RequestedStep((3, 2), (1, 2))}))
 DECIDED = [
     (
         entry_key(ring, "lab", seq),

@@ -142,7 +142,7 @@ def test_without_an_acting_tuner_it_says_what_one_would_do() -> None:
 
 
 def test_end_in_status_is_that_of_the_plan() -> None:
-    plans = {"p": Progress(1e9, 5e8, 410.0, goes_on=True)}
+    plans = {"p": Progress(1e9, 5e8, 410.0, is_advancing=True)}
     found = status(plans=plans)
     assert (found["eta_s"], found["ends_at_ms"]) == (400.0, NOW_MS + 400_000)
     assert "500 MB of what is planned remain, done in about 6 min 40 s." in told(found)

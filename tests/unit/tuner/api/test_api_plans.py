@@ -14,13 +14,20 @@ from tuner.api.metrics import registry_of
 from tuner.api.plan_status_store import SILENT, SILENT_S_MAX, PlanStatusStore
 from tuner.api.plan_views import plan_row
 from tuner.api.sentences import moment
-from tuner.control.reassignment.admission import Bounds
+from tuner.control.reassignment.admission import OperatorLimits
 from tuner.control.reassignment.measurements import PartitionMeasurements
 from tuner.control.reassignment.partition_progress import PartitionProgress
-from tuner.control.reassignment.policy import PlanTurn
+from tuner.control.reassignment.policy import PlanDecision
 from tuner.control.throttle.state import Memory
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.reassignment_plan import DesiredPlanState, Key, PartitionNow, Plan, PlanHead, PlanPartition
+from tuner.core.reassignment_plan import (
+    CurrentAssignment,
+    DesiredPlanState,
+    Plan,
+    PlanHead,
+    PlanPartition,
+    TopicPartition,
+)
 from tuner.core.throttle_limits import MB
 
 A, B, C = ("t", 0), ("t", 1), ("t", 2)
@@ -29,7 +36,7 @@ TO = {A: (4, 2), B: (4, 2), C: (1, 4)}
 
 def executing(rig: Rig, *, at_a_time: int = 1) -> Executor:
     """A real executor, whose word goes to the API's board."""
-    bounds = Bounds(BatchLimits(partition_movements_max=at_a_time))
+    bounds = OperatorLimits(BatchLimits(partition_movements_max=at_a_time))
     made = Executor({A: still(1, 2), B: still(1, 2), C: still(1, 2)}, online=[1, 2, 3, 4], bounds=bounds)
     made.loop._watcher = rig.plans
     return made
@@ -57,7 +64,7 @@ def test_a_plan_says_how_far_it_is_what_is_under_way_and_within_which_limits() -
     found = rig.get("/api/v1/plans").json()
     assert found["limits"] == {"leader_movements_max": 7, "partition_movements_max": 1, "replica_movements_max": None}
     (row,) = found["plans"]
-    assert (row["plan"], row["by"], row["wanted"]) == ("p", "kim@desk", "running")
+    assert (row["plan"], row["submitted_by"], row["desired"]) == ("p", "kim@desk", "running")
     assert (row["partitions"], row["arrived"], row["moving"], row["waiting"]) == (3, 0, 1, 2)
     assert (row["total_bytes"], row["copied_bytes"], row["done_ratio"], row["eta_s"]) == (3000.0, 0.0, 0.0, None)
     assert len(row["batch"]) == 1
@@ -130,14 +137,14 @@ def test_who_paused_it_and_what_it_waits_for_is_said() -> None:
     executor.say(DesiredPlanState.PAUSED)
     executor.cycle()
     (row,) = rows(rig)
-    assert (row["wanted"], row["word_by"], row["eta_s"]) == ("paused", "lee@desk", None)
-    assert any("paused by lee@desk" in line for line in row["said"])
+    assert (row["desired"], row["ordered_by"], row["eta_s"]) == ("paused", "lee@desk", None)
+    assert any("paused by lee@desk" in line for line in row["blockers"])
     page = rig.get("/page/plans").text
     assert "paused by lee@desk" in page
     executor.say(DesiredPlanState.CANCELLING)
     executor.cycle(finish=False)
     (row,) = rows(rig)
-    assert (row["wanted"], row["done_ratio"], row["copied_bytes"]) == ("cancelling", None, None)
+    assert (row["desired"], row["done_ratio"], row["copied_bytes"]) == ("cancelling", None, None)
     assert "are back" in rig.get("/page/plans").text
 
 
@@ -145,7 +152,7 @@ def test_somebody_elses_reassignment_is_waited_for_and_said() -> None:
     rig = Rig()
     rig.cycle()
     executor = executing(rig)
-    executor.cluster.partitions[A] = PartitionNow(1, (3, 1, 2), (1, 2), adding=(3,))
+    executor.cluster.partitions[A] = CurrentAssignment(1, (3, 1, 2), (1, 2), adding=(3,))
     executor.give({A: (4, 2)})
     executor.cycle(finish=False)
     (row,) = rows(rig)
@@ -171,7 +178,7 @@ def test_steps_that_are_refused_each_time_are_no_way_forward_and_the_cause_is_sa
         executor.cycle()
         (row,) = rows(rig)
         assert (row["moving"], row["waiting"], row["batch"]) == (0, 3, [])
-    assert row["said"] == [f"t-0 and others: not done: {POLICY}; tried again"]
+    assert row["blockers"] == [f"t-0 and others: not done: {POLICY}; tried again"]
     page = rig.get("/page/plans").text
     assert '<span class="pill bad">waits</span>' in page
     assert POLICY in page
@@ -194,7 +201,7 @@ def test_of_small_partitions_that_are_taken_each_time_what_begins_is_moving_also
     executor.cycle()  # What was taken has ended before anybody looked again.
     (row,) = rows(rig)
     assert (row["moving"], row["arrived"], row["waiting"]) == (1, 1, 1)
-    assert row["said"] == [f"t-0: not done: {POLICY}; tried again"]
+    assert row["blockers"] == [f"t-0: not done: {POLICY}; tried again"]
     executor.now_s += 5.0
     executor.cycle()
     (row,) = rows(rig)
@@ -210,11 +217,11 @@ def test_a_step_that_is_taken_after_all_ends_what_is_said_of_it_also_where_nobod
     executor.cluster.refuses = {}
     executor.now_s += 5.0
     executor.cycle()
-    assert rows(rig)[0]["said"] != []
+    assert rows(rig)[0]["blockers"] != []
     executor.cycle()  # The leader of the first of three steps is elected.
     executor.cycle()
     (row,) = rows(rig)
-    assert (row["moving"], row["arrived"], row["said"]) == (1, 0, [])
+    assert (row["moving"], row["arrived"], row["blockers"]) == (1, 0, [])
 
 
 def test_what_is_withheld_and_what_is_paused_is_said_as_such() -> None:
@@ -225,11 +232,11 @@ def test_what_is_withheld_and_what_is_paused_is_said_as_such() -> None:
     executor.cycle()
     executor.cycle()
     (row,) = rows(rig)
-    assert row["said"] == ["t-0 and others: not done: the lease was not proved; tried again"]
+    assert row["blockers"] == ["t-0 and others: not done: the lease was not proved; tried again"]
     executor.say(DesiredPlanState.PAUSED)
     executor.cycle()
     (row,) = rows(rig)
-    assert [line.partition(":")[0] for line in row["said"]] == ["paused by lee@desk"], "nothing is tried again"
+    assert [line.partition(":")[0] for line in row["blockers"]] == ["paused by lee@desk"], "nothing is tried again"
 
 
 def test_an_answer_that_did_not_come_is_no_refusal_once_the_step_is_seen_under_way() -> None:
@@ -241,7 +248,7 @@ def test_an_answer_that_did_not_come_is_no_refusal_once_the_step_is_seen_under_w
     executor.cluster.silent = False
     executor.cycle(finish=False)
     (row,) = rows(rig)
-    assert (row["moving"], row["said"]) == (3, [])
+    assert (row["moving"], row["blockers"]) == (3, [])
     assert executor.loop.ledger.refused == {}
     # A stop that is refused is told of what runs.
     executor.cluster.refuses = {A: POLICY}
@@ -250,7 +257,7 @@ def test_an_answer_that_did_not_come_is_no_refusal_once_the_step_is_seen_under_w
     executor.cycle(finish=False)
     executor.cycle(finish=False)
     (row,) = rows(rig)
-    assert row["said"] == [f"t-0: not done: {POLICY}; tried again"]
+    assert row["blockers"] == [f"t-0: not done: {POLICY}; tried again"]
 
 
 def test_a_cluster_that_is_not_seen_is_said_so_and_no_old_picture_is_shown_as_new() -> None:
@@ -342,15 +349,15 @@ def test_a_first_look_that_does_not_end_is_told_too() -> None:
 
 
 def test_a_plans_bytes_are_summed_up_once_however_often_it_is_looked_at() -> None:
-    summed: list[Key] = []
+    summed: list[TopicPartition] = []
 
-    class Counted(dict[Key, PlanPartition]):
+    class Counted(dict[TopicPartition, PlanPartition]):
         def values(self) -> Any:
             summed.extend(self)
             return super().values()
 
     board = PlanStatusStore("lab")
-    turn = PlanTurn(
+    turn = PlanDecision(
         Plan(PlanHead("p", "kim", 0, 0, 1), Counted({("t", 0): PlanPartition((1, 2), (1, 3), size_bytes=7.0)})),
         PartitionProgress(),
     )

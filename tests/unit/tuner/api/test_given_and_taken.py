@@ -239,7 +239,10 @@ LATER_MS = 4_000_000_000_000
 
 
 def begun(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    broker.records += [(part_key("c", "p", 0), encode_parts(PLAN.parts)), (head_key("c", "p"), encode_head(PLAN.head))]
+    broker.records += [
+        (part_key("c", "p", 0), encode_parts(PLAN.partitions)),
+        (head_key("c", "p"), encode_head(PLAN.head)),
+    ]
     monkeypatch.setattr(plan_store, "read", lambda _: plan_store.StoredPlans(on_record(broker).plans))
 
 
@@ -251,7 +254,7 @@ def on_record(broker: Broker) -> PlanBook:
 
 
 def paused_plan(head: PlanHead) -> PlanHead:
-    return replace(head, wanted=DesiredPlanState.PAUSED)
+    return replace(head, desired=DesiredPlanState.PAUSED)
 
 
 def limited(head: PlanHead) -> PlanHead:
@@ -283,15 +286,15 @@ def test_a_pause_and_limits_said_at_the_same_time_both_hold_and_the_last_record_
     at_ms = 6 if first else LATER_MS
     course_at_ms = 0 if ours == "pause" else at_ms
     change, other = (paused_plan, limited) if ours == "pause" else (limited, paused_plan)
-    theirs = replace(other(PLAN.head), at_ms=at_ms, course_at_ms=course_at_ms, word_by="lee")
+    theirs = replace(other(PLAN.head), ordered_at_ms=at_ms, state_ordered_at_ms=course_at_ms, ordered_by="lee")
     beside(broker, monkeypatch, theirs, first=first)
     plan_store.say(SETTINGS, PLAN, change, on_course=ours == "pause")
     (plan,) = on_record(broker).plans
-    assert (plan.head.wanted, plan.head.limits) == (DesiredPlanState.PAUSED, FEW)
+    assert (plan.head.desired, plan.head.limits) == (DesiredPlanState.PAUSED, FEW)
     last = PlanBook("c")
-    last.take(part_key("c", "p", 0), encode_parts(PLAN.parts))
+    last.take(part_key("c", "p", 0), encode_parts(PLAN.partitions))
     last.take(*broker.records[-1])
-    assert (last.plans[0].head.wanted, last.plans[0].head.limits) == (DesiredPlanState.PAUSED, FEW), (
+    assert (last.plans[0].head.desired, last.plans[0].head.limits) == (DesiredPlanState.PAUSED, FEW), (
         "also of a topic compacted"
     )
 
@@ -301,7 +304,11 @@ def test_where_somebody_says_otherwise_at_the_same_time_nobody_is_told_that_it_h
 ) -> None:
     begun(broker, monkeypatch)
     theirs = replace(
-        PLAN.head, wanted=DesiredPlanState.CANCELLING, at_ms=LATER_MS, course_at_ms=LATER_MS, word_by="lee"
+        PLAN.head,
+        desired=DesiredPlanState.CANCELLING,
+        ordered_at_ms=LATER_MS,
+        state_ordered_at_ms=LATER_MS,
+        ordered_by="lee",
     )
     beside(broker, monkeypatch, theirs, first=False)
     with pytest.raises(CommandError, match="Others say something about plan p at the same time"):

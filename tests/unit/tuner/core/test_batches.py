@@ -13,8 +13,8 @@ from tuner.core.reassignment_steps import (
     StepReason,
     Wait,
     WaitReason,
+    apply_step,
     next_step,
-    taken,
 )
 
 UP = frozenset(range(10))
@@ -120,6 +120,6 @@ def test_a_whole_plan_ends_within_its_limits_whatever_step_ends_first(
         if not running:
             break
         ended = data.draw(st.sampled_from(sorted(running)))
-        standing[ended] = taken(standing[ended], running.pop(ended))
+        standing[ended] = apply_step(standing[ended], running.pop(ended))
     assert all(way.replicas == way.target for way in standing.values())
     assert all(next_step(way, UP) is None for way in standing.values())

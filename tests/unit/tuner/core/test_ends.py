@@ -6,7 +6,7 @@ import pytest
 from tuner_cases import move_signal
 
 from streaming.shared.contract import MoveSignal, Side
-from tuner.core.plan_progress import TOLD_AFTER_S, Progress, end_of
+from tuner.core.plan_progress import ESTIMATE_AFTER_S, Progress, expected_end
 
 
 def moves(remaining: dict[int, float | None], slopes: dict[int, float | None]) -> list[MoveSignal]:
@@ -32,13 +32,13 @@ def moves(remaining: dict[int, float | None], slopes: dict[int, float | None]) -
 def test_end_of_moves_is_that_of_the_slowest(
     remaining: dict[int, float | None], slopes: dict[int, float | None], expected: float | None
 ) -> None:
-    assert end_of(moves(remaining, slopes), stalled=False, plans={}).eta_s == expected
-    assert end_of(moves(remaining, slopes), stalled=True, plans={}).eta_s is None
+    assert expected_end(moves(remaining, slopes), stalled=False, plans={}).eta_s == expected
+    assert expected_end(moves(remaining, slopes), stalled=True, plans={}).eta_s is None
 
 
-HALF = Progress(1000.0, 500.0, 70.0, goes_on=True)
-BEGUN = Progress(1000.0, 0.0, 70.0, goes_on=True)
-PAUSED = Progress(1000.0, 500.0, 70.0, goes_on=False)
+HALF = Progress(1000.0, 500.0, 70.0, is_advancing=True)
+BEGUN = Progress(1000.0, 0.0, 70.0, is_advancing=True)
+PAUSED = Progress(1000.0, 500.0, 70.0, is_advancing=False)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ PAUSED = Progress(1000.0, 500.0, 70.0, goes_on=False)
         ({"a": HALF}, -100.0, 60.0, [60.0]),  # 6 s of moves under way.
         ({"a": HALF}, -2.0, 300.0, [300.0]),  # Not before the moves under way.
         ({"a": HALF}, 5.0, 60.0, [60.0]),
-        ({"a": HALF, "b": Progress(100.0, 50.0, 100.0, goes_on=True)}, -100.0, 90.0, [60.0, 90.0]),
+        ({"a": HALF, "b": Progress(100.0, 50.0, 100.0, is_advancing=True)}, -100.0, 90.0, [60.0, 90.0]),
         ({"a": HALF, "b": PAUSED}, -100.0, None, [60.0, None]),
         ({"a": BEGUN}, -100.0, None, [None]),
     ],
@@ -55,9 +55,9 @@ PAUSED = Progress(1000.0, 500.0, 70.0, goes_on=False)
 def test_end_of_plans_is_that_of_the_last(
     plans: dict[str, Progress], slope: float, everything_s: float | None, each_s: list[float | None]
 ) -> None:
-    end = end_of(moves({3: 600.0}, {3: slope}), stalled=False, plans=plans)
+    end = expected_end(moves({3: 600.0}, {3: slope}), stalled=False, plans=plans)
     assert end.eta_s == everything_s
-    assert [*end.plans_s.values()] == each_s
+    assert [*end.plans_eta_s.values()] == each_s
 
 
 TOTAL, RATE = 3000.0, 10.0
@@ -82,9 +82,9 @@ def test_end_of_plan_is_told_once_its_start_is_over(rises_s: float, waits_s: flo
 
     told = 0
     for at_s in range(1, 280):
-        plan = Progress(TOTAL, copied(at_s), float(at_s), goes_on=True)
-        found_s = end_of([signal(at_s)], stalled=False, plans={"a": plan}).eta_s
-        assert (found_s is not None) == (at_s >= TOLD_AFTER_S)
+        plan = Progress(TOTAL, copied(at_s), float(at_s), is_advancing=True)
+        found_s = expected_end([signal(at_s)], stalled=False, plans={"a": plan}).eta_s
+        assert (found_s is not None) == (at_s >= ESTIMATE_AFTER_S)
         if found_s is not None:
             told += 1
             left_s = waits_s + rises_s / 2 + TOTAL / RATE - at_s

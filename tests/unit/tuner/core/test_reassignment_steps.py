@@ -12,9 +12,9 @@ from tuner.core.reassignment_steps import (
     StepReason,
     Wait,
     WaitReason,
+    all_steps,
+    apply_step,
     next_step,
-    steps_ahead,
-    taken,
 )
 
 KIP = PartitionTransition("orders", 0, (0, 1, 2, 3, 4), (5, 6, 7, 8, 9), leader=0, isr=frozenset({0, 1, 2, 3, 4}))
@@ -27,7 +27,7 @@ def way(replicas: tuple[int, ...], target: tuple[int, ...], *, isr: set[int] | N
 
 
 def targets(of: PartitionTransition, replicas_max: int) -> list[tuple[int, ...]]:
-    return [step.replicas for step in steps_ahead(of, replicas_max)]
+    return [step.replicas for step in all_steps(of, replicas_max)]
 
 
 # -- the KIP's example -----------------------------------------------------------------------------------------------------
@@ -35,12 +35,12 @@ def targets(of: PartitionTransition, replicas_max: int) -> list[tuple[int, ...]]
 
 def test_the_kips_example_at_two_replicas_is_the_kips_word_for_word() -> None:
     assert targets(KIP, 2) == [(5, 0, 1, 2, 3, 4), (5, 6, 2, 3, 4), (5, 6, 7, 8, 4), (5, 6, 7, 8, 9)]
-    first, second, third, last = steps_ahead(KIP, 2)
+    first, second, third, last = all_steps(KIP, 2)
     assert (first.adding, first.dropping, first.reason) == ((5,), (), StepReason.PREFERRED_LEADER)
-    assert (first.moves_leader, first.elect, first.last) == (True, True, False)
+    assert (first.moves_leader, first.needs_election, first.is_last) == (True, True, False)
     assert (second.adding, second.dropping, second.moves_leader) == ((6,), (0, 1), False)
     assert (third.adding, third.dropping) == ((7, 8), (2, 3))
-    assert (last.adding, last.dropping, last.last) == ((9,), (4,), True)
+    assert (last.adding, last.dropping, last.is_last) == ((9,), (4,), True)
 
 
 def test_the_kips_example_at_one_replica_changes_one_at_a_time() -> None:
@@ -54,8 +54,8 @@ def test_the_kips_example_at_three_replicas() -> None:
 
 
 def test_without_a_limit_it_is_one_step_as_kafka_does_today() -> None:
-    (only,) = steps_ahead(KIP)
-    assert (only.replicas, only.last, only.moves_leader, only.elect) == ((5, 6, 7, 8, 9), True, True, False)
+    (only,) = all_steps(KIP)
+    assert (only.replicas, only.is_last, only.moves_leader, only.needs_election) == ((5, 6, 7, 8, 9), True, True, False)
 
 
 def test_one_in_sync_and_three_wanted_are_two_added_at_once_over_the_limit() -> None:
@@ -70,20 +70,26 @@ def test_one_in_sync_and_three_wanted_are_two_added_at_once_over_the_limit() -> 
 
 
 def test_a_single_replica_replaced_is_one_step_even_where_it_leads() -> None:
-    (only,) = steps_ahead(way((0, 1, 2), (3, 1, 2)), 1)
-    assert (only.adding, only.dropping, only.moves_leader, only.elect, only.last) == ((3,), (0,), True, False, True)
+    (only,) = all_steps(way((0, 1, 2), (3, 1, 2)), 1)
+    assert (only.adding, only.dropping, only.moves_leader, only.needs_election, only.is_last) == (
+        (3,),
+        (0,),
+        True,
+        False,
+        True,
+    )
 
 
 def test_a_new_order_is_a_step_that_copies_nothing_and_elects() -> None:
-    (only,) = steps_ahead(way((0, 1, 2), (2, 1, 0)), 1)
-    assert (only.replicas, only.adding, only.dropping, only.elect) == ((2, 1, 0), (), (), True)
+    (only,) = all_steps(way((0, 1, 2), (2, 1, 0)), 1)
+    assert (only.replicas, only.adding, only.dropping, only.needs_election) == ((2, 1, 0), (), (), True)
 
 
 def test_where_another_than_the_preferred_replica_leads_it_stays_leader_while_it_stays() -> None:
-    (only,) = steps_ahead(way((0, 1, 2), (0, 1, 3), leader=1), 1)
+    (only,) = all_steps(way((0, 1, 2), (0, 1, 3), leader=1), 1)
     assert not only.moves_leader
-    (drops,) = steps_ahead(way((0, 1, 2), (0, 2, 3), leader=1), 1)
-    assert (drops.moves_leader, drops.elect) == (True, False)
+    (drops,) = all_steps(way((0, 1, 2), (0, 2, 3), leader=1), 1)
+    assert (drops.moves_leader, drops.needs_election) == (True, False)
 
 
 def test_more_replicas_and_fewer() -> None:
@@ -165,11 +171,11 @@ def ways(draw: st.DrawFn) -> PartitionTransition:
 
 @given(of=ways(), most=st.integers(1, 5))
 def test_it_ends_at_the_target_in_its_order_and_never_twice_at_one_place(of: PartitionTransition, most: int) -> None:
-    steps = steps_ahead(of, most)
+    steps = all_steps(of, most)
     places = [of.replicas, *(step.replicas for step in steps)]
     assert places[-1] == of.target
     assert len(set(places)) == len(places)
-    assert [step.last for step in steps] == [place == of.target for place in places[1:]]
+    assert [step.is_last for step in steps] == [place == of.target for place in places[1:]]
     assert len(steps) <= 1 + len(of.replicas) + len(of.target)
 
 
@@ -177,8 +183,8 @@ def test_it_ends_at_the_target_in_its_order_and_never_twice_at_one_place(of: Par
 def test_the_leader_ends_as_the_first_of_the_target_when_it_has_to_move_there(
     of: PartitionTransition, most: int
 ) -> None:
-    for step in steps_ahead(of, most):
-        of = taken(of, step)
+    for step in all_steps(of, most):
+        of = apply_step(of, step)
         assert of.leader in of.replicas
     assert of.leader == of.target[0] or of.leader in of.target
 
@@ -217,8 +223,8 @@ def test_with_brokers_that_come_and_go_it_still_ends_once_they_are_back(
     for alive in [up, *rounds]:
         step = next_step(of, alive, most)
         if isinstance(step, ReassignmentStep) and set(step.replicas) <= alive:
-            of = taken(of, step)
+            of = apply_step(of, step)
         elif isinstance(step, Wait) and step.reason is WaitReason.BROKERS_OFFLINE:
             assert set(step.brokers)
             assert set(step.brokers).isdisjoint(alive)
-    assert not steps_ahead(of, most) or steps_ahead(of, most)[-1].replicas == of.target
+    assert not all_steps(of, most) or all_steps(of, most)[-1].replicas == of.target

@@ -31,7 +31,15 @@ from tuner.control.throttle.objective import Objective
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.presence import TunerMode, TunerPresence
-from tuner.core.reassignment_plan import PlanEnding, PlanHead, PlanPartition, PlanState, RequestedStep, Tally, TopicThen
+from tuner.core.reassignment_plan import (
+    OriginalTopic,
+    PlanEnding,
+    PlanHead,
+    PlanPartition,
+    PlanResult,
+    PlanState,
+    RequestedStep,
+)
 from tuner.journal import entries, list_records, order_records, plan_records, presence_records, quota_records
 from tuner.journal.entries import Entry
 from tuner.journal.plan_book import PlanBook
@@ -80,7 +88,7 @@ QUOTAS = MutationMemory(
     orders_at_ms=5,
 )
 STATE = PlanState(
-    5, PlanEnding.DONE, 6, {("t", 0): "gone"}, {("t", 1): "left"}, ("waits",), ("5 at a time",), 7, 8, Tally(2, 1, 9.0, 4.5)
+    5, PlanEnding.DONE, 6, {("t", 0): "gone"}, {("t", 1): "left"}, ("waits",), ("5 at a time",), 7, 8, PlanResult(2, 1, 9.0, 4.5)
 )  # fmt: skip
 ENTRY = Entry(
     NOW_MS, "intent", "set", "why", "text", {"broker": 1, "rates": [[1, "leader", 5, 6]]}, {"w": 6.0}, "no", True, 7
@@ -111,17 +119,17 @@ JOURNAL = {
         quota_records.state_key("c"), quota_records.encode_state(QUOTAS), quota_records.decode_state, quota_records.encode_state
     ),
     "plan": Kind(
-        plan_records.head_key("c", "p"), plan_records.encode_head(PlanHead("p", "kim", 5, 9, 1, word_by="lee", course_at_ms=9)),
+        plan_records.head_key("c", "p"), plan_records.encode_head(PlanHead("p", "kim", 5, 9, 1, ordered_by="lee", state_ordered_at_ms=9)),
         plan_records.decode_head, lambda found: plan_records.encode_head(found[0]),
     ),
     "plan-part": Kind(
         plan_records.part_key("c", "p", 0),
-        plan_records.encode_parts({("t", 0): PlanPartition((3, 4), (1, 2), 7.0, 0.5, TopicThen("6f1c", 3))}),
+        plan_records.encode_parts({("t", 0): PlanPartition((3, 4), (1, 2), 7.0, 0.5, OriginalTopic("6f1c", 3))}),
         plan_records.decode_parts, plan_records.encode_parts,
     ),
-    "plan-asked": Kind(
-        plan_records.asked_key("c", "p", 0), plan_records.encode_asked({("t", 0): RequestedStep((3, 1, 2), (1, 2), True)}) or b"",
-        plan_records.decode_asked, plan_records.encode_asked,
+    "plan-requested": Kind(
+        plan_records.requested_key("c", "p", 0), plan_records.encode_requested({("t", 0): RequestedStep((3, 1, 2), (1, 2), True)}) or b"",
+        plan_records.decode_requested, plan_records.encode_requested,
     ),
     "plan-state": Kind(
         plan_records.state_key("c", "p"), plan_records.encode_state(STATE), plan_records.decode_state, plan_records.encode_state

@@ -17,12 +17,12 @@ from tuner.journal.kafka_journal import KafkaJournal
 from tuner.journal.order_records import encode_orders, orders_key
 from tuner.journal.orders_topic import is_order, orders_topic_of
 from tuner.journal.plan_records import (
-    asked_key,
     encode_head,
     encode_parts,
     encode_state,
     head_key,
     part_key,
+    requested_key,
     state_key,
     tombstones,
 )
@@ -154,13 +154,15 @@ def test_tuner_writes_tombstones_of_plans_into_the_orders_topic(monkeypatch: pyt
     journal.write(beside=beside)
     assert {key: topic for topic, key, _ in sent} == {
         part_key("c", "p", 0): TOPICS.orders,
-        asked_key("c", "p", 0): TOPICS.journal,
+        requested_key("c", "p", 0): TOPICS.journal,
         head_key("c", "old"): TOPICS.orders,
         state_key("c", "p"): TOPICS.journal,
     }
 
 
-@pytest.mark.parametrize("key", [memory_key("c"), FORGED[0], asked_key("c", "p", 0), state_key("c", "p"), b"", b"plan"])
+@pytest.mark.parametrize(
+    "key", [memory_key("c"), FORGED[0], requested_key("c", "p", 0), state_key("c", "p"), b"", b"plan"]
+)
 def test_other_records_are_no_orders(key: bytes) -> None:
     assert not is_order(key)
     assert belongs(JournalRecord(key, b"", 0, TOPICS.journal, 0), TOPICS.journal)

@@ -24,13 +24,13 @@ from tuner.journal.entries import (
 from tuner.journal.list_records import encode_listed, listed_key
 from tuner.journal.order_records import orders_key
 from tuner.journal.plan_records import (
-    asked_key,
-    encode_asked,
     encode_head,
     encode_parts,
+    encode_requested,
     encode_state,
     head_key,
     part_key,
+    requested_key,
     state_key,
 )
 
@@ -109,7 +109,7 @@ def test_a_plan_counts_from_its_first_step_to_its_end() -> None:
         (part_key("old", "p", 0), encode_parts({part: PlanPartition((3, 4), (1, 2))})),
         (head_key("old", "p"), encode_head(PlanHead("p", "kim@desk", 1, 1, 1))),
     ]
-    asked = (asked_key("old", "p", 0), encode_asked({part: RequestedStep((3, 4), (1, 2))}))
+    asked = (requested_key("old", "p", 0), encode_requested({part: RequestedStep((3, 4), (1, 2))}))
     ended = (state_key("old", "p"), encode_state(PlanState(ending=PlanEnding.DONE)))
     assert found(*given).holding() == {}, "no tuner has asked anything of it"
     assert found(*given, asked).holding() == {"old": "1 plan under way"}

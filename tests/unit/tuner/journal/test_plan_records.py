@@ -10,28 +10,28 @@ import pytest
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import (
     DesiredPlanState,
+    OriginalTopic,
     PlanEnding,
     PlanHead,
     PlanPartition,
+    PlanResult,
     PlanState,
     PlanThrottle,
     RequestedStep,
-    Tally,
-    TopicThen,
 )
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.plan_records import (
     PARTS_PER_RECORD,
-    asked_key,
     decode_head,
     decode_state,
-    encode_asked,
     encode_head,
     encode_parts,
+    encode_requested,
     encode_state,
     head_key,
     part_key,
     parts_of,
+    requested_key,
     state_key,
     tombstones,
 )
@@ -39,10 +39,13 @@ from tuner.journal.plan_records import (
 HEAD = PlanHead(
     "p", "kim@desk", 5, 9, 1, DesiredPlanState.PAUSED, BatchLimits(2, 3, 4), "lee@desk", throttle=PlanThrottle(7.5)
 )
-PARTS = {("t", 0): PlanPartition((3, 4), (1, 2), 7.0, 0.5, TopicThen("6f1c", 3)), ("t|x", 1): PlanPartition((1,), (2,))}
+PARTS = {
+    ("t", 0): PlanPartition((3, 4), (1, 2), 7.0, 0.5, OriginalTopic("6f1c", 3)),
+    ("t|x", 1): PlanPartition((1,), (2,)),
+}
 ASKED = {("t", 0): RequestedStep((3, 1, 2), (1, 2), True, True, True)}
 STATE = PlanState(
-    9, PlanEnding.DONE, 11, {("t", 0): "gone"}, {("t", 1): "stopped"}, ("waits",), ("5 at a time",), 7, 3_000, Tally(2, 1, 9.0, 4.5)
+    9, PlanEnding.DONE, 11, {("t", 0): "gone"}, {("t", 1): "stopped"}, ("waits",), ("5 at a time",), 7, 3_000, PlanResult(2, 1, 9.0, 4.5)
 )  # fmt: skip
 
 
@@ -51,19 +54,19 @@ def test_what_is_written_is_read_back() -> None:
     for key, value in (
         (part_key("c", "p", 0), encode_parts(PARTS)),
         (head_key("c", "p"), encode_head(HEAD)),
-        (asked_key("c", "p", 0), encode_asked(ASKED)),
+        (requested_key("c", "p", 0), encode_requested(ASKED)),
         (state_key("c", "p"), encode_state(STATE)),
     ):
         assert book.take(key, value)
     (plan,) = book.plans
-    assert (plan.head, plan.parts, plan.asked, plan.state) == (HEAD, PARTS, ASKED, STATE)
+    assert (plan.head, plan.partitions, plan.requested, plan.state) == (HEAD, PARTS, ASKED, STATE)
 
 
 def test_parts_of_an_older_program_say_nothing_of_their_topics() -> None:
     book = PlanBook("c")
     book.take(part_key("c", "p", 0), b'{"v": 2, "parts": [["t", 0, [3, 4], [1, 2], 7.0, 0.5]]}')
     book.take(head_key("c", "p"), encode_head(HEAD))
-    assert book.plans[0].parts == {("t", 0): PlanPartition((3, 4), (1, 2), 7.0, 0.5)}
+    assert book.plans[0].partitions == {("t", 0): PlanPartition((3, 4), (1, 2), 7.0, 0.5)}
 
 
 def test_head_of_an_older_program_has_the_ceiling_as_its_throttle() -> None:
@@ -82,21 +85,23 @@ def test_head_with_no_rate_that_kafka_takes_is_not_read(rate: object) -> None:
 
 def test_a_state_of_an_older_program_tells_of_no_pauses_and_no_tally() -> None:
     body = json.loads(encode_state(STATE))
-    for key in ("paused_at_ms", "rested_ms", "tally"):
+    for key in ("paused_since_ms", "paused_total_ms", "result"):
         del body[key]
-    assert decode_state(json.dumps(body).encode()) == replace(STATE, paused_at_ms=0, rested_ms=0, tally=None)
+    assert decode_state(json.dumps(body).encode()) == replace(STATE, paused_since_ms=0, paused_total_ms=0, result=None)
 
 
 def test_that_nothing_is_put_back_is_not_taken_back_by_a_word_on_the_limits_or_a_late_cancel() -> None:
     book = PlanBook("c")
-    leave = replace(GIVEN, at_ms=20, wanted=DesiredPlanState.CANCELLING, leaves=True, course_at_ms=20)
-    limits = replace(GIVEN, at_ms=30, limits=BatchLimits(2))
-    cancel = replace(GIVEN, at_ms=40, wanted=DesiredPlanState.CANCELLING, course_at_ms=40)
+    leave = replace(
+        GIVEN, ordered_at_ms=20, desired=DesiredPlanState.CANCELLING, no_rollback=True, state_ordered_at_ms=20
+    )
+    limits = replace(GIVEN, ordered_at_ms=30, limits=BatchLimits(2))
+    cancel = replace(GIVEN, ordered_at_ms=40, desired=DesiredPlanState.CANCELLING, state_ordered_at_ms=40)
     book.take(part_key("c", "p", 0), encode_parts(PARTS))
     for head in (GIVEN, leave, limits, cancel):
         book.take(head_key("c", "p"), encode_head(head))
     (plan,) = book.plans
-    assert (plan.head.wanted, plan.head.leaves) == (DesiredPlanState.CANCELLING, True)
+    assert (plan.head.desired, plan.head.no_rollback) == (DesiredPlanState.CANCELLING, True)
 
 
 def test_a_large_plan_is_there_when_all_of_it_is() -> None:
@@ -110,7 +115,7 @@ def test_a_large_plan_is_there_when_all_of_it_is() -> None:
         book.take(part_key("c", "p", number), encode_parts(numbered[number]))
         assert book.plans == ()
     book.take(part_key("c", "p", 1), encode_parts(numbered[1]))
-    assert book.plans[0].parts == parts
+    assert book.plans[0].partitions == parts
 
 
 def test_of_a_plan_that_has_ended_its_head_and_its_end_are_kept() -> None:
@@ -121,7 +126,7 @@ def test_of_a_plan_that_has_ended_its_head_and_its_end_are_kept() -> None:
     for key, value in tombstones("c", "p", 1).items():
         book.take(key, value)
     (plan,) = book.plans
-    assert (plan.active, plan.parts, plan.asked) == (False, {}, {})
+    assert (plan.is_active, plan.partitions, plan.requested) == (False, {}, {})
 
 
 def test_another_clusters_plan_and_another_record_are_nothing() -> None:
@@ -136,32 +141,35 @@ def test_a_tuners_own_record_that_comes_back_to_it_is_older_than_what_it_knows()
     book = PlanBook("c")
     book.take(part_key("c", "p", 0), encode_parts(PARTS))
     book.take(head_key("c", "p"), encode_head(HEAD))
-    book.take(asked_key("c", "p", 0), None)
-    book.take_from_people(asked_key("c", "p", 0), encode_asked(ASKED))
+    book.take(requested_key("c", "p", 0), None)
+    book.take_from_people(requested_key("c", "p", 0), encode_requested(ASKED))
     book.take_from_people(state_key("c", "p"), encode_state(STATE))
     book.take_from_people(part_key("c", "p", 0), None)
     (plan,) = book.plans
-    assert (plan.asked, plan.state, plan.parts) == ({}, PlanState(), PARTS)
+    assert (plan.requested, plan.state, plan.partitions) == ({}, PlanState(), PARTS)
 
 
 GIVEN = PlanHead("p", "kim@desk", 5, 5, 1)
-PAUSE = replace(GIVEN, at_ms=20, wanted=DesiredPlanState.PAUSED, word_by="lee@desk", course_at_ms=20)
-LIMITS = replace(GIVEN, at_ms=21, limits=BatchLimits(2), word_by="max@desk")
+PAUSE = replace(GIVEN, ordered_at_ms=20, desired=DesiredPlanState.PAUSED, ordered_by="lee@desk", state_ordered_at_ms=20)
+LIMITS = replace(GIVEN, ordered_at_ms=21, limits=BatchLimits(2), ordered_by="max@desk")
 
 
-@pytest.mark.parametrize("words", [(PAUSE, LIMITS), (LIMITS, replace(PAUSE, at_ms=22, course_at_ms=22))])
+@pytest.mark.parametrize("words", [(PAUSE, LIMITS), (LIMITS, replace(PAUSE, ordered_at_ms=22, state_ordered_at_ms=22))])
 def test_of_two_words_said_beside_each_other_both_hold(words: tuple[PlanHead, ...]) -> None:
     book = PlanBook("c")
     book.take(part_key("c", "p", 0), encode_parts(PARTS))
     for head in (GIVEN, *words):
         book.take(head_key("c", "p"), encode_head(head))
     (plan,) = book.plans
-    assert (plan.head.wanted, plan.head.limits, plan.head.word_by) == (
+    assert (plan.head.desired, plan.head.limits, plan.head.ordered_by) == (
         DesiredPlanState.PAUSED,
         BatchLimits(2),
         "lee@desk",
     )
-    assert (plan.head.at_ms, plan.head.course_at_ms) == (words[-1].at_ms, max(head.course_at_ms for head in words))
+    assert (plan.head.ordered_at_ms, plan.head.state_ordered_at_ms) == (
+        words[-1].ordered_at_ms,
+        max(head.state_ordered_at_ms for head in words),
+    )
 
 
 def test_a_word_of_an_older_program_is_about_all_that_it_says() -> None:
@@ -169,7 +177,7 @@ def test_a_word_of_an_older_program_is_about_all_that_it_says() -> None:
     book.take(part_key("c", "p", 0), encode_parts(PARTS))
     book.take(head_key("c", "p"), encode_head(GIVEN))
     body = json.loads(encode_head(LIMITS))
-    del body["course_at_ms"]
+    del body["state_ordered_at_ms"]
     book.take(head_key("c", "p"), json.dumps(body).encode())
     assert book.plans[0].head.limits == BatchLimits(2)
 
@@ -197,7 +205,7 @@ def test_a_record_that_cannot_be_read_is_named(value: bytes, said: str) -> None:
     [
         (head_key("c", "p"), encode_head(HEAD)),
         (part_key("c", "p", 0), encode_parts(PARTS)),
-        (asked_key("c", "p", 0), encode_asked(ASKED)),
+        (requested_key("c", "p", 0), encode_requested(ASKED)),
         (state_key("c", "p"), encode_state(replace(STATE, ending=None))),
     ],
     ids=["head", "part", "asked", "state"],
@@ -207,7 +215,7 @@ def test_a_plan_with_an_unreadable_record_waits_for_a_readable_one(key: bytes, w
     book.take(part_key("c", "p", 0), encode_parts(PARTS))
     book.take(head_key("c", "p"), encode_head(HEAD))
     with pytest.raises(ValueError, match="version 99"):
-        book.take(key, b'{"v": 99, "wanted": "cancelling"}')
+        book.take(key, b'{"v": 99, "desired": "cancelling"}')
     assert book.plans == ()
     assert [plan.head for plan in book.known] == [HEAD], "so that an operator can say a new word about it"
     assert "version 99" in book.unread["p"]

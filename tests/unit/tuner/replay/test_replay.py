@@ -118,10 +118,10 @@ def test_a_window_that_fills_before_a_step_begins_replays() -> None:
     rig.loop = rig._make_loop(Memory())
     rig.loop.heed_plans(dict, announcing)
     rig.goes_on(20)
-    announcing.begin([move()])
+    announcing.submit([move()])
     rig.goes_on(5)
     rig.live.moves, rig.signals.moves = (move(),), signals
-    announcing.end()
+    announcing.clear()
     rig.goes_on(30, gained_bytes_per_s=4 * MB)
     played = rig.replayed()
     assert "window_warmup" in {row["reason"] for one in played if one.step.kind == "cycle" for row in one.now["rows"]}
@@ -140,14 +140,14 @@ def test_plan_with_a_throttle_of_its_own_replays(objective: Objective | None) ->
     plans = [Plan(head, {("orders", 0): PlanPartition((3, 2), (1, 2))}, asked)]
     rig.loop.heed_plans(dict, announcing, lambda: plans)
     rig.goes_on(10)
-    announcing.begin([move()])
+    announcing.submit([move()])
     rig.goes_on(5)
-    assert announcing.withheld == {}
+    assert announcing.deferred == {}
     rig.live.moves, rig.signals.moves = (move(),), signals
-    announcing.end()
+    announcing.clear()
     rig.goes_on(60, gained_bytes_per_s=4 * MB)
     assert max(rig.throttles.rates.values()) <= 8 * MB
-    rig.live.moves, plans[0] = (), replace(plans[0], asked={})
+    rig.live.moves, plans[0] = (), replace(plans[0], requested={})
     rig.goes_on(30)
     assert not rig.throttles.rates
     played = rig.replayed()

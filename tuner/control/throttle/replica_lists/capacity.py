@@ -16,14 +16,14 @@ from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import LIST_CHARS_MAX, LIST_KEYS, Pair, TopicThrottle, replica_list_text
 from tuner.control.throttle.replica_lists.required import needed_of
 from tuner.core.cluster import LiveCluster, PartitionMove
-from tuner.core.reassignment_plan import Key
+from tuner.core.reassignment_plan import TopicPartition
 
 _NOTHING = TopicThrottle()
 
 
 def with_room(
     live: LiveCluster, announced: Sequence[PartitionMove]
-) -> tuple[tuple[PartitionMove, ...], dict[Key, str]]:
+) -> tuple[tuple[PartitionMove, ...], dict[TopicPartition, str]]:
     """
     Args:
         live: as the cluster tells of it, without what is announced.
@@ -38,7 +38,7 @@ def with_room(
     busy = {move.topic for move in live.moves}
     taken: dict[str, dict[Side, int]] = {}
     fits: list[PartitionMove] = []
-    waits: dict[Key, str] = {}
+    waits: dict[TopicPartition, str] = {}
     for move in announced:
         stands = live.lists.get(move.topic, _NOTHING)
         if (move.topic, move.partition) in moving:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from streaming.shared.contract import Side
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove, side_name
-from tuner.core.reassignment_plan import Key, ReassignmentSnapshot
+from tuner.core.reassignment_plan import ReassignmentSnapshot, TopicPartition
 from tuner.core.reassignment_steps import ReassignmentStep
 
 BEGUN_BY_SOMEBODY = "not begun: somebody has begun to reassign it meanwhile"
@@ -37,9 +37,11 @@ class Unthrottled:
 class Deferred:
     """Steps of a turn that are on record and are not asked for, and why."""
 
-    failed: Mapping[Key, str] = field(default_factory=dict)  # Something has to be mended first: tried again later.
-    waits: Mapping[Key, str] = field(default_factory=dict)  # Nothing has: the next look goes on with them.
-    rests: frozenset[Key] = frozenset()  # Of those, what a look at once would find as it is.
+    failed: Mapping[TopicPartition, str] = field(
+        default_factory=dict
+    )  # Something has to be mended first: tried again later.
+    waits: Mapping[TopicPartition, str] = field(default_factory=dict)  # Nothing has: the next look goes on with them.
+    rests: frozenset[TopicPartition] = frozenset()  # Of those, what a look at once would find as it is.
 
 
 ALL_GO = Deferred()
@@ -84,8 +86,8 @@ def withheld(
     announced: Sequence[PartitionMove],
     failed: Unthrottled,
     not_seen: Collection[BrokerSide] = frozenset(),
-    moving: Collection[Key] = frozenset(),
-) -> dict[Key, str]:
+    moving: Collection[TopicPartition] = frozenset(),
+) -> dict[TopicPartition, str]:
     """Which of them must not begin, and why.
 
     Args:
@@ -104,7 +106,10 @@ def withheld(
 
 
 def withheld_of(
-    found: Mapping[Key, str], urgent: Collection[Key], unsaid: Collection[Key], without_room: Collection[Key] = ()
+    found: Mapping[TopicPartition, str],
+    urgent: Collection[TopicPartition],
+    unsaid: Collection[TopicPartition],
+    without_room: Collection[TopicPartition] = (),
 ) -> Deferred:
     """
     Args:

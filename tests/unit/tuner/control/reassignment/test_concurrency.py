@@ -8,20 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.shared.contract import BrokerSignal, ControllerSignal, Side, ThrottledBy
-from tuner.control.reassignment.concurrency import pace
+from tuner.control.reassignment.concurrency import decide_concurrency
 from tuner.control.reassignment.concurrency_model import (
-    Paced,
-    PaceLimits,
-    PaceMemory,
-    PaceReason,
-    PaceView,
+    ConcurrencyDecision,
+    ConcurrencyInput,
+    ConcurrencyLimits,
+    ConcurrencyReason,
+    ConcurrencyState,
 )
 from tuner.core.cluster import BrokerSide
 from tuner.core.controller import ControllerObjective
 
 MB = 1_000_000.0
 SIDE: BrokerSide = (3, Side.FOLLOWER)
-LIMITS = PaceLimits()
+LIMITS = ConcurrencyLimits()
 
 
 def broker(at_ms: int, measured_mb: float | None = 50, **others: object) -> BrokerSignal:
@@ -40,33 +40,37 @@ def controller(at_ms: int, *, idle: float = 0.95, queue_ms: float = 2.0) -> Cont
     )
 
 
-def view(now_s: float, *, using: float = 5, waiting: int = 100, seen: bool = True, **others: object) -> PaceView:
+def view(
+    now_s: float, *, using: float = 5, waiting: int = 100, seen: bool = True, **others: object
+) -> ConcurrencyInput:
     """A side that may have 100 MB/s, has half of it, and all of whose slots are in use."""
     now_ms = round(now_s * 1000)
-    found = PaceView(
+    found = ConcurrencyInput(
         now_ms, frozenset({SIDE}), {SIDE: using}, {SIDE: waiting}, {SIDE: 100 * MB},
         brokers={3: broker(now_ms)} if seen else {}, controllers={100: controller(now_ms)} if seen else {},
     )  # fmt: skip
     return replace(found, **others)  # type: ignore[arg-type]  # by name, whatever a test sets
 
 
-def at(now_s: float, memory: PaceMemory, limits: PaceLimits = LIMITS, **others: object) -> Paced:
+def at(
+    now_s: float, memory: ConcurrencyState, limits: ConcurrencyLimits = LIMITS, **others: object
+) -> ConcurrencyDecision:
     using = others.pop("using", memory.sides[SIDE].slots if SIDE in memory.sides else 5)
-    return pace(view(now_s, using=using, **others), memory, limits)  # type: ignore[arg-type]  # by name, whatever a test sets
+    return decide_concurrency(view(now_s, using=using, **others), memory, limits)  # type: ignore[arg-type]  # by name, whatever a test sets
 
 
-def begun(limits: PaceLimits = LIMITS, **others: object) -> PaceMemory:
-    return at(0, PaceMemory(), limits, **others).memory
+def begun(limits: ConcurrencyLimits = LIMITS, **others: object) -> ConcurrencyState:
+    return at(0, ConcurrencyState(), limits, **others).state
 
 
-def reason(found: Paced) -> PaceReason:
-    return found.memory.sides[SIDE].reason
+def reason(found: ConcurrencyDecision) -> ConcurrencyReason:
+    return found.state.sides[SIDE].reason
 
 
 def test_it_begins_with_five_and_says_so() -> None:
-    found = at(0, PaceMemory())
+    found = at(0, ConcurrencyState())
     assert (found.slots[SIDE], found.starts_max, found.cluster_max) == (5, 50, 1250)
-    assert [(c.side, c.before, c.after, c.reason) for c in found.changes] == [(SIDE, 0, 5, PaceReason.BEGINS)]
+    assert [(c.side, c.before, c.after, c.reason) for c in found.changes] == [(SIDE, 0, 5, ConcurrencyReason.INITIAL)]
     assert found.changes[0].text == "partitions at a time onto broker 3 5: as every plan begins"
 
 
@@ -77,7 +81,7 @@ def test_while_the_quota_was_never_full_they_grow_to_what_would_fill_it_and_then
         now_ms = now_s * 1000
         measured_mb = 90 if now_s == 50 else 50
         found = at(now_s, memory, brokers={3: broker(now_ms, measured_mb)})
-        memory = found.memory
+        memory = found.state
         slots.append(found.slots[SIDE])
     # Every 15 s, with 12 in which all of them were in use; at 50 s it is full for once.
     assert slots == [5, 5, 10, 10, 10, 10, 20, 20, 20, 20, 21, 21, 21, 21, 22, 22, 22, 22, 23]
@@ -99,14 +103,14 @@ def test_the_sentence_of_a_raise_has_its_figures() -> None:
 def test_more_is_not_tried_where_it_would_change_nothing() -> None:
     memory, now_ms = begun(), 20_000
     cases = [
-        ({"brokers": {3: broker(now_ms, 90)}}, PaceReason.QUOTA_FULL),
-        ({"steady_state": {SIDE: 90 * MB}}, PaceReason.STEADY_STATE_FILLS),
-        ({"using": 3.5}, PaceReason.SLOTS_NOT_USED),
-        ({"waiting": 0}, PaceReason.NOTHING_WAITS),
-        ({"rates": {}}, PaceReason.NOT_THROTTLED),
-        ({"brokers": {3: broker(now_ms, None)}}, PaceReason.NOT_THROTTLED),
-        ({"brokers": {3: broker(now_ms, throttled_by=ThrottledBy.REPLICATION)}}, PaceReason.NOT_THROTTLED),
-        ({"controllers": {100: controller(now_ms, idle=0.5)}}, PaceReason.CONTROLLER_NEAR),
+        ({"brokers": {3: broker(now_ms, 90)}}, ConcurrencyReason.QUOTA_FULL),
+        ({"steady_state": {SIDE: 90 * MB}}, ConcurrencyReason.STEADY_STATE_FILLS),
+        ({"using": 3.5}, ConcurrencyReason.SLOTS_NOT_USED),
+        ({"waiting": 0}, ConcurrencyReason.NO_PARTITION_WAITS),
+        ({"rates": {}}, ConcurrencyReason.NOT_THROTTLED),
+        ({"brokers": {3: broker(now_ms, None)}}, ConcurrencyReason.NOT_THROTTLED),
+        ({"brokers": {3: broker(now_ms, throttled_by=ThrottledBy.REPLICATION)}}, ConcurrencyReason.NOT_THROTTLED),
+        ({"controllers": {100: controller(now_ms, idle=0.5)}}, ConcurrencyReason.CONTROLLER_NEAR_LIMIT),
     ]
     for others, why in cases:
         found = at(20, memory, **others)
@@ -115,9 +119,9 @@ def test_more_is_not_tried_where_it_would_change_nothing() -> None:
 
 
 def test_a_raise_is_judged_by_what_came_after_it() -> None:
-    memory = at(21, at(20, begun()).memory).memory
+    memory = at(21, at(20, begun()).state).state
     found = at(30, memory)
-    assert (found.slots[SIDE], reason(found)) == (10, PaceReason.RESTS)
+    assert (found.slots[SIDE], reason(found)) == (10, ConcurrencyReason.COOLDOWN)
     assert at(36, memory).slots[SIDE] == 20
 
 
@@ -128,31 +132,31 @@ def test_the_seconds_before_the_first_byte_are_no_reason_for_more() -> None:
     memory = begun(using=0)
     for now_s, measured_mb in ((2, 0), (6, 0), (10, 40), (15, 80), (17, 84), (19, 97), (30, 99)):
         found = at(now_s, memory, using=0 if now_s < 6 else 5, brokers={3: broker(now_s * 1000, measured_mb)})
-        memory = found.memory
+        memory = found.state
         assert found.slots[SIDE] == 5, now_s
-    assert reason(found) is PaceReason.QUOTA_FULL
+    assert reason(found) is ConcurrencyReason.QUOTA_FULL
 
 
 def test_what_is_measured_late_is_judged_by_when_it_was_measured() -> None:
     """A signal of ten seconds ago tells nothing of the slots that have been in use for fifteen."""
-    memory = at(1, begun(using=0)).memory
+    memory = at(1, begun(using=0)).state
     assert at(16, memory, brokers={3: broker(6_000)}).slots[SIDE] == 5
     assert at(16, memory, brokers={3: broker(14_000)}).slots[SIDE] == 10
 
 
 def test_half_is_taken_back_when_somebody_is_hurt() -> None:
-    memory = at(20, begun()).memory
+    memory = at(20, begun()).state
     for others, why in (
-        ({"under_min_isr_partitions": 1.0}, PaceReason.UNDER_MIN_ISR),
-        ({"isr_shrinks_per_s": 0.2}, PaceReason.ISR_SHRINKS),
+        ({"under_min_isr_partitions": 1.0}, ConcurrencyReason.UNDER_MIN_ISR),
+        ({"isr_shrinks_per_s": 0.2}, ConcurrencyReason.ISR_SHRINKS),
     ):
         found = at(22, memory, brokers={3: broker(22_000, **others)})
         assert (found.slots[SIDE], reason(found)) == (5, why)
         # Its window tells of the same half a minute long; only then it counts again.
-        found = at(40, found.memory, brokers={3: broker(40_000, **others)})
+        found = at(40, found.state, brokers={3: broker(40_000, **others)})
         assert found.slots[SIDE] == 5
-        assert at(60, found.memory, brokers={3: broker(60_000, **others)}).slots[SIDE] == 2
-        assert at(60, found.memory).slots[SIDE] == 6
+        assert at(60, found.state, brokers={3: broker(60_000, **others)}).slots[SIDE] == 2
+        assert at(60, found.state).slots[SIDE] == 6
 
 
 def test_one_follower_that_came_late_once_is_no_harm() -> None:
@@ -161,20 +165,20 @@ def test_one_follower_that_came_late_once_is_no_harm() -> None:
 
 def test_a_busy_controller_halves_all_of_them_and_the_requests() -> None:
     found = at(20, begun(), controllers={100: controller(20_000, idle=0.1)})
-    assert (found.slots[SIDE], found.starts_max, reason(found)) == (2, 25, PaceReason.CONTROLLER_BUSY)
+    assert (found.slots[SIDE], found.starts_max, reason(found)) == (2, 25, ConcurrencyReason.CONTROLLER_BUSY)
     assert found.changes[-1].text == ("steps in one request 50 → 25: idle 10 % of the time, at least 30 % is asked for")
     # Until its window has seen that, neither goes further down nor up again.
     for idle in (0.1, 0.95):
-        later = at(40, found.memory, controllers={100: controller(40_000, idle=idle)})
+        later = at(40, found.state, controllers={100: controller(40_000, idle=idle)})
         assert (later.slots[SIDE], later.starts_max) == (2, 25)
-    assert at(56, found.memory, controllers={100: controller(56_000, idle=0.1)}).slots[SIDE] == 1
+    assert at(56, found.state, controllers={100: controller(56_000, idle=0.1)}).slots[SIDE] == 1
 
 
 def test_late_metadata_counts_where_it_is_asked_for() -> None:
     late = {3: broker(20_000, metadata_lag_ms=9_000.0)}
     assert at(20, begun(), brokers=late).slots[SIDE] == 10
     found = at(20, begun(), brokers=late, objective=ControllerObjective(apply_lag_ms_max=2_000))
-    assert reason(found) is PaceReason.CONTROLLER_BUSY
+    assert reason(found) is ConcurrencyReason.CONTROLLER_BUSY
 
 
 def test_requests_grow_while_they_are_full_and_the_controller_has_time() -> None:
@@ -186,47 +190,47 @@ def test_requests_grow_while_they_are_full_and_the_controller_has_time() -> None
 
 
 def test_no_news_raises_nothing_and_sinks_after_a_minute() -> None:
-    memory = at(20, begun()).memory
+    memory = at(20, begun()).state
     for now_s, slots in ((51, 10), (79, 10), (81, 9), (90, 9), (97, 8)):
         found = at(now_s, memory, brokers={3: broker(20_000)})
-        memory = found.memory
+        memory = found.state
         assert found.slots[SIDE] == slots, now_s
     for now_s in range(100, 300, 5):
-        memory = at(now_s, memory, seen=False).memory
+        memory = at(now_s, memory, seen=False).state
     assert memory.sides[SIDE].slots == 1
-    assert memory.sides[SIDE].reason is PaceReason.NOT_SEEN
+    assert memory.sides[SIDE].reason is ConcurrencyReason.STALE
 
 
 def test_without_any_controller_no_more_than_a_few() -> None:
     memory = begun(controllers={})
     for now_s in range(5, 200, 5):
         found = at(now_s, memory, controllers={})
-        memory = found.memory
-    assert (found.slots[SIDE], reason(found)) == (12, PaceReason.CONTROLLER_NOT_SEEN)
+        memory = found.state
+    assert (found.slots[SIDE], reason(found)) == (12, ConcurrencyReason.CONTROLLER_NOT_MEASURED)
 
 
 def test_a_controller_that_was_there_and_is_gone_stops_all_growth() -> None:
     found = at(20, begun(), controllers={})
-    assert (found.slots[SIDE], reason(found)) == (5, PaceReason.CONTROLLER_NOT_SEEN)
+    assert (found.slots[SIDE], reason(found)) == (5, ConcurrencyReason.CONTROLLER_NOT_MEASURED)
 
 
 def test_limits_can_be_changed_while_it_runs() -> None:
-    memory = at(36, at(20, begun()).memory).memory
-    found = at(37, memory, PaceLimits(slots_max=8))
-    assert (found.slots[SIDE], reason(found)) == (8, PaceReason.LIMITS_CHANGED)
-    found = at(60, found.memory, PaceLimits(slots_max=8))
-    assert (found.slots[SIDE], reason(found)) == (8, PaceReason.AT_MOST)
-    assert at(61, found.memory, PaceLimits(slots_min=10)).slots[SIDE] == 10
+    memory = at(36, at(20, begun()).state).state
+    found = at(37, memory, ConcurrencyLimits(slots_max=8))
+    assert (found.slots[SIDE], reason(found)) == (8, ConcurrencyReason.LIMITS_CHANGED)
+    found = at(60, found.state, ConcurrencyLimits(slots_max=8))
+    assert (found.slots[SIDE], reason(found)) == (8, ConcurrencyReason.AT_MAXIMUM)
+    assert at(61, found.state, ConcurrencyLimits(slots_min=10)).slots[SIDE] == 10
 
 
 def test_a_side_that_joins_begins_where_the_others_stand() -> None:
-    memory = at(20, begun(), controllers={100: controller(20_000, idle=0.1)}).memory
+    memory = at(20, begun(), controllers={100: controller(20_000, idle=0.1)}).state
     other = (4, Side.LEADER)
     assert at(21, memory, sides=frozenset({SIDE, other})).slots[other] == 2
 
 
 def test_a_side_that_the_plan_is_done_with_is_forgotten() -> None:
-    assert at(20, begun(), sides=frozenset()).memory.sides == {}
+    assert at(20, begun(), sides=frozenset()).state.sides == {}
 
 
 @given(
@@ -242,15 +246,15 @@ def test_a_side_that_the_plan_is_done_with_is_forgotten() -> None:
 def test_it_stays_within_the_limits_whatever_happens(
     looks: list[tuple[float, float, float, float, bool]], least: int, most: int
 ) -> None:
-    limits = PaceLimits(slots_min=least, slots_max=most)
-    memory, now_s = PaceMemory(), 0.0
+    limits = ConcurrencyLimits(slots_min=least, slots_max=most)
+    memory, now_s = ConcurrencyState(), 0.0
     for wait_s, measured_mb, idle, under, seen in looks:
         now_s += wait_s
         now_ms = round(now_s * 1000)
         before = memory.sides[SIDE].slots if SIDE in memory.sides else None
         brokers = {3: broker(now_ms, measured_mb, under_min_isr_partitions=under)} if seen else {}
         found = at(now_s, memory, limits, brokers=brokers, controllers={100: controller(now_ms, idle=idle)})
-        memory = found.memory
+        memory = found.state
         assert least <= found.slots[SIDE] <= most
         assert limits.starts_min <= found.starts_max <= limits.starts_max
         if before is not None and (not seen or under):

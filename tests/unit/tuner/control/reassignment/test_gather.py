@@ -6,9 +6,15 @@ import math
 from dataclasses import replace
 
 from streaming.shared.contract import Side
-from tuner.control.reassignment.batching_delay import GATHER_S_MAX
-from tuner.control.reassignment.scheduler import refill
-from tuner.control.reassignment.scheduler_model import HeldBy, Refill, Running, SchedulerConstraints, Waiting
+from tuner.control.reassignment.batching_delay import BATCHING_DELAY_S_MAX
+from tuner.control.reassignment.scheduler import schedule
+from tuner.control.reassignment.scheduler_model import (
+    HeldBy,
+    RunningStep,
+    Schedule,
+    SchedulerConstraints,
+    WaitingPartition,
+)
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_steps import PartitionTransition, ReassignmentStep, next_step
 
@@ -17,94 +23,103 @@ RATE = 10 * MB
 ONLINE = frozenset(range(1, 10))
 RATES = {(b, side): RATE for b in ONLINE for side in Side}
 TERMS = SchedulerConstraints(
-    ONLINE, BatchLimits(), dict.fromkeys(RATES, 5), 1_000, 50, RATES, asked_ago_s=1.0, look_every_s=1.0
+    ONLINE, BatchLimits(), dict.fromkeys(RATES, 5), 1_000, 50, RATES, since_last_request_s=1.0, snapshot_interval_s=1.0
 )
 
 
-def waits(number: int, on: tuple[int, ...] = (1, 2), to: tuple[int, ...] = (1, 3), mb: float = 100.0) -> Waiting:
-    return Waiting(PartitionTransition("orders", number, on, to, on[0], frozenset(on)), mb * MB, 0.0)
+def waits(
+    number: int, on: tuple[int, ...] = (1, 2), to: tuple[int, ...] = (1, 3), mb: float = 100.0
+) -> WaitingPartition:
+    return WaitingPartition(PartitionTransition("orders", number, on, to, on[0], frozenset(on)), mb * MB, 0.0)
 
 
 # All that runs is large and not written to, so that a slot holds one: three are more than half of the five.
 LONG = 60.0
 
 
-def long_ones(on: tuple[int, ...] = (1, 2), to: tuple[int, ...] = (1, 3)) -> list[Running]:
+def long_ones(on: tuple[int, ...] = (1, 2), to: tuple[int, ...] = (1, 3)) -> list[RunningStep]:
     return [runs(number, LONG / 3, on, to) for number in (7, 8, 9)]
 
 
-def runs(number: int, left_s: float, on: tuple[int, ...] = (1, 2), to: tuple[int, ...] = (1, 3)) -> Running:
+def runs(number: int, left_s: float, on: tuple[int, ...] = (1, 2), to: tuple[int, ...] = (1, 3)) -> RunningStep:
     """With so much left as its sides copy in that time."""
     way = PartitionTransition("orders", number, on, to, on[0], frozenset(on))
     step = next_step(way, ONLINE)
     assert isinstance(step, ReassignmentStep)
-    return Running(way, step, left_s * RATE * len(step.adding), 1_000 * MB, 0.0)
+    return RunningStep(way, step, left_s * RATE * len(step.adding), 1_000 * MB, 0.0)
 
 
-def begun(made: Refill) -> list[int]:
-    return sorted(start.way.partition for start in made.starts)
+def begun(made: Schedule) -> list[int]:
+    return sorted(start.transition.partition for start in made.starts)
 
 
 def test_with_enough_under_way_what_may_begin_waits_for_others() -> None:
-    made = refill([waits(1)], long_ones(), TERMS)
+    made = schedule([waits(1)], long_ones(), TERMS)
     assert (begun(made), made.held) == ([], {HeldBy.REQUEST: 1})
 
 
 def test_where_nothing_may_begin_nothing_is_said_to_wait() -> None:
-    assert refill([waits(1)], long_ones(), replace(TERMS, slots=dict.fromkeys(RATES, 3))).held == {HeldBy.SLOTS: 1}
-    assert refill([], long_ones(), TERMS).held == {}
+    assert schedule([waits(1)], long_ones(), replace(TERMS, slots=dict.fromkeys(RATES, 3))).held == {HeldBy.SLOTS: 1}
+    assert schedule([], long_ones(), TERMS).held == {}
 
 
 def test_it_begins_when_the_next_look_would_come_too_late_or_nothing_ever_began() -> None:
-    for ago_s, look_s in ((GATHER_S_MAX - 0.9, 1.0), (0.5, GATHER_S_MAX), (math.inf, 1.0), (1.0, math.inf)):
-        made = refill([waits(1)], long_ones(), replace(TERMS, asked_ago_s=ago_s, look_every_s=look_s))
+    for ago_s, look_s in (
+        (BATCHING_DELAY_S_MAX - 0.9, 1.0),
+        (0.5, BATCHING_DELAY_S_MAX),
+        (math.inf, 1.0),
+        (1.0, math.inf),
+    ):
+        made = schedule([waits(1)], long_ones(), replace(TERMS, since_last_request_s=ago_s, snapshot_interval_s=look_s))
         assert (begun(made), made.held) == ([1], {})
 
 
 def test_it_begins_at_once_where_a_side_of_it_may_run_dry() -> None:
     """The destination of the second has nothing under way; with it goes whoever else may."""
-    assert begun(refill([waits(1), waits(2, to=(1, 4))], long_ones(), TERMS)) == [1, 2]
-    assert begun(refill([waits(1)], [runs(n, 0.9) for n in (7, 8, 9)], TERMS)) == [1]
+    assert begun(schedule([waits(1), waits(2, to=(1, 4))], long_ones(), TERMS)) == [1, 2]
+    assert begun(schedule([waits(1)], [runs(n, 0.9) for n in (7, 8, 9)], TERMS)) == [1]
 
 
 def test_the_rarer_the_looks_the_more_must_be_under_way() -> None:
     running = [runs(n, 1.5) for n in (7, 8, 9)]
-    assert begun(refill([waits(1)], running, replace(TERMS, look_every_s=2.0))) == []
-    assert begun(refill([waits(1)], running, replace(TERMS, look_every_s=3.0))) == [1]
+    assert begun(schedule([waits(1)], running, replace(TERMS, snapshot_interval_s=2.0))) == []
+    assert begun(schedule([waits(1)], running, replace(TERMS, snapshot_interval_s=3.0))) == [1]
 
 
 def test_one_giant_alone_is_not_enough_however_long_it_takes() -> None:
-    assert begun(refill([waits(1)], [runs(9, 3_600.0)], TERMS)) == [1]
+    assert begun(schedule([waits(1)], [runs(9, 3_600.0)], TERMS)) == [1]
 
 
 def test_what_is_left_of_each_copy_counts_at_both_its_ends() -> None:
     """Two replicas are added: their leader sends both, each destination takes one."""
     both = [runs(n, 0.9, (1, 2), (1, 3, 4)) for n in (7, 8, 9)]
-    assert begun(refill([waits(1)], both, TERMS)) == [1], "broker 3 has 2.7 s of it"
-    assert begun(refill([waits(1)], [*both, runs(6, 1.0, (5, 6), (5, 3))], TERMS)) == [], "and broker 1 has 5.4"
+    assert begun(schedule([waits(1)], both, TERMS)) == [1], "broker 3 has 2.7 s of it"
+    assert begun(schedule([waits(1)], [*both, runs(6, 1.0, (5, 6), (5, 3))], TERMS)) == [], "and broker 1 has 5.4"
 
 
 def test_what_is_copied_to_a_broker_that_is_away_keeps_nobody_busy() -> None:
     running, terms = long_ones(to=(1, 3, 4)), replace(TERMS, online=ONLINE - {3})
-    assert begun(refill([waits(1, to=(1, 4))], running, terms)) == []
+    assert begun(schedule([waits(1, to=(1, 4))], running, terms)) == []
     assert begun(
-        refill([waits(1, to=(1, 5))], [*running, *long_ones((6, 7), (6, 5))], replace(terms, online=ONLINE - {3, 4}))
+        schedule([waits(1, to=(1, 5))], [*running, *long_ones((6, 7), (6, 5))], replace(terms, online=ONLINE - {3, 4}))
     ) == [1]
-    assert begun(refill([waits(1, to=(1, 5))], [*running, *long_ones((6, 7), (6, 5))], terms)) == []
+    assert begun(schedule([waits(1, to=(1, 5))], [*running, *long_ones((6, 7), (6, 5))], terms)) == []
 
 
 def test_a_full_request_has_nothing_to_wait_for() -> None:
-    assert begun(refill([waits(1), waits(2)], long_ones(), replace(TERMS, starts_max=1))) == [1]
+    assert begun(schedule([waits(1), waits(2)], long_ones(), replace(TERMS, starts_max=1))) == [1]
 
 
 def test_what_producers_wait_for_waits_for_nobody() -> None:
-    refused = Waiting(PartitionTransition("orders", 1, (1, 2), (1, 3), 1, frozenset({1}), min_in_sync=2), 100 * MB, 0.0)
-    assert begun(refill([refused], long_ones((1, 5)), replace(TERMS, online=ONLINE - {2}))) == [1]
+    refused = WaitingPartition(
+        PartitionTransition("orders", 1, (1, 2), (1, 3), 1, frozenset({1}), min_in_sync=2), 100 * MB, 0.0
+    )
+    assert begun(schedule([refused], long_ones((1, 5)), replace(TERMS, online=ONLINE - {2}))) == [1]
 
 
 def test_what_copies_nothing_waits_for_nobody_either() -> None:
-    assert begun(refill([waits(1, to=(2, 1))], long_ones(), TERMS)) == [1]
+    assert begun(schedule([waits(1, to=(2, 1))], long_ones(), TERMS)) == [1]
 
 
 def test_of_a_side_that_nobody_throttles_it_is_not_known_how_long_anything_lasts() -> None:
-    assert begun(refill([waits(1)], long_ones(), replace(TERMS, rates={}))) == [1]
+    assert begun(schedule([waits(1)], long_ones(), replace(TERMS, max_rates={}))) == [1]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from tuner.control.reassignment.measurements import PartitionMeasurements, measured
-from tuner.core.reassignment_plan import PartitionNow, PlanPartition, ReassignmentSnapshot
+from tuner.control.reassignment.measurements import PartitionMeasurements, update_measurements
+from tuner.core.reassignment_plan import CurrentAssignment, PlanPartition, ReassignmentSnapshot
 
 KEY = ("t", 0)
 PART = PlanPartition((1, 3), (1, 2), 500.0, 3.0)
-STILL = PartitionNow(1, (1, 2), (1, 2))
-MOVING = PartitionNow(1, (1, 3, 4, 2), (1, 2), adding=(3, 4), removing=(2,))
+STILL = CurrentAssignment(1, (1, 2), (1, 2))
+MOVING = CurrentAssignment(1, (1, 3, 4, 2), (1, 2), adding=(3, 4), removing=(2,))
 
 
-def look(now: PartitionNow, **sizes: int) -> ReassignmentSnapshot:
+def look(now: CurrentAssignment, **sizes: int) -> ReassignmentSnapshot:
     return ReassignmentSnapshot(
         frozenset({1, 2, 3, 4}), {KEY: now}, {}, {int(b[1:]): {KEY: size} for b, size in sizes.items()}
     )
@@ -19,37 +19,37 @@ def look(now: PartitionNow, **sizes: int) -> ReassignmentSnapshot:
 
 def test_before_a_measure_the_plans_own_figures_hold() -> None:
     assert (PartitionMeasurements().size(KEY, PART), PartitionMeasurements().write_rate(KEY, PART)) == (500.0, 3.0)
-    assert measured(PartitionMeasurements(), look(STILL), 1000) == PartitionMeasurements()
+    assert update_measurements(PartitionMeasurements(), look(STILL), 1000) == PartitionMeasurements()
 
 
 def test_what_a_log_grows_by_is_what_is_written() -> None:
-    first = measured(PartitionMeasurements(), look(STILL, b1=1000), 10_000)
+    first = update_measurements(PartitionMeasurements(), look(STILL, b1=1000), 10_000)
     assert (first.size(KEY, PART), first.write_rate(KEY, PART)) == (1000.0, 3.0)
-    second = measured(first, look(STILL, b1=1600), 20_000)
+    second = update_measurements(first, look(STILL, b1=1600), 20_000)
     assert second.write_rate(KEY, PART) == 60.0
-    third = measured(second, look(STILL, b1=1600), 30_000)
+    third = update_measurements(second, look(STILL, b1=1600), 30_000)
     assert third.write_rate(KEY, PART) == 30.0
 
 
 def test_a_log_that_shrinks_tells_nothing_of_what_is_written() -> None:
-    first = measured(PartitionMeasurements(), look(STILL, b1=1000), 10_000)
-    second = measured(first, look(STILL, b1=1600), 20_000)
-    third = measured(second, look(STILL, b1=100), 30_000)
+    first = update_measurements(PartitionMeasurements(), look(STILL, b1=1000), 10_000)
+    second = update_measurements(first, look(STILL, b1=1600), 20_000)
+    third = update_measurements(second, look(STILL, b1=100), 30_000)
     assert (third.size(KEY, PART), third.write_rate(KEY, PART)) == (100.0, 60.0)
 
 
 def test_what_remains_is_what_the_new_replicas_lack() -> None:
-    assert measured(PartitionMeasurements(), look(MOVING, b1=1000, b3=400), 1000).remaining_bytes == {
+    assert update_measurements(PartitionMeasurements(), look(MOVING, b1=1000, b3=400), 1000).remaining_bytes == {
         KEY: 600.0 + 1000.0
     }
 
 
 def test_a_look_at_what_runs_alone_forgets_nothing_of_the_rest() -> None:
-    first = measured(PartitionMeasurements(), look(STILL, b1=1000), 10_000)
-    second = measured(first, look(MOVING, b1=1000, b3=900, b4=900), 11_000, whole=False)
+    first = update_measurements(PartitionMeasurements(), look(STILL, b1=1000), 10_000)
+    second = update_measurements(first, look(MOVING, b1=1000, b3=900, b4=900), 11_000, whole=False)
     assert (second.size_bytes, second.remaining_bytes, second.at_ms) == ({KEY: 1000.0}, {KEY: 200.0}, 10_000)
 
 
 def test_a_leader_that_does_not_answer_leaves_what_was_known() -> None:
-    first = measured(PartitionMeasurements(), look(MOVING, b1=1000), 10_000)
-    assert measured(first, look(MOVING, b3=900), 20_000).size(KEY, PART) == 500.0
+    first = update_measurements(PartitionMeasurements(), look(MOVING, b1=1000), 10_000)
+    assert update_measurements(first, look(MOVING, b3=900), 20_000).size(KEY, PART) == 500.0

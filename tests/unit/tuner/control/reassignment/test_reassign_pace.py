@@ -7,20 +7,20 @@ from dataclasses import replace
 import pytest
 
 from streaming.shared.contract import Side
-from tuner.control.reassignment.admission import Begun, Bounds, Measures, begin
-from tuner.control.reassignment.concurrency_model import PaceMemory
+from tuner.control.reassignment.admission import Admission, ClusterMeasurements, OperatorLimits, admit
+from tuner.control.reassignment.concurrency_model import ConcurrencyState
 from tuner.control.reassignment.measurements import PartitionMeasurements
-from tuner.control.reassignment.partition_progress import Recent, stand
+from tuner.control.reassignment.partition_progress import PlanMemory, classify_partitions
 from tuner.control.reassignment.scheduler_model import HeldBy
 from tuner.core.cluster import LiveCluster, RateSetting, Setpoint
 from tuner.core.reassignment_plan import (
-    Key,
-    PartitionNow,
+    CurrentAssignment,
     Plan,
     PlanHead,
     PlanPartition,
     ReassignmentSnapshot,
     RequestedStep,
+    TopicPartition,
 )
 from tuner.core.throttle_limits import MB, Limits
 from tuner.core.throttle_state import ThrottleState, throttling_of
@@ -63,20 +63,20 @@ def test_side_that_no_plan_uses_yet_is_reckoned_with_the_plans_rate() -> None:
     assert found.most == dict.fromkeys(found.meant, 12 * MB)
 
 
-def plan_of(name: str, *keys: Key) -> Plan:
+def plan_of(name: str, *keys: TopicPartition) -> Plan:
     return Plan(PlanHead(name, "kim", 0, 0, 1), {key: PlanPartition((3, 2), (1, 2), 1e9) for key in keys})
 
 
 def line(writes: float, most: float) -> tuple[list[str], dict[HeldBy, int], float]:
     """Two plans of a partition each, both from broker 1 to broker 3: which begin, what holds the others, what is pending."""
     plans = [plan_of("p", ("a", 0)), plan_of("q", ("b", 0))]
-    look = ReassignmentSnapshot(frozenset({1, 2, 3}), {(t, 0): PartitionNow(1, (1, 2), (1, 2)) for t in "ab"})
-    stands = [(plan, stand(plan, look, Recent(), 0), True) for plan in plans]
+    look = ReassignmentSnapshot(frozenset({1, 2, 3}), {(t, 0): CurrentAssignment(1, (1, 2), (1, 2)) for t in "ab"})
+    stands = [(plan, classify_partitions(plan, look, PlanMemory(), 0), True) for plan in plans]
     figures = PartitionMeasurements(write_bytes_per_s={("a", 0): writes, ("b", 0): writes})
-    measures = Measures(figures, ThrottleState({F3: most}, {F3: most}))
-    begun = begin(stands, look, measures, PaceMemory(), Bounds(), 0)
-    names = sorted(start.step.topic for start in begun.refill.starts)
-    return names, dict(begun.refill.held), begun.pending_bytes[F3]
+    measures = ClusterMeasurements(figures, ThrottleState({F3: most}, {F3: most}))
+    begun = admit(stands, look, measures, ConcurrencyState(), OperatorLimits(), 0)
+    names = sorted(start.step.topic for start in begun.schedule.starts)
+    return names, dict(begun.schedule.held), begun.pending_bytes[F3]
 
 
 def test_parts_of_all_plans_stand_in_one_line() -> None:
@@ -92,48 +92,76 @@ def test_before_anybody_has_measured_what_is_written_two_large_ones_are_enough_a
     """More beside them would take the quota for keeping up, if much is written; and what two bring says nothing of five."""
     keys = [("a", p) for p in range(9)]
     plan = plan_of("p", *keys)
-    plan = replace(plan, asked={key: RequestedStep((3, 2), (1, 2), moves_leader=True, elect=False) for key in keys[:2]})
-    moving, waits = PartitionNow(1, (3, 1, 2), (1, 2), (3,), (1,)), PartitionNow(1, (1, 2), (1, 2))
-    look = ReassignmentSnapshot(frozenset({1, 2, 3}), {key: moving if key in plan.asked else waits for key in keys})
-    stands = [(plan, stand(plan, look, Recent(), 0), True)]
+    plan = replace(
+        plan,
+        requested={key: RequestedStep((3, 2), (1, 2), moves_leader=True, needs_election=False) for key in keys[:2]},
+    )
+    moving, waits = CurrentAssignment(1, (3, 1, 2), (1, 2), (3,), (1,)), CurrentAssignment(1, (1, 2), (1, 2))
+    look = ReassignmentSnapshot(frozenset({1, 2, 3}), {key: moving if key in plan.requested else waits for key in keys})
+    stands = [(plan, classify_partitions(plan, look, PlanMemory(), 0), True)]
     assert set(stands[0][1].running) == set(keys[:2])
 
-    def begun(**writes: float) -> Begun:
+    def begun(**writes: float) -> Admission:
         figures = PartitionMeasurements(write_bytes_per_s={("a", int(p[1:])): rate for p, rate in writes.items()})
         sides = {(1, Side.LEADER): 30 * MB, F3: 30 * MB}
         # The second look: slots are as the first one gave them.
-        first = begin(stands, look, Measures(figures, ThrottleState(sides, sides)), PaceMemory(), Bounds(), 0)
-        return begin(stands, look, Measures(figures, ThrottleState(sides, sides)), first.paced.memory, Bounds(), 3_000)
+        first = admit(
+            stands,
+            look,
+            ClusterMeasurements(figures, ThrottleState(sides, sides)),
+            ConcurrencyState(),
+            OperatorLimits(),
+            0,
+        )
+        return admit(
+            stands,
+            look,
+            ClusterMeasurements(figures, ThrottleState(sides, sides)),
+            first.concurrency.state,
+            OperatorLimits(),
+            3_000,
+        )
 
     unknown, quiet = begun(), begun(p0=0.0)
-    assert len(unknown.refill.starts) == 0
-    assert len(quiet.refill.starts) == 3
-    assert [unknown.paced.memory.sides[side].in_use_at_ms for side in (L1, F3)] == [None, None]
+    assert len(unknown.schedule.starts) == 0
+    assert len(quiet.schedule.starts) == 3
+    assert [unknown.concurrency.state.sides[side].fully_used_at_ms for side in (L1, F3)] == [None, None]
 
 
 def test_what_comes_free_is_begun_together_by_the_clock() -> None:
     """Looks a second apart; three large ones are under way on every side."""
     keys = [("a", p) for p in range(9)]
     plan = plan_of("p", *keys)
-    moving, waits = PartitionNow(1, (3, 1, 2), (1, 2), (3,), (1,)), PartitionNow(1, (1, 2), (1, 2))
+    moving, waits = CurrentAssignment(1, (3, 1, 2), (1, 2), (3,), (1,)), CurrentAssignment(1, (1, 2), (1, 2))
     sides = {(1, Side.LEADER): 30 * MB, F3: 30 * MB}
-    measures = Measures(PartitionMeasurements(write_bytes_per_s={("a", 0): 0.0}), ThrottleState(sides, sides))
+    measures = ClusterMeasurements(
+        PartitionMeasurements(write_bytes_per_s={("a", 0): 0.0}), ThrottleState(sides, sides)
+    )
 
-    def look(memory: PaceMemory, under_way: int, now_ms: int) -> Begun:
-        asked = {key: RequestedStep((3, 2), (1, 2), moves_leader=True, elect=False) for key in keys[:under_way]}
+    def look(memory: ConcurrencyState, under_way: int, now_ms: int) -> Admission:
+        asked = {
+            key: RequestedStep((3, 2), (1, 2), moves_leader=True, needs_election=False) for key in keys[:under_way]
+        }
         seen = ReassignmentSnapshot(frozenset({1, 2, 3}), {key: moving if key in asked else waits for key in keys})
-        now = replace(plan, asked=asked)
-        return begin([(now, stand(now, seen, Recent(), 0), True)], seen, measures, memory, Bounds(), now_ms)
+        now = replace(plan, requested=asked)
+        return admit(
+            [(now, classify_partitions(now, seen, PlanMemory(), 0), True)],
+            seen,
+            measures,
+            memory,
+            OperatorLimits(),
+            now_ms,
+        )
 
-    made = look(PaceMemory(), 0, 1_000_000)
-    assert len(made.refill.starts) == 5
+    made = look(ConcurrencyState(), 0, 1_000_000)
+    assert len(made.schedule.starts) == 5
     begun = []
     for second in range(1, 6):
-        made = look(made.paced.memory, 3, 1_000_000 + 1_000 * second)
-        begun.append(len(made.refill.starts))
+        made = look(made.concurrency.state, 3, 1_000_000 + 1_000 * second)
+        begun.append(len(made.schedule.starts))
     assert begun == [0, 0, 0, 2, 0]
-    set_back = look(made.paced.memory, 3, 1_000)
-    assert len(set_back.refill.starts) == 2
+    set_back = look(made.concurrency.state, 3, 1_000)
+    assert len(set_back.schedule.starts) == 2
 
 
 def test_small_ones_that_are_not_due_yet_come_to_be() -> None:
@@ -141,15 +169,20 @@ def test_small_ones_that_are_not_due_yet_come_to_be() -> None:
     keys = [("a", p) for p in range(4)] + [("b", p) for p in range(4)]
     plan = plan_of("p", *keys)
     plan = replace(
-        plan, parts={key: replace(part, size_bytes=1e6 if key[0] == "a" else 5e9) for key, part in plan.parts.items()}
+        plan,
+        partitions={
+            key: replace(part, size_bytes=1e6 if key[0] == "a" else 5e9) for key, part in plan.partitions.items()
+        },
     )
-    look = ReassignmentSnapshot(frozenset({1, 2, 3}), {key: PartitionNow(1, (1, 2), (1, 2)) for key in keys})
+    look = ReassignmentSnapshot(frozenset({1, 2, 3}), {key: CurrentAssignment(1, (1, 2), (1, 2)) for key in keys})
     sides = {(1, Side.LEADER): 300 * MB, F3: 300 * MB}
-    measures = Measures(PartitionMeasurements(write_bytes_per_s={("a", 0): 0.0}), ThrottleState(sides, sides))
-    stands = [(plan, stand(plan, look, Recent(), 0), True)]
-    made = begin(stands, look, measures, PaceMemory(), Bounds(), 0)
+    measures = ClusterMeasurements(
+        PartitionMeasurements(write_bytes_per_s={("a", 0): 0.0}), ThrottleState(sides, sides)
+    )
+    stands = [(plan, classify_partitions(plan, look, PlanMemory(), 0), True)]
+    made = admit(stands, look, measures, ConcurrencyState(), OperatorLimits(), 0)
     carried = []
     for second in range(1, 9):
-        made = begin(stands, look, measures, made.paced.memory, Bounds(), 1_000 * second)
-        carried.append(made.paced.memory.small_due)
+        made = admit(stands, look, measures, made.concurrency.state, OperatorLimits(), 1_000 * second)
+        carried.append(made.concurrency.state.carried_small_share)
     assert carried == pytest.approx([0.06 * i for i in range(1, 9)], rel=0.01)

@@ -134,7 +134,7 @@ def test_where_steps_begin_all_the_time_everything_is_looked_at_as_well() -> Non
     rig.cycle()
     looks = len(rig.live.looks)
     for _ in range(FULL_LOOK_EVERY * EARLY_A_CYCLE):
-        announcing.begin([replace(move(), partition=5)])
+        announcing.submit([replace(move(), partition=5)])
         rig.now_s += 1.0
         assert rig.loop.cycle_is_due()
         rig.cycle()

@@ -120,23 +120,23 @@ def idle() -> tuple[Rig, PrepareHandshake]:
 
 def cut_short(rig: Rig, announcing: PrepareHandshake) -> None:
     """A step has begun, and a look fails while its throttle is brought up."""
-    announcing.begin([move()])
+    announcing.submit([move()])
     cycle(rig)
     rig.live.moves = (move(),)
-    announcing.end()
+    announcing.clear()
     rig.live.not_seen = "no answer"
     cycle(rig)
 
 
 def test_the_window_is_closed_before_the_step_may_begin_and_open_again_when_it_is_full() -> None:
     rig, announcing = idle()
-    announcing.begin([move()])
+    announcing.submit([move()])
     began_s = rig.now_s + 5.0
     assert cycle(rig).count(Reason.WINDOW_WARMUP) == 2
-    assert announcing.withheld == {}
+    assert announcing.deferred == {}
     assert rig.throttles.rates == {SOURCE: 1 * MB, TARGET: 1 * MB}, "a twelfth of 10 MB/s is less than is allowed"
     rig.live.moves = (move(),)
-    announcing.end()
+    announcing.clear()
     rig.now_s += 1.0
     assert rig.cycle() == [Reason.RATE_IS_CHANGING] * 2, "no signal tells of it yet, and it goes on"
     rates = []
@@ -153,14 +153,14 @@ def test_what_has_moved_within_a_window_has_filled_it() -> None:
     rig, announcing = idle()
     rig.live.moves = (move(),)
     cycle(rig)
-    announcing.begin([replace(move(), partition=5)])
+    announcing.submit([replace(move(), partition=5)])
     assert Reason.WINDOW_WARMUP not in cycle(rig), "it moves"
-    announcing.end()
+    announcing.clear()
     rig.live.moves = ()
     rig.now_s += 1.0
     rig.cycle()
     rig.now_s += WINDOW_S - 1.0
-    announcing.begin([replace(move(), partition=5)])
+    announcing.submit([replace(move(), partition=5)])
     assert Reason.WINDOW_WARMUP not in rig.cycle(), "it has ended just now"
 
 
@@ -174,7 +174,7 @@ def test_nothing_is_filled_for_what_producers_wait_for_nor_where_something_may_c
         rig.loop = rig._make_loop(Memory())
         rig.loop.heed_plans(dict, announcing)
         cycle(rig)
-    announcing.begin([move()], [KEY] if why == "urgent" else ())
+    announcing.submit([move()], [KEY] if why == "urgent" else ())
     assert Reason.WINDOW_WARMUP not in cycle(rig)
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
 
@@ -218,9 +218,9 @@ def test_what_is_withheld_after_all_is_not_filled_and_is_as_empty_the_next_time(
         cycle(rig)
     rig.throttles.refusing["orders"] = "not authorized"
     rig.throttles.lists["orders"] = NOTHING
-    announcing.begin([move()])
+    announcing.submit([move()])
     cycle(rig)
-    assert announcing.withheld
+    assert announcing.deferred
     assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (10 * MB, 10 * MB)
     assert rig.loop._windows._ages.empty_windows([SOURCE], rig.now_s) == {SOURCE}
 
@@ -228,7 +228,7 @@ def test_what_is_withheld_after_all_is_not_filled_and_is_as_empty_the_next_time(
 def test_sides_that_the_budget_has_no_write_for_before_the_step_are_left_as_they_are() -> None:
     rig, announcing = idle()
     rig.loop._slewing._writes_per_s_max = rig.loop._slewing._left = rig.loop._slewing._most = 1.0
-    announcing.begin([move()])
+    announcing.submit([move()])
     assert cycle(rig).count(Reason.WINDOW_WARMUP) == 2
     assert sorted(rig.throttles.rates.values()) == [1 * MB, 10 * MB]
     assert len(rig.loop.memory.owned) == len(rig.loop._slewing.busy) == 1
@@ -236,7 +236,7 @@ def test_sides_that_the_budget_has_no_write_for_before_the_step_are_left_as_they
 
 def test_the_executor_reckons_with_what_passes_and_not_with_what_stands_for_a_second() -> None:
     rig, announcing = idle()
-    announcing.begin([move()])
+    announcing.submit([move()])
     cycle(rig)
     rig.now_s += 1.0
     rig.cycle()
@@ -249,7 +249,7 @@ def test_the_executor_reckons_with_what_passes_and_not_with_what_stands_for_a_se
 def test_a_window_in_which_somebody_has_begun_to_move_since_the_last_look_is_not_empty() -> None:
     for what in ("a move", "a list"):
         rig, announcing = idle()
-        announcing.begin([replace(move(), partition=5)])
+        announcing.submit([replace(move(), partition=5)])
         if what == "a move":
             rig.live.moves = (move(),)
         else:
@@ -283,22 +283,22 @@ def test_what_was_cut_short_on_its_way_to_the_ceiling_goes_on_to_it() -> None:
 def test_what_could_not_be_lowered_has_nothing_to_come_back_from() -> None:
     rig, announcing = idle()
     rig.throttles.refusing = {1: "not authorized", 3: "not authorized"}
-    announcing.begin([move()])
+    announcing.submit([move()])
     cycle(rig)
     assert not rig.loop._slewing.busy
     rig.throttles.refusing.clear()
     rig.live.moves = (move(),)
-    announcing.end()
+    announcing.clear()
     assert Reason.WINDOW_WARMUP not in cycle(rig)
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
 
 
 def test_whoever_pauses_finds_what_stood_and_not_a_part_of_it() -> None:
     rig, announcing = idle()
-    announcing.begin([move()])
+    announcing.submit([move()])
     cycle(rig)
     rig.live.moves = (move(),)
-    announcing.end()
+    announcing.clear()
     rig.orders.latest = Orders(at_ms=1, pause=Pause(1, "kim@desk"))
     assert Reason.PAUSED in cycle(rig)
     rig.run_ramps()
@@ -308,13 +308,13 @@ def test_whoever_pauses_finds_what_stood_and_not_a_part_of_it() -> None:
 
 def test_with_what_producers_wait_for_its_sides_stay_open_for_all() -> None:
     rig, announcing = idle()
-    announcing.begin([move(), replace(move(), partition=5)], [KEY])
+    announcing.submit([move(), replace(move(), partition=5)], [KEY])
     assert Reason.WINDOW_WARMUP not in cycle(rig)
 
 
 def test_whoever_comes_after_one_that_died_on_the_way_takes_it_back_too() -> None:
     rig, announcing = idle()
-    announcing.begin([move()])
+    announcing.submit([move()])
     cycle(rig)
     rig.die_and_start_again()
     ours = rig.loop.memory.owned[SOURCE]
@@ -329,10 +329,10 @@ def test_whoever_comes_after_one_that_died_on_the_way_takes_it_back_too() -> Non
 
 def test_who_releases_has_what_stood() -> None:
     rig, announcing = idle()
-    announcing.begin([move()])
+    announcing.submit([move()])
     cycle(rig)
     rig.live.moves = (move(),)
-    announcing.end()
+    announcing.clear()
     rig.orders.latest = Orders(at_ms=1, pause=Pause(1, "kim@desk", released=True))
     for _ in range(4):
         cycle(rig)

@@ -31,7 +31,7 @@ from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.reassignment_plan import Plan, PlanHead, PlanPartition, PlanState, PlanThrottle, RequestedStep
 from tuner.core.throttle_limits import MB, Limits, StallLimits
 from tuner.journal.plan_book import PlanBook, take_known
-from tuner.journal.plan_records import asked_key, encode_asked, encode_parts, head_key, part_key
+from tuner.journal.plan_records import encode_parts, encode_requested, head_key, part_key, requested_key
 
 KEY = ("orders", 0)
 STANDBY: BrokerSide = (2, L)
@@ -67,14 +67,14 @@ def rig_of(throttle: PlanThrottle | None = None, **more: Any) -> tuple[Rig, Prep
 
 def announce(rig: Rig, announcing: PrepareHandshake, plans: list[Plan]) -> None:
     """The plan is about to ask Kafka for its step, and the tuner sees to that."""
-    plans[0] = replace(plans[0], asked=plan().asked)
-    announcing.begin([move()])
+    plans[0] = replace(plans[0], requested=plan().requested)
+    announcing.submit([move()])
     cycle(rig)
 
 
 def begin(rig: Rig, announcing: PrepareHandshake) -> None:
     rig.live.moves = (move(),)
-    announcing.end()
+    announcing.clear()
 
 
 # -- before the first byte ------------------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ def begin(rig: Rig, announcing: PrepareHandshake) -> None:
 def test_plan_without_objective_has_rates_and_lists_before_moving() -> None:
     rig, announcing, plans = rig_of()
     announce(rig, announcing, plans)
-    assert announcing.withheld == {}
+    assert announcing.deferred == {}
     assert rig.throttles.rates == {SOURCE: LEADER_TWELFTH, STANDBY: LEADER_TWELFTH, TARGET: TWELFTH}
     assert listed(rig) == WANTED
 
@@ -91,7 +91,7 @@ def test_plan_without_objective_has_rates_and_lists_before_moving() -> None:
 def test_plan_with_objective_and_moves_left_alone_is_throttled() -> None:
     rig, announcing, plans = rig_of(objective=OBJECTIVE)
     announce(rig, announcing, plans)
-    assert announcing.withheld == {}
+    assert announcing.deferred == {}
     assert rig.throttles.rates.keys() == {SOURCE, STANDBY, TARGET}
     assert listed(rig) == WANTED
 
@@ -140,7 +140,7 @@ def test_plan_leaves_nothing_behind_at_its_end() -> None:
     announce(rig, announcing, plans)
     begin(rig, announcing)
     rig.run_ramps()
-    plans[0] = replace(plans[0], asked={})
+    plans[0] = replace(plans[0], requested={})
     rig.live.moves = ()
     for _ in range(4):
         cycle(rig)
@@ -162,7 +162,7 @@ def test_plan_leaves_nothing_behind_after_a_kill(during: str) -> None:
     rig.run_ramps()
     assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (LEADER_MAX, CEILING)
     assert listed(rig) == WANTED, "what a plan has asked for is on record, and stays throttled"
-    plans[0] = replace(plans[0], asked={})
+    plans[0] = replace(plans[0], requested={})
     rig.live.moves = ()
     for _ in range(4):
         cycle(rig)
@@ -174,8 +174,8 @@ def unknown_plans(state: str) -> list[Plan]:
     """What a tuner that starts finds of the plan while its head cannot be read."""
     book, made = PlanBook("c"), plan()
     head = {"newer": b'{"v": 99}', "damaged": b"x", "mended": None}[state]
-    take_known(book, part_key("c", "p1", 0), encode_parts(made.parts))
-    take_known(book, asked_key("c", "p1", 0), encode_asked(made.asked))
+    take_known(book, part_key("c", "p1", 0), encode_parts(made.partitions))
+    take_known(book, requested_key("c", "p1", 0), encode_requested(made.requested))
     take_known(book, head_key("c", "p1"), head)
     return [*book.known]
 
@@ -246,12 +246,12 @@ def test_rate_that_stood_becomes_the_plans_and_is_restored(stood: int) -> None:
     for _ in range(4):
         cycle(rig)
     announce(rig, announcing, plans)
-    assert announcing.withheld == {}
+    assert announcing.deferred == {}
     assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (LEADER_TWELFTH, TWELFTH)
     begin(rig, announcing)
     rig.run_ramps()
     assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (LEADER_MAX, CEILING)
-    plans[0] = replace(plans[0], asked={})
+    plans[0] = replace(plans[0], requested={})
     rig.live.moves = ()
     for _ in range(4):
         cycle(rig)
@@ -262,12 +262,12 @@ def test_default_of_the_cluster_does_not_open_a_plan() -> None:
     rig, announcing, plans = rig_of()
     rig.throttles.default_rates = {L: 900 * MB, F: 900 * MB}
     announce(rig, announcing, plans)
-    assert announcing.withheld == {}
+    assert announcing.deferred == {}
     assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (LEADER_TWELFTH, TWELFTH)
     begin(rig, announcing)
     rig.run_ramps()
     assert max(rig.throttles.rates.values()) == CEILING
-    plans[0] = replace(plans[0], asked={})
+    plans[0] = replace(plans[0], requested={})
     rig.live.moves = ()
     for _ in range(4):
         cycle(rig)
@@ -283,9 +283,9 @@ def test_respected_rate_above_the_ceiling_withholds_the_step() -> None:
     for _ in range(4):
         cycle(rig)
     announce(rig, announcing, plans)
-    assert announcing.withheld is not None
-    assert "is at 200 MB/s, and the plan may use 48.0 MB/s" in announcing.withheld[KEY]
-    assert not announcing.without_room, "nothing is under way that would change it: it has failed"
+    assert announcing.deferred is not None
+    assert "is at 200 MB/s, and the plan may use 48.0 MB/s" in announcing.deferred[KEY]
+    assert not announcing.waiting_for_capacity, "nothing is under way that would change it: it has failed"
     assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (200 * MB, 200 * MB)
 
 
@@ -295,7 +295,7 @@ def test_rate_that_another_tool_removed_withholds_the_step() -> None:
     rig.loop = rig._make_loop(theirs)
     rig.loop.heed_plans(dict, announcing, lambda: plans)
     announce(rig, announcing, plans)
-    assert announcing.withheld == {KEY: "not begun: no rate is set on the broker 1 leader throttle"}
+    assert announcing.deferred == {KEY: "not begun: no rate is set on the broker 1 leader throttle"}
 
 
 def test_step_waits_while_a_rate_is_lowered_for_it() -> None:
@@ -305,14 +305,14 @@ def test_step_waits_while_a_rate_is_lowered_for_it() -> None:
     for _ in range(8):
         cycle(rig)
     announce(rig, announcing, plans)
-    assert announcing.withheld is not None
-    assert announcing.withheld.keys() == {KEY}
-    assert {*announcing.without_room} == {KEY}, "it only waits"
+    assert announcing.deferred is not None
+    assert announcing.deferred.keys() == {KEY}
+    assert {*announcing.waiting_for_capacity} == {KEY}, "it only waits"
     rig.run_ramps()
-    announcing.begin([move()])
+    announcing.submit([move()])
     rig.now_s += 5.0
     rig.cycle()
-    assert announcing.withheld == {}
+    assert announcing.deferred == {}
     assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (LEADER_MAX, CEILING)
 
 
@@ -323,9 +323,9 @@ def test_fill_that_the_write_budget_delays_withholds_the_step() -> None:
         cycle(rig)
     rig.loop._slewing._writes_per_s_max = rig.loop._slewing._left = rig.loop._slewing._most = 1.0
     announce(rig, announcing, plans)
-    assert announcing.withheld is not None
-    assert "has still to be lowered" in announcing.withheld[KEY]
-    assert {*announcing.without_room} == {KEY}
+    assert announcing.deferred is not None
+    assert "has still to be lowered" in announcing.deferred[KEY]
+    assert {*announcing.waiting_for_capacity} == {KEY}
 
 
 def test_override_is_brought_up_as_the_window_fills_too() -> None:
@@ -337,7 +337,7 @@ def test_override_is_brought_up_as_the_window_fills_too() -> None:
             for _ in range(4):
                 cycle(rig)
         announce(rig, announcing, plans)
-        assert announcing.withheld == {}
+        assert announcing.deferred == {}
         assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (2 * MB, TWELFTH)
         begin(rig, announcing)
         rig.run_ramps()
@@ -372,9 +372,9 @@ def test_side_that_was_idle_within_a_plan_is_filled_again() -> None:
     for _ in range(4):
         cycle(rig)
     assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (LEADER_MAX, CEILING)
-    announcing.begin([move()])
+    announcing.submit([move()])
     cycle(rig)
-    assert announcing.withheld == {}
+    assert announcing.deferred == {}
     assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (LEADER_TWELFTH, TWELFTH)
 
 
@@ -385,8 +385,8 @@ def test_side_that_was_idle_for_some_seconds_is_filled_in_part() -> None:
     rig.run_ramps()
     cycle(rig)
     rig.live.moves = ()
-    announcing.carried_at_s[TARGET] = rig.now_s + 3.0
-    announcing.begin([move()])
+    announcing.last_copied_at_s[TARGET] = rig.now_s + 3.0
+    announcing.submit([move()])
     rig.now_s += 6.0
     rig.cycle()
     assert rig.throttles.rates[TARGET] == round(CEILING * (1 - 3 / 12)), "the executor has looked since"

@@ -54,11 +54,11 @@ def test_whoever_looks_on_hears_that_another_has_ended_a_plan(looks_on: bool, mo
     monkeypatch.setattr(reader, "_journal_tail", Tail([]))
     monkeypatch.setattr(reader, "_tail", Tail(given))
     reader.follow()
-    assert [plan.active for plan in reader.plans.plans] == [True]
+    assert [plan.is_active for plan in reader.plans.plans] == [True]
     monkeypatch.setattr(reader, "_journal_tail", Tail([ended, *gone[1:]]))
     monkeypatch.setattr(reader, "_tail", Tail(gone[:1]))
     reader.follow()
-    assert any(plan.active for plan in reader.plans.plans) is not looks_on
+    assert any(plan.is_active for plan in reader.plans.plans) is not looks_on
 
 
 def test_what_stood_in_the_journal_and_comes_by_once_more_is_no_other_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_orders_topic_says_nothing_of_what_tuners_write(looks_on: bool, monkeypa
     ]
     monkeypatch.setattr(reader, "_tail", Tail(given))
     reader.follow()
-    assert [plan.active for plan in reader.plans.plans] == [True]
+    assert [plan.is_active for plan in reader.plans.plans] == [True]
 
 
 def test_orders_in_a_refused_batch_are_unread_until_read_anew() -> None:

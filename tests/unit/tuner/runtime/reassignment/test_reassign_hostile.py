@@ -15,8 +15,8 @@ from tuner.control.reassignment.partition_progress import SHOWN_S_MAX
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.reassignment_plan import DesiredPlanState, PlanEnding, ReassignmentSnapshot, RequestedStep
-from tuner.journal.plan_records import asked_key, encode_asked
-from tuner.runtime.reassignment.actuator import KafkaReassignments, _refusal
+from tuner.journal.plan_records import encode_requested, requested_key
+from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator, _refusal
 
 T = TypeVar("T")
 T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
@@ -157,8 +157,8 @@ def test_a_word_about_limits_takes_up_nothing_that_somebody_stopped() -> None:
 def test_a_record_that_speaks_of_partitions_the_plan_does_not_have_stops_nobody() -> None:
     rig = Rig({T0: still(1, 2), T1: still(1, 2)}, online={1, 2, 3, 4})
     rig.give({T0: (3, 4)})
-    stray = encode_asked({T1: RequestedStep((3, 4), (1, 2))})
-    rig.journal.records.append((asked_key("c", "p", 0), stray))
+    stray = encode_requested({T1: RequestedStep((3, 4), (1, 2))})
+    rig.journal.records.append((requested_key("c", "p", 0), stray))
     rig.begin_anew()
     rig.until_ended()
     assert rig.replicas() == {T0: (3, 4), T1: (1, 2)}
@@ -224,8 +224,8 @@ def test_each_request_asks_whether_this_tuner_may_still_act() -> None:
             return dict.fromkeys(replicas)
 
     taking = Taking()
-    port = KafkaReassignments(taking, proved=lambda: taking.requests < 1)  # type: ignore[arg-type]  # a client's one verb
-    outcome = port.ask({("t", n): (1, 2) for n in range(1_500)})
+    port = KafkaReassignmentActuator(taking, proved=lambda: taking.requests < 1)  # type: ignore[arg-type]  # a client's one verb
+    outcome = port.request({("t", n): (1, 2) for n in range(1_500)})
     assert taking.requests == 1
     assert sum(refusal is not None for refusal in outcome.values()) == 500
 
@@ -258,10 +258,10 @@ class _Watching:
 def test_of_all_topics_one_that_may_not_be_seen_is_an_error_and_not_gone() -> None:
     """Kafka leaves it out of all topics; who is named is told of. Else an ACL that was taken away would end a plan's parts."""
     client = _Watching()
-    port = KafkaReassignments(client)  # type: ignore[arg-type]  # what a look asks
-    found = port.look({"seen"}, others=True)
+    port = KafkaReassignmentActuator(client)  # type: ignore[arg-type]  # what a look asks
+    found = port.read_snapshot({"seen"}, others=True)
     assert isinstance(found, ReassignmentSnapshot)
     assert (list(found.partitions), client.named) == ([("seen", 0)], [None, set()])
-    refused = port.look({"seen", "hidden"}, others=True)
+    refused = port.read_snapshot({"seen", "hidden"}, others=True)
     assert isinstance(refused, MissingPermission)
     assert client.named[-1] == {"hidden"}

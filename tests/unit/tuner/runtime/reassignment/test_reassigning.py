@@ -14,12 +14,12 @@ from reassign_rig import START_S, Killed, Rig, still
 
 from streaming.shared.kafka.cluster import ClusterError
 from tuner.api.plan_status_store import PlanStatusStore
-from tuner.control.reassignment.admission import STUCK_S_MIN, Bounds
+from tuner.control.reassignment.admission import STUCK_S_MIN, OperatorLimits
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.outcome import Outcome
 from tuner.core.partition_limits import PartitionLimits
-from tuner.core.reassignment_plan import DesiredPlanState, Key, PlanEnding, ReassignmentSnapshot, Tally
+from tuner.core.reassignment_plan import DesiredPlanState, PlanEnding, PlanResult, ReassignmentSnapshot, TopicPartition
 from tuner.journal.entries import STEPS, STEPS_OVER
 from tuner.runtime.reassignment.recorder import PLANS_KEPT
 
@@ -28,7 +28,7 @@ T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
 PAUSED = Orders(at_ms=1, pause=Pause(1, "kim@desk"))
 
 
-def two(*keys: Key) -> Rig:
+def two(*keys: TopicPartition) -> Rig:
     """Partitions on brokers 1 and 2 of four."""
     return Rig({key: still(1, 2) for key in keys or (T0,)}, online={1, 2, 3, 4})
 
@@ -182,7 +182,7 @@ def test_what_kafka_refused_while_the_journal_went_away_is_on_record_once_it_is_
     rig.give({T0: (3, 4), T1: (3, 4)})
     ask = rig.cluster.ask
 
-    def asked_and_away(replicas: Mapping[Key, tuple[int, ...] | None]) -> Outcome:
+    def asked_and_away(replicas: Mapping[TopicPartition, tuple[int, ...] | None]) -> Outcome:
         outcome = ask(replicas)
         rig.journal.away = True
         return outcome
@@ -403,7 +403,7 @@ def test_a_step_that_somebody_stops_is_left_alone_until_a_person_says_so() -> No
 
 def test_a_plan_that_would_overfill_a_broker_waits() -> None:
     rig = two(T0, T1)
-    rig.bounds = Bounds(partitions=PartitionLimits(by_broker={3: 1}))
+    rig.bounds = OperatorLimits(partitions=PartitionLimits(by_broker={3: 1}))
     rig.begin_anew()
     rig.give({T0: (1, 3), T1: (1, 3)})
     for _ in range(5):
@@ -418,7 +418,7 @@ def test_two_full_brokers_change_places() -> None:
     """Neither has room before the other has given something up; the plan as a whole brings nobody above the limit."""
     keys = [("t", n) for n in range(4)]
     rig = Rig(dict(zip(keys, map(still, (1, 1, 2, 2)), strict=True)))
-    rig.bounds = Bounds(partitions=PartitionLimits(2))
+    rig.bounds = OperatorLimits(partitions=PartitionLimits(2))
     rig.begin_anew()
     rig.give({keys[0]: (2,), keys[1]: (2,), keys[2]: (1,), keys[3]: (1,)})
     most = 0
@@ -433,12 +433,12 @@ def test_two_full_brokers_change_places() -> None:
 
 def test_with_limits_a_topic_that_may_not_be_seen_any_more_holds_plans_up_and_is_not_taken_for_deleted() -> None:
     rig = two(T0)
-    rig.bounds = Bounds(partitions=PartitionLimits(9))
+    rig.bounds = OperatorLimits(partitions=PartitionLimits(9))
     rig.begin_anew()
     asked: list[tuple[set[str], bool]] = []
     look = rig.cluster.look
 
-    def looked(topics: Collection[str], measured: Collection[Key] = (), *, others: bool = False) -> object:
+    def looked(topics: Collection[str], measured: Collection[TopicPartition] = (), *, others: bool = False) -> object:
         asked.append((set(topics), others))
         return look(topics, measured, others=others)
 
@@ -581,7 +581,7 @@ def test_a_plan_that_is_left_where_it_stands_stops_what_is_under_way() -> None:
     assert sorted(rig.replicas().values()) == [(1, 2), (3, 4)]
     assert not any(now.under_way for now in rig.cluster.partitions.values())
     tally = rig.plan().state.tally
-    assert tally == Tally(parts=2, at_target=1, total_bytes=4000.0, copied_bytes=2000.0)
+    assert tally == PlanResult(partitions=2, at_target=1, total_bytes=4000.0, copied_bytes=2000.0)
 
 
 def test_pauses_do_not_count_for_how_long_it_has_taken() -> None:
@@ -636,17 +636,17 @@ def test_it_rests_for_what_a_look_costs_and_not_for_what_it_waits(
     cluster, used_s = rig.cluster, 0.0
 
     class Slow:
-        ask, elect = cluster.ask, cluster.elect
+        request, elect_preferred = cluster.request, cluster.elect_preferred
 
-        def look(
-            self, topics: Collection[str], measured: Collection[Key] = (), *, others: bool = False
+        def read_snapshot(
+            self, topics: Collection[str], measured: Collection[TopicPartition] = (), *, others: bool = False
         ) -> ReassignmentSnapshot | ClusterError:
             nonlocal used_s
             used_s += processor_s
             rig.now_s += waits_s
-            return cluster.look(topics, measured, others=others)
+            return cluster.read_snapshot(topics, measured, others=others)
 
-    rig.loop._reassignments = Slow()
+    rig.loop._actuator = Slow()
     rig.loop._processor_s = lambda: used_s
     for _ in range(4):
         rig.loop.tick()

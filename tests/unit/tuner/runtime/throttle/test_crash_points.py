@@ -238,11 +238,11 @@ def the_step_is_announced(rig: Rig) -> None:
     assert isinstance(rig, Planned)
     rig.plans[0] = plan()
     if not rig.live.moves:
-        rig.announcing.begin([move()])
+        rig.announcing.submit([move()])
     cycle(rig)
-    if rig.announcing.withheld == {}:
+    if rig.announcing.deferred == {}:
         rig.live.moves = (move(),)
-        rig.announcing.end()
+        rig.announcing.clear()
 
 
 def checked_tick(rig: Rig) -> None:

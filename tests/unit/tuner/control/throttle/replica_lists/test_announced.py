@@ -27,9 +27,11 @@ from tuner.core.operator_orders import Orders, Pause
 from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.reassignment_plan import DesiredPlanState, ReassignmentSnapshot
 from tuner.core.reassignment_steps import ReassignmentStep, StepReason
-from tuner.runtime.reassignment.prepare import ANNOUNCED_S_MAX, PrepareStep
+from tuner.runtime.reassignment.prepare import PREPARE_S_MAX, PrepareStep
 
-STEP = ReassignmentStep("orders", 0, (3, 2), (3,), (1,), StepReason.REPLICAS, moves_leader=True, elect=True, last=True)
+STEP = ReassignmentStep(
+    "orders", 0, (3, 2), (3,), (1,), StepReason.REPLICAS, moves_leader=True, needs_election=True, is_last=True
+)
 ANNOUNCED = PartitionMove("orders", 0, 1, (3, 2, 1), (3,), (1,), (1, 2))
 T0, T1 = ("t", 0), ("t", 1)
 
@@ -40,7 +42,7 @@ T0, T1 = ("t", 0), ("t", 1)
 def test_a_step_is_told_as_kafka_will_tell_of_it() -> None:
     look = ReassignmentSnapshot(frozenset({1, 2, 3}), {("orders", 0): still(1, 2), ("orders", 1): still(1, 2)})
     reorder = ReassignmentStep(
-        "orders", 1, (2, 1), (), (), StepReason.PREFERRED_LEADER, moves_leader=True, elect=True, last=True
+        "orders", 1, (2, 1), (), (), StepReason.PREFERRED_LEADER, moves_leader=True, needs_election=True, is_last=True
     )
     assert moves_of([STEP, reorder, replace(STEP, topic="gone")], look) == (ANNOUNCED,)
 
@@ -90,9 +92,9 @@ def test_an_announced_step_has_rates_and_lists_before_it_moves() -> None:
     rig.loop.heed_plans(dict, announcing)
     cycle(rig)
     assert not rig.throttles.rates
-    announcing.begin([move()])
+    announcing.submit([move()])
     cycle(rig)
-    assert announcing.withheld == {}
+    assert announcing.deferred == {}
     assert rig.throttles.rates.keys() == {SOURCE, STANDBY, TARGET}
     assert listed(rig) == WANTED
     assert rig.live.also == {"orders"}
@@ -102,9 +104,9 @@ def test_what_was_announced_and_never_began_leaves_the_lists() -> None:
     rig, announcing = unthrottled(), PrepareHandshake()
     rig.live.moves = ()
     rig.loop.heed_plans(dict, announcing)
-    announcing.begin([move()])
+    announcing.submit([move()])
     cycle(rig)
-    announcing.end()
+    announcing.clear()
     for _ in range(4):
         cycle(rig)
     assert not listed(rig)
@@ -115,42 +117,42 @@ def test_a_step_whose_lists_or_rates_are_refused_is_withheld() -> None:
     rig, announcing = unthrottled(), PrepareHandshake()
     rig.live.moves = ()
     rig.loop.heed_plans(dict, announcing)
-    announcing.begin([move()])
+    announcing.submit([move()])
     rig.throttles.refusing["orders"] = "not authorized"
     cycle(rig)
-    assert announcing.withheld is not None
-    assert "lists of topic orders" in announcing.withheld[("orders", 0)]
+    assert announcing.deferred is not None
+    assert "lists of topic orders" in announcing.deferred[("orders", 0)]
     # Left alone for a while after a failure, and withheld all the while.
-    announcing.begin([move()])
+    announcing.submit([move()])
     rig.now_s += 1.0
     rig.cycle()
-    assert announcing.withheld
+    assert announcing.deferred
     rig.throttles.refusing.clear()
     rig.throttles.lists["orders"] = NOTHING
     for _ in range(20):
-        announcing.begin([move()])
+        announcing.submit([move()])
         cycle(rig)
-    assert announcing.withheld == {}
+    assert announcing.deferred == {}
 
 
 def test_nothing_is_said_to_steps_while_the_cluster_or_the_journal_is_away() -> None:
     rig, announcing = unthrottled(), PrepareHandshake()
     rig.loop.heed_plans(dict, announcing)
-    announcing.begin([replace(move(), partition=5)])
+    announcing.submit([replace(move(), partition=5)])
     rig.live.not_seen = "no answer"
     cycle(rig)
-    assert announcing.waits
+    assert announcing.is_pending
     rig.live.not_seen = None
     rig.journal.refusing = True
     cycle(rig)
-    assert announcing.waits
+    assert announcing.is_pending
 
 
 def test_a_cycle_comes_early_for_a_step_and_not_all_the_time() -> None:
     rig, announcing = unthrottled(), PrepareHandshake()
     rig.loop.heed_plans(dict, announcing)
     cycle(rig)
-    announcing.begin([replace(move(), partition=5)])
+    announcing.submit([replace(move(), partition=5)])
     assert not rig.loop.cycle_is_due()
     rig.now_s += 1.0
     assert rig.loop.cycle_is_due()
@@ -158,7 +160,7 @@ def test_a_cycle_comes_early_for_a_step_and_not_all_the_time() -> None:
     rig.cycle()
     assert not any(rig.live.looks[looks:])
     rig.now_s += 1.0
-    assert not announcing.waits
+    assert not announcing.is_pending
 
 
 @pytest.mark.parametrize(("cost_s", "rests_s"), [(0.01, 1.0), (0.5, 2.0)])
@@ -169,7 +171,7 @@ def test_an_early_cycle_is_rested_for_by_what_it_took_of_the_processor(cost_s: f
     rig.loop._processor_s = lambda: cost_s * next(used)
     rig.loop.heed_plans(dict, announcing)
     cycle(rig)
-    announcing.begin([replace(move(), partition=5)])
+    announcing.submit([replace(move(), partition=5)])
     rig.now_s += rests_s - 0.01
     assert not rig.loop.cycle_is_due()
     rig.now_s += 0.02
@@ -184,7 +186,7 @@ def test_a_cycle_comes_early_for_a_step_that_has_ended_where_it_has_something_to
     rig.now_s += 1.0
     assert not rig.loop.cycle_is_due()
     rig.live.moves = (move(partition=1),)
-    announcing.ended = True
+    announcing.step_ended = True
     assert not rig.loop.cycle_is_due(), "another may begin, and then one change of the lists does for both"
     rig.now_s += 1.0
     assert rig.loop.cycle_is_due()
@@ -198,7 +200,7 @@ def test_no_end_calls_for_a_cycle_where_nothing_is_listed_or_the_end_of_all_is_a
     rig, announcing = unthrottled(throttles_moves=False), PrepareHandshake()
     rig.loop.heed_plans(dict, announcing)
     cycle(rig)
-    announcing.ended = True
+    announcing.step_ended = True
     rig.now_s += 2.0
     assert not rig.loop.cycle_is_due()
     rig, announcing = unthrottled(), PrepareHandshake()
@@ -208,7 +210,7 @@ def test_no_end_calls_for_a_cycle_where_nothing_is_listed_or_the_end_of_all_is_a
     rig.live.moves = ()
     cycle(rig)
     assert rig.loop.memory.listed
-    announcing.ended = True
+    announcing.step_ended = True
     rig.now_s += 2.0
     assert not rig.loop.cycle_is_due(), "whether the move has ended two looks tell that are a cycle apart"
 
@@ -216,9 +218,9 @@ def test_no_end_calls_for_a_cycle_where_nothing_is_listed_or_the_end_of_all_is_a
 def test_what_somebody_has_begun_meanwhile_is_left_to_them() -> None:
     rig, announcing = unthrottled(), PrepareHandshake()
     rig.loop.heed_plans(dict, announcing)
-    announcing.begin([move(), replace(move(), partition=5)])
+    announcing.submit([move(), replace(move(), partition=5)])
     cycle(rig)
-    assert announcing.withheld == {("orders", 0): "not begun: somebody has begun to reassign it meanwhile"}
+    assert announcing.deferred == {("orders", 0): "not begun: somebody has begun to reassign it meanwhile"}
 
 
 def test_a_rate_that_is_gone_since_has_its_second_look_in_its_own_time() -> None:
@@ -229,7 +231,7 @@ def test_a_rate_that_is_gone_since_has_its_second_look_in_its_own_time() -> None
     del rig.throttles.rates[TARGET]
     cycle(rig)
     assert rig.loop.memory.missing == {TARGET}
-    announcing.begin([replace(move(), partition=5)])
+    announcing.submit([replace(move(), partition=5)])
     rig.now_s += 2.0
     assert not rig.loop.cycle_is_due()
 
@@ -243,7 +245,7 @@ class Announced(Plans):
     def begin_anew(self) -> None:
         super().begin_anew()
         self.announcing = PrepareHandshake()
-        self.loop._announced = PrepareStep(self.announcing, ANNOUNCED_S_MAX, self._now)
+        self.loop._announced = PrepareStep(self.announcing, PREPARE_S_MAX, self._now)
 
     def ticks(self, count: int = 4) -> None:
         for _ in range(count):
@@ -262,7 +264,7 @@ def test_a_step_is_on_record_and_announced_before_it_is_asked_for() -> None:
     assert {(m.topic, m.partition) for m in made.announcing.moves} == {T0, T1}
     assert not made.cluster.asked
     assert made.journal.recovered().plans[0].asked.keys() == {T0, T1}
-    made.announcing.seen_to({})
+    made.announcing.answer({})
     made.ticks()
     assert dict(made.cluster.asked) == {T0: (3, 2), T1: (4, 2)}
     assert not made.announcing.moves
@@ -270,31 +272,31 @@ def test_a_step_is_on_record_and_announced_before_it_is_asked_for() -> None:
 
 def test_the_end_of_a_step_is_told_while_others_go_on() -> None:
     made = rig()
-    made.announcing.seen_to({})
+    made.announcing.answer({})
     made.ticks()
-    assert not made.announcing.ended
+    assert not made.announcing.step_ended
     for key in (T0, T1):
         made.cluster.finish([key])
         made.now_s += 1.0
         made.loop._due_s = float("-inf")
         made.ticks()
-        assert made.announcing.ended == (key == T0)
-        made.announcing.ended = False
+        assert made.announcing.step_ended == (key == T0)
+        made.announcing.step_ended = False
 
 
 def test_what_was_withheld_or_refused_has_not_ended() -> None:
     made = rig()
-    made.announcing.seen_to({T0: "not begun, as it would not be throttled"})
+    made.announcing.answer({T0: "not begun, as it would not be throttled"})
     made.ticks()
     made.now_s += 1.0
     made.loop._due_s = float("-inf")
     made.ticks()
-    assert not made.announcing.ended
+    assert not made.announcing.step_ended
 
 
 def test_what_is_withheld_is_tried_again_and_the_rest_goes() -> None:
     made = rig()
-    made.announcing.seen_to({T0: "not begun, as it would not be throttled"})
+    made.announcing.answer({T0: "not begun, as it would not be throttled"})
     made.ticks()
     assert dict(made.cluster.asked) == {T1: (4, 2)}
     assert T0 not in made.plan().asked
@@ -303,8 +305,8 @@ def test_what_is_withheld_is_tried_again_and_the_rest_goes() -> None:
         made.now_s += 1.0
         made.loop._due_s = float("-inf")
         made.ticks()
-        if made.announcing.waits:
-            made.announcing.seen_to({})
+        if made.announcing.is_pending:
+            made.announcing.answer({})
         made.ticks()
         made.cluster.finish()
     assert made.replicas() == {T0: (3, 2), T1: (4, 2)}
@@ -313,7 +315,7 @@ def test_what_is_withheld_is_tried_again_and_the_rest_goes() -> None:
 
 def test_all_withheld_asks_for_nothing() -> None:
     made = rig()
-    made.announcing.seen_to(dict.fromkeys((T0, T1), "not begun"))
+    made.announcing.answer(dict.fromkeys((T0, T1), "not begun"))
     made.ticks()
     assert not made.cluster.asked
     assert not made.plan().asked
@@ -322,9 +324,9 @@ def test_all_withheld_asks_for_nothing() -> None:
 
 def test_a_tuner_that_sees_to_nothing_keeps_steps_back_and_they_are_not_under_way() -> None:
     made = rig()
-    made.now_s += ANNOUNCED_S_MAX - 0.1
+    made.now_s += PREPARE_S_MAX - 0.1
     made.ticks()
-    assert made.announcing.waits
+    assert made.announcing.is_pending
     made.now_s += 0.2
     made.ticks()
     assert not made.cluster.asked
@@ -339,7 +341,7 @@ def test_a_word_said_while_it_waits_holds() -> None:
             made.say(DesiredPlanState.CANCELLING)
         else:
             made.orders.latest = Orders(at_ms=1, pause=Pause(1, "kim@desk"))
-        made.announcing.seen_to({})
+        made.announcing.answer({})
         made.ticks()
         assert not made.cluster.asked, say
         assert not made.announcing.moves
@@ -353,7 +355,7 @@ def test_what_producers_wait_for_waits_for_no_throttle() -> None:
     made.cluster.min_in_sync = {"t": 2}
     made.give({T0: (1, 3), T1: (1, 4)})
     made.ticks()
-    made.announcing.seen_to(dict.fromkeys((T0, T1), "not begun, as it would not be throttled"))
+    made.announcing.answer(dict.fromkeys((T0, T1), "not begun, as it would not be throttled"))
     made.ticks()
     assert dict(made.cluster.asked) == {T0: (1, 3)}
     # But what somebody else reassigns by now is theirs.
@@ -361,7 +363,7 @@ def test_what_producers_wait_for_waits_for_no_throttle() -> None:
     made.cluster.min_in_sync = {"t": 2}
     made.give({T0: (1, 3)})
     made.ticks()
-    made.announcing.seen_to({T0: "not begun: somebody has begun to reassign it meanwhile"})
+    made.announcing.answer({T0: "not begun: somebody has begun to reassign it meanwhile"})
     made.ticks()
     assert not made.cluster.asked
 
@@ -370,7 +372,7 @@ def test_whoever_cancels_waits_for_nobody_elses_throttle() -> None:
     made = Announced({T0: still(1, 2), T1: still(1, 2)}, online={1, 2, 3, 4})
     made.give({T0: (3, 2)}, plan="a")
     made.ticks()
-    made.announcing.seen_to({})
+    made.announcing.answer({})
     made.ticks()
     made.say(DesiredPlanState.CANCELLING, plan="a")
     made.give({T1: (4, 2)}, plan="b")
@@ -401,7 +403,7 @@ def assert_waits_and_has_not_failed(made: Announced) -> None:
 
 def test_what_would_not_be_throttled_has_failed_and_is_tried_again_later() -> None:
     made = rig()
-    made.announcing.seen_to({T0: "not begun, as it would not be throttled", T1: BEGUN_BY_SOMEBODY})
+    made.announcing.answer({T0: "not begun, as it would not be throttled", T1: BEGUN_BY_SOMEBODY})
     made.ticks()
     assert [reason for reason, _ in told(made)] == ["not_taken", "waits"]
     assert made.loop.ledger.resting == {T0}
@@ -412,7 +414,7 @@ def test_what_would_not_be_throttled_has_failed_and_is_tried_again_later() -> No
 def test_what_waits_for_room_has_not_failed_and_is_looked_at_again_after_the_shortest_pause() -> None:
     made = rig()
     for _ in range(3):
-        made.announcing.seen_to({T0: "no room", T1: "no room"}, {T0, T1})
+        made.announcing.answer({T0: "no room", T1: "no room"}, {T0, T1})
         made.ticks()
         assert not made.plan().asked
         assert made.loop.ledger.resting == {T0, T1}
@@ -428,7 +430,7 @@ def test_what_waits_for_room_has_not_failed_and_is_looked_at_again_after_the_sho
 
 def test_an_executor_that_fails_leaves_nothing_announced() -> None:
     made = rig()
-    made.announcing.seen_to({})
+    made.announcing.answer({})
 
     def fails(*_: object) -> None:
         raise ValueError("a fault of ours")

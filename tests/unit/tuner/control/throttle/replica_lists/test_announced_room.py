@@ -90,15 +90,15 @@ def test_a_step_without_room_is_withheld_and_let_in_when_others_are_done() -> No
     rig.live.moves = ()
     rig.loop.heed_plans(dict, announcing)
     rig.throttles.lists["orders"] = TopicThrottle(of_length(LIST_CHARS_MAX))
-    announcing.begin([move()])
+    announcing.submit([move()])
     assert Reason.LIST_FULL not in cycle(rig)  # That is said of what moves and is not throttled.
-    assert announcing.withheld is not None
-    assert "no room" in announcing.withheld[("orders", 0)]
+    assert announcing.deferred is not None
+    assert "no room" in announcing.deferred[("orders", 0)]
     assert not rig.throttles.rates
     rig.throttles.lists["orders"] = NOTHING
-    announcing.begin([move()])
+    announcing.submit([move()])
     cycle(rig)
-    assert announcing.withheld == {}
+    assert announcing.deferred == {}
     assert rig.throttles.lists["orders"].leader.includes(0, 1)
 
 
@@ -108,9 +108,9 @@ def test_where_nobody_throttles_moves_no_step_waits_for_room() -> None:
     rig.orders.latest = Orders(pause=Pause(1, "kim@desk"))
     rig.loop.heed_plans(dict, announcing)
     rig.throttles.lists["orders"] = TopicThrottle(of_length(LIST_CHARS_MAX))
-    announcing.begin([move()])
+    announcing.submit([move()])
     cycle(rig)
-    assert announcing.withheld == {}
+    assert announcing.deferred == {}
 
 
 def test_what_producers_wait_for_does_not_wait_for_room() -> None:
