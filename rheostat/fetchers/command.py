@@ -85,8 +85,9 @@ def check_no_plan_goes_on(settings: Settings, say: Callable[[str], None]) -> Non
         return
     if plans:
         raise CommandError(
-            f"Plan {plans[0].id}, given by {plans[0].head.submitted_by}, has not ended, and every change of {NUM_REPLICA_FETCHERS} starts "
-            f"all fetcher threads anew: nothing was changed. Wait for its end, or `rheostat reassign pause {plans[0].id}` first."
+            f"Plan {plans[0].id}, given by {plans[0].head.submitted_by}, has not ended, and every change of "
+            f"{NUM_REPLICA_FETCHERS} starts all fetcher threads anew: "
+            f"nothing was changed. Wait for its end, or `rheostat reassign pause {plans[0].id}` first."
         )
 
 

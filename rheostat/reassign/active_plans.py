@@ -28,7 +28,7 @@ def said_of_unfinished(settings: Settings) -> list[str]:
     except CommandError as error:
         return [f"Whether plans are on record that have not ended is not known: {error}"]
     return [
-        f"Plan {plan.id}, given by {plan.head.submitted_by}, has not ended and moves {len(plan.partitions)} partitions: this one goes by where "
-        "they stand now"
+        f"Plan {plan.id}, given by {plan.head.submitted_by}, has not ended and moves "
+        f"{len(plan.partitions)} partitions: this one goes by where they stand now"
         for plan in plans
     ]

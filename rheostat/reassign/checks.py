@@ -111,8 +111,8 @@ def _factor(given: PlanInput, may_change: bool) -> list[str]:
         return []
     part = given.parts[min(changed)]
     return [
-        f"{name_partitions(changed)}: {len(part.original_replicas)} replicas now and {len(part.target)} in the plan; if that is meant, say "
-        "--allow-replication-factor-change"
+        f"{name_partitions(changed)}: {len(part.original_replicas)} replicas now and {len(part.target)} in the plan; "
+        "if that is meant, say --allow-replication-factor-change"
     ]
 
 

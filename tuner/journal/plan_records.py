@@ -1,4 +1,4 @@
-"""Encodes plans of reassignments as JSON records: plan and plan-part in the orders topic, plan-requested and plan-state in the journal.
+"""Encodes plans as JSON records: plan and plan-part in the orders topic, plan-requested and plan-state in the journal topic.
 
 plan        key ``plan|<cluster>|<id>``: who gave it and when, the newest word about it (running, paused, cancelling), its
             limits, and how many parts it has. A person's program writes it, after the parts.

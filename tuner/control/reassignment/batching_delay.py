@@ -4,7 +4,7 @@ Intuition: every round costs all brokers something, however few steps it holds: 
 fetchers stop and begin anew; and who produces waits behind it. Slots come free one by one. As long as the vans that are on the
 road have enough to do for seconds, those that have come back can wait for each other.
 
-Invariant: what may begin does by ``BATCHING_DELAY_S_MAX`` after the last request, as it does not wait for a look that would come later.
+Invariant: what may begin does by ``BATCHING_DELAY_S_MAX`` after the last request; it does not wait for a later look.
 And none waits for which producers do, that copies nothing, one of whose sides uses less than half of its slots, or may run dry
 before the next request is heard of.
 """

@@ -60,7 +60,8 @@ def find_blockers(
         said.append(f"{name_partitions(parts.externally_reassigned)}: somebody else is reassigning this; waited for")
     if parts.stopped_externally:
         said.append(
-            f"{name_partitions(list(parts.stopped_externally))}: somebody stopped the step; left alone until `rheostat reassign resume {plan.id}`"
+            f"{name_partitions(list(parts.stopped_externally))}: somebody stopped the step; left alone until "
+            f"`rheostat reassign resume {plan.id}`"
         )
     if parts.dropped:
         said.append(f"{name_partitions(list(parts.dropped))}: not there any more, and no part of the plan from now on")

@@ -153,8 +153,8 @@ class RemainingCapacity:
 
 def _never(one: WaitingPartition, side: BrokerSide, uses_bytes_per_s: float, quota: float) -> HeldPartition:
     text = (
-        f"{one.transition.topic}-{one.transition.partition}: keeping up takes {rate_text(uses_bytes_per_s)} of the {side_name(side)}, "
-        f"which is {rate_text(quota)} at most: its copy would not end. Raise that to "
+        f"{one.transition.topic}-{one.transition.partition}: keeping up takes {rate_text(uses_bytes_per_s)} "
+        f"of the {side_name(side)}, which is {rate_text(quota)} at most: its copy would not end. Raise that to "
         f"{rate_text(uses_bytes_per_s / STEADY_STATE_SHARE_MAX)} or more, or move it when less is written"
     )
     return HeldPartition(one.transition.topic, one.transition.partition, HeldBy.QUOTA, side, text)

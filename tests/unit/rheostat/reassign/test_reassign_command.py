@@ -163,8 +163,10 @@ def test_a_topic_that_has_grown_is_said_and_holds_nothing_up() -> None:
     assert f"  {said}" in sentences(found)
     assert as_record(found)["grown"] == [said]
     assert found.well
-    assert picture(plan, replace(look, topic_ids={"t": "t2"}), 100_000).grown == (), "made anew, it has not grown"
-    assert picture(plan, replace(LOOK, topic_ids={"t": "t1"}), 100_000).grown == ()
+    assert picture(plan, replace(look, topic_ids={"t": "t2"}), 100_000).new_partitions == (), (
+        "made anew, it has not grown"
+    )
+    assert picture(plan, replace(LOOK, topic_ids={"t": "t1"}), 100_000).new_partitions == ()
 
 
 def test_a_plan_that_has_ended_or_is_not_heeded_yet() -> None:
@@ -174,7 +176,7 @@ def test_a_plan_that_has_ended_or_is_not_heeded_yet() -> None:
     assert picture(a_plan(ending=PlanEnding.DONE), LOOK, 1).well
     waiting = picture(Plan(HEAD, PARTS), LOOK, 1)
     assert sentences(waiting)[0].endswith("running, as soon as a tuner heeds it.")
-    held = picture(a_plan(said=("t-0: waiting for brokers that are down: 4",)), LOOK, 1)
+    held = picture(a_plan(blockers=("t-0: waiting for brokers that are down: 4",)), LOOK, 1)
     assert not held.well
     assert "  t-0: waiting for brokers that are down: 4" in sentences(held)
 
@@ -232,7 +234,7 @@ def test_the_steps_of_a_dry_run_are_those_of_the_kip() -> None:
 
 def test_without_a_terminal_what_holds_a_plan_up_is_said_once_and_how_far_it_is_in_lines() -> None:
     text = io.StringIO()
-    held = picture(a_plan({("t", 1): RequestedStep((3, 4), (1, 2))}, said=("t-2: waiting",)), LOOK, 100_000)
+    held = picture(a_plan({("t", 1): RequestedStep((3, 4), (1, 2))}, blockers=("t-2: waiting",)), LOOK, 100_000)
     with PlanView(Console(file=text, width=200)) as view:
         view.show(held, None)
         view.show(held, 50e6)

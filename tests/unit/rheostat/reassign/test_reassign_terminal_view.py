@@ -56,7 +56,9 @@ def drawn(what: PlanProgress, columns: int) -> list[str]:
 
 
 def test_the_picture_has_bytes_partitions_time_batch_limits_and_why() -> None:
-    lines = drawn(shown(pace=tuple(f"broker {b} leader: 5 at a time: as every plan begins" for b in range(6))), 100)
+    lines = drawn(
+        shown(concurrency=tuple(f"broker {b} leader: 5 at a time: as every plan begins" for b in range(6))), 100
+    )
     assert lines[0].startswith("━━")
     assert lines[0].endswith("  62%  2.50 GB of 4.00 GB, 50.0 MB/s, about 54 s left")
     assert lines[1:4] == [
@@ -71,7 +73,10 @@ def test_the_picture_has_bytes_partitions_time_batch_limits_and_why() -> None:
 
 @pytest.mark.parametrize("columns", [20, 40, 80])
 def test_no_line_is_broken_however_narrow_the_terminal(columns: int) -> None:
-    wide, narrow = drawn(shown(pace=("broker 1 leader: 5",)), 200), drawn(shown(pace=("broker 1 leader: 5",)), columns)
+    wide, narrow = (
+        drawn(shown(concurrency=("broker 1 leader: 5",)), 200),
+        drawn(shown(concurrency=("broker 1 leader: 5",)), columns),
+    )
     assert len(narrow) == len(wide)
     assert max(map(len, narrow)) <= columns
 

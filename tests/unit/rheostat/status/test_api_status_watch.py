@@ -314,12 +314,12 @@ def test_plans_are_told_with_what_holds_them_up_and_looked_at_now_and_then() -> 
     class Port:
         looks = 0
 
-        def look(
+        def read_snapshot(
             self, topics: Collection[str], measured: Collection[TopicPartition], *, others: bool = False
         ) -> ReassignmentSnapshot | ClusterError:
             self.looks += 1
             now_s[0] += 2.0  # As long as of a large plan.
-            return executor.cluster.look(topics, measured, others=others)
+            return executor.cluster.read_snapshot(topics, measured, others=others)
 
     port = Port()
     given = executor.journal.recovered().plans

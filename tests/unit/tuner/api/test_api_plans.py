@@ -38,7 +38,7 @@ def executing(rig: Rig, *, at_a_time: int = 1) -> Executor:
     """A real executor, whose word goes to the API's board."""
     bounds = OperatorLimits(BatchLimits(partition_movements_max=at_a_time))
     made = Executor({A: still(1, 2), B: still(1, 2), C: still(1, 2)}, online=[1, 2, 3, 4], bounds=bounds)
-    made.loop._watcher = rig.plans
+    made.loop._observer = rig.plans
     return made
 
 
@@ -189,7 +189,7 @@ def test_steps_that_are_refused_each_time_are_no_way_forward_and_the_cause_is_sa
     (row,) = rows(rig)
     assert row["moving"] == 1
     executor.until_ended()
-    assert executor.loop.ledger.refused == {}
+    assert executor.loop.recorder.refusals == {}
 
 
 def test_of_small_partitions_that_are_taken_each_time_what_begins_is_moving_also_beside_one_that_is_refused() -> None:
@@ -249,7 +249,7 @@ def test_an_answer_that_did_not_come_is_no_refusal_once_the_step_is_seen_under_w
     executor.cycle(finish=False)
     (row,) = rows(rig)
     assert (row["moving"], row["blockers"]) == (3, [])
-    assert executor.loop.ledger.refused == {}
+    assert executor.loop.recorder.refusals == {}
     # A stop that is refused is told of what runs.
     executor.cluster.refuses = {A: POLICY}
     executor.now_s += 5.0

@@ -190,7 +190,7 @@ def test_a_word_of_an_older_program_is_about_all_that_it_says() -> None:
         (b"nonsense", "malformed"),
         (b'{"v": 2, "later": ' + b"[" * 100_000, "nested too deeply"),
         (encode_head(HEAD).replace(b"[2, 3, 4]", b"[0, 3, 4]"), "Expected `int` >= 1"),
-        (encode_head(HEAD).replace(b'"parts": 1', b'"parts": 1000000000'), "parts"),
+        (encode_head(HEAD).replace(b'"part_records": 1', b'"part_records": 1000000000'), "part_records"),
         (encode_head(replace(HEAD, id="q")), "under the key of another"),
         (json.dumps({"v": 9}).encode(), "version 9, this program reads 2"),
     ],

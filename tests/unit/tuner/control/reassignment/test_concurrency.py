@@ -107,7 +107,7 @@ def test_more_is_not_tried_where_it_would_change_nothing() -> None:
         ({"steady_state": {SIDE: 90 * MB}}, ConcurrencyReason.STEADY_STATE_FILLS),
         ({"using": 3.5}, ConcurrencyReason.SLOTS_NOT_USED),
         ({"waiting": 0}, ConcurrencyReason.NO_PARTITION_WAITS),
-        ({"rates": {}}, ConcurrencyReason.NOT_THROTTLED),
+        ({"setpoints": {}}, ConcurrencyReason.NOT_THROTTLED),
         ({"brokers": {3: broker(now_ms, None)}}, ConcurrencyReason.NOT_THROTTLED),
         ({"brokers": {3: broker(now_ms, throttled_by=ThrottledBy.REPLICATION)}}, ConcurrencyReason.NOT_THROTTLED),
         ({"controllers": {100: controller(now_ms, idle=0.5)}}, ConcurrencyReason.CONTROLLER_NEAR_LIMIT),
@@ -183,10 +183,10 @@ def test_late_metadata_counts_where_it_is_asked_for() -> None:
 
 def test_requests_grow_while_they_are_full_and_the_controller_has_time() -> None:
     memory = begun()
-    assert at(20, memory, asked=50).starts_max == 100
-    assert at(20, memory, asked=49).starts_max == 50
-    assert at(20, memory, asked=50, controllers={100: controller(20_000, idle=0.5)}).starts_max == 50
-    assert at(20, memory, asked=50, controllers={}).starts_max == 50
+    assert at(20, memory, last_request_steps=50).starts_max == 100
+    assert at(20, memory, last_request_steps=49).starts_max == 50
+    assert at(20, memory, last_request_steps=50, controllers={100: controller(20_000, idle=0.5)}).starts_max == 50
+    assert at(20, memory, last_request_steps=50, controllers={}).starts_max == 50
 
 
 def test_no_news_raises_nothing_and_sinks_after_a_minute() -> None:

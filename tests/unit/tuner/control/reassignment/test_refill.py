@@ -121,7 +121,7 @@ def test_refill_with_two_leaders_as_slow_begins_from_both() -> None:
     """One leader's partitions alone would fill the slots of both destinations, and the other leader would send nothing."""
     from_1 = [waits(n, on=(1, 2), to=(3, 4), mb=50) for n in range(6)]
     from_2 = [waits(n, on=(2, 1), to=(3, 4), mb=49) for n in range(6, 12)]
-    found = schedule(from_1 + from_2, [], terms(4, rate_mb=12, writes_known=False, meant={}))
+    found = schedule(from_1 + from_2, [], terms(4, rate_mb=12, writes_known=False, setpoints={}))
     leaders = [start.transition.leader for start in found.starts]
     assert sorted(leaders) == [1, 2]
 
@@ -148,7 +148,7 @@ def test_none_begins_whose_steady_state_would_fill_the_quota() -> None:
 
 
 def test_others_use_the_quota_too() -> None:
-    found = schedule([waits(0, write_mb=2)], [], terms(9, rate_mb=10, beside={(1, L): 5 * MB}))
+    found = schedule([waits(0, write_mb=2)], [], terms(9, rate_mb=10, other_steady_state={(1, L): 5 * MB}))
     assert begun(found) == []
     assert [held.by for held in found.impossible] == [HeldBy.QUOTA]
 
@@ -214,7 +214,7 @@ TEN_AND_FORTY = [waits(i, mb=100) for i in range(10)] + [waits(i, mb=1) for i in
 
 def test_what_is_small_goes_all_of_the_time_and_is_not_kept_to_the_end() -> None:
     """10 large ones and 40 small ones, 1,040 MB at 10 MB/s: 104 s, so of the small ones four are due every tenth of it."""
-    often = terms(2, rate_mb=10, asked_ago_s=3.0)  # 40 × 3 ÷ 104 is 1.2.
+    often = terms(2, rate_mb=10, since_last_request_s=3.0)  # 40 × 3 ÷ 104 is 1.2.
     assert begun(schedule(TEN_AND_FORTY, [], often)) == [10, 0, 1]
     assert begun(schedule(TEN_AND_FORTY, [], replace(often, since_last_request_s=2.0))) == [0, 1], "not one is due yet"
     assert begun(schedule(TEN_AND_FORTY, [], replace(often, since_last_request_s=1e6)))[:2] == [10, 0], (
@@ -234,14 +234,14 @@ def test_whatever_the_brokers_numbers_are_small_ones_are_due(on: tuple[int, int]
         replace(one, transition=replace(one.transition, replicas=on, target=to, leader=on[0], isr=frozenset(on)))
         for one in TEN_AND_FORTY
     ]
-    assert begun(schedule(plan, [], terms(2, rate_mb=10, asked_ago_s=3.0))) == [10, 0, 1]
+    assert begun(schedule(plan, [], terms(2, rate_mb=10, since_last_request_s=3.0))) == [10, 0, 1]
     many = [waits(i, on=(1 + i % 4, 9), to=(1 + i % 4, 8), mb=100 if i < 10 else 1) for i in range(50)]
-    found = begun(schedule(many, [], terms(2, rate_mb=10, asked_ago_s=3.0)))
+    found = begun(schedule(many, [], terms(2, rate_mb=10, since_last_request_s=3.0)))
     assert len([p for p in found if p >= 10]) == 1, "broker 8 needs 104 s, its leaders a fourth of that"
 
 
 def test_what_is_due_in_part_is_carried_to_the_next_request() -> None:
-    terms_now = terms(2, rate_mb=10, asked_ago_s=2.0)  # 40 × 2 ÷ 104 is 0.77.
+    terms_now = terms(2, rate_mb=10, since_last_request_s=2.0)  # 40 × 2 ÷ 104 is 0.77.
     found = schedule(TEN_AND_FORTY, [], terms_now)
     assert found.carried_small_share == pytest.approx(40 * 2 / 104)
     found = schedule(TEN_AND_FORTY, [], replace(terms_now, carried_small_share=found.carried_small_share))
@@ -250,18 +250,20 @@ def test_what_is_due_in_part_is_carried_to_the_next_request() -> None:
     # Who finds no slot comes to be due again by himself; what waits for more is asked for with all that has gone by until then.
     full = [runs(waits(90, mb=1_000)), runs(waits(91, mb=1_000))]
     assert schedule(TEN_AND_FORTY, full, replace(terms_now, carried_small_share=0.5)).carried_small_share < 1.0
-    gathering = replace(terms(8, rate_mb=10, asked_ago_s=2.0), snapshot_interval_s=1.0, carried_small_share=0.5)
+    gathering = replace(
+        terms(8, rate_mb=10, since_last_request_s=2.0), snapshot_interval_s=1.0, carried_small_share=0.5
+    )
     busy = schedule(TEN_AND_FORTY, [runs(waits(90 + i, mb=1_000)) for i in range(5)], gathering)
     assert (begun(busy), busy.carried_small_share) == ([], 0.5)
 
 
 def test_small_ones_leave_half_of_a_request_and_go_by_what_the_law_means() -> None:
     plan = [*TEN_AND_FORTY, *(waits(i, mb=1) for i in range(50, 1_000))]
-    found = begun(schedule(plan, [], terms(9, rate_mb=10, asked_ago_s=4.5, starts_max=6)))
+    found = begun(schedule(plan, [], terms(9, rate_mb=10, since_last_request_s=4.5, starts_max=6)))
     assert len([p for p in found if p >= 10]) == 3
     # At a tenth of the ceiling 5 MB take five seconds, and are not small; and there are ten times as many to go.
     plan = [waits(i, mb=100) for i in range(10)] + [waits(i, mb=5) for i in range(10, 50)]
-    often = terms(2, rate_mb=10, asked_ago_s=4.5)
+    often = terms(2, rate_mb=10, since_last_request_s=4.5)
     assert begun(schedule(plan, [], often))[0] == 10
     assert begun(schedule(plan, [], replace(often, setpoints=terms(rate_mb=1).max_rates))) == [0, 1]
     assert begun(schedule(TEN_AND_FORTY, [], replace(often, setpoints=terms(rate_mb=1.5).max_rates))) == [0, 1]
@@ -269,7 +271,7 @@ def test_small_ones_leave_half_of_a_request_and_go_by_what_the_law_means() -> No
 
 def test_what_is_small_by_the_ceiling_alone_waits_its_turn() -> None:
     plan = [waits(i, mb=100) for i in range(10)] + [waits(i, mb=5) for i in range(10, 1_000)]
-    on_time = terms(2, rate_mb=10, asked_ago_s=4.5, small_due=0.9)
+    on_time = terms(2, rate_mb=10, since_last_request_s=4.5, carried_small_share=0.9)
     assert begun(schedule(plan, [], on_time))[0] == 10
     assert begun(schedule(plan, [], replace(on_time, setpoints=terms(rate_mb=1).max_rates))) == [0, 1], (
         "five seconds each are not small"
@@ -277,7 +279,7 @@ def test_what_is_small_by_the_ceiling_alone_waits_its_turn() -> None:
 
 
 def test_no_more_than_a_part_of_one_is_carried_however_long_none_may_begin() -> None:
-    none_may = terms(2, rate_mb=10, asked_ago_s=4.5, small_due=0.9, cluster_max=0)
+    none_may = terms(2, rate_mb=10, since_last_request_s=4.5, carried_small_share=0.9, cluster_max=0)
     found = schedule(TEN_AND_FORTY, [], none_may)
     assert begun(found) == []
     assert 0.99 < found.carried_small_share < 1.0
@@ -285,30 +287,32 @@ def test_no_more_than_a_part_of_one_is_carried_however_long_none_may_begin() -> 
 
 def test_where_nothing_is_to_be_copied_what_is_small_is_due_at_once() -> None:
     """Empty partitions; and the end of a plan, where empty ones are what is left."""
-    on_time = terms(8, rate_mb=10, asked_ago_s=1.0)
+    on_time = terms(8, rate_mb=10, since_last_request_s=1.0)
     assert sorted(begun(schedule([waits(i, mb=0) for i in range(4)], [], on_time))) == [0, 1, 2, 3]
     assert begun(schedule([waits(0, mb=0)], [runs(waits(9, mb=1), left_mb=0)], on_time)) == [0]
 
 
 def test_where_one_may_begin_at_a_time_it_is_not_always_a_small_one() -> None:
     plan = [*TEN_AND_FORTY, *(waits(i, mb=1) for i in range(50, 1_000))]
-    assert begun(schedule(plan, [], terms(9, rate_mb=10, asked_ago_s=4.5, small_due=0.9, starts_max=1))) == [0]
+    assert begun(
+        schedule(plan, [], terms(9, rate_mb=10, since_last_request_s=4.5, carried_small_share=0.9, starts_max=1))
+    ) == [0]
 
 
 def test_without_any_throttle_small_ones_are_due_as_over_a_slow_network() -> None:
-    found = schedule(TEN_AND_FORTY, [], terms(2, asked_ago_s=3.0))
+    found = schedule(TEN_AND_FORTY, [], terms(2, since_last_request_s=3.0))
     assert begun(found) == [10, 0, 1], "104 s at 10 MB/s, as where that stands"
 
 
 def test_looks_that_are_far_apart_count_for_as_long_as_they_are() -> None:
-    seldom = terms(2, rate_mb=10, asked_ago_s=20.0, look_every_s=20.0)
+    seldom = terms(2, rate_mb=10, since_last_request_s=20.0, snapshot_interval_s=20.0)
     assert begun(schedule(TEN_AND_FORTY, [], replace(seldom, slots=terms(20).slots)))[:8] == [*range(10, 17), 0]
 
 
 def test_a_side_that_only_keeps_up_does_not_stop_the_small_ones_of_others() -> None:
     stuck = waits(99, on=(6, 7), to=(6, 8), mb=1_000, write_mb=5)
     hot = [runs(waits(98, on=(6, 7), to=(6, 8), mb=1_000, write_mb=20))]
-    assert begun(schedule([stuck, *TEN_AND_FORTY], hot, terms(2, rate_mb=10, asked_ago_s=3.0)))[0] == 10
+    assert begun(schedule([stuck, *TEN_AND_FORTY], hot, terms(2, rate_mb=10, since_last_request_s=3.0)))[0] == 10
 
 
 def test_what_is_written_to_takes_more_slots_as_long_as_it_lasts() -> None:
@@ -448,7 +452,7 @@ def test_nothing_is_ever_exceeded(
     plan: list[WaitingPartition], slots: int, rate_mb: float, replicas: int, leaders: int, ago_s: float
 ) -> None:
     """Refilled until nothing starts any more, as if every step ended before the next look."""
-    asked = terms(slots, rate_mb=rate_mb, batch=BatchLimits(leaders, 12, replicas), asked_ago_s=ago_s)
+    asked = terms(slots, rate_mb=rate_mb, batch=BatchLimits(leaders, 12, replicas), since_last_request_s=ago_s)
     left, rounds = plan, 0
     while True:
         found = schedule(left, [], asked)

@@ -55,8 +55,8 @@ def test_a_word_that_is_read_late_changes_nothing() -> None:
     rig.now_s += 1
     rig.say(DesiredPlanState.PAUSED)
     for key, value in early:
-        rig.loop.ledger.book.take_from_people(key, value)
-    assert rig.plan().head.wanted is DesiredPlanState.PAUSED
+        rig.loop.recorder.book.take_from_people(key, value)
+    assert rig.plan().head.desired is DesiredPlanState.PAUSED
 
 
 def test_cancel_leaves_what_another_tool_has_moved() -> None:
@@ -83,7 +83,7 @@ def test_a_topic_made_anew_between_two_looks_is_told_by_its_id_and_left_alone() 
     rig.cluster.topic_ids = {"t": "old", "u": "u"}
     rig.give({T0: (3, 4), T1: (3, 4), U0: (3, 4)}, BatchLimits(partition_movements_max=2, replica_movements_max=1))
     rig.cycle(finish=False)
-    assert any(rig.cluster.partitions[key].under_way for key in (T0, T1)), "or nothing is shown"
+    assert any(rig.cluster.partitions[key].is_reassigning for key in (T0, T1)), "or nothing is shown"
     rig.cluster.partitions |= {T0: still(1, 2), T1: still(2, 1)}
     rig.cluster.topic_ids["t"] = "new"
     asked = list(rig.cluster.asked)
@@ -140,13 +140,13 @@ def test_a_word_about_limits_takes_up_nothing_that_somebody_stopped() -> None:
     rig.now_s += 2 * SHOWN_S_MAX
     for _ in range(30):
         rig.cycle()
-    assert T0 in rig.plan().state.left, "or nothing is shown"
+    assert T0 in rig.plan().state.stopped_externally, "or nothing is shown"
     asked = len(rig.cluster.asked)
     rig.say(None, BatchLimits(partition_movements_max=7))
     for _ in range(3):
         rig.cycle()
-    assert rig.plan().state.acknowledged_at_ms == rig.plan().head.at_ms
-    assert T0 in rig.plan().state.left
+    assert rig.plan().state.acknowledged_at_ms == rig.plan().head.ordered_at_ms
+    assert T0 in rig.plan().state.stopped_externally
     assert len(rig.cluster.asked) == asked
     rig.say(DesiredPlanState.RUNNING)
     for _ in range(3):

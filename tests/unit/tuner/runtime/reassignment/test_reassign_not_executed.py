@@ -88,11 +88,11 @@ def test_an_error_ends_what_was_asked_of_others_for_the_plan() -> None:
     def broken(*_: object, **__: object) -> None:
         raise TypeError("a bug")
 
-    rig.cluster.look = broken  # type: ignore[assignment, method-assign]  # what it answers is never read
+    rig.cluster.read_snapshot = broken  # type: ignore[assignment, method-assign]  # what it answers is never read
     with pytest.raises(TypeError):
         rig.cycle()
     assert rig.loop.pending_bytes == {}
-    shown = rig.loop._watcher.shown()  # type: ignore[attr-defined]  # the rig's is a board
+    shown = rig.loop._observer.shown()  # type: ignore[attr-defined]  # the rig's is a board
     assert shown.not_seen == "what carries plans out had an error: TypeError: a bug"
 
 
@@ -112,14 +112,14 @@ def test_a_cluster_that_is_not_seen_is_told_in_metrics_and_nothing_moves_there_b
     assert told(rig) == ({} if dry_run else {"moving": 1.0, "waiting": 1.0}, 0.0)
     rig.cluster.away = True
     rig.cycle(finish=False)
-    rig.loop._watcher.stands_by()
+    rig.loop._observer.stands_by()
     assert told(rig) == ({}, 0.0), "it is another's to tell"
 
 
 def told(rig: Rig) -> tuple[dict[str, float], float | None]:
     """Partitions of the plan by state, and whether the cluster is not seen, as a scrape finds it."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(PlanCollector(rig.loop._watcher))  # type: ignore[arg-type]  # the rig's is a board
+    registry.register(PlanCollector(rig.loop._observer))  # type: ignore[arg-type]  # the rig's is a board
     samples = [s for each in registry.collect() for s in each.samples if s.name == "rheostat_plan_partitions"]
     states = {s.labels["state"]: s.value for s in samples if s.value}
     return states, registry.get_sample_value("rheostat_plans_state_unknown", {"cluster": "c"})

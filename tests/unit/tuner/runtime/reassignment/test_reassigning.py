@@ -45,7 +45,7 @@ def test_a_plan_reaches_exactly_its_target_step_by_step() -> None:
     assert rig.cluster.partitions[T0].leader == 3
     assert rig.plan().state.ending is PlanEnding.DONE
     assert [e.kind for e in rig.journal.entries if e.kind in (STEPS, STEPS_OVER)][:2] == [STEPS, STEPS_OVER]
-    assert rig.plan().parts == {}, "of a plan that has ended only its head and its end are kept"
+    assert rig.plan().partitions == {}, "of a plan that has ended only its head and its end are kept"
 
 
 def test_the_preferred_leader_is_elected_before_the_next_step() -> None:
@@ -87,7 +87,7 @@ def test_a_refilled_slot_waits_for_nobody() -> None:
     rig.cluster.finish(first[:1])
     rig.cycle(finish=False)
     assert len(rig.cluster.asked) == 3
-    assert rig.cluster.partitions[first[1]].under_way
+    assert rig.cluster.partitions[first[1]].is_reassigning
 
 
 # -- killed anywhere ------------------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ def test_half_a_plan_is_none() -> None:
     rig.journal.records = [(key, value) for key, value in rig.journal.records if not key.startswith(b"plan-part|")]
     rig.begin_anew()
     rig.cycle()
-    assert rig.loop.ledger.active == ()
+    assert rig.loop.recorder.active_plans == ()
     assert rig.cluster.asked == []
 
 
@@ -152,7 +152,7 @@ def test_a_journal_that_is_away_lets_nothing_be_asked_for() -> None:
 
 def test_while_the_journal_takes_nothing_it_is_told_since_when_plans_are_not_known() -> None:
     rig = two(T0, T1)
-    board = rig.loop._watcher
+    board = rig.loop._observer
     assert isinstance(board, PlanStatusStore)
     rig.give({T0: (3, 4), T1: (3, 4)}, BatchLimits(partition_movements_max=1))
     rig.cycle()
@@ -180,14 +180,14 @@ def test_what_kafka_refused_while_the_journal_went_away_is_on_record_once_it_is_
     rig = two(T0, T1)
     rig.cluster.refuses = {T0: "error 39 InvalidReplicaAssignmentError"}
     rig.give({T0: (3, 4), T1: (3, 4)})
-    ask = rig.cluster.ask
+    ask = rig.cluster.request
 
     def asked_and_away(replicas: Mapping[TopicPartition, tuple[int, ...] | None]) -> Outcome:
         outcome = ask(replicas)
         rig.journal.away = True
         return outcome
 
-    monkeypatch.setattr(rig.cluster, "ask", asked_and_away)
+    monkeypatch.setattr(rig.cluster, "request", asked_and_away)
     rig.cycle()
     rig.cycle()
     assert not any(e.failure for e in rig.journal.entries)
@@ -205,8 +205,8 @@ def test_plans_that_were_never_seen_are_not_known_since_the_first_look_that_fail
     rig.cycle()
     first_ms = round(rig.now_s * 1000)
     rig.cycle()
-    assert isinstance(rig.loop._watcher, PlanStatusStore)
-    assert rig.loop._watcher.shown().unknown_since_ms == first_ms
+    assert isinstance(rig.loop._observer, PlanStatusStore)
+    assert rig.loop._observer.shown().unknown_since_ms == first_ms
 
 
 def test_what_kafka_refuses_is_told_and_tried_later_and_the_others_go_on() -> None:
@@ -216,7 +216,7 @@ def test_what_kafka_refuses_is_told_and_tried_later_and_the_others_go_on() -> No
     rig.cycle()
     rig.cycle()
     assert rig.replicas()[T1] == (3, 4)
-    assert T0 not in rig.plan().asked
+    assert T0 not in rig.plan().requested
     assert any(e.failure and "t-0: error 39" in e.failure for e in rig.journal.entries)
     rig.cluster.refuses = {}
     rig.cycle()
@@ -246,7 +246,7 @@ def test_who_may_not_write_asks_for_nothing() -> None:
     rig.give({T0: (3, 4)})
     rig.cycle()
     assert rig.cluster.asked == []
-    assert rig.plan().asked == {}
+    assert rig.plan().requested == {}
 
 
 def test_a_cluster_that_is_not_seen_is_waited_for() -> None:
@@ -264,7 +264,7 @@ def test_what_was_not_answered_and_not_taken_is_asked_for_again_after_a_while() 
     rig.cluster.deaf = True
     rig.give({T0: (3, 4)})
     rig.cycle()
-    assert T0 in rig.plan().asked, "Kafka may have taken it"
+    assert T0 in rig.plan().requested, "Kafka may have taken it"
     rig.cluster.deaf = False
     rig.cycle()
     assert rig.cluster.asked == []
@@ -283,7 +283,7 @@ def test_partitions_of_a_dead_target_wait_and_say_so_and_the_others_go_on() -> N
     for _ in range(8):
         rig.cycle()
     assert rig.replicas() == {T0: (3, 2), T1: (3, 1)}
-    assert rig.plan().state.said == ("t-0: waiting for brokers that are down: 4",)
+    assert rig.plan().state.blockers == ("t-0: waiting for brokers that are down: 4",)
     rig.cluster.online = {1, 2, 3, 4}
     rig.until_ended()
     assert rig.replicas() == {T0: (3, 4), T1: (3, 1)}
@@ -296,13 +296,13 @@ def test_a_step_that_needs_a_broker_that_died_says_so_and_gives_its_place_to_oth
     assert [key for key, _ in rig.cluster.asked] == [T0]
     rig.cluster.online = {1, 2, 3}
     rig.cycle()
-    assert rig.plan().state.said == ("t-0: under way, and cannot end while brokers are down: 4",)
+    assert rig.plan().state.blockers == ("t-0: under way, and cannot end while brokers are down: 4",)
     assert len(rig.cluster.asked) == 1, "a broker that is restarted is back in a minute"
     rig.now_s += STUCK_S_MIN
     rig.cycle()
     rig.cycle()
     assert rig.replicas()[T1] == (3, 1)
-    assert T0 in rig.plan().asked
+    assert T0 in rig.plan().requested
     rig.cluster.online = {1, 2, 3, 4}
     rig.until_ended()
     assert rig.replicas() == {T0: (3, 4), T1: (3, 1)}
@@ -318,7 +318,7 @@ def test_a_step_whose_only_source_died_says_so_and_gives_its_place_to_others() -
     rig.cluster.partitions[first] = replace(rig.cluster.partitions[first], leader=-1)
     rig.cycle(finish=False)
     name = f"{first[0]}-{first[1]}"
-    assert rig.plan().state.said == (f"{name}: under way, and cannot end while brokers are down: {source}",)
+    assert rig.plan().state.blockers == (f"{name}: under way, and cannot end while brokers are down: {source}",)
     rig.now_s += STUCK_S_MIN
     rig.cycle(finish=False)
     assert len(rig.cluster.asked) == 2
@@ -333,7 +333,7 @@ def test_a_step_back_that_cannot_end_says_how_to_end_the_plan_all_the_same() -> 
     rig.cycle(finish=False)
     rig.cluster.online -= {1}
     rig.cycle(finish=False)
-    assert rig.plan().state.said == (
+    assert rig.plan().state.blockers == (
         "t-0: under way, and cannot end while brokers are down: 1; `rheostat reassign cancel p --no-rollback` ends the plan where it stands",
     )
     rig.leave()
@@ -347,8 +347,8 @@ def test_a_step_of_ours_that_somebody_aims_elsewhere_is_somebodys() -> None:
     rig.cycle(finish=False)
     rig.cluster.reassign(T0, (2, 3))
     rig.cycle(finish=False)
-    assert rig.plan().state.said == ("t-0: somebody else is reassigning this; waited for",)
-    assert rig.plan().asked == {}
+    assert rig.plan().state.blockers == ("t-0: somebody else is reassigning this; waited for",)
+    assert rig.plan().requested == {}
     rig.cluster.finish()
     rig.until_ended()
     assert rig.replicas() == {T0: (3, 4)}
@@ -360,13 +360,13 @@ def test_a_topic_that_is_deleted_is_dropped_and_said_after_a_while() -> None:
     del rig.cluster.partitions[T0]
     rig.cycle()
     rig.cycle()
-    assert rig.plan().active
+    assert rig.plan().is_active
     rig.now_s += 25.0
     rig.cycle()
     state = rig.plan().state
     assert state.ending is PlanEnding.DONE
     assert list(state.dropped) == [T0]
-    assert state.said == ("t-0: not there any more, and no part of the plan from now on",)
+    assert state.blockers == ("t-0: not there any more, and no part of the plan from now on",)
 
 
 def test_what_somebody_else_reassigns_is_waited_for_and_then_goes_on() -> None:
@@ -375,7 +375,7 @@ def test_what_somebody_else_reassigns_is_waited_for_and_then_goes_on() -> None:
     rig.give({T0: (3, 4)})
     rig.cycle(finish=False)
     assert rig.cluster.asked == []
-    assert rig.plan().state.said == ("t-0: somebody else is reassigning this; waited for",)
+    assert rig.plan().state.blockers == ("t-0: somebody else is reassigning this; waited for",)
     rig.cluster.finish()
     rig.until_ended()
     assert rig.replicas() == {T0: (3, 4)}
@@ -390,7 +390,7 @@ def test_a_step_that_somebody_stops_is_left_alone_until_a_person_says_so() -> No
     for _ in range(30):
         rig.cycle()
     assert rig.replicas() == {T0: (1, 2), T1: (3, 4)}
-    assert rig.plan().state.said == (
+    assert rig.plan().state.blockers == (
         "t-0: somebody stopped the step; left alone until `rheostat reassign resume p`",
     )  # fmt: skip
     rig.begin_anew()
@@ -409,7 +409,7 @@ def test_a_plan_that_would_overfill_a_broker_waits() -> None:
     for _ in range(5):
         rig.cycle()
     assert sorted(rig.replicas().values()) == [(1, 2), (1, 3)]
-    assert rig.plan().state.said == (
+    assert rig.plan().state.blockers == (
         "1 steps wait for brokers that have as many partitions as they may (limits): 3",
     )  # fmt: skip
 
@@ -436,13 +436,13 @@ def test_with_limits_a_topic_that_may_not_be_seen_any_more_holds_plans_up_and_is
     rig.bounds = OperatorLimits(partitions=PartitionLimits(9))
     rig.begin_anew()
     asked: list[tuple[set[str], bool]] = []
-    look = rig.cluster.look
+    look = rig.cluster.read_snapshot
 
     def looked(topics: Collection[str], measured: Collection[TopicPartition] = (), *, others: bool = False) -> object:
         asked.append((set(topics), others))
         return look(topics, measured, others=others)
 
-    rig.cluster.look = looked  # type: ignore[method-assign, assignment]  # what it answers is passed on as it is
+    rig.cluster.read_snapshot = looked  # type: ignore[method-assign, assignment]  # what it answers is passed on as it is
     rig.give({T0: (3, 4)})
     rig.cycle()
     assert asked == [({"t"}, True)], "its own topics by name"
@@ -459,7 +459,7 @@ def test_a_paused_plan_ends_what_is_under_way_and_begins_nothing() -> None:
     for _ in range(4):
         rig.cycle()
     assert sorted(rig.replicas().values()) == [(1, 2), (3, 4)]
-    assert rig.plan().state.said == ("paused by lee@desk: nothing new is begun, what is under way ends",)
+    assert rig.plan().state.blockers == ("paused by lee@desk: nothing new is begun, what is under way ends",)
     rig.say(DesiredPlanState.RUNNING)
     rig.until_ended()
     assert set(rig.replicas().values()) == {(3, 4)}
@@ -487,7 +487,9 @@ def test_a_tuner_that_is_paused_or_released_begins_nothing_and_stops_nothing(wor
     for _ in range(3):
         rig.cycle(finish=False)
     assert len(rig.cluster.asked) == 1
-    assert rig.plan().state.said == (f"nothing new is begun: rheostat is {word} by kim@desk, until `rheostat resume`",)
+    assert rig.plan().state.blockers == (
+        f"nothing new is begun: rheostat is {word} by kim@desk, until `rheostat resume`",
+    )
     rig.orders.latest = Orders()
     rig.until_ended()
     assert set(rig.replicas().values()) == {(1, 2)}
@@ -504,7 +506,7 @@ def test_a_cancelled_plan_stops_its_steps_and_puts_back_what_is_halfway_and_leav
     rig.until_ended()
     assert sorted(rig.replicas().values()) == [(1, 2), (1, 2), (3, 4)]
     assert rig.plan().state.ending is PlanEnding.CANCELLED
-    assert all(not now.under_way for now in rig.cluster.partitions.values())
+    assert all(not now.is_reassigning for now in rig.cluster.partitions.values())
 
 
 def test_a_cancelled_plan_moves_an_intermediate_step_back() -> None:
@@ -557,7 +559,7 @@ def test_what_cannot_be_put_back_says_how_to_end_it_where_it_stands() -> None:
     rig.say(DesiredPlanState.CANCELLING)
     for _ in range(40):
         rig.cycle()
-    (said,) = rig.plan().state.said
+    (said,) = rig.plan().state.blockers
     assert (
         "waiting for brokers that are down: 1; `rheostat reassign cancel p --no-rollback` ends the plan where it stands"
         in said
@@ -568,7 +570,7 @@ def test_what_cannot_be_put_back_says_how_to_end_it_where_it_stands() -> None:
     assert rig.replicas() == stands
     assert rig.plan().state.ending is PlanEnding.CANCELLED
     rig.begin_anew()
-    assert rig.plan().head.leaves, "on record"
+    assert rig.plan().head.no_rollback, "on record"
 
 
 def test_a_plan_that_is_left_where_it_stands_stops_what_is_under_way() -> None:
@@ -579,8 +581,8 @@ def test_a_plan_that_is_left_where_it_stands_stops_what_is_under_way() -> None:
     rig.leave()
     rig.until_ended()
     assert sorted(rig.replicas().values()) == [(1, 2), (3, 4)]
-    assert not any(now.under_way for now in rig.cluster.partitions.values())
-    tally = rig.plan().state.tally
+    assert not any(now.is_reassigning for now in rig.cluster.partitions.values())
+    tally = rig.plan().state.result
     assert tally == PlanResult(partitions=2, at_target=1, total_bytes=4000.0, copied_bytes=2000.0)
 
 
@@ -596,8 +598,8 @@ def test_pauses_do_not_count_for_how_long_it_has_taken() -> None:
     rig.say(DesiredPlanState.RUNNING)
     rig.cycle()
     state = rig.plan().state
-    assert state.rested_ms == pytest.approx(1_002_000, abs=10)
-    assert state.paused_at_ms == 0
+    assert state.paused_total_ms == pytest.approx(1_002_000, abs=10)
+    assert state.paused_since_ms == 0
 
 
 def test_a_plan_cancelled_before_its_election_waits_for_none() -> None:

@@ -194,10 +194,10 @@ def test_no_turn_of_plans_fails_and_every_plan_ends(data: st.DataObject) -> None
     for _ in range(40):
         now_ms = round(rig.now_s * 1000)
         brokers = [replace(broker_signal(b), sampled_at_ms=now_ms, client_in_bytes_per_s=5e6) for b in (1, 3)]
-        for signal in heard(data, *brokers, controller(now_ms)) if rig.loop.ledger.active else ():
+        for signal in heard(data, *brokers, controller(now_ms)) if rig.loop.recorder.active_plans else ():
             if isinstance(signal, BrokerSignal):
                 rig.signals.brokers[signal.broker] = signal
             elif isinstance(signal, ControllerSignal):
                 rig.signals.controllers[signal.node] = signal
         rig.cycle()
-    assert not rig.loop.ledger.active
+    assert not rig.loop.recorder.active_plans

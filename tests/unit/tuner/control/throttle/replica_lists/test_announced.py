@@ -245,7 +245,7 @@ class Announced(Plans):
     def begin_anew(self) -> None:
         super().begin_anew()
         self.announcing = PrepareHandshake()
-        self.loop._announced = PrepareStep(self.announcing, PREPARE_S_MAX, self._now)
+        self.loop._prepare = PrepareStep(self.announcing, PREPARE_S_MAX, self._now)
 
     def ticks(self, count: int = 4) -> None:
         for _ in range(count):
@@ -263,7 +263,7 @@ def test_a_step_is_on_record_and_announced_before_it_is_asked_for() -> None:
     made = rig()
     assert {(m.topic, m.partition) for m in made.announcing.moves} == {T0, T1}
     assert not made.cluster.asked
-    assert made.journal.recovered().plans[0].asked.keys() == {T0, T1}
+    assert made.journal.recovered().plans[0].requested.keys() == {T0, T1}
     made.announcing.answer({})
     made.ticks()
     assert dict(made.cluster.asked) == {T0: (3, 2), T1: (4, 2)}
@@ -299,7 +299,7 @@ def test_what_is_withheld_is_tried_again_and_the_rest_goes() -> None:
     made.announcing.answer({T0: "not begun, as it would not be throttled"})
     made.ticks()
     assert dict(made.cluster.asked) == {T1: (4, 2)}
-    assert T0 not in made.plan().asked
+    assert T0 not in made.plan().requested
     made.cluster.finish()
     for _ in range(120):
         made.now_s += 1.0
@@ -310,7 +310,7 @@ def test_what_is_withheld_is_tried_again_and_the_rest_goes() -> None:
         made.ticks()
         made.cluster.finish()
     assert made.replicas() == {T0: (3, 2), T1: (4, 2)}
-    assert not made.loop.ledger.active
+    assert not made.loop.recorder.active_plans
 
 
 def test_all_withheld_asks_for_nothing() -> None:
@@ -318,7 +318,7 @@ def test_all_withheld_asks_for_nothing() -> None:
     made.announcing.answer(dict.fromkeys((T0, T1), "not begun"))
     made.ticks()
     assert not made.cluster.asked
-    assert not made.plan().asked
+    assert not made.plan().requested
     assert not made.announcing.moves
 
 
@@ -330,7 +330,7 @@ def test_a_tuner_that_sees_to_nothing_keeps_steps_back_and_they_are_not_under_wa
     made.now_s += 0.2
     made.ticks()
     assert not made.cluster.asked
-    assert not made.plan().asked
+    assert not made.plan().requested
     assert not made.announcing.moves
 
 
@@ -397,8 +397,8 @@ def told(made: Announced) -> list[tuple[str, str]]:
 
 def assert_waits_and_has_not_failed(made: Announced) -> None:
     assert not any(e.failure for e in made.journal.entries)
-    assert not made.loop.ledger.resting
-    assert not made.loop.ledger.refused
+    assert not made.loop.recorder.backing_off
+    assert not made.loop.recorder.refusals
 
 
 def test_what_would_not_be_throttled_has_failed_and_is_tried_again_later() -> None:
@@ -406,9 +406,9 @@ def test_what_would_not_be_throttled_has_failed_and_is_tried_again_later() -> No
     made.announcing.answer({T0: "not begun, as it would not be throttled", T1: BEGUN_BY_SOMEBODY})
     made.ticks()
     assert [reason for reason, _ in told(made)] == ["not_taken", "waits"]
-    assert made.loop.ledger.resting == {T0}
-    assert made.loop.ledger.refused == {T0: "not begun, as it would not be throttled"}
-    assert not made.plan().asked
+    assert made.loop.recorder.backing_off == {T0}
+    assert made.loop.recorder.refusals == {T0: "not begun, as it would not be throttled"}
+    assert not made.plan().requested
 
 
 def test_what_waits_for_room_has_not_failed_and_is_looked_at_again_after_the_shortest_pause() -> None:
@@ -416,11 +416,11 @@ def test_what_waits_for_room_has_not_failed_and_is_looked_at_again_after_the_sho
     for _ in range(3):
         made.announcing.answer({T0: "no room", T1: "no room"}, {T0, T1})
         made.ticks()
-        assert not made.plan().asked
-        assert made.loop.ledger.resting == {T0, T1}
-        assert not made.loop.ledger.refused
+        assert not made.plan().requested
+        assert made.loop.recorder.backing_off == {T0, T1}
+        assert not made.loop.recorder.refusals
         made.now_s += RETRY_S_MIN
-        assert not made.loop.ledger.resting
+        assert not made.loop.recorder.backing_off
         made.loop._due_s = float("-inf")
         made.ticks()
         assert {(m.topic, m.partition) for m in made.announcing.moves} == {T0, T1}

@@ -122,7 +122,7 @@ def test_what_producers_wait_for_does_not_wait_for_room() -> None:
     full = LiveCluster(frozenset({1, 3, 4}), lists={"t": TopicThrottle(of_length(LIST_CHARS_MAX))})
     _, waits = with_room(full, [step])
     assert waits.keys() == {T0}
-    made.announcing.seen_to(waits, waits.keys())
+    made.announcing.answer(waits, waits.keys())
     made.ticks()
     assert dict(made.cluster.asked) == {T0: (1, 3)}
 
