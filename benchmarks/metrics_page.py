@@ -39,9 +39,9 @@ from tuner.control.throttle.state import Memory, StallState
 from tuner.core.cluster import LiveCluster, Observation, Setpoint
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.throttle_limits import MB, Limits, StallLimits
-from tuner.runtime.gc_tuning import calm_the_collector
-from tuner.runtime.observe.cluster_reader import LiveReader
-from tuner.runtime.observe.signals_reader import NewestSignals
+from tuner.runtime.gc_tuning import tune_gc
+from tuner.runtime.observe.cluster_reader import ClusterReader
+from tuner.runtime.observe.signals_reader import SignalCache
 
 PAGE_MS_MAX = 200.0
 PAGE_KB_MAX = 2_000.0
@@ -55,7 +55,7 @@ CLUSTER = "prod-eu-central-1-01"
 Row = dict[str, Any]
 
 
-class _Signals(NewestSignals):
+class _Signals(SignalCache):
     """Filled here."""
 
 
@@ -70,7 +70,7 @@ def registry_at(brokers: int, *, stalled: bool = False, fetchers: int = 1) -> Co
     for value in records(cluster.size, cycle, drained=0.9):
         signal = decode_signal(value)
         signals.take(replace(signal, produce_mean_ms=2.5) if isinstance(signal, BrokerSignal) else signal)
-    live = LiveReader(cast(ClusterClient, cluster)).look(full=True)
+    live = ClusterReader(cast(ClusterClient, cluster)).look(full=True)
     assert isinstance(live, LiveCluster)
     live = replace(live, fetchers=dict.fromkeys(live.brokers, fetchers))
     courses = {side: Setpoint(0.8 * RATE_BYTES_PER_S + side[0]) for side in live.rates}
@@ -156,7 +156,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.metrics_page", description=__doc__)
     parser.add_argument("--json", action="store_true", help="one JSON object for machines")
     as_json = parser.parse_args(arguments).json
-    calm_the_collector()
+    tune_gc()
     found = measure()
     if as_json:
         print(json.dumps(found))

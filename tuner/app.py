@@ -1,7 +1,11 @@
-"""The composition root: the one place that builds the tuner's clients, and takes them down again, last in first out.
+"""The composition root: builds the tuner's clients and controllers, and closes them in reverse order.
 
-One straight line on purpose: the order of construction is the order in which things depend on each other, and a reader
-sees it whole. Each teardown is registered on the line after its construction, so a failure halfway takes down what stands.
+The order of construction is the order of dependencies. Each part is registered for closing right after it is built, so that a
+failure halfway closes everything that exists.
+
+    run_tuner    the process: HTTP server, readers, lease; then one leadership term after another
+    _run_terms   waits for the lease and takes up changed settings between two terms
+    _run_term    the journal and the three controllers of one term
 """
 
 from __future__ import annotations
@@ -9,65 +13,113 @@ from __future__ import annotations
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
 
 import structlog
-from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 from prometheus_client.registry import Collector
 
 from streaming.shared.contract import Topics
-from streaming.shared.kafka import KafkaSettings, consumer, producer
+from streaming.shared.kafka import KafkaSettings, producer
 from streaming.shared.kafka.cluster import ClusterClient
-from streaming.shared.kafka.unpacking import RefusedBatch
 from streaming.shared.teardown import named_teardown
 from streaming.shared.thread_watch import ThreadWatch
-from tuner.api.load_history import tell_of_before
+from tuner.api.load_history import load_history
 from tuner.api.metrics import registry_of
-from tuner.api.observers import Observers
 from tuner.api.orders_api import KafkaOrderService
-from tuner.api.plan_status_store import PlanStatusStore
-from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.server import HttpServer
-from tuner.api.status_store import StatusStore
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.presence import TunerPresence
-from tuner.core.throttle_limits import StallLimits
 from tuner.journal.input_log import InputLog
 from tuner.journal.journal_topic import JournalTopic
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.journal.outbox import Outbox
 from tuner.journal.read_ahead import ReadAhead
 from tuner.journal.transactions import transactional
-from tuner.runtime.fencing import FencedThrottles
-from tuner.runtime.gc_tuning import answer_soon, calm_the_collector
+from tuner.runtime.clock import Clock
+from tuner.runtime.gc_tuning import shorten_gil_switch, tune_gc
 from tuner.runtime.leadership_term import serve
-from tuner.runtime.lease import ASSIGNORS, HEARTBEAT_S, SESSION_S, Lease, group_of
-from tuner.runtime.observe.cluster_reader import LiveReader
+from tuner.runtime.lease import Lease, group_of
+from tuner.runtime.observe.cluster_reader import ClusterReader
 from tuner.runtime.observe.orders_reader import OrdersReader
 from tuner.runtime.observe.signals_reader import SignalReader
 from tuner.runtime.presence import PresenceReporter, presence_of
-from tuner.runtime.reload import NoReloads, Reloads, shown_from_now_on
+from tuner.runtime.reload import NoReloads, Reloads, show_settings
 from tuner.runtime.standby import Standby, journal_reader
-from tuner.runtime.throttle.actuator import DryRunThrottles, KafkaThrottles, Throttles
-from tuner.runtime.throttle.loop import ThrottleController
-from tuner.runtime.throttle.ramp_executor import RampExecutor
 from tuner.settings.tuner import TunerSettings
 from tuner.wiring.context import TermContext
-from tuner.wiring.http import PortError, TokensError, door
-from tuner.wiring.mutation_quota import mutations_of
-from tuner.wiring.reassignment import plans_of
-from tuner.wiring.steering import in_force, steering_of
+from tuner.wiring.http import PortError, TokensError, http_server
+from tuner.wiring.mutation_quota import mutation_quota_controller
+from tuner.wiring.readers import leadership_lease, orders_reader, signal_reader
+from tuner.wiring.reassignment import reassignment_executor
+from tuner.wiring.status import StatusStores, status_stores
+from tuner.wiring.steering import settings_snapshot
+from tuner.wiring.throttle import throttle_controller
 
 log = structlog.get_logger("tuner")
 
-# They have nothing to hand in. Whoever stops a tuner waits for all its ends one after the other: with lease (5 s), journal (2 s)
-# and its inputs (5 s), where brokers do not answer, that is 14 s.
-_READER_CLOSE_MS = 1_000
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TunerHooks:
+    """What the caller of ``run_tuner`` connects to it.
+
+    Attributes:
+        process_metrics: metrics of the process itself.
+        on_started: called once the HTTP server answers.
+        reloads: settings that change while the tuner runs.
+        threads: names threads that have ended by an exception; None: such threads are not reported.
+    """
+
+    process_metrics: Collector | None = None
+    on_started: Callable[[HttpServer], None] = lambda _: None
+    reloads: Reloads = field(default_factory=NoReloads)
+    threads: ThreadWatch | None = None
+
+
+@dataclass(slots=True)
+class _Settings:
+    """The settings in force; a reload replaces them between two leadership terms."""
+
+    tuner: TunerSettings
+    partition_limits: PartitionLimits | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    """The parts that live as long as the process.
+
+    Attributes:
+        leadership: the lease, and the watch over the journal's topic; None in a dry run, which needs no lease.
+        holder: the name of this tuner in the lease and in the journal, host and process id.
+        outbox: events that a term could not write into the journal; the next term does.
+    """
+
+    cluster: str
+    kafka: KafkaSettings
+    topics: Topics
+    clock: Clock
+    stop: threading.Event
+    status: StatusStores
+    client: ClusterClient
+    standby: Standby
+    signals: SignalReader
+    orders: OrdersReader
+    leadership: tuple[Lease, JournalTopic] | None
+    holder: str
+    outbox: Outbox
+
+    @property
+    def lease(self) -> Lease | None:
+        return self.leadership[0] if self.leadership is not None else None
+
+    def leave_group(self) -> None:
+        """Gives up the lease, if there is one."""
+        if self.leadership is not None:
+            named_teardown("lease", self.leadership[0].leave)()
 
 
 def run_tuner(
@@ -78,244 +130,213 @@ def run_tuner(
     stop: threading.Event,
     *,
     partition_limits: PartitionLimits | None = None,
-    own: Collector | None = None,
-    on_started: Callable[[HttpServer], None] | None = None,
-    reloads: Reloads | None = None,
-    threads: ThreadWatch | None = None,
-    wall_clock: Callable[[], float] = time.time,
-    monotonic: Callable[[], float] = time.monotonic,
+    hooks: TunerHooks | None = None,
+    clock: Clock | None = None,
 ) -> None:
-    """Runs until ``stop`` is set. A cluster that is away is waited for, with back-off. Of several tuners of a cluster one acts
-    and the others stand by; one in a dry run looks on, beside them.
+    """Runs until ``stop`` is set. While the cluster does not answer, it tries again with increasing pauses.
 
-    Args:
-        reloads: other settings, asked for in between; None: there will be none.
-        threads: notices threads that end by an error; None: none are told.
+    Of several tuners of a cluster one holds the lease and acts; the others stand by. A tuner in a dry run needs no lease.
 
     Raises:
-        PortError: the HTTP port cannot be had.
-        TokensError: tokens or certificates cannot be used.
-        JournalError: the journal holds a memory this version cannot read.
+        PortError: the server cannot listen on its port.
+        TokensError: the tokens or the certificate cannot be used.
+        JournalError: this version cannot read the journal.
     """
-    calm_the_collector()
-    answer_soon()
-    with ExitStack() as stack:
-        board = StatusStore(
-            cluster,
-            settings.limits(),
-            dry_run=settings.dry_run,
-            dry_run_by_default=settings.dry_run_by_default,
-            wall_clock=wall_clock,
-            objective=settings.objective.objective() if settings.objective is not None else None,
-            capacity=settings.capacity.of_most() if settings.capacity is not None else None,
-            capacity_by_broker=settings.capacity.by_broker() if settings.capacity is not None else None,
-            partition_limits=partition_limits,
-            partitions_named_max=settings.metrics.partitions_named_max,
-        )
-        board.threads = threads or board.threads
-        policy = settings.mutation_policy(partition_limits)
-        quota_board = QuotaStatusStore(cluster, policy.objective if policy is not None else None)
-        watched = Observers(board)
-        plan_board = PlanStatusStore(cluster)
-        server = door(
+    tune_gc()
+    shorten_gil_switch()
+    hooks, clock, current = hooks or TunerHooks(), clock or Clock(), _Settings(settings, partition_limits)
+    with ExitStack() as cleanups:
+        status = status_stores(cluster, settings, partition_limits, hooks.threads, clock)
+        server = http_server(
             settings.http,
-            board,
-            quota_board,
-            plan_board,
-            watched,
-            registry_of(board, quota_board, own, plan_board),
-            KafkaOrderService(kafka, topics.orders, cluster, watched.orders, wall_clock),
+            status,
+            registry_of(status.throttles, status.quotas, hooks.process_metrics, status.plans),
+            KafkaOrderService(kafka, topics.orders, cluster, status.observers.orders, clock.wall_s),
             cycle_s=settings.cycle_s,
-            wall_clock=wall_clock,
-            monotonic=monotonic,
+            clock=clock,
         )
         server.start()
-        stack.callback(named_teardown("http server", server.stop))
-        if on_started is not None:
-            on_started(server)
+        cleanups.callback(named_teardown("http server", server.stop))
+        hooks.on_started(server)
 
         client = ClusterClient(kafka, "rheostat-tuner")
-        stack.callback(named_teardown("admin client", client.close))
-        standing_by = Standby(client, board, stop)
-        if not standing_by.until_topics(topics, acts=not settings.dry_run):
+        cleanups.callback(named_teardown("admin client", client.close))
+        standby = Standby(client, status.throttles, stop)
+        if not standby.until_topics(topics, acts=not settings.dry_run):
             return
-        signal_consumer = consumer(kafka, "rheostat-tuner-signals")
-        stack.callback(named_teardown("signals consumer", lambda: signal_consumer.close(timeout_ms=_READER_CLOSE_MS)))
-        signals = SignalReader(signal_consumer, topics.signals, cluster, monotonic=monotonic)
-        board.refused["signals"] = lambda: signals.refused.count
-        # Where the topic was made anew, all of it is news.
-        refused_batches: list[RefusedBatch] = []
-        order_consumer = consumer(
-            kafka, "rheostat-tuner-orders", on_refused=refused_batches.append, auto_offset_reset="earliest"
-        )
-        stack.callback(named_teardown("orders consumer", lambda: order_consumer.close(timeout_ms=_READER_CLOSE_MS)))
-        plans_consumer: KafkaConsumer | None = None
-        if settings.dry_run:
-            plans_consumer = consumer(kafka, "rheostat-tuner-plans-seen")
-            stack.callback(named_teardown("plans consumer", partial(plans_consumer.close, timeout_ms=_READER_CLOSE_MS)))
-        orders = OrdersReader(
-            order_consumer,
-            topics.orders,
-            cluster,
-            (plans_consumer, topics.journal) if plans_consumer is not None else None,
-            refused_batches=refused_batches,
-            monotonic=monotonic,
-        )
-        board.refused["orders"] = lambda: orders.refused.count
-        lease: Lease | None = None
+        signals = signal_reader(cleanups, cluster, kafka, topics, status.throttles, clock)
+        orders = orders_reader(cleanups, cluster, kafka, topics, status.throttles, clock, dry_run=settings.dry_run)
+        leadership: tuple[Lease, JournalTopic] | None = None
         if not settings.dry_run:
-            member = partial(
-                consumer,
-                kafka,
-                "rheostat-tuner-lease",
-                group_id=group_of(cluster),
-                auto_offset_reset="latest",
-                session_timeout_ms=round(SESSION_S * 1000),
-                heartbeat_interval_ms=round(HEARTBEAT_S * 1000),
-                partition_assignment_strategy=ASSIGNORS,
-            )
-            lease = Lease(member, topics.journal, group_of(cluster))
-            stack.callback(named_teardown("lease", lease.leave))
-            journal_topic = JournalTopic(client, topics, on_back=named_teardown("lease", lease.leave))
+            lease = leadership_lease(cleanups, cluster, kafka, topics)
+            leadership = (lease, JournalTopic(client, topics, on_back=named_teardown("lease", lease.leave)))
         holder = f"{socket.gethostname()}:{os.getpid()}"
-        since_ms = round(wall_clock() * 1000)
-        page = settings.http.address(server.port)
-
-        def presence() -> TunerPresence:
-            return presence_of(
-                board, settings, holder=holder, version=version("rheostat"), page=page, since_ms=since_ms
-            )
-
-        reporter = PresenceReporter(
-            partial(producer, kafka, "rheostat-tuner-presence", linger_ms=0),
-            topics.journal,
-            cluster,
-            holder,
-            presence,
-            wall_clock=wall_clock,
-            monotonic=monotonic,
+        process = _Process(
+            cluster, kafka, topics, clock, stop, status, client, standby, signals, orders, leadership, holder, Outbox()
         )
+        reporter = _presence_reporter(process, current, settings.http.address(server.port))
         reporter.start()
-        stack.callback(named_teardown("presence", reporter.stop))
+        cleanups.callback(named_teardown("presence", reporter.stop))
         log.info("tuner started", cluster=cluster, dry_run=settings.dry_run, http_port=server.port)
-        owed = Outbox()
-        ahead: ReadAhead | None = None
-        while not stop.is_set():
-            if lease is not None:
-                if ahead is None:
-                    reader = partial(journal_reader, kafka)
-                    ahead = ReadAhead(reader, topics.journal, cluster, client.topic_ids, owed.times_ms)
-                if not standing_by.until_held(lease, journal_topic, ahead):
-                    break
-            if reloads is not None and reloads.waiting():
-                settings, partition_limits = reloads.take()
-                shown_from_now_on(settings, partition_limits, board, quota_board)
-            fenced = lease is not None
-            extra = transactional(group_of(cluster)) if fenced else {}
-            try:
-                journal_producer = producer(kafka, "rheostat-tuner-journal", linger_ms=0, **extra)
-            except KafkaError as error:
-                standing_by.wait_for(f"the journal has no producer: {type(error).__name__}: {error}")
-                continue
-            inputs = InputLog(
-                in_force(settings),
-                run=f"{holder}:{wall_clock():.3f}",
-                program=version("rheostat"),
-                wall_clock=wall_clock,
-            )
-            journal = KafkaJournal(
-                journal_producer,
-                topics.journal,
-                cluster,
-                holder=holder,
-                fenced=fenced,
-                monotonic=monotonic,
-                inputs=inputs,
-                group_silent_s=lease.silent_s if lease is not None else lambda: 0.0,
-            )
-            with ExitStack() as term:
-                term.callback(named_teardown("journal", journal.close))
-                if fenced and not standing_by.taken_over(journal):
-                    continue
-                leave = named_teardown("lease", lease.leave) if lease is not None else lambda: None
-                memory = standing_by.recovered(journal, kafka, owed, ahead, leave)
-                if memory is None:
-                    continue
-                ahead = None  # What this term does is in no memory of before.
-                orders.begin(journal.orders_read_to, journal.read_to)
-                if lease is not None and not standing_by.is_the_only_hand(journal, lease, kafka):
-                    continue
-                orders.begin_with(journal.orders, journal.overtaken, journal.given)
-                before = partial(tell_of_before, kafka, topics.journal, cluster, watched.begin_with)
-                threading.Thread(target=before, name="decisions of before", daemon=True).start()
-                throttles: Throttles = KafkaThrottles(client)
-                throttles = FencedThrottles(throttles, journal) if fenced else DryRunThrottles(throttles)
-                live = LiveReader(client)
-                loop = ThrottleController(
-                    live=live,
-                    signals=signals,
-                    throttles=throttles,
-                    slewing=RampExecutor(throttles, writes_per_s_max=settings.config_writes_per_s_max),
-                    steering=steering_of(settings, throttles, inputs),
-                    orders=orders,
-                    journal=watched.on_record(journal.write),
-                    watcher=watched,
-                    memory=memory,
-                    limits=settings.limits(),
-                    stall_limits=StallLimits(),
-                    wall_clock=wall_clock,
-                    monotonic=monotonic,
-                    writes_per_s_max=settings.config_writes_per_s_max,
-                    dry_run=settings.dry_run,
-                    inputs=inputs,
-                    owed=owed,
-                    processor_s=time.process_time,
-                )
-                log.info(
-                    "acting" if fenced else "looking on",
-                    holder=holder,
-                    owned=len(memory.owned),
-                    rate_bytes_per_s_max=settings.rate_bytes_per_s_max,
-                    steers=settings.objective is not None,
-                )
-                means = TermContext(
-                    cluster,
-                    kafka,
-                    topics,
-                    settings,
-                    partition_limits,
-                    live=live,
-                    signals=signals,
-                    orders=orders,
-                    journal=journal,
-                    inputs=inputs,
-                    watched=watched,
-                    owed=owed,
-                    ends=term,
-                    wall_clock=wall_clock,
-                    monotonic=monotonic,
-                )
-                mutations = mutations_of(means, quota_board)
-                plans = plans_of(means, plan_board, loop)
-                serve(
-                    loop,
-                    mutations,
-                    plans,
-                    board,
-                    journal=journal,
-                    lease=lease,
-                    reloads=reloads or NoReloads(),
-                    away=standing_by.away,
-                    unheard=orders.unreadable,
-                    cycle_s=settings.cycle_s,
-                    stop=stop,
-                    monotonic=monotonic,
-                )
-                quota_board.stands_by()
-                plan_board.stands_by()
-                if journal.lost and lease is not None:
-                    named_teardown("lease", lease.leave)()
+        _run_terms(process, current, hooks.reloads)
         log.info("tuner stopped")
 
 
-__all__ = ["JournalError", "PortError", "TokensError", "run_tuner"]
+def _presence_reporter(process: _Process, current: _Settings, page: str) -> PresenceReporter:
+    since_ms = process.clock.now_ms()
+
+    def presence() -> TunerPresence:
+        return presence_of(
+            process.status.throttles,
+            current.tuner,
+            holder=process.holder,
+            version=version("rheostat"),
+            page=page,
+            since_ms=since_ms,
+        )
+
+    return PresenceReporter(
+        partial(producer, process.kafka, "rheostat-tuner-presence", linger_ms=0),
+        process.topics.journal,
+        process.cluster,
+        process.holder,
+        presence,
+        process.clock,
+    )
+
+
+def _run_terms(process: _Process, current: _Settings, reloads: Reloads) -> None:
+    """Runs one leadership term after another until the process stops."""
+    ahead: ReadAhead | None = None
+    while not process.stop.is_set():
+        if process.leadership is not None:
+            lease, journal_topic = process.leadership
+            if ahead is None:
+                reader = partial(journal_reader, process.kafka)
+                topic_ids, journal = process.client.topic_ids, process.topics.journal
+                ahead = ReadAhead(reader, journal, process.cluster, topic_ids, process.outbox.times_ms)
+            if not process.standby.until_held(lease, journal_topic, ahead):
+                break
+        if reloads.waiting():
+            current.tuner, current.partition_limits = reloads.take()
+            show_settings(current.tuner, current.partition_limits, process.status.throttles, process.status.quotas)
+        if _run_term(process, current, ahead, reloads):
+            ahead = None  # It does not know what this term has written.
+
+
+def _run_term(process: _Process, current: _Settings, ahead: ReadAhead | None, reloads: Reloads) -> bool:
+    """Takes over the journal and runs the controllers until the term ends.
+
+    Args:
+        ahead: what this tuner read of the journal while it stood by.
+
+    Returns:
+        Whether the journal was read: then ``ahead`` is out of date.
+    """
+    settings, standby, orders, status = current.tuner, process.standby, process.orders, process.status
+    lease = process.lease
+    inputs = InputLog(
+        settings_snapshot(settings),
+        run=f"{process.holder}:{process.clock.wall_s():.3f}",
+        program=version("rheostat"),
+        wall_clock=process.clock.wall_s,
+    )
+    try:
+        journal = _journal(process, inputs)
+    except KafkaError as error:
+        standby.wait_for(f"the journal has no producer: {type(error).__name__}: {error}")
+        return False
+    with ExitStack() as cleanups:
+        cleanups.callback(named_teardown("journal", journal.close))
+        if lease is not None and not standby.taken_over(journal):
+            return False
+        memory = standby.recovered(journal, process.kafka, process.outbox, ahead, process.leave_group)
+        if memory is None:
+            return False
+        orders.begin(journal.orders_read_to, journal.read_to)
+        if lease is not None and not standby.is_the_only_hand(journal, lease, process.kafka):
+            return True
+        orders.begin_with(journal.orders, journal.overtaken, journal.given)
+        _start_loading_history(process)
+        context = _term_context(process, current, journal, inputs, cleanups)
+        throttles = throttle_controller(context, process.client, memory)
+        log.info(
+            "acting" if lease is not None else "dry run: deciding without writing",
+            holder=process.holder,
+            owned=len(memory.owned),
+            rate_bytes_per_s_max=settings.rate_bytes_per_s_max,
+            steers=settings.objective is not None,
+        )
+        quotas = mutation_quota_controller(context, status.quotas)
+        plans = reassignment_executor(context, status.plans, throttles)
+        serve(
+            throttles,
+            quotas,
+            plans,
+            status.throttles,
+            journal=journal,
+            lease=lease,
+            reloads=reloads,
+            away=standby.away,
+            unheard=orders.unreadable,
+            cycle_s=settings.cycle_s,
+            stop=process.stop,
+            clock=process.clock,
+        )
+        status.quotas.stands_by()
+        status.plans.stands_by()
+        if journal.lost:
+            process.leave_group()
+    return True
+
+
+def _journal(process: _Process, inputs: InputLog) -> KafkaJournal:
+    """Returns a journal that is not read yet. With a lease, a transactional producer fences off earlier leaders.
+
+    Raises:
+        KafkaError: the producer cannot be created.
+    """
+    lease = process.lease
+    is_fenced = lease is not None
+    extra = transactional(group_of(process.cluster)) if is_fenced else {}
+    return KafkaJournal(
+        producer(process.kafka, "rheostat-tuner-journal", linger_ms=0, **extra),
+        process.topics.journal,
+        process.cluster,
+        holder=process.holder,
+        fenced=is_fenced,
+        monotonic=process.clock.monotonic_s,
+        inputs=inputs,
+        group_silent_s=lease.silent_s if lease is not None else lambda: 0.0,
+    )
+
+
+def _start_loading_history(process: _Process) -> None:
+    """Reads decisions of earlier terms for the API, in a thread of its own."""
+    begin_with = process.status.observers.begin_with
+    load = partial(load_history, process.kafka, process.topics.journal, process.cluster, begin_with)
+    threading.Thread(target=load, name="earlier decisions", daemon=True).start()
+
+
+def _term_context(
+    process: _Process, current: _Settings, journal: KafkaJournal, inputs: InputLog, cleanups: ExitStack
+) -> TermContext:
+    return TermContext(
+        process.cluster,
+        process.kafka,
+        process.topics,
+        current.tuner,
+        current.partition_limits,
+        live=ClusterReader(process.client),
+        signals=process.signals,
+        orders=process.orders,
+        journal=journal,
+        inputs=inputs,
+        observers=process.status.observers,
+        outbox=process.outbox,
+        cleanups=cleanups,
+        clock=process.clock,
+    )
+
+
+__all__ = ["JournalError", "PortError", "TokensError", "TunerHooks", "run_tuner"]

@@ -13,7 +13,7 @@ from tuner.control.throttle.quota_window.ramp import WINDOW_S
 from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide
-from tuner.runtime.throttle.steering_controller import TURN_EVERY_S
+from tuner.runtime.throttle.steering_controller import TICK_EVERY_S
 
 LINK = Capacity(100e6, 100e6)
 # The take-over of a rate that stands is another story: here it is over at once. Nor are the rates of a lab those of a floor.
@@ -65,7 +65,7 @@ class Law:
         if writes:
             self._write(writes)
         self._stands |= writes
-        self._next_s = max(self._next_s + TURN_EVERY_S, self._now_s())
+        self._next_s = max(self._next_s + TICK_EVERY_S, self._now_s())
         return self._next_s
 
     def _hear(self, now_s: float) -> None:

@@ -25,9 +25,10 @@ from tuner.core.throttle_limits import Limits, StallLimits
 from tuner.journal.entries import Entry, encode_entry
 from tuner.journal.input_log import InputLog
 from tuner.journal.settings_snapshot import SettingsSnapshot
-from tuner.runtime.gc_tuning import calm_the_collector
+from tuner.runtime.clock import Clock
+from tuner.runtime.gc_tuning import tune_gc
 from tuner.runtime.mutation_quota.actuator import Outcome, Rates
-from tuner.runtime.mutation_quota.loop import MutationQuotaController
+from tuner.runtime.mutation_quota.loop import MutationQuotaConfig, MutationQuotaController, MutationQuotaPorts
 from tuner.runtime.mutation_quota.recorder import MutationQuotaRecorder
 
 CYCLE_MS_MAX = 100.0
@@ -113,7 +114,7 @@ class _Journal:
 
 
 def measure() -> dict[str, Any]:
-    calm_the_collector()
+    tune_gc()
     rules = tuple(TenantRule(user=f"team-{i}-*", weight=1.0 + i % 3) for i in range(10))
     policy = MutationPolicy(rules=rules)
     cluster, clock = _Cluster(), [_EPOCH_S]
@@ -128,21 +129,18 @@ def measure() -> dict[str, Any]:
         program="benchmark",
         wall_clock=now,
     )
-    loop = MutationQuotaController(
+    ports = MutationQuotaPorts(
         quotas=cluster,
         caller=_Inline(),
         signals=cluster,
         orders=cluster,
         refusal=lambda: None,
-        ledger=MutationQuotaRecorder(_Journal(film), "large", memory, wall_clock=now, monotonic=now, dry_run=False),
-        watcher=QuotaStatusStore("large"),
-        policy=policy,
-        cycle_s=CYCLE_S,
-        wall_clock=now,
-        monotonic=now,
-        dry_run=False,
+        observer=QuotaStatusStore("large"),
         inputs=film,
     )
+    recorder = MutationQuotaRecorder(_Journal(film), "large", memory, Clock(now, now), dry_run=False)
+    config = MutationQuotaConfig(policy=policy, cycle_s=CYCLE_S)
+    loop = MutationQuotaController(ports, config, Clock(now, now), recorder)
     spent = []
     for _ in range(CYCLES):
         cluster.speak(now())
@@ -158,7 +156,7 @@ def measure() -> dict[str, Any]:
         "cycle_ms": round(statistics.median(spent), 1),
         "cycle_ms_max": round(max(spent[1:]), 1),
         "first_ms": round(spent[0], 1),
-        "off_optimum_max": round(_off_optimum(loop.ledger.memory, cluster, policy), 4),
+        "off_optimum_max": round(_off_optimum(loop.recorder.memory, cluster, policy), 4),
     }
 
 

@@ -39,7 +39,7 @@ from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient
 from tuner.core.cluster import LiveCluster
 from tuner.core.throttle_limits import MB
-from tuner.runtime.observe.cluster_reader import LiveReader
+from tuner.runtime.observe.cluster_reader import ClusterReader
 
 BROKERS, _CONTROLLER = 4, 100
 SOURCE, OLD, NEW = 1, 2, 4
@@ -93,7 +93,7 @@ class BenchLab:
         say(f"a link carries {self.capacity_bytes_per_s / 1e6:.2f} MB/s of payload")
         self.lab = lab = self._exit.enter_context(Lab(self._spec()))
         self.client = self._exit.enter_context(ClusterClient(lab.kafka_settings(), "benchmark"))
-        self._reader = LiveReader(self.client)
+        self._reader = ClusterReader(self.client)
         # Leader and follower of three partitions each: 1→2, 2→3, 3→1.
         spread = {p: [p % 3 + 1, (p + 1) % 3 + 1] for p in range(6)}
         self._create(CLIENTS, spread, _KEPT)

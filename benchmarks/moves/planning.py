@@ -25,7 +25,7 @@ from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_steps import PartitionTransition, all_steps
 from tuner.planning.fluid_bound import fluid
 from tuner.planning.plan_file import PlanFile
-from tuner.runtime.gc_tuning import calm_the_collector
+from tuner.runtime.gc_tuning import tune_gc
 
 PARTITIONS, BROKERS, TOPICS = 200_000, 1_000, 2_000
 _RATE_BYTES_PER_S = 100e6
@@ -94,7 +94,7 @@ def fetchers(partitions: int = PARTITIONS, brokers: int = BROKERS) -> dict[str, 
 
 def _begun_s() -> float:
     # As the command does; and the input that was made up is not the program's to look through.
-    calm_the_collector()
+    tune_gc()
     gc.collect()
     gc.freeze()
     return time.process_time()

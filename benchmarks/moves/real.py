@@ -55,7 +55,7 @@ from streaming.shared.contract import Side
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.core.cluster import LiveCluster
-from tuner.runtime.observe.cluster_reader import LiveReader
+from tuner.runtime.observe.cluster_reader import ClusterReader
 from tuner.runtime.throttle.actuator import KafkaThrottles
 
 MB = 1_000_000
@@ -221,7 +221,7 @@ class Bench:
         return all(tuple(state.replicas) == goal[state.topic, state.partition] for state in states)
 
     def _is_quiet(self) -> bool:
-        live = LiveReader(self._client).look(full=True)
+        live = ClusterReader(self._client).look(full=True)
         if isinstance(live, LiveCluster) and live.lists:
             say(f"left on lists: {live.lists}, rates {live.rates}")
         return isinstance(live, LiveCluster) and not live.lists

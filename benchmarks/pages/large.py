@@ -31,10 +31,11 @@ from tuner.core.batch_limits import BatchLimits
 from tuner.core.throttle_limits import MB, Limits, StallLimits
 from tuner.journal.input_log import InputLog
 from tuner.journal.settings_snapshot import SettingsSnapshot
-from tuner.runtime.gc_tuning import answer_soon, calm_the_collector
-from tuner.runtime.observe.cluster_reader import LiveReader
+from tuner.runtime.clock import Clock
+from tuner.runtime.gc_tuning import shorten_gil_switch, tune_gc
+from tuner.runtime.observe.cluster_reader import ClusterReader
 from tuner.runtime.throttle.actuator import KafkaThrottles
-from tuner.runtime.throttle.loop import ThrottleController
+from tuner.runtime.throttle.loop import ThrottleConfig, ThrottleController, ThrottlePorts
 from tuner.runtime.throttle.ramp_executor import RampExecutor
 from tuner.runtime.throttle.steering_controller import SteeringController
 
@@ -61,27 +62,32 @@ class LargeTuner:
         board = StatusStore(CLUSTER, limits, dry_run=False, wall_clock=self.now_s, objective=OBJECTIVE)
         board.acts()
         self._watched = Observers(board)
-        self._reader, self._signals, self._looked = LiveReader(client), Observed(), Looked()
+        self._reader, self._signals, self._looked = ClusterReader(client), Observed(), Looked()
         link = Capacity(125 * MB, 125 * MB)
-        self._loop = ThrottleController(
+        ports = ThrottlePorts(
             live=self._looked,
             signals=self._signals,
             throttles=throttles,
-            slewing=RampExecutor(throttles),
+            orders=NoOrders(),
+            journal=self._watched.on_record(journal.write),
+            observer=self._watched,
+            inputs=inputs,
+        )
+        config = ThrottleConfig(
+            limits=limits,
+            stall_limits=StallLimits(),
+            writes_per_s_max=50.0,
+        )
+        clock = Clock(self.now_s, self.now_s)
+        self._loop = ThrottleController(
+            ports,
+            config,
+            clock,
+            memory=Memory(),
+            ramps=RampExecutor(throttles),
             steering=SteeringController(
                 throttles, OBJECTIVE, lambda _: link, LawLimits(), writes_per_s_max=50.0, inputs=inputs
             ),
-            journal=self._watched.on_record(journal.write),
-            orders=NoOrders(),
-            watcher=self._watched,
-            memory=Memory(),
-            limits=limits,
-            stall_limits=StallLimits(),
-            wall_clock=self.now_s,
-            monotonic=self.now_s,
-            writes_per_s_max=50.0,
-            dry_run=False,
-            inputs=inputs,
         )
         quotas = metrics_extras.quotas(CLUSTER, now_ms(1))
         self._plans, self._turns = PlanStatusStore(CLUSTER), metrics_extras.turns()
@@ -130,8 +136,8 @@ class LargeTuner:
 
 
 def main(brokers: int) -> None:
-    calm_the_collector()
-    answer_soon()
+    tune_gc()
+    shorten_gil_switch()
     with open(os.devnull, "w") as nowhere:
         set_up_logs(nowhere)
         tuner = LargeTuner(brokers)

@@ -1,6 +1,6 @@
 """A tuner with its HTTP server, whose cluster is simulated and whose clock is turned by hand.
 
-All of it is the production code but for the cluster: loop, judge, law, slew, ledger, board, routes. Orders given over HTTP
+All of it is the production code but for the cluster: loop, judge, law, slew, recorder, board, routes. Orders given over HTTP
 reach the loop, as through the journal's topic. The simulated clock begins when the tuner is made, so that times look like now.
 """
 
@@ -23,7 +23,8 @@ from tuner.control.throttle.objective import LawLimits, Objective
 from tuner.control.throttle.state import Memory
 from tuner.core.operator_orders import Orders
 from tuner.core.throttle_limits import Limits, StallLimits
-from tuner.runtime.throttle.loop import ThrottleController
+from tuner.runtime.clock import Clock
+from tuner.runtime.throttle.loop import ThrottleConfig, ThrottleController, ThrottlePorts
 from tuner.runtime.throttle.ramp_executor import RampExecutor
 from tuner.runtime.throttle.steering_controller import SteeringController
 from tuner.simulation.cluster import Cluster
@@ -91,22 +92,28 @@ class SimulatedTuner:
                 law_limits,
                 writes_per_s_max=_WRITES_PER_S_MAX,
             )
-        self._loop = ThrottleController(
+        ports = ThrottlePorts(
             live=SimulatedLive(self._cluster),
             signals=signals,
             throttles=throttles,
-            slewing=RampExecutor(throttles),
-            steering=steering,
             orders=self.orders,
             journal=self.watched.on_record(MemoryJournal().write),
-            watcher=self.watched,
-            memory=Memory(),
+            observer=self.watched,
+        )
+        config = ThrottleConfig(
             limits=limits,
             stall_limits=StallLimits(),
-            wall_clock=self.now_s,
-            monotonic=lambda: self._cluster.now_s,
             writes_per_s_max=_WRITES_PER_S_MAX,
             dry_run=dry_run,
+        )
+        clock = Clock(self.now_s, lambda: self._cluster.now_s)
+        self._loop = ThrottleController(
+            ports,
+            config,
+            clock,
+            memory=Memory(),
+            ramps=RampExecutor(throttles),
+            steering=steering,
         )
         app = make_app(
             self.board,

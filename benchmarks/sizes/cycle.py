@@ -41,11 +41,12 @@ from tuner.journal.entries import Entry, encode_entry, encode_memory, encode_own
 from tuner.journal.input_log import InputLog
 from tuner.journal.list_records import encode_listed
 from tuner.journal.settings_snapshot import SettingsSnapshot
-from tuner.runtime.gc_tuning import calm_the_collector
-from tuner.runtime.observe.cluster_reader import LiveReader
-from tuner.runtime.observe.signals_reader import NewestSignals
+from tuner.runtime.clock import Clock
+from tuner.runtime.gc_tuning import tune_gc
+from tuner.runtime.observe.cluster_reader import ClusterReader
+from tuner.runtime.observe.signals_reader import SignalCache
 from tuner.runtime.throttle.actuator import KafkaThrottles
-from tuner.runtime.throttle.loop import ThrottleController
+from tuner.runtime.throttle.loop import ThrottleConfig, ThrottleController, ThrottlePorts
 from tuner.runtime.throttle.ramp_executor import RampExecutor
 from tuner.runtime.throttle.steering_controller import SteeringController
 
@@ -111,7 +112,7 @@ class SilentJournal:
         return found
 
 
-class Observed(NewestSignals):
+class Observed(SignalCache):
     """The newest signals, polled before."""
 
     def poll(self) -> int:
@@ -156,26 +157,31 @@ class Tuner:
             wall_clock=self._now_s,
         )
         self._journal.inputs = inputs
-        self._reader, self._signals, self._looked = LiveReader(client), Observed(), Looked()
+        self._reader, self._signals, self._looked = ClusterReader(client), Observed(), Looked()
         self._cycle = 0
         self._now_ms = 0
-        self.loop = ThrottleController(
+        ports = ThrottlePorts(
             live=self._looked,
             signals=self._signals,
             throttles=throttles,
-            slewing=RampExecutor(throttles),
-            steering=_steering(throttles, inputs) if steers else None,
-            journal=self._journal,
             orders=NoOrders(),
-            watcher=StatusStore(CLUSTER, limits, dry_run=False, wall_clock=self._now_s),
-            memory=Memory(),
+            journal=self._journal,
+            observer=StatusStore(CLUSTER, limits, dry_run=False, wall_clock=self._now_s),
+            inputs=inputs,
+        )
+        config = ThrottleConfig(
             limits=limits,
             stall_limits=StallLimits(),
-            wall_clock=self._now_s,
-            monotonic=self._now_s,
             writes_per_s_max=50.0,
-            dry_run=False,
-            inputs=inputs,
+        )
+        clock = Clock(self._now_s, self._now_s)
+        self.loop = ThrottleController(
+            ports,
+            config,
+            clock,
+            memory=Memory(),
+            ramps=RampExecutor(throttles),
+            steering=_steering(throttles, inputs) if steers else None,
         )
 
     def cycle(self, *, drained: float) -> dict[str, Any]:
@@ -254,7 +260,7 @@ def _timed(work: Callable[[], T]) -> tuple[T, float]:
 
 
 if __name__ == "__main__":
-    calm_the_collector()
+    tune_gc()
     with open(os.devnull, "w") as nowhere:
         set_up_logs(nowhere)
         print(json.dumps(measure(int(sys.argv[1]), int(sys.argv[2]), rescue="rescue" in sys.argv[3:])))

@@ -27,7 +27,7 @@ from rheostat.run.services import probe
 from streaming.shared.kafka.fetchers import FetcherClient
 from tuner.control.throttle.diagnosis.fetcher_load import FetchedPartition
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS
-from tuner.runtime.gc_tuning import calm_the_collector
+from tuner.runtime.gc_tuning import tune_gc
 
 _CLIENT_ID = "rheostat-fetchers"
 
@@ -43,7 +43,7 @@ def run_fetchers(
     wanted: FetcherChange | None = None,
 ) -> int:
     """Answers, and returns the exit code."""
-    calm_the_collector()
+    tune_gc()
     if by_partitions and thread_bytes_per_s_max is not None:
         raise BadInputError(
             "--thread-rate: threads are compared by partitions, not by rates; leave out --by partitions"

@@ -41,7 +41,7 @@ from tuner.core.operator_orders import Orders
 from tuner.core.quota_window import QuotaWindow
 from tuner.journal.topic_tail import TROUBLE
 from tuner.runtime.observe.cluster_reader import quota_windows_of
-from tuner.runtime.observe.signals_reader import NewestSignals, SignalReader
+from tuner.runtime.observe.signals_reader import SignalCache, SignalReader
 
 _SIGNAL_BACKLOG = 2_000
 _WATCH_S = 5.0
@@ -90,7 +90,7 @@ def gather(settings: Settings) -> dict[str, Any]:
 def asked_now(
     settings: Settings,
     stands: Mapping[QuotaEntity, float] | NotSeen,
-    signals: NewestSignals,
+    signals: SignalCache,
     memory: MutationMemory,
     orders: Orders,
     now_ms: int,

@@ -30,7 +30,7 @@ from rheostat.reassign.watch import watch
 from streaming.shared.short_lists import join_names
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import DesiredPlanState, PlanThrottle, TopicPartition
-from tuner.runtime.gc_tuning import calm_the_collector
+from tuner.runtime.gc_tuning import tune_gc
 
 _AGAIN_AFTER_S = 5.0
 _SEEN_AGAIN_S = 60.0  # Looked on for so long, the plan was seen meanwhile, and what ended that is news.
@@ -53,7 +53,7 @@ class ReassignRequest:
 
 def run_reassign(config: Path, asked: ReassignRequest) -> int:
     """Returns the exit code."""
-    calm_the_collector()
+    tune_gc()
     # The plan first: what is wrong in it needs no cluster to be found.
     plan = plan_of(asked.plan)
     settings = load_settings(config)

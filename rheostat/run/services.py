@@ -118,7 +118,8 @@ def run_tune(
         threads: reports threads that end by an error; None: they are not reported.
     """
     from tuner.api.server import HttpServer
-    from tuner.app import JournalError, PortError, TokensError, run_tuner
+    from tuner.app import JournalError, PortError, TokensError, TunerHooks, run_tuner
+    from tuner.runtime.reload import NoReloads
 
     state = watch.state if watch is not None else None
 
@@ -136,10 +137,12 @@ def run_tune(
             settings.tuner,
             stop,
             partition_limits=settings.limits.limits(),
-            own=ProcessMetricsCollector(settings.cluster, "tune", state, threads=threads),
-            reloads=ReloadsOf(watch, dry_run=settings.tuner.dry_run) if watch is not None else None,
-            on_started=started,
-            threads=threads,
+            hooks=TunerHooks(
+                process_metrics=ProcessMetricsCollector(settings.cluster, "tune", state, threads=threads),
+                reloads=ReloadsOf(watch, dry_run=settings.tuner.dry_run) if watch is not None else NoReloads(),
+                on_started=started,
+                threads=threads,
+            ),
         )
     except JournalError as error:
         raise CommandError(f"The tuner cannot start: {error}") from error

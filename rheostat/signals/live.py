@@ -38,7 +38,7 @@ from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreacha
 from streaming.shared.units import span_text
 from tuner.core.freshness import Freshness, freshness
 from tuner.journal.topic_tail import TROUBLE, SignalTail
-from tuner.runtime.observe.signals_reader import NewestSignals
+from tuner.runtime.observe.signals_reader import SignalCache
 
 REFRESH_S = 2.0
 _BACKLOG_RECORDS = 400
@@ -66,7 +66,7 @@ class Seen:
         self.elsewhere: Counter[str] = Counter()  # Signals by cluster, of clusters not asked for.
         self.newest_ms: int | None = None  # Sample of those asked for, forgotten ones too.
         self._wanted = wanted
-        self._by_cluster: dict[str, NewestSignals] = {}
+        self._by_cluster: dict[str, SignalCache] = {}
 
     def take(self, value: bytes | None) -> None:
         try:
@@ -79,7 +79,7 @@ class Seen:
             return
         if self._wanted.fits(signal) and not signal.backlog:
             self.newest_ms = max(self.newest_ms or 0, signal.sampled_at_ms)
-        self._by_cluster.setdefault(signal.cluster, NewestSignals()).take(signal)
+        self._by_cluster.setdefault(signal.cluster, SignalCache()).take(signal)
 
     @property
     def backlog(self) -> int:

@@ -29,7 +29,7 @@ from tuner.core.operator_orders import Orders
 from tuner.core.presence import TunerMode
 from tuner.core.throttle_limits import StallLimits
 from tuner.journal.entries import Entry
-from tuner.runtime.observe.signals_reader import NewestSignals
+from tuner.runtime.observe.signals_reader import SignalCache
 
 NO_PLANS: PlanMoves = {}
 _RECENT_MS = 60_000  # An act that is announced and not over after that was left by somebody who has died.
@@ -52,7 +52,7 @@ class StatusEvaluator:
     def look(
         self,
         live: LiveCluster,
-        signals: NewestSignals | None,
+        signals: SignalCache | None,
         orders: Orders,
         memory: Memory | None,
         now_ms: int,

@@ -36,8 +36,8 @@ from tuner.core.plan_progress import UNKNOWN, Progress
 from tuner.core.presence import TunerMode, TunerPresence
 from tuner.core.reassignment_plan import Plan
 from tuner.journal.entries import Entry
-from tuner.runtime.observe.cluster_reader import LiveReader
-from tuner.runtime.observe.signals_reader import NewestSignals
+from tuner.runtime.observe.cluster_reader import ClusterReader
+from tuner.runtime.observe.signals_reader import SignalCache
 from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
 
 DECISIONS = 10
@@ -75,7 +75,7 @@ def gather(settings: Settings) -> dict[str, Any]:
     with ClusterClient(settings.kafka, "rheostat-status") as client:
         try:
             client.brokers()
-            live = LiveReader(client).look(full=True)
+            live = ClusterReader(client).look(full=True)
         except Unreachable as error:
             raise UnreachableError(str(error)) from error
         except ClusterError as error:
@@ -115,7 +115,7 @@ def plans_progress(settings: Settings, plans: Sequence[Plan], now_ms: int) -> di
 def status_json(
     settings: Settings,
     live: LiveCluster,
-    signals: NewestSignals | None,
+    signals: SignalCache | None,
     newest: Newest,
     now_ms: int,
     onlooker: StatusEvaluator | None = None,

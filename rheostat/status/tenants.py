@@ -14,7 +14,7 @@ from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.cluster import NotSeen
 from tuner.core.operator_orders import Orders
 from tuner.core.quota_window import QuotaWindow
-from tuner.runtime.observe.signals_reader import NewestSignals
+from tuner.runtime.observe.signals_reader import SignalCache
 
 EVERY_S = 5.0
 
@@ -40,7 +40,7 @@ class TenantsPane:
 
     def told(
         self,
-        signals: NewestSignals,
+        signals: SignalCache,
         memory: MutationMemory,
         orders: Orders,
         now_ms: int,

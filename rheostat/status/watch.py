@@ -34,7 +34,7 @@ from streaming.shared.kafka.quotas import QuotaClient
 from tuner.core.cluster import LiveCluster
 from tuner.journal.topic_reader import JournalError, belongs, read_journal, record_of
 from tuner.journal.topic_tail import TROUBLE, SignalTail
-from tuner.runtime.observe.cluster_reader import LiveReader
+from tuner.runtime.observe.cluster_reader import ClusterReader
 from tuner.runtime.observe.signals_reader import SignalReader
 from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
 
@@ -66,7 +66,7 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
         ordering = consumer(settings.kafka, "rheostat-watch-orders", isolation_level="read_committed")
         stack.callback(ordering.close, timeout_ms=2000)
         looks, plans = (
-            LiveReader(client),
+            ClusterReader(client),
             PlansPane(KafkaReassignmentActuator(stack.enter_context(client_of(settings)))),
         )
         quotas = QuotaClient(settings.kafka, "rheostat-watch-quotas")
@@ -111,7 +111,7 @@ def objective_ms(settings: Settings) -> float | None:
     return settings.tuner.objective.latency_ms if settings.tuner.objective is not None else None
 
 
-def _look(looks: LiveReader, *, full: bool) -> LiveCluster | str:
+def _look(looks: ClusterReader, *, full: bool) -> LiveCluster | str:
     """Or what is to be said instead."""
     try:
         found = looks.look(full=full)

@@ -29,7 +29,7 @@ from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient
 from tuner.core.cluster import BrokerSide, LiveCluster
 from tuner.core.throttle_limits import MB
-from tuner.runtime.observe.cluster_reader import LiveReader
+from tuner.runtime.observe.cluster_reader import ClusterReader
 
 TOPIC, PARTITIONS = "data", 100
 QUOTA = 8 * MB
@@ -266,7 +266,7 @@ def held(lab: Lab, broker: int, partition: int) -> int:
 
 
 def standing(client: ClusterClient) -> LiveCluster:
-    live = LiveReader(client).look(full=True)
+    live = ClusterReader(client).look(full=True)
     assert isinstance(live, LiveCluster), live
     return live
 

@@ -108,20 +108,20 @@ class Ramp:
     """The rescue's line, on both sides at once, with the follower's slack."""
 
     def __init__(self, throttles: Throttles, source: int, target: int, stands_bytes_per_s: int) -> None:
-        self._slewing = RampExecutor(throttles)
+        self._ramps = RampExecutor(throttles)
         self._stands = {(source, Side.LEADER): stands_bytes_per_s, (target, Side.FOLLOWER): stands_bytes_per_s}
 
     def to(self, rate_bytes_per_s: int) -> None:
         for (broker, side), live in self._stands.items():
             wanted = round((RESCUE.follower_slack if side is Side.FOLLOWER else 1.0) * rate_bytes_per_s)
             change = SetRate(broker, side, live, wanted, Reason.RESCUE_NEEDS_MORE, "a step")
-            self._slewing.start(change, plan_ramp(live, wanted, sides=len(self._stands)), time.monotonic())
+            self._ramps.start(change, plan_ramp(live, wanted, sides=len(self._stands)), time.monotonic())
             self._stands[(broker, side)] = wanted
 
     def act(self) -> float:
-        failed = [ended.failure for ended in self._slewing.step(time.monotonic()) if ended.failure is not None]
+        failed = [ended.failure for ended in self._ramps.step(time.monotonic()) if ended.failure is not None]
         assert failed == []
-        due_s = self._slewing.next_due_s()
+        due_s = self._ramps.next_due_s()
         return due_s if due_s is not None else time.monotonic() + 0.5
 
 

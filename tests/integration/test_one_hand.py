@@ -164,7 +164,7 @@ def test_a_dry_run_looks_on_beside_the_one_that_acts(lab: Lab, two: tuple[Tuner,
     with running(*RHEOSTAT, "tune", "--dry-run", "--config", file, log=tmp_path / "dry.log") as dry:
         on_looker = Tuner(dry, port)
         until(on_looker.acts, 30, "the dry run sees the cluster")
-        assert on_looker.told("looking on")
+        assert on_looker.told("dry run: deciding without writing")
         assert leader.acts(), (leader.says(), leader.run.said())
 
 

@@ -138,7 +138,7 @@ def test_each_process_runs_with_the_rights_of_its_table(lab: Lab, tmp_path: Path
         running(*RHEOSTAT, "tune", "--config", files["dry"], log=tmp_path / "dry.log") as dry,
     ):
         started(tune, "acting")
-        started(dry, "looking on")
+        started(dry, "dry run: deciding without writing")
         started(stream, "first batch")
         seen = rheostat("signals", "--config", files["reader"], "--wait", "20")
         assert seen.returncode == 0, seen.stdout + seen.stderr

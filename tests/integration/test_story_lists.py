@@ -19,7 +19,7 @@ from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, Pair, Topic
 from tuner.control.throttle.replica_lists.list_rules import needed_pairs
 from tuner.core.cluster import LiveCluster, NotSeen
 from tuner.core.throttle_limits import MB
-from tuner.runtime.observe.cluster_reader import LiveReader
+from tuner.runtime.observe.cluster_reader import ClusterReader
 
 OBJECTIVE = {"latency_ms": 5_000}  # On two shared cores latency says more about the machine than about replication.
 CAPACITY = {"in_bytes_per_s": 60 * MB, "out_bytes_per_s": 60 * MB}
@@ -50,7 +50,7 @@ def fill(lab: Lab, topic: str) -> None:
 
 
 def look(client: ClusterClient) -> LiveCluster:
-    live = LiveReader(client).look(full=True)
+    live = ClusterReader(client).look(full=True)
     assert isinstance(live, LiveCluster), live
     return live
 
@@ -71,7 +71,7 @@ class Eye:
 
     def exact(self, *, whole: bool = False) -> bool:
         """Whether there is a list at all (``whole``: and nothing is missing on it)."""
-        live = LiveReader(self._client).look(full=True)
+        live = ClusterReader(self._client).look(full=True)
         if isinstance(live, NotSeen):
             return False  # One of the brokers is slowed down: the next look sees it.
         self.looks += 1

@@ -17,13 +17,13 @@ from rheostat.status.gather import gather, last_entries
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient
 from tuner.core.cluster import LiveCluster
-from tuner.runtime.observe.cluster_reader import LiveReader
+from tuner.runtime.observe.cluster_reader import ClusterReader
 
 THROTTLE = 4_500_000
 
 
 def rates(client: ClusterClient) -> dict[tuple[int, Side], int]:
-    live = LiveReader(client).look(full=False)
+    live = ClusterReader(client).look(full=False)
     assert isinstance(live, LiveCluster), live
     return {side: setting.bytes_per_s for side, setting in live.rates.items()}
 
@@ -92,7 +92,7 @@ def test_dry_run_writes_nothing_and_a_killed_tuner_leaves_nothing() -> None:
                 rheostat.until("it says that it acts", lambda: status_begins(rheostat, "Tuner: acting on "), 60)
                 rheostat.until("the move ends", lambda: not moving(client), 150)
                 rheostat.until("nothing is left", lambda: not rates(client), 60)
-                live = LiveReader(client).look(full=True)
+                live = ClusterReader(client).look(full=True)
                 assert isinstance(live, LiveCluster)
                 assert live.lists == {}
             assert any(e.action == "put_back" and e.kind == "outcome" for e in last_entries(settings, 100))

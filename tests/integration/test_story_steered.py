@@ -18,7 +18,7 @@ from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient
 from tuner.core.cluster import BrokerSide, LiveCluster
 from tuner.core.throttle_limits import MB
-from tuner.runtime.observe.cluster_reader import LiveReader
+from tuner.runtime.observe.cluster_reader import ClusterReader
 
 THROTTLE = 3_000_000
 CEILING = 12_000_000
@@ -28,7 +28,7 @@ CAPACITY = {"in_bytes_per_s": 60 * MB, "out_bytes_per_s": 60 * MB}
 
 
 def rates(client: ClusterClient) -> dict[BrokerSide, int]:
-    live = LiveReader(client).look(full=False)
+    live = ClusterReader(client).look(full=False)
     assert isinstance(live, LiveCluster), live
     return {side: setting.bytes_per_s for side, setting in live.rates.items() if setting.own}
 
@@ -73,7 +73,7 @@ def test_the_law_takes_a_move_up_is_killed_and_leaves_nothing() -> None:
 
             rheostat.until("the move ends", lambda: not moving(client), 120)
             rheostat.until("nothing is left", lambda: not rates(client), 60)
-            live = LiveReader(client).look(full=True)
+            live = ClusterReader(client).look(full=True)
             assert isinstance(live, LiveCluster)
             assert live.lists == {}
 

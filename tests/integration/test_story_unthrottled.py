@@ -15,7 +15,7 @@ from streaming.shared.kafka import consumer, producer
 from streaming.shared.kafka.cluster import ClusterClient
 from tuner.core.cluster import LiveCluster
 from tuner.journal.topic_reader import read_records
-from tuner.runtime.observe.cluster_reader import LiveReader
+from tuner.runtime.observe.cluster_reader import ClusterReader
 
 TOPICS = Topics.with_prefix("rheostat")
 GARBAGE = [b"not json at all", b"", b'{"v": 99, "cluster": "lab"}', b"\xff\xfe{}"]
@@ -44,7 +44,7 @@ def test_an_unthrottled_healthy_move_is_left_alone() -> None:
                 "the tuner has seen the end", lambda: (s := rheostat.status()) and not s["reassigning_partitions"], 30
             )
 
-            live = LiveReader(client).look(full=True)
+            live = ClusterReader(client).look(full=True)
             assert isinstance(live, LiveCluster)
             assert live.rates == {}
             assert live.lists == {}

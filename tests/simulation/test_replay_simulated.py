@@ -19,7 +19,8 @@ from tuner.journal.settings_snapshot import SettingsSnapshot
 from tuner.replay.compare import Compared, compared
 from tuner.replay.recording import Missed, record_of, steps_of
 from tuner.replay.replayer import Player
-from tuner.runtime.throttle.loop import ThrottleController
+from tuner.runtime.clock import Clock
+from tuner.runtime.throttle.loop import ThrottleConfig, ThrottleController, ThrottlePorts
 from tuner.runtime.throttle.ramp_executor import RampExecutor
 from tuner.runtime.throttle.steering_controller import SteeringController, writes_max
 from tuner.simulation.policy import EPOCH_MS, SimulatedCluster, ThrottlePolicyRunner, capacities
@@ -71,15 +72,21 @@ class Filmed:
                 desk.throttles, self.objective, known.__getitem__, law,
                 writes_per_s_max=WRITES_PER_S_MAX, inputs=inputs,
             )  # fmt: skip
-        return _Hand(
-            desk,
-            ThrottleController(
-                live=desk.live, signals=desk.signals, throttles=desk.throttles, slewing=RampExecutor(desk.throttles),
-                steering=steering, orders=NoOrders(), journal=journal, watcher=SilentWatcher(), memory=Memory(),
-                limits=limits, stall_limits=StallLimits(), wall_clock=wall_s, monotonic=now_s,
-                writes_per_s_max=WRITES_PER_S_MAX, dry_run=False, inputs=inputs,
-            ),
-        )  # fmt: skip
+        ports = ThrottlePorts(
+            live=desk.live,
+            signals=desk.signals,
+            throttles=desk.throttles,
+            orders=NoOrders(),
+            journal=journal,
+            observer=SilentWatcher(),
+            inputs=inputs,
+        )
+        config = ThrottleConfig(limits=limits, stall_limits=StallLimits(), writes_per_s_max=WRITES_PER_S_MAX)
+        ramps = RampExecutor(desk.throttles)
+        controller = ThrottleController(
+            ports, config, Clock(wall_s, now_s), memory=Memory(), ramps=ramps, steering=steering
+        )
+        return _Hand(desk, controller)
 
     def reasons(self) -> list[tuple[float, Reason]]:
         """When each decision was made, in seconds of the simulation, and why."""

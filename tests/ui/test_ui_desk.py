@@ -15,7 +15,7 @@ from streaming.shared.contract import Side
 from streaming.shared.kafka import KafkaSettings, producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.topics import ensure_topics
-from tuner.api.load_history import tell_of_before
+from tuner.api.load_history import load_history
 from tuner.api.orders_api import KafkaOrderService, OrderNotRecorded, paused, resumed
 from tuner.core.operator_orders import Orders
 from tuner.core.throttle_limits import MB
@@ -54,9 +54,9 @@ def test_an_order_is_on_record_and_keeps_what_a_command_has_ordered_meanwhile(tm
         journal.write(said)
         journal.close()
         found: list[Entry] = []
-        tell_of_before(settings.kafka, topics.journal, settings.cluster, found.extend)
+        load_history(settings.kafka, topics.journal, settings.cluster, found.extend)
         assert [entry.text for entry in found] == ["first", "then"]
-        tell_of_before(settings.kafka, topics.journal, "another", found.extend)
+        load_history(settings.kafka, topics.journal, "another", found.extend)
         assert len(found) == 2
 
 
@@ -65,5 +65,5 @@ def test_where_no_cluster_answers_the_order_is_not_taken_and_the_page_begins_emp
     with pytest.raises(OrderNotRecorded, match="the order is not taken"):
         KafkaOrderService(nowhere, "rheostat.orders", "lab", Orders, time.time).give(resumed("kim"))
     found: list[Entry] = []
-    tell_of_before(nowhere, "rheostat.journal", "lab", found.extend)
+    load_history(nowhere, "rheostat.journal", "lab", found.extend)
     assert found == []

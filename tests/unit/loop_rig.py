@@ -42,8 +42,9 @@ from tuner.core.throttle_limits import MB
 from tuner.journal.entries import Entry, decode_memory, encode_memory
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.outbox import Outbox
+from tuner.runtime.clock import Clock
 from tuner.runtime.throttle.actuator import DryRunThrottles, Throttles
-from tuner.runtime.throttle.loop import ThrottleController
+from tuner.runtime.throttle.loop import ThrottleConfig, ThrottleController, ThrottlePorts
 from tuner.runtime.throttle.ramp_executor import RampExecutor
 from tuner.runtime.throttle.steering_controller import SteeringController
 
@@ -190,20 +191,34 @@ class Rig:
         self.live = FakeLive(self.throttles)
         self.signals = FakeSignals()
         self.journal = FakeJournal(self.events)
-        self.watcher = FakeWatcher()
+        self.observer = FakeWatcher()
         self.orders = FakeOrders()
-        self.owed = Outbox()
+        self.outbox = Outbox()
         self.now_s = 0.0
         self.now_ms = NOW_MS  # Stands still where a test does not move it: signals stay as old as they are.
+        self.clock = Clock(lambda: self.now_ms / 1000, lambda: self.now_s)
         port: Throttles = DryRunThrottles(self.throttles) if dry_run else self.throttles
         self.limits = replace(LIMITS, steers=objective is not None, throttles_moves=throttles_moves)
 
         def loop(memory: Memory) -> ThrottleController:
-            return ThrottleController(
+            ports = ThrottlePorts(
                 live=self.live,
                 signals=self.signals,
                 throttles=port,
-                slewing=RampExecutor(port),
+                orders=self.orders,
+                journal=self.journal,
+                observer=self.observer,
+                outbox=self.outbox,
+            )
+            config = ThrottleConfig(
+                limits=self.limits, stall_limits=STALL, writes_per_s_max=writes_per_s_max, dry_run=dry_run
+            )
+            return ThrottleController(
+                ports,
+                config,
+                self.clock,
+                memory=memory,
+                ramps=RampExecutor(port),
                 steering=None
                 if objective is None
                 else SteeringController(
@@ -213,17 +228,6 @@ class Rig:
                     law_limits or LawLimits(rate_bytes_per_s_max=LIMITS.rate_bytes_per_s_max),
                     writes_per_s_max=writes_per_s_max,
                 ),
-                orders=self.orders,
-                journal=self.journal,
-                watcher=self.watcher,
-                memory=memory,
-                limits=self.limits,
-                stall_limits=STALL,
-                wall_clock=lambda: self.now_ms / 1000,
-                monotonic=lambda: self.now_s,
-                writes_per_s_max=writes_per_s_max,
-                dry_run=dry_run,
-                owed=self.owed,
             )
 
         self._make_loop = loop
@@ -241,7 +245,7 @@ class Rig:
 
     def die_and_start_again(self) -> None:
         """What was in memory is gone; what is on record comes back as it was written."""
-        self.owed = Outbox()
+        self.outbox = Outbox()
         self.begin_another_term()
 
     def begin_another_term(self) -> None:

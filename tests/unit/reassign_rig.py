@@ -31,7 +31,8 @@ from tuner.journal.entries import Entry
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.plan_records import encode_head, encode_parts, head_key, part_key, parts_of
-from tuner.runtime.reassignment.executor import ReassignmentExecutor
+from tuner.runtime.clock import Clock
+from tuner.runtime.reassignment.executor import ExecutorConfig, ExecutorPorts, ReassignmentExecutor
 from tuner.runtime.reassignment.recorder import ReassignmentRecorder
 
 T = TypeVar("T")
@@ -190,22 +191,19 @@ class Rig:
     def begin_anew(self) -> None:
         """Another life of the tuner, from the journal."""
         self.journal.kills = self.cluster.kill_after = None
-        self.loop = ReassignmentExecutor(
+        clock = Clock(self._now, self._now)
+        ports = ExecutorPorts(
             actuator=self.cluster,
             caller=AtOnce(),
             orders=self.orders,
             signals=self.signals,
             throttle_state=ThrottleState,
-            recorder=ReassignmentRecorder(
-                self.journal, "c", self.journal.recovered(), wall_clock=self._now, monotonic=self._now
-            ),
             refusal=lambda: self.refused,
             observer=PlanStatusStore("c"),
-            limits=self.bounds,
-            dry_run=self.dry_run,
-            wall_clock=self._now,
-            monotonic=self._now,
         )
+        config = ExecutorConfig(limits=self.bounds, dry_run=self.dry_run)
+        recorder = ReassignmentRecorder(self.journal, "c", self.journal.recovered(), clock)
+        self.loop = ReassignmentExecutor(ports, config, clock, recorder)
 
     def give(
         self,

@@ -20,7 +20,7 @@ from tuner.journal.settings_snapshot import SettingsSnapshot
 from tuner.replay.recording import Missed, record_of, steps_of
 from tuner.replay.replayer import Played, Player
 from tuner.runtime.throttle.actuator import DryRunThrottles, Throttles
-from tuner.runtime.throttle.loop import ThrottleController
+from tuner.runtime.throttle.loop import ThrottleConfig, ThrottleController, ThrottlePorts
 from tuner.runtime.throttle.ramp_executor import RampExecutor
 from tuner.runtime.throttle.steering_controller import SteeringController, writes_max
 
@@ -90,12 +90,19 @@ class FilmedRig(Rig):
                 port, self.objective, lambda _: Capacity(125 * MB, 125 * MB), law,
                 writes_per_s_max=WRITES_PER_S_MAX, inputs=inputs,
             )  # fmt: skip
-        return ThrottleController(
-            live=self.live, signals=self.signals, throttles=port, slewing=RampExecutor(port), steering=steering,
-            orders=self.orders, journal=self.journal, watcher=self.watcher, memory=memory, limits=limits,
-            stall_limits=STALL, wall_clock=lambda: self.now_ms / 1000, monotonic=lambda: self.now_s,
-            writes_per_s_max=WRITES_PER_S_MAX, dry_run=self.dry_run, inputs=inputs,
-        )  # fmt: skip
+        ports = ThrottlePorts(
+            live=self.live,
+            signals=self.signals,
+            throttles=port,
+            orders=self.orders,
+            journal=self.journal,
+            observer=self.observer,
+            inputs=inputs,
+        )
+        config = ThrottleConfig(
+            limits=limits, stall_limits=STALL, writes_per_s_max=WRITES_PER_S_MAX, dry_run=self.dry_run
+        )
+        return ThrottleController(ports, config, self.clock, memory=memory, ramps=RampExecutor(port), steering=steering)
 
     def goes_on(self, seconds: int, *, gained_bytes_per_s: float = 0.0, cycle_s: int = 5) -> None:
         """Time goes by, and signals come as the stream sends them: all sides anew every five seconds."""

@@ -15,7 +15,7 @@ log = structlog.get_logger("tuner")
 _RECORDS = 3_000
 
 
-def tell_of_before(settings: KafkaSettings, topic: str, cluster: str, tell: Callable[[Sequence[Entry]], None]) -> None:
+def load_history(settings: KafkaSettings, topic: str, cluster: str, tell: Callable[[Sequence[Entry]], None]) -> None:
     """Reads the newest records of the journal. Whatever fails, only the page knows less: so it is said, and that is all."""
     prefixes = tuple(entry_prefix(ring, cluster) for ring in RINGS)
     found: list[Entry] = []

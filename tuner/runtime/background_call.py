@@ -49,6 +49,6 @@ def answer_of(call: Call[T]) -> T | ClusterError:
         return ClusterError(f"{type(error).__name__}: {error}")
 
 
-def why_not(*, ended: bool) -> str:
+def refusal_text(*, ended: bool) -> str:
     """Why a request of a tuner that acts no more, or cannot be certain that it may, is not made."""
     return "this tuner acts no more" if ended else "it was not certain any more that this tuner may; tried again"

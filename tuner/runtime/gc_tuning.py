@@ -11,7 +11,7 @@ _OBJECTS, _OBJECTS_MAX = 50_000, 1_600_000
 _WORTH_IT = 0.05  # Of the objects that made it look.
 
 
-def calm_the_collector() -> None:
+def tune_gc() -> None:
     """A large cluster is a million objects that live from one look to the next and hold no cycles. At Python's own thresholds
     the search for cycles among them takes half of the tuner's time, and nobody is answered while it lasts: a tenth of a second
     for the larger ones. So as long as next to nothing is found, the next search waits for twice as many objects; what a look
@@ -29,7 +29,7 @@ def _found(phase: str, info: Mapping[str, Any]) -> None:
         gc.set_threshold(_OBJECTS if worth_it else min(2 * objects, _OBJECTS_MAX), *older)
 
 
-def answer_soon() -> None:
+def shorten_gil_switch() -> None:
     """A cycle of a large cluster computes for a second, and an answer over HTTP needs the interpreter four times or so. At
     Python's own 5 ms for each it would wait longer than it takes."""
     sys.setswitchinterval(0.0005)

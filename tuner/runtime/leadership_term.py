@@ -1,4 +1,4 @@
-"""One term: the loops of a tuner that may act, one beside the other in one thread, until it may not act any more."""
+"""Runs the controllers during one leadership term, one after the other in one thread, until this tuner must not act any more."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import structlog
 from streaming.shared.contract.bounds import error_text
 from tuner.api.status_store import MUTATION_QUOTAS, PLANS, THROTTLES, StatusStore
 from tuner.journal.kafka_journal import KafkaJournal
+from tuner.runtime.clock import Clock
 from tuner.runtime.lease import Lease
 from tuner.runtime.mutation_quota.loop import MutationQuotaController
 from tuner.runtime.reassignment.executor import ReassignmentExecutor
@@ -23,14 +24,14 @@ log = structlog.get_logger("tuner")
 _TICK_S_MIN = 0.02
 _CYCLE_FAILED = "a cycle failed, so nothing is changed until one goes well"
 _STEP_FAILED = "a step failed, so changes of rates stop where they are until a cycle goes well"
-REST_S = 60.0  # Of a controller beside the throttles, after an error.
+REST_S = 60.0  # Pause of the quota controller or the executor after an exception.
 
 
 def serve(
-    loop: ThrottleController,
-    mutations: MutationQuotaController | None,
+    throttles: ThrottleController,
+    quotas: MutationQuotaController | None,
     plans: ReassignmentExecutor | None,
-    board: StatusStore,
+    status: StatusStore,
     *,
     journal: KafkaJournal,
     lease: Lease | None,
@@ -39,144 +40,153 @@ def serve(
     unheard: Callable[[], str | None] = lambda: None,
     cycle_s: float,
     stop: threading.Event,
-    monotonic: Callable[[], float],
+    clock: Clock,
 ) -> None:
-    """Until the lease or the journal is lost, orders cannot be read, other settings are waiting, or ``stop`` is set.
+    """Runs until the lease or the journal is lost, orders become unreadable, new settings wait, or ``stop`` is set.
 
     Args:
-        away: why nothing can be done, where the cluster does not answer at all.
-        unheard: why orders that were given are not known; None: they are. One of them may be a pause.
+        away: why the cluster does not answer; None: it does.
+        unheard: why an order could not be read; None: all were. The unread order may be a pause, so the tuner must not act.
     """
 
     def may_act() -> bool:
-        held = lease is None or still_held(lease, journal, stop, monotonic)
-        return held and not journal.lost and not reloads.waiting() and unheard() is None
+        is_leader = lease is None or is_lease_held(lease, journal, stop, clock)
+        return is_leader and not journal.lost and not reloads.waiting() and unheard() is None
 
-    board.acts()
-    run(loop, mutations, plans, board, cycle_s=cycle_s, stop=stop, monotonic=monotonic, may_act=may_act)
-    loop.end("stopped on the way: this tuner's term has ended")
-    board.stands_by("other settings are being taken up" if reloads.waiting() else None)
+    status.acts()
+    run(throttles, quotas, plans, status, cycle_s=cycle_s, stop=stop, clock=clock, may_act=may_act)
+    throttles.end("stopped on the way: this tuner's term has ended")
+    status.stands_by("other settings are being taken up" if reloads.waiting() else None)
     if not stop.is_set() and (why := unheard()) is not None:
-        board.stands_by(why)
-        log.error("orders cannot be read: acting no more", holder=journal.holder, error=why)
+        status.stands_by(why)
+        log.error("orders cannot be read: all writes stopped", holder=journal.holder, error=why)
     elif not stop.is_set() and not reloads.waiting():
-        board.stands_by(away())
-        log.warning("another tuner has the lease, or it is not known who has: acting no more", holder=journal.holder)
+        status.stands_by(away())
+        log.warning("leadership lost or unknown: all writes stopped", holder=journal.holder)
 
 
-def still_held(lease: Lease, journal: KafkaJournal, stop: threading.Event, monotonic: Callable[[], float]) -> bool:
-    """Whether this tuner still has the lease; waits for the end of a rebalance that other tuners caused.
+def is_lease_held(lease: Lease, journal: KafkaJournal, stop: threading.Event, clock: Clock) -> bool:
+    """Returns whether this tuner still holds the lease. While the group rebalances because of other tuners, it waits.
 
-    The group gives the partition back within a heartbeat, or when the session of a tuner that has died is over.
+    Kafka assigns the partition again within a heartbeat, or when the session of a tuner that has died is over.
     """
-    began_s = monotonic()
-    held, waited = lease.held(), False
+    began_s = clock.monotonic_s()
+    held, has_waited = lease.held(), False
     while not held and lease.awaits_renewal and not stop.is_set():
-        held, waited = lease.held(), True
+        held, has_waited = lease.held(), True
     if held and lease.was_rebalanced():
-        # Another member may have had the lease in between, where the group dropped this one during the rebalance.
+        # If the group dropped this tuner during the rebalance, another one may have held the lease in between.
         journal.distrust()
-    if held and waited:
-        paused_s = round(monotonic() - began_s, 1)
+    if held and has_waited:
+        paused_s = round(clock.monotonic_s() - began_s, 1)
         log.info("a tuner joined or left the group: this one keeps the lease and goes on", paused_s=paused_s)
     return held
 
 
 def run(
-    loop: ThrottleController,
-    mutations: MutationQuotaController | None,
+    throttles: ThrottleController,
+    quotas: MutationQuotaController | None,
     plans: ReassignmentExecutor | None,
-    board: StatusStore,
+    status: StatusStore,
     *,
     cycle_s: float,
     stop: threading.Event,
-    monotonic: Callable[[], float],
+    clock: Clock,
     may_act: Callable[[], bool],
 ) -> None:
-    """Runs each controller as often as it is due. An error of one does not end the others, nor the process.
+    """Runs each controller whenever it is due. An exception of one ends neither the others nor the process.
 
-    A throttle cycle that fails changes nothing, and the next one comes in its time (``Loop.hold``). Quotas and plans rest for
-    ``REST_S`` after an error, so that an operator's order may come through, and are then tried again.
+    A throttle cycle that fails changes nothing, and the next one runs at its regular time. The quota controller and the executor
+    pause for ``REST_S`` after an exception, so that an operator's order can arrive, and are then tried again.
     """
-    beside: list[_SideController] = []
-    if mutations is not None:
-        beside.append(_SideController(MUTATION_QUOTAS, mutations, "no mutation quota is changed", board))
+    side_controllers: list[_SideController] = []
+    if quotas is not None:
+        side_controllers.append(_SideController(MUTATION_QUOTAS, quotas, "no mutation quota is changed", status))
     if plans is not None:
-        beside.append(_SideController(PLANS, plans, "no plan goes on", board))
-    due_s = monotonic()
+        side_controllers.append(_SideController(PLANS, plans, "no plan goes on", status))
+    due_s = clock.monotonic_s()
     was_ready: bool | None = None
-    failed = False  # Since the last cycle that went well.
+    has_failed = False  # Since the last successful cycle.
     while not stop.is_set() and may_act():
-        now_s = monotonic()
-        come = False
+        now_s = clock.monotonic_s()
+        is_early = False
         try:
-            come = loop.cycle_is_due()
-            if ran := come or now_s >= due_s:
-                loop.cycle()
-                if not failed:
-                    board.cycles_go_well()
-                failed = False
-        except Exception as error:  # whatever it is, what stands stays, and the next cycle may go well
-            ran = failed = True
-            if board.cycle_failed(THROTTLES, _told(_CYCLE_FAILED, error), now_s):
+            is_early = throttles.cycle_is_due()
+            if has_run := is_early or now_s >= due_s:
+                throttles.cycle()
+                if not has_failed:
+                    status.cycles_go_well()
+                has_failed = False
+        except Exception as error:  # any exception: the rates in Kafka stay, and the next cycle may succeed
+            has_run = has_failed = True
+            if status.cycle_failed(THROTTLES, _failure_text(_CYCLE_FAILED, error), now_s):
                 log.exception(_CYCLE_FAILED)
-            _in_order(loop.hold)
-        if ran:
-            board.cycle_s = monotonic() - now_s
-            ready, why = board.ready()
-            if ready != was_ready:
-                log.info("ready: cluster and fresh signals are seen" if ready else "not ready", why=why)
-                was_ready = ready
-            due_s = max((now_s if come or now_s < due_s else due_s) + cycle_s, monotonic())
+            _stop_ramps(throttles.hold)
+        if has_run:
+            status.cycle_s = clock.monotonic_s() - now_s
+            was_ready = _log_readiness(status, was_ready)
+            due_s = max((now_s if is_early or now_s < due_s else due_s) + cycle_s, clock.monotonic_s())
         try:
-            loop.tick()
-        except Exception as error:  # the same; a change that cannot go on must not be tried fifty times a second
-            failed = True
-            if board.cycle_failed(THROTTLES, _told(_STEP_FAILED, error), now_s):
+            throttles.tick()
+        except Exception as error:  # any exception; a ramp that cannot continue must not be tried fifty times a second
+            has_failed = True
+            if status.cycle_failed(THROTTLES, _failure_text(_STEP_FAILED, error), now_s):
                 log.exception(_STEP_FAILED)
-            _in_order(partial(loop.end, "stopped on the way: a step failed"))
-        next_s = min(due_s, loop.next_due_s() or due_s, now_s + LOOK_EVERY_S)
-        for part in beside:
-            next_s = min(next_s, part.tick(now_s))
-        stop.wait(max(_TICK_S_MIN, next_s - monotonic()))
+            _stop_ramps(partial(throttles.end, "stopped on the way: a step failed"))
+        next_s = min(due_s, throttles.next_due_s() or due_s, now_s + LOOK_EVERY_S)
+        for controller in side_controllers:
+            next_s = min(next_s, controller.tick(now_s))
+        stop.wait(max(_TICK_S_MIN, next_s - clock.monotonic_s()))
 
 
-def _told(effect: str, error: Exception) -> str:
+def _log_readiness(status: StatusStore, was_ready: bool | None) -> bool:
+    """Logs whether the tuner is ready, if that has changed. Returns it."""
+    is_ready, why = status.ready()
+    if is_ready != was_ready:
+        log.info("ready: cluster and fresh signals are seen" if is_ready else "not ready", why=why)
+    return is_ready
+
+
+def _failure_text(effect: str, error: Exception) -> str:
     return f"{effect}: {type(error).__name__}: {error_text(error)}"
 
 
-def _in_order(stop: Callable[[], None]) -> None:
+def _stop_ramps(stop: Callable[[], None]) -> None:
     try:
         stop()
-    except Exception:  # what caused the first error may well cause another one
-        log.exception("changes of rates that were under way could not be ended in order")
+    except Exception:  # what caused the first exception may well cause another one
+        log.exception("ramps under way could not be stopped in order")
 
 
 class _SideController:
-    """A controller that runs beside the throttles. After an error it rests, then it is tried again."""
+    """A controller that runs beside the throttles. After an exception it pauses, then it is tried again."""
 
     def __init__(
-        self, name: str, part: MutationQuotaController | ReassignmentExecutor, effect: str, board: StatusStore
+        self,
+        name: str,
+        controller: MutationQuotaController | ReassignmentExecutor,
+        effect: str,
+        status: StatusStore,
     ) -> None:
         self._name = name
-        self._part = part
+        self._controller = controller
         self._effect = f"{effect} for {REST_S:g} s after an error of our own, then it is tried again"
-        self._board = board
+        self._status = status
         self._due_s = float("-inf")
 
     def tick(self, now_s: float) -> float:
-        """Runs it if it may run. Returns when it is due next, in seconds of the monotonic clock."""
+        """Runs the controller unless it pauses. Returns when it is due next, in seconds of the monotonic clock."""
         if now_s < self._due_s:
             return self._due_s
         if now_s >= self._due_s + REST_S:
-            self._board.resting.pop(self._name, None)  # It went well for as long.
+            self._status.resting.pop(self._name, None)  # It has run without an exception for as long.
         try:
-            self._part.tick()
-            return self._part.next_due_s()
-        except Exception as error:  # whatever it is, the throttles have their seconds
-            why = _told(self._effect, error)
+            self._controller.tick()
+            return self._controller.next_due_s()
+        except Exception as error:  # any exception: the throttles must go on
+            why = _failure_text(self._effect, error)
             self._due_s = now_s + REST_S
-            if self._board.cycle_failed(self._name, why, now_s):
+            if self._status.cycle_failed(self._name, why, now_s):
                 log.exception(self._effect)
-            self._board.resting[self._name] = why
+            self._status.resting[self._name] = why
             return self._due_s

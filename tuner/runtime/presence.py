@@ -17,6 +17,7 @@ from streaming.shared.kafka.clients import close_producer
 from tuner.api.status_store import PLANS, StatusStore
 from tuner.core.presence import REPORT_EVERY_S, TunerMode, TunerPresence
 from tuner.journal.presence_records import encode_presence, presence_key
+from tuner.runtime.clock import Clock
 from tuner.settings.tuner import TunerSettings
 
 log = structlog.get_logger("tuner")
@@ -68,9 +69,7 @@ class PresenceReporter:
         cluster: str,
         holder: str,
         presence: Callable[[], TunerPresence],
-        *,
-        wall_clock: Callable[[], float],
-        monotonic: Callable[[], float],
+        clock: Clock,
     ) -> None:
         """
         Args:
@@ -81,8 +80,7 @@ class PresenceReporter:
         self._topic = topic
         self._key = presence_key(cluster, holder)
         self._presence = presence
-        self._wall_clock = wall_clock
-        self._monotonic = monotonic
+        self._clock = clock
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="presence", daemon=True)
         self._reported: TunerPresence | None = None
@@ -116,9 +114,9 @@ class PresenceReporter:
     def _report(self, producer: KafkaProducer) -> None:
         presence, before = self._presence(), self._reported
         same_mode = before is not None and before.mode is presence.mode
-        since_ms = before.since_ms if before is not None and same_mode else round(self._wall_clock() * 1000)
+        since_ms = before.since_ms if before is not None and same_mode else self._clock.now_ms()
         presence = replace(presence, since_ms=since_ms)
-        now_s = self._monotonic()
+        now_s = self._clock.monotonic_s()
         # The text of what it waits for has figures that change with every look; only its beginning and end count.
         same_state = same_mode and before is not None and bool(before.waits_for) == bool(presence.waits_for)
         if same_state and now_s - self._reported_s < REPORT_EVERY_S:

@@ -1,8 +1,7 @@
-"""Other settings for a tuner that runs: its term ends, and the next one begins with them.
+"""Changes the settings of a running tuner: its leadership term ends, and the next one begins with the new settings.
 
-Intuition: a term begins from the journal, whoever held the one before. So a tuner that changes its ceiling half way through a
-move does what one does that is started anew, with nothing forgotten and nothing left behind; only the process, its port and its
-lease stay.
+A term begins with the journal, like that of a restarted tuner, so a move under way continues with its history. Only the process,
+its HTTP port and its lease outlive the term.
 """
 
 from __future__ import annotations
@@ -16,15 +15,17 @@ from tuner.settings.tuner import TunerSettings
 
 
 class Reloads(Protocol):
+    """Settings that may change while the tuner runs."""
+
     def waiting(self) -> bool:
-        """Whether other settings are to be taken up; asked many times a second."""
+        """Returns whether new settings wait to be applied. It is called many times a second."""
 
     def take(self) -> tuple[TunerSettings, PartitionLimits]:
-        """Those; from then on they are in force."""
+        """Returns the new settings; from now on they are in force."""
 
 
 class NoReloads:
-    """The settings of the start, for ever."""
+    """Settings that never change."""
 
     def waiting(self) -> bool:
         return False
@@ -33,15 +34,15 @@ class NoReloads:
         raise AssertionError("nothing is waiting")
 
 
-def shown_from_now_on(
-    settings: TunerSettings, partition_limits: PartitionLimits | None, board: StatusStore, quota_board: QuotaStatusStore
+def show_settings(
+    settings: TunerSettings, partition_limits: PartitionLimits | None, status: StatusStore, quotas: QuotaStatusStore
 ) -> None:
-    """What is measured against the operator's word is measured against the new one."""
+    """Makes the API and the metrics compare with new settings."""
     objective, capacity = settings.objective, settings.capacity
     policy = settings.mutation_policy(partition_limits)
-    board.limits = settings.limits()
-    board.objective = objective.objective() if objective is not None else None
-    board.capacity = capacity.of_most() if capacity is not None else None
-    board.capacity_by_broker = capacity.by_broker() if capacity is not None else {}
-    board.partition_limits = partition_limits
-    quota_board.objective = policy.objective if policy is not None else None
+    status.limits = settings.limits()
+    status.objective = objective.objective() if objective is not None else None
+    status.capacity = capacity.of_most() if capacity is not None else None
+    status.capacity_by_broker = capacity.by_broker() if capacity is not None else {}
+    status.partition_limits = partition_limits
+    quotas.objective = policy.objective if policy is not None else None

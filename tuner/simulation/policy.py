@@ -11,8 +11,9 @@ from tuner.control.throttle.objective import Capacity, LawLimits, Objective
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide, LiveCluster
 from tuner.core.throttle_limits import Limits, StallLimits
+from tuner.runtime.clock import Clock
 from tuner.runtime.throttle.cycle_scheduler import LOOK_EVERY_S
-from tuner.runtime.throttle.loop import ThrottleController
+from tuner.runtime.throttle.loop import ThrottleConfig, ThrottleController, ThrottlePorts
 from tuner.runtime.throttle.ramp_executor import RampExecutor
 from tuner.runtime.throttle.steering_controller import SteeringController
 from tuner.simulation.cluster import Cluster
@@ -133,23 +134,28 @@ class _LoopHand:
         self._next_s = self._look_s = 0.0
         steers = policy.objective is not None
         finish_at_ms = policy.objective.finish_at_ms if policy.objective is not None else None
-        self._loop = ThrottleController(
+        ports = ThrottlePorts(
             live=desk.live,
             signals=desk.signals,
             throttles=desk.throttles,
-            slewing=RampExecutor(desk.throttles, writes_per_s_max=policy.writes_per_s_max),
-            steering=_steering(desk, policy),
             orders=NoOrders(),
             journal=policy.journal if policy.journal is not None else MemoryJournal(),
-            watcher=SilentWatcher(),
-            memory=Memory(),
+            observer=SilentWatcher(),
+        )
+        config = ThrottleConfig(
             # As production does it: what may be steered is throttled, too, where nobody has done it.
             limits=replace(policy.limits, steers=steers, throttles_moves=steers, finish_at_ms=finish_at_ms),
             stall_limits=policy.stall_limits,
-            wall_clock=lambda: EPOCH_MS / 1000 + desk.cluster.now_s,
-            monotonic=lambda: desk.cluster.now_s,
             writes_per_s_max=policy.writes_per_s_max,
-            dry_run=False,
+        )
+        clock = Clock(lambda: EPOCH_MS / 1000 + desk.cluster.now_s, lambda: desk.cluster.now_s)
+        self._loop = ThrottleController(
+            ports,
+            config,
+            clock,
+            memory=Memory(),
+            ramps=RampExecutor(desk.throttles, writes_per_s_max=policy.writes_per_s_max),
+            steering=_steering(desk, policy),
         )
 
     def act(self) -> None:

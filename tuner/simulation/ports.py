@@ -20,14 +20,14 @@ from tuner.core.cluster import BrokerSide, LiveCluster, Observation, PartitionMo
 from tuner.core.operator_orders import Orders
 from tuner.core.outcome import CHANGED_SINCE, Failure
 from tuner.journal.entries import Entry
-from tuner.runtime.observe.signals_reader import NewestSignals
+from tuner.runtime.observe.signals_reader import SignalCache
 from tuner.runtime.observe.stationary_partitions import StationaryPartitions
 from tuner.runtime.throttle.actuator import CONFIRM_S_MAX
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.signals import Stream
 
 
-class SimulatedSignals(NewestSignals):
+class SimulatedSignals(SignalCache):
     """The production choice among signals, fed by the simulated stream."""
 
     def __init__(self, stream: Stream) -> None:

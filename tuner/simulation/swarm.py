@@ -15,7 +15,8 @@ from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle.objective import LawLimits
 from tuner.core.operator_orders import Orders
 from tuner.core.throttle_limits import StallLimits
-from tuner.runtime.throttle.loop import ThrottleController
+from tuner.runtime.clock import Clock
+from tuner.runtime.throttle.loop import ThrottleConfig, ThrottleController, ThrottlePorts
 from tuner.runtime.throttle.ramp_executor import RampExecutor
 from tuner.runtime.throttle.steering_controller import SteeringController
 from tuner.simulation.policy import SimulatedCluster, ThrottlePolicyRunner, capacities
@@ -127,22 +128,27 @@ class SwarmHand:
             steering = SteeringController(
                 self.throttles, drawn.objective, known.__getitem__, law_limits, writes_per_s_max=50.0
             )
-        return ThrottleController(
+        ports = ThrottlePorts(
             live=desk.live,
             signals=desk.signals,
             throttles=self.throttles,
-            slewing=RampExecutor(self.throttles, writes_per_s_max=50.0),
-            steering=steering,
             orders=self._orders,
             journal=self.journal,
-            watcher=SilentWatcher(),
-            memory=self.journal.recovered(),
+            observer=SilentWatcher(),
+        )
+        config = ThrottleConfig(
             limits=replace(drawn.limits, steers=steering is not None, throttles_moves=steering is not None),
             stall_limits=StallLimits(),
-            wall_clock=self._wall_clock,
-            monotonic=lambda: desk.cluster.now_s,
             writes_per_s_max=50.0,
-            dry_run=False,
+        )
+        clock = Clock(self._wall_clock, lambda: desk.cluster.now_s)
+        return ThrottleController(
+            ports,
+            config,
+            clock,
+            memory=self.journal.recovered(),
+            ramps=RampExecutor(self.throttles, writes_per_s_max=50.0),
+            steering=steering,
         )
 
     def _wall_clock(self) -> float:

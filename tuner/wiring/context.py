@@ -1,8 +1,7 @@
-"""What every part of one term is made with."""
+"""The parts that a leadership term builds its controllers from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -13,8 +12,9 @@ from tuner.core.partition_limits import PartitionLimits
 from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import KafkaJournal
 from tuner.journal.outbox import Outbox
+from tuner.runtime.clock import Clock
 from tuner.runtime.fencing import PROOF_S_MAX
-from tuner.runtime.observe.cluster_reader import LiveReader
+from tuner.runtime.observe.cluster_reader import ClusterReader
 from tuner.runtime.observe.orders_reader import OrdersReader
 from tuner.runtime.observe.signals_reader import SignalReader
 from tuner.settings.tuner import TunerSettings
@@ -22,14 +22,15 @@ from tuner.settings.tuner import TunerSettings
 
 @dataclass(frozen=True, slots=True)
 class TermContext:
-    """
+    """Clients, readers and settings of one leadership term.
+
     Attributes:
-        topics: rheostat's own.
-        settings, partition_limits: as they hold in this term.
-        journal: recovered already.
-        owed: what has happened and is not on record yet.
-        ends: of the term, last in first out.
-        wall_clock, monotonic: in seconds.
+        topics: rheostat's own topics.
+        settings: do not change during the term; the same goes for ``partition_limits``.
+        journal: already read to its end.
+        observers: receive every cycle for the API and the metrics.
+        outbox: events that are not in the journal yet.
+        cleanups: close the parts of the term, the last one first.
     """
 
     cluster: str
@@ -37,17 +38,16 @@ class TermContext:
     topics: Topics
     settings: TunerSettings
     partition_limits: PartitionLimits | None
-    live: LiveReader
+    live: ClusterReader
     signals: SignalReader
     orders: OrdersReader
     journal: KafkaJournal
     inputs: InputLog
-    watched: Observers
-    owed: Outbox
-    ends: ExitStack
-    wall_clock: Callable[[], float]
-    monotonic: Callable[[], float]
+    observers: Observers
+    outbox: Outbox
+    cleanups: ExitStack
+    clock: Clock
 
-    def proved(self) -> bool:
-        """Whether it was certain a moment ago that this tuner may act; from any thread, and nobody is asked."""
+    def is_leadership_proved(self) -> bool:
+        """Returns whether the last proof of leadership is recent enough to write. It sends no request; any thread may call it."""
         return not self.journal.lost and self.journal.proved_s_ago() <= PROOF_S_MAX

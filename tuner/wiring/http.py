@@ -1,4 +1,4 @@
-"""The tuner's HTTP server, with the tokens and the certificate of ``tuner.http``."""
+"""Builds the tuner's HTTP server, with the tokens and the certificate of ``tuner.http``."""
 
 from __future__ import annotations
 
@@ -8,77 +8,72 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from tuner.api.auth import AccessError, ApiRole, Tokens, token
-from tuner.api.observers import Observers
 from tuner.api.orders_api import OrderService
-from tuner.api.plan_status_store import PlanStatusStore
-from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.server import HttpServer, make_app
-from tuner.api.status_store import StatusStore
+from tuner.runtime.clock import Clock
 from tuner.settings.http import HttpSettings
+from tuner.wiring.status import StatusStores
 
 log = structlog.get_logger("tuner")
 
 
 class PortError(Exception):
-    """The HTTP port cannot be had."""
+    """The server cannot listen on its port."""
 
 
 class TokensError(PortError):
-    """Tokens or certificates of tuner.http cannot be used."""
+    """The tokens or the certificate of tuner.http cannot be used."""
 
 
-def door(
+def http_server(
     http: HttpSettings,
-    board: StatusStore,
-    quota_board: QuotaStatusStore,
-    plan_board: PlanStatusStore,
-    watched: Observers,
+    stores: StatusStores,
     registry: CollectorRegistry,
-    desk: OrderService,
+    orders: OrderService,
     *,
     cycle_s: float,
-    wall_clock: Callable[[], float],
-    monotonic: Callable[[], float],
+    clock: Clock,
 ) -> HttpServer:
-    """It has its port, and answers once it is started.
+    """Returns a server that has its port already; it answers once it is started.
 
     Args:
-        desk: takes people's orders.
+        registry: the metrics.
+        orders: accepts operator orders.
 
     Raises:
-        PortError: the HTTP port cannot be had.
-        TokensError: tokens or certificates cannot be used.
+        PortError: the server cannot listen on its port.
+        TokensError: the tokens or the certificate cannot be used.
     """
     try:
         app = make_app(
-            board,
-            quota_board,
+            stores.throttles,
+            stores.quotas,
             registry,
             cycle_s,
-            wall_clock,
-            watched=watched,
-            plans=plan_board,
-            tokens=_tokens(http, monotonic),
-            desk=desk,
+            clock.wall_s,
+            watched=stores.observers,
+            plans=stores.plans,
+            tokens=_tokens(http, clock.monotonic_s),
+            desk=orders,
             tls=http.tls_certfile is not None,
         )
-        return HttpServer(app, http.host, http.port, tls=_certificate(http), on_stop=watched.hub.end)
+        return HttpServer(app, http.host, http.port, tls=_certificate(http), on_stop=stores.observers.hub.end)
     except AccessError as error:
         raise TokensError(str(error)) from error
     except OSError as error:
         raise PortError(f"{http.host}:{http.port}: {error}") from error
 
 
-def _tokens(http: HttpSettings, monotonic: Callable[[], float]) -> Tokens:
+def _tokens(http: HttpSettings, monotonic_s: Callable[[], float]) -> Tokens:
     """
     Raises:
         AccessError: the file of tokens cannot be used.
     """
-    given = ((http.read_token, "read token", ApiRole.READ), (http.operate_token, "operate token", ApiRole.OPERATE))
-    found = [token(secret.get_secret_value(), name, role) for secret, name, role in given if secret is not None]
+    secrets = ((http.read_token, "read token", ApiRole.READ), (http.operate_token, "operate token", ApiRole.OPERATE))
+    tokens = [token(secret.get_secret_value(), name, role) for secret, name, role in secrets if secret is not None]
     if not http.is_local and http.tls_certfile is None:
-        log.warning("tokens cross the network as they are: set tuner.http.tls_certfile and tls_keyfile", host=http.host)
-    return Tokens(found, http.tokens_file, monotonic=monotonic)
+        log.warning("tokens cross the network unencrypted: set tuner.http.tls_certfile and tls_keyfile", host=http.host)
+    return Tokens(tokens, http.tokens_file, monotonic=monotonic_s)
 
 
 def _certificate(http: HttpSettings) -> tuple[str, str] | None:

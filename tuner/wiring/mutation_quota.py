@@ -1,4 +1,4 @@
-"""The loop of the mutation quotas, with a client of its own."""
+"""Builds the controller of mutation quotas, with a Kafka client of its own."""
 
 from __future__ import annotations
 
@@ -15,58 +15,60 @@ from tuner.runtime.background_call import ThreadCaller
 from tuner.runtime.fencing import refusal
 from tuner.runtime.mutation_quota.actuator import DryRunQuotaActuator, KafkaQuotaActuator
 from tuner.runtime.mutation_quota.creation_probe import CreationProbe
-from tuner.runtime.mutation_quota.loop import MutationQuotaController
+from tuner.runtime.mutation_quota.loop import MutationQuotaConfig, MutationQuotaController, MutationQuotaPorts
 from tuner.runtime.mutation_quota.recorder import MutationQuotaRecorder
 from tuner.wiring.context import TermContext
 
 
-def mutations_of(means: TermContext, board: QuotaStatusStore) -> MutationQuotaController | None:
-    """None: no mutation quotas are asked for, and none of ours stands. Its client has a name of its own, as Kafka counts and
-    pauses by it."""
-    settings, journal, live = means.settings, means.journal, means.live
-    policy = settings.mutation_policy(means.partition_limits)
+def mutation_quota_controller(context: TermContext, status: QuotaStatusStore) -> MutationQuotaController | None:
+    """Returns None if no mutation quotas are configured and the tuner manages none.
+
+    Its Kafka client has its own client-id, because Kafka throttles clients by their id.
+    """
+    settings, journal, live = context.settings, context.journal, context.live
+    policy = settings.mutation_policy(context.partition_limits)
     if policy is None and not journal.quotas.owned:
         return None
-    client = QuotaClient(means.kafka, "rheostat-tuner-quotas")
-    means.ends.callback(named_teardown("quota client", client.close))
-    quotas = KafkaQuotaActuator(client, proved=means.proved)
-    means.ends.callback(quotas.end)
-    dry_run, asked = settings.dry_run, settings.mutation_quota
-    felt = policy is not None and policy.objective.create_probe_p90_ms_max is not None
-    memory = recall_tenants(journal.quotas, round(means.wall_clock() * 1000))
-    # Who only looks on owns nothing: what a tuner that acts writes is not somebody's change of it.
+    client = QuotaClient(context.kafka, "rheostat-tuner-quotas")
+    context.cleanups.callback(named_teardown("quota client", client.close))
+    quotas = KafkaQuotaActuator(client, proved=context.is_leadership_proved)
+    context.cleanups.callback(quotas.end)
+    dry_run, quota_settings = settings.dry_run, settings.mutation_quota
+    limits_latency = policy is not None and policy.objective.create_probe_p90_ms_max is not None
+    memory = recall_tenants(journal.quotas, context.clock.now_ms())
+    # A dry run manages no quota, so the writes of another tuner must not look like external changes of managed quotas.
     memory = replace(memory, owned={}) if dry_run else memory
-    return MutationQuotaController(
+    ports = MutationQuotaPorts(
         quotas=DryRunQuotaActuator(quotas) if dry_run else quotas,
         caller=ThreadCaller(),
-        signals=means.signals,
-        orders=means.orders,
-        ledger=MutationQuotaRecorder(
-            means.watched.on_record(journal.write),
-            means.cluster,
-            memory,
-            wall_clock=means.wall_clock,
-            monotonic=means.monotonic,
-            dry_run=dry_run,
-            owed=means.owed,
-        ),
+        signals=context.signals,
+        orders=context.orders,
         refusal=partial(refusal, journal),
-        watcher=board,
-        policy=policy,
-        cycle_s=asked.cycle_s if asked is not None else settings.cycle_s,
-        wall_clock=means.wall_clock,
-        monotonic=means.monotonic,
-        dry_run=dry_run,
-        inputs=means.inputs,
-        windows=None if asked is not None and asked.window_is_given else lambda: live.quota_windows,
-        read_probe_p90_ms=_felt(means).p90_ms if felt else None,
+        observer=status,
+        inputs=context.inputs,
+        windows=None if quota_settings is not None and quota_settings.window_is_given else lambda: live.quota_windows,
+        create_probe_p90_ms=_started_probe(context).p90_ms if limits_latency else None,
     )
+    config = MutationQuotaConfig(
+        policy=policy,
+        cycle_s=quota_settings.cycle_s if quota_settings is not None else settings.cycle_s,
+        dry_run=dry_run,
+    )
+    recorder = MutationQuotaRecorder(
+        context.observers.on_record(journal.write),
+        context.cluster,
+        memory,
+        context.clock,
+        dry_run=dry_run,
+        outbox=context.outbox,
+    )
+    return MutationQuotaController(ports, config, context.clock, recorder)
 
 
-def _felt(means: TermContext) -> CreationProbe:
-    """The journal's topic is there for as long as a tuner acts, and ours to be asked for."""
-    asker = ControllerPing(means.kafka, "rheostat-tuner-felt", means.topics.journal)
-    probe = CreationProbe(asker, rng=random.Random(), monotonic=means.monotonic)
-    means.ends.callback(named_teardown("creation probe", probe.stop))
+def _started_probe(context: TermContext) -> CreationProbe:
+    """Returns a running probe. It asks to create the journal's topic, which exists as long as a tuner acts."""
+    asker = ControllerPing(context.kafka, "rheostat-tuner-felt", context.topics.journal)
+    probe = CreationProbe(asker, rng=random.Random(), monotonic=context.clock.monotonic_s)
+    context.cleanups.callback(named_teardown("creation probe", probe.stop))
     probe.start()
     return probe

@@ -1,4 +1,4 @@
-"""The law that follows the clients, and what of the settings is on record with its inputs."""
+"""Builds the throttles' closed-loop control from the settings."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tuner.runtime.throttle.steering_controller import SteeringController, write
 from tuner.settings.tuner import TunerSettings
 
 
-def steering_of(settings: TunerSettings, throttles: Throttles, inputs: InputLog) -> SteeringController | None:
-    """None: no objective or no capacity is set, so nothing is steered."""
+def steering_controller(settings: TunerSettings, throttles: Throttles, inputs: InputLog) -> SteeringController | None:
+    """Returns None if the settings name no objective or no capacity: then the tuner only rescues stalled moves."""
     if settings.objective is None or settings.capacity is None:
         return None
     return SteeringController(
@@ -24,8 +24,8 @@ def steering_of(settings: TunerSettings, throttles: Throttles, inputs: InputLog)
     )
 
 
-def in_force(settings: TunerSettings) -> SettingsSnapshot:
-    """What is on record with the inputs."""
+def settings_snapshot(settings: TunerSettings) -> SettingsSnapshot:
+    """Returns the settings that the input log records, so that a replay decides with the same ones."""
     return SettingsSnapshot(
         settings.limits(),
         StallLimits(),

@@ -14,11 +14,11 @@ from streaming.shared.contract import BrokerSignal, MoveSignal, Side, decode_sig
 from streaming.shared.kafka.values import Append, Subtract
 from tuner.control.throttle.replica_lists.list_rules import needed_pairs
 from tuner.core.cluster import LiveCluster, RateSetting
-from tuner.runtime.observe.cluster_reader import LiveReader
+from tuner.runtime.observe.cluster_reader import ClusterReader
 
 
 def look(cluster: LargeCluster, *, full: bool) -> Any:
-    return LiveReader(cluster).look(full=full)  # type: ignore[arg-type]  # It knows the calls of a look and no other.
+    return ClusterReader(cluster).look(full=full)  # type: ignore[arg-type]  # It knows the calls of a look and no other.
 
 
 def row(brokers: int, cycle_ms: float, *, worst: float | None = None, rss: float = 200.0) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from tuner.control.throttle.decision import ClearLists, Decision, Hold, Reason, 
 from tuner.control.throttle.state import Memory
 from tuner.core.throttle_limits import MB, Limits
 from tuner.journal.entries import Entry
+from tuner.runtime.clock import Clock
 from tuner.runtime.mutation_quota.recorder import MutationQuotaRecorder
 from tuner.runtime.throttle.recorder import ThrottleRecorder
 
@@ -62,10 +63,8 @@ def lines(*decisions: Decision) -> list[dict[str, Any]]:
     out = io.StringIO()
     set_up_logs(out, cluster="main", part="tune")
     limits = Limits(50.0 * MB)
-    ledger = ThrottleRecorder(
-        NoJournal(), Memory(), limits, wall_clock=lambda: 1.7e9, monotonic=lambda: 0.0, dry_run=False
-    )
-    ledger.tell(decisions)
+    recorder = ThrottleRecorder(NoJournal(), Memory(), limits, Clock(lambda: 1.7e9, lambda: 0.0), dry_run=False)
+    recorder.log_decisions(decisions)
     return [json.loads(line) for line in out.getvalue().splitlines()]
 
 
@@ -92,10 +91,10 @@ def test_a_decision_is_one_line_with_all_that_a_store_of_logs_needs(
 def test_every_key_of_a_decisions_line_is_told_of() -> None:
     out = io.StringIO()
     set_up_logs(out, cluster="main", part="tune")
-    ledger = MutationQuotaRecorder(
-        NoJournal(), "main", MutationMemory(), wall_clock=lambda: 1.7e9, monotonic=lambda: 0.0, dry_run=True
+    recorder = MutationQuotaRecorder(
+        NoJournal(), "main", MutationMemory(), Clock(lambda: 1.7e9, lambda: 0.0), dry_run=True
     )
-    ledger.record((TotalRateReport(10.0, 0.8, QuotaReason.AT_CAP, "at the cap"),), (), MutationMemory(), {})
+    recorder.record((TotalRateReport(10.0, 0.8, QuotaReason.AT_CAP, "at the cap"),), (), MutationMemory(), {})
     (line,) = [json.loads(text) for text in out.getvalue().splitlines()]
     (other,) = lines(SetRate(1, Side.LEADER, 1, 2, Reason.STALLED_THROTTLE_BOUND, "said"))
     (several,) = lines(
@@ -113,8 +112,8 @@ def test_on_a_terminal_the_cluster_is_not_told_with_every_line() -> None:
 
     out = Terminal()
     set_up_logs(out, cluster="main", part="tune")
-    ThrottleRecorder(
-        NoJournal(), Memory(), Limits(1e8), wall_clock=lambda: 0.0, monotonic=lambda: 0.0, dry_run=False
-    ).tell([Hold(None, None, Reason.WATCHING, "said")])
+    ThrottleRecorder(NoJournal(), Memory(), Limits(1e8), Clock(lambda: 0.0, lambda: 0.0), dry_run=False).log_decisions(
+        [Hold(None, None, Reason.WATCHING, "said")]
+    )
     assert "said" in out.getvalue()
     assert "cluster" not in out.getvalue()

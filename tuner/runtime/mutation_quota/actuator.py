@@ -14,7 +14,7 @@ from streaming.shared.contract.quotas import QuotaEntity
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.quotas import QuotaClient
 from tuner.core.outcome import Failure
-from tuner.runtime.background_call import why_not
+from tuner.runtime.background_call import refusal_text
 
 Rates = Mapping[QuotaEntity, float | None]  # Partitions/s; None: no quota under that name.
 Outcome = dict[QuotaEntity, Failure | None]
@@ -56,7 +56,7 @@ class KafkaQuotaActuator:
         for first in range(0, len(entities), ENTITIES_PER_REQUEST):
             some = {entity: rates[entity] for entity in entities[first : first + ENTITIES_PER_REQUEST]}
             if self._ended.is_set() or not self._proved():
-                outcome |= dict.fromkeys(some, f"not written: {why_not(ended=self._ended.is_set())}")
+                outcome |= dict.fromkeys(some, f"not written: {refusal_text(ended=self._ended.is_set())}")
                 continue
             try:
                 answers = self._client.alter_mutation_quotas(some)

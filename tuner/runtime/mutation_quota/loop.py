@@ -12,7 +12,7 @@ Invariant: a quota that is not yet seen to stand as written may still stand as b
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import structlog
@@ -28,15 +28,16 @@ from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.cluster import NotSeen
 from tuner.core.controller import beside_of
-from tuner.core.operator_orders import Orders
 from tuner.core.outcome import Failure
 from tuner.core.quota_window import QuotaWindow
 from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.quota_records import Written, asked_per_s
 from tuner.runtime.background_call import BackgroundCaller, Call, answer_of
+from tuner.runtime.clock import Clock
 from tuner.runtime.mutation_quota.actuator import Outcome, QuotaActuator
 from tuner.runtime.mutation_quota.recorder import MutationQuotaRecorder
+from tuner.runtime.ports import CurrentOrders
 
 log = structlog.get_logger("tuner")
 
@@ -56,11 +57,6 @@ class ControllerSignals(Protocol):
     def tenants(self) -> Mapping[Any, TenantSignal]: ...
 
 
-class OrdersGiven(Protocol):
-    @property
-    def latest(self) -> Orders: ...
-
-
 class QuotaWatcher(Protocol):
     def publish(self, view: QuotaView, made: QuotaStep, memory: MutationMemory) -> None: ...
 
@@ -71,63 +67,79 @@ class QuotaWatcher(Protocol):
         """Nothing is shared out for a while."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MutationQuotaPorts:
+    """Everything that the controller reads from and writes to.
+
+    Attributes:
+        refusal: why nothing may be written now, asked before each write; None: writes are allowed.
+        inputs: records what each cycle saw; None: nothing is recorded.
+        windows: the brokers' quota windows (controller.quota.window.*); None: the policy sets them.
+        create_probe_p90_ms: latency of topic creations (p90); None: the objective does not limit it.
+    """
+
+    quotas: QuotaActuator
+    caller: BackgroundCaller
+    signals: ControllerSignals
+    orders: CurrentOrders
+    refusal: Callable[[], Failure | None]
+    observer: QuotaWatcher
+    inputs: InputLog | None = None
+    windows: Callable[[], Set[QuotaWindow]] | None = None
+    create_probe_p90_ms: Callable[[], float | None] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MutationQuotaConfig:
+    """What the operator set.
+
+    Attributes:
+        policy: how quotas are shared; None: quotas are no longer configured, and the controller restores managed ones.
+        dry_run: the controller decides and records, and writes nothing to Kafka.
+    """
+
+    policy: MutationPolicy | None
+    cycle_s: float
+    dry_run: bool = False
+
+
 class MutationQuotaController:
-    """``policy`` is None where nobody asks for quotas any more: then what is still ours is taken back."""
+    """Shares the controllers' capacity for creating and deleting topics among tenants, by their KIP-599 quotas."""
 
     def __init__(
         self,
-        *,
-        quotas: QuotaActuator,
-        caller: BackgroundCaller,
-        signals: ControllerSignals,
-        orders: OrdersGiven,
-        ledger: MutationQuotaRecorder,
-        refusal: Callable[[], Failure | None],
-        watcher: QuotaWatcher,
-        policy: MutationPolicy | None,
-        cycle_s: float,
-        wall_clock: Callable[[], float],
-        monotonic: Callable[[], float],
-        dry_run: bool,
-        inputs: InputLog | None = None,
-        windows: Callable[[], Set[QuotaWindow]] | None = None,
-        read_probe_p90_ms: Callable[[], float | None] | None = None,
+        ports: MutationQuotaPorts,
+        config: MutationQuotaConfig,
+        clock: Clock,
+        recorder: MutationQuotaRecorder,
     ) -> None:
-        """
-        Args:
-            refusal: why nothing may be written now, asked before each write; None: it may.
-            inputs: is told of every cycle; what it makes of that goes with the journal's next write.
-            windows: of the buckets, that brokers have; None: the policy says what they are.
-            read_probe_p90_ms: how long creations take for whoever asks; None: nobody is to feel it.
-        """
-        self.ledger = ledger
-        self._quotas = quotas
-        self._caller = caller
-        self._signals = signals
-        self._orders = orders
-        self._refusal = refusal
-        self._watcher = watcher
-        self._policy = policy
+        self.recorder = recorder
+        self._quotas = ports.quotas
+        self._caller = ports.caller
+        self._signals = ports.signals
+        self._orders = ports.orders
+        self._refusal = ports.refusal
+        self._observer = ports.observer
+        self._inputs = ports.inputs
+        self._windows = ports.windows
+        self._create_probe_p90_ms = ports.create_probe_p90_ms
+        self._policy = policy = config.policy
         self._age_s_max = (policy.limits if policy is not None else MutationLimits()).hold_age_s
-        self._cycle_s = cycle_s
-        self._wall_clock = wall_clock
-        self._monotonic = monotonic
-        self._dry_run = dry_run
-        self._inputs = inputs
-        self._windows = windows
-        self._felt_ms = read_probe_p90_ms
+        self._cycle_s = config.cycle_s
+        self._dry_run = config.dry_run
+        self._clock = clock
         self._due_s = float("-inf")
         self._reading: Call[dict[QuotaEntity, float] | ClusterError] | None = None
         self._writing: Call[Outcome] | None = None
         self._may = False  # Of what is being written, as far as it was asked.
         self._asked: dict[QuotaEntity, Written] = {}
         # When a write ended last. Whoever was the tuner before may have died in one just now.
-        self._asked_at_s = monotonic()
+        self._asked_at_s = clock.monotonic_s()
         self._unseen: dict[QuotaEntity, tuple[Written, float]] = {}  # Written, and since when it is waited for.
 
     def next_due_s(self) -> float:
         busy = self._reading is not None or self._writing is not None
-        return self._monotonic() + _POLL_S if busy else self._due_s
+        return self._clock.monotonic_s() + _POLL_S if busy else self._due_s
 
     def tick(self) -> None:
         """Goes on where something is due or has been answered; never waits."""
@@ -146,17 +158,17 @@ class MutationQuotaController:
                 elif self._may:
                     # Keeps the proof young for the requests that follow; their port sees what came of it.
                     self._may = self._refusal() is None
-            elif self._monotonic() >= self._due_s:
-                self._due_s = self._monotonic() + self._cycle_s
+            elif self._clock.monotonic_s() >= self._due_s:
+                self._due_s = self._clock.monotonic_s() + self._cycle_s
                 self._reading = self._caller.start(self._quotas.read)
         except JournalError as error:
             log.error("the journal takes no record, so no quota is changed", error=str(error))
         except Exception:
-            self._watcher.cycle_failed()  # What was told last is not how it is.
+            self._observer.cycle_failed()  # What was told last is not how it is.
             raise
 
     def _cycle(self, answer: dict[QuotaEntity, float] | ClusterError) -> None:
-        now_ms = round(self._wall_clock() * 1000)
+        now_ms = self._clock.now_ms()
         quotas = NotSeen(str(answer)) if isinstance(answer, ClusterError) else answer
         signals = self._signals
         view = QuotaView(
@@ -169,10 +181,10 @@ class MutationQuotaController:
                 signals.brokers,
                 now_ms,
                 self._age_s_max,
-                self._felt_ms() if self._felt_ms is not None else None,
+                self._create_probe_p90_ms() if self._create_probe_p90_ms is not None else None,
             ),
         )
-        memory, seen = self.ledger.memory, dict[QuotaEntity, Failure | None]()
+        memory, seen = self.recorder.memory, dict[QuotaEntity, Failure | None]()
         if not isinstance(quotas, NotSeen):
             memory, seen = self._looked_back(quotas, memory)
         orders, policy = self._orders.latest, self._policy
@@ -192,12 +204,12 @@ class MutationQuotaController:
             if self._is_there(decision):
                 there.append(decision)
                 memory = settle(memory, decision)
-            elif not self.ledger.pausing(decision.entity):
+            elif not self.recorder.is_paused(decision.entity):
                 changes.append(decision)
                 memory = memory if self._dry_run else intend(memory, decision)
-        self.ledger.record(made.decisions, [*there, *changes], memory, _inputs(made))
+        self.recorder.record(made.decisions, [*there, *changes], memory, _inputs(made))
         self._came_out(seen)
-        self._watcher.publish(view, made, memory)
+        self._observer.publish(view, made, memory)
         if changes and not self._dry_run:
             self._write(changes)
 
@@ -205,7 +217,7 @@ class MutationQuotaController:
         """What is to be put back stands already, as what we asked for was refused, and nothing that was asked for can still come:
         there is nothing to ask Kafka for, which may refuse that as well."""
         back = isinstance(decision, RestoreQuota) and decision.current_per_s == decision.value_per_s
-        return back and self._monotonic() - self._asked_at_s > SHOWN_S_MAX
+        return back and self._clock.monotonic_s() - self._asked_at_s > SHOWN_S_MAX
 
     def _looked_back(
         self, quotas: Mapping[QuotaEntity, float], memory: MutationMemory
@@ -216,7 +228,7 @@ class MutationQuotaController:
             asked, found = asked_per_s(change), quotas.get(entity)
             if found == asked:
                 memory, seen[entity] = settle(memory, change), None
-            elif self._monotonic() - since_s > SHOWN_S_MAX:
+            elif self._clock.monotonic_s() - since_s > SHOWN_S_MAX:
                 seen[entity] = f"{_said(asked)} was written, {_said(found)} stands there"
         return memory, seen
 
@@ -225,7 +237,7 @@ class MutationQuotaController:
         for entity, failure in seen.items():
             del self._unseen[entity]
             if failure is None:
-                self.ledger.went_well(entity)
+                self.recorder.succeed(entity)
         self._failed({entity: failure for entity, failure in seen.items() if failure is not None})
 
     def _write(self, changes: list[Written]) -> None:
@@ -240,14 +252,14 @@ class MutationQuotaController:
     def _answered(self, outcome: Outcome) -> None:
         """Where Kafka did not take it, or nobody knows, what may stand there stays as it was put on record."""
         failures = {entity: failure for entity, failure in outcome.items() if failure is not None}
-        now_s = self._asked_at_s = self._monotonic()
+        now_s = self._asked_at_s = self._clock.monotonic_s()
         self._unseen |= {e: (change, now_s) for e, change in self._asked.items() if e not in failures}
         self._asked = {}
         self._failed(failures)
 
     def _failed(self, failures: Mapping[QuotaEntity, Failure]) -> None:
-        self._watcher.failed(len(failures))
-        self.ledger.failed(failures)
+        self._observer.failed(len(failures))
+        self.recorder.failed(failures)
 
 
 def _inputs(made: QuotaStep) -> dict[str, Any]:

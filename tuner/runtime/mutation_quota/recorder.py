@@ -7,8 +7,8 @@ A dry run owns nothing and puts nothing back, so it writes no memory over that o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import structlog
 
@@ -23,7 +23,7 @@ from tuner.control.mutation_quota.decision import (
     action_of,
 )
 from tuner.control.mutation_quota.state import MutationMemory
-from tuner.core.backoff import RETRY_S_MAX, RETRY_S_MIN
+from tuner.core.backoff import Backoff
 from tuner.core.outcome import Failure
 from tuner.journal.entries import Entry
 from tuner.journal.outbox import Outbox
@@ -38,6 +38,8 @@ from tuner.journal.quota_records import (
     state_key,
     state_worth_a_record,
 )
+from tuner.runtime.clock import Clock
+from tuner.runtime.ports import RecordJournal
 
 log = structlog.get_logger("tuner")
 
@@ -45,36 +47,32 @@ _TOLD_MAX = 100
 _LINES_MAX = 5  # Of a cycle's writes; all of them are on record.
 
 
-class QuotaJournal(Protocol):
-    def write(self, entries: Sequence[Entry] = (), *, beside: Mapping[bytes, bytes | None] | None = None) -> None:
-        """All of it, or nothing."""
-
-
 class MutationQuotaRecorder:
     """``memory`` is what is remembered now; what is made of it comes back through ``record``."""
 
     def __init__(
         self,
-        journal: QuotaJournal,
+        journal: RecordJournal,
         cluster: str,
         memory: MutationMemory,
+        clock: Clock,
         *,
-        wall_clock: Callable[[], float],
-        monotonic: Callable[[], float],
         dry_run: bool,
-        owed: Outbox | None = None,
+        outbox: Outbox | None = None,
     ) -> None:
-        """``owed`` as the ledger of the throttles has it; of one term all have the same."""
+        """
+        Args:
+            outbox: what has happened and is not in the journal yet; all recorders of a leadership term share it.
+        """
         self.memory = memory
         self._journal = journal
         self._cluster = cluster
-        self._wall_clock = wall_clock
-        self._monotonic = monotonic
+        self._clock = clock
         self._dry_run = dry_run
         self._saved: MutationMemory | None = None if memory == MutationMemory() else memory
         self._said: dict[object, QuotaReason] = {}
-        self._pauses: dict[QuotaEntity, tuple[float, float]] = {}  # Until when, and how long.
-        self._owed = owed if owed is not None else Outbox()
+        self._backoff: Backoff[QuotaEntity] = Backoff(clock.monotonic_s)
+        self._outbox = outbox if outbox is not None else Outbox()
         self._told: set[Failure] = set()
 
     def record(
@@ -95,9 +93,9 @@ class MutationQuotaRecorder:
             for d in decisions
             if not isinstance(d, SetQuota | RestoreQuota) and self._said.get(_subject(d)) is not d.reason
         ]
-        entries = [decision_entry(d, self._now_ms(), dry_run=self._dry_run) for d in news]
+        entries = [decision_entry(d, self._clock.now_ms(), dry_run=self._dry_run) for d in news]
         if changes:
-            entries.append(quotas_entry(changes, self._now_ms(), inputs, dry_run=self._dry_run))
+            entries.append(quotas_entry(changes, self._clock.now_ms(), inputs, dry_run=self._dry_run))
         records = {} if self._dry_run else self._records(memory)
         # With nothing new as well: what the cycle stood on may have to be written.
         self._write(entries, beside=records)
@@ -126,9 +124,7 @@ class MutationQuotaRecorder:
         if not failures:
             return
         for entity in failures:
-            _, before_s = self._pauses.get(entity, (0.0, 0.0))
-            pause_s = min(RETRY_S_MAX, max(RETRY_S_MIN, 2 * before_s))
-            self._pauses[entity] = (self._monotonic() + pause_s, pause_s)
+            self._backoff.fail(entity)
         news = set(failures.values()) - self._told
         # Of causes that have a number or a name in them there may be any number.
         self._told = self._told | news if len(self._told) < _TOLD_MAX else news
@@ -137,20 +133,20 @@ class MutationQuotaRecorder:
                 continue
             entities = join_names((entity for entity, said in failures.items() if said == failure), 1)
             log.error(f"not done: the quota of {entities}: {failure}")
-        self._owed.entries.append(failed_entry(failures, self._now_ms()))
+        self._outbox.entries.append(failed_entry(failures, self._clock.now_ms()))
         self._write()
 
-    def went_well(self, entity: QuotaEntity) -> None:
-        self._pauses.pop(entity, None)
+    def succeed(self, entity: QuotaEntity) -> None:
+        self._backoff.succeed(entity)
         self._told.clear()
 
-    def pausing(self, entity: QuotaEntity) -> bool:
-        return self._monotonic() < self._pauses.get(entity, (0.0, 0.0))[0]
+    def is_paused(self, entity: QuotaEntity) -> bool:
+        return self._backoff.is_paused(entity)
 
     def _write(self, entries: Sequence[Entry] = (), **more: Any) -> None:
         """With what has happened since the last time: all of it, or nothing."""
-        self._journal.write((*self._owed.entries, *entries), **more)
-        self._owed.entries.clear()
+        self._journal.write((*self._outbox.entries, *entries), **more)
+        self._outbox.entries.clear()
 
     def _records(self, memory: MutationMemory) -> dict[bytes, bytes | None]:
         saved = self._saved or MutationMemory()
@@ -162,9 +158,6 @@ class MutationQuotaRecorder:
         if state_worth_a_record(memory, self._saved):
             records[state_key(self._cluster)] = encode_state(memory)
         return records
-
-    def _now_ms(self) -> int:
-        return round(self._wall_clock() * 1000)
 
 
 def _subject(decision: QuotaDecision) -> object:

@@ -29,7 +29,7 @@ class _Listed:
         self.throttle = TopicThrottle.from_configs(configs)
 
 
-class LiveReader:
+class ClusterReader:
     """Reads anew every time; keeps which topics carried a throttle at the last look, and what it has read.
 
     Of a large move most is the same at nearly every look: a list names hundreds of thousands of replicas, and to make values

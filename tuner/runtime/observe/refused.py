@@ -13,7 +13,7 @@ import structlog
 
 log = structlog.get_logger("tuner")
 
-TELL_EVERY_S = 60.0
+LOG_EVERY_S = 60.0
 _KEY_BYTES_MAX = 100
 
 
@@ -40,7 +40,7 @@ class RefusedRecords:
         """
         self.count += 1
         now_s = self._monotonic()
-        if now_s < self._told_at_s + TELL_EVERY_S:
+        if now_s < self._told_at_s + LOG_EVERY_S:
             return
         log.warning(
             f"a record cannot be read: {self._effect}",

@@ -41,7 +41,7 @@ K = TypeVar("K", bound=Hashable)
 S = TypeVar("S", bound=Signal)
 
 
-class NewestSignals:
+class SignalCache:
     """The best signal yet of every entity of one cluster."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class NewestSignals:
         self.tenants = _young(self.tenants, now_ms)
 
 
-class SignalReader(NewestSignals):
+class SignalReader(SignalCache):
     """The signals of one cluster, for a loop that must go on: what cannot be read stays unknown."""
 
     def __init__(

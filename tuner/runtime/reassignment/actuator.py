@@ -14,7 +14,7 @@ from streaming.shared.kafka.cluster import ClusterError, PartitionState, Unreach
 from streaming.shared.kafka.reassignments import ReassignmentClient
 from tuner.core.outcome import Outcome, StepRefusal
 from tuner.core.reassignment_plan import STEPS_PER_REQUEST_MAX, CurrentAssignment, ReassignmentSnapshot, TopicPartition
-from tuner.runtime.background_call import why_not
+from tuner.runtime.background_call import refusal_text
 
 
 class ReassignmentActuator(Protocol):
@@ -88,7 +88,9 @@ class KafkaReassignmentActuator:
         for first in range(0, len(keys), STEPS_PER_REQUEST_MAX):
             some = {key: replicas[key] for key in keys[first : first + STEPS_PER_REQUEST_MAX]}
             if self._ended.is_set() or not self._proved():
-                outcome |= dict.fromkeys(some, StepRefusal(f"not asked for: {why_not(ended=self._ended.is_set())}"))
+                outcome |= dict.fromkeys(
+                    some, StepRefusal(f"not asked for: {refusal_text(ended=self._ended.is_set())}")
+                )
                 continue
             try:
                 answers = self._client.alter_reassignments(some, allow_replication_factor_change=True)
@@ -100,7 +102,7 @@ class KafkaReassignmentActuator:
 
     def elect_preferred(self, partitions: Collection[TopicPartition]) -> Outcome:
         if self._ended.is_set() or not self._proved():
-            return dict.fromkeys(partitions, StepRefusal(f"not asked for: {why_not(ended=self._ended.is_set())}"))
+            return dict.fromkeys(partitions, StepRefusal(f"not asked for: {refusal_text(ended=self._ended.is_set())}"))
         try:
             answers = self._client.elect_preferred(partitions)
         except ClusterError as error:

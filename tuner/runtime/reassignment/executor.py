@@ -35,6 +35,8 @@ from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlansStateUnkno
 from tuner.core.throttle_state import ThrottleState
 from tuner.journal.kafka_journal import JournalError
 from tuner.runtime.background_call import BackgroundCaller, Call, answer_of
+from tuner.runtime.clock import Clock
+from tuner.runtime.ports import CurrentOrders
 from tuner.runtime.reassignment.actuator import ReassignmentActuator
 from tuner.runtime.reassignment.dry_run import EVERY_S as WOULD_DO_EVERY_S
 from tuner.runtime.reassignment.dry_run import DryRunReassignments
@@ -49,11 +51,6 @@ CYCLE_S_MIN = 1.0  # A step of a small partition takes as long.
 REST_PER_LOOK = 4.0
 MEASURE_EVERY_S = 15.0
 _POLL_S = 0.05
-
-
-class OrdersGiven(Protocol):
-    @property
-    def latest(self) -> Orders: ...
 
 
 class PlanSignals(Protocol):
@@ -98,52 +95,73 @@ class _Request:
     elections: tuple[TopicPartition, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorPorts:
+    """Everything that the executor reads from and writes to.
+
+    Attributes:
+        throttle_state: the current rates of all sides, and the rates that they may get.
+        refusal: why nothing may be written now, asked before each write; None: writes are allowed.
+        handshake: announces steps to the throttle controller before they begin; None: steps begin unthrottled.
+    """
+
+    actuator: ReassignmentActuator
+    caller: BackgroundCaller
+    orders: CurrentOrders
+    signals: PlanSignals
+    throttle_state: Callable[[], ThrottleState]
+    refusal: Callable[[], Failure | None]
+    observer: PlanObserver
+    handshake: PrepareHandshake | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorConfig:
+    """What the operator set.
+
+    Attributes:
+        limits: limits over all plans together.
+        prepare_s_max: seconds that a step waits to be throttled; then it does not begin.
+        dry_run: the executor only reports what it would begin; it asks Kafka for nothing and records nothing.
+    """
+
+    limits: OperatorLimits
+    prepare_s_max: float = PREPARE_S_MAX
+    dry_run: bool = False
+
+
 class ReassignmentExecutor:
+    """Executes reassignment plans step by step."""
+
     def __init__(
         self,
-        *,
-        actuator: ReassignmentActuator,
-        caller: BackgroundCaller,
-        orders: OrdersGiven,
-        signals: PlanSignals,
-        throttle_state: Callable[[], ThrottleState],
+        ports: ExecutorPorts,
+        config: ExecutorConfig,
+        clock: Clock,
         recorder: ReassignmentRecorder,
-        refusal: Callable[[], Failure | None],
-        observer: PlanObserver,
-        limits: OperatorLimits,
-        wall_clock: Callable[[], float],
-        monotonic: Callable[[], float],
-        handshake: PrepareHandshake | None = None,
-        prepare_s_max: float = PREPARE_S_MAX,
-        dry_run: bool = False,
+        *,
         processor_s: Callable[[], float] = time.process_time,
     ) -> None:
         """
         Args:
-            processor_s: what the process has used of the processor; the client decodes answers in a thread of its own.
-            dry_run: nothing is asked for, and nothing goes on record: it only says what it would begin.
-            announcing: to whom steps are announced, and waited for until they are throttled; None: nobody throttles them.
-            refusal: why nothing may be written now, asked before each write; None: it may.
-            throttling: what every side carries now, and may be given at most.
-            bounds: the operator's, over all plans together.
+            processor_s: CPU seconds that the process has used, with those of the client's own threads.
         """
         self.recorder = recorder
-        self._actuator = actuator
-        self._caller = caller
-        self._orders = orders
-        self._signals = signals
-        self._throttle_state = throttle_state
-        self._refusal = refusal
-        self._observer = observer
-        self._limits = limits
-        self._wall_clock = wall_clock
-        self._monotonic = monotonic
+        self._actuator = ports.actuator
+        self._caller = ports.caller
+        self._orders = ports.orders
+        self._signals = ports.signals
+        self._throttle_state = ports.throttle_state
+        self._refusal = ports.refusal
+        self._observer = ports.observer
+        self._limits = config.limits
+        self._clock = clock
         self._due_s = float("-inf")
         self._looking: Call[_CycleResult | ClusterError] | None = None
         self._processor_s = processor_s
         self._look_cost_s = 0.0  # Of the last look, of the processor.
-        self._would_do = DryRunReassignments() if dry_run else None
-        self._prepare = PrepareStep(handshake, prepare_s_max, monotonic)
+        self._would_do = DryRunReassignments() if config.dry_run else None
+        self._prepare = PrepareStep(ports.handshake, config.prepare_s_max, clock.monotonic_s)
         self._asking: Call[Outcome] | None = None
         self._may = False  # Of what is being asked for, as far as it was asked.
         self._asked: _Request = _Request((), {}, ())
@@ -162,7 +180,7 @@ class ReassignmentExecutor:
 
     def next_due_s(self) -> float:
         busy = self._looking is not None or self._prepare.is_waiting or self._asking is not None
-        return self._monotonic() + _POLL_S if busy else self._due_s
+        return self._clock.monotonic_s() + _POLL_S if busy else self._due_s
 
     def tick(self) -> None:
         """Goes on where something is due or has been answered; never waits."""
@@ -170,7 +188,7 @@ class ReassignmentExecutor:
             if self._looking is not None:
                 if (looking := self._looking).done():
                     self._looking = None
-                    now_s = self._monotonic()
+                    now_s = self._clock.monotonic_s()
                     self._due_s = now_s + max(CYCLE_S_MIN, REST_PER_LOOK * self._look_cost_s)
                     if self._would_do is not None:
                         self._due_s = now_s + WOULD_DO_EVERY_S
@@ -186,7 +204,7 @@ class ReassignmentExecutor:
                 elif self._may:
                     # Keeps the proof young for the requests that follow; their port sees what came of it.
                     self._may = self._refusal() is None
-            elif self._monotonic() >= self._due_s:
+            elif self._clock.monotonic_s() >= self._due_s:
                 self._look()
         except JournalError as error:
             log.error("the journal takes no record, so no step of a plan is asked for", error=str(error))
@@ -201,7 +219,7 @@ class ReassignmentExecutor:
     def _look(self) -> None:
         if self._would_do is None:
             self.recorder.delete_headless_parts()
-        plans, now_s = self.recorder.active_plans, self._monotonic()
+        plans, now_s = self.recorder.active_plans, self._clock.monotonic_s()
         if not plans:
             self._due_s = now_s + CYCLE_S_MIN
             self._memory, self._figures, self.pending_bytes = ExecutorState(), PartitionMeasurements(), {}
@@ -217,7 +235,7 @@ class ReassignmentExecutor:
         to_measure = self._unsettled if self._measures_whole else self._under_way
         known, memory, whole = self._figures, self._memory, self._measures_whole
         terms = ExecutorContext(
-            self._now_ms(),
+            self._clock.now_ms(),
             self._limits,
             _paused(self._orders.latest),
             self.recorder.backing_off,
@@ -268,9 +286,9 @@ class ReassignmentExecutor:
             self._would_do.log_decision(made)
             return
         if self._measures_whole and found.look.log_bytes:
-            self._measure_due_s = self._monotonic() + MEASURE_EVERY_S
+            self._measure_due_s = self._clock.monotonic_s() + MEASURE_EVERY_S
         self.recorder.record(found.plans, made, _why(found.look, made))
-        self._seen_at_ms, self._not_known = self._now_ms(), None
+        self._seen_at_ms, self._not_known = self._clock.now_ms(), None
         self._observer.planned(made.plans, made.limits, self._figures, self._seen_at_ms)
         self._memory, self.pending_bytes = made.state, made.admission.pending_bytes
         self._unsettled = frozenset(
@@ -286,7 +304,7 @@ class ReassignmentExecutor:
             self._ask(made, withheld)
 
     def _tell_not_known(self, why: str) -> None:
-        since_ms = self._not_known.since_ms if self._not_known is not None else self._seen_at_ms or self._now_ms()
+        since_ms = self._not_known.since_ms if self._not_known is not None else self._seen_at_ms or self._clock.now_ms()
         self._not_known = PlansStateUnknown(why, since_ms)
         if self._would_do is None:  # Nobody waits for a dry run.
             self._observer.blind(why, since_ms)
@@ -350,9 +368,6 @@ class ReassignmentExecutor:
 
     def _is_paused(self) -> bool:
         return _paused(self._orders.latest) is not None
-
-    def _now_ms(self) -> int:
-        return round(self._wall_clock() * 1000)
 
 
 def _without(plan: Plan, keys: set[TopicPartition]) -> Plan:

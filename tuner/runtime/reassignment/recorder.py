@@ -7,15 +7,14 @@ record nothing is asked. What the journal took is put into the book by the same 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 import structlog
 
 from streaming.shared.short_lists import join_names, more_text
 from tuner.control.reassignment.policy import ExecutorDecision, PlanDecision
-from tuner.core.backoff import RETRY_S_MAX, RETRY_S_MIN
+from tuner.core.backoff import Backoff
 from tuner.core.outcome import StepRefusal
 from tuner.core.reassignment_plan import Plan, TopicPartition
 from tuner.journal.entries import Entry
@@ -31,6 +30,8 @@ from tuner.journal.plan_records import (
     state_key,
     tombstones,
 )
+from tuner.runtime.clock import Clock
+from tuner.runtime.ports import RecordJournal
 
 log = structlog.get_logger("tuner")
 
@@ -39,32 +40,28 @@ HEADLESS_S_MAX = 3600.0  # Whoever gives a plan writes its head within seconds a
 _LINES_MAX = 5
 
 
-class PlanJournal(Protocol):
-    def write(self, entries: Sequence[Entry] = (), *, beside: Mapping[bytes, bytes | None] | None = None) -> None:
-        """All of it, or nothing."""
-
-
 class ReassignmentRecorder:
     """``book`` holds all plans; what is made of them comes back through ``record``."""
 
     def __init__(
         self,
-        journal: PlanJournal,
+        journal: RecordJournal,
         cluster: str,
         book: PlanBook,
+        clock: Clock,
         *,
-        wall_clock: Callable[[], float],
-        monotonic: Callable[[], float],
         outbox: Outbox | None = None,
     ) -> None:
-        """``outbox`` as the ledger of the throttles has it; of one term all have the same."""
+        """
+        Args:
+            outbox: what has happened and is not in the journal yet; all recorders of a leadership term share it.
+        """
         self.book = book
         self._journal = journal
         self._cluster = cluster
-        self._wall_clock = wall_clock
-        self._monotonic = monotonic
+        self._clock = clock
         self._numbers: dict[str, dict[TopicPartition, int]] = {}  # Which record of its plan a part is in.
-        self._pauses: dict[TopicPartition, tuple[float, float]] = {}  # Until when, and how long.
+        self._backoff: Backoff[TopicPartition] = Backoff(clock.monotonic_s)
         self._refused: dict[TopicPartition, str] = {}  # Why the last try failed.
         self._headless_since_s: dict[str, float] = {}
         self._outbox = outbox if outbox is not None else Outbox()
@@ -84,10 +81,10 @@ class ReassignmentRecorder:
             JournalError: nothing of it is on record, and nothing of it is so.
         """
         changes = made.admission.concurrency.changes
-        found = [pace_entry(changes, self._now_ms())]
+        found = [pace_entry(changes, self._clock.now_ms())]
         records: dict[bytes, bytes | None] = {}
         for plan, each in zip(before, made.plans, strict=True):
-            found += [over_entry(plan, each, self._now_ms()), steps_entry(plan, each, self._now_ms(), why)]
+            found += [over_entry(plan, each, self._clock.now_ms()), steps_entry(plan, each, self._clock.now_ms(), why)]
             records |= self._records(plan, each.plan, said=bool(changes))
         self._write([entry for entry in found if entry is not None], records)
         for change in changes[:_LINES_MAX]:
@@ -99,7 +96,7 @@ class ReassignmentRecorder:
 
     def _went_well(self, made: PlanDecision) -> None:
         for key in made.progress.reached:
-            self._pauses.pop(key, None)
+            self._backoff.succeed(key)
 
     def _keep_refused(self, made: Sequence[PlanDecision]) -> None:
         """Of what is still to be tried; a step that is under way was taken after all, though its stop may not have been."""
@@ -137,11 +134,9 @@ class ReassignmentRecorder:
         if not failures and not waits:
             return
         for key in failures:
-            _, before_s = self._pauses.get(key, (0.0, 0.0))
-            pause_s = min(RETRY_S_MAX, max(RETRY_S_MIN, 2 * before_s))
-            self._pauses[key] = (self._monotonic() + pause_s, pause_s)
+            self._backoff.fail(key)
         for key in rests:
-            self._pauses[key] = (self._monotonic() + RETRY_S_MIN, 0.0)
+            self._backoff.pause_once(key)
         self._refused |= {key: refusal.why for key, refusal in failures.items()}
         for said in _by_cause({key: refusal.why for key, refusal in failures.items()}):
             log.error(f"not done: {said}")
@@ -151,9 +146,9 @@ class ReassignmentRecorder:
         for plan, later in zip(plans, after, strict=True):
             records |= self._records(plan, later, said=False)
         if failures:
-            self._outbox.entries.append(failed_entry(failures, self._now_ms()))
+            self._outbox.entries.append(failed_entry(failures, self._clock.now_ms()))
         if waits:
-            self._outbox.entries.append(waits_entry(waits, self._now_ms()))
+            self._outbox.entries.append(waits_entry(waits, self._clock.now_ms()))
         self._write([], records)
 
     def delete_headless_parts(self) -> None:
@@ -162,7 +157,7 @@ class ReassignmentRecorder:
         Raises:
             JournalError
         """
-        now_s, found = self._monotonic(), self.book.headless
+        now_s, found = self._clock.monotonic_s(), self.book.headless
         since_s = self._headless_since_s = {plan: self._headless_since_s.get(plan, now_s) for plan in found}
         for plan, parts in found.items():
             if now_s - since_s[plan] > HEADLESS_S_MAX:
@@ -171,8 +166,7 @@ class ReassignmentRecorder:
 
     @property
     def backing_off(self) -> frozenset[TopicPartition]:
-        now_s = self._monotonic()
-        return frozenset(key for key, (until_s, _) in self._pauses.items() if now_s < until_s)
+        return self._backoff.paused()
 
     @property
     def refusals(self) -> Mapping[TopicPartition, str]:
@@ -239,9 +233,6 @@ class ReassignmentRecorder:
                 log.warning(f"plan {after.id}: {line}")
         if after.state.ending is not None:
             log.info(f"plan {after.id}: {after.state.ending.value}", dropped=len(after.state.dropped))
-
-    def _now_ms(self) -> int:
-        return round(self._wall_clock() * 1000)
 
 
 def _by_cause(steps: Mapping[TopicPartition, str]) -> list[str]:

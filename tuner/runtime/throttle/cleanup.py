@@ -20,27 +20,27 @@ from tuner.control.throttle.policy import intend_put_back, settle
 from tuner.core.cluster import BrokerSide, LiveCluster, NotSeen
 from tuner.core.outcome import CHANGED_SINCE, Failure
 from tuner.runtime.throttle.actuator import Throttles
-from tuner.runtime.throttle.list_writer import ListWriteOutcome
+from tuner.runtime.throttle.list_writer import ActObserver
 from tuner.runtime.throttle.recorder import ThrottleRecorder
 
 log = structlog.get_logger("tuner")
 
-PER_CYCLE = 50  # Each takes some ten milliseconds of the journal; the rest comes with the next look.
+WRITES_PER_CYCLE_MAX = 50  # Each takes some ten milliseconds of the journal; the rest comes with the next look.
 
 D = TypeVar("D", bound=ClearLists | RestoreRate)
 
 
-class LiveCleanup(Protocol):
+class ClusterLooker(Protocol):
     def look(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | NotSeen: ...
 
 
 class Cleanup:
     def __init__(
         self,
-        live: LiveCleanup,
+        live: ClusterLooker,
         throttles: Throttles,
-        ledger: ThrottleRecorder,
-        watcher: ListWriteOutcome,
+        recorder: ThrottleRecorder,
+        observer: ActObserver,
         *,
         stop: Callable[[Mapping[BrokerSide, Failure]], None],
     ) -> None:
@@ -48,8 +48,8 @@ class Cleanup:
         self._live = live
         self._throttles = throttles
         self._stop = stop
-        self._ledger = ledger
-        self._watcher = watcher
+        self._recorder = recorder
+        self._observer = observer
 
     def carry_out(self, endings: Sequence[ClearLists | RestoreRate], decided_on: LiveCluster) -> None:
         """
@@ -65,13 +65,13 @@ class Cleanup:
         # Only what a person has released is taken back while something moves.
         endings = [e for e in endings if not live.moves or e.reason is Reason.RELEASED]
         # What rests after a failure takes no other's place.
-        resting = {id(e) for e in endings if self._ledger.pausing(e)}
+        resting = {id(e) for e in endings if self._recorder.is_paused(e)}
         lists_rest = any(isinstance(e, ClearLists) for e in endings if id(e) in resting)
         due = [e for e in endings if id(e) not in resting]
-        lists_wait = any(isinstance(e, ClearLists) for e in due[PER_CYCLE:])
-        due = due[:PER_CYCLE]
+        lists_wait = any(isinstance(e, ClearLists) for e in due[WRITES_PER_CYCLE_MAX:])
+        due = due[:WRITES_PER_CYCLE_MAX]
         self._stop({(e.broker, e.side): f"stopped on the way: {e.text}" for e in due if isinstance(e, RestoreRate)})
-        lists_went = not (self._ledger.memory.listed or lists_rest or lists_wait)
+        lists_went = not (self._recorder.memory.listed or lists_rest or lists_wait)
         acts: list[Acted] = []
         try:
             for decision in due:
@@ -86,7 +86,7 @@ class Cleanup:
                     self._act(decision, self._put_back, acts)
         finally:  # The journal may be away by now; what was done before that is told.
             if acts:
-                self._watcher.acted(acts)
+                self._observer.acted(acts)
 
     def _clear(self, decision: ClearLists, stands: TopicThrottle) -> Failure | None:
         return self._throttles.clear_lists(decision.topic, decision.sides, stands)
@@ -107,19 +107,19 @@ class Cleanup:
 
     def _act(self, decision: D, write: Callable[[D], Failure | None], acts: list[Acted]) -> bool:
         """On record, done, on record again; whether it went well. Adds it to ``acts``."""
-        memory = self._ledger.memory
+        memory = self._recorder.memory
         if isinstance(decision, RestoreRate):
             memory = intend_put_back(memory, decision)
-        self._ledger.record([self._ledger.intent(decision)], memory)
+        self._recorder.record([self._recorder.intent(decision)], memory)
         failure = write(decision)
         acts.append((decision, failure))
         if failure is None:
-            self._ledger.went_well(decision)
+            self._recorder.succeed(decision)
         else:
             log.error(f"not done: {decision.text}: {failure}")
-            self._ledger.back_off(decision)
-        settled = settle(self._ledger.memory, decision) if failure is None else None
+            self._recorder.back_off(decision)
+        settled = settle(self._recorder.memory, decision) if failure is None else None
         side = (decision.broker, decision.side) if isinstance(decision, RestoreRate) else None
-        self._ledger.happened(self._ledger.outcome(decision, failure), settled, side)
-        self._ledger.record(memory=self._ledger.memory)
+        self._recorder.add_outcome(self._recorder.outcome(decision, failure), settled, side)
+        self._recorder.record(memory=self._recorder.memory)
         return failure is None

@@ -21,13 +21,14 @@ from tuner.core.cluster import BrokerSide
 from tuner.core.outcome import Failure
 from tuner.journal import list_records
 from tuner.journal.entries import lists_entry
+from tuner.runtime.clock import Clock
 from tuner.runtime.throttle.actuator import Throttles
 from tuner.runtime.throttle.recorder import ThrottleRecorder
 
 log = structlog.get_logger("tuner")
 
 
-class ListWriteOutcome(Protocol):
+class ActObserver(Protocol):
     def acted(self, acts: Sequence[Acted]) -> None:
         """Takes what was carried out at once: one event, however many throttles."""
 
@@ -36,15 +37,14 @@ class ReplicaListWriter:
     def __init__(
         self,
         throttles: Throttles,
-        ledger: ThrottleRecorder,
-        watcher: ListWriteOutcome,
-        *,
-        wall_clock: Callable[[], float],
+        recorder: ThrottleRecorder,
+        observer: ActObserver,
+        clock: Clock,
     ) -> None:
         self._throttles = throttles
-        self._ledger = ledger
-        self._watcher = watcher
-        self._wall_clock = wall_clock
+        self._recorder = recorder
+        self._observer = observer
+        self._clock = clock
 
     def carry_out(self, decisions: Sequence[Decision]) -> Unthrottled:
         """What could not be put on.
@@ -61,26 +61,26 @@ class ReplicaListWriter:
             self._edit(removals, ())
             unset, removals = self._start(starts), []
         unlisted = self._edit(removals, without_sides(adds, unset))
-        self._ledger.settle()
+        self._recorder.settle()
         return Unthrottled(frozenset(unlisted), frozenset(unset))
 
     def _start(self, starts: Sequence[StartRate]) -> set[BrokerSide]:
         """All together; the sides on which the rate does not stand."""
-        unset = {(d.broker, d.side) for d in starts if self._ledger.pausing(d)}
+        unset = {(d.broker, d.side) for d in starts if self._recorder.is_paused(d)}
         unset |= self._taken({(d.broker, d.side) for d in starts} - unset)
         starts = [d for d in starts if (d.broker, d.side) not in unset]
         if not starts:
             return unset
-        memory = self._ledger.memory
+        memory = self._recorder.memory
         for start in starts:
             memory = intend_start(memory, start)
-        self._ledger.record([self._ledger.intent(start) for start in starts], memory)
+        self._recorder.record([self._recorder.intent(start) for start in starts], memory)
         answers = self._written({(d.broker, d.side): d.value_bytes_per_s for d in starts})
         self._came_out([(start, answers[(start.broker, start.side)]) for start in starts])
         for start in starts:
             failure = answers[(start.broker, start.side)]
-            settled = settle(self._ledger.memory, start) if failure is None else None
-            self._ledger.happened(self._ledger.outcome(start, failure), settled, (start.broker, start.side))
+            settled = settle(self._recorder.memory, start) if failure is None else None
+            self._recorder.add_outcome(self._recorder.outcome(start, failure), settled, (start.broker, start.side))
         return unset | {side for side, failure in answers.items() if failure is not None}
 
     def _taken(self, sides: set[BrokerSide]) -> set[BrokerSide]:
@@ -98,17 +98,17 @@ class ReplicaListWriter:
 
     def _edit(self, removals: Sequence[RemovePairs], adds: Sequence[AddPairs]) -> set[str]:
         """On record, done, and what came of it with the next record; the topics whose lists do not name what they should."""
-        resting = {add.topic for add in adds if self._ledger.pausing(add)}
+        resting = {add.topic for add in adds if self._recorder.is_paused(add)}
         adds = [add for add in adds if add.topic not in resting]
-        removals = [removal for removal in removals if not self._ledger.pausing(removal)]
+        removals = [removal for removal in removals if not self._recorder.is_paused(removal)]
         # A topic may lose pairs for two reasons, and a reason is what an entry is about.
         reasons = [[r for r in removals if r.reason is reason] for reason in dict.fromkeys(r.reason for r in removals)]
         every: list[Sequence[AddPairs | RemovePairs]] = [*reasons, adds]
         batches = [batch for some in every for batch in list_records.batches(some)]
         if not batches:
             return resting
-        intents = [lists_entry("intent", batch, self._now_ms()) for batch in batches]
-        self._ledger.record(intents, intend_pairs(self._ledger.memory, adds))
+        intents = [lists_entry("intent", batch, self._clock.now_ms()) for batch in batches]
+        self._recorder.record(intents, intend_pairs(self._recorder.memory, adds))
         for some in reasons:
             self._write(some, self._throttles.remove_pairs, adds)
         return resting | (self._write(adds, self._throttles.add_pairs, adds).keys() if adds else set())
@@ -130,23 +130,20 @@ class ReplicaListWriter:
         for some in list_records.batches(changes):
             failed = {change.topic: failures[change.topic] for change in some if change.topic in failures}
             gone = [change for change in some if isinstance(change, RemovePairs) and change.topic not in failures]
-            entry = lists_entry("outcome", some, self._now_ms(), failures=failed)
+            entry = lists_entry("outcome", some, self._clock.now_ms(), failures=failed)
             topics = {change.topic for change in gone}
             comes = [add for add in adds if add.topic in topics]
-            memory = intend_pairs(settle_pairs(self._ledger.memory, gone), comes) if gone else None
-            self._ledger.happened(entry, memory)
+            memory = intend_pairs(settle_pairs(self._recorder.memory, gone), comes) if gone else None
+            self._recorder.add_outcome(entry, memory)
         return failures
 
     def _came_out(self, acts: Sequence[Acted]) -> None:
         """Tells of them, and leaves alone for a while what has failed."""
         if acts:
-            self._watcher.acted(acts)
+            self._observer.acted(acts)
         for decision, failure in acts:
             if failure is None:
-                self._ledger.went_well(decision)
+                self._recorder.succeed(decision)
             else:
                 log.error(f"not done: {decision.text}: {failure}")
-                self._ledger.back_off(decision)
-
-    def _now_ms(self) -> int:
-        return round(self._wall_clock() * 1000)
+                self._recorder.back_off(decision)

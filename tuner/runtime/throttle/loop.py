@@ -1,18 +1,19 @@
-"""One cycle: observe → decide → journal → actuate → journal.
+"""Runs one cycle of the throttle controller: observe, decide, journal, write to Kafka, journal the outcome.
 
-The ports are handed in. Functions of tuner/control/ judge and reckon; this module only puts things in their order:
+The rules are in tuner/control/throttle/. This module only orders the steps, so that three guarantees hold:
 
-    a decision to act is on record, with its inputs, before the first write; what came of it after the last
-    the memory of what is ours is on record before it becomes true
-    where the journal does not take a record, nothing is done: an act nobody can trace would be one nobody can undo
+1. A decision to write is in the journal, with its inputs, before the first write. The outcome follows the last write.
+2. The memory of managed throttles is in the journal before Kafka has the new value.
+3. If the journal refuses a record, the controller writes nothing: an operator could neither trace nor undo such a write.
 
-Between two cycles, ``tick`` carries on with the changes of rate that are under way, and asks the law, once a second, for
-those that follow the clients. ``cycle_is_due`` says when a cycle comes before its time.
+Between two cycles, ``tick`` continues the ramps (gradual rate changes) and asks the steering law for new rates once a second.
+``cycle_is_due`` says whether a cycle has to run before its regular time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
@@ -32,7 +33,7 @@ from tuner.control.throttle.plan_moves import (
 )
 from tuner.control.throttle.policy import decide, intend, narrow, narrow_to_live, settle
 from tuner.control.throttle.replica_lists.capacity import with_room
-from tuner.control.throttle.replica_lists.prepared_moves import unseen, with_announced, withheld
+from tuner.control.throttle.replica_lists.prepared_moves import Unthrottled, unseen, with_announced, withheld
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.step_rates import too_fast
 from tuner.control.throttle.superseded import drains_no_more, overtaken, stopped_by
@@ -40,386 +41,450 @@ from tuner.core.cluster import BrokerSide, LiveCluster, Observation, PartitionMo
 from tuner.core.freshness import fresh
 from tuner.core.outcome import Failure
 from tuner.core.prepare_handshake import PrepareHandshake
-from tuner.core.reassignment_plan import Plan, TopicPartition
+from tuner.core.reassignment_plan import Plan, PlanThrottle, TopicPartition
 from tuner.core.throttle_limits import Limits, StallLimits
 from tuner.core.throttle_state import ThrottleState, throttling_of
 from tuner.journal.event_lines import NAMED_MAX, about
 from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.outbox import Outbox
+from tuner.runtime.clock import Clock
 from tuner.runtime.throttle.actuator import Throttles
-from tuner.runtime.throttle.cleanup import Cleanup, LiveCleanup
-from tuner.runtime.throttle.cycle_scheduler import CycleScheduler, OrdersGiven
-from tuner.runtime.throttle.list_writer import ListWriteOutcome, ReplicaListWriter
+from tuner.runtime.throttle.cleanup import Cleanup, ClusterLooker
+from tuner.runtime.throttle.cycle_scheduler import CycleScheduler, OrdersFeed
+from tuner.runtime.throttle.list_writer import ActObserver, ReplicaListWriter
 from tuner.runtime.throttle.ramp_executor import RampEnd, RampExecutor
 from tuner.runtime.throttle.recorder import Journal, ThrottleRecorder
 from tuner.runtime.throttle.steering_controller import SteeringController
-from tuner.runtime.throttle.steering_tick import NewestSignals, SteeringTick
-from tuner.runtime.throttle.window_fill import WindowWarmup
+from tuner.runtime.throttle.steering_tick import LatestSignals, SteeringTick
+from tuner.runtime.throttle.window_warmup import WindowWarmup
 
 log = structlog.get_logger("tuner")
 
+_JOURNAL_REFUSED = "the journal takes no record, so nothing is done"
+_OUTCOME_REFUSED = "the journal takes no outcome yet"
 
-class Signals(NewestSignals, Protocol):
+
+class SignalSource(LatestSignals, Protocol):
     def forget_old(self, now_ms: int) -> None: ...
 
 
-class CycleObserver(ListWriteOutcome, Protocol):
-    """Is told of everything; the status page, the metrics."""
+class CycleObserver(ActObserver, Protocol):
+    """Receives every cycle and its writes; the status page and the metrics."""
 
     def observed(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None: ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThrottlePorts:
+    """Everything that the controller reads from and writes to.
+
+    Attributes:
+        inputs: records what each cycle saw; None: nothing is recorded.
+        outbox: events that are not in the journal yet; None: a new, empty one.
+    """
+
+    live: ClusterLooker
+    signals: SignalSource
+    throttles: Throttles
+    orders: OrdersFeed
+    journal: Journal
+    observer: CycleObserver
+    inputs: InputLog | None = None
+    outbox: Outbox | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThrottleConfig:
+    """What the operator set.
+
+    Attributes:
+        writes_per_s_max: budget of writes to Kafka for all rate changes together.
+        dry_run: the controller decides and records, and writes nothing to Kafka.
+    """
+
+    limits: Limits
+    stall_limits: StallLimits
+    writes_per_s_max: float
+    dry_run: bool = False
+
+
 class ThrottleController:
-    """``steering`` is None where the tuner only rescues."""
+    """Watches moves of replicas and changes their replication throttles."""
 
     def __init__(
         self,
+        ports: ThrottlePorts,
+        config: ThrottleConfig,
+        clock: Clock,
         *,
-        live: LiveCleanup,
-        signals: Signals,
-        throttles: Throttles,
-        slewing: RampExecutor,
-        steering: SteeringController | None,
-        orders: OrdersGiven,
-        journal: Journal,
-        watcher: CycleObserver,
         memory: Memory,
-        limits: Limits,
-        stall_limits: StallLimits,
-        wall_clock: Callable[[], float],
-        monotonic: Callable[[], float],
-        writes_per_s_max: float,
-        dry_run: bool,
-        inputs: InputLog | None = None,
-        owed: Outbox | None = None,
+        ramps: RampExecutor,
+        steering: SteeringController | None,
         processor_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """
         Args:
-            inputs, owed: the ledger's.
-            processor_s: what the process has used of the processor; by default a cycle costs nothing.
+            memory: what the controller knew at the end of the last leadership term, from the journal.
+            ramps: carries out gradual rate changes.
+            steering: closed-loop control towards the objective; None: the controller only rescues stalled moves.
+            processor_s: CPU seconds that the process has used; by default a cycle costs nothing.
         """
-        self.ledger = ThrottleRecorder(
-            journal,
+        limits = config.limits
+        self.recorder = ThrottleRecorder(
+            ports.journal,
             memory,
             limits,
-            wall_clock=wall_clock,
-            monotonic=monotonic,
-            dry_run=dry_run,
-            inputs=inputs,
-            owed=owed,
+            clock,
+            dry_run=config.dry_run,
+            inputs=ports.inputs,
+            outbox=ports.outbox,
         )
-        self._live = live
-        self._signals = signals
-        self._slewing = slewing
+        self._live = ports.live
+        self._signals = ports.signals
+        self._orders = ports.orders
+        self._observer = ports.observer
+        self._ramps = ramps
         self._steering = steering
-        self._orders = orders
-        self._watcher = watcher
         self._limits = limits
-        self._stall_limits = stall_limits
-        self._wall_clock = wall_clock
-        self._monotonic = monotonic
+        self._stall_limits = config.stall_limits
+        self._dry_run = config.dry_run
+        self._clock = clock
         self._processor_s = processor_s
-        self._dry_run = dry_run
-        self._seen: LiveCluster | None = None  # As it was last seen.
-        self._announcing = PrepareHandshake()
+        self._last_live: LiveCluster | None = None  # The last snapshot that could be read.
+        self._handshake = PrepareHandshake()
         self._plans: Callable[[], Sequence[Plan]] = tuple
-        self._throttles_moves = limits.throttles_moves  # Anything of what moved at the last look.
-        self._moving: set[TopicPartition] = set()  # By the cluster's word, while something is announced.
-        self._without_room: Mapping[TopicPartition, str] = {}  # Of what is announced, what no list has room for.
-        self._early = CycleScheduler(
-            orders, signals, signal_age_s_max=limits.signal_age_s_max, wall_clock=wall_clock, monotonic=monotonic
-        )
+        self._throttles_moves = limits.throttles_moves  # The tuner throttles at least one move of the last snapshot.
+        self._moving: set[TopicPartition] = (
+            set()
+        )  # Partitions that Kafka reports as moving, while a step is being prepared.
+        self._without_room: Mapping[
+            TopicPartition, str
+        ] = {}  # Prepared steps that no throttled-replica list has room for.
+        self._scheduler = CycleScheduler(ports.orders, ports.signals, clock, signal_age_s_max=limits.signal_age_s_max)
         self._recovered = False
-        self._kept = CycleCache()
-        self._windows = WindowWarmup(slewing, limits, monotonic=monotonic, writes_per_s_max=writes_per_s_max)
-        self._listing = ReplicaListWriter(throttles, self.ledger, watcher, wall_clock=wall_clock)
-        self._endings = Cleanup(live, throttles, self.ledger, watcher, stop=self._stop)
-        self._steered = (
+        self._cache = CycleCache()
+        self._windows = WindowWarmup(ramps, limits, clock, writes_per_s_max=config.writes_per_s_max)
+        self._list_writer = ReplicaListWriter(ports.throttles, self.recorder, ports.observer, clock)
+        self._cleanup = Cleanup(ports.live, ports.throttles, self.recorder, ports.observer, stop=self._stop)
+        self._steering_tick = (
             None
             if steering is None
             else SteeringTick(
-                steering,
-                signals,
-                self.ledger,
-                watcher,
-                limits,
-                wall_clock=wall_clock,
-                monotonic=monotonic,
-                dry_run=dry_run,
+                steering, ports.signals, self.recorder, ports.observer, limits, clock, dry_run=config.dry_run
             )
         )
 
     @property
     def memory(self) -> Memory:
-        return self.ledger.memory
+        return self.recorder.memory
 
     def cycle(self) -> tuple[Decision, ...]:
-        """Runs one cycle and returns what it decided. After an error ``hold`` is to be called."""
-        began_s, used_s = self._monotonic(), self._processor_s()
+        """Runs one cycle and returns its decisions. After an exception the caller has to call ``hold``."""
+        began_s, used_s = self._clock.monotonic_s(), self._processor_s()
         try:
-            return self._cycle(self._announcing.moves)
+            return self._cycle(self._handshake.moves)
         finally:
-            self._early.ends(self._monotonic() - began_s, self._processor_s() - used_s)
+            self._scheduler.end_cycle(self._clock.monotonic_s() - began_s, self._processor_s() - used_s)
 
     def hold(self) -> None:
-        """Changes nothing until a cycle goes well, after one that failed.
+        """Changes no rate until the next successful cycle; to be called after a cycle that failed.
 
-        The law stops, as only a cycle heeds an order such as a pause. Changes under way stop where they are, as they do without
-        signals: nobody sees what they do. Only a window that is being filled goes on, as its rate is meant for a moment.
+        Steering stops, because only a cycle reads an order such as a pause. Ramps stop at their current rate, because without
+        signals their effect is unknown. A window warm-up continues: its low rate is meant for a few seconds only.
         """
-        if self._steered is not None:
-            self._steered.hold()
-        self._end_changes(self._slewing.busy - frozenset(self._windows.filling()), "stopped on the way: a cycle failed")
+        if self._steering_tick is not None:
+            self._steering_tick.hold()
+        self._end_changes(self._ramps.busy - frozenset(self._windows.active()), "stopped on the way: a cycle failed")
 
-    def _cycle(self, announced: Sequence[PartitionMove]) -> tuple[Decision, ...]:
+    def _cycle(self, prepared: Sequence[PartitionMove]) -> tuple[Decision, ...]:
         observation = self._observe()
         if not self._recovered and isinstance(observation.live, LiveCluster):
-            self.ledger.memory = narrow_to_live(self.memory, observation.live, observation.now_ms, self._limits)
+            self.recorder.memory = narrow_to_live(self.memory, observation.live, observation.now_ms, self._limits)
             self._recovered = True
-        memory, decisions = decide(observation, self.memory, self._limits, self._stall_limits, self._kept)
+        memory, decisions = decide(observation, self.memory, self._limits, self._stall_limits, self._cache)
         if self._steering is not None:
-            self._early.lacks(decisions, observation)
-        seen = isinstance(observation.live, LiveCluster)
+            self._scheduler.await_signals(decisions, observation)
+        is_cluster_read = isinstance(observation.live, LiveCluster)
         if isinstance(observation.live, LiveCluster):
-            self._windows.seen(observation.live, self._kept.paths.sides() if observation.live.moves else ())
-        else:  # Told at once: the journal is likely to be away with the rest of the cluster, and waited for.
-            self._watcher.observed(observation, self.memory, decisions)
+            self._windows.update(observation.live, self._cache.paths.sides() if observation.live.moves else ())
+        else:  # Before the journal is written: it is likely to be unreachable together with the rest of the cluster.
+            self._observer.observed(observation, self.memory, decisions)
         try:
-            self.ledger.note(decisions, observation, memory, self._orders.overtaken)
+            self.recorder.note(decisions, observation, memory, self._orders.overtaken)
             self._orders.overtaken = ()
             if not self._dry_run:
-                self._carry_out(decisions, observation, announced)
-            if self._steered is not None:
-                self._steered.hand_over(decisions, observation, throttles_moves=self._throttles_moves)
+                self._carry_out(decisions, observation, prepared)
+            if self._steering_tick is not None:
+                self._steering_tick.hand_over(decisions, observation, throttles_moves=self._throttles_moves)
         except JournalError as error:
-            log.error("the journal takes no record, so nothing is done", error=str(error))
-        if seen:
-            self._watcher.observed(observation, self.memory, decisions)
+            log.error(_JOURNAL_REFUSED, error=str(error))
+        if is_cluster_read:
+            self._observer.observed(observation, self.memory, decisions)
         return decisions
 
     def tick(self) -> None:
-        """The steps that are due of the changes under way, and the law's next second."""
-        now_s = self._monotonic()
-        if stopped := drains_no_more(self._slewing.changes, self._signals.moves, self._limits):
+        """Writes the ramp steps that are due, and runs the steering law if its next second has come."""
+        now_s = self._clock.monotonic_s()
+        if stopped := drains_no_more(self._ramps.changes, self._signals.moves, self._limits):
             try:
                 self._stop(stopped)
             except JournalError as error:
-                log.error("the journal takes no outcome yet", error=str(error))
-        self._ended(self._slewing.step(now_s))
-        if self._steered is not None and (due_s := self._steered.next_due_s()) is not None and due_s <= now_s:
+                log.error(_OUTCOME_REFUSED, error=str(error))
+        self._finish_ramps(self._ramps.step(now_s))
+        tick = self._steering_tick
+        if tick is not None and (due_s := tick.next_due_s()) is not None and due_s <= now_s:
             try:
-                self._steered.turn()
+                tick.run()
             except JournalError as error:
-                log.error("the journal takes no record, so nothing is done", error=str(error))
+                log.error(_JOURNAL_REFUSED, error=str(error))
 
     def end(self, why: Failure) -> None:
-        """The term is over: changes under way end where they are, and what came of them waits where the journal is not ours."""
-        if self._steered is not None:
-            self._steered.hold()
-        self._end_changes(self._slewing.busy, why)
+        """Ends the leadership term: ramps stop at their current rate. Their outcomes wait in the outbox if the journal is
+        already fenced."""
+        if self._steering_tick is not None:
+            self._steering_tick.hold()
+        self._end_changes(self._ramps.busy, why)
 
     def _end_changes(self, sides: Collection[BrokerSide], why: Failure) -> None:
         try:
             self._stop(dict.fromkeys(sides, why))
         except JournalError as error:
-            log.error("the journal takes no outcome yet", error=str(error))
+            log.error(_OUTCOME_REFUSED, error=str(error))
 
     def next_due_s(self) -> float | None:
-        due = [self._slewing.next_due_s(), self._steered.next_due_s() if self._steered is not None else None]
+        """Returns when ``tick`` has work next, in seconds of the monotonic clock; None: nothing is under way."""
+        due = [self._ramps.next_due_s(), self._steering_tick.next_due_s() if self._steering_tick is not None else None]
         return min((at_s for at_s in due if at_s is not None), default=None)
 
     @property
     def throttling(self) -> ThrottleState:
-        """What every side carries now, and may be given: the executor of plans reckons with it."""
-        courses = self._steering.courses if self._steering is not None else {}
-        filling = {side: float(change.setpoint_bytes_per_s) for side, change in self._windows.filling().items()}
+        """The current rates of all sides and the rates they may get; the reassignment executor plans with them."""
+        setpoints = self._steering.courses if self._steering is not None else {}
+        warming_up = {side: float(change.setpoint_bytes_per_s) for side, change in self._windows.active().items()}
         plans = self._plans()
-        moves = self._seen.moves if self._seen is not None else ()
+        moves = self._last_live.moves if self._last_live is not None else ()
         rates = paced_plan_rates(moves, moves_under_way(plans), self._limits)
         loosest = loosest_bytes_per_s(plans, self._limits)
-        return throttling_of(self._seen, courses, self._limits, filling, rates, loosest)
+        return throttling_of(self._last_live, setpoints, self._limits, warming_up, rates, loosest)
 
-    def heed_plans(
+    def connect_plans(
         self,
         pending_bytes: Callable[[], Mapping[BrokerSide, float]],
-        announcing: PrepareHandshake,
+        handshake: PrepareHandshake,
         plans: Callable[[], Sequence[Plan]] = tuple,
     ) -> None:
-        """
+        """Connects the reassignment executor.
+
         Args:
-            pending_bytes: what plans still have to begin, by side; the law hurries for that, too.
-            announcing: what they are about to ask for, and where they are told that it is throttled.
-            plans: all on record, also those that this tuner does not carry out: what they move is throttled.
+            pending_bytes: bytes by side that plans have not begun to copy; steering counts them as remaining work.
+            handshake: names the steps that are about to begin; this controller answers which of them are throttled.
+            plans: all recorded plans, also those that another tuner executes: their moves are throttled.
         """
-        self._announcing, self._plans = announcing, plans
-        if self._steered is not None:
-            self._steered.pending_bytes = pending_bytes
+        self._handshake, self._plans = handshake, plans
+        if self._steering_tick is not None:
+            self._steering_tick.pending_bytes = pending_bytes
 
     def cycle_is_due(self) -> bool:
-        """Whether one is before its time. To be asked every ``LOOK_EVERY_S``, and whenever a step may have been announced."""
-        # A replica that has arrived begins to fetch anew, and gets nothing for as long as it is listed and its quota used up:
-        # whoever writes to it waits.
-        ended = self._announcing.step_ended and bool(self.memory.listed)
-        return self._early.are_due(announced=self._announcing.is_pending, ended=ended, memory=self.memory)
+        """Returns whether a cycle has to run before its regular time.
+
+        To be asked every ``LOOK_EVERY_S``, and whenever a step may have been prepared.
+        """
+        # A replica that has caught up is a normal follower. While it is still listed and the quota is used up, it fetches
+        # nothing, and producers with acks=all wait for it.
+        has_ended = self._handshake.step_ended and bool(self.memory.listed)
+        return self._scheduler.is_early_cycle_due(
+            prepared=self._handshake.is_pending, ended=has_ended, memory=self.memory
+        )
 
     # -- between two cycles -------------------------------------------------------------------------------------------
 
-    def _ended(self, ended: Sequence[RampEnd]) -> None:
-        self._windows.ended(ended)
-        self._told_of(ended)
-        for each in ended:
-            self._came_out(each)
+    def _finish_ramps(self, ends: Sequence[RampEnd]) -> None:
+        self._windows.note_ended(ends)
+        self._report_ends(ends)
+        for end in ends:
+            self._record_end(end)
         try:
-            if ended:
-                self.ledger.record(memory=self.memory)
+            if ends:
+                self.recorder.record(memory=self.memory)
         except JournalError as error:
-            # Until it does, what may stand there is on record as the whole ramp, which is true, only less exact.
-            log.error("the journal takes no outcome yet", error=str(error))
+            # Until then the journal holds the whole ramp as the rates that may be in Kafka: true, but less exact.
+            log.error(_OUTCOME_REFUSED, error=str(error))
 
-    def _told_of(self, ended: Sequence[RampEnd]) -> None:
-        if not ended:
+    def _report_ends(self, ends: Sequence[RampEnd]) -> None:
+        if not ends:
             return
-        self._watcher.acted([(each.decision, each.failure) for each in ended])
-        went_well = [each.decision for each in ended if each.failure is None]
-        if went_well:
-            entries = [self.ledger.outcome(decision, None) for decision in went_well]
-            log.info(
-                f"done: {join_names([each.text.split(':')[0] for each in went_well], NAMED_MAX)}", **about(entries)
-            )
+        self._observer.acted([(end.decision, end.failure) for end in ends])
+        succeeded = [end.decision for end in ends if end.failure is None]
+        if succeeded:
+            entries = [self.recorder.outcome(decision, None) for decision in succeeded]
+            names = join_names([decision.text.split(":")[0] for decision in succeeded], NAMED_MAX)
+            log.info(f"done: {names}", **about(entries))
 
-    def _came_out(self, ended: RampEnd) -> None:
-        ledger, decision, failure = self.ledger, ended.decision, ended.failure
+    def _record_end(self, end: RampEnd) -> None:
+        recorder, decision, failure = self.recorder, end.decision, end.failure
         side = (decision.broker, decision.side)
         if failure is None:
-            ledger.went_well(decision)
+            recorder.succeed(decision)
         else:
             log.error(f"not done: {decision.text.split(':')[0]}: {failure}", broker=side[0], side=side[1])
-            ledger.back_off(decision)
+            recorder.back_off(decision)
         memory = settle(self.memory, decision) if failure is None else self.memory
-        if failure is not None and ended.may_stand:
-            memory = narrow(memory, side, ended.may_stand)
-        ledger.happened(ledger.outcome(decision, failure), memory, side)
-        # Whether a tool has swept all of it away only a look at everything can tell.
-        if ended.theirs and not may_be_swept(ended.found, throttles=self._throttles_moves):
-            ledger.let_go(side, ended.found)
+        if failure is not None and end.may_stand:
+            memory = narrow(memory, side, end.may_stand)
+        recorder.add_outcome(recorder.outcome(decision, failure), memory, side)
+        # Only a full scan can tell whether a tool has cleared all throttles of the cluster.
+        if end.external_change and not may_be_swept(end.found, throttles=self._throttles_moves):
+            recorder.relinquish(side, end.found)
 
-    # -- steps of a cycle ---------------------------------------------------------------------------------------------
+    # -- parts of a cycle ---------------------------------------------------------------------------------------------
 
     def _observe(self) -> Observation:
         self._signals.poll()
-        full = self._early.begins()
-        now_ms = round(self._wall_clock() * 1000)
+        full = self._scheduler.begin_cycle()
+        now_ms = self._clock.now_ms()
         self._signals.forget_old(now_ms)
-        courses = self._steering.courses if self._steering is not None else {}
+        setpoints = self._steering.courses if self._steering is not None else {}
         live = self._live.look(
-            full=full or is_ending(self.memory, self._seen),
-            also={move.topic for move in self._announcing.moves},
+            full=full or is_ending(self.memory, self._last_live),
+            also={move.topic for move in self._handshake.moves},
             waits=to_look_beside(
-                self._seen,
+                self._last_live,
                 self.memory,
-                courses.keys(),
+                setpoints.keys(),
                 fresh(self._signals.brokers, now_ms, self._limits.signal_age_s_max),
             ),
         )
-        empty, plan_moves = self._windows.in_question(self.memory), moves_under_way(self._plans())
-        self._announcing.step_ended = False
+        empty, plan_moves = self._windows.pending_sides(self.memory), moves_under_way(self._plans())
+        self._handshake.step_ended = False
         if isinstance(live, LiveCluster):
-            self._moving = {(m.topic, m.partition) for m in live.moves} if self._announcing.moves else set()
-            announced, self._without_room = self._announcing.moves, {}
-            if self._orders.latest.pause is None:
-                announced, self._without_room = with_room(live, announced)
-            urgent = [move for move in announced if (move.topic, move.partition) in self._announcing.urgent]
-            run = moves_to_list(live.moves, plan_moves, self._limits, self.memory.listed)
-            empty |= self._windows.begun_empty(live, announced, urgent, run, self._announcing.last_copied_at_s)
-            live = with_announced(live, announced)
-            self._throttles_moves = throttles_any(live.moves, plan_moves, self._limits, self.memory.listed)
-        self._seen = live if isinstance(live, LiveCluster) else self._seen
+            live, newly_empty = self._with_prepared(live, plan_moves)
+            empty |= newly_empty
+            self._last_live = live
         return Observation(
             now_ms,
             live,
             dict(self._signals.brokers),
             dict(self._signals.moves),
-            busy=self._slewing.busy,
+            busy=self._ramps.busy,
             empty=empty,
-            courses=courses,
+            courses=setpoints,
             orders=self._orders.latest,
             plan_moves=plan_moves,
         )
 
+    def _with_prepared(
+        self, live: LiveCluster, plan_moves: Mapping[TopicPartition, PlanThrottle]
+    ) -> tuple[LiveCluster, frozenset[BrokerSide]]:
+        """Adds the prepared steps of plans to a snapshot.
+
+        Returns:
+            The snapshot, and the sides whose quota window is not full although a step begins there.
+        """
+        self._moving = {(m.topic, m.partition) for m in live.moves} if self._handshake.moves else set()
+        prepared, self._without_room = self._handshake.moves, {}
+        if self._orders.latest.pause is None:
+            prepared, self._without_room = with_room(live, prepared)
+        urgent = [move for move in prepared if (move.topic, move.partition) in self._handshake.urgent]
+        running = moves_to_list(live.moves, plan_moves, self._limits, self.memory.listed)
+        empty = self._windows.find_unfilled(live, prepared, urgent, running, self._handshake.last_copied_at_s)
+        live = with_announced(live, prepared)
+        self._throttles_moves = throttles_any(live.moves, plan_moves, self._limits, self.memory.listed)
+        return live, empty
+
     def _carry_out(
-        self, decisions: tuple[Decision, ...], observation: Observation, announced: Sequence[PartitionMove]
+        self, decisions: tuple[Decision, ...], observation: Observation, prepared: Sequence[PartitionMove]
     ) -> None:
         self._stop_changes(decisions, observation)
-        unthrottled = self._listing.carry_out(decisions)
-        changes = [d for d in decisions if isinstance(d, SetRate) and not self.ledger.pausing(d)]
-        # Where no rate could be set there is none to bring up.
-        changes = [d for d in changes if (d.broker, d.side) not in unthrottled.sides]
+        unthrottled = self._list_writer.carry_out(decisions)
         kept_back: Mapping[TopicPartition, str] = {}
+        begin: Sequence[PartitionMove] | None = None
         if isinstance(observation.live, LiveCluster):
             not_seen = unseen(observation.live, self.memory)
-            kept_back = {**self._without_room, **withheld(announced, unthrottled, not_seen, self._moving)}
-            begin = [move for move in announced if (move.topic, move.partition) not in kept_back]
-            changes = self._windows.that_fill(changes, observation.empty, begin)
-        together = len(changes) + len(self._slewing.busy)
-        memory, ramps, owned = self.memory, [], self.memory.owned
-        for change in changes:
-            steps = self._windows.steps(change, together)
-            memory = intend(memory, change, [s.rate_bytes_per_s for s in steps])
-            ramps.append((change, steps))
-        if changes:
-            self.ledger.record([self.ledger.intent(change, observation) for change in changes], memory)
-        resumed = self._windows.go_on(changes)
-        for change, steps in ramps:
-            ours = owned.get((change.broker, change.side))
-            self._slewing.start(change, steps, self._monotonic(), may_stand=ours.may_stand if ours is not None else ())
-        if any(change.reason is Reason.WINDOW_WARMUP for change in changes):
-            # What is to begin there does right after this, and would find the window open. What the budget has no write for now
-            # would come too late.
-            self._ended(self._slewing.step(self._monotonic()))
-            late = self._windows.too_late(resumed)
-            self._stop(dict.fromkeys(late, "too many at a time to be lowered before it begins"), meant=True)
-        endings = [d for d in decisions if isinstance(d, ClearLists | RestoreRate)]
-        if endings and isinstance(observation.live, LiveCluster):
-            self._endings.carry_out(endings, observation.live)
+            kept_back = {**self._without_room, **withheld(prepared, unthrottled, not_seen, self._moving)}
+            begin = [move for move in prepared if (move.topic, move.partition) not in kept_back]
+        self._start_ramps(decisions, observation, unthrottled, begin)
+        cleanups = [d for d in decisions if isinstance(d, ClearLists | RestoreRate)]
+        if cleanups and isinstance(observation.live, LiveCluster):
+            self._cleanup.carry_out(cleanups, observation.live)
         if isinstance(observation.live, LiveCluster):
             failed, waits = too_fast(
-                announced,
+                prepared,
                 decisions,
                 observation,
                 self._limits,
                 not_set=unthrottled.sides,
-                busy=self._slewing.busy,
-                lowered=self._windows.filling().keys() - self._slewing.waiting.keys(),
+                busy=self._ramps.busy,
+                lowered=self._windows.active().keys() - self._ramps.waiting.keys(),
             )
             waits = {key: why for key, why in waits.items() if key not in kept_back}
-            self._announcing.answer({**failed, **waits, **kept_back}, {*self._without_room, *waits})
+            self._handshake.answer({**failed, **waits, **kept_back}, {*self._without_room, *waits})
 
-    def _stop_changes(self, decisions: tuple[Decision, ...], observation: Observation) -> None:
-        self._stop(stopped_by(decisions, self._slewing.busy, self._windows.filling().keys(), self.memory.owned.keys()))
-        self._stop(overtaken(self._slewing.changes, self._slewing.waiting, observation, self._limits), meant=True)
-
-    def _stop(self, stops: Mapping[BrokerSide, Failure], *, meant: bool = False) -> None:
-        """Changes under way end where they are, and each intent has its outcome; where none is under way nothing happens.
+    def _start_ramps(
+        self,
+        decisions: Sequence[Decision],
+        observation: Observation,
+        unthrottled: Unthrottled,
+        begin: Sequence[PartitionMove] | None,
+    ) -> None:
+        """Journals the rate changes of a cycle and starts their ramps.
 
         Args:
-            meant: that is as it should be, and no failure to anybody.
+            unthrottled: sides on which no throttle could be set; there is no rate to raise.
+            begin: the prepared steps that begin now; None: the cluster could not be read.
 
         Raises:
-            JournalError: they have ended all the same.
+            JournalError: nothing was started.
         """
-        stopped = [each for side, why in stops.items() if (each := self._slewing.drop(side, why)) is not None]
-        self._windows.ended(stopped)
-        if stopped and not meant:
-            self._watcher.acted([(each.decision, each.failure) for each in stopped])
-        for each in stopped:
-            if meant:
-                log.info(f"no further: {each.decision.text.split(':')[0]}: {each.failure}")
+        changes = [d for d in decisions if isinstance(d, SetRate) and not self.recorder.is_paused(d)]
+        changes = [d for d in changes if (d.broker, d.side) not in unthrottled.sides]
+        if begin is not None:
+            changes = self._windows.drop_unneeded(changes, observation.empty, begin)
+        together = len(changes) + len(self._ramps.busy)
+        memory, ramps, owned = self.memory, [], self.memory.owned
+        for change in changes:
+            steps = self._windows.ramp_steps(change, together)
+            memory = intend(memory, change, [s.rate_bytes_per_s for s in steps])
+            ramps.append((change, steps))
+        if changes:
+            self.recorder.record([self.recorder.intent(change, observation) for change in changes], memory)
+        resumed = self._windows.resume(changes)
+        for change, steps in ramps:
+            managed = owned.get((change.broker, change.side))
+            may_stand = managed.may_stand if managed is not None else ()
+            self._ramps.start(change, steps, self._clock.monotonic_s(), may_stand=may_stand)
+        if any(change.reason is Reason.WINDOW_WARMUP for change in changes):
+            # The prepared step begins right after this cycle, and its quota window has to be lowered before. A warm-up that
+            # the write budget cannot pay for now would come too late.
+            self._finish_ramps(self._ramps.step(self._clock.monotonic_s()))
+            late = self._windows.find_late(resumed)
+            self._stop(dict.fromkeys(late, "too many at a time to be lowered before it begins"), intended=True)
+
+    def _stop_changes(self, decisions: tuple[Decision, ...], observation: Observation) -> None:
+        self._stop(stopped_by(decisions, self._ramps.busy, self._windows.active().keys(), self.memory.owned.keys()))
+        self._stop(overtaken(self._ramps.changes, self._ramps.waiting, observation, self._limits), intended=True)
+
+    def _stop(self, stops: Mapping[BrokerSide, Failure], *, intended: bool = False) -> None:
+        """Stops ramps at their current rate and records their outcomes. Sides without a ramp are skipped.
+
+        Args:
+            stops: why, by side.
+            intended: the stop is planned; it counts as no failure.
+
+        Raises:
+            JournalError: the outcomes are not in the journal yet; the ramps have stopped all the same.
+        """
+        stopped = [end for side, why in stops.items() if (end := self._ramps.drop(side, why)) is not None]
+        self._windows.note_ended(stopped)
+        if stopped and not intended:
+            self._observer.acted([(end.decision, end.failure) for end in stopped])
+        for end in stopped:
+            if intended:
+                log.info(f"no further: {end.decision.text.split(':')[0]}: {end.failure}")
             else:
-                log.warning(f"not done: {each.decision.text.split(':')[0]}: {each.failure}")
-            side = (each.decision.broker, each.decision.side)
-            memory = narrow(self.memory, side, each.may_stand)
-            self.ledger.happened(self.ledger.outcome(each.decision, each.failure), memory, side)
+                log.warning(f"not done: {end.decision.text.split(':')[0]}: {end.failure}")
+            side = (end.decision.broker, end.decision.side)
+            memory = narrow(self.memory, side, end.may_stand)
+            self.recorder.add_outcome(self.recorder.outcome(end.decision, end.failure), memory, side)
         if stopped:
-            self.ledger.record(memory=self.memory)
+            self.recorder.record(memory=self.memory)

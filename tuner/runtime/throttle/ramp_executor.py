@@ -53,7 +53,7 @@ class _Change:
 class RampEnd:
     decision: SetRate
     failure: Failure | None
-    theirs: bool = False  # Somebody else's value stands there now ...
+    external_change: bool = False  # Somebody else's value stands there now ...
     found: int | None = None  # ... this one; None: none.
     may_stand: tuple[int | None, ...] = ()  # What a change that failed may have left there.
 
@@ -183,7 +183,7 @@ class RampExecutor:
                 change.next_at_s = now_s + _LATE_PAUSE_S
             else:
                 failure = f"stopped on the way: {_said(left)} was left there, {_said(value)} stands there now"
-                ended.append(RampEnd(self._changes.pop(side).decision, failure, theirs=True, found=value))
+                ended.append(RampEnd(self._changes.pop(side).decision, failure, external_change=True, found=value))
         return ended
 
     def _is_news(self, side: BrokerSide, value: int | ClusterError | None) -> bool:

@@ -1,17 +1,17 @@
-"""What is on record: every decision, everything that is ours, and what failed so that it is tried again later.
+"""Writes the throttle controller's decisions and memory to the journal, and pauses retries after failures.
 
-The order of things that the loop relies on is kept here:
+The controller relies on three guarantees:
 
-    what is ours is on record before it becomes true
-    where the journal does not take a record, nothing is done: an act nobody can trace would be one nobody can undo
-    what has happened is so, whatever the journal takes: it waits (journal/outbox.py), and goes with the next record that is taken
+1. A throttle is in the journal as managed before Kafka has it.
+2. If the journal refuses a record, the controller writes nothing to Kafka.
+3. What has already happened counts at once. Its entry waits in the outbox (journal/outbox.py) for the next accepted record.
 
-A dry run owns nothing and puts nothing back, so it must not write over the memory that a real run has on record.
+A dry run manages nothing, so it never overwrites the memory that a real run has in the journal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Protocol
@@ -34,7 +34,7 @@ from tuner.control.throttle.decision import (
 from tuner.control.throttle.order_events import expired, ordered
 from tuner.control.throttle.ownership import let_go
 from tuner.control.throttle.state import Memory, OwnedRate
-from tuner.core.backoff import RETRY_S_MAX, RETRY_S_MIN
+from tuner.core.backoff import Backoff
 from tuner.core.cluster import BrokerSide, Observation
 from tuner.core.operator_orders import Orders
 from tuner.core.outcome import Failure
@@ -45,10 +45,12 @@ from tuner.journal.event_lines import about, event_text, events
 from tuner.journal.input_log import InputLog
 from tuner.journal.moving_replicas_records import MovingReplicasByTopic
 from tuner.journal.outbox import Outbox
+from tuner.runtime.clock import Clock
 
 log = structlog.get_logger("tuner")
 
-Listed = Mapping[str, TopicThrottle]
+ListsByTopic = Mapping[str, TopicThrottle]
+Subject = tuple[object, ...]  # What a decision is about: see ``subject_of``.
 
 
 class Journal(Protocol):
@@ -61,49 +63,49 @@ class Journal(Protocol):
         seen: Mapping[str, Mapping[int, frozenset[int]]] | None = None,
         listed: Mapping[str, TopicThrottle] | None = None,
     ) -> None:
-        """All of it, or nothing; ``owned``, ``seen`` and ``listed`` (by topic) are newer than the memory written last."""
+        """Writes all of it or nothing; ``owned``, ``seen`` and ``listed`` (by topic) are newer than the memory written last."""
 
 
 class ThrottleRecorder:
-    """``memory`` is what is remembered now; what is made of it comes back through ``record``."""
+    """Holds the controller's current memory; ``record`` replaces it."""
 
     def __init__(
         self,
         journal: Journal,
         memory: Memory,
         limits: Limits,
+        clock: Clock,
         *,
-        wall_clock: Callable[[], float],
-        monotonic: Callable[[], float],
         dry_run: bool,
         inputs: InputLog | None = None,
-        owed: Outbox | None = None,
+        outbox: Outbox | None = None,
     ) -> None:
         """
         Args:
-            inputs: is told of every cycle; what it makes of that goes with the journal's next write.
-            owed: what has happened and is not on record yet; what a term leaves there the next one records.
+            inputs: receives every cycle; its records go with the journal's next write.
+            outbox: what has happened and is not in the journal yet; the next leadership term records what this one leaves there.
         """
-        self._owed = owed if owed is not None else Outbox()
-        self.memory = self._owed.as_it_is(memory)
+        self._outbox = outbox if outbox is not None else Outbox()
+        self.memory = self._outbox.as_it_is(memory)
         self._journal = journal
         self._limits = limits
-        self._wall_clock = wall_clock
-        self._monotonic = monotonic
+        self._clock = clock
         self._dry_run = dry_run
         self._inputs = inputs
-        self._said: dict[tuple[object, ...], Reason] = {}
-        self._pauses: dict[tuple[object, ...], tuple[float, float]] = {}  # Subject → (until, how long), of failed acts.
+        self._last_reasons: dict[Subject, Reason] = {}
+        self._backoff: Backoff[Subject] = Backoff(clock.monotonic_s)
         self._saved: Memory | None = None
         self._seen = MovingReplicasByTopic()
-        self._stood: DecisionInputs | None = None  # What the last entries stood on.
-        self._noted = False  # Whether a cycle is on record.
+        self._decision_inputs: DecisionInputs | None = None  # Of the last entries.
+        self._has_noted = False  # A cycle is in the journal.
 
     def record(self, entries: Sequence[Entry] = (), memory: Memory | None = None) -> None:
-        """On record first, then ours. What is measured anew after a restart is not worth a record.
+        """Writes entries, and the memory as far as it has changed; then ``memory`` is the current one.
+
+        The parts that are measured again after a restart are not written.
 
         Raises:
-            JournalError: nothing of it is on record, and nothing of it is so.
+            JournalError: nothing was written, and the memory is unchanged.
         """
         if memory is None:
             self._write(entries)
@@ -111,11 +113,15 @@ class ThrottleRecorder:
         saved = self._saved
         if self._dry_run:
             self._write(entries)
-        elif saved is None or memory.seen.keys() < saved.seen.keys() or _kept(memory) != _kept(saved, memory):
+        elif (
+            saved is None
+            or memory.seen.keys() < saved.seen.keys()
+            or _whole_record(memory) != _whole_record(saved, memory)
+        ):
             self._write(entries, memory=memory)
             self._saved = memory
         elif memory.seen is not saved.seen or memory.listed is not saved.listed:
-            listed = _relisted(memory.listed, saved.listed)
+            listed = _changed_lists(memory.listed, saved.listed)
             self._write(entries, seen=self._seen.grown(saved.seen, memory.seen), listed=listed)
             self._saved = memory
         else:
@@ -123,7 +129,11 @@ class ThrottleRecorder:
         self.memory = memory
 
     def record_owned(self, entries: Sequence[Entry], memory: Memory, sides: Collection[BrokerSide]) -> None:
-        """The same where ``memory`` differs from what is on record by what is owned on ``sides`` alone."""
+        """Does the same as ``record`` where ``memory`` differs from the journal only by the managed rates of ``sides``.
+
+        Raises:
+            JournalError: nothing was written, and the memory is unchanged.
+        """
         if self._dry_run or self._saved is None:
             self.record(entries, memory)
             return
@@ -132,24 +142,23 @@ class ThrottleRecorder:
         self._saved = replace(self._saved, owned={**self._saved.owned, **owned})
         self.memory = memory
 
-    def happened(self, entry: Entry, memory: Memory | None = None, side: BrokerSide | None = None) -> None:
-        """Goes with the next record that the journal takes, before what that is about.
+    def add_outcome(self, entry: Entry, memory: Memory | None = None, side: BrokerSide | None = None) -> None:
+        """Puts an entry into the outbox; the journal gets it with the next record, before that record's own entries.
 
         Args:
-            memory: what it makes of what is remembered; it holds at once, as it says no more of what may stand than what is on
-                record.
-            side: the one whose rate it is about, if it is about one.
+            memory: the memory after the outcome. It counts at once: it claims no more values than the journal does.
+            side: the side whose rate changed, if the entry is about one.
         """
-        self._owed.entries.append(entry)
-        self._became(memory if memory is not None else self.memory, side)
+        self._outbox.entries.append(entry)
+        self._change_memory(memory if memory is not None else self.memory, side)
 
     def settle(self) -> None:
-        """What has happened goes on record, if anything has.
+        """Writes the outbox, if it holds anything.
 
         Raises:
-            JournalError: it goes with the next record.
+            JournalError: the entries stay in the outbox.
         """
-        if self._owed.entries:
+        if self._outbox.entries:
             self.record(memory=self.memory)
 
     def note(
@@ -159,121 +168,135 @@ class ThrottleRecorder:
         memory: Memory,
         overtaken: Sequence[Orders] = (),
     ) -> None:
-        """A cycle's word: a line for people for each decision, and a record of those that nothing follows; what only repeats
-        is neither. ``memory`` goes on record with them.
+        """Records a cycle: entries for new orders, and for decisions that no write follows; a log line for each new decision.
+
+        A decision that repeats the last cycle's is neither recorded nor logged. ``memory`` is written with the entries.
 
         Args:
-            overtaken: orders that were in force for a while since the last word, and that nobody has acted on.
+            overtaken: orders that were replaced since the last cycle before any cycle could act on them.
+
+        Raises:
+            JournalError: nothing was written, and the memory is unchanged.
         """
         if self._inputs is not None:
             self._inputs.cycle(observation, self.memory, memory, decisions)
-        self._stood = None
-        said: dict[tuple[object, ...], Reason] = {}
-        now_ms, ordered_now = observation.now_ms, observation.orders
-        given, told_ms = [self.memory.ordered, *overtaken, ordered_now], self.memory.ordered_until_ms
-        if self._dry_run and not self._noted:
-            # It puts nothing on record of what it remembers, so what was before its first cycle the one before may have told.
-            given, told_ms = [ordered_now], None
-        since_ms = now_ms if told_ms is None else told_ms
-        news = [each for before, after in pairwise(given) for each in ordered(before, after, since_ms, now_ms)]
-        news += expired(ordered_now, since_ms, now_ms)
-        if news or told_ms is None or memory.ordered != ordered_now:
-            memory = replace(memory, ordered=ordered_now, ordered_until_ms=now_ms)
-        entries, lines = [order_entry(each, now_ms) for each in news], []
+        self._decision_inputs = None
+        memory, order_entries = self._order_entries(observation, memory, overtaken)
+        entries, lines = list(order_entries), []
+        reasons: dict[Subject, Reason] = {}
         for decision in decisions:
             subject = subject_of(decision)
-            repeats = self._said.get(subject) is decision.reason
-            # A real act is told each time it is tried; a dry run would say it every cycle, as nothing comes of it.
+            repeats = self._last_reasons.get(subject) is decision.reason
+            # A real write is logged each time it is tried. A dry run would log it every cycle, because it changes nothing.
             if not (repeats and (isinstance(decision, Hold | AllowSteering) or self._dry_run)):
                 kind = "decision" if isinstance(decision, Hold | Relinquish | AllowSteering) else "intent"
                 if kind == "decision" or self._dry_run:
-                    entries.append(self._entry(kind, decision, self._stood_on(decision, observation, memory)))
+                    entries.append(self._entry(kind, decision, self._inputs_of(decision, observation, memory)))
                 lines.append(decision)
-            said[subject] = decision.reason
+            reasons[subject] = decision.reason
         self.record(entries, memory)
-        self._said, self._noted = said, True
-        for some in events(order_entry(each, now_ms) for each in news):
-            log.info(event_text(some), action=ORDER, **about(some))
-        self.tell(lines)
+        self._last_reasons, self._has_noted = reasons, True
+        for group in events(order_entries):
+            log.info(event_text(group), action=ORDER, **about(group))
+        self.log_decisions(lines)
 
-    # -- the form of a record -----------------------------------------------------------------------------------------
+    def _order_entries(
+        self, observation: Observation, memory: Memory, overtaken: Sequence[Orders]
+    ) -> tuple[Memory, list[Entry]]:
+        """Returns the memory with the current orders, and an entry for each order that was given or has expired."""
+        now_ms, current = observation.now_ms, observation.orders
+        given, recorded_until_ms = [self.memory.ordered, *overtaken, current], self.memory.ordered_until_ms
+        if self._dry_run and not self._has_noted:
+            # A dry run writes no memory, so an earlier run may have recorded everything before its first cycle.
+            given, recorded_until_ms = [current], None
+        since_ms = now_ms if recorded_until_ms is None else recorded_until_ms
+        news = [event for before, after in pairwise(given) for event in ordered(before, after, since_ms, now_ms)]
+        news += expired(current, since_ms, now_ms)
+        if news or recorded_until_ms is None or memory.ordered != current:
+            memory = replace(memory, ordered=current, ordered_until_ms=now_ms)
+        return memory, [order_entry(event, now_ms) for event in news]
+
+    # -- entries --------------------------------------------------------------------------------------------------------
 
     def intent(self, decision: Decision, observation: Observation | None = None) -> Entry:
-        inputs = self._stood_on(decision, observation, self.memory) if observation is not None else {}
+        """Returns the entry that precedes a write, with its inputs if ``observation`` is given."""
+        inputs = self._inputs_of(decision, observation, self.memory) if observation is not None else {}
         return self._entry("intent", decision, inputs)
 
-    def turn(self, changes: Sequence[SetRate]) -> Entry:
-        """The intents of one second of the law, which belong together and would be many, as one."""
-        return turn_entry(changes, self._now_ms())
+    def steering_intent(self, changes: Sequence[SetRate]) -> Entry:
+        """Returns one entry for all rate changes that the steering law wants in one second."""
+        return turn_entry(changes, self._clock.now_ms())
 
     def outcome(self, decision: Decision, failure: Failure | None) -> Entry:
+        """Returns the entry that follows a write."""
         return self._entry("outcome", decision, {}, failure)
 
-    def tell(self, decisions: Sequence[Decision]) -> None:
-        """Logs a line for each event."""
-        for some in events(entry_of("", decision, 0) for decision in decisions):
-            first = some[0]
-            log.info(event_text(some), action=first.action, reason=first.reason, dry_run=self._dry_run, **about(some))
+    def log_decisions(self, decisions: Sequence[Decision]) -> None:
+        """Logs decisions, those with the same action and reason in one line."""
+        for group in events(entry_of("", decision, 0) for decision in decisions):
+            first = group[0]
+            log.info(event_text(group), action=first.action, reason=first.reason, dry_run=self._dry_run, **about(group))
 
-    # -- what is somebody else's now -------------------------------------------------------------------------------------
+    # -- external changes -----------------------------------------------------------------------------------------------
 
-    def let_go(self, side: BrokerSide, found: int | None) -> None:
-        """Between two cycles, and at once: it is theirs before that is on record, too. Where it was not ours there is nothing to
-        let go of."""
+    def relinquish(self, side: BrokerSide, current_bytes_per_s: int | None) -> None:
+        """Stops managing a side between two cycles, because an operator or a tool has changed its rate.
+
+        This counts at once, before it is in the journal. A side that is not managed is skipped.
+
+        Args:
+            current_bytes_per_s: the rate that Kafka has now; None: none.
+        """
         if side in self.memory.owned:
-            memory, changed = let_go(side, found, self.memory, self._now_ms(), self._limits)
-            self._owed.given_up.append(self._entry("decision", changed, {}))
-            self._became(memory, side)
-            self.tell([changed])
+            memory, decision = let_go(side, current_bytes_per_s, self.memory, self._clock.now_ms(), self._limits)
+            self._outbox.given_up.append(self._entry("decision", decision, {}))
+            self._change_memory(memory, side)
+            self.log_decisions([decision])
 
-    # -- what failed --------------------------------------------------------------------------------------------------
+    # -- failures -------------------------------------------------------------------------------------------------------
 
-    def pausing(self, decision: Decision) -> bool:
-        until_s, _ = self._pauses.get(subject_of(decision), (0.0, 0.0))
-        return self._monotonic() < until_s
+    def is_paused(self, decision: Decision) -> bool:
+        """Returns whether a write about the same subject failed so recently that it is not tried again yet."""
+        return self._backoff.is_paused(subject_of(decision))
 
     def back_off(self, decision: Decision) -> None:
-        """What failed is tried again, later each time: a right that is missing is not there five seconds later."""
-        _, before_s = self._pauses.get(subject_of(decision), (0.0, 0.0))
-        pause_s = min(RETRY_S_MAX, max(RETRY_S_MIN, 2 * before_s))
-        self._pauses[subject_of(decision)] = (self._monotonic() + pause_s, pause_s)
+        """Pauses writes about the same subject after a failure; the pause doubles with each failure."""
+        self._backoff.fail(subject_of(decision))
 
-    def went_well(self, decision: Decision) -> None:
-        self._pauses.pop(subject_of(decision), None)
+    def succeed(self, decision: Decision) -> None:
+        """Ends the pause after a write that succeeded."""
+        self._backoff.succeed(subject_of(decision))
 
     def _write(self, entries: Sequence[Entry], **more: Any) -> None:
-        """With what has happened since the last time: all of it, or nothing. What was given up goes with all that is remembered."""
-        owed, whole = self._owed, "memory" in more
-        self._journal.write((*owed.entries, *(owed.given_up if whole else ()), *entries), **more)
-        owed.entries.clear()
-        if whole:
-            owed.given_up.clear()
-            owed.rates.clear()
+        """Writes the outbox and the entries: all or nothing. Relinquished sides are written with a whole memory only."""
+        outbox, is_whole = self._outbox, "memory" in more
+        self._journal.write((*outbox.entries, *(outbox.given_up if is_whole else ()), *entries), **more)
+        outbox.entries.clear()
+        if is_whole:
+            outbox.given_up.clear()
+            outbox.rates.clear()
         for side in more.get("owned", ()):
-            owed.rates.pop(side, None)
+            outbox.rates.pop(side, None)
 
-    def _became(self, memory: Memory, side: BrokerSide | None) -> None:
+    def _change_memory(self, memory: Memory, side: BrokerSide | None) -> None:
         if side is not None and memory is not self.memory:
-            self._owed.became(side, self.memory, memory)
+            self._outbox.became(side, self.memory, memory)
         self.memory = memory
 
-    def _now_ms(self) -> int:
-        return round(self._wall_clock() * 1000)
-
     def _entry(self, kind: str, decision: Decision, inputs: Mapping[str, Any], failure: Failure | None = None) -> Entry:
-        return entry_of(kind, decision, self._now_ms(), inputs=inputs, failure=failure, dry_run=self._dry_run)
+        return entry_of(kind, decision, self._clock.now_ms(), inputs=inputs, failure=failure, dry_run=self._dry_run)
 
-    def _stood_on(self, decision: Decision, observation: Observation, memory: Memory) -> dict[str, Any]:
-        """What the decision stood on, as far as it is about one side."""
+    def _inputs_of(self, decision: Decision, observation: Observation, memory: Memory) -> dict[str, Any]:
+        """Returns the inputs of a decision about one side; an empty dictionary for other decisions."""
         if not isinstance(decision, Hold | SetRate | AllowSteering) or decision.broker is None or decision.side is None:
             return {}
-        if self._stood is None or not self._stood.is_about(observation, memory):
-            self._stood = DecisionInputs(observation, memory, self._limits)
-        return self._stood.of((decision.broker, decision.side))
+        if self._decision_inputs is None or not self._decision_inputs.is_about(observation, memory):
+            self._decision_inputs = DecisionInputs(observation, memory, self._limits)
+        return self._decision_inputs.of((decision.broker, decision.side))
 
 
-def subject_of(decision: Decision) -> tuple[object, ...]:
-    """What a decision is about, so that the next one about it can be told from a repetition."""
+def subject_of(decision: Decision) -> Subject:
+    """Returns what a decision is about; two decisions about the same subject with the same reason are a repetition."""
     if isinstance(decision, ClearLists):
         return ("lists", decision.topic)
     if isinstance(decision, AddPairs | RemovePairs):
@@ -281,13 +304,14 @@ def subject_of(decision: Decision) -> tuple[object, ...]:
     return (decision.broker, decision.side, decision.reason if decision.broker is None else None)
 
 
-def _relisted(listed: Listed, before: Listed) -> dict[str, TopicThrottle]:
-    """The topics on whose lists something else is ours than before; of some it is nothing any more."""
+def _changed_lists(listed: ListsByTopic, before: ListsByTopic) -> dict[str, TopicThrottle]:
+    """Returns the managed list entries of each topic where they changed; an empty value where none are left."""
     changed = {topic: pairs for topic, pairs in listed.items() if before.get(topic) is not pairs}
     return changed | {topic: TopicThrottle() for topic in before if topic not in listed}
 
 
-def _kept(memory: Memory, newer: Memory | None = None) -> Memory:
-    """The part that is on record whole: without what is measured anew after a restart, nor what has records by topic."""
+def _whole_record(memory: Memory, newer: Memory | None = None) -> Memory:
+    """Returns the part of the memory that is one record: without what is measured again after a restart, and without what
+    has records by topic."""
     newer = newer or memory
     return replace(memory, stalls={}, idle_looks=0, missing=frozenset(), seen=newer.seen, listed=newer.listed)

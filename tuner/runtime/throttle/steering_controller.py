@@ -24,8 +24,8 @@ from tuner.core.outcome import Failure
 from tuner.journal.input_log import InputLog
 from tuner.runtime.throttle.actuator import Throttles
 
-TURN_EVERY_S = 1.0
-NOBODYS: Mapping[BrokerSide, int] = {}
+TICK_EVERY_S = 1.0
+NO_RATES: Mapping[BrokerSide, int] = {}
 _LATES_MAX = (
     10  # So many seconds in a row a broker may show what stood before our last write; then it has not taken it.
 )
@@ -37,7 +37,7 @@ class WriteRefused:
 
     decision: SetRate
     failure: Failure
-    theirs: bool = False
+    external_change: bool = False
     found: int | None = None
     late: bool = False  # What stood before our last write still shows: to be asked again in a second.
 
@@ -96,8 +96,8 @@ class SteeringController:
         *,
         stalled: frozenset[BrokerSide] = frozenset(),
         recovering: frozenset[BrokerSide] = frozenset(),
-        ours: Mapping[BrokerSide, int] = NOBODYS,
-        most: Mapping[BrokerSide, int] = NOBODYS,
+        ours: Mapping[BrokerSide, int] = NO_RATES,
+        most: Mapping[BrokerSide, int] = NO_RATES,
     ) -> None:
         """A cycle's word on what may be steered until the next.
 
@@ -151,7 +151,7 @@ class SteeringController:
         if self._due_s is None or now_s < self._due_s:
             return []
         # A second that was missed is not made up for: the law looks at the clock itself.
-        self._due_s = max(self._due_s + TURN_EVERY_S, now_s + TURN_EVERY_S / 2)
+        self._due_s = max(self._due_s + TICK_EVERY_S, now_s + TICK_EVERY_S / 2)
         view = ControlInput(
             now_ms,
             brokers,
@@ -196,7 +196,7 @@ class SteeringController:
                 late = before and self._lates[side] <= _LATES_MAX
                 stands = "nothing" if value is None else f"{value} bytes/s"
                 failure = f"{left} bytes/s was left there, {stands} stands there now"
-                refused.append(WriteRefused(change, failure, theirs=not before, found=value, late=late))
+                refused.append(WriteRefused(change, failure, external_change=not before, found=value, late=late))
             else:
                 self._lates.pop(side, None)
         return refused
@@ -235,7 +235,7 @@ class SteeringController:
 
 def writes_max(writes_per_s_max: float) -> int:
     """So many in one second of the law; one at least, or nothing would ever change."""
-    return max(1, int(writes_per_s_max * TURN_EVERY_S))
+    return max(1, int(writes_per_s_max * TICK_EVERY_S))
 
 
 def changes_of(

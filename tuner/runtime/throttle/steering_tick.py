@@ -21,7 +21,8 @@ from tuner.core.cluster import BrokerSide, LiveCluster, Observation
 from tuner.core.freshness import fresh
 from tuner.core.plan_backlog import with_pending
 from tuner.core.throttle_limits import Limits
-from tuner.runtime.throttle.list_writer import ListWriteOutcome
+from tuner.runtime.clock import Clock
+from tuner.runtime.throttle.list_writer import ActObserver
 from tuner.runtime.throttle.recorder import ThrottleRecorder
 from tuner.runtime.throttle.steering_controller import SteeringController, WriteRefused
 
@@ -31,7 +32,7 @@ log = structlog.get_logger("tuner")
 _HELD = {Reason.SIGNALS_MISSING, Reason.SIGNALS_STALE, Reason.SIGNALS_CONTRADICT, Reason.BROKER_DOWN}
 
 
-class NewestSignals(Protocol):
+class LatestSignals(Protocol):
     @property
     def brokers(self) -> Mapping[int, BrokerSignal]: ...
 
@@ -45,22 +46,20 @@ class SteeringTick:
     def __init__(
         self,
         steering: SteeringController,
-        signals: NewestSignals,
-        ledger: ThrottleRecorder,
-        watcher: ListWriteOutcome,
+        signals: LatestSignals,
+        recorder: ThrottleRecorder,
+        observer: ActObserver,
         limits: Limits,
+        clock: Clock,
         *,
-        wall_clock: Callable[[], float],
-        monotonic: Callable[[], float],
         dry_run: bool,
     ) -> None:
         self._steering = steering
         self._signals = signals
-        self._ledger = ledger
-        self._watcher = watcher
+        self._recorder = recorder
+        self._observer = observer
         self._limits = limits
-        self._wall_clock = wall_clock
-        self._monotonic = monotonic
+        self._clock = clock
         self._dry_run = dry_run
         self.pending_bytes: Callable[[], Mapping[BrokerSide, float]] = dict  # What plans still have to begin.
         self._throttles_moves = limits.throttles_moves
@@ -79,11 +78,11 @@ class SteeringTick:
         free = {
             (d.broker, d.side): (d.current_bytes_per_s, d.own)
             for d in decisions
-            if isinstance(d, AllowSteering) and not self._ledger.pausing(d)
+            if isinstance(d, AllowSteering) and not self._recorder.is_paused(d)
         }
         live = observation.live if isinstance(observation.live, LiveCluster) else LiveCluster(frozenset())
         self._doubted = {d.broker for d in decisions if isinstance(d, Hold) and d.reason is Reason.SIGNALS_CONTRADICT}
-        ours = self._ledger.memory.owned.keys() | observation.courses.keys()
+        ours = self._recorder.memory.owned.keys() | observation.courses.keys()
         held = {
             (d.broker, d.side): (live.rates[(d.broker, d.side)].bytes_per_s, live.rates[(d.broker, d.side)].own)
             for d in decisions
@@ -103,18 +102,18 @@ class SteeringTick:
             free,
             held,
             live.quota_samples,
-            self._monotonic(),
-            stalled=stalled_ends(live, self._ledger.memory),
+            self._clock.monotonic_s(),
+            stalled=stalled_ends(live, self._recorder.memory),
             recovering=recovering(live, fresh(observation.brokers, observation.now_ms, self._limits.signal_age_s_max)),
-            ours={side: owned.before_bytes_per_s or 0 for side, owned in self._ledger.memory.owned.items()},
+            ours={side: owned.before_bytes_per_s or 0 for side, owned in self._recorder.memory.owned.items()},
             most=plan_rates(live.moves, observation.plan_moves, self._limits),
         )
 
     def hold(self) -> None:
         """Lets the law turn nothing until the next ``hand_over``."""
-        self._steering.steer({}, {}, {}, self._monotonic())
+        self._steering.steer({}, {}, {}, self._clock.monotonic_s())
 
-    def turn(self) -> None:
+    def run(self) -> None:
         """One second of the law: what it wants is checked, on record, and written.
 
         Raises:
@@ -127,8 +126,8 @@ class SteeringTick:
             brokers = {broker: signal for broker, signal in brokers.items() if broker not in self._doubted}
         # A side is done when the plan is, not when that is done which runs now.
         pending = self.pending_bytes()
-        moves, now_ms = with_pending(self._signals.moves, pending), round(self._wall_clock() * 1000)
-        changes = steering.turn(self._monotonic(), now_ms, brokers, moves, pending.keys())
+        moves, now_ms = with_pending(self._signals.moves, pending), self._clock.now_ms()
+        changes = steering.turn(self._clock.monotonic_s(), now_ms, brokers, moves, pending.keys())
         if self._dry_run or not changes:
             return
         refused = steering.refused(changes)
@@ -137,10 +136,12 @@ class SteeringTick:
         free = [change for change in changes if (change.broker, change.side) not in no]
         if not free:
             return
-        memory = self._ledger.memory
+        memory = self._recorder.memory
         for change in free:
             memory = intend(memory, change, [change.setpoint_bytes_per_s])
-        self._ledger.record_owned([self._ledger.turn(free)], memory, [(change.broker, change.side) for change in free])
+        self._recorder.record_owned(
+            [self._recorder.steering_intent(free)], memory, [(change.broker, change.side) for change in free]
+        )
         free = steering.still_free(free)
         answers = steering.write(free)
         failed = []
@@ -151,9 +152,9 @@ class SteeringTick:
                 failed.append(WriteRefused(change, failure))
                 continue
             written.append((change, None))
-            self._ledger.went_well(change)
+            self._recorder.succeed(change)
         if written:
-            self._watcher.acted(written)
+            self._observer.acted(written)
         self._not_steered(failed)
 
     def _not_steered(self, refused: Sequence[WriteRefused]) -> None:
@@ -162,15 +163,17 @@ class SteeringTick:
         for each in refused:
             self._steering.drop((each.decision.broker, each.decision.side))
         told = [
-            each for each in refused if not (each.theirs and may_be_swept(each.found, throttles=self._throttles_moves))
+            each
+            for each in refused
+            if not (each.external_change and may_be_swept(each.found, throttles=self._throttles_moves))
         ]
         for each in told:
             decision, side = each.decision, (each.decision.broker, each.decision.side)
             log.error(f"not done: {decision.text.split(':')[0]}: {each.failure}", broker=side[0], side=side[1])
-            self._ledger.back_off(decision)
-            self._ledger.happened(self._ledger.outcome(decision, each.failure))
-            if each.theirs:
-                self._ledger.let_go(side, each.found)
+            self._recorder.back_off(decision)
+            self._recorder.add_outcome(self._recorder.outcome(decision, each.failure))
+            if each.external_change:
+                self._recorder.relinquish(side, each.found)
         if told:
-            self._watcher.acted([(each.decision, each.failure) for each in told])
-            self._ledger.record(memory=self._ledger.memory)
+            self._observer.acted([(each.decision, each.failure) for each in told])
+            self._recorder.record(memory=self._recorder.memory)

@@ -21,7 +21,7 @@ from tuner.api.status_store import StatusStore
 from tuner.control.throttle.objective import Capacity
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.throttle_limits import MB
-from tuner.runtime.reload import shown_from_now_on
+from tuner.runtime.reload import show_settings
 
 GOOD = """
 cluster: main
@@ -124,7 +124,7 @@ def test_what_is_shown_is_measured_against_the_new_word(file: Path) -> None:
             "{objective: {latency_ms: 20}, capacity: {in_bytes_per_s: 1e8, out_bytes_per_s: 1e8}, mutation_quota: {}, rate",
         )
     )
-    shown_from_now_on(load_settings(file, {}).tuner, PartitionLimits(broker_partitions_max=5), board, quotas)
+    show_settings(load_settings(file, {}).tuner, PartitionLimits(broker_partitions_max=5), board, quotas)
     assert board.limits.rate_bytes_per_s_max == 40 * MB
     assert board.limits.steers
     assert board.objective is not None

@@ -56,7 +56,7 @@ def test_a_pause_stops_a_ramp_where_it_is_and_it_stays_ours() -> None:
     rig.run_ramps()
     assert rig.throttles.rates == stands
     assert set(rig.loop.memory.owned) == {SOURCE, TARGET}
-    told = {failure for _, failure in rig.watcher.acts}
+    told = {failure for _, failure in rig.observer.acts}
     assert told == {"stopped on the way: paused by kim@desk: nothing is changed until `rheostat resume`"}
 
 

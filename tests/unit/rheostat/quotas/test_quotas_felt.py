@@ -15,7 +15,7 @@ from tuner.control.mutation_quota.entity import QuotaEntity
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.operator_orders import Orders
 from tuner.core.quota_window import QuotaWindow
-from tuner.runtime.observe.signals_reader import NewestSignals
+from tuner.runtime.observe.signals_reader import SignalCache
 
 
 def felt(asker: FakeAsker) -> float | None:
@@ -62,7 +62,7 @@ def test_who_looks_knows_how_large_a_bucket_is_as_a_tuner_does(
       rate_bytes_per_s_max: 50_000_000
       mutation_quota: {{{given}}}
     """
-    signals = NewestSignals()
+    signals = SignalCache()
     signals.take(controller(START_MS))
     signals.take(tenant(START_MS, 8.0, 30.0, user="alice"))
     settings, stands = parse_settings(text, "f.yaml", {}), {QuotaEntity("alice"): 10.0}
@@ -83,7 +83,7 @@ def test_what_a_command_does_not_feel_is_said_and_not_counted(
       rate_bytes_per_s_max: 50_000_000
       mutation_quota: {objective: {create_probe_p90_ms_max: 40}}
     """
-    signals = NewestSignals()
+    signals = SignalCache()
     signals.take(controller(START_MS, idle=0.96))
     settings = parse_settings(text, "f.yaml", {})
     found = asked_now(settings, {}, signals, MutationMemory(), Orders(), START_MS, felt_ms)

@@ -37,7 +37,7 @@ from tuner.core.throttle_limits import MB
 from tuner.journal.entries import Entry, encode_entry, encode_memory, entry_key, memory_key
 from tuner.journal.order_records import encode_orders, orders_key
 from tuner.journal.topic_reader import JournalRecord
-from tuner.runtime.observe.signals_reader import NewestSignals
+from tuner.runtime.observe.signals_reader import SignalCache
 
 
 def settings_of(more: str = "") -> Settings:
@@ -56,8 +56,8 @@ ACTS = TunerPresence("host:7", TunerMode.ACTING, NOW_MS - 60_000, "1.0", 50e6, 1
 ORDERS = Orders(5, Pause(NOW_MS, "kim"), overrides={SOURCE: Override(5 * MB, NOW_MS + 60_000, "li, until later")})
 
 
-def measured(*more: Signal, remaining: float = 600 * MB, steady_state: float = 6 * MB) -> NewestSignals:
-    signals = NewestSignals()
+def measured(*more: Signal, remaining: float = 600 * MB, steady_state: float = 6 * MB) -> SignalCache:
+    signals = SignalCache()
     for signal in (
         move_signal(*SOURCE, steady_state=steady_state),
         move_signal(*TARGET, remaining=remaining),
@@ -70,7 +70,7 @@ def measured(*more: Signal, remaining: float = 600 * MB, steady_state: float = 6
 
 
 def status(
-    signals: NewestSignals | None = None,
+    signals: SignalCache | None = None,
     orders: Orders | None = None,
     *entries: Entry,
     turns: Sequence[Entry] = (),

@@ -18,6 +18,7 @@ from tuner.api.status_store import StatusStore
 from tuner.core.presence import ALIVE_S_MAX, TunerMode, TunerPresence
 from tuner.journal.presence_records import decode_presence, encode_presence, presence_key, presence_prefix
 from tuner.runtime import presence as module
+from tuner.runtime.clock import Clock
 from tuner.runtime.presence import PresenceReporter, presence_of
 from tuner.settings.tuner import TunerSettings
 
@@ -148,9 +149,7 @@ def test_reporter_goes_on_after_an_error_of_any_kind(monkeypatch: pytest.MonkeyP
         return ACTING
 
     made: Any = producer
-    reporter = PresenceReporter(
-        lambda: made, "rheostat.journal", "c", "a:1", presence, wall_clock=lambda: 5.0, monotonic=lambda: 0.0
-    )
+    reporter = PresenceReporter(lambda: made, "rheostat.journal", "c", "a:1", presence, Clock(lambda: 5.0, lambda: 0.0))
     with capture_logs() as said:
         reporter.start()
         try:

@@ -94,5 +94,5 @@ def test_a_bucket_is_as_nearly_empty_as_its_size_says(window: QuotaWindow, held_
     rig.signals.controllers = {1: controller(START_MS)}
     rig.signals.tenants = {(1, "alice", None): tenant(START_MS, 8.0, 30.0, user="alice")}
     rig.cycle()
-    [share] = rig.watcher.seen[-1][1].shares
+    [share] = rig.observer.seen[-1][1].shares
     assert share.backlogged is held_back

@@ -21,6 +21,7 @@ from tuner.journal.entries import entry_of
 from tuner.journal.input_log import InputLog, topic_of
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.journal.settings_snapshot import SettingsSnapshot
+from tuner.runtime.clock import Clock
 from tuner.runtime.mutation_quota.recorder import MutationQuotaRecorder
 
 HOLD = Hold(1, None, Reason.WATCHING, "too early to say")
@@ -101,14 +102,14 @@ def test_a_cycle_that_decided_nothing_new_is_written_all_the_same() -> None:
 
 def test_what_the_quotas_stood_on_goes_with_their_own_decision() -> None:
     producer, inputs, journal = made()
-    ledger = MutationQuotaRecorder(
-        journal, "lab", MutationMemory(), wall_clock=lambda: NOW_MS / 1000, monotonic=lambda: 0.0, dry_run=False
+    recorder = MutationQuotaRecorder(
+        journal, "lab", MutationMemory(), Clock(lambda: NOW_MS / 1000, lambda: 0.0), dry_run=False
     )
     view, memory = QuotaView(NOW_MS, NotSeen("no answer")), MutationMemory(last_step_at_ms=NOW_MS)
     held = HoldQuota(None, QuotaReason.QUOTAS_UNREADABLE, "the quotas could not be read: no answer")
     for _ in range(2):  # The second time there is nothing new to say, and what it stood on goes all the same.
         inputs.quotas(view, Orders(), MutationPolicy(), MutationMemory(), memory, [held])
-        ledger.record([held], [], memory, {})
+        recorder.record([held], [], memory, {})
     assert [told for told in producer.told if isinstance(told, str)] == ["begin", "commit"] * 2
     topics = [told[0] for told in producer.told if not isinstance(told, str)]
     # The decision, what is remembered, and what both stood on; then only the last.

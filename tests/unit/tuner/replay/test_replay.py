@@ -116,7 +116,7 @@ def test_a_window_that_fills_before_a_step_begins_replays() -> None:
     rig.throttles.lists.clear()
     rig.live.moves = ()
     rig.loop = rig._make_loop(Memory())
-    rig.loop.heed_plans(dict, announcing)
+    rig.loop.connect_plans(dict, announcing)
     rig.goes_on(20)
     announcing.submit([move()])
     rig.goes_on(5)
@@ -138,7 +138,7 @@ def test_plan_with_a_throttle_of_its_own_replays(objective: Objective | None) ->
     head = PlanHead("p", "kim@desk", NOW_MS, NOW_MS, 1, throttle=PlanThrottle(8 * MB))
     asked = {("orders", 0): RequestedStep((3, 2), (1, 2))}
     plans = [Plan(head, {("orders", 0): PlanPartition((3, 2), (1, 2))}, asked)]
-    rig.loop.heed_plans(dict, announcing, lambda: plans)
+    rig.loop.connect_plans(dict, announcing, lambda: plans)
     rig.goes_on(10)
     announcing.submit([move()])
     rig.goes_on(5)

@@ -65,10 +65,10 @@ def test_a_storm_replays_to_the_same_decisions() -> None:
     rig = stormy()
     played = rig.replayed()
     assert actions(played) == {"total", "set_quota", "restore_quota", "relinquish_quota", "hold_quota"}
-    assert len(played) == len(rig.watcher.seen) == 54
+    assert len(played) == len(rig.observer.seen) == 54
     assert differing(played) == []
     # What is on record of each cycle is what was shown and written then.
-    for one, (_, made, _) in zip(played, rig.watcher.seen, strict=True):
+    for one, (_, made, _) in zip(played, rig.observer.seen, strict=True):
         assert one.texts == tuple(decision.text for decision in made.decisions)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tuner.runtime.gc_tuning import calm_the_collector
+from tuner.runtime.gc_tuning import tune_gc
 
 FIRST = 50_000
 
@@ -28,8 +28,8 @@ def cycles(count: int) -> None:
 
 
 def test_looks_that_come_and_go_are_searched_ever_less_and_soon_not_at_all() -> None:
-    calm_the_collector()
-    calm_the_collector()  # As often as programs in one process begin.
+    tune_gc()
+    tune_gc()  # As often as programs in one process begin.
     searched = []
     look: list[list[int]] = []
     for _ in range(8):
@@ -42,7 +42,7 @@ def test_looks_that_come_and_go_are_searched_ever_less_and_soon_not_at_all() -> 
 
 
 def test_cycles_are_found_as_soon_as_before() -> None:
-    calm_the_collector()
+    tune_gc()
     for _ in range(10):
         gc.collect()
     assert gc.get_threshold()[0] == 32 * FIRST  # The most that may wait.

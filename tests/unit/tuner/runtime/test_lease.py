@@ -13,7 +13,8 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 from kafka.errors import GroupAuthorizationFailedError, KafkaConnectionError
 
 from tuner.journal.kafka_journal import KafkaJournal
-from tuner.runtime.leadership_term import still_held
+from tuner.runtime.clock import Clock
+from tuner.runtime.leadership_term import is_lease_held
 from tuner.runtime.lease import ASSIGNORS, SESSION_S, Lease
 
 ONLY = TopicPartition("rheostat.journal", 0)
@@ -212,7 +213,9 @@ class FakeJournal:
 
 
 def still(rig: Rig, journal: FakeJournal, stop: threading.Event | None = None) -> bool:
-    return still_held(rig.lease, cast(KafkaJournal, journal), stop or threading.Event(), lambda: rig.now_s)
+    return is_lease_held(
+        rig.lease, cast(KafkaJournal, journal), stop or threading.Event(), Clock(monotonic_s=lambda: rig.now_s)
+    )
 
 
 def test_tuner_keeps_its_term_through_a_rebalance_and_proves_its_right_again() -> None:

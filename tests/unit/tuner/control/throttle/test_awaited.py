@@ -13,7 +13,7 @@ from tuner.control.throttle.objective import Objective
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.throttle_limits import MB
-from tuner.runtime.throttle.cycle_scheduler import EARLY_A_CYCLE, FULL_LOOK_EVERY
+from tuner.runtime.throttle.cycle_scheduler import EARLY_PER_REGULAR, FULL_SCAN_EVERY
 
 AGE_S_MAX = 15.0
 MISSING: list[Decision] = [
@@ -99,7 +99,7 @@ def test_an_order_has_its_cycle_within_seconds() -> None:
     assert rig.loop.cycle_is_due()
     looks = len(rig.live.looks)
     rig.cycle()
-    assert rig.watcher.cycles[-1][0].orders == given
+    assert rig.observer.cycles[-1][0].orders == given
     assert not any(rig.live.looks[looks:]), "cycles that look at everything come in their own time"
     rig.now_s += 2.0
     assert not rig.loop.cycle_is_due(), "it has been acknowledged"
@@ -109,7 +109,7 @@ def test_a_rate_that_is_gone_since_has_its_second_look_in_its_own_time_whatever_
     """A tool that takes rates off one by one would else be taken for a person."""
     rig = Rig()
     rig.cycle()
-    rig.loop.ledger.memory = replace(rig.loop.memory, missing=frozenset({TARGET}))
+    rig.loop.recorder.memory = replace(rig.loop.memory, missing=frozenset({TARGET}))
     rig.orders.coming.append(Orders(NOW_MS, pause=Pause(NOW_MS, "me")))
     rig.now_s += 2.0
     assert not rig.loop.cycle_is_due()
@@ -130,10 +130,10 @@ def test_between_two_batches_of_a_tool_no_order_hurries_the_end() -> None:
 
 def test_where_steps_begin_all_the_time_everything_is_looked_at_as_well() -> None:
     rig, announcing = Rig(), PrepareHandshake()
-    rig.loop.heed_plans(dict, announcing)
+    rig.loop.connect_plans(dict, announcing)
     rig.cycle()
     looks = len(rig.live.looks)
-    for _ in range(FULL_LOOK_EVERY * EARLY_A_CYCLE):
+    for _ in range(FULL_SCAN_EVERY * EARLY_PER_REGULAR):
         announcing.submit([replace(move(), partition=5)])
         rig.now_s += 1.0
         assert rig.loop.cycle_is_due()

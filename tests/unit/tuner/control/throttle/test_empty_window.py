@@ -112,7 +112,7 @@ def idle() -> tuple[Rig, PrepareHandshake]:
     rig.loop = rig._make_loop(Memory())
     rig.live.moves = ()
     rig.signals.moves = {}
-    rig.loop.heed_plans(dict, announcing)
+    rig.loop.connect_plans(dict, announcing)
     for _ in range(4):
         cycle(rig)
     return rig, announcing
@@ -140,7 +140,7 @@ def test_the_window_is_closed_before_the_step_may_begin_and_open_again_when_it_i
     rig.now_s += 1.0
     assert rig.cycle() == [Reason.RATE_IS_CHANGING] * 2, "no signal tells of it yet, and it goes on"
     rates = []
-    while (due_s := rig.loop.next_due_s()) is not None and rig.loop._slewing.busy:
+    while (due_s := rig.loop.next_due_s()) is not None and rig.loop._ramps.busy:
         rig.now_s = due_s
         rig.loop.tick()
         rates.append((rig.now_s - began_s, rig.throttles.rates[SOURCE]))
@@ -172,7 +172,7 @@ def test_nothing_is_filled_for_what_producers_wait_for_nor_where_something_may_c
         cycle(rig)
     if why == "looked just now":
         rig.loop = rig._make_loop(Memory())
-        rig.loop.heed_plans(dict, announcing)
+        rig.loop.connect_plans(dict, announcing)
         cycle(rig)
     announcing.submit([move()], [KEY] if why == "urgent" else ())
     assert Reason.WINDOW_WARMUP not in cycle(rig)
@@ -182,7 +182,7 @@ def test_nothing_is_filled_for_what_producers_wait_for_nor_where_something_may_c
 def test_one_that_is_cut_short_by_a_look_goes_on_with_the_next() -> None:
     rig, announcing = idle()
     cut_short(rig, announcing)
-    assert not rig.loop._slewing.busy
+    assert not rig.loop._ramps.busy
     rig.live.not_seen = None
     assert cycle(rig) == [Reason.WINDOW_WARMUP] * 2, "no measurement is needed for what stood"
     assert 1 * MB < rig.throttles.rates[SOURCE] < 2 * MB, "and it goes on at once"
@@ -213,7 +213,7 @@ def test_what_is_withheld_after_all_is_not_filled_and_is_as_empty_the_next_time(
     rig, announcing = idle()
     rig.limits = replace(rig.limits, throttles_moves=True)
     rig.loop = rig._make_loop(Memory())
-    rig.loop.heed_plans(dict, announcing)
+    rig.loop.connect_plans(dict, announcing)
     for _ in range(4):
         cycle(rig)
     rig.throttles.refusing["orders"] = "not authorized"
@@ -227,11 +227,11 @@ def test_what_is_withheld_after_all_is_not_filled_and_is_as_empty_the_next_time(
 
 def test_sides_that_the_budget_has_no_write_for_before_the_step_are_left_as_they_are() -> None:
     rig, announcing = idle()
-    rig.loop._slewing._writes_per_s_max = rig.loop._slewing._left = rig.loop._slewing._most = 1.0
+    rig.loop._ramps._writes_per_s_max = rig.loop._ramps._left = rig.loop._ramps._most = 1.0
     announcing.submit([move()])
     assert cycle(rig).count(Reason.WINDOW_WARMUP) == 2
     assert sorted(rig.throttles.rates.values()) == [1 * MB, 10 * MB]
-    assert len(rig.loop.memory.owned) == len(rig.loop._slewing.busy) == 1
+    assert len(rig.loop.memory.owned) == len(rig.loop._ramps.busy) == 1
 
 
 def test_the_executor_reckons_with_what_passes_and_not_with_what_stands_for_a_second() -> None:
@@ -240,7 +240,7 @@ def test_the_executor_reckons_with_what_passes_and_not_with_what_stands_for_a_se
     cycle(rig)
     rig.now_s += 1.0
     rig.cycle()
-    seen = rig.watcher.cycles[-1][0].live
+    seen = rig.observer.cycles[-1][0].live
     assert isinstance(seen, LiveCluster)
     assert seen.rates[SOURCE].bytes_per_s == 1 * MB
     assert rig.loop.throttling.meant[SOURCE] == 10 * MB
@@ -270,7 +270,7 @@ def test_what_was_cut_short_on_its_way_to_the_ceiling_goes_on_to_it() -> None:
     rig, announcing = idle()
     rig.limits = replace(rig.limits, rate_bytes_per_s_max=6 * MB)
     rig.loop = rig._make_loop(Memory())
-    rig.loop.heed_plans(dict, announcing)
+    rig.loop.connect_plans(dict, announcing)
     for _ in range(4):
         cycle(rig)
     cut_short(rig, announcing)
@@ -285,7 +285,7 @@ def test_what_could_not_be_lowered_has_nothing_to_come_back_from() -> None:
     rig.throttles.refusing = {1: "not authorized", 3: "not authorized"}
     announcing.submit([move()])
     cycle(rig)
-    assert not rig.loop._slewing.busy
+    assert not rig.loop._ramps.busy
     rig.throttles.refusing.clear()
     rig.live.moves = (move(),)
     announcing.clear()

@@ -59,7 +59,7 @@ def rig_of(throttle: PlanThrottle | None = None, **more: Any) -> tuple[Rig, Prep
     rig.throttles.lists = {"orders": NOTHING, "payments": NOTHING}
     rig.live.moves = ()
     rig.signals.moves = {}
-    rig.loop.heed_plans(dict, announcing, lambda: plans)
+    rig.loop.connect_plans(dict, announcing, lambda: plans)
     for _ in range(4):
         cycle(rig)
     return rig, announcing, plans
@@ -102,7 +102,7 @@ def test_plan_rate_rises_to_the_ceiling_as_the_window_fills() -> None:
     began_s = rig.now_s
     begin(rig, announcing)
     found = []
-    while rig.loop._slewing.busy and (due_s := rig.loop.next_due_s()) is not None:
+    while rig.loop._ramps.busy and (due_s := rig.loop.next_due_s()) is not None:
         rig.now_s = due_s
         rig.loop.tick()
         found.append((round(rig.now_s - began_s), rig.throttles.rates[TARGET]))
@@ -157,7 +157,7 @@ def test_plan_leaves_nothing_behind_after_a_kill(during: str) -> None:
     if during == "the copy":
         rig.run_ramps()
     rig.die_and_start_again()
-    rig.loop.heed_plans(dict, PrepareHandshake(), lambda: plans)
+    rig.loop.connect_plans(dict, PrepareHandshake(), lambda: plans)
     cycle(rig)
     rig.run_ramps()
     assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (LEADER_MAX, CEILING)
@@ -190,7 +190,7 @@ def test_plan_without_readable_head_keeps_throttle_until_its_end(state: str, obj
     rates = dict(rig.throttles.rates)
     rig.die_and_start_again()
     plans[:] = unknown_plans(state)
-    rig.loop.heed_plans(dict, PrepareHandshake(), lambda: plans)
+    rig.loop.connect_plans(dict, PrepareHandshake(), lambda: plans)
     for _ in range(6):
         rig.now_ms += 5_000
         cycle(rig)
@@ -279,7 +279,7 @@ def test_respected_rate_above_the_ceiling_withholds_the_step() -> None:
     rig.throttles.rates = {SOURCE: 200 * MB, TARGET: 200 * MB}
     rig.limits = replace(rig.limits, adopts=False)
     rig.loop = rig._make_loop(rig.loop.memory)
-    rig.loop.heed_plans(dict, announcing, lambda: plans)
+    rig.loop.connect_plans(dict, announcing, lambda: plans)
     for _ in range(4):
         cycle(rig)
     announce(rig, announcing, plans)
@@ -293,7 +293,7 @@ def test_rate_that_another_tool_removed_withholds_the_step() -> None:
     rig, announcing, plans = rig_of()
     theirs = Memory(externally_owned_until_ms={SOURCE: NOW_MS + 3_600_000})
     rig.loop = rig._make_loop(theirs)
-    rig.loop.heed_plans(dict, announcing, lambda: plans)
+    rig.loop.connect_plans(dict, announcing, lambda: plans)
     announce(rig, announcing, plans)
     assert announcing.deferred == {KEY: "not begun: no rate is set on the broker 1 leader throttle"}
 
@@ -321,7 +321,7 @@ def test_fill_that_the_write_budget_delays_withholds_the_step() -> None:
     rig.throttles.rates = {SOURCE: CEILING, TARGET: CEILING}
     for _ in range(4):
         cycle(rig)
-    rig.loop._slewing._writes_per_s_max = rig.loop._slewing._left = rig.loop._slewing._most = 1.0
+    rig.loop._ramps._writes_per_s_max = rig.loop._ramps._left = rig.loop._ramps._most = 1.0
     announce(rig, announcing, plans)
     assert announcing.deferred is not None
     assert "has still to be lowered" in announcing.deferred[KEY]
@@ -352,7 +352,7 @@ def test_ceiling_that_was_lowered_lowers_plan_and_override() -> None:
     begin(rig, announcing)
     rig.run_ramps()
     rig.set_ceiling(20 * MB)
-    rig.loop.heed_plans(dict, PrepareHandshake(), lambda: plans)
+    rig.loop.connect_plans(dict, PrepareHandshake(), lambda: plans)
     cycle(rig)
     rig.run_ramps()
     assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (20 * MB, 20 * MB)

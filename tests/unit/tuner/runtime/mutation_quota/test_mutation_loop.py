@@ -33,6 +33,7 @@ from tuner.journal.entries import QUOTAS, Entry
 from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.quota_records import RecoveredQuotas
+from tuner.runtime.clock import Clock
 from tuner.runtime.leadership_term import run
 from tuner.runtime.mutation_quota.actuator import (
     ENTITIES_PER_REQUEST,
@@ -42,7 +43,12 @@ from tuner.runtime.mutation_quota.actuator import (
     QuotaActuator,
     Rates,
 )
-from tuner.runtime.mutation_quota.loop import SHOWN_S_MAX, MutationQuotaController
+from tuner.runtime.mutation_quota.loop import (
+    SHOWN_S_MAX,
+    MutationQuotaConfig,
+    MutationQuotaController,
+    MutationQuotaPorts,
+)
 from tuner.runtime.mutation_quota.recorder import MutationQuotaRecorder
 
 T = TypeVar("T")
@@ -134,35 +140,33 @@ class Rig:
     ) -> None:
         self.quotas = quotas if quotas is not None else FakeQuotas()
         self.journal = journal or FakeJournal()
-        self.signals, self.orders, self.watcher = Signals(), Given(), Watcher()
+        self.signals, self.orders, self.observer = Signals(), Given(), Watcher()
         self.caller = caller or HeldCaller()
         self.now_s = now_s
         self.refused: str | None = None
         self.proofs = 0
         memory = recall_tenants(self.journal.recovered(), round(now_s * 1000))
         real: QuotaActuator = port or self.quotas
-        self.loop = MutationQuotaController(
+        ports = MutationQuotaPorts(
             quotas=DryRunQuotaActuator(real) if dry_run else real,
             caller=self.caller,
             signals=self.signals,
             orders=self.orders,
-            ledger=MutationQuotaRecorder(
-                self.journal, "c", memory, wall_clock=self._now, monotonic=self._now, dry_run=dry_run
-            ),
             refusal=self._refusal,
-            watcher=self.watcher,
-            policy=(policy or MutationPolicy()) if asked else None,
-            cycle_s=5.0,
-            wall_clock=self._now,
-            monotonic=self._now,
-            dry_run=dry_run,
+            observer=self.observer,
             inputs=inputs,
             windows=windows,
         )
+        config = MutationQuotaConfig(
+            policy=(policy or MutationPolicy()) if asked else None, cycle_s=5.0, dry_run=dry_run
+        )
+        clock = Clock(self._now, self._now)
+        recorder = MutationQuotaRecorder(self.journal, "c", memory, clock, dry_run=dry_run)
+        self.loop = MutationQuotaController(ports, config, clock, recorder)
 
     @property
     def memory(self) -> MutationMemory:
-        return self.loop.ledger.memory
+        return self.loop.recorder.memory
 
     def storm(self, *users: str, tokens: float = -5.0) -> None:
         now_ms = round(self.now_s * 1000)
@@ -178,7 +182,7 @@ class Rig:
         self.now_s += 5.0
 
     def reasons(self) -> list[QuotaReason]:
-        return [d.reason for d in self.watcher.seen[-1][1].decisions]
+        return [d.reason for d in self.observer.seen[-1][1].decisions]
 
     def _now(self) -> float:
         return self.now_s
@@ -221,7 +225,7 @@ def test_nothing_waits_for_a_slow_controller() -> None:
     rig.now_s += 60.0
     rig.loop.tick()
     assert len(rig.caller.waiting) == 1, "one call at a time"
-    assert rig.watcher.seen == []
+    assert rig.observer.seen == []
     assert rig.loop.next_due_s() - rig.now_s <= 0.1
 
 
@@ -232,7 +236,7 @@ def test_it_is_due_again_a_cycle_later() -> None:
     assert rig.loop.next_due_s() == began_s + 5.0
     rig.now_s = began_s + 4.9
     rig.loop.tick()
-    assert len(rig.watcher.seen) == 1
+    assert len(rig.observer.seen) == 1
 
 
 def test_a_journal_that_is_away_lets_nothing_be_written() -> None:
@@ -280,14 +284,14 @@ def test_what_was_seen_while_the_journal_was_away_is_settled_and_told_when_it_is
     for _ in range(round(SHOWN_S_MAX / 5) + 2):
         rig.cycle("alice", "bob")
     assert len(rig.memory.owned[ALICE].possible_per_s) > 1, "nothing is so that is not on record"
-    assert rig.watcher.failures == 0
+    assert rig.observer.failures == 0
     rig.journal.away = False
     rig.cycle("alice", "bob")
     assert len(rig.journal.recovered().owned[ALICE].possible_per_s) == 1
     assert [str(e.failure) for e in rig.journal.entries if e.failure] == [
         f"user 'bob': {wanted:g}/s was written, 500/s stands there"
     ]
-    assert rig.watcher.failures == 1
+    assert rig.observer.failures == 1
 
 
 def test_what_kafka_did_not_take_is_on_record_once_the_journal_is_back() -> None:
@@ -335,7 +339,7 @@ def test_where_kafka_refuses_it_says_so_once_goes_on_watching_and_asks_more_seld
             rig.cycle("alice")
     assert 2 <= port.asked <= 12
     assert QuotaReason.NOT_BINDING in rig.reasons()
-    assert rig.watcher.failures > 0
+    assert rig.observer.failures > 0
     assert len([line for line in told if "not done: the quota of" in line["event"]]) == 1
 
 
@@ -507,7 +511,7 @@ def test_released_what_stood_before_stands_again_and_nothing_is_set() -> None:
         rig.cycle("alice", "bob")
     assert rig.quotas.rates == {ALICE: 500.0}
     assert rig.journal.recovered().owned == {}
-    assert "released by kim@desk" in rig.watcher.seen[-1][1].decisions[-1].text
+    assert "released by kim@desk" in rig.observer.seen[-1][1].decisions[-1].text
 
 
 def test_quotas_that_nobody_asks_for_any_more_are_taken_back() -> None:
@@ -637,7 +641,7 @@ def test_an_error_of_the_quotas_own_lets_them_rest_and_not_the_throttles_and_is_
 
     throttles: Any = Throttles()
     rig, shown = Rig(), QuotaStatusStore("c")
-    rig.loop._watcher = shown
+    rig.loop._observer = shown
     board = StatusStore("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
     registry = registry_of(board, shown)
     for broken in (False, True):
@@ -650,7 +654,7 @@ def test_an_error_of_the_quotas_own_lets_them_rest_and_not_the_throttles_and_is_
         with structlog.testing.capture_logs() as told:
             run(
                 throttles, rig.loop, None, board,
-                cycle_s=0.01, stop=threading.Event(), monotonic=rig._now, may_act=partial(next, iter([True] * 4), False),
+                cycle_s=0.01, stop=threading.Event(), clock=Clock(monotonic_s=rig._now), may_act=partial(next, iter([True] * 4), False),
             )  # fmt: skip
         seen = registry.get_sample_value("rheostat_quotas_readable", {"cluster": "c"})
         assert seen == (0.0 if broken else 1.0)
@@ -674,7 +678,16 @@ def test_an_error_of_the_quotas_own_lets_them_rest_and_not_the_throttles_and_is_
             rig.orders.latest, rig.signals.tenants = RELEASED, {}
         return count is not None
 
-    run(throttles, rig.loop, None, board, cycle_s=0.01, stop=threading.Event(), monotonic=rig._now, may_act=acts)
+    run(
+        throttles,
+        rig.loop,
+        None,
+        board,
+        cycle_s=0.01,
+        stop=threading.Event(),
+        clock=Clock(monotonic_s=rig._now),
+        may_act=acts,
+    )
     assert rig.memory.owned == {}
     assert rig.quotas.rates == {}
     assert registry.get_sample_value("rheostat_quotas_readable", {"cluster": "c"}) == 1.0

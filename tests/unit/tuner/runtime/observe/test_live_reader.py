@@ -11,7 +11,7 @@ from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterError, ConfigValue, Endpoint, PartitionState
 from streaming.shared.throttle_settings import ThrottledReplicas
 from tuner.core.cluster import BrokerSide, LiveCluster, NotSeen, PartitionMove
-from tuner.runtime.observe.cluster_reader import LiveReader
+from tuner.runtime.observe.cluster_reader import ClusterReader
 from tuner.runtime.observe.stationary_partitions import LOOK_EVERY
 
 
@@ -58,8 +58,8 @@ class Answers:
         return {broker: {**rates.get(broker, {}), **threads.get(broker, {})} for broker in brokers}
 
 
-def over(answers: object) -> LiveReader:
-    return LiveReader(answers)  # type: ignore[arg-type]  # A client that knows the calls of a look and no other.
+def over(answers: object) -> ClusterReader:
+    return ClusterReader(answers)  # type: ignore[arg-type]  # A client that knows the calls of a look and no other.
 
 
 def lists_of(live: LiveCluster | NotSeen) -> dict[str, ThrottledReplicas]:
@@ -71,7 +71,7 @@ def listed(*pairs: tuple[int, int]) -> ThrottledReplicas:
     return ThrottledReplicas(pairs=frozenset(pairs))
 
 
-def look(answers: Answers, reader: LiveReader | None = None, *, full: bool = False) -> dict[str, ThrottledReplicas]:
+def look(answers: Answers, reader: ClusterReader | None = None, *, full: bool = False) -> dict[str, ThrottledReplicas]:
     reader = reader if reader is not None else over(answers)
     return lists_of(reader.look(full=full))
 
@@ -168,7 +168,9 @@ def test_the_fetcher_threads_of_each_broker_are_seen_kafkas_own_number_where_nob
     assert live.quota_samples == {1: 11, 2: 11, 3: 11}
 
 
-def beside(reader: LiveReader, *, full: bool = False, waits: tuple[int, ...] = ()) -> dict[int, frozenset[BrokerSide]]:
+def beside(
+    reader: ClusterReader, *, full: bool = False, waits: tuple[int, ...] = ()
+) -> dict[int, frozenset[BrokerSide]]:
     live = reader.look(full=full, waits=waits)
     assert isinstance(live, LiveCluster)
     return dict(live.beside)

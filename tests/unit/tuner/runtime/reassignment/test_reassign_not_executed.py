@@ -22,6 +22,7 @@ from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import DesiredPlanState, PlanPartition
 from tuner.core.throttle_limits import Limits
 from tuner.journal.plan_records import encode_parts, part_key
+from tuner.runtime.clock import Clock
 from tuner.runtime.leadership_term import run
 from tuner.runtime.reassignment.recorder import HEADLESS_S_MAX
 
@@ -184,7 +185,7 @@ def test_an_executor_with_an_error_is_told_rests_and_is_tried_again() -> None:
         parts: Any = SimpleNamespace(loop=loop, plans=plans)
         run(
             parts.loop, None, parts.plans, board,
-            cycle_s=0.01, stop=stop, monotonic=lambda: now_s, may_act=acts,
+            cycle_s=0.01, stop=stop, clock=Clock(monotonic_s=lambda: now_s), may_act=acts,
         )  # fmt: skip
 
     turns(0.0, 1.0, 59.0)

@@ -219,7 +219,7 @@ class Planned(Rig):
 
     def heed(self) -> None:
         self.announcing = PrepareHandshake()
-        self.loop.heed_plans(dict, self.announcing, lambda: self.plans)
+        self.loop.connect_plans(dict, self.announcing, lambda: self.plans)
 
     def begin_another_term(self) -> None:
         super().begin_another_term()

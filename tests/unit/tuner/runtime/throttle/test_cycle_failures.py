@@ -30,8 +30,8 @@ class Term:
             "c", rig.limits, dry_run=False, wall_clock=lambda: rig.now_ms / 1000 + rig.now_s,
         )  # fmt: skip
         self.board.acts()
-        rig.loop._watcher = self.board  # type: ignore[assignment]
-        rig.loop._listing._watcher = self.board  # type: ignore[assignment]
+        rig.loop._observer = self.board  # type: ignore[assignment]
+        rig.loop._list_writer._observer = self.board  # type: ignore[assignment]
         self.told: list[dict[str, Any]] = []
 
     def lasts(self, seconds: float, before_each: Callable[[float], None] = lambda _: None) -> None:
@@ -44,7 +44,7 @@ class Term:
         with structlog.testing.capture_logs() as told:
             run(
                 self.rig.loop, None, None, self.board,
-                cycle_s=CYCLE_S, stop=cast(threading.Event, self), monotonic=lambda: self.rig.now_s, may_act=acts,
+                cycle_s=CYCLE_S, stop=cast(threading.Event, self), clock=self.rig.clock, may_act=acts,
             )  # fmt: skip
         self.told += told
 
@@ -119,11 +119,11 @@ def test_a_ramp_stops_where_it_is_when_a_cycle_fails(broken: list[Exception | No
     rig = Rig()
     term = Term(rig)
     term.lasts(CYCLE_S - 0.5)
-    assert rig.loop._slewing.busy
+    assert rig.loop._ramps.busy
     broken[0] = ValueError("x")
     term.lasts(CYCLE_S)
     stood = term.rates
-    assert rig.loop._slewing.busy == frozenset()
+    assert rig.loop._ramps.busy == frozenset()
     assert (10 * MB, 10 * MB) < stood < (50 * MB, 50 * MB)
     assert {e.failure for e in rig.journal.entries if e.kind == "outcome"} == {"stopped on the way: a cycle failed"}
     term.lasts(60.0)
@@ -134,11 +134,11 @@ def test_the_law_turns_nothing_while_cycles_fail(monkeypatch: pytest.MonkeyPatch
     rig = Rig(objective=Objective(50.0))
     term = Term(rig)
     term.lasts(2 * CYCLE_S)
-    assert rig.loop._steered is not None
-    assert rig.loop._steered.next_due_s() is not None
+    assert rig.loop._steering_tick is not None
+    assert rig.loop._steering_tick.next_due_s() is not None
     monkeypatch.setattr("tuner.runtime.throttle.loop.decide", lambda *_: 1 / 0)
     term.lasts(CYCLE_S + 1.0)
-    assert rig.loop._steered.next_due_s() is None
+    assert rig.loop._steering_tick.next_due_s() is None
 
 
 def test_a_step_that_fails_stops_changes_and_is_not_tried_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +147,7 @@ def test_a_step_that_fails_stops_changes_and_is_not_tried_at_once(monkeypatch: p
     tries: list[float] = []
 
     def failing(_: object, now_s: float) -> None:
-        if rig.loop._slewing.busy:
+        if rig.loop._ramps.busy:
             tries.append(now_s)
             raise TypeError("a bug")
 

@@ -43,13 +43,13 @@ from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.throttle_limits import MB
 from tuner.journal.order_records import decode_orders, encode_orders
 from tuner.journal.quota_records import decode_state, encode_state
-from tuner.runtime.observe.signals_reader import NewestSignals
+from tuner.runtime.observe.signals_reader import SignalCache
 
 EXAMPLES = 12
 SECONDS = 12
 
 
-class Heard(NewestSignals):
+class Heard(SignalCache):
     """Signals as the tuner keeps them, from records."""
 
     def poll(self) -> int:
@@ -116,7 +116,7 @@ def fed(rig: Rig, data: st.DataObject, seconds: int) -> None:
                 rig.orders.latest = decode_orders(data.draw(records(st.just(ORDERS))))
         if second % 5 == 2:
             decisions = rig.loop.cycle()
-            observation = rig.watcher.cycles[-1][0]
+            observation = rig.observer.cycles[-1][0]
             history.observed(observation, rig.limits)
             board.observed(observation, rig.loop.memory, decisions)
             board.acts()

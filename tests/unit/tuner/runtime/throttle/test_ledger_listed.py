@@ -6,6 +6,7 @@ from loop_rig import FakeJournal
 from tuner_cases import LIMITS, throttle
 
 from tuner.control.throttle.state import Memory
+from tuner.runtime.clock import Clock
 from tuner.runtime.throttle.recorder import ThrottleRecorder
 
 SEEN = {(topic, p): frozenset({1, 2, 3}) for topic in "ab" for p in range(500)}
@@ -14,11 +15,11 @@ LISTED = {topic: throttle([(p, 1) for p in range(500)], [(p, 3) for p in range(5
 
 def test_only_the_topics_that_changed_are_written_and_one_of_which_nothing_is_left_is_empty() -> None:
     journal = FakeJournal([])
-    ledger = ThrottleRecorder(journal, Memory(), LIMITS, wall_clock=lambda: 0.0, monotonic=lambda: 0.0, dry_run=False)
-    ledger.record((), Memory(seen=SEEN, listed=LISTED))
+    recorder = ThrottleRecorder(journal, Memory(), LIMITS, Clock(lambda: 0.0, lambda: 0.0), dry_run=False)
+    recorder.record((), Memory(seen=SEEN, listed=LISTED))
     assert len(journal.memories) == 1
     left = throttle([(0, 1)], [(0, 3)])
-    ledger.record((), Memory(seen=SEEN, listed={**LISTED, "b": left}))
+    recorder.record((), Memory(seen=SEEN, listed={**LISTED, "b": left}))
     assert (len(journal.memories), journal.listed) == (1, {"b": left})
-    ledger.record((), Memory(seen=SEEN, listed={"a": LISTED["a"]}))
+    recorder.record((), Memory(seen=SEEN, listed={"a": LISTED["a"]}))
     assert (len(journal.memories), journal.listed) == (1, {"b": throttle()})

@@ -18,6 +18,7 @@ from tuner.journal.entries import Entry, decode_entry, encode_entry, entry_key, 
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.journal.outbox import Outbox
 from tuner.journal.topic_reader import JournalRecord
+from tuner.runtime.clock import Clock
 from tuner.runtime.throttle.recorder import ThrottleRecorder
 
 HAPPENED = Entry(NOW_MS, "outcome", "set", Reason.FOLLOWS_CLIENTS.value, "broker 1 leader throttle", failure="busy")
@@ -27,117 +28,116 @@ OTHER = owned_rate(None, 7 * MB)
 HOLD_MS = round(LIMITS.external_change_hold_s * 1000)
 
 
-def ledger_of(journal: FakeJournal, owed: Outbox | None = None, memory: Memory | None = None) -> ThrottleRecorder:
+def recorder_of(journal: FakeJournal, owed: Outbox | None = None, memory: Memory | None = None) -> ThrottleRecorder:
     return ThrottleRecorder(
         journal,
         memory or Memory(),
         LIMITS,
-        wall_clock=lambda: NOW_MS / 1000,
-        monotonic=lambda: 0.0,
+        Clock(lambda: NOW_MS / 1000, lambda: 0.0),
         dry_run=False,
-        owed=owed,
+        outbox=owed,
     )
 
 
 def test_it_goes_with_the_next_record_that_is_taken_before_what_that_is_about() -> None:
     journal = FakeJournal([], refusing=True)
-    ledger = ledger_of(journal)
-    ledger.happened(HAPPENED)
+    recorder = recorder_of(journal)
+    recorder.add_outcome(HAPPENED)
     for _ in range(2):
         with pytest.raises(JournalError):
-            ledger.record([SAID])
+            recorder.record([SAID])
     journal.refusing = False
-    ledger.record([SAID])
-    ledger.record([SAID])
+    recorder.record([SAID])
+    recorder.record([SAID])
     assert journal.entries == [HAPPENED, SAID, SAID]
 
 
 def test_it_goes_with_what_the_law_writes_too() -> None:
     journal = FakeJournal([])
-    ledger = ledger_of(journal)
-    ledger.record(memory=Memory())
-    ledger.happened(HAPPENED)
-    ledger.record_owned([SAID], Memory(owned={SOURCE: owned_rate(None, 5)}), [SOURCE])
+    recorder = recorder_of(journal)
+    recorder.record(memory=Memory())
+    recorder.add_outcome(HAPPENED)
+    recorder.record_owned([SAID], Memory(owned={SOURCE: owned_rate(None, 5)}), [SOURCE])
     assert journal.entries == [HAPPENED, SAID]
 
 
 def test_what_a_term_could_not_record_the_next_one_does() -> None:
     journal, owed = FakeJournal([], refusing=True), Outbox()
-    before = ledger_of(journal, owed)
-    before.happened(HAPPENED)
+    before = recorder_of(journal, owed)
+    before.add_outcome(HAPPENED)
     with pytest.raises(JournalError):
         before.record()
     journal.refusing = False
-    ledger_of(journal, owed).record()
-    ledger_of(journal, owed).record()
+    recorder_of(journal, owed).record()
+    recorder_of(journal, owed).record()
     assert journal.entries == [HAPPENED]
 
 
 def test_what_it_makes_of_what_is_remembered_holds_at_once_and_is_on_record_when_anything_is() -> None:
     journal = FakeJournal([])
-    ledger = ledger_of(journal, memory=RAMP)
-    ledger.record(memory=RAMP)
+    recorder = recorder_of(journal, memory=RAMP)
+    recorder.record(memory=RAMP)
     journal.refusing = True
     settled = Memory(owned={SOURCE: owned_rate(None, 5 * MB)})
-    ledger.happened(HAPPENED, settled)
+    recorder.add_outcome(HAPPENED, settled)
     with pytest.raises(JournalError):
-        ledger.record(memory=ledger.memory)
-    assert ledger.memory == settled
+        recorder.record(memory=recorder.memory)
+    assert recorder.memory == settled
     assert journal.memories == [RAMP]
     journal.refusing = False
-    ledger.record(memory=ledger.memory)
+    recorder.record(memory=recorder.memory)
     assert journal.memories == [RAMP, settled]
 
 
 def given_up(journal: FakeJournal, owed: Outbox) -> ThrottleRecorder:
     """While the journal was away somebody has set 3 MB/s where we had begun to set 5."""
-    ledger = ledger_of(journal, owed, RAMP)
-    ledger.record(memory=RAMP)
+    recorder = recorder_of(journal, owed, RAMP)
+    recorder.record(memory=RAMP)
     journal.refusing = True
-    ledger.let_go(SOURCE, 3 * MB)
+    recorder.relinquish(SOURCE, 3 * MB)
     with pytest.raises(JournalError):
-        ledger.record(memory=ledger.memory)
+        recorder.record(memory=recorder.memory)
     journal.refusing = False
-    return ledger
+    return recorder
 
 
 def test_what_somebody_has_set_meanwhile_stays_theirs_in_the_next_term_though_nobody_could_record_it() -> None:
     journal, owed = FakeJournal([]), Outbox()
     given_up(journal, owed)
-    after = ledger_of(journal, owed, RAMP)
+    after = recorder_of(journal, owed, RAMP)
     assert after.memory == Memory(externally_owned_until_ms={SOURCE: NOW_MS + HOLD_MS})
     after.record(memory=after.memory)
     assert [entry.action for entry in journal.entries] == ["let_go"]
     assert journal.memories[-1] == after.memory
-    assert ledger_of(journal, owed, RAMP).memory == RAMP, "a third term has it from the journal, and not from here"
+    assert recorder_of(journal, owed, RAMP).memory == RAMP, "a third term has it from the journal, and not from here"
 
 
 @pytest.mark.parametrize("now", [OwnedRate(None, 5 * MB, (2 * MB,)), None])
 def test_where_a_change_has_stopped_and_what_was_put_back_holds_in_the_next_term_as_well(now: OwnedRate | None) -> None:
     journal, owed = FakeJournal([]), Outbox()
-    ledger = ledger_of(journal, owed, RAMP)
-    ledger.happened(HAPPENED, Memory(owned={} if now is None else {SOURCE: now}), SOURCE)
-    after = ledger_of(journal, owed, replace(RAMP, owned={**RAMP.owned, TARGET: OTHER}))
+    recorder = recorder_of(journal, owed, RAMP)
+    recorder.add_outcome(HAPPENED, Memory(owned={} if now is None else {SOURCE: now}), SOURCE)
+    after = recorder_of(journal, owed, replace(RAMP, owned={**RAMP.owned, TARGET: OTHER}))
     assert after.memory == Memory(owned={TARGET: OTHER} if now is None else {SOURCE: now, TARGET: OTHER})
     after.record(memory=after.memory)
-    assert ledger_of(journal, owed, RAMP).memory == RAMP
+    assert recorder_of(journal, owed, RAMP).memory == RAMP
 
 
 def test_what_the_law_has_put_on_record_since_is_newer_than_where_a_change_had_stopped() -> None:
     journal, owed = FakeJournal([]), Outbox()
-    ledger = ledger_of(journal, owed, RAMP)
-    ledger.record(memory=RAMP)
-    ledger.happened(HAPPENED, Memory(owned={SOURCE: OwnedRate(None, 5 * MB, (2 * MB,))}), SOURCE)
+    recorder = recorder_of(journal, owed, RAMP)
+    recorder.record(memory=RAMP)
+    recorder.add_outcome(HAPPENED, Memory(owned={SOURCE: OwnedRate(None, 5 * MB, (2 * MB,))}), SOURCE)
     newer = Memory(owned={SOURCE: OwnedRate(None, 5 * MB, (2 * MB, 5 * MB))})
-    ledger.record_owned([SAID], newer, [SOURCE])
-    assert ledger_of(journal, owed, newer).memory == newer
+    recorder.record_owned([SAID], newer, [SOURCE])
+    assert recorder_of(journal, owed, newer).memory == newer
 
 
 def test_a_rate_that_has_been_set_otherwise_since_is_not_given_up() -> None:
     journal, owed = FakeJournal([]), Outbox()
     given_up(journal, owed)
     others = Memory(owned={SOURCE: owned_rate(None, 9 * MB)})
-    assert ledger_of(journal, owed, others).memory == others
+    assert recorder_of(journal, owed, others).memory == others
 
 
 def test_what_another_tuner_has_set_since_is_ours_to_take_back_though_it_is_the_same_rate() -> None:
@@ -145,7 +145,7 @@ def test_what_another_tuner_has_set_since_is_ours_to_take_back_though_it_is_the_
     journal, owed = FakeJournal([]), Outbox()
     given_up(journal, owed)
     owed.another_acted()
-    after = ledger_of(journal, owed, RAMP)
+    after = recorder_of(journal, owed, RAMP)
     assert after.memory == RAMP
     after.record([SAID])
     assert [entry.action for entry in journal.entries] == ["let_go", "hold"], "and yet it has happened"
@@ -153,11 +153,11 @@ def test_what_another_tuner_has_set_since_is_ours_to_take_back_though_it_is_the_
 
 def test_that_it_is_theirs_is_on_record_only_together_with_the_memory_of_it() -> None:
     journal, owed = FakeJournal([]), Outbox()
-    ledger = given_up(journal, owed)
-    ledger.record([SAID])
-    ledger.record_owned([SAID], replace(ledger.memory, owned={TARGET: owned_rate(None, 7)}), [TARGET])
+    recorder = given_up(journal, owed)
+    recorder.record([SAID])
+    recorder.record_owned([SAID], replace(recorder.memory, owned={TARGET: owned_rate(None, 7)}), [TARGET])
     assert journal.entries == [SAID, SAID]
-    ledger.record(memory=ledger.memory)
+    recorder.record(memory=recorder.memory)
     assert [entry.action for entry in journal.entries] == ["hold", "hold", "let_go"]
     assert SOURCE in journal.memories[-1].externally_owned_until_ms
 
@@ -168,9 +168,9 @@ def test_that_it_is_theirs_is_on_record_only_together_with_the_memory_of_it() ->
 def test_what_is_on_record_after_all_is_not_recorded_again() -> None:
     """Nobody heard how the write ended, so the journal was lost, and read anew by the next term."""
     owed = Outbox()
-    ledger = given_up(FakeJournal([]), owed)
-    ledger.happened(HAPPENED)
-    ledger.happened(replace(HAPPENED, failure="another time"))
+    recorder = given_up(FakeJournal([]), owed)
+    recorder.add_outcome(HAPPENED)
+    recorder.add_outcome(replace(HAPPENED, failure="another time"))
     read_back = [decode_entry(encode_entry(replace(entry, seq=7))) for entry in [*owed.given_up, HAPPENED, SAID]]
     assert owed.times_ms == {NOW_MS}
     owed.strike([entry for entry in read_back if entry is not None])
@@ -213,5 +213,5 @@ def test_a_term_begins_with_what_is_not_in_the_journal_that_it_reads(
     assert HAPPENED not in owed.entries
     assert replace(HAPPENED, at_ms=NOW_MS + 1) in owed.entries
     expected = Memory(externally_owned_until_ms={SOURCE: NOW_MS + HOLD_MS}) if last_by == "us" else RAMP
-    assert ledger_of(FakeJournal([]), owed, memory).memory == expected
+    assert recorder_of(FakeJournal([]), owed, memory).memory == expected
     assert [e.action for e in owed.entries] == (["set"] if last_by == "us" else ["set", "let_go"])

@@ -8,35 +8,34 @@ from loop_rig import FakeJournal
 from tuner_cases import LIMITS, NOW_MS
 
 from tuner.control.throttle.state import Memory
+from tuner.runtime.clock import Clock
 from tuner.runtime.throttle.recorder import ThrottleRecorder
 
 SEEN = {("orders", 0): frozenset({1, 2, 3}), ("payments", 0): frozenset({1, 2})}
 
 
-def ledger_of(journal: FakeJournal) -> ThrottleRecorder:
-    return ThrottleRecorder(
-        journal, Memory(), LIMITS, wall_clock=lambda: NOW_MS / 1000, monotonic=lambda: 0.0, dry_run=False
-    )
+def recorder_of(journal: FakeJournal) -> ThrottleRecorder:
+    return ThrottleRecorder(journal, Memory(), LIMITS, Clock(lambda: NOW_MS / 1000, lambda: 0.0), dry_run=False)
 
 
 def test_only_the_topics_that_grew_are_written() -> None:
     journal = FakeJournal([])
-    ledger = ledger_of(journal)
+    recorder = recorder_of(journal)
     first = Memory(seen=SEEN)
-    ledger.record((), first)
-    ledger.record((), replace(first, idle_looks=1, seen=first.seen))
+    recorder.record((), first)
+    recorder.record((), replace(first, idle_looks=1, seen=first.seen))
     more = replace(first, seen={**SEEN, ("orders", 1): frozenset({1, 3})})
-    ledger.record((), more)
+    recorder.record((), more)
     assert journal.events == [("memory", ()), ("seen", ("orders",))]
-    assert ledger.memory == more
+    assert recorder.memory == more
 
 
 def test_what_is_forgotten_or_comes_with_something_else_is_written_whole() -> None:
     journal = FakeJournal([])
-    ledger = ledger_of(journal)
+    recorder = recorder_of(journal)
     first = Memory(seen=SEEN)
-    ledger.record((), first)
-    ledger.record((), replace(first, seen={}))
-    ledger.record((), replace(first, seen=SEEN, throttled=True))
+    recorder.record((), first)
+    recorder.record((), replace(first, seen={}))
+    recorder.record((), replace(first, seen=SEEN, throttled=True))
     assert [event for event, _ in journal.events] == ["memory", "memory", "memory"]
     assert journal.memories[-1].seen == SEEN

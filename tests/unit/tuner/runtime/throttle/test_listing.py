@@ -19,6 +19,7 @@ from tuner.control.throttle.state import Memory
 from tuner.core.cluster import LiveCluster
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.throttle_limits import MB
+from tuner.runtime.clock import Clock
 from tuner.runtime.throttle.list_writer import ReplicaListWriter
 
 WANTED = {"orders": throttle(leader=[(0, 1), (0, 2)], follower=[(0, 3)])}
@@ -99,7 +100,7 @@ def test_of_what_goes_and_what_comes_the_intents_are_one_record_and_the_outcomes
 
 def test_a_pair_that_goes_for_one_move_and_comes_for_another_is_ours() -> None:
     rig = unthrottled()
-    listing = ReplicaListWriter(rig.throttles, rig.loop.ledger, rig.watcher, wall_clock=lambda: 0.0)
+    listing = ReplicaListWriter(rig.throttles, rig.loop.recorder, rig.observer, Clock(lambda: 0.0))
     comes = AddPairs("orders", (), ((0, 3),), Reason.MOVE_FOUND, "comes")
     goes = RemovePairs("orders", (), ((0, 3),), Reason.IN_SYNC, "goes")
     listing.carry_out([comes])
@@ -477,7 +478,7 @@ def test_a_replica_that_comes_back_is_not_held_up(lost: bool) -> None:
 def test_the_decision_is_a_value() -> None:
     rig = unthrottled()
     cycle(rig)
-    seen, _, _ = rig.watcher.cycles[-1]
+    seen, _, _ = rig.observer.cycles[-1]
     limits = replace(LIMITS, steers=True, throttles_moves=True)
     _, decisions = decide(seen, Memory(), limits, STALL)
     assert [type(d) for d in decisions[:4]] == [StartRate, StartRate, StartRate, AddPairs]

@@ -38,8 +38,8 @@ from tuner.core.outcome import CHANGED_SINCE
 from tuner.core.throttle_limits import MB
 from tuner.runtime.leadership_term import serve
 from tuner.runtime.reload import NoReloads
-from tuner.runtime.throttle.cleanup import PER_CYCLE
-from tuner.runtime.throttle.cycle_scheduler import FULL_LOOK_EVERY
+from tuner.runtime.throttle.cleanup import WRITES_PER_CYCLE_MAX
+from tuner.runtime.throttle.cycle_scheduler import FULL_SCAN_EVERY
 
 # -- acting ------------------------------------------------------------------------------------------------------------
 
@@ -89,7 +89,7 @@ def test_the_outcome_follows_the_last_write_and_settles_the_memory() -> None:
     after_last_write = rig.events[max(i for i, e in enumerate(rig.events) if e[0] == "write") + 1 :]
     assert [e[0] for e in after_last_write if e[0] == "outcome"] == ["outcome"] * 2
     assert rig.journal.memories[-1].owned == RAISED.owned
-    assert [failure for _, failure in rig.watcher.acts] == [None, None]
+    assert [failure for _, failure in rig.observer.acts] == [None, None]
 
 
 def test_an_intent_carries_what_it_stood_on() -> None:
@@ -146,7 +146,7 @@ def test_when_the_journal_is_back_so_are_we() -> None:
     rig.journal.refusing = True
     rig.cycle()
     rig.journal.refusing = False
-    rig.loop.ledger.memory = replace(rig.loop.memory, stalls={3: STALLED})
+    rig.loop.recorder.memory = replace(rig.loop.memory, stalls={3: STALLED})
     rig.cycle()
     rig.run_ramps()
     assert rig.throttles.rates[SOURCE] == 50 * MB
@@ -200,7 +200,7 @@ def test_when_a_term_ends_each_change_under_way_has_come_to_something(away: bool
     serve(
         rig.loop, None, None, board,
         journal=lost, lease=None, reloads=NoReloads(), away=lambda: None,
-        cycle_s=5.0, stop=threading.Event(), monotonic=lambda: rig.now_s,
+        cycle_s=5.0, stop=threading.Event(), clock=rig.clock,
     )  # fmt: skip
     assert rig.loop.next_due_s() is None
     rig.journal.refusing = False
@@ -223,7 +223,7 @@ def test_term_ends_where_orders_cannot_be_read() -> None:
     serve(
         rig.loop, None, None, board,
         journal=journal, lease=None, reloads=NoReloads(), away=lambda: None, unheard=lambda: "records 3 to 5 are not read",
-        cycle_s=5.0, stop=threading.Event(), monotonic=lambda: rig.now_s,
+        cycle_s=5.0, stop=threading.Event(), clock=rig.clock,
     )  # fmt: skip
     assert rig.throttles.rates == Rig().throttles.rates
     assert not board.acting
@@ -280,7 +280,7 @@ def test_the_watcher_is_told_of_a_cycle_in_which_nothing_could_be_recorded() -> 
     rig = Rig()
     rig.journal.refusing = True
     decisions = rig.loop.cycle()
-    assert [(o.now_ms, d) for o, _, d in rig.watcher.cycles] == [(NOW_MS, decisions)]
+    assert [(o.now_ms, d) for o, _, d in rig.observer.cycles] == [(NOW_MS, decisions)]
 
 
 # -- ending ------------------------------------------------------------------------------------------------------------
@@ -326,7 +326,7 @@ def test_a_put_back_that_fails_is_tried_again_in_the_next_cycle() -> None:
     assert rig.throttles.rates == {SOURCE: 50 * MB}
     assert set(rig.loop.memory.owned) == {SOURCE}
     assert [e.failure for e in rig.journal.entries if e.kind == "outcome" and e.failure] == ["broker 1 is busy"]
-    assert [f for _, f in rig.watcher.acts if f] == ["broker 1 is busy"]
+    assert [f for _, f in rig.observer.acts if f] == ["broker 1 is busy"]
     del rig.throttles.refusing[1]
     rig.now_s += 5.0  # A cycle later.
     rig.cycle()
@@ -358,7 +358,7 @@ def test_a_ramp_that_the_end_overtakes_stops() -> None:
     for entry in rig.journal.entries:
         if (entry.action, entry.kind) == ("set", "outcome"):
             assert "the move has ended" in str(entry.failure)
-    stopped = [failure for d, failure in rig.watcher.acts if isinstance(d, SetRate)]
+    stopped = [failure for d, failure in rig.observer.acts if isinstance(d, SetRate)]
     assert [str(failure).split(":")[0] for failure in stopped] == ["stopped on the way"] * 2
 
 
@@ -373,7 +373,7 @@ def test_a_change_whose_move_ends_before_its_first_step_does_not_begin_after_it(
     rig.run_ramps()
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
     assert rig.kinds("set") == ["intent", "intent", "outcome", "outcome"]
-    assert {failure for _, failure in rig.watcher.acts} == {"what it was for is over"}
+    assert {failure for _, failure in rig.observer.acts} == {"what it was for is over"}
 
 
 # -- other people ------------------------------------------------------------------------------------------------------
@@ -388,7 +388,7 @@ def test_letting_go_stops_the_ramp_and_writes_no_more() -> None:
     assert isinstance(decisions[0], Relinquish)
     rig.run_ramps()
     assert rig.throttles.rates == {SOURCE: 7 * MB, TARGET: 50 * MB}
-    (stopped, why), *others = [((d.broker, d.side), failure) for d, failure in rig.watcher.acts]
+    (stopped, why), *others = [((d.broker, d.side), failure) for d, failure in rig.observer.acts]
     assert (stopped, others) == (SOURCE, [(TARGET, None)])
     assert str(why).startswith("stopped on the way: broker 1 leader throttle")
     assert [entry.failure for entry in rig.journal.entries if entry.kind == "outcome"] == [why, None], (
@@ -426,7 +426,7 @@ def test_who_sets_a_rate_while_it_is_to_be_put_back_is_not_overwritten() -> None
     while_written(rig, "put_back", lambda: rig.throttles.rates.update({SOURCE: 7 * MB}))
     rig.cycle()
     assert rig.throttles.rates == {SOURCE: 7 * MB}
-    assert [failure for _, failure in rig.watcher.acts if failure] == [CHANGED_SINCE]
+    assert [failure for _, failure in rig.observer.acts if failure] == [CHANGED_SINCE]
     rig.cycle()
     assert rig.throttles.rates == {SOURCE: 7 * MB}
     assert SOURCE in rig.loop.memory.externally_owned_until_ms
@@ -443,16 +443,16 @@ def test_who_lists_another_move_while_the_lists_are_to_go_keeps_them() -> None:
 
 
 def test_lists_that_cannot_go_keep_no_others_from_going() -> None:
-    topics = [f"t{number:02d}" for number in range(PER_CYCLE + 5)]
+    topics = [f"t{number:02d}" for number in range(WRITES_PER_CYCLE_MAX + 5)]
     moved = {(topic, 0): frozenset({1, 2, 3}) for topic in topics}
     rig = Rig(replace(RAISED, seen={**SEEN, **moved}))
     rig.throttles.rates.update({SOURCE: 50 * MB, TARGET: 50 * MB})
     rig.throttles.lists |= {topic: throttle(leader=[(0, 1)]) for topic in topics}
-    rig.throttles.refusing |= dict.fromkeys(topics[:PER_CYCLE], "missing right: AlterConfigs on Topic")
+    rig.throttles.refusing |= dict.fromkeys(topics[:WRITES_PER_CYCLE_MAX], "missing right: AlterConfigs on Topic")
     rig.end_the_move()
     for _ in range(3):
         rig.cycle()
-    assert {topic for topic in topics if rig.throttles.lists[topic]} == set(topics[:PER_CYCLE])
+    assert {topic for topic in topics if rig.throttles.lists[topic]} == set(topics[:WRITES_PER_CYCLE_MAX])
     assert rig.throttles.rates == {SOURCE: 50 * MB, TARGET: 50 * MB}
 
 
@@ -499,7 +499,7 @@ def test_without_news_an_order_that_is_over_lowers_and_does_not_raise() -> None:
         rig.loop.cycle()
         run_until(rig, rig.now_s + 5.0)
     assert rig.throttles.rates == {SOURCE: 2 * MB, TARGET: 10 * MB}
-    assert [failure for _, failure in rig.watcher.acts if failure] == [], "nor is its way down cut short"
+    assert [failure for _, failure in rig.observer.acts if failure] == [], "nor is its way down cut short"
     told_now(rig)
     rig.loop.cycle()
     rig.run_ramps()
@@ -512,13 +512,13 @@ def test_a_broker_that_is_gone_for_good_is_told_of_and_not_looked_for() -> None:
     rig.throttles.brokers.discard(TARGET[0])
     rate = rig.throttles.rates.pop(TARGET)  # It tells none while it is away, and has it all the same.
     rig.live.moves = ()
-    for _ in range(4 + 2 * FULL_LOOK_EVERY):
+    for _ in range(4 + 2 * FULL_SCAN_EVERY):
         decisions = rig.loop.cycle()
     assert [d.text for d in decisions] == [
         "broker 3 follower throttle: 50.0 MB/s of ours may stand there, and broker 3 is away: what stood before does again when it "
         "is back"
     ]
-    assert sum(rig.live.looks[-2 * FULL_LOOK_EVERY :]) == 2, "everything is looked at as seldom as ever"
+    assert sum(rig.live.looks[-2 * FULL_SCAN_EVERY :]) == 2, "everything is looked at as seldom as ever"
     rig.throttles.brokers.add(TARGET[0])
     rig.throttles.rates[TARGET] = rate
     for _ in range(3):
@@ -557,12 +557,12 @@ def test_it_comes_down_to_a_lowered_ceiling_though_nothing_is_measured(unheard: 
         rig.loop.cycle()
         run_until(rig, rig.now_s + 5.0)
     assert rig.throttles.rates == {SOURCE: 30 * MB, TARGET: 30 * MB}
-    assert [failure for _, failure in rig.watcher.acts if failure] == []
+    assert [failure for _, failure in rig.observer.acts if failure] == []
 
 
 def test_no_ceiling_is_reason_to_lower_what_a_person_had_set() -> None:
     rig = raised()
-    rig.loop.ledger.memory = replace(RAISED, owned={SOURCE: owned(40 * MB, 50 * MB), TARGET: owned(10 * MB, 50 * MB)})
+    rig.loop.recorder.memory = replace(RAISED, owned={SOURCE: owned(40 * MB, 50 * MB), TARGET: owned(10 * MB, 50 * MB)})
     rig.set_ceiling(30 * MB)
     rig.loop.cycle()
     rig.run_ramps()
@@ -577,7 +577,7 @@ def test_what_is_open_for_lost_replicas_comes_down_to_a_lowered_ceiling_and_goes
         rig.loop.cycle()
         run_until(rig, rig.now_s + 5.0)
     assert rig.throttles.rates[SOURCE] == 30 * MB
-    assert [failure for _, failure in rig.watcher.acts if failure] == []
+    assert [failure for _, failure in rig.observer.acts if failure] == []
     rig.live.moves = (whole,)
     assert Reason.RESTORED in rig.cycle()
     rig.run_ramps()
@@ -630,7 +630,7 @@ def test_a_rate_for_all_brokers_is_respected_again_after_an_order(steered: bool)
     assert Reason.RESTORED in rig.cycle()
     while rig.loop.memory.owned[SOURCE].may_stand != (10 * MB,):
         run_until(rig, rig.now_s + 1.0)
-    rig.loop.ledger.memory = replace(rig.loop.memory, stalls={3: STALLED})
+    rig.loop.recorder.memory = replace(rig.loop.memory, stalls={3: STALLED})
     assert rig.cycle().count(Reason.PRESERVED) == 2
     rig.live.moves = ()
     for _ in range(5):
@@ -648,7 +648,7 @@ def test_a_death_after_the_last_step_back_leaves_a_throttle_respected() -> None:
     assert Reason.RESTORED in rig.cycle()
     rig.throttles.rates[SOURCE] = 10 * MB  # Its last step, which nobody has put on record.
     rig.die_and_start_again()
-    rig.loop.ledger.memory = replace(rig.loop.memory, stalls={3: STALLED})
+    rig.loop.recorder.memory = replace(rig.loop.memory, stalls={3: STALLED})
     assert rig.cycle().count(Reason.PRESERVED) == 2
 
 
@@ -662,7 +662,7 @@ def test_a_throttle_that_is_respected_is_so_again_after_an_order() -> None:
     rig.orders.latest = Orders(at_ms=rig.now_ms + 1)
     assert Reason.RESTORED in rig.cycle()
     rig.run_ramps()
-    rig.loop.ledger.memory = replace(rig.loop.memory, stalls={3: STALLED})
+    rig.loop.recorder.memory = replace(rig.loop.memory, stalls={3: STALLED})
     assert rig.cycle().count(Reason.PRESERVED) == 2
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
 
@@ -677,7 +677,7 @@ def test_an_order_that_is_taken_back_before_its_first_step_leaves_a_throttle_res
     assert Reason.OVERRIDDEN in rig.cycle()
     rig.orders.latest = Orders(at_ms=rig.now_ms + 1)
     rig.loop.cycle()
-    rig.loop.ledger.memory = replace(rig.loop.memory, stalls={3: STALLED})
+    rig.loop.recorder.memory = replace(rig.loop.memory, stalls={3: STALLED})
     assert rig.cycle().count(Reason.PRESERVED) == 2
     assert not rig.loop.memory.owned
 
@@ -923,7 +923,7 @@ def test_not_to_hear_from_who_leads_it_opens_no_further_and_closes_nothing() -> 
     aside.goes_on()
     aside.goes_on()
     assert aside.rates() == {half}
-    assert not rig.watcher.acts, "that is no failure"
+    assert not rig.observer.acts, "that is no failure"
     aside.back()
     aside.goes_on()
     assert aside.rates() == {10 * MB}
@@ -971,7 +971,7 @@ def test_to_open_a_throttle_ends_where_the_replica_is_back() -> None:
     rig.cycle()
     stopped = rig.throttles.rates[SOURCE]
     assert half <= stopped < 50 * MB
-    assert not rig.watcher.acts, "that is no failure"
+    assert not rig.observer.acts, "that is no failure"
     rig.now_s += 60.0
     rig.cycle()
     rig.run_ramps()
@@ -1004,7 +1004,7 @@ def test_a_way_back_stops_where_more_is_needed_by_now() -> None:
     stood = rig.throttles.rates[SOURCE]
     rig.run_ramps()
     assert rig.throttles.rates[SOURCE] == stood
-    assert any("24.0 MB/s are needed by now" in str(failure) for _, failure in rig.watcher.acts)
+    assert any("24.0 MB/s are needed by now" in str(failure) for _, failure in rig.observer.acts)
     rig.now_s += 60.0
     rig.cycle()
     rig.run_ramps()
@@ -1052,7 +1052,7 @@ def test_the_judges_state_alone_is_not_worth_a_record() -> None:
     rig = Rig(Memory(stalls={3: WELL}))
     rig.cycle()
     saved = len(rig.journal.memories)
-    rig.loop.ledger.memory = replace(rig.loop.memory, stalls={3: replace(WELL, lost_s=3.0)})
+    rig.loop.recorder.memory = replace(rig.loop.memory, stalls={3: replace(WELL, lost_s=3.0)})
     rig.cycle()
     assert len(rig.journal.memories) == saved == 1
 
@@ -1070,9 +1070,9 @@ def test_not_seen_is_said_and_nothing_is_done() -> None:
 
 def test_now_and_then_it_looks_at_everything() -> None:
     rig = Rig(Memory(stalls={3: WELL}))
-    for _ in range(2 * FULL_LOOK_EVERY):
+    for _ in range(2 * FULL_SCAN_EVERY):
         rig.cycle()
-    assert rig.live.looks == ([True] + [False] * (FULL_LOOK_EVERY - 1)) * 2
+    assert rig.live.looks == ([True] + [False] * (FULL_SCAN_EVERY - 1)) * 2
 
 
 def test_before_it_ends_anything_it_looks_at_everything() -> None:
@@ -1150,7 +1150,7 @@ def test_what_failed_is_tried_again_later_each_time() -> None:
         rig.cycle()
         rig.loop.tick()
         tries.append(len([e for e in rig.journal.entries if e.kind == "intent"]))
-        rig.loop.ledger.memory = replace(rig.loop.memory, stalls={3: STALLED})
+        rig.loop.recorder.memory = replace(rig.loop.memory, stalls={3: STALLED})
         rig.now_s += 5.0
     assert tries[0] == 2
     assert tries[-1] <= 2 * 8, "five minutes of a missing right are a handful of tries, not sixty"
@@ -1322,7 +1322,7 @@ def test_who_orders_otherwise_meanwhile_does_not_wait_for_it() -> None:
     order(rig, 4 * MB)
     rig.loop.cycle()
     assert outcomes(rig) == ["ordered otherwise, or no longer"]
-    assert rig.watcher.acts == [], "nothing has failed"
+    assert rig.observer.acts == [], "nothing has failed"
     rig.loop.cycle()
     assert rig.loop.next_due_s() == rig.now_s  # Down it goes at once.
     rig.run_ramps()
@@ -1399,6 +1399,6 @@ def test_a_stall_that_a_new_leader_answers_for_does_not_wait() -> None:
     moves, rig.live.moves = rig.live.moves, ()
     rig.loop.cycle()
     rig.now_s, rig.live.moves = 1.0, moves
-    rig.loop.ledger.memory = replace(rig.loop.memory, stalls={3: STALLED})
+    rig.loop.recorder.memory = replace(rig.loop.memory, stalls={3: STALLED})
     assert Reason.STALLED_THROTTLE_BOUND in rig.cycle()
     assert rig.loop.next_due_s() == 1.0

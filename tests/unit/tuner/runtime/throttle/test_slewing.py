@@ -182,7 +182,7 @@ def test_a_foreign_value_stops_it_where_it_stands(throttles: FakeThrottles, fore
     throttles.rates[SOURCE] = foreign
     (ended,) = ramp.step(START_S + 1)
     assert ended.failure == f"stopped on the way: 8000000 bytes/s was left there, {foreign} bytes/s stands there now"
-    assert (ended.theirs, ended.found) == (True, foreign)
+    assert (ended.external_change, ended.found) == (True, foreign)
     assert throttles.rates[SOURCE] == foreign
     assert ramp.busy == frozenset()
     assert ramp.step(START_S + 2) == []
@@ -324,7 +324,7 @@ def test_what_shows_it_for_longer_is_what_somebody_wants(throttles: FakeThrottle
     ramp.step(START_S + 1.0)
     throttles.rates[SOURCE] = 8 * MB
     ended = [each for second in range(2, 20) for each in ramp.step(START_S + second)]
-    assert [(each.theirs, each.found) for each in ended] == [(True, 8 * MB)]
+    assert [(each.external_change, each.found) for each in ended] == [(True, 8 * MB)]
     assert throttles.rates[SOURCE] == 8 * MB
 
 
@@ -334,7 +334,7 @@ def test_an_older_step_is_what_somebody_wants_at_once(throttles: FakeThrottles) 
         ramp.step(START_S + second)
     throttles.rates[SOURCE] = 8 * MB
     (ended,) = ramp.step(START_S + 3.0)
-    assert ended.theirs
+    assert ended.external_change
 
 
 def test_of_a_last_step_that_is_not_shown_the_one_before_may_stand_as_well(throttles: FakeThrottles) -> None:

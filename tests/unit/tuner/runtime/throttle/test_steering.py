@@ -113,7 +113,7 @@ def test_what_a_tuner_before_had_sent_and_comes_late_is_set_right_by_the_laws_ne
         seconds(rig, 5)
     stood = rig.throttles.rates[SOURCE]
     late = round(share * stood)
-    rig.loop.ledger.memory = replace(rig.loop.memory, late={SOURCE: (late,)}, late_until_ms=rig.now_ms + 60_000)
+    rig.loop.recorder.memory = replace(rig.loop.memory, late={SOURCE: (late,)}, late_until_ms=rig.now_ms + 60_000)
     rig.throttles.rates[SOURCE] = late
     assert Reason.LATE_PREDECESSOR_WRITE in rig.cycle()
     seconds(rig, 8)
@@ -141,7 +141,7 @@ def test_a_write_that_kafka_refuses_rests_and_is_tried_again() -> None:
     rig.cycle()
     rig.throttles.refusing[1] = "broker 1 is busy"
     seconds(rig, 2)
-    assert [f for _, f in rig.watcher.acts if f] == ["broker 1 is busy"]
+    assert [f for _, f in rig.observer.acts if f] == ["broker 1 is busy"]
     rig.events.clear()
     seconds(rig, 2)
     assert not [e for e in rig.writes() if e[1] == SOURCE]
@@ -158,7 +158,7 @@ def test_what_came_of_a_second_is_done_whole_and_recorded_when_the_journal_takes
     rig.throttles.refusing = {1: "broker 1 is busy", 3: "broker 3 is busy"}
     rig.journal.refusing_kinds = frozenset({"outcome"})
     seconds(rig, 2)
-    told = [((d.broker, d.side), failure) for d, failure in rig.watcher.acts]  # type: ignore[union-attr]
+    told = [((d.broker, d.side), failure) for d, failure in rig.observer.acts]  # type: ignore[union-attr]
     assert sorted(told) == [(SOURCE, "broker 1 is busy"), (TARGET, "broker 3 is busy")]
     assert rig.kinds("set") == ["turn"]
     rig.events.clear()
@@ -238,7 +238,7 @@ def test_a_dry_run_means_and_writes_nothing() -> None:
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
     assert {e.kind for e in rig.journal.entries} == {"decision"}
     assert rig.journal.memories == []
-    observed = rig.watcher.cycles[-1][0]
+    observed = rig.observer.cycles[-1][0]
     assert observed.courses[SOURCE].meant_bytes_per_s > 11 * MB
 
 

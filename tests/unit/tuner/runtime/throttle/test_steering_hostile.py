@@ -246,7 +246,7 @@ def test_a_load_that_was_never_measured_does_not_drop_the_rate_at_once() -> None
     world.jmx = False
     world.minutes(5)
     assert rig.throttles.rates == {SOURCE: 50 * MB, TARGET: 50 * MB}
-    assert not any(course.no_headroom for course in rig.watcher.cycles[-1][0].courses.values())
+    assert not any(course.no_headroom for course in rig.observer.cycles[-1][0].courses.values())
     assert {d.reason for d in rig.loop.cycle()} == {Reason.LOAD_NOT_MEASURED}
 
 

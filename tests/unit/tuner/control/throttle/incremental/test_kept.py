@@ -129,15 +129,15 @@ def test_an_answer_is_good_for_the_same_objects_alone() -> None:
 def test_a_list_that_somebody_changes_is_looked_at_again() -> None:
     kept, memory = CycleCache(), Memory()
     move = moving("orders", 0, 1, 3)
-    _, [add] = _listing(LiveCluster(BROKERS, (move,), RATES), memory, kept)
+    _, [add] = _list_writer(LiveCluster(BROKERS, (move,), RATES), memory, kept)
     assert isinstance(add, AddPairs)
     memory = intend_pairs(memory, [add])
-    assert _listing(LiveCluster(BROKERS, (move,), RATES, {"orders": add.pairs}), memory, kept)[1] == []
+    assert _list_writer(LiveCluster(BROKERS, (move,), RATES, {"orders": add.pairs}), memory, kept)[1] == []
     less = TopicThrottle(add.pairs.leader, ThrottledReplicas())
-    _, [again] = _listing(LiveCluster(BROKERS, (move,), RATES, {"orders": less}), memory, kept)
+    _, [again] = _list_writer(LiveCluster(BROKERS, (move,), RATES, {"orders": less}), memory, kept)
     assert (again.leader, again.follower) == ((), ((0, 3),))
 
 
-def _listing(live: LiveCluster, memory: Memory, kept: CycleCache) -> tuple[Memory, list[AddPairs | RemovePairs]]:
+def _list_writer(live: LiveCluster, memory: Memory, kept: CycleCache) -> tuple[Memory, list[AddPairs | RemovePairs]]:
     memory, decisions = decide(Observation(NOW_MS, live, moves=SIGNALS), memory, THROTTLES, STALL, kept)
     return memory, [decision for decision in decisions if isinstance(decision, AddPairs | RemovePairs)]

@@ -89,7 +89,7 @@ def test_what_no_look_has_told_of_is_no_throttle() -> None:
 def test_an_announced_step_has_rates_and_lists_before_it_moves() -> None:
     rig, announcing = unthrottled(), PrepareHandshake()
     rig.live.moves = ()
-    rig.loop.heed_plans(dict, announcing)
+    rig.loop.connect_plans(dict, announcing)
     cycle(rig)
     assert not rig.throttles.rates
     announcing.submit([move()])
@@ -103,7 +103,7 @@ def test_an_announced_step_has_rates_and_lists_before_it_moves() -> None:
 def test_what_was_announced_and_never_began_leaves_the_lists() -> None:
     rig, announcing = unthrottled(), PrepareHandshake()
     rig.live.moves = ()
-    rig.loop.heed_plans(dict, announcing)
+    rig.loop.connect_plans(dict, announcing)
     announcing.submit([move()])
     cycle(rig)
     announcing.clear()
@@ -116,7 +116,7 @@ def test_what_was_announced_and_never_began_leaves_the_lists() -> None:
 def test_a_step_whose_lists_or_rates_are_refused_is_withheld() -> None:
     rig, announcing = unthrottled(), PrepareHandshake()
     rig.live.moves = ()
-    rig.loop.heed_plans(dict, announcing)
+    rig.loop.connect_plans(dict, announcing)
     announcing.submit([move()])
     rig.throttles.refusing["orders"] = "not authorized"
     cycle(rig)
@@ -137,7 +137,7 @@ def test_a_step_whose_lists_or_rates_are_refused_is_withheld() -> None:
 
 def test_nothing_is_said_to_steps_while_the_cluster_or_the_journal_is_away() -> None:
     rig, announcing = unthrottled(), PrepareHandshake()
-    rig.loop.heed_plans(dict, announcing)
+    rig.loop.connect_plans(dict, announcing)
     announcing.submit([replace(move(), partition=5)])
     rig.live.not_seen = "no answer"
     cycle(rig)
@@ -150,7 +150,7 @@ def test_nothing_is_said_to_steps_while_the_cluster_or_the_journal_is_away() -> 
 
 def test_a_cycle_comes_early_for_a_step_and_not_all_the_time() -> None:
     rig, announcing = unthrottled(), PrepareHandshake()
-    rig.loop.heed_plans(dict, announcing)
+    rig.loop.connect_plans(dict, announcing)
     cycle(rig)
     announcing.submit([replace(move(), partition=5)])
     assert not rig.loop.cycle_is_due()
@@ -169,7 +169,7 @@ def test_an_early_cycle_is_rested_for_by_what_it_took_of_the_processor(cost_s: f
     rig, announcing = unthrottled(), PrepareHandshake()
     used = itertools.count()
     rig.loop._processor_s = lambda: cost_s * next(used)
-    rig.loop.heed_plans(dict, announcing)
+    rig.loop.connect_plans(dict, announcing)
     cycle(rig)
     announcing.submit([replace(move(), partition=5)])
     rig.now_s += rests_s - 0.01
@@ -181,7 +181,7 @@ def test_an_early_cycle_is_rested_for_by_what_it_took_of_the_processor(cost_s: f
 def test_a_cycle_comes_early_for_a_step_that_has_ended_where_it_has_something_to_take_off() -> None:
     rig, announcing = unthrottled(), PrepareHandshake()
     rig.live.moves = (move(), move(partition=1))
-    rig.loop.heed_plans(dict, announcing)
+    rig.loop.connect_plans(dict, announcing)
     cycle(rig)
     rig.now_s += 1.0
     assert not rig.loop.cycle_is_due()
@@ -198,13 +198,13 @@ def test_a_cycle_comes_early_for_a_step_that_has_ended_where_it_has_something_to
 
 def test_no_end_calls_for_a_cycle_where_nothing_is_listed_or_the_end_of_all_is_awaited() -> None:
     rig, announcing = unthrottled(throttles_moves=False), PrepareHandshake()
-    rig.loop.heed_plans(dict, announcing)
+    rig.loop.connect_plans(dict, announcing)
     cycle(rig)
     announcing.step_ended = True
     rig.now_s += 2.0
     assert not rig.loop.cycle_is_due()
     rig, announcing = unthrottled(), PrepareHandshake()
-    rig.loop.heed_plans(dict, announcing)
+    rig.loop.connect_plans(dict, announcing)
     cycle(rig)
     rig.throttles.refusing["orders"] = "not authorized"
     rig.live.moves = ()
@@ -217,7 +217,7 @@ def test_no_end_calls_for_a_cycle_where_nothing_is_listed_or_the_end_of_all_is_a
 
 def test_what_somebody_has_begun_meanwhile_is_left_to_them() -> None:
     rig, announcing = unthrottled(), PrepareHandshake()
-    rig.loop.heed_plans(dict, announcing)
+    rig.loop.connect_plans(dict, announcing)
     announcing.submit([move(), replace(move(), partition=5)])
     cycle(rig)
     assert announcing.deferred == {("orders", 0): "not begun: somebody has begun to reassign it meanwhile"}
@@ -226,7 +226,7 @@ def test_what_somebody_has_begun_meanwhile_is_left_to_them() -> None:
 def test_a_rate_that_is_gone_since_has_its_second_look_in_its_own_time() -> None:
     """A tool that takes rates off one by one would else be taken for a person, who has an hour."""
     rig, announcing = unthrottled(), PrepareHandshake()
-    rig.loop.heed_plans(dict, announcing)
+    rig.loop.connect_plans(dict, announcing)
     cycle(rig)
     del rig.throttles.rates[TARGET]
     cycle(rig)

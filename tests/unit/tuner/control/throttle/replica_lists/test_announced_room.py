@@ -88,7 +88,7 @@ def test_what_is_listed_needs_no_room() -> None:
 def test_a_step_without_room_is_withheld_and_let_in_when_others_are_done() -> None:
     rig, announcing = unthrottled(), PrepareHandshake()
     rig.live.moves = ()
-    rig.loop.heed_plans(dict, announcing)
+    rig.loop.connect_plans(dict, announcing)
     rig.throttles.lists["orders"] = TopicThrottle(of_length(LIST_CHARS_MAX))
     announcing.submit([move()])
     assert Reason.LIST_FULL not in cycle(rig)  # That is said of what moves and is not throttled.
@@ -106,7 +106,7 @@ def test_where_nobody_throttles_moves_no_step_waits_for_room() -> None:
     rig, announcing = unthrottled(), PrepareHandshake()
     rig.live.moves = ()
     rig.orders.latest = Orders(pause=Pause(1, "kim@desk"))
-    rig.loop.heed_plans(dict, announcing)
+    rig.loop.connect_plans(dict, announcing)
     rig.throttles.lists["orders"] = TopicThrottle(of_length(LIST_CHARS_MAX))
     announcing.submit([move()])
     cycle(rig)

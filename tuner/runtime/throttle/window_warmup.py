@@ -1,0 +1,194 @@
+"""Warms up quota windows: tracks how full Kafka's quota windows are, and lowers a throttle before a step begins on an idle side.
+
+Kafka averages a throttle over a window of 11 samples of one second. On an idle side that window is empty, so the first burst
+passes unthrottled and producers wait behind it. The tuner therefore lowers the throttle before a step begins there, and raises it
+again to the previous rate while the window fills.
+
+Invariants:
+    A warm-up ends at the previous rate, unless the tuner has chosen another setpoint meanwhile.
+    A warm-up that was cut short is resumed within 30 s. Later only fresh signals raise the throttle.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from tuner.control.throttle.decision import Reason, SetRate
+from tuner.control.throttle.policy import RESCUES
+from tuner.control.throttle.quota_window.age import QuotaAges
+from tuner.control.throttle.quota_window.ramp import FILLS_S, RampStep, plan_fill, plan_ramp
+from tuner.control.throttle.replica_lists.prepared_moves import sides_of
+from tuner.control.throttle.state import Memory
+from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove
+from tuner.core.throttle_limits import Limits
+from tuner.runtime.clock import Clock
+from tuner.runtime.throttle.ramp_executor import RampEnd, RampExecutor
+
+# Raises that do not wait until the move is older. A stalled move is not in its first seconds, although its leader may be new.
+# Where partitions accept no writes, a burst of a young move is the lesser harm. An interrupted warm-up has a half-full window.
+_AT_ONCE = RESCUES | {Reason.ISR_RECOVERY, Reason.WINDOW_WARMUP}
+_RESUMES_S_MAX = 30.0  # The rate before the warm-up was right until then, so the warm-up continues with it.
+_IDLE_S_MIN = 1.5  # A shorter pause leaves no more room in the window than its usual slack.
+# Until the replicas of a step exist and fetch. The unused quota of this time would pass as a burst in every window. The law
+# measures and corrects that; without the law the rate has to stay low for longer.
+_STARTS_S = 3.0
+
+
+class WindowWarmup:
+    def __init__(self, ramps: RampExecutor, limits: Limits, clock: Clock, *, writes_per_s_max: float) -> None:
+        self._ramps = ramps
+        self._limits = limits
+        self._clock = clock
+        self._writes_per_s_max = writes_per_s_max
+        self._ages = QuotaAges()
+        self._idle_s: Mapping[
+            BrokerSide, float
+        ] = {}  # How long each side was idle where a step of a plan is about to begin.
+        self._begun: frozenset[BrokerSide] = frozenset()  # A step has begun here since the last snapshot.
+        self._cut_short_at_s: dict[BrokerSide, float] = {}  # Warm-ups that ended below the previous rate.
+
+    def update(self, live: LiveCluster, carrying: Collection[BrokerSide]) -> None:
+        """Takes in a new snapshot.
+
+        Args:
+            carrying: sides through which something moves.
+        """
+        self._ages = self._ages.with_snapshot(carrying, self._clock.monotonic_s(), lists_set=bool(live.lists))
+
+    def active(self) -> dict[BrokerSide, SetRate]:
+        """Returns the warm-ups that are under way."""
+        return {s: change for s, change in self._ramps.changes.items() if change.reason is Reason.WINDOW_WARMUP}
+
+    def pending_sides(self, memory: Memory) -> frozenset[BrokerSide]:
+        """Returns the sides that warm up, and those whose warm-up was cut short and can be resumed."""
+        owned, since_s = memory.owned, self._clock.monotonic_s() - _RESUMES_S_MAX
+        ceiling = int(self._limits.rate_bytes_per_s_max)
+        self._cut_short_at_s = {
+            side: at_s
+            for side, at_s in self._cut_short_at_s.items()
+            if at_s >= since_s
+            and (managed := owned.get(side)) is not None
+            and managed.goes_back_to_bytes_per_s is not None
+            and managed.setpoint_bytes_per_s == min(managed.goes_back_to_bytes_per_s, ceiling)
+        }
+        return frozenset(self.active()) | self._cut_short_at_s.keys()
+
+    def find_unfilled(
+        self,
+        live: LiveCluster,
+        prepared: Sequence[PartitionMove],
+        urgent: Sequence[PartitionMove],
+        throttled: Collection[PartitionMove],
+        carried_at_s: Mapping[BrokerSide, float],
+    ) -> frozenset[BrokerSide]:
+        """Returns the sides whose quota window is not full although a step begins there, or has begun since the last snapshot.
+
+        Args:
+            live: the snapshot, without the prepared steps.
+            prepared: the steps that are about to begin.
+            urgent: the prepared steps that do not wait for a warm-up.
+            throttled: the moves under way that the tuner throttles.
+            carried_at_s: when the reassignment executor last saw its steps copy through a side, in monotonic seconds.
+        """
+        begin = sides_of(prepared) - sides_of(urgent)
+        if self._limits.steers:
+            return self.find_empty(live, begin) if prepared else frozenset()
+        return self.find_idle(live, begin, sides_of(throttled), carried_at_s)
+
+    def find_empty(self, live: LiveCluster, begin: Collection[BrokerSide]) -> frozenset[BrokerSide]:
+        """Returns the sides of ``begin`` whose quota window is empty."""
+        if live.lists:  # Kafka counts the traffic of listed replicas, whether they move or not.
+            return frozenset()
+        empty = self._ages.empty_windows(begin, self._clock.monotonic_s())
+        # Another tool may have begun a move there since the last snapshot.
+        return empty - sides_of(live.moves) if empty else empty
+
+    def find_idle(
+        self,
+        live: LiveCluster,
+        begin: Collection[BrokerSide],
+        moving: Collection[BrokerSide],
+        carried_at_s: Mapping[BrokerSide, float],
+    ) -> frozenset[BrokerSide]:
+        """Returns the sides that begin to copy a plan, or have begun since the last snapshot, after having been idle.
+
+        A side without a history counts as idle. A needless warm-up costs some seconds; a missing one lets twice the rate pass
+        within a window.
+
+        Args:
+            begin: sides where steps of plans are about to begin.
+            moving: sides where steps of plans run.
+            carried_at_s: when the reassignment executor last saw its steps copy there; it looks more often than the tuner.
+        """
+        now_s, ages = self._clock.monotonic_s(), self._ages
+        # Steps in the first snapshot have run before it.
+        self._begun = (
+            frozenset() if ages.looked_at_s is None else frozenset(s for s in moving if not ages.is_carrying(s))
+        )
+        beginning = (*({*begin} - sides_of(live.moves)), *self._begun)
+        idle_s = {s: now_s - max(ages.carried_at_s(s), carried_at_s.get(s, -math.inf)) for s in beginning}
+        self._idle_s = {side: idle for side, idle in idle_s.items() if idle >= _IDLE_S_MIN}
+        return frozenset(self._idle_s)
+
+    def drop_unneeded(
+        self, changes: Sequence[SetRate], empty: frozenset[BrokerSide], begin: Iterable[PartitionMove]
+    ) -> list[SetRate]:
+        """Returns ``changes`` without the warm-ups of sides where no step begins after all; their windows stay empty.
+
+        Args:
+            empty: as in this cycle's observation.
+            begin: the prepared steps that do begin.
+        """
+        idle = empty - sides_of(begin) - self._cut_short_at_s.keys() - self._begun
+        self._ages = self._ages.without(idle - self.active().keys())
+        return [c for c in changes if c.reason is not Reason.WINDOW_WARMUP or (c.broker, c.side) not in idle]
+
+    def ramp_steps(self, change: SetRate, together: int) -> tuple[RampStep, ...]:
+        """Returns the steps of a rate change: a warm-up or an ordinary ramp.
+
+        Args:
+            together: number of changes that share the budget of writes.
+        """
+        side, now_s, budget = (change.broker, change.side), self._clock.monotonic_s(), self._writes_per_s_max
+        if change.reason is Reason.WINDOW_WARMUP and side not in self._cut_short_at_s:
+            counted_ratio = max(
+                0.0, 1.0 - self._idle_s.get(side, math.inf) / FILLS_S
+            )  # Share of the window that is filled.
+            first_rate = max(self._limits.fill_from_bytes_per_s, counted_ratio * change.setpoint_bytes_per_s)
+            starts_s = 0.0 if self._limits.steers else _STARTS_S
+            return plan_fill(
+                change.setpoint_bytes_per_s, first_rate, sides=together, writes_per_s_max=budget, starts_s=starts_s
+            )
+        return plan_ramp(
+            change.current_bytes_per_s,
+            change.setpoint_bytes_per_s,
+            sides=together,
+            writes_per_s_max=budget,
+            age_s=self._ages.age_s(side, now_s),
+            move_age_s=math.inf if change.reason in _AT_ONCE else self._ages.move_age_s(side, now_s),
+        )
+
+    def resume(self, changes: Iterable[SetRate]) -> frozenset[BrokerSide]:
+        """Notes that ``changes`` begin. Returns the sides whose warm-up had been cut short until now."""
+        resumed = frozenset(self._cut_short_at_s)
+        for change in changes:
+            self._cut_short_at_s.pop((change.broker, change.side), None)
+        return resumed
+
+    def find_late(self, resumed: frozenset[BrokerSide]) -> list[BrokerSide]:
+        """Returns the sides that should have been lowered before a step begins there, and have not been.
+
+        Args:
+            resumed: sides whose warm-up continues; they were lowered before.
+        """
+        waiting = self._ramps.waiting.items()
+        return [side for side, c in waiting if c.reason is Reason.WINDOW_WARMUP and side not in resumed]
+
+    def note_ended(self, ends: Iterable[RampEnd]) -> None:
+        """Remembers warm-ups that ended after the rate was lowered and before it was back."""
+        for end in ends:
+            decision = end.decision
+            rate_before = decision.current_bytes_per_s if decision.own else None
+            if decision.reason is Reason.WINDOW_WARMUP and end.failure is not None and {*end.may_stand} - {rate_before}:
+                self._cut_short_at_s[(decision.broker, decision.side)] = self._clock.monotonic_s()

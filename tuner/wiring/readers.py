@@ -1,0 +1,85 @@
+"""Builds the Kafka consumers that live as long as the process: signals, orders, and the lease."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from functools import partial
+
+from kafka import KafkaConsumer
+
+from streaming.shared.contract import Topics
+from streaming.shared.kafka import KafkaSettings, consumer
+from streaming.shared.kafka.unpacking import RefusedBatch
+from streaming.shared.teardown import named_teardown
+from tuner.api.status_store import StatusStore
+from tuner.runtime.clock import Clock
+from tuner.runtime.lease import ASSIGNORS, HEARTBEAT_S, SESSION_S, Lease, group_of
+from tuner.runtime.observe.orders_reader import OrdersReader
+from tuner.runtime.observe.signals_reader import SignalReader
+
+# These consumers commit nothing, so they may close fast. A stopping tuner closes everything in turn: where no broker answers, the
+# lease (5 s), the journal (2 s) and its inputs (5 s) add up to 14 s with them.
+_CLOSE_MS = 1_000
+
+
+def signal_reader(
+    cleanups: ExitStack, cluster: str, kafka: KafkaSettings, topics: Topics, status: StatusStore, clock: Clock
+) -> SignalReader:
+    """Returns a reader of the signals topic; ``status`` counts the records that it refuses."""
+    client = consumer(kafka, "rheostat-tuner-signals")
+    cleanups.callback(named_teardown("signals consumer", lambda: client.close(timeout_ms=_CLOSE_MS)))
+    signals = SignalReader(client, topics.signals, cluster, monotonic=clock.monotonic_s)
+    status.refused["signals"] = lambda: signals.refused.count
+    return signals
+
+
+def orders_reader(
+    cleanups: ExitStack,
+    cluster: str,
+    kafka: KafkaSettings,
+    topics: Topics,
+    status: StatusStore,
+    clock: Clock,
+    *,
+    dry_run: bool,
+) -> OrdersReader:
+    """Returns a reader of operator orders; ``status`` counts the records that it refuses.
+
+    Args:
+        dry_run: the reader also follows the plans in the journal, because another tuner executes them.
+    """
+    refused_batches: list[RefusedBatch] = []
+    # If the topic was deleted and created again, all its records are new.
+    client = consumer(kafka, "rheostat-tuner-orders", on_refused=refused_batches.append, auto_offset_reset="earliest")
+    cleanups.callback(named_teardown("orders consumer", lambda: client.close(timeout_ms=_CLOSE_MS)))
+    plans_client: KafkaConsumer | None = None
+    if dry_run:
+        plans_client = consumer(kafka, "rheostat-tuner-plans-seen")
+        cleanups.callback(named_teardown("plans consumer", partial(plans_client.close, timeout_ms=_CLOSE_MS)))
+    orders = OrdersReader(
+        client,
+        topics.orders,
+        cluster,
+        (plans_client, topics.journal) if plans_client is not None else None,
+        refused_batches=refused_batches,
+        monotonic=clock.monotonic_s,
+    )
+    status.refused["orders"] = lambda: orders.refused.count
+    return orders
+
+
+def leadership_lease(cleanups: ExitStack, cluster: str, kafka: KafkaSettings, topics: Topics) -> Lease:
+    """Returns a lease that no tuner holds yet: membership in the consumer group of the cluster's tuners."""
+    member = partial(
+        consumer,
+        kafka,
+        "rheostat-tuner-lease",
+        group_id=group_of(cluster),
+        auto_offset_reset="latest",
+        session_timeout_ms=round(SESSION_S * 1000),
+        heartbeat_interval_ms=round(HEARTBEAT_S * 1000),
+        partition_assignment_strategy=ASSIGNORS,
+    )
+    lease = Lease(member, topics.journal, group_of(cluster))
+    cleanups.callback(named_teardown("lease", lease.leave))
+    return lease

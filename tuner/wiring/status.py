@@ -1,0 +1,58 @@
+"""Builds the stores that the API and the metrics read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streaming.shared.thread_watch import ThreadWatch
+from tuner.api.observers import Observers
+from tuner.api.plan_status_store import PlanStatusStore
+from tuner.api.quota_status_store import QuotaStatusStore
+from tuner.api.status_store import StatusStore
+from tuner.core.partition_limits import PartitionLimits
+from tuner.runtime.clock import Clock
+from tuner.settings.tuner import TunerSettings
+
+
+@dataclass(frozen=True, slots=True)
+class StatusStores:
+    """What the three controllers report.
+
+    Attributes:
+        observers: pass on the reports of the throttle controller; ``throttles`` is one of them.
+    """
+
+    throttles: StatusStore
+    quotas: QuotaStatusStore
+    plans: PlanStatusStore
+    observers: Observers
+
+
+def status_stores(
+    cluster: str,
+    settings: TunerSettings,
+    partition_limits: PartitionLimits | None,
+    threads: ThreadWatch | None,
+    clock: Clock,
+) -> StatusStores:
+    """Returns empty stores.
+
+    Args:
+        threads: names threads that have ended by an exception; None: such threads are not reported.
+    """
+    throttles = StatusStore(
+        cluster,
+        settings.limits(),
+        dry_run=settings.dry_run,
+        dry_run_by_default=settings.dry_run_by_default,
+        wall_clock=clock.wall_s,
+        objective=settings.objective.objective() if settings.objective is not None else None,
+        capacity=settings.capacity.of_most() if settings.capacity is not None else None,
+        capacity_by_broker=settings.capacity.by_broker() if settings.capacity is not None else None,
+        partition_limits=partition_limits,
+        partitions_named_max=settings.metrics.partitions_named_max,
+    )
+    throttles.threads = threads or throttles.threads
+    policy = settings.mutation_policy(partition_limits)
+    quotas = QuotaStatusStore(cluster, policy.objective if policy is not None else None)
+    return StatusStores(throttles, quotas, PlanStatusStore(cluster), Observers(throttles))

@@ -1,0 +1,49 @@
+"""Builds the throttle controller of a leadership term."""
+
+from __future__ import annotations
+
+import time
+
+from streaming.shared.kafka.cluster import ClusterClient
+from tuner.control.throttle.state import Memory
+from tuner.core.throttle_limits import StallLimits
+from tuner.runtime.fencing import FencedThrottles
+from tuner.runtime.throttle.actuator import DryRunThrottles, KafkaThrottles, Throttles
+from tuner.runtime.throttle.loop import ThrottleConfig, ThrottleController, ThrottlePorts
+from tuner.runtime.throttle.ramp_executor import RampExecutor
+from tuner.wiring.context import TermContext
+from tuner.wiring.steering import steering_controller
+
+
+def throttle_controller(context: TermContext, client: ClusterClient, memory: Memory) -> ThrottleController:
+    """Returns a controller that continues from ``memory``. In a dry run it writes nothing to Kafka."""
+    settings, kafka_throttles = context.settings, KafkaThrottles(client)
+    throttles: Throttles = (
+        DryRunThrottles(kafka_throttles) if settings.dry_run else FencedThrottles(kafka_throttles, context.journal)
+    )
+    writes_per_s_max = settings.config_writes_per_s_max
+    ports = ThrottlePorts(
+        live=context.live,
+        signals=context.signals,
+        throttles=throttles,
+        orders=context.orders,
+        journal=context.observers.on_record(context.journal.write),
+        observer=context.observers,
+        inputs=context.inputs,
+        outbox=context.outbox,
+    )
+    config = ThrottleConfig(
+        limits=settings.limits(),
+        stall_limits=StallLimits(),
+        writes_per_s_max=writes_per_s_max,
+        dry_run=settings.dry_run,
+    )
+    return ThrottleController(
+        ports,
+        config,
+        context.clock,
+        memory=memory,
+        ramps=RampExecutor(throttles, writes_per_s_max=writes_per_s_max),
+        steering=steering_controller(settings, throttles, context.inputs),
+        processor_s=time.process_time,
+    )
