@@ -20,7 +20,7 @@ def test_journal_topic_deleted(make_stage: MakeStage, record_property: Tell) -> 
     stood = stage.rates()
     stage.delete_journal()
     said = len(tuner.lines())
-    stage.until("it acts no more", lambda: "acting no more" in str(tuner.lines()[said:]), 90)
+    stage.until("it stops all writes", lambda: "all writes stopped" in str(tuner.lines()[said:]), 90)
     assert {side: rate for side, rate in stage.rates().items() if rate > stood.get(side, 0)} == {}, (
         "raised without a record"
     )

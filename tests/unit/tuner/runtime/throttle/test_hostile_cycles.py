@@ -162,7 +162,7 @@ QUOTAS = st.dictionaries(
     max_size=2,
 )
 LEARNED = encode_state(
-    MutationMemory(TotalRate(5.0, 5, 5, 5.0, 5), LearnedCost(1.0, 1.0, 2.0, 0.1, 3), rests={"idle": 1.0})
+    MutationMemory(TotalRate(5.0, 5, 5, 5.0, 5), LearnedCost(1.0, 1.0, 2.0, 0.1, 3), idle_baselines_ms={"idle": 1.0})
 )
 
 

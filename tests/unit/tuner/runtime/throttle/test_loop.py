@@ -1283,7 +1283,7 @@ def test_the_kinds_of_decision_used_here_are_those_that_exist() -> None:
     assert [type(d) for d in rig.loop.cycle()] == [SetRate, SetRate]
     rig.run_ramps()
     rig.end_the_move()
-    assert [type(d).__name__ for d in rig.loop.cycle()] == ["ClearLists", "PutBackRate", "PutBackRate"]
+    assert [type(d).__name__ for d in rig.loop.cycle()] == ["ClearLists", "RestoreRate", "RestoreRate"]
     assert not [d for d in rig.loop.cycle() if isinstance(d, RestoreRate | Hold)]
 
 
