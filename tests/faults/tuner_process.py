@@ -60,12 +60,12 @@ class Tuner:
     def acts(self) -> bool:
         """By its own last word on it."""
         words = [line["event"] for line in self.lines()]
-        turns = [word for word in words if word == "acting" or "acting no more" in word]
+        turns = [word for word in words if word == "acting" or "all writes stopped" in word]
         return turns[-1:] == ["acting"]
 
     def stands_by(self) -> bool:
         words = [line["event"] for line in self.lines()]
-        turns = [word for word in words if word == "acting" or "standing by" in word or "acting no more" in word]
+        turns = [word for word in words if word == "acting" or "standing by" in word or "all writes stopped" in word]
         return bool(turns) and turns[-1] != "acting"
 
     def decided(self, *reasons: str) -> bool:

@@ -99,7 +99,7 @@ def test_a_stopped_tuner_is_succeeded_and_woken_up_acts_no_more(two: tuple[Tuner
     # On a machine that is busy it may have been dealt the lease a second time, and lost it; a look later it says so.
 
     def lost() -> list[str]:
-        return [line["holder"] for line in leader.run.lines() if "acting no more" in line["event"]]
+        return [line["holder"] for line in leader.run.lines() if "all writes stopped" in line["event"]]
 
     def acted() -> list[str]:
         return [line["holder"] for line in leader.told("acting")]
