@@ -29,10 +29,10 @@ from streaming.shared.contract import (
     encode_signal,
 )
 from streaming.shared.contract.quotas import QuotaEntity
+from streaming.shared.metric_page import render_page
 from tuner.api.history import RateHistoryStore
 from tuner.api.metrics import registry_of
 from tuner.api.quota_status_store import QuotaStatusStore
-from tuner.api.server import page
 from tuner.api.status_store import StatusStore
 from tuner.control.mutation_quota.entity import DEFAULT
 from tuner.control.mutation_quota.state import LearnedCost, MutationMemory, TotalRate
@@ -121,7 +121,7 @@ def fed(rig: Rig, data: st.DataObject, seconds: int) -> None:
             board.observed(observation, rig.loop.memory, decisions)
             board.acts()
             assert board.ready()
-            assert page(registry)
+            assert render_page(registry)
             assert board.snapshot().as_json()
         rig.loop.tick()
         for rate in rig.throttles.rates.values():
