@@ -39,7 +39,7 @@ from tuner.journal.journal_topic import JournalTopic
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.journal.outbox import Outbox
 from tuner.journal.read_ahead import ReadAhead
-from tuner.journal.transactions import transactional
+from tuner.journal.transactions import transactional_settings
 from tuner.runtime.clock import Clock
 from tuner.runtime.gc_tuning import shorten_gil_switch, tune_gc
 from tuner.runtime.leadership_term import serve
@@ -253,10 +253,10 @@ def _run_term(process: _Process, current: _Settings, ahead: ReadAhead | None, re
         memory = standby.recovered(journal, process.kafka, process.outbox, ahead, process.leave_group)
         if memory is None:
             return False
-        orders.begin(journal.orders_read_to, journal.read_to)
+        orders.begin(journal.orders_next_offsets, journal.next_offsets)
         if lease is not None and not standby.is_the_only_hand(journal, lease, process.kafka):
             return True
-        orders.begin_with(journal.orders, journal.overtaken, journal.given)
+        orders.begin_with(journal.orders, journal.superseded_orders, journal.orders_history)
         _start_loading_history(process)
         context = _term_context(process, current, journal, inputs, cleanups)
         throttles = throttle_controller(context, process.client, memory)
@@ -298,7 +298,7 @@ def _journal(process: _Process, inputs: InputLog) -> KafkaJournal:
     """
     lease = process.lease
     is_fenced = lease is not None
-    extra = transactional(group_of(process.cluster)) if is_fenced else {}
+    extra = transactional_settings(group_of(process.cluster)) if is_fenced else {}
     return KafkaJournal(
         producer(process.kafka, "rheostat-tuner-journal", linger_ms=0, **extra),
         process.topics.journal,

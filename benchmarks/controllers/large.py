@@ -110,7 +110,7 @@ class _Journal:
         for entry in entries:
             self.written += len(encode_entry(entry))
         self.written += sum(len(value or b"") for value in (beside or {}).values())
-        self.written += sum(map(len, self._inputs.take()))
+        self.written += sum(map(len, self._inputs.take_records()))
 
 
 def measure() -> dict[str, Any]:

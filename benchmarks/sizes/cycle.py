@@ -37,7 +37,7 @@ from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import BrokerSide, LiveCluster, NotSeen
 from tuner.core.operator_orders import Orders
 from tuner.core.throttle_limits import MB, Limits, StallLimits
-from tuner.journal.entries import Entry, encode_entry, encode_memory, encode_owned, encode_seen
+from tuner.journal.entries import Entry, encode_entry, encode_memory, encode_moving, encode_owned
 from tuner.journal.input_log import InputLog
 from tuner.journal.list_records import encode_listed
 from tuner.journal.settings_snapshot import SettingsSnapshot
@@ -79,14 +79,14 @@ class SilentJournal:
     ) -> None:
         self._entries += len(entries)
         self._saves += memory is not None
-        inputs = self.inputs.take() if self.inputs is not None else []
+        inputs = self.inputs.take_records() if self.inputs is not None else []
 
         def records() -> Iterator[bytes]:
             yield from map(encode_entry, entries)
             if memory is not None:
                 yield encode_memory(memory)
             yield from (encode_owned(side, value) for side, value in (owned or {}).items())
-            yield from (encode_seen(topic, rows) for topic, rows in (seen or {}).items())
+            yield from (encode_moving(topic, rows) for topic, rows in (seen or {}).items())
             yield from (encode_listed(topic, pairs) for topic, pairs in (listed or {}).items())
 
         def counted() -> Iterator[bytes]:

@@ -1,1 +1,1 @@
-"""`rheostat journal`: records of the journal that cannot be read, listed and mended."""
+"""`rheostat journal`: lists the journal's unreadable records and repairs them."""

@@ -1,4 +1,4 @@
-"""`rheostat journal check` and `rheostat journal repair`."""
+"""Runs `rheostat journal check` and `rheostat journal repair`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rheostat.console.confirm import confirm
 from rheostat.console.output import out, tell
 from rheostat.console.rich_console import console_of
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, CommandError
-from rheostat.journal.repair import Mending, mendings
-from rheostat.journal.scan import Scan, scanned
+from rheostat.journal.repair import RepairRecord, plan_repair
+from rheostat.journal.scan import JournalScan, scan_records
 from rheostat.run.services import probe
 from rheostat.tuner_presence import acting_tuner, read_tuners
 from streaming.shared.kafka import consumer
@@ -24,14 +24,14 @@ from tuner.journal.kafka_journal import JournalError
 from tuner.journal.orders_topic import is_order
 from tuner.journal.sender import NotSent, Sender
 from tuner.journal.topic_reader import read_journal
-from tuner.journal.unreadable import KEY_BYTES_SHOWN
+from tuner.journal.unreadable import KEY_BYTES_SHOWN, OLDER_VERSION, UPGRADE_STEPS
 
 _CLIENT_ID = "rheostat-journal"
 _ROWS_MAX = 200
 
 
 def check(config: Path) -> int:
-    """Lists the records that cannot be read. Returns the exit code: 1 where one of them is in force.
+    """Lists the unreadable records. Returns the exit code: 1 if one of them is in force.
 
     Raises:
         CommandError: the journal cannot be read.
@@ -44,59 +44,75 @@ def check(config: Path) -> int:
 
 
 def repair(config: Path, *, yes: bool) -> int:
-    """Writes what takes the place of unreadable records. Returns the exit code: 1 where some are left as a tuner acts.
+    """Writes records that replace the unreadable ones. Returns the exit code: 1 if some remain because a tuner acts.
 
     Raises:
         NotConfirmedError: the operator did not agree.
-        CommandError: the journal cannot be read or written.
+        CommandError: the journal cannot be read or written, or an earlier version of rheostat wrote it.
     """
     settings = load_settings(config)
     names, scan = settings.topic_names(), _scan(settings)
     if not scan.in_force:
         out("Every record of the journal that is in force can be read. Nothing was changed.")
         return EXIT_DONE
+    if (refusal := older_version_text(scan, names.journal)) is not None:
+        raise CommandError(f"Nothing was changed, as {refusal}.")
     acting = acting_tuner(read_tuners(settings, round(time.time() * 1000)))
-    todo, left = _divided(mendings(scan), settings.cluster, tuner_acts=acting is not None)
-    for each in left:
-        tell(f"Not now: {each.text}.")
-    if left and acting is not None:
+    to_write, postponed = _split(plan_repair(scan), settings.cluster, tuner_acts=acting is not None)
+    for record in postponed:
+        tell(f"Not now: {record.text}.")
+    if postponed and acting is not None:
         tell(
-            f"A tuner acts ({acting.holder}): it knows what is its own, and writes these records again with its next change. If "
+            f"A tuner acts ({acting.holder}): it knows what it manages, and writes these records again with its next change. If "
             "they stay, stop it, and repair then."
         )
-    if todo:
+    if to_write:
         confirm(
             [
                 f"To be written to {names.journal} and, of orders and plans, {names.orders}:",
-                *(f"  {each.text}" for each in todo),
+                *(f"  {record.text}" for record in to_write),
             ],
             yes=yes,
         )
-        _write(settings, todo, scan)
-        out(f"{len(todo)} records were written.")
-    return EXIT_NOT_WELL if left else EXIT_DONE
+        _write(settings, to_write, scan)
+        out(f"{len(to_write)} records were written.")
+    return EXIT_NOT_WELL if postponed else EXIT_DONE
 
 
-def _divided(made: list[Mending], cluster: str, *, tuner_acts: bool) -> tuple[list[Mending], list[Mending]]:
-    """What may be written now, and what may not: what only a tuner writes, while one of this cluster acts."""
-    left = [each for each in made if tuner_acts and each.of_a_tuner and each.cluster == cluster]
-    return [each for each in made if each not in left], left
+def older_version_text(scan: JournalScan, journal: str) -> str | None:
+    """Returns that an earlier version wrote records in force that only it can end, and what to do; None if it did not."""
+    older = [record for record in scan.in_force.values() if record.is_older and record.blocks]
+    if not older:
+        return None
+    return f"the journal {journal} has {OLDER_VERSION}: {older[0].why}. {UPGRADE_STEPS}"
 
 
-def _scan(settings: Settings) -> Scan:
+def _split(
+    records: list[RepairRecord], cluster: str, *, tuner_acts: bool
+) -> tuple[list[RepairRecord], list[RepairRecord]]:
+    """Returns the records to write now, and those that must wait while a tuner of this cluster acts."""
+    postponed = [record for record in records if tuner_acts and record.of_a_tuner and record.cluster == cluster]
+    return [record for record in records if record not in postponed], postponed
+
+
+def _scan(settings: Settings) -> JournalScan:
     probe(settings)
-    # What is not committed no tuner reads.
+    # Committed records only, as the tuner reads them.
     reader = consumer(settings.kafka, _CLIENT_ID, isolation_level="read_committed")
     try:
-        return scanned(read_journal(reader, settings.topic_names().journal))
+        return scan_records(read_journal(reader, settings.topic_names().journal))
     except (JournalError, KafkaError) as error:
         raise CommandError(f"The journal cannot be read: {error}.") from error
     finally:
         reader.close(timeout_ms=2000)
 
 
-def _write(settings: Settings, todo: list[Mending], scan: Scan) -> None:
-    """Raises CommandError where it is not known that all is on record, and where a record has come in between."""
+def _write(settings: Settings, records: list[RepairRecord], scan: JournalScan) -> None:
+    """Writes the records.
+
+    Raises:
+        CommandError: the unreadable records have changed since the scan, or a write was not acknowledged.
+    """
     if _scan(settings).in_force.keys() != scan.in_force.keys():
         raise CommandError("The records that cannot be read have changed meanwhile. Nothing was written: ask again.")
     topics = settings.topic_names()
@@ -104,16 +120,18 @@ def _write(settings: Settings, todo: list[Mending], scan: Scan) -> None:
         for topic in (topics.journal, topics.orders):
             sender = Sender(settings.kafka, topic, _CLIENT_ID)
             try:
-                for each in (each for each in todo if is_order(each.key) is (topic == topics.orders)):
-                    sender.send(each.key, each.value)
-                sender.settle()
+                for record in records:
+                    if is_order(record.key) is (topic == topics.orders):
+                        sender.send(record.key, record.value)
+                sender.wait_for_acks()
             finally:
                 sender.close()
     except NotSent as error:
         raise CommandError(f"Not all was written, as {error}: look with `rheostat journal check`.") from error
 
 
-def show(scan: Scan, journal: str, orders: str, console: Console) -> None:
+def show(scan: JournalScan, journal: str, orders: str, console: Console) -> None:
+    """Prints the unreadable records and what to do."""
     if not scan.unreadable:
         out(f"Every record of {journal} and {orders} can be read.")
         return
@@ -122,21 +140,23 @@ def show(scan: Scan, journal: str, orders: str, console: Console) -> None:
         table.add_column(column, justify="right")
     for column in ("topic", "key", "why", "what follows"):
         table.add_column(column, overflow="fold")
-    for each in scan.unreadable[-_ROWS_MAX:]:
-        is_in_force = scan.in_force.get(each.key) is each
+    for record in scan.unreadable[-_ROWS_MAX:]:
+        is_in_force = scan.in_force.get(record.key) is record
         table.add_row(
-            str(each.partition),
-            str(each.offset),
-            str(each.size),
-            each.topic or "",
-            repr(each.key[:KEY_BYTES_SHOWN]),
-            each.why[:200],
-            each.effect if is_in_force else "nothing: a later record has taken its place",
+            str(record.partition),
+            str(record.offset),
+            str(record.size),
+            record.topic or "",
+            repr(record.key[:KEY_BYTES_SHOWN]),
+            record.why[:200],
+            record.effect if is_in_force else "nothing: a later record has replaced it",
         )
     console.print(table)
-    if scan.in_force:
+    if (older := older_version_text(scan, journal)) is not None:
+        out(f"{older[:1].upper()}{older[1:]}.")
+    elif scan.in_force:
         out(
-            f"{len(scan.in_force)} of them are in force. `rheostat journal repair` shows what would take their place, and asks."
+            f"{len(scan.in_force)} of them are in force. `rheostat journal repair` shows what would replace them, and asks."
         )
     else:
         out("None of them is in force.")

@@ -1,6 +1,6 @@
-"""The journal's records that this version cannot read, and which of them are in force.
+"""Finds the journal's records that this version cannot read, and which of them are in force.
 
-A record is in force until a later one has its key. A memory takes the place of all rates, lists and moves that came before it.
+A record is in force until a later record has its key. A memory replaces all rates, lists and moves before it.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tuner.journal import entries, list_records, order_records, plan_records, presence_records, quota_records
+from tuner.journal.bodies import OlderRecordError
 from tuner.journal.replayed_state import ReplayedState
 from tuner.journal.topic_reader import JournalRecord
-from tuner.journal.unreadable import Unreadable, kind_of
+from tuner.journal.unreadable import UnreadableRecord, kind_of
 
-# By the kind that a key begins with: what reads the record, and raises ValueError where it cannot.
-_READERS: Mapping[str, Callable[[bytes], Any]] = {
+# By the kind that a key begins with: the decoder of the record, which raises ValueError.
+_DECODERS: Mapping[str, Callable[[bytes], Any]] = {
     **dict.fromkeys(entries.RINGS, entries.read_entry),
     "memory": entries.decode_memory,
     "owned": entries.decode_owned,
-    "seen": entries.decode_seen,
+    "seen": entries.decode_moving,
     "listed": list_records.decode_listed,
     "orders": order_records.decode_orders,
     "quota": quota_records.decode_owned,
@@ -30,56 +31,74 @@ _READERS: Mapping[str, Callable[[bytes], Any]] = {
     "plan-state": plan_records.decode_state,
     presence_records.KIND: lambda value: presence_records.decode_presence(value, 0),
 }
-_BEFORE_A_MEMORY = ("owned", "seen", "listed")
+_REPLACED_BY_MEMORY = ("owned", "seen", "listed")
 
 
 @dataclass(slots=True)
-class Scan:
-    """What one reading of the journal found."""
+class JournalScan:
+    """The result of a scan.
 
-    unreadable: list[Unreadable] = field(default_factory=list)  # All, in the order of the topic.
-    in_force: dict[bytes, Unreadable] = field(default_factory=dict)  # Of these, the newest record of its key.
-    readable: dict[bytes, bytes] = field(default_factory=dict)  # By key, of those in force: the newest readable value.
-    remembered: dict[str, ReplayedState] = field(default_factory=dict)  # By cluster: what a tuner would know.
+    Attributes:
+        unreadable: all unreadable records, in the order of the topics.
+        in_force: by key, the unreadable records in force.
+        readable: by key of ``in_force``, the newest readable value.
+        states: by cluster, what a tuner would know.
+    """
+
+    unreadable: list[UnreadableRecord] = field(default_factory=list)
+    in_force: dict[bytes, UnreadableRecord] = field(default_factory=dict)
+    readable: dict[bytes, bytes] = field(default_factory=dict)
+    states: dict[str, ReplayedState] = field(default_factory=dict)
 
 
-def scanned(records: Iterable[JournalRecord]) -> Scan:
-    """Read all records of a journal, then those of its orders' topic."""
-    scan, newest = Scan(), dict[bytes, bytes]()
+def scan_records(records: Iterable[JournalRecord]) -> JournalScan:
+    """Scans all records of a journal, then those of its orders topic."""
+    scan, newest = JournalScan(), dict[bytes, bytes]()
     for record in records:
-        read = _READERS.get(kind_of(record.key))
-        cluster = Unreadable(record.key, None, 0, "").cluster
-        if read is None or not cluster:
-            continue  # No part of rheostat reads it.
-        known = scan.remembered.setdefault(cluster, ReplayedState(cluster))
-        known.take(record.key, record.value, record.offset)
+        decode = _DECODERS.get(kind_of(record.key))
+        cluster = UnreadableRecord(record.key, None, 0, "").cluster
+        if decode is None or not cluster:
+            continue  # rheostat never reads such a key.
+        state = scan.states.setdefault(cluster, ReplayedState(cluster))
+        state.take(record.key, record.value, record.offset)
         scan.in_force.pop(record.key, None)
         if record.value is None:
             newest.pop(record.key, None)
             continue
-        why = _why_unreadable(read, record.value)
-        if why is None and record.key in known.unreadable:  # A tuner also compares the value with the key.
-            why = known.unreadable[record.key].why
-        if why is not None:
-            found = Unreadable(record.key, record.offset, len(record.value), why, topic=record.topic)
-            scan.unreadable.append(found)
-            scan.in_force[record.key] = found
+        unreadable = _find_fault(decode, record) or _fault_of_key(state, record)
+        if unreadable is not None:
+            scan.unreadable.append(unreadable)
+            scan.in_force[record.key] = unreadable
             continue
         newest[record.key] = record.value
         if kind_of(record.key) == "memory":
-            _supersede(scan.in_force, cluster)
+            _drop_replaced(scan.in_force, cluster)
     scan.readable = {key: newest[key] for key in scan.in_force if key in newest}
     return scan
 
 
-def _why_unreadable(read: Callable[[bytes], Any], value: bytes) -> str | None:
+def _find_fault(decode: Callable[[bytes], Any], record: JournalRecord) -> UnreadableRecord | None:
+    """Returns the record as unreadable; None if its value can be decoded."""
+    value = record.value or b""
     try:
-        read(value)
+        decode(value)
     except ValueError as error:
-        return str(error)
+        is_older = isinstance(error, OlderRecordError)
+        return UnreadableRecord(
+            record.key, record.offset, len(value), str(error), topic=record.topic, is_older=is_older
+        )
     return None
 
 
-def _supersede(in_force: dict[bytes, Unreadable], cluster: str) -> None:
-    for key in [key for key, each in in_force.items() if each.cluster == cluster and each.kind in _BEFORE_A_MEMORY]:
-        del in_force[key]
+def _fault_of_key(state: ReplayedState, record: JournalRecord) -> UnreadableRecord | None:
+    """Returns the record as unreadable if its value does not fit its key, which only the state knows."""
+    if record.key not in state.unreadable:
+        return None
+    why = state.unreadable[record.key].why
+    return UnreadableRecord(record.key, record.offset, len(record.value or b""), why, topic=record.topic)
+
+
+def _drop_replaced(in_force: dict[bytes, UnreadableRecord], cluster: str) -> None:
+    for key, record in list(in_force.items()):
+        if record.cluster == cluster and record.kind in _REPLACED_BY_MEMORY:
+            del in_force[key]

@@ -174,10 +174,15 @@ def read(settings: Settings, brokers: Collection[int] | None = None) -> KnownOrd
 
 
 def _read(reader: kafka.KafkaConsumer, settings: Settings, brokers: Collection[int] | None) -> KnownOrders:
-    journal = KafkaJournal.to_read(settings.topic_names().journal, settings.cluster)
+    journal = KafkaJournal.read_only(settings.topic_names().journal, settings.cluster)
     memory = journal.recover(reader)
     return KnownOrders(
-        journal.orders, memory, journal.quotas, journal.held, journal.other_names.holding(brokers), journal.blocked
+        journal.orders,
+        memory,
+        journal.quotas,
+        journal.holdings,
+        journal.cluster_aliases.holdings_by_name(brokers),
+        journal.blocked,
     )
 
 

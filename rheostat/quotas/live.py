@@ -39,7 +39,7 @@ from tuner.core.cluster import NotSeen
 from tuner.core.controller import beside_of
 from tuner.core.operator_orders import Orders
 from tuner.core.quota_window import QuotaWindow
-from tuner.journal.topic_tail import TROUBLE
+from tuner.journal.topic_tail import KAFKA_ERRORS
 from tuner.runtime.observe.cluster_reader import quota_windows_of
 from tuner.runtime.observe.signals_reader import SignalCache, SignalReader
 
@@ -143,7 +143,7 @@ def watched(
         trouble = None
         try:
             found = look()
-        except (CommandError, *TROUBLE) as error:
+        except (CommandError, *KAFKA_ERRORS) as error:
             trouble = f"Not seen now, and as it was before: {error}"
         console.clear()
         if trouble is not None:

@@ -27,11 +27,11 @@ from tuner.core.operator_orders import Orders
 from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlanHead, PlanPartition, PlanThrottle, TopicPartition
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.journal.orders_topic import orders_topic_of
-from tuner.journal.plan_book import take_known
-from tuner.journal.plan_records import encode_head, encode_parts, head_key, part_key, parts_of
+from tuner.journal.plan_book import take_for_display
+from tuner.journal.plan_records import encode_head, encode_parts, head_key, part_key, split_into_parts
 from tuner.journal.sender import NotSent, Sender
-from tuner.journal.topic_reader import belongs, record_of
-from tuner.journal.transactions import TROUBLE
+from tuner.journal.topic_reader import is_in_its_topic, journal_record_of
+from tuner.journal.topic_tail import KAFKA_ERRORS
 
 _CLIENT_ID = "rheostat-reassign"
 _POLL_MS = 100
@@ -90,7 +90,7 @@ def throttles_stand(settings: Settings) -> bool:
     topic = settings.topic_names().journal
     with _reader(settings) as reader:
         try:
-            memory = KafkaJournal.to_read(topic, settings.cluster).recover(reader)
+            memory = KafkaJournal.read_only(topic, settings.cluster).recover(reader)
         except JournalError as error:
             raise CommandError(str(error)) from error
     return bool(memory.owned or memory.listed)
@@ -113,9 +113,9 @@ class Follower:
         """
         try:
             if self._journal is None:
-                journal = KafkaJournal.to_read(self._topic, self._cluster)
+                journal = KafkaJournal.read_only(self._topic, self._cluster)
                 journal.recover(self._reader)
-                if not (journal.read_to and journal.orders_read_to):
+                if not (journal.next_offsets and journal.orders_next_offsets):
                     return StoredPlans(
                         journal.plans.known, journal.orders
                     )  # A topic may still be made: it is looked for again.
@@ -124,14 +124,14 @@ class Follower:
             # A poll gives some hundred records, and the tuner of a busy cluster writes more of them between two looks.
             until_s = time.monotonic() + _TAKE_S_MAX
             while found := self._reader.poll(timeout_ms=_POLL_MS):
-                for record in (record_of(record) for records in found.values() for record in records):
-                    if belongs(record, self._topic):
-                        take_known(self._journal.plans, record.key, record.value)
+                for record in (journal_record_of(record) for records in found.values() for record in records):
+                    if is_in_its_topic(record, self._topic):
+                        take_for_display(self._journal.plans, record.key, record.value)
                 if time.monotonic() > until_s:
                     break
         except JournalError as error:
             raise CommandError(str(error)) from error
-        except TROUBLE as error:
+        except KAFKA_ERRORS as error:
             raise CommandError(f"{self._topic} cannot be read: {type(error).__name__}: {error}") from error
         return StoredPlans(self._journal.plans.known, self._journal.orders)
 
@@ -140,8 +140,8 @@ class Follower:
         positions = {
             KafkaPartition(topic, partition): offset
             for topic, read_to in (
-                (self._topic, journal.read_to),
-                (orders_topic_of(self._topic), journal.orders_read_to),
+                (self._topic, journal.next_offsets),
+                (orders_topic_of(self._topic), journal.orders_next_offsets),
             )
             for partition, offset in read_to.items()
         }
@@ -168,7 +168,7 @@ def _reader(settings: Settings) -> Iterator[KafkaConsumer]:
     """
     try:
         reader = consumer(settings.kafka, _CLIENT_ID, isolation_level="read_committed")
-    except TROUBLE as error:
+    except KAFKA_ERRORS as error:
         raise CommandError(f"The journal cannot be read, as the cluster does not answer: {error}.") from error
     try:
         yield reader
@@ -204,7 +204,7 @@ def put(
     ready_topics(settings)
     now_ms = round(time.time() * 1000)
     plan = _new_id()
-    numbered = list(parts_of(parts))
+    numbered = list(split_into_parts(parts))
     head = PlanHead(
         plan,
         who(now_ms),
@@ -219,11 +219,11 @@ def put(
         try:
             for number, some in enumerate(numbered):
                 sender.send(part_key(settings.cluster, plan, number), encode_parts(some))
-            sender.settle()
+            sender.wait_for_acks()
         except NotSent as error:
-            raise NotSent(str(error), may_be=False) from error  # Parts without a head are no plan.
+            raise NotSent(str(error), may_be_recorded=False) from error  # Parts without a head are no plan.
         sender.send(head_key(settings.cluster, plan), encode_head(head))
-        sender.settle()
+        sender.wait_for_acks()
     return head
 
 
@@ -245,7 +245,7 @@ def say(settings: Settings, plan: Plan, change: Callable[[PlanHead], PlanHead], 
         try:
             with _sender(settings) as sender:
                 sender.send(head_key(settings.cluster, plan.id), encode_head(head))
-                sender.settle()
+                sender.wait_for_acks()
             wrote = True
             newest = read(settings).of(plan.id).head
         except CommandError as error:
@@ -298,7 +298,7 @@ def _sender(settings: Settings) -> Iterator[Sender]:
         finally:
             sender.close()
     except NotSent as error:
-        if error.may_be:
+        if error.may_be_recorded:
             raise CommandError(
                 f"It is not known whether it was taken, as {error}: look (`rheostat reassign status`) before you give it again."
             ) from error

@@ -20,7 +20,7 @@ from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterError
 from tuner.core.freshness import Freshness, freshness
 from tuner.core.reassignment_plan import Plan
-from tuner.journal.topic_tail import TROUBLE
+from tuner.journal.topic_tail import KAFKA_ERRORS
 from tuner.runtime.observe.signals_reader import SignalReader
 from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
 
@@ -116,7 +116,7 @@ def _following_moves(settings: Settings) -> Iterator[_Moves]:
     topic = settings.topic_names().signals
     try:
         reader = consumer(settings.kafka, "rheostat-reassign-signals")
-    except TROUBLE as error:
+    except KAFKA_ERRORS as error:
         raise CommandError(f"{topic} cannot be read, as the cluster does not answer: {error}.") from error
     try:
         signals = SignalReader(reader, topic, settings.cluster)

@@ -1,1 +1,1 @@
-"""`rheostat replay`: the recorded inputs put through today's decisions, from the cluster or from a file."""
+"""`rheostat replay`: decides recorded steps again, from the cluster's inputs topic or from a file."""

@@ -1,4 +1,4 @@
-"""`rheostat replay`, from what was asked to the exit code."""
+"""Runs `rheostat replay`: reads the records, replays them, and prints the comparison."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ from rheostat.console.output import out
 from rheostat.console.rich_console import console_of
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError
 from rheostat.replay.policy_file import load_policy
-from rheostat.replay.source import Recorded, from_cluster, from_file
+from rheostat.replay.source import RecordedInputs, from_cluster, from_file
 from rheostat.replay.times import moment_text, parse_moment
-from tuner.replay.compare import Compared, Count, compared
-from tuner.replay.recording import Missed, RecordedStep, steps_of
-from tuner.replay.replayer import NotPlayable, Player
+from tuner.replay.compare import Comparison, MatchCount, compare_steps
+from tuner.replay.recording import MissedSteps, RecordedStep, recorded_steps
+from tuner.replay.replayer import NotReplayable, Replayer
 
-DIFFERENCES = 20
-_SINCE = "-1h"
+DIFFERENCES_MAX = 20
+_DEFAULT_FROM = "-1h"
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayRequest:
-    from_text: str | None  # None: the last hour, or all of a file.
+    """The options of the command; ``from_text`` None means the last hour, or the whole file."""
+
+    from_text: str | None
     to_text: str
     config: Path | None = None
     journal: Path | None = None
@@ -37,70 +39,76 @@ class ReplayRequest:
     export: Path | None = None
 
 
-def run_replay(asked: ReplayRequest, *, as_json: bool) -> int:
-    """
+def run_replay(request: ReplayRequest, *, as_json: bool) -> int:
+    """Runs the command and returns the exit code.
+
     Raises:
-        BadInputError: a moment, a file, or a range in which nothing is on record.
+        BadInputError: a wrong time or file, or no recorded step in the range.
         UnreachableError, CommandError: the cluster does not answer, or a right is missing.
     """
     now_ms = round(time.time() * 1000)
-    since = asked.from_text or ("1970-01-01" if asked.journal is not None else _SINCE)
-    from_ms = parse_moment(since, now_ms, "--from")
-    to_ms = parse_moment(asked.to_text, now_ms, "--to")
+    from_text = request.from_text or ("1970-01-01" if request.journal is not None else _DEFAULT_FROM)
+    from_ms = parse_moment(from_text, now_ms, "--from")
+    to_ms = parse_moment(request.to_text, now_ms, "--to")
     if from_ms >= to_ms:
-        raise BadInputError(f"--from {since} is not before --to {asked.to_text}")
-    recorded = _recorded(asked, from_ms, to_ms)
-    missed = Missed(unreadable=recorded.unreadable)
-    steps = list(steps_of(recorded.records, missed))
+        raise BadInputError(f"--from {from_text} is not before --to {request.to_text}")
+    inputs = _read_inputs(request, from_ms, to_ms)
+    missed = MissedSteps(unreadable=inputs.unreadable, older=inputs.older)
+    steps = list(recorded_steps(inputs.chunks, missed))
     if not any(from_ms <= step.now_ms <= to_ms for step in steps):
         raise BadInputError(
-            f"nothing can be replayed between {moment_text(from_ms)} and {moment_text(to_ms)}{_why(missed)}: {recorded.there_is}"
+            f"nothing can be replayed between {moment_text(from_ms)} and {moment_text(to_ms)}{_missed_text(missed)}: "
+            f"{inputs.available}"
         )
-    player = _player(asked, steps, from_ms)
+    replayer = _make_replayer(request, steps, from_ms)
     try:
-        found = compared(player.play(steps), from_ms, to_ms, kept=DIFFERENCES)
-    except NotPlayable as error:
-        raise BadInputError(f"The records hold what no tuner has recorded: {error}") from error
-    if asked.export is not None:
-        _export(asked.export, recorded.lines)
-    body = _body(asked, found, missed)
+        comparison = compare_steps(replayer.replay(steps), from_ms, to_ms, differences_max=DIFFERENCES_MAX)
+    except NotReplayable as error:
+        raise BadInputError(f"The records hold values that no tuner can have recorded: {error}") from error
+    if request.export is not None:
+        _export(request.export, inputs.lines)
+    body = _result_body(request, comparison, missed)
     if as_json:
         out(json.dumps(body, indent=2))
     else:
         _show(body, console_of(sys.stdout))
-    return EXIT_NOT_WELL if found.different else EXIT_DONE
+    return EXIT_NOT_WELL if comparison.different else EXIT_DONE
 
 
-def _recorded(asked: ReplayRequest, from_ms: int, to_ms: int) -> Recorded:
-    if asked.journal is not None:
-        return from_file(asked.journal)
-    if asked.config is None:
+def _read_inputs(request: ReplayRequest, from_ms: int, to_ms: int) -> RecordedInputs:
+    if request.journal is not None:
+        return from_file(request.journal)
+    if request.config is None:
         raise BadInputError(
             "expected --config, the settings file of the cluster, or --journal, a file of exported records"
         )
-    return from_cluster(load_settings(asked.config), from_ms, to_ms)
+    return from_cluster(load_settings(request.config), from_ms, to_ms)
 
 
-def _player(asked: ReplayRequest, steps: list[RecordedStep], from_ms: int) -> Player:
-    if asked.policy is None:
-        return Player()
+def _make_replayer(request: ReplayRequest, steps: list[RecordedStep], from_ms: int) -> Replayer:
+    if request.policy is None:
+        return Replayer()
     first = next(step for step in steps if step.now_ms >= from_ms)
-    quotas = next((step for step in steps if step.kind == "quotas" and step.now_ms >= from_ms), None)
-    then = first.in_force if quotas is None else replace(first.in_force, quotas=quotas.in_force.quotas)
-    return Player(load_policy(asked.policy, then, has_quotas=quotas is not None))
+    first_quotas = next((step for step in steps if step.kind == "quotas" and step.now_ms >= from_ms), None)
+    recorded = first.settings if first_quotas is None else replace(first.settings, quotas=first_quotas.settings.quotas)
+    return Replayer(load_policy(request.policy, recorded, has_quotas=first_quotas is not None))
 
 
-def _why(missed: Missed) -> str:
-    said = [
+def _missed_text(missed: MissedSteps) -> str:
+    texts = [
         text
         for count, text in (
-            (missed.before_a_frame, f"{missed.before_a_frame} steps there lack their beginning"),
-            (missed.unfinished, f"{missed.unfinished} were not written to their end"),
-            (missed.unreadable, f"{missed.unreadable} records are of another version of rheostat"),
+            (missed.before_a_frame, f"{missed.before_a_frame} steps lack the frame before them"),
+            (missed.unfinished, f"{missed.unfinished} steps were not written completely"),
+            (
+                missed.older,
+                f"an earlier version of rheostat wrote {missed.older} records: replay them with that version",
+            ),
+            (missed.unreadable, f"{missed.unreadable} records are damaged or of a later version of rheostat"),
         )
         if count
     ]
-    return f" ({', '.join(said)})" if said else ""
+    return f" ({', '.join(texts)})" if texts else ""
 
 
 def _export(path: Path, lines: list[bytes]) -> None:
@@ -110,54 +118,58 @@ def _export(path: Path, lines: list[bytes]) -> None:
         raise BadInputError(f"--export {path}: cannot be written: {error.strerror or error}") from error
 
 
-def _body(asked: ReplayRequest, found: Compared, missed: Missed) -> dict[str, Any]:
+def _result_body(request: ReplayRequest, comparison: Comparison, missed: MissedSteps) -> dict[str, Any]:
     return {
         "program": version("rheostat"),
-        "recorded_by": sorted(found.programs),
-        "policy": None if asked.policy is None else str(asked.policy),
-        "runs": len(found.runs),
-        "from_ms": found.first_ms,
-        "to_ms": found.last_ms,
-        "cycles": asdict(found.cycles),
-        "decisions": asdict(found.decisions),
-        "seconds": asdict(found.seconds),
-        "quotas": asdict(found.quotas),
-        "quota_decisions": asdict(found.quota_decisions),
-        "memory": asdict(found.memory),
-        "seconds_not_asked": found.not_asked,
+        "recorded_by": sorted(comparison.programs),
+        "policy": None if request.policy is None else str(request.policy),
+        "runs": len(comparison.runs),
+        "from_ms": comparison.first_ms,
+        "to_ms": comparison.last_ms,
+        "cycles": asdict(comparison.cycles),
+        "decisions": asdict(comparison.decisions),
+        "steering_ticks": asdict(comparison.steering_ticks),
+        "quotas": asdict(comparison.quotas),
+        "quota_decisions": asdict(comparison.quota_decisions),
+        "memory": asdict(comparison.memory),
+        "steering_ticks_without_objective": comparison.not_steered,
         "missed": asdict(missed),
-        "same": found.different == 0,
-        "differences": [asdict(difference) for difference in found.differences],
+        "same": comparison.different == 0,
+        "differences": [asdict(difference) for difference in comparison.differences],
     }
 
 
+_COUNT_NAMES = (
+    ("cycles", "cycles"),
+    ("decisions", "their decisions"),
+    ("steering_ticks", "steering ticks"),
+    ("quotas", "cycles of the mutation quotas"),
+    ("quota_decisions", "their decisions"),
+    ("memory", "frames of the remembered state"),
+)
+
+
 def _show(body: dict[str, Any], console: Console) -> None:
-    by = ", ".join(body["recorded_by"])
+    recorded_by = ", ".join(body["recorded_by"])
     console.print(
-        f"{moment_text(body['from_ms'])} to {moment_text(body['to_ms'])}, {body['runs']} run(s) of rheostat {by}",
+        f"{moment_text(body['from_ms'])} to {moment_text(body['to_ms'])}, {body['runs']} run(s) of rheostat {recorded_by}",
     )
     console.print(f"decided again by {body['policy'] or 'rheostat ' + body['program']}:")
-    for key, name in (
-        ("cycles", "cycles"),
-        ("decisions", "their decisions"),
-        ("seconds", "seconds of the law"),
-        ("quotas", "cycles of the mutation quotas"),
-        ("quota_decisions", "their decisions"),
-        ("memory", "frames of what is remembered"),
-    ):
-        count = Count(**body[key])
+    for key, name in _COUNT_NAMES:
+        count = MatchCount(**body[key])
         if count.same or count.different:
             console.print(f"  {name}: {count.same} the same, {count.different} different")
-    if body["seconds_not_asked"]:
-        console.print(f"  {body['seconds_not_asked']} seconds of the law are not asked, as no objective is set now")
-    if why := _why(Missed(**body["missed"])):
-        console.print(f"  not replayed:{why}")
-    then, now = ("then", "now ") if body["policy"] is None else ("then", "with")
+    if body["steering_ticks_without_objective"]:
+        console.print(
+            f"  {body['steering_ticks_without_objective']} steering ticks were not decided again, as no objective is set now"
+        )
+    if missed_text := _missed_text(MissedSteps(**body["missed"])):
+        console.print(f"  not replayed:{missed_text}", soft_wrap=True)
+    now_label = "now " if body["policy"] is None else "with"
     for difference in body["differences"]:
         console.print(f"{moment_text(difference['at_ms'])}, {difference['kind']}")
-        console.print(f"  {then}  {difference['then']}", soft_wrap=True)
-        console.print(f"  {now}  {difference['now']}", soft_wrap=True)
-    told = len(body["differences"])
-    different = sum(body[key]["different"] for key in ("cycles", "seconds", "quotas", "memory"))
-    if told == DIFFERENCES and different:
-        console.print("and more; --json gives their counts")
+        console.print(f"  then  {difference['then']}", soft_wrap=True)
+        console.print(f"  {now_label}  {difference['now']}", soft_wrap=True)
+    different = sum(body[key]["different"] for key in ("cycles", "steering_ticks", "quotas", "memory"))
+    if len(body["differences"]) == DIFFERENCES_MAX and different:
+        console.print("Further differences are not shown; --json has the counts.")

@@ -1,4 +1,4 @@
-"""Another policy for the same moments: a YAML file with keys of ``tuner:`` in the settings file; what it leaves out stays."""
+"""Reads the file of `rheostat replay --policy`: YAML with keys of ``tuner:``. Keys that it lacks keep their recorded values."""
 
 from __future__ import annotations
 
@@ -15,85 +15,93 @@ from tuner.journal.settings_snapshot import SettingsSnapshot
 from tuner.runtime.throttle.steering_controller import writes_max
 from tuner.settings.tuner import TunerSettings
 
-# What does not bear on a decision that is made from recorded inputs.
+# Settings that no decision on recorded inputs depends on.
 _NOT_DECIDED_BY = ("dry_run", "cycle_s", "http", "capacity", "reassign")
+# Settings that a decision depends on, and their fields in Limits.
+_LIMITS_FIELDS = {
+    "rate_bytes_per_s_max": "rate_bytes_per_s_max",
+    "rate_bytes_per_s_min": "rate_bytes_per_s_min",
+    "signal_age_s_max": "signal_age_s_max",
+    "external_change_hold_s": "external_change_hold_s",
+    "clear_finished": "clear_finished",
+    "existing_throttles": "adopts",
+    "unthrottled_moves": "throttles_moves",
+}
 
 
-def load_policy(path: Path, then: SettingsSnapshot, *, has_quotas: bool) -> SettingsSnapshot:
-    """``then`` with what the file says.
+def load_policy(path: Path, recorded: SettingsSnapshot, *, has_quotas: bool) -> SettingsSnapshot:
+    """Returns the recorded settings with the values of the file.
 
     Args:
-        has_quotas: cycles of the mutation quotas are on record there.
+        has_quotas: mutation quota cycles are recorded in the range.
 
     Raises:
-        BadInputError: with every fault, one a line: line, key, what was expected.
+        BadInputError: every fault of the file, one per line: line, key, what is expected.
     """
-    try:
-        file = YamlFile(path.read_text(encoding="utf-8"), str(path))
-    except OSError as error:
-        raise BadInputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise BadInputError(f"{path}: not UTF-8 text (byte {error.start})") from error
+    file = _read_file(path)
     body: dict[Any, Any] = dict(file.body)
     quotas = body.get("mutation_quota")
     useless: list[tuple[str | int, ...]] = [(key,) for key in _NOT_DECIDED_BY if key in body]
     if isinstance(quotas, dict):
         useless += [("mutation_quota", key) for key in quota_policy.NOT_DECIDED_BY if key in quotas]
     if useless:
-        why = "has no say in what is decided from recorded inputs: leave it out"
-        raise BadInputError("\n".join(file.fault(at, why) for at in useless))
-    objective = body.get("objective", {"latency_ms": then.objective.latency_ms} if then.objective is not None else None)
-    ceiling = then.limits.rate_bytes_per_s_max
-    whole = {
-        "rate_bytes_per_s_max": f"{ceiling:f}B/s",  # With a unit: a small number without one is refused.
-        "rate_bytes_per_s_min": f"{min(then.limits.rate_bytes_per_s_min, ceiling):f}B/s",
-        **body,
-        "objective": objective,
-        # What brokers carry is on record; here it only has to be there.
-        **({"capacity": {"in_bytes_per_s": "1B/s", "out_bytes_per_s": "1B/s"}} if objective is not None else {}),
-        **({"mutation_quota": quota_policy.merged(quotas, then.quotas)} if "mutation_quota" in body else {}),
-    }
+        reason = "no decision on recorded inputs depends on it: leave it out"
+        raise BadInputError("\n".join(file.fault(at, reason) for at in useless))
     try:
-        wanted = TunerSettings.model_validate(whole)
+        settings = TunerSettings.model_validate(_complete(body, recorded))
     except ValidationError as error:
         raise BadInputError("\n".join(file.faults(error, TunerSettings))) from error
-    if wanted.objective is not None and then.objective is None:
-        at = file.fault(("objective",), "no second of the law is on record there, as the tuner only rescued")
-        raise BadInputError(
-            f"{at}: an objective can be tried where one was in force; `rheostat simulate` tries it anywhere"
-        )
+    if settings.objective is not None and recorded.objective is None:
+        at = file.fault(("objective",), "the range has no steering ticks, as the tuner had no objective")
+        raise BadInputError(f"{at}: give a range with an objective, or try it with `rheostat simulate`")
     if "mutation_quota" in body and not has_quotas:
-        at = file.fault(("mutation_quota",), "no cycle of the mutation quotas is on record there")
-        raise BadInputError(f"{at}: leave it out, or give a range in which they were dealt out")
-    return _with(then, wanted, set(body))
+        at = file.fault(("mutation_quota",), "the range has no mutation quota cycles")
+        raise BadInputError(f"{at}: leave it out, or give a range in which mutation quotas were set")
+    return _with_settings(recorded, settings, set(body))
 
 
-def _with(then: SettingsSnapshot, wanted: TunerSettings, given: set[str]) -> SettingsSnapshot:
-    asked, law = wanted.limits(), then.law
-    names = {
-        "rate_bytes_per_s_max": "rate_bytes_per_s_max",
-        "rate_bytes_per_s_min": "rate_bytes_per_s_min",
-        "signal_age_s_max": "signal_age_s_max",
-        "external_change_hold_s": "external_change_hold_s",
-        "clear_finished": "clear_finished",
-        "existing_throttles": "adopts",
-        "unthrottled_moves": "throttles_moves",
+def _read_file(path: Path) -> YamlFile:
+    try:
+        return YamlFile(path.read_text(encoding="utf-8"), str(path))
+    except OSError as error:
+        raise BadInputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise BadInputError(f"{path}: not UTF-8 text (byte {error.start})") from error
+
+
+def _complete(body: dict[Any, Any], recorded: SettingsSnapshot) -> dict[Any, Any]:
+    """Returns the ``tuner:`` section of the file, completed with recorded values so that it can be validated."""
+    recorded_objective = {"latency_ms": recorded.objective.latency_ms} if recorded.objective is not None else None
+    objective = body.get("objective", recorded_objective)
+    max_rate, min_rate = recorded.limits.rate_bytes_per_s_max, recorded.limits.rate_bytes_per_s_min
+    complete = {
+        "rate_bytes_per_s_max": f"{max_rate:f}B/s",  # With a unit: validation refuses a small number without one.
+        "rate_bytes_per_s_min": f"{min(min_rate, max_rate):f}B/s",
+        **body,
+        "objective": objective,
     }
-    changes = {field: getattr(asked, field) for key, field in names.items() if key in given}
-    objective = then.objective
+    if objective is not None:  # An objective requires capacities. The recorded inputs have the real ones.
+        complete["capacity"] = {"in_bytes_per_s": "1B/s", "out_bytes_per_s": "1B/s"}
+    if "mutation_quota" in body:
+        complete["mutation_quota"] = quota_policy.merge_section(body["mutation_quota"], recorded.quotas)
+    return complete
+
+
+def _with_settings(recorded: SettingsSnapshot, settings: TunerSettings, keys: set[str]) -> SettingsSnapshot:
+    """Returns the recorded settings with the values of ``keys``."""
+    limits, law, objective = settings.limits(), recorded.law, recorded.objective
+    changes = {field: getattr(limits, field) for key, field in _LIMITS_FIELDS.items() if key in keys}
     if law is not None:
-        rates = {name: value for name, value in changes.items() if name.startswith("rate_bytes_per_s_")}
-        law = replace(law, **rates)
-    if "objective" in given:
-        objective = wanted.objective.objective() if wanted.objective is not None else None
-        changes |= {field: getattr(asked, field) for field in ("steers", "throttles_moves", "finish_at_ms")}
+        law = replace(law, **{name: value for name, value in changes.items() if name.startswith("rate_bytes_per_s_")})
+    if "objective" in keys:
+        objective = settings.objective.objective() if settings.objective is not None else None
+        changes |= {field: getattr(limits, field) for field in ("steers", "throttles_moves", "finish_at_ms")}
+    has_writes_max = "config_writes_per_s_max" in keys
     return replace(
-        then,
-        limits=replace(then.limits, **changes),
+        recorded,
+        limits=replace(recorded.limits, **changes),
         objective=objective,
         law=law,
-        writes_max=writes_max(wanted.config_writes_per_s_max)
-        if "config_writes_per_s_max" in given
-        else then.writes_max,
-        quotas=quota_policy.policy_of(wanted, given, then.quotas),
+        writes_max=writes_max(settings.config_writes_per_s_max) if has_writes_max else recorded.writes_max,
+        quotas=quota_policy.policy_of(settings, keys, recorded.quotas),
     )

@@ -1,4 +1,4 @@
-"""Another policy for the mutation quotas, with keys of ``tuner.mutation_quota``: what it leaves out is as it was then."""
+"""Applies the ``mutation_quota`` section of a policy file to the recorded mutation quota policy."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tuner.control.mutation_quota.model import MutationPolicy
 from tuner.settings.mutation_quota import MutationQuotaSettings
 from tuner.settings.tuner import TunerSettings
 
-# When it looks, and not what it decides.
+# Settings that say when a cycle runs, not what it decides.
 NOT_DECIDED_BY = ("cycle_s",)
 
 
 def settings_of(policy: MutationPolicy) -> dict[str, Any]:
-    """What somebody would have to write to have this policy."""
-    limits, own = policy.limits, MutationQuotaSettings().policy(1.0).rules
+    """Returns the settings section that yields this policy."""
+    limits, default_rules = policy.limits, MutationQuotaSettings().policy(1.0).rules
     names = get_args(MutationQuotaSettings.model_fields["default_entity"].annotation)
     defaults = {MutationQuotaSettings(default_entity=name).policy(1.0).default_entity: name for name in names}
     return {
         "objective": asdict(policy.objective),
-        "tenants": [asdict(rule) for rule in policy.rules if rule not in own],
+        "tenants": [asdict(rule) for rule in policy.rules if rule not in default_rules],
         "rate_per_s_max": limits.rate_per_s_max,
         "over_allocation": limits.over_allocation,
         "default_entity": defaults[policy.default_entity],
@@ -35,31 +35,35 @@ def settings_of(policy: MutationPolicy) -> dict[str, Any]:
     }
 
 
-def merged(asked: Any, then: MutationPolicy | None) -> Any:
-    """The whole section, with what was asked for in the place of what was then; what is no section is left for its reader."""
-    if not isinstance(asked, Mapping) or then is None:
-        return asked
-    was = settings_of(then)
-    objective = asked.get("objective")
+def merge_section(section: Any, recorded: MutationPolicy | None) -> Any:
+    """Returns the recorded section with the keys of the policy file replaced.
+
+    A value that is not a section is returned unchanged; validation refuses it later.
+    """
+    if not isinstance(section, Mapping) or recorded is None:
+        return section
+    values = settings_of(recorded)
+    objective = section.get("objective")
     if isinstance(objective, Mapping):
-        return {**was, **asked, "objective": {**was["objective"], **objective}}
-    return {**was, **asked}
+        return {**values, **section, "objective": {**values["objective"], **objective}}
+    return {**values, **section}
 
 
-def policy_of(wanted: TunerSettings, given: set[str], then: MutationPolicy | None) -> MutationPolicy | None:
-    """
+def policy_of(settings: TunerSettings, keys: set[str], recorded: MutationPolicy | None) -> MutationPolicy | None:
+    """Returns the policy to replay with; None: mutation quotas are not managed.
+
     Args:
-        wanted: the policy file with what it leaves out.
-        given: the keys of ``tuner:`` that stand in the file.
-        then: in force.
+        settings: the policy file, completed with the recorded values.
+        keys: the keys of ``tuner:`` that the file has.
+        recorded: the recorded policy.
     """
-    policy = then
-    if "mutation_quota" in given:
-        policy = wanted.mutation_policy()
-        if policy is not None and then is not None:
-            replicas_max = then.replicas_max if policy.partitions_max is None else None
-            limits = replace(policy.limits, external_change_hold_s=then.limits.external_change_hold_s)
+    policy = recorded
+    if "mutation_quota" in keys:
+        policy = settings.mutation_policy()
+        if policy is not None and recorded is not None:
+            replicas_max = recorded.replicas_max if policy.partitions_max is None else None
+            limits = replace(policy.limits, external_change_hold_s=recorded.limits.external_change_hold_s)
             policy = replace(policy, replicas_max=replicas_max, limits=limits)
-    if policy is not None and "external_change_hold_s" in given:
-        policy = replace(policy, limits=replace(policy.limits, external_change_hold_s=wanted.external_change_hold_s))
+    if policy is not None and "external_change_hold_s" in keys:
+        policy = replace(policy, limits=replace(policy.limits, external_change_hold_s=settings.external_change_hold_s))
     return policy

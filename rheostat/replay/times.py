@@ -1,4 +1,4 @@
-"""Moments as people give them: "2026-11-21T03:00", "-2h", "now"."""
+"""Parses the times of the command line: "2026-11-21T03:00", "-2h", "now"."""
 
 from __future__ import annotations
 
@@ -10,23 +10,26 @@ from tuner.api.sentences import moment
 
 
 def parse_moment(text: str, now_ms: int, option: str) -> int:
-    """Epoch ms; without an offset it is UTC.
+    """Returns the time in epoch ms. A time without an offset is UTC.
+
+    Args:
+        option: the name of the option, for the message.
 
     Raises:
-        BadInputError: naming ``option`` and what is expected.
+        BadInputError: not a time.
     """
-    given = text.strip()
-    if given == "now":
+    stripped = text.strip()
+    if stripped == "now":
         return now_ms
     try:
-        if given.startswith("-"):
-            return now_ms - round(parse_span(given[1:]) * 1000)
-        given_at = datetime.fromisoformat(given)
+        if stripped.startswith("-"):
+            return now_ms - round(parse_span(stripped[1:]) * 1000)
+        time = datetime.fromisoformat(stripped)
     except ValueError as error:
         raise BadInputError(
             f"{option}: expected a moment such as 2026-11-21T03:00 (UTC, or with an offset), -2h or now, found {text!r}"
         ) from error
-    return round((given_at if given_at.tzinfo is not None else given_at.replace(tzinfo=UTC)).timestamp() * 1000)
+    return round((time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def moment_text(at_ms: int) -> str:

@@ -65,4 +65,4 @@ def signals(
         raise typer.Exit(live.follow(settings, wanted, wait_s))
     if watch:
         raise typer.Exit(live.watch(settings, wanted, wait_s, wide=wide))
-    raise typer.Exit(live.look(settings, wanted, wait_s or 0.0, as_json=as_json, wide=wide))
+    raise typer.Exit(live.show_once(settings, wanted, wait_s or 0.0, as_json=as_json, wide=wide))

@@ -37,7 +37,7 @@ from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from streaming.shared.units import span_text
 from tuner.core.freshness import Freshness, freshness
-from tuner.journal.topic_tail import TROUBLE, SignalTail
+from tuner.journal.topic_tail import KAFKA_ERRORS, TopicTail
 from tuner.runtime.observe.signals_reader import SignalCache
 
 REFRESH_S = 2.0
@@ -58,7 +58,7 @@ class SignalFilter:
         return (not self.kinds or signal_kind(signal) in self.kinds) and (not self.nodes or _node(signal) in self.nodes)
 
 
-class Seen:
+class SignalsView:
     """What has come of the clusters asked for, the best of every entity."""
 
     def __init__(self, wanted: SignalFilter) -> None:
@@ -101,7 +101,7 @@ class Seen:
         return [signal for signal in self.every(now_ms) if self._wanted.fits(signal)]
 
 
-def complaint(seen: Seen, wanted: SignalFilter, topic: str, now_ms: int, age_s_max: float) -> str | None:
+def describe_problem(seen: SignalsView, wanted: SignalFilter, topic: str, now_ms: int, age_s_max: float) -> str | None:
     """What is wrong and what to look at; None when at least one signal is fresh."""
     fitting = seen.fitting(now_ms)
     if any(freshness(signal, now_ms, age_s_max) is Freshness.FRESH for signal in fitting):
@@ -137,17 +137,17 @@ def complaint(seen: Seen, wanted: SignalFilter, topic: str, now_ms: int, age_s_m
 # -- the commands --------------------------------------------------------------------------------------------------------
 
 
-def look(settings: Settings, wanted: SignalFilter, wait_s: float, *, as_json: bool, wide: bool = False) -> int:
+def show_once(settings: Settings, wanted: SignalFilter, wait_s: float, *, as_json: bool, wide: bool = False) -> int:
     """One look at what is there already, or after ``wait_s`` of taking in more."""
     topic, age_s_max = settings.topic_names().signals, settings.tuner.signal_age_s_max
-    seen = Seen(wanted)
+    seen = SignalsView(wanted)
     with _tail(settings) as tail:
         try:
-            _take(seen, tail.rewound(_BACKLOG_RECORDS))
+            _take(seen, tail.read_recent(_BACKLOG_RECORDS))
             until_s = time.monotonic() + wait_s
             while time.monotonic() < until_s:
-                _take(seen, tail.new(_POLL_MS))
-        except TROUBLE as error:
+                _take(seen, tail.poll(_POLL_MS))
+        except KAFKA_ERRORS as error:
             raise CommandError(
                 f"The signals cannot be read ({error}): it takes the right Read on Topic {topic}."
             ) from error
@@ -156,9 +156,9 @@ def look(settings: Settings, wanted: SignalFilter, wait_s: float, *, as_json: bo
         out(json.dumps(as_records(seen.fitting(now_ms)), indent=2))
     else:
         console = console_of(sys.stdout)
-        for part in view(seen, wanted, now_ms, age_s_max, console, wide=wide):
+        for part in render_tables(seen, wanted, now_ms, age_s_max, console, wide=wide):
             console.print(part)
-    wrong = complaint(seen, wanted, topic, now_ms, age_s_max)
+    wrong = describe_problem(seen, wanted, topic, now_ms, age_s_max)
     if wrong is not None:
         tell(wrong)
     return EXIT_DONE if wrong is None else EXIT_NOT_WELL
@@ -167,18 +167,18 @@ def look(settings: Settings, wanted: SignalFilter, wait_s: float, *, as_json: bo
 def watch(settings: Settings, wanted: SignalFilter, wait_s: float | None, *, wide: bool = False) -> int:
     """The same again and again, in place on a terminal, until Ctrl-C or for ``wait_s``."""
     topic, age_s_max = settings.topic_names().signals, settings.tuner.signal_age_s_max
-    console, seen = console_of(sys.stdout), Seen(wanted)
+    console, seen = console_of(sys.stdout), SignalsView(wanted)
 
     def picture(trouble: str | None) -> Group:
         now_ms = _now_ms()
-        wrong = trouble or complaint(seen, wanted, topic, now_ms, age_s_max)
+        wrong = trouble or describe_problem(seen, wanted, topic, now_ms, age_s_max)
         foot = styled(f"{clock(now_ms)}, every {REFRESH_S:g} s; Ctrl-C ends", "dim")
         notes = [] if wrong is None else [styled(wrong, "red")]
-        return Group(*view(seen, wanted, now_ms, age_s_max, console, wide=wide), *notes, foot)
+        return Group(*render_tables(seen, wanted, now_ms, age_s_max, console, wide=wide), *notes, foot)
 
     with _tail(settings) as tail:
         stop = stop_on_signals()
-        trouble = _tried(seen, lambda: tail.rewound(_BACKLOG_RECORDS))
+        trouble = _tried(seen, lambda: tail.read_recent(_BACKLOG_RECORDS))
         until_s = None if wait_s is None else time.monotonic() + wait_s
         with Live(console=console, auto_refresh=False) if console.is_terminal else _Pages(console) as shown:
             while not stop.is_set():
@@ -186,8 +186,8 @@ def watch(settings: Settings, wanted: SignalFilter, wait_s: float | None, *, wid
                 if until_s is not None and time.monotonic() >= until_s:
                     break
                 stop.wait(REFRESH_S)
-                trouble = _tried(seen, tail.new)
-    fresh = complaint(seen, wanted, topic, _now_ms(), age_s_max) is None
+                trouble = _tried(seen, tail.poll)
+    fresh = describe_problem(seen, wanted, topic, _now_ms(), age_s_max) is None
     return EXIT_DONE if stop.is_set() or fresh else EXIT_NOT_WELL
 
 
@@ -199,8 +199,8 @@ def follow(settings: Settings, wanted: SignalFilter, wait_s: float | None) -> in
         stop = stop_on_signals()
         while not stop.is_set() and (until_s is None or time.monotonic() < until_s):
             try:
-                records, trouble = list(tail.new(_POLL_MS)), None
-            except TROUBLE as error:
+                records, trouble = list(tail.poll(_POLL_MS)), None
+            except KAFKA_ERRORS as error:
                 records, trouble = [], f"the signals cannot be read: {error}"
                 stop.wait(1.0)
             if trouble not in (None, said):
@@ -237,7 +237,7 @@ def raw_line(value: bytes | None, wanted: SignalFilter) -> str | None:
 
 
 @contextmanager
-def _tail(settings: Settings) -> Iterator[SignalTail]:
+def _tail(settings: Settings) -> Iterator[TopicTail]:
     """
     Raises:
         UnreachableError: the cluster does not answer.
@@ -259,21 +259,21 @@ def _tail(settings: Settings) -> Iterator[SignalTail]:
         raise CommandError(f"The signals cannot be read: missing right: Read on Topic {topic}.")
     reader = consumer(settings.kafka, "rheostat-signals")
     try:
-        yield SignalTail(reader, topic)
+        yield TopicTail(reader, topic)
     finally:
         reader.close(timeout_ms=2000)
 
 
-def _take(seen: Seen, records: Iterable[Any]) -> None:
+def _take(seen: SignalsView, records: Iterable[Any]) -> None:
     for record in records:
         seen.take(record.value)
 
 
-def _tried(seen: Seen, records: Callable[[], Iterable[Any]]) -> str | None:
+def _tried(seen: SignalsView, records: Callable[[], Iterable[Any]]) -> str | None:
     """A cluster that is away for a moment ends no watch."""
     try:
         _take(seen, records())
-    except TROUBLE as error:
+    except KAFKA_ERRORS as error:
         return f"The signals cannot be read now: {error}"
     return None
 
@@ -295,8 +295,8 @@ class _Pages:
         self._console.file.flush()
 
 
-def view(
-    seen: Seen, wanted: SignalFilter, now_ms: int, age_s_max: float, console: Console, *, wide: bool = False
+def render_tables(
+    seen: SignalsView, wanted: SignalFilter, now_ms: int, age_s_max: float, console: Console, *, wide: bool = False
 ) -> list[RenderableType]:
     """A table for every kind that is there; with ``wide`` all its figures, in several where one is wider than the console."""
     fitting = seen.fitting(now_ms)

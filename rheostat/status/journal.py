@@ -24,6 +24,7 @@ from tuner.journal.entries import Entry, decode_entry, entry_prefix
 from tuner.journal.presence_records import presence_of, presence_prefix
 from tuner.journal.replayed_state import ReplayedState
 from tuner.journal.topic_reader import JournalError, JournalRecord, UnreadableBatchError, read_journal
+from tuner.journal.unreadable import unreadable_texts
 
 # How many records of each ring: "entry" for decisions, "turn" for the seconds of the law. The last decision of each throttle is
 # found in the former.
@@ -91,8 +92,8 @@ class JournalFollower:
             {ring: sorted(some, key=lambda entry: (entry.at_ms, entry.seq)) for ring, some in self._entries.items()},
             known.orders,
             known.plans.known if self.is_whole else (),
-            known.known_memory if self.is_whole else None,
-            tuple(each.text() for each in known.unreadable.values()),
+            known.memory_if_known if self.is_whole else None,
+            unreadable_texts(known.unreadable.values()),
         )
 
     @property

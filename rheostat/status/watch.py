@@ -32,8 +32,8 @@ from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.kafka.quotas import QuotaClient
 from tuner.core.cluster import LiveCluster
-from tuner.journal.topic_reader import JournalError, belongs, read_journal, record_of
-from tuner.journal.topic_tail import TROUBLE, SignalTail
+from tuner.journal.topic_reader import JournalError, is_in_its_topic, journal_record_of, read_journal
+from tuner.journal.topic_tail import KAFKA_ERRORS, TopicTail
 from tuner.runtime.observe.cluster_reader import ClusterReader
 from tuner.runtime.observe.signals_reader import SignalReader
 from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
@@ -122,7 +122,7 @@ def _look(looks: ClusterReader, *, full: bool) -> LiveCluster | str:
 
 def begun(
     cluster: str, topics: Topics, journal: KafkaConsumer, ordering: KafkaConsumer
-) -> tuple[JournalFollower, tuple[SignalTail, SignalTail], str | None]:
+) -> tuple[JournalFollower, tuple[TopicTail, TopicTail], str | None]:
     """Reads the journal whole. Where that fails it reads the newest records only, so that memory and plans are not known.
 
     Args:
@@ -136,40 +136,40 @@ def begun(
     try:
         for record in read_journal(journal, topics.journal, ends=ends):
             followed.take(record)
-    except (JournalError, *TROUBLE) as error:
+    except (JournalError, *KAFKA_ERRORS) as error:
         followed = JournalFollower(cluster)
-        tails = SignalTail(journal, topics.journal), SignalTail(ordering, topics.orders)
+        tails = TopicTail(journal, topics.journal), TopicTail(ordering, topics.orders)
         trouble = f"What the tuner remembers is not known here, so neither is all that is next: {error}"
-        newest = (record for tail in tails for record in tail.rewound(_JOURNAL_BACKLOG))
+        newest = (record for tail in tails for record in tail.read_recent(_JOURNAL_BACKLOG))
         return followed, tails, _joined(_take_all(followed, newest, topics.journal), trouble)
     followed.is_whole = True
     # All records of a topic that is made later are new.
     return (
         followed,
         (
-            SignalTail(journal, topics.journal, ends.get(topics.journal, _FROM_THE_BEGINNING)),
-            SignalTail(ordering, topics.orders, ends.get(topics.orders, _FROM_THE_BEGINNING)),
+            TopicTail(journal, topics.journal, ends.get(topics.journal, _FROM_THE_BEGINNING)),
+            TopicTail(ordering, topics.orders, ends.get(topics.orders, _FROM_THE_BEGINNING)),
         ),
         None,
     )
 
 
-def go_on(followed: JournalFollower, tails: Sequence[SignalTail], journal: str, now_ms: int) -> str | None:
+def go_on(followed: JournalFollower, tails: Sequence[TopicTail], journal: str, now_ms: int) -> str | None:
     """Takes in what has come since. Returns what to say where the journal cannot be read for a moment.
 
     Args:
         now_ms: by the clock that tells how old a tuner's report is. The records are dated by it, as the brokers' clock may differ.
     """
-    return _take_all(followed, (record for tail in tails for record in tail.new()), journal, now_ms)
+    return _take_all(followed, (record for tail in tails for record in tail.poll()), journal, now_ms)
 
 
 def _take_all(followed: JournalFollower, records: Iterator[Any], journal: str, at_ms: int | None = None) -> str | None:
     """Takes in the records, as written at ``at_ms`` if that is given."""
     try:
-        for record in map(record_of, records):
-            if belongs(record, journal):
+        for record in map(journal_record_of, records):
+            if is_in_its_topic(record, journal):
                 followed.take(record if at_ms is None else record._replace(at_ms=at_ms))
-    except TROUBLE as error:
+    except KAFKA_ERRORS as error:
         return f"The journal cannot be read now: {error}"
     return None
 

@@ -112,7 +112,7 @@ def test_leader_of_the_journal_killed(lab: Lab, both: bool, record_property: Tel
 
 def proved(journal: KafkaJournal) -> bool:
     try:
-        journal.prove()
+        journal.prove_ownership()
     except JournalLost as error:
         pytest.fail(f"given up, so that lease and journal have to be had anew: {error}")
     except JournalError:

@@ -24,7 +24,7 @@ def test_journal_topic_deleted(make_stage: MakeStage, record_property: Tell) -> 
     assert {side: rate for side, rate in stage.rates().items() if rate > stood.get(side, 0)} == {}, (
         "raised without a record"
     )
-    stage.until("it says why", lambda: "journal's topic is gone" in str(tuner.lines()[said:]), 30)
+    stage.until("it says why", lambda: "journal's topic was deleted" in str(tuner.lines()[said:]), 30)
     stage.until("it is there again", lambda: stage.client.partitions([stage.topics.journal]), 30)
     (configs,) = stage.client.topic_configs([stage.topics.journal], ["cleanup.policy"]).values()
     assert configs["cleanup.policy"] == "compact"

@@ -26,7 +26,7 @@ from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.journal import topic_reader
 from tuner.journal.entries import Entry
 from tuner.journal.kafka_journal import JournalError, JournalLost, KafkaJournal
-from tuner.journal.transactions import transactional
+from tuner.journal.transactions import transactional_settings
 from tuner.runtime.lease import group_of
 from tuner.runtime.throttle.actuator import KafkaThrottles
 
@@ -220,14 +220,14 @@ def test_a_killed_tuners_open_transaction_is_aborted_before_a_reader_gives_up(la
     topics = Topics.with_prefix("killed")
     with ClusterClient(lab.kafka_settings(), "test") as client:
         ensure_topics(client, topics)
-    killed = producer(lab.kafka_settings(), "test-killed", **transactional("killed"))
+    killed = producer(lab.kafka_settings(), "test-killed", **transactional_settings("killed"))
     try:
         killed.init_transactions()
         killed.begin_transaction()
         killed.send(topics.journal, key=b"of the tuner that is killed", value=b"1").get(timeout=10)
         reader = consumer(lab.kafka_settings(), "test-recovery", isolation_level="read_committed")
         try:
-            assert KafkaJournal.to_read(topics.journal, "test").recover(reader) == Memory()
+            assert KafkaJournal.read_only(topics.journal, "test").recover(reader) == Memory()
         finally:
             reader.close(timeout_ms=2000)
     finally:
@@ -247,11 +247,11 @@ def test_only_the_newest_journal_can_be_written_and_what_was_not_committed_was_n
                 old.write([entry], memory=Memory(), owned={SIDE: OwnedRate(None, 7, (7,))})
             assert old.lost
             with pytest.raises(JournalLost):
-                old.prove()
+                old.prove_ownership()
             assert recovered(lab, new) == Memory(throttled=True, owned={SIDE: OwnedRate(None, 5, (5,))})
             new.write(owned={SIDE: OwnedRate(None, 9, (9,))})
             assert recovered(lab, new).owned == {SIDE: OwnedRate(None, 9, (9,))}
-            assert new.proved_s_ago() < 5.0
+            assert new.proof_age_s() < 5.0
             assert KafkaThrottles(client).read_rates([SIDE]) == {SIDE: None}
         finally:
             old.close()

@@ -26,7 +26,7 @@ from tuner.journal.kafka_journal import KafkaJournal
 from tuner.journal.outbox import Outbox
 from tuner.journal.plan_records import head_key
 from tuner.journal.read_ahead import ReadAhead
-from tuner.journal.transactions import acknowledged
+from tuner.journal.transactions import send_and_wait
 from tuner.runtime.standby import journal_reader
 
 LAB = LabSpec(brokers=2)
@@ -65,24 +65,24 @@ def known_of(lab: Lab, topic: str, owed: Outbox, ahead: ReadAhead | None) -> tup
     reader = journal_reader(lab.kafka_settings())
     known = None
     if ahead is not None:
-        known = ahead.known()
+        known = ahead.take_knowledge()
         assert known is not None, "nothing was read ahead"
-        assert known.read_to[0] > 0
+        assert known.next_offsets[0] > 0
     try:
         memory = found.recover(reader, owed, known)
     finally:
         reader.close(timeout_ms=2000)
     return (
-        memory, found._seqs, found.orders, found.overtaken, found.given, found.held, found.quotas,
-        found.other_names.names, found.other_names.holding(), owed.entries, found.plans.plans, found.plans.unread,
-        found.read_to,
+        memory, found._seqs, found.orders, found.superseded_orders, found.orders_history, found.holdings, found.quotas,
+        found.cluster_aliases.names, found.cluster_aliases.holdings_by_name(), owed.entries, found.plans.plans, found.plans.unreadable_plans,
+        found.next_offsets,
     )  # fmt: skip
 
 
 def found_memory(lab: Lab, topic: str) -> Memory:
     reader = journal_reader(lab.kafka_settings())
     try:
-        return KafkaJournal.to_read(topic, CLUSTER).recover(reader)
+        return KafkaJournal.read_only(topic, CLUSTER).recover(reader)
     finally:
         reader.close(timeout_ms=2000)
 
@@ -136,7 +136,7 @@ def test_a_journal_that_was_made_anew_is_read_from_its_beginning(lab: Lab, clien
         admin.delete_topics([topics.journal])
         until(lambda: not client.partitions([topics.journal]), 20, "it is gone")
     ensure_topics(client, topics)
-    assert ahead.known() is None
+    assert ahead.take_knowledge() is None
 
 
 @pytest.mark.campaign
@@ -155,7 +155,7 @@ def test_whoever_stands_by_takes_a_journal_over_whose_rings_are_full(lab: Lab, t
                     (topics.journal, entry_key(ring, "lab", seq), encode_entry(replace(body, seq=seq)))
                     for seq in range(from_seq, from_seq + 10_000)
                 ]
-                acknowledged(filler, records, 60.0)
+                send_and_wait(filler, records, 60.0)
     finally:
         filler.close(timeout=10)
     first, second = (config(lab, tmp_path / f"{name}.yaml") for name in ("a", "b"))

@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.campaign, pytest.mark.timeout(240)]
 def read(lab: Lab) -> Memory:
     reader = journal_reader(lab.kafka_settings())
     try:
-        return KafkaJournal.to_read(TOPICS.journal, "lab").recover(reader)
+        return KafkaJournal.read_only(TOPICS.journal, "lab").recover(reader)
     finally:
         reader.close(timeout_ms=2000)
 

@@ -186,16 +186,16 @@ def test_both_lives_replay_to_the_same_decisions(config: Path, tmp_path: Path) -
     found = replayed("--config", config, "--from", "-15m", "--export", file, code=0)
     assert found["same"]
     assert found["runs"] == 2
-    assert found["cycles"]["different"] == found["seconds"]["different"] == found["memory"]["different"] == 0
+    assert found["cycles"]["different"] == found["steering_ticks"]["different"] == found["memory"]["different"] == 0
     assert found["cycles"]["same"] >= 4
-    assert found["seconds"]["same"] >= 12
+    assert found["steering_ticks"]["same"] >= 12
     assert found["quotas"]["different"] == found["quota_decisions"]["different"] == 0
     assert found["quotas"]["same"] >= 8
     assert found["quota_decisions"]["same"] > found["quotas"]["same"]
     assert found["missed"] == {"before_a_frame": 0, "unfinished": 0, "unreadable": 0}
     # Nobody said it to the tuner: it was read from the brokers.
     frames = [
-        h["in_force"]["quotas"] for r in file.read_text().splitlines() for h in json.loads(r)["headers"] if "frame" in h
+        h["settings"]["quotas"] for r in file.read_text().splitlines() for h in json.loads(r)["headers"] if "frame" in h
     ]
     assert {frame["limits"].get("samples") for frame in frames if frame is not None} == {5}
     # The same from a file, without a cluster.
@@ -207,7 +207,7 @@ def test_another_policy_is_shown_beside_what_happened(config: Path, tmp_path: Pa
     policy = tmp_path / "policy.yaml"
     policy.write_text("rate_bytes_per_s_max: 500000\n")
     found = replayed("--config", config, "--from", "-15m", "--policy", policy, code=1)
-    assert found["seconds"]["different"] > 0
+    assert found["steering_ticks"]["different"] > 0
     told = rheostat("replay", "--config", config, "--from", "-15m", "--policy", policy)
     assert told.returncode == 1
     assert "broker 1 leader throttle" in told.stdout
@@ -219,7 +219,7 @@ def test_other_weights_of_the_quotas_are_shown_beside_what_happened(config: Path
     policy.write_text("mutation_quota:\n  rate_per_s_max: 5\n")
     found = replayed("--config", config, "--from", "-15m", "--policy", policy, code=1)
     assert found["quotas"]["different"] > 0
-    assert found["cycles"]["different"] == found["seconds"]["different"] == 0
+    assert found["cycles"]["different"] == found["steering_ticks"]["different"] == 0
     assert any(d["kind"] == "quotas" and "client-id 'rude'" in d["now"] for d in found["differences"])
 
 

@@ -16,9 +16,9 @@ from tuner.core.throttle_limits import MB, Limits, StallLimits
 from tuner.journal.entries import Entry
 from tuner.journal.input_log import InputLog
 from tuner.journal.settings_snapshot import SettingsSnapshot
-from tuner.replay.compare import Compared, compared
-from tuner.replay.recording import Missed, record_of, steps_of
-from tuner.replay.replayer import Player
+from tuner.replay.compare import Comparison, compare_steps
+from tuner.replay.recording import MissedSteps, decode_chunk, recorded_steps
+from tuner.replay.replayer import Replayer
 from tuner.runtime.clock import Clock
 from tuner.runtime.throttle.loop import ThrottleConfig, ThrottleController, ThrottlePorts
 from tuner.runtime.throttle.ramp_executor import RampExecutor
@@ -39,7 +39,7 @@ class FilmedJournal(MemoryJournal):
 
     def write(self, entries: Sequence[Entry] = (), **kept: Any) -> None:
         super().write(entries, **kept)
-        self.records += self._inputs.take()
+        self.records += self._inputs.take_records()
 
 
 @dataclass
@@ -92,10 +92,12 @@ class Filmed:
         """When each decision was made, in seconds of the simulation, and why."""
         return [((entry.at_ms - EPOCH_MS) / 1000, Reason(entry.reason)) for entry in self.entries]
 
-    def replayed(self) -> Compared:
-        missed = Missed()
-        found = compared(Player().play(steps_of(map(record_of, self.records), missed)), 0, 2**53, kept=3)
-        assert missed == Missed()
+    def replayed(self) -> Comparison:
+        missed = MissedSteps()
+        found = compare_steps(
+            Replayer().replay(recorded_steps(map(decode_chunk, self.records), missed)), 0, 2**53, differences_max=3
+        )
+        assert missed == MissedSteps()
         return found
 
 
@@ -138,7 +140,7 @@ def test_a_whole_move_replays(objective: Objective | None, rate: int) -> None:
     assert found.differences == []
     assert found.different == 0
     assert found.cycles.same > 10
-    assert found.seconds.same > (0 if objective is None else 30) - 1
+    assert found.steering_ticks.same > (0 if objective is None else 30) - 1
 
 
 def test_ramp_cut_short_by_an_outage_of_signals_leads_to_no_diagnosis() -> None:

@@ -16,8 +16,8 @@ from tuner.journal.entries import Entry
 from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.settings_snapshot import SettingsSnapshot
-from tuner.replay.recording import Missed, record_of, steps_of
-from tuner.replay.replayer import Played, Player
+from tuner.replay.recording import MissedSteps, decode_chunk, recorded_steps
+from tuner.replay.replayer import ReplayedStep, Replayer
 
 BEGAN_S = START_MS / 1000
 
@@ -32,11 +32,11 @@ class FilmedJournal(FakeJournal):
 
     def write(self, entries: Sequence[Entry] = (), *, beside: Mapping[bytes, bytes | None] | None = None) -> None:
         assert self.inputs is not None
-        taken = self.inputs.take()
+        taken = self.inputs.take_records()
         try:
             super().write(entries, beside=beside)
         except JournalError:
-            self.inputs.lost()
+            self.inputs.discard_pending()
             raise
         self.film += taken
 
@@ -74,13 +74,15 @@ class Filmed(Rig):
         for _ in range(count):
             self.cycle(*users)
 
-    def replayed(self, records: Iterable[bytes] | None = None, policy: SettingsSnapshot | None = None) -> list[Played]:
+    def replayed(
+        self, records: Iterable[bytes] | None = None, policy: SettingsSnapshot | None = None
+    ) -> list[ReplayedStep]:
         return replayed(self.filmed.film if records is None else records, policy)
 
 
-def replayed(records: Iterable[bytes], policy: SettingsSnapshot | None = None) -> list[Played]:
-    return list(Player(policy).play(steps_of(map(record_of, records), Missed())))
+def replayed(records: Iterable[bytes], policy: SettingsSnapshot | None = None) -> list[ReplayedStep]:
+    return list(Replayer(policy).replay(recorded_steps(map(decode_chunk, records), MissedSteps())))
 
 
-def differing(played: Iterable[Played]) -> list[Played]:
-    return [one for one in played if one.now != one.step.said or one.other_memory]
+def differing(played: Iterable[ReplayedStep]) -> list[ReplayedStep]:
+    return [one for one in played if one.decisions != one.step.decisions or one.differing_fields]

@@ -30,7 +30,7 @@ from tuner.core.throttle_state import ThrottleState
 from tuner.journal.entries import Entry
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.plan_book import PlanBook
-from tuner.journal.plan_records import encode_head, encode_parts, head_key, part_key, parts_of
+from tuner.journal.plan_records import encode_head, encode_parts, head_key, part_key, split_into_parts
 from tuner.runtime.clock import Clock
 from tuner.runtime.reassignment.executor import ExecutorConfig, ExecutorPorts, ReassignmentExecutor
 from tuner.runtime.reassignment.recorder import ReassignmentRecorder
@@ -225,7 +225,7 @@ class Rig:
             )
             for key, replicas in target.items()
         }
-        numbered = list(parts_of(parts))
+        numbered = list(split_into_parts(parts))
         for number, some in enumerate(numbered):
             self._from_people(part_key("c", plan, number), encode_parts(some))
         now_ms = round(self.now_s * 1000)
@@ -266,7 +266,7 @@ class Rig:
 
     def _from_people(self, key: bytes, value: bytes) -> None:
         self.journal.records.append((key, value))
-        self.loop.recorder.book.take_from_people(key, value)
+        self.loop.recorder.book.take_operator_record(key, value)
 
     def plan(self, plan: str = "p") -> Plan:
         return next(p for p in self.loop.recorder.book.plans if p.id == plan)

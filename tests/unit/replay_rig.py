@@ -17,8 +17,8 @@ from tuner.journal.entries import Entry
 from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.settings_snapshot import SettingsSnapshot
-from tuner.replay.recording import Missed, record_of, steps_of
-from tuner.replay.replayer import Played, Player
+from tuner.replay.recording import MissedSteps, decode_chunk, recorded_steps
+from tuner.replay.replayer import ReplayedStep, Replayer
 from tuner.runtime.throttle.actuator import DryRunThrottles, Throttles
 from tuner.runtime.throttle.loop import ThrottleConfig, ThrottleController, ThrottlePorts
 from tuner.runtime.throttle.ramp_executor import RampExecutor
@@ -44,11 +44,11 @@ class FilmedJournal(FakeJournal):
         **more: object,
     ) -> None:
         assert self.inputs is not None
-        taken = self.inputs.take()
+        taken = self.inputs.take_records()
         try:
             super().write(entries, memory=memory, owned=owned, seen=seen, **more)  # type: ignore[arg-type]
         except JournalError:
-            self.inputs.lost()
+            self.inputs.discard_pending()
             raise
         self.records += taken
 
@@ -145,10 +145,12 @@ class FilmedRig(Rig):
             for broker, signal in self.signals.brokers.items()
         }
 
-    def replayed(self, records: Iterable[bytes] | None = None, policy: SettingsSnapshot | None = None) -> list[Played]:
-        film = steps_of(map(record_of, self.journal.records if records is None else records), Missed())
-        return list(Player(policy).play(film))
+    def replayed(
+        self, records: Iterable[bytes] | None = None, policy: SettingsSnapshot | None = None
+    ) -> list[ReplayedStep]:
+        film = recorded_steps(map(decode_chunk, self.journal.records if records is None else records), MissedSteps())
+        return list(Replayer(policy).replay(film))
 
 
-def differing(played: Iterable[Played]) -> list[Played]:
-    return [one for one in played if one.now != one.step.said or one.other_memory]
+def differing(played: Iterable[ReplayedStep]) -> list[ReplayedStep]:
+    return [one for one in played if one.decisions != one.step.decisions or one.differing_fields]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tuner.api.decisions import Act, EventRow
-from tuner.journal.entries import ORDER, PACE, QUOTAS, STEPS, STEPS_OVER, TURN, WAITS, Entry
+from tuner.journal.entries import CONCURRENCY, DEFERRED, ORDER, QUOTAS, STEERING, STEP_OUTCOMES, STEPS, Entry
 from tuner.journal.event_lines import event_text, failures_text
 
 _TOPICS_MAX = 20
@@ -78,16 +78,16 @@ def _outcome(entry: Entry, outcome: Entry | None) -> str:
         return "recorded"
     if outcome is not None or entry.kind == "outcome":
         return "done"
-    if entry.kind == STEPS_OVER:
-        return "waits" if entry.reason == WAITS else "done"
-    if entry.kind == PACE:
+    if entry.kind == STEP_OUTCOMES:
+        return "waits" if entry.reason == DEFERRED else "done"
+    if entry.kind == CONCURRENCY:
         return "done"
     # A decision to leave a throttle as it is changes nothing in a dry run either.
     if entry.kind == "decision" and entry.action != "steer":
         return "no_change"
     if entry.dry_run:
         return "dry_run"
-    if entry.kind in (TURN, QUOTAS, STEPS) or entry.action == "steer":
+    if entry.kind in (STEERING, QUOTAS, STEPS) or entry.action == "steer":
         return "begun"  # A failure is told by an entry of its own.
     return "under_way"
 

@@ -14,12 +14,12 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tuner.journal.entries import ORDER, TURN, Entry
+from tuner.journal.entries import ORDER, STEERING, Entry
 from tuner.journal.event_lines import (
-    ENDING_MS_MAX,
-    TOGETHER_MS_MAX,
-    event_of,
-    is_ending,
+    CLEANUP_MS_MAX,
+    SAME_CYCLE_MS_MAX,
+    event_key,
+    is_cleanup,
     subject_of,
 )
 
@@ -56,7 +56,7 @@ class EventRow:
     def takes(self, entry: Entry) -> bool:
         """Whether this record belongs to the same event, given that ``event`` is the same."""
         apart_ms = entry.at_ms - self.acts[-1].entry.at_ms
-        most_ms = ENDING_MS_MAX if is_ending(entry) else TOGETHER_MS_MAX
+        most_ms = CLEANUP_MS_MAX if is_cleanup(entry) else SAME_CYCLE_MS_MAX
         return 0 <= apart_ms <= most_ms and subject_of(entry) not in self.subjects
 
 
@@ -156,9 +156,9 @@ class Decisions:
             act.outcome = entry
             self._changes[False] += 1
             return
-        turns = entry.kind == TURN
+        turns = entry.kind == STEERING
         self._changes[turns] += 1
-        event = event_of(entry)
+        event = event_key(entry)
         if not turns and (row := self._row_of(event, entry)) is not None:
             row.acts.append(Act(entry))
             row.subjects.add(subject_of(entry))

@@ -8,7 +8,7 @@ import structlog
 
 from streaming.shared.kafka import KafkaSettings, consumer
 from tuner.journal.entries import RINGS, Entry, decode_entry, entry_prefix
-from tuner.journal.topic_tail import TROUBLE, SignalTail
+from tuner.journal.topic_tail import KAFKA_ERRORS, TopicTail
 
 log = structlog.get_logger("tuner")
 
@@ -23,13 +23,13 @@ def load_history(settings: KafkaSettings, topic: str, cluster: str, tell: Callab
         # What was not committed was not done.
         reader = consumer(settings, "rheostat-tuner-before", isolation_level="read_committed")
         try:
-            for record in SignalTail(reader, topic).rewound(_RECORDS):
+            for record in TopicTail(reader, topic).read_recent(_RECORDS):
                 if record.value is not None and (record.key or b"").startswith(prefixes):
                     entry = decode_entry(record.value)
                     found += [entry] if entry is not None else []
         finally:
             reader.close(timeout_ms=2000)
-    except TROUBLE as error:
+    except KAFKA_ERRORS as error:
         log.warning("the decisions of before cannot be read, so the page begins with those to come", error=str(error))
         return
     tell(found)

@@ -15,7 +15,7 @@ from tuner.control.throttle.state import Memory
 from tuner.core.cluster import LiveCluster, Observation
 from tuner.core.operator_orders import Orders
 from tuner.journal.entries import Entry
-from tuner.journal.event_lines import acts_told
+from tuner.journal.event_lines import outcome_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Observers:
 
     def acted(self, acts: Sequence[Acted]) -> None:
         self.board.acted(acts)
-        text, failure = acts_told(acts)
+        text, failure = outcome_text(acts)
         self.hub.tell("acted", {"text": text, "failure": failure})
 
     def on_record(self, write: Callable[..., None]) -> RecordedJournal:

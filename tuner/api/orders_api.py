@@ -25,7 +25,7 @@ from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.journal.order_records import decode_orders, encode_orders, orders_key
 from tuner.journal.sender import NotSent, Sender
 from tuner.journal.topic_reader import UnreadableBatchError
-from tuner.journal.topic_tail import TROUBLE, SignalTail
+from tuner.journal.topic_tail import KAFKA_ERRORS, TopicTail
 
 log = structlog.get_logger("tuner")
 
@@ -153,7 +153,7 @@ class KafkaOrderService:
                 "others give orders at the same time, so it is not known which holds: look, and ask again"
             )
         except NotSent as error:
-            if wrote or error.may_be:
+            if wrote or error.may_be_recorded:
                 raise OrderNotRecorded(
                     f"it is not known whether the order is taken, as {error}: look (`rheostat status`) before you give it again"
                 ) from error
@@ -171,18 +171,18 @@ class KafkaOrderService:
         refused: list[RefusedBatch] = []
         try:
             reader = consumer(self._kafka, _CLIENT_ID, on_refused=refused.append)
-        except TROUBLE as error:
-            raise NotSent(f"the cluster does not answer: {error}", may_be=False) from error
+        except KAFKA_ERRORS as error:
+            raise NotSent(f"the cluster does not answer: {error}", may_be_recorded=False) from error
         try:
-            for record in SignalTail(reader, self._topic).rewound(_NEWEST_RECORDS):
+            for record in TopicTail(reader, self._topic).read_recent(_NEWEST_RECORDS):
                 if record.key == orders_key(self._cluster) and record.value is not None:
                     found += _readable(record.value)
-        except TROUBLE as error:
-            raise NotSent(f"{self._topic} cannot be read: {error}", may_be=False) from error
+        except KAFKA_ERRORS as error:
+            raise NotSent(f"{self._topic} cannot be read: {error}", may_be_recorded=False) from error
         finally:
             reader.close(timeout_ms=2000)
         if refused:  # A newer order may be in it, or the one that was written now.
-            raise NotSent(str(UnreadableBatchError(refused[0])), may_be=False)
+            raise NotSent(str(UnreadableBatchError(refused[0])), may_be_recorded=False)
         return found
 
     def _write(self, orders: Orders) -> None:
@@ -193,7 +193,7 @@ class KafkaOrderService:
         sender = Sender(self._kafka, self._topic, _CLIENT_ID)
         try:
             sender.send(orders_key(self._cluster), encode_orders(orders))
-            sender.settle()
+            sender.wait_for_acks()
         finally:
             sender.close()
 

@@ -36,7 +36,7 @@ from tuner.core.operator_orders import Orders
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.throttle_limits import Limits
 from tuner.journal.entries import entry_of
-from tuner.journal.event_lines import event_text, events
+from tuner.journal.event_lines import event_text, group_by_event
 
 LAST_DECISIONS = 50
 _GROUPED_MAX = 500  # New decisions of a cycle, of which those of one event are one line.
@@ -166,7 +166,7 @@ class StatusStore:
             told = [entry_of("", decision, observation.now_ms) for decision in new[-_GROUPED_MAX:]]
             self._last.extend(
                 {"at_ms": some[0].at_ms, "action": some[0].action, "reason": some[0].reason, "text": event_text(some)}
-                for some in events(told)[-LAST_DECISIONS:]
+                for some in group_by_event(told)[-LAST_DECISIONS:]
             )
 
     def acted(self, acts: Sequence[Acted]) -> None:

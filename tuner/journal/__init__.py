@@ -1,4 +1,5 @@
-"""The record of every decision, and of what is ours, in a topic of the cluster itself.
+"""The journal: a Kafka topic that records every decision and everything that rheostat set in the cluster.
 
-``entries.py`` is the form, pure; ``kafka_journal.py`` the topic. Whatever is written to the cluster is on record before.
+``entries.py`` defines the records and does no I/O. ``kafka_journal.py`` reads and writes the topic.
+The tuner records a change in the journal before it writes the change to the cluster.
 """

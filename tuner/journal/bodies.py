@@ -1,9 +1,10 @@
-"""The bodies of the journal's records as types: msgspec checks the type and the range of every field while it decodes.
+"""Defines the JSON bodies of the journal's records as msgspec types, and decodes them.
 
-Any client that may write to the journal's topic may write any of these. A value out of range would fail later, in a decision or in
-a request to Kafka; here the record that holds it is refused by name.
+msgspec checks the type and range of every field. Any client with write access to the topic can write any value, and a value out of
+range would fail later, in a decision or in a request to Kafka. Decoding refuses the whole record instead.
 
-A row is a JSON array with one place for each field. Elements after the last field are ignored, so that a later version can add one.
+A class named ``...Row`` is a JSON array with one element per field. The decoder ignores elements after the last field, so that a
+later version can add one.
 """
 
 from __future__ import annotations
@@ -19,31 +20,33 @@ from streaming.shared.contract.bounds import Count, NodeId, Number, Text, Timest
 from tuner.core.reassignment_plan import DesiredPlanState, PlanEnding
 
 VERSION = 2
-SEQ_MAX = 2**52  # A tuner counts on from the largest number that it has read.
-DEPTH_MAX = 16  # Of what an entry holds beside its fields; what shows it recurses.
-PARTS_MAX = 99_999  # Records that the partitions of one plan take: 100 million partitions.
-REPLICAS_MAX = 1_000  # Of one partition.
+SEQ_MAX = 2**52  # Largest accepted sequence number; a tuner continues counting from the largest number that it reads.
+DEPTH_MAX = (
+    16  # Deepest accepted nesting of an entry's ``decision`` and ``inputs``; the code that renders them recurses.
+)
+PARTS_MAX = 99_999  # Most part records of one plan (1,000 partitions each).
+REPLICAS_MAX = 1_000  # Most replicas of one partition.
 
-Rate = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # As Kafka's settings hold one, bytes/s.
+Rate = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # Bytes/s, in the range of Kafka's throttle settings.
 PlanRate = Annotated[float, Meta(ge=1, le=2**63 - 1)]
 OrderedRate = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 Limit = Annotated[int, Meta(ge=1, le=2**53)]
 Parts = Annotated[int, Meta(ge=0, le=PARTS_MAX)]
 Replicas = Annotated[list[NodeId], Meta(min_length=1, max_length=REPLICAS_MAX)]
-Quota = Annotated[float, Meta(ge=0)]  # Partitions/s; Kafka takes any number.
+Quota = Annotated[float, Meta(ge=0)]  # Partitions/s.
 SideRow = tuple[NodeId, Side, TimestampMs]
 RateRow = tuple[NodeId, Side, Rate]
 
 
-def too_deep(value: object, depth_max: int = DEPTH_MAX) -> bool:
-    """Whether lists and objects are nested more than ``depth_max`` deep."""
+def is_too_deep(value: object, depth_max: int = DEPTH_MAX) -> bool:
+    """Returns whether lists and objects are nested more than ``depth_max`` levels deep."""
     level = [value]
     for _ in range(depth_max):
         level = [
             inner
-            for each in level
-            if isinstance(each, dict | list)
-            for inner in (each.values() if isinstance(each, dict) else each)
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
             if isinstance(inner, dict | list)
         ]
         if not level:
@@ -78,8 +81,8 @@ class OrdersBody(Struct):
     by: Text = ""
 
 
-class SaidBody(Struct):
-    """The parts of an entry's ``decision`` that history, page and status read; an entry has some of them, and others."""
+class DecisionBody(Struct):
+    """The fields of an entry's ``decision`` that other code reads. An entry may have any of them, and further fields."""
 
     broker: NodeId | None = None
     side: str | None = None
@@ -107,9 +110,9 @@ class EntryBody(Struct):
     seq: Annotated[int, Meta(ge=0, le=2 * SEQ_MAX)] = 0
 
     def __post_init__(self) -> None:
-        if too_deep(self.decision) or too_deep(self.inputs):
+        if is_too_deep(self.decision) or is_too_deep(self.inputs):
             raise ValueError("nested too deeply")
-        msgspec.convert(self.decision, SaidBody)
+        msgspec.convert(self.decision, DecisionBody)
 
 
 class OwnedRow(Struct, array_like=True):
@@ -117,7 +120,7 @@ class OwnedRow(Struct, array_like=True):
     side: Side
     before_bytes_per_s: Rate | None
     setpoint_bytes_per_s: Rate
-    may_stand: list[Rate | None]
+    possible_values: list[Rate | None]
     goes_back_to_bytes_per_s: Rate | None = None
 
 
@@ -125,7 +128,7 @@ class OwnedBody(Struct):
     owned: OwnedRow
 
 
-class SeenBody(Struct):
+class MovingBody(Struct):
     topic: Text
     seen: list[tuple[NodeId, list[NodeId]]]
 
@@ -206,9 +209,9 @@ class HeadBody(Struct):
     desired: DesiredPlanState
     limits: tuple[Limit, Limit, Limit]
     ordered_by: Text
-    state_ordered_at_ms: TimestampMs | None = None
+    state_ordered_at_ms: TimestampMs
     no_rollback: bool = False
-    throttle: ThrottleRow | None = None  # In plans that an older program gave.
+    throttle: ThrottleRow | None = None
 
 
 class PartRow(Struct, array_like=True):
@@ -225,7 +228,7 @@ class PartsBody(Struct):
     topics: dict[Text, tuple[Text, Count]] = {}
 
 
-class RequestedRow(Struct, array_like=True):
+class RequestedStepRow(Struct, array_like=True):
     topic: Text
     partition: NodeId
     replicas: Replicas
@@ -236,7 +239,7 @@ class RequestedRow(Struct, array_like=True):
 
 
 class RequestedBody(Struct):
-    requested: list[RequestedRow]
+    requested: list[RequestedStepRow]
 
 
 class StateBody(Struct):
@@ -263,21 +266,30 @@ class InputsBody(Struct):
 B = TypeVar("B")
 
 
+class OlderRecordError(ValueError):
+    """An earlier version of rheostat wrote the record. The record is not damaged."""
+
+
 @cache
 def _decoder(kind: type[Any]) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
-def decoded(value: bytes, kind: type[B], version: int = VERSION) -> B:
-    """Return the body of a record as a ``kind``.
+def decode_body(value: bytes, kind: type[B], version: int = VERSION) -> B:
+    """Returns the body of a record as a ``kind``.
 
     Raises:
-        ValueError: not JSON, nested too deeply, of another version, or with a field missing or out of range. No other error.
+        OlderRecordError: an earlier version of rheostat wrote it.
+        ValueError: not JSON, nested too deeply, of a later version, or with a field missing or out of range. No other error.
     """
     try:
         head: _Head = _decoder(_Head).decode(value)
+        if 0 < head.v < version:
+            raise OlderRecordError(
+                f"an earlier version of rheostat wrote it: record version {head.v}, this one reads {version}"
+            )
         if head.v != version:
-            raise ValueError(f"version {head.v}, this program reads {version}")
+            raise ValueError(f"record version {head.v}, this rheostat reads {version}")
         body: B = _decoder(kind).decode(value)  # type: ignore[arg-type]  # a type is hashable
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ValueError(f"not a record of this version: {error_text(error)}") from error

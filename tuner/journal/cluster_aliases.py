@@ -1,13 +1,10 @@
-"""What the journal knows under other names of the cluster than ours.
+"""Records of this journal under another cluster name than the configured one.
 
-Intuition: the journal stands in the very cluster that it is about, so each name in it is a name of this one. Lease, fence and
-memory go by the name; whoever changes ``cluster`` in the settings would be a second hand beside the first, or take what the first
-has left for a stranger's, and it would stay.
+The journal is stored in the Kafka cluster that it describes, so every cluster name in it is a name (alias) of that one cluster.
+Lease, fence and memory are keyed by the name. After a change of ``cluster`` in the settings, a second tuner would act beside the
+first one, or the new tuner would take the old tuner's throttles for externally owned ones and leave them in place.
 
-Invariant: of another name nothing is read to be acted on. What it holds, as far as this program can read it, is told.
-
-Vocabulary:
-    holds  has on record as set by it and not taken back, or as asked for and not ended.
+Invariant: the tuner never acts on records of another name. It only reports what they hold.
 """
 
 from __future__ import annotations
@@ -17,61 +14,71 @@ from collections.abc import Collection, Mapping
 from tuner.journal.entries import RINGS
 from tuner.journal.presence_records import KIND as PRESENCE
 from tuner.journal.replayed_state import ReplayedState
+from tuner.journal.unreadable import OLDER_VERSION
 
-_HOLD_NOTHING = (*RINGS, "orders", "holder")
+_KINDS_WITHOUT_HOLDINGS = (*RINGS, "orders", "holder")
 
 
 class ClusterAliases:
+    """Collects the records of all cluster names but the configured one."""
+
     def __init__(self, cluster: str) -> None:
-        self._ours = cluster
-        self._by_name: dict[str, ReplayedState] = {}
+        self._cluster = cluster
+        self._states: dict[str, ReplayedState] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(sorted(self._by_name))
+        return tuple(sorted(self._states))
 
-    def holding(self, brokers: Collection[int] | None = None) -> Mapping[str, str]:
-        """What each name holds, in words; names that hold nothing are absent.
+    def holdings_by_name(self, brokers: Collection[int] | None = None) -> Mapping[str, str]:
+        """Returns what each name still has set in the cluster, as text. Names without any holding are absent.
 
         Args:
-            brokers: that are alive; what stands on others nobody can take back, and it hinders nobody. None: all may be.
+            brokers: the live brokers; throttles of other brokers are left out, as they cannot be removed. None: all brokers.
         """
-        found = {}
-        for name, known in sorted(self._by_name.items()):
-            unread = next((each for each in known.unreadable.values() if each.blocks), None)
-            what = held(known, brokers)
-            if unread is not None:
-                what = (
-                    f"what this version cannot read ({unread.text()}): the version that wrote it can; if none did, `rheostat "
-                    "journal repair` mends it"
+        holdings = {}
+        for name, state in sorted(self._states.items()):
+            blocking = next((record for record in state.unreadable.values() if record.blocks), None)
+            text = describe_holdings(state, brokers)
+            if blocking is not None and blocking.is_older:
+                text = f'{OLDER_VERSION} on record, which that version has to end first (docs/operations.md, "Upgrade")'
+            elif blocking is not None:
+                text = (
+                    f"a record that this version cannot read ({blocking.text()}): the version that wrote it can; if none did, "
+                    "`rheostat journal repair` mends it"
                 )
-            if what:
-                found[name] = what
-        return found
+            if text:
+                holdings[name] = text
+        return holdings
 
     def take(self, key: bytes, value: bytes | None, offset: int | None = None) -> None:
+        """Applies one record, if it belongs to another cluster name."""
         kind, _, rest = key.decode(errors="replace").partition("|")
         name = rest.partition("|")[0]
-        if not name or name == self._ours or kind in (*RINGS, PRESENCE):
+        if not name or name == self._cluster or kind in (*RINGS, PRESENCE):
             return
-        known = self._by_name.setdefault(name, ReplayedState(name))
-        if kind not in _HOLD_NOTHING:
-            known.take(key, value, offset)
+        state = self._states.setdefault(name, ReplayedState(name))
+        if kind not in _KINDS_WITHOUT_HOLDINGS:
+            state.take(key, value, offset)
 
 
-def held(known: ReplayedState, brokers: Collection[int] | None = None) -> str:
-    """In words; nothing where it holds nothing."""
-    memory = known.memory
+def describe_holdings(state: ReplayedState, brokers: Collection[int] | None = None) -> str:
+    """Returns what a tuner has set and not removed, and its unfinished plans, as text; empty if there is nothing.
+
+    Args:
+        brokers: as in ``ClusterAliases.holdings_by_name``.
+    """
+    memory = state.memory
     sides = [side for side in memory.owned if brokers is None or side[0] in brokers]
     to_clear = [broker for broker in memory.to_clear if brokers is None or broker in brokers]
-    # One that no tuner has asked anything of has changed nothing.
-    begun = [plan for plan in known.plans.plans if plan.state.ending is None and plan.requested]
+    # A plan without any requested step has changed nothing in the cluster.
+    begun = [plan for plan in state.plans.plans if plan.state.ending is None and plan.requested]
     counts = (
         (len(sides), "throttle", "throttles"),
         (len(memory.listed), "topic's throttled replicas", "topics' throttled replicas"),
         (len(to_clear), "broker to be cleared", "brokers to be cleared"),
-        (len(known.quotas.owned), "mutation quota", "mutation quotas"),
+        (len(state.quotas.owned), "mutation quota", "mutation quotas"),
         (len(begun), "plan under way", "plans under way"),
-        (len(known.plans.unread), "plan of another version", "plans of another version"),
+        (len(state.plans.unreadable_plans), "plan of another version", "plans of another version"),
     )
-    return ", ".join(f"{n} {one if n == 1 else many}" for n, one, many in counts if n)
+    return ", ".join(f"{count} {singular if count == 1 else plural}" for count, singular, plural in counts if count)

@@ -1,12 +1,11 @@
-"""All that a decision may depend on, member by member, and what one look has changed of it since the one before.
+"""Encodes the inputs of decisions, field by field, as the changes since the previous step.
 
-Intuition: from one cycle to the next nearly everything is the object that it was, a signal until its successor comes, a move
-until it is done. To find what is new takes a comparison of identities, and only that is written.
+Most values are the same object from one cycle to the next, so an identity comparison finds the changes cheaply. Only changed
+values are written.
 
-Vocabulary:
-    member   one field of what is observed or remembered, by a name such as ``live.rates`` or ``memory.owned``.
-    piece    one change of one member, small enough to be written between other things.
-    whole    a member from nothing, in as many pieces as it takes.
+Terms:
+    state field   one field of the observed or remembered state, by a name such as ``live.rates`` or ``memory.owned``.
+    piece         one change of one state field, small enough to share a record with other pieces.
 """
 
 from __future__ import annotations
@@ -29,15 +28,26 @@ from tuner.core.cluster import BrokerSide, LiveCluster
 from tuner.core.controller import ClusterWideMeasures
 from tuner.core.operator_orders import Orders
 from tuner.core.reassignment_plan import PlanThrottle, TopicPartition
-from tuner.journal.delta import Books, Heard, Slid, heard, joined, named, other_items, slid
-from tuner.journal.type_codec import TypeCodec, shape_of
+from tuner.journal.delta import (
+    MoveSignalDeltas,
+    TenantDeltas,
+    TenantKey,
+    diff_move_signals,
+    diff_sequence,
+    diff_tenants,
+    restore_move_signals,
+    restore_tenants,
+)
+from tuner.journal.type_codec import TypeCodec, codec_of
 
 
 def _fields_of(kind: type, prefix: str) -> dict[str, Any]:
     return {f"{prefix}.{name}": hint for name, hint in get_type_hints(kind).items()}
 
 
-MEMBERS: Mapping[str, Any] = {
+# The type of each state field. Prefixes: "memory", "control" and "mutation" are the states that the tuner remembers; "steering" is
+# the rest of the input of a steering tick; "quotas" that of a mutation quota cycle.
+STATE_FIELDS: Mapping[str, Any] = {
     "not_seen": str | None,
     **_fields_of(LiveCluster, "live"),
     "signals.brokers": Mapping[int, BrokerSignal],
@@ -48,227 +58,245 @@ MEMBERS: Mapping[str, Any] = {
     "plan_moves": Mapping[TopicPartition, PlanThrottle],
     "steered": frozenset[BrokerSide],
     **_fields_of(Memory, "memory"),
-    **_fields_of(ControlState, "law"),
-    "second.stands": Mapping[BrokerSide, int],
-    "second.held": frozenset[BrokerSide],
-    "second.capacities": Mapping[int, Capacity],
-    "second.stalled": frozenset[BrokerSide],
-    "second.recovering": frozenset[BrokerSide],
-    "second.ours": Mapping[BrokerSide, int],
-    "second.planned": frozenset[BrokerSide],
-    "second.most": Mapping[BrokerSide, float],
-    "second.quota_samples": int,
-    # Of the mutation quotas, which have a reel of their own.
+    **_fields_of(ControlState, "control"),
+    "steering.current_rates": Mapping[BrokerSide, int],
+    "steering.held_sides": frozenset[BrokerSide],
+    "steering.capacities": Mapping[int, Capacity],
+    "steering.stalled": frozenset[BrokerSide],
+    "steering.recovering": frozenset[BrokerSide],
+    "steering.restore_rates": Mapping[BrokerSide, int],
+    "steering.planned": frozenset[BrokerSide],
+    "steering.max_rates": Mapping[BrokerSide, float],
+    "steering.quota_samples": int,
     "quotas.not_seen": str | None,
-    "quotas.stand": Mapping[QuotaEntity, float],
-    "quotas.beside": ClusterWideMeasures,
+    "quotas.current": Mapping[QuotaEntity, float],
+    "quotas.cluster_wide": ClusterWideMeasures,
     "quotas.orders": Orders,
     "signals.controllers": Mapping[int, ControllerSignal],
-    "signals.tenants": Mapping[Books, TenantSignal],
+    "signals.tenants": Mapping[TenantKey, TenantSignal],
     **_fields_of(MutationMemory, "mutation"),
 }
-_MOVES = "live.moves"  # The one long sequence: its order is kept.
-_SIGNALS = "signals.moves"
-_TENANTS = "signals.tenants"
-# One item of these is as much as many of another.
-_ITEMS = {
-    "law.side_states": 48,
-    "law.broker_estimates": 96,
+_MOVES = "live.moves"  # The only long sequence; its order is kept.
+_MOVE_SIGNALS = "signals.moves"
+_TENANT_SIGNALS = "signals.tenants"
+# Items per piece, so that full pieces of all fields take about the same time to encode.
+_ITEMS_PER_PIECE = {
+    "control.side_states": 48,
+    "control.broker_estimates": 96,
     "live.lists": 20,
     "memory.listed": 20,
     "live.moves": 512,
     "memory.seen": 512,
     "live.rates": 1024,
-    "second.stands": 1024,
-    "second.ours": 1024,
-    "second.capacities": 1024,
+    "steering.current_rates": 1024,
+    "steering.restore_rates": 1024,
+    "steering.capacities": 1024,
     "live.quota_samples": 1024,
     "live.fetchers": 1024,
-    "quotas.stand": 1024,
+    "quotas.current": 1024,
     "signals.tenants": 1024,
     "mutation.tenants": 512,
     "mutation.owned": 512,
     "mutation.foreign_per_s": 1024,
     "plan_moves": 1024,
-    "second.most": 1024,
+    "steering.max_rates": 1024,
 }
-_ITEMS_OF_OTHERS = 256
-_SEARCHED = 12_500  # So many items are looked through in the time that it takes to write one full piece.
-_LIGHT = 0.02  # Of what is not long.
-Known = dict[str, Any]
+_ITEMS_PER_PIECE_DEFAULT = 256
+_ITEMS_SEARCHED = 12_500  # Items compared in the time that it takes to write one full piece.
+_SCALAR_WEIGHT = 0.02  # Cost of a field that is no collection; a full piece costs 1.
+StateValues = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """``op``: "is" the whole or its beginning, "put" into a mapping, "gone" keys of one, "more" of a sequence, places that go
-    "out" of one and those that come "in" with what is there then; "slide": signals that share steps with those before;
-    "heard": signals of tenants of whom there were some before."""
+    """One change of one state field.
 
-    member: str
+    Attributes:
+        field: the name of the state field.
+        op: how ``value`` changes the field:
+            "set": replaces the value, or begins a collection that further pieces continue.
+            "put": adds or replaces entries of a mapping. "delete": removes keys of a mapping.
+            "append": adds items to a sequence. "remove_at", "insert_at": indexes removed from, or items inserted into, a sequence.
+            "slide": replaces move signals, which share most steps with their predecessors.
+            "update_tenants": replaces tenant signals, identified by their position.
+    """
+
+    field: str
     op: str
     value: Any
 
 
-def weight(piece: Piece) -> float:
-    """What it takes to write it: 1 for as many items as one piece holds at most."""
-    if not is_long(piece.member):
-        return _LIGHT
-    return max(_LIGHT, len(piece.value) / _items(piece.member))
+def piece_weight(piece: Piece) -> float:
+    """Returns the cost of writing a piece; 1 for a full piece of a collection."""
+    if not is_collection(piece.field):
+        return _SCALAR_WEIGHT
+    return max(_SCALAR_WEIGHT, len(piece.value) / _items_per_piece(piece.field))
 
 
-def search_weight(member: str, before: Any, value: Any) -> float:
-    """What it takes to find out what has changed, in the same measure."""
-    if value is before or not is_long(member) or (member != _MOVES and grown_since(before, value) is not None):
+def search_weight(field: str, before: Any, value: Any) -> float:
+    """Returns the cost of finding what has changed, in the unit of ``piece_weight``."""
+    if value is before or not is_collection(field) or (field != _MOVES and grown_since(before, value) is not None):
         return 0.0
-    return len(value) / _SEARCHED
+    return len(value) / _ITEMS_SEARCHED
 
 
-def whole(member: str, value: Any) -> Iterator[Piece]:
-    if not is_long(member):
-        yield Piece(member, "is", value)
+def whole_field(field: str, value: Any) -> Iterator[Piece]:
+    """Yields pieces that together hold the whole value of a field."""
+    if not is_collection(field):
+        yield Piece(field, "set", value)
         return
-    chunks = _chunks(member, value)
-    yield Piece(member, "is", next(chunks))
+    chunks = _chunks(field, value)
+    yield Piece(field, "set", next(chunks))
     for chunk in chunks:
-        yield Piece(member, "more" if member == _MOVES else "put", chunk)
+        yield Piece(field, "append" if field == _MOVES else "put", chunk)
 
 
-def changed(member: str, before: Any, value: Any) -> Iterator[Piece]:
-    """What makes ``value`` of ``before``; nothing where they are one object, or equal."""
+def diff_field(field: str, before: Any, value: Any) -> Iterator[Piece]:
+    """Yields the pieces that turn ``before`` into ``value``; none if they are equal."""
     if value is before:
         return
-    if not is_long(member):
+    if not is_collection(field):
         if value != before:
-            yield Piece(member, "is", value)
-    elif member == _MOVES:
-        if before != value:  # By identity where they are the same, so it ends at the first that is not.
-            out, came = other_items(before, value)
-            if out:
-                yield Piece(member, "out", tuple(out))
-            rows = iter(came)
-            while chunk := tuple(islice(rows, _items(member))):
-                yield Piece(member, "in", chunk)
+            yield Piece(field, "set", value)
+    elif field == _MOVES:
+        if (
+            before != value
+        ):  # Cheap: equal items are mostly the same object, and the comparison ends at the first difference.
+            removed, inserted = diff_sequence(before, value)
+            if removed:
+                yield Piece(field, "remove_at", tuple(removed))
+            rows = iter(inserted)
+            while chunk := tuple(islice(rows, _items_per_piece(field))):
+                yield Piece(field, "insert_at", chunk)
     else:
-        yield from _other_entries(member, before, value)
+        yield from _diff_mapping(field, before, value)
 
 
-def apply(known: Known, piece: Piece) -> None:
-    """In place. KeyError or TypeError where the piece is of something else than ``known``."""
-    member, value = piece.member, piece.value
+def apply_piece(state: StateValues, piece: Piece) -> None:
+    """Applies a piece to ``state`` in place.
+
+    Raises:
+        KeyError, TypeError: the piece does not fit the state.
+    """
+    field, value = piece.field, piece.value
     match piece.op:
-        case "is":
-            known[member] = value
+        case "set":
+            state[field] = value
         case "put":
-            known[member] = {**known[member], **value}
+            state[field] = {**state[field], **value}
         case "slide":
-            known[member] = {**known[member], **joined(known[member], value)}
-        case "heard":
-            known[member] = {**known[member], **named(known[member], value)}
-        case "gone":
-            known[member] = {key: kept for key, kept in known[member].items() if key not in set(value)}
-        case "more":
-            known[member] = (*known[member], *value)
-        case "out":
-            left = set(value)
-            known[member] = tuple(kept for i, kept in enumerate(known[member]) if i not in left)
-        case "in":
-            rows = list(known[member])
-            for at, row in value:
-                rows.insert(at, row)
-            known[member] = tuple(rows)
+            state[field] = {**state[field], **restore_move_signals(state[field], value)}
+        case "update_tenants":
+            state[field] = {**state[field], **restore_tenants(state[field], value)}
+        case "delete":
+            state[field] = {key: kept for key, kept in state[field].items() if key not in set(value)}
+        case "append":
+            state[field] = (*state[field], *value)
+        case "remove_at":
+            removed = set(value)
+            state[field] = tuple(kept for i, kept in enumerate(state[field]) if i not in removed)
+        case "insert_at":
+            rows = list(state[field])
+            for index, row in value:
+                rows.insert(index, row)
+            state[field] = tuple(rows)
         case _:
             raise KeyError(piece.op)
 
 
-def encoded(piece: Piece) -> dict[str, Any]:
-    return {"of": piece.member, "op": piece.op, "value": _shape(piece.member, piece.op).put([piece.value])}
+def encode_piece(piece: Piece) -> dict[str, Any]:
+    return {"field": piece.field, "op": piece.op, "value": _value_codec(piece.field, piece.op).encode([piece.value])}
 
 
-def decoded(body: Mapping[str, Any]) -> Piece | None:
-    """None for a member that this program does not know.
+def decode_piece(body: Mapping[str, Any]) -> Piece | None:
+    """Returns a piece; None for a state field that this version does not know.
 
     Raises:
         ValueError: not a piece.
     """
     try:
-        member, op = str(body["of"]), str(body["op"])
-        if member not in MEMBERS:
+        field, op = str(body["field"]), str(body["op"])
+        if field not in STATE_FIELDS:
             return None
-        (value,) = _shape(member, op).got(body["value"])
+        (value,) = _value_codec(field, op).decode(body["value"])
     except (KeyError, TypeError, AttributeError, IndexError, OverflowError, StopIteration) as error:
         raise ValueError(f"not a piece: {error!r:.200}") from error
-    return Piece(member, op, value)
+    return Piece(field, op, value)
 
 
 @cache
-def is_long(member: str) -> bool:
-    origin = get_origin(MEMBERS[member])
-    return member == _MOVES or (isinstance(origin, type) and issubclass(origin, Mapping))
+def is_collection(field: str) -> bool:
+    origin = get_origin(STATE_FIELDS[field])
+    return field == _MOVES or (isinstance(origin, type) and issubclass(origin, Mapping))
 
 
 @cache
-def _shape(member: str, op: str) -> TypeCodec:
-    kind = MEMBERS[member]
+def _value_codec(field: str, op: str) -> TypeCodec:
+    kind = STATE_FIELDS[field]
     arguments = get_args(kind)
     match op:
-        case "gone":
-            return shape_of(GenericAlias(tuple, (arguments[0], ...)))
-        case "out":
-            return shape_of(tuple[int, ...])
-        case "in":
-            return shape_of(GenericAlias(tuple, (GenericAlias(tuple, (int, arguments[0])), ...)))
+        case "delete":
+            return codec_of(GenericAlias(tuple, (arguments[0], ...)))
+        case "remove_at":
+            return codec_of(tuple[int, ...])
+        case "insert_at":
+            return codec_of(GenericAlias(tuple, (GenericAlias(tuple, (int, arguments[0])), ...)))
         case "slide":
-            return shape_of(Slid)
-        case "heard":
-            return shape_of(Heard)
+            return codec_of(MoveSignalDeltas)
+        case "update_tenants":
+            return codec_of(TenantDeltas)
         case _:
-            return shape_of(kind)
+            return codec_of(kind)
 
 
-def _chunks(member: str, value: Any) -> Iterator[Any]:
-    """At least one, be it empty."""
-    size = _items(member)
-    make = tuple if member == _MOVES else dict
-    items = iter(value if member == _MOVES else value.items())
+def _chunks(field: str, value: Any) -> Iterator[Any]:
+    """Yields the items in chunks of one piece each; one empty chunk for an empty collection."""
+    size = _items_per_piece(field)
+    make = tuple if field == _MOVES else dict
+    items = iter(value if field == _MOVES else value.items())
     yield make(islice(items, size))
     while chunk := make(islice(items, size)):
         yield chunk
 
 
-def _other_entries(member: str, before: Mapping[Any, Any], value: Mapping[Any, Any]) -> Iterator[Piece]:
-    if (more := grown_since(before, value)) is not None:
-        yield from (Piece(member, "put", chunk) for chunk in _chunks(member, more))
+def _diff_mapping(field: str, before: Mapping[Any, Any], value: Mapping[Any, Any]) -> Iterator[Piece]:
+    if (added := grown_since(before, value)) is not None:
+        yield from (Piece(field, "put", chunk) for chunk in _chunks(field, added))
         return
-    if member == _TENANTS:
-        yield from _other_tenants(before, value)
+    if field == _TENANT_SIGNALS:
+        yield from _diff_tenant_signals(before, value)
         return
-    if gone := tuple(key for key in before if key not in value):
-        yield Piece(member, "gone", gone)
-    nothing = object()
+    if deleted := tuple(key for key in before if key not in value):
+        yield Piece(field, "delete", deleted)
+    missing = object()
     get = before.get
-    if member.startswith(("signals.", "law.", "live.lists")):
-        # Of these an equal one is the same one, and to compare them would cost more than to write one twice.
-        new = {key: entry for key, entry in value.items() if get(key, nothing) is not entry}
+    if field.startswith(("signals.", "control.", "live.lists")):
+        # Equal values of these fields are nearly always the same object; comparing them costs more than writing one twice.
+        changed = {key: entry for key, entry in value.items() if get(key, missing) is not entry}
     else:
-        new = {key: entry for key, entry in value.items() if (old := get(key, nothing)) is not entry and old != entry}
-    for chunk in _chunks(member, new) if new else ():
-        if member == _SIGNALS:
-            yield Piece(member, "slide", slid(before, chunk))
+        changed = {
+            key: entry for key, entry in value.items() if (old := get(key, missing)) is not entry and old != entry
+        }
+    for chunk in _chunks(field, changed) if changed else ():
+        if field == _MOVE_SIGNALS:
+            yield Piece(field, "slide", diff_move_signals(before, chunk))
         else:
-            yield Piece(member, "put", chunk)
+            yield Piece(field, "put", chunk)
 
 
-def _other_tenants(before: Mapping[Books, TenantSignal], value: Mapping[Books, TenantSignal]) -> Iterator[Piece]:
-    found = heard(before, value)
-    if found is None:
-        yield from whole(_TENANTS, value)
+def _diff_tenant_signals(
+    before: Mapping[TenantKey, TenantSignal], value: Mapping[TenantKey, TenantSignal]
+) -> Iterator[Piece]:
+    delta = diff_tenants(before, value)
+    if delta is None:
+        yield from whole_field(_TENANT_SIGNALS, value)
         return
-    gone, rows, new = found
-    if gone:
-        yield Piece(_TENANTS, "gone", tuple(gone))
-    for op, part in (("heard", rows), ("put", new)):
-        yield from (Piece(_TENANTS, op, chunk) for chunk in _chunks(_TENANTS, part) if chunk)
+    deleted, updated, added = delta
+    if deleted:
+        yield Piece(_TENANT_SIGNALS, "delete", tuple(deleted))
+    for op, part in (("update_tenants", updated), ("put", added)):
+        yield from (Piece(_TENANT_SIGNALS, op, chunk) for chunk in _chunks(_TENANT_SIGNALS, part) if chunk)
 
 
-def _items(member: str) -> int:
-    return _ITEMS.get(member, _ITEMS_OF_OTHERS)
+def _items_per_piece(field: str) -> int:
+    return _ITEMS_PER_PIECE.get(field, _ITEMS_PER_PIECE_DEFAULT)

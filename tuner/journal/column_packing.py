@@ -1,10 +1,9 @@
-"""Columns of plain values as JSON and back, exactly: every float comes back with the bits that it had.
+"""Encodes columns of plain values as JSON, without loss.
 
-Intuition: a value a broker is a thousand values on a large cluster, and to write each of them out as digits costs more than
-to decide on it. So a long column of numbers of one kind is packed as the bytes that they are in memory; a short one stays as
-it is, for people to read.
+Writing a thousand numbers as digits costs more than deciding on them. So a long column of numbers of one type becomes base64 of
+their little-endian bytes. A short column stays a readable list.
 
-Invariant: ``unpacked(packed(column)) == column``, and each value has its own type again: 1 stays 1 and 1.0 stays 1.0.
+Invariant: ``unpack_column(pack_column(column)) == column``, with the same types (1 stays int, 1.0 stays float) and float bits.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
 
-COLUMN_MAX = 1_000_000  # Values that one piece may hold; a record says how many in a few bytes.
-PLAIN_MAX = 16  # Values; up to here a column is left readable.
+COLUMN_MAX = 1_000_000  # Most values of one column; a small record could otherwise ask for any amount of memory.
+PLAIN_MAX = 16  # Columns up to this length stay readable lists.
 _CODES = ("B", "H", "I", "q", "d")
 _INT_CODES = (("B", 0, 2**8), ("H", 0, 2**16), ("I", 0, 2**32), ("q", -(2**63), 2**63))
 
 
-def packed(column: Sequence[Any]) -> Any:
-    """A list, or an object that stands for one."""
+def pack_column(column: Sequence[Any]) -> Any:
+    """Returns the column as a JSON list, or as a JSON object that is shorter."""
     if len(column) <= PLAIN_MAX:
         return list(column)
     kinds = set(map(type, column))
@@ -31,23 +30,24 @@ def packed(column: Sequence[Any]) -> Any:
         return list(column)
     (kind,) = kinds
     first = column[0]
-    # 0.0 and -0.0 are equal, and are not the same.
+    # 0.0 equals -0.0, but their bits differ.
     if (kind is not float or first != 0.0) and list(column).count(first) == len(column):
         return {"n": len(column), "same": first}
     if kind is float:
         return _bytes("d", column)
     if kind is int:
-        least, most = min(column), max(column)
-        code = next((code for code, low, end in _INT_CODES if low <= least and most < end), None)
+        smallest, largest = min(column), max(column)
+        code = next((code for code, low, end in _INT_CODES if low <= smallest and largest < end), None)
         if code is not None:
             return _bytes(code, column)
     return list(column)
 
 
-def unpacked(body: Any) -> list[Any]:
-    """
+def unpack_column(body: Any) -> list[Any]:
+    """Returns the values of a packed column.
+
     Raises:
-        ValueError: not what ``packed`` makes.
+        ValueError: not a column that ``pack_column`` made.
     """
     if isinstance(body, list):
         return body

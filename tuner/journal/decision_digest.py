@@ -1,4 +1,4 @@
-"""What came of a cycle, of a second of the law or of a cycle of the quotas, in the form in which it is on record and compared."""
+"""Digests of the decisions of one step, as they are recorded and as a replay compares them."""
 
 from __future__ import annotations
 
@@ -11,36 +11,43 @@ from tuner.control.mutation_quota.decision import HoldQuota, QuotaDecision, Tota
 from tuner.control.mutation_quota.decision import action_of as quota_action_of
 from tuner.control.mutation_quota.entity import QuotaEntity
 from tuner.control.throttle.decision import AllowSteering, Decision, Hold, SetRate, action_of
-from tuner.journal.column_packing import packed
+from tuner.journal.column_packing import pack_column
 
-LINES_MAX = 64  # Decisions of one cycle that are written out.
-
-
-def said(decisions: Sequence[Decision]) -> dict[str, Any]:
-    """A sum of every decision; and each in full where they are few, of many those that act."""
-    sums = [zlib.crc32(_line(decision).encode()) for decision in decisions]
-    written: Sequence[Decision] = decisions
-    if len(decisions) > LINES_MAX:
-        written = [d for d in decisions if not isinstance(d, Hold | AllowSteering)][:LINES_MAX]
-    return {"sums": packed(sums), "rows": [_row(decision) for decision in written]}
+ROWS_MAX = 64  # Decisions of one cycle that are written in full.
 
 
-def shared_out(decisions: Sequence[QuotaDecision]) -> dict[str, Any]:
-    """The same of the mutation quotas."""
+def digest_decisions(decisions: Sequence[Decision]) -> dict[str, Any]:
+    """Returns a checksum of every decision, and rows with their fields.
+
+    With more than ``ROWS_MAX`` decisions only the first that act have a row.
+    """
+    sums = [zlib.crc32(_checksum_text(decision).encode()) for decision in decisions]
+    detailed: Sequence[Decision] = decisions
+    if len(decisions) > ROWS_MAX:
+        detailed = [d for d in decisions if not isinstance(d, Hold | AllowSteering)][:ROWS_MAX]
+    return {"sums": pack_column(sums), "rows": [_row(decision) for decision in detailed]}
+
+
+def digest_quota_decisions(decisions: Sequence[QuotaDecision]) -> dict[str, Any]:
+    """Returns a checksum of every mutation quota decision, and rows with their fields.
+
+    With more than ``ROWS_MAX`` decisions the holds and totals come first, then the decisions that act.
+    """
     sums = [zlib.crc32(repr(decision).encode()) for decision in decisions]
-    written: Sequence[QuotaDecision] = decisions
-    if len(decisions) > LINES_MAX:
-        said = [d for d in decisions if isinstance(d, HoldQuota | TotalRateReport)]
-        written = [*said, *(d for d in decisions if not isinstance(d, HoldQuota | TotalRateReport))][:LINES_MAX]
-    return {"sums": packed(sums), "rows": [_quota_row(decision) for decision in written]}
+    detailed: Sequence[QuotaDecision] = decisions
+    if len(decisions) > ROWS_MAX:
+        passive = [d for d in decisions if isinstance(d, HoldQuota | TotalRateReport)]
+        active = [d for d in decisions if not isinstance(d, HoldQuota | TotalRateReport)]
+        detailed = [*passive, *active][:ROWS_MAX]
+    return {"sums": pack_column(sums), "rows": [_quota_row(decision) for decision in detailed]}
 
 
-def turned(changes: Sequence[SetRate]) -> list[list[Any]]:
-    """Broker, side, from, to."""
+def digest_rate_changes(changes: Sequence[SetRate]) -> list[list[Any]]:
+    """Returns a row per rate change: broker, side, current and new rate in bytes/s."""
     return [[c.broker, c.side.value, c.current_bytes_per_s, c.setpoint_bytes_per_s] for c in changes]
 
 
-def _line(decision: Decision) -> str:
+def _checksum_text(decision: Decision) -> str:
     if isinstance(decision, Hold | AllowSteering):
         return f"{decision.reason.value} {decision.text}"
     return repr(decision)
@@ -48,16 +55,16 @@ def _line(decision: Decision) -> str:
 
 def _row(decision: Decision) -> dict[str, Any]:
     row: dict[str, Any] = {"action": action_of(decision)}
-    for each in fields(decision):
-        value = getattr(decision, each.name)
-        # Tens of thousands of replicas may stand in one; that they are the same is enough to know.
-        row[each.name] = value if not isinstance(value, tuple) else [len(value), zlib.crc32(repr(value).encode())]
+    for field in fields(decision):
+        value = getattr(decision, field.name)
+        # A tuple may hold tens of thousands of replicas. Its length and checksum suffice to compare it.
+        row[field.name] = value if not isinstance(value, tuple) else [len(value), zlib.crc32(repr(value).encode())]
     return row
 
 
 def _quota_row(decision: QuotaDecision) -> dict[str, Any]:
     row: dict[str, Any] = {"action": quota_action_of(decision)}
-    for each in fields(decision):
-        value = getattr(decision, each.name)
-        row[each.name] = str(value) if isinstance(value, QuotaEntity) else value
+    for field in fields(decision):
+        value = getattr(decision, field.name)
+        row[field.name] = str(value) if isinstance(value, QuotaEntity) else value
     return row

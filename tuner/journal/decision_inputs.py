@@ -1,7 +1,7 @@
-"""What the decisions of one cycle stood on, as far as each is about one side, in the form in which it is on record.
+"""The inputs of the decisions about one side (broker × leader or follower), as journal entries show them.
 
-A leader copies to fifty others on a large cluster, and each of those from fifty: what is said of one is made once, and stands in
-the entries of all that it concerns.
+On a large cluster one leader copies to fifty followers, and each follower copies from fifty leaders. So the row of each broker and
+of each stall state is built once per cycle, and all entries that need it share it.
 """
 
 from __future__ import annotations
@@ -17,61 +17,63 @@ from tuner.core.throttle_limits import Limits
 
 
 class DecisionInputs:
+    """Builds the inputs of all sides of one cycle."""
+
     def __init__(self, observation: Observation, memory: Memory, limits: Limits) -> None:
         self._observation = observation
         self._stalls = memory.stalls
         self._limits = _row(limits)
-        self._brokers: dict[int, dict[str, Any]] = {}
-        self._states: dict[int, dict[str, Any]] = {}
-        self._led: dict[int, set[int]] | None = None  # The destinations of each leader's moves.
+        self._broker_rows: dict[int, dict[str, Any]] = {}
+        self._stall_rows: dict[int, dict[str, Any]] = {}
+        self._destinations: dict[int, set[int]] | None = None  # Of the moves that each broker leads.
 
     def is_about(self, observation: Observation, memory: Memory) -> bool:
         return observation is self._observation and memory.stalls is self._stalls
 
     def of(self, side: BrokerSide) -> dict[str, Any]:
-        """Nobody changes what comes back: parts of it are in others."""
+        """Returns the inputs of one side. The caller must not change the result: sides share parts of it."""
         signal = self._observation.moves.get(side)
         return {
-            "move": _move(signal) if signal is not None else None,
-            "broker": self._broker(side[0]),
-            "stalls": {str(destination): self._state(destination) for destination in self._concerned(side)},
+            "move": _move_row(signal) if signal is not None else None,
+            "broker": self._broker_row(side[0]),
+            "stalls": {str(destination): self._stall_row(destination) for destination in self._destinations_of(side)},
             "limits": self._limits,
         }
 
-    def _broker(self, broker: int) -> dict[str, Any] | None:
+    def _broker_row(self, broker: int) -> dict[str, Any] | None:
         signal = self._observation.brokers.get(broker)
-        if broker not in self._brokers and signal is not None:
-            self._brokers[broker] = _row(signal)
-        return self._brokers.get(broker)
+        if broker not in self._broker_rows and signal is not None:
+            self._broker_rows[broker] = _row(signal)
+        return self._broker_rows.get(broker)
 
-    def _state(self, destination: int) -> dict[str, Any]:
-        if destination not in self._states:
-            self._states[destination] = _row(self._stalls[destination])
-        return self._states[destination]
+    def _stall_row(self, destination: int) -> dict[str, Any]:
+        if destination not in self._stall_rows:
+            self._stall_rows[destination] = _row(self._stalls[destination])
+        return self._stall_rows[destination]
 
-    def _concerned(self, side: BrokerSide) -> list[int]:
-        """The destinations that a decision about this side is about."""
+    def _destinations_of(self, side: BrokerSide) -> list[int]:
+        """Returns the destinations with a stall state that a decision about this side concerns."""
         live = self._observation.live
-        onto: Collection[int] = (side[0],)
+        destinations: Collection[int] = (side[0],)
         if side[1] is Side.LEADER and isinstance(live, LiveCluster):
-            if self._led is None:
-                self._led = _led(live)
-            onto = self._led.get(side[0], ())
-        return sorted(destination for destination in onto if destination in self._stalls)
+            if self._destinations is None:
+                self._destinations = _destinations_by_leader(live)
+            destinations = self._destinations.get(side[0], ())
+        return sorted(destination for destination in destinations if destination in self._stalls)
 
 
-def _led(live: LiveCluster) -> dict[int, set[int]]:
-    led: dict[int, set[int]] = {}
+def _destinations_by_leader(live: LiveCluster) -> dict[int, set[int]]:
+    destinations: dict[int, set[int]] = {}
     for move in live.moves:
-        led.setdefault(move.leader, set()).update(move.destinations)
-    return led
+        destinations.setdefault(move.leader, set()).update(move.destinations)
+    return destinations
 
 
-def _move(signal: MoveSignal) -> dict[str, Any]:
+def _move_row(signal: MoveSignal) -> dict[str, Any]:
     steps, largest = tuple(map(_row, signal.steps)), tuple(map(_row, signal.largest))
     return {**_row(signal), "steps": steps, "largest": largest}
 
 
 def _row(value: StallState | BrokerSignal | MoveSignal | MoveStep | MovingPartition | Limits) -> dict[str, Any]:
-    # Not asdict, which would copy all that json only reads.
-    return {f.name: getattr(value, f.name) for f in fields(value)}
+    # Not asdict: it copies every value, and json only reads them.
+    return {field.name: getattr(value, field.name) for field in fields(value)}

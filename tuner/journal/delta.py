@@ -1,5 +1,4 @@
-"""What is different in two long values of which most is the same: sequences by identity, successive signals by their
-steps, and by whose they are."""
+"""Differences between two long values that are mostly equal: sequences, move signals and tenant signals."""
 
 from __future__ import annotations
 
@@ -10,86 +9,99 @@ from typing import Any
 
 from streaming.shared.contract import MoveSignal, MoveStep, TenantSignal
 from tuner.core.cluster import BrokerSide
-from tuner.journal.type_codec import Nameless, Stepless
+from tuner.journal.type_codec import SignalWithoutName, SignalWithoutSteps
 
-_STRETCH = 256
-# How many of the last steps are kept, what comes after them, and all of the signal but its steps.
-Slid = Mapping[BrokerSide, tuple[int, tuple[MoveStep, ...], Stepless]]
-Books = tuple[int, str | None, str | None]  # Of which controller, user, client-id.
-Heard = Mapping[int, Nameless]  # By place among those before.
+_RUN_LENGTH = 256
+# By side: how many of the previous signal's last steps are kept, the steps after them, and the signal without its steps.
+MoveSignalDeltas = Mapping[BrokerSide, tuple[int, tuple[MoveStep, ...], SignalWithoutSteps]]
+TenantKey = tuple[int, str | None, str | None]  # Controller node, user, client-id.
+TenantDeltas = Mapping[int, SignalWithoutName]  # By position among the tenants of the previous signals.
 
 
-def other_items(before: Sequence[Any], value: Sequence[Any]) -> tuple[list[int], list[tuple[int, Any]]]:
-    """Places that are left out of the first, and what comes in at places of the second; by identity, in order.
+def diff_sequence(before: Sequence[Any], after: Sequence[Any]) -> tuple[list[int], list[tuple[int, Any]]]:
+    """Returns the indexes that ``before`` loses, and the (index, item) pairs that ``after`` gains, both in order.
 
-    Both are gone through side by side, until nothing is left over at the end of either.
+    Items are compared by identity. Both sequences are walked side by side.
     """
-    now = set(map(id, value))
-    out: list[int] = []
-    came: list[tuple[int, Any]] = []
+    ids_after = set(map(id, after))
+    removed: list[int] = []
+    inserted: list[tuple[int, Any]] = []
     i = j = 0
-    while i < len(before) or j < len(value):
-        # A stretch in which all is the same is passed over at once, as most are.
-        while len(ahead := before[i : i + _STRETCH]) > 0 and _same(ahead, value[j : j + _STRETCH]):
-            i, j = i + len(ahead), j + len(ahead)
-        for _ in range(_STRETCH):
-            if i < len(before) and j < len(value) and before[i] is value[j]:
+    while i < len(before) or j < len(after):
+        # Most runs are equal: skip a whole run with one comparison.
+        while len(run := before[i : i + _RUN_LENGTH]) > 0 and _is_same(run, after[j : j + _RUN_LENGTH]):
+            i, j = i + len(run), j + len(run)
+        for _ in range(_RUN_LENGTH):
+            if i < len(before) and j < len(after) and before[i] is after[j]:
                 i, j = i + 1, j + 1
-            elif i < len(before) and (j == len(value) or id(before[i]) not in now):
-                out.append(i)
+            elif i < len(before) and (j == len(after) or id(before[i]) not in ids_after):
+                removed.append(i)
                 i += 1
-            elif j < len(value):
-                came.append((j, value[j]))
+            elif j < len(after):
+                inserted.append((j, after[j]))
                 j += 1
             else:
                 break
-    return out, came
+    return removed, inserted
 
 
-def _same(some: Sequence[Any], others: Sequence[Any]) -> bool:
-    return len(some) == len(others) and all(map(is_, some, others))
+def _is_same(left: Sequence[Any], right: Sequence[Any]) -> bool:
+    return len(left) == len(right) and all(map(is_, left, right))
 
 
-def slid(before: Mapping[BrokerSide, MoveSignal], new: Mapping[BrokerSide, MoveSignal]) -> Slid:
-    """Of successive signals the newer one has the older one's steps but for the oldest, and is written without them."""
-    rows: dict[BrokerSide, tuple[int, tuple[MoveStep, ...], Stepless]] = {}
-    for side, signal in new.items():
+def diff_move_signals(
+    before: Mapping[BrokerSide, MoveSignal], changed: Mapping[BrokerSide, MoveSignal]
+) -> MoveSignalDeltas:
+    """Returns the changed signals without the steps that they share with their predecessors.
+
+    A move signal holds its last steps. Its successor has the same steps but for the oldest, and one new step.
+    """
+    deltas: dict[BrokerSide, tuple[int, tuple[MoveStep, ...], SignalWithoutSteps]] = {}
+    for side, signal in changed.items():
         old, steps = before.get(side), signal.steps
         kept = len(steps) - 1
         if old is None or kept <= 0 or steps[:kept] != old.steps[-kept:]:
             kept = 0
-        rows[side] = (kept, steps[kept:], Stepless(signal))
-    return rows
+        deltas[side] = (kept, steps[kept:], SignalWithoutSteps(signal))
+    return deltas
 
 
-def joined(before: Mapping[BrokerSide, MoveSignal], rows: Slid) -> dict[BrokerSide, MoveSignal]:
+def restore_move_signals(
+    before: Mapping[BrokerSide, MoveSignal], deltas: MoveSignalDeltas
+) -> dict[BrokerSide, MoveSignal]:
+    """Returns the signals that ``diff_move_signals`` was given."""
     return {
         side: replace(signal, steps=(*before[side].steps[-kept:], *steps) if kept else steps)
-        for side, (kept, steps, signal) in rows.items()
+        for side, (kept, steps, signal) in deltas.items()
     }
 
 
-def heard(
-    before: Mapping[Books, TenantSignal], value: Mapping[Books, TenantSignal]
-) -> tuple[list[Books], dict[int, Nameless], dict[Books, TenantSignal]] | None:
-    """Who is gone, new signals of those who are left by their place among these, and of whom there was none.
+def diff_tenants(
+    before: Mapping[TenantKey, TenantSignal], after: Mapping[TenantKey, TenantSignal]
+) -> tuple[list[TenantKey], dict[int, SignalWithoutName], dict[TenantKey, TenantSignal]] | None:
+    """Returns the tenants that are gone, the changed signals by position among the remaining tenants, and the new tenants.
 
-    Names are most of what it takes to write a tenant's signal, and a place says as much. None where they stand in another order
-    than these three would leave them in.
+    The names are most of a tenant signal's size, and a position identifies a tenant as well. Returns None if the order of the
+    tenants has changed otherwise, so that these three parts do not describe it.
     """
-    left = [books for books in before if books in value]
-    new = {books: signal for books, signal in value.items() if books not in before}
-    if [*left, *new] != list(value):
+    remaining = [key for key in before if key in after]
+    added = {key: signal for key, signal in after.items() if key not in before}
+    if [*remaining, *added] != list(after):
         return None
-    gone = [books for books in before if books not in value] if len(left) < len(before) else []
-    rows = {place: Nameless(value[b]) for place, b in enumerate(left) if value[b] is not before[b]}
-    return gone, rows, new
+    gone = [key for key in before if key not in after] if len(remaining) < len(before) else []
+    updated = {
+        position: SignalWithoutName(after[key])
+        for position, key in enumerate(remaining)
+        if after[key] is not before[key]
+    }
+    return gone, updated, added
 
 
-def named(before: Mapping[Books, TenantSignal], rows: Heard) -> dict[Books, TenantSignal]:
-    whose = list(before)
-    found: dict[Books, TenantSignal] = {}
-    for place, signal in rows.items():
-        node, user, client_id = whose[place]
-        found[whose[place]] = replace(signal, node=node, user=user, client_id=client_id)
-    return found
+def restore_tenants(before: Mapping[TenantKey, TenantSignal], deltas: TenantDeltas) -> dict[TenantKey, TenantSignal]:
+    """Returns the updated signals of ``diff_tenants`` with their names."""
+    keys = list(before)
+    signals: dict[TenantKey, TenantSignal] = {}
+    for position, signal in deltas.items():
+        node, user, client_id = keys[position]
+        signals[keys[position]] = replace(signal, node=node, user=user, client_id=client_id)
+    return signals

@@ -1,10 +1,13 @@
-"""One reel of the film: what was known after its last step, what the next one changes of that, and a frame now and then.
+"""Turns successive steps of one controller into changes, with a full frame from time to time.
 
-The throttles have one, with the cycles and the seconds of the law; the mutation quotas have another. They begin, end and have
-their frames each by itself, as a storm of creations and a move have nothing to do with each other; what is written of them goes
-into the same records, and the number of a step is one of all.
+The throttles (cycles and steering ticks) have one stream and the mutation quotas another. Each begins, ends and writes its frames
+on its own, because a burst of topic creations is unrelated to a move. Both streams share the records and the step numbers.
 
-Invariant: no step is begun before the one before it is written whole, so what is known then is what came before it.
+Terms:
+    step    one cycle or steering tick: its time, the state fields that changed before it, and its decisions.
+    frame   all state fields just before one step, so that a replay can begin there.
+
+Invariant: a step is encoded only after its predecessor was encoded completely, so the stored state is the predecessor's.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.journal.codec import Known, changed, encoded, search_weight, weight, whole
+from tuner.journal.codec import StateValues, diff_field, encode_piece, piece_weight, search_weight, whole_field
 from tuner.journal.settings_snapshot import SettingsSnapshot
 
 FRAME_EVERY_S = 600.0
@@ -21,21 +24,32 @@ FRAME_EVERY_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class RecordedStepInput:
-    """A step as it came in."""
+    """One step, as the controller reports it.
+
+    Attributes:
+        kind: "cycle", "steering" or "quotas".
+        now_ms: the time of the step, epoch ms.
+        state: the state fields that the step was given, as far as this kind has them.
+        state_after: the state fields that the step remembers.
+        decisions: returns the digest of the step's decisions.
+        weight: the cost of writing the digest, in the unit of ``piece_weight``.
+        begins: the step has no predecessor.
+        settings: the settings that the step was decided with.
+    """
 
     kind: str
     now_ms: int
-    now: Mapping[str, Any]  # Members, as far as this kind of step is given them.
-    after: Mapping[str, Any]  # What is remembered after it.
-    out: Callable[[], Any]
+    state: Mapping[str, Any]
+    state_after: Mapping[str, Any]
+    decisions: Callable[[], Any]
     weight: float
-    begins: bool  # Nothing goes before it.
-    in_force: SettingsSnapshot
+    begins: bool
+    settings: SettingsSnapshot
 
 
 @dataclass(slots=True)
 class DeltaPart:
-    """Something to be written, or just time that was spent on looking for it."""
+    """A header or a piece to write, or neither: then only the time that the search for changes took."""
 
     weight: float
     header: Mapping[str, Any] | None = None
@@ -43,72 +57,87 @@ class DeltaPart:
 
 
 class DeltaStream:
+    """Encodes the steps of one stream.
+
+    Attributes:
+        is_running: the next step continues its predecessor. Otherwise it begins anew, with a frame.
+        frame_weight: how much of a first frame the next write may take in addition to the steps.
+    """
+
     def __init__(self, program: str) -> None:
-        self.running = False
-        self.frame_weight = 0.0  # Of a first frame, what is written with the next write beside the steps.
+        self.is_running = False
+        self.frame_weight = 0.0
         self._program = program
-        self._known: Known = {}  # After the last step that was written.
+        self._state: StateValues = {}  # After the last encoded step.
         self._frame: Iterator[DeltaPart] | None = None
         self._framed_at_ms = 0
 
     @property
-    def framing(self) -> bool:
+    def has_frame(self) -> bool:
+        """Whether a frame is not yet written completely."""
         return self._frame is not None
 
-    def lost(self) -> None:
-        self.running = False
+    def discard(self) -> None:
+        """Ends the run after a failed write; the next step begins with a frame."""
+        self.is_running = False
         self._frame, self.frame_weight = None, 0.0
 
-    def step(self, number: int, told: RecordedStepInput) -> Iterator[DeltaPart]:
-        """A step's pieces and then its header; where it begins, or from time to time, a frame is begun with it."""
+    def encode_step(self, number: int, step: RecordedStepInput) -> Iterator[DeltaPart]:
+        """Yields the pieces of a step and then its header. Starts a frame at the beginning, and every ``FRAME_EVERY_S``."""
         count = 0
-        if told.begins:
-            self._known = {}
+        if step.begins:
+            self._state = {}
         else:
-            for member, value in told.now.items():
-                yield DeltaPart(search_weight(member, self._known[member], value))
-                for piece in changed(member, self._known[member], value):
+            for field, value in step.state.items():
+                yield DeltaPart(search_weight(field, self._state[field], value))
+                for piece in diff_field(field, self._state[field], value):
                     count += 1
-                    yield DeltaPart(weight(piece), piece={"step": number, **encoded(piece)})
-        self._known |= told.now
-        since_ms = told.now_ms - self._framed_at_ms
-        # One frame at a time: what is left of the one before is still on its way.
-        if told.begins or (told.kind != "second" and since_ms >= FRAME_EVERY_S * 1000 and self._frame is None):
-            self._framed_at_ms = told.now_ms
-            self._frame = self._frame_parts(number, dict(self._known), told)
-        out = told.out()
-        header = {"step": number, "kind": told.kind, "now_ms": told.now_ms, "pieces": count, "out": out}
-        yield DeltaPart(told.weight, header=header)
-        self._known |= told.after
+                    yield DeltaPart(piece_weight(piece), piece={"step": number, **encode_piece(piece)})
+        self._state |= step.state
+        since_ms = step.now_ms - self._framed_at_ms
+        # One frame at a time: the rest of the previous frame may still be waiting.
+        if step.begins or (step.kind != "steering" and since_ms >= FRAME_EVERY_S * 1000 and self._frame is None):
+            self._framed_at_ms = step.now_ms
+            self._frame = self._encode_frame(number, dict(self._state), step)
+        decisions = step.decisions()
+        header = {
+            "step": number,
+            "kind": step.kind,
+            "now_ms": step.now_ms,
+            "pieces": count,
+            "decisions": decisions,
+        }
+        yield DeltaPart(step.weight, header=header)
+        self._state |= step.state_after
 
-    def frame_part(self) -> DeltaPart | None:
-        """The next one; None: no frame is on its way."""
+    def next_frame_part(self) -> DeltaPart | None:
+        """Returns the next part of the frame; None if no frame is waiting."""
         if self._frame is None:
             return None
         if (part := next(self._frame, None)) is None:
             self._frame = None
             return None
-        # Half of what is left of the first frame with each write: until it is there nothing can be replayed.
+        # Each write takes half of what is left of the first frame: nothing can be replayed before it is complete.
         self.frame_weight = max(0.0, self.frame_weight - part.weight / 2)
         return part
 
-    def _frame_parts(self, number: int, known: Known, told: RecordedStepInput) -> Iterator[DeltaPart]:
-        # What lives on for this frame alone goes first.
-        members = sorted(known.items(), key=lambda item: not item[0].startswith("law."))
-        pieces = [piece for member, value in members for piece in whole(member, value)]
-        del known, members
-        self.frame_weight = sum(map(weight, pieces)) / 2 if told.begins else 0.0
+    def _encode_frame(self, number: int, state: StateValues, step: RecordedStepInput) -> Iterator[DeltaPart]:
+        # The control state goes first: only this frame keeps its old version in memory.
+        ordered = sorted(state.items(), key=lambda item: not item[0].startswith("control."))
+        pieces = [piece for field, value in ordered for piece in whole_field(field, value)]
+        del state, ordered
+        self.frame_weight = sum(map(piece_weight, pieces)) / 2 if step.begins else 0.0
         yield DeltaPart(
             0.0,
             header={
                 "frame": number,
-                "begins": told.begins,
+                "begins": step.begins,
                 "pieces": len(pieces),
                 "program": self._program,
-                "in_force": told.in_force.body(),
+                "settings": step.settings.body(),
             },
         )
         pieces.reverse()
         while pieces:
             piece = pieces.pop()
-            yield DeltaPart(weight(piece), piece={"frame": number, **encoded(piece)})
+            yield DeltaPart(piece_weight(piece), piece={"frame": number, **encode_piece(piece)})

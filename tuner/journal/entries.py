@@ -1,15 +1,18 @@
-"""The journal's records, all JSON.
+"""Encodes and decodes the journal's records, all JSON.
 
-entry    key ``entry|<cluster>|<seq mod RING>``: a decision, the intent to carry it out, its outcome, or what a person has
-         ordered. The ring of keys lets compaction bound the topic to the last RING entries.
-turn     key ``turn|<cluster>|<seq mod RING>``: the rates that the law wrote in one second; a ring of its own, so that
-         the seconds of one day do not push the decisions of a month out.
-quotas   key ``quotas-entry|<cluster>|<seq mod RING>``: the mutation quotas that a cycle writes; a ring of its own, too.
-plans    key ``plan-entry|<cluster>|<seq mod RING>``: the steps of plans that a cycle asks for, and what came of others; as well.
-memory   key ``memory|<cluster>``: what is ours and what we saw moving, and who says so; the last one wins.
-owned    key ``owned|<cluster>|<broker>|<side>``: one rate of ours, newer than a memory that was written before it.
-seen     key ``seen|<cluster>|<topic>``: what we saw moving of one topic, as much newer.
-holder   key ``holder|<cluster>``: who writes this journal; written also to find out whether one still may.
+Each line names the kind, the record's key and its value.
+
+entry         ``entry|<cluster>|<seq mod RING>``: a decision, the intent to carry it out, its outcome, or an operator's order.
+turn          ``turn|<cluster>|<seq mod RING>``: the rates that one steering tick wrote.
+quotas-entry  ``quotas-entry|<cluster>|<seq mod RING>``: the mutation quotas that one cycle writes.
+plan-entry    ``plan-entry|<cluster>|<seq mod RING>``: the plan steps that one cycle requests, and the outcomes of earlier ones.
+memory        ``memory|<cluster>``: what the tuner remembers: what it manages and which replicas it saw moving.
+owned         ``owned|<cluster>|<broker>|<side>``: one managed rate, newer than a memory before it.
+seen          ``seen|<cluster>|<topic>``: the moving replicas of one topic, newer than a memory before it.
+holder        ``holder|<cluster>``: the tuner that writes this journal; written also to prove that it still may.
+
+The first four kinds are rings: after RING records the keys repeat, so that compaction bounds the topic. Each has its own ring, so
+that one day of steering ticks does not displace a month of decisions. Of every other key the last record holds.
 """
 
 from __future__ import annotations
@@ -27,27 +30,47 @@ from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import BrokerSide
 from tuner.core.operator_orders import Orders
 from tuner.journal import list_records
-from tuner.journal.bodies import SEQ_MAX, VERSION, EntryBody, MemoryBody, OwnedBody, OwnedRow, SeenBody, decoded
+from tuner.journal.bodies import SEQ_MAX, VERSION, EntryBody, MemoryBody, MovingBody, OwnedBody, OwnedRow, decode_body
 from tuner.journal.list_records import listed_of, listed_row
 from tuner.journal.order_records import orders_body, orders_of
 
 RING = 100_000
-TURN = "turn"
+STEERING = "turn"
 QUOTAS = "quotas"
-STEPS, STEPS_OVER, PACE = "steps", "steps-over", "pace"
-WAITS = "waits"  # The reason of an entry that tells of steps which are held back.
+STEPS = "steps"
+STEP_OUTCOMES = "steps-over"
+CONCURRENCY = "pace"
+DEFERRED = "waits"  # The reason of an entry about steps that are held back.
 ORDER = "ordered"
-_SEQ, _SEQ_CHARS_MAX = re.compile(rb'"seq": (\d+)\}\Z'), 32  # As ``encode_entry`` ends it.
+_SEQ = re.compile(rb'"seq": (\d+)\}\Z')  # The end of a record as ``encode_entry`` writes it.
+_SEQ_CHARS_MAX = 32
 RINGS = ("entry", "turn", "quotas-entry", "plan-entry")
-_RING_OF = {TURN: "turn", QUOTAS: "quotas-entry", **dict.fromkeys((STEPS, STEPS_OVER, PACE), "plan-entry")}
-_TURN_TEXTS = 3
+_RING_OF = {
+    STEERING: "turn",
+    QUOTAS: "quotas-entry",
+    **dict.fromkeys((STEPS, STEP_OUTCOMES, CONCURRENCY), "plan-entry"),
+}
+_TEXTS_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
+    """One line of the decision history.
+
+    Attributes:
+        at_ms: when it was decided, epoch ms.
+        kind: "decision": nothing to write. "intent", "turn", "quotas" and "steps": the tuner is about to act. "outcome" and
+            "steps-over": it has acted. "pace": a new concurrency of reassignment steps.
+        action: what is done, such as "set".
+        reason: why, from the reasons of the decisions.
+        text: a sentence for people.
+        decision: the fields of the decision.
+        inputs: the values that it was decided on.
+        failure: why the action failed; None: it did not fail.
+        seq: the number of the entry in its ring.
+    """
+
     at_ms: int
-    # "decision": nothing to do; "intent", "turn", "quotas", "steps": about to act; "outcome", "steps-over": acted.
-    # "pace": how many steps at a time from now on.
     kind: str
     action: str
     reason: str
@@ -68,6 +91,7 @@ def entry_of(
     failure: str | None = None,
     dry_run: bool = False,
 ) -> Entry:
+    """Returns the entry of a throttle decision."""
     return Entry(
         at_ms,
         kind,
@@ -81,16 +105,16 @@ def entry_of(
     )
 
 
-def turn_entry(changes: Sequence[SetRate], at_ms: int) -> Entry:
-    """One second of the law; of many rates the text names the first."""
-    text = join_names((change.text for change in changes), _TURN_TEXTS, between="; ")
+def steering_entry(changes: Sequence[SetRate], at_ms: int) -> Entry:
+    """Returns the entry of the rates that one steering tick writes; the text names the first of many."""
+    text = join_names((change.text for change in changes), _TEXTS_MAX, between="; ")
     rates = [[c.broker, c.side.value, c.current_bytes_per_s, c.setpoint_bytes_per_s] for c in changes]
-    return Entry(at_ms, TURN, action_of(changes[0]), changes[0].reason.value, text, {"rates": rates})
+    return Entry(at_ms, STEERING, action_of(changes[0]), changes[0].reason.value, text, {"rates": rates})
 
 
-def order_entry(told: OrderEvent, at_ms: int) -> Entry:
-    """What a person has said: their words themselves are kept by the newest alone (order_records.py)."""
-    return Entry(at_ms, "decision", ORDER, ORDER, told.text, {"broker": told.broker, "side": told.side})
+def order_entry(event: OrderEvent, at_ms: int) -> Entry:
+    """Returns the entry of an operator's order. The orders record itself (order_records.py) keeps only the newest order."""
+    return Entry(at_ms, "decision", ORDER, ORDER, event.text, {"broker": event.broker, "side": event.side})
 
 
 def lists_entry(
@@ -100,21 +124,26 @@ def lists_entry(
     *,
     failures: Mapping[str, str] | None = None,
 ) -> Entry:
-    """All that a cycle changes on the lists for one reason, which would be many; ``failures`` by topic."""
-    failure = "; ".join(f"topic {topic}: {said}" for topic, said in (failures or {}).items()) or None
+    """Returns one entry for all throttled-replica lists that a cycle changes for one reason.
+
+    Args:
+        failures: why a change failed, by topic.
+    """
+    failure_text = "; ".join(f"topic {topic}: {failure}" for topic, failure in (failures or {}).items()) or None
     first = changes[0]
     return Entry(
         at_ms,
         kind,
         action_of(first),
         first.reason.value,
-        list_records.summary(changes),
-        list_records.rows(changes),
-        failure=failure,
+        list_records.changes_text(changes),
+        list_records.entry_rows(changes),
+        failure=failure_text,
     )
 
 
 def ring_of(entry: Entry) -> str:
+    """Returns the ring, one of ``RINGS``, that an entry belongs to."""
     return _RING_OF.get(entry.kind, "entry")
 
 
@@ -146,21 +175,21 @@ def owned_key(cluster: str, side: BrokerSide) -> bytes:
     return owned_prefix(cluster) + f"{side[0]}|{side[1].value}".encode()
 
 
-def seen_prefix(cluster: str) -> bytes:
+def moving_prefix(cluster: str) -> bytes:
     return f"seen|{cluster}|".encode()
 
 
-def seen_key(cluster: str, topic: str) -> bytes:
-    return seen_prefix(cluster) + topic.encode()
+def moving_key(cluster: str, topic: str) -> bytes:
+    return moving_prefix(cluster) + topic.encode()
 
 
 def encode_entry(entry: Entry) -> bytes:
-    # Not asdict, which would copy all that json only reads.
+    # Not asdict: it copies every value, and json only reads them.
     return json.dumps({"v": VERSION, **{f.name: getattr(entry, f.name) for f in fields(entry)}}).encode()
 
 
 def decode_entry(value: bytes) -> Entry | None:
-    """None for what is not an entry of a version we read."""
+    """Returns the entry; None if this version cannot read it."""
     try:
         return read_entry(value)
     except ValueError:
@@ -168,11 +197,12 @@ def decode_entry(value: bytes) -> Entry | None:
 
 
 def read_entry(value: bytes) -> Entry:
-    """
+    """Returns the entry.
+
     Raises:
-        ValueError: not an entry of a version we read.
+        ValueError: as ``decode_body``.
     """
-    body = decoded(value, EntryBody)
+    body = decode_body(value, EntryBody)
     return Entry(
         body.at_ms,
         body.kind,
@@ -188,19 +218,23 @@ def read_entry(value: bytes) -> Entry:
 
 
 def seq_of(value: bytes) -> int | None:
-    """The number of an entry, without reading the rest of it, as a tuner that takes over reads hundreds of thousands.
+    """Returns the sequence number of an entry; None if it cannot be read or exceeds ``SEQ_MAX``.
 
-    None as ``decode_entry``, and above ``SEQ_MAX``: a tuner counts on from the largest.
+    It does not decode the rest if it can: a tuner that takes over reads hundreds of thousands of entries.
     """
-    found = _SEQ.search(value, max(0, len(value) - _SEQ_CHARS_MAX))
-    if found is not None and (seq := int(found[1])) <= SEQ_MAX:
+    match = _SEQ.search(value, max(0, len(value) - _SEQ_CHARS_MAX))
+    if match is not None and (seq := int(match[1])) <= SEQ_MAX:
         return seq
     entry = decode_entry(value)
     return None if entry is None or entry.seq > SEQ_MAX else entry.seq
 
 
 def encode_memory(memory: Memory, holder: str = "") -> bytes:
-    """The judge's state is left out: after a restart it starts anew, from measurements. ``holder``: who writes it."""
+    """Returns the memory record, without the stall detector's state: after a restart that begins anew, from measurements.
+
+    Args:
+        holder: the tuner that writes it.
+    """
     body = {
         "v": VERSION,
         "holder": holder,
@@ -226,9 +260,9 @@ def encode_memory(memory: Memory, holder: str = "") -> bytes:
     return json.dumps(body).encode()
 
 
-def written_by(memory: bytes) -> str:
-    """Who wrote a memory's record; empty for a record of before that was kept. Raises ValueError as ``decode_memory``."""
-    return decoded(memory, MemoryBody).holder
+def memory_writer(memory: bytes) -> str:
+    """Returns the tuner that wrote a memory record. Raises ValueError as ``decode_memory``."""
+    return decode_body(memory, MemoryBody).holder
 
 
 def encode_owned(side: BrokerSide, owned: OwnedRate) -> bytes:
@@ -236,18 +270,18 @@ def encode_owned(side: BrokerSide, owned: OwnedRate) -> bytes:
 
 
 def decode_owned(value: bytes) -> tuple[BrokerSide, OwnedRate]:
-    """Raises ValueError as ``decode_memory``."""
-    return _owned(decoded(value, OwnedBody).owned)
+    """Returns a managed rate and its side. Raises ValueError as ``decode_memory``."""
+    return _owned(decode_body(value, OwnedBody).owned)
 
 
-def encode_seen(topic: str, seen: Mapping[int, frozenset[int]]) -> bytes:
+def encode_moving(topic: str, seen: Mapping[int, frozenset[int]]) -> bytes:
     rows = [[partition, sorted(brokers)] for partition, brokers in seen.items()]
     return json.dumps({"v": VERSION, "topic": topic, "seen": rows}).encode()
 
 
-def decode_seen(value: bytes) -> dict[tuple[str, int], frozenset[int]]:
-    """Raises ValueError as ``decode_memory``."""
-    body = decoded(value, SeenBody)
+def decode_moving(value: bytes) -> dict[tuple[str, int], frozenset[int]]:
+    """Returns the moving replicas by topic and partition. Raises ValueError as ``decode_memory``."""
+    body = decode_body(value, MovingBody)
     return {(body.topic, partition): frozenset(brokers) for partition, brokers in body.seen}
 
 
@@ -259,17 +293,18 @@ def _owned_row(side: BrokerSide, owned: OwnedRate) -> list[Any]:
 
 def _owned(row: OwnedRow) -> tuple[BrokerSide, OwnedRate]:
     owned = OwnedRate(
-        row.before_bytes_per_s, row.setpoint_bytes_per_s, tuple(row.may_stand), row.goes_back_to_bytes_per_s
+        row.before_bytes_per_s, row.setpoint_bytes_per_s, tuple(row.possible_values), row.goes_back_to_bytes_per_s
     )
     return (row.broker, row.side), owned
 
 
 def decode_memory(value: bytes) -> Memory:
-    """
+    """Returns what a memory record says.
+
     Raises:
-        ValueError: not a memory of a version we read. To act without knowing what is ours would be to forget it.
+        ValueError: as ``decode_body``. A tuner must not act without it, as it would not know what it manages.
     """
-    body = decoded(value, MemoryBody)
+    body = decode_body(value, MemoryBody)
     return Memory(
         owned=dict(_owned(row) for row in body.owned),
         externally_owned_until_ms={(broker, side): until for broker, side, until in body.externally_owned_until_ms},
@@ -281,7 +316,7 @@ def decode_memory(value: bytes) -> Memory:
         idle_lists=frozenset(body.idle_lists),
         to_clear=frozenset(body.to_clear),
         orders_at_ms=body.orders_at_ms,
-        # Of before this was kept only which were acknowledged is known, and not what they were.
+        # Without the orders themselves, only the time of the acknowledged ones is known.
         ordered=Orders(body.orders_at_ms) if body.ordered is None else orders_of(body.ordered),
         ordered_until_ms=body.ordered_until_ms,
         swept_at_ms=body.swept_at_ms,

@@ -1,11 +1,11 @@
-"""One line for one event: records of one cycle that say the same of several throttles are told together.
+"""Groups journal entries of one event and writes one line for the group.
 
-The journal keeps a record for each throttle. A person who reads twelve records that a move has ended needs one line with its list.
+The journal has an entry per throttle. When a move ends, a reader needs one line with a list, not twelve entries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from streaming.shared.short_lists import join_names
@@ -14,81 +14,83 @@ from tuner.control.throttle.decision import Acted
 from tuner.journal.entries import Entry, entry_of
 
 NAMED_MAX = 12
-TOGETHER_MS_MAX = 1_000  # Between two records of one cycle.
-ENDING_MS_MAX = 15_000  # The end of a large move takes several cycles.
+SAME_CYCLE_MS_MAX = 1_000  # Longest time between two entries of one cycle.
+CLEANUP_MS_MAX = 15_000  # The cleanup after a large move takes several cycles.
 _TEXTS_MAX = 3
-_ENDING_WHY = {"move_ended": "the move has ended", "released": "released by order"}
+_CLEANUP_REASONS = {"move_ended": "the move has ended", "released": "released by order"}
 
 
-def event_of(entry: Entry) -> Hashable | None:
-    """Returns what the records of one event have in common; None: this record is an event by itself."""
+def event_key(entry: Entry) -> Hashable | None:
+    """Returns a key that all entries of one event share; None: the entry is an event of its own."""
     if subject_of(entry) is None:
         return None
-    if is_ending(entry):
+    if is_cleanup(entry):
         return entry.kind, "ending", entry.reason, entry.dry_run
-    _, colon, why = entry.text.partition(": ")
-    return (entry.kind, entry.action, entry.reason, entry.dry_run, why) if colon else None
+    _, colon, explanation = entry.text.partition(": ")
+    return (entry.kind, entry.action, entry.reason, entry.dry_run, explanation) if colon else None
 
 
 def subject_of(entry: Entry) -> Hashable | None:
-    """Returns the one throttle or the one topic that a record is about; None: it is about several, or about none."""
-    said = entry.decision
-    if (topic := said.get("topic")) is not None:
+    """Returns the throttle or topic that an entry is about; None: it is about several or about none."""
+    decision = entry.decision
+    if (topic := decision.get("topic")) is not None:
         return str(topic)
-    broker, side = said.get("broker"), said.get("side")
+    broker, side = decision.get("broker"), decision.get("side")
     return None if broker is None or side is None else (broker, str(side))
 
 
-def is_ending(entry: Entry) -> bool:
-    """Whether it puts a throttle back or clears a topic's lists, and says which."""
-    said = entry.decision
+def is_cleanup(entry: Entry) -> bool:
+    """Returns whether the entry restores or removes one throttle, or clears the lists of one topic."""
+    decision = entry.decision
     if entry.action == "put_back":
-        return said.get("broker") is not None and said.get("side") is not None
-    return entry.action == "clear_lists" and said.get("topic") is not None
+        return decision.get("broker") is not None and decision.get("side") is not None
+    return entry.action == "clear_lists" and decision.get("topic") is not None
 
 
-def events(entries: Iterable[Entry]) -> list[list[Entry]]:
-    """Returns the records of one cycle by event, in the order in which the events begin."""
-    found: dict[Hashable, list[Entry]] = {}
+def group_by_event(entries: Iterable[Entry]) -> list[list[Entry]]:
+    """Returns the entries of one cycle grouped by event, in the order in which the events begin."""
+    groups: dict[Hashable, list[Entry]] = {}
     for number, entry in enumerate(entries):
-        event = event_of(entry)
-        found.setdefault(("alone", number) if event is None else event, []).append(entry)
-    return list(found.values())
+        key = event_key(entry)
+        groups.setdefault(("alone", number) if key is None else key, []).append(entry)
+    return list(groups.values())
 
 
 def event_text(entries: Sequence[Entry]) -> str:
-    """Returns the sentence for records that share ``event_of``, with the list of what they are about."""
+    """Returns one sentence for the entries of an event, with the list of throttles or topics."""
     first = entries[0]
     if len(entries) == 1:
         return first.text
-    if is_ending(first):
-        return _ending_text(entries)
-    return f"{join_names([_head(entry) for entry in entries], NAMED_MAX)}: {first.text.partition(': ')[2]}"
+    if is_cleanup(first):
+        return _cleanup_text(entries)
+    return f"{join_names([_subject_text(entry) for entry in entries], NAMED_MAX)}: {first.text.partition(': ')[2]}"
 
 
 def failures_text(failed: Sequence[tuple[Entry, str]], count: int) -> str | None:
-    """Returns what failed of an event; None: nothing did.
+    """Returns the failures of an event as text; None: nothing failed.
 
     Args:
-        count: of its records, with those that went well.
+        failed: the entries that failed, each with its failure.
+        count: all entries of the event.
     """
     if not failed:
         return None
     if count == 1:
         return failed[0][1]
-    return f"{len(failed)} of {count}: {join_names([f'{_head(entry)}: {failure}' for entry, failure in failed], NAMED_MAX)}"
+    texts = [f"{_subject_text(entry)}: {failure}" for entry, failure in failed]
+    return f"{len(failed)} of {count}: {join_names(texts, NAMED_MAX)}"
 
 
-def acts_told(acts: Sequence[Acted]) -> tuple[str, str | None]:
-    """Returns one sentence for what was carried out at once, and what of it failed; None: nothing did."""
+def outcome_text(acts: Sequence[Acted]) -> tuple[str, str | None]:
+    """Returns one sentence for decisions that were carried out together, and their failures; None: nothing failed."""
     entries = [entry_of("outcome", decision, 0, failure=failure) for decision, failure in acts]
-    texts = [event_text(some) for some in events(entries)]
+    texts = [event_text(group) for group in group_by_event(entries)]
     failed = [(entry, entry.failure) for entry in entries if entry.failure is not None]
     return join_names(texts, _TEXTS_MAX, between="; "), failures_text(failed, len(acts))
 
 
-def about(entries: Sequence[Entry]) -> dict[str, Any]:
-    """Returns the throttles or topics of an event as keys of a log line for machines; nothing where it is the cluster's."""
+def log_fields(entries: Sequence[Entry]) -> dict[str, Any]:
+    """Returns the throttles or topics of an event as fields of a log line; empty if the event is about the whole cluster."""
     topics = [entry.decision["topic"] for entry in entries if entry.decision.get("topic") is not None]
     sides = [
         (broker, str(entry.decision["side"]))
@@ -101,35 +103,36 @@ def about(entries: Sequence[Entry]) -> dict[str, Any]:
     return {name: values for name, values in lists.items() if values}
 
 
-def _head(entry: Entry) -> str:
+def _subject_text(entry: Entry) -> str:
     return entry.text.partition(": ")[0]
 
 
-def _ending_text(entries: Sequence[Entry]) -> str:
+def _cleanup_text(entries: Sequence[Entry]) -> str:
     rates = [entry.decision for entry in entries if entry.action == "put_back"]
-    removed = [said for said in rates if said.get("value_bytes_per_s") is None]
+    removed = [decision for decision in rates if decision.get("value_bytes_per_s") is None]
     restored = [
-        f"broker {said['broker']} {said['side']} to {rate_text(said['value_bytes_per_s'])}"
-        for said in rates
-        if said.get("value_bytes_per_s") is not None
+        f"broker {decision['broker']} {decision['side']} to {rate_text(decision['value_bytes_per_s'])}"
+        for decision in rates
+        if decision.get("value_bytes_per_s") is not None
     ]
     topics = sorted(str(entry.decision["topic"]) for entry in entries if entry.action == "clear_lists")
     parts = [
-        f"remove the throttles of {_sides(removed)}" if removed else "",
+        f"remove the throttles of {_sides_text(removed)}" if removed else "",
         f"restore {join_names(restored, NAMED_MAX)}" if restored else "",
         f"clear the throttled-replica lists of {'topic' if len(topics) == 1 else 'topics'} {join_names(topics, NAMED_MAX)}"
         if topics
         else "",
     ]
     reason = entries[0].reason
-    return f"{_ENDING_WHY.get(reason, reason.replace('_', ' '))}: {'; '.join(part for part in parts if part)}"
+    return f"{_CLEANUP_REASONS.get(reason, reason.replace('_', ' '))}: {'; '.join(part for part in parts if part)}"
 
 
-def _sides(said: Iterable[Any]) -> str:
-    by_broker: dict[int, list[str]] = {}
-    for row in said:
-        by_broker.setdefault(row["broker"], []).append(str(row["side"]))
+def _sides_text(decisions: Iterable[Mapping[str, Any]]) -> str:
+    sides_by_broker: dict[int, list[str]] = {}
+    for decision in decisions:
+        sides_by_broker.setdefault(decision["broker"], []).append(str(decision["side"]))
     brokers = [
-        f"broker {broker} ({', '.join(sorted(sides, reverse=True))})" for broker, sides in sorted(by_broker.items())
+        f"broker {broker} ({', '.join(sorted(sides, reverse=True))})"
+        for broker, sides in sorted(sides_by_broker.items())
     ]
     return join_names(brokers, NAMED_MAX)

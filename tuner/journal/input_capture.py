@@ -1,5 +1,4 @@
-"""What one cycle, one second of the law, and one cycle of the mutation quotas is given to decide on, member by member as
-members.py names them; and whether it is worth a record."""
+"""Collects the inputs of one step as the state fields of ``codec.STATE_FIELDS``, and decides whether the step is recorded."""
 
 from __future__ import annotations
 
@@ -16,14 +15,19 @@ from tuner.control.throttle.state import Memory
 from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide, LiveCluster, NotSeen, Observation
 from tuner.core.operator_orders import Orders
-from tuner.journal.codec import Known
+from tuner.journal.codec import StateValues
 
 
-def of_cycle(observation: Observation, before: Memory) -> Known:
+def capture_cycle(observation: Observation, before: Memory) -> StateValues:
+    """Returns the inputs of a throttle cycle.
+
+    Args:
+        before: what the tuner remembers from the previous cycle.
+    """
     live = observation.live
     return {
         "not_seen": None if isinstance(live, LiveCluster) else live.reason,
-        **(by_field("live", live) if isinstance(live, LiveCluster) else {}),
+        **(prefix_fields("live", live) if isinstance(live, LiveCluster) else {}),
         "signals.brokers": observation.brokers,
         "signals.moves": observation.moves,
         "busy": observation.busy,
@@ -31,82 +35,96 @@ def of_cycle(observation: Observation, before: Memory) -> Known:
         "orders": observation.orders,
         "plan_moves": observation.plan_moves,
         "steered": frozenset(observation.courses),
-        **by_field("memory", before),
+        **prefix_fields("memory", before),
     }
 
 
-def of_second(view: ControlInput, held: frozenset[BrokerSide], quota_samples: int, before: ControlState) -> Known:
+def capture_steering_tick(
+    view: ControlInput, held: frozenset[BrokerSide], quota_samples: int, before: ControlState
+) -> StateValues:
+    """Returns the inputs of a steering tick.
+
+    Args:
+        held: the sides that the cycle does not let the steering write.
+        quota_samples: Kafka's replication.quota.window.num.
+        before: the control state after the previous tick.
+    """
     return {
-        # These three go on being changed by those who gave them.
+        # Their owners change these three in place, so they are copied.
         "signals.brokers": dict(view.brokers),
         "signals.moves": dict(view.moves),
-        "second.stands": dict(view.current_rates),
-        "second.held": held,
-        "second.capacities": view.capacities,
-        "second.stalled": view.stalled_sides,
-        "second.recovering": view.recovering_sides,
-        "second.ours": view.restore_rates,
-        "second.planned": view.planned_sides,
-        "second.most": view.max_rates,
-        "second.quota_samples": quota_samples,
-        **by_field("law", before),
+        "steering.current_rates": dict(view.current_rates),
+        "steering.held_sides": held,
+        "steering.capacities": view.capacities,
+        "steering.stalled": view.stalled_sides,
+        "steering.recovering": view.recovering_sides,
+        "steering.restore_rates": view.restore_rates,
+        "steering.planned": view.planned_sides,
+        "steering.max_rates": view.max_rates,
+        "steering.quota_samples": quota_samples,
+        **prefix_fields("control", before),
     }
 
 
-def of_quotas(view: QuotaView, before: MutationMemory, orders: Orders) -> Known:
+def capture_quota_cycle(view: QuotaView, before: MutationMemory, orders: Orders) -> StateValues:
+    """Returns the inputs of a mutation quota cycle."""
     quotas = view.quotas
     return {
         "quotas.not_seen": quotas.reason if isinstance(quotas, NotSeen) else None,
-        **({"quotas.stand": quotas} if not isinstance(quotas, NotSeen) else {}),
-        "quotas.beside": view.cluster_wide,
+        **({"quotas.current": quotas} if not isinstance(quotas, NotSeen) else {}),
+        "quotas.cluster_wide": view.cluster_wide,
         "quotas.orders": orders,
         "signals.controllers": view.controllers,
         "signals.tenants": {(s.node, s.user, s.client_id): s for s in view.tenants},
-        **by_field("mutation", before),
+        **prefix_fields("mutation", before),
     }
 
 
-def worth_it(observation: Observation, before: Memory, decisions: Iterable[Decision]) -> bool:
-    """While something moves, or is ours, or is decided about one throttle."""
+def is_worth_recording(observation: Observation, before: Memory, decisions: Iterable[Decision]) -> bool:
+    """Returns whether anything moves, is managed by the tuner, or was decided about a single throttle."""
     live = observation.live
     moves = isinstance(live, LiveCluster) and bool(live.moves)
-    about_one = (d for d in decisions if not (isinstance(d, Hold) and d.broker is None))
-    return moves or bool(before.seen or before.owned) or any(True for _ in about_one)
+    specific = (d for d in decisions if not (isinstance(d, Hold) and d.broker is None))
+    return moves or bool(before.seen or before.owned) or any(True for _ in specific)
 
 
-class Eventful:
-    """Whether anything is decided in a cycle of the quotas that was not decided in the one before."""
+class QuotaChangeDetector:
+    """Detects mutation quota cycles whose decisions differ from those of the cycle before."""
 
     def __init__(self) -> None:
-        self._said: set[tuple[object, ...]] = set()
+        self._reasons: set[tuple[object, ...]] = set()
 
-    def sees(self, decisions: Iterable[QuotaDecision], before: MutationMemory, after: MutationMemory) -> bool:
-        """Told of every cycle: a quota is written, put back or let go of, or comes into doubt; another total; another reason."""
-        said, acts = set[tuple[object, ...]](), False
+    def has_changed(self, decisions: Iterable[QuotaDecision], before: MutationMemory, after: MutationMemory) -> bool:
+        """Returns whether this cycle writes a quota, or changes the total, a reason or the set of doubted quotas.
+
+        The caller passes every cycle, in order.
+        """
+        reasons, acts = set[tuple[object, ...]](), False
         for decision in decisions:
             if isinstance(decision, HoldQuota | TotalRateReport):
-                said.add((getattr(decision, "entity", None), decision.reason))
+                reasons.add((getattr(decision, "entity", None), decision.reason))
             else:
                 acts = True
-        new, self._said = said != self._said, said
-        return acts or new or (before.total, before.unconfirmed) != (after.total, after.unconfirmed)
+        has_new_reasons, self._reasons = reasons != self._reasons, reasons
+        return acts or has_new_reasons or (before.total, before.unconfirmed) != (after.total, after.unconfirmed)
 
 
-def by_field(prefix: str, value: Any) -> dict[str, Any]:
+def prefix_fields(prefix: str, value: Any) -> dict[str, Any]:
+    """Returns the fields of a dataclass by state field name."""
     return {f"{prefix}.{f.name}": getattr(value, f.name) for f in fields(value)}
 
 
-# What a run begins with where the first step is not given it.
-NOTHINGS = {
-    **by_field("live", LiveCluster(frozenset())),
-    "second.stands": {},
-    "second.held": frozenset(),
-    "second.capacities": {},
-    "second.stalled": frozenset(),
-    "second.recovering": frozenset(),
-    "second.ours": {},
-    "second.planned": frozenset(),
-    "second.most": {},
-    "second.quota_samples": LawLimits().quota_samples,
+# Values of the state fields that the first step of a run is not given.
+EMPTY_INPUTS = {
+    **prefix_fields("live", LiveCluster(frozenset())),
+    "steering.current_rates": {},
+    "steering.held_sides": frozenset(),
+    "steering.capacities": {},
+    "steering.stalled": frozenset(),
+    "steering.recovering": frozenset(),
+    "steering.restore_rates": {},
+    "steering.planned": frozenset(),
+    "steering.max_rates": {},
+    "steering.quota_samples": LawLimits().quota_samples,
 }
-NO_QUOTAS: Known = {"quotas.stand": {}}
+EMPTY_QUOTA_INPUTS: StateValues = {"quotas.current": {}}

@@ -1,21 +1,14 @@
-"""What every decision stood on, so that it can be made again: a topic of its own beside the journal, one JSON value a record.
+"""Records the inputs of every decision in a topic beside the journal, so that `rheostat replay` can decide again.
 
-Intuition: a film. Now and then a frame holds all that is seen and remembered; between two frames only what has changed is
-written. Whoever wants to see a minute again begins at the frame before it. While nothing moves, nothing is filmed; nor are the
-mutation quotas while nothing is decided about them.
+Records hold steps as changes since the previous step, and from time to time a frame with the whole state (delta_stream.py). Nothing
+is recorded while nothing moves, nor about mutation quotas while no decision about them changes.
 
-    step     one cycle, one second of the law, or one cycle of the quotas: when it was, what had changed before it, and what
-             came of it
-    frame    everything as it was at one step, cut into pieces, so that a large cluster's does not hold up a cycle
-    piece    see members.py; tagged with the step or the frame that it belongs to
-    reel     see reel.py; the steps of the throttles are on one, those of the quotas on another
+Reporting a step is cheap: it hands over immutable values, and the search for changes runs when the step is written. The steps go
+with the journal's next write, in the same transaction, up to a budget per second. That covers up to some hundred brokers; the rest
+follows with the writes of the next seconds.
 
-To be told of a step costs next to nothing: what is handed in are values that nobody changes, so what differs in them is looked
-for when it is written. A step goes with the journal's very next write, in the same transaction, as far as the second has room:
-that is all of it up to some hundred brokers. The rest goes with the writes of the seconds after it.
-
-Invariant: what cannot be written is not missed silently: whatever follows a failed write begins with a new frame. The header of
-a step comes after all of its pieces, so a step that can be read is whole.
+Invariant: a gap is always visible. After a failed write the next step begins with a new frame. The header of a step comes after
+all its pieces, so a step with a header is complete.
 """
 
 from __future__ import annotations
@@ -34,81 +27,86 @@ from tuner.control.throttle.state import Memory
 from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide, Observation
 from tuner.core.operator_orders import Orders
-from tuner.journal.decision_digest import said, shared_out, turned
+from tuner.journal.decision_digest import digest_decisions, digest_quota_decisions, digest_rate_changes
 from tuner.journal.delta_stream import DeltaPart, DeltaStream, RecordedStepInput
 from tuner.journal.input_capture import (
-    NO_QUOTAS,
-    NOTHINGS,
-    Eventful,
-    by_field,
-    of_cycle,
-    of_quotas,
-    of_second,
-    worth_it,
+    EMPTY_INPUTS,
+    EMPTY_QUOTA_INPUTS,
+    QuotaChangeDetector,
+    capture_cycle,
+    capture_quota_cycle,
+    capture_steering_tick,
+    is_worth_recording,
+    prefix_fields,
 )
 from tuner.journal.settings_snapshot import SettingsSnapshot
 
 VERSION = 2
-_WEIGHT_A_RECORD = 4.0  # See members.py.
-# A cycle may write six times in a moment, and each of the four seconds after it once: what a large cluster leaves to be written
-# goes evenly with all of them.
-_WEIGHT_A_SECOND = 8.0
-_STEPS_WAITING = 6  # More than that, and more is written at a time.
-_SAID_A_WEIGHT = 1000  # Decisions.
-_LINGERS_S = 60.0  # A new frame of the quotas is as much to write as so many seconds of a storm.
+# Weights are in the unit of codec.piece_weight.
+_WEIGHT_PER_RECORD = 4.0
+# A cycle may write six times in a moment, and each of the next four seconds once. The budget spreads a large cluster's steps
+# evenly over these writes.
+_WEIGHT_PER_S = 8.0
+_BACKLOG_STEPS = 6  # With more steps waiting, the budget grows in proportion.
+_DECISIONS_PER_WEIGHT = 1000
+# How long mutation quota cycles without change are still recorded. A new frame costs about as much as these cycles.
+_QUOTA_IDLE_S = 60.0
 
 
-def topic_of(journal: str) -> str:
-    """``rheostat.journal`` → ``rheostat.inputs``."""
+def inputs_topic_of(journal: str) -> str:
+    """Returns the name of the inputs topic: ``rheostat.journal`` → ``rheostat.inputs``."""
     return journal.removesuffix(".journal") + ".inputs"
 
 
 class InputLog:
-    """Told of every cycle and every second; ``take`` hands out what is to be written with the journal's next write."""
+    """Collects the steps of all controllers; ``take_records`` returns the records for the journal's next write."""
 
-    def __init__(self, in_force: SettingsSnapshot, *, run: str, program: str, wall_clock: Callable[[], float]) -> None:
+    def __init__(self, settings: SettingsSnapshot, *, run: str, program: str, wall_clock: Callable[[], float]) -> None:
         """
         Args:
-            run: of this tuner, from its start to its end; another one's records may stand between ours.
-            program: the version.
+            settings: the settings that decisions are made with.
+            run: an id of this tuner process; another process may write records in between.
+            program: the version of rheostat.
         """
-        self._in_force = in_force
+        self._settings = settings
         self._run = run
         self._wall_clock = wall_clock
-        self._throttles, self._quotas = DeltaStream(program), DeltaStream(program)
-        self._law = ControlState()
-        self._eventful = Eventful()
-        self._eventful_at_ms = 0
-        self._steps: deque[Iterator[DeltaPart]] = deque()
-        self._step = self._record = 0
-        self._second_s = float("-inf")
-        self._left = 0.0  # Of the weight that this second may write.
+        self._throttle_stream, self._quota_stream = DeltaStream(program), DeltaStream(program)
+        self._control = ControlState()
+        self._quota_changes = QuotaChangeDetector()
+        self._quotas_changed_at_ms = 0
+        self._pending_steps: deque[Iterator[DeltaPart]] = deque()
+        self._step_number = self._record_number = 0
+        self._budget_from_s = float("-inf")
+        self._budget = 0.0  # Weight that may still be written in this second.
 
-    # -- what is told -------------------------------------------------------------------------------------------------
+    # -- report steps -------------------------------------------------------------------------------------------------
 
-    def cycle(self, observation: Observation, before: Memory, after: Memory, decisions: Sequence[Decision]) -> None:
-        """One cycle: what ``decide`` was given and what it gave back."""
-        reel = self._throttles
-        if not worth_it(observation, before, decisions):
-            reel.running = False
+    def record_cycle(
+        self, observation: Observation, before: Memory, after: Memory, decisions: Sequence[Decision]
+    ) -> None:
+        """Records a throttle cycle: the arguments and results of ``decide``."""
+        stream = self._throttle_stream
+        if not is_worth_recording(observation, before, decisions):
+            stream.is_running = False
             return
-        begins, reel.running = not reel.running, True
-        now = of_cycle(observation, before)
+        begins, stream.is_running = not stream.is_running, True
+        state = capture_cycle(observation, before)
         if begins:
-            now = {**NOTHINGS, **by_field("law", self._law), **now}
-        told = RecordedStepInput(
+            state = {**EMPTY_INPUTS, **prefix_fields("control", self._control), **state}
+        step = RecordedStepInput(
             "cycle",
             observation.now_ms,
-            now,
-            by_field("memory", after),
-            lambda: said(decisions),
-            len(decisions) / _SAID_A_WEIGHT,
+            state,
+            prefix_fields("memory", after),
+            lambda: digest_decisions(decisions),
+            len(decisions) / _DECISIONS_PER_WEIGHT,
             begins,
-            self._in_force,
+            self._settings,
         )
-        self._tell(reel, told)
+        self._add(stream, step)
 
-    def second(
+    def record_steering_tick(
         self,
         view: ControlInput,
         held: frozenset[BrokerSide],
@@ -117,17 +115,29 @@ class InputLog:
         after: ControlState,
         changes: Sequence[SetRate],
     ) -> None:
-        """One second of the law: what ``turn`` was given, and what is to be written."""
-        self._law = after
-        if not self._throttles.running:
-            return
-        now = of_second(view, held, quota_samples, before)
-        told = RecordedStepInput(
-            "second", view.now_ms, now, by_field("law", after), lambda: turned(changes), 0.0, False, self._in_force
-        )
-        self._tell(self._throttles, told)
+        """Records a steering tick: the arguments of the control law, and the rates that the tuner writes.
 
-    def quotas(
+        Args:
+            held: the sides that the cycle does not let the steering write.
+            quota_samples: Kafka's replication.quota.window.num.
+        """
+        self._control = after
+        if not self._throttle_stream.is_running:
+            return
+        state = capture_steering_tick(view, held, quota_samples, before)
+        step = RecordedStepInput(
+            "steering",
+            view.now_ms,
+            state,
+            prefix_fields("control", after),
+            lambda: digest_rate_changes(changes),
+            0.0,
+            False,
+            self._settings,
+        )
+        self._add(self._throttle_stream, step)
+
+    def record_quota_cycle(
         self,
         view: QuotaView,
         orders: Orders,
@@ -136,86 +146,85 @@ class InputLog:
         after: MutationMemory,
         decisions: Sequence[QuotaDecision],
     ) -> None:
-        """One cycle of the mutation quotas: what ``ruled`` was given and what it gave back."""
-        reel = self._quotas
-        if self._eventful.sees(decisions, before, after):
-            self._eventful_at_ms = view.now_ms
-        elif not reel.running or abs(view.now_ms - self._eventful_at_ms) > _LINGERS_S * 1000:
-            reel.running = False
+        """Records a mutation quota cycle: the arguments and results of its decision function."""
+        stream = self._quota_stream
+        if self._quota_changes.has_changed(decisions, before, after):
+            self._quotas_changed_at_ms = view.now_ms
+        elif not stream.is_running or abs(view.now_ms - self._quotas_changed_at_ms) > _QUOTA_IDLE_S * 1000:
+            stream.is_running = False
             return
-        in_force = self._in_force
-        if policy != in_force.quotas:
-            in_force = self._in_force = replace(in_force, quotas=policy)
-            reel.running = False  # What was in force is told with a frame.
-        begins, reel.running = not reel.running, True
-        now = of_quotas(view, before, orders)
-        told = RecordedStepInput(
+        settings = self._settings
+        if policy != settings.quotas:
+            settings = self._settings = replace(settings, quotas=policy)
+            stream.is_running = False  # Settings are written with a frame.
+        begins, stream.is_running = not stream.is_running, True
+        state = capture_quota_cycle(view, before, orders)
+        step = RecordedStepInput(
             "quotas",
             view.now_ms,
-            {**NO_QUOTAS, **now} if begins else now,
-            by_field("mutation", after),
-            lambda: shared_out(decisions),
-            len(decisions) / _SAID_A_WEIGHT,
+            {**EMPTY_QUOTA_INPUTS, **state} if begins else state,
+            prefix_fields("mutation", after),
+            lambda: digest_quota_decisions(decisions),
+            len(decisions) / _DECISIONS_PER_WEIGHT,
             begins,
-            in_force,
+            settings,
         )
-        self._tell(reel, told)
+        self._add(stream, step)
 
-    # -- what is written ----------------------------------------------------------------------------------------------
+    # -- write --------------------------------------------------------------------------------------------------------
 
-    def take(self) -> list[bytes]:
-        """The records for the journal's next write; nothing of them comes a second time."""
+    def take_records(self) -> list[bytes]:
+        """Returns the records for the journal's next write. Each record is returned once."""
         now_s = self._wall_clock()
-        if abs(now_s - self._second_s) >= 1.0:
-            self._second_s = now_s
-            self._left = _WEIGHT_A_SECOND * max(1.0, len(self._steps) / _STEPS_WAITING)
-        room, records = self._left + self._throttles.frame_weight + self._quotas.frame_weight, []
-        while room > 0 and self.waits:
-            # A record of its own for each handful: none grows beyond what a topic takes.
-            headers, pieces, full = [], [], _WEIGHT_A_RECORD
-            while full > 0 and room > 0 and (part := self._next()) is not None:
+        if abs(now_s - self._budget_from_s) >= 1.0:
+            self._budget_from_s = now_s
+            self._budget = _WEIGHT_PER_S * max(1.0, len(self._pending_steps) / _BACKLOG_STEPS)
+        budget = self._budget + self._throttle_stream.frame_weight + self._quota_stream.frame_weight
+        records = []
+        while budget > 0 and self.has_pending:
+            # Several records, so that none exceeds the topic's max.message.bytes.
+            headers, pieces, record_budget = [], [], _WEIGHT_PER_RECORD
+            while record_budget > 0 and budget > 0 and (part := self._next_part()) is not None:
                 headers += [part.header] if part.header is not None else []
                 pieces += [part.piece] if part.piece is not None else []
-                full -= part.weight
-                room -= part.weight
+                record_budget -= part.weight
+                budget -= part.weight
             if headers or pieces:
-                records.append(self._recorded(headers, pieces))
-        # What was given to the first frame is not the second's.
-        self._left = min(self._left, room)
+                records.append(self._encode_record(headers, pieces))
+        # The extra budget of a first frame does not carry over to the next write.
+        self._budget = min(self._budget, budget)
         return records
 
     @property
-    def waits(self) -> bool:
-        """Whether anything is left to be written."""
-        return bool(self._steps) or self._throttles.framing or self._quotas.framing
+    def has_pending(self) -> bool:
+        """Whether anything remains to be written."""
+        return bool(self._pending_steps) or self._throttle_stream.has_frame or self._quota_stream.has_frame
 
-    def lost(self) -> None:
-        """What was taken is not on record."""
-        self._steps.clear()
-        self._eventful = Eventful()
-        for reel in (self._throttles, self._quotas):
-            reel.lost()
+    def discard_pending(self) -> None:
+        """Drops everything after a failed write. The next steps begin with new frames."""
+        self._pending_steps.clear()
+        self._quota_changes = QuotaChangeDetector()
+        for stream in (self._throttle_stream, self._quota_stream):
+            stream.discard()
 
-    # -- by itself ----------------------------------------------------------------------------------------------------
+    def _add(self, stream: DeltaStream, step: RecordedStepInput) -> None:
+        self._step_number += 1
+        self._pending_steps.append(stream.encode_step(self._step_number, step))
 
-    def _tell(self, reel: DeltaStream, told: RecordedStepInput) -> None:
-        self._step += 1
-        self._steps.append(reel.step(self._step, told))
-
-    def _next(self) -> DeltaPart | None:
-        while self._steps:
-            if (part := next(self._steps[0], None)) is not None:
+    def _next_part(self) -> DeltaPart | None:
+        while self._pending_steps:
+            if (part := next(self._pending_steps[0], None)) is not None:
                 return part
-            self._steps.popleft()
-        part = self._throttles.frame_part()
-        return part if part is not None else self._quotas.frame_part()
+            self._pending_steps.popleft()
+        part = self._throttle_stream.next_frame_part()
+        return part if part is not None else self._quota_stream.next_frame_part()
 
-    def _recorded(self, headers: Sequence[Mapping[str, Any]], pieces: Sequence[Mapping[str, Any]]) -> bytes:
-        self._record += 1
+    def _encode_record(self, headers: Sequence[Mapping[str, Any]], pieces: Sequence[Mapping[str, Any]]) -> bytes:
+        self._record_number += 1
         body = {
             "v": VERSION,
             "run": self._run,
-            "record": self._record,
+            "record": self._record_number,
             "at_ms": round(self._wall_clock() * 1000),
             "headers": headers,
             "pieces": pieces,

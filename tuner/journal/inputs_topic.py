@@ -1,4 +1,4 @@
-"""The topic of the inputs, read from a moment on; whoever starts does not read it."""
+"""Reads the inputs topic from a given time on."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from kafka import KafkaConsumer, TopicPartition
 from tuner.journal.topic_reader import SILENCE_S_MAX, JournalError
 
 
-def read_since(consumer: KafkaConsumer, topic: str, since_ms: int | None, *, back: int = 0) -> Iterator[Any]:
-    """Kafka's records from the first that is not older to the end as it is now; none where there is no such topic.
+def read_inputs(consumer: KafkaConsumer, topic: str, since_ms: int | None, *, back: int = 0) -> Iterator[Any]:
+    """Yields Kafka's records from a time on up to the current end; none if the topic does not exist.
 
     Args:
-        since_ms: by the broker's clock; None: from so many offsets before the end.
-        back: how many those are.
+        since_ms: the broker's timestamp of the oldest record to read; None: start at an offset, see ``back``.
+        back: how many offsets before the end of each partition to start.
 
     Raises:
-        JournalError: it cannot be read.
+        JournalError: the topic cannot be read.
     """
     try:
         partitions = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic) or ())]
@@ -28,15 +28,17 @@ def read_since(consumer: KafkaConsumer, topic: str, since_ms: int | None, *, bac
             return
         consumer.assign(partitions)
         begins, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
-        found = consumer.offsets_for_times(dict.fromkeys(partitions, max(0, since_ms))) if since_ms is not None else {}
+        by_time = (
+            consumer.offsets_for_times(dict.fromkeys(partitions, max(0, since_ms))) if since_ms is not None else {}
+        )
         for partition in partitions:
-            at = found.get(partition)
-            start = at.offset if at is not None else ends[partition] - back
+            first = by_time.get(partition)
+            start = first.offset if first is not None else ends[partition] - back
             consumer.seek(partition, max(begins[partition], start))
         deadline = time.monotonic() + SILENCE_S_MAX
         while any((consumer.position(p) or 0) < ends[p] for p in partitions):
             if time.monotonic() > deadline:
-                raise JournalError(f"nothing came for {SILENCE_S_MAX:.0f} s, and the end was not reached")
+                raise JournalError(f"no record came for {SILENCE_S_MAX:.0f} s before the end of the topic")
             for records in consumer.poll(timeout_ms=500).values():
                 for record in records:
                     deadline = time.monotonic() + SILENCE_S_MAX

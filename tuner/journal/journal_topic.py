@@ -1,11 +1,9 @@
-"""Whether the journal's topic is there, asked by a tuner that waits for its turn; made anew where it is not.
+"""Checks that the journal's topic exists while a standby waits for the lease, and recreates a deleted topic.
 
-Intuition: the lease is a partition of the journal's topic, so without the topic nobody acts, and nobody would ever again. To make
-it anew is what every tuner does at its start. What was on record is lost with it, which is said once, and loudly: values that
-stood before a move cannot be put back any more.
+The lease is a partition of the journal's topic, so without the topic no tuner can ever act. Recreating it is what every tuner does
+at its start. The content is lost: rates from before a move cannot be restored any more. The standby logs that once, as an error.
 
-Invariant: nothing is changed in the cluster but rheostat's own topics. Who acts on them has to have the lease and the journal
-as ever.
+Invariant: the standby creates rheostat's own topics and changes nothing else in the cluster.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from streaming.shared.topics import ensure_topics
 
 log = structlog.get_logger("tuner")
 
-LOOK_EVERY_S = 2.0
+CHECK_EVERY_S = 2.0
 
 
 class JournalTopic:
@@ -35,47 +33,48 @@ class JournalTopic:
     ) -> None:
         """
         Args:
-            on_back: it is there again. A member of the lease's group that was given nothing would learn of it minutes later.
+            on_back: called when the topic exists again. Without it, a group member without a partition would notice the new topic
+                minutes later.
         """
         self._client = client
         self._topics = topics
         self._on_back = on_back
         self._monotonic = monotonic
-        self._asked_s = float("-inf")
-        self._gone: str | None = None
-        self._missed = False  # At the look before.
+        self._checked_s = float("-inf")
+        self._problem: str | None = None
+        self._was_missing = False  # At the previous check.
 
-    def gone(self) -> str | None:
-        """Why nobody can have the lease; None: for no such reason. Asks the cluster at most every ``LOOK_EVERY_S``."""
-        if self._monotonic() - self._asked_s < LOOK_EVERY_S:
-            return self._gone
-        self._asked_s = self._monotonic()
+    def find_problem(self) -> str | None:
+        """Returns why no tuner can get the lease; None: the topic exists. Asks the cluster every ``CHECK_EVERY_S`` at most."""
+        if self._monotonic() - self._checked_s < CHECK_EVERY_S:
+            return self._problem
+        self._checked_s = self._monotonic()
         try:
-            there = bool(self._client.partitions([self._topics.journal]))
+            exists = bool(self._client.partitions([self._topics.journal]))
         except ClusterError:
-            return self._gone  # Whether the cluster answers at all is asked elsewhere.
-        if not there:
-            self._missing()
-        elif self._gone is not None:
-            log.info("the journal's topic is there again", topic=self._topics.journal)
-            self._gone = None
+            return self._problem  # Another check reports an unreachable cluster.
+        if not exists:
+            self._recreate()
+        elif self._problem is not None:
+            log.info("the journal's topic exists again", topic=self._topics.journal)
+            self._problem = None
             self._on_back()
-        self._missed = not there
-        return self._gone
+        self._was_missing = not exists
+        return self._problem
 
-    def _missing(self) -> None:
-        # A broker that has just started knows of no topic yet: who is missed once is asked for again.
-        if not self._missed:
+    def _recreate(self) -> None:
+        # A broker that has just started does not know any topic yet, so one missing result is not enough.
+        if not self._was_missing:
             return
-        said = f"the journal's topic {self._topics.journal} is not there, and without a journal nobody acts"
-        if self._gone is None:
+        problem = f"the journal's topic {self._topics.journal} does not exist, and no tuner acts without a journal"
+        if self._problem is None:
             log.error(
-                "the journal's topic is gone: what was ours and what stood before is not on record any more",
+                "the journal's topic was deleted: rheostat has lost which throttles it manages and the rates before them",
                 topic=self._topics.journal,
-                do="look at what stands when nothing moves any more: rheostat status",
+                do="when nothing moves any more, look for throttles that remain: rheostat status",
             )
         try:
             ensure_topics(self._client, self._topics)
         except ClusterError as error:
-            said = f"{said}; it cannot be made anew: {error}"
-        self._gone = said
+            problem = f"{problem}; it cannot be recreated: {error}"
+        self._problem = problem

@@ -1,10 +1,11 @@
-"""The journal in its topic. A write that is not acknowledged did not happen, and what it announced must not either.
+"""Reads and writes the journal's topic.
 
-Of several tuners of one cluster the journal lets only the newest write: every write is a transaction of one
-``transactional.id``, and who takes it over shuts out whoever had it before. So the journal is the fence, and the lease
-(tuner/runtime/lease.py) only says whose turn it is.
+Write-ahead: the tuner acts only after the brokers have acknowledged the record of its intent.
 
-Invariant: after ``lost`` nothing is written any more, whatever else may work again.
+The journal fences tuners off from each other. Every write is a transaction of one ``transactional.id``, and a tuner that takes the
+id over makes every write of its predecessor fail. The lease (tuner/runtime/lease.py) only decides whose turn it is.
+
+Invariant: once ``lost`` is set, this object never writes again.
 """
 
 from __future__ import annotations
@@ -23,40 +24,40 @@ from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import BrokerSide
 from tuner.core.operator_orders import Orders
-from tuner.journal.cluster_aliases import ClusterAliases, held
+from tuner.journal.cluster_aliases import ClusterAliases, describe_holdings
 from tuner.journal.entries import (
     RINGS,
     Entry,
     encode_entry,
     encode_holder,
     encode_memory,
+    encode_moving,
     encode_owned,
-    encode_seen,
     entry_key,
     holder_key,
     memory_key,
+    moving_key,
     owned_key,
     ring_of,
-    seen_key,
 )
-from tuner.journal.input_log import InputLog, topic_of
+from tuner.journal.input_log import InputLog, inputs_topic_of
 from tuner.journal.list_records import encode_listed, listed_key
 from tuner.journal.orders_topic import is_order, orders_topic_of
 from tuner.journal.outbox import Outbox
 from tuner.journal.plan_book import PlanBook
-from tuner.journal.read_ahead import JournalKnowledge, nothing_known
+from tuner.journal.read_ahead import JournalKnowledge, empty_knowledge
 from tuner.journal.topic_reader import JournalError, read_journal
+from tuner.journal.topic_tail import KAFKA_ERRORS
 from tuner.journal.transactions import (
     ACK_S_MAX,
-    TROUBLE,
     NotWritten,
-    OutOfUse,
+    ProducerUnusable,
     Record,
     Transactions,
-    acknowledged,
-    bounded,
+    call_with_timeout,
+    send_and_wait,
 )
-from tuner.journal.unreadable import Unreadable, blocking
+from tuner.journal.unreadable import UnreadableRecord, blocking_text
 
 _CLOSE_S_MAX = 2.0
 
@@ -64,15 +65,34 @@ Records = Mapping[bytes, bytes | None]
 
 
 class JournalUnreadable(JournalError):
-    """What stands in it cannot be understood, now or later: a person has to look."""
+    """The topic cannot be used until an operator has changed it."""
 
 
 class JournalLost(JournalError):
-    """It is another tuner's now, or it is not known whose: this one must not act any more."""
+    """Another tuner has taken the journal over, or may have. This tuner must stop acting."""
 
 
 class KafkaJournal:
-    """Written by whoever holds ``producer``; with a ``transactional.id`` by one alone."""
+    """The journal of one cluster name.
+
+    Attributes:
+        holder: a name for this tuner, for people.
+        lost: nothing can be written any more.
+
+    ``recover`` sets the following attributes:
+        orders: the newest orders.
+        superseded_orders: orders newer than the last ones told of, and older than ``orders``; the oldest first.
+        orders_history: all orders that the topic still has, the oldest first.
+        quotas: what the tuner remembers of mutation quotas.
+        plans: the reassignment plans; the executor keeps them up to date from then on.
+        cluster_aliases: the records of other cluster names.
+        unreadable: the newest records of a key that this version cannot read.
+        holdings: what this cluster name has set in the cluster, as text; empty if there is nothing.
+        next_offsets: by partition, the offset after the last record that was read.
+        orders_next_offsets: the same of the orders topic.
+        misplaced_orders: the journal's topic itself holds orders or plans.
+        records_read: how many records ``recover`` read, without those known before.
+    """
 
     def __init__(
         self,
@@ -88,10 +108,11 @@ class KafkaJournal:
     ) -> None:
         """
         Args:
-            holder: who we are, for people.
-            group_silent_s: how long ago the group that says whose turn it is answered last.
-            fenced: ``producer`` has a transactional id; ``take_over`` comes before the first write.
-            inputs: what it has to say goes with every write, into a topic beside the journal's.
+            producer: None for a journal that is only read.
+            holder: a name for this tuner, for people.
+            group_silent_s: returns how long ago the lease's consumer group answered last.
+            fenced: ``producer`` has a transactional id; ``take_over`` must come before the first write.
+            inputs: its records go with every write, to the inputs topic.
         """
         self._producer = producer
         self._topic = topic
@@ -102,99 +123,101 @@ class KafkaJournal:
         self._inputs = inputs
         self._group_silent_s = group_silent_s
         self._seqs = dict.fromkeys(RINGS, 0)
-        self._ours_at_s = float("-inf")
+        self._owned_at_s = float("-inf")  # When the last proof of ownership began, monotonic clock.
         self.lost = False
-        self.orders = Orders()  # As ``recover`` found them.
-        self.overtaken: tuple[Orders, ...] = ()  # By these, and nobody has told of them yet; the oldest first.
-        self.given: tuple[Orders, ...] = ()  # All that were there, told or not.
-        self.quotas = MutationMemory()  # The same.
-        self.plans = PlanBook(cluster)  # The same; kept up by whoever executes them.
-        self.other_names = ClusterAliases(cluster)  # The same.
-        self.unreadable: tuple[Unreadable, ...] = ()  # Records of this cluster; the same.
-        self.held = ""  # In words: what is on record as ours; the same.
-        self.read_to: Mapping[int, int] = {}  # By partition, where what is not known yet begins; the same.
-        self.orders_read_to: Mapping[int, int] = {}  # The same of the orders' topic.
-        self.misplaced_orders = False  # Orders or plans stand in the journal's topic itself; the same.
-        self.records_read = 0  # By ``recover``, beside what was known before.
+        self.orders = Orders()
+        self.superseded_orders: tuple[Orders, ...] = ()
+        self.orders_history: tuple[Orders, ...] = ()
+        self.quotas = MutationMemory()
+        self.plans = PlanBook(cluster)
+        self.cluster_aliases = ClusterAliases(cluster)
+        self.unreadable: tuple[UnreadableRecord, ...] = ()
+        self.holdings = ""
+        self.next_offsets: Mapping[int, int] = {}
+        self.orders_next_offsets: Mapping[int, int] = {}
+        self.misplaced_orders = False
+        self.records_read = 0
 
     @classmethod
-    def to_read(cls, topic: str, cluster: str) -> KafkaJournal:
-        """One that is only read: ``recover`` and ``orders``."""
+    def read_only(cls, topic: str, cluster: str) -> KafkaJournal:
+        """Returns a journal that can only ``recover``."""
         return cls(None, topic, cluster)
 
-    def copy_to_read(self) -> KafkaJournal:
-        """The same journal, to be read anew."""
-        return KafkaJournal.to_read(self._topic, self._cluster)
+    def read_only_copy(self) -> KafkaJournal:
+        """Returns a journal of the same topic that can only ``recover``."""
+        return KafkaJournal.read_only(self._topic, self._cluster)
 
     def take_over(self, timeout_s: float = ACK_S_MAX) -> None:
-        """From now on only this journal can be written.
+        """Makes this object the only writer: every write of an earlier producer fails from now on.
 
         Raises:
             JournalError: the brokers do not answer, or a right is missing.
         """
         try:
-            bounded(self._writer.init_transactions, timeout_s)
+            call_with_timeout(self._writer.init_transactions, timeout_s)
         except kafka.errors.TransactionalIdAuthorizationFailedError as error:
             right = f"Write on TransactionalId {self._writer.config['transactional_id']}"
             raise JournalError(f"{self._topic} cannot be taken over: missing right: {right}") from error
-        except TROUBLE as error:
+        except KAFKA_ERRORS as error:
             raise JournalError(f"{self._topic} cannot be taken over: {type(error).__name__}: {error}") from error
-        self.prove()
+        self.prove_ownership()
 
     def recover(
-        self, consumer: KafkaConsumer, owed: Outbox | None = None, known: JournalKnowledge | None = None
+        self, consumer: KafkaConsumer, outbox: Outbox | None = None, known: JournalKnowledge | None = None
     ) -> Memory:
-        """What we remembered when we last wrote; an empty memory in a new journal.
+        """Reads the journal to its end and returns the throttle memory; an empty one for a new journal.
+
+        Records that this version cannot read are in ``unreadable``. If one of them blocks (see ``blocked``), the memory is
+        incomplete: a tuner that acted on it would leave throttles behind.
 
         Args:
-            owed: what is on record is struck from it; where another tuner has acted since, it is told.
-            known: what was read of it before, by whoever stood by; it must have looked for what is owed. None: nothing.
-
-        Records that this version cannot read are in ``unreadable``. Where one of them blocks (``blocked``), the memory is not
-        whole: a tuner that acted by it would leave things behind.
+            outbox: entries that the journal already has are removed from it. If another tuner has acted since, the outbox forgets
+                its rates.
+            known: what a standby has read of the journal before, with the outbox's ``times_ms``. None: nothing.
 
         Raises:
-            UnreadableBatchError: records of the journal or the orders cannot be unpacked; nothing may be decided without them.
-            JournalError: it cannot be read whole now.
+            UnreadableBatchError: a batch of the journal or the orders topic cannot be decompressed.
+            JournalError: it cannot be read to its end now.
             JournalUnreadable: it has several partitions.
         """
         try:
             numbers = consumer.partitions_for_topic(self._topic) or {0}
-        except TROUBLE as error:
+        except KAFKA_ERRORS as error:
             raise JournalError(f"{self._topic} cannot be read: {type(error).__name__}: {error}") from error
         if len(numbers) > 1:
             raise JournalUnreadable(
-                f"{self._topic} has {len(numbers)} partitions, and what came later can only be told in one: stop rheostat where "
-                "nothing is owned, delete the topic, and let rheostat create it"
+                f"{self._topic} has {len(numbers)} partitions, and only a single one keeps the order of records: stop rheostat "
+                "when it manages no throttle, delete the topic, and let rheostat create it"
             )
         if known is None:
-            known = nothing_known(self._cluster, owed.times_ms if owed is not None else frozenset())
+            known = empty_knowledge(self._cluster, outbox.times_ms if outbox is not None else frozenset())
         self.records_read = 0
         ends: dict[str, dict[int, int]] = {}
-        # A tuner that acts must not miss an order because a topic is away for a moment.
+        # An acting tuner must not miss an order because a topic is unavailable for a moment.
         acts = self._producer is not None
-        for record in read_journal(consumer, self._topic, known.read_to, required=acts, ends=ends):
+        for record in read_journal(consumer, self._topic, known.next_offsets, required=acts, ends=ends):
             self.records_read += 1
             take = known.take if record.topic == self._topic else known.take_order
             take(record.key, record.value, record.offset)
-        self.read_to = ends.get(self._topic, {})
-        self.orders_read_to = ends.get(orders_topic_of(self._topic), {})
-        found, others = known.remembered, known.others
-        self.misplaced_orders = known.misplaced_orders
-        self.orders, self.overtaken, self.quotas, self.plans = found.orders, found.overtaken, found.quotas, found.plans
-        self.unreadable = tuple(found.unreadable.values())
-        self.given, self.other_names, self.held = tuple(found.given), others, held(found)
-        self._seqs = {ring: max(seq, found.seqs[ring]) for ring, seq in self._seqs.items()}
-        if owed is not None:
-            owed.strike(found.entries)
-            if found.memory_by != self.holder:
-                owed.another_acted()
-        return found.whole_memory
+        self.next_offsets = ends.get(self._topic, {})
+        self.orders_next_offsets = ends.get(orders_topic_of(self._topic), {})
+        state = known.state
+        self.cluster_aliases, self.misplaced_orders = known.aliases, known.misplaced_orders
+        self.orders, self.superseded_orders = state.orders, state.superseded_orders
+        self.orders_history = tuple(state.orders_history)
+        self.quotas, self.plans, self.holdings = state.quotas, state.plans, describe_holdings(state)
+        self.unreadable = tuple(state.unreadable.values())
+        self._seqs = {ring: max(seq, state.seqs[ring]) for ring, seq in self._seqs.items()}
+        if outbox is not None:
+            outbox.remove_recorded(state.entries)
+            if state.memory_writer != self.holder:
+                outbox.reset_for_other_tuner()
+        return state.whole_memory
 
     @property
     def blocked(self) -> str | None:
-        """Why no tuner may act by what ``recover`` read, and what to do; None: one may."""
-        return blocking(self.unreadable, self._topic)
+        """Why no tuner may act on what ``recover`` read, and what to do; None: one may."""
+        return blocking_text(self.unreadable, self._topic)
 
     def write(
         self,
@@ -206,26 +229,26 @@ class KafkaJournal:
         listed: Mapping[str, TopicThrottle] | None = None,
         beside: Records | None = None,
     ) -> None:
-        """All of it, or nothing.
+        """Writes everything in one transaction.
 
         Args:
-            memory: all that is remembered.
-            owned: rates of ours that are newer than the memory written last.
-            seen: what was seen moving, of topics of which more was seen since, by topic and partition.
-            listed: our pairs on the lists, of topics on which they have changed since.
-            beside: records of those who have words of their own (quota_records.py), by key.
+            memory: the whole throttle memory.
+            owned: managed rates that are newer than the last written memory.
+            seen: the moving replicas of topics with new ones since then, by topic and partition.
+            listed: the managed throttled-replica pairs of topics that changed since then.
+            beside: further encoded records by key, such as those of quota_records.py.
 
         Raises:
-            JournalError: not acknowledged by all in-sync replicas in time.
-            JournalLost: and it will not be any more.
+            JournalError: the in-sync replicas did not acknowledge it in time.
+            JournalLost: this object cannot write any more.
         """
-        inputs = self._inputs.take() if self._inputs is not None else []
+        inputs = self._inputs.take_records() if self._inputs is not None else []
         if not (entries or memory is not None or owned or seen or listed or beside or inputs):
             return
         numbered = [self._numbered(entry) for entry in entries]
 
         def records() -> Iterator[tuple[bytes, bytes | None]]:
-            # Each is made when it is sent: where everything stalls there are thousands, of 12 kB each.
+            # Lazy: when every side stalls there are thousands of records of 12 kB each.
             for entry in numbered:
                 yield entry_key(ring_of(entry), self._cluster, entry.seq), encode_entry(entry)
             if memory is not None:
@@ -233,7 +256,7 @@ class KafkaJournal:
             for side, value in (owned or {}).items():
                 yield owned_key(self._cluster, side), encode_owned(side, value)
             for topic, rows in (seen or {}).items():
-                yield seen_key(self._cluster, topic), encode_seen(topic, rows)
+                yield moving_key(self._cluster, topic), encode_moving(topic, rows)
             for topic, pairs in (listed or {}).items():
                 yield listed_key(self._cluster, topic), encode_listed(topic, pairs)
             yield from (beside or {}).items()
@@ -242,7 +265,7 @@ class KafkaJournal:
             self._send(records(), inputs)
         except BaseException:
             if self._inputs is not None:
-                self._inputs.lost()
+                self._inputs.discard_pending()
             raise
 
     def _numbered(self, entry: Entry) -> Entry:
@@ -250,17 +273,20 @@ class KafkaJournal:
         self._seqs[ring] += 1
         return replace(entry, seq=self._seqs[ring])
 
-    def proved_s_ago(self) -> float:
-        """How long ago it was certain that nobody had taken the journal over, and that nobody else had been given the lease: a
-        group whose coordinator we alone cannot reach gives it to another, who takes the journal over only some time after that."""
-        return max(self._monotonic() - self._ours_at_s, self._group_silent_s())
+    def proof_age_s(self) -> float:
+        """Returns how long ago it was last certain that no other tuner had taken over the journal or held the lease.
 
-    def distrust(self) -> None:
-        """Drops the last proof: nothing is written to the cluster before the next one."""
-        self._ours_at_s = float("-inf")
+        The lease's age counts as well: a consumer group whose coordinator only this tuner cannot reach gives the lease to another
+        tuner, which takes the journal over some time after that.
+        """
+        return max(self._monotonic() - self._owned_at_s, self._group_silent_s())
 
-    def prove(self) -> None:
-        """Makes sure that it is still ours, by a small write.
+    def discard_proof(self) -> None:
+        """Forgets the last proof of ownership: nothing is written to the cluster before the next one."""
+        self._owned_at_s = float("-inf")
+
+    def prove_ownership(self) -> None:
+        """Proves by a small write that no other tuner has taken the journal over.
 
         Raises:
             JournalError, JournalLost: as ``write``.
@@ -277,29 +303,30 @@ class KafkaJournal:
 
     def _send(self, records: Iterable[tuple[bytes, bytes | None]], inputs: Sequence[bytes] = ()) -> None:
         if self.lost:
-            raise JournalLost(f"{self._topic} is not ours to write any more")
-        beside, key = topic_of(self._topic), self._cluster.encode()
-        orders = orders_topic_of(self._topic)
-        every: Iterable[Record] = chain(
-            ((orders if is_order(key_) else self._topic, key_, value) for key_, value in records),
-            ((beside, key, value) for value in inputs),
+            raise JournalLost(f"{self._topic} cannot be written: another tuner has taken the journal over, or may have")
+        orders_topic, inputs_topic = orders_topic_of(self._topic), inputs_topic_of(self._topic)
+        all_records: Iterable[Record] = chain(
+            ((orders_topic if is_order(key) else self._topic, key, value) for key, value in records),
+            ((inputs_topic, self._cluster.encode(), value) for value in inputs),
         )
         began_s = self._monotonic()
         try:
             if self._transactions is not None:
-                self._transactions.write(every)
+                self._transactions.write(all_records)
             else:
-                acknowledged(self._writer, list(every), ACK_S_MAX)  # Nobody would take back half of it.
-        except OutOfUse as error:
-            # How the transaction ended is not known, so neither is whose the journal is.
+                send_and_wait(
+                    self._writer, list(all_records), ACK_S_MAX
+                )  # A list: an error while encoding must send nothing.
+        except ProducerUnusable as error:
+            # The outcome of the transaction is unknown, and so is the owner of the journal.
             self.lost = True
             raise JournalLost(f"{self._topic} did not take the record: {error}") from error
         except NotWritten as error:
             raise JournalError(f"{self._topic} did not take the record: {error}") from error
-        except TROUBLE as error:
+        except KAFKA_ERRORS as error:
             raise JournalError(f"{self._topic} did not take the record: {type(error).__name__}: {error}") from error
-        # Whoever took over before these were sent would have shut them out.
-        self._ours_at_s = began_s
+        # A take-over before began_s would have made this write fail.
+        self._owned_at_s = began_s
 
 
 __all__ = ["JournalError", "JournalLost", "JournalUnreadable", "KafkaJournal"]

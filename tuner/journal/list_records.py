@@ -1,6 +1,6 @@
-"""The throttled-replica lists in the journal: which pairs are ours, and one entry for all that a cycle changes on them.
+"""Records of the throttled-replica lists: the pairs that the tuner manages, and entries for changes of the lists.
 
-listed   key ``listed|<cluster>|<topic>``: our pairs on the lists of one topic, newer than a memory that was written before it.
+listed   key ``listed|<cluster>|<topic>``: the managed pairs (partition:broker) of one topic, newer than a memory before it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 from streaming.shared.short_lists import join_names
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.throttle.decision import AddPairs, RemovePairs
-from tuner.journal.bodies import VERSION, ListedBody, ListedRow, decoded
+from tuner.journal.bodies import VERSION, ListedBody, ListedRow, decode_body
 
-_TEXTS = 3
-_PAIRS_MAX = 20_000  # Some 200 kB; Kafka takes 1 MB.
+_TEXTS_MAX = 3
+_PAIRS_MAX = 20_000  # About 200 kB; Kafka's max.message.bytes is 1 MB.
 
 
 def listed_prefix(cluster: str) -> bytes:
@@ -31,11 +31,12 @@ def encode_listed(topic: str, pairs: TopicThrottle) -> bytes:
 
 
 def decode_listed(value: bytes) -> tuple[str, TopicThrottle]:
-    """
+    """Returns a topic and its managed pairs.
+
     Raises:
-        ValueError: not a record of a version we read.
+        ValueError: as ``decode_body``, or a list that Kafka would refuse.
     """
-    return listed_of(decoded(value, ListedBody).listed)
+    return listed_of(decode_body(value, ListedBody).listed)
 
 
 def listed_row(topic: str, pairs: TopicThrottle) -> list[str]:
@@ -43,30 +44,31 @@ def listed_row(topic: str, pairs: TopicThrottle) -> list[str]:
 
 
 def listed_of(row: ListedRow) -> tuple[str, TopicThrottle]:
-    """Raises ValueError for a list that Kafka would not take."""
+    """Returns a topic and its managed pairs. Raises ValueError for a list that Kafka would refuse."""
     return row.topic, TopicThrottle(ThrottledReplicas.parse(row.leader), ThrottledReplicas.parse(row.follower))
 
 
-def summary(changes: Sequence[AddPairs | RemovePairs]) -> str:
-    """Of many topics the first are named."""
-    return join_names((change.text for change in changes), _TEXTS, "topics", between="; ")
+def changes_text(changes: Sequence[AddPairs | RemovePairs]) -> str:
+    """Returns the changes as text; it names the first of many topics."""
+    return join_names((change.text for change in changes), _TEXTS_MAX, "topics", between="; ")
 
 
-def rows(changes: Sequence[AddPairs | RemovePairs]) -> Mapping[str, Any]:
-    """What an entry for all of them holds."""
+def entry_rows(changes: Sequence[AddPairs | RemovePairs]) -> Mapping[str, Any]:
+    """Returns the ``decision`` field of the entry for these changes."""
     return {"topics": [listed_row(change.topic, change.pairs) for change in changes]}
 
 
-def batches(changes: Sequence[AddPairs | RemovePairs]) -> Iterator[list[AddPairs | RemovePairs]]:
-    """Those of one kind and reason together, as many as a record holds."""
+def split_into_records(changes: Sequence[AddPairs | RemovePairs]) -> Iterator[list[AddPairs | RemovePairs]]:
+    """Yields successive changes of one kind and reason together, as many as fit a record."""
     batch: list[AddPairs | RemovePairs] = []
-    held = 0
+    batch_pairs = 0
     for change in changes:
-        size = len(change.leader) + len(change.follower)
-        if batch and (held + size > _PAIRS_MAX or (type(change), change.reason) != (type(batch[0]), batch[0].reason)):
+        pairs = len(change.leader) + len(change.follower)
+        is_other_kind = bool(batch) and (type(change), change.reason) != (type(batch[0]), batch[0].reason)
+        if batch and (batch_pairs + pairs > _PAIRS_MAX or is_other_kind):
             yield batch
-            batch, held = [], 0
+            batch, batch_pairs = [], 0
         batch.append(change)
-        held += size
+        batch_pairs += pairs
     if batch:
         yield batch

@@ -1,4 +1,4 @@
-"""What was seen moving, as it goes on record: topic by topic, and of those only the ones of which more is seen than before."""
+"""Groups the replicas that were seen moving by topic, and finds the topics whose record has to be written again."""
 
 from __future__ import annotations
 
@@ -6,28 +6,31 @@ from collections.abc import Mapping
 
 from tuner.control.throttle.incremental.delta_mapping import grown_since
 
-Seen = Mapping[tuple[str, int], frozenset[int]]
-Rows = dict[str, dict[int, frozenset[int]]]
+MovingReplicas = Mapping[tuple[str, int], frozenset[int]]  # Brokers by topic and partition.
+ReplicasByTopic = dict[str, dict[int, frozenset[int]]]
 
 
 class MovingReplicasByTopic:
-    """Tens of thousands of partitions are sorted by topic once, and what joins them is put to its topic."""
+    """Keeps the grouping between calls, as sorting tens of thousands of partitions by topic takes time."""
 
     def __init__(self) -> None:
-        self._seen: Seen | None = None
-        self._rows: Rows = {}
+        self._replicas: MovingReplicas | None = None
+        self._by_topic: ReplicasByTopic = {}
 
-    def grown(self, before: Seen, seen: Seen) -> Rows:
-        """All that is seen of the topics of which more is seen than ``before``: while moves run, partitions only join."""
-        if seen is before:
+    def grown_topics(self, before: MovingReplicas, after: MovingReplicas) -> ReplicasByTopic:
+        """Returns all moving replicas of the topics that have more of them than ``before``.
+
+        While moves run, partitions are only added.
+        """
+        if after is before:
             return {}
-        more = grown_since(before, seen)
-        if more is None:
-            more = {key: brokers for key, brokers in seen.items() if before.get(key) is not brokers}
-            self._rows = {}  # What is not there any more is only found by beginning anew.
-        elif self._seen is not before:
-            self._rows = {}
-        for topic, partition in more if self._rows else seen:
-            self._rows.setdefault(topic, {})[partition] = seen[(topic, partition)]
-        self._seen = seen
-        return {topic: dict(self._rows[topic]) for topic in dict.fromkeys(topic for topic, _ in more)}
+        added = grown_since(before, after)
+        if added is None:
+            added = {key: brokers for key, brokers in after.items() if before.get(key) is not brokers}
+            self._by_topic = {}  # Partitions may be gone: group everything again.
+        elif self._replicas is not before:
+            self._by_topic = {}
+        for topic, partition in added if self._by_topic else after:
+            self._by_topic.setdefault(topic, {})[partition] = after[(topic, partition)]
+        self._replicas = after
+        return {topic: dict(self._by_topic[topic]) for topic in dict.fromkeys(topic for topic, _ in added)}

@@ -1,6 +1,6 @@
-"""Orders in the orders' topic: key ``orders|<cluster>``, one JSON value, the last one wins.
+"""Encodes operators' orders for the orders topic: key ``orders|<cluster>``, one JSON value, the last record holds.
 
-Written by the program that a person runs, not by the tuner, and so outside its transactions.
+The operator's command or the API writes them, not the tuner, so they are outside the tuner's transactions.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from tuner.core.operator_orders import Orders, Override, Pause
-from tuner.journal.bodies import VERSION, OrdersBody, decoded
+from tuner.journal.bodies import VERSION, OrdersBody, decode_body
 
 
 def orders_key(cluster: str) -> bytes:
@@ -33,18 +33,18 @@ def orders_body(orders: Orders) -> dict[str, Any]:
 
 
 def decode_orders(value: bytes) -> Orders:
-    """Return the orders that a record holds.
+    """Returns the orders that a record holds.
 
     Raises:
-        ValueError: not orders of this version, or with a value out of range.
+        ValueError: as ``decode_body``.
     """
-    return orders_of(decoded(value, OrdersBody))
+    return orders_of(decode_body(value, OrdersBody))
 
 
 def orders_of(body: OrdersBody) -> Orders:
-    """Raises ValueError as ``decode_orders``."""
+    """Returns the orders of a decoded body. Raises ValueError for a body of another version."""
     if body.v != VERSION:
-        raise ValueError(f"orders of version {body.v}, this program reads {VERSION}")
+        raise ValueError(f"orders of record version {body.v}, this rheostat reads {VERSION}")
     return Orders(
         at_ms=body.at_ms,
         pause=None if body.pause is None else Pause(body.pause.since_ms, body.pause.by, body.pause.released),

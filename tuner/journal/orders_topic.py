@@ -1,7 +1,8 @@
-"""What people order is in a topic of its own, beside the journal's: orders, and plans of reassignments with their parts.
+"""The orders topic: operators' orders, and reassignment plans with their parts.
 
-So an operator who may pause needs to write there only, and nothing in that topic can say what is rheostat's own in the cluster.
-The tuner writes there only to take away what has ended: the parts of plans, and plans that are forgotten.
+It is separate from the journal, so that an operator who may pause the tuner needs no write access to the journal. No record of the
+orders topic can claim that rheostat manages something in the cluster. The tuner only deletes there: parts of ended plans, and
+forgotten plans.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ _KINDS = (b"orders|", b"plan|", b"plan-part|")
 
 
 def orders_topic_of(journal: str) -> str:
-    """``rheostat.journal`` → ``rheostat.orders``."""
+    """Returns the name of the orders topic: ``rheostat.journal`` → ``rheostat.orders``."""
     return journal.removesuffix(".journal") + ".orders"
 
 
 def is_order(key: bytes) -> bool:
-    """Returns whether a record with this key belongs into the orders' topic. No other record that stands there is read."""
+    """Returns whether a record with this key belongs in the orders topic. Readers ignore all other records there."""
     return key.startswith(_KINDS)

@@ -1,10 +1,13 @@
-"""What has happened and is not on record yet, the oldest first.
+"""Entries and outcomes of writes that the journal has not recorded yet, the oldest first.
 
-It is so, whatever the journal takes, and it outlives the term in which it happened: what one could not record the next one does.
-So does what our rates have become by it: put back, somebody else's, or where a change has stopped. On record each may still be
-all that a change might have left, and who goes back to one of those values would be taken for us.
+A write to the cluster has happened even if the journal does not take its outcome. The outbox outlives a leadership term: the next
+term records what the last one could not.
 
-Invariant: nothing of it is on record twice; and where another tuner has acted since, what is ours is for that one's record to say.
+The outbox also keeps what became of the managed rates: restored, externally owned, or a change that stopped half-way. The journal
+still lists every value that the change might have left. If an operator sets one of these values, the tuner would take it for its
+own.
+
+Invariant: no entry is recorded twice. If another tuner has acted since, only that tuner's records say which rates are managed.
 """
 
 from __future__ import annotations
@@ -19,60 +22,75 @@ from tuner.journal.entries import Entry, encode_entry
 
 @dataclass(frozen=True, slots=True)
 class WriteOutcome:
-    """What a rate of ours is now."""
+    """What became of a managed rate.
 
-    setpoint_bytes_per_s: int  # As it is on record.
-    owned: OwnedRate | None  # None: it is not ours any more.
-    externally_owned_until_ms: int | None  # Whether it is somebody else's.
+    Attributes:
+        recorded_setpoint_bytes_per_s: the setpoint that the journal has.
+        owned: the managed rate now; None: it is no longer managed.
+        externally_owned_until_ms: until when it is externally owned; None: it is not.
+    """
+
+    recorded_setpoint_bytes_per_s: int
+    owned: OwnedRate | None
+    externally_owned_until_ms: int | None
 
 
 class Outbox:
+    """The pending journal writes of this process.
+
+    Attributes:
+        entries: entries that any write may record.
+        relinquished: entries about rates that another tool has changed. They are recorded only together with the whole memory:
+            without it the rates would still be on record as managed.
+        outcomes: what became of managed rates since the last recorded memory.
+    """
+
     def __init__(self) -> None:
         self.entries: list[Entry] = []
-        # Rates that somebody else has changed: on record only together with the memory of it, without which they would be ours.
-        self.given_up: list[Entry] = []
-        self.rates: dict[BrokerSide, WriteOutcome] = {}
+        self.relinquished: list[Entry] = []
+        self.outcomes: dict[BrokerSide, WriteOutcome] = {}
 
     @property
     def times_ms(self) -> frozenset[int]:
-        """Of all its entries; what has none of these on record is something else."""
-        return frozenset(entry.at_ms for entry in (*self.entries, *self.given_up))
+        """The times of all pending entries. A recorded entry of another time cannot be one of them."""
+        return frozenset(entry.at_ms for entry in (*self.entries, *self.relinquished))
 
-    def became(self, side: BrokerSide, before: Memory, after: Memory) -> None:
-        """Of a rate that was ours; of others there is nothing to say."""
-        if (ours := before.owned.get(side)) is not None:
-            became = WriteOutcome(
-                ours.setpoint_bytes_per_s, after.owned.get(side), after.externally_owned_until_ms.get(side)
+    def record_outcome(self, side: BrokerSide, before: Memory, after: Memory) -> None:
+        """Notes what became of a managed rate. A rate that was not managed before needs no note."""
+        if (owned := before.owned.get(side)) is not None:
+            self.outcomes[side] = WriteOutcome(
+                owned.setpoint_bytes_per_s, after.owned.get(side), after.externally_owned_until_ms.get(side)
             )
-            self.rates[side] = became
 
-    def strike(self, on_record: Iterable[Entry]) -> None:
-        """What is there already: nobody may have heard how a write ended."""
-        there = {_body(entry) for entry in on_record}
-        self.entries = [entry for entry in self.entries if _body(entry) not in there]
-        self.given_up = [entry for entry in self.given_up if _body(entry) not in there]
+    def remove_recorded(self, recorded: Iterable[Entry]) -> None:
+        """Removes entries that the journal already has: their write may have succeeded without an acknowledgement."""
+        bodies = {_body(entry) for entry in recorded}
+        self.entries = [entry for entry in self.entries if _body(entry) not in bodies]
+        self.relinquished = [entry for entry in self.relinquished if _body(entry) not in bodies]
 
-    def another_acted(self) -> None:
-        """Since then, and may have set the same again: to take that for what was given up would leave it there for ever. That it
-        was given up then has happened all the same."""
-        self.entries, self.given_up = [*self.entries, *self.given_up], []
-        self.rates.clear()
+    def reset_for_other_tuner(self) -> None:
+        """Forgets the outcomes, as another tuner has acted since and may have set the same rates again.
 
-    def as_it_is(self, memory: Memory) -> Memory:
-        """What is on record, as it were, had the journal taken all of this."""
-        owned, theirs = dict(memory.owned), dict(memory.externally_owned_until_ms)
-        for side, became in self.rates.items():
-            if side not in owned or owned[side].setpoint_bytes_per_s != became.setpoint_bytes_per_s:
+        Applying the outcomes would leave those rates in the cluster for ever. The entries remain: they tell what happened then.
+        """
+        self.entries, self.relinquished = [*self.entries, *self.relinquished], []
+        self.outcomes.clear()
+
+    def apply_to(self, memory: Memory) -> Memory:
+        """Returns the memory as it would be if the journal had recorded all outcomes."""
+        owned, external = dict(memory.owned), dict(memory.externally_owned_until_ms)
+        for side, outcome in self.outcomes.items():
+            if side not in owned or owned[side].setpoint_bytes_per_s != outcome.recorded_setpoint_bytes_per_s:
                 continue
-            if became.owned is not None:
-                owned[side] = became.owned
+            if outcome.owned is not None:
+                owned[side] = outcome.owned
                 continue
             del owned[side]
-            if became.externally_owned_until_ms is not None:
-                theirs[side] = became.externally_owned_until_ms
-        return replace(memory, owned=owned, externally_owned_until_ms=theirs)
+            if outcome.externally_owned_until_ms is not None:
+                external[side] = outcome.externally_owned_until_ms
+        return replace(memory, owned=owned, externally_owned_until_ms=external)
 
 
 def _body(entry: Entry) -> bytes:
-    # As it is read back, and without its number: that it gets when it is written.
+    # Without the sequence number, which an entry gets only when it is written.
     return encode_entry(replace(entry, seq=0))

@@ -1,7 +1,7 @@
-"""Plans as their records tell of them, taken one after the other (plan_records.py has the form).
+"""Builds the reassignment plans from their records, one record after the other (plan_records.py has the format).
 
-Invariant: a plan is there once its head is there and all of its parts are. The topic has one partition, so what is written
-last is read last, and whoever dies halfway through writing a plan has given none.
+Invariant: a plan exists once its head and all its parts have been read. Both topics have one partition, so records are read in the
+order in which they were written. An operator's command that dies while it writes a plan has submitted none.
 """
 
 from __future__ import annotations
@@ -26,131 +26,139 @@ _NUMBERED = ("plan-part", "plan-requested")
 
 
 class PlanBook:
-    """What the records say, taken one after the other; also those that come while a tuner runs."""
+    """The plans of one cluster. It also takes in the records that are written while a tuner runs."""
 
     def __init__(self, cluster: str) -> None:
         self._cluster = cluster
         self._heads: dict[str, PlanHead] = {}
         self._parts: dict[str, dict[int, dict[TopicPartition, PlanPartition]]] = {}
-        self._asked: dict[str, dict[int, dict[TopicPartition, RequestedStep]]] = {}
+        self._requested: dict[str, dict[int, dict[TopicPartition, RequestedStep]]] = {}
         self._states: dict[str, PlanState] = {}
-        self._whole: dict[str, dict[TopicPartition, PlanPartition]] = {}
-        self._unread: dict[str, dict[bytes, str]] = {}  # By plan and key: why the newest record cannot be read.
+        self._partitions: dict[str, dict[TopicPartition, PlanPartition]] = {}  # Of plans with all their parts.
+        self._faults: dict[str, dict[bytes, str]] = {}  # By plan and key: why the newest record cannot be read.
 
     @property
-    def unread(self) -> dict[str, str]:
+    def unreadable_plans(self) -> dict[str, str]:
         """Plans with a record that this version cannot read, and why.
 
-        They are not carried out: the newest word about such a plan may be that it is to stop. A readable record of the same key
-        takes the place of the unreadable one.
+        The tuner does not execute them: the unreadable record may be the order to stop. The next readable record of the same key
+        replaces the unreadable one.
         """
-        return {plan: next(iter(faults.values())) for plan, faults in self._unread.items()}
+        return {plan: next(iter(faults.values())) for plan, faults in self._faults.items()}
 
     @property
     def plans(self) -> tuple[Plan, ...]:
-        """Those that may be carried out, and those that have ended without their parts; the oldest first."""
-        return tuple(plan for plan in self.known if plan.id not in self._unread)
+        """The plans that may be executed, and the ended ones without their parts; the oldest first."""
+        return tuple(plan for plan in self.known if plan.id not in self._faults)
 
     @property
     def known(self) -> tuple[Plan, ...]:
-        """The same, with those that are in ``unread`` as their readable records tell of them."""
-        found = []
+        """``plans``, and ``unreadable_plans`` as far as their records can be read."""
+        plans = []
         for head in sorted(self._heads.values(), key=lambda h: (h.submitted_at_ms, h.id)):
             state = self._states.get(head.id, PlanState())
-            parts = self._joined(head)
-            if parts is not None or state.ending is not None:
-                asked = {key: a for some in self._asked.get(head.id, {}).values() for key, a in some.items()}
-                found.append(Plan(head, parts or {}, asked, state))
-        return tuple(found)
+            partitions = self._join_parts(head)
+            if partitions is not None or state.ending is not None:
+                requested = {
+                    key: step for steps in self._requested.get(head.id, {}).values() for key, step in steps.items()
+                }
+                plans.append(Plan(head, partitions or {}, requested, state))
+        return tuple(plans)
 
     @property
-    def headless(self) -> dict[str, int]:
-        """How many records the parts of each plan take that has no head: whoever gave it died halfway, or is just giving it."""
+    def parts_without_head(self) -> dict[str, int]:
+        """The number of part records of each plan without a head: its submission died half-way, or is still running."""
         return {
-            plan: max(some) + 1
-            for plan, some in self._parts.items()
-            if some and plan not in self._heads and plan not in self._unread
+            plan: max(parts) + 1
+            for plan, parts in self._parts.items()
+            if parts and plan not in self._heads and plan not in self._faults
         }
 
     def take(self, key: bytes, value: bytes | None) -> bool:
-        """Take in one record. Returns whether it is about a plan of this cluster.
+        """Applies one record. Returns whether it is about a plan of this cluster.
 
         Raises:
-            ValueError: it is, and this version cannot read it. The plan is in ``unread`` from then on.
+            ValueError: it is, and this version cannot read it. The plan is in ``unreadable_plans`` from then on.
         """
         kind, _, rest = key.decode(errors="replace").partition("|")
         if kind not in PLAN_KINDS or not rest.startswith(f"{self._cluster}|"):
             return False
         plan, _, end = rest.removeprefix(f"{self._cluster}|").partition("|")
-        number = _number(end) if kind in _NUMBERED else 0 if not end else None
+        number = _record_number(end) if kind in _NUMBERED else 0 if not end else None
         if number is None:
-            return False  # No program of ours writes such a key.
+            return False  # rheostat writes no such key.
         try:
-            self._put(kind, plan, number, value)
+            self._apply(kind, plan, number, value)
         except ValueError as error:
-            self._unread.setdefault(plan, {})[key] = str(error)
+            self._faults.setdefault(plan, {})[key] = str(error)
             raise
-        faults = self._unread.get(plan, {})
+        faults = self._faults.get(plan, {})
         if faults.pop(key, None) is not None and not faults:
-            del self._unread[plan]
+            del self._faults[plan]
         return True
 
-    def take_from_people(self, key: bytes, value: bytes | None) -> None:
-        """The same for what only people write: of its own records a tuner knows more than comes back to it."""
-        is_mended = value is None and any(key in faults for faults in self._unread.values())
-        if key.startswith((b"plan|", b"plan-part|")) and (value is not None or is_mended):
+    def take_operator_record(self, key: bytes, value: bytes | None) -> None:
+        """Applies a record as ``take``, unless only the tuner writes its kind.
+
+        A tuner knows more about its own records than it reads back from the topic.
+        """
+        is_repair = value is None and any(key in faults for faults in self._faults.values())
+        if key.startswith((b"plan|", b"plan-part|")) and (value is not None or is_repair):
             self.take(key, value)
 
-    def _put(self, kind: str, plan: str, number: int, value: bytes | None) -> None:
+    def _apply(self, kind: str, plan: str, number: int, value: bytes | None) -> None:
         match kind:
             case "plan":
-                head = None if value is None else _spoken(self._heads.get(plan), value)
+                head = None if value is None else _merge_heads(self._heads.get(plan), decode_head(value))
                 if head is not None and head.id != plan:
-                    raise ValueError(f"the head of plan {head.id!r:.60} under the key of another")
-                _set(self._heads, plan, head)
+                    raise ValueError(f"the record of plan {head.id!r:.60} has the key of another plan")
+                _set_or_delete(self._heads, plan, head)
             case "plan-part":
                 parts = None if value is None else decode_parts(value)
-                self._whole.pop(plan, None)
-                _set(self._parts.setdefault(plan, {}), number, parts)
+                self._partitions.pop(plan, None)
+                _set_or_delete(self._parts.setdefault(plan, {}), number, parts)
             case "plan-requested":
-                _set(self._asked.setdefault(plan, {}), number, None if value is None else decode_requested(value))
+                steps = None if value is None else decode_requested(value)
+                _set_or_delete(self._requested.setdefault(plan, {}), number, steps)
             case _:
-                _set(self._states, plan, None if value is None else decode_state(value))
+                _set_or_delete(self._states, plan, None if value is None else decode_state(value))
 
-    def _joined(self, head: PlanHead) -> dict[TopicPartition, PlanPartition] | None:
-        if head.id not in self._whole:
-            some = self._parts.get(head.id, {})
-            if head.part_records == 0 or not all(n in some for n in range(head.part_records)):
+    def _join_parts(self, head: PlanHead) -> dict[TopicPartition, PlanPartition] | None:
+        """Returns the partitions of a plan; None while parts are missing."""
+        if head.id not in self._partitions:
+            parts = self._parts.get(head.id, {})
+            if head.part_records == 0 or not all(n in parts for n in range(head.part_records)):
                 return None
-            self._whole[head.id] = {key: part for n in range(head.part_records) for key, part in some[n].items()}
-        return self._whole[head.id]
+            self._partitions[head.id] = {
+                key: partition for n in range(head.part_records) for key, partition in parts[n].items()
+            }
+        return self._partitions[head.id]
 
 
-def take_known(book: PlanBook, key: bytes, value: bytes | None) -> bool:
-    """As ``book.take`` for a program that only shows plans: a record that cannot be read changes nothing but ``unread``."""
+def take_for_display(book: PlanBook, key: bytes, value: bytes | None) -> bool:
+    """Applies a record as ``book.take``, for a program that only shows plans: an unreadable record raises nothing."""
     try:
         return book.take(key, value)
     except ValueError:
         return True
 
 
-def _set(known: dict[Any, Any], key: Any, value: Any) -> None:
+def _set_or_delete(values: dict[Any, Any], key: Any, value: Any) -> None:
     if value is None:
-        known.pop(key, None)
+        values.pop(key, None)
     else:
-        known[key] = value
+        values[key] = value
 
 
-def _newest(known: PlanHead | None, head: PlanHead, *, tells_apart: bool) -> PlanHead:
-    """A word that is read late changes nothing; of two said at the same time one about the limits leaves the course as it is, one
-    about the course the limits, and none takes a cancel back, nor that nothing is to be put back.
+def _merge_heads(known: PlanHead | None, head: PlanHead) -> PlanHead:
+    """Returns the head after a newer order about the plan.
 
-    Args:
-        tells_apart: whoever wrote it says which of the two it is about.
+    An order that is older than the known head changes nothing. Two orders may come at the same time: one about the limits keeps the
+    desired state, one about the desired state keeps the limits. No order takes back a cancel, nor a cancel without rollback.
     """
     if known is None or head.ordered_at_ms < known.ordered_at_ms:
         return known or head
-    if tells_apart and head.state_ordered_at_ms == head.ordered_at_ms:
+    if head.state_ordered_at_ms == head.ordered_at_ms:
         head = replace(head, limits=known.limits)
     elif head.state_ordered_at_ms < known.state_ordered_at_ms:
         head = replace(
@@ -165,11 +173,6 @@ def _newest(known: PlanHead | None, head: PlanHead, *, tells_apart: bool) -> Pla
     return replace(head, desired=DesiredPlanState.CANCELLING, no_rollback=head.no_rollback or known.no_rollback)
 
 
-def _spoken(known: PlanHead | None, value: bytes) -> PlanHead:
-    head, tells_apart = decode_head(value)
-    return _newest(known, head, tells_apart=tells_apart)
-
-
-def _number(text: str) -> int | None:
-    """The number at the end of a key; None where there is none that a plan has."""
+def _record_number(text: str) -> int | None:
+    """Returns the number at the end of a key; None if a plan has no such record."""
     return int(text) if re.fullmatch(r"[0-9]{1,5}", text) else None

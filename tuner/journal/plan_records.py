@@ -1,11 +1,14 @@
-"""Encodes plans as JSON records: plan and plan-part in the orders topic, plan-requested and plan-state in the journal topic.
+"""Encodes and decodes the records of reassignment plans, all JSON.
 
-plan        key ``plan|<cluster>|<id>``: who gave it and when, the newest word about it (running, paused, cancelling), its
-            limits, and how many parts it has. A person's program writes it, after the parts.
-plan-part   key ``plan-part|<cluster>|<id>|<n>``: up to a thousand partitions with target, replicas before, and size, and what
-            tells their topics from others of the same name. Tombstones once the plan has ended.
-plan-requested  key ``plan-requested|<cluster>|<id>|<n>``: which steps of those partitions are asked for and not seen to have ended.
-plan-state  key ``plan-state|<cluster>|<id>``: the tuner's own word: what it has acknowledged, how the plan ended, what was dropped.
+plan        key ``plan|<cluster>|<id>`` in the orders topic: who submitted the plan and when, the operator's newest order about
+            it (running, paused, cancelling), its limits, and the number of its parts. The command writes it after the parts.
+plan-part   key ``plan-part|<cluster>|<id>|<n>`` in the orders topic: up to a thousand partitions with target replicas, replicas
+            before, size, and the ids of their topics. Deleted once the plan has ended.
+plan-requested
+            key ``plan-requested|<cluster>|<id>|<n>`` in the journal: the steps of these partitions that the tuner has requested
+            and not yet seen end.
+plan-state  key ``plan-state|<cluster>|<id>`` in the journal: which order the tuner has acknowledged, how the plan ended, and the
+            partitions that it dropped.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from tuner.core.reassignment_plan import (
     RequestedStep,
     TopicPartition,
 )
-from tuner.journal.bodies import VERSION, HeadBody, PartsBody, RequestedBody, StateBody, ThrottleRow, decoded
+from tuner.journal.bodies import VERSION, HeadBody, PartsBody, RequestedBody, StateBody, ThrottleRow, decode_body
 
 PARTS_PER_RECORD = 1000
 
@@ -48,11 +51,11 @@ def state_key(cluster: str, plan: str) -> bytes:
     return f"plan-state|{cluster}|{plan}".encode()
 
 
-def parts_of(parts: Mapping[TopicPartition, PlanPartition]) -> Iterator[dict[TopicPartition, PlanPartition]]:
-    """As many as a record holds, topic by topic; the order in which they are numbered."""
-    each = iter(sorted(parts.items()))
-    while some := dict(islice(each, PARTS_PER_RECORD)):
-        yield some
+def split_into_parts(parts: Mapping[TopicPartition, PlanPartition]) -> Iterator[dict[TopicPartition, PlanPartition]]:
+    """Yields the partitions of each part record, sorted by topic and partition, in the order of the record numbers."""
+    remaining = iter(sorted(parts.items()))
+    while part := dict(islice(remaining, PARTS_PER_RECORD)):
+        yield part
 
 
 def encode_head(head: PlanHead) -> bytes:
@@ -84,7 +87,7 @@ def encode_parts(parts: Mapping[TopicPartition, PlanPartition]) -> bytes:
 
 
 def encode_requested(asked: Mapping[TopicPartition, RequestedStep]) -> bytes | None:
-    """None, which takes the record off the topic in time, once nothing of it is under way."""
+    """Returns the record; None, a tombstone, once no step is under way."""
     if not asked:
         return None
     rows = [
@@ -112,18 +115,17 @@ def encode_state(state: PlanState) -> bytes:
 
 
 def tombstones(cluster: str, plan: str, parts: int) -> dict[bytes, bytes | None]:
-    """What of a plan that has ended is of no use any more."""
+    """Returns tombstones for the part and step records of an ended plan."""
     keys = [key(cluster, plan, n) for n in range(parts) for key in (part_key, requested_key)]
     return dict.fromkeys(keys)
 
 
-# -- from a record; each raises ValueError for what is none of this version, or has a value out of range ----------------------
+# -- decoders; each raises ValueError as decode_body -------------------------------------------------------------------------
 
 
-def decode_head(value: bytes) -> tuple[PlanHead, bool]:
-    """Return the head, and whether its writer tells words on the course from words on the limits: an older one does not."""
-    body = decoded(value, HeadBody)
-    head = PlanHead(
+def decode_head(value: bytes) -> PlanHead:
+    body = decode_body(value, HeadBody)
+    return PlanHead(
         body.id,
         body.submitted_by,
         body.submitted_at_ms,
@@ -132,11 +134,10 @@ def decode_head(value: bytes) -> tuple[PlanHead, bool]:
         body.desired,
         BatchLimits(*body.limits),
         body.ordered_by,
-        body.ordered_at_ms if body.state_ordered_at_ms is None else body.state_ordered_at_ms,
+        body.state_ordered_at_ms,
         body.no_rollback,
         _throttle(body.throttle),
     )
-    return head, body.state_ordered_at_ms is not None
 
 
 def _throttle(row: ThrottleRow | None) -> PlanThrottle:
@@ -144,9 +145,9 @@ def _throttle(row: ThrottleRow | None) -> PlanThrottle:
 
 
 def decode_parts(value: bytes) -> dict[TopicPartition, PlanPartition]:
-    body = decoded(value, PartsBody)
+    body = decode_body(value, PartsBody)
     topics = {topic: OriginalTopic(*then) for topic, then in body.topics.items()}
-    unknown = OriginalTopic()  # In plans that an older program gave.
+    unknown = OriginalTopic()
     return {
         (row.topic, row.partition): PlanPartition(
             _replicas(row.target),
@@ -168,12 +169,12 @@ def decode_requested(value: bytes) -> dict[TopicPartition, RequestedStep]:
             row.needs_election,
             row.cancel_requested,
         )
-        for row in decoded(value, RequestedBody).requested
+        for row in decode_body(value, RequestedBody).requested
     }
 
 
 def decode_state(value: bytes) -> PlanState:
-    body = decoded(value, StateBody)  # An older program tells of no tally, and of no pauses.
+    body = decode_body(value, StateBody)
     return PlanState(
         body.acknowledged_at_ms,
         body.ending,
@@ -195,8 +196,8 @@ def _replicas(brokers: Sequence[int]) -> tuple[int, ...]:
 
 
 def _reasons(reasons: Mapping[TopicPartition, str]) -> list[list[Any]]:
-    return [[topic, number, why] for (topic, number), why in reasons.items()]
+    return [[topic, number, reason] for (topic, number), reason in reasons.items()]
 
 
 def _by_key(rows: Iterable[Any]) -> dict[TopicPartition, str]:
-    return {(topic, number): why for topic, number, why in rows}
+    return {(topic, number): reason for topic, number, reason in rows}

@@ -1,7 +1,7 @@
-"""Presence records in the journal's topic: key ``tuner|<cluster>|<holder>``, one JSON value; the last one of a key holds.
+"""Encodes presence records of the journal's topic: key ``tuner|<cluster>|<holder>``, one JSON value, the last record holds.
 
-Each tuner writes its own through a plain producer, outside the journal's transactions: a standby and a dry run have none. A
-tombstone says that the tuner has ended. No decision depends on these records, so an unreadable one is no more than absent.
+Each tuner writes its own record with a plain producer, as a standby and a dry run have no transactions. A tombstone says that the
+tuner has ended. No decision depends on these records, so an unreadable one counts as absent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tuner.core.presence import TunerPresence
 
 VERSION = 1
 KIND = "tuner"
-_NOT_WRITTEN = "reported_at_ms"  # The broker's timestamp of the record tells it.
+_NOT_WRITTEN = "reported_at_ms"  # Taken from the record's timestamp.
 
 
 def presence_prefix(cluster: str) -> bytes:
@@ -32,7 +32,7 @@ def encode_presence(presence: TunerPresence) -> bytes:
 
 
 def decode_presence(value: bytes, reported_at_ms: int) -> TunerPresence:
-    """The presence that a record tells.
+    """Returns the presence that a record describes.
 
     Args:
         reported_at_ms: the record's timestamp.
@@ -52,7 +52,7 @@ def decode_presence(value: bytes, reported_at_ms: int) -> TunerPresence:
 
 
 def presence_of(value: bytes | None, reported_at_ms: int) -> TunerPresence | None:
-    """The tuner that a record tells of; None for a tuner that has ended, and for a record that this version cannot read.
+    """Returns the presence that a record describes; None if the tuner has ended or this version cannot read the record.
 
     Args:
         reported_at_ms: the record's timestamp.

@@ -1,7 +1,7 @@
-"""Mutation quotas on record, all JSON, in the journal's topic.
+"""Encodes and decodes the records of mutation quotas in the journal's topic, and their entries.
 
-quota     key ``quota|<cluster>|<entity>``: one quota of ours; a tombstone once it is ours no more. The last one wins.
-quotas    key ``quotas|<cluster>``: what is remembered beside them, less what the next signals say again.
+quota     key ``quota|<cluster>|<entity>``: one managed quota; a tombstone once it is no longer managed. The last record holds.
+quotas    key ``quotas|<cluster>``: the rest of what the tuner remembers, without values that the next signals repeat.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from streaming.shared.short_lists import join_names
 from tuner.control.mutation_quota.decision import QuotaDecision, RestoreQuota, SetQuota, action_of
 from tuner.control.mutation_quota.entity import DEFAULT
 from tuner.control.mutation_quota.state import LearnedCost, MutationMemory, OwnedQuota, TotalRate
-from tuner.journal.bodies import VERSION, QuotaBody, QuotasBody, decoded
+from tuner.journal.bodies import VERSION, QuotaBody, QuotasBody, decode_body
 from tuner.journal.entries import QUOTAS, Entry
 
-_TEXTS = 3
+_TEXTS_MAX = 3
 
-Written = SetQuota | RestoreQuota
+QuotaWrite = SetQuota | RestoreQuota
 
 
 def state_key(cluster: str) -> bytes:
@@ -39,19 +39,19 @@ def owned_key(cluster: str, entity: QuotaEntity) -> bytes:
 
 
 def entity_row(entity: QuotaEntity) -> dict[str, str | None]:
-    """Kafka's own way to say it: a part that is not named is absent, and null is ``<default>``."""
+    """Returns the entity as Kafka's API writes it: a part without name is absent, and null is ``<default>``."""
     named = (("user", entity.user), ("client_id", entity.client_id))
     return {kind: name if isinstance(name, str) else None for kind, name in named if name is not None}
 
 
 def entity_of(row: Mapping[str, str | None]) -> QuotaEntity:
-    """Raises ValueError for a row that names neither a user nor a client-id."""
+    """Returns the entity of a row. Raises ValueError if the row names neither a user nor a client-id."""
 
     def name(kind: str) -> EntityName | None:
         if kind not in row:
             return None
-        found = row[kind]
-        return DEFAULT if found is None else found
+        value = row[kind]
+        return DEFAULT if value is None else value
 
     if not row.keys() & {"user", "client_id"}:
         raise ValueError("a quota of no entity")
@@ -59,7 +59,7 @@ def entity_of(row: Mapping[str, str | None]) -> QuotaEntity:
 
 
 def encode_owned(entity: QuotaEntity, owned: OwnedQuota | None) -> bytes | None:
-    """None, which takes the record off the topic in time, once it is ours no more."""
+    """Returns the record; None, a tombstone, once the quota is no longer managed."""
     if owned is None:
         return None
     row = [owned.before_per_s, owned.setpoint_per_s, list(owned.possible_per_s)]
@@ -80,8 +80,8 @@ def encode_state(memory: MutationMemory) -> bytes:
     return json.dumps(body).encode()
 
 
-def state_worth_a_record(memory: MutationMemory, saved: MutationMemory | None) -> bool:
-    """What is learned of the cost goes on record with what follows from it."""
+def is_state_changed(memory: MutationMemory, saved: MutationMemory | None) -> bool:
+    """Returns whether the state record has to be written. A new cost estimate alone is no reason."""
     if saved is None:
         return memory != MutationMemory()
     return (memory.total, memory.externally_owned_until_ms, memory.orders_at_ms) != (
@@ -92,7 +92,7 @@ def state_worth_a_record(memory: MutationMemory, saved: MutationMemory | None) -
 
 
 class RecoveredQuotas:
-    """What the records say, one after the other."""
+    """Rebuilds the mutation quota memory from its records."""
 
     def __init__(self, cluster: str) -> None:
         self._state_key, self._prefix = state_key(cluster), owned_prefix(cluster)
@@ -104,9 +104,10 @@ class RecoveredQuotas:
         return replace(self._state, owned=dict(self._owned.values()))
 
     def take(self, key: bytes, value: bytes | None) -> None:
-        """
+        """Applies one record.
+
         Raises:
-            ValueError: not a record of a version we read. To act without knowing what is ours would be to forget it.
+            ValueError: as ``decode_body``. A tuner must not act without it, as it would not know what it manages.
         """
         if key != self._state_key and not key.startswith(self._prefix):
             return
@@ -119,22 +120,15 @@ class RecoveredQuotas:
 
 
 def decode_owned(value: bytes) -> tuple[QuotaEntity, OwnedQuota]:
-    """
-    Raises:
-        ValueError: not a record of a version we read.
-    """
-    body = decoded(value, QuotaBody)
-    before, wanted, may_stand = body.owned
-    return entity_of(body.entity), OwnedQuota(before, wanted, tuple(may_stand))
+    """Returns a managed quota and its entity. Raises ValueError as ``decode_body``."""
+    body = decode_body(value, QuotaBody)
+    before, setpoint, possible_values = body.owned
+    return entity_of(body.entity), OwnedQuota(before, setpoint, tuple(possible_values))
 
 
 def decode_state(value: bytes) -> MutationMemory:
-    """Return what is remembered beside the quotas of ours.
-
-    Raises:
-        ValueError: not a record of a version we read.
-    """
-    body = decoded(value, QuotasBody)
+    """Returns what the tuner remembers besides the managed quotas. Raises ValueError as ``decode_body``."""
+    body = decode_body(value, QuotasBody)
     return MutationMemory(
         total=None if body.total is None else TotalRate(**msgspec.structs.asdict(body.total)),
         cost=None if body.cost is None else LearnedCost(**msgspec.structs.asdict(body.cost)),
@@ -148,30 +142,33 @@ def decode_state(value: bytes) -> MutationMemory:
 
 
 def decision_entry(decision: QuotaDecision, at_ms: int, *, dry_run: bool) -> Entry:
-    """One that nothing is written for."""
-    said = {key: value for key, value in asdict(decision).items() if key not in ("entity", "reason", "text")}
+    """Returns the entry of a decision that writes no quota."""
+    row = {key: value for key, value in asdict(decision).items() if key not in ("entity", "reason", "text")}
     entity = getattr(decision, "entity", None)
     if entity is not None:
-        said["entity"] = entity_row(entity)
-    return Entry(at_ms, "decision", action_of(decision), decision.reason.value, decision.text, said, dry_run=dry_run)
+        row["entity"] = entity_row(entity)
+    return Entry(at_ms, "decision", action_of(decision), decision.reason.value, decision.text, row, dry_run=dry_run)
 
 
-def quotas_entry(changes: Sequence[Written], at_ms: int, inputs: Mapping[str, Any], *, dry_run: bool) -> Entry:
-    """All that a cycle writes, which belongs together and would be many, before it is written; the text names the first."""
-    text = join_names((change.text for change in changes), _TEXTS, between="; ")
-    rows = [[entity_row(c.entity), c.current_per_s, asked_per_s(c), c.reason.value] for c in changes]
+def quotas_entry(changes: Sequence[QuotaWrite], at_ms: int, inputs: Mapping[str, Any], *, dry_run: bool) -> Entry:
+    """Returns one entry for all quotas that a cycle is about to write; the text names the first ones."""
+    text = join_names((change.text for change in changes), _TEXTS_MAX, between="; ")
+    rows = [[entity_row(c.entity), c.current_per_s, requested_per_s(c), c.reason.value] for c in changes]
     return Entry(
         at_ms, QUOTAS, action_of(changes[0]), changes[0].reason.value, text, {"quotas": rows}, inputs, dry_run=dry_run
     )
 
 
 def failed_entry(failures: Mapping[QuotaEntity, str], at_ms: int) -> Entry:
-    said = join_names((f"{entity}: {failure}" for entity, failure in failures.items()), _TEXTS, between="; ")
+    """Returns the entry about quotas that could not be written."""
+    failure_text = join_names(
+        (f"{entity}: {failure}" for entity, failure in failures.items()), _TEXTS_MAX, between="; "
+    )
     rows = [entity_row(entity) for entity in failures]
     text = f"{len(failures)} quotas were not written"
-    return Entry(at_ms, "outcome", "set_quota", "not_written", text, {"entities": rows}, failure=said)
+    return Entry(at_ms, "outcome", "set_quota", "not_written", text, {"entities": rows}, failure=failure_text)
 
 
-def asked_per_s(change: Written) -> float | None:
-    """What is to stand there; None: nothing."""
+def requested_per_s(change: QuotaWrite) -> float | None:
+    """Returns the quota that the change writes, in partitions/s; None: it removes the quota."""
     return change.setpoint_per_s if isinstance(change, SetQuota) else change.value_per_s

@@ -1,11 +1,11 @@
-"""The journal read while somebody else acts: a stand-by whose turn comes then reads only what has come since.
+"""Reads the journal while another tuner acts, so that a standby that takes over only has to read the newest records.
 
-Intuition: the second surgeon reads the file while the first one operates. A journal that is some months old has hundreds of
-thousands of records, which take seconds to read, and a throttle that nobody watches waits for every one of them.
+A journal that is some months old has hundreds of thousands of records. Reading them takes seconds, in which no tuner watches the
+throttles.
 
-Invariant: what was read ahead is what reading the same journal from its beginning gives, or it is not used: not where the topic
-is another one by the same name. It never decides anything by itself; whoever
-takes over shuts the others out first, and then reads to the end.
+Invariant: the knowledge equals what reading the same topic from its beginning gives. Otherwise it is not used: for example after
+the topic was deleted and created again. It decides nothing: a standby that takes over first fences off the other tuners and then
+reads to the end.
 """
 
 from __future__ import annotations
@@ -26,44 +26,56 @@ from tuner.journal.cluster_aliases import ClusterAliases
 from tuner.journal.orders_topic import is_order
 from tuner.journal.replayed_state import ReplayedState
 from tuner.journal.topic_reader import UnreadableBatchError
-from tuner.journal.transactions import TROUBLE
+from tuner.journal.topic_tail import KAFKA_ERRORS
 
 log = structlog.get_logger("tuner")
 
-STEP_S = 0.2  # Between two looks at the lease, which may not wait for long.
-AGAIN_S = 10.0  # After trouble, and between two looks whether it is still that topic.
-_BATCH_RECORDS = 2_000  # Some 50 ms.
+STEP_S = 0.2  # Longest step: between two steps the standby checks the lease.
+RETRY_S = 10.0  # Pause after an error, and between two checks of the topic's id.
+_BATCH_RECORDS = 2_000  # Applying them takes about 50 ms.
 _POLL_MS = 50
-# What was read stands no more: the journal ends before it.
-_GONE = (kafka.errors.OffsetOutOfRangeError, kafka.errors.NoOffsetForPartitionError, kafka.errors.LogTruncationError)
+# The topic no longer has the records that were read.
+_RECORDS_LOST = (
+    kafka.errors.OffsetOutOfRangeError,
+    kafka.errors.NoOffsetForPartitionError,
+    kafka.errors.LogTruncationError,
+)
 
 
 @dataclass(slots=True)
 class JournalKnowledge:
-    """What the journal's records say, as far as they were read."""
+    """What the journal's records say, up to the offsets that were read.
 
-    remembered: ReplayedState
-    others: ClusterAliases
-    read_to: dict[int, int] = field(default_factory=dict)  # By partition; one that isn't named was not begun.
-    misplaced_orders: bool = False  # An earlier build left orders of this cluster in the journal's topic.
+    Attributes:
+        state: the state of the configured cluster name.
+        aliases: the records of other cluster names.
+        next_offsets: by partition, the offset after the last record that was read.
+        misplaced_orders: the journal's topic itself holds orders or plans of this cluster.
+    """
+
+    state: ReplayedState
+    aliases: ClusterAliases
+    next_offsets: dict[int, int] = field(default_factory=dict)
+    misplaced_orders: bool = False
 
     def take(self, key: bytes, value: bytes | None, offset: int | None = None) -> None:
-        if value is not None and is_order(key) and key.split(b"|")[1] == self.remembered.cluster.encode():
+        """Applies a record of the journal's topic."""
+        if value is not None and is_order(key) and key.split(b"|")[1] == self.state.cluster.encode():
             self.misplaced_orders = True
         self.take_order(key, value, offset)
 
     def take_order(self, key: bytes, value: bytes | None, offset: int | None = None) -> None:
-        """Takes in an order of the orders' topic."""
-        self.others.take(key, value, offset)
-        self.remembered.take(key, value, offset)
+        """Applies a record of the orders topic."""
+        self.aliases.take(key, value, offset)
+        self.state.take(key, value, offset)
 
 
-def nothing_known(cluster: str, times_ms: frozenset[int] = frozenset()) -> JournalKnowledge:
+def empty_knowledge(cluster: str, times_ms: frozenset[int] = frozenset()) -> JournalKnowledge:
     return JournalKnowledge(ReplayedState(cluster, times_ms), ClusterAliases(cluster))
 
 
 class ReadAhead:
-    """Until whoever stood by has the journal whole, however often its turn comes and goes before."""
+    """Reads the journal's topic in short steps. What it has read survives a lease that is won and lost again."""
 
     def __init__(
         self,
@@ -77,10 +89,10 @@ class ReadAhead:
     ) -> None:
         """
         Args:
-            reader: makes a consumer of committed records that fails where an offset is out of range, and tells which batches it
+            reader: makes a consumer of committed records. It must fail for an offset out of range, and report the batches that it
                 leaves out.
-            topic_ids: what tells the topic from another that has its name later; ClusterError where nobody answers.
-            times_ms: as of ``ReplayedState``.
+            topic_ids: returns Kafka's topic ids by name; raises ClusterError if the cluster does not answer.
+            times_ms: as in ``ReplayedState``.
         """
         self._reader = reader
         self._topic = topic
@@ -89,87 +101,89 @@ class ReadAhead:
         self._times_ms = times_ms
         self._monotonic = monotonic
         self._consumer: KafkaConsumer | None = None
-        self._refused: list[RefusedBatch] = []  # By the consumer.
-        self._known: JournalKnowledge | None = None
-        self._id: str | None = None  # Of the topic that ``known`` is of.
+        self._refused: list[RefusedBatch] = []  # Batches that the consumer left out.
+        self._knowledge: JournalKnowledge | None = None
+        self._topic_id: str | None = None  # Of the topic that ``_knowledge`` was read from.
         self._given_up = False
-        # When it is looked again whether it is that topic; after trouble, when it is read again.
-        self._looks_s = float("-inf")
+        self._check_at_s = float("-inf")  # Time of the next check of the topic id.
 
     def step(self, lasts_s: float = STEP_S) -> None:
-        """Reads on for so long at most, or until nothing is there. Whatever fails, whoever takes over reads the journal without,
-        and says what is wrong with it and what to do."""
+        """Reads on for at most ``lasts_s``, or until no record is left.
+
+        Raises nothing. After an error a take-over reads the whole journal, and reports what is wrong with it.
+        """
         now_s = self._monotonic()
         try:
-            if now_s >= self._looks_s:
-                self._look()
-                self._looks_s = now_s + AGAIN_S
+            if now_s >= self._check_at_s:
+                self._check_topic()
+                self._check_at_s = now_s + RETRY_S
             while self._consumer is not None and self._read() and self._monotonic() < now_s + lasts_s:
                 pass
-        except _GONE as error:
-            self._known = None
-            self._rest(error, now_s + AGAIN_S)
-        except (*TROUBLE, ClusterError) as error:
-            self._rest(error, now_s + AGAIN_S)
-        except Exception as error:  # noqa: BLE001 - a record that nobody foresaw must not end a tuner that only waits
-            self._known, self._given_up = None, True
-            self._rest(error, float("inf"))
+        except _RECORDS_LOST as error:
+            self._knowledge = None
+            self._pause(error, now_s + RETRY_S)
+        except (*KAFKA_ERRORS, ClusterError) as error:
+            self._pause(error, now_s + RETRY_S)
+        except Exception as error:  # noqa: BLE001 - an unexpected record must not end a standby
+            self._knowledge, self._given_up = None, True
+            self._pause(error, float("inf"))
 
     def stop(self) -> None:
-        """Nothing is read any more, until the next step; what was read is kept."""
+        """Closes the consumer until the next step. The knowledge is kept."""
         consumer, self._consumer = self._consumer, None
         if not self._given_up:
-            self._looks_s = float("-inf")
+            self._check_at_s = float("-inf")
         if consumer is not None:
             named_teardown("reader of the journal ahead", partial(consumer.close, timeout_ms=2000))()
 
-    def known(self) -> JournalKnowledge | None:
-        """What was read, which is the caller's from then on; None: nothing that may be used.
+    def take_knowledge(self) -> JournalKnowledge | None:
+        """Returns the knowledge and hands it over to the caller; None: there is none that may be used.
 
         Raises:
-            ClusterError: it cannot be told now whether it may; what was read is kept.
+            ClusterError: the topic id cannot be checked now. The knowledge is kept.
         """
         self.stop()
-        if self._known is None or not self._known.read_to:
+        if self._knowledge is None or not self._knowledge.next_offsets:
             return None
-        is_that = self._topic_ids((self._topic,)).get(self._topic) == self._id
-        known, self._known = self._known, None
-        return known if is_that else None
+        is_same_topic = self._topic_ids((self._topic,)).get(self._topic) == self._topic_id
+        knowledge, self._knowledge = self._knowledge, None
+        return knowledge if is_same_topic else None
 
-    def _look(self) -> None:
-        found = self._topic_ids((self._topic,)).get(self._topic)
-        if found is None or found != self._id:
+    def _check_topic(self) -> None:
+        """Drops the knowledge if the topic is another one, and opens the consumer."""
+        topic_id = self._topic_ids((self._topic,)).get(self._topic)
+        if topic_id is None or topic_id != self._topic_id:
             self.stop()
-            self._known, self._id = None, found
-        if found is None or self._consumer is not None:
-            return  # Not there, or of brokers that do not tell topics apart; or it is being read.
-        known = self._known = self._known or nothing_known(self._cluster, self._times_ms)
+            self._knowledge, self._topic_id = None, topic_id
+        if topic_id is None or self._consumer is not None:
+            return  # The topic does not exist, or the brokers have no topic ids; or the consumer is open.
+        knowledge = self._knowledge = self._knowledge or empty_knowledge(self._cluster, self._times_ms)
         self._refused.clear()
         consumer = self._consumer = self._reader(self._refused.append)
         if len(consumer.partitions_for_topic(self._topic) or {0}) > 1:
-            raise ValueError("it has several partitions")
+            raise ValueError("the topic has several partitions")
         partition = TopicPartition(self._topic, 0)
         consumer.assign([partition])
-        if 0 in known.read_to:
-            consumer.seek(partition, known.read_to[0])
+        if 0 in knowledge.next_offsets:
+            consumer.seek(partition, knowledge.next_offsets[0])
         else:
             consumer.seek_to_beginning(partition)
 
     def _read(self) -> bool:
-        """Whether there was something."""
-        consumer, known = self._consumer, self._known
+        """Returns whether there were records."""
+        consumer, knowledge = self._consumer, self._knowledge
         assert consumer is not None
-        assert known is not None
-        found = consumer.poll(timeout_ms=_POLL_MS, max_records=_BATCH_RECORDS)
-        if self._refused:  # What comes behind such a batch must not count as all that there is.
+        assert knowledge is not None
+        batches = consumer.poll(timeout_ms=_POLL_MS, max_records=_BATCH_RECORDS)
+        if self._refused:  # The records after a left-out batch must not count as the whole journal.
             raise UnreadableBatchError(self._refused[0])
-        for records in found.values():
+        for records in batches.values():
             for record in records:
-                known.take(record.key or b"", record.value, record.offset)
-                known.read_to[record.partition] = record.offset + 1
-        return bool(found)
+                knowledge.take(record.key or b"", record.value, record.offset)
+                knowledge.next_offsets[record.partition] = record.offset + 1
+        return bool(batches)
 
-    def _rest(self, error: Exception, looks_s: float) -> None:
+    def _pause(self, error: Exception, until_s: float) -> None:
         log.info("the journal is not read ahead", reason=f"{type(error).__name__}: {error}")
         self.stop()
-        self._looks_s = looks_s
+        self._check_at_s = until_s

@@ -1,4 +1,4 @@
-"""What the journal's records say, taken one after the other: what a tuner that starts has to know."""
+"""Rebuilds what a tuner knows from the journal's records, one record after the other."""
 
 from __future__ import annotations
 
@@ -7,41 +7,55 @@ from dataclasses import replace
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.state import Memory
 from tuner.core.operator_orders import Orders
+from tuner.journal.bodies import OlderRecordError
 from tuner.journal.entries import (
     RINGS,
     Entry,
     decode_entry,
     decode_memory,
+    decode_moving,
     decode_owned,
-    decode_seen,
     entry_prefix,
     memory_key,
+    memory_writer,
+    moving_prefix,
     owned_prefix,
-    seen_prefix,
     seq_of,
-    written_by,
 )
 from tuner.journal.list_records import decode_listed, listed_prefix
 from tuner.journal.order_records import decode_orders, orders_key
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.quota_records import RecoveredQuotas
-from tuner.journal.unreadable import Unreadable
+from tuner.journal.unreadable import UnreadableRecord
 
 
 class ReplayedState:
+    """The state of one cluster name.
+
+    Attributes:
+        memory: the throttle memory.
+        orders_history: the operators' orders that the topics still have, the oldest first.
+        entries: the entries of the times that the caller asked for.
+        plans: the reassignment plans.
+        seqs: the newest sequence number of each ring.
+        unreadable: by key, the newest record where this version cannot read it.
+    """
+
     def __init__(self, cluster: str, times_ms: frozenset[int] = frozenset()) -> None:
-        """Of ``times_ms`` the entries themselves are kept, too."""
-        self.cluster = self._cluster = cluster
+        """
+        Args:
+            times_ms: entries of these times are kept in ``entries``.
+        """
+        self.cluster = cluster
         self._times_ms = times_ms
         self._quotas = RecoveredQuotas(cluster)
         self.memory = Memory()
-        self._memory_record: bytes | None = None  # The newest.
-        self.given: list[Orders] = []  # By people, as far as the journal still has them, the oldest first.
+        self._memory_record: bytes | None = None
+        self.orders_history: list[Orders] = []
         self.entries: list[Entry] = []
         self.plans = PlanBook(cluster)
-        self.seqs = dict.fromkeys(RINGS, 0)  # The newest entry's number in each ring.
-        # By key: the newest record of a key, where this version cannot read it.
-        self.unreadable: dict[bytes, Unreadable] = {}
+        self.seqs = dict.fromkeys(RINGS, 0)
+        self.unreadable: dict[bytes, UnreadableRecord] = {}
         self._rings = {entry_prefix(ring, cluster): ring for ring in RINGS}
 
     @property
@@ -50,77 +64,80 @@ class ReplayedState:
 
     @property
     def orders(self) -> Orders:
-        # Where the orders' topic was emptied, what a tuner has told of holds: nobody has taken it back.
-        return self.given[-1] if self.given else self.memory.ordered
+        """The newest orders. If the orders topic was emptied, the acknowledged ones hold: no operator has taken them back."""
+        return self.orders_history[-1] if self.orders_history else self.memory.ordered
 
     @property
-    def overtaken(self) -> tuple[Orders, ...]:
-        """What was given since the journal has last told of orders, and is not the newest; the oldest first."""
-        told = self._told
-        if told in self.given:
-            return tuple(self.given[self.given.index(told) + 1 : -1])
-        return tuple(given for given in self.given[:-1] if given.at_ms > told.at_ms)
+    def superseded_orders(self) -> tuple[Orders, ...]:
+        """Orders after the last acknowledged ones and before the newest, the oldest first."""
+        acknowledged = self._acknowledged_orders
+        if acknowledged in self.orders_history:
+            return tuple(self.orders_history[self.orders_history.index(acknowledged) + 1 : -1])
+        return tuple(orders for orders in self.orders_history[:-1] if orders.at_ms > acknowledged.at_ms)
 
     @property
     def whole_memory(self) -> Memory:
-        return replace(self.memory, ordered=self._told)
+        """The throttle memory with the content of the acknowledged orders."""
+        return replace(self.memory, ordered=self._acknowledged_orders)
 
     @property
-    def known_memory(self) -> Memory | None:
-        """The memory; None where a record of it cannot be read, so that what is the tuner's own is not known."""
-        return None if any(each.blocks for each in self.unreadable.values()) else self.memory
+    def memory_if_known(self) -> Memory | None:
+        """The throttle memory; None if a record of it cannot be read, so that the managed throttles are not known."""
+        return None if any(record.blocks for record in self.unreadable.values()) else self.memory
 
     @property
-    def memory_by(self) -> str:
-        """Who wrote the memory: whoever acts writes one first."""
-        return written_by(self._memory_record) if self._memory_record is not None else ""
+    def memory_writer(self) -> str:
+        """The tuner that wrote the memory. Every tuner that acts writes it first."""
+        return memory_writer(self._memory_record) if self._memory_record is not None else ""
 
     @property
-    def _told(self) -> Orders:
-        told = self.memory.ordered
-        if told != Orders(told.at_ms):
-            return told
-        # Before rheostat kept what it had told of orders it kept only of when they were: what they said stands beside it.
-        return next((given for given in self.given if given.at_ms == told.at_ms), told)
+    def _acknowledged_orders(self) -> Orders:
+        acknowledged = self.memory.ordered
+        if acknowledged != Orders(acknowledged.at_ms):
+            return acknowledged
+        # The memory has only their time. The history may have their content.
+        return next((orders for orders in self.orders_history if orders.at_ms == acknowledged.at_ms), acknowledged)
 
     def take(self, key: bytes, value: bytes | None, offset: int | None = None) -> None:
-        """Take in one record. One that this version cannot read is in ``unreadable``, until a readable one of its key comes."""
+        """Applies one record. An unreadable record is in ``unreadable`` until a readable one of its key comes."""
         self.unreadable.pop(key, None)
         try:
-            self._take(key, value)
+            self._apply(key, value)
         except ValueError as error:
-            self.unreadable[key] = Unreadable(key, offset, len(value or b""), str(error))
+            self.unreadable[key] = UnreadableRecord(
+                key, offset, len(value or b""), str(error), is_older=isinstance(error, OlderRecordError)
+            )
 
-    def _take(self, key: bytes, value: bytes | None) -> None:
+    def _apply(self, key: bytes, value: bytes | None) -> None:
         if value is None:
             self._quotas.take(key, None)
             self.plans.take(key, None)
             return
-        # Nearly all of a journal that is some days old.
+        # Entries first: they are nearly all of an old journal.
         ring = self._rings.get(key[: key.rfind(b"|") + 1])
         if ring is not None:
-            self._take_entry(ring, value)
+            self._apply_entry(ring, value)
             return
         if self.plans.take(key, value):
             return
-        if key == memory_key(self._cluster):
+        if key == memory_key(self.cluster):
             self.memory, self._memory_record = decode_memory(value), value
-            # It holds all that these would have said before it.
-            before = (owned_prefix(self._cluster), seen_prefix(self._cluster), listed_prefix(self._cluster))
-            self.unreadable = {k: each for k, each in self.unreadable.items() if not k.startswith(before)}
-        elif key.startswith(owned_prefix(self._cluster)):
+            # The memory contains what the earlier records of these kinds said.
+            replaced = (owned_prefix(self.cluster), moving_prefix(self.cluster), listed_prefix(self.cluster))
+            self.unreadable = {k: record for k, record in self.unreadable.items() if not k.startswith(replaced)}
+        elif key.startswith(owned_prefix(self.cluster)):
             side, owned = decode_owned(value)
             self.memory = replace(self.memory, owned=self.memory.with_owned(side, owned))
-        elif key == orders_key(self._cluster):
-            self.given.append(decode_orders(value))
-        elif key.startswith(seen_prefix(self._cluster)):
-            self.memory = replace(self.memory, seen={**self.memory.seen, **decode_seen(value)})
-        elif key.startswith(listed_prefix(self._cluster)):
+        elif key == orders_key(self.cluster):
+            self.orders_history.append(decode_orders(value))
+        elif key.startswith(moving_prefix(self.cluster)):
+            self.memory = replace(self.memory, seen={**self.memory.seen, **decode_moving(value)})
+        elif key.startswith(listed_prefix(self.cluster)):
             self.memory = replace(self.memory, listed=self.memory.with_listed(*decode_listed(value)))
         else:
             self._quotas.take(key, value)
 
-    def _take_entry(self, ring: str, value: bytes) -> None:
+    def _apply_entry(self, ring: str, value: bytes) -> None:
         seq = seq_of(value)
         if seq is None:
             return

@@ -1,7 +1,7 @@
-"""Records that a person gives, outside the tuner's transactions: taken, refused, or nobody knows.
+"""Sends operators' records outside the tuner's transactions, and tells refused, recorded and unknown outcomes apart.
 
-Intuition: whoever is told that an order is not taken gives it again, or believes that nothing happens. So that is said only where
-it is certain. A broker that has not answered in time may have the record all the same.
+An operator who is told that an order was refused gives it again, or trusts that nothing happens. So an outcome counts as refused
+only if that is certain. A broker that did not answer in time may still have the record.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from kafka import KafkaProducer
 
 from streaming.shared.kafka import KafkaSettings, producer
 from streaming.shared.kafka.clients import close_producer
-from tuner.journal.transactions import TROUBLE
+from tuner.journal.topic_tail import KAFKA_ERRORS
 
 _ACK_S_MAX = 10.0
 _CLOSE_S_MAX = 5.0
-# What a broker answers that has not taken the record, and will not.
+# After these answers the broker has certainly not stored the record.
 _REFUSALS = (
     kafka.errors.AuthorizationError,
     kafka.errors.MessageSizeTooLargeError,
@@ -26,19 +26,19 @@ _REFUSALS = (
 
 
 class NotSent(Exception):
-    """The text says why, in words for the middle of a sentence."""
+    """A record was not acknowledged. The text says why; it fits in the middle of a sentence.
 
-    def __init__(self, why: str, *, may_be: bool) -> None:
-        """
-        Args:
-            may_be: it may be on record nevertheless, now or in a moment.
-        """
+    Attributes:
+        may_be_recorded: the broker may have stored the record, or may store it in a moment.
+    """
+
+    def __init__(self, why: str, *, may_be_recorded: bool) -> None:
         super().__init__(why)
-        self.may_be = may_be
+        self.may_be_recorded = may_be_recorded
 
 
 class Sender:
-    """To one topic, in order."""
+    """Sends records to one topic, in order."""
 
     def __init__(self, settings: KafkaSettings, topic: str, client_id: str) -> None:
         """
@@ -49,38 +49,38 @@ class Sender:
         self._sent: list[Any] = []
         try:
             self._producer: KafkaProducer = producer(settings, client_id, linger_ms=0)
-        except TROUBLE as error:
-            raise NotSent(f"the cluster does not answer: {error}", may_be=False) from error
+        except KAFKA_ERRORS as error:
+            raise NotSent(f"the cluster does not answer: {error}", may_be_recorded=False) from error
 
     def send(self, key: bytes, value: bytes | None) -> None:
-        """Begin to send a record; None is a tombstone.
+        """Starts to send a record; the value None is a tombstone.
 
         Raises:
-            NotSent: this one is not on its way.
+            NotSent: the record was not sent.
         """
         try:
             self._sent.append(self._producer.send(self._topic, key=key, value=value))
-        except TROUBLE as error:
-            raise NotSent(self._why(error), may_be=False) from error
+        except KAFKA_ERRORS as error:
+            raise NotSent(self._explain(error), may_be_recorded=False) from error
 
-    def settle(self) -> None:
-        """Waits until all that was sent is on record.
+    def wait_for_acks(self) -> None:
+        """Returns when the brokers have acknowledged all records.
 
         Raises:
-            NotSent: it is not known that they are.
+            NotSent: a record was refused, or not acknowledged in time.
         """
         sent, self._sent = self._sent, []
         for answer in sent:
             try:
                 answer.get(timeout=_ACK_S_MAX)
-            except TROUBLE as error:
-                raise NotSent(self._why(error), may_be=not isinstance(error, _REFUSALS)) from error
+            except KAFKA_ERRORS as error:
+                raise NotSent(self._explain(error), may_be_recorded=not isinstance(error, _REFUSALS)) from error
 
     def close(self) -> None:
-        """Nothing is sent any more after it, also where brokers do not answer."""
+        """Closes the producer, in bounded time even if no broker answers. Nothing is sent afterwards."""
         close_producer(self._producer, _CLOSE_S_MAX)
 
-    def _why(self, error: Exception) -> str:
+    def _explain(self, error: Exception) -> str:
         if isinstance(error, kafka.errors.TopicAuthorizationFailedError):
             return f"it takes the right Write on Topic {self._topic}"
         return f"{self._topic} cannot be written: {error}"

@@ -1,7 +1,7 @@
-"""What decisions are made by besides what is observed: a person's settings, and on record only those.
+"""The settings that decisions are made with, as the recording stores them.
 
-Intuition: whoever asks whether today's program would decide as that one did wants today's constants, with the numbers that
-the operator had set then. So what was a constant of the program is not on record, and what differed from it is.
+A replay asks whether today's program, with the operator's settings of that time, decides the same. So the recording stores only
+the values that differ from the program's defaults; all others are today's defaults.
 """
 
 from __future__ import annotations
@@ -15,13 +15,19 @@ from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, T
 from tuner.control.throttle.objective import LawLimits, Objective
 from tuner.core.controller import ControllerObjective
 from tuner.core.throttle_limits import Limits, StallLimits
-from tuner.journal.type_codec import shape_of
+from tuner.journal.type_codec import codec_of
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsSnapshot:
-    """What the decisions are made by, besides what is observed; ``law`` and ``objective`` are None where none is steered, and
-    ``quotas`` where none is asked for."""
+    """All settings that decisions depend on.
+
+    Attributes:
+        objective: the latency objective; None: the tuner only rescues, it does not steer.
+        law: the limits of the steering law; None as ``objective``.
+        writes_max: most config writes of one steering tick.
+        quotas: the mutation quota policy; None: mutation quotas are not managed.
+    """
 
     limits: Limits
     stall: StallLimits
@@ -32,12 +38,12 @@ class SettingsSnapshot:
     quotas: MutationPolicy | None = None
 
     def body(self) -> dict[str, Any]:
-        """Only what differs from this program's own constants, so that other constants are another answer."""
+        """Returns the JSON body, without the values that equal the program's defaults."""
         return {
-            "limits": _differing(self.limits),
-            "stall": _differing(self.stall),
-            "objective": None if self.objective is None else shape_of(Objective).put([self.objective]),
-            "law": None if self.law is None else _differing(self.law),
+            "limits": _non_defaults(self.limits),
+            "stall": _non_defaults(self.stall),
+            "objective": None if self.objective is None else codec_of(Objective).encode([self.objective]),
+            "law": None if self.law is None else _non_defaults(self.law),
             "writes_max": self.writes_max,
             "dry_run": self.dry_run,
             "quotas": None if self.quotas is None else _quotas_body(self.quotas),
@@ -45,21 +51,25 @@ class SettingsSnapshot:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> SettingsSnapshot:
-        """Raises KeyError, TypeError or ValueError for what is no such body. Older ones do not speak of quotas."""
+        """Returns the settings of a body.
+
+        Raises:
+            KeyError, TypeError, ValueError: not such a body.
+        """
         objective, quotas = body["objective"], body.get("quotas")
         return cls(
-            Limits(**_known(Limits, body["limits"])),
-            StallLimits(**_known(StallLimits, body["stall"])),
-            None if objective is None else shape_of(Objective).got(objective)[0],
-            None if body["law"] is None else LawLimits(**_known(LawLimits, body["law"])),
+            Limits(**_known_values(Limits, body["limits"])),
+            StallLimits(**_known_values(StallLimits, body["stall"])),
+            None if objective is None else codec_of(Objective).decode(objective)[0],
+            None if body["law"] is None else LawLimits(**_known_values(LawLimits, body["law"])),
             body["writes_max"],
             body["dry_run"],
             None if quotas is None else _quotas_of(quotas),
         )
 
 
-# What of the quotas' policy is a person's as a whole, or is not to be said in JSON as it is.
-_QUOTA_SHAPES: Mapping[str, Any] = {
+# Fields of the mutation quota policy that JSON cannot hold as they are.
+_QUOTA_FIELD_TYPES: Mapping[str, Any] = {
     "objective": ControllerObjective,
     "rules": tuple[TenantRule, ...],
     "default_entity": QuotaEntity | None,
@@ -67,22 +77,26 @@ _QUOTA_SHAPES: Mapping[str, Any] = {
 
 
 def _quotas_body(policy: MutationPolicy) -> dict[str, Any]:
-    body = {name: shape_of(kind).put([getattr(policy, name)]) for name, kind in _QUOTA_SHAPES.items()}
-    plain = {f.name: getattr(policy, f.name) for f in fields(policy) if f.name not in {*_QUOTA_SHAPES, "limits"}}
-    return {**body, "limits": _differing(policy.limits), **plain}
+    body = {name: codec_of(kind).encode([getattr(policy, name)]) for name, kind in _QUOTA_FIELD_TYPES.items()}
+    plain = {f.name: getattr(policy, f.name) for f in fields(policy) if f.name not in {*_QUOTA_FIELD_TYPES, "limits"}}
+    return {**body, "limits": _non_defaults(policy.limits), **plain}
 
 
 def _quotas_of(body: Mapping[str, Any]) -> MutationPolicy:
-    shaped = {name: shape_of(kind).got(body[name])[0] for name, kind in _QUOTA_SHAPES.items()}
-    plain = {f.name: body[f.name] for f in fields(MutationPolicy) if f.name in body.keys() - {*_QUOTA_SHAPES, "limits"}}
-    return MutationPolicy(**shaped, limits=MutationLimits(**_known(MutationLimits, body["limits"])), **plain)
+    encoded = {name: codec_of(kind).decode(body[name])[0] for name, kind in _QUOTA_FIELD_TYPES.items()}
+    plain_names = body.keys() - {*_QUOTA_FIELD_TYPES, "limits"}
+    plain = {f.name: body[f.name] for f in fields(MutationPolicy) if f.name in plain_names}
+    limits = MutationLimits(**_known_values(MutationLimits, body["limits"]))
+    return MutationPolicy(**encoded, limits=limits, **plain)
 
 
-def _known(kind: type[Limits | StallLimits | LawLimits | MutationLimits], body: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what this program has no use for any more: if it mattered, the decisions tell."""
+def _known_values(
+    kind: type[Limits | StallLimits | LawLimits | MutationLimits], body: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Returns the values that this version knows. If a dropped value mattered, the replayed decisions differ."""
     return {f.name: body[f.name] for f in fields(kind) if f.name in body}
 
 
-def _differing(limits: Limits | StallLimits | LawLimits | MutationLimits) -> dict[str, Any]:
-    found = {f.name: (getattr(limits, f.name), f.default) for f in fields(limits)}
-    return {name: value for name, (value, default) in found.items() if default is MISSING or value != default}
+def _non_defaults(limits: Limits | StallLimits | LawLimits | MutationLimits) -> dict[str, Any]:
+    values = {f.name: (getattr(limits, f.name), f.default) for f in fields(limits)}
+    return {name: value for name, (value, default) in values.items() if default is MISSING or value != default}

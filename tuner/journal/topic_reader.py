@@ -1,4 +1,4 @@
-"""Topics of ours read whole, from their beginning to their end: one of them, or the journal with its orders."""
+"""Reads rheostat's own topics from beginning to end: one topic, or the journal and then its orders topic."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from streaming.shared.kafka.unpacking import RefusedBatch, refused_batches
 from tuner.journal.orders_topic import is_order, orders_topic_of
 from tuner.journal.transactions import TRANSACTION_S_MAX
 
-# A tuner that was killed can leave a transaction open. Kafka aborts it after TRANSACTION_S_MAX, and looks for such every 10 s
-# (transaction.abort.timed.out.transaction.cleanup.interval.ms): a reader waits for that, and a little longer.
+# A killed tuner can leave a transaction open. Kafka aborts it after TRANSACTION_S_MAX, and checks every 10 s
+# (transaction.abort.timed.out.transaction.cleanup.interval.ms). A reader waits a little longer than that.
 SILENCE_S_MAX = TRANSACTION_S_MAX + 15.0
 
 
@@ -23,7 +23,7 @@ class JournalError(Exception):
 
 
 class UnreadableBatchError(JournalError):
-    """Records of the journal or of the orders are there and cannot be unpacked, so what they say is not known."""
+    """A batch of the journal or the orders topic cannot be decompressed, so its records are not known."""
 
     def __init__(self, batch: RefusedBatch) -> None:
         super().__init__(
@@ -33,22 +33,24 @@ class UnreadableBatchError(JournalError):
 
 
 class JournalRecord(NamedTuple):
+    """A record of the journal or the orders topic; ``at_ms`` is its timestamp."""
+
     key: bytes
     value: bytes | None
     offset: int
     topic: str
-    at_ms: int  # The record's timestamp.
+    at_ms: int
 
 
-def record_of(record: Any) -> JournalRecord:
-    """Converts a record as the Kafka client gives it."""
+def journal_record_of(record: Any) -> JournalRecord:
+    """Returns a record of the Kafka client as a ``JournalRecord``."""
     return JournalRecord(record.key or b"", record.value, record.offset, record.topic, record.timestamp)
 
 
-def belongs(record: JournalRecord, journal: str) -> bool:
-    """Returns whether a record counts in the topic where it stands: the orders' topic holds nothing but orders.
+def is_in_its_topic(record: JournalRecord, journal: str) -> bool:
+    """Returns whether a record is in a topic where its kind counts: the orders topic holds only orders and plans.
 
-    A client that may give orders must not be able to say what is rheostat's own in the cluster.
+    A client that may write orders must not be able to claim that rheostat manages something in the cluster.
     """
     return record.topic == journal or is_order(record.key)
 
@@ -56,94 +58,95 @@ def belongs(record: JournalRecord, journal: str) -> bool:
 def read_journal(
     consumer: KafkaConsumer,
     journal: str,
-    read_to: Mapping[int, int] | None = None,
+    start_offsets: Mapping[int, int] | None = None,
     *,
     required: bool = False,
     ends: dict[str, dict[int, int]] | None = None,
 ) -> Iterator[JournalRecord]:
-    """Every record of the journal's topic, then every order of the orders' topic, as far as they are there now.
+    """Yields every record of the journal's topic, then every order of the orders topic, up to their current ends.
 
-    The orders come last, so that no order is older than what the journal says of orders.
+    The orders come last, so that no order is older than the journal's acknowledgement of it.
 
     Args:
         journal: the name of the journal's topic.
-        read_to: as of ``read_records``; of the journal's topic.
-        required: both topics must be there. Otherwise a topic that is not there has no records.
-        ends: is told where each topic ended that is there, by topic and partition.
+        start_offsets: as in ``read_records``, of the journal's topic.
+        required: raise if one of the topics does not exist. Otherwise such a topic has no records.
+        ends: receives the end offset of each existing topic, by topic and partition.
 
     Raises:
         UnreadableBatchError, JournalError: as ``read_records``.
     """
     for topic in (journal, orders_topic_of(journal)):
-        if not required and not _is_there(consumer, topic):
+        if not required and not _exists(consumer, topic):
             continue
-        records = read_records(consumer, topic, read_to if topic == journal else None)
-        yield from (record for record in records if belongs(record, journal))
+        records = read_records(consumer, topic, start_offsets if topic == journal else None)
+        yield from (record for record in records if is_in_its_topic(record, journal))
         if ends is not None:
             ends[topic] = {p.partition: consumer.position(p) or 0 for p in consumer.assignment()}
 
 
 def read_records(
-    consumer: KafkaConsumer, topic: str, read_to: Mapping[int, int] | None = None
+    consumer: KafkaConsumer, topic: str, start_offsets: Mapping[int, int] | None = None
 ) -> Iterator[JournalRecord]:
-    """Every record from the beginning to the end as it is now, in the order of its partition.
+    """Yields every committed record from the beginning to the current end, in the order of each partition.
 
-    What is read of committed records ends, to Kafka, before the first transaction that is open, whosoever it is: of all that
-    stands behind it nothing would be known, and nobody the wiser. So the end is where uncommitted ones end, and is waited for.
+    A consumer of committed records stops before the first open transaction of any producer, without an error. So this reader takes
+    the end of the uncommitted records, and waits until it is reached.
 
     Args:
-        read_to: by partition, where to begin instead: what stands before it is known.
+        start_offsets: by partition, the offset to begin at instead of the beginning.
 
     Raises:
-        UnreadableBatchError: records cannot be unpacked.
-        JournalError: the end is not reached; as long as somebody who died has left a transaction open, for one.
+        UnreadableBatchError: a batch cannot be decompressed.
+        JournalError: the end is not reached, for example because a killed tuner has left a transaction open.
     """
     with refused_batches(consumer) as refused:
-        yield from _records(consumer, topic, read_to, refused)
+        yield from _records(consumer, topic, start_offsets, refused)
 
 
 def _records(
-    consumer: KafkaConsumer, topic: str, read_to: Mapping[int, int] | None, refused: Sequence[RefusedBatch]
+    consumer: KafkaConsumer, topic: str, start_offsets: Mapping[int, int] | None, refused: Sequence[RefusedBatch]
 ) -> Iterator[JournalRecord]:
     try:
         numbers = consumer.partitions_for_topic(topic)
         if not numbers:
-            raise JournalError(f"topic {topic} is not there")
+            raise JournalError(f"topic {topic} does not exist")
         partitions = [TopicPartition(topic, p) for p in sorted(numbers)]
         consumer.assign(partitions)
         ends = consumer.end_offsets(partitions)
         consumer.seek_to_beginning(*partitions)
         for p in partitions:
-            if read_to is not None and p.partition in read_to:
-                consumer.seek(p, read_to[p.partition])
+            if start_offsets is not None and p.partition in start_offsets:
+                consumer.seek(p, start_offsets[p.partition])
         deadline = time.monotonic() + SILENCE_S_MAX
-        found: dict[TopicPartition, int] = {}  # The ends that the first answers told of.
+        highwaters: dict[TopicPartition, int] = {}  # The high watermark of the first fetch of each partition.
 
-        def is_whole(p: TopicPartition) -> bool:
-            if p not in found and (end_ := consumer.highwater(p)) is not None:
-                found[p] = end_
-            return p in found and (consumer.position(p) or 0) >= max(ends[p], found[p])
+        def is_complete(p: TopicPartition) -> bool:
+            if p not in highwaters and (highwater := consumer.highwater(p)) is not None:
+                highwaters[p] = highwater
+            return p in highwaters and (consumer.position(p) or 0) >= max(ends[p], highwaters[p])
 
-        while not all(is_whole(p) for p in partitions):
+        while not all(is_complete(p) for p in partitions):
             if time.monotonic() > deadline:
                 raise JournalError(
-                    f"{topic}: nothing came for {SILENCE_S_MAX:.0f} s, and its end was not reached: a transaction is open in it, "
+                    f"{topic}: no record came for {SILENCE_S_MAX:.0f} s before the end of the topic: a transaction is open in it, "
                     "or its leader does not answer"
                 )
             for records in consumer.poll(timeout_ms=500).values():
                 for record in records:
                     deadline = time.monotonic() + SILENCE_S_MAX
-                    yield record_of(record)
+                    yield journal_record_of(record)
             if refused:
                 raise UnreadableBatchError(refused[0])
     except (kafka.errors.KafkaError, RuntimeError, OSError) as error:
         raise JournalError(f"{topic} cannot be read: {type(error).__name__}: {error}") from error
 
 
-def _is_there(consumer: KafkaConsumer, topic: str) -> bool:
-    """
+def _exists(consumer: KafkaConsumer, topic: str) -> bool:
+    """Returns whether a topic exists.
+
     Raises:
-        JournalError: it cannot be told.
+        JournalError: the cluster does not answer.
     """
     try:
         return bool(consumer.partitions_for_topic(topic))

@@ -1,14 +1,13 @@
-"""One producer with a ``transactional.id``, of which every wait has an end.
+"""Writes transactions with one ``transactional.id``, where every wait is bounded.
 
-Intuition: kafka-python waits for the end of a transaction for ever, and that end can be long in coming. A broker that has died
-leads its partitions until Kafka's controller has missed it for ``broker.session.timeout.ms``, 9 s unless set. So long the
-markers of the transaction before cannot be written, nothing can be added to the next one (CONCURRENT_TRANSACTIONS), and that
-one cannot be aborted either. Nothing is lost by it but time. So what could not be written is aborted beside, and the next
-transaction begins when that has ended; to give the producer up instead takes a new one, the lease, and a reading of the whole
-journal, all of which need the same brokers.
+kafka-python waits without limit for the end of a transaction, and that end can take long. A dead broker leads its partitions until
+the controller has missed its heartbeats for ``broker.session.timeout.ms`` (9 s by default). Until then the markers of the previous
+transaction cannot be written: the next transaction cannot add records (CONCURRENT_TRANSACTIONS), and cannot be aborted either.
+Nothing is lost but time. So a failed transaction is aborted in a thread of its own, and the next one begins when the abort has
+ended. A new producer would be slower: it needs the lease and the whole journal again, from the same brokers.
 
-Invariant: nothing is sent before the transaction before has ended, one way or the other, and it is known which. Where that
-cannot be known, the producer is of no use any more: who goes on has to read what is there.
+Invariant: a transaction begins only after its predecessor has ended with a known outcome. If the outcome cannot be known, the
+producer is unusable, and the tuner has to read the journal again.
 """
 
 from __future__ import annotations
@@ -19,24 +18,24 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
 from typing import Any
 
-import kafka.errors
 from kafka import KafkaProducer
 
+from tuner.journal.topic_tail import KAFKA_ERRORS
+
 ACK_S_MAX = 6.0
-# Longer than Kafka takes to give a dead coordinator's work to another: a commit of unknown outcome costs the producer.
+# Longer than Kafka needs to replace a dead transaction coordinator. A commit without a known outcome makes the producer unusable.
 COMMIT_S_MAX = 15.0
-# The transaction.timeout.ms: longer than the records and the commit together, so that Kafka aborts only what a dead tuner left.
+# The transaction.timeout.ms. Longer than ACK_S_MAX and COMMIT_S_MAX together, so that Kafka only aborts what a dead tuner left.
 TRANSACTION_S_MAX = 30.0
-# Longer than Kafka takes for a new leader: who can write nothing for so long has lost more than a broker; the topic, say.
+# After failing for this long, longer than a leader election takes, the cause is more than a dead broker: a deleted topic, say.
 GIVE_UP_S = 20.0
-_ABORT_SEEN_S = 1.0  # With brokers that answer an abort takes some milliseconds.
-TROUBLE = (kafka.errors.KafkaError, RuntimeError, OSError, TimeoutError)
+_ABORT_WAIT_S = 1.0  # An abort takes some milliseconds if the brokers answer.
 
 Record = tuple[str, bytes, bytes | None]  # Topic, key, value.
 
 
-def transactional(transactional_id: str) -> dict[str, Any]:
-    """Returns the settings of the producer that writes the transactions of this ``transactional.id``."""
+def transactional_settings(transactional_id: str) -> dict[str, Any]:
+    """Returns the producer settings for transactions of this ``transactional.id``."""
     return {
         "transactional_id": transactional_id,
         "transaction_timeout_ms": round(TRANSACTION_S_MAX * 1000),
@@ -45,23 +44,24 @@ def transactional(transactional_id: str) -> dict[str, Any]:
 
 
 class NotWritten(Exception):
-    """Nothing of it is there, nor will be."""
+    """The transaction was not committed, and will not be."""
 
 
-class OutOfUse(NotWritten):
-    """Somebody else has taken over, or it is not known what is there: nothing more can be written."""
+class ProducerUnusable(NotWritten):
+    """Another producer has taken over the id, or the outcome of a transaction is unknown. This producer cannot write any more."""
 
 
-def acknowledged(producer: KafkaProducer, records: Iterable[Record], timeout_s: float) -> dict[str, int]:
-    """Sends them as they are made, and waits for all of them together; returns the least offset that each topic gave, -1 where
-    it did not tell (a record that it had already).
+def send_and_wait(producer: KafkaProducer, records: Iterable[Record], timeout_s: float) -> dict[str, int]:
+    """Sends records as they are made, and waits for all acknowledgements.
+
+    Returns the smallest offset per topic; -1 if the broker did not tell it, as for a duplicate record.
 
     Raises:
-        KafkaError, TimeoutError: one was not taken in time.
+        KafkaError, TimeoutError: a record was not acknowledged in time.
     """
     offsets: dict[str, int] = {}
     sent = [(topic, producer.send(topic, key=key, value=value)) for topic, key, value in records]
-    # To make thousands takes a while, and is not the brokers' time.
+    # Making thousands of records takes a while. That time does not count for the brokers.
     deadline = time.monotonic() + timeout_s
     for topic, answer in sent:
         offset = answer.get(timeout=max(0.0, deadline - time.monotonic())).offset
@@ -70,19 +70,21 @@ def acknowledged(producer: KafkaProducer, records: Iterable[Record], timeout_s: 
 
 
 class Transactions:
+    """The transactions of one producer, one after the other."""
+
     def __init__(self, producer: KafkaProducer, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._producer = producer
         self._monotonic = monotonic
-        self._abort: _BackgroundCall | None = None  # Of the transaction before, while it is under way.
+        self._abort: _BackgroundCall | None = None  # The abort of the previous transaction, until it ends.
         self._failing_since_s: float | None = None
-        self._offsets: dict[str, int] = {}  # By topic, of the newest transaction.
+        self._offsets: dict[str, int] = {}  # By topic, of the last committed transaction.
 
     def write(self, records: Iterable[Record]) -> None:
-        """All of them, or none; what goes wrong where they are made is raised as it is, and none is there.
+        """Writes all records in one transaction. An exception of the iterable itself aborts it, and is raised unchanged.
 
         Raises:
-            NotWritten: none; it may be tried again.
-            OutOfUse: none, and it may not.
+            NotWritten: no record was committed; the caller may try again.
+            ProducerUnusable: no record was committed, and this producer cannot write any more.
         """
         try:
             self._write(records)
@@ -90,88 +92,88 @@ class Transactions:
             now_s = self._monotonic()
             if self._failing_since_s is None:
                 self._failing_since_s = now_s
-            if now_s - self._failing_since_s > GIVE_UP_S and not isinstance(error, OutOfUse):
-                raise OutOfUse(str(error)) from error
+            if now_s - self._failing_since_s > GIVE_UP_S and not isinstance(error, ProducerUnusable):
+                raise ProducerUnusable(str(error)) from error
             raise
         self._failing_since_s = None
 
     def _write(self, records: Iterable[Record]) -> None:
-        self._see_the_abort(ACK_S_MAX)
+        self._wait_for_abort(ACK_S_MAX)
         try:
             self._producer.begin_transaction()
-            offsets = acknowledged(self._producer, _made(records), ACK_S_MAX)
-            if anew := [topic for topic, offset in offsets.items() if 0 <= offset <= self._offsets.get(topic, -1)]:
-                raise _BegunAnew(
-                    f"{', '.join(anew)} has lost what was written before: made anew, or an unclean election"
+            offsets = send_and_wait(self._producer, _make_records(records), ACK_S_MAX)
+            if reset := [topic for topic, offset in offsets.items() if 0 <= offset <= self._offsets.get(topic, -1)]:
+                raise _OffsetsReset(
+                    f"{', '.join(reset)} has lost earlier records: the topic was recreated, or had an unclean leader election"
                 )
-            bounded(self._producer.commit_transaction, COMMIT_S_MAX)
+            call_with_timeout(self._producer.commit_transaction, COMMIT_S_MAX)
             self._offsets |= offsets
-        except TROUBLE as error:
-            # Of a commit that has not ended this tells the same: it cannot be aborted any more.
+        except KAFKA_ERRORS as error:
+            # If the commit is what has not ended, the abort fails, and the outcome counts as unknown.
             self._abort = _BackgroundCall(self._producer.abort_transaction)
-            self._see_the_abort(_ABORT_SEEN_S, error)
-            if isinstance(error, _BegunAnew):
-                raise OutOfUse(str(error)) from error
+            self._wait_for_abort(_ABORT_WAIT_S, error)
+            if isinstance(error, _OffsetsReset):
+                raise ProducerUnusable(str(error)) from error
             raise NotWritten(f"{type(error).__name__}: {error}") from error
         except BaseException as error:
             self._abort = _BackgroundCall(self._producer.abort_transaction)
-            if isinstance(error, _NotMade):
+            if isinstance(error, _RecordNotMade):
                 raise error.why from error.why.__cause__
             raise
 
-    def _see_the_abort(self, timeout_s: float, why: BaseException | None = None) -> None:
-        """Returns when the transaction before has ended.
+    def _wait_for_abort(self, timeout_s: float, why: BaseException | None = None) -> None:
+        """Returns when the previous transaction has ended.
 
         Args:
-            why: it is aborted.
+            why: why it is aborted; for the message.
 
         Raises:
-            NotWritten: not yet.
-            OutOfUse: how it ended is not known.
+            NotWritten: it has not ended in time.
+            ProducerUnusable: its outcome is unknown.
         """
         if self._abort is None:
             return
         try:
             self._abort.result(timeout_s)
         except StillUnderWay as error:
-            said = f"{type(why).__name__}: {why}" if why is not None else "the transaction before has not ended yet"
-            raise NotWritten(said) from error
-        except TROUBLE as error:
+            reason = f"{type(why).__name__}: {why}" if why is not None else "the previous transaction has not ended yet"
+            raise NotWritten(reason) from error
+        except KAFKA_ERRORS as error:
             why = why or error
-            raise OutOfUse(f"{type(why).__name__}: {why}") from error
+            raise ProducerUnusable(f"{type(why).__name__}: {why}") from error
         self._abort = None
 
 
-class _NotMade(Exception):
-    """Something went wrong where a record was made; whatever it is, the brokers have no part in it."""
+class _RecordNotMade(Exception):
+    """Making a record failed, before it was sent to a broker."""
 
     def __init__(self, why: Exception) -> None:
         super().__init__(str(why))
         self.why = why
 
 
-def _made(records: Iterable[Record]) -> Iterator[Record]:
-    left = iter(records)
+def _make_records(records: Iterable[Record]) -> Iterator[Record]:
+    iterator = iter(records)
     while True:
         try:
-            record = next(left)
+            record = next(iterator)
         except StopIteration:
             return
         except Exception as error:
-            raise _NotMade(error) from error
+            raise _RecordNotMade(error) from error
         yield record
 
 
-class _BegunAnew(RuntimeError):
-    """Offsets only grow, unless a topic is another one of the same name."""
+class _OffsetsReset(RuntimeError):
+    """A topic gave a smaller offset than before. Offsets only grow, unless the topic has lost records or was recreated."""
 
 
 class StillUnderWay(TimeoutError):
-    """The call has not returned yet."""
+    """A background call has not returned yet."""
 
 
 class _BackgroundCall:
-    """A call that may hang, in a thread of its own, which ends with the process."""
+    """A call that may hang, in a daemon thread."""
 
     def __init__(self, call: Callable[[], None]) -> None:
         self._done: Future[None] = Future()
@@ -181,23 +183,24 @@ class _BackgroundCall:
         try:
             call()
             self._done.set_result(None)
-        except BaseException as error:  # noqa: BLE001 - raised again where the result is waited for
+        except BaseException as error:  # noqa: BLE001 - result() raises it again
             self._done.set_exception(error)
 
     def result(self, timeout_s: float) -> None:
-        """
+        """Waits for the call and raises its exception, if any.
+
         Raises:
-            StillUnderWay: it has not returned in time; ask again.
+            StillUnderWay: it has not returned in time. The caller may wait again.
         """
         if not wait([self._done], timeout_s).done:
-            raise StillUnderWay(f"no end within {timeout_s:.0f} s")
+            raise StillUnderWay(f"no answer within {timeout_s:.0f} s")
         self._done.result()
 
 
-def bounded(call: Callable[[], None], timeout_s: float) -> None:
-    """Waits no longer than that for ``call``.
+def call_with_timeout(call: Callable[[], None], timeout_s: float) -> None:
+    """Runs ``call`` in the background and waits for it.
 
     Raises:
-        StillUnderWay: and it goes on.
+        StillUnderWay: it has not returned in time; it goes on.
     """
     _BackgroundCall(call).result(timeout_s)

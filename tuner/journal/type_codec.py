@@ -1,8 +1,9 @@
-"""Values of our own types as JSON and back, by their annotations: what a type grows is on record with it.
+"""Encodes values of dataclasses and collections as JSON, by their type annotations.
 
-Many values of one type are taken together, field by field (tuner/journal/column_packing.py). What nobody decides by is left out.
+A codec encodes many values of one type together: each field becomes one column (tuner/journal/column_packing.py). A new field of a
+type is recorded without further code. Fields that no decision reads are omitted.
 
-Invariant: what comes back is equal to what went in, but for the fields of ``LEFT_OUT``; mappings keep their order.
+Invariant: a decoded value equals the encoded one, but for the fields of ``OMITTED_FIELDS``. Mappings keep their order.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from typing import Any, NewType, Protocol, Union, get_args, get_origin, get_type
 
 from streaming.shared.contract import BrokerSignal, ControllerSignal, MoveSignal, TenantSignal
 from streaming.shared.contract.quotas import Default
-from tuner.journal.column_packing import COLUMN_MAX, packed, unpacked
+from tuner.journal.column_packing import COLUMN_MAX, pack_column, unpack_column
 
-# Fields that no decision reads, and what stands there when they come back.
-LEFT_OUT: Mapping[type, Mapping[str, Any]] = {
+# Fields that no decision reads, and their values after decoding.
+OMITTED_FIELDS: Mapping[type, Mapping[str, Any]] = {
     BrokerSignal: {
         "cluster": "",
         "window_end_ms": 0,
@@ -46,7 +47,7 @@ LEFT_OUT: Mapping[type, Mapping[str, Any]] = {
         "progress_age_s": None,
         "largest": (),
     },
-    # What the signals of several nodes say together is on record by itself (control/mutation_quota/model.py, Beside).
+    # Cluster-wide measures of several nodes' signals are recorded separately (core/controller.py, ClusterWideMeasures).
     ControllerSignal: {
         "cluster": "",
         "window_end_ms": 0,
@@ -69,145 +70,163 @@ LEFT_OUT: Mapping[type, Mapping[str, Any]] = {
     },
     TenantSignal: {"cluster": "", "window_end_ms": 0, "completeness": 1.0, "throttle_time_ms": None},
 }
-Stepless = NewType("Stepless", MoveSignal)  # Its steps are written beside it.
-Nameless = NewType("Nameless", TenantSignal)  # Whose it is, is told by its place among those before.
+SignalWithoutSteps = NewType("SignalWithoutSteps", MoveSignal)  # The steps are encoded separately.
+SignalWithoutName = NewType(
+    "SignalWithoutName", TenantSignal
+)  # Its position among the previous signals identifies the tenant.
 _SCALARS = {int, float, str, bool, NoneType}
+_ENUM_TEXTS_MAX = 64  # Columns of differing members below this length hold their texts.
 
 
 class TypeCodec(Protocol):
-    def put(self, values: Sequence[Any]) -> Any:
-        """JSON of all of them."""
+    """Encodes columns of values of one type."""
 
-    def got(self, body: Any) -> list[Any]:
-        """Them again; KeyError, TypeError or ValueError where ``body`` is something else."""
+    def encode(self, values: Sequence[Any]) -> Any:
+        """Returns all values as one JSON value."""
 
+    def decode(self, body: Any) -> list[Any]:
+        """Returns the values of a body.
 
-class _Plain:
-    def put(self, values: Sequence[Any]) -> Any:
-        return packed(values)
-
-    def got(self, body: Any) -> list[Any]:
-        return unpacked(body)
+        Raises:
+            KeyError, TypeError, ValueError: not a body of this type.
+        """
 
 
-class _Word:
-    """One of an enumeration, by its value."""
+class _Scalar:
+    def encode(self, values: Sequence[Any]) -> Any:
+        return pack_column(values)
+
+    def decode(self, body: Any) -> list[Any]:
+        return unpack_column(body)
+
+
+class _Enum:
+    """Members of an enumeration, by value; in long columns by position in the enumeration."""
 
     def __init__(self, kind: type[Enum]) -> None:
-        self._of = {member.value: member for member in kind}
-        self._at = {member: i for i, member in enumerate(kind)}
+        self._by_value = {member.value: member for member in kind}
+        self._positions = {member: i for i, member in enumerate(kind)}
         self._members = list(kind)
 
-    def put(self, values: Sequence[Any]) -> Any:
-        words = [value.value for value in values]
-        column = packed(words)
-        # Words that differ are long where there are many of them; their places are not.
-        return column if len(words) < 64 or isinstance(column, dict) else {"at": packed([self._at[v] for v in values])}
+    def encode(self, values: Sequence[Any]) -> Any:
+        texts = [value.value for value in values]
+        column = pack_column(texts)
+        if len(texts) < _ENUM_TEXTS_MAX or isinstance(column, dict):
+            return column
+        return {"at": pack_column([self._positions[value] for value in values])}
 
-    def got(self, body: Any) -> list[Any]:
+    def decode(self, body: Any) -> list[Any]:
         if isinstance(body, dict) and "at" in body:
-            return [self._members[at] for at in unpacked(body["at"])]
-        return [self._of[word] for word in unpacked(body)]
+            return [self._members[position] for position in unpack_column(body["at"])]
+        return [self._by_value[text] for text in unpack_column(body)]
 
 
-class _Name:
-    """A name in Kafka's quotas: text, none, or ``<default>``, which is not the name of anybody."""
+class _QuotaName:
+    """A user or client-id of a Kafka quota: a text, None, or the default entity, encoded as 0 because it is no name."""
 
-    def put(self, values: Sequence[Any]) -> Any:
-        return packed([0 if value is Default.DEFAULT else value for value in values])
+    def encode(self, values: Sequence[Any]) -> Any:
+        return pack_column([0 if value is Default.DEFAULT else value for value in values])
 
-    def got(self, body: Any) -> list[Any]:
-        return [Default.DEFAULT if value == 0 else value for value in unpacked(body)]
-
-
-class _Maybe:
-    def __init__(self, shape: TypeCodec) -> None:
-        self._shape = shape
-
-    def put(self, values: Sequence[Any]) -> Any:
-        there = [value is not None for value in values]
-        return {"there": packed(there), "of": self._shape.put([value for value in values if value is not None])}
-
-    def got(self, body: Any) -> list[Any]:
-        found = iter(self._shape.got(body["of"]))
-        return [next(found) if there else None for there in unpacked(body["there"])]
+    def decode(self, body: Any) -> list[Any]:
+        return [Default.DEFAULT if value == 0 else value for value in unpack_column(body)]
 
 
-class _Many:
-    """Tuples or sets, however long each is."""
+class _Optional:
+    def __init__(self, codec: TypeCodec) -> None:
+        self._codec = codec
 
-    def __init__(self, make: Callable[[Any], Any], of: TypeCodec) -> None:
+    def encode(self, values: Sequence[Any]) -> Any:
+        present = [value is not None for value in values]
+        return {
+            "present": pack_column(present),
+            "of": self._codec.encode([value for value in values if value is not None]),
+        }
+
+    def decode(self, body: Any) -> list[Any]:
+        values = iter(self._codec.decode(body["of"]))
+        return [next(values) if present else None for present in unpack_column(body["present"])]
+
+
+class _Collection:
+    """Tuples or sets of any length."""
+
+    def __init__(self, make: Callable[[Any], Any], items: TypeCodec) -> None:
         self._make = make
-        self._of = of
+        self._items = items
 
-    def put(self, values: Sequence[Any]) -> Any:
-        return {"each": packed([*map(len, values)]), "of": self._of.put([*chain.from_iterable(values)])}
+    def encode(self, values: Sequence[Any]) -> Any:
+        return {
+            "lengths": pack_column([*map(len, values)]),
+            "of": self._items.encode([*chain.from_iterable(values)]),
+        }
 
-    def got(self, body: Any) -> list[Any]:
-        found = iter(self._of.got(body["of"]))
-        return [self._make(islice(found, count)) for count in unpacked(body["each"])]
+    def decode(self, body: Any) -> list[Any]:
+        items = iter(self._items.decode(body["of"]))
+        return [self._make(islice(items, length)) for length in unpack_column(body["lengths"])]
 
 
-class _Row:
-    """Tuples of so many, each place of its own type."""
+class _FixedTuple:
+    """Tuples of a fixed length, each position of its own type."""
 
-    def __init__(self, places: Sequence[TypeCodec]) -> None:
-        self._places = places
+    def __init__(self, positions: Sequence[TypeCodec]) -> None:
+        self._positions = positions
 
-    def put(self, values: Sequence[Any]) -> Any:
+    def encode(self, values: Sequence[Any]) -> Any:
         columns = zip(*values, strict=True) if values else repeat(())
-        return [place.put(column) for place, column in zip(self._places, columns, strict=False)]
+        return [codec.encode(column) for codec, column in zip(self._positions, columns, strict=False)]
 
-    def got(self, body: Any) -> list[Any]:
-        return list(zip(*(place.got(column) for place, column in zip(self._places, body, strict=True)), strict=True))
+    def decode(self, body: Any) -> list[Any]:
+        columns = (codec.decode(column) for codec, column in zip(self._positions, body, strict=True))
+        return list(zip(*columns, strict=True))
 
 
-class _Map:
+class _Mapping:
     def __init__(self, keys: TypeCodec, values: TypeCodec) -> None:
-        self._keys = _Many(tuple, keys)
+        self._keys = _Collection(tuple, keys)
         self._values = values
 
-    def put(self, values: Sequence[Any]) -> Any:
-        return {**self._keys.put(values), "to": self._values.put([*chain.from_iterable(v.values() for v in values)])}
+    def encode(self, values: Sequence[Any]) -> Any:
+        column = [*chain.from_iterable(mapping.values() for mapping in values)]
+        return {**self._keys.encode(values), "to": self._values.encode(column)}
 
-    def got(self, body: Any) -> list[Any]:
-        found = iter(self._values.got(body["to"]))
-        return [{key: next(found) for key in keys} for keys in self._keys.got(body)]
+    def decode(self, body: Any) -> list[Any]:
+        values = iter(self._values.decode(body["to"]))
+        return [{key: next(values) for key in keys} for keys in self._keys.decode(body)]
 
 
-class _Record:
-    """A dataclass, field by field; a field that is missing has its default."""
+class _Dataclass:
+    """Values of a dataclass, one column per field. A field that is missing in the body has its default."""
 
-    def __init__(self, kind: type, left_out: Mapping[str, Any]) -> None:
+    def __init__(self, kind: type, omitted: Mapping[str, Any]) -> None:
         self._kind = kind
         types = get_type_hints(kind)
-        self._left_out = left_out
+        self._omitted = omitted
         self._fields = dataclasses.fields(kind)
-        self._shapes = {f.name: shape_of(types[f.name]) for f in self._fields if f.name not in self._left_out}
-        names = list(self._shapes)
-        pick = attrgetter(*names)
-        self._pick: Callable[[Any], Sequence[Any]] = pick if len(names) > 1 else lambda value: (pick(value),)
-        self._nothing = {f.name for f in self._fields if f.default is None}
+        self._codecs = {f.name: codec_of(types[f.name]) for f in self._fields if f.name not in self._omitted}
+        names = list(self._codecs)
+        get = attrgetter(*names)
+        self._get_row: Callable[[Any], Sequence[Any]] = get if len(names) > 1 else lambda value: (get(value),)
+        self._none_by_default = {f.name for f in self._fields if f.default is None}
 
-    def put(self, values: Sequence[Any]) -> Any:
-        columns = zip(*map(self._pick, values), strict=True) if values else repeat(())
+    def encode(self, values: Sequence[Any]) -> Any:
+        columns = zip(*map(self._get_row, values), strict=True) if values else repeat(())
         body = {"n": len(values)}
-        for (name, shape), column in zip(self._shapes.items(), columns, strict=False):
-            if name not in self._nothing or column.count(None) < len(values):
-                body[name] = shape.put(column)
+        for (name, codec), column in zip(self._codecs.items(), columns, strict=False):
+            if name not in self._none_by_default or column.count(None) < len(values):
+                body[name] = codec.encode(column)
         return body
 
-    def got(self, body: Any) -> list[Any]:
+    def decode(self, body: Any) -> list[Any]:
         count = body["n"]
         if not 0 <= count <= COLUMN_MAX:
             raise ValueError(f"{count} values")
-        return list(map(self._kind, *(self._column(field, body, count) for field in self._fields)))
+        return list(map(self._kind, *(self._decode_column(field, body, count) for field in self._fields)))
 
-    def _column(self, field: dataclasses.Field[Any], body: Any, count: int) -> Sequence[Any]:
-        if field.name in self._left_out:
-            return [self._left_out[field.name]] * count
+    def _decode_column(self, field: dataclasses.Field[Any], body: Any, count: int) -> Sequence[Any]:
+        if field.name in self._omitted:
+            return [self._omitted[field.name]] * count
         if field.name in body:
-            column = self._shapes[field.name].got(body[field.name])
+            column = self._codecs[field.name].decode(body[field.name])
             if len(column) != count:
                 raise ValueError(f"{len(column)} values of {field.name}, expected {count}")
             return column
@@ -215,35 +234,35 @@ class _Record:
             return [field.default] * count
         if field.default_factory is not dataclasses.MISSING:
             return [field.default_factory() for _ in range(count)]
-        raise ValueError(f"no {field.name} in what was recorded of {self._kind.__name__}")
+        raise ValueError(f"the record of {self._kind.__name__} has no {field.name}")
 
 
 @cache
-def shape_of(kind: Any) -> TypeCodec:
-    """The shape of a type; TypeError for one that has none."""
+def codec_of(kind: Any) -> TypeCodec:
+    """Returns the codec of a type. Raises TypeError for a type that has none."""
     origin, arguments = get_origin(kind), get_args(kind)
-    if kind is Stepless:
-        return _Record(MoveSignal, {**LEFT_OUT[MoveSignal], "steps": ()})
-    if kind is Nameless:
-        return _Record(TenantSignal, {**LEFT_OUT[TenantSignal], "node": 0, "user": None, "client_id": None})
+    if kind is SignalWithoutSteps:
+        return _Dataclass(MoveSignal, {**OMITTED_FIELDS[MoveSignal], "steps": ()})
+    if kind is SignalWithoutName:
+        return _Dataclass(TenantSignal, {**OMITTED_FIELDS[TenantSignal], "node": 0, "user": None, "client_id": None})
     if origin in (Union, UnionType):
-        rest = [argument for argument in arguments if argument is not NoneType]
-        if set(rest) <= _SCALARS:
-            return _Plain()
-        if set(rest) == {str, Default}:
-            return _Name()
-        if len(rest) == 1:
-            return _Maybe(shape_of(rest[0]))
+        members = [argument for argument in arguments if argument is not NoneType]
+        if set(members) <= _SCALARS:
+            return _Scalar()
+        if set(members) == {str, Default}:
+            return _QuotaName()
+        if len(members) == 1:
+            return _Optional(codec_of(members[0]))
     elif kind in _SCALARS:
-        return _Plain()
+        return _Scalar()
     elif isinstance(kind, type) and issubclass(kind, Enum):
-        return _Word(kind)
+        return _Enum(kind)
     elif isinstance(kind, type) and dataclasses.is_dataclass(kind):
-        return _Record(kind, LEFT_OUT.get(kind, {}))
+        return _Dataclass(kind, OMITTED_FIELDS.get(kind, {}))
     elif origin is tuple and arguments[-1] is not Ellipsis:
-        return _Row([shape_of(argument) for argument in arguments])
+        return _FixedTuple([codec_of(argument) for argument in arguments])
     elif origin in (tuple, frozenset):
-        return _Many(origin, shape_of(arguments[0]))
+        return _Collection(origin, codec_of(arguments[0]))
     elif isinstance(origin, type) and issubclass(origin, Mapping):
-        return _Map(shape_of(arguments[0]), shape_of(arguments[1]))
-    raise TypeError(f"values of {kind} have no shape for the journal")
+        return _Mapping(codec_of(arguments[0]), codec_of(arguments[1]))
+    raise TypeError(f"the journal has no codec for values of {kind}")

@@ -1,9 +1,9 @@
-"""Records of the journal that this version cannot read: which they are, and what follows from each.
+"""Describes records of the journal that this version cannot read, and what follows from each.
 
-A client that may write to the journal's topic may write anything there, and a newer rheostat writes what an older one does not
-know. So an unreadable record is a kind of record: it is told, passed over where that is safe, and the next readable record of its
-key takes its place. It is not safe where only the record says what is rheostat's own in the cluster: a tuner that acted without it
-would leave throttles behind for ever.
+Any client with write access may write anything to the journal's topic, and other versions of rheostat write records that this one
+does not know. The tuner reports an unreadable record and passes over it if that is safe. The next readable record of its key
+replaces it. It is not safe if the record says what rheostat manages in the cluster: a tuner that acted without it would leave
+throttles behind for ever.
 """
 
 from __future__ import annotations
@@ -15,38 +15,62 @@ from streaming.shared.short_lists import more_text
 
 KEY_BYTES_SHOWN = 80
 
-_PLAN_WAITS = "this plan is not carried out; what is under way keeps its throttle and ends by itself"
+OLDER_VERSION = "records of an earlier version of rheostat"
+UPGRADE_STEPS = (
+    "Let that version end its moves, or `rheostat release` with it, stop it, and delete the topics: docs/operations.md, "
+    '"Upgrade"'
+)
+
+_PLAN_WAITS = "this plan is not executed; steps under way keep their throttle and end by themselves"
+_PLAN_AGAIN = "this plan is not executed: submit it again with this version"
 
 # What follows while the newest record of a key cannot be read, by the kind that the key begins with.
 EFFECTS = {
-    "memory": "no tuner acts: what is rheostat's own in the cluster is not known",
-    "owned": "no tuner acts: whether this throttle is rheostat's own is not known",
-    "seen": "no tuner acts: which moves its throttles were for is not known",
-    "listed": "no tuner acts: which throttled replicas are rheostat's own is not known",
-    "quota": "no tuner acts: whether this mutation quota is rheostat's own is not known",
-    "quotas": "no tuner acts: which mutation quotas others hold is not known",
+    "memory": "no tuner acts: what rheostat manages in the cluster is not known",
+    "owned": "no tuner acts: whether rheostat manages this throttle is not known",
+    "seen": "no tuner acts: which moves its throttles were set for is not known",
+    "listed": "no tuner acts: which throttled replicas rheostat manages is not known",
+    "quota": "no tuner acts: whether rheostat manages this mutation quota is not known",
+    "quotas": "no tuner acts: which mutation quotas are externally owned is not known",
     "orders": "passed over: the orders before it hold",
     "plan": _PLAN_WAITS,
     "plan-part": _PLAN_WAITS,
     "plan-requested": _PLAN_WAITS,
     "plan-state": _PLAN_WAITS,
-    "entry": "passed over: history shows one decision less",
-    "turn": "passed over: history shows one second of the law less",
-    "quotas-entry": "passed over: history shows one change of quotas less",
-    "plan-entry": "passed over: history shows steps of plans less",
-    "tuner": "passed over: this tuner is not seen by commands",
+    "entry": "passed over: history lacks one decision",
+    "turn": "passed over: history lacks one steering tick",
+    "quotas-entry": "passed over: history lacks one change of quotas",
+    "plan-entry": "passed over: history lacks some steps of plans",
+    "tuner": "passed over: commands do not see this tuner",
+}
+# The same for operators' records of an earlier version.
+_EFFECTS_OLDER = {
+    "orders": "passed over: give the order again with this version",
+    "plan": _PLAN_AGAIN,
+    "plan-part": _PLAN_AGAIN,
 }
 BLOCKING = frozenset({"memory", "owned", "seen", "listed", "quota", "quotas"})
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class UnreadableRecord:
+    """A record that this version cannot read.
+
+    Attributes:
+        offset: None if it is not known.
+        size: bytes of its value.
+        why: why it cannot be read.
+        topic: None if it is not known.
+        is_older: an earlier version of rheostat wrote it; it is not damaged.
+    """
+
     key: bytes
-    offset: int | None  # None where it is not known.
-    size: int  # Bytes of its value.
+    offset: int | None
+    size: int
     why: str
-    partition: int = 0  # The journal has one.
-    topic: str | None = None  # None where it is not known.
+    partition: int = 0  # The journal has one partition.
+    topic: str | None = None
+    is_older: bool = False
 
     @property
     def kind(self) -> str:
@@ -64,27 +88,49 @@ class Unreadable:
 
     @property
     def effect(self) -> str:
-        return EFFECTS.get(self.kind, "passed over")
+        default = EFFECTS.get(self.kind, "passed over")
+        return _EFFECTS_OLDER.get(self.kind, default) if self.is_older else default
 
     def text(self) -> str:
-        """In words, for one line; the key as Python writes bytes, as it may hold control characters."""
+        """Returns a description for one line. The key is escaped, as it may hold control characters."""
         key = repr(self.key[:KEY_BYTES_SHOWN]) + ("..." if len(self.key) > KEY_BYTES_SHOWN else "")
         return f"key {key}, partition {self.partition}, offset {self.offset}, {self.size} bytes ({self.why:.200})"
 
 
 def kind_of(key: bytes) -> str:
-    """The kind that a key begins with."""
+    """Returns the kind that a key begins with."""
     return key.partition(b"|")[0].decode(errors="replace")
 
 
-def blocking(unreadable: Iterable[Unreadable], topic: str) -> str | None:
-    """Why no tuner may act, and what to do; None where nothing keeps one from it."""
-    found = [each for each in unreadable if each.blocks]
-    if not found:
+def blocking_text(records: Iterable[UnreadableRecord], topic: str) -> str | None:
+    """Returns why no tuner may act, and what to do, on one line; None if no record blocks.
+
+    Args:
+        topic: the name of the journal's topic.
+    """
+    blocking = [record for record in records if record.blocks]
+    if not blocking:
         return None
-    more = f", {more_text(len(found) - 1)}" if len(found) > 1 else ""
+    first, more = blocking[0], f", {more_text(len(blocking) - 1)}" if len(blocking) > 1 else ""
+    if first.is_older:
+        return f"the journal {topic} has {OLDER_VERSION}: {first.text()}{more}. No tuner acts. {UPGRADE_STEPS}"
     return (
-        f"the journal {topic} has a record that this version cannot read: {found[0].text()}{more}. {found[0].effect.capitalize()}. "
+        f"the journal {topic} has a record that this version cannot read: {first.text()}{more}. {first.effect.capitalize()}. "
         "Run the version of rheostat that wrote it; or, if none did, look with `rheostat journal check` and mend it with `rheostat "
         "journal repair`"
     )
+
+
+def unreadable_texts(records: Iterable[UnreadableRecord]) -> tuple[str, ...]:
+    """Returns a line per unreadable record; one line for all blocking records of an earlier version together."""
+    records = list(records)
+    older = [record for record in records if record.is_older and record.blocks]
+    texts = [
+        record.text() if not record.is_older else f"{record.text()}: {record.effect}"
+        for record in records
+        if record not in older
+    ]
+    if older:
+        more = f", {more_text(len(older) - 1)}" if len(older) > 1 else ""
+        texts.insert(0, f"{OLDER_VERSION}: {older[0].text()}{more}. {UPGRADE_STEPS}")
+    return tuple(texts)

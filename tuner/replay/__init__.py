@@ -1,4 +1,4 @@
-"""What was decided, decided again: the recorded inputs put through the decisions of this program. Nothing is written.
+"""Decides recorded steps again with today's program; writes nothing.
 
-``film.py`` makes steps of records, ``play.py`` decides them again, ``compare.py`` says what is not the same.
+``recording.py`` reads the records as steps, ``replayer.py`` decides them again, ``compare.py`` finds the differences.
 """

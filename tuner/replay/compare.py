@@ -1,4 +1,4 @@
-"""What was decided beside what is decided now: the same, or both texts."""
+"""Compares recorded decisions with the decisions of a replay."""
 
 from __future__ import annotations
 
@@ -10,45 +10,63 @@ from typing import Any
 from streaming.shared.contract import Side
 from streaming.shared.units import rate_text
 from tuner.core.cluster import side_name
-from tuner.journal.column_packing import unpacked
-from tuner.replay.replayer import Played
+from tuner.journal.column_packing import unpack_column
+from tuner.replay.recording import RecordedStep
+from tuner.replay.replayer import ReplayedStep
 
 NOTHING = "nothing"
-_EXACT = (
+# Fields whose exact value is shown after the text, which may round it.
+_EXACT_VALUES = (
     ("setpoint_bytes_per_s", "bytes/s"),
     ("setpoint_per_s", "partitions/s"),
     ("value_per_s", "partitions/s"),
     ("rate_per_s", "partitions/s"),
 )
-UNWRITTEN = "not written out then, as there were too many; something else by its checksum"
+UNWRITTEN = "recorded only as a checksum, as there were too many; the checksum differs"
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """``then`` and ``now`` are for people."""
+    """One difference; ``then`` and ``now`` are texts for people."""
 
     at_ms: int
     run: str
-    kind: str  # "cycle", "second", "quotas", "memory".
+    kind: str  # "cycle", "steering", "quotas", "memory".
     then: str
     now: str
 
 
 @dataclass(slots=True)
-class Count:
+class MatchCount:
     same: int = 0
     different: int = 0
 
+    def add(self, *, same: bool) -> None:
+        self.same += same
+        self.different += not same
+
 
 @dataclass(slots=True)
-class Compared:
-    cycles: Count = field(default_factory=Count)
-    decisions: Count = field(default_factory=Count)  # Of the cycles.
-    seconds: Count = field(default_factory=Count)
-    quotas: Count = field(default_factory=Count)  # Cycles of theirs.
-    quota_decisions: Count = field(default_factory=Count)
-    memory: Count = field(default_factory=Count)  # At each frame that something led up to.
-    not_asked: int = 0  # Seconds of the law, where there is none now.
+class Comparison:
+    """The result of a replay.
+
+    Attributes:
+        cycles: throttle cycles. decisions: their decisions.
+        steering_ticks: steering ticks that were decided again.
+        quotas: mutation quota cycles. quota_decisions: their decisions.
+        memory: frames whose remembered state was compared with the replay's.
+        not_steered: steering ticks that were not decided again, as there is no objective now.
+        programs: the versions of rheostat that recorded the steps.
+        differences: the first differences.
+    """
+
+    cycles: MatchCount = field(default_factory=MatchCount)
+    decisions: MatchCount = field(default_factory=MatchCount)
+    steering_ticks: MatchCount = field(default_factory=MatchCount)
+    quotas: MatchCount = field(default_factory=MatchCount)
+    quota_decisions: MatchCount = field(default_factory=MatchCount)
+    memory: MatchCount = field(default_factory=MatchCount)
+    not_steered: int = 0
     first_ms: int | None = None
     last_ms: int | None = None
     programs: set[str] = field(default_factory=set)
@@ -57,118 +75,132 @@ class Compared:
 
     @property
     def steps(self) -> int:
-        return sum(c.same + c.different for c in (self.cycles, self.seconds, self.quotas)) + self.not_asked
+        return sum(c.same + c.different for c in (self.cycles, self.steering_ticks, self.quotas)) + self.not_steered
 
     @property
     def different(self) -> int:
-        return self.cycles.different + self.seconds.different + self.quotas.different + self.memory.different
+        return self.cycles.different + self.steering_ticks.different + self.quotas.different + self.memory.different
 
 
-def compared(played: Iterable[Played], from_ms: int, to_ms: int, *, kept: int) -> Compared:
-    """
+def compare_steps(replayed: Iterable[ReplayedStep], from_ms: int, to_ms: int, *, differences_max: int) -> Comparison:
+    """Returns the comparison of the steps between two times.
+
     Args:
-        played: from before ``from_ms`` on, as a film begins with a frame; only what is in the range counts.
-        kept: so many differences are told at most, the first ones.
+        replayed: steps that may begin before ``from_ms``, as a recording begins with a frame.
+        differences_max: how many differences to keep, the first ones.
     """
-    found = Compared()
-    for one in played:
-        step = one.step
+    comparison = Comparison()
+    for replay in replayed:
+        step = replay.step
         if not from_ms <= step.now_ms <= to_ms:
             continue
-        found.first_ms = step.now_ms if found.first_ms is None else min(found.first_ms, step.now_ms)
-        found.last_ms = step.now_ms if found.last_ms is None else max(found.last_ms, step.now_ms)
-        found.programs.add(step.program)
-        found.runs.add(step.run)
-        new: list[Difference] = []
-        if step.frame is not None and step.pieces is not None:
-            _count(found.memory, same=not one.other_memory)
-            if one.other_memory:
-                came_to = f"something else in {', '.join(one.other_memory)}"
-                new.append(Difference(step.now_ms, step.run, "memory", "what is on record was remembered", came_to))
-        if one.now is None:
-            found.not_asked += 1
-        elif step.kind in ("cycle", "quotas"):
-            different, pairs = _cycle(step.said, one.now, one.texts)
-            cycles, decisions = (
-                (found.cycles, found.decisions) if step.kind == "cycle" else (found.quotas, found.quota_decisions)
-            )
-            decisions.different += different
-            decisions.same += max(0, len(one.texts) - different)
-            _count(cycles, same=not pairs)
-            new += [Difference(step.now_ms, step.run, step.kind, then, now) for then, now in pairs]
-        else:
-            pairs = [] if one.now == step.said else _second(step.said, one.now)
-            _count(found.seconds, same=not pairs)
-            new += [Difference(step.now_ms, step.run, step.kind, then, now) for then, now in pairs]
-        found.differences += new[: max(0, kept - len(found.differences))]
-    return found
+        first_ms, last_ms = comparison.first_ms, comparison.last_ms
+        comparison.first_ms = step.now_ms if first_ms is None else min(first_ms, step.now_ms)
+        comparison.last_ms = step.now_ms if last_ms is None else max(last_ms, step.now_ms)
+        comparison.programs.add(step.program)
+        comparison.runs.add(step.run)
+        differences = [*_compare_memory(comparison, step, replay), *_compare_decisions(comparison, step, replay)]
+        comparison.differences += differences[: max(0, differences_max - len(comparison.differences))]
+    return comparison
 
 
-def _count(count: Count, *, same: bool) -> None:
-    count.same += same
-    count.different += not same
+def _compare_memory(comparison: Comparison, step: RecordedStep, replay: ReplayedStep) -> list[Difference]:
+    if step.frame is None or step.pieces is None:
+        return []  # No replayed state leads up to this step.
+    comparison.memory.add(same=not replay.differing_fields)
+    if not replay.differing_fields:
+        return []
+    now = f"other values of {', '.join(replay.differing_fields)}"
+    return [Difference(step.now_ms, step.run, "memory", "the recorded values", now)]
 
 
-def _cycle(then: Mapping[str, Any], now: Mapping[str, Any], texts: Sequence[str]) -> tuple[int, list[tuple[str, str]]]:
-    """How many decisions are not the same, and both texts of each, as far as they are on record."""
-    sums = unpacked(now["sums"])
-    was, came = Counter(unpacked(then["sums"])), Counter(sums)
-    new = came - was
-    different = max((was - came).total(), new.total())
-    before, after = (_by_subject(said["rows"]) for said in (then, now))
-    subjects = [*before, *(subject for subject in after if subject not in before)]
+def _compare_decisions(comparison: Comparison, step: RecordedStep, replay: ReplayedStep) -> list[Difference]:
+    if replay.decisions is None:
+        comparison.not_steered += 1
+        return []
+    if step.kind in ("cycle", "quotas"):
+        different, pairs = _diff_digests(step.decisions, replay.decisions, replay.texts)
+        is_cycle = step.kind == "cycle"
+        cycles = comparison.cycles if is_cycle else comparison.quotas
+        decisions = comparison.decisions if is_cycle else comparison.quota_decisions
+        decisions.different += different
+        decisions.same += max(0, len(replay.texts) - different)
+    else:
+        cycles = comparison.steering_ticks
+        pairs = [] if replay.decisions == step.decisions else _diff_rates(step.decisions, replay.decisions)
+    cycles.add(same=not pairs)
+    return [Difference(step.now_ms, step.run, step.kind, then, now) for then, now in pairs]
+
+
+def _diff_digests(
+    then: Mapping[str, Any], now: Mapping[str, Any], texts: Sequence[str]
+) -> tuple[int, list[tuple[str, str]]]:
+    """Returns how many decisions differ, and both texts of each one as far as they are recorded."""
+    sums_now = unpack_column(now["sums"])
+    count_then, count_now = Counter(unpack_column(then["sums"])), Counter(sums_now)
+    new_sums = count_now - count_then
+    different = max((count_then - count_now).total(), new_sums.total())
+    rows_then, rows_now = (_rows_by_subject(digest["rows"]) for digest in (then, now))
+    subjects = [*rows_then, *(subject for subject in rows_now if subject not in rows_then)]
     pairs = [
-        (_text(before.get(subject)), _text(after.get(subject)))
+        (_row_text(rows_then.get(subject)), _row_text(rows_now.get(subject)))
         for subject in subjects
-        if before.get(subject) != after.get(subject)
+        if rows_then.get(subject) != rows_now.get(subject)
     ]
-    told = {row["text"] for row in after.values()}
-    pairs += [(UNWRITTEN, text) for text, one in zip(texts, sums, strict=True) if one in new and text not in told]
+    texts_with_row = {row["text"] for row in rows_now.values()}
+    pairs += [
+        (UNWRITTEN, text)
+        for text, checksum in zip(texts, sums_now, strict=True)
+        if checksum in new_sums and text not in texts_with_row
+    ]
     if different and not pairs:
         pairs = [(UNWRITTEN, NOTHING)]
-    return max(different, min(len(pairs), len(sums))), pairs
+    return max(different, min(len(pairs), len(sums_now))), pairs
 
 
-def _by_subject(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[Any, ...], Mapping[str, Any]]:
-    """Of several about one thing the first is held against the first, the second against the second."""
-    found: dict[tuple[Any, ...], Mapping[str, Any]] = {}
-    met = Counter[tuple[Any, ...]]()
+def _rows_by_subject(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[Any, ...], Mapping[str, Any]]:
+    """Returns the rows by subject. Several rows of one subject are numbered, so that first is compared with first."""
+    by_subject: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    counts = Counter[tuple[Any, ...]]()
     for row in rows:
         subject = _subject(row)
-        found[(*subject, met[subject])] = row
-        met[subject] += 1
-    return found
+        by_subject[(*subject, counts[subject])] = row
+        counts[subject] += 1
+    return by_subject
 
 
 def _subject(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    # Of what is about no throttle and nobody's quota there may be several, each of its own kind; the total is one.
     about = row.get("broker"), row.get("side"), row.get("topic"), row.get("entity")
     if any(part is not None for part in about):
         return about
+    # A cycle may have several decisions without subject, each of its own reason. It has one total.
     return (*about, row["action"] if row["action"] == "total" else row.get("reason"))
 
 
-def _text(row: Mapping[str, Any] | None) -> str:
+def _row_text(row: Mapping[str, Any] | None) -> str:
     if row is None:
         return NOTHING
-    # Where the words are the same it is a number behind them that is not.
-    number = next(((row[key], unit) for key, unit in _EXACT if row.get(key) is not None), None)
-    exact = f" ({number[0]} {number[1]})" if number is not None else ""
+    # Two equal texts may still differ in the exact value.
+    value = next(((row[key], unit) for key, unit in _EXACT_VALUES if row.get(key) is not None), None)
+    exact = f" ({value[0]} {value[1]})" if value is not None else ""
     return f"{row['action']}, {row['reason']}: {row['text']}{exact}"
 
 
-def _second(then: Sequence[Sequence[Any]], now: Sequence[Sequence[Any]]) -> list[tuple[str, str]]:
-    before, after = ({(row[0], row[1]): row for row in rows} for rows in (then, now))
-    sides = [*before, *(side for side in after if side not in before)]
+def _diff_rates(then: Sequence[Sequence[Any]], now: Sequence[Sequence[Any]]) -> list[tuple[str, str]]:
+    rows_then, rows_now = ({(row[0], row[1]): row for row in rows} for rows in (then, now))
+    sides = [*rows_then, *(side for side in rows_now if side not in rows_then)]
     pairs = [
-        (f"{side_name((side[0], Side(side[1])))} {_rates(before.get(side))}", _rates(after.get(side)))
+        (
+            f"{side_name((side[0], Side(side[1])))} {_rates_text(rows_then.get(side))}",
+            _rates_text(rows_now.get(side)),
+        )
         for side in sides
-        if before.get(side) != after.get(side)
+        if rows_then.get(side) != rows_now.get(side)
     ]
     return pairs or [("the same rates", "the same in another order")]
 
 
-def _rates(row: Sequence[Any] | None) -> str:
+def _rates_text(row: Sequence[Any] | None) -> str:
     if row is None:
         return "stays"
     return f"{rate_text(row[2])} → {rate_text(row[3])} ({row[3]} bytes/s)"

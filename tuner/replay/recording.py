@@ -1,11 +1,11 @@
-"""The records of the inputs as a film: runs of steps, each with all that was seen and remembered before it.
+"""Reads the records of the inputs topic back as steps, each with its inputs.
 
-The throttles and the mutation quotas are two reels of it (delta_stream.py): each begins with a frame of its own, and what is
-missing of one is not missed by the other.
+The throttles and the mutation quotas are two separate streams (journal/delta_stream.py). Each begins with its own frame, and a gap
+in one does not affect the other.
 
-Invariant: a step is only shown where everything that it needs is there. A run whose beginning was deleted starts with its first
-whole frame; one that was killed ends with the last step of which every piece was written; where a record is missing between
-two others, what follows waits for a frame.
+Invariant: a step is returned only if all its inputs are known. A run whose first records were deleted starts with its first
+complete frame. A run of a killed tuner ends with its last complete step. After a missing record a stream continues at the next
+frame.
 """
 
 from __future__ import annotations
@@ -15,15 +15,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tuner.journal.bodies import InputsBody
-from tuner.journal.bodies import decoded as decoded_body
-from tuner.journal.codec import Known, Piece, apply, decoded
+from tuner.journal.bodies import InputsBody, decode_body
+from tuner.journal.codec import Piece, StateValues, apply_piece, decode_piece
 from tuner.journal.input_log import VERSION
 from tuner.journal.settings_snapshot import SettingsSnapshot
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingChunk:
+    """One record of the inputs topic.
+
+    Attributes:
+        run: the id of the tuner process that wrote it.
+        number: counts the records of the run.
+    """
+
     run: str
     number: int
     at_ms: int
@@ -33,173 +39,190 @@ class RecordingChunk:
 
 @dataclass(slots=True)
 class RecordedStep:
-    """One cycle or second, or one cycle of the quotas.
+    """One cycle, steering tick or mutation quota cycle. At least one of ``pieces`` and ``frame`` is there.
 
-    ``pieces`` are what changed since the step before, None where that is not known; ``frame`` is all that was known just before
-    it was decided, where that is on record as a whole. One of the two is there.
+    Attributes:
+        kind: "cycle", "steering" or "quotas".
+        decisions: the digest of its decisions (journal/decision_digest.py).
+        pieces: what changed since the previous step; None: not known.
+        frame: the whole state before the step; None: not recorded with this step.
     """
 
     run: str
     number: int
-    kind: str  # "cycle", "second", "quotas"
+    kind: str
     now_ms: int
-    said: Any  # As said.py has it.
-    in_force: SettingsSnapshot
+    decisions: Any
+    settings: SettingsSnapshot
     program: str
     pieces: list[Piece] | None
-    frame: Known | None
+    frame: StateValues | None
 
 
-# What a record may hold that is JSON and none of ours.
-_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError)
+# What decoding raises for a record that is JSON of another form.
+_DECODE_ERRORS = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError)
 
 
-def reel_of(kind: str) -> str:
+def stream_of(kind: str) -> str:
+    """Returns the stream that a kind of step belongs to."""
     return "quotas" if kind == "quotas" else "throttles"
 
 
 @dataclass(slots=True)
-class Missed:
-    """What is in the records and cannot be shown."""
+class MissedSteps:
+    """Counts what the records contain but a replay cannot use.
 
-    before_a_frame: int = 0  # Steps of which the beginning is not there any more.
-    unfinished: int = 0  # Steps of which the tuner had not written everything when it ended.
-    unreadable: int = 0  # Records.
-
-
-def record_of(value: bytes) -> RecordingChunk:
+    Attributes:
+        before_a_frame: steps without a complete frame before them.
+        unfinished: steps that the tuner had not written completely when it ended.
+        unreadable: records that are damaged or of a later version.
+        older: records of an earlier version of rheostat.
     """
-    Raises:
-        ValueError: not a record of a version we read.
-    """
-    body = decoded_body(value, InputsBody, VERSION)
+
+    before_a_frame: int = 0
+    unfinished: int = 0
+    unreadable: int = 0
+    older: int = 0
+
+
+def decode_chunk(value: bytes) -> RecordingChunk:
+    """Returns a record of the inputs topic. Raises as ``decode_body``."""
+    body = decode_body(value, InputsBody, VERSION)
     return RecordingChunk(body.run, body.record, body.at_ms, tuple(body.headers), tuple(body.pieces))
 
 
-def steps_of(records: Iterable[RecordingChunk], missed: Missed) -> Iterator[RecordedStep]:
-    """Every step that can be shown, in the order of the records; of runs that overlap one after the other.
+def recorded_steps(chunks: Iterable[RecordingChunk], missed: MissedSteps) -> Iterator[RecordedStep]:
+    """Yields the usable steps in the order of the records, one run after the other.
 
     Args:
-        missed: is told of what cannot.
+        missed: counts the steps that are left out.
     """
     runs: dict[str, list[RecordingChunk]] = {}
-    for record in records:
-        runs.setdefault(record.run, []).append(record)
-    for run, theirs in runs.items():
-        for stretch in _without_gaps(sorted(theirs, key=lambda record: record.number)):
-            yield from _Stretch(missed).steps(run, stretch)
+    for chunk in chunks:
+        runs.setdefault(chunk.run, []).append(chunk)
+    for run, run_chunks in runs.items():
+        for section in _gapless_sections(sorted(run_chunks, key=lambda chunk: chunk.number)):
+            yield from _SectionReader(missed).read(run, section)
 
 
-def _without_gaps(records: Iterable[RecordingChunk]) -> Iterator[list[RecordingChunk]]:
-    stretch: list[RecordingChunk] = []
-    for record in records:
-        if stretch and record.number == stretch[-1].number:
-            continue  # A producer's second try.
-        if stretch and record.number != stretch[-1].number + 1:
-            yield stretch
-            stretch = []
-        stretch.append(record)
-    if stretch:
-        yield stretch
+def _gapless_sections(chunks: Iterable[RecordingChunk]) -> Iterator[list[RecordingChunk]]:
+    section: list[RecordingChunk] = []
+    for chunk in chunks:
+        if section and chunk.number == section[-1].number:
+            continue  # A duplicate of a retried write.
+        if section and chunk.number != section[-1].number + 1:
+            yield section
+            section = []
+        section.append(chunk)
+    if section:
+        yield section
 
 
 @dataclass(slots=True)
 class _Frame:
     header: Mapping[str, Any]
     pieces: list[Piece] = field(default_factory=list)
-    came: int = 0
+    pieces_read: int = 0  # Also counts pieces of state fields that this version does not know.
 
-    def known(self) -> Known | None:
-        """None while not all of it is there."""
-        if self.came < self.header["pieces"]:
+    def state(self) -> StateValues | None:
+        """Returns the state; None while pieces are missing."""
+        if self.pieces_read < self.header["pieces"]:
             return None
-        known: Known = {}
+        state: StateValues = {}
         for piece in self.pieces:
-            apply(known, piece)
-        return known
+            apply_piece(state, piece)
+        return state
 
 
 @dataclass(slots=True)
-class _Reel:
-    """What came of its last step."""
+class _StreamState:
+    """Where one stream is after its last step.
 
-    settings: Mapping[str, Any] | None = None
-    running: bool = False
-    unfinished: bool = False
+    Attributes:
+        frame_header: of the last frame, with settings and program.
+        is_running: the last step was returned, so that the next one may continue it.
+        is_unfinished: a step was incomplete after the stream had been running.
+    """
+
+    frame_header: Mapping[str, Any] | None = None
+    is_running: bool = False
+    is_unfinished: bool = False
 
 
-class _Stretch:
-    """Records one after another, none missing."""
+class _SectionReader:
+    """Reads consecutive records of one run."""
 
-    def __init__(self, missed: Missed) -> None:
+    def __init__(self, missed: MissedSteps) -> None:
         self._missed = missed
-        self._headers: list[Mapping[str, Any]] = []
-        self._pieces: defaultdict[int, list[Piece | None]] = defaultdict(list)  # By step; None: of an unknown member.
-        self._frames: dict[int, _Frame] = {}
+        self._step_headers: list[Mapping[str, Any]] = []
+        self._pieces: defaultdict[int, list[Piece | None]] = defaultdict(list)  # By step; None: an unknown state field.
+        self._frames: dict[int, _Frame] = {}  # By step.
 
-    def steps(self, run: str, records: Iterable[RecordingChunk]) -> Iterator[RecordedStep]:
-        for record in records:
+    def read(self, run: str, chunks: Iterable[RecordingChunk]) -> Iterator[RecordedStep]:
+        for chunk in chunks:
             try:
-                self._take(record)
-            except _UNREADABLE:
+                self._take(chunk)
+            except _DECODE_ERRORS:
                 self._missed.unreadable += 1
-                break  # What follows cannot be told without it.
-        yield from self._shown(run)
+                break  # The following steps need it.
+        yield from self._steps(run)
 
-    def _take(self, record: RecordingChunk) -> None:
-        for header in record.headers:
+    def _take(self, chunk: RecordingChunk) -> None:
+        for header in chunk.headers:
             if "frame" in header:
                 self._frames[header["frame"]] = _Frame(header)
             else:
-                self._headers.append(header)
-        for body in record.pieces:
-            piece = decoded(body)
+                self._step_headers.append(header)
+        for body in chunk.pieces:
+            piece = decode_piece(body)
             if "step" in body:
                 self._pieces[body["step"]].append(piece)
-            # Of a frame that began before our first record nothing is whole.
+            # The header of a frame may be before the first record; then the frame cannot be complete.
             elif (frame := self._frames.get(body["frame"])) is not None:
-                frame.came += 1
+                frame.pieces_read += 1
                 frame.pieces += [piece] if piece is not None else []
 
-    def _shown(self, run: str) -> Iterator[RecordedStep]:
-        reels: defaultdict[str, _Reel] = defaultdict(_Reel)
-        for header in self._headers:
+    def _steps(self, run: str) -> Iterator[RecordedStep]:
+        streams: defaultdict[str, _StreamState] = defaultdict(_StreamState)
+        for header in self._step_headers:
             try:
-                step = self._step(run, header, reels)
-            except _UNREADABLE:
+                step = self._build_step(run, header, streams)
+            except _DECODE_ERRORS:
                 self._missed.unreadable += 1
-                reels.clear()  # What follows is told from the next frame on.
+                streams.clear()  # Both streams continue at their next frame.
                 continue
             if step is not None:
                 yield step
 
-    def _step(self, run: str, header: Mapping[str, Any], reels: defaultdict[str, _Reel]) -> RecordedStep | None:
-        """None where not all that the step needs is there. Raises one of ``_UNREADABLE`` for what is no header or frame."""
-        number, reel = header["step"], reels[reel_of(header["kind"])]
+    def _build_step(
+        self, run: str, header: Mapping[str, Any], streams: defaultdict[str, _StreamState]
+    ) -> RecordedStep | None:
+        """Returns a step; None if not all its inputs are known. Raises ``_DECODE_ERRORS``."""
+        number, stream = header["step"], streams[stream_of(header["kind"])]
         frame = self._frames.pop(number, None)
         pieces = self._pieces.pop(number, [])
-        reel.settings = reel.settings if frame is None else frame.header
-        known = frame.known() if frame is not None else None
-        follows = (
-            reel.running and len(pieces) == header["pieces"] and not (frame is not None and frame.header["begins"])
+        stream.frame_header = stream.frame_header if frame is None else frame.header
+        state = frame.state() if frame is not None else None
+        continues = (
+            stream.is_running and len(pieces) == header["pieces"] and not (frame is not None and frame.header["begins"])
         )
-        if known is None and not follows:
-            reel.unfinished = reel.unfinished or reel.running or frame is not None
-            reel.running = False
-            self._missed.unfinished += reel.unfinished
-            self._missed.before_a_frame += not reel.unfinished
+        if state is None and not continues:
+            stream.is_unfinished = stream.is_unfinished or stream.is_running or frame is not None
+            stream.is_running = False
+            self._missed.unfinished += stream.is_unfinished
+            self._missed.before_a_frame += not stream.is_unfinished
             return None
-        reel.running, reel.unfinished = True, False
-        settings = reel.settings
-        assert settings is not None, "nothing runs before a frame"
+        stream.is_running, stream.is_unfinished = True, False
+        frame_header = stream.frame_header
+        assert frame_header is not None, "a stream runs only after a frame"
         return RecordedStep(
             run,
             number,
             header["kind"],
             header["now_ms"],
-            header["out"],
-            SettingsSnapshot.of(settings["in_force"]),
-            settings["program"],
-            [piece for piece in pieces if piece is not None] if follows else None,
-            known,
+            header["decisions"],
+            SettingsSnapshot.of(frame_header["settings"]),
+            frame_header["program"],
+            [piece for piece in pieces if piece is not None] if continues else None,
+            state,
         )

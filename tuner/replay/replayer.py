@@ -1,11 +1,10 @@
-"""Every step of a film decided again, by this program and, where one is given, by another policy.
+"""Decides recorded steps again, with today's program and optionally with other settings.
 
-What is observed is what was observed, whatever would have come of other decisions: a replay with another policy answers what
-it would have said to each moment as it was, and not how the move would have gone.
+The observations remain the recorded ones, whatever other decisions would have caused. So a replay with other settings shows what
+the tuner would have decided at each moment as it was. It does not show how the move would have gone on; `rheostat simulate` does.
 
-Between two steps what is remembered goes on from the replay's own decisions, with what came in from outside (what was written,
-what people ordered). With each frame it begins again from what is on record; where it had come to something else, that is
-told too.
+Between two frames the remembered state is the replay's own, with the recorded changes from outside (writes, orders). At each frame
+the replay takes the recorded state again, and reports the fields that had become different.
 """
 
 from __future__ import annotations
@@ -24,144 +23,157 @@ from tuner.control.throttle.state import Memory
 from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import LiveCluster, NotSeen, Observation, Setpoint
-from tuner.journal.codec import Known, apply
-from tuner.journal.decision_digest import said, shared_out, turned
+from tuner.journal.codec import StateValues, apply_piece
+from tuner.journal.decision_digest import digest_decisions, digest_quota_decisions, digest_rate_changes
 from tuner.journal.settings_snapshot import SettingsSnapshot
-from tuner.replay.recording import RecordedStep, reel_of
+from tuner.replay.recording import RecordedStep, stream_of
 from tuner.runtime.throttle.steering_controller import changes_of
 
+_REMEMBERED = ("memory.", "control.", "mutation.")
 
-class NotPlayable(ValueError):
-    """A recorded step that this program cannot decide again."""
+
+class NotReplayable(ValueError):
+    """A recorded step holds values that no tuner can have recorded."""
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
-    """``now`` is None where this program, or this policy, has nothing to decide there: the law's seconds without an objective."""
+class ReplayedStep:
+    """A recorded step and its new decisions.
+
+    Attributes:
+        decisions: the digest of the new decisions; None for a steering tick without an objective in the new settings.
+        texts: the texts of the new decisions of a cycle.
+        differing_fields: the remembered state fields that differ from the recorded frame.
+    """
 
     step: RecordedStep
-    now: Any
-    texts: tuple[str, ...] = ()  # Of the decisions that a cycle makes now.
-    other_memory: tuple[str, ...] = ()  # Members that this program had come to remember otherwise, up to a frame.
+    decisions: Any
+    texts: tuple[str, ...] = ()
+    differing_fields: tuple[str, ...] = ()
 
 
-class Player:
-    """Steps of one run after another."""
+class Replayer:
+    """Replays the steps of one run after another."""
 
-    def __init__(self, policy: SettingsSnapshot | None = None) -> None:
+    def __init__(self, settings: SettingsSnapshot | None = None) -> None:
         """
         Args:
-            policy: in place of what was in force.
+            settings: used instead of the recorded settings.
         """
-        self._policy = policy
-        self._reels: dict[str, Known] = {}
-        self._known: Known = {}  # Of the reel that the step is on.
+        self._settings = settings
+        self._states: dict[str, StateValues] = {}  # By stream.
+        self._state: StateValues = {}  # Of the current step's stream.
 
-    def play(self, steps: Iterable[RecordedStep]) -> Iterator[Played]:
-        """
+    def replay(self, steps: Iterable[RecordedStep]) -> Iterator[ReplayedStep]:
+        """Yields each step with its new decisions.
+
         Raises:
-            NotPlayable: a step holds values that no tuner has recorded.
+            NotReplayable: a step holds values that no tuner can have recorded.
         """
         for step in steps:
             try:
-                played = self._played(step)
+                replayed = self._replay_step(step)
             except (ValueError, ArithmeticError, LookupError, TypeError, AttributeError) as error:
-                raise NotPlayable(
+                raise NotReplayable(
                     f"step {step.number} of run {step.run!r:.80}: {type(error).__name__}: {error}"
                 ) from error
-            yield played
+            yield replayed
 
-    def _played(self, step: RecordedStep) -> Played:
-        other = self._see(step)
-        in_force = step.in_force if self._policy is None else self._policy
+    def _replay_step(self, step: RecordedStep) -> ReplayedStep:
+        differing_fields = self._apply_inputs(step)
+        settings = step.settings if self._settings is None else self._settings
         if step.kind == "cycle":
-            decisions = self._cycle(step, in_force)
-            return Played(step, said(decisions), tuple(decision.text for decision in decisions), other)
+            decisions = self._decide_cycle(step, settings)
+            texts = tuple(decision.text for decision in decisions)
+            return ReplayedStep(step, digest_decisions(decisions), texts, differing_fields)
         if step.kind == "quotas":
-            dealt = self._quotas(step, in_force)
-            return Played(step, shared_out(dealt), tuple(decision.text for decision in dealt), other)
-        return Played(step, self._second(step, in_force), (), other)
+            quota_decisions = self._decide_quotas(step, settings)
+            texts = tuple(decision.text for decision in quota_decisions)
+            return ReplayedStep(step, digest_quota_decisions(quota_decisions), texts, differing_fields)
+        return ReplayedStep(step, self._decide_steering(step, settings), (), differing_fields)
 
-    def _see(self, step: RecordedStep) -> tuple[str, ...]:
-        self._known = self._reels.setdefault(reel_of(step.kind), {})
+    def _apply_inputs(self, step: RecordedStep) -> tuple[str, ...]:
+        """Applies the step's changes and its frame. Returns the remembered fields that differ from the frame."""
+        self._state = self._states.setdefault(stream_of(step.kind), {})
         if step.pieces is not None:
             for piece in step.pieces:
-                apply(self._known, piece)
+                apply_piece(self._state, piece)
         if step.frame is None:
             return ()
-        then, self._known = self._known, dict(step.frame)
-        self._reels[reel_of(step.kind)] = self._known
+        replayed, self._state = self._state, dict(step.frame)
+        self._states[stream_of(step.kind)] = self._state
         if step.pieces is None:
             return ()
-        remembered = (name for name in then if name.startswith(("memory.", "law.", "mutation.")))
-        return tuple(name for name in remembered if then[name] != self._known.get(name))
+        remembered = (name for name in replayed if name.startswith(_REMEMBERED))
+        return tuple(name for name in remembered if replayed[name] != self._state.get(name))
 
-    def _cycle(self, step: RecordedStep, in_force: SettingsSnapshot) -> Sequence[Decision]:
-        known = self._known
-        live = NotSeen(known["not_seen"]) if known["not_seen"] is not None else self._of(LiveCluster, "live")
-        law = self._of(ControlState, "law")
+    def _decide_cycle(self, step: RecordedStep, settings: SettingsSnapshot) -> Sequence[Decision]:
+        state = self._state
+        live = NotSeen(state["not_seen"]) if state["not_seen"] is not None else self._build(LiveCluster, "live")
+        control = self._build(ControlState, "control")
         courses = {
             side: Setpoint(c.setpoint.rate_bytes_per_s, c.setpoint.infeasible, c.inputs_stale)
-            for side in known["steered"]
-            if (c := law.side_states.get(side)) is not None
+            for side in state["steered"]
+            if (c := control.side_states.get(side)) is not None
         }
         observation = Observation(
             step.now_ms,
             live,
-            known["signals.brokers"],
-            known["signals.moves"],
-            busy=known["busy"],
+            state["signals.brokers"],
+            state["signals.moves"],
+            busy=state["busy"],
             courses=courses,
-            orders=known["orders"],
-            # A journal of before has none.
-            empty=known.get("empty", frozenset()),
-            plan_moves=known.get("plan_moves", {}),
+            orders=state["orders"],
+            empty=state["empty"],
+            plan_moves=state["plan_moves"],
         )
-        memory, decisions = decide(observation, self._of(Memory, "memory"), in_force.limits, in_force.stall)
+        memory, decisions = decide(observation, self._build(Memory, "memory"), settings.limits, settings.stall)
         self._remember("memory", memory)
         return decisions
 
-    def _second(self, step: RecordedStep, in_force: SettingsSnapshot) -> Any:
-        known = self._known
-        if in_force.objective is None or in_force.law is None:
+    def _decide_steering(self, step: RecordedStep, settings: SettingsSnapshot) -> Any:
+        state = self._state
+        if settings.objective is None or settings.law is None:
             return None
-        stands = known["second.stands"]
+        current = state["steering.current_rates"]
         view = ControlInput(
             step.now_ms,
-            known["signals.brokers"],
-            known["signals.moves"],
-            stands,
-            known["second.capacities"],
-            stalled_sides=known["second.stalled"],
-            recovering_sides=known["second.recovering"],
-            # A journal of before has none.
-            restore_rates=known.get("second.ours", {}),
-            planned_sides=known.get("second.planned", frozenset()),
-            max_rates=known.get("second.most", {}),
+            state["signals.brokers"],
+            state["signals.moves"],
+            current,
+            state["steering.capacities"],
+            stalled_sides=state["steering.stalled"],
+            recovering_sides=state["steering.recovering"],
+            restore_rates=state["steering.restore_rates"],
+            planned_sides=state["steering.planned"],
+            max_rates=state["steering.max_rates"],
         )
-        limits = replace(in_force.law, quota_samples=known["second.quota_samples"])
-        memory, rates = control_step(view, self._of(ControlState, "law"), in_force.objective, limits)
-        self._remember("law", memory)
-        return turned(changes_of(rates, memory, stands, {}, known["second.held"], in_force.writes_max))
+        limits = replace(settings.law, quota_samples=state["steering.quota_samples"])
+        control, rates = control_step(view, self._build(ControlState, "control"), settings.objective, limits)
+        self._remember("control", control)
+        held = state["steering.held_sides"]
+        return digest_rate_changes(changes_of(rates, control, current, {}, held, settings.writes_max))
 
-    def _quotas(self, step: RecordedStep, in_force: SettingsSnapshot) -> Sequence[QuotaDecision]:
-        known = self._known
-        quotas = NotSeen(known["quotas.not_seen"]) if known["quotas.not_seen"] is not None else known["quotas.stand"]
+    def _decide_quotas(self, step: RecordedStep, settings: SettingsSnapshot) -> Sequence[QuotaDecision]:
+        state = self._state
+        not_seen = state["quotas.not_seen"]
         view = QuotaView(
             step.now_ms,
-            quotas,
-            known["signals.controllers"],
-            tuple(known["signals.tenants"].values()),
-            known["quotas.beside"],
+            NotSeen(not_seen) if not_seen is not None else state["quotas.current"],
+            state["signals.controllers"],
+            tuple(state["signals.tenants"].values()),
+            state["quotas.cluster_wide"],
         )
-        made = step_with_orders(view, self._of(MutationMemory, "mutation"), in_force.quotas, known["quotas.orders"])
-        self._remember("mutation", made.memory)
-        return made.decisions
+        ruling = step_with_orders(
+            view, self._build(MutationMemory, "mutation"), settings.quotas, state["quotas.orders"]
+        )
+        self._remember("mutation", ruling.memory)
+        return ruling.decisions
 
-    def _of(self, kind: type[Any], prefix: str) -> Any:
-        """What a member that is not on record would be by default, it is."""
+    def _build(self, kind: type[Any], prefix: str) -> Any:
+        """Returns a dataclass from its state fields. A field that was not recorded has its default."""
         names = {f.name: f"{prefix}.{f.name}" for f in fields(kind)}
-        return kind(**{name: self._known[member] for name, member in names.items() if member in self._known})
+        return kind(**{name: self._state[key] for name, key in names.items() if key in self._state})
 
     def _remember(self, prefix: str, value: Memory | ControlState | MutationMemory) -> None:
-        self._known |= {f"{prefix}.{f.name}": getattr(value, f.name) for f in fields(value)}
+        self._state |= {f"{prefix}.{f.name}": getattr(value, f.name) for f in fields(value)}

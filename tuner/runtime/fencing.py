@@ -25,9 +25,9 @@ PROOF_S_MAX = 4.0
 
 
 class Fence(Protocol):
-    def proved_s_ago(self) -> float: ...
+    def proof_age_s(self) -> float: ...
 
-    def prove(self) -> None: ...
+    def prove_ownership(self) -> None: ...
 
 
 class FencedThrottles:
@@ -60,13 +60,13 @@ class FencedThrottles:
 
 def refusal(fence: Fence) -> Failure | None:
     """Why nothing may be written now; None: it may."""
-    if fence.proved_s_ago() <= PROOF_S_MAX:
+    if fence.proof_age_s() <= PROOF_S_MAX:
         return None
     try:
-        fence.prove()
+        fence.prove_ownership()
     except JournalError as error:
         return f"not written, as it is not certain that this tuner may: {error}"
     # A proof is as old as its question, and the answer may have been waited for longer than a lease lasts.
-    if fence.proved_s_ago() > PROOF_S_MAX:
+    if fence.proof_age_s() > PROOF_S_MAX:
         return "not written: the journal, or the group, took too long to say that this tuner may; tried again"
     return None

@@ -76,7 +76,7 @@ def is_lease_held(lease: Lease, journal: KafkaJournal, stop: threading.Event, cl
         held, has_waited = lease.held(), True
     if held and lease.was_rebalanced():
         # If the group dropped this tuner during the rebalance, another one may have held the lease in between.
-        journal.distrust()
+        journal.discard_proof()
     if held and has_waited:
         paused_s = round(clock.monotonic_s() - began_s, 1)
         log.info("a tuner joined or left the group: this one keeps the lease and goes on", paused_s=paused_s)

@@ -99,7 +99,7 @@ class Standby:
                 if lease.held(_STAND_BY_S):
                     return True
                 ahead.step()
-                waits_for = self.away() or journal_topic.gone() or STANDING_BY
+                waits_for = self.away() or journal_topic.find_problem() or STANDING_BY
                 self._board.stands_by(waits_for)
                 if said is None or (said == STANDING_BY) != (waits_for == STANDING_BY):
                     log.info(waits_for)
@@ -136,7 +136,7 @@ class Standby:
             JournalUnreadable: nor can it be later.
         """
         try:
-            memory = _recover(journal, kafka, owed, ahead.known() if ahead is not None else None)
+            memory = _recover(journal, kafka, owed, ahead.take_knowledge() if ahead is not None else None)
             if (why := journal.blocked) is not None:
                 leave()
                 self.wait_for(why, _MENDED_PAUSE_S)  # Until an operator has mended it.
@@ -179,18 +179,18 @@ class Standby:
             self.wait_for(why, pause_s)
             pause_s = min(2 * pause_s, _OTHER_NAME_PAUSE_S_MAX)
             # A journal that cannot be read now leaves what was read before.
-            if self.recovered(found := journal.copy_to_read(), kafka, None) is not None:
+            if self.recovered(found := journal.read_only_copy(), kafka, None) is not None:
                 why = self._other_hand(found)
         return False
 
     def _other_hand(self, journal: KafkaJournal) -> str | None:
         """Who holds something itself has to act on it, whatever other names hold: one after the other they can be ended."""
-        others = journal.other_names
+        others = journal.cluster_aliases
         if not others.names:
             return None  # As nearly always: a take-over has no time to lose.
         try:
-            holding = others.holding([endpoint.node for endpoint in self._client.brokers()])
-            if holding and not journal.held:
+            holding = others.holdings_by_name([endpoint.node for endpoint in self._client.brokers()])
+            if holding and not journal.holdings:
                 return _first_end(*next(iter(holding.items())))
             for name in others.names:
                 members = self._client.group_members(group_of(name))

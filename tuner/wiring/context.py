@@ -50,4 +50,4 @@ class TermContext:
 
     def is_leadership_proved(self) -> bool:
         """Returns whether the last proof of leadership is recent enough to write. It sends no request; any thread may call it."""
-        return not self.journal.lost and self.journal.proved_s_ago() <= PROOF_S_MAX
+        return not self.journal.lost and self.journal.proof_age_s() <= PROOF_S_MAX

@@ -41,7 +41,7 @@ def reassignment_executor(
         throttles.connect_plans(dict, PrepareHandshake(), lambda: journal.plans.known)
         return None
     orders.plans, orders.plans_whole = journal.plans, settings.dry_run
-    for plan, why in journal.plans.unread.items():
+    for plan, why in journal.plans.unreadable_plans.items():
         log.error(
             "the tuner does not execute a recorded plan that it cannot read: run the version of rheostat that wrote it, "
             "or look with `rheostat journal check`",

@@ -32,7 +32,7 @@ from tuner.core.outcome import Failure
 from tuner.core.quota_window import QuotaWindow
 from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
-from tuner.journal.quota_records import Written, asked_per_s
+from tuner.journal.quota_records import QuotaWrite, requested_per_s
 from tuner.runtime.background_call import BackgroundCaller, Call, answer_of
 from tuner.runtime.clock import Clock
 from tuner.runtime.mutation_quota.actuator import Outcome, QuotaActuator
@@ -132,10 +132,10 @@ class MutationQuotaController:
         self._reading: Call[dict[QuotaEntity, float] | ClusterError] | None = None
         self._writing: Call[Outcome] | None = None
         self._may = False  # Of what is being written, as far as it was asked.
-        self._asked: dict[QuotaEntity, Written] = {}
+        self._asked: dict[QuotaEntity, QuotaWrite] = {}
         # When a write ended last. Whoever was the tuner before may have died in one just now.
         self._asked_at_s = clock.monotonic_s()
-        self._unseen: dict[QuotaEntity, tuple[Written, float]] = {}  # Written, and since when it is waited for.
+        self._unseen: dict[QuotaEntity, tuple[QuotaWrite, float]] = {}  # QuotaWrite, and since when it is waited for.
 
     def next_due_s(self) -> float:
         busy = self._reading is not None or self._writing is not None
@@ -192,10 +192,10 @@ class MutationQuotaController:
             policy = with_broker_window(policy, self._windows())
         made = step_with_orders(view, memory, policy, orders)
         if self._inputs is not None:
-            self._inputs.quotas(view, orders, policy, memory, made.memory, made.decisions)
+            self._inputs.record_quota_cycle(view, orders, policy, memory, made.memory, made.decisions)
         # Who only looks on cannot tell what a tuner that acts writes from what people do.
         memory = replace(made.memory, quotas_were_read=False) if self._dry_run else made.memory
-        there, changes = list[Written](), list[Written]()
+        there, changes = list[QuotaWrite](), list[QuotaWrite]()
         for decision in made.decisions:
             if not isinstance(decision, SetQuota | RestoreQuota):
                 continue
@@ -213,7 +213,7 @@ class MutationQuotaController:
         if changes and not self._dry_run:
             self._write(changes)
 
-    def _is_there(self, decision: Written) -> bool:
+    def _is_there(self, decision: QuotaWrite) -> bool:
         """What is to be put back stands already, as what we asked for was refused, and nothing that was asked for can still come:
         there is nothing to ask Kafka for, which may refuse that as well."""
         back = isinstance(decision, RestoreQuota) and decision.current_per_s == decision.value_per_s
@@ -225,7 +225,7 @@ class MutationQuotaController:
         """What stands as written is settled; what is not there in time was not taken. The rest is still waited for."""
         seen: dict[QuotaEntity, Failure | None] = {}
         for entity, (change, since_s) in self._unseen.items():
-            asked, found = asked_per_s(change), quotas.get(entity)
+            asked, found = requested_per_s(change), quotas.get(entity)
             if found == asked:
                 memory, seen[entity] = settle(memory, change), None
             elif self._clock.monotonic_s() - since_s > SHOWN_S_MAX:
@@ -240,13 +240,13 @@ class MutationQuotaController:
                 self.recorder.succeed(entity)
         self._failed({entity: failure for entity, failure in seen.items() if failure is not None})
 
-    def _write(self, changes: list[Written]) -> None:
+    def _write(self, changes: list[QuotaWrite]) -> None:
         refused = self._refusal()
         if refused is not None:
             self._failed({change.entity: refused for change in changes})
             return
         self._asked, self._may = {change.entity: change for change in changes}, True
-        rates = {entity: asked_per_s(change) for entity, change in self._asked.items()}
+        rates = {entity: requested_per_s(change) for entity, change in self._asked.items()}
         self._writing = self._caller.start(lambda: self._quotas.write(rates))
 
     def _answered(self, outcome: Outcome) -> None:

@@ -28,15 +28,15 @@ from tuner.core.outcome import Failure
 from tuner.journal.entries import Entry
 from tuner.journal.outbox import Outbox
 from tuner.journal.quota_records import (
-    Written,
+    QuotaWrite,
     decision_entry,
     encode_owned,
     encode_state,
     failed_entry,
+    is_state_changed,
     owned_key,
     quotas_entry,
     state_key,
-    state_worth_a_record,
 )
 from tuner.runtime.clock import Clock
 from tuner.runtime.ports import RecordJournal
@@ -78,7 +78,7 @@ class MutationQuotaRecorder:
     def record(
         self,
         decisions: Sequence[QuotaDecision],
-        changes: Sequence[Written],
+        changes: Sequence[QuotaWrite],
         memory: MutationMemory,
         inputs: Mapping[str, Any],
     ) -> None:
@@ -155,7 +155,7 @@ class MutationQuotaRecorder:
         records: dict[bytes, bytes | None] = {
             owned_key(self._cluster, e): encode_owned(e, memory.owned.get(e)) for e in changed
         }
-        if state_worth_a_record(memory, self._saved):
+        if is_state_changed(memory, self._saved):
             records[state_key(self._cluster)] = encode_state(memory)
         return records
 

@@ -15,7 +15,7 @@ from tuner.journal.order_records import decode_orders, orders_key
 from tuner.journal.orders_topic import is_order
 from tuner.journal.plan_book import PlanBook
 from tuner.journal.topic_reader import UnreadableBatchError
-from tuner.journal.topic_tail import ANSWER_MS, TROUBLE, SignalTail
+from tuner.journal.topic_tail import ANSWER_MS, KAFKA_ERRORS, TopicTail
 from tuner.runtime.observe.refused import RefusedRecords
 
 log = structlog.get_logger("tuner")
@@ -47,9 +47,9 @@ class OrdersReader:
         self.plans_whole = False  # And of what another tuner writes about them, by one that only looks on.
         self._before: tuple[Orders, ...] = ()  # All that stood in the journal.
         self._consumer, self._topic = consumer, topic
-        self._tail = SignalTail(consumer, topic)
+        self._tail = TopicTail(consumer, topic)
         self._journal = journal
-        self._journal_tail = SignalTail(*journal) if journal is not None else None
+        self._journal_tail = TopicTail(*journal) if journal is not None else None
         self._key = orders_key(cluster)
         self.refused = RefusedRecords(
             topic,
@@ -60,9 +60,9 @@ class OrdersReader:
     def begin(self, read_to: Mapping[int, int], journal_read_to: Mapping[int, int]) -> None:
         """From where both topics were read to, by partition: what came before, the journal tells, with what has come of it."""
         self._refused_batches.clear()
-        self._tail = SignalTail(self._consumer, self._topic, read_to)
+        self._tail = TopicTail(self._consumer, self._topic, read_to)
         if self._journal is not None:
-            self._journal_tail = SignalTail(*self._journal, journal_read_to)
+            self._journal_tail = TopicTail(*self._journal, journal_read_to)
 
     def unreadable(self) -> str | None:
         """Why orders that were given are not known here, and what to do; None: all that have come are known."""
@@ -80,14 +80,14 @@ class OrdersReader:
         """
         try:
             if self.plans is not None and self.plans_whole and self._journal_tail is not None:
-                for record in self._journal_tail.new(wait_ms):
+                for record in self._journal_tail.poll(wait_ms):
                     self._take_plan(self.plans, record)
-            for record in self._tail.new(wait_ms):
+            for record in self._tail.poll(wait_ms):
                 if record.key == self._key and record.value is not None:
                     self._take(record)
                 elif self.plans is not None and is_order(record.key or b""):
                     self._take_plan(self.plans, record)
-        except TROUBLE as error:
+        except KAFKA_ERRORS as error:
             log.warning("orders cannot be read", error=str(error))
 
     def _take(self, record: Any) -> None:
@@ -103,6 +103,6 @@ class OrdersReader:
 
     def _take_plan(self, plans: PlanBook, record: Any) -> None:
         try:
-            (plans.take if self.plans_whole else plans.take_from_people)(record.key or b"", record.value)
+            (plans.take if self.plans_whole else plans.take_operator_record)(record.key or b"", record.value)
         except ValueError as error:
             self.refused.refuse(record, f"a plan: {error}")

@@ -25,7 +25,7 @@ from streaming.shared.contract import (
     decode_signal,
 )
 from tuner.core.cluster import BrokerSide
-from tuner.journal.topic_tail import ANSWER_MS, TROUBLE, SignalTail
+from tuner.journal.topic_tail import ANSWER_MS, KAFKA_ERRORS, TopicTail
 from tuner.runtime.observe.refused import RefusedRecords
 
 log = structlog.get_logger("tuner")
@@ -85,17 +85,17 @@ class SignalReader(SignalCache):
     ) -> None:
         super().__init__()
         self.refused = RefusedRecords(topic, "it counts as no signal", monotonic=monotonic)
-        self._tail = SignalTail(consumer, topic)
+        self._tail = TopicTail(consumer, topic)
         self._cluster = cluster
         self._topic = topic
 
     def poll(self) -> int:
         """Takes in what has come; how many records. A broker that is away costs nothing here but staleness later."""
-        return self._take_all(self._tail.new(ANSWER_MS))
+        return self._take_all(self._tail.poll(ANSWER_MS))
 
     def rewind(self, records: int) -> None:
         """Takes in the newest that are there already, at least ``records``; for a look without a history."""
-        self._take_all(self._tail.rewound(records))
+        self._take_all(self._tail.read_recent(records))
 
     def _take_all(self, records: Iterator[Any]) -> int:
         taken = 0
@@ -103,7 +103,7 @@ class SignalReader(SignalCache):
             for record in records:
                 taken += 1
                 self._take(record)
-        except TROUBLE as error:
+        except KAFKA_ERRORS as error:
             log.warning("the signals topic cannot be read", topic=self._topic, error=str(error))
         return taken
 

@@ -20,13 +20,13 @@ from tuner.core.reassignment_plan import Plan, TopicPartition
 from tuner.journal.entries import Entry
 from tuner.journal.outbox import Outbox
 from tuner.journal.plan_book import PlanBook
-from tuner.journal.plan_entries import failed_entry, over_entry, pace_entry, steps_entry, waits_entry
+from tuner.journal.plan_entries import concurrency_entry, deferred_entry, failed_entry, outcome_entry, steps_entry
 from tuner.journal.plan_records import (
     encode_requested,
     encode_state,
     head_key,
-    parts_of,
     requested_key,
+    split_into_parts,
     state_key,
     tombstones,
 )
@@ -81,10 +81,13 @@ class ReassignmentRecorder:
             JournalError: nothing of it is on record, and nothing of it is so.
         """
         changes = made.admission.concurrency.changes
-        found = [pace_entry(changes, self._clock.now_ms())]
+        found = [concurrency_entry(changes, self._clock.now_ms())]
         records: dict[bytes, bytes | None] = {}
         for plan, each in zip(before, made.plans, strict=True):
-            found += [over_entry(plan, each, self._clock.now_ms()), steps_entry(plan, each, self._clock.now_ms(), why)]
+            found += [
+                outcome_entry(plan, each, self._clock.now_ms()),
+                steps_entry(plan, each, self._clock.now_ms(), why),
+            ]
             records |= self._records(plan, each.plan, said=bool(changes))
         self._write([entry for entry in found if entry is not None], records)
         for change in changes[:_LINES_MAX]:
@@ -148,7 +151,7 @@ class ReassignmentRecorder:
         if failures:
             self._outbox.entries.append(failed_entry(failures, self._clock.now_ms()))
         if waits:
-            self._outbox.entries.append(waits_entry(waits, self._clock.now_ms()))
+            self._outbox.entries.append(deferred_entry(waits, self._clock.now_ms()))
         self._write([], records)
 
     def delete_headless_parts(self) -> None:
@@ -157,7 +160,7 @@ class ReassignmentRecorder:
         Raises:
             JournalError
         """
-        now_s, found = self._clock.monotonic_s(), self.book.headless
+        now_s, found = self._clock.monotonic_s(), self.book.parts_without_head
         since_s = self._headless_since_s = {plan: self._headless_since_s.get(plan, now_s) for plan in found}
         for plan, parts in found.items():
             if now_s - since_s[plan] > HEADLESS_S_MAX:
@@ -209,7 +212,9 @@ class ReassignmentRecorder:
 
     def _numbers_of(self, plan: Plan) -> dict[TopicPartition, int]:
         if plan.id not in self._numbers:
-            self._numbers[plan.id] = {key: n for n, some in enumerate(parts_of(plan.partitions)) for key in some}
+            self._numbers[plan.id] = {
+                key: n for n, some in enumerate(split_into_parts(plan.partitions)) for key in some
+            }
         return self._numbers[plan.id]
 
     def _tell(self, before: Plan, made: PlanDecision) -> None:

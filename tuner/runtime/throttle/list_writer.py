@@ -104,7 +104,7 @@ class ReplicaListWriter:
         # A topic may lose pairs for two reasons, and a reason is what an entry is about.
         reasons = [[r for r in removals if r.reason is reason] for reason in dict.fromkeys(r.reason for r in removals)]
         every: list[Sequence[AddPairs | RemovePairs]] = [*reasons, adds]
-        batches = [batch for some in every for batch in list_records.batches(some)]
+        batches = [batch for some in every for batch in list_records.split_into_records(some)]
         if not batches:
             return resting
         intents = [lists_entry("intent", batch, self._clock.now_ms()) for batch in batches]
@@ -127,7 +127,7 @@ class ReplicaListWriter:
         answers = write({change.topic: change.pairs for change in changes})
         failures = {topic: failure for topic, failure in answers.items() if failure is not None}
         self._came_out([(change, failures.get(change.topic)) for change in changes])
-        for some in list_records.batches(changes):
+        for some in list_records.split_into_records(changes):
             failed = {change.topic: failures[change.topic] for change in some if change.topic in failures}
             gone = [change for change in some if isinstance(change, RemovePairs) and change.topic not in failures]
             entry = lists_entry("outcome", some, self._clock.now_ms(), failures=failed)

@@ -44,7 +44,7 @@ from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.reassignment_plan import Plan, PlanThrottle, TopicPartition
 from tuner.core.throttle_limits import Limits, StallLimits
 from tuner.core.throttle_state import ThrottleState, throttling_of
-from tuner.journal.event_lines import NAMED_MAX, about
+from tuner.journal.event_lines import NAMED_MAX, log_fields
 from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.outbox import Outbox
@@ -319,7 +319,7 @@ class ThrottleController:
         if succeeded:
             entries = [self.recorder.outcome(decision, None) for decision in succeeded]
             names = join_names([decision.text.split(":")[0] for decision in succeeded], NAMED_MAX)
-            log.info(f"done: {names}", **about(entries))
+            log.info(f"done: {names}", **log_fields(entries))
 
     def _record_end(self, end: RampEnd) -> None:
         recorder, decision, failure = self.recorder, end.decision, end.failure

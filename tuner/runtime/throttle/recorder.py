@@ -40,8 +40,8 @@ from tuner.core.operator_orders import Orders
 from tuner.core.outcome import Failure
 from tuner.core.throttle_limits import Limits
 from tuner.journal.decision_inputs import DecisionInputs
-from tuner.journal.entries import ORDER, Entry, entry_of, order_entry, turn_entry
-from tuner.journal.event_lines import about, event_text, events
+from tuner.journal.entries import ORDER, Entry, entry_of, order_entry, steering_entry
+from tuner.journal.event_lines import event_text, group_by_event, log_fields
 from tuner.journal.input_log import InputLog
 from tuner.journal.moving_replicas_records import MovingReplicasByTopic
 from tuner.journal.outbox import Outbox
@@ -86,7 +86,7 @@ class ThrottleRecorder:
             outbox: what has happened and is not in the journal yet; the next leadership term records what this one leaves there.
         """
         self._outbox = outbox if outbox is not None else Outbox()
-        self.memory = self._outbox.as_it_is(memory)
+        self.memory = self._outbox.apply_to(memory)
         self._journal = journal
         self._limits = limits
         self._clock = clock
@@ -122,7 +122,7 @@ class ThrottleRecorder:
             self._saved = memory
         elif memory.seen is not saved.seen or memory.listed is not saved.listed:
             listed = _changed_lists(memory.listed, saved.listed)
-            self._write(entries, seen=self._seen.grown(saved.seen, memory.seen), listed=listed)
+            self._write(entries, seen=self._seen.grown_topics(saved.seen, memory.seen), listed=listed)
             self._saved = memory
         else:
             self._write(entries)
@@ -179,7 +179,7 @@ class ThrottleRecorder:
             JournalError: nothing was written, and the memory is unchanged.
         """
         if self._inputs is not None:
-            self._inputs.cycle(observation, self.memory, memory, decisions)
+            self._inputs.record_cycle(observation, self.memory, memory, decisions)
         self._decision_inputs = None
         memory, order_entries = self._order_entries(observation, memory, overtaken)
         entries, lines = list(order_entries), []
@@ -196,8 +196,8 @@ class ThrottleRecorder:
             reasons[subject] = decision.reason
         self.record(entries, memory)
         self._last_reasons, self._has_noted = reasons, True
-        for group in events(order_entries):
-            log.info(event_text(group), action=ORDER, **about(group))
+        for group in group_by_event(order_entries):
+            log.info(event_text(group), action=ORDER, **log_fields(group))
         self.log_decisions(lines)
 
     def _order_entries(
@@ -225,7 +225,7 @@ class ThrottleRecorder:
 
     def steering_intent(self, changes: Sequence[SetRate]) -> Entry:
         """Returns one entry for all rate changes that the steering law wants in one second."""
-        return turn_entry(changes, self._clock.now_ms())
+        return steering_entry(changes, self._clock.now_ms())
 
     def outcome(self, decision: Decision, failure: Failure | None) -> Entry:
         """Returns the entry that follows a write."""
@@ -233,9 +233,11 @@ class ThrottleRecorder:
 
     def log_decisions(self, decisions: Sequence[Decision]) -> None:
         """Logs decisions, those with the same action and reason in one line."""
-        for group in events(entry_of("", decision, 0) for decision in decisions):
+        for group in group_by_event(entry_of("", decision, 0) for decision in decisions):
             first = group[0]
-            log.info(event_text(group), action=first.action, reason=first.reason, dry_run=self._dry_run, **about(group))
+            log.info(
+                event_text(group), action=first.action, reason=first.reason, dry_run=self._dry_run, **log_fields(group)
+            )
 
     # -- external changes -----------------------------------------------------------------------------------------------
 
@@ -249,7 +251,7 @@ class ThrottleRecorder:
         """
         if side in self.memory.owned:
             memory, decision = let_go(side, current_bytes_per_s, self.memory, self._clock.now_ms(), self._limits)
-            self._outbox.given_up.append(self._entry("decision", decision, {}))
+            self._outbox.relinquished.append(self._entry("decision", decision, {}))
             self._change_memory(memory, side)
             self.log_decisions([decision])
 
@@ -270,17 +272,17 @@ class ThrottleRecorder:
     def _write(self, entries: Sequence[Entry], **more: Any) -> None:
         """Writes the outbox and the entries: all or nothing. Relinquished sides are written with a whole memory only."""
         outbox, is_whole = self._outbox, "memory" in more
-        self._journal.write((*outbox.entries, *(outbox.given_up if is_whole else ()), *entries), **more)
+        self._journal.write((*outbox.entries, *(outbox.relinquished if is_whole else ()), *entries), **more)
         outbox.entries.clear()
         if is_whole:
-            outbox.given_up.clear()
-            outbox.rates.clear()
+            outbox.relinquished.clear()
+            outbox.outcomes.clear()
         for side in more.get("owned", ()):
-            outbox.rates.pop(side, None)
+            outbox.outcomes.pop(side, None)
 
     def _change_memory(self, memory: Memory, side: BrokerSide | None) -> None:
         if side is not None and memory is not self.memory:
-            self._outbox.became(side, self.memory, memory)
+            self._outbox.record_outcome(side, self.memory, memory)
         self.memory = memory
 
     def _entry(self, kind: str, decision: Decision, inputs: Mapping[str, Any], failure: Failure | None = None) -> Entry:

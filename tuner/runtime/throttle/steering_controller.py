@@ -169,7 +169,7 @@ class SteeringController:
         self._memory, rates = control_step(view, before, self._objective, limits)
         changes = changes_of(rates, self._memory, self._stands, self._own, self._held, self._writes_max)
         if self._inputs is not None:
-            self._inputs.second(view, self._held, self._quota_samples, before, self._memory, changes)
+            self._inputs.record_steering_tick(view, self._held, self._quota_samples, before, self._memory, changes)
         return changes
 
     def refused(self, changes: Collection[SetRate]) -> list[WriteRefused]:

@@ -25,7 +25,7 @@ from rheostat.doctor.findings import Finding, FindingVerdict
 from rheostat.fetchers import view as fetchers_view
 from rheostat.fetchers.report import report as fetchers_report
 from rheostat.journal import command as journal_command
-from rheostat.journal.scan import Scan
+from rheostat.journal.scan import JournalScan
 from rheostat.limits import view as limits_view
 from rheostat.limits.report import report as limits_report
 from rheostat.plan.estimate import view as plan_view
@@ -57,7 +57,7 @@ from tuner.core.reassignment_plan import (
     ReassignmentSnapshot,
 )
 from tuner.core.side_load import PlannedPartition
-from tuner.journal.unreadable import Unreadable
+from tuner.journal.unreadable import UnreadableRecord
 from tuner.planning.kip73 import kip73_of
 
 HOSTILE = {
@@ -204,8 +204,8 @@ def demo(hostile: str, console: Console) -> None:
 
 
 def journal(hostile: str, console: Console) -> None:
-    record = Unreadable(hostile.encode(errors="replace"), 7, 99, hostile)
-    journal_command.show(Scan([record], {record.key: record}), "rheostat.journal", "rheostat.orders", console)
+    record = UnreadableRecord(hostile.encode(errors="replace"), 7, 99, hostile)
+    journal_command.show(JournalScan([record], {record.key: record}), "rheostat.journal", "rheostat.orders", console)
 
 
 # Module → what is printed from it. A module that prints or makes a table and is not here fails the test below.

@@ -11,8 +11,8 @@ from tuner_cases import NOW_MS, SOURCE, TARGET, throttle
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, CommandError, NotConfirmedError
 from rheostat.journal import command
-from rheostat.journal.repair import mendings
-from rheostat.journal.scan import Scan, scanned
+from rheostat.journal.repair import plan_repair
+from rheostat.journal.scan import JournalScan, scan_records
 from streaming.shared.contract.quotas import QuotaEntity
 from tuner.control.mutation_quota.state import OwnedQuota
 from tuner.control.throttle.state import Memory, OwnedRate
@@ -45,14 +45,14 @@ ENTRY = encode_entry(Entry(NOW_MS, "decision", "hold", "watching", "text"))
 HEAD = PlanHead("p", "kim", 5, 9, 1)
 
 
-def scan_of(*records: tuple[bytes, bytes | None], topic: str = "r.journal") -> Scan:
-    return scanned(JournalRecord(key, value, offset, topic, 0) for offset, (key, value) in enumerate(records))
+def scan_of(*records: tuple[bytes, bytes | None], topic: str = "r.journal") -> JournalScan:
+    return scan_records(JournalRecord(key, value, offset, topic, 0) for offset, (key, value) in enumerate(records))
 
 
 def mended(*records: tuple[bytes, bytes | None]) -> dict[bytes, bytes | None]:
     """What is written, which mends all: nothing unreadable is in force after it."""
-    made = mendings(scan_of(*records))
-    found = {each.key: each.value for each in made}
+    repairs = plan_repair(scan_of(*records))
+    found = {each.key: each.value for each in repairs}
     assert scan_of(*records, *found.items()).in_force == {}
     return found
 
@@ -111,7 +111,7 @@ def test_other_records_are_mended_by_the_newest_readable_one_or_deleted(key: byt
 
 def test_a_plan_goes_on_record_paused_as_its_newest_word_may_have_been_to_stop() -> None:
     key = head_key("c", "p")
-    head, _ = decode_head(mended((key, encode_head(HEAD)), (key, BAD))[key] or b"")
+    head = decode_head(mended((key, encode_head(HEAD)), (key, BAD))[key] or b"")
     assert head.desired is DesiredPlanState.PAUSED
 
 
@@ -120,10 +120,10 @@ def test_plan_head_under_the_key_of_another_plan_is_mended() -> None:
     key, other = head_key("c", "p"), encode_head(replace(HEAD, id="other"))
     scan = scan_of((key, other))
     assert list(scan.in_force) == [key]
-    assert "under the key of another" in scan.in_force[key].why
-    assert list(scan.remembered["c"].plans.unread) == ["p"]
+    assert "has the key of another plan" in scan.in_force[key].why
+    assert list(scan.states["c"].plans.unreadable_plans) == ["p"]
     assert mended((key, other)) == {key: None}
-    head, _ = decode_head(mended((key, encode_head(HEAD)), (key, other))[key] or b"")
+    head = decode_head(mended((key, encode_head(HEAD)), (key, other))[key] or b"")
     assert (head.id, head.desired) == ("p", DesiredPlanState.PAUSED)
 
 
@@ -148,7 +148,7 @@ class Topic:
         self.topic = ""
         self.comes: list[tuple[bytes, bytes | None]] = []  # Between the first look and the write.
 
-    def _scan(self, _: object) -> Scan:
+    def _scan(self, _: object) -> JournalScan:
         self.looks += 1
         if self.looks == 2:
             self.records += self.comes
@@ -162,7 +162,7 @@ class Topic:
         assert self.topic == ("r.orders" if is_order(key) else "r.journal")
         self.records.append((key, value))
 
-    def settle(self) -> None: ...
+    def wait_for_acks(self) -> None: ...
 
     def close(self) -> None: ...
 

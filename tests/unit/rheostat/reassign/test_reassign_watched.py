@@ -180,7 +180,7 @@ class Reader:
 
 def follower(monkeypatch: pytest.MonkeyPatch, reader: Reader) -> plan_store.Follower:
     def recover(journal: plan_store.KafkaJournal, _: object) -> None:
-        journal.read_to, journal.orders_read_to = {0: 7}, {0: 2}
+        journal.next_offsets, journal.orders_next_offsets = {0: 7}, {0: 2}
 
     monkeypatch.setattr(plan_store.KafkaJournal, "recover", recover)
     return plan_store.Follower(reader, "rheostat.journal", "c")
@@ -201,7 +201,7 @@ def test_a_look_reads_anew_until_both_topics_are_there(monkeypatch: pytest.Monke
     known, ends = follower(monkeypatch, Reader(RECORDS)), [({}, {}), ({}, {0: 2}), ({0: 7}, {0: 2})]
 
     def recover(journal: plan_store.KafkaJournal, _: object) -> None:
-        journal.read_to, journal.orders_read_to = ends.pop(0)
+        journal.next_offsets, journal.orders_next_offsets = ends.pop(0)
 
     monkeypatch.setattr(plan_store.KafkaJournal, "recover", recover)
     assert [len(known.now().plans) for _ in range(3)] == [0, 0, 1]

@@ -86,14 +86,14 @@ def test_another_objective_of_the_law_differs(tmp_path: Path) -> None:
     policy.write_text("objective:\n  latency_ms: 50\n  mode: share\n  share_max: 0.05\n")
     file = exported(tmp_path, objective=Objective(50.0))
     found = json.loads(run("--journal", file, *RANGE, "--policy", policy, "--json").stdout)
-    assert found["seconds"]["different"] > 0
+    assert found["steering_ticks"]["different"] > 0
     policy.write_text("objective:\n  latency_ms: 50\nunthrottled_moves: leave\n")
     assert run("--journal", file, *RANGE, "--policy", policy).exit_code == 0
     policy.write_text("external_change_hold_s: 60\n")
     assert run("--journal", file, *RANGE, "--policy", policy).exit_code == 0
     policy.write_text("objective: null\n")
     found = json.loads(run("--journal", file, *RANGE, "--policy", policy, "--json").stdout)
-    assert (found["seconds_not_asked"], found["seconds"]) == (55, {"same": 0, "different": 0})
+    assert (found["steering_ticks_without_objective"], found["steering_ticks"]) == (55, {"same": 0, "different": 0})
 
 
 def stormed(tmp_path: Path, policy: MutationPolicy | None = None) -> Path:
@@ -140,10 +140,13 @@ def test_another_policy_of_the_quotas_differs_where_it_says_so_and_nowhere_else(
     [
         (
             "external_change_hold_s: 9\nmutation_quota: null\n",
-            "p.yaml:2: mutation_quota: no cycle of the mutation quotas is on record there",
+            "p.yaml:2: mutation_quota: the range has no mutation quota cycles",
         ),
-        ("mutation_quota:\n  cycle_s: 7\n", "p.yaml:2: mutation_quota.cycle_s: has no say in what is decided"),
-        ("reassign:\n  enabled: false\n", "p.yaml:1: reassign: has no say in what is decided"),
+        (
+            "mutation_quota:\n  cycle_s: 7\n",
+            "p.yaml:2: mutation_quota.cycle_s: no decision on recorded inputs depends on it",
+        ),
+        ("reassign:\n  enabled: false\n", "p.yaml:1: reassign: no decision on recorded inputs depends on it"),
         (
             "mutation_quota:\n  over_alocation: 2\n",
             "p.yaml:2: mutation_quota.over_alocation: unknown key: did you mean",
@@ -155,9 +158,9 @@ def test_another_policy_of_the_quotas_differs_where_it_says_so_and_nowhere_else(
             "p.yaml:1: rate_bytes_per_s_maxx: unknown key: did you mean rate_bytes_per_s_max?",
         ),
         ("\nexternal_change_hold_s: soon\n", "p.yaml:2: external_change_hold_s: "),
-        ("http:\n  port: 7\n", "p.yaml:1: http: has no say in what is decided from recorded inputs: leave it out"),
+        ("http:\n  port: 7\n", "p.yaml:1: http: no decision on recorded inputs depends on it: leave it out"),
         ("objective:\n  latency_ms: -5\n", "p.yaml:2: objective.latency_ms: "),
-        ("objective:\n  latency_ms: 5\n", "an objective can be tried where one was in force"),
+        ("objective:\n  latency_ms: 5\n", "give a range with an objective"),
         ("rate_bytes_per_s_min: 90000000\n", "is above rate_bytes_per_s_max"),
         ("- 7\n", "p.yaml:1: expected keys and values, found list"),
     ],
@@ -177,13 +180,13 @@ def test_a_policy_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_range_with_nothing_in_it_says_what_there_is(tmp_path: Path) -> None:
     said = refused("--journal", exported(tmp_path), "--from", "-2h")
     assert said.startswith("nothing can be replayed between ")
-    assert said.endswith(": on record is what lies between 2023-11-14 22:13:25 UTC and 2023-11-14 22:14:20 UTC")
+    assert said.endswith(": there are records from 2023-11-14 22:13:25 UTC to 2023-11-14 22:14:20 UTC")
 
 
 def test_a_range_whose_beginning_is_gone_says_so(tmp_path: Path) -> None:
     file = exported(tmp_path)
     file.write_bytes(b"\n".join(file.read_bytes().splitlines()[3:]))
-    assert "(9 steps there lack their beginning)" in refused("--journal", file, *RANGE)
+    assert "(9 steps lack the frame before them)" in refused("--journal", file, *RANGE)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +197,7 @@ def test_a_range_whose_beginning_is_gone_says_so(tmp_path: Path) -> None:
             [b"{}"],
             "case.jsonl:1: not a record of this version: Object missing required field `v`: expected a line as `rheostat replay --export`",
         ),
-        ([b'{"v": 9}'], "case.jsonl:1: version 9, this program reads 2"),
+        ([b'{"v": 9}'], "case.jsonl:1: record version 9, this rheostat reads 2"),
         ([], "case.jsonl is empty"),
     ],
 )

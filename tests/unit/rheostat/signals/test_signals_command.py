@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from rheostat.cli import app
 from rheostat.console.rich_console import Terminal, console_of
-from rheostat.signals.live import Seen, SignalFilter, as_records, complaint, raw_line, view
+from rheostat.signals.live import SignalFilter, SignalsView, as_records, describe_problem, raw_line, render_tables
 from rheostat.signals.tables import SHEETS, tables
 from streaming.shared.contract import (
     BrokerSignal,
@@ -56,8 +56,8 @@ TENANT = TenantSignal(CLUSTER, 100, NOW_MS, NOW_MS - 3_000, 6, 1.0, user="alice"
 EVERY: list[Signal] = [BROKER, MOVE, CONTROLLER, TENANT]
 
 
-def seen_of(*signals: Signal, wanted: SignalFilter = OURS) -> Seen:
-    seen = Seen(wanted)
+def seen_of(*signals: Signal, wanted: SignalFilter = OURS) -> SignalsView:
+    seen = SignalsView(wanted)
     for signal in signals:
         seen.take(encode_signal(signal))
     return seen
@@ -70,7 +70,7 @@ def shown(*signals: Signal, wanted: SignalFilter = OURS, wide: bool = False, col
     """
     out = io.StringIO()
     console = console_of(out) if columns is None else Terminal(file=out, width=columns)
-    for part in view(seen_of(*signals, wanted=wanted), wanted, NOW_MS, AGE_S_MAX, console, wide=wide):
+    for part in render_tables(seen_of(*signals, wanted=wanted), wanted, NOW_MS, AGE_S_MAX, console, wide=wide):
         console.print(part)
     return out.getvalue()
 
@@ -222,7 +222,7 @@ def test_history_and_unreadable_ones_are_counted() -> None:
     seen = seen_of(BROKER, replace(BROKER, broker=2, backlog=True))
     seen.take(b"{}")
     out = io.StringIO()
-    for part in view(seen, OURS, NOW_MS, AGE_S_MAX, console_of(out)):
+    for part in render_tables(seen, OURS, NOW_MS, AGE_S_MAX, console_of(out)):
         console_of(out).print(part)
     assert "1 of history left out (made of records that waited), 1 unreadable" in out.getvalue()
     assert [s.broker for s in seen.fitting(NOW_MS) if isinstance(s, BrokerSignal)] == [1]
@@ -285,7 +285,7 @@ def test_filters(filters: dict[str, Any], left: list[Signal]) -> None:
 
 
 def wrong(*signals: Signal, wanted: SignalFilter = OURS) -> str | None:
-    return complaint(seen_of(*signals, wanted=wanted), wanted, TOPIC, NOW_MS, AGE_S_MAX)
+    return describe_problem(seen_of(*signals, wanted=wanted), wanted, TOPIC, NOW_MS, AGE_S_MAX)
 
 
 def aged(signal: Signal, age_s: float) -> Signal:
@@ -316,10 +316,10 @@ def test_what_is_wrong_and_what_to_look_at(signals: list[Signal], wanted: Signal
 
 
 def test_a_topic_of_another_version_is_named_as_such() -> None:
-    seen = Seen(OURS)
+    seen = SignalsView(OURS)
     seen.take(json.dumps({"v": 1, "kind": "broker", **asdict(BROKER)}).encode())
     assert "None of 1 records in rheostat.signals can be read" in (
-        complaint(seen, OURS, TOPIC, NOW_MS, AGE_S_MAX) or ""
+        describe_problem(seen, OURS, TOPIC, NOW_MS, AGE_S_MAX) or ""
     )
 
 

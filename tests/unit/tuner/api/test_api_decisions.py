@@ -13,7 +13,7 @@ from tuner.api.decision_rows import row_json
 from tuner.api.decisions import Decisions, Filter, RecordedJournal
 from tuner.control.throttle.decision import AddPairs, Reason, Relinquish, RestoreRate, SetRate, StartRate
 from tuner.core.throttle_limits import MB
-from tuner.journal.entries import Entry, lists_entry, turn_entry
+from tuner.journal.entries import Entry, lists_entry, steering_entry
 from tuner.journal.kafka_journal import JournalError
 
 PUT_BACK = RestoreRate(*SOURCE, 50 * MB, None, Reason.MOVE_ENDED, "broker 1 leader throttle: taken off")
@@ -76,7 +76,7 @@ def test_lists_are_named_by_their_topics() -> None:
 def test_the_seconds_of_the_law_are_kept_apart() -> None:
     change = SetRate(*SOURCE, 10 * MB, 11 * MB, Reason.FOLLOWS_CLIENTS, "10 → 11")
     decisions = Decisions(turns_max=3)
-    decisions.take([turn_entry([change], NOW_MS + n) for n in range(5)])
+    decisions.take([steering_entry([change], NOW_MS + n) for n in range(5)])
     decisions.take([entry("intent")])
     assert len(rows(decisions)) == 1
     turns = rows(decisions, turns=True)
@@ -157,9 +157,9 @@ def test_a_link_and_a_page_hold_across_a_restart() -> None:
         for each in (
             *(entry("intent", RAISE, at_ms) for _ in range(3)),
             *(entry("decision", WELL, at_ms) for _ in range(4)),
-            turn_entry([change], at_ms),
+            steering_entry([change], at_ms),
             entry("outcome", RAISE, at_ms + 900),
-            turn_entry([change], at_ms + 1000),
+            steering_entry([change], at_ms + 1000),
         )
     ]
     first = Decisions()

@@ -26,7 +26,7 @@ from tuner.control.mutation_quota.state import MutationMemory, TotalRate
 from tuner.core.cluster import Setpoint
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.throttle_limits import MB
-from tuner.journal.entries import turn_entry
+from tuner.journal.entries import steering_entry
 
 CHECKS = (
     schemathesis.checks.not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance,
@@ -43,7 +43,7 @@ def full_rig() -> Rig:
     rig = Rig(reads=Buckets(Rate(1e9, 1e9), Clock()), orders=Buckets(Rate(1e9, 1e9), Clock()))
     orders = Orders(9, Pause(NOW_MS, "li"), overrides={SOURCE: Override(5 * MB, NOW_MS + 60_000, "kim")})
     rig.cycle(RAISE, WELL, orders=orders, courses={SOURCE: Setpoint(12 * MB, no_headroom=True)})
-    rig.watched.decisions.take([entry("intent"), entry("outcome", failure="refused"), turn_entry([RAISE], NOW_MS)])
+    rig.watched.decisions.take([entry("intent"), entry("outcome", failure="refused"), steering_entry([RAISE], NOW_MS)])
     held = TenantShare(Tenant("ann"), 5.0, True, 2.0, 2.0, QuotaReason.FAIR_SHARE, None)
     said = TotalRateReport(10.0, 0.8, QuotaReason.AT_CAP, "at the cap")
     rig.quotas.publish(

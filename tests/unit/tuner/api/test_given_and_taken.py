@@ -78,7 +78,7 @@ class Broker:
         self.on_refused = on_refused
         return SimpleNamespace(close=lambda **_: None)
 
-    def rewound(self, *_: object) -> list[SimpleNamespace]:
+    def read_recent(self, *_: object) -> list[SimpleNamespace]:
         if self.recompresses and self.records:
             self.on_refused(RefusedBatch("rheostat.orders", 0, 3, 3, 0, 9, "compressed with zstd"))
             return []

@@ -35,8 +35,8 @@ from tuner.control.throttle.steering.target_rate import TargetRate
 from tuner.core.cluster import LiveCluster
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.throttle_limits import MB, Limits
-from tuner.journal.column_packing import packed, unpacked
-from tuner.journal.type_codec import LEFT_OUT, shape_of
+from tuner.journal.column_packing import pack_column, unpack_column
+from tuner.journal.type_codec import OMITTED_FIELDS, codec_of
 
 COLUMNS = st.one_of(
     st.lists(st.floats(allow_nan=False)),
@@ -56,7 +56,7 @@ def through_json(value: Any) -> Any:
 
 @given(COLUMNS)
 def test_a_column_comes_back_as_it_was_with_its_types_and_the_sign_of_its_zeros(column: list[Any]) -> None:
-    found = unpacked(through_json(packed(column)))
+    found = unpack_column(through_json(pack_column(column)))
     assert found == column
     assert list(map(type, found)) == list(map(type, column))
     assert [math.copysign(1, f) for f in found if isinstance(f, float)] == [
@@ -65,15 +65,15 @@ def test_a_column_comes_back_as_it_was_with_its_types_and_the_sign_of_its_zeros(
 
 
 def test_a_short_column_can_be_read_and_a_long_one_is_small() -> None:
-    assert packed([1.5, None]) == [1.5, None]
-    assert packed([7] * 1000) == {"n": 1000, "same": 7}
-    assert len(json.dumps(packed([i / 7 for i in range(1000)]))) < 10.8 * 1000
+    assert pack_column([1.5, None]) == [1.5, None]
+    assert pack_column([7] * 1000) == {"n": 1000, "same": 7}
+    assert len(json.dumps(pack_column([i / 7 for i in range(1000)]))) < 10.8 * 1000
 
 
 @pytest.mark.parametrize("body", [{}, {"code": "d"}, {"code": "?", "bytes": ""}, {"code": "d", "bytes": "AAA="}, 7])
 def test_what_is_no_column_is_refused(body: Any) -> None:
     with pytest.raises(ValueError, match="not a column"):
-        unpacked(body)
+        unpack_column(body)
 
 
 SIGHT = BrokerEstimate(
@@ -129,14 +129,14 @@ VALUES: list[tuple[Any, Any]] = [
 @pytest.mark.parametrize(("kind", "value"), VALUES)
 @pytest.mark.parametrize("count", [1, 3, 40])
 def test_values_come_back_as_they_were(kind: Any, value: Any, count: int) -> None:
-    shape = shape_of(kind)
-    assert shape.got(through_json(shape.put([value] * count))) == [value] * count
-    assert shape.got(through_json(shape.put([]))) == []
+    shape = codec_of(kind)
+    assert shape.decode(through_json(shape.encode([value] * count))) == [value] * count
+    assert shape.decode(through_json(shape.encode([]))) == []
 
 
 def test_a_mapping_keeps_its_order() -> None:
-    shape = shape_of(Mapping[int, int])
-    (found,) = shape.got(through_json(shape.put([{3: 1, 1: 2, 2: 3}])))
+    shape = codec_of(Mapping[int, int])
+    (found,) = shape.decode(through_json(shape.encode([{3: 1, 1: 2, 2: 3}])))
     assert list(found) == [3, 1, 2]
 
 
@@ -150,24 +150,24 @@ def test_a_mapping_keeps_its_order() -> None:
     ],
 )
 def test_of_a_signal_everything_comes_back_that_somebody_decides_by(kind: type, signal: Any) -> None:
-    (found,) = shape_of(kind).got(through_json(shape_of(kind).put([signal])))
+    (found,) = codec_of(kind).decode(through_json(codec_of(kind).encode([signal])))
     for name in signal.__slots__:
-        assert getattr(found, name) == LEFT_OUT[kind].get(name, getattr(signal, name)), name
+        assert getattr(found, name) == OMITTED_FIELDS[kind].get(name, getattr(signal, name)), name
 
 
 def test_a_field_that_an_older_program_did_not_know_has_its_default() -> None:
-    body = shape_of(Memory).put([Memory(seen=SEEN, throttled=True)])
+    body = codec_of(Memory).encode([Memory(seen=SEEN, throttled=True)])
     del body["throttled"], body["stalls"]
-    assert shape_of(Memory).got(body) == [Memory(seen=SEEN)]
+    assert codec_of(Memory).decode(body) == [Memory(seen=SEEN)]
 
 
 def test_a_field_that_must_be_there_and_is_not_is_named() -> None:
-    body = shape_of(OwnedRate).put([owned(None, 5)])
+    body = codec_of(OwnedRate).encode([owned(None, 5)])
     del body["setpoint_bytes_per_s"]
-    with pytest.raises(ValueError, match="no setpoint_bytes_per_s in what was recorded of Owned"):
-        shape_of(OwnedRate).got(body)
+    with pytest.raises(ValueError, match=r"the record of Owned.* has no setpoint_bytes_per_s"):
+        codec_of(OwnedRate).decode(body)
 
 
 def test_a_type_without_a_shape_is_refused_when_it_is_first_seen() -> None:
-    with pytest.raises(TypeError, match="have no shape"):
-        shape_of(complex)
+    with pytest.raises(TypeError, match="no codec for values"):
+        codec_of(complex)

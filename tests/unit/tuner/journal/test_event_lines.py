@@ -25,8 +25,8 @@ from tuner.control.throttle.decision import (
 )
 from tuner.control.throttle.order_events import OrderEvent
 from tuner.core.throttle_limits import MB
-from tuner.journal.entries import PACE, STEPS, STEPS_OVER, WAITS, Entry, lists_entry, order_entry
-from tuner.journal.event_lines import events
+from tuner.journal.entries import CONCURRENCY, DEFERRED, STEP_OUTCOMES, STEPS, Entry, lists_entry, order_entry
+from tuner.journal.event_lines import group_by_event
 
 SIDES = [(broker, side) for broker in range(1, 6) for side in (L, F)]
 ENDED: list[Decision] = [
@@ -192,10 +192,10 @@ STEER = AllowSteering(1, L, MB, Reason.FOLLOWS_CLIENTS, "broker 1 leader throttl
     ("record", "outcome"),
     [
         (Entry(NOW_MS, STEPS, "reassign", "due", "plan p: t-0 to [1, 3]"), "begun"),
-        (Entry(NOW_MS, STEPS_OVER, "reassign", "ended", "plan p: t-0 reached"), "done"),
-        (Entry(NOW_MS, STEPS_OVER, "reassign", WAITS, "1 step waits: t-0: no room"), "waits"),
-        (Entry(NOW_MS, STEPS_OVER, "reassign", "not_taken", "1 steps were not taken", failure="refused"), "failed"),
-        (Entry(NOW_MS, PACE, "pace", "grows", "12 at a time"), "done"),
+        (Entry(NOW_MS, STEP_OUTCOMES, "reassign", "ended", "plan p: t-0 reached"), "done"),
+        (Entry(NOW_MS, STEP_OUTCOMES, "reassign", DEFERRED, "1 step waits: t-0: no room"), "waits"),
+        (Entry(NOW_MS, STEP_OUTCOMES, "reassign", "not_taken", "1 steps were not taken", failure="refused"), "failed"),
+        (Entry(NOW_MS, CONCURRENCY, "pace", "grows", "12 at a time"), "done"),
         (entry("decision", WELL), "no_change"),
         (entry("decision", WELL, dry_run=True), "no_change"),
         (entry("decision", STEER), "begun"),
@@ -213,4 +213,4 @@ def test_each_kind_of_record_has_its_outcome(record: Entry, outcome: str) -> Non
 
 
 def test_an_order_for_both_sides_is_one_event() -> None:
-    assert [len(some) for some in events([order(L), order(F)])] == [2]
+    assert [len(some) for some in group_by_event([order(L), order(F)])] == [2]

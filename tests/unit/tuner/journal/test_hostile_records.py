@@ -46,8 +46,8 @@ from tuner.journal.plan_book import PlanBook
 from tuner.journal.replayed_state import ReplayedState
 from tuner.planning.plan_file import PlanFile, parse_current
 from tuner.planning.plan_json import PlanFileError
-from tuner.replay.recording import Missed, record_of, steps_of
-from tuner.replay.replayer import NotPlayable, Player
+from tuner.replay.recording import MissedSteps, decode_chunk, recorded_steps
+from tuner.replay.replayer import NotReplayable, Replayer
 
 EXAMPLES = 30
 KIM = QuotaEntity(user="kim")
@@ -63,7 +63,7 @@ class Kind:
 
 def _seen_again(found: dict[tuple[str, int], frozenset[int]]) -> bytes:
     topic = next((topic for topic, _ in found), "")
-    return entries.encode_seen(topic, {partition: brokers for (_, partition), brokers in found.items()})
+    return entries.encode_moving(topic, {partition: brokers for (_, partition), brokers in found.items()})
 
 
 OWNED = OwnedRate(5, 9, (5, None, 9), 5)
@@ -100,7 +100,7 @@ JOURNAL = {
         lambda found: entries.encode_owned(*found),
     ),
     "seen": Kind(
-        entries.seen_key("c", "t"), entries.encode_seen("t", {0: frozenset({1, 2})}), entries.decode_seen,
+        entries.moving_key("c", "t"), entries.encode_moving("t", {0: frozenset({1, 2})}), entries.decode_moving,
         _seen_again,
     ),
     "listed": Kind(
@@ -120,7 +120,7 @@ JOURNAL = {
     ),
     "plan": Kind(
         plan_records.head_key("c", "p"), plan_records.encode_head(PlanHead("p", "kim", 5, 9, 1, ordered_by="lee", state_ordered_at_ms=9)),
-        plan_records.decode_head, lambda found: plan_records.encode_head(found[0]),
+        plan_records.decode_head, plan_records.encode_head,
     ),
     "plan-part": Kind(
         plan_records.part_key("c", "p", 0),
@@ -176,8 +176,8 @@ def test_a_journal_of_hostile_records_is_read_to_its_end(cases: list[tuple[str, 
     assert all(each.text() and each.effect for each in found.unreadable.values())
     assert entries.decode_memory(entries.encode_memory(found.whole_memory)) == found.whole_memory
     assert isinstance(found.plans, PlanBook)
-    assert found.plans.headless.keys() <= {"p"}
-    assert (found.orders, found.quotas, found.memory_by, found.overtaken) is not None
+    assert found.plans.parts_without_head.keys() <= {"p"}
+    assert (found.orders, found.quotas, found.memory_writer, found.superseded_orders) is not None
 
 
 ENTRIES = [
@@ -248,14 +248,14 @@ def test_a_film_of_hostile_records_is_shown_as_far_as_it_can_be(data: st.DataObj
     lines = list(film())
     at = data.draw(st.integers(0, len(lines) - 1))
     lines[at] = data.draw(records(st.just(lines[at])))
-    taken, missed = [], Missed()
+    taken, missed = [], MissedSteps()
     for line in lines:
         try:
-            taken.append(record_of(line))
+            taken.append(decode_chunk(line))
         except ValueError:
             missed.unreadable += 1
-    with suppress(NotPlayable):
-        list(Player().play(steps_of(taken, missed)))
+    with suppress(NotReplayable):
+        list(Replayer().replay(recorded_steps(taken, missed)))
 
 
 PLAN = json.dumps(

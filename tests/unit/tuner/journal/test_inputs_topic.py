@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kafka import TopicPartition
 
-from tuner.journal.inputs_topic import read_since
+from tuner.journal.inputs_topic import read_inputs
 from tuner.journal.kafka_journal import JournalError
 
 ONLY = TopicPartition("rheostat.inputs", 0)
@@ -63,7 +63,7 @@ class Consumer:
 
 
 def read(since_ms: int | None, back: int = 0, topic: str = ONLY.topic) -> list[int]:
-    return [record.offset for record in read_since(Consumer(), topic, since_ms, back=back)]
+    return [record.offset for record in read_inputs(Consumer(), topic, since_ms, back=back)]
 
 
 def test_from_a_moment_on() -> None:
@@ -82,4 +82,4 @@ def test_without_the_topic_there_is_nothing_and_trouble_is_told() -> None:
     consumer = Consumer()
     consumer.broken = True
     with pytest.raises(JournalError, match="OSError: connection reset"):
-        list(read_since(consumer, ONLY.topic, 0))  # type: ignore[arg-type]
+        list(read_inputs(consumer, ONLY.topic, 0))  # type: ignore[arg-type]

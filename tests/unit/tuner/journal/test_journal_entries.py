@@ -29,20 +29,20 @@ from tuner.journal.entries import (
     Entry,
     decode_entry,
     decode_memory,
+    decode_moving,
     decode_owned,
-    decode_seen,
     encode_entry,
     encode_memory,
+    encode_moving,
     encode_owned,
-    encode_seen,
     entry_key,
     entry_of,
     memory_key,
+    moving_key,
     owned_key,
     ring_of,
-    seen_key,
     seq_of,
-    turn_entry,
+    steering_entry,
 )
 
 BYTES = st.integers(0, 2**63 - 1)
@@ -125,7 +125,7 @@ def test_another_version_is_refused(version: Any) -> None:
 
 
 def test_the_refusal_names_both_versions() -> None:
-    with pytest.raises(ValueError, match="version 7, this program reads 2"):
+    with pytest.raises(ValueError, match="record version 7, this rheostat reads 2"):
         decode_memory(changed(encode_memory(Memory()), v=7))
 
 
@@ -220,9 +220,9 @@ def test_what_is_no_rate_of_ours_is_refused(value: bytes) -> None:
 
 
 def test_what_was_seen_of_a_topic_comes_back_as_it_was() -> None:
-    assert seen_key("lab", "orders") == b"seen|lab|orders"
+    assert moving_key("lab", "orders") == b"seen|lab|orders"
     seen = {0: frozenset({1, 2, 3}), 7: frozenset({4})}
-    assert decode_seen(encode_seen("orders", seen)) == {("orders", 0): {1, 2, 3}, ("orders", 7): {4}}
+    assert decode_moving(encode_moving("orders", seen)) == {("orders", 0): {1, 2, 3}, ("orders", 7): {4}}
 
 
 @pytest.mark.parametrize(
@@ -230,12 +230,12 @@ def test_what_was_seen_of_a_topic_comes_back_as_it_was() -> None:
 )
 def test_what_was_not_seen_is_refused(value: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
-        decode_seen(value)
+        decode_moving(value)
 
 
 def test_a_second_of_the_law_is_one_record_in_a_ring_of_its_own() -> None:
     changes = [SetRate(b, L, 5 * MB, 6 * MB, Reason.FOLLOWS_CLIENTS, f"broker {b}") for b in range(1, 6)]
-    entry = turn_entry(changes, NOW_MS)
+    entry = steering_entry(changes, NOW_MS)
     assert ring_of(entry) == "turn"
     assert entry.text == "broker 1; broker 2; broker 3; and 2 more"
     assert entry.decision["rates"][4] == [5, "leader", 5 * MB, 6 * MB]

@@ -18,7 +18,7 @@ from tuner.control.throttle.state import Memory
 from tuner.core.cluster import NotSeen
 from tuner.core.operator_orders import Orders
 from tuner.journal.entries import entry_of
-from tuner.journal.input_log import InputLog, topic_of
+from tuner.journal.input_log import InputLog, inputs_topic_of
 from tuner.journal.kafka_journal import JournalError, KafkaJournal
 from tuner.journal.settings_snapshot import SettingsSnapshot
 from tuner.runtime.clock import Clock
@@ -67,7 +67,7 @@ def made() -> tuple[Producer, InputLog, KafkaJournal]:
 
 
 def decided(inputs: InputLog) -> None:
-    inputs.cycle(observation(live()), Memory(), Memory(), [HOLD])
+    inputs.record_cycle(observation(live()), Memory(), Memory(), [HOLD])
 
 
 def headers(producer: Producer) -> list[str]:
@@ -77,8 +77,8 @@ def headers(producer: Producer) -> list[str]:
 
 
 def test_the_topic_has_the_journals_prefix() -> None:
-    assert topic_of("rheostat.journal") == "rheostat.inputs"
-    assert topic_of("of-another-name") == "of-another-name.inputs"
+    assert inputs_topic_of("rheostat.journal") == "rheostat.inputs"
+    assert inputs_topic_of("of-another-name") == "of-another-name.inputs"
 
 
 def test_they_are_written_in_the_transaction_of_the_decision() -> None:
@@ -108,7 +108,7 @@ def test_what_the_quotas_stood_on_goes_with_their_own_decision() -> None:
     view, memory = QuotaView(NOW_MS, NotSeen("no answer")), MutationMemory(last_step_at_ms=NOW_MS)
     held = HoldQuota(None, QuotaReason.QUOTAS_UNREADABLE, "the quotas could not be read: no answer")
     for _ in range(2):  # The second time there is nothing new to say, and what it stood on goes all the same.
-        inputs.quotas(view, Orders(), MutationPolicy(), MutationMemory(), memory, [held])
+        inputs.record_quota_cycle(view, Orders(), MutationPolicy(), MutationMemory(), memory, [held])
         recorder.record([held], [], memory, {})
     assert [told for told in producer.told if isinstance(told, str)] == ["begin", "commit"] * 2
     topics = [told[0] for told in producer.told if not isinstance(told, str)]

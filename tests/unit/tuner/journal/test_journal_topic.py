@@ -10,7 +10,7 @@ import pytest
 
 from streaming.shared.contract import Topics
 from streaming.shared.kafka.cluster import ClusterError, MissingPermission, Unreachable
-from tuner.journal.journal_topic import LOOK_EVERY_S, JournalTopic
+from tuner.journal.journal_topic import CHECK_EVERY_S, JournalTopic
 
 TOPICS = Topics.with_prefix("rheostat")
 
@@ -59,8 +59,8 @@ class Rig:
         self.back += 1
 
     def look(self) -> str | None:
-        self.now_s += LOOK_EVERY_S
-        return self.topic.gone()
+        self.now_s += CHECK_EVERY_S
+        return self.topic.find_problem()
 
 
 @pytest.fixture
@@ -71,8 +71,8 @@ def rig() -> Rig:
 def test_a_topic_that_is_there_is_no_reason_to_wait_and_not_asked_for_all_the_time(rig: Rig) -> None:
     assert rig.look() is None
     for _ in range(10):
-        rig.now_s += LOOK_EVERY_S / 20
-        assert rig.topic.gone() is None
+        rig.now_s += CHECK_EVERY_S / 20
+        assert rig.topic.find_problem() is None
     assert rig.cluster.asked == 1
     assert (rig.cluster.made, rig.back) == ([], 0)
 
@@ -81,7 +81,7 @@ def test_who_is_missed_twice_is_made_anew_as_a_journal_has_to_be(rig: Rig) -> No
     rig.cluster.topics.remove(TOPICS.journal)
     assert rig.look() is None, "a broker that has just started knows of no topic"
     assert rig.cluster.made == []
-    assert rig.look() == "the journal's topic rheostat.journal is not there, and without a journal nobody acts"
+    assert rig.look() == "the journal's topic rheostat.journal does not exist, and no tuner acts without a journal"
     ((name, configs),) = rig.cluster.made
     assert (name, configs["cleanup.policy"]) == (TOPICS.journal, "compact")
     assert rig.back == 0
@@ -106,7 +106,7 @@ def test_where_it_cannot_be_made_it_is_waited_for_with_the_reason(rig: Rig) -> N
     rig.look()
     said = rig.look()
     assert said is not None
-    assert "cannot be made anew" in said
+    assert "cannot be recreated" in said
     assert "Create on Topic rheostat.journal" in said
     assert rig.look() == said
     rig.cluster.topics.add(TOPICS.journal)  # An operator has made it.

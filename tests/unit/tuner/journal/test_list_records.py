@@ -12,7 +12,7 @@ from tuner_cases import NOW_MS, throttle
 from tuner.control.throttle.decision import AddPairs, Reason, RemovePairs
 from tuner.control.throttle.state import Memory
 from tuner.journal.entries import decode_entry, decode_memory, encode_entry, encode_memory, lists_entry
-from tuner.journal.list_records import batches, decode_listed, encode_listed, listed_key, listed_prefix
+from tuner.journal.list_records import decode_listed, encode_listed, listed_key, listed_prefix, split_into_records
 
 PAIRS = st.frozensets(st.tuples(st.integers(0, 10**6), st.integers(0, 10**5)), max_size=8)
 LISTS = st.builds(throttle, PAIRS, PAIRS)
@@ -67,6 +67,6 @@ def test_a_record_holds_as_much_as_kafka_takes_and_one_kind_only() -> None:
         change("d", 1, Reason.ISR_RECOVERY),
         add,
     ]
-    assert [[c.topic for c in some] for some in batches(changes)] == [["a", "b"], ["c"], ["d"], ["z"]]
-    assert list(batches([])) == []
-    assert [len(some) for some in batches([change("a", 30_000), change("b", 1)])] == [1, 1]
+    assert [[c.topic for c in some] for some in split_into_records(changes)] == [["a", "b"], ["c"], ["d"], ["z"]]
+    assert list(split_into_records([])) == []
+    assert [len(some) for some in split_into_records([change("a", 30_000), change("b", 1)])] == [1, 1]

@@ -17,27 +17,27 @@ from tuner.control.throttle.decision import Hold, Reason, SetRate
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import Observation, RateSetting
 from tuner.core.throttle_limits import MB
-from tuner.journal.codec import Piece, apply, changed, decoded, encoded, whole
-from tuner.journal.column_packing import unpacked
-from tuner.journal.decision_digest import LINES_MAX, said
+from tuner.journal.codec import Piece, apply_piece, decode_piece, diff_field, encode_piece, whole_field
+from tuner.journal.column_packing import unpack_column
+from tuner.journal.decision_digest import ROWS_MAX, digest_decisions
 from tuner.journal.delta_stream import FRAME_EVERY_S
 from tuner.journal.input_log import InputLog
 from tuner.journal.settings_snapshot import SettingsSnapshot
-from tuner.replay.recording import Missed, RecordedStep, record_of, steps_of
+from tuner.replay.recording import MissedSteps, RecordedStep, decode_chunk, recorded_steps
 
 POOL = [move("orders", p) for p in range(12)]
 MOVES = st.lists(st.sampled_from(POOL), unique_by=id).map(tuple)
 
 
 def read(pieces: Sequence[Piece]) -> list[Piece]:
-    found = [decoded(json.loads(json.dumps(encoded(piece)))) for piece in pieces]
+    found = [decode_piece(json.loads(json.dumps(encode_piece(piece)))) for piece in pieces]
     return [piece for piece in found if piece is not None]
 
 
 def made_of(member: str, before: Any, value: Any) -> Any:
     known = {member: before}
-    for piece in read(list(changed(member, before, value))):
-        apply(known, piece)
+    for piece in read(list(diff_field(member, before, value))):
+        apply_piece(known, piece)
     return known[member]
 
 
@@ -50,8 +50,8 @@ def test_of_a_few_moves_among_many_only_those_are_written() -> None:
     before = tuple(move("orders", p) for p in range(3000))
     other = replace(before[700], isr=(1,))
     value = (*before[5:700], other, *before[701:1500], *before[1503:], move("new", 1))
-    pieces = list(changed("live.moves", before, value))
-    assert [piece.op for piece in pieces] == ["out", "in"]
+    pieces = list(diff_field("live.moves", before, value))
+    assert [piece.op for piece in pieces] == ["remove_at", "insert_at"]
     assert pieces[0].value == (0, 1, 2, 3, 4, 700, 1500, 1501, 1502)
     assert [row for _, row in pieces[1].value] == [other, move("new", 1)]
     assert made_of("live.moves", before, value) == value
@@ -84,11 +84,11 @@ def test_steps_that_two_signals_share_are_written_once_and_those_that_differ_in_
 def test_one_new_step_is_all_that_is_written_of_five() -> None:
     steps = tuple(MoveStep(NOW_MS + 5000 * i, 5.0, 1.0, 2.0, 3.0) for i in range(6))
     old, new = ({TARGET: move_signal(*TARGET, steps=s)} for s in (steps[:5], steps[1:]))
-    [piece] = changed("signals.moves", old, new)
+    [piece] = diff_field("signals.moves", old, new)
     assert piece.op == "slide"
     kept, more, _ = piece.value[TARGET]
     assert (kept, more) == (4, steps[5:])
-    assert json.dumps(encoded(piece)).count("gained_bytes") == 1
+    assert json.dumps(encode_piece(piece)).count("gained_bytes") == 1
 
 
 def spoken(books: tuple[int, str | None, str | None], at_ms: int) -> TenantSignal:
@@ -114,9 +114,9 @@ def test_of_tenants_that_were_there_before_names_are_not_written() -> None:
     left = list(before)[3:]
     value = {**{books: spoken(books, 2) for books in left[:20]}, **{books: before[books] for books in left[20:]}}
     value[(1, "new", None)] = spoken((1, "new", None), 2)
-    pieces = list(changed("signals.tenants", before, value))
-    assert [(piece.op, len(piece.value)) for piece in pieces] == [("gone", 3), ("heard", 20), ("put", 1)]
-    assert "team" not in json.dumps(encoded(pieces[1]))
+    pieces = list(diff_field("signals.tenants", before, value))
+    assert [(piece.op, len(piece.value)) for piece in pieces] == [("delete", 3), ("update_tenants", 20), ("put", 1)]
+    assert "team" not in json.dumps(encode_piece(pieces[1]))
     made = made_of("signals.tenants", before, value)
     assert (made, list(made)) == (value, list(value))
 
@@ -127,23 +127,23 @@ def test_what_is_the_same_is_not_written() -> None:
         ("live.rates", {TARGET: RateSetting(5)}),
         ("busy", frozenset({TARGET})),
     ):
-        assert list(changed(member, value, value)) == []
-    assert list(changed("live.rates", {TARGET: RateSetting(5)}, {TARGET: RateSetting(5)})) == []
+        assert list(diff_field(member, value, value)) == []
+    assert list(diff_field("live.rates", {TARGET: RateSetting(5)}, {TARGET: RateSetting(5)})) == []
 
 
 def test_a_member_that_this_program_does_not_know_is_passed_over() -> None:
-    assert decoded({"of": "live.weather", "op": "is", "value": [7]}) is None
+    assert decode_piece({"field": "live.weather", "op": "set", "value": [7]}) is None
 
 
 def test_a_large_whole_is_cut_into_pieces() -> None:
     moves = tuple(move("orders", p) for p in range(1200))
-    pieces = list(whole("live.moves", moves))
+    pieces = list(whole_field("live.moves", moves))
     assert [len(piece.value) for piece in pieces] == [512, 512, 176]
     known: dict[str, Any] = {}
     for piece in read(pieces):
-        apply(known, piece)
+        apply_piece(known, piece)
     assert known["live.moves"] == moves
-    assert [piece.value for piece in whole("live.rates", {})] == [{}]
+    assert [piece.value for piece in whole_field("live.rates", {})] == [{}]
 
 
 # -- a cluster that is too large for one write ------------------------------------------------------------------------
@@ -172,14 +172,14 @@ def filmed(cycles: int, takes: int) -> tuple[list[list[bytes]], InputLog]:
     log = InputLog(SettingsSnapshot(LIMITS, STALL), run="r", program="p", wall_clock=lambda: next(seconds))
     written = []
     for cycle in range(cycles):
-        log.cycle(large(cycle), Memory(), Memory(), SAID)
-        written += [log.take() for _ in range(takes)]
+        log.record_cycle(large(cycle), Memory(), Memory(), SAID)
+        written += [log.take_records() for _ in range(takes)]
     return written, log
 
 
-def shown(written: Sequence[Sequence[bytes]]) -> tuple[list[RecordedStep], Missed]:
-    missed = Missed()
-    return list(steps_of([record_of(r) for records in written for r in records], missed)), missed
+def shown(written: Sequence[Sequence[bytes]]) -> tuple[list[RecordedStep], MissedSteps]:
+    missed = MissedSteps()
+    return list(recorded_steps([decode_chunk(r) for records in written for r in records], missed)), missed
 
 
 def test_what_does_not_fit_one_write_goes_with_the_next_ones() -> None:
@@ -187,12 +187,12 @@ def test_what_does_not_fit_one_write_goes_with_the_next_ones() -> None:
     assert max(len(record) for records in written for record in records) < 400_000
     assert sum(bool(records) for records in written) > 6
     steps, missed = shown(written)
-    assert (len(steps), missed) == (3, Missed())
+    assert (len(steps), missed) == (3, MissedSteps())
     known = steps[0].frame
     assert known is not None
     for cycle, step in enumerate(steps):
         for piece in step.pieces or ():
-            apply(known, piece)
+            apply_piece(known, piece)
         then = large(cycle)
         assert known["signals.brokers"] == then.brokers
         assert known["signals.moves"] == then.moves
@@ -210,25 +210,25 @@ def test_a_tuner_that_is_killed_on_the_way_leaves_out_only_what_was_not_written(
 def test_the_writes_of_one_moment_share_what_a_second_has_room_for() -> None:
     now_s = [NOW_MS / 1000]
     log = InputLog(SettingsSnapshot(LIMITS, STALL), run="r", program="p", wall_clock=lambda: now_s[0])
-    log.cycle(large(0), Memory(), Memory(), SAID)
-    while log.take() or log.waits:
+    log.record_cycle(large(0), Memory(), Memory(), SAID)
+    while log.take_records() or log.has_pending:
         now_s[0] += 1.0
-    log.cycle(large(1), Memory(), Memory(), SAID)
-    log.cycle(large(2), Memory(), Memory(), SAID)
+    log.record_cycle(large(1), Memory(), Memory(), SAID)
+    log.record_cycle(large(2), Memory(), Memory(), SAID)
     now_s[0] += 1.0
-    assert [bool(log.take()) for _ in range(3)] == [True, False, False]
+    assert [bool(log.take_records()) for _ in range(3)] == [True, False, False]
     now_s[0] += 0.9
-    assert not log.take()
+    assert not log.take_records()
     now_s[0] += 0.1
-    assert [bool(log.take()) for _ in range(2)] == [True, False]
+    assert [bool(log.take_records()) for _ in range(2)] == [True, False]
     # A clock that is set back does not stop it.
     now_s[0] -= 3600.0
-    assert log.take()
+    assert log.take_records()
 
 
 def test_what_piles_up_is_written_faster() -> None:
     _, log = filmed(40, 1)
-    waiting = len(log._steps)
+    waiting = len(log._pending_steps)
     assert waiting < 12
 
 
@@ -238,16 +238,18 @@ def test_a_frame_comes_again_after_ten_minutes() -> None:
     written = []
     for second in range(0, round(2 * FRAME_EVERY_S) + 10, 10):
         now_s[0] = float(second)  # Each second has its own share of what may be written.
-        log.cycle(observation(live(), now_ms=NOW_MS + 1000 * second), Memory(), Memory(), SAID[:1])
-        written += [log.take() for _ in range(6)]
+        log.record_cycle(observation(live(), now_ms=NOW_MS + 1000 * second), Memory(), Memory(), SAID[:1])
+        written += [log.take_records() for _ in range(6)]
     assert [step.number for step in shown(written)[0] if step.frame is not None] == [1, 61, 121]
 
 
 def test_of_many_decisions_those_that_act_are_written_out_and_of_each_there_is_a_sum() -> None:
     act = SetRate(3, F, 5 * MB, 6 * MB, Reason.STALLED_THROTTLE_BOUND, "it has stalled")
-    many = said([*SAID, act])
+    many = digest_decisions([*SAID, act])
     assert [row["text"] for row in many["rows"]] == ["it has stalled"]
-    other = said([*SAID[:50], replace(SAID[50], text="!"), *SAID[51:], replace(act, setpoint_bytes_per_s=6 * MB + 1)])
-    sums = zip(unpacked(many["sums"]), unpacked(other["sums"]), strict=True)
+    other = digest_decisions(
+        [*SAID[:50], replace(SAID[50], text="!"), *SAID[51:], replace(act, setpoint_bytes_per_s=6 * MB + 1)]
+    )
+    sums = zip(unpack_column(many["sums"]), unpack_column(other["sums"]), strict=True)
     assert [i for i, (one, now) in enumerate(sums) if one != now] == [50, 100]
-    assert len(said(SAID[:LINES_MAX])["rows"]) == LINES_MAX
+    assert len(digest_decisions(SAID[:ROWS_MAX])["rows"]) == ROWS_MAX

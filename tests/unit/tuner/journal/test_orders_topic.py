@@ -26,7 +26,7 @@ from tuner.journal.plan_records import (
     state_key,
     tombstones,
 )
-from tuner.journal.topic_reader import JournalError, JournalRecord, belongs, read_journal
+from tuner.journal.topic_reader import JournalError, JournalRecord, is_in_its_topic, read_journal
 
 TOPICS = Topics.with_prefix("rheostat")
 PAUSED = Orders(7, Pause(7, "kim@desk"), by="kim@desk")
@@ -68,7 +68,7 @@ def recovered(
     monkeypatch: pytest.MonkeyPatch, journal: list[Record], orders: list[Record], *missing: str
 ) -> tuple[KafkaJournal, Memory]:
     stands(monkeypatch, journal, orders)
-    read = KafkaJournal.to_read(TOPICS.journal, "c")
+    read = KafkaJournal.read_only(TOPICS.journal, "c")
     reader: Any = Reader(*missing)
     return read, read.recover(reader)
 
@@ -108,7 +108,7 @@ def test_pause_that_a_tuner_told_of_outlives_an_emptied_orders_topic(monkeypatch
     told = (memory_key("c"), encode_memory(Memory(ordered=PAUSED)))
     journal, _ = recovered(monkeypatch, [told], [])
     assert journal.orders == PAUSED
-    assert journal.overtaken == ()
+    assert journal.superseded_orders == ()
 
 
 def test_reader_without_an_orders_topic_reads_the_journal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,12 +142,12 @@ def test_journal_is_read_first_then_orders_alone(monkeypatch: pytest.MonkeyPatch
     ]  # fmt: skip
     assert [*ends] == [TOPICS.journal, TOPICS.orders]
     # A journal whose own name ends as that of an orders' topic does is still a journal.
-    assert belongs(JournalRecord(FORGED[0], b"", 0, "kim.orders", 0), "kim.orders")
+    assert is_in_its_topic(JournalRecord(FORGED[0], b"", 0, "kim.orders", 0), "kim.orders")
 
 
 def test_tuner_writes_tombstones_of_plans_into_the_orders_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[tuple[str, bytes, bytes | None]] = []
-    monkeypatch.setattr(kafka_journal, "acknowledged", lambda _producer, records, _s: sent.extend(records))
+    monkeypatch.setattr(kafka_journal, "send_and_wait", lambda _producer, records, _s: sent.extend(records))
     producer: Any = object()
     journal = KafkaJournal(producer, TOPICS.journal, "c")
     beside = {**tombstones("c", "p", 1), head_key("c", "old"): None, state_key("c", "p"): b"{}"}
@@ -165,5 +165,5 @@ def test_tuner_writes_tombstones_of_plans_into_the_orders_topic(monkeypatch: pyt
 )
 def test_other_records_are_no_orders(key: bytes) -> None:
     assert not is_order(key)
-    assert belongs(JournalRecord(key, b"", 0, TOPICS.journal, 0), TOPICS.journal)
-    assert not belongs(JournalRecord(key, b"", 0, TOPICS.orders, 0), TOPICS.journal)
+    assert is_in_its_topic(JournalRecord(key, b"", 0, TOPICS.journal, 0), TOPICS.journal)
+    assert not is_in_its_topic(JournalRecord(key, b"", 0, TOPICS.orders, 0), TOPICS.journal)

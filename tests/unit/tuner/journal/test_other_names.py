@@ -51,7 +51,7 @@ def memory(name: str, *sides: tuple[int, Side]) -> tuple[bytes, bytes]:
 
 def test_a_journal_of_one_name_has_no_other() -> None:
     names = found(memory("new", ONE), (holder_key("new"), encode_holder("us")))
-    assert (names.names, names.holding()) == ((), {})
+    assert (names.names, names.holdings_by_name()) == ((), {})
 
 
 def test_what_another_name_has_on_record_is_counted_and_told() -> None:
@@ -64,7 +64,7 @@ def test_what_another_name_has_on_record_is_counted_and_told() -> None:
         (quota_records.owned_key("old", alice), quota_records.encode_owned(alice, OwnedQuota(None, 5.0, (5.0,)))),
         memory("new", ONE),
     )
-    assert names.holding() == {"old": "2 throttles, 1 topic's throttled replicas, 1 mutation quota"}
+    assert names.holdings_by_name() == {"old": "2 throttles, 1 topic's throttled replicas, 1 mutation quota"}
 
 
 def test_a_name_of_which_nothing_stands_any_more_holds_nothing_but_is_known() -> None:
@@ -76,31 +76,31 @@ def test_a_name_of_which_nothing_stands_any_more_holds_nothing_but_is_known() ->
         (key, None),
         memory("old"),
     )
-    assert (names.names, names.holding()) == (("old",), {})
+    assert (names.names, names.holdings_by_name()) == (("old",), {})
 
 
 def test_what_cannot_be_read_may_be_anything() -> None:
     names = found((memory_key("old"), b'{"v": 9}'))
-    assert list(names.holding()) == ["old"]
-    assert "cannot read" in names.holding()["old"]
+    assert list(names.holdings_by_name()) == ["old"]
+    assert "cannot read" in names.holdings_by_name()["old"]
 
 
 def test_what_can_be_read_again_is_what_holds() -> None:
     key, nothing = memory("old")
-    assert found((key, b'{"v": 9}'), (key, nothing)).holding() == {}
-    assert found((orders_key("old"), b'{"v": 9}')).holding() == {}, "orders hold nothing"
+    assert found((key, b'{"v": 9}'), (key, nothing)).holdings_by_name() == {}
+    assert found((orders_key("old"), b'{"v": 9}')).holdings_by_name() == {}, "orders hold nothing"
 
 
 def test_brokers_that_were_away_at_a_moves_end_are_still_to_be_cleared() -> None:
     names = found((memory_key("old"), encode_memory(Memory(to_clear=frozenset({3})))))
-    assert names.holding() == {"old": "1 broker to be cleared"}
-    assert names.holding({3}) == {"old": "1 broker to be cleared"}
+    assert names.holdings_by_name() == {"old": "1 broker to be cleared"}
+    assert names.holdings_by_name({3}) == {"old": "1 broker to be cleared"}
 
 
 def test_what_stands_on_a_broker_that_is_gone_hinders_nobody() -> None:
     names = found(memory("old", ONE, TWO), (memory_key("gone"), encode_memory(Memory(to_clear=frozenset({3})))))
-    assert names.holding({1, 4}) == {"old": "1 throttle"}
-    assert names.holding(()) == {}
+    assert names.holdings_by_name({1, 4}) == {"old": "1 throttle"}
+    assert names.holdings_by_name(()) == {}
 
 
 def test_a_plan_counts_from_its_first_step_to_its_end() -> None:
@@ -111,10 +111,10 @@ def test_a_plan_counts_from_its_first_step_to_its_end() -> None:
     ]
     asked = (requested_key("old", "p", 0), encode_requested({part: RequestedStep((3, 4), (1, 2))}))
     ended = (state_key("old", "p"), encode_state(PlanState(ending=PlanEnding.DONE)))
-    assert found(*given).holding() == {}, "no tuner has asked anything of it"
-    assert found(*given, asked).holding() == {"old": "1 plan under way"}
-    assert found(*given, asked, ended).holding() == {}
-    assert found((b"plan|old|p", b'{"v": 9}')).holding() == {"old": "1 plan of another version"}
+    assert found(*given).holdings_by_name() == {}, "no tuner has asked anything of it"
+    assert found(*given, asked).holdings_by_name() == {"old": "1 plan under way"}
+    assert found(*given, asked, ended).holdings_by_name() == {}
+    assert found((b"plan|old|p", b'{"v": 9}')).holdings_by_name() == {"old": "1 plan of another version"}
 
 
 def test_entries_and_strange_keys_are_no_names() -> None:

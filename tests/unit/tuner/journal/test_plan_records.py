@@ -30,8 +30,8 @@ from tuner.journal.plan_records import (
     encode_state,
     head_key,
     part_key,
-    parts_of,
     requested_key,
+    split_into_parts,
     state_key,
     tombstones,
 )
@@ -72,7 +72,7 @@ def test_parts_of_an_older_program_say_nothing_of_their_topics() -> None:
 def test_head_of_an_older_program_has_the_ceiling_as_its_throttle() -> None:
     body = json.loads(encode_head(replace(HEAD, throttle=PlanThrottle(unthrottled=True))))
     assert body.pop("throttle") == [None, True]
-    head, _ = decode_head(json.dumps(body).encode())
+    head = decode_head(json.dumps(body).encode())
     assert head.throttle == PlanThrottle()
 
 
@@ -106,7 +106,7 @@ def test_that_nothing_is_put_back_is_not_taken_back_by_a_word_on_the_limits_or_a
 
 def test_a_large_plan_is_there_when_all_of_it_is() -> None:
     parts = {("t", n): PlanPartition((1,), (2,)) for n in range(2 * PARTS_PER_RECORD + 1)}
-    numbered = list(parts_of(parts))
+    numbered = list(split_into_parts(parts))
     assert [len(some) for some in numbered] == [1000, 1000, 1]
     head = PlanHead("p", "kim@desk", 5, 5, 3)
     book = PlanBook("c")
@@ -142,9 +142,9 @@ def test_a_tuners_own_record_that_comes_back_to_it_is_older_than_what_it_knows()
     book.take(part_key("c", "p", 0), encode_parts(PARTS))
     book.take(head_key("c", "p"), encode_head(HEAD))
     book.take(requested_key("c", "p", 0), None)
-    book.take_from_people(requested_key("c", "p", 0), encode_requested(ASKED))
-    book.take_from_people(state_key("c", "p"), encode_state(STATE))
-    book.take_from_people(part_key("c", "p", 0), None)
+    book.take_operator_record(requested_key("c", "p", 0), encode_requested(ASKED))
+    book.take_operator_record(state_key("c", "p"), encode_state(STATE))
+    book.take_operator_record(part_key("c", "p", 0), None)
     (plan,) = book.plans
     assert (plan.requested, plan.state, plan.partitions) == ({}, PlanState(), PARTS)
 
@@ -172,14 +172,15 @@ def test_of_two_words_said_beside_each_other_both_hold(words: tuple[PlanHead, ..
     )
 
 
-def test_a_word_of_an_older_program_is_about_all_that_it_says() -> None:
+def test_head_without_the_time_of_its_state_is_refused() -> None:
     book = PlanBook("c")
     book.take(part_key("c", "p", 0), encode_parts(PARTS))
     book.take(head_key("c", "p"), encode_head(GIVEN))
     body = json.loads(encode_head(LIMITS))
     del body["state_ordered_at_ms"]
-    book.take(head_key("c", "p"), json.dumps(body).encode())
-    assert book.plans[0].head.limits == BatchLimits(2)
+    with pytest.raises(ValueError, match="missing required field `state_ordered_at_ms`"):
+        book.take(head_key("c", "p"), json.dumps(body).encode())
+    assert list(book.unreadable_plans) == ["p"]
 
 
 @pytest.mark.parametrize(
@@ -191,8 +192,8 @@ def test_a_word_of_an_older_program_is_about_all_that_it_says() -> None:
         (b'{"v": 2, "later": ' + b"[" * 100_000, "nested too deeply"),
         (encode_head(HEAD).replace(b"[2, 3, 4]", b"[0, 3, 4]"), "Expected `int` >= 1"),
         (encode_head(HEAD).replace(b'"part_records": 1', b'"part_records": 1000000000'), "part_records"),
-        (encode_head(replace(HEAD, id="q")), "under the key of another"),
-        (json.dumps({"v": 9}).encode(), "version 9, this program reads 2"),
+        (encode_head(replace(HEAD, id="q")), "has the key of another plan"),
+        (json.dumps({"v": 9}).encode(), "record version 9, this rheostat reads 2"),
     ],
 )
 def test_a_record_that_cannot_be_read_is_named(value: bytes, said: str) -> None:
@@ -218,24 +219,24 @@ def test_a_plan_with_an_unreadable_record_waits_for_a_readable_one(key: bytes, w
         book.take(key, b'{"v": 99, "desired": "cancelling"}')
     assert book.plans == ()
     assert [plan.head for plan in book.known] == [HEAD], "so that an operator can say a new word about it"
-    assert "version 99" in book.unread["p"]
+    assert "version 99" in book.unreadable_plans["p"]
     book.take(key, whole)
-    assert ([plan.id for plan in book.plans], book.unread) == (["p"], {})
+    assert ([plan.id for plan in book.plans], book.unreadable_plans) == (["p"], {})
 
 
 def test_a_tombstone_of_an_unreadable_head_is_heard_by_a_running_tuner() -> None:
     book = PlanBook("c")
     with pytest.raises(ValueError, match="malformed"):
-        book.take_from_people(head_key("c", "p"), b"x")
-    book.take_from_people(head_key("c", "p"), None)
-    assert book.unread == {}
+        book.take_operator_record(head_key("c", "p"), b"x")
+    book.take_operator_record(head_key("c", "p"), None)
+    assert book.unreadable_plans == {}
 
 
 @pytest.mark.parametrize("key", [b"plan|c|p|7", b"plan-part|c|p|x", b"plan-part|c|p|999999999999", b"plan-state|c|p|0"])
 def test_a_key_that_no_program_of_ours_writes_is_passed_over(key: bytes) -> None:
     book = PlanBook("c")
     assert not book.take(key, b"nonsense")
-    assert (book.unread, book.headless) == ({}, {})
+    assert (book.unreadable_plans, book.parts_without_head) == ({}, {})
 
 
 def test_the_oldest_plan_comes_first_whatever_its_name() -> None:

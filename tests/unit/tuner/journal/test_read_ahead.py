@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.unpacking import OnRefused, RefusedBatch
 from tuner.journal.entries import memory_key
-from tuner.journal.read_ahead import AGAIN_S, ReadAhead
+from tuner.journal.read_ahead import RETRY_S, ReadAhead
 
 TOPIC, CLUSTER = "journal", "c"
 
@@ -93,11 +93,11 @@ UNREADABLE = Record(memory_key(CLUSTER), b'{"v": 99}')
 def test_what_was_read_is_known_once_and_the_reader_is_closed() -> None:
     rig = Rig(Reader(1, [UNKNOWN] * 3, [UNKNOWN]))
     rig.ahead.step()
-    known = rig.ahead.known()
+    known = rig.ahead.take_knowledge()
     assert known is not None
-    assert known.read_to == {0: 4}
+    assert known.next_offsets == {0: 4}
     assert rig.readers[0].closed
-    assert rig.ahead.known() is None
+    assert rig.ahead.take_knowledge() is None
 
 
 def test_batch_that_cannot_be_unpacked_makes_it_worthless() -> None:
@@ -106,7 +106,7 @@ def test_batch_that_cannot_be_unpacked_makes_it_worthless() -> None:
     with capture_logs() as said:
         rig.ahead.step()
         rig.ahead.step()
-    assert rig.ahead.known() is None
+    assert rig.ahead.take_knowledge() is None
     assert [line["event"] for line in said] == ["the journal is not read ahead"]
     assert rig.readers[0].closed
 
@@ -127,28 +127,28 @@ def test_a_turn_that_came_and_went_costs_nothing_of_what_was_read() -> None:
     rig.ahead.stop()
     rig.ahead.step()
     assert rig.readers[1].began == 3
-    known = rig.ahead.known()
+    known = rig.ahead.take_knowledge()
     assert known is not None
-    assert known.read_to == {0: 4}
+    assert known.next_offsets == {0: 4}
 
 
 def test_a_topic_that_is_another_one_by_now_was_not_read() -> None:
     rig = Rig(Reader(1, [UNKNOWN]))
     rig.ahead.step()
     rig.id = "another"
-    assert rig.ahead.known() is None
+    assert rig.ahead.take_knowledge() is None
 
 
 def test_a_topic_that_was_made_anew_meanwhile_is_read_anew() -> None:
     rig = Rig(Reader(1, [UNKNOWN] * 3), Reader(1, [UNKNOWN]))
     rig.ahead.step()
-    rig.id, rig.now_s = "another", AGAIN_S
+    rig.id, rig.now_s = "another", RETRY_S
     rig.ahead.step()
     assert rig.readers[0].closed
     assert rig.readers[1].began == 0
-    known = rig.ahead.known()
+    known = rig.ahead.take_knowledge()
     assert known is not None
-    assert known.read_to == {0: 1}
+    assert known.next_offsets == {0: 1}
 
 
 @pytest.mark.parametrize("away", [False, True])
@@ -160,7 +160,7 @@ def test_where_topics_are_not_told_apart_nothing_is_read_ahead(away: bool) -> No
     assert rig.asked == 1, "it is not asked all the time"
     assert rig.left == list(rig.readers)
     rig.away = False
-    assert rig.ahead.known() is None
+    assert rig.ahead.take_knowledge() is None
 
 
 def test_whether_it_is_still_that_topic_has_to_be_known_and_is_asked_again() -> None:
@@ -168,15 +168,15 @@ def test_whether_it_is_still_that_topic_has_to_be_known_and_is_asked_again() -> 
     rig.ahead.step()
     rig.away = True
     with pytest.raises(ClusterError):
-        rig.ahead.known()
+        rig.ahead.take_knowledge()
     rig.away = False
-    assert rig.ahead.known() is not None
+    assert rig.ahead.take_knowledge() is not None
 
 
 def test_an_empty_journal_is_read_by_whoever_takes_over() -> None:
     rig = Rig(Reader())
     rig.ahead.step()
-    assert rig.ahead.known() is None
+    assert rig.ahead.take_knowledge() is None
 
 
 def test_after_trouble_it_goes_on_a_while_later_from_where_it_was() -> None:
@@ -185,23 +185,23 @@ def test_after_trouble_it_goes_on_a_while_later_from_where_it_was() -> None:
         rig.ahead.step()
     assert [line["reason"] for line in said] == ["KafkaConnectionError: KafkaConnectionError: gone"]
     assert rig.readers[0].closed
-    rig.now_s = AGAIN_S - 1
+    rig.now_s = RETRY_S - 1
     rig.ahead.step()
     assert len(rig.left) == 1
-    rig.now_s = AGAIN_S
+    rig.now_s = RETRY_S
     rig.ahead.step()
     assert rig.readers[1].began == 1
-    known = rig.ahead.known()
+    known = rig.ahead.take_knowledge()
     assert known is not None
-    assert known.read_to == {0: 3}
+    assert known.next_offsets == {0: 3}
 
 
 def test_where_the_journal_ends_before_what_was_read_that_is_forgotten() -> None:
     """Its last replica in sync has lost what was not on its disk yet."""
     rig = Rig(Reader(1, [UNKNOWN] * 9, kafka.errors.OffsetOutOfRangeError()), Reader(1, [UNKNOWN]))
     rig.ahead.step()
-    assert rig.ahead.known() is None
-    rig.now_s = 2 * AGAIN_S
+    assert rig.ahead.take_knowledge() is None
+    rig.now_s = 2 * RETRY_S
     rig.ahead.step()
     assert rig.readers[1].began == 0
 
@@ -209,10 +209,10 @@ def test_where_the_journal_ends_before_what_was_read_that_is_forgotten() -> None
 def test_an_unreadable_record_is_known_with_its_place() -> None:
     rig = Rig(Reader(1, [UNKNOWN, UNREADABLE, UNKNOWN]))
     rig.ahead.step()
-    known = rig.ahead.known()
+    known = rig.ahead.take_knowledge()
     assert known is not None
-    assert [each.offset for each in known.remembered.unreadable.values()] == [1]
-    assert known.read_to == {0: 3}
+    assert [each.offset for each in known.state.unreadable.values()] == [1]
+    assert known.next_offsets == {0: 3}
 
 
 @pytest.mark.parametrize(
@@ -227,4 +227,4 @@ def test_what_it_cannot_make_out_it_leaves_to_whoever_takes_over(reader: Reader)
     rig.ahead.step()
     assert reader.closed
     assert len(rig.left) == 1
-    assert rig.ahead.known() is None
+    assert rig.ahead.take_knowledge() is None

@@ -19,13 +19,13 @@ from tuner.journal.entries import (
     Entry,
     encode_entry,
     encode_memory,
+    encode_moving,
     encode_owned,
-    encode_seen,
     entry_key,
     memory_key,
+    moving_key,
     owned_key,
     ring_of,
-    seen_key,
 )
 from tuner.journal.list_records import encode_listed, listed_key
 from tuner.journal.order_records import encode_orders, orders_key
@@ -55,7 +55,7 @@ def test_what_is_newer_than_the_memory_written_last_is_added_to_it() -> None:
     found = taken(
         (memory_key("c"), encode_memory(memory)),
         (owned_key("c", SOURCE), encode_owned(SOURCE, NEWER)),
-        (seen_key("c", "t"), encode_seen("t", {1: frozenset({2, 3})})),
+        (moving_key("c", "t"), encode_moving("t", {1: frozenset({2, 3})})),
         (listed_key("c", "t"), encode_listed("t", throttle([(0, 1)]))),
     )
     assert found.memory == replace(
@@ -94,13 +94,13 @@ def test_what_was_ordered_since_it_was_last_told_is_there_with_what_another_over
     memory = memory_key("c"), encode_memory(Memory(ordered=first))
     given = [(orders_key("c"), encode_orders(orders)) for orders in (first, pause, resume)]
     found = taken(given[0], memory, given[1], given[2])
-    assert (found.overtaken, found.orders) == ((pause,), resume)
+    assert (found.superseded_orders, found.orders) == ((pause,), resume)
     found = taken(given[0], given[1], memory, given[2])  # Given before the first was told, and not seen by then.
-    assert (found.overtaken, found.orders) == ((pause,), resume)
+    assert (found.superseded_orders, found.orders) == ((pause,), resume)
     found = taken(*given, (memory_key("c"), encode_memory(Memory(ordered=resume))))
-    assert (found.overtaken, found.orders) == ((), resume)
+    assert (found.superseded_orders, found.orders) == ((), resume)
     found = taken(given[2], memory)  # Compacted: the newest is always there.
-    assert (found.overtaken, found.orders) == ((), resume)
+    assert (found.superseded_orders, found.orders) == ((), resume)
 
 
 def test_of_before_it_was_kept_what_had_been_told_of_orders_the_journal_knows_what_they_were() -> None:
@@ -110,9 +110,9 @@ def test_of_before_it_was_kept_what_had_been_told_of_orders_the_journal_knows_wh
     given = [(orders_key("c"), encode_orders(orders)) for orders in (first, acknowledged, paused, resumed)]
     found = taken(*given, memory)
     assert found.whole_memory.ordered == acknowledged
-    assert (found.overtaken, found.orders) == ((paused,), resumed), "in their order, whatever the clocks said"
+    assert (found.superseded_orders, found.orders) == ((paused,), resumed), "in their order, whatever the clocks said"
     found = taken(given[3], memory)
-    assert (found.whole_memory.ordered, found.overtaken) == (Orders(6), ())
+    assert (found.whole_memory.ordered, found.superseded_orders) == (Orders(6), ())
 
 
 def test_of_two_orders_of_the_same_moment_it_is_known_which_has_been_told() -> None:
@@ -120,18 +120,18 @@ def test_of_two_orders_of_the_same_moment_it_is_known_which_has_been_told() -> N
     given = [(orders_key("c"), encode_orders(orders)) for orders in (first, second)]
     for told, overtaken in ((first, ()), (second, ())):
         found = taken(*given, (memory_key("c"), encode_memory(Memory(ordered=told))))
-        assert (found.whole_memory.ordered, found.overtaken, found.orders) == (told, overtaken, second)
+        assert (found.whole_memory.ordered, found.superseded_orders, found.orders) == (told, overtaken, second)
 
 
 def test_it_is_known_who_wrote_the_memory() -> None:
-    assert taken().memory_by == ""
+    assert taken().memory_writer == ""
     by = [(memory_key("c"), encode_memory(Memory(), holder)) for holder in ("one:1", "other:2")]
-    assert taken(*by).memory_by == "other:2"
+    assert taken(*by).memory_writer == "other:2"
     newer = owned_key("c", SOURCE), encode_owned(SOURCE, NEWER)
-    assert taken(by[0], newer, (memory_key("d"), by[1][1])).memory_by == "one:1"
+    assert taken(by[0], newer, (memory_key("d"), by[1][1])).memory_writer == "one:1"
     body = json.loads(by[0][1])
     del body["holder"]
-    assert taken((memory_key("c"), json.dumps(body).encode())).memory_by == "", "of before that was kept"
+    assert taken((memory_key("c"), json.dumps(body).encode())).memory_writer == "", "of before that was kept"
 
 
 def test_what_a_tombstone_names_is_forgotten() -> None:
@@ -172,7 +172,7 @@ UNREADABLE = {
     "huge": b'{"v": 2, "at_ms": 1' + b"0" * 400 + b"}",
 }
 BLOCKS = (
-    memory_key("c"), owned_key("c", SOURCE), seen_key("c", "t"), listed_key("c", "t"), quota_records.state_key("c"),
+    memory_key("c"), owned_key("c", SOURCE), moving_key("c", "t"), listed_key("c", "t"), quota_records.state_key("c"),
     quota_records.owned_key("c", KIM),
 )  # fmt: skip
 
@@ -184,7 +184,7 @@ def test_an_unreadable_record_is_told_and_blocks_where_only_it_says_what_is_ours
     found.take(key, value, 7)
     (each,) = found.unreadable.values()
     assert (each.key, each.offset, each.size, each.blocks) == (key, 7, len(value), key in BLOCKS)
-    assert (found.known_memory is None) == (key in BLOCKS)
+    assert (found.memory_if_known is None) == (key in BLOCKS)
     assert f"key {key!r}, partition 0, offset 7, {len(value)} bytes (" in each.text()
 
 
@@ -200,9 +200,9 @@ def test_a_memory_takes_the_place_of_unreadable_records_before_it() -> None:
     found = taken(*((key, b"nonsense") for key in BLOCKS[:4]))
     assert len(found.unreadable) == 4
     found.take(memory_key("c"), encode_memory(Memory(owned={SOURCE: FIRST})))
-    assert (found.unreadable, found.known_memory) == ({}, Memory(owned={SOURCE: FIRST}))
+    assert (found.unreadable, found.memory_if_known) == ({}, Memory(owned={SOURCE: FIRST}))
     found.take(owned_key("c", SOURCE), b"nonsense")
-    assert found.known_memory is None
+    assert found.memory_if_known is None
 
 
 def test_a_tombstone_takes_the_place_of_an_unreadable_record() -> None:
@@ -212,5 +212,5 @@ def test_a_tombstone_takes_the_place_of_an_unreadable_record() -> None:
 
 def test_a_newer_programs_plan_is_named_and_no_reason_not_to_start() -> None:
     found = taken((head_key("c", "p"), b'{"v": 99}'), (memory_key("c"), encode_memory(Memory(owned={SOURCE: FIRST}))))
-    assert list(found.plans.unread) == ["p"]
+    assert list(found.plans.unreadable_plans) == ["p"]
     assert found.memory.owned == {SOURCE: FIRST}

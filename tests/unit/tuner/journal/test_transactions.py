@@ -13,7 +13,7 @@ import pytest
 from streaming.shared.kafka.clients import close_producer
 from tuner.journal import transactions
 from tuner.journal.topic_reader import SILENCE_S_MAX
-from tuner.journal.transactions import NotWritten, OutOfUse, StillUnderWay, Transactions, bounded
+from tuner.journal.transactions import NotWritten, ProducerUnusable, StillUnderWay, Transactions, call_with_timeout
 
 RECORDS = [("journal", b"key", b"value"), ("inputs", b"key", None)]
 
@@ -21,7 +21,7 @@ RECORDS = [("journal", b"key", b"value"), ("inputs", b"key", None)]
 def test_a_reader_outwaits_the_transaction_of_a_killed_tuner() -> None:
     """And no transaction of a tuner that lives reaches the time-out."""
     cleanup_interval_s = 10.0  # Kafka's transaction.abort.timed.out.transaction.cleanup.interval.ms.
-    given = transactions.transactional("tuner")
+    given = transactions.transactional_settings("tuner")
     assert given["transactional_id"] == "tuner"
     assert given["transaction_timeout_ms"] / 1000 > transactions.ACK_S_MAX + transactions.COMMIT_S_MAX
     assert given["transaction_timeout_ms"] / 1000 + cleanup_interval_s < SILENCE_S_MAX
@@ -67,7 +67,7 @@ class Producer:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"ACK_S_MAX": 0.1, "COMMIT_S_MAX": 0.1, "GIVE_UP_S": 0.4, "_ABORT_SEEN_S": 0.02}.items():
+    for name, value in {"ACK_S_MAX": 0.1, "COMMIT_S_MAX": 0.1, "GIVE_UP_S": 0.4, "_ABORT_WAIT_S": 0.02}.items():
         monkeypatch.setattr(transactions, name, value)
 
 
@@ -115,7 +115,7 @@ def test_while_it_is_aborted_nothing_is_sent_and_then_it_goes_on() -> None:
     assert told[-1] == "abort"
     with pytest.raises(NotWritten, match="has not ended yet") as again:
         journal.write(RECORDS)
-    assert not isinstance(again.value, OutOfUse)
+    assert not isinstance(again.value, ProducerUnusable)
     assert producer.told == told, "sent into a transaction that is being aborted"
 
     producer.leader = True
@@ -131,7 +131,7 @@ def test_an_abort_that_never_ends_ends_its_use() -> None:
     with pytest.raises(NotWritten):
         journal.write(RECORDS)
     time.sleep(transactions.GIVE_UP_S)
-    with pytest.raises(OutOfUse):
+    with pytest.raises(ProducerUnusable):
         journal.write(RECORDS)
 
 
@@ -152,7 +152,7 @@ def test_who_can_write_nothing_for_long_gives_up_and_a_write_in_between_is_enoug
             continue
         with pytest.raises(NotWritten) as told:
             journal.write(RECORDS)
-        assert isinstance(told.value, OutOfUse) is ends_its_use, at_s
+        assert isinstance(told.value, ProducerUnusable) is ends_its_use, at_s
 
 
 def test_a_topic_that_was_made_anew_has_to_be_read_anew() -> None:
@@ -162,7 +162,7 @@ def test_a_topic_that_was_made_anew_has_to_be_read_anew() -> None:
     journal.write(RECORDS)
     journal.write(RECORDS)
     producer.ends["journal"] = 0
-    with pytest.raises(OutOfUse, match=r"^journal has lost what was written before"):
+    with pytest.raises(ProducerUnusable, match=r"^journal has lost earlier records"):
         journal.write(RECORDS)
     assert producer.told[-1] == "abort"
 
@@ -174,7 +174,7 @@ def refused() -> None:
 def test_who_is_shut_out_can_write_no_more() -> None:
     producer = Producer()
     producer.commits = producer.aborts = refused
-    with pytest.raises(OutOfUse, match="ProducerFencedError"):
+    with pytest.raises(ProducerUnusable, match="ProducerFencedError"):
         Transactions(producer).write(RECORDS)
 
 
@@ -191,7 +191,7 @@ def test_who_is_shut_out_while_it_aborts_can_write_no_more() -> None:
     with pytest.raises(NotWritten):
         journal.write(RECORDS)
     answered.set()
-    with pytest.raises(OutOfUse, match="ProducerFencedError"):
+    with pytest.raises(ProducerUnusable, match="ProducerFencedError"):
         journal.write(RECORDS)
 
 
@@ -203,7 +203,7 @@ def test_a_commit_that_does_not_end_is_neither_done_nor_undone() -> None:
         raise kafka.errors.IllegalStateError("Invalid transition")
 
     producer.commits, producer.aborts = over.wait, no_abort
-    with pytest.raises(OutOfUse, match="no end within"):
+    with pytest.raises(ProducerUnusable, match="no answer within"):
         Transactions(producer).write(RECORDS)
     over.set()
 
@@ -228,9 +228,9 @@ def test_all_records_have_one_deadline() -> None:
 
 def test_what_hangs_is_waited_for_no_longer_than_asked() -> None:
     with pytest.raises(StillUnderWay):
-        bounded(threading.Event().wait, 0.05)
+        call_with_timeout(threading.Event().wait, 0.05)
     with pytest.raises(kafka.errors.ProducerFencedError):
-        bounded(refused, 5.0)
+        call_with_timeout(refused, 5.0)
 
 
 def test_a_producer_that_cannot_be_closed_leaves_no_thread() -> None:

@@ -22,12 +22,12 @@ from tuner.core.operator_orders import Orders, Pause
 from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.reassignment_plan import Plan, PlanHead, PlanPartition, PlanThrottle, RequestedStep
 from tuner.core.throttle_limits import MB, Limits
-from tuner.journal.decision_digest import said
+from tuner.journal.decision_digest import digest_decisions
 from tuner.journal.delta_stream import FRAME_EVERY_S
 from tuner.journal.settings_snapshot import SettingsSnapshot
-from tuner.replay.compare import compared
-from tuner.replay.recording import Missed, RecordedStep, record_of, steps_of
-from tuner.replay.replayer import Played
+from tuner.replay.compare import compare_steps
+from tuner.replay.recording import MissedSteps, RecordedStep, decode_chunk, recorded_steps
+from tuner.replay.replayer import ReplayedStep
 
 ALWAYS = (0, 2**53)
 OBJECTIVE = Objective(latency_ms=50.0)
@@ -58,8 +58,8 @@ def steered() -> FilmedRig:
     return rig
 
 
-def actions(played: list[Played]) -> set[str]:
-    return {row["action"] for one in played if one.step.kind == "cycle" for row in one.now["rows"]}
+def actions(played: list[ReplayedStep]) -> set[str]:
+    return {row["action"] for one in played if one.step.kind == "cycle" for row in one.decisions["rows"]}
 
 
 def test_a_rescue_replays_to_the_same_decisions() -> None:
@@ -71,9 +71,9 @@ def test_a_rescue_replays_to_the_same_decisions() -> None:
 def test_the_law_replays_to_the_same_rates_second_by_second() -> None:
     rig = steered()
     played = rig.replayed()
-    seconds = [one for one in played if one.step.kind == "second"]
+    seconds = [one for one in played if one.step.kind == "steering"]
     assert len(seconds) > 90
-    written = [row for one in seconds for row in one.step.said]
+    written = [row for one in seconds for row in one.step.decisions]
     assert {(row[0], row[1]) for row in written} == {(1, "leader"), (3, "follower")}
     assert {"steer", "let_go", "hold"} <= actions(played)
     assert differing(played) == []
@@ -91,8 +91,8 @@ def test_what_may_only_sink_replays_too() -> None:
     rig.silent = False
     rig.goes_on(20, gained_bytes_per_s=4 * MB)
     played = rig.replayed()
-    quiet = [one for one in played if one.step.kind == "second" and 70 < (one.step.now_ms - NOW_MS) / 1000 < 100]
-    assert any(row[3] < row[2] for one in quiet for row in one.step.said)
+    quiet = [one for one in played if one.step.kind == "steering" and 70 < (one.step.now_ms - NOW_MS) / 1000 < 100]
+    assert any(row[3] < row[2] for one in quiet for row in one.step.decisions)
     assert differing(played) == []
 
 
@@ -124,7 +124,9 @@ def test_a_window_that_fills_before_a_step_begins_replays() -> None:
     announcing.clear()
     rig.goes_on(30, gained_bytes_per_s=4 * MB)
     played = rig.replayed()
-    assert "window_warmup" in {row["reason"] for one in played if one.step.kind == "cycle" for row in one.now["rows"]}
+    assert "window_warmup" in {
+        row["reason"] for one in played if one.step.kind == "cycle" for row in one.decisions["rows"]
+    }
     assert differing(played) == []
 
 
@@ -160,7 +162,7 @@ def test_a_dry_run_is_on_record_too() -> None:
     rig.goes_on(60)
     played = rig.replayed()
     assert "set" in actions(played)
-    assert played[0].step.in_force.dry_run
+    assert played[0].step.settings.dry_run
     assert differing(played) == []
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
 
@@ -186,8 +188,8 @@ def test_a_replay_can_begin_in_the_middle_with_a_frame() -> None:
     frames = [i for i, one in enumerate(whole) if one.step.frame is not None]
     assert len(frames) == 2
     assert differing(whole) == []  # What is remembered at the second frame is what the replay had come to.
-    missed = Missed()
-    later = list(steps_of([record_of(r) for r in rig.journal.records[50:]], missed))
+    missed = MissedSteps()
+    later = list(recorded_steps([decode_chunk(r) for r in rig.journal.records[50:]], missed))
     assert missed.before_a_frame > 100
     assert [step.number for step in later] == [one.step.number for one in whole[frames[1] :]]
     assert differing(rig.replayed(rig.journal.records[50:])) == []
@@ -206,9 +208,9 @@ def test_after_a_kill_another_run_begins_and_both_replay() -> None:
 
 def test_a_record_that_is_missing_leaves_out_what_follows_up_to_the_next_frame_and_nothing_else() -> None:
     records = rescued().journal.records
-    missed = Missed()
-    steps = list(steps_of([record_of(r) for i, r in enumerate(records) if i != 4], missed))
-    assert 0 < len(steps) < len(list(steps_of(map(record_of, records), Missed())))
+    missed = MissedSteps()
+    steps = list(recorded_steps([decode_chunk(r) for i, r in enumerate(records) if i != 4], missed))
+    assert 0 < len(steps) < len(list(recorded_steps(map(decode_chunk, records), MissedSteps())))
     assert missed.before_a_frame > 0
 
 
@@ -246,23 +248,23 @@ def test_another_constant_of_the_law_is_found(monkeypatch: pytest.MonkeyPatch) -
         original(self, **({"leader_margin_ratio": pace.default + 0.1} | given))
 
     monkeypatch.setattr(LawLimits, "__init__", slower)
-    found = compared(rig.replayed(), *ALWAYS, kept=5)
-    assert found.seconds.different > 0
+    found = compare_steps(rig.replayed(), *ALWAYS, differences_max=5)
+    assert found.steering_ticks.different > 0
     assert found.different > 0
-    assert found.differences[0].kind == "second"
+    assert found.differences[0].kind == "steering"
     assert found.differences[0].then.startswith("broker 1 leader throttle ")
 
 
 def test_another_law_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = steered()
     monkeypatch.setattr(side_control, "limit_takeover", lambda target, *_: target)
-    assert compared(rig.replayed(), *ALWAYS, kept=5).seconds.different > 0
+    assert compare_steps(rig.replayed(), *ALWAYS, differences_max=5).steering_ticks.different > 0
 
 
 def test_a_difference_tells_both_texts() -> None:
     rig = rescued()
     policy = SettingsSnapshot(replace(LIMITS, rate_bytes_per_s_max=20 * MB), STALL)
-    found = compared(rig.replayed(policy=policy), *ALWAYS, kept=3)
+    found = compare_steps(rig.replayed(policy=policy), *ALWAYS, differences_max=3)
     assert (found.cycles.different > 0, found.cycles.same > 0) == (True, True)
     first = found.differences[0]
     assert first.then.startswith("set, stalled_throttle_bound: broker 1 leader throttle 10.0 MB/s → 50.0 MB/s")
@@ -270,38 +272,55 @@ def test_a_difference_tells_both_texts() -> None:
     assert first.now.endswith("(20000000 bytes/s)")
     # From then on what stood there is above its ceiling.
     assert found.differences[2].now.startswith("set, at_ceiling: broker 1 leader throttle 50.0 MB/s → 20.0 MB/s")
-    assert found.cycles.different == compared(rig.replayed(policy=policy), *ALWAYS, kept=1).cycles.different
+    assert (
+        found.cycles.different
+        == compare_steps(rig.replayed(policy=policy), *ALWAYS, differences_max=1).cycles.different
+    )
 
 
 def test_of_many_decisions_those_that_are_other_ones_are_found_one_by_one() -> None:
     holds = [Hold(b, Side.LEADER, Reason.WATCHING, f"broker {b} is watched") for b in range(200)]
     other = [*holds[:70], Hold(70, Side.LEADER, Reason.PROGRESSING, "broker 70 goes on"), *holds[71:]]
     step = RecordedStep(
-        "r", 1, "cycle", NOW_MS, json.loads(json.dumps(said(holds))), SettingsSnapshot(LIMITS, STALL), "p", [], None
+        "r",
+        1,
+        "cycle",
+        NOW_MS,
+        json.loads(json.dumps(digest_decisions(holds))),
+        SettingsSnapshot(LIMITS, STALL),
+        "p",
+        [],
+        None,
     )
-    found = compared([Played(step, said(other), tuple(d.text for d in other))], *ALWAYS, kept=5)
+    found = compare_steps(
+        [ReplayedStep(step, digest_decisions(other), tuple(d.text for d in other))], *ALWAYS, differences_max=5
+    )
     assert (found.decisions.same, found.decisions.different) == (199, 1)
     assert [d.now for d in found.differences] == ["broker 70 goes on"]
-    assert found.differences[0].then.startswith("not written out then")
+    assert found.differences[0].then.startswith("recorded only as a checksum")
     # Their order says nothing.
-    again = compared([Played(step, said(holds[::-1]), tuple(d.text for d in holds[::-1]))], *ALWAYS, kept=5)
+    again = compare_steps(
+        [ReplayedStep(step, digest_decisions(holds[::-1]), tuple(d.text for d in holds[::-1]))],
+        *ALWAYS,
+        differences_max=5,
+    )
     assert (again.different, again.decisions.same) == (0, 200)
 
 
 def test_only_the_range_counts_and_what_comes_before_it_leads_up_to_it() -> None:
     played = rescued().replayed()
     from_ms = played[5].step.now_ms
-    found = compared(played, from_ms, from_ms + 10_000, kept=3)
+    found = compare_steps(played, from_ms, from_ms + 10_000, differences_max=3)
     assert (found.cycles.same, found.cycles.different, found.first_ms) == (3, 0, from_ms)
 
 
 def test_without_an_objective_the_seconds_of_the_law_are_not_asked() -> None:
     rig = steered()
-    found = compared(
-        rig.replayed(policy=SettingsSnapshot(Limits(rate_bytes_per_s_max=50 * MB), STALL)), *ALWAYS, kept=3
+    found = compare_steps(
+        rig.replayed(policy=SettingsSnapshot(Limits(rate_bytes_per_s_max=50 * MB), STALL)), *ALWAYS, differences_max=3
     )
-    assert found.not_asked > 90
-    assert (found.seconds.same, found.seconds.different) == (0, 0)
+    assert found.not_steered > 90
+    assert (found.steering_ticks.same, found.steering_ticks.different) == (0, 0)
 
 
 def test_what_the_law_remembers_otherwise_is_told_at_the_next_frame(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,14 +333,14 @@ def test_what_the_law_remembers_otherwise_is_told_at_the_next_frame(monkeypatch:
         return replace(after, broker_estimates=sights), rates
 
     monkeypatch.setattr("tuner.replay.replayer.control_step", drifting)
-    found = compared(rig.replayed(), *ALWAYS, kept=1000)
+    found = compare_steps(rig.replayed(), *ALWAYS, differences_max=1000)
     assert found.memory.different == 1
     [told] = [d for d in found.differences if d.kind == "memory"]
-    assert "law.broker_estimates" in told.now
+    assert "control.broker_estimates" in told.now
 
 
 def test_settings_are_on_record_where_they_differ_from_the_programs_own() -> None:
-    assert rescued().replayed()[0].step.in_force == SettingsSnapshot(LIMITS, STALL)
+    assert rescued().replayed()[0].step.settings == SettingsSnapshot(LIMITS, STALL)
     body = SettingsSnapshot(LIMITS, STALL, OBJECTIVE, LawLimits(rate_bytes_per_s_max=7.0)).body()
     assert body["limits"] == {"rate_bytes_per_s_max": 50 * MB, "idle_looks_before_end": 2}
     assert (body["stall"], body["law"]) == ({}, {"rate_bytes_per_s_max": 7.0})

@@ -24,9 +24,9 @@ from tuner.core.quota_window import QuotaWindow
 from tuner.core.throttle_limits import MB
 from tuner.journal.delta_stream import FRAME_EVERY_S
 from tuner.journal.settings_snapshot import SettingsSnapshot
-from tuner.replay.compare import compared
-from tuner.replay.recording import Missed, record_of, steps_of
-from tuner.replay.replayer import Played
+from tuner.replay.compare import compare_steps
+from tuner.replay.recording import MissedSteps, decode_chunk, recorded_steps
+from tuner.replay.replayer import ReplayedStep
 
 ALWAYS = (0, 2**53)
 RULES = (TenantRule(user="a*", weight=3.0, rate_per_s_min=2.0), TenantRule(client_id="ops", exempt=True))
@@ -53,11 +53,11 @@ def stormy(*, dry_run: bool = False, policy: MutationPolicy | None = None) -> Fi
     return rig
 
 
-def actions(played: Sequence[Played]) -> set[str]:
-    return {row["action"] for one in played for row in one.now["rows"]}
+def actions(played: Sequence[ReplayedStep]) -> set[str]:
+    return {row["action"] for one in played for row in one.decisions["rows"]}
 
 
-def frames(played: Sequence[Played]) -> int:
+def frames(played: Sequence[ReplayedStep]) -> int:
     return sum(one.step.frame is not None for one in played)
 
 
@@ -97,7 +97,7 @@ def test_where_quotas_are_not_asked_for_any_more_that_replays_too() -> None:
     after = Filmed(rig.quotas, asked=False, journal=rig.filmed, now_s=rig.now_s)
     after.cycles(3, "alice")
     played = after.replayed()
-    assert played[-1].step.in_force.quotas is None
+    assert played[-1].step.settings.quotas is None
     assert "restore_quota" in actions(played[3:])
     assert differing(played) == []
 
@@ -130,8 +130,8 @@ def test_a_replay_can_begin_in_the_middle_with_a_frame() -> None:
     whole = rig.replayed()
     assert frames(whole) == 2
     assert differing(whole) == []
-    missed = Missed()
-    later = list(steps_of(map(record_of, rig.filmed.film[40:]), missed))
+    missed = MissedSteps()
+    later = list(recorded_steps(map(decode_chunk, rig.filmed.film[40:]), missed))
     assert missed.before_a_frame > 60
     assert 0 < len(later) < 60
     assert differing(rig.replayed(rig.filmed.film[40:])) == []
@@ -157,8 +157,8 @@ def test_after_a_kill_another_run_begins_and_both_replay() -> None:
 def test_a_record_that_is_missing_leaves_out_what_follows_up_to_the_next_frame() -> None:
     rig = stormy()
     whole = rig.filmed.film
-    missed = Missed()
-    steps = list(steps_of([record_of(r) for i, r in enumerate(whole) if i != 6], missed))
+    missed = MissedSteps()
+    steps = list(recorded_steps([decode_chunk(r) for i, r in enumerate(whole) if i != 6], missed))
     assert (len(steps), missed.before_a_frame) == (6, 47)
     assert differing(rig.replayed(whole[:6])) == []
 
@@ -194,7 +194,7 @@ def test_settings_that_change_are_told_with_a_frame() -> None:
     rig.cycles(3, "alice")
     played = rig.replayed()
     assert frames(played) == 2
-    assert [one.step.in_force.quotas.limits.samples for one in played if one.step.in_force.quotas] == 3 * [11] + 3 * [
+    assert [one.step.settings.quotas.limits.samples for one in played if one.step.settings.quotas] == 3 * [11] + 3 * [
         21
     ]
     assert differing(played) == []
@@ -227,7 +227,7 @@ def test_moves_that_begin_and_end_between_are_told_apart() -> None:
     assert len(of_quotas) == 60
     assert (frames(of_quotas), frames(of_moves)) == (1, 2)
     assert differing(played) == []
-    found = compared(played, *ALWAYS, kept=3)
+    found = compare_steps(played, *ALWAYS, differences_max=3)
     assert (found.quotas.same, found.quotas.different, found.cycles.same) == (60, 0, len(of_moves))
     assert found.steps == len(played)
     assert found.quota_decisions.same == sum(len(one.texts) for one in of_quotas) > 60
@@ -253,7 +253,7 @@ def test_another_law_is_found_with_both_texts(monkeypatch: pytest.MonkeyPatch) -
     rig = stormy()
     original = total_update.burst_cap_per_s
     monkeypatch.setattr(total_update, "burst_cap_per_s", lambda *asked: 0.01 * original(*asked))
-    found = compared(rig.replayed(), *ALWAYS, kept=50)
+    found = compare_steps(rig.replayed(), *ALWAYS, differences_max=50)
     assert found.quotas.different > 10
     assert found.different >= found.quotas.different
     totals = [d for d in found.differences if d.then.startswith("total, ")]
@@ -272,7 +272,7 @@ def test_another_constant_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         original(self, **({"demand_slack": 1.3} | given))
 
     monkeypatch.setattr(MutationLimits, "__init__", other)
-    found = compared(rig.replayed(), *ALWAYS, kept=5)
+    found = compare_steps(rig.replayed(), *ALWAYS, differences_max=5)
     assert found.quotas.different > 0
 
 
@@ -282,36 +282,38 @@ def test_what_was_remembered_otherwise_is_told_at_the_next_frame(monkeypatch: py
     monkeypatch.setattr(
         total_update, "learn_from_window", lambda *asked: replace(original(*asked), steps=original(*asked).steps + 1)
     )
-    found = compared(rig.replayed(), *ALWAYS, kept=1000)
+    found = compare_steps(rig.replayed(), *ALWAYS, differences_max=1000)
     [told] = [d for d in found.differences if d.kind == "memory"]
     assert "mutation.cost" in told.now
 
 
 def test_another_policy_decides_otherwise_from_what_was_seen() -> None:
     rig = stormy()
-    then = rig.replayed()[0].step.in_force
+    then = rig.replayed()[0].step.settings
     assert then.quotas == MutationPolicy(rules=RULES)
     heavier = replace(then, quotas=replace(then.quotas, rules=(TenantRule(user="bob", weight=9.0),)))
-    found = compared(rig.replayed(policy=heavier), *ALWAYS, kept=40)
+    found = compare_steps(rig.replayed(policy=heavier), *ALWAYS, differences_max=40)
     assert found.quotas.different > 0
     assert any("user 'bob'" in d.now and "(rule 1)" in d.now for d in found.differences)
-    unasked = compared(rig.replayed(policy=replace(then, quotas=None)), *ALWAYS, kept=40)
+    unasked = compare_steps(rig.replayed(policy=replace(then, quotas=None)), *ALWAYS, differences_max=40)
     assert any("every quota that was ours is taken back" in d.now for d in unasked.differences)
 
 
 def test_decisions_about_one_quota_are_held_against_each_other_one_by_one() -> None:
     rig = stormy()
     [one] = [p for p in rig.replayed() if p.step.number == 1]
-    rows = one.step.said["rows"]
+    rows = one.step.decisions["rows"]
     hold = {
         "action": "hold_quota",
         "entity": "user 'alice'",
         "reason": "would_shadow_existing",
         "text": "left without one",
     }
-    then = {**one.step.said, "rows": [*rows, hold]}
-    now = {**one.now, "rows": [*rows, {**hold, "text": "another"}]}
-    found = compared([replace(one, step=replace(one.step, said=then), now=now)], *ALWAYS, kept=5)
+    then = {**one.step.decisions, "rows": [*rows, hold]}
+    now = {**one.decisions, "rows": [*rows, {**hold, "text": "another"}]}
+    found = compare_steps(
+        [replace(one, step=replace(one.step, decisions=then), decisions=now)], *ALWAYS, differences_max=5
+    )
     assert [(d.then, d.now) for d in found.differences] == [
         ("hold_quota, would_shadow_existing: left without one", "hold_quota, would_shadow_existing: another")
     ]
@@ -327,7 +329,7 @@ def test_records_of_a_program_that_filmed_no_quotas_are_still_read() -> None:
     for record in rig.journal.records:
         body = json.loads(record)
         for header in body["headers"]:
-            header.get("in_force", {}).pop("quotas", None)
+            header.get("settings", {}).pop("quotas", None)
         older.append(json.dumps(body).encode())
     assert older != rig.journal.records
     played = rig.replayed(older)
@@ -358,7 +360,7 @@ def test_a_cycle_of_a_thousand_tenants_is_written_with_its_own_decision() -> Non
             for i in range(1_000)
         }
         rig.cycle()
-        assert not rig.inputs.waits, f"cycle {cycle} is held back"
+        assert not rig.inputs.has_pending, f"cycle {cycle} is held back"
     assert max(map(len, rig.filmed.film)) < 300_000
     played = rig.replayed()
     assert len(played) == 12

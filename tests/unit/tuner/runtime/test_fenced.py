@@ -28,10 +28,10 @@ class Fence:
     refuses: JournalError | None = None
     proofs: int = 0
 
-    def proved_s_ago(self) -> float:
+    def proof_age_s(self) -> float:
         return self.ago_s
 
-    def prove(self) -> None:
+    def prove_ownership(self) -> None:
         self.proofs += 1
         if self.refuses is not None:
             raise self.refuses
@@ -145,8 +145,8 @@ def test_a_proof_is_out_of_date_before_anybody_else_can_have_the_lease() -> None
 
 def test_a_proof_that_took_longer_than_a_lease_lasts_proves_nothing(real: FakeThrottles) -> None:
     class Slow(Fence):
-        def prove(self) -> None:
-            super().prove()
+        def prove_ownership(self) -> None:
+            super().prove_ownership()
             self.ago_s = PROOF_S_MAX + 0.1
 
     answers = FencedThrottles(real, Slow(ago_s=60.0)).write_rates({SOURCE: 20 * MB})

@@ -208,7 +208,7 @@ class FakeJournal:
     def __init__(self) -> None:
         self.distrusted = 0
 
-    def distrust(self) -> None:
+    def discard_proof(self) -> None:
         self.distrusted += 1
 
 

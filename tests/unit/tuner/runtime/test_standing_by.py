@@ -271,7 +271,7 @@ class Read:
         self.other_names.take(memory_key("old"), encode_memory(olds[0]))
         self._now = olds[0]
 
-    def copy_to_read(self) -> Read:
+    def read_only_copy(self) -> Read:
         self._now = self._later.pop(0) if self._later else self._now
         return Read(self._now, ours=self.held)
 

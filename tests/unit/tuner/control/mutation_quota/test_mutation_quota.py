@@ -24,8 +24,8 @@ from tuner.control.mutation_quota.ownership import restore_all
 from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import TotalRate
 from tuner.core.controller import ClusterWideMeasures, ControllerObjective
-from tuner.journal.input_capture import Eventful
-from tuner.journal.quota_records import state_worth_a_record
+from tuner.journal.input_capture import QuotaChangeDetector
+from tuner.journal.quota_records import is_state_changed
 
 A, B, C = QuotaEntity(client_id="a"), QuotaEntity(client_id="b"), QuotaEntity(client_id="c")
 EVERY_CLIENT = QuotaEntity(client_id=DEFAULT)
@@ -1060,7 +1060,7 @@ def test_a_tenth_is_the_most_though_the_controller_is_pressed_a_little_more() ->
 
 def test_a_tail_at_rest_near_its_objective_is_no_news() -> None:
     """Where the law comes to rest, nothing goes on record and no reel runs."""
-    rig, eventful = Rig(FELT_AND_LAG), Eventful()
+    rig, eventful = Rig(FELT_AND_LAG), QuotaChangeDetector()
     for _ in range(10):
         felt(rig, 56.0)
     for _ in range(10):
@@ -1068,7 +1068,7 @@ def test_a_tail_at_rest_near_its_objective_is_no_news() -> None:
         _, made = felt(rig, 56.0)
         eventful.sees(made.decisions, before, made.memory)
     assert not eventful.sees(made.decisions, before, made.memory)
-    assert not state_worth_a_record(made.memory, before)
+    assert not is_state_changed(made.memory, before)
 
 
 def test_what_was_waited_for_while_there_was_no_controller_is_no_pressure() -> None:

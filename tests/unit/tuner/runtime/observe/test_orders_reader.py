@@ -37,7 +37,7 @@ class Tail:
     def __init__(self, records: list[Record]) -> None:
         self.records = records
 
-    def new(self, timeout_ms: int = 0) -> Iterator[Any]:  # noqa: ARG002 - the tail's shape
+    def poll(self, timeout_ms: int = 0) -> Iterator[Any]:  # noqa: ARG002 - the tail's shape
         yield from self.records
 
 
@@ -118,7 +118,7 @@ def test_an_unreadable_head_stops_its_plan_and_is_counted(monkeypatch: pytest.Mo
     ]
     monkeypatch.setattr(reader, "_tail", Tail(come))
     reader.follow()
-    assert (reader.plans.plans, list(reader.plans.unread), reader.refused.count) == ((), ["p"], 1)
+    assert (reader.plans.plans, list(reader.plans.unreadable_plans), reader.refused.count) == ((), ["p"], 1)
 
 
 @pytest.mark.parametrize("looks_on", [True, False])

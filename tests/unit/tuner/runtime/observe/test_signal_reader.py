@@ -13,7 +13,7 @@ from kafka import TopicPartition
 from tuner_cases import CLUSTER, NOW_MS, SOURCE, TARGET, broker_signal, move_signal
 
 from streaming.shared.contract import ControllerSignal, Signal, TenantSignal, encode_signal
-from tuner.journal.topic_tail import POLLS_MAX, SignalTail
+from tuner.journal.topic_tail import POLLS_MAX, TopicTail
 from tuner.runtime.observe.signals_reader import SignalReader
 
 TOPIC = "rheostat.signals"
@@ -243,7 +243,7 @@ def now_ms(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def rewound(consumer: FakeConsumer, records: int) -> list[int]:
-    return [int(r.value or b"-1") for r in SignalTail(consumer, TOPIC).rewound(records)]
+    return [int(r.value or b"-1") for r in TopicTail(consumer, TOPIC).read_recent(records)]
 
 
 def test_a_large_clusters_last_minute_is_more_than_the_newest_few(now_ms: int) -> None:
@@ -265,10 +265,10 @@ def test_not_before_what_retention_has_left(now_ms: int) -> None:
 
 def test_it_goes_on_from_there(now_ms: int) -> None:
     consumer = FakeConsumer(log_of(3, now_ms, 100))
-    tail = SignalTail(consumer, TOPIC)
-    assert len(list(tail.rewound(10))) == 3
+    tail = TopicTail(consumer, TOPIC)
+    assert len(list(tail.read_recent(10))) == 3
     consumer.logs[TopicPartition(TOPIC, 0)].append(Record(b"3"))
-    assert [r.value for r in tail.new()] == [b"3"]
+    assert [r.value for r in tail.poll()] == [b"3"]
 
 
 def test_a_partition_that_does_not_answer_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

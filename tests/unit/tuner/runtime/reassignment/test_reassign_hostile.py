@@ -55,7 +55,7 @@ def test_a_word_that_is_read_late_changes_nothing() -> None:
     rig.now_s += 1
     rig.say(DesiredPlanState.PAUSED)
     for key, value in early:
-        rig.loop.recorder.book.take_from_people(key, value)
+        rig.loop.recorder.book.take_operator_record(key, value)
     assert rig.plan().head.desired is DesiredPlanState.PAUSED
 
 

@@ -70,10 +70,10 @@ def test_parts_without_a_head_are_off_the_record_after_an_hour_but_not_for_a_dry
     for _ in range(3):
         rig.now_s += HEADLESS_S_MAX / 3 - 1
         rig.cycle()
-    assert rig.journal.recovered().headless == {"died": 2}
+    assert rig.journal.recovered().parts_without_head == {"died": 2}
     rig.now_s += 60.0
     rig.cycle()
-    assert rig.journal.recovered().headless == ({"died": 2} if dry_run else {})
+    assert rig.journal.recovered().parts_without_head == ({"died": 2} if dry_run else {})
     assert [plan.id for plan in rig.journal.recovered().plans] == ["p"], "what has a head is no part of that"
 
 

@@ -20,7 +20,7 @@ from tuner.core.operator_orders import Orders, Pause
 from tuner.core.outcome import Outcome
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.reassignment_plan import DesiredPlanState, PlanEnding, PlanResult, ReassignmentSnapshot, TopicPartition
-from tuner.journal.entries import STEPS, STEPS_OVER
+from tuner.journal.entries import STEP_OUTCOMES, STEPS
 from tuner.runtime.reassignment.recorder import PLANS_KEPT
 
 ONE_BY_ONE = BatchLimits(replica_movements_max=1)
@@ -44,7 +44,7 @@ def test_a_plan_reaches_exactly_its_target_step_by_step() -> None:
     assert rig.replicas() == {T0: (3, 4)}
     assert rig.cluster.partitions[T0].leader == 3
     assert rig.plan().state.ending is PlanEnding.DONE
-    assert [e.kind for e in rig.journal.entries if e.kind in (STEPS, STEPS_OVER)][:2] == [STEPS, STEPS_OVER]
+    assert [e.kind for e in rig.journal.entries if e.kind in (STEPS, STEP_OUTCOMES)][:2] == [STEPS, STEP_OUTCOMES]
     assert rig.plan().partitions == {}, "of a plan that has ended only its head and its end are kept"
 
 

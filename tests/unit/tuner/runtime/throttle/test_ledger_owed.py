@@ -144,7 +144,7 @@ def test_what_another_tuner_has_set_since_is_ours_to_take_back_though_it_is_the_
     """It has seen the person's word, or it has ended; who took its rate for what was given up would leave it there."""
     journal, owed = FakeJournal([]), Outbox()
     given_up(journal, owed)
-    owed.another_acted()
+    owed.reset_for_other_tuner()
     after = recorder_of(journal, owed, RAMP)
     assert after.memory == RAMP
     after.record([SAID])
@@ -171,10 +171,10 @@ def test_what_is_on_record_after_all_is_not_recorded_again() -> None:
     recorder = given_up(FakeJournal([]), owed)
     recorder.add_outcome(HAPPENED)
     recorder.add_outcome(replace(HAPPENED, failure="another time"))
-    read_back = [decode_entry(encode_entry(replace(entry, seq=7))) for entry in [*owed.given_up, HAPPENED, SAID]]
+    read_back = [decode_entry(encode_entry(replace(entry, seq=7))) for entry in [*owed.relinquished, HAPPENED, SAID]]
     assert owed.times_ms == {NOW_MS}
-    owed.strike([entry for entry in read_back if entry is not None])
-    assert (owed.given_up, owed.entries) == ([], [replace(HAPPENED, failure="another time")])
+    owed.remove_recorded([entry for entry in read_back if entry is not None])
+    assert (owed.relinquished, owed.entries) == ([], [replace(HAPPENED, failure="another time")])
 
 
 def written(monkeypatch: pytest.MonkeyPatch, holder: str, memory: Memory) -> list[tuple[bytes, bytes]]:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.control.throttle.incremental.delta_mapping import DeltaMapping, grown_since
-from tuner.journal.codec import Piece, apply, changed
+from tuner.journal.codec import Piece, apply_piece, diff_field
 from tuner.journal.moving_replicas_records import MovingReplicasByTopic
 
 A, B, C = frozenset({1, 2}), frozenset({3}), frozenset({1, 2, 4})
@@ -33,7 +33,7 @@ def test_of_any_other_it_tells_nothing() -> None:
 def test_a_piece_of_the_inputs_is_what_came() -> None:
     before = DeltaMapping({}, {("orders", 0): A})
     after = DeltaMapping(before, {("orders", 1): B})
-    assert list(changed("memory.seen", before, after)) == [Piece("memory.seen", "put", {("orders", 1): B})]
+    assert list(diff_field("memory.seen", before, after)) == [Piece("memory.seen", "put", {("orders", 1): B})]
 
 
 keys = st.tuples(st.sampled_from(["orders", "pay"]), st.integers(0, 3))
@@ -50,8 +50,8 @@ def test_inputs_and_records_by_topic_are_those_of_a_search(
         after = DeltaMapping(
             {} if forgets else before, {k: v for k, v in more.items() if forgets or before.get(k) != v}
         )
-        for piece in changed("memory.seen", before, after):
-            apply(known, piece)
+        for piece in diff_field("memory.seen", before, after):
+            apply_piece(known, piece)
         assert list(known["memory.seen"].items()) == list(after.items()) or forgets
         assert known["memory.seen"] == after
         joined = {topic for (topic, partition), found in after.items() if before.get((topic, partition)) is not found}

@@ -14,7 +14,7 @@ from streaming.shared.contract import BrokerSignal, ControllerSignal, MoveSignal
 from tuner.control.mutation_quota.model import QuotaView
 from tuner.control.throttle.steering.state import ControlInput
 from tuner.core.cluster import Observation
-from tuner.journal.type_codec import LEFT_OUT
+from tuner.journal.type_codec import OMITTED_FIELDS
 
 CONTROL = Path(tuner.control.__file__).parent
 CORE = CONTROL.parent / "core"
@@ -45,12 +45,12 @@ def test_nobody_who_decides_reads_what_is_left_out(
     """Those who decide about throttles see signals of brokers and moves, the others those of controllers and tenants."""
     read = read_by(paths)
     assert found in read, "the search above finds nothing"
-    left_out = {name for signal in signals for name in LEFT_OUT[signal]}
+    left_out = {name for signal in signals for name in OMITTED_FIELDS[signal]}
     assert read & left_out == set(), "take them off LEFT_OUT: what is decided by has to be on record"
 
 
 def test_nobody_else_is_left_out() -> None:
-    assert set(LEFT_OUT) == {BrokerSignal, MoveSignal, ControllerSignal, TenantSignal}
+    assert set(OMITTED_FIELDS) == {BrokerSignal, MoveSignal, ControllerSignal, TenantSignal}
 
 
 def test_all_of_what_is_observed_is_on_record() -> None:
