@@ -70,7 +70,7 @@ class Cluster:
         self.trouble: JournalError | None = None
         monkeypatch.setattr(topic_reader, "read_records", self._read_records)
         monkeypatch.setattr(status_journal, "consumer", lambda *_, **__: self)
-        monkeypatch.setattr(watch, "SignalTail", self._tail)
+        monkeypatch.setattr(watch, "TopicTail", self._tail)
 
     def partitions_for_topic(self, _: str) -> set[int]:
         return {0}
@@ -95,7 +95,7 @@ class Cluster:
             for offset, (key, value) in enumerate(self.topics[topic][begin:], begin):
                 yield SimpleNamespace(key=key, value=value, offset=offset, topic=topic, timestamp=NOW_MS)
 
-        return SimpleNamespace(new=lambda: records(since[0] if since else 10**6), rewound=lambda _: records(0))
+        return SimpleNamespace(poll=lambda: records(since[0] if since else 10**6), read_recent=lambda _: records(0))
 
     def watched(self) -> tuple[JournalFollower, str | None]:
         """As ``--watch`` reads: at first, and what comes after that."""

@@ -93,7 +93,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     made = Broker()
     monkeypatch.setattr(sending, "producer", made.producer)
     monkeypatch.setattr(orders_api, "consumer", made.consumer)
-    monkeypatch.setattr(orders_api, "SignalTail", lambda *_: made)
+    monkeypatch.setattr(orders_api, "TopicTail", lambda *_: made)
     monkeypatch.setattr(plan_store, "ready_topics", lambda _: None)
     return made
 
