@@ -78,7 +78,7 @@ def test_a_tuner_that_may_not_see_what_a_plan_moves_calls_a_person(tmp_path: Pat
             told = monitoring.ear.heard("ReassignmentPlansNotExecuted")
             assert told is not None
             assert told.receiver == "page"
-            assert "cannot see how they are" in told.description
+            assert "cannot read the cluster or cannot write the journal" in told.description
             assert "missing right: DescribeConfigs on Topic" in _plans(port)["not_seen"]
             assert client.reassignments() == []
 
