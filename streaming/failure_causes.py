@@ -134,6 +134,9 @@ def _of_machine(report: str, settings: StreamSettings) -> str | None:
     known = storage.places(settings)
     if any(mark in report for mark in storage.FULL):
         return storage.full_of(known)
+    # Spark does not always say why it could not write its state.
+    if any(mark in report for mark in _CHECKPOINT) and (full := storage.full_now(known)) is not None:
+        return full
     if any(mark in report for mark in (*storage.READ_ONLY, *storage.DENIED)):
         found = next((text for place in known if (text := storage.fault(place)) is not None), None)
         return found or storage.foreign_file(settings.checkpoint_dir)

@@ -102,11 +102,16 @@ def full(place: StorageFolder) -> str:
     )
 
 
-def full_of(known: Sequence[StorageFolder]) -> str:
-    """Returns what is said after a write has found no space: of the place with the least room, if that explains it."""
+def full_now(known: Sequence[StorageFolder]) -> str | None:
+    """Returns how full the fullest file system is, and what to do; None if the stream can start with its free space."""
     fullest = min(known, key=lambda place: place.free_bytes)
-    if fullest.free_bytes < START_BYTES_MIN:
-        return full(fullest)
+    return full(fullest) if fullest.free_bytes < START_BYTES_MIN else None
+
+
+def full_of(known: Sequence[StorageFolder]) -> str:
+    """Returns the operator's text after a write has found no space."""
+    if (text := full_now(known)) is not None:
+        return text
     free = "; ".join(
         f"{place.mount_point}, which holds {place}, has {_mb(place.free_bytes)} free now" for place in known
     )
