@@ -1,5 +1,5 @@
-"""Measures: broker metrics in, numbers with units out. Judges nothing; the word "stalled" does not occur here.
+"""The stream processor: broker metrics in, signals with units out. It measures and judges nothing; the tuner judges.
 
-Order of the data: collector/ (or the user's own pipeline) → sources → formats → rates, lag → signals → sinks.
-``contract.py`` and ``kafka/`` import no Spark, so that the tuner can use them without a JVM.
+Data flow: collector/ (or the operator's own pipeline) → sources → formats → entities → signals → sinks.
+``shared/`` imports no Spark, so the tuner can use it without a JVM.
 """

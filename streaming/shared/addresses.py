@@ -1,27 +1,27 @@
-"""Client addresses for all HTTP servers of rheostat: which are this machine's own, and how limits count the others."""
+"""Client addresses for rheostat's HTTP servers: is an address local, and which address do per-client limits count."""
 
 from __future__ import annotations
 
 import ipaddress
 
-_IPV6_CUSTOMER_BITS = 64  # One customer of a provider has at least so many addresses.
+_IPV6_CUSTOMER_BITS = 64  # A provider assigns each customer at least one /64 network.
 
 
 def is_loopback(address: str) -> bool:
-    """Returns whether the address is this machine's own; False for a text that is no address."""
+    """Returns whether the address is a loopback address; False for text that is no address."""
     parsed = _parsed(address)
     return parsed is not None and parsed.is_loopback
 
 
 def is_local_host(host: str) -> bool:
-    """Returns whether only this machine reaches a server that listens on ``host``, an address or a name."""
+    """Returns whether a server that listens on ``host`` (address or name) is reachable from this machine only."""
     return host == "localhost" or is_loopback(host)
 
 
 def counted_address(address: str) -> str:
-    """The address that limits count: an IPv4 address itself, of an IPv6 address its /64 network.
+    """Returns the address that per-client limits count: an IPv4 address unchanged, an IPv6 address as its /64 network.
 
-    A text that is no address, as of a Unix socket, is returned unchanged.
+    Text that is no address (a Unix socket) is returned unchanged.
     """
     parsed = _parsed(address)
     if isinstance(parsed, ipaddress.IPv6Address) and not parsed.is_loopback:
@@ -34,6 +34,6 @@ def _parsed(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return None
-    # A socket that listens on :: sees IPv4 clients under such addresses.
+    # A socket that listens on :: reports IPv4 clients as IPv4-mapped IPv6 addresses.
     mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
     return mapped or parsed

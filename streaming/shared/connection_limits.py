@@ -1,6 +1,6 @@
-"""Limits how many connections or requests of an HTTP server are open at once: in all, from the network, and of one address.
+"""Limits the open connections or requests of an HTTP server: in total, from the network, and per client address.
 
-Clients on this machine have places that those on the network cannot take.
+Slots above ``network_max`` are reserved for clients on this machine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from streaming.shared.addresses import counted_address, is_loopback
 
 @dataclass(frozen=True, slots=True)
 class SlotLimits:
-    """How many may be open at once."""
+    """The highest numbers of connections that may be open at once."""
 
     total_max: int
     network_max: int
@@ -22,7 +22,7 @@ class SlotLimits:
 
 
 class ConnectionSlots:
-    """The places that are taken, by the address of the client. May be used by several threads."""
+    """Counts the slots in use by client address. Thread-safe."""
 
     def __init__(self, limits: SlotLimits) -> None:
         self._limits = limits
@@ -30,13 +30,13 @@ class ConnectionSlots:
         self._taken: Counter[str] = Counter()
 
     def acquire(self, address: str) -> bool:
-        """Takes a place for this client; False: there is none."""
+        """Takes a slot for this client; returns False if none is free."""
         counted = counted_address(address)
         with self._lock:
             if self._taken[counted] >= self._limits.per_address_max or self._taken.total() >= self._limits.total_max:
                 return False
-            from_network = sum(count for each, count in self._taken.items() if not is_loopback(each))
-            if not is_loopback(counted) and from_network >= self._limits.network_max:
+            network_count = sum(count for client, count in self._taken.items() if not is_loopback(client))
+            if not is_loopback(counted) and network_count >= self._limits.network_max:
                 return False
             self._taken[counted] += 1
             return True

@@ -1,8 +1,8 @@
-"""Ctrl-C and the like, kept while something is done that they must not break off.
+"""Defers SIGINT, SIGTERM and SIGHUP while code runs that they must not interrupt.
 
-A handler's error breaks off whatever runs, and that is right nearly everywhere: what is under way is unwound. Not where it
-would be lost. While Python forks it can only be printed; where kafka-python runs the tasks of a client that is closed it is
-taken for the task's own; and what it has half done cannot be undone. There it is kept, for moments, and passed on after.
+Normally a signal handler's exception unwinds the running code. In three places it would be lost or do harm: in a fork (Python can
+only print it), in kafka-python's tasks of a client being closed (kafka-python takes it for the task's own error), and in an
+operation that cannot be undone half-way. ``DeferredInterrupts`` holds signals during such moments and delivers them afterwards.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from types import FrameType
 
 
 class DeferredInterrupts:
-    """A context manager; what came meanwhile goes to the handlers that stood before, which may raise, as it is left.
+    """A context manager that delivers deferred signals to the previous handlers on exit; those may raise.
 
-    In other threads than the main one it does nothing: only there do handlers run, and only there can they be changed.
+    Outside the main thread it does nothing, because Python runs and installs signal handlers in the main thread only.
     """
 
     _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -24,40 +24,40 @@ class DeferredInterrupts:
     def __init__(self, *, first_only: bool = False) -> None:
         """
         Args:
-            first_only: who says it again does not want to wait for what may hang, as for a name that nobody resolves.
+            first_only: defers only the first signal of each kind. A second one interrupts, because the code may hang (DNS).
         """
         self._first_only = first_only
-        self._came: list[int] = []
-        self._keeps = False
-        self._before: dict[int, Callable[[int, FrameType | None], object]] = {}
+        self._pending: list[int] = []
+        self._is_deferring = False
+        self._previous: dict[int, Callable[[int, FrameType | None], object]] = {}
 
     def __enter__(self) -> None:
         numbers = self._NUMBERS if threading.current_thread() is threading.main_thread() else ()
         handlers = {number: signal.getsignal(number) for number in numbers}
-        self._before = {number: handler for number, handler in handlers.items() if callable(handler)}
-        for number in self._before:
-            signal.signal(number, self._keep)
-        self._keeps = True
+        self._previous = {number: handler for number, handler in handlers.items() if callable(handler)}
+        for number in self._previous:
+            signal.signal(number, self._defer)
+        self._is_deferring = True
 
     def __exit__(self, *_: object) -> None:
-        # A handler put back may raise before the next one is: whoever is left here passes on what comes.
-        self._keeps = False
+        # A restored handler may raise before the rest are restored. From here on ``_defer`` forwards signals at once.
+        self._is_deferring = False
         try:
-            for number, handler in self._before.items():
+            for number, handler in self._previous.items():
                 signal.signal(number, handler)
         finally:
-            self._pass_on()
+            self._deliver()
 
-    def _pass_on(self) -> None:
+    def _deliver(self) -> None:
         try:
-            if self._came:
-                signal.raise_signal(self._came.pop(0))
+            if self._pending:
+                signal.raise_signal(self._pending.pop(0))
         finally:
-            if self._came:
-                self._pass_on()
+            if self._pending:
+                self._deliver()
 
-    def _keep(self, number: int, frame: FrameType | None) -> None:
-        if self._keeps and not (self._first_only and number in self._came):
-            self._came.append(number)
+    def _defer(self, number: int, frame: FrameType | None) -> None:
+        if self._is_deferring and not (self._first_only and number in self._pending):
+            self._pending.append(number)
         else:
-            self._before[number](number, frame)
+            self._previous[number](number, frame)

@@ -1,4 +1,4 @@
-"""Whether a file has changed since it was read."""
+"""Detects whether a file has changed since it was read."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ FileStamp = tuple[int, int, int]
 
 
 def file_stamp(file: str | os.PathLike[str]) -> FileStamp | None:
-    """Returns a value that differs after each change of the file, also one that keeps its size and its modification time.
+    """Returns a value that changes with every change of the file, even one that keeps size and modification time.
 
-    None: the file is not there, or cannot be reached.
+    Returns None if the file does not exist or cannot be accessed.
     """
     try:
-        found = os.stat(file)
+        status = os.stat(file)
     except OSError:
         return None
-    return found.st_ctime_ns, found.st_ino, found.st_size
+    return status.st_ctime_ns, status.st_ino, status.st_size

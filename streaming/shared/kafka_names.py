@@ -1,4 +1,4 @@
-"""Kafka's own words, letter for letter, for the settings and rights rheostat touches."""
+"""Kafka's own names and codes for the settings, operations and errors that rheostat uses."""
 
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
@@ -16,16 +16,16 @@ RESOURCE_BROKER = 4
 
 OP_SET = 0
 OP_DELETE = 1
-OP_APPEND = 2  # For settings that are lists.
+OP_APPEND = 2  # List settings only.
 OP_SUBTRACT = 3
 
-# DescribeConfigs' config_source.
+# Values of DescribeConfigs' config_source.
 SOURCE_TOPIC = 1
 SOURCE_DYNAMIC_BROKER = 2
 SOURCE_DYNAMIC_DEFAULT_BROKER = 3
 SOURCE_DEFAULT = 5
 
-# Among the authorized operations that Metadata tells of a topic.
+# Codes in the authorized operations of a Metadata response.
 OPERATIONS = {"Read": 3, "Write": 4}
 
 ERROR_NONE = 0
@@ -48,11 +48,11 @@ ERROR_THROTTLING_QUOTA_EXCEEDED = 89
 GROUPS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 
-# FindCoordinator's key_type.
+# Values of FindCoordinator's key_type.
 COORDINATOR_OF_GROUP = 0
 COORDINATOR_OF_TRANSACTION = 1
 
-# Client quotas: the kinds of entity that a mutation quota can be for, and its key, in partitions/s.
+# Client quotas: the entity types that can have a mutation quota, and the quota's key (partitions/s).
 QUOTA_USER = "user"
 QUOTA_CLIENT_ID = "client-id"
 MUTATION_RATE = "controller_mutation_rate"

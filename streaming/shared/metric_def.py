@@ -1,4 +1,7 @@
-"""What a metric is. Units are the last word of a name, as Prometheus asks; the metrics themselves stand in metric_defs.py."""
+"""Types that define a metric: name, kind, unit, labels and meaning. The definitions themselves are in metric_defs.py.
+
+A name ends with its unit, as Prometheus recommends.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any, Literal
 
 
 class Unit(StrEnum):
-    """Prometheus' base units, in words for people; their suffixes stand in ``SUFFIXES``."""
+    """Prometheus' base units as readers see them; ``SUFFIXES`` holds the suffixes of metric names."""
 
     SECONDS = "s"
     SINCE_1970 = "s since 1970"
@@ -22,7 +25,7 @@ class Unit(StrEnum):
     COUNT = "count"
 
 
-# How a name ends before a counter's _total; what is counted, or is so or not, says its name without a unit.
+# Suffix of a name by unit (before a counter's _total). Counts and truth values have none.
 SUFFIXES = {
     Unit.SINCE_1970: "_timestamp_seconds",
     Unit.PARTITIONS_PER_SECOND: "_partitions_per_second",
@@ -44,8 +47,5 @@ class MetricDef:
 
 
 def metric_defs_in(names: Mapping[str, Any]) -> tuple[MetricDef, ...]:
-    """
-    Args:
-        names: a module's ``globals()``.
-    """
+    """Returns the metric definitions among ``names``, for example the ``vars`` of a class."""
     return tuple(value for value in list(names.values()) if isinstance(value, MetricDef))

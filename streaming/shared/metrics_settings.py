@@ -1,6 +1,7 @@
-"""Where the collector and the stream serve their own metrics, and to whom: the rule of ``tuner.http``.
+"""Settings of the metrics endpoint of collector and stream: address, port and token.
 
-A machine reads its own metrics without a token. An address that other machines reach is refused unless a token is set.
+Requests from this machine need no token. An address that other machines can reach is refused unless a token is set (the same rule
+as ``tuner.http``).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ TOKEN_LETTERS_MIN = 16
 
 
 def token_problem(secret: str) -> str | None:
-    """What is wrong with a token, without saying what it is."""
+    """Returns what is wrong with a token, without quoting it; None if it is usable."""
     if len(secret) < TOKEN_LETTERS_MIN:
         return (
             f"has fewer than {TOKEN_LETTERS_MIN} letters, so it can be guessed: `openssl rand -hex 24` makes a good one"
@@ -26,7 +27,7 @@ def token_problem(secret: str) -> str | None:
 
 
 class MetricsHttpSettings(BaseModel):
-    """Where a process serves its own metrics."""
+    """Address, port and token of a process's metrics endpoint."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -43,7 +44,7 @@ class MetricsHttpSettings(BaseModel):
         "RHEOSTAT_COLLECTOR__HTTP__READ_TOKEN or RHEOSTAT_STREAM__HTTP__READ_TOKEN",
     )
 
-    # Told of the section and not of a key: a complaint about a key shows the value that was found there.
+    # A validator of the section, not of the key: pydantic quotes a key's value in its error, and this one is secret.
     @model_validator(mode="after")
     def _network_needs_a_token(self) -> MetricsHttpSettings:
         if self.read_token is not None and (fault := token_problem(self.read_token.get_secret_value())) is not None:

@@ -1,4 +1,4 @@
-"""What every process tells of itself: its version, what it costs, and whether its settings file is still what it runs with."""
+"""Metrics that every process serves about itself: version, CPU time, memory, and the state of its settings file."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _PAGE_BYTES = resource.getpagesize()
 
 @dataclass(frozen=True, slots=True)
 class ConfigState:
-    """Of the settings file, at the last look."""
+    """State of the settings file at the last check."""
 
-    is_valid: bool  # The next start would take it.
-    valid_at_s: float  # When it last was.
-    is_applied: bool  # It says what this process runs with.
-    reloads_taken: int = 0  # Of those asked for with SIGHUP.
+    is_valid: bool  # The next start would accept it.
+    valid_at_s: float  # When it was last valid, epoch seconds.
+    is_applied: bool  # This process runs with its present content.
+    reloads_taken: int = 0  # Reloads requested with SIGHUP.
     reloads_refused: int = 0
 
 
 class ProcessMetricsCollector(Collector):
-    """``config`` is asked at each scrape; None where the settings are of no file. ``threads``: None where none are watched."""
+    """Collects the metrics of this process at each scrape."""
 
     def __init__(
         self,
@@ -42,30 +42,36 @@ class ProcessMetricsCollector(Collector):
         wall_clock: Callable[[], float] = time.time,
         threads: ThreadWatch | None = None,
     ) -> None:
-        self._of = (cluster, part)
+        """
+        Args:
+            part: collect, stream or tune.
+            config: returns the state of the settings file; None if the settings come from no file.
+            threads: the watch of this process's threads; None if they are not watched.
+        """
+        self._labels = (cluster, part)
         self._config = config
         self._threads = threads
         self._started_at_s = wall_clock()
 
     def collect(self) -> Iterator[Metric]:
-        of = self._of
-        yield metric_family(ProcessMetric.BUILD_INFO, {(installed_version(), of[1]): 1.0})
-        yield metric_family(ProcessMetric.STARTED_AT, {of: round(self._started_at_s, 3)})
-        yield metric_family(ProcessMetric.CPU_SECONDS, {of: time.process_time()})
+        labels = self._labels
+        yield metric_family(ProcessMetric.BUILD_INFO, {(installed_version(), labels[1]): 1.0})
+        yield metric_family(ProcessMetric.STARTED_AT, {labels: round(self._started_at_s, 3)})
+        yield metric_family(ProcessMetric.CPU_SECONDS, {labels: time.process_time()})
         resident = _resident_bytes()
         if resident is not None:
-            yield metric_family(ProcessMetric.RESIDENT_BYTES, {of: resident})
+            yield metric_family(ProcessMetric.RESIDENT_BYTES, {labels: resident})
         if self._threads is not None:
-            yield metric_family(ProcessMetric.THREADS_ENDED, {of: float(self._threads.count)})
+            yield metric_family(ProcessMetric.THREADS_ENDED, {labels: float(self._threads.count)})
         if self._config is None:
             return
         state = self._config()
-        yield metric_family(ProcessMetric.CONFIG_VALID, {of: float(state.is_valid)})
-        yield metric_family(ProcessMetric.CONFIG_VALID_AT, {of: round(state.valid_at_s, 3)})
-        yield metric_family(ProcessMetric.CONFIG_APPLIED, {of: float(state.is_applied)})
+        yield metric_family(ProcessMetric.CONFIG_VALID, {labels: float(state.is_valid)})
+        yield metric_family(ProcessMetric.CONFIG_VALID_AT, {labels: round(state.valid_at_s, 3)})
+        yield metric_family(ProcessMetric.CONFIG_APPLIED, {labels: float(state.is_applied)})
         reloads = {"taken": state.reloads_taken, "refused": state.reloads_refused}
         yield metric_family(
-            ProcessMetric.CONFIG_RELOADS, {(*of, result): float(count) for result, count in reloads.items()}
+            ProcessMetric.CONFIG_RELOADS, {(*labels, result): float(count) for result, count in reloads.items()}
         )
 
 

@@ -1,4 +1,4 @@
-"""Long lists as a sentence or a terminal shows them: the first, and how many more there are."""
+"""Shortens long lists for a sentence or a terminal: the first items and how many more there are."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Literal
 
 
 def join_names(names: Iterable[object], most: int, what: str = "", *, between: Literal[", ", "; "] = ", ") -> str:
-    """Returns the names in a row; of more than ``most`` the first, and how many are left: "a, b and 3 more".
+    """Returns the first ``most`` names joined, and the number left out: "a, b and 3 more".
 
     Args:
-        what: noun for those that are left, where the names do not tell it.
-        between: a semicolon also stands before "and": "a; b; and 3 more".
+        what: noun for the names left out, if the names do not tell it.
+        between: separator; a semicolon is also put before "and": "a; b; and 3 more".
     """
-    every = list(names)
-    row = between.join(map(str, every[:most]))
-    if len(every) <= most:
-        return row
-    return f"{row}{' ' if between == ', ' else between}{more_text(len(every) - most, what)}"
+    items = list(names)
+    text = between.join(map(str, items[:most]))
+    if len(items) <= most:
+        return text
+    return f"{text}{' ' if between == ', ' else between}{more_text(len(items) - most, what)}"
 
 
 def shorten_lines(lines: Sequence[str], most: int, what: str = "") -> list[str]:
-    """Returns the lines; of more than ``most`` the first, and as the last line how many are left."""
+    """Returns the first ``most`` lines; if lines were left out, a last line says how many."""
     return list(lines) if len(lines) <= most else [*lines[:most], more_text(len(lines) - most, what)]
 
 
 def more_text(count: int, what: str = "") -> str:
-    """Returns "and 3 more", with ``what`` they are where that is given."""
+    """Returns "and 3 more", followed by the noun ``what`` if given."""
     return f"and {count} more{f' {what}' if what else ''}"

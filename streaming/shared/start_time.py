@@ -1,7 +1,7 @@
-"""How long the stream takes from its start to its first signals, as people are told while they wait.
+"""The time from the stream's start to its first signals, as messages state it.
 
 Spark starts a JVM, plans the query and fills its first window. Shared machines with few cores take the longer time.
 """
 
 USUAL = "30 to 60 s"
-LONGEST_S = 120.0  # After it something is wrong.
+LONGEST_S = 120.0  # A longer start means that something is wrong.

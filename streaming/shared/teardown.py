@@ -1,4 +1,4 @@
-"""Taking down what was built, each by its name, for an ``ExitStack``: what was built last goes first."""
+"""Named clean-up steps for an ``ExitStack``, which runs them in reverse order of construction."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ log = structlog.get_logger("tuner")
 
 
 def named_teardown(name: str, teardown: Callable[[], object]) -> Callable[[], None]:
-    """A teardown that says its name when it fails, and lets the others go on."""
+    """Returns a clean-up step that logs a failure under ``name`` instead of raising it, so that the other steps still run."""
 
     def run() -> None:
         try:
             teardown()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the remaining teardowns must still run
-            log.warning("could not be taken down", what=name, error=str(error))
+        except Exception as error:  # noqa: BLE001 - any failure must leave the remaining steps to run
+            log.warning("a part could not be shut down; the others still are", part=name, error=str(error))
 
     return run

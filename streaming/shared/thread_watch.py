@@ -1,8 +1,7 @@
-"""Notices threads of this process that end by an error: they are logged, counted, and named until the process ends.
+"""Notices threads of this process that end by an error: logs, counts and names them.
 
-Python prints such an error to stderr and goes on without the thread, which nothing else notices. A process that is useless or
-dangerous without one of its threads starts that one as a ``VitalThread``: it ends with it, and is started again by whatever
-supervises it.
+Python prints such an error to stderr and continues without the thread. A thread that the process cannot do without is started as a
+``VitalThread``: the process then ends with it, and its supervisor starts it again.
 """
 
 from __future__ import annotations
@@ -19,38 +18,38 @@ _NAMED_MAX = 10
 
 
 class VitalThread(threading.Thread):
-    """A thread without which its process does not go on."""
+    """A thread whose failure ends the process."""
 
 
 class ThreadWatch:
-    """The threads of this process that have ended by an error. ``install`` makes it the one that notices."""
+    """Records the threads that have ended by an error. ``install`` makes it this process's ``threading.excepthook``."""
 
     def __init__(self, on_vital_end: Callable[[], None] = lambda: None) -> None:
         """
         Args:
-            on_vital_end: asks the process to end; called in the thread that ends.
+            on_vital_end: requests the end of the process; called in the failing thread.
         """
         self._on_vital_end = on_vital_end
         self._lock = threading.Lock()
-        self._ended: dict[str, str] = {}  # The first ones by name, with their errors.
+        self._ended: dict[str, str] = {}  # Error by thread name, for the first threads that ended.
         self._count = 0
-        self.vital_end: str | None = None  # The complaint about the first vital thread that ended.
+        self.vital_end: str | None = None  # Message about the first vital thread that ended.
 
     def install(self) -> None:
         threading.excepthook = self.note
 
     @property
     def count(self) -> int:
-        """How many threads have ended by an error since the process began."""
+        """Number of threads that have ended by an error since the process started."""
         return self._count
 
     def complaints(self) -> list[str]:
-        """One sentence for each thread that has ended by an error, the first ten."""
+        """Returns one sentence for each thread that has ended by an error, for the first ten."""
         with self._lock:
             return [_complaint(name, error) for name, error in self._ended.items()]
 
     def note(self, ended: threading.ExceptHookArgs) -> None:
-        """Called by Python in the thread that ends."""
+        """Records a thread's error. Python calls it in the failing thread."""
         name = ended.thread.name if ended.thread is not None else "unknown"
         error = f"{ended.exc_type.__name__}: {ended.exc_value}"
         is_vital = isinstance(ended.thread, VitalThread)

@@ -1,4 +1,4 @@
-"""The settings of KIP-73 by side: rates of brokers, and the lists that say which replicas of a topic they count."""
+"""The throttle settings of KIP-73 by side: rates on brokers, and the lists of throttled replicas on topics."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ LIST_KEYS = {Side.LEADER: kafka_names.LEADER_REPLICAS, Side.FOLLOWER: kafka_name
 
 Pair = tuple[int, int]  # (partition, broker)
 
-# Of one setting's value: what would make it longer Kafka refuses, and a request that carries a longer one ends the connection.
+# Longest value of one setting. Kafka refuses a change that exceeds it, and closes a connection whose request carries a longer one.
 LIST_CHARS_MAX = 32_767
 
-# The same few thousand ids stand in the lists of a large cluster hundreds of times each: one object for each of them.
-_number = cache(int)
+# The lists of a large cluster repeat the same few thousand ids hundreds of times; the cache keeps one int object for each.
+_parse_id = cache(int)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,10 @@ class ThrottledReplicas:
 
     @classmethod
     def parse(cls, text: str | None) -> ThrottledReplicas:
-        """Kafka has checked the form when it took the value; what does not parse here is a form we do not know.
+        """Returns the parsed setting. Kafka checked the syntax when it took the value.
 
         Raises:
-            ValueError: with the entry that is neither ``*`` nor ``partition:broker``.
+            ValueError: an entry is neither ``*`` nor ``partition:broker``; the message quotes it.
         """
         if not text or not text.strip():
             return cls()
@@ -42,11 +42,11 @@ class ThrottledReplicas:
         pairs = set()
         for entry in text.split(","):
             if not entry.strip():
-                continue  # "0:1," and the like: Kafka takes it, and it names nobody.
+                continue  # Kafka accepts an empty entry, as in "0:1,".
             partition, colon, broker = entry.strip().partition(":")
             if not colon or not partition.isdigit() or not broker.isdigit():
                 raise ValueError(f"{entry!r} in a throttled replica list is neither '*' nor 'partition:broker'")
-            pairs.add((_number(partition), _number(broker)))
+            pairs.add((_parse_id(partition), _parse_id(broker)))
         return cls(pairs=frozenset(pairs))
 
     def __bool__(self) -> bool:
@@ -56,20 +56,20 @@ class ThrottledReplicas:
         return self.all_replicas or (partition, broker) in self.pairs
 
     def without(self, pairs: frozenset[Pair]) -> ThrottledReplicas:
-        """The same where nothing of it is taken away; "*" has no pairs that could be."""
+        """Returns the list without these pairs; ``self`` if it has none of them. "*" stays "*"."""
         if self.pairs.isdisjoint(pairs):
             return self
-        # Mostly all of it goes: to see that is cheaper than to make a set of what is left.
+        # Usually all pairs are removed; the subset test is cheaper than building the difference.
         return ThrottledReplicas(self.all_replicas, frozenset() if self.pairs <= pairs else self.pairs - pairs)
 
     def to_text(self) -> str:
-        """As Kafka has it."""
+        """Returns the setting's value as Kafka stores it."""
         return kafka_names.ALL_REPLICAS if self.all_replicas else replica_list_text(self.pairs)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicThrottle:
-    """Both lists of one topic."""
+    """The leader-side and follower-side lists of one topic."""
 
     leader: ThrottledReplicas = ThrottledReplicas()
     follower: ThrottledReplicas = ThrottledReplicas()
@@ -85,7 +85,7 @@ class TopicThrottle:
         return self if leader is self.leader and follower is self.follower else TopicThrottle(leader, follower)
 
     def plus(self, other: TopicThrottle) -> TopicThrottle:
-        """The pairs of both."""
+        """Returns the union of the pairs."""
         return TopicThrottle(
             ThrottledReplicas(pairs=self.leader.pairs | other.leader.pairs),
             ThrottledReplicas(pairs=self.follower.pairs | other.follower.pairs),

@@ -26,11 +26,11 @@ _MIB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class UnitHint:
-    """Says in the reference what a value with a unit looks like.
+    """Describes values with a unit in the generated settings reference.
 
     Attributes:
-        kind: such as ``rate``.
-        example: such as ``50MB/s``.
+        kind: for example ``rate``.
+        example: for example ``50MB/s``.
     """
 
     kind: str
@@ -38,7 +38,7 @@ class UnitHint:
 
 
 def _with_unit(parse: Callable[[str], float]) -> BeforeValidator:
-    """Reads text with a unit by ``parse``; leaves all else, also a plain number in an environment variable, to pydantic."""
+    """Returns a validator that parses text with a unit; pydantic parses everything else, plain numbers as text included."""
 
     def read(value: object) -> object:
         if not isinstance(value, str) or _is_number(value):
@@ -49,7 +49,7 @@ def _with_unit(parse: Callable[[str], float]) -> BeforeValidator:
 
 
 def _plain_rate(value: object) -> object:
-    """Refuses a small number without a unit, also as text, as an environment variable gives it."""
+    """Refuses a small number without a unit, also as text (from an environment variable)."""
     is_plain = (isinstance(value, int | float) and not isinstance(value, bool)) or (
         isinstance(value, str) and _is_number(value)
     )
@@ -83,7 +83,7 @@ def _mebibytes(text: str) -> float:
 _TIME = UnitHint("time", "30s, 2h")
 _SHORT_TIME = UnitHint("time", "50ms, 2s")
 
-# Bytes/s. Pydantic calls the last validator first, so ``_plain_rate`` sees what the settings say.
+# Bytes/s. Pydantic calls the last validator first, so ``_plain_rate`` sees the original value.
 Rate = Annotated[
     float, AllowInfNan(False), _with_unit(parse_rate), BeforeValidator(_plain_rate), UnitHint("rate", "50MB/s")
 ]

@@ -1,7 +1,7 @@
-"""Sizes, rates, shares and spans of time as people write them: "50MB", "1.5GiB/s", "10%", "1h30m"; and back.
+"""Parses sizes, rates, shares and durations as people write them ("50MB", "1.5GiB/s", "10%", "1h30m"), and formats them.
 
-Invariant: what could be meant in two ways is refused, never guessed: "50Mb" may be bits, a share of "10" may be 10 or 1000 %,
-and a rate of "50" is 50 B/s where 50 MB/s is likely.
+Ambiguous text is refused: "50Mb" could mean bits, a share of "10" could mean 10 or 1000 %, and a rate of "50" is 50 B/s although
+50 MB/s is likely meant.
 """
 
 from __future__ import annotations
@@ -35,18 +35,19 @@ _SPAN = re.compile(r"(\d+(?:\.\d*)?)\s*(ms|s|min|m|h|d)\s*")
 
 
 def parse_bytes(text: str) -> float:
-    """
+    """Returns bytes.
+
     Raises:
-        ValueError: saying what is expected.
+        ValueError: the message says what is expected.
     """
     return _amount(text, _BYTES, "a size such as 50MB, 1.5GiB, or a plain number of bytes")
 
 
 def parse_rate(text: str) -> float:
-    """Bytes/s. The ``/s`` may be left out.
+    """Returns bytes/s. The ``/s`` is optional.
 
     Raises:
-        ValueError: saying what is expected; also for a number above 0 and below 1000 without a unit.
+        ValueError: the message says what is expected; also for a number above 0 and below 1000 without a unit.
     """
     expected = "a rate such as 50MB/s, 1.5GiB/s, 10Gbit/s, or a plain number of bytes/s"
     amount = text.strip().removesuffix("/s")
@@ -57,7 +58,7 @@ def parse_rate(text: str) -> float:
 
 
 def is_small_plain_rate(number: float) -> bool:
-    """Returns whether a rate of so many bytes/s is too small to be believed without a unit."""
+    """Returns whether this number of bytes/s is so small that a missing unit is likely."""
     return 0 < number < _PLAIN_RATE_MIN
 
 
@@ -66,10 +67,10 @@ def small_plain_rate(number: str) -> ValueError:
 
 
 def parse_share(text: str) -> float:
-    """0 to 1.
+    """Returns a share from 0 to 1.
 
     Raises:
-        ValueError: saying what is expected.
+        ValueError: the message says what is expected.
     """
     number, percent, rest = text.strip().partition("%")
     try:
@@ -82,10 +83,10 @@ def parse_share(text: str) -> float:
 
 
 def parse_span(text: str) -> float:
-    """Seconds, more than 0.
+    """Returns seconds, more than 0.
 
     Raises:
-        ValueError: saying what is expected.
+        ValueError: the message says what is expected.
     """
     seconds = _seconds(text)
     if seconds is None or seconds <= 0:
@@ -94,10 +95,10 @@ def parse_span(text: str) -> float:
 
 
 def parse_span_from_zero(text: str) -> float:
-    """Seconds, 0 or more.
+    """Returns seconds, 0 or more.
 
     Raises:
-        ValueError: saying what is expected.
+        ValueError: the message says what is expected.
     """
     seconds = _seconds(text)
     if seconds is None:
@@ -106,7 +107,7 @@ def parse_span_from_zero(text: str) -> float:
 
 
 def _seconds(text: str) -> float | None:
-    """None: not a time."""
+    """Returns seconds; None if the text is no duration."""
     parts = _SPAN.findall(text)
     if re.fullmatch(r"\d+(\.\d*)?", text.strip()):
         return float(text)
@@ -116,7 +117,7 @@ def _seconds(text: str) -> float | None:
 
 
 def positive(parse: Callable[[str], float]) -> Callable[[str], float]:
-    """``parse``, and 0 is refused too."""
+    """Returns a parser like ``parse`` that also refuses 0."""
 
     def parse_positive(text: str) -> float:
         value = parse(text)
@@ -136,7 +137,7 @@ def size_text(n_bytes: float) -> str:
 
 
 def rate_text(bytes_per_s: float) -> str:
-    """Returns bytes/s as ``size_text`` writes bytes; tuner/api/page/static/units.js writes the same on the page."""
+    """Returns bytes/s in the form of ``size_text``. tuner/api/page/static/units.js formats rates the same way."""
     return f"{size_text(bytes_per_s)}/s"
 
 
@@ -144,7 +145,7 @@ def span_text(seconds: float) -> str:
     """Returns seconds in two units at most, rounded: "89 s", "1 h 30 min"."""
     if seconds < 10:
         return f"{seconds:.1f} s"
-    if seconds < 25:  # Half a second is more than two per cent of it.
+    if seconds < 25:  # Below this, rounding to whole seconds would be an error above 2 %.
         return f"{f'{seconds:.1f}'.removesuffix('.0')} s"
     if round(seconds) < 120:
         return f"{seconds:.0f} s"
@@ -160,20 +161,20 @@ def share_text(share: float) -> str:
 
 
 def _amount(text: str, units: Mapping[str, float], expected: str, shown: str | None = None) -> float:
-    found = _AMOUNT.fullmatch(text.strip())
+    match = _AMOUNT.fullmatch(text.strip())
     shown = text if shown is None else shown
-    if found is None or found[2] not in units:
+    if match is None or match[2] not in units:
         hint = ""
-        if found is not None and found[2].lower() in {"kb", "mb", "gb", "tb", "pb"}:
-            unit = found[2][0].upper()
+        if match is not None and match[2].lower() in {"kb", "mb", "gb", "tb", "pb"}:
+            unit = match[2][0].upper()
             hint = f" ({unit}B is bytes{f', {unit}bit/s is bits' if 'bit' in units else ''})"
         raise ValueError(f"expected {expected}, found {shown!r}{hint}")
-    value = float(found[1]) * units[found[2]]
+    value = float(match[1]) * units[match[2]]
     if not math.isfinite(value):
         raise ValueError(f"expected {expected}, found {shown!r}")
     return value
 
 
 def three_digits(value: float) -> str:
-    """Returns a number with three digits, or more before the point."""
+    """Returns a number with three significant digits, or with all digits before the decimal point."""
     return f"{value:.0f}" if abs(value) >= 99.95 else f"{value:.1f}" if abs(value) >= 9.995 else f"{value:.2f}"

@@ -131,7 +131,7 @@ def test_quotas_of_addresses_are_passed_over(lab: Lab, quotas: QuotaClient) -> N
 
 
 def test_an_entity_that_names_nobody_is_none() -> None:
-    with pytest.raises(ValueError, match="name one of them"):
+    with pytest.raises(ValueError, match="name at least one"):
         QuotaEntity()
 
 

@@ -1,18 +1,20 @@
-"""What the two halves of rheostat say to each other: topics, keys, records, and signals as typed values.
+"""The contract between stream and tuner: topics, keys, records, and signals as typed values.
 
-Imports no Spark and no Kafka. A change of what a field means, or a field that goes, raises SCRAPE_VERSION or SIGNAL_VERSION. A new
-field that may be None raises neither: a reader that does not know it ignores it, and a reader that misses it reads None. A raised
-version is refused by every tuner that is not replaced at the same moment.
+The package imports no Spark and no Kafka client. Compatibility rules:
+
+- A changed meaning or a removed field raises SCRAPE_VERSION or SIGNAL_VERSION. A tuner refuses records of another version.
+- A new optional field raises neither. An older reader ignores it; a newer reader of an older record reads None.
 
 Vocabulary:
-    node      a Kafka process, broker or controller, by its id.
-    side      of a replication throttle: ``leader`` paces what a broker sends to followers, ``follower`` what it fetches.
-    counted   a replica whose bytes use up a side's quota: every follower of a listed partition on the leader side,
-              in-sync ones too; the listed replica itself on the follower side (KIP-73; docs/architecture.md derives it).
-    keep-up   bytes/s that a side's quota must carry before any catching up happens; W in docs/architecture.md.
-    remaining bytes the adding replicas lack: leader's log size minus theirs, from one round of DescribeLogDirs.
-    tenant    a (user, client-id) pair, or one of the two, for which a controller keeps a mutation quota's books (KIP-599).
-    step      what changed between two successive scrapes of one node, partition by partition, then summed.
+    node      a Kafka process (broker or controller), named by its id.
+    side      half of a replication throttle: ``leader`` limits what a broker sends to followers, ``follower`` what it fetches.
+    counted   a replica whose bytes use up a side's quota (KIP-73): on the leader side each follower of a listed partition,
+              in-sync ones included; on the follower side the listed replica itself.
+    steady-state replication   bytes/s that a side's quota must carry before any catching up happens; W in
+              docs/architecture.md.
+    remaining bytes that the adding replicas lack: the leader's log size minus theirs, from one DescribeLogDirs round.
+    tenant    a user, a client-id or a pair of both, for which a controller accounts a mutation quota (KIP-599).
+    step      the change between two successive scrapes of one node, taken per partition and then summed.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The names that every part of the contract uses: topics, roles, sides, and the version of it all."""
+"""Names that all parts of the contract use: topics, node roles, throttle sides and record versions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-SCRAPE_VERSION = 1  # Of the collector's records, and of rejects.
+SCRAPE_VERSION = 1  # Version of the collector's records and of rejects.
 SIGNAL_VERSION = 2
 
 

@@ -1,8 +1,7 @@
-"""The types of a signal's fields: each with the range of values that a decoder accepts.
+"""Value ranges for the fields of a signal; msgspec checks them while it decodes.
 
-A signal may come from any client that may write to the signals topic. A value outside these ranges cannot be a measurement, and
-arithmetic with it fails: a float times 1e300 is infinite, and no date has a year after 9999. msgspec checks the ranges while it
-decodes; constructors do not.
+Any client with write access to the signals topic can send a signal. A value outside these ranges cannot be a measurement and would
+break arithmetic: a float times 1e300 is infinite, and no date has a year after 9999. Constructors do not check ranges.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from typing import Annotated
 from msgspec import Meta
 
 RECORD_BYTES_MAX = 1_048_576  # Kafka's default for `max.message.bytes`.
-COUNT_MAX = 2**53  # Above it a float, which JSON's numbers are to many programs, does not hold every integer.
-NUMBER_MAX = 1e24  # Kafka itself reports about 1e20 tokens where no quota applies.
+COUNT_MAX = 2**53  # Many programs read JSON numbers as floats, which hold integers exactly up to here.
+NUMBER_MAX = 1e24  # Kafka itself reports about 1e20 tokens for a tenant without a quota.
 TIMESTAMP_MS_MAX = 253_402_300_799_999  # The last millisecond of the year 9999.
 NODE_ID_MAX = 2**31 - 1  # Kafka's node ids and partition numbers are 32-bit integers.
-COMPLETENESS_MIN, COMPLETENESS_MAX = 1e-6, 1e6  # Scrapes are divided by it.
+COMPLETENESS_MIN, COMPLETENESS_MAX = 1e-6, 1e6  # The number of scrapes is divided by completeness.
 TEXT_CHARS_MAX = 4_096
 ITEMS_MAX = 10_000
 REASON_CHARS_MAX = 200
@@ -31,5 +30,5 @@ LimitedItems = Meta(max_length=ITEMS_MAX)  # For arrays.
 
 
 def error_text(error: Exception) -> str:
-    """What is wrong with a record, in ASCII without control characters: msgspec's messages quote values of the record."""
+    """Returns the error's message in ASCII without control characters, because msgspec's messages quote values of the record."""
     return str(error).encode("unicode_escape").decode()[:REASON_CHARS_MAX]

@@ -1,4 +1,4 @@
-"""Signals as records: key and value, and back. Decoding checks types and ranges by the values' annotations."""
+"""Encodes signals as records (key and value) and decodes them. Decoding checks types and ranges by the fields' annotations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from streaming.shared.contract.signals import (
 
 
 class ContractError(ValueError):
-    """A record that is not what this contract says."""
+    """The record does not follow the contract."""
 
 
 _KINDS: dict[str, type[Signal]] = {
@@ -33,14 +33,14 @@ _KINDS: dict[str, type[Signal]] = {
 
 
 class _SignalHead(msgspec.Struct):
-    """What tells how to read the rest."""
+    """The fields that select the decoder for the whole record."""
 
     v: int
     kind: str
 
 
 _HEAD = msgspec.json.Decoder(_SignalHead)
-_READERS = {kind: msgspec.json.Decoder(signal) for kind, signal in _KINDS.items()}
+_DECODERS = {kind: msgspec.json.Decoder(signal) for kind, signal in _KINDS.items()}
 
 
 def signal_kind(signal: Signal) -> str:
@@ -48,7 +48,7 @@ def signal_kind(signal: Signal) -> str:
 
 
 def signal_key(signal: Signal) -> bytes:
-    """``cluster|kind|node|part|window end``; the part is a move's side, a tenant's labels; the others have none."""
+    """Returns ``cluster|kind|node|part|window end``. Part is the side of a move or the labels of a tenant; else it is left out."""
     if isinstance(signal, BrokerSignal | MoveSignal):
         node = signal.broker
         part = signal.side.value if isinstance(signal, MoveSignal) else ""
@@ -61,9 +61,9 @@ def signal_key(signal: Signal) -> bytes:
 
 
 def tenant_labels(user: str | None, client_id: str | None) -> str:
-    """Canonical labels of a tenant, each value as Kafka's Sanitizer writes it into a metric's tags."""
-    named = {"client_id": client_id, "user": user}
-    return canonical_labels({name: sanitize(value) for name, value in named.items() if value is not None})
+    """Returns the canonical labels of a tenant. Values are escaped as Kafka's Sanitizer escapes metric tags."""
+    labels = {"client_id": client_id, "user": user}
+    return canonical_labels({name: sanitize(value) for name, value in labels.items() if value is not None})
 
 
 def sanitize(value: str) -> str:
@@ -75,24 +75,24 @@ def encode_signal(signal: Signal) -> bytes:
 
 
 def decode_signal(value: bytes) -> Signal:
-    """Return the signal that a record of the signals topic holds. Unknown fields are ignored, absent optional ones are None.
+    """Returns the signal that a record of the signals topic holds. Unknown fields are ignored; absent optional fields are None.
 
     Raises:
-        ContractError: not JSON, too long, nested too deeply, of another version or kind, without a required field, or with a value
-            outside the range of its field (bounds.py). No other error.
+        ContractError: the only error. The record is not JSON, too long, nested too deeply, of another version or kind, lacks a
+            required field, or has a value outside its range (bounds.py).
     """
     if len(value) > RECORD_BYTES_MAX:
-        raise ContractError(f"{len(value)} bytes, a signal has at most {RECORD_BYTES_MAX}")
-    what = "signal"
+        raise ContractError(f"the record has {len(value)} bytes; a signal has at most {RECORD_BYTES_MAX}")
+    subject = "signal"
     try:
         head = _HEAD.decode(value)
         if head.v != SIGNAL_VERSION:
             raise ContractError(f"schema version {head.v}, this program reads {SIGNAL_VERSION}")
-        if head.kind not in _READERS:
+        if head.kind not in _DECODERS:
             raise ContractError(f"unknown kind {head.kind!r:.40}")
-        what = f"{head.kind} signal"
-        return _READERS[head.kind].decode(value)
+        subject = f"{head.kind} signal"
+        return _DECODERS[head.kind].decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ContractError(f"{what}: {error_text(error)}") from error
+        raise ContractError(f"{subject}: {error_text(error)}") from error
     except RecursionError as error:
-        raise ContractError(f"{what}: nested too deeply") from error
+        raise ContractError(f"{subject}: nested too deeply") from error

@@ -1,7 +1,7 @@
-"""Whom a client quota is for, as Kafka keeps it: a user, a client-id, both, or all those that have none of their own.
+"""The entity that a Kafka client quota applies to: a user, a client-id, both, or the default for names without their own.
 
-Of those that fit a client the first one counts that exists: user and client-id, user and any client-id, user; any user and
-client-id, any user and any client-id, any user; client-id, any client-id.
+When several quota entities match a client, Kafka applies the first that exists in this order: user and client-id, user and any
+client-id, user; any user and client-id, any user and any client-id, any user; client-id, any client-id.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import Enum
 
 
 class Default(Enum):
-    """Kafka's ``<default>``: every name that has no entity of its own. A type of its own, as a user may be called anything."""
+    """Kafka's ``<default>``: every name without its own entity. It is a type, not a string, because a user can have any name."""
 
     DEFAULT = "<default>"
 
@@ -21,9 +21,10 @@ EntityName = str | Default
 
 @dataclass(frozen=True, slots=True)
 class QuotaEntity:
-    """
+    """A user, a client-id, or a pair of both.
+
     Raises:
-        ValueError: neither is named; Kafka has no such entity.
+        ValueError: user and client_id are both None; Kafka has no such entity.
     """
 
     user: EntityName | None = None
@@ -31,13 +32,13 @@ class QuotaEntity:
 
     def __post_init__(self) -> None:
         if self.user is None and self.client_id is None:
-            raise ValueError("a quota is for a user, a client-id or both: name one of them")
+            raise ValueError("a quota applies to a user, a client-id or both: name at least one")
 
     def __str__(self) -> str:
-        """As kafka-configs prints it: ``user 'alice', client-id <default>``."""
-        named = (("user", self.user), ("client-id", self.client_id))
-        return ", ".join(f"{kind} {_shown(name)}" for kind, name in named if name is not None)
+        """Returns the entity as kafka-configs prints it: ``user 'alice', client-id <default>``."""
+        parts = (("user", self.user), ("client-id", self.client_id))
+        return ", ".join(f"{kind} {_name_text(name)}" for kind, name in parts if name is not None)
 
 
-def _shown(name: EntityName) -> str:
+def _name_text(name: EntityName) -> str:
     return name.value if isinstance(name, Default) else repr(name)

@@ -1,18 +1,19 @@
-"""Raw metrics: what a scrape of a node says, one record for all of it, and the names of the samples.
+"""Raw metrics: one record holds one scrape of one node. Also the names of the samples.
 
     key    "<cluster>|<node>"
     value  {"v": 1, "cluster": str, "node": int, "role": "broker"|"controller", "ts": epoch ms of the scrape,
             "samples": [{"n": name, "l": labels, "v": number}, ...]}
 
-Labels are canonical: "k=v" joined by "," in the order of the keys, "" for none (no Kafka name holds "=" or ",").
+Labels are canonical: "k=v" pairs sorted by key and joined by ",", or "" for none. No Kafka name holds "=" or ",".
 
-What cannot be read as that, or as the format its topic is set to, is refused. It goes to the rejects topic, one record each:
+The stream refuses a record that it cannot read in the format set for its topic. Each refused record becomes one reject:
 
     key    "<Kafka cluster>|<topic>-<partition>-<offset>"
-    value  {"v": 1, "kafka": the Kafka cluster's own id, "topic": str, "partition": int, "offset": int, "reason": str,
+    value  {"v": 1, "kafka": the Kafka cluster's id, "topic": str, "partition": int, "offset": int, "reason": str,
             "head": base64 of the value's first bytes}
 
-The Kafka cluster is there because two of them may use one name for a topic; where it has no id, its address stands for it.
+The Kafka cluster is part of the key because two clusters can use the same topic name. A cluster without an id is named by its
+bootstrap address.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def partition_labels(topic: str, partition: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """One scrape of one node, before it is a record."""
+    """One scrape of one node."""
 
     cluster: str
     node: int
@@ -65,7 +66,7 @@ class Scrape:
 
 
 class Metric:
-    """Sample names of the records: the JMX agent's under our rules, and the collector's own (``rheostat_``)."""
+    """Sample names: those of the JMX exporter with rheostat's rules, and the collector's own (prefix ``rheostat_``)."""
 
     LEADER_THROTTLED = "kafka_server_leaderreplication_byte_rate"
     FOLLOWER_THROTTLED = "kafka_server_followerreplication_byte_rate"
@@ -76,12 +77,12 @@ class Metric:
     CLIENT_IN = "kafka_server_brokertopicmetrics_bytesin_total"
     CLIENT_OUT = "kafka_server_brokertopicmetrics_bytesout_total"
     TOTAL_TIME_P99 = "kafka_network_requestmetrics_totaltimems_p99"  # label request=
-    TOTAL_TIME_MEAN = "kafka_network_requestmetrics_totaltimems_mean"  # Since the JVM's start; label request=
+    TOTAL_TIME_MEAN = "kafka_network_requestmetrics_totaltimems_mean"  # Since JVM start; label request=
     TOTAL_TIME_COUNT = "kafka_network_requestmetrics_totaltimems_count_total"  # label request=
     HANDLER_IDLE = "kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent"
     ISR_SHRINKS = "kafka_server_replicamanager_isrshrinks_total"
     ISR_EXPANDS = "kafka_server_replicamanager_isrexpands_total"
-    NETWORK_IN = "kafka_server_socketservermetrics_incoming_byte_total"  # One a listener and processor: summed.
+    NETWORK_IN = "kafka_server_socketservermetrics_incoming_byte_total"  # One per listener and processor; summed.
     NETWORK_OUT = "kafka_server_socketservermetrics_outgoing_byte_total"
     REPLICA_LAG_MAX = "kafka_server_replicafetchermanager_maxlag"  # Messages; KIP-73's MaxReplicaLag.
     REPLICA_LAG_SUM = "rheostat_replica_lag_sum_messages"  # Σ FetcherLagMetrics ConsumerLag; KIP-73's SumReplicaLag.
@@ -90,15 +91,15 @@ class Metric:
     LEADER_COUNT = "kafka_server_replicamanager_leadercount"
     BROKER_METADATA_LAG = "kafka_server_brokermetadatametrics_last_applied_record_lag_ms"
 
-    # Of controllers.
+    # Controllers.
     ACTIVE_CONTROLLER = "kafka_controller_kafkacontroller_activecontrollercount"
     EVENT_QUEUE_TIME_P99 = "kafka_controller_controllereventmanager_eventqueuetimems_99thpercentile"
-    EVENT_QUEUE_TIME_MEAN = "kafka_controller_controllereventmanager_eventqueuetimems_mean"  # Over the JVM's life.
+    EVENT_QUEUE_TIME_MEAN = "kafka_controller_controllereventmanager_eventqueuetimems_mean"  # Since JVM start.
     EVENT_QUEUE_TIME_COUNT = "kafka_controller_controllereventmanager_eventqueuetimems_count"
     EVENT_PROCESSING_P99 = "kafka_controller_controllereventmanager_eventqueueprocessingtimems_99thpercentile"
     EVENT_PROCESSING_MEAN = "kafka_controller_controllereventmanager_eventqueueprocessingtimems_mean"
     EVENT_PROCESSING_COUNT = "kafka_controller_controllereventmanager_eventqueueprocessingtimems_count"
-    CONTROLLER_IDLE = "kafka_controller_controllereventmanager_avgidleratio"  # KIP-1190: since the last read of it.
+    CONTROLLER_IDLE = "kafka_controller_controllereventmanager_avgidleratio"  # Since its last read (KIP-1190).
     OPERATIONS_STARTED = "kafka_controller_kafkacontroller_eventqueueoperationsstartedcount"
     OPERATIONS_TIMED_OUT = "kafka_controller_kafkacontroller_eventqueueoperationstimedoutcount"
     HEARTBEATS_TIMED_OUT = "kafka_controller_kafkacontroller_timedoutbrokerheartbeatcount"
@@ -107,24 +108,24 @@ class Metric:
     ACTIVE_BROKERS = "kafka_controller_kafkacontroller_activebrokercount"
     FENCED_BROKERS = "kafka_controller_kafkacontroller_fencedbrokercount"
     METADATA_LAG = "kafka_controller_kafkacontroller_lastappliedrecordlagms"
-    METADATA_COMMITTED = "kafka_controller_kafkacontroller_lastcommittedrecordoffset"  # An offset, and so a counter.
+    METADATA_COMMITTED = "kafka_controller_kafkacontroller_lastcommittedrecordoffset"  # An offset, used as a counter.
     MUTATIONS_REJECTED = "kafka_network_requestmetrics_throttling_quota_exceeded_total"  # label request=: summed.
 
-    # Of tenants, in the record of the active controller (labels user=, client_id=, as Kafka sanitizes them).
+    # Tenants, in the record of the active controller. Labels user=, client_id=, as Kafka sanitizes them.
     MUTATION_RATE = "kafka_server_controllermutation_mutation_rate"
     MUTATION_TOKENS = "kafka_server_controllermutation_tokens"  # Negative: exhausted.
     MUTATION_THROTTLE_TIME = "kafka_server_controllermutation_throttle_time"
 
-    # Settings as the collector read them; absent while the broker has no such setting.
+    # Throttle rates that the collector read from the broker's settings; absent while the broker has none.
     LEADER_RATE = "rheostat_throttle_leader_rate_bytes_per_s"
     FOLLOWER_RATE = "rheostat_throttle_follower_rate_bytes_per_s"
 
-    # Per partition (labels partition=, topic=), in the record of the broker that leads it ...
+    # Per partition (labels partition=, topic=), in the record of its leader.
     LED_SIZE = "rheostat_move_led_size_bytes"
     LED_COUNTED = "rheostat_move_led_counted_replicas"  # In-sync followers + adding replicas when listed, else 0.
-    LED_REMAINING = "rheostat_move_led_remaining_bytes"  # Over its adding replicas; absent when none is adding.
+    LED_REMAINING = "rheostat_move_led_remaining_bytes"  # Summed over its adding replicas; absent without any.
     LED_END_OFFSET = "rheostat_move_led_end_offset"
-    # ... and in the record of a broker that follows it.
+    # Per partition, in the record of a follower.
     FOLLOWED_SIZE = "rheostat_move_followed_size_bytes"
     FOLLOWED_LEADER_SIZE = "rheostat_move_followed_leader_size_bytes"
     FOLLOWED_COUNTED = "rheostat_move_followed_counted_replicas"  # 1 when listed on the follower side, else 0.

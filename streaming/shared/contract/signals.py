@@ -1,8 +1,8 @@
-"""Signals as typed values: one per (cluster, entity, window end). Writing one twice changes nothing; the last of a key wins.
+"""Signals: what the stream measures about one entity over one window, as typed values.
 
-A number that could not be measured is None, never 0. Windows are cut by Kafka's clock (the records' LogAppendTime), what is
-inside is measured by the sender's. ``backlog`` marks what was made from records that waited while the stream was down:
-history, not for control.
+There is one signal per (cluster, entity, window end). A later record with the same key replaces the earlier one. A number that
+could not be measured is None, never 0. Windows are cut by Kafka's clock (LogAppendTime); rates inside a window use the sender's
+clock. ``backlog`` marks signals made from records that waited during an outage; they are history and must not drive control.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from streaming.shared.contract.bounds import Completeness, Count, LimitedItems, 
 
 
 class ThrottledBy(StrEnum):
-    """What the throttled bytes/s of a BrokerSignal were taken from, best first."""
+    """The measurement behind the throttled bytes/s of a BrokerSignal, best first."""
 
-    QUOTA = "quota"  # Kafka's own measure of what counts against the throttle, a mean over ~11 s.
-    REASSIGNMENT = "reassignment"  # Bytes of reassigned partitions; without the listed in-sync replicas, so too little.
-    REPLICATION = "replication"  # All replication bytes; also of what is not listed, so too much.
+    QUOTA = "quota"  # Kafka's own measurement of bytes that count against the throttle, a mean over about 11 s.
+    REASSIGNMENT = "reassignment"  # Bytes of reassigned partitions. Too low: listed in-sync replicas are missing.
+    REPLICATION = "replication"  # All replication bytes. Too high: unlisted replicas are included.
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerSignal:
-    """One broker over one window. Rates are increases of counters over the time between first and last sample."""
+    """One broker over one window. A rate is a counter's increase divided by the time between first and last sample."""
 
     cluster: Text
     broker: NodeId
     window_end_ms: TimestampMs
-    sampled_at_ms: TimestampMs  # Time of the newest sample inside; freshness is judged from it.
-    samples: Count  # Scrapes.
-    completeness: Completeness  # Scrapes ÷ those expected at the source's interval; may exceed 1 at a faster one.
-    leader_throttled_bytes_per_s: Number | None = None  # Newest sample; by ThrottledBy.
+    sampled_at_ms: TimestampMs  # Time of the newest sample in the window; the signal's age counts from here.
+    samples: Count  # Number of scrapes.
+    completeness: Completeness  # Scrapes ÷ scrapes expected at the source's interval; above 1 if the source is faster.
+    leader_throttled_bytes_per_s: Number | None = None  # Newest sample; measured as throttled_by says.
     follower_throttled_bytes_per_s: Number | None = None
-    throttled_by: Text | None = None  # ThrottledBy; None when the two above are.
-    leader_rate_bytes_per_s: Number | None = None  # The setting, None while none is set.
+    throttled_by: Text | None = None  # A ThrottledBy value; None if both fields above are None.
+    leader_rate_bytes_per_s: Number | None = None  # The throttle setting; None while none is set.
     follower_rate_bytes_per_s: Number | None = None
     replication_in_bytes_per_s: Number | None = None
     replication_out_bytes_per_s: Number | None = None
@@ -44,16 +44,16 @@ class BrokerSignal:
     reassignment_out_bytes_per_s: Number | None = None
     client_in_bytes_per_s: Number | None = None
     client_out_bytes_per_s: Number | None = None
-    network_in_bytes_per_s: Number | None = None  # All listeners, and what it fetches as a follower.
+    network_in_bytes_per_s: Number | None = None  # All listeners plus the bytes it fetches as a follower.
     network_out_bytes_per_s: Number | None = None
-    # Of the newest step alone, as the rates of the same names are of the window: from the scrape before the newest one to that.
+    # The newest step only: between the last two scrapes. The same rates without ``step_`` cover the whole window.
     step_s: Number | None = None
     step_reassignment_in_bytes_per_s: Number | None = None
     step_reassignment_out_bytes_per_s: Number | None = None
     step_network_in_bytes_per_s: Number | None = None
     step_network_out_bytes_per_s: Number | None = None
-    produce_p99_ms: Number | None = None  # Kafka's decaying histogram: remembers minutes.
-    produce_mean_ms: Number | None = None  # Of the requests answered in this window; None when none was.
+    produce_p99_ms: Number | None = None  # From Kafka's decaying histogram, which remembers minutes.
+    produce_mean_ms: Number | None = None  # Requests answered in this window; None without any.
     fetch_p99_ms: Number | None = None
     request_handler_idle_ratio: Number | None = None
     isr_shrinks_per_s: Number | None = None
@@ -63,18 +63,18 @@ class BrokerSignal:
     under_min_isr_partitions: Number | None = None
     partitions: Number | None = None
     leaders: Number | None = None
-    metadata_lag_ms: Number | None = None  # Age of the newest metadata record it has applied; idle, up to 500.
+    metadata_lag_ms: Number | None = None  # Age of the newest applied metadata record; up to 500 while idle.
     backlog: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class MoveStep:
-    """Between two successive scrapes; partitions that are in only one of them do not count, so additions don't jump."""
+    """The change between two successive scrapes. Only partitions in both scrapes count, so an added partition makes no jump."""
 
     at_ms: TimestampMs
     dt_s: float
-    gained_bytes: Number  # By the adding replicas (follower side); 0 on the leader side.
-    written_bytes: Number  # To the leaders of the moving partitions.
+    gained_bytes: Number  # Bytes that adding replicas gained (follower side); 0 on the leader side.
+    written_bytes: Number  # Bytes written to the leaders of the moving partitions.
     remaining_bytes: Number  # At the end of the step.
 
 
@@ -83,12 +83,12 @@ class MovingPartition:
     topic: Text
     partition: NodeId
     remaining_bytes: Number | None = None
-    write_bytes_per_s: Number | None = None  # To its leader.
+    write_bytes_per_s: Number | None = None  # Write rate of its leader.
 
 
 @dataclass(frozen=True, slots=True)
 class MoveSignal:
-    """One side of one broker that takes part in replica movement or carries throttled replicas, over one window."""
+    """One side of one broker over one window, while replicas move there or are listed as throttled."""
 
     cluster: Text
     broker: NodeId
@@ -97,26 +97,28 @@ class MoveSignal:
     sampled_at_ms: TimestampMs
     samples: Count
     completeness: Completeness
-    moving_partitions: Count  # With an adding replica, in the newest scrape.
-    listed_partitions: Count  # Whose bytes count against this side's quota, in the newest scrape.
-    done_partitions: Count = 0  # That were moving in this window and are not any more.
+    moving_partitions: Count  # Partitions with an adding replica, in the newest scrape.
+    listed_partitions: Count  # Partitions whose bytes count against this side's quota, in the newest scrape.
+    done_partitions: Count = 0  # Partitions that moved earlier in this window and no longer do.
     remaining_bytes: Number | None = None
     lag_messages: Number | None = (
-        None  # Σ ConsumerLag of the adding replicas; follower side only, and stale when throttled there.
+        None  # Σ ConsumerLag of the adding replicas; follower side only; stale while that side throttles.
     )
     remaining_slope_bytes_per_s: Number | None = None  # Least squares over the window; negative is progress.
     remaining_slope_r2: Number | None = None
     steady_state_bytes_per_s: Number | None = None  # W: Σ write rate × counted replicas.
-    write_bytes_per_s: Number | None = None  # Of the moving partitions.
-    progress_age_s: Number | None = None  # Since a step last gained; None when none did in this window.
+    write_bytes_per_s: Number | None = None  # Write rate of the moving partitions.
+    progress_age_s: Number | None = None  # Age of the newest step with gained bytes; None without one in this window.
     steps: Annotated[tuple[MoveStep, ...], LimitedItems] = ()
-    largest: Annotated[tuple[MovingPartition, ...], LimitedItems] = ()  # Of the moving ones by remaining bytes.
+    largest: Annotated[
+        tuple[MovingPartition, ...], LimitedItems
+    ] = ()  # Moving partitions with the most remaining bytes.
     backlog: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerSignal:
-    """One controller node over one window. Only the active one works on the queue; ``active`` says which that is."""
+    """One controller node over one window. Only the active controller processes events; see ``active``."""
 
     cluster: Text
     node: NodeId
@@ -125,27 +127,23 @@ class ControllerSignal:
     samples: Count
     completeness: Completeness
     active: Number | None = None  # ActiveControllerCount: 1 or 0.
-    event_queue_time_p99_ms: Number | None = None  # Kafka's decaying histogram: hardly moves within 40 s.
-    event_queue_time_mean_ms: Number | None = None  # Of the events of this window.
+    event_queue_time_p99_ms: Number | None = None  # From Kafka's decaying histogram; hardly moves within 40 s.
+    event_queue_time_mean_ms: Number | None = None  # Events of this window.
     event_processing_p99_ms: Number | None = None
-    event_processing_mean_ms: Number | None = None  # Of this window; contains waiting for the commit.
+    event_processing_mean_ms: Number | None = None  # Events of this window; includes the wait for the commit.
     events_per_s: Number | None = None
-    queue_depth_mean: Number | None = (
-        None  # Little's law: events/s × mean queue time, that is, seconds waited per second.
-    )
+    queue_depth_mean: Number | None = None  # Little's law: events/s × mean queue time.
     operations_per_s: Number | None = None
     operations_timed_out_per_s: Number | None = None
     heartbeats_timed_out_per_s: Number | None = None
     mutations_rejected_per_s: Number | None = None  # Requests answered with THROTTLING_QUOTA_EXCEEDED, all tenants.
     idle_ratio: Number | None = None
     metadata_lag_ms: Number | None = None
-    # Of the requests answered in this window, also those that a quota refused, which takes no time; None when none was.
-    create_mean_ms: Number | None = (
-        None  # CreateTopics, until its records are committed; forwarded ones count here as such.
-    )
+    # Means over the requests answered in this window, including those that a quota refused at once; None without any.
+    create_mean_ms: Number | None = None  # CreateTopics, until its records are committed; includes forwarded requests.
     delete_mean_ms: Number | None = None  # DeleteTopics.
-    topic_requests_in_progress_mean: Number | None = None  # Both, by Little's law: requests/s × mean time.
-    metadata_records_per_s: Number | None = None  # Committed; 2 when nothing happens.
+    topic_requests_in_progress_mean: Number | None = None  # Creates and deletes; Little's law: requests/s × mean time.
+    metadata_records_per_s: Number | None = None  # Committed records; about 2 while idle.
     topics: Number | None = None
     partitions: Number | None = None
     active_brokers: Number | None = None
@@ -155,9 +153,9 @@ class ControllerSignal:
 
 @dataclass(frozen=True, slots=True)
 class TenantSignal:
-    """One tenant's mutations as one controller keeps its books. Books of a controller that is not active any more are old.
+    """One tenant's mutations as one controller accounts them. The figures of an inactive controller are stale.
 
-    Kafka counts refused requests by their kind and not by tenant: those are in ControllerSignal.
+    Kafka counts refused requests by request type, not by tenant; ControllerSignal has that count.
     """
 
     cluster: Text
@@ -168,8 +166,8 @@ class TenantSignal:
     completeness: Completeness
     user: Text | None = None
     client_id: Text | None = None
-    mutation_rate_per_s: Number | None = None  # Kafka's own 30 to 60 s mean, partitions/s.
-    tokens: Number | None = None  # Negative: in debt. About 1e20: no quota applies.
+    mutation_rate_per_s: Number | None = None  # Partitions/s, Kafka's own mean over 30 to 60 s.
+    tokens: Number | None = None  # Negative: the quota is exhausted. About 1e20: no quota applies.
     throttle_time_ms: Number | None = None  # Kafka 4.2 never fills it.
     backlog: bool = False
 
