@@ -33,6 +33,8 @@ from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
+from streaming.shared.kafka.client_internals import heartbeat
+
 log = structlog.get_logger("tuner")
 
 # With the next heartbeat of a stand-by, and its start, well under 15 s.
@@ -117,11 +119,11 @@ class Lease:
         """How long ago the group's coordinator answered this member last; infinite where there is none."""
         if self._consumer is None:
             return float("inf")
-        heartbeat = self._consumer._coordinator.heartbeat
-        sent_s = heartbeat.last_send
+        group_heartbeat = heartbeat(self._consumer)
+        sent_s = group_heartbeat.last_send
         # By its question: an answer may have been on its way, or lain in a process that was stopped, for longer than a session.
         # Where the last question is not answered yet, that of the one before it counts.
-        if heartbeat.last_receive >= sent_s:
+        if group_heartbeat.last_receive >= sent_s:
             self._answered_s = max(self._answered_s, float(sent_s))
         return self._monotonic() - self._answered_s
 

@@ -1,6 +1,6 @@
-"""Kafka, wrapped once: settings, clients, and the admin calls rheostat makes, as typed values with typed failures.
+"""Access to a Kafka cluster: settings, clients, and the admin calls that rheostat makes, with typed values and errors.
 
-kafka-python gives errors back as strings and missing rights as empty answers; nobody outside this package has to know.
+kafka-python returns errors as strings and reports missing rights as empty answers. This package hides both from its callers.
 """
 
 from streaming.shared.kafka.clients import admin_client, close_admin, consumer, producer

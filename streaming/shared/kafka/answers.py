@@ -1,4 +1,4 @@
-"""Answers on the wire → values. The error codes are read here, as an empty answer may mean a missing right. Pure."""
+"""Converts response messages into values. It checks error codes, because an empty response may mean a missing right. Pure."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ AUTHORIZATION_ERRORS = {
 
 
 def read_or_error(answer: Any, read: Callable[[Any], T]) -> T | ClusterError:
+    """Returns ``read(answer)``, or the error if the answer is one or ``read`` raises one."""
     if isinstance(answer, ClusterError):
         return answer
     try:
@@ -39,6 +40,13 @@ def read_or_error(answer: Any, read: Callable[[Any], T]) -> T | ClusterError:
 
 
 def error_for_code(code: int, message: str | None, right: str, call: str) -> ClusterError | None:
+    """Returns the error for a Kafka error code; None for success.
+
+    Args:
+        message: Kafka's own message.
+        right: the right to name if the code is an authorization error.
+        call: the refused call, as in "Kafka refused to list partitions".
+    """
     if code == kafka_names.ERROR_NONE:
         return None
     if code in AUTHORIZATION_ERRORS:
@@ -55,14 +63,14 @@ def raise_for_code(code: int, right: str, call: str) -> None:
 
 def read_log_sizes(answer: Any) -> dict[tuple[str, int], int]:
     if not answer.results:
-        # The wire has no error code here: without the right, Kafka answers with no directory at all.
+        # This response has no error code: without the right, Kafka returns no directories.
         raise MissingPermission("Describe on Cluster", "to describe log dirs")
     sizes: dict[tuple[str, int], int] = {}
     for directory in answer.results:
         if directory.error_code in AUTHORIZATION_ERRORS:
             raise_for_code(directory.error_code, "Describe on Cluster", "to describe log dirs")
         if directory.error_code != kafka_names.ERROR_NONE:
-            continue  # A disk that failed says nothing of what the others hold.
+            continue  # A failed disk; the other directories still count.
         for topic in directory.topics:
             for p in topic.partitions:
                 if not p.is_future_key:
@@ -71,24 +79,30 @@ def read_log_sizes(answer: Any) -> dict[tuple[str, int], int]:
 
 
 def read_configs(answer: Any, right: str) -> dict[str, dict[str, ConfigValue]]:
-    found: dict[str, dict[str, ConfigValue]] = {}
+    """Returns the non-default settings by resource name; unknown topics are absent.
+
+    Raises:
+        ClusterError: Kafka refused one of the resources.
+    """
+    configs: dict[str, dict[str, ConfigValue]] = {}
     for result in answer.results:
         if result.error_code == kafka_names.ERROR_UNKNOWN_TOPIC_OR_PARTITION:
             continue
-        # Of hundreds of topics asked for at once, this says which one it was.
+        # One request covers hundreds of topics; the message names the refused one.
         call = f"to describe the configs of {result.resource_name!r}"
         error = error_for_code(result.error_code, result.error_message, right, call)
         if error is not None:
             raise error
-        found[str(result.resource_name)] = {
+        configs[str(result.resource_name)] = {
             str(c.name): ConfigValue(str(c.value), int(c.config_source))
             for c in result.configs
             if c.value is not None and c.config_source != kafka_names.SOURCE_DEFAULT
         }
-    return found
+    return configs
 
 
 def alter_operations(configs: Mapping[str, Change]) -> list[tuple[str, int, str | None]]:
+    """Returns (setting, operation code, value) for an IncrementalAlterConfigs request."""
     return [(key, *_operation(change)) for key, change in configs.items()]
 
 
@@ -105,6 +119,7 @@ def _operation(change: Change) -> tuple[int, str | None]:
 
 
 def read_alter_result(answer: Any, right: str) -> ClusterError | None:
+    """Returns the first error of an IncrementalAlterConfigs response; None for success."""
     if isinstance(answer, ClusterError):
         return answer
     for r in answer.responses:

@@ -1,4 +1,4 @@
-"""Clients made from the settings. Every one has a client-id of its own: quotas and broker logs can tell them apart."""
+"""Creates Kafka clients from the settings. Each has its own client-id, so that quotas and broker logs can tell them apart."""
 
 from __future__ import annotations
 
@@ -15,92 +15,89 @@ from kafka.admin import KafkaAdminClient
 from kafka.net.compat import KafkaNetClient
 
 from streaming.shared.deferred_interrupts import DeferredInterrupts
+from streaming.shared.kafka import client_internals
 from streaming.shared.kafka.settings import KafkaSettings
 from streaming.shared.kafka.unpacking import OnRefused, limit_unpacking, log_refused
 
-RECORD_BYTES_MAX = 16 * 1024 * 1024  # Of our own topics; Kafka's default of 1 MiB is too small for large clusters.
-# A broker that makes topics for whoever names them makes them with its defaults: a journal that forgets after a week.
-_CREATES_NOTHING = {"allow_auto_create_topics": False}
-# Until the coordinator is asked for again, which for some seconds is still the broker that has died.
+RECORD_BYTES_MAX = 16 * 1024 * 1024  # For rheostat's topics; Kafka's default of 1 MiB is too small for large clusters.
+# An automatically created topic gets the broker's defaults, for example a journal that is deleted after a week.
+_NO_AUTO_CREATE = {"allow_auto_create_topics": False}
+# Pause before the transaction coordinator is looked up again. For some seconds the answer can still be the dead broker.
 _NOT_READY_S = 0.1
 
 
 class _Refusals(logging.Handler):
-    """Keeps what a client logs of a refused login: kafka-python tells its caller only that it could not connect."""
+    """Keeps what kafka-python logs about a refused login; to its caller it reports only that it could not connect."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.last: str | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        said = record.getMessage()
-        if "AuthenticationFailed" in said:
-            self.last = said
+        message = record.getMessage()
+        if "AuthenticationFailed" in message:
+            self.last = message
 
 
 def admin_client(settings: KafkaSettings, client_id: str) -> KafkaAdminClient:
-    """Connects at once.
+    """Returns a connected admin client.
 
     Raises:
         kafka.errors.KafkaTimeoutError: no broker answered within ``request_timeout_s``.
-        kafka.errors.SaslAuthenticationFailedError: they answered, and refused our login.
+        kafka.errors.SaslAuthenticationFailedError: the brokers refused the login.
     """
-    made: list[KafkaNetClient] = []
+    net_clients: list[KafkaNetClient] = []
 
-    def kept(**config: Any) -> KafkaNetClient:
-        with DeferredInterrupts(
-            first_only=True
-        ):  # A thread that is told to end before it has come to its loop never does.
-            made.append(KafkaNetClient(**config))
-            made[-1]._net.start()
-            made[-1]._net.run(_nothing)
-        return made[-1]
+    def create_net_client(**config: Any) -> KafkaNetClient:
+        with DeferredInterrupts(first_only=True):  # A thread that is told to stop before its loop runs never stops.
+            net_clients.append(KafkaNetClient(**config))
+            client_internals.start_network_thread(net_clients[-1])
+        return net_clients[-1]
 
     with _refusals() as refusals:
         try:
-            return KafkaAdminClient(client_id=client_id, kafka_client=kept, **settings.for_python())
+            return KafkaAdminClient(client_id=client_id, kafka_client=create_net_client, **settings.for_python())
         except BaseException as error:
-            # It has a thread and files already, which nobody else can reach.
-            for client in made:
+            # The network client already has a thread and open files, and the caller has no handle to close them.
+            for client in net_clients:
                 _abandon(client, error)
             if isinstance(error, kafka.errors.KafkaTimeoutError) and refusals.last is not None:
                 raise kafka.errors.SaslAuthenticationFailedError(refusals.last) from error
             raise
 
 
-async def _nothing() -> None:
-    """What a loop does that only has to show that it runs."""
-
-
-def _abandon(client: KafkaNetClient, why: BaseException) -> None:
-    """Whatever comes of it, its caller hears ``why``: of a Ctrl-C made another error nobody would hear."""
+def _abandon(client: KafkaNetClient, cause: BaseException) -> None:
+    """Closes a client that failed to connect. A second failure becomes a note on ``cause``, so that a Ctrl-C is not lost."""
     try:
         with DeferredInterrupts(first_only=True):
             try:
                 client.close()
             finally:
-                client._net.stop()
-    except Exception as also:  # noqa: BLE001 - whatever it is, it is told
-        why.add_note(f"and the client that was being made did not end: {type(also).__name__}: {also}")
+                client_internals.stop_network_thread(client)
+    except Exception as error:  # noqa: BLE001 - any failure is reported as a note
+        cause.add_note(f"and the client that was being made did not end: {type(error).__name__}: {error}")
 
 
-def close_admin(made: KafkaAdminClient) -> None:
-    """kafka-python does what is left of its tasks in our own thread then, and swallows all that is raised in them."""
+def close_admin(admin: KafkaAdminClient) -> None:
+    """Closes the client with interrupts deferred: kafka-python runs its remaining tasks here and swallows their errors."""
     with DeferredInterrupts(first_only=True):
-        made.close()
+        admin.close()
 
 
-_quiet = threading.Lock()
-_connecting: list[_Refusals] = []  # Of all threads, while they do.
+_logger_lock = threading.Lock()
+_connecting: list[_Refusals] = []  # One per thread that is connecting.
 _logger_before = (logging.NOTSET, True)
 
 
 @contextmanager
 def _refusals() -> Iterator[_Refusals]:
-    """What kafka-python logs while somebody connects goes to whoever does, and nowhere else. Several may at a time."""
+    """Redirects kafka-python's connection log to the yielded handler while a client connects.
+
+    Several threads may connect at once.
+    """
     global _logger_before
     refusals, logger = _Refusals(), logging.getLogger("kafka.net.manager")
-    with _quiet:
+    with _logger_lock:
         if not _connecting:
             _logger_before = (logger.level, logger.propagate)
             logger.setLevel(logging.WARNING)
@@ -110,7 +107,7 @@ def _refusals() -> Iterator[_Refusals]:
     try:
         yield refusals
     finally:
-        with _quiet:
+        with _logger_lock:
             logger.removeHandler(refusals)
             _connecting.remove(refusals)
             if not _connecting:
@@ -119,26 +116,28 @@ def _refusals() -> Iterator[_Refusals]:
 
 
 def producer(settings: KafkaSettings, client_id: str, **extra: Any) -> KafkaProducer:
-    """Waits for all in-sync replicas: what rheostat writes is its memory."""
+    """Returns a producer that waits for all in-sync replicas, because rheostat's records are its only memory."""
     config = {"acks": "all", "compression_type": "gzip", "max_request_size": RECORD_BYTES_MAX, **settings.for_python()}
-    # Of a topic that is not there any more; else a minute.
+    # Bounds a send to a deleted topic; kafka-python's default is a minute.
     config["max_block_ms"] = config["request_timeout_ms"]
-    made = KafkaProducer(client_id=client_id, **_CREATES_NOTHING, **(config | extra))
+    new_producer = KafkaProducer(client_id=client_id, **_NO_AUTO_CREATE, **(config | extra))
     if "transactional_id" in extra:
-        _keep_requests(made)
-    return made
+        _keep_requests(new_producer)
+    return new_producer
 
 
-def _keep_requests(made: KafkaProducer) -> None:
-    """Where the coordinator of transactions refuses the connection, kafka-python 3.0.12 forgets the request that it had for it:
-    its sender keeps what is told to be not ready, and drops what meets an error. So a broker's death cost every write its whole
-    time-out, and a commit or an abort never ended. Here the error becomes the answer that the sender expects."""
-    client = made._sender._client
-    really = client.await_ready
+def _keep_requests(transactional: KafkaProducer) -> None:
+    """Makes the sender keep a request while the transaction coordinator refuses connections.
+
+    kafka-python 3.0.12 drops the request when ``await_ready`` raises, and keeps it when ``await_ready`` returns False. A dropped
+    request costs a write its whole time-out, and a dropped commit or abort never ends. So the error is turned into False.
+    """
+    client = client_internals.sender_client(transactional)
+    original_await_ready = client.await_ready
 
     def await_ready(node_id: Any, timeout_ms: float = 30_000) -> bool:
         try:
-            return bool(really(node_id, timeout_ms=timeout_ms))
+            return bool(original_await_ready(node_id, timeout_ms=timeout_ms))
         except kafka.errors.KafkaConnectionError:
             time.sleep(_NOT_READY_S)
             return False
@@ -149,24 +148,23 @@ def _keep_requests(made: KafkaProducer) -> None:
 def consumer(
     settings: KafkaSettings, client_id: str, *, on_refused: OnRefused = log_refused, **extra: Any
 ) -> KafkaConsumer:
-    """
+    """Returns a consumer that does not commit offsets.
+
     Args:
-        on_refused: hears of each compressed batch that is too large when unpacked, or cannot be unpacked, and is left out.
+        on_refused: called for each compressed batch that is skipped because it is too large or cannot be unpacked.
     """
     config = {"enable_auto_commit": False, "max_partition_fetch_bytes": RECORD_BYTES_MAX, **settings.for_python()}
-    made = KafkaConsumer(client_id=client_id, **_CREATES_NOTHING, **config, **extra)
-    limit_unpacking(made, on_refused)
-    return made
+    new_consumer = KafkaConsumer(client_id=client_id, **_NO_AUTO_CREATE, **config, **extra)
+    limit_unpacking(new_consumer, on_refused)
+    return new_consumer
 
 
-def close_producer(made: KafkaProducer, timeout_s: float) -> None:
-    """Closes it within about twice that time, whatever it still has to send.
+def close_producer(producer: KafkaProducer, timeout_s: float) -> None:
+    """Closes the producer within about 2 × ``timeout_s``; records that are not sent by then are dropped.
 
-    Where records wait for a broker that has died kafka-python's own ``close`` raises, and leaves a thread behind that goes on
-    sending them.
+    If records wait for a dead broker, kafka-python's ``close`` raises and leaves a thread that keeps sending them.
     """
     try:
-        made.close(timeout=timeout_s)
+        producer.close(timeout=timeout_s)
     except kafka.errors.KafkaTimeoutError:
-        made._sender.force_close()
-        made._sender.join(timeout_s)
+        client_internals.stop_sender(producer, timeout_s)

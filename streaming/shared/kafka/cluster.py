@@ -1,10 +1,7 @@
-"""The admin calls rheostat makes, as typed values with typed failures.
+"""The admin calls that rheostat makes, with typed values and typed errors. wire.py sends the requests.
 
-Intuition: an operator's cluster is never whole. A broker is down, a right is missing, a call hangs. How the calls bear with
-that is told in wire.py; what they ask for, and what the answers mean, here.
-
-Invariant: an answer that is empty because a right is missing is never passed on as "nothing there". kafka-python does
-just that (describe_configs gives ``{}``, describe_log_dirs ``[]``), so these calls read the error codes on the wire.
+Invariant: a response that is empty because a right is missing is reported as a missing right. kafka-python passes it on as
+"nothing there" (``describe_configs`` returns ``{}``, ``describe_log_dirs`` ``[]``), so this module reads the error codes itself.
 """
 
 from __future__ import annotations
@@ -58,7 +55,7 @@ from streaming.shared.kafka.values import (
 from streaming.shared.kafka.wire import Wire
 
 _LATEST = -1
-# Whom a leader takes the asker of offsets for: a consumer sees what all in-sync replicas have, this one what the leader has.
+# ``replica_id`` of a ListOffsets request. A consumer gets the high watermark, a debugger the leader's log end offset.
 _CONSUMER = -1
 _DEBUGGER = -2
 
@@ -76,7 +73,7 @@ __all__ = [
 
 
 class ClusterClient:
-    """One connection to a cluster. Not thread-safe: each loop has its own."""
+    """An admin connection to a cluster. Not thread-safe: each control loop has its own."""
 
     def __init__(self, settings: KafkaSettings, client_id: str) -> None:
         self._wire = Wire(settings, client_id)
@@ -92,31 +89,31 @@ class ClusterClient:
     def close(self) -> None:
         self._wire.close()
 
-    # -- what is there ------------------------------------------------------------------------------------------------
+    # -- state of the cluster -----------------------------------------------------------------------------------------
 
     def brokers(self) -> list[Endpoint]:
-        """The brokers that are alive and unfenced now."""
-        # Not describe_cluster, which names fenced brokers too: to us those are as good as dead.
-        found = self._wire.one("describe the cluster", MetadataRequest(topics=[], allow_auto_topic_creation=False))
-        return [Endpoint(int(b.node_id), str(b.host), int(b.port)) for b in found.brokers]
+        """Returns the brokers that are alive and unfenced now."""
+        # describe_cluster would include fenced brokers, which cannot serve replicas.
+        answer = self._wire.one("describe the cluster", MetadataRequest(topics=[], allow_auto_topic_creation=False))
+        return [Endpoint(int(b.node_id), str(b.host), int(b.port)) for b in answer.brokers]
 
     def partitions(self, topics: Iterable[str] | None = None) -> list[PartitionState]:
-        """Leader, replicas and ISR of all partitions of the topics (None: of every topic). Unknown topics are left out.
+        """Returns leader, replicas and ISR of the topics' partitions (None: all topics). Unknown topics are left out.
 
         Raises:
             MissingPermission: Describe on one of the named topics.
         """
-        wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=t) for t in sorted(set(topics))]
-        if wanted == []:
+        named = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=t) for t in sorted(set(topics))]
+        if named == []:
             return []
-        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        request = MetadataRequest(topics=named, allow_auto_topic_creation=False)
         answer = self._wire.one("list partitions", request)
         states = []
         for topic in answer.topics:
             if topic.error_code == kafka_names.ERROR_TOPIC_AUTHORIZATION_FAILED:
                 raise MissingPermission(f"Describe on Topic {topic.name}", "to list partitions")
             if topic.error_code != kafka_names.ERROR_NONE:
-                continue  # Deleted since it was named.
+                continue  # The topic has been deleted.
             states += [
                 PartitionState(
                     str(topic.name),
@@ -131,27 +128,31 @@ class ClusterClient:
         return states
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """What tells a topic from another that had its name before. Topics that are not there are absent, and those of brokers
-        before 2.8, which have no ids."""
-        wanted = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(set(topics))]
-        if not wanted:
+        """Returns topic ids (KIP-516), which change when a topic is deleted and created again.
+
+        Missing topics are absent, as are topics of brokers before 2.8, which have no ids.
+        """
+        named = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(set(topics))]
+        if not named:
             return {}
-        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
-        found = self._wire.one("tell topics apart", request).topics
+        request = MetadataRequest(topics=named, allow_auto_topic_creation=False)
+        answer = self._wire.one("read topic ids", request)
         return {
-            str(t.name): str(t.topic_id) for t in found if t.error_code == kafka_names.ERROR_NONE and _is_id(t.topic_id)
+            str(t.name): str(t.topic_id)
+            for t in answer.topics
+            if t.error_code == kafka_names.ERROR_NONE and _is_id(t.topic_id)
         }
 
     def missing_operations(self, topics: Iterable[str]) -> dict[str, list[str]]:
-        """Which of Read and Write we may not do on the topics; topics that allow both are absent."""
-        wanted = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(set(topics))]
+        """Returns which of Read and Write this client may not do, by topic; topics that allow both are absent."""
+        named = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(set(topics))]
         request = MetadataRequest(
-            topics=wanted,
+            topics=named,
             allow_auto_topic_creation=False,
             include_topic_authorized_operations=True,
-            min_version=8,  # Or the client picks one that does not carry the answer.
+            min_version=8,  # Earlier versions do not return authorized operations.
         )
-        found = {
+        missing_by_topic = {
             str(topic.name): [
                 name
                 for name, code in kafka_names.OPERATIONS.items()
@@ -159,11 +160,12 @@ class ClusterClient:
             ]
             for topic in self._wire.one("list rights on topics", request).topics
         }
-        return {topic: missing for topic, missing in found.items() if missing}
+        return {topic: missing for topic, missing in missing_by_topic.items() if missing}
 
     def writers(self, topic: str) -> set[str] | None:
-        """Returns the principals that ACLs allow to write to the topic, as ``User:name``; None where the cluster has no authorizer,
-        so that every client may. Superusers are not among them: Kafka tells nobody who they are.
+        """Returns the principals that ACLs allow to write to the topic, as ``User:name``.
+
+        Returns None if the cluster has no authorizer, because then every client may write. Kafka does not disclose superusers.
 
         Raises:
             MissingPermission: Describe on Cluster.
@@ -181,25 +183,27 @@ class ClusterClient:
         if answer.error_code == kafka_names.ERROR_SECURITY_DISABLED:
             return None
         raise_for_code(answer.error_code, "Describe on Cluster", "to describe ACLs")
-        found: dict[int, set[str]] = {ACLPermissionType.ALLOW: set(), ACLPermissionType.DENY: set()}
+        principals: dict[int, set[str]] = {ACLPermissionType.ALLOW: set(), ACLPermissionType.DENY: set()}
         for acl in (acl for resource in answer.resources for acl in resource.acls):
-            if acl.operation in (ACLOperation.ALL, ACLOperation.WRITE) and acl.permission_type in found:
-                denies_some = acl.permission_type == ACLPermissionType.DENY and acl.host != "*"
-                if not denies_some:
-                    found[acl.permission_type].add(str(acl.principal))
-        return found[ACLPermissionType.ALLOW] - found[ACLPermissionType.DENY]
+            if acl.operation in (ACLOperation.ALL, ACLOperation.WRITE) and acl.permission_type in principals:
+                denies_one_host = acl.permission_type == ACLPermissionType.DENY and acl.host != "*"
+                if not denies_one_host:
+                    principals[acl.permission_type].add(str(acl.principal))
+        return principals[ACLPermissionType.ALLOW] - principals[ACLPermissionType.DENY]
 
     def may_join(self, group: str) -> None:
-        """
+        """Checks that this client may join the group. Kafka checks Describe here, which Read implies.
+
         Raises:
-            MissingPermission: Read on Group. Kafka tells it by the right to describe, which comes with that to read.
+            MissingPermission: Read on Group.
         """
         self._find_coordinator(group, kafka_names.COORDINATOR_OF_GROUP, f"Read on Group {group}", "to join a group")
 
     def may_transact(self, transactional_id: str) -> None:
-        """
+        """Checks that this client may write transactions. Kafka checks Describe here, which Write implies.
+
         Raises:
-            MissingPermission: Write on TransactionalId; as above.
+            MissingPermission: Write on TransactionalId.
         """
         right = f"Write on TransactionalId {transactional_id}"
         self._find_coordinator(transactional_id, kafka_names.COORDINATOR_OF_TRANSACTION, right, "to write transactions")
@@ -210,31 +214,33 @@ class ClusterClient:
         )
         codes = [int(c.error_code) for c in answer.coordinators or ()] or [int(answer.error_code)]
         for code in codes:
-            # On a young cluster the topic behind it is only being created.
+            # A new cluster may still be creating the coordinator's topic.
             if code not in (kafka_names.ERROR_COORDINATOR_NOT_AVAILABLE, kafka_names.ERROR_NOT_COORDINATOR):
                 raise_for_code(code, right, call)
 
     def group_members(self, group: str) -> int | None:
-        """How many are in a consumer group now; None: it can't be told, for want of a right.
+        """Returns the number of members of a consumer group; None if the right to describe it is missing.
 
         Raises:
-            ClusterError: nor for another reason, which may pass; a coordinator that is only coming up, say.
+            ClusterError: another, possibly temporary reason; for example a coordinator that is starting.
         """
         try:
             if not self.partitions([kafka_names.GROUPS_TOPIC]):
-                return 0  # No group has ever been here.
-            found = self._wire.call("describe a group", lambda admin: admin.describe_groups([group])).get(group, {})
+                return 0  # The cluster has never had a group.
+            description = self._wire.call("describe a group", lambda admin: admin.describe_groups([group])).get(
+                group, {}
+            )
         except MissingPermission:
             return None
-        error = str(found.get("error") or "")
+        error = str(description.get("error") or "")
         if kafka.errors.GroupAuthorizationFailedError.__name__ in error:
             return None
         if error and kafka.errors.GroupIdNotFoundError.__name__ not in error:
             raise ClusterError(f"group {group} cannot be described: {error}")
-        return len(found.get("members") or ())
+        return len(description.get("members") or ())
 
     def reassignments(self) -> list[PartitionState]:
-        """The partitions being reassigned, with leader and ISR as brokers know them now.
+        """Returns the partitions being reassigned, with leader and ISR from current metadata.
 
         Raises:
             MissingPermission: Describe on Cluster.
@@ -255,38 +261,38 @@ class ClusterClient:
         if not moving:
             return []
         known = {(s.topic, s.partition): s for s in self.partitions({topic for topic, _ in moving})}
-        # A broker whose metadata is behind may not know the topic: the move is there all the same, its leader is not known.
-        nobody = PartitionState("", -1, leader=-1, replicas=(), isr=())
+        # A broker with stale metadata may not know the topic yet. The move exists all the same; its leader is unknown.
+        unknown = PartitionState("", -1, leader=-1, replicas=(), isr=())
         return [
             PartitionState(topic, partition, state.leader, replicas, state.isr, adding, removing)
             for (topic, partition), (replicas, adding, removing) in sorted(moving.items())
-            for state in (known.get((topic, partition), nobody),)
+            for state in (known.get((topic, partition), unknown),)
         ]
 
     def log_sizes(
         self, brokers: Iterable[int], partitions: Iterable[tuple[str, int]]
     ) -> dict[int, dict[tuple[str, int], int] | ClusterError]:
-        """Bytes on disk of the partitions, by broker. All brokers are asked at once.
+        """Returns bytes on disk of the partitions, by broker. All brokers are asked in parallel.
 
-        ``offset_lag`` of the answer is not used: it is 0 on every replica that catches up.
+        The response's ``offset_lag`` is not used, because it is 0 on every replica that catches up.
         """
         by_topic: dict[str, list[int]] = {}
         for topic, partition in sorted(set(partitions)):
             by_topic.setdefault(topic, []).append(partition)
-        asked = DescribeLogDirsRequest.DescribableLogDirTopic
-        topics = [asked(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()]
+        topic_type = DescribeLogDirsRequest.DescribableLogDirTopic
+        topics = [topic_type(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()]
         answers = self._wire.each("describe log dirs", {b: DescribeLogDirsRequest(topics=topics) for b in set(brokers)})
         return {broker: read_or_error(answer, read_log_sizes) for broker, answer in answers.items()}
 
     def end_offsets(self, partitions: Iterable[PartitionState]) -> dict[tuple[str, int], int]:
-        """Ends of what all in-sync replicas have, from the leaders; partitions whose leader does not answer are absent."""
+        """Returns the high watermarks, from the leaders. Partitions whose leader does not answer are absent."""
         return self._offsets(partitions, _CONSUMER)
 
     def log_end_offsets(self, partitions: Iterable[PartitionState]) -> dict[tuple[str, int], int]:
-        """The same of what the leaders themselves have."""
+        """Returns the leaders' log end offsets. Partitions whose leader does not answer are absent."""
         return self._offsets(partitions, _DEBUGGER)
 
-    def _offsets(self, partitions: Iterable[PartitionState], asker: int) -> dict[tuple[str, int], int]:
+    def _offsets(self, partitions: Iterable[PartitionState], replica_id: int) -> dict[tuple[str, int], int]:
         by_leader: dict[int, dict[str, list[int]]] = {}
         for state in partitions:
             if state.leader >= 0:
@@ -295,7 +301,7 @@ class ClusterClient:
         partition_type = topic_type.ListOffsetsPartition
         requests = {
             leader: ListOffsetsRequest(
-                replica_id=asker,
+                replica_id=replica_id,
                 isolation_level=0,
                 topics=[
                     topic_type(
@@ -322,58 +328,58 @@ class ClusterClient:
     def broker_configs(
         self, brokers: Iterable[int], keys: Iterable[str]
     ) -> dict[int, dict[str, ConfigValue] | ClusterError]:
-        """The named settings in force on each broker, with where they come from; a setting nobody made is absent."""
+        """Returns the named settings of each broker with their source; settings at Kafka's default are absent."""
         names = list(keys)
         requests = {
             b: DescribeConfigsRequest(resources=[(kafka_names.RESOURCE_BROKER, str(b), names)], include_synonyms=False)
             for b in set(brokers)
         }
         answers = self._wire.each("describe broker configs", requests)
-        found = {broker: read_or_error(answer, _broker_configs) for broker, answer in answers.items()}
+        configs = {broker: read_or_error(answer, _broker_configs) for broker, answer in answers.items()}
         return {
-            broker: answer if isinstance(answer, ClusterError) else answer.get(str(broker), {})
-            for broker, answer in found.items()
+            broker: found if isinstance(found, ClusterError) else found.get(str(broker), {})
+            for broker, found in configs.items()
         }
 
     def topic_configs(self, topics: Iterable[str], keys: Iterable[str]) -> dict[str, dict[str, str]]:
-        """The named settings as set on the topics themselves; topics without any, or gone, are absent.
+        """Returns the named settings that are set on the topics themselves; other topics are absent.
 
         Raises:
             MissingPermission: DescribeConfigs on Topic.
         """
-        set_here = {
+        topic_level = {
             name: {key: c.value for key, c in configs.items() if c.source == kafka_names.SOURCE_TOPIC}
             for name, configs in self._topic_configs(topics, keys).items()
         }
-        return {name: configs for name, configs in set_here.items() if configs}
+        return {name: configs for name, configs in topic_level.items() if configs}
 
     def effective_topic_configs(self, topics: Iterable[str], keys: Iterable[str]) -> dict[str, dict[str, str]]:
-        """The named settings that hold for the topics: set on the topic, or on the broker that answers.
+        """Returns the named settings that apply to the topics, set on the topic or on the broker that answers.
 
-        Settings that have Kafka's own default, and topics that are gone, are absent.
+        Settings at Kafka's default and deleted topics are absent.
 
         Raises:
             MissingPermission: DescribeConfigs on Topic.
         """
-        found = self._topic_configs(topics, keys)
-        return {name: {key: c.value for key, c in configs.items()} for name, configs in found.items()}
+        by_topic = self._topic_configs(topics, keys)
+        return {name: {key: c.value for key, c in configs.items()} for name, configs in by_topic.items()}
 
     def _topic_configs(self, topics: Iterable[str], keys: Iterable[str]) -> dict[str, dict[str, ConfigValue]]:
-        names, wanted = sorted(set(topics)), list(keys)
+        names, settings = sorted(set(topics)), list(keys)
         if not names:
             return {}
         request = DescribeConfigsRequest(
-            resources=[(kafka_names.RESOURCE_TOPIC, name, wanted) for name in names], include_synonyms=False
+            resources=[(kafka_names.RESOURCE_TOPIC, name, settings) for name in names], include_synonyms=False
         )
         return read_configs(self._wire.one("describe topic configs", request), "DescribeConfigs on Topic")
 
     def alter_broker_configs(
         self, changes: Mapping[int, Mapping[str, Change]], *, validate_only: bool = False
     ) -> dict[int, ClusterError | None]:
-        """Sets (str) or deletes (None) settings, incrementally; None in the result is success. All brokers at once.
+        """Sets (str) or deletes (None) settings incrementally on all brokers in parallel. Returns errors by broker (None: success).
 
         Args:
-            validate_only: Kafka checks rights and values, and changes nothing.
+            validate_only: Kafka checks rights and values and changes nothing.
         """
         requests = {
             broker: IncrementalAlterConfigsRequest(
@@ -388,7 +394,10 @@ class ClusterClient:
     def alter_topic_configs(
         self, changes: Mapping[str, Mapping[str, Change]], *, validate_only: bool = False
     ) -> dict[str, ClusterError | None]:
-        """As ``alter_broker_configs``, for topics, and for lists of which a part changes; one request."""
+        """Alters topic settings like ``alter_broker_configs``, in one request.
+
+        Changes may also append to or subtract from lists.
+        """
         if not changes:
             return {}
         request = IncrementalAlterConfigsRequest(
@@ -414,10 +423,10 @@ class ClusterClient:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Creates a topic; nothing when it is there already.
+        """Creates a topic unless it exists.
 
         Args:
-            validate_only: Kafka checks rights and values, and creates nothing.
+            validate_only: Kafka checks rights and values and creates nothing.
 
         Raises:
             MissingPermission: Create on Topic.
@@ -438,5 +447,5 @@ def _broker_configs(answer: Any) -> dict[str, dict[str, ConfigValue]]:
     return read_configs(answer, "DescribeConfigs on Cluster")
 
 
-def _is_id(found: Any) -> bool:
-    return isinstance(found, UUID) and found.int != 0
+def _is_id(topic_id: Any) -> bool:
+    return isinstance(topic_id, UUID) and topic_id.int != 0

@@ -1,9 +1,8 @@
-"""Asks the controller for something that changes nothing, to see how long whoever asks it for anything has to wait.
+"""Sends the controller a request that changes nothing, to measure how long a controller request takes.
 
-The request alters no setting of a topic of ours, and says besides that nothing is to be altered (``validate_only``). It takes the
-way of every creation: through a broker to the controller, into its line of events, and its answer waits until what was written
-before it is committed (QuorumController answers what was read from memory no sooner). A creation of a topic that is there would
-do as well, but Kafka has a line in the controller's log for each of those, and counts them among the creations.
+The request alters no setting of a rheostat topic and has ``validate_only`` set. It takes the path of every topic creation: through
+a broker into the controller's event queue. Its answer waits until earlier writes are committed (QuorumController). Creating an
+existing topic would do as well, but the controller logs each of those and counts it among the creations.
 """
 
 from __future__ import annotations
@@ -17,44 +16,44 @@ from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.kafka.settings import KafkaSettings
 from streaming.shared.kafka.values import ClusterError
 
-TIMEOUT_S = 5.0  # Nobody's request is worth waiting for longer, and meanwhile no other broker is asked.
+TIMEOUT_S = 5.0  # No other broker is asked during this wait.
 
 
 class ControllerPing(ClusterClient):
-    """One connection to a cluster. Not thread-safe."""
+    """A connection that pings the controller through a chosen broker. Not thread-safe."""
 
     def __init__(self, settings: KafkaSettings, client_id: str, topic: str) -> None:
         """
         Args:
-            topic: one of ours, that is there.
+            topic: an existing topic of rheostat.
         """
         self.timeout_s = TIMEOUT_S
         super().__init__(settings.model_copy(update={"request_timeout_s": TIMEOUT_S}), client_id)
         self._topic = topic
 
     def connect(self, broker: int) -> ClusterError | None:
-        """A connection to this broker is made, and it has answered by itself; that takes its own time, and not the controller's."""
+        """Connects to the broker with a request that it answers itself, so that a later ping measures the controller only."""
         request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
-        answer = self._wire.alone(f"meet broker {broker}", broker, request)
+        answer = self._wire.alone(f"connect to broker {broker}", broker, request)
         return answer if isinstance(answer, ClusterError) else None
 
     def ping(self, broker: int) -> ClusterError | None:
-        """None: this broker has brought the controller's answer. ``MissingPermission``: Kafka lets us not ask at all.
+        """Returns None once the controller's answer has arrived through this broker, else the error.
 
-        A failure costs no other broker its connection.
+        ``MissingPermission`` means that this client may not send the request. A failure leaves other brokers' connections open.
         """
         request = IncrementalAlterConfigsRequest(
             resources=[(kafka_names.RESOURCE_TOPIC, self._topic, [])], validate_only=True
         )
-        what = f"alter nothing of {self._topic}"
-        answer = self._wire.alone(what, broker, request)
+        purpose = f"alter nothing of {self._topic}"
+        answer = self._wire.alone(purpose, broker, request)
         if isinstance(answer, ClusterError):
             return answer
-        for told in answer.responses:
-            # A policy of the cluster's that does not like it has been asked by the controller, too.
-            if told.error_code == kafka_names.ERROR_POLICY_VIOLATION:
+        for result in answer.responses:
+            # A policy violation is also an answer of the controller.
+            if result.error_code == kafka_names.ERROR_POLICY_VIOLATION:
                 return None
             return error_for_code(
-                told.error_code, told.error_message, f"AlterConfigs on Topic {self._topic}", f"to {what}"
+                result.error_code, result.error_message, f"AlterConfigs on Topic {self._topic}", f"to {purpose}"
             )
-        return ClusterError(f"Kafka's answer says nothing of {self._topic}")
+        return ClusterError(f"Kafka's answer has no result for {self._topic}")

@@ -1,7 +1,7 @@
-"""What it takes to change the fetcher threads of a cluster at runtime, and to see whether followers keep up.
+"""Reads and changes the cluster-wide default of a broker setting, and measures how far followers are behind.
 
-Kafka checks a change against the value in force where it is asked for: that of a broker at the broker, that of the cluster's
-default wherever it comes in. kafka-python has no word for the default, whose name on the wire is empty.
+kafka-python does not support the cluster-wide default, whose resource name is empty. Kafka validates a change at the broker that
+receives it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _DEFAULT = ""
 
 
 class FetcherClient(ClusterClient):
-    """One connection to a cluster. Not thread-safe."""
+    """An admin connection for changing the number of fetcher threads. Not thread-safe."""
 
     def default_config(self, key: str) -> str | None:
-        """The cluster's default, as set at runtime; None: it was not.
+        """Returns the cluster-wide default as set at runtime; None if it is not set.
 
         Raises:
             MissingPermission: DescribeConfigs on Cluster.
@@ -31,11 +31,12 @@ class FetcherClient(ClusterClient):
             resources=[(kafka_names.RESOURCE_BROKER, _DEFAULT, [key])], include_synonyms=False
         )
         answer = self._wire.one("describe the cluster's default configs", request)
-        found = read_configs(answer, "DescribeConfigs on Cluster").get(_DEFAULT, {}).get(key)
-        return found.value if found is not None and found.source == kafka_names.SOURCE_DYNAMIC_DEFAULT_BROKER else None
+        config = read_configs(answer, "DescribeConfigs on Cluster").get(_DEFAULT, {}).get(key)
+        is_default = config is not None and config.source == kafka_names.SOURCE_DYNAMIC_DEFAULT_BROKER
+        return config.value if config is not None and is_default else None
 
     def alter_default_config(self, key: str, value: str | None) -> ClusterError | None:
-        """Sets or removes (None) the cluster's default; None as the result is success."""
+        """Sets or removes (None) the cluster-wide default. Returns the error; None for success."""
         changes = alter_operations({key: value})
         request = IncrementalAlterConfigsRequest(
             resources=[(kafka_names.RESOURCE_BROKER, _DEFAULT, changes)], validate_only=False
@@ -45,11 +46,11 @@ class FetcherClient(ClusterClient):
         )
 
     def unreplicated_messages(self, partitions: Iterable[PartitionState]) -> tuple[int, int]:
-        """Messages that leaders had and not all in-sync replicas a moment later, and the sum of all leaders' end offsets.
+        """Returns how many messages the in-sync replicas still lack, and the sum of the leaders' log end offsets.
 
         Partitions whose leader does not answer are left out.
         """
         led = list(partitions)
-        # In this order: what is written between the two answers is not counted as late.
+        # Log end offsets first: messages written between the two requests then do not count as lag.
         written, copied = self.log_end_offsets(led), self.end_offsets(led)
         return sum(max(0, end - copied.get(key, end)) for key, end in written.items()), sum(written.values())

@@ -1,4 +1,4 @@
-"""Topics created where somebody wants their partitions to be. kafka-python's own verb throws away what Kafka says in words."""
+"""Creates topics with given replica placement. kafka-python's own method drops the text of Kafka's error."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _AS_ASSIGNED = -1
 
 @dataclass(frozen=True, slots=True)
 class TopicRefusal:
-    """Kafka would not create it: the error's number and name, and what it says beside."""
+    """Kafka's refusal to create a topic: error code, and a text with the error's name and message."""
 
     code: int
     text: str
 
 
 class PlacingClient(ClusterClient):
-    """One connection to a cluster. Not thread-safe."""
+    """An admin connection that creates topics with given placement. Not thread-safe."""
 
     def create_placed(
         self, topic: str, replicas: Sequence[Sequence[int]], configs: Mapping[str, str]
     ) -> TopicRefusal | None:
-        """Creates a topic with these replicas of each partition; None is success.
+        """Creates a topic with the given replicas of each partition. Returns Kafka's refusal; None for success.
 
         Raises:
             MissingPermission: Create on Topic.
-            Unreachable: and what came of it is not known.
+            Unreachable: the outcome is unknown.
         """
         creatable = CreateTopicsRequest.CreatableTopic
         request = CreateTopicsRequest(
@@ -54,12 +54,12 @@ class PlacingClient(ClusterClient):
             validate_only=False,
         )
         answer = self._wire.one(f"create topic {topic}", request)
-        for told in answer.topics:
-            if told.error_code in AUTHORIZATION_ERRORS:
+        for result in answer.topics:
+            if result.error_code in AUTHORIZATION_ERRORS:
                 raise MissingPermission(f"Create on Topic {topic}", f"to create topic {topic}")
-            if told.error_code == kafka_names.ERROR_NONE:
+            if result.error_code == kafka_names.ERROR_NONE:
                 return None
             wait = f"; try again in {answer.throttle_time_ms / 1000:g} s" if answer.throttle_time_ms else ""
-            name = kafka.errors.for_code(told.error_code).message
-            return TopicRefusal(int(told.error_code), f"{name}: {told.error_message or 'without a word of why'}{wait}")
-        raise ClusterError(f"Kafka's answer leaves topic {topic} out")
+            name = kafka.errors.for_code(result.error_code).message
+            return TopicRefusal(int(result.error_code), f"{name}: {result.error_message or 'no reason given'}{wait}")
+        raise ClusterError(f"Kafka's answer has no result for topic {topic}")

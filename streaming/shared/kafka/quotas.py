@@ -1,9 +1,10 @@
-"""Client quotas as the cluster keeps them: read whole, changed one entity at a time (KIP-546; mutation quotas: KIP-599).
+"""Reads and changes client quotas (KIP-546), of which rheostat uses the controller mutation quotas (KIP-599).
 
-kafka-python has no verb for them, so the requests are made here. Brokers forward a change to the controller. Kafka answers a
-change of several entities one by one, and so does this; an entity that it refuses keeps what it had.
+kafka-python has no method for them, so this module builds the requests. Brokers forward a change to the controller, which applies
+it entity by entity: a refused entity keeps its quota and does not affect the others.
 
-Invariant: of an entity only the named key is touched; what else it holds (producer_byte_rate, say) is somebody else's.
+Invariant: only the key ``controller_mutation_rate`` of an entity is changed. Other keys, such as producer_byte_rate, stay as they
+are.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from streaming.shared.kafka.wire import Wire
 
 
 class QuotaClient:
-    """One connection to a cluster, for quotas. Not thread-safe.
+    """An admin connection for quotas. Not thread-safe.
 
-    Kafka counts what this client itself creates by its client-id, and pauses its connection after a refusal: give it a
-    client-id of its own, and create nothing with it.
+    Kafka applies quotas to this client too, and pauses its connection after a refusal. Use a separate client-id and create no
+    topics with it.
     """
 
     def __init__(self, settings: KafkaSettings, client_id: str) -> None:
@@ -35,32 +36,32 @@ class QuotaClient:
         self._wire.close()
 
     def mutation_quotas(self) -> dict[QuotaEntity, float]:
-        """Partitions/s by entity; entities without this key are absent.
+        """Returns the mutation quotas (partitions/s) by entity; entities without one are absent.
 
         Raises:
             MissingPermission: DescribeConfigs on Cluster.
-            Unreachable
+            Unreachable: the cluster did not answer in time.
         """
         answer = self._wire.one("describe client quotas", DescribeClientQuotasRequest(components=[], strict=False))
         raise_for_code(answer.error_code, "DescribeConfigs on Cluster", "to describe client quotas")
-        # Kafka tells all its client quotas, also those of ip entities, which have other keys.
-        held = ((e.entity, {str(v.key): float(v.value) for v in e.values}) for e in answer.entries or ())
+        # The response holds all client quotas, including those of ip entities, which have other keys.
+        entries = ((e.entity, {str(v.key): float(v.value) for v in e.values}) for e in answer.entries or ())
         return {
             _entity(parts): rates[kafka_names.MUTATION_RATE]
-            for parts, rates in held
+            for parts, rates in entries
             if kafka_names.MUTATION_RATE in rates
         }
 
     def alter_mutation_quotas(
         self, changes: Mapping[QuotaEntity, float | None], *, validate_only: bool = False
     ) -> dict[QuotaEntity, ClusterError | None]:
-        """Sets (partitions/s) or removes (None) the quota of each entity; None in the result is success.
+        """Sets (partitions/s) or removes (None) the quota of each entity. Returns errors by entity (None: success).
 
         Args:
-            validate_only: Kafka checks rights and values, and changes nothing.
+            validate_only: Kafka checks rights and values and changes nothing.
 
         Raises:
-            Unreachable: and what came of it is not known.
+            Unreachable: the outcome is unknown.
         """
         if not changes:
             return {}
@@ -78,11 +79,11 @@ class QuotaClient:
 
 def _entry(entity: QuotaEntity, rate: float | None) -> Any:
     data = AlterClientQuotasRequest.EntryData
-    named = ((kafka_names.QUOTA_USER, entity.user), (kafka_names.QUOTA_CLIENT_ID, entity.client_id))
+    names = ((kafka_names.QUOTA_USER, entity.user), (kafka_names.QUOTA_CLIENT_ID, entity.client_id))
     return data(
         entity=[
             data.EntityData(entity_type=kind, entity_name=None if isinstance(name, Default) else name)
-            for kind, name in named
+            for kind, name in names
             if name is not None
         ],
         ops=[data.OpData(key=kafka_names.MUTATION_RATE, value=0.0 if rate is None else rate, remove=rate is None)],

@@ -1,4 +1,4 @@
-"""Which rack each broker says it is in (broker.rack)."""
+"""Reads the rack of each broker (``broker.rack``)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from streaming.shared.kafka.wire import Wire
 
 
 def broker_racks(settings: KafkaSettings, client_id: str) -> dict[int, str | None]:
-    """Of the brokers that are alive and unfenced now; None: it says none."""
+    """Returns the rack of each alive, unfenced broker; None if it has none."""
     wire = Wire(settings, client_id)
     try:
-        found = wire.one("describe the cluster", MetadataRequest(topics=[], allow_auto_topic_creation=False))
-        return {int(b.node_id): None if b.rack is None else str(b.rack) for b in found.brokers}
+        answer = wire.one("describe the cluster", MetadataRequest(topics=[], allow_auto_topic_creation=False))
+        return {int(b.node_id): None if b.rack is None else str(b.rack) for b in answer.brokers}
     finally:
         wire.close()

@@ -1,7 +1,7 @@
-"""Reassignments asked for and stopped, leaders elected, disks looked at: the calls of a program that moves partitions.
+"""Starts and cancels reassignments, elects preferred leaders, and reads disk sizes.
 
-kafka-python's own verb refuses a whole call for one bad entry, so the requests are made here. Brokers forward them to the
-controller, which answers for each partition on its own: one that it refuses is no fault of the others.
+kafka-python's own method refuses a whole call for one bad entry, so this module builds the requests. Brokers forward them to the
+controller, which answers for each partition separately.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ TopicPartition = tuple[str, int]
 Outcome = dict[TopicPartition, ClusterError | None]
 
 _PREFERRED = 0
-_MAY_BE_TAKEN = (7, 41)
+_OUTCOME_UNKNOWN = (7, 41)  # REQUEST_TIMED_OUT, NOT_CONTROLLER: the controller may have applied the request.
 _ALTER = "Alter on Cluster"
+_NO_RESULT = ClusterError("Kafka's answer leaves it out")
 
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """The volume of one log directory. Directories that share a volume say the same of it, each on its own."""
+    """The volume of one log directory. Directories on the same volume report the same sizes."""
 
     directory: str
     total_bytes: int
@@ -35,19 +36,21 @@ class Disk:
 
 
 class ReassignmentClient(ClusterClient):
-    """One connection to a cluster. Not thread-safe."""
+    """An admin connection for moving partitions. Not thread-safe."""
 
     def alter_reassignments(
         self, replicas: Mapping[TopicPartition, Sequence[int] | None], *, allow_replication_factor_change: bool
     ) -> Outcome:
-        """Asks for the replicas of each partition, or stops what is under way there (None); None in the result is success.
+        """Requests new replicas for each partition, or cancels its reassignment (None).
+
+        Returns errors by partition (None: success).
 
         Args:
-            allow_replication_factor_change: brokers before 4.1 allow it in any case.
+            allow_replication_factor_change: brokers before 4.1 always allow it.
 
         Raises:
             MissingPermission: Alter on Cluster.
-            Unreachable: and what came of it is not known.
+            Unreachable: the outcome is unknown.
         """
         if not replicas:
             return {}
@@ -57,11 +60,11 @@ class ReassignmentClient(ClusterClient):
             topic_type(
                 name=topic,
                 partitions=[
-                    partition_type(partition_index=n, replicas=None if wanted is None else list(wanted))
-                    for n, wanted in some.items()
+                    partition_type(partition_index=n, replicas=None if targets is None else list(targets))
+                    for n, targets in of_topic.items()
                 ],
             )
-            for topic, some in _by_topic(replicas).items()
+            for topic, of_topic in _by_topic(replicas).items()
         ]
         call = "to alter reassignments"
         answer = self._wire.one(
@@ -72,18 +75,18 @@ class ReassignmentClient(ClusterClient):
                 topics=topics,
             ),
         )
-        if answer.error_code in _MAY_BE_TAKEN:
+        if answer.error_code in _OUTCOME_UNKNOWN:
             raise Unreachable(f"{call}: error {answer.error_code}")
         raise_for_code(answer.error_code, _ALTER, call)
-        found = {
-            (str(t.name), int(p.partition_index)): _not_there(p.error_code, p.error_message, call)
+        results = {
+            (str(t.name), int(p.partition_index)): _partition_error(p.error_code, p.error_message, call)
             for t in answer.responses
             for p in t.partitions
         }
-        return {key: found.get(key, ClusterError("Kafka's answer leaves it out")) for key in replicas}
+        return {key: results.get(key, _NO_RESULT) for key in replicas}
 
     def may_alter(self) -> None:
-        """By a request that asks for nothing: Kafka looks at the right first.
+        """Checks the right to reassign with an empty request; Kafka checks the right first.
 
         Raises:
             MissingPermission: Alter on Cluster, for reassignments and elections.
@@ -95,27 +98,31 @@ class ReassignmentClient(ClusterClient):
         raise_for_code(answer.error_code, _ALTER, call)
 
     def may_describe(self, group: str) -> None:
-        """
+        """Checks the right to describe a group.
+
         Raises:
-            MissingPermission: Describe on Group, which comes with that to read.
+            MissingPermission: Describe on Group, which Read implies.
         """
         self._find_coordinator(
             group, kafka_names.COORDINATOR_OF_GROUP, f"Describe on Group {group}", "to describe a group"
         )
 
     def elect_preferred(self, partitions: Iterable[TopicPartition]) -> Outcome:
-        """The first of the replicas becomes the leader, where it is in sync; one that leads already is success.
+        """Makes the first in-sync replica of each partition its leader.
+
+        Returns errors by partition (None: success or leads already).
 
         Raises:
             MissingPermission: Alter on Cluster.
-            Unreachable: and what came of it is not known.
+            Unreachable: the outcome is unknown.
         """
-        wanted = list(partitions)
-        if not wanted:
+        keys = list(partitions)
+        if not keys:
             return {}
         topic_type = ElectLeadersRequest.TopicPartitions
         topics = [
-            topic_type(topic=topic, partitions=list(some)) for topic, some in _by_topic(dict.fromkeys(wanted)).items()
+            topic_type(topic=topic, partitions=list(numbers))
+            for topic, numbers in _by_topic(dict.fromkeys(keys)).items()
         ]
         call = "to elect leaders"
         answer = self._wire.one(
@@ -123,48 +130,47 @@ class ReassignmentClient(ClusterClient):
             ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=topics, timeout_ms=self._wire.timeout_ms),
         )
         raise_for_code(answer.error_code, _ALTER, call)
-        found = {
+        results = {
             (str(t.topic), int(p.partition_id)): None
             if p.error_code == kafka_names.ERROR_ELECTION_NOT_NEEDED
             else error_for_code(p.error_code, p.error_message, _ALTER, call)
             for t in answer.replica_election_results
             for p in t.partition_result
         }
-        return {key: found.get(key, ClusterError("Kafka's answer leaves it out")) for key in wanted}
+        return {key: results.get(key, _NO_RESULT) for key in keys}
 
     def min_in_sync(self, topics: Collection[str], brokers: Iterable[int]) -> dict[str, int]:
-        """min.insync.replicas of each topic, else of the brokers; the greatest, where they differ: to wait for one more does no
-        harm."""
-        set_here = self.topic_configs(topics, [kafka_names.MIN_IN_SYNC])
+        """Returns min.insync.replicas of each topic, else the highest of the brokers' defaults, which is the safe choice."""
+        topic_level = self.topic_configs(topics, [kafka_names.MIN_IN_SYNC])
         answers = self.broker_configs(brokers, [kafka_names.MIN_IN_SYNC]).values()
-        said = [
+        broker_level = [
             int(answer[kafka_names.MIN_IN_SYNC].value)
             for answer in answers
             if not isinstance(answer, ClusterError) and kafka_names.MIN_IN_SYNC in answer
         ]
-        default = max(said, default=1)
-        return {topic: int(set_here.get(topic, {}).get(kafka_names.MIN_IN_SYNC, default)) for topic in topics}
+        default = max(broker_level, default=1)
+        return {topic: int(topic_level.get(topic, {}).get(kafka_names.MIN_IN_SYNC, default)) for topic in topics}
 
     def disks(self, brokers: Iterable[int]) -> dict[int, tuple[Disk, ...] | ClusterError]:
-        """The volumes of each broker's log directories that work; brokers before 3.3 say nothing of their size and have none."""
-        # No topic is asked for: the volumes are told all the same.
+        """Returns the volumes of each broker's working log directories; empty for brokers before 3.3, which report no sizes."""
+        # Kafka reports the volumes even if the request names no topic.
         answers = self._wire.each("describe log dirs", {b: DescribeLogDirsRequest(topics=[]) for b in set(brokers)})
         read: Callable[[Any], tuple[Disk, ...]] = _disks
         return {broker: read_or_error(answer, read) for broker, answer in answers.items()}
 
 
 def _by_topic(partitions: Mapping[TopicPartition, Any]) -> dict[str, dict[int, Any]]:
-    found: dict[str, dict[int, Any]] = {}
+    by_topic: dict[str, dict[int, Any]] = {}
     for (topic, number), value in partitions.items():
-        found.setdefault(topic, {})[number] = value
-    return found
+        by_topic.setdefault(topic, {})[number] = value
+    return by_topic
 
 
-def _not_there(code: int, message: str | None, call: str) -> ClusterError | None:
-    """To stop what is not under way is success: it may have ended just now."""
+def _partition_error(code: int, message: str | None, call: str) -> ClusterError | None:
+    """Returns the error of one partition. Cancelling a reassignment that has already ended is success."""
     if code == kafka_names.ERROR_NO_REASSIGNMENT_IN_PROGRESS:
         return None
-    if code in _MAY_BE_TAKEN:
+    if code in _OUTCOME_UNKNOWN:
         return Unreachable(f"{call}: error {code}")
     return error_for_code(code, message, _ALTER, call)
 
@@ -172,10 +178,10 @@ def _not_there(code: int, message: str | None, call: str) -> ClusterError | None
 def _disks(answer: Any) -> tuple[Disk, ...]:
     if not answer.results:
         raise MissingPermission("Describe on Cluster", "to describe log dirs")
-    found = []
+    disks = []
     for directory in answer.results:
         if directory.error_code in AUTHORIZATION_ERRORS:
             raise_for_code(directory.error_code, "Describe on Cluster", "to describe log dirs")
         if directory.error_code == kafka_names.ERROR_NONE and (directory.total_bytes or -1) > 0:
-            found.append(Disk(str(directory.log_dir), int(directory.total_bytes), int(directory.usable_bytes)))
-    return tuple(found)
+            disks.append(Disk(str(directory.log_dir), int(directory.total_bytes), int(directory.usable_bytes)))
+    return tuple(disks)

@@ -1,4 +1,4 @@
-"""How to reach a Kafka cluster, in the words of both clients: kafka-python's (collector, tuner) and Java's (Spark)."""
+"""Connection settings of a Kafka cluster, and their translation for kafka-python (collector, tuner) and the Java client (Spark)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streaming.shared.unit_settings import Seconds
 
 
 class PemError(ValueError):
-    """A file with certificates or a key cannot be used; the message names the setting, the file and the remedy."""
+    """A certificate or key file cannot be used; the message names the setting, the file and the remedy."""
 
 
 class KafkaSettings(BaseModel):
@@ -62,14 +62,14 @@ class KafkaSettings(BaseModel):
         return self
 
     def for_python(self) -> dict[str, Any]:
-        """Keyword arguments of every kafka-python client."""
+        """Returns the keyword arguments of every kafka-python client."""
         timeout_ms = int(self.request_timeout_s * 1000)
         config: dict[str, Any] = {
             "bootstrap_servers": [server.strip() for server in self.bootstrap_servers.split(",")],
             "security_protocol": self.security_protocol,
             "request_timeout_ms": timeout_ms,
             "bootstrap_timeout_ms": timeout_ms,
-            # A broker that comes back is wanted back within a cycle, not within kafka-python's half minute.
+            # Reconnect to a restarted broker within one control cycle; kafka-python's default is half a minute.
             "reconnect_backoff_max_ms": 2000,
         }
         if self.sasl_mechanism is not None and self.sasl_password is not None:
@@ -82,8 +82,9 @@ class KafkaSettings(BaseModel):
         return config
 
     def for_java(self) -> dict[str, str]:
-        """The same in the Java client's words; Spark wants each with ``kafka.`` before it. Certificates and keys are in it, not
-        their files: executors on other machines have no such files.
+        """Returns the settings under the Java client's names; Spark needs the prefix ``kafka.`` before each.
+
+        They contain the certificates and keys themselves, because executors on other machines do not have the files.
 
         Raises:
             PemError: one of the files cannot be used.
@@ -111,13 +112,13 @@ class KafkaSettings(BaseModel):
 
 
 def _quoted(text: str) -> str:
-    """For a JAAS line, where a quote or backslash in a password would end the value early."""
+    """Returns the text quoted and escaped for a JAAS line."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def _pem(setting: str, path: str, kind: str) -> str:
-    """The blocks of that kind, without what people write between them, which need not be ASCII."""
+    """Returns the PEM blocks of one kind, without the text between them, which need not be ASCII."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             text = file.read()
@@ -126,8 +127,10 @@ def _pem(setting: str, path: str, kind: str) -> str:
     blocks = re.findall(rf"-----BEGIN {kind}-----.*?-----END {kind}-----", text, re.DOTALL)
     if blocks:
         return "\n".join(blocks)
-    other = ", ".join(dict.fromkeys(re.findall(r"-----BEGIN ([A-Z0-9 ]+)-----", text)))
-    do = f": openssl pkcs8 -topk8 -nocrypt -in {path} -out NEW_FILE" if other and kind == "PRIVATE KEY" else ""
+    other_kinds = ", ".join(dict.fromkeys(re.findall(r"-----BEGIN ([A-Z0-9 ]+)-----", text)))
+    convert = (
+        f": openssl pkcs8 -topk8 -nocrypt -in {path} -out NEW_FILE" if other_kinds and kind == "PRIVATE KEY" else ""
+    )
     raise PemError(
-        f"kafka.{setting}: {path} holds {other or 'nothing'} in PEM form, and Java's client wants BEGIN {kind}{do}"
+        f"kafka.{setting}: {path} holds {other_kinds or 'nothing'} in PEM form, and Java's client wants BEGIN {kind}{convert}"
     )

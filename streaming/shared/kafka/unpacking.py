@@ -1,27 +1,25 @@
-"""Limits on what a consumer unpacks and decodes, so that no record that a broker takes can stop it.
+"""Limits how much a consumer unpacks and decodes, so that no record accepted by a broker can stop it.
 
-**Size.** A batch of 0.7 MB can unpack to 700 MB, and kafka-python unpacks a batch whole. A compressed batch that unpacks to more
-than the limit, or is compressed in a way that this program does not read, is left out: the consumer goes on behind it, and
-``on_refused`` is called. None of them is as rheostat sent it: its producers write gzip, and no record above ``RECORD_BYTES_MAX``.
-But a broker whose topic has a ``compression.type`` of its own compresses anew what it takes (streaming/shared/topics.py demands
-``producer``). A reader that must not miss a batch asks for those left out (``refused_batches``). A fetch that has unpacked
-``FETCH_BYTES_MAX`` ends there; the next poll fetches the rest.
+**Size.** A batch of 0.7 MB can unpack to 700 MB, and kafka-python unpacks a batch whole. A compressed batch is skipped if it
+unpacks to more than the limit or uses a codec that this program does not read; ``on_refused`` is called for it. rheostat's own
+producers write gzip and no record above ``RECORD_BYTES_MAX``, but a broker recompresses records if the topic has its own
+``compression.type`` (streaming/shared/topics.py therefore demands ``producer``). A reader that must not miss a batch uses
+``refused_batches``. A fetch that has unpacked ``FETCH_BYTES_MAX`` ends; the next poll fetches the rest.
 
-**Form.** kafka-python raises an error for a header key that is not UTF-8, and brokers take such a key. So records are decoded
-here, and their headers are skipped: rheostat uses none. Brokers also take offsets that are out of order, or beyond the end of the
-topic: a reader's position would jump there. Such a record is given an offset of its batch. A batch with a malformed record is left
-out from that record on: one producer wrote all of it.
+**Form.** kafka-python raises an error for a header key that is not UTF-8, although brokers accept it. So this module decodes
+records and skips their headers, which rheostat does not use. Brokers also accept offsets that are out of order or beyond the end
+of the topic, which would make a reader's position jump; such a record is given an offset within its batch. A batch with a
+malformed record is skipped from that record on, because one producer wrote all of it.
 
-**Errors.** After an error in a partition's records kafka-python's ``poll`` does not return any more: it waits for records of
-a generator that has ended. So the records are given up at an error. The next poll fetches them again, and raises again if a
-checksum is wrong.
+**Errors.** After an error in a partition's records kafka-python's ``poll`` never returns: it waits for a generator that has
+ended. So the partition's records are dropped at an error. The next poll fetches them again, and raises again if a checksum is
+wrong.
 
-Brokers are not asked to unpack instead (``compression.type=uncompressed``): they too unpack a batch whole, and a broker with a
-heap of 400 MB ran out of memory by one record of 0.7 MB (Kafka 4.2).
+Brokers are not asked to unpack (``compression.type=uncompressed``), because they also unpack a batch whole and can run out of heap.
 
-kafka-python has no hook for this, so the class of a consumer's fetcher that reads batches is replaced by a subclass. It uses
-these private names of kafka-python 3.0.12: ``KafkaConsumer._fetcher``, ``Fetcher.PartitionRecords`` with ``_unpack_records`` and
-``drain``, ``DefaultRecordBatch._buffer`` and ``_pos``. tests/unit/streaming/shared/kafka/test_unpacking.py fails where they change.
+kafka-python has no hook for this, so the class that a consumer's fetcher reads batches with is replaced by a subclass. It overrides
+``Fetcher.PartitionRecords._unpack_records`` and calls ``drain``, private names of kafka-python 3.0.12;
+tests/unit/streaming/shared/kafka/test_unpacking.py fails if they change.
 """
 
 from __future__ import annotations
@@ -38,6 +36,8 @@ from kafka.consumer.fetcher import Fetcher
 from kafka.record.default_records import DefaultRecord, DefaultRecordBatch
 from kafka.record.util import decode_varint
 
+from streaming.shared.kafka.client_internals import batch_content, fetcher
+
 MIB = 1024 * 1024
 BATCH_BYTES_MAX = 32 * MIB
 FETCH_BYTES_MAX = 64 * MIB
@@ -49,19 +49,19 @@ log = structlog.get_logger("kafka")
 
 @dataclass(frozen=True, slots=True)
 class RefusedBatch:
-    """A record batch that was left out, or the end of one."""
+    """A record batch that was skipped, or the skipped end of one."""
 
     topic: str
     partition: int
     first_offset: int
     last_offset: int
-    timestamp_ms: int  # Of the batch's first record.
-    packed_bytes: int  # Of the whole batch.
+    timestamp_ms: int  # Timestamp of the batch's first record.
+    packed_bytes: int  # Size of the whole batch.
     reason: str
 
     @property
     def text(self) -> str:
-        """In words, for one line: which records, and why."""
+        """One line that names the records and the reason."""
         return (
             f"records {self.first_offset} to {self.last_offset} of {self.topic}, partition {self.partition}, are not read: "
             f"{self.reason}"
@@ -73,14 +73,14 @@ OnRefused = Callable[[RefusedBatch], object]
 
 def log_refused(batch: RefusedBatch) -> None:
     log.error(
-        f"{batch.text}; see that the topic has compression.type=producer, and find the producer that wrote them: mend it, or take "
-        "its right to write away",
+        f"{batch.text}; check that the topic has compression.type=producer, then find the producer that wrote them and correct it "
+        "or revoke its right to write",
         packed_bytes=batch.packed_bytes,
     )
 
 
 class _Refused(Exception):
-    """Why a batch is left out, or what is left of it."""
+    """The batch, or the rest of it, is skipped; the message is the reason."""
 
 
 def limit_unpacking(
@@ -90,32 +90,32 @@ def limit_unpacking(
     batch_bytes_max: int = BATCH_BYTES_MAX,
     fetch_bytes_max: int = FETCH_BYTES_MAX,
 ) -> None:
-    """Makes the consumer leave out batches that unpack to more than ``batch_bytes_max``, and malformed records."""
-    consumer._fetcher.PartitionRecords = _limited(on_refused, batch_bytes_max, fetch_bytes_max)
+    """Makes the consumer skip malformed records and batches that unpack to more than ``batch_bytes_max``."""
+    fetcher(consumer).PartitionRecords = _limited(on_refused, batch_bytes_max, fetch_bytes_max)
 
 
 @contextmanager
 def refused_batches(consumer: KafkaConsumer) -> Iterator[list[RefusedBatch]]:
-    """Collects the batches that ``consumer`` leaves out until the end of the block. ``on_refused`` does not hear of them."""
-    fetcher, refused = consumer._fetcher, list[RefusedBatch]()
-    before = fetcher.PartitionRecords
+    """Collects the batches that ``consumer`` skips within the block, instead of calling its ``on_refused``."""
+    reader, refused = fetcher(consumer), list[RefusedBatch]()
+    original = reader.PartitionRecords
     limit_unpacking(consumer, refused.append)
     try:
         yield refused
     finally:
-        fetcher.PartitionRecords = before
+        reader.PartitionRecords = original
 
 
 def _limited(on_refused: OnRefused, batch_bytes_max: int, fetch_bytes_max: int) -> type[Any]:
     class LimitedRecords(Fetcher.PartitionRecords):  # type: ignore[misc, unused-ignore]
-        """The records of one partition in one answer to a fetch."""
+        """The records of one partition in one fetch response."""
 
         def _unpack_records(self, tp: TopicPartition, records: Any, *deserializers: Any) -> Iterator[Any]:
             batches = _Batches(records, tp, on_refused, batch_bytes_max, fetch_bytes_max)
             try:
                 yield from super()._unpack_records(tp, batches, *deserializers)
             except BaseException:
-                self.drain()  # Else the next poll never returns.
+                self.drain()  # Otherwise the next poll never returns.
                 raise
 
     return LimitedRecords
@@ -135,7 +135,7 @@ class _Batches:
 
     def next_batch(self) -> Any:
         batch = self._records.next_batch() if self._bytes_left > 0 else None
-        # Only brokers write control batches, and kafka-python reads their one record in another way.
+        # kafka-python reads control batches in its own way; only brokers write them.
         if batch is None or (isinstance(batch, DefaultRecordBatch) and batch.is_control_batch):
             return batch
         return _PackedBatch(batch, self)
@@ -144,7 +144,7 @@ class _Batches:
         next_offset = batch.base_offset
         try:
             if not batch.compression_type and not isinstance(batch, DefaultRecordBatch):
-                yield from batch  # No broker of Kafka 3.0 or later stores this format.
+                yield from batch  # A format that brokers from 3.0 on do not store.
                 return
             for record in _decoded(batch, *self._unpacked(batch)):
                 next_offset = record.offset + 1
@@ -154,16 +154,16 @@ class _Batches:
             self._on_refused(_refused_batch(self._tp, batch, next_offset, str(refused)))
 
     def _unpacked(self, batch: Any) -> tuple[bytearray, int]:
-        """Returns the bytes of its records, and at which of them they begin."""
+        """Returns the bytes that hold the records, and the position of the first record."""
         if not batch.compression_type:
-            return batch._buffer, batch._pos
+            return batch_content(batch)
         content = _unpack(batch, self._batch_bytes_max)
         self._bytes_left -= len(content)
         return content, 0
 
 
 class _PackedBatch:
-    """A batch that is unpacked when it is iterated over, after its checksum was compared."""
+    """A batch that is unpacked when it is iterated, which kafka-python does after checking the checksum."""
 
     def __init__(self, batch: Any, batches: _Batches) -> None:
         self._batch = batch
@@ -177,12 +177,12 @@ class _PackedBatch:
 
 
 def _decoded(batch: DefaultRecordBatch, content: bytearray, pos: int) -> Iterator[DefaultRecord]:
-    """Yields the records without their headers, each when it is asked for: 32 MiB can hold four million of them.
+    """Yields the records one by one without their headers; 32 MiB can hold four million records.
 
     Raises:
         _Refused: the next record is malformed.
     """
-    least, end = batch.base_offset, len(content)
+    offset_min, end = batch.base_offset, len(content)
     appended_ms = batch.max_timestamp if batch.timestamp_type == batch.LOG_APPEND_TIME else None
     for left in reversed(range(batch.records_count)):
         try:
@@ -196,22 +196,22 @@ def _decoded(batch: DefaultRecordBatch, content: bytearray, pos: int) -> Iterato
             value, at = _bytes_at(content, at, pos)
             if at > pos:
                 raise ValueError("it ends too early")
-            # Brokers store deltas of an uncompressed batch unchecked. Each record has its offset in order, with room for the rest.
-            offset = min(max(batch.base_offset + offset_delta, least), batch.last_offset - left)
-            if offset < least:
+            # Brokers do not check the offset deltas of an uncompressed batch. Offsets are clamped to ascend within the batch.
+            offset = min(max(batch.base_offset + offset_delta, offset_min), batch.last_offset - left)
+            if offset < offset_min:
                 raise ValueError(f"{batch.records_count} records, and no offset for one of them")
         except (ValueError, IndexError) as error:
             raise _Refused(f"a record is malformed ({error})") from error
-        least = offset + 1
+        offset_min = offset + 1
         timestamp_ms = batch.first_timestamp + time_delta if appended_ms is None else appended_ms
         yield DefaultRecord(length, offset, timestamp_ms, batch.timestamp_type, key, value, [])
 
 
 def _bytes_at(content: bytearray, pos: int, end: int) -> tuple[bytes | None, int]:
-    """Returns the bytes behind their length at ``pos``, and where they end; None for a negative length.
+    """Returns the length-prefixed bytes at ``pos`` and the position after them; None for a negative length.
 
     Raises:
-        ValueError, IndexError: they do not end before ``end``.
+        ValueError, IndexError: the bytes extend beyond ``end``.
     """
     length, pos = decode_varint(content, pos)
     if length < 0:
@@ -222,17 +222,19 @@ def _bytes_at(content: bytearray, pos: int, end: int) -> tuple[bytes | None, int
 
 
 def _unpack(batch: Any, bytes_max: int) -> bytearray:
-    """
+    """Returns the unpacked records of a batch.
+
     Raises:
-        _Refused: it is larger than that, or not to be unpacked by us.
+        _Refused: the content exceeds ``bytes_max``, or the codec is not gzip, or the data is damaged.
     """
     codec = _CODECS.get(batch.compression_type, "an unknown codec")
     if not isinstance(batch, DefaultRecordBatch) or codec != "gzip":
         raise _Refused(f"they are compressed with {codec}, and rheostat reads gzip and uncompressed batches here")
-    packed = bytes(memoryview(batch._buffer)[batch._pos :])
+    buffer, pos = batch_content(batch)
+    packed = bytes(memoryview(buffer)[pos:])
     content = bytearray()
     try:
-        while packed:  # gzip files may stand one behind the other.
+        while packed:  # gzip data may consist of several members.
             inflate = zlib.decompressobj(_GZIP)
             while packed and not inflate.eof:
                 content += inflate.decompress(packed, MIB)
@@ -248,7 +250,7 @@ def _unpack(batch: Any, bytes_max: int) -> bytearray:
 
 
 def _refused_batch(tp: TopicPartition, batch: Any, first_offset: int, reason: str) -> RefusedBatch:
-    if not isinstance(batch, DefaultRecordBatch):  # Formats before v2: their first offset is not in the header.
+    if not isinstance(batch, DefaultRecordBatch):  # Before format v2 the header lacks the first offset.
         return RefusedBatch(tp.topic, tp.partition, first_offset, first_offset, -1, batch.size_in_bytes, reason)
     return RefusedBatch(
         tp.topic, tp.partition, first_offset, batch.last_offset, batch.first_timestamp, batch.size_in_bytes, reason

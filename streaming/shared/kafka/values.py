@@ -1,4 +1,4 @@
-"""What a cluster answers, as values, and how it can fail to answer, as errors that name the call and the cause."""
+"""Values that cluster calls return, and the errors they raise. An error names the call and the cause."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from dataclasses import dataclass
 
 
 class ClusterError(Exception):
-    """The cluster did not give the answer; the text says which call and why."""
+    """A call to the cluster failed; the message names the call and the reason."""
 
 
 class Unreachable(ClusterError):
-    """No answer within the time allowed."""
+    """The cluster did not answer in time."""
 
 
 class InvalidConfig(ClusterError):
-    """Kafka finds the value wrong that the change would leave: of a part of a list, the value it would have with that part."""
+    """Kafka rejects the setting's value after the change; for a change of a list, the whole list counts."""
 
 
 class MissingPermission(ClusterError):
-    """Kafka refused; ``right`` is what an administrator has to grant, e.g. ``DescribeConfigs on Cluster``."""
+    """Kafka refused the call; ``right`` is what an administrator must grant, e.g. ``DescribeConfigs on Cluster``."""
 
     def __init__(self, right: str, call: str) -> None:
         super().__init__(f"missing right: {right} (Kafka refused {call})")
@@ -36,32 +36,34 @@ class Endpoint:
 class PartitionState:
     topic: str
     partition: int
-    leader: int  # -1 while there is none.
+    leader: int  # -1 without a leader.
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
-    offline: tuple[int, ...] = ()  # Whose broker or disk is gone; known of partitions, not of reassignments.
+    offline: tuple[
+        int, ...
+    ] = ()  # Replicas on a dead broker or failed disk; set by ``partitions``, not by ``reassignments``.
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigValue:
     value: str
-    source: int  # words.SOURCE_…
+    source: int  # kafka_names.SOURCE_…
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Entries, separated by commas, that a list setting gets; those that it has stay once."""
+    """Adds comma-separated entries to a list setting; an entry that it already has is not repeated."""
 
     entries: str
 
 
 @dataclass(frozen=True, slots=True)
 class Subtract:
-    """Entries that a list setting loses; of those that it does not have nothing is said. What is left may be empty text."""
+    """Removes comma-separated entries from a list setting; missing entries are ignored. The result may be empty."""
 
     entries: str
 
 
-Change = str | Append | Subtract | None  # A setting's new value, a change of the list that it is, or None: it goes.
+Change = str | Append | Subtract | None  # New value, change of a list, or None: delete the setting.

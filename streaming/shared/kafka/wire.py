@@ -1,9 +1,8 @@
-"""How a request reaches a cluster and its answer comes back, or a failure that says which call and why.
+"""Sends requests to a cluster and returns answers, or errors that name the call and the reason.
 
-Intuition: an operator's cluster is never whole. A broker is down, a call hangs, metadata are out of date. So calls that go to
-several brokers go to all of them at once, with one deadline for all, and come back as one result a broker. And whoever let that
-pass once is not waited for like that again: as long as it owes an answer it is asked for no other, and then it has a second,
-until it answers. So a broker that hangs costs one timeout once, and what is known of the others is not held up by it.
+Requests to several brokers run in parallel with one deadline for all, and give one result per broker. A broker that misses the
+deadline is not asked again while its answer is outstanding; after that it gets one second (``IMPATIENT_MS``) until it answers in
+time. So a hanging broker costs one time-out once and does not delay the answers of others.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import Any, TypeVar
 import kafka.errors
 from kafka.admin import KafkaAdminClient
 
+from streaming.shared.kafka.client_internals import connection_manager
 from streaming.shared.kafka.clients import admin_client, close_admin
 from streaming.shared.kafka.settings import KafkaSettings
 from streaming.shared.kafka.values import ClusterError, MissingPermission, Unreachable
@@ -23,27 +23,27 @@ from streaming.shared.kafka.values import ClusterError, MissingPermission, Unrea
 T = TypeVar("T")
 
 IMPATIENT_MS = 1_000
-_IN_VAIN = 0.9  # Of the time that it was waited for: the client gives a request up at about the same moment.
+# A failure after this share of the wait counts as a time-out, because the client gives up at about the same moment.
+_TIMED_OUT_RATIO = 0.9
 
 
 class Wire:
-    """One connection to a cluster. Not thread-safe.
+    """A connection to a cluster. Not thread-safe.
 
-    After a failure the next call connects anew: kafka-python pins its "controller" to one broker for the life of a
-    client, and would fail for ever once that broker is gone.
+    After a failure the next call reconnects, because kafka-python pins its "controller" to one broker for the life of a client.
     """
 
     def __init__(self, settings: KafkaSettings, client_id: str) -> None:
         self._settings = settings
         self._client_id = client_id
         self._admin: KafkaAdminClient | None = None
-        self._silent: set[int] = set()  # Brokers that did not answer in time when they were asked last.
-        self._owed: dict[int, Any] = {}  # By broker: the answer that it was not waited for any longer.
+        self._silent: set[int] = set()  # Brokers that missed the deadline of their last request.
+        self._outstanding: dict[int, Any] = {}  # By broker: the future of an answer that missed its deadline.
         self.timeout_ms = int(settings.request_timeout_s * 1000)
 
     def close(self) -> None:
         admin, self._admin = self._admin, None
-        self._owed.clear()
+        self._outstanding.clear()
         if admin is not None:
             close_admin(admin)
 
@@ -53,6 +53,14 @@ class Wire:
         return self._admin
 
     def call(self, what: str, call: Callable[[KafkaAdminClient], T]) -> T:
+        """Returns the result of ``call`` on a connected admin client. On failure the connection is closed.
+
+        Args:
+            what: the action, for messages: "cannot {what} at HOST".
+
+        Raises:
+            ClusterError: the call failed.
+        """
         try:
             return call(self._connected())
         except (kafka.errors.ClusterAuthorizationFailedError, kafka.errors.TopicAuthorizationFailedError) as error:
@@ -64,13 +72,13 @@ class Wire:
             ) from error
 
     def one(self, what: str, request: Any) -> Any:
-        """One request to whichever broker is free; brokers forward what only the controller knows."""
+        """Sends a request to the least loaded broker, which forwards it to the controller if needed. Returns the answer."""
 
         def ask_any(admin: KafkaAdminClient) -> Any:
-            manager = admin._manager
+            manager = connection_manager(admin)
 
             async def ask() -> Any:
-                # Two brokers within the time allowed: one that we cannot reach must not speak for the cluster.
+                # Half of the time goes to a second broker, so that one unreachable broker does not fail the call.
                 first = manager.least_loaded_node()
                 try:
                     return await manager.wait_for(manager.send(request, node_id=first), self.timeout_ms / 2)
@@ -86,28 +94,28 @@ class Wire:
         return self.call(what, ask_any)
 
     def each(self, what: str, requests: Mapping[int, Any]) -> dict[int, Any | ClusterError]:
-        """One request a broker, all under way at once; a failure is that broker's value and nobody else's delay."""
+        """Sends one request per broker in parallel. Returns each broker's answer or error; a failure delays no other broker."""
         if not requests:
             return {}
 
         def ask_all(admin: KafkaAdminClient) -> dict[int, Any | ClusterError]:
-            manager, failed_s = admin._manager, dict[int, float]()
+            manager, failed_s = connection_manager(admin), dict[int, float]()
 
             async def ask() -> dict[int, Any | ClusterError]:
                 pending = {broker: self._sent(manager, what, broker, r, failed_s) for broker, r in requests.items()}
                 began_s = time.monotonic()
                 return {
-                    broker: asked
-                    if isinstance(asked, ClusterError)
-                    else await self._received(manager, what, broker, asked, began_s, failed_s)
-                    for broker, asked in pending.items()
+                    broker: future
+                    if isinstance(future, ClusterError)
+                    else await self._received(manager, what, broker, future, began_s, failed_s)
+                    for broker, future in pending.items()
                 }
 
             answers: dict[int, Any | ClusterError] = manager.run(ask)
             return answers
 
         answers = self.call(what, ask_all)
-        # Perhaps it is our metadata that is out of date; but not where all that is known is that they hang.
+        # If no broker is reachable, the metadata may be stale: reconnect. Brokers that merely hang do not count.
         if not self._silent.issuperset(answers) and all(isinstance(answer, Unreachable) for answer in answers.values()):
             self.close()
         return answers
@@ -115,61 +123,61 @@ class Wire:
     def _sent(
         self, manager: Any, what: str, broker: int, request: Any, failed_s: dict[int, float]
     ) -> Any | ClusterError:
-        """What will be its answer; ``failed_s`` is told when it failed, if it does."""
-        if self._owes(broker):
+        """Sends the request and returns the future of its answer, or an error. A failure's time is noted in ``failed_s``."""
+        if self._owes_answer(broker):
             return Unreachable(
-                f"broker {broker}, {what}: not asked: it has let a question before time out (KafkaTimeoutError)"
+                f"broker {broker}, {what}: not asked: its answer to an earlier request is still outstanding (KafkaTimeoutError)"
             )
         try:
-            asked = manager.send(request, node_id=broker)
+            future = manager.send(request, node_id=broker)
         except kafka.errors.KafkaError as error:
-            # Not in the client's metadata: gone, or back since they were read. The next call will know.
+            # The broker is missing in the client's metadata. Refresh it for the next call.
             manager.cluster.request_update()
             return Unreachable(f"broker {broker}, {what}: {type(error).__name__}")
-        asked.add_errback(lambda _: failed_s.setdefault(broker, time.monotonic()))
-        return asked
+        future.add_errback(lambda _: failed_s.setdefault(broker, time.monotonic()))
+        return future
 
     async def _received(
-        self, manager: Any, what: str, broker: int, asked: Any, began_s: float, failed_s: Mapping[int, float]
+        self, manager: Any, what: str, broker: int, future: Any, began_s: float, failed_s: Mapping[int, float]
     ) -> Any | ClusterError:
-        """Its answer, within what is left of the time since all were asked."""
+        """Returns the broker's answer or error, within the time left since all requests were sent."""
         patience_ms = min(self.timeout_ms, IMPATIENT_MS) if broker in self._silent else self.timeout_ms
         left_ms = max(0.0, patience_ms - 1000 * (time.monotonic() - began_s))
         try:
-            answer = await manager.wait_for(asked, left_ms)
+            answer = await manager.wait_for(future, left_ms)
         except kafka.errors.KafkaError as error:
-            # Whatever failed sooner has made nobody wait.
+            # An earlier failure (a refused connection) costs no waiting time, so the broker is asked normally next time.
             took_s = failed_s.get(broker, time.monotonic()) - began_s
-            if 1000 * took_s >= _IN_VAIN * patience_ms:
+            if 1000 * took_s >= _TIMED_OUT_RATIO * patience_ms:
                 self._silent.add(broker)
-                self._owed[broker] = asked
+                self._outstanding[broker] = future
             return Unreachable(f"broker {broker}, {what}: {type(error).__name__}")
         self._silent.discard(broker)
         return answer
 
-    def _owes(self, broker: int) -> bool:
-        """An answer that is still to come, unless the connection breaks."""
-        owed = self._owed.get(broker)
-        if owed is None:
+    def _owes_answer(self, broker: int) -> bool:
+        """Returns whether an answer of this broker is still outstanding."""
+        future = self._outstanding.get(broker)
+        if future is None:
             return False
-        if not owed.is_done:
+        if not future.is_done:
             return True
-        del self._owed[broker]
-        if owed.succeeded():
-            self._silent.discard(broker)  # Slow, but there.
+        del self._outstanding[broker]
+        if future.succeeded():
+            self._silent.discard(broker)  # Slow but alive.
         return False
 
     def alone(self, what: str, broker: int, request: Any) -> Any | ClusterError:
-        """One request to one broker, whose failure is a value and says nothing of the client's other connections."""
+        """Sends a request to one broker. Returns the answer or the error; a failure leaves other brokers' connections open."""
 
         def ask(admin: KafkaAdminClient) -> Any | ClusterError:
-            manager = admin._manager
+            manager = connection_manager(admin)
 
             async def asked() -> Any | ClusterError:
                 try:
                     return await manager.wait_for(manager.send(request, node_id=broker), self.timeout_ms)
                 except kafka.errors.KafkaError as error:
-                    # Not in the client's metadata: gone, or back since they were read. The next call will know.
+                    # The broker may be missing in the client's metadata. Refresh it for the next call.
                     manager.cluster.request_update()
                     return Unreachable(f"broker {broker}, {what}: {type(error).__name__}")
 

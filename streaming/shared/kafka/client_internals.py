@@ -1,0 +1,60 @@
+"""Access to private attributes of kafka-python 3.0: the only module that names them.
+
+rheostat needs requests that kafka-python's public API does not offer, and clients that close reliably.
+tests/unit/streaming/shared/kafka/test_client_internals.py fails when an upgrade of kafka-python removes or changes one of these
+names.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.admin import KafkaAdminClient
+from kafka.net.compat import KafkaNetClient
+
+
+def connection_manager(admin: KafkaAdminClient) -> Any:
+    """Returns the manager that sends requests to named brokers (``send``, ``wait_for``, ``run``, ``least_loaded_node``,
+    ``cluster``)."""
+    return admin._manager
+
+
+def start_network_thread(client: KafkaNetClient) -> None:
+    """Starts the client's network thread and waits until its loop runs."""
+    client._net.start()
+    client._net.run(_return_at_once)
+
+
+def stop_network_thread(client: KafkaNetClient) -> None:
+    client._net.stop()
+
+
+def sender_client(producer: KafkaProducer) -> Any:
+    """Returns the network client that the producer's sender thread uses (``await_ready``)."""
+    return producer._sender._client
+
+
+def stop_sender(producer: KafkaProducer, timeout_s: float) -> None:
+    """Stops the producer's sender thread without sending its remaining records."""
+    producer._sender.force_close()
+    producer._sender.join(timeout_s)
+
+
+def heartbeat(consumer: KafkaConsumer) -> Any:
+    """Returns the heartbeat state of a group member (``last_send``, ``last_receive``: monotonic seconds)."""
+    return consumer._coordinator.heartbeat
+
+
+def fetcher(consumer: KafkaConsumer) -> Any:
+    """Returns the consumer's fetcher, whose class attribute ``PartitionRecords`` reads record batches."""
+    return consumer._fetcher
+
+
+def batch_content(batch: Any) -> tuple[bytearray, int]:
+    """Returns the bytes of a record batch and the position of its records in them."""
+    return batch._buffer, batch._pos
+
+
+async def _return_at_once() -> None:
+    pass

@@ -1,0 +1,78 @@
+"""Canary for kafka-python: fails when an upgrade removes or changes a private name that client_internals.py uses."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.admin import KafkaAdminClient
+from kafka.consumer.fetcher import Fetcher
+from kafka.net.compat import KafkaNetClient
+from kafka.net.manager import KafkaConnectionManager
+from kafka.record.default_records import DefaultRecordBatch
+from kafka.record.memory_records import MemoryRecordsBuilder
+
+from streaming.shared.kafka import client_internals
+
+# With a given version the clients do not connect when they are made. Nothing listens on the discard port.
+OFFLINE: dict[str, Any] = {"bootstrap_servers": "127.0.0.1:9", "api_version": (3, 9)}
+
+
+@pytest.fixture
+def consumer() -> Iterator[KafkaConsumer]:
+    made = KafkaConsumer(group_id="canary", **OFFLINE)
+    yield made
+    made.close(timeout_ms=0)
+
+
+@pytest.fixture
+def producer() -> Iterator[KafkaProducer]:
+    made = KafkaProducer(**OFFLINE)
+    yield made
+    made.close(timeout=0)
+
+
+def test_admin_client_keeps_its_connection_manager() -> None:
+    assert "self._manager = self._client._manager" in inspect.getsource(KafkaAdminClient.__init__)
+    manager: Any = object()
+    assert client_internals.connection_manager(SimpleNamespace(_manager=manager)) is manager
+    for method in ("send", "wait_for", "run", "least_loaded_node"):
+        assert callable(getattr(KafkaConnectionManager, method))
+    assert {"request", "node_id"} <= inspect.signature(KafkaConnectionManager.send).parameters.keys()
+
+
+def test_network_thread_starts_and_stops() -> None:
+    client = KafkaNetClient(**OFFLINE)
+    client_internals.start_network_thread(client)
+    client_internals.stop_network_thread(client)
+    client.close()
+
+
+def test_sender_has_a_network_client_and_stops(producer: KafkaProducer) -> None:
+    assert callable(client_internals.sender_client(producer).await_ready)
+    client_internals.stop_sender(producer, 5.0)
+    assert not producer._sender.is_alive()
+
+
+def test_group_member_has_heartbeat_times(consumer: KafkaConsumer) -> None:
+    state = client_internals.heartbeat(consumer)
+    assert state.last_send == state.last_receive == float("-inf")
+    state.sent_heartbeat()
+    assert state.last_send > 0
+
+
+def test_fetcher_reads_batches_with_partition_records(consumer: KafkaConsumer) -> None:
+    assert client_internals.fetcher(consumer).PartitionRecords is Fetcher.PartitionRecords
+
+
+def test_record_batch_has_buffer_and_position() -> None:
+    builder = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=1 << 20)
+    builder.append(1_700_000_000_000, b"key", b"value")
+    builder.close()
+    content, pos = client_internals.batch_content(DefaultRecordBatch(builder.buffer()))
+    assert pos == DefaultRecordBatch.HEADER_STRUCT.size
+    assert b"value" in bytes(content[pos:])
