@@ -86,7 +86,7 @@ class _Tuner:
             now_ms=EPOCH_MS + round(now_s * 1000),
             brokers=view.brokers,
             moves=view.moves,
-            rates={side: rate.bytes_per_s for side, rate in view.live.rates.items()},
+            current_rates={side: rate.bytes_per_s for side, rate in view.live.rates.items()},
             capacities=capacities(self.world),
         )
         objective = Objective(self.world.latency.objective_ms)
