@@ -32,18 +32,18 @@ _RATE_BYTES_PER_S_MIN = 1 * MIB
 class Clairvoyant:
     name: str = "clairvoyant"
 
-    def take(self, desk: SimulatedCluster) -> ThrottlePolicyRunner:
-        return _Hand(desk)
+    def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:
+        return _Hand(simulated)
 
 
 @dataclass(slots=True)
 class _Hand:
-    desk: SimulatedCluster
+    simulated: SimulatedCluster
     seconds: list[Floats] = field(default_factory=list)  # What counted, by sensor; the newest last.
     second: Floats = field(default_factory=lambda: np.zeros(0))
 
     def act(self) -> None:
-        cluster = self.desk.cluster
+        cluster = self.simulated.cluster
         counted = cluster.quotas.new_bytes
         self.second = counted.copy() if len(self.second) == 0 else self.second + counted
         if cluster.ticks * cluster.world.tick_ms % 1000:
@@ -60,11 +60,11 @@ class _Hand:
             if side[1] is Side.FOLLOWER:
                 rate = LawLimits().follower_margin_ratio * max(rate, float(wanted[sensor]))
             rates[side] = max(round(rate), round(_RATE_BYTES_PER_S_MIN))
-        self.desk.throttles.write_rates(rates)
+        self.simulated.throttles.write_rates(rates)
 
     def _wanted(self) -> Floats:
         """By sensor: all pairs at the pace at which the busiest broker fills its share of the link, and what keeps up."""
-        cluster = self.desk.cluster
+        cluster = self.simulated.cluster
         replicas, count = cluster.replicas, cluster.count
         second = cluster.ticks * cluster.world.tick_ms // 1000
         demand = cluster.clients.demand(second, replicas)

@@ -101,8 +101,8 @@ class Law:
     limits: LawLimits = field(default_factory=LawLimits)
     name: str = OURS
 
-    def take(self, desk: SimulatedCluster) -> ThrottlePolicyRunner:
-        return RulePolicy(self.name, _Tuner(desk.cluster.world, self.limits), every_s=1.0).take(desk)
+    def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:
+        return RulePolicy(self.name, _Tuner(simulated.cluster.world, self.limits), every_s=1.0).start(simulated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +179,8 @@ class Fresh:
     rule: type[_Autothrottle] | type[_CruiseControl]
     parameter: float
 
-    def take(self, desk: SimulatedCluster) -> ThrottlePolicyRunner:
+    def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:
         every_s = 180.0 if self.rule is _Autothrottle else 360.0
-        rule: Rule = self.rule(desk.cluster.world, self.parameter)
+        rule: Rule = self.rule(simulated.cluster.world, self.parameter)
         # The first signals take a few seconds; a tool that starts looks as soon as it has some.
-        return RulePolicy(self.name, rule, every_s=every_s).take(desk)
+        return RulePolicy(self.name, rule, every_s=every_s).start(simulated)

@@ -42,24 +42,24 @@ def run_plan(
         watch: called after every look; for checkers. It must not change anything.
     """
     cluster = Cluster(world)
-    desk, port = SimulatedCluster.at(cluster), SimulatedReassignments(cluster)
+    simulated, port = SimulatedCluster.at(cluster), SimulatedReassignments(cluster)
     line = ControllerLine(cluster.controller, EPOCH_MS)
     executor = executor_of(line)
     next_s, running_max, ended_s = 0.0, 0, None
     utilised: list[np.ndarray[tuple[int], np.dtype[np.float64]]] = []
     while ended_s is None and cluster.now_s < world.duration_s_max:
-        desk.stream.advance()
+        simulated.stream.advance()
         line.advance(cluster.now_s)
         port.advance()
         if cluster.now_s >= next_s:
             next_s += look_every_s
-            desk.signals.poll()
+            simulated.signals.poll()
             done = int(port.done.sum())
-            for request in executor.look(desk, port):
+            for request in executor.look(simulated, port):
                 port.ask(request)
             running_max = max(running_max, len(port.running()))
             if watch is not None:
-                watch(desk, port)
+                watch(simulated, port)
             if done == len(port.plan):
                 ended_s = cluster.now_s
         tick = cluster.step()

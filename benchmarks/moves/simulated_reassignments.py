@@ -48,7 +48,7 @@ class SimulatedReassignments:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        cluster.replicas.lists_what_moves = True
+        cluster.replicas.lists_follow_moves = True
         specs = cluster.world.partitions
         self.plan: tuple[int, ...] = tuple(i for i, p in enumerate(specs) if p.adding)
         self.asked: Bools = np.zeros(len(specs), dtype=np.bool_)
@@ -94,7 +94,7 @@ class SimulatedReassignments:
 
 
 class Executor(Protocol):
-    def look(self, desk: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:
+    def look(self, simulated: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:
         """Asked every few seconds: requests to be made now, each with the partitions that begin with it."""
 
 
@@ -114,7 +114,7 @@ class Ours:
     _waiting: dict[int, WaitingPartition] = field(default_factory=dict)
     _sized_until_s: float = 0.0
 
-    def look(self, desk: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:
+    def look(self, simulated: SimulatedCluster, port: SimulatedReassignments) -> Iterable[Sequence[int]]:
         cluster = port.cluster
         replicas = cluster.replicas
         alive = frozenset(b for b, lives in zip(replicas.brokers, replicas.alive, strict=True) if lives)
@@ -147,7 +147,7 @@ class Ours:
             self.rates,
             steady_state(running),
             self._asked,
-            desk.signals.brokers,
+            simulated.signals.brokers,
             {self.line.newest.node: self.line.newest} if self.line.newest is not None else {},
         )
         paced = decide_concurrency(view, self.memory, self.limits)

@@ -17,7 +17,7 @@ _POINTS_MAX = 600  # More are not seen at the width of the picture.
 _BROKERS_MAX = 4  # With its throttle, each takes two lines of the legend.
 
 
-def picture(scenario: Scenario, trace: Trace) -> str:
+def draw_run(scenario: Scenario, trace: Trace) -> str:
     seconds = len(trace.remaining_bytes)
     bin_s = max(1, math.ceil(seconds / _POINTS_MAX))
     times_s = [float(at) for at in range(0, seconds, bin_s)]
@@ -54,7 +54,7 @@ def panels(trace: Trace, bin_s: int) -> tuple[Panel, ...]:
 
 
 def _sides(title: str, trace: Trace, side: str, mean: Callable[[Floats], list[float]]) -> Panel:
-    copied = trace.caught_out_bytes_per_s if side == "leader" else trace.caught_in_bytes_per_s
+    copied = trace.catch_up_out_bytes_per_s if side == "leader" else trace.catch_up_in_bytes_per_s
     limits = trace.leader_rate_bytes_per_s if side == "leader" else trace.follower_rate_bytes_per_s
     total = copied.sum(axis=0)
     busiest = sorted(int(i) for i in np.argsort(-total, kind="stable")[:_BROKERS_MAX] if total[i] > 0)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rheostat.config.yaml_file import Path
 from rheostat.simulate.disturbance_schema import LeaderChange
-from rheostat.simulate.scenario_schema import ScenarioWords, TopicWords
+from rheostat.simulate.scenario_schema import ScenarioSchema, TopicSchema
 from streaming.shared.units import span_text
 
 BROKER_SECONDS_MAX = 20_000_000  # Every second of every broker is kept: a good gigabyte at this size.
@@ -15,12 +15,12 @@ BROKER_SECONDS_MAX = 20_000_000  # Every second of every broker is kept: a good 
 Fault = tuple[Path, str]
 
 
-def check(words: ScenarioWords) -> list[Fault]:
+def find_faults(words: ScenarioSchema) -> list[Fault]:
     """Every fault, with the key where it stands."""
     return [*_brokers(words), *_topics(words), *_move(words), *_times(words), *_goal(words), *_disturbances(words)]
 
 
-def _brokers(words: ScenarioWords) -> Iterator[Fault]:
+def _brokers(words: ScenarioSchema) -> Iterator[Fault]:
     ids = [b.id for b in words.brokers]
     yield from _twice(("brokers",), ids, "broker")
     size = math.ceil(words.duration) * len(ids)
@@ -32,7 +32,7 @@ def _brokers(words: ScenarioWords) -> Iterator[Fault]:
         )
 
 
-def _topics(words: ScenarioWords) -> Iterator[Fault]:
+def _topics(words: ScenarioSchema) -> Iterator[Fault]:
     known = {b.id for b in words.brokers}
     names = [t.name for t in words.topics]
     yield from _twice(("topics",), names, "topic", key="name")
@@ -59,7 +59,7 @@ def _topics(words: ScenarioWords) -> Iterator[Fault]:
         yield from _twice((*at, "leaders"), topic.leaders or (), "broker")
 
 
-def _spelt_out(topic: TopicWords, at: Path, known: set[int]) -> Iterator[Fault]:
+def _spelt_out(topic: TopicSchema, at: Path, known: set[int]) -> Iterator[Fault]:
     for key in ("partitions", "brokers", "leaders", "replication"):
         if key in topic.model_fields_set:
             yield (*at, key), "expected not to be there, as replicas says it"
@@ -68,7 +68,7 @@ def _spelt_out(topic: TopicWords, at: Path, known: set[int]) -> Iterator[Fault]:
         yield from _twice((*at, "replicas", p), replicas, "replica on broker")
 
 
-def _move(words: ScenarioWords) -> Iterator[Fault]:
+def _move(words: ScenarioSchema) -> Iterator[Fault]:
     known, move = {b.id for b in words.brokers}, words.move
     for key, brokers in (("add", move.add), ("drain", move.drain)):
         yield from _unknown(("move", key), brokers or (), known)
@@ -86,7 +86,7 @@ def _move(words: ScenarioWords) -> Iterator[Fault]:
     yield from _twice(("move", "plan", "partitions"), [f"{e.topic}-{e.partition}" for e in entries], "partition")
 
 
-def _times(words: ScenarioWords) -> Iterator[Fault]:
+def _times(words: ScenarioSchema) -> Iterator[Fault]:
     if words.begin >= words.duration:
         yield (
             ("begin",),
@@ -97,7 +97,7 @@ def _times(words: ScenarioWords) -> Iterator[Fault]:
         yield from _unknown(("load", "steps", i, "brokers"), step.brokers or (), {b.id for b in words.brokers})
 
 
-def _goal(words: ScenarioWords) -> Iterator[Fault]:
+def _goal(words: ScenarioSchema) -> Iterator[Fault]:
     if words.deadline is not None and words.share is not None:
         yield (
             ("share",),
@@ -106,7 +106,7 @@ def _goal(words: ScenarioWords) -> Iterator[Fault]:
         )
 
 
-def _disturbances(words: ScenarioWords) -> Iterator[Fault]:
+def _disturbances(words: ScenarioSchema) -> Iterator[Fault]:
     known, counts = {b.id for b in words.brokers}, _partition_counts(words)
     for i, what in enumerate(words.disturbances):
         at: Path = ("disturbances", i)
@@ -118,7 +118,7 @@ def _disturbances(words: ScenarioWords) -> Iterator[Fault]:
             yield from _partition(at, what.topic, what.partition, counts)
 
 
-def _partition_counts(words: ScenarioWords) -> dict[str, int]:
+def _partition_counts(words: ScenarioSchema) -> dict[str, int]:
     return {t.name: len(t.replicas) if t.replicas is not None else t.partitions or 0 for t in words.topics}
 
 

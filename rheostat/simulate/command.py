@@ -16,9 +16,9 @@ from pathlib import Path
 from rheostat.config.yaml_file import YamlFile
 from rheostat.console.output import out, tell
 from rheostat.errors import EXIT_DONE, BadInputError
-from rheostat.simulate.policies import policy_of
-from rheostat.simulate.report import as_record, lines, verdict
-from rheostat.simulate.scenario_file import load_scenario, shipped
+from rheostat.simulate.policies import parse_policy
+from rheostat.simulate.report import judge_run, report_lines, to_record
+from rheostat.simulate.scenario_file import load_scenario, shipped_scenarios
 from streaming.shared import units
 from tuner.simulation.policy import LoopPolicy, SimulatedCluster
 from tuner.simulation.ports import MemoryJournal
@@ -33,7 +33,7 @@ def run_simulate(named: str, *, policy: str, seed: int | None, plot: Path | None
     """Simulates, tells, and returns the exit code."""
     if plot is not None and not plot.parent.is_dir():
         raise BadInputError(f"--plot {plot}: there is no folder {plot.parent}; make it, or name another")
-    scenario, hand = policy_of(policy, load_scenario(named, seed))
+    scenario, hand = parse_policy(policy, load_scenario(named, seed))
     world = scenario.world
     journal = MemoryJournal()
     if isinstance(hand, LoopPolicy):
@@ -42,16 +42,16 @@ def run_simulate(named: str, *, policy: str, seed: int | None, plot: Path | None
     _say("\n".join(_drawn(world)))
     with _progress(world) as watch:
         trace = run(world, hand, watch=watch)
-    found = verdict(scenario, trace, journal.entries)
+    found = judge_run(scenario, trace, journal.entries)
     if as_json:
-        out(json.dumps(as_record(found), indent=2))
+        out(json.dumps(to_record(found), indent=2))
     else:
-        out(f"policy {trace.policy}", *lines(found))
+        out(f"policy {trace.policy}", *report_lines(found))
     if plot is not None:
-        from rheostat.simulate.chart import picture
+        from rheostat.simulate.chart import draw_run
 
         try:
-            plot.write_text(picture(scenario, trace), encoding="utf-8")
+            plot.write_text(draw_run(scenario, trace), encoding="utf-8")
         except OSError as error:
             raise BadInputError(f"--plot {plot}: cannot be written: {error.strerror or error}") from error
         _say(f"drawn: {plot}")
@@ -59,7 +59,7 @@ def run_simulate(named: str, *, policy: str, seed: int | None, plot: Path | None
 
 
 def list_scenarios(*, as_json: bool) -> int:
-    about = {name: _about(path) for name, path in shipped().items()}
+    about = {name: _about(path) for name, path in shipped_scenarios().items()}
     if as_json:
         out(json.dumps(about, indent=2))
     else:
@@ -69,7 +69,7 @@ def list_scenarios(*, as_json: bool) -> int:
 
 
 def missing() -> BadInputError:
-    return BadInputError(f"which scenario? A file, or one of {', '.join(shipped())}")
+    return BadInputError(f"which scenario? A file, or one of {', '.join(shipped_scenarios())}")
 
 
 def _about(path: Path) -> str:
@@ -93,28 +93,32 @@ def _progress(world: World) -> Iterator[Callable[[SimulatedCluster], None]]:
 
         with Progress(console=console_of(sys.stderr), transient=True) as bar:
             task = bar.add_task("simulating", total=total)
-            yield _every(_TICKS_PER_LOOK, lambda desk: bar.update(task, completed=max(0.0, total - _left_bytes(desk))))
+            yield _every(
+                _TICKS_PER_LOOK, lambda simulated: bar.update(task, completed=max(0.0, total - _left_bytes(simulated)))
+            )
         return
     said_at = [time.monotonic()]
 
-    def tell(desk: SimulatedCluster) -> None:
+    def tell(simulated: SimulatedCluster) -> None:
         if time.monotonic() - said_at[0] >= _LINE_EVERY_S:
             said_at[0] = time.monotonic()
-            _say(f"simulated {units.span_text(desk.cluster.now_s)}, {units.size_text(_left_bytes(desk))} left")
+            _say(
+                f"simulated {units.span_text(simulated.cluster.now_s)}, {units.size_text(_left_bytes(simulated))} left"
+            )
 
     yield _every(_TICKS_PER_LOOK, tell)
 
 
 def _every(ticks: int, look: Callable[[SimulatedCluster], None]) -> Callable[[SimulatedCluster], None]:
-    def watch(desk: SimulatedCluster) -> None:
-        if desk.cluster.ticks % ticks == 0:
-            look(desk)
+    def watch(simulated: SimulatedCluster) -> None:
+        if simulated.cluster.ticks % ticks == 0:
+            look(simulated)
 
     return watch
 
 
-def _left_bytes(desk: SimulatedCluster) -> float:
-    replicas = desk.cluster.replicas
+def _left_bytes(simulated: SimulatedCluster) -> float:
+    replicas = simulated.cluster.replicas
     return float(replicas.lag_bytes[replicas.adding].sum())
 
 

@@ -6,31 +6,31 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from rheostat.simulate.schema_types import BrokerIds, Moment, Rate, Spell, Words
+from rheostat.simulate.schema_types import BrokerIds, Moment, Rate, SchemaModel, TimeRange
 
 
-class SlowLink(Spell):
+class SlowLink(TimeRange):
     what: Literal["slow_link"]
     factor: float = Field(gt=0, le=1, description="the share of their links that these brokers have left")
     brokers: BrokerIds = Field(description="which brokers")
 
 
-class BrokerDown(Spell):
+class BrokerDown(TimeRange):
     what: Literal["broker_down"]
     broker: int = Field(description="which broker")
 
 
-class NoSignals(Spell):
+class NoSignals(TimeRange):
     what: Literal["no_signals"]
     brokers: BrokerIds | None = Field(default=None, description="of which nothing is measured; without it all")
 
 
-class ControllerBusy(Spell):
+class ControllerBusy(TimeRange):
     what: Literal["controller_busy"]
     operations_per_s: float = Field(gt=0, description="what others want of the controller")
 
 
-class LeaderChange(Words):
+class LeaderChange(SchemaModel):
     what: Literal["leader_change"]
     at: Moment = Field(description="when")
     topic: str = Field(description="of which topic")
@@ -38,7 +38,7 @@ class LeaderChange(Words):
     to: int = Field(description="the broker that leads from then on, if it is in sync")
 
 
-class OperatorSets(Words):
+class OperatorSets(SchemaModel):
     what: Literal["operator_sets"]
     at: Moment = Field(description="when")
     broker: int = Field(description="on which broker")

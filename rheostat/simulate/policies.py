@@ -17,7 +17,7 @@ from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import Limits
 from tuner.settings.tuner import TunerSettings
 from tuner.simulation.policy import EPOCH_MS, LoopPolicy, Policy, RuleInput, RulePolicy
-from tuner.simulation.scenario import Scenario, throttled, unthrottled
+from tuner.simulation.scenario import Scenario, with_throttle, without_throttle
 
 POLICIES = (
     "rheostat (with the scenario's deadline or share, where it has one), rheostat:fast, rheostat:gentle, rheostat:share "
@@ -34,7 +34,7 @@ class _Nothing:
         return {}
 
 
-def policy_of(text: str, scenario: Scenario) -> tuple[Scenario, Policy]:
+def parse_policy(text: str, scenario: Scenario) -> tuple[Scenario, Policy]:
     """The scenario as it starts under this policy, and who acts in it.
 
     Raises:
@@ -54,10 +54,10 @@ def policy_of(text: str, scenario: Scenario) -> tuple[Scenario, Policy]:
         case "as-is", "":
             return scenario, _standing(text)
         case "none", "":
-            return replace(scenario, world=unthrottled(world)), _standing(text)
+            return replace(scenario, world=without_throttle(world)), _standing(text)
         case "static", _ if rest:
             rate = round(_read(text, units.positive(units.parse_rate), rest))
-            return replace(scenario, world=throttled(world, rate)), _standing(text)
+            return replace(scenario, world=with_throttle(world, rate)), _standing(text)
     raise _unknown(text)
 
 

@@ -15,7 +15,7 @@ from tuner.core.cluster import BrokerSide
 from tuner.core.drain_time import rate_bytes_per_s_min
 from tuner.journal.entries import Entry
 from tuner.simulation.policy import EPOCH_MS
-from tuner.simulation.scenario import Scenario, loads_of
+from tuner.simulation.scenario import Scenario, sum_side_loads
 from tuner.simulation.trace import Trace, rate_series
 
 # What is not the throttle's doing, or more than one can give.
@@ -25,7 +25,7 @@ DECISIONS_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Blocked:
+class BlockedSide:
     """A side whose throttle, as it stood at the end, never lets its moves end."""
 
     side: BrokerSide
@@ -38,7 +38,7 @@ class Blocked:
 class SimulationVerdict:
     scenario: Scenario
     trace: Trace
-    blocked: tuple[Blocked, ...]  # Only where the moves have not ended ...
+    blocked: tuple[BlockedSide, ...]  # Only where the moves have not ended ...
     last: tuple[Entry, ...] = ()  # ... and so is this: what the tuner decided last, oldest first.
     diagnoses: tuple[Entry, ...] = ()  # What it found that no throttle cures, the first of each kind.
 
@@ -52,7 +52,7 @@ class SimulationVerdict:
         return EXIT_DONE if self.in_time else EXIT_NOT_WELL
 
 
-def verdict(scenario: Scenario, trace: Trace, journal: Sequence[Entry] = ()) -> SimulationVerdict:
+def judge_run(scenario: Scenario, trace: Trace, journal: Sequence[Entry] = ()) -> SimulationVerdict:
     """
     Args:
         journal: what the tuner wrote down, where it was one that turned the throttles.
@@ -81,16 +81,16 @@ def _last(journal: Sequence[Entry]) -> list[Entry]:
     return list(reversed(found.values()))
 
 
-def _blocked(trace: Trace) -> Iterator[Blocked]:
+def _blocked(trace: Trace) -> Iterator[BlockedSide]:
     index_of = {spec.broker: i for i, spec in enumerate(trace.world.brokers)}
-    for side, load in loads_of(trace.world).items():
+    for side, load in sum_side_loads(trace.world).items():
         rates = rate_series(trace, side[1])
         if len(rates) and rates[-1][index_of[side[0]]] <= load.steady_state_bytes_per_s:
             rate = int(rates[-1][index_of[side[0]]])
-            yield Blocked(side, rate, load.steady_state_bytes_per_s, rate_bytes_per_s_min(load))
+            yield BlockedSide(side, rate, load.steady_state_bytes_per_s, rate_bytes_per_s_min(load))
 
 
-def as_record(found: SimulationVerdict) -> dict[str, Any]:
+def to_record(found: SimulationVerdict) -> dict[str, Any]:
     world, summary = found.trace.world, found.trace.summary
     return {
         "scenario": found.scenario.name,
@@ -133,7 +133,7 @@ def _at_s(entry: Entry) -> float:
     return (entry.at_ms - EPOCH_MS) / 1000
 
 
-def lines(found: SimulationVerdict) -> list[str]:
+def report_lines(found: SimulationVerdict) -> list[str]:
     """For people; what matters most first."""
     summary, deadline_s = found.trace.summary, found.scenario.deadline_s
     optimum = "" if summary.optimum_s is None else f"the optimum is {span_text(summary.optimum_s)}"

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from rheostat.config.resources import conf_file
 from rheostat.config.yaml_file import YamlFile
 from rheostat.errors import BadInputError
-from rheostat.simulate.check import check
+from rheostat.simulate.check import find_faults
 from rheostat.simulate.disturbance_schema import (
     BrokerDown,
     ControllerBusy,
@@ -24,7 +24,7 @@ from rheostat.simulate.disturbance_schema import (
     OperatorSets,
     SlowLink,
 )
-from rheostat.simulate.scenario_schema import ScenarioWords
+from rheostat.simulate.scenario_schema import ScenarioSchema
 from streaming.shared.contract import Side
 from streaming.shared.units import span_text
 from tuner.simulation import moves
@@ -51,7 +51,7 @@ from tuner.simulation.world import (
 _CEILING_SHARE = 0.8  # Of the slowest link: a tenth for what is not measured, a tenth for the objective.
 
 
-def shipped() -> dict[str, Path]:
+def shipped_scenarios() -> dict[str, Path]:
     """The scenarios that come with rheostat, by name."""
     return {path.stem: path for path in sorted(conf_file("scenarios").glob("*.yaml"))}
 
@@ -65,7 +65,7 @@ def load_scenario(named: str, seed: int | None = None) -> made.Scenario:
     Raises:
         BadInputError: with every fault, one a line.
     """
-    known = shipped()
+    known = shipped_scenarios()
     path = known.get(named, Path(named))
     try:
         text = path.read_text(encoding="utf-8")
@@ -80,10 +80,10 @@ def load_scenario(named: str, seed: int | None = None) -> made.Scenario:
 def parse_scenario(text: str, file: str, *, name: str, seed: int | None = None) -> made.Scenario:
     source = YamlFile(text, file)
     try:
-        words = ScenarioWords.model_validate(source.body)
+        words = ScenarioSchema.model_validate(source.body)
     except ValidationError as error:
-        raise BadInputError("\n".join(source.faults(error, ScenarioWords))) from error
-    if faults := [source.fault(at, message) for at, message in check(words)]:
+        raise BadInputError("\n".join(source.faults(error, ScenarioSchema))) from error
+    if faults := [source.fault(at, message) for at, message in find_faults(words)]:
         raise BadInputError("\n".join(faults))
     try:
         world = _world(words, words.seed if seed is None else seed)
@@ -106,11 +106,11 @@ def parse_scenario(text: str, file: str, *, name: str, seed: int | None = None) 
     return made.Scenario(name, " ".join(words.about.split()), world, ceiling, words.deadline, words.share)
 
 
-def _kind(words: ScenarioWords) -> str:
+def _kind(words: ScenarioSchema) -> str:
     return next(key for key in type(words.move).model_fields if getattr(words.move, key) is not None)
 
 
-def _world(words: ScenarioWords, seed: int) -> World:
+def _world(words: ScenarioSchema, seed: int) -> World:
     ids = [b.id for b in words.brokers]
     load = words.load
     world = World(
@@ -150,10 +150,10 @@ def _world(words: ScenarioWords, seed: int) -> World:
             words.signals.every, words.signals.window, words.signals.delay, words.signals.delay_max, words.signals.loss
         ),
     )
-    return world if words.throttle is None else made.throttled(world, round(words.throttle))
+    return world if words.throttle is None else made.with_throttle(world, round(words.throttle))
 
 
-def _topics(words: ScenarioWords) -> Iterable[made.Topic]:
+def _topics(words: ScenarioSchema) -> Iterable[made.Topic]:
     move = words.move
     joining = {*(move.add or ()), *(move.replace or {}).values()}
     old = tuple(b.id for b in words.brokers if b.id not in joining)
@@ -172,19 +172,19 @@ def _topics(words: ScenarioWords) -> Iterable[made.Topic]:
         )
 
 
-def _moved(words: ScenarioWords, partitions: list[PartitionSpec]) -> list[PartitionSpec]:
+def _moved(words: ScenarioSchema, partitions: list[PartitionSpec]) -> list[PartitionSpec]:
     move = words.move
     if move.add is not None:
         return moves.join(partitions, move.add)
     if move.drain is not None:
         return moves.drain(partitions, move.drain, [b.id for b in words.brokers])
     if move.replace is not None:
-        return moves.exchange(partitions, move.replace)
+        return moves.replace_brokers(partitions, move.replace)
     entries = move.plan.partitions if move.plan is not None else ()
-    return moves.carry_out(partitions, {(e.topic, e.partition): e.replicas for e in entries})
+    return moves.apply_plan(partitions, {(e.topic, e.partition): e.replicas for e in entries})
 
 
-def _disturbances(words: ScenarioWords) -> Iterable[Disturbance]:
+def _disturbances(words: ScenarioSchema) -> Iterable[Disturbance]:
     everybody = tuple(b.id for b in words.brokers)
     for step in words.load.steps:
         yield LoadStep(step.at, step.until, step.brokers or everybody, step.factor)

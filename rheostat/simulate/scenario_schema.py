@@ -10,14 +10,14 @@ from rheostat.simulate.disturbance_schema import Disturbance
 from rheostat.simulate.schema_types import (
     BrokerIds,
     Moment,
+    PositiveShare,
     Rate,
     RateOrNone,
+    SchemaModel,
     Share,
-    ShareOfSome,
     Size,
     Span,
-    Spell,
-    Words,
+    TimeRange,
 )
 
 
@@ -32,13 +32,13 @@ def _numbered(value: Any) -> Any:
     return [{"id": item} if isinstance(item, int) else item for item in value]
 
 
-class BrokerWords(Words):
+class BrokerSchema(SchemaModel):
     id: int = Field(ge=0, description="the broker's node id")
     link: Rate | None = Field(default=None, description="this broker's link, where it is another than the others'")
     disk: Rate | None = Field(default=None, description="this broker's disks, where they are others")
 
 
-class TopicWords(Words):
+class TopicSchema(SchemaModel):
     name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,249}$", description="the topic's name")
     partitions: int | None = Field(default=None, ge=1, le=200_000, description="how many partitions; not with replicas")
     size: Size = Field(description="of each partition: 20GB")
@@ -57,40 +57,40 @@ class TopicWords(Words):
     )
 
 
-class PlanEntry(Words):
+class PlanEntrySchema(SchemaModel):
     topic: str = Field(description="a topic of the scenario")
     partition: int = Field(ge=0, description="its number")
     replicas: BrokerIds = Field(description="the brokers that shall hold it, all of them")
     log_dirs: tuple[str, ...] = Field(default=(), description="as kafka-reassign-partitions writes it; not used")
 
 
-class PlanWords(Words):
+class PlanSchema(SchemaModel):
     version: Literal[1] = Field(default=1, description="as kafka-reassign-partitions writes it")
-    partitions: Annotated[tuple[PlanEntry, ...], Field(min_length=1)] = Field(description="the plan's partitions")
+    partitions: Annotated[tuple[PlanEntrySchema, ...], Field(min_length=1)] = Field(description="the plan's partitions")
 
 
-class MoveWords(Words):
+class MoveSchema(SchemaModel):
     add: BrokerIds | None = Field(default=None, description="brokers that hold nothing yet take an even share")
     drain: BrokerIds | None = Field(default=None, description="everything leaves these brokers")
     replace: dict[int, int] | None = Field(
         default=None, min_length=1, description="old broker: the new one that takes all"
     )
-    plan: PlanWords | None = Field(default=None, description="the JSON of kafka-reassign-partitions, pasted as it is")
+    plan: PlanSchema | None = Field(default=None, description="the JSON of kafka-reassign-partitions, pasted as it is")
 
     @model_validator(mode="after")
-    def _one(self) -> MoveWords:
+    def _one(self) -> MoveSchema:
         said = [key for key in type(self).model_fields if getattr(self, key) is not None]
         if len(said) != 1:
             raise ValueError(f"expected exactly one of add, drain, replace, plan, found {' and '.join(said) or 'none'}")
         return self
 
 
-class LoadStepWords(Spell):
+class LoadStepSchema(TimeRange):
     factor: float = Field(gt=0, description="what the load of these brokers is multiplied with")
     brokers: BrokerIds | None = Field(default=None, description="which; without it all")
 
 
-class LoadWords(Words):
+class LoadSchema(SchemaModel):
     writes: RateOrNone = Field(
         default=0.0, description="into each broker beside the topics above, its in-sync replication included"
     )
@@ -103,10 +103,10 @@ class LoadWords(Words):
     )
     noise: Share = Field(default=0.0, description="standard deviation over the mean; drawn from the seed")
     noise_lasts: Span = Field(default=10.0, description="the time in which the noise forgets itself")
-    steps: tuple[LoadStepWords, ...] = Field(default=(), description="the load is multiplied for a while")
+    steps: tuple[LoadStepSchema, ...] = Field(default=(), description="the load is multiplied for a while")
 
 
-class SignalWords(Words):
+class SignalSchema(SchemaModel):
     every: Span = Field(default=5.0, description="between two scrapes")
     window: Span = Field(default=30.0, description="what a signal looks back on")
     delay: Moment = Field(default=2.0, description="the shortest time from scrape to tuner")
@@ -114,13 +114,13 @@ class SignalWords(Words):
     loss: Share = Field(default=0.0, description="scrapes of a broker that are lost")
 
     @model_validator(mode="after")
-    def _ordered(self) -> SignalWords:
+    def _ordered(self) -> SignalSchema:
         if self.delay_max < self.delay:
             raise ValueError(f"expected delay_max of at least delay, found {self.delay_max:g} s and {self.delay:g} s")
         return self
 
 
-class FetchWords(Words):
+class FetchSchema(SchemaModel):
     threads: int = Field(default=1, ge=1, le=64, description="num.replica.fetchers")
     thread_rate: Rate = Field(default=1e9, description="what one fetcher thread can do")
     response: Size = Field(default=10 * 2.0**20, description="replica.fetch.response.max.bytes")
@@ -128,12 +128,12 @@ class FetchWords(Words):
     quota_samples: int = Field(default=11, ge=1, le=100, description="replication.quota.window.num")
 
 
-class LatencyWords(Words):
+class LatencySchema(SchemaModel):
     base: Span = Field(default=0.005, description="clients' p99 on an idle broker; p99 = base ÷ (1 − how busy it is)")
     objective: Span = Field(default=0.050, description="the p99 that is not to be missed")
 
     @model_validator(mode="after")
-    def _above(self) -> LatencyWords:
+    def _above(self) -> LatencySchema:
         if not 1.02 * self.base < self.objective < 100 * self.base:
             raise ValueError(
                 f"expected an objective above base ({1000 * self.base:g} ms) and below a hundred times it, "
@@ -142,18 +142,18 @@ class LatencyWords(Words):
         return self
 
 
-class ScenarioWords(Words):
+class ScenarioSchema(SchemaModel):
     """The whole file."""
 
     about: str = Field(default="", description="one sentence: what is simulated")
-    brokers: Annotated[tuple[BrokerWords, ...], BeforeValidator(_numbered), Field(min_length=1)] = Field(
+    brokers: Annotated[tuple[BrokerSchema, ...], BeforeValidator(_numbered), Field(min_length=1)] = Field(
         description="how many (ids from 1), or a list of ids, or of id with link and disk"
     )
     link: Rate = Field(description="what a broker's network carries in each direction: 1.25GB/s or 10Gbit/s")
     disk: Rate = Field(description="what a broker's disks write, and read")
-    topics: Annotated[tuple[TopicWords, ...], Field(min_length=1)] = Field(description="what the cluster holds")
-    move: MoveWords = Field(description="what is moved: one of add, drain, replace, plan")
-    load: LoadWords = Field(default_factory=LoadWords, description="what clients do")
+    topics: Annotated[tuple[TopicSchema, ...], Field(min_length=1)] = Field(description="what the cluster holds")
+    move: MoveSchema = Field(description="what is moved: one of add, drain, replace, plan")
+    load: LoadSchema = Field(default_factory=LoadSchema, description="what clients do")
     throttle: Rate | None = Field(
         default=None,
         description="stands at the start, as kafka-reassign-partitions --throttle sets it; without it none",
@@ -169,8 +169,8 @@ class ScenarioWords(Words):
         default=None,
         description="from the beginning of the move; rheostat is in no hurry before, and missing it is exit code 1",
     )
-    share: ShareOfSome | None = Field(default=None, description="what rheostat may take of every link: 25%")
+    share: PositiveShare | None = Field(default=None, description="what rheostat may take of every link: 25%")
     seed: int = Field(default=1, ge=0, description="draws spread, noise and delays")
-    signals: SignalWords = Field(default_factory=SignalWords, description="how late and complete rheostat sees it")
-    fetch: FetchWords = Field(default_factory=FetchWords, description="the brokers' settings")
-    latency: LatencyWords = Field(default_factory=LatencyWords, description="what clients feel")
+    signals: SignalSchema = Field(default_factory=SignalSchema, description="how late and complete rheostat sees it")
+    fetch: FetchSchema = Field(default_factory=FetchSchema, description="the brokers' settings")
+    latency: LatencySchema = Field(default_factory=LatencySchema, description="what clients feel")

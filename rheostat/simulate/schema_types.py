@@ -24,22 +24,22 @@ Size = Annotated[float, _amount(units.parse_bytes)]
 Span = Annotated[float, _amount(units.parse_span)]
 Moment = Annotated[float, _amount(_moment)]
 Share = Annotated[float, _amount(units.parse_share)]
-ShareOfSome = Annotated[float, _amount(units.positive(units.parse_share))]
+PositiveShare = Annotated[float, _amount(units.positive(units.parse_share))]
 BrokerIds = Annotated[tuple[int, ...], Field(min_length=1)]
 
 
-class Words(BaseModel):
+class SchemaModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Spell(Words):
+class TimeRange(SchemaModel):
     """Something that lasts."""
 
     at: Moment = Field(description="when it begins, from the start of the simulation: 2min")
     until: Span = Field(description="when it ends")
 
     @model_validator(mode="after")
-    def _forward(self) -> Spell:
+    def _forward(self) -> TimeRange:
         if self.until <= self.at:
             raise ValueError(
                 f"expected until after at, found {units.span_text(self.until)} and {units.span_text(self.at)}"

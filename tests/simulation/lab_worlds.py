@@ -96,7 +96,7 @@ def phases(
             for rate in method.writes(target, round(cluster.now_s - changed_s, 3), got_bytes):
                 for s in sides:
                     cluster.controller.write(cluster.now_s, (broker_of[s], s), round(rate))
-        got.append(float(cluster.step().caught_in_bytes[1]))
+        got.append(float(cluster.step().catch_up_in_bytes[1]))
     return phases_of(Bytes(np.array(got), world.tick_s), moments)
 
 

@@ -77,7 +77,7 @@ def test_a_deadline_is_kept_and_not_hurried() -> None:
 
 def test_share_mode_takes_at_most_its_share_of_the_link() -> None:
     trace = law(Objective(50.0, Mode.SHARE, share_max=0.2))
-    into = trace.caught_in_bytes_per_s[70:, 2]
+    into = trace.catch_up_in_bytes_per_s[70:, 2]
     assert into.mean() <= 0.2 * 125e6 * 1.02
     assert trace.summary.completed
 

@@ -96,8 +96,8 @@ def test_every_partition_is_where_it_shall_be() -> None:
     made = world()
     seen: list[Cluster] = []
 
-    def look(desk: SimulatedCluster, port: SimulatedReassignments) -> None:
-        seen[:] = [desk.cluster]
+    def look(simulated: SimulatedCluster, port: SimulatedReassignments) -> None:
+        seen[:] = [simulated.cluster]
 
     run_plan(made, lambda line: Ours(rates_of(made), line), watch=look)
     replicas = seen[0].replicas
@@ -110,7 +110,7 @@ def test_the_limits_hold_at_every_look() -> None:
     made = world()
     most: list[int] = []
 
-    def look(desk: SimulatedCluster, port: SimulatedReassignments) -> None:
+    def look(simulated: SimulatedCluster, port: SimulatedReassignments) -> None:
         most.append(len(port.running()))
 
     limits, batch = ConcurrencyLimits(slots_max=2, cluster_max=6), BatchLimits(partition_movements_max=5)

@@ -52,14 +52,14 @@ class Filmed:
     records: list[bytes] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
 
-    def take(self, desk: SimulatedCluster) -> ThrottlePolicyRunner:
+    def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:
         limits, law = replace(self.limits, steers=self.objective is not None), LawLimits(rate_bytes_per_s_max=80 * MB)
 
         def now_s() -> float:
-            return desk.cluster.now_s
+            return simulated.cluster.now_s
 
         def wall_s() -> float:
-            return EPOCH_MS / 1000 + desk.cluster.now_s
+            return EPOCH_MS / 1000 + simulated.cluster.now_s
 
         in_force = SettingsSnapshot(limits, StallLimits(), self.objective, law, writes_max(WRITES_PER_S_MAX))
         inputs = InputLog(in_force, run="simulated", program="test", wall_clock=wall_s)
@@ -67,26 +67,26 @@ class Filmed:
         self.records, self.entries = journal.records, journal.entries
         steering = None
         if self.objective is not None:
-            known = capacities(desk.cluster.world)
+            known = capacities(simulated.cluster.world)
             steering = SteeringController(
-                desk.throttles, self.objective, known.__getitem__, law,
+                simulated.throttles, self.objective, known.__getitem__, law,
                 writes_per_s_max=WRITES_PER_S_MAX, inputs=inputs,
             )  # fmt: skip
         ports = ThrottlePorts(
-            live=desk.live,
-            signals=desk.signals,
-            throttles=desk.throttles,
+            live=simulated.live,
+            signals=simulated.signals,
+            throttles=simulated.throttles,
             orders=NoOrders(),
             journal=journal,
             observer=SilentWatcher(),
             inputs=inputs,
         )
         config = ThrottleConfig(limits=limits, stall_limits=StallLimits(), writes_per_s_max=WRITES_PER_S_MAX)
-        ramps = RampExecutor(desk.throttles)
+        ramps = RampExecutor(simulated.throttles)
         controller = ThrottleController(
             ports, config, Clock(wall_s, now_s), memory=Memory(), ramps=ramps, steering=steering
         )
-        return _Hand(desk, controller)
+        return _Hand(simulated, controller)
 
     def reasons(self) -> list[tuple[float, Reason]]:
         """When each decision was made, in seconds of the simulation, and why."""
@@ -103,12 +103,12 @@ class Filmed:
 
 @dataclass
 class _Hand:
-    desk: SimulatedCluster
+    simulated: SimulatedCluster
     loop: ThrottleController
     next_s: float = 0.0
 
     def act(self) -> None:
-        now_s = self.desk.cluster.now_s
+        now_s = self.simulated.cluster.now_s
         if now_s >= self.next_s:
             self.next_s += 5.0
             self.loop.cycle()

@@ -111,7 +111,7 @@ def test_without_a_throttle_the_line_is_full_and_clients_pay() -> None:
     # 77 MB/s at full links, where the optimum keeps to 67.
     assert trace.summary.ratio_to_optimum == pytest.approx(64 / 74, abs=0.05)
     assert trace.summary.slo_violation_ratio_1s > 0.5
-    assert trace.caught_in_bytes_per_s[2].max() <= 80e6 * 1.001
+    assert trace.catch_up_in_bytes_per_s[2].max() <= 80e6 * 1.001
     assert trace.p99_ms.max() > 50
 
 
@@ -125,8 +125,8 @@ def test_under_a_throttle_nobody_is_hurt_and_it_takes_as_long_as_kip_73_says() -
 
 def test_what_is_received_was_sent_and_a_replica_gets_what_it_lacked() -> None:
     trace = run(one_move(write_bytes_per_s=0.0), NOTHING)
-    assert trace.caught_in_bytes_per_s.sum() == pytest.approx(1e9)
-    assert trace.caught_out_bytes_per_s.sum() == pytest.approx(1e9)
+    assert trace.catch_up_in_bytes_per_s.sum() == pytest.approx(1e9)
+    assert trace.catch_up_out_bytes_per_s.sum() == pytest.approx(1e9)
     assert trace.summary.caught_up_bytes == pytest.approx(1e9)
 
 
@@ -166,12 +166,14 @@ def test_signals_come_late_and_say_what_is() -> None:
     found: list[tuple[float, float]] = []
     desks: list[SimulatedCluster] = []
 
-    def watch(desk: SimulatedCluster) -> None:
-        desks[:] = [desk]
-        desk.signals.poll()
-        signal = desk.signals.moves.get((3, F))
+    def watch(simulated: SimulatedCluster) -> None:
+        desks[:] = [simulated]
+        simulated.signals.poll()
+        signal = simulated.signals.moves.get((3, F))
         if signal is not None:
-            found.append((desk.cluster.now_s, desk.cluster.now_s - (signal.sampled_at_ms / 1000 - 1_700_000_000)))
+            found.append(
+                (simulated.cluster.now_s, simulated.cluster.now_s - (signal.sampled_at_ms / 1000 - 1_700_000_000))
+            )
 
     run(one_move(duration_s_max=40.0), NOTHING, watch=watch)
     assert 2.0 <= min(age for _, age in found) <= 4.5
@@ -195,7 +197,7 @@ def test_signals_come_late_and_say_what_is() -> None:
 def test_lost_scrapes_make_longer_steps() -> None:
     desks: list[SimulatedCluster] = []
     delivery = SignalDelivery(loss_ratio=0.4)
-    run(one_move(duration_s_max=60.0, delivery=delivery), NOTHING, watch=lambda desk: desks.append(desk))
+    run(one_move(duration_s_max=60.0, delivery=delivery), NOTHING, watch=lambda simulated: desks.append(simulated))
     desks[-1].signals.poll()
     signal = desks[-1].signals.moves[(3, F)]
     assert {step.dt_s for step in signal.steps} - {5.0}
@@ -205,7 +207,7 @@ def test_lost_scrapes_make_longer_steps() -> None:
 def test_an_outage_of_signals_is_silence() -> None:
     desks: list[SimulatedCluster] = []
     world = one_move(duration_s_max=60.0, disturbances=(SignalOutage(20.0, 60.0, (3,)),))
-    run(world, NOTHING, watch=lambda desk: desks.append(desk))
+    run(world, NOTHING, watch=lambda simulated: desks.append(simulated))
     desks[-1].signals.poll()
     assert desks[-1].signals.moves[(3, F)].sampled_at_ms == 1_700_000_015_000
     assert desks[-1].signals.moves[(1, L)].sampled_at_ms >= 1_700_000_050_000
@@ -213,14 +215,14 @@ def test_an_outage_of_signals_is_silence() -> None:
 
 def test_a_destination_that_goes_away_goes_on_where_it_was() -> None:
     trace = run(one_move(disturbances=(BrokerLoss(10.0, 50.0, 3),)), NOTHING)
-    assert trace.caught_in_bytes_per_s[11:50, 2].sum() == 0.0
-    assert trace.caught_in_bytes_per_s[50:, 2].sum() > 0.0
+    assert trace.catch_up_in_bytes_per_s[11:50, 2].sum() == 0.0
+    assert trace.catch_up_in_bytes_per_s[50:, 2].sum() > 0.0
     assert trace.summary.completed
 
 
 def test_a_leader_that_goes_away_hands_over_to_an_in_sync_replica() -> None:
     desks: list[SimulatedCluster] = []
-    run(one_move(disturbances=(BrokerLoss(10.0, 390.0, 1),)), NOTHING, watch=lambda desk: desks.append(desk))
+    run(one_move(disturbances=(BrokerLoss(10.0, 390.0, 1),)), NOTHING, watch=lambda simulated: desks.append(simulated))
     replicas = desks[-1].cluster.replicas
     assert replicas.brokers[int(replicas.leader[0])] in (2, 3)
     assert desks[-1].cluster.moves_ended_s is not None
@@ -228,18 +230,18 @@ def test_a_leader_that_goes_away_hands_over_to_an_in_sync_replica() -> None:
 
 def test_a_leader_move_takes_the_traffic_with_it() -> None:
     trace = run(one_move(disturbances=(LeaderMove(10.0, "t", 0, 2),)), NOTHING)
-    assert trace.caught_out_bytes_per_s[:9, 1].sum() == 0.0
-    assert trace.caught_out_bytes_per_s[11:, 1].sum() > 0.0
-    assert trace.caught_out_bytes_per_s[11:, 0].sum() == 0.0
+    assert trace.catch_up_out_bytes_per_s[:9, 1].sum() == 0.0
+    assert trace.catch_up_out_bytes_per_s[11:, 1].sum() > 0.0
+    assert trace.catch_up_out_bytes_per_s[11:, 0].sum() == 0.0
 
 
 def test_a_busy_controller_delays_a_rate() -> None:
     def shown_s(world: World) -> float:
         when: list[float] = []
 
-        def watch(desk: SimulatedCluster) -> None:
-            if not when and desk.cluster.controller.rates[(1, L)] == 9_000_000:
-                when.append(desk.cluster.now_s)
+        def watch(simulated: SimulatedCluster) -> None:
+            if not when and simulated.cluster.controller.rates[(1, L)] == 9_000_000:
+                when.append(simulated.cluster.now_s)
 
         run(world, RulePolicy("nine", Fixed({(1, L): 9_000_000})), watch=watch)
         return when[0]

@@ -67,7 +67,7 @@ def stepped(comes_s: float, later_s: float) -> Steps:
     def go(until_s: float, act: Callable[[], float] = lambda: 0.0) -> None:
         while cluster.now_s < until_s:
             act()
-            got.append(got[-1] + float(cluster.step().caught_in_bytes[1]))
+            got.append(got[-1] + float(cluster.step().catch_up_in_bytes[1]))
 
     go(comes_s)
     law = Law(write, lambda from_s, to_s: came_by(to_s) - came_by(from_s), now_s, 1, 2, LOW)

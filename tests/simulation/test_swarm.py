@@ -19,9 +19,9 @@ from tuner.runtime.throttle import steering_controller
 from tuner.runtime.throttle.cleanup import Cleanup
 from tuner.runtime.throttle.list_writer import ReplicaListWriter
 from tuner.runtime.throttle.steering_controller import SteeringController
-from tuner.simulation.scenario import loads_of
+from tuner.simulation.scenario import sum_side_loads
 from tuner.simulation.swarm import findings_of
-from tuner.simulation.swarm_draw import draw
+from tuner.simulation.swarm_draw import draw_run
 from tuner.simulation.swarm_watch import SwarmJournal, WatchedThrottles
 
 SEEDS = range(120)
@@ -33,17 +33,17 @@ def test_whatever_befalls_them_the_worlds_hold() -> None:
 
 
 def test_the_worlds_are_many_kinds() -> None:
-    drawn = [draw(seed) for seed in SEEDS]
+    drawn = [draw_run(seed) for seed in SEEDS]
     assert {type(d).__name__ for one in drawn for d in one.world.disturbances} == {
         "OperatorWrite", "BrokerLoss", "SignalOutage", "ControllerStorm", "LeaderMove", "LoadStep",
     }  # fmt: skip
     assert {one.objective is None for one in drawn} == {True, False}
     assert any(one.mishaps.killed_at_s for one in drawn)
-    assert any(one.mishaps.mute_s[1] for one in drawn)
-    assert any(one.mishaps.released and one.mishaps.paused_s[1] for one in drawn)
+    assert any(one.mishaps.journal_down_s[1] for one in drawn)
+    assert any(one.mishaps.released and one.mishaps.pause_s[1] for one in drawn)
     assert any(not one.world.lists and not one.world.rates for one in drawn), "nobody throttled it"
-    assert any(one.mishaps.swept_at_s < 60.0 and not one.world.lists for one in drawn)
-    steady_state = [loads_of(one.world)[(1, Side.LEADER)].steady_state_bytes_per_s for one in drawn]
+    assert any(one.mishaps.cleared_at_s < 60.0 and not one.world.lists for one in drawn)
+    steady_state = [sum_side_loads(one.world)[(1, Side.LEADER)].steady_state_bytes_per_s for one in drawn]
     assert sum(w > 5e6 for w in steady_state) >= 5, "keeping up takes more than the least rate"
 
 
@@ -143,7 +143,7 @@ def without_an_eye_for_what_comes_late(monkeypatch: pytest.MonkeyPatch) -> None:
     ("broken", "said", "first_seed"),
     [
         # A person who writes in the very second in which the law does is met in one world of two hundred.
-        (without_looking, "a person had written", 800),
+        (without_looking, "an operator had written", 800),
         (without_memory, "is left behind", 500),
         (without_record, "not on record as ours", 500),
         (without_an_end, "its lists are left behind", 500),
@@ -170,8 +170,8 @@ def test_the_same_seed_is_the_same_run(monkeypatch: pytest.MonkeyPatch) -> None:
     without_an_end(monkeypatch)
     seed = next(seed for seed in SEEDS if findings_of(seed))
     assert findings_of(seed) == findings_of(seed)
-    assert draw(seed).describe() == draw(seed).describe()
-    assert draw(seed) == draw(seed)
+    assert draw_run(seed).describe() == draw_run(seed).describe()
+    assert draw_run(seed) == draw_run(seed)
 
 
 def test_as_a_command() -> None:

@@ -1,5 +1,5 @@
-"""A made-up cluster that obeys throttles as Kafka does, driven by the production loop. No I/O; the seed is an argument.
+"""A simulated cluster that obeys throttles as Kafka does, driven by the production loop. No I/O; the seed is an argument.
 
-Belongs here: the physics (quota, fetchers, load, latency), the loop's ports in simulated time, the optimum to compare with.
-Does not: any judgement about throttles. The laws are tuner/control's, or a rival's that is handed in.
+Contains the physics (quota, fetchers, load, latency), the loop's ports in simulated time, and the optimum for comparison.
+Contains no decisions about throttles: those come from tuner/control, or from a rival policy that is passed in.
 """

@@ -9,7 +9,7 @@ import sys
 import time
 
 from tuner.simulation.swarm import findings_of
-from tuner.simulation.swarm_draw import draw
+from tuner.simulation.swarm_draw import draw_run
 
 
 def main(arguments: list[str]) -> int:
@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args(arguments)
     if given.seed is not None:
-        sys.stdout.write(draw(given.seed).describe() + "\n")
+        sys.stdout.write(draw_run(given.seed).describe() + "\n")
         return _told([(given.seed, findings_of(given.seed))], 1)
     began_s = time.monotonic()
     seeds = range(given.first, given.first + given.swarm)

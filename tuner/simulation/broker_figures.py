@@ -73,7 +73,7 @@ class BrokerFigures:
         needs = np.minimum(np.bincount(replicas.partition[present], minlength=len(led)), cluster.world.min_in_sync)
         self._under_min: list[int] = np.bincount(replicas.leader[led & (in_sync < needs)], minlength=count).tolist()
         behind = replicas.behind
-        told = self._now.told_lag / cluster.world.record_bytes
+        told = self._now.reported_lag / cluster.world.record_bytes
         self._lag_sum: list[float] = sums(replicas.broker[behind], told[behind], count).tolist()
         largest: Floats = np.zeros(count)
         np.maximum.at(largest, replicas.broker[behind], told[behind])
@@ -105,8 +105,8 @@ class BrokerFigures:
             follower_rate_bytes_per_s=rates.get((broker, Side.FOLLOWER)),
             replication_in_bytes_per_s=rate("replication_in"),
             replication_out_bytes_per_s=rate("replication_out"),
-            reassignment_in_bytes_per_s=rate("caught_in"),
-            reassignment_out_bytes_per_s=rate("caught_out"),
+            reassignment_in_bytes_per_s=rate("catch_up_in"),
+            reassignment_out_bytes_per_s=rate("catch_up_out"),
             client_in_bytes_per_s=rate("client_in"),
             client_out_bytes_per_s=rate("client_out"),
             network_in_bytes_per_s=rate("network_in"),

@@ -1,7 +1,11 @@
-"""The plant: a cluster that goes on tick by tick, and obeys the throttles that stand on its brokers as Kafka does.
+"""Simulates a cluster tick by tick. Its brokers obey their throttles as Kafka's do.
 
-A tick: what is due happens (a broker goes, a config arrives), clients and in-sync followers take their bytes, threads that
-catch up share what is left of links and disks, the quotas count; who has caught up joins, and who could not keep up leaves.
+In each tick:
+
+1. Due events happen: a broker fails, a config arrives.
+2. Clients and in-sync followers take their bytes.
+3. Fetcher threads that catch up share the rest of links and disks, and the quotas count their bytes.
+4. Replicas that have caught up join the ISR, and those that could not keep up leave it.
 """
 
 from __future__ import annotations
@@ -23,17 +27,19 @@ from tuner.simulation.quota import SimulatedQuotas
 from tuner.simulation.replicas import Replicas
 from tuner.simulation.world import BrokerLoss, LeaderMove, OperatorWrite, World
 
-_HEADER_BYTES = 30.0  # Counts on the leader side also when a response is empty, so whoever is followed is never cold.
+_HEADER_BYTES = (
+    30.0  # Empty responses count on the leader side too, so the sensor of a leader with followers is never new.
+)
 
 
-# What brokers count, in the order of ``Cluster.totals``; the last is utilisation × seconds.
+# The counters of a broker, in the order of ``Cluster.totals``; the last is utilisation × seconds.
 TOTALS = (
     "client_in",
     "client_out",
     "steady_in",
     "steady_out",
-    "caught_in",
-    "caught_out",
+    "catch_up_in",
+    "catch_up_out",
     "isr_shrinks",
     "isr_expands",
     "utilised_s",
@@ -42,14 +48,14 @@ TOTALS = (
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """What passed in one tick, by broker."""
+    """The bytes of one tick, by broker."""
 
     client_in_bytes: Floats
     client_out_bytes: Floats
     steady_in_bytes: Floats  # In-sync replication of the world's partitions.
     steady_out_bytes: Floats
-    caught_in_bytes: Floats  # Catching up.
-    caught_out_bytes: Floats
+    catch_up_in_bytes: Floats
+    catch_up_out_bytes: Floats
     utilisation: Floats  # Of the busiest direction of link and disk.
 
 
@@ -70,7 +76,7 @@ class Cluster:
             for lists in world.lists
         }
         self.ticks = 0
-        self.changes = 0  # Of membership, leadership or lists, so far.
+        self.changes = 0  # Number of changes of membership, leadership or lists so far.
         self.totals: Floats = np.zeros((len(TOTALS), self.count))
         self.moves_begun = False
         self.moves_ended_s: float | None = None
@@ -81,10 +87,10 @@ class Cluster:
         self._demand_of = (-1, -1)  # Second and number of changes.
         self._steady_counted_bytes: Floats = np.zeros(2 * self.count)  # In a tick, by sensor.
         self._written_bytes: Floats = np.zeros(len(world.partitions))  # In a tick, by partition.
-        self._waiting: Bools = np.zeros(self.count, dtype=np.bool_)  # Has replicas that lag.
-        self._due = _schedule(world)
-        self._ending: list[tuple[float, int]] = []  # (when, partition): completions in the controller's queue.
-        self._bind_rates()
+        self._has_lagging: Bools = np.zeros(self.count, dtype=np.bool_)  # Has replicas that lag.
+        self._due_events = _schedule(world)
+        self._completions: list[tuple[float, int]] = []  # (when, partition): completions in the controller's queue.
+        self._apply_rates()
         self._rebuild()
 
     @property
@@ -96,13 +102,13 @@ class Cluster:
         return bool(self.replicas.adding.any())
 
     def start_moves(self, partitions: Ints) -> None:
-        """Of these, whenever whoever executes a plan wants it."""
+        """Starts the moves of these partitions, for an executor of plans."""
         self.moves_begun = True
         self.replicas.start_moves(partitions)
         self._rebuild()
 
     def set_lists(self, topic: str, throttle: TopicThrottle) -> None:
-        """Takes effect at once: lists change rarely, and what they change is slow."""
+        """Sets the lists of a topic; they take effect at once, because lists change rarely."""
         if throttle.leader or throttle.follower:
             self.lists[topic] = throttle
         else:
@@ -110,47 +116,47 @@ class Cluster:
         self._rebuild()
 
     def step(self) -> Tick:
-        """One tick from ``now_s`` on."""
+        """Simulates one tick from ``now_s`` on."""
         now_s, dt_s = self.now_s, self.world.tick_s
-        self._happen(now_s)
+        self._handle_due_events(now_s)
         if self.controller.advance(now_s, dt_s):
-            self._bind_rates()
-        tick = self._flow(dt_s)
+            self._apply_rates()
+        tick = self._transfer_bytes(dt_s)
         self.ticks += 1
         return tick
 
-    def _flow(self, dt_s: float) -> Tick:
+    def _transfer_bytes(self, dt_s: float) -> Tick:
         replicas, quotas, clients = self.replicas, self.quotas, self.clients
-        demand = self._demanded()
+        demand = self._current_demand()
         quotas.begin(self.ticks * self.world.tick_ms, dt_s)
         quotas.record(self._steady_counted_bytes, self._tick_begins_s, self._tick_ends_s)
         written = self._written_bytes
         replicas.written_bytes += written
         replicas.lag_bytes[replicas.behind] += written[replicas.partition[replicas.behind]]
         more_in, more_out, late = self.in_sync.advance(dt_s, demand)
-        caught_out, caught_in, caught_up = self.fetchers.advance(self.now_s, dt_s, demand.room_out, demand.room_in)
+        catch_up_out, catch_up_in, caught_up = self.fetchers.advance(self.now_s, dt_s, demand.room_out, demand.room_in)
         quotas.end()
         steady_in, steady_out = demand.steady_in * dt_s + more_in, demand.steady_out * dt_s + more_out
         client_in, client_out = demand.client_in * dt_s, demand.client_out * dt_s
-        all_in, all_out = client_in + steady_in + caught_in, client_out + steady_out + caught_out
+        all_in, all_out = client_in + steady_in + catch_up_in, client_out + steady_out + catch_up_out
         busiest = (
             np.maximum(
                 np.maximum(all_in / demand.link_in, all_out / demand.link_out),
-                np.maximum(all_in / clients.disk_write, caught_out / clients.disk_read),
+                np.maximum(all_in / clients.disk_write, catch_up_out / clients.disk_read),
             )
             / dt_s
         )
         if len(late):
-            self._leave(late)
+            self._leave_isr(late)
         if len(caught_up):
-            self._join(caught_up)
-        self._silence(caught_in, dt_s)
-        tick = Tick(client_in, client_out, steady_in, steady_out, caught_in, caught_out, busiest)
-        self.totals[:6] += (client_in, client_out, steady_in, steady_out, caught_in, caught_out)
+            self._join_isr(caught_up)
+        self._count_silence(catch_up_in, dt_s)
+        tick = Tick(client_in, client_out, steady_in, steady_out, catch_up_in, catch_up_out, busiest)
+        self.totals[:6] += (client_in, client_out, steady_in, steady_out, catch_up_in, catch_up_out)
         self.totals[-1] += busiest * dt_s
         return tick
 
-    def _demanded(self) -> Demand:
+    def _current_demand(self) -> Demand:
         now = (self.ticks * self.world.tick_ms // 1000, self.changes)
         if self._demand is None or now != self._demand_of:
             demand, dt_s = self.clients.demand(now[0], self.replicas), self.world.tick_s
@@ -160,12 +166,12 @@ class Cluster:
             self._written_bytes = demand.written * dt_s
         return self._demand
 
-    def _silence(self, caught_in: Floats, dt_s: float) -> None:
-        quiet = self._waiting & (caught_in <= 0)
+    def _count_silence(self, catch_up_in: Floats, dt_s: float) -> None:
+        quiet = self._has_lagging & (catch_up_in <= 0)
         self.behind_since_last_byte_s = np.where(quiet, self.behind_since_last_byte_s + dt_s, 0.0)
 
-    def _leave(self, rows: Ints) -> None:
-        """Out of the ISR, as their leaders ask the controller for."""
+    def _leave_isr(self, rows: Ints) -> None:
+        """Removes the rows from the ISR, as their leaders request from the controller."""
         replicas = self.replicas
         replicas.in_sync[rows] = False
         self._count("isr_shrinks", rows)
@@ -176,23 +182,23 @@ class Cluster:
         leaders = self.replicas.leader[self.replicas.partition[rows]]
         self.totals[TOTALS.index(what)] += np.bincount(leaders, minlength=self.count)
 
-    def _join(self, rows: Ints) -> None:
+    def _join_isr(self, rows: Ints) -> None:
         """Into the ISR; a partition whose last adding replica that was completes once the controller comes to it."""
         replicas = self.replicas
         self._count("isr_expands", rows)
         replicas.in_sync[rows] = True
         replicas.lag_bytes[rows] = 0.0
-        replicas.told_lag_bytes[rows] = 0.0
+        replicas.reported_lag_bytes[rows] = 0.0
         done_s = self.controller.submit(self.now_s, len(rows))
-        queued = {partition for _, partition in self._ending}
+        queued = {partition for _, partition in self._completions}
         concerned = set(replicas.partition[rows].tolist())
-        self._ending += [(done_s, p) for p in replicas.joined() if p in concerned and p not in queued]
+        self._completions += [(done_s, p) for p in replicas.joined() if p in concerned and p not in queued]
         self._rebuild()
 
-    def _happen(self, now_s: float) -> None:
-        ended = [partition for at_s, partition in self._ending if at_s <= now_s]
+    def _handle_due_events(self, now_s: float) -> None:
+        ended = [partition for at_s, partition in self._completions if at_s <= now_s]
         if ended:
-            self._ending = [entry for entry in self._ending if entry[0] > now_s]
+            self._completions = [entry for entry in self._completions if entry[0] > now_s]
             self.replicas.complete(ended)
             if not self.moving and self.moves_ended_s is None:
                 self.moves_ended_s = now_s
@@ -201,14 +207,14 @@ class Cluster:
             self.moves_begun = True
             self.replicas.start_moves()
         due = []
-        while self._due and self._due[-1][0] <= now_s:
-            due.append(self._due.pop())
+        while self._due_events and self._due_events[-1][0] <= now_s:
+            due.append(self._due_events.pop())
         for _, what, ends in due:
-            self._disturb(what, ends, now_s)
+            self._apply_disturbance(what, ends, now_s)
         if ended or begins or due:
             self._rebuild()
 
-    def _disturb(self, what: BrokerLoss | LeaderMove | OperatorWrite, ends: bool, now_s: float) -> None:
+    def _apply_disturbance(self, what: BrokerLoss | LeaderMove | OperatorWrite, ends: bool, now_s: float) -> None:
         index_of = self.replicas.index_of
         match what:
             case BrokerLoss(broker=broker) if ends:
@@ -226,10 +232,10 @@ class Cluster:
         self.changes += 1
         self.replicas.rebuild(self.lists)
         self.fetchers.rebuild()
-        self._waiting[:] = False
-        self._waiting[self.replicas.broker[self.replicas.fetching]] = True
+        self._has_lagging[:] = False
+        self._has_lagging[self.replicas.broker[self.replicas.fetching]] = True
 
-    def _bind_rates(self) -> None:
+    def _apply_rates(self) -> None:
         self.quotas.bound_bytes_per_s[:] = np.inf
         for side, rate in self.controller.rates.items():
             self.quotas.bound_bytes_per_s[self.sensor(side)] = rate
@@ -239,15 +245,15 @@ class Cluster:
 
 
 def _schedule(world: World) -> list[tuple[float, BrokerLoss | LeaderMove | OperatorWrite, bool]]:
-    """What happens at one moment, last first; the flag marks the end of a loss."""
-    happens: list[tuple[float, BrokerLoss | LeaderMove | OperatorWrite, bool]] = []
+    """Returns the disturbances with a single moment, last first; the flag marks the end of a broker loss."""
+    events: list[tuple[float, BrokerLoss | LeaderMove | OperatorWrite, bool]] = []
     for what in world.disturbances:
         if isinstance(what, BrokerLoss | LeaderMove | OperatorWrite):
-            happens.append((what.at_s, what, False))
+            events.append((what.at_s, what, False))
         if isinstance(what, BrokerLoss):
-            happens.append((what.until_s, what, True))
-    return sorted(happens, key=_moment, reverse=True)
+            events.append((what.until_s, what, True))
+    return sorted(events, key=_event_time, reverse=True)
 
 
-def _moment(entry: tuple[float, Sequence[object] | object, bool]) -> float:
+def _event_time(entry: tuple[float, Sequence[object] | object, bool]) -> float:
     return entry[0]

@@ -1,6 +1,7 @@
-"""The controller's queue, and the settings that it hands on to the brokers a little later.
+"""Simulates the controller's event queue, and the delay until brokers show a written setting.
 
-Operations are taken in turn, each takes its time; a broker shows a setting one propagation after its write was taken.
+The controller handles operations one after the other. A broker shows a setting one propagation delay after the controller
+handled it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class Controller:
         self._free_at_s = 0.0
         self._pending: list[_Pending] = []
         self._written = 0
-        self.line: list[tuple[float, float, float]] = []  # Of every submit: when, its work in seconds, free again at.
+        # By submit: its time, its work in seconds, and when the queue is empty again.
+        self.line: list[tuple[float, float, float]] = []
         self.rates: dict[BrokerSide, int] = {
             (start.broker, start.side): start.rate_bytes_per_s for start in world.rates
         }
@@ -43,7 +45,7 @@ class Controller:
         return self._free_at_s
 
     def write(self, now_s: float, side: BrokerSide, rate_bytes_per_s: int | None) -> float:
-        """Sets or removes a rate; when the broker will show it."""
+        """Sets or removes (None) a rate; returns when the broker will show it."""
         model = self._model
         done_s = self.submit(now_s)
         shown_s = done_s + float(self._rng.uniform(model.propagation_s_min, model.propagation_s_max))
@@ -52,12 +54,12 @@ class Controller:
         return shown_s
 
     def expected(self, side: BrokerSide, until_s: float) -> int | None:
-        """What will stand there by ``until_s`` if nobody writes any more."""
-        ours = [p for p in self._pending if p.side == side and p.at_s <= until_s]
-        return max(ours).rate_bytes_per_s if ours else self.rates.get(side)
+        """Returns the rate that the side will have at ``until_s`` without further writes."""
+        pending = [p for p in self._pending if p.side == side and p.at_s <= until_s]
+        return max(pending).rate_bytes_per_s if pending else self.rates.get(side)
 
     def advance(self, now_s: float, dt_s: float) -> bool:
-        """Time goes on by ``dt_s`` to ``now_s``; whether any broker shows another rate now."""
+        """Advances by ``dt_s`` to ``now_s``; returns whether any broker shows another rate now."""
         for storm in self._storms:
             if storm.at_s <= now_s < storm.until_s:
                 self._free_at_s = max(self._free_at_s, now_s) + storm.operations_per_s * dt_s * self._model.operation_s

@@ -1,10 +1,10 @@
-"""What clients and in-sync replication ask of every broker, and what they leave to those who catch up.
+"""Computes the demand of clients and in-sync replication on every broker, and the capacity left for catch-up.
 
-Invariant: constant within a second while membership, leadership and lists stand, so it is found once a second and not in
-every tick.
+Invariant: the demand is constant within a second while membership, leadership and lists do not change. So it is
+computed once a second.
 
-Simplification: clients and in-sync replication come first for bytes, and pay for the company with latency; see latency.py.
-Clients come before in-sync replication: where they leave too little, followers fall behind; see in_sync.py.
+Simplification: clients and in-sync replication get their bytes before catch-up, and pay for the shared link with latency
+(latency.py). Clients get theirs before in-sync replication, whose followers may fall behind (in_sync.py).
 """
 
 from __future__ import annotations
@@ -13,41 +13,39 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tuner.simulation.load import link_factors, load_factors
+from tuner.simulation.load import draw_load_factors, link_factors
 from tuner.simulation.numbers import Floats
-from tuner.simulation.replicas import NOBODY, Replicas
+from tuner.simulation.replicas import NO_LEADER, Replicas
 from tuner.simulation.world import ClientLoad, World
 
-_SHARE_MIN = 0.02  # However busy a link is, whoever else uses it gets a little.
+_SHARE_MIN = 0.02  # Even on a full link, catch-up gets this share.
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """By broker, bytes/s, unless it says otherwise."""
+    """All arrays are by broker, in bytes/s, unless noted."""
 
-    factor: Floats  # Of the load; 0 where the broker is away.
+    factor: Floats  # Factor on the mean load; 0 while the broker is down.
     client_in: Floats
     client_out: Floats
-    steady_in: Floats  # In-sync replication of the world's partitions.
+    steady_in: Floats  # In-sync (steady-state) replication of the world's partitions.
     steady_out: Floats
     listed_in: Floats  # The part of it that counts against the throttle of the follower ...
     listed_out: Floats  # ... and of the leader.
     link_in: Floats  # As it is now.
     link_out: Floats
-    spare_in: (
-        Floats  # Of link and disks, less clients and in-sync replication; negative when that is too much for them.
-    )
+    spare_in: Floats  # Link and disk capacity minus clients and in-sync replication; negative if they exceed it.
     spare_out: Floats
-    room_in: Floats  # The same, never quite nothing.
+    room_in: Floats  # The same, but never quite 0.
     room_out: Floats
     written: Floats  # By partition.
 
 
 class Clients:
-    """The drawn load, and the capacities that it meets."""
+    """The drawn client load, and the capacities of links and disks."""
 
     def __init__(self, world: World, rng: np.random.Generator) -> None:
-        self.factors = load_factors(world, rng)  # By second and broker.
+        self.factors = draw_load_factors(world, rng)  # By second and broker.
         self._links = link_factors(world)
         loads = {load.broker: load for load in world.loads}
         own = [loads.get(spec.broker, ClientLoad(spec.broker)) for spec in world.brokers]
@@ -69,7 +67,7 @@ class Clients:
         steady_in, steady_out = replicas.steady_in(factor), factor * replicas.steady_out
         carries_in = np.minimum(link_in, self.disk_write)
         spare_in, spare_out = carries_in - client_in - steady_in, link_out - client_out - steady_out
-        led = replicas.leader != NOBODY
+        led = replicas.leader != NO_LEADER
         return Demand(
             factor=factor,
             client_in=client_in,
@@ -88,7 +86,7 @@ class Clients:
         )
 
     def free_bytes_per_s(self, replicas: Replicas, share: float) -> tuple[Floats, Floats]:
-        """By second and broker, what clients and in-sync replicas leave of ``share`` of every capacity: out and in."""
+        """Returns by second and broker what clients and in-sync replicas leave of ``share`` of the capacity, out and in."""
         load, links = self.factors, self._links
         produced = load * replicas.produced
         used_in = produced + load * self._other_in + load @ replicas.steady_pairs()

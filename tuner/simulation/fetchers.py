@@ -167,9 +167,9 @@ class Fetchers:
         by_follower = asked.follower_listed & exceeded[cells:][cell]
         by_leader = asked.leader_listed & exceeded[:cells][cell] & ~by_follower
         if np.count_nonzero(by_follower):
-            replicas.told_lag_bytes[rows[~by_follower]] = asked.lacks[~by_follower]
+            replicas.reported_lag_bytes[rows[~by_follower]] = asked.lacks[~by_follower]
         else:
-            replicas.told_lag_bytes[rows] = asked.lacks
+            replicas.reported_lag_bytes[rows] = asked.lacks
         lacking = asked.lacks > 0.0
         allowed = lacking & ~(by_follower | by_leader)
         refused = idle.copy()

@@ -1,6 +1,6 @@
-"""What clients feel: a queue that grows as the busiest direction of their broker fills, p99 = base ÷ (1 − u).
+"""Computes client latency from utilisation: a queue on the broker's busiest direction, p99 = base ÷ (1 − u).
 
-Their mean is what an exponential tail with that p99 has.
+The mean latency is that of an exponential distribution with this p99.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ def client_mean_ms(utilisation: Floats, model: LatencyModel) -> Floats:
 
 
 def violation_ratio(utilisation: Floats, model: LatencyModel, *, bin_s: int) -> float:
-    """Share of the bins, of all brokers, in which the objective is missed; 0.0 without a whole bin.
+    """Returns the share of all bins of all brokers that miss the objective; 0.0 without a whole bin.
 
     Args:
         utilisation: by second and broker.
-        bin_s: seconds whose mean is judged; what is left over at the end is not.
+        model: gives the objective.
+        bin_s: seconds per bin; the bin's mean is judged, and an incomplete bin at the end is dropped.
     """
     bins = len(utilisation) // bin_s
     if bins == 0:

@@ -1,4 +1,4 @@
-"""What clients do to every broker, second by second: a day's shape, steps, and noise that remembers itself."""
+"""Draws the client load of every broker by second: a daily sine, load steps, and autocorrelated noise."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from tuner.simulation.numbers import Floats
 from tuner.simulation.world import ClientLoad, LinkStep, LoadStep, World
 
-_FACTOR_MIN = 0.05  # Noise never silences a broker.
+_FACTOR_MIN = 0.05  # Noise never stops a broker's clients entirely.
 
 
-def load_factors(world: World, rng: np.random.Generator) -> Floats:
-    """By second and broker, what the mean load is multiplied with; the last second stands for all after it."""
+def draw_load_factors(world: World, rng: np.random.Generator) -> Floats:
+    """Returns by second and broker the factor on the mean load; the last second applies to all later ones."""
     seconds = math.ceil(world.duration_s_max) + 1
     loads = {load.broker: load for load in world.loads}
     shapes = [loads.get(spec.broker, ClientLoad(spec.broker)) for spec in world.brokers]
@@ -27,19 +27,19 @@ def load_factors(world: World, rng: np.random.Generator) -> Floats:
 
 
 def link_factors(world: World) -> Floats:
-    """By second and broker, the share of its links that can be used."""
+    """Returns by second and broker the usable share of its links."""
     return _steps(world, LinkStep, math.ceil(world.duration_s_max) + 1)
 
 
 def _noise(shapes: list[ClientLoad], seconds: int, rng: np.random.Generator) -> Floats:
     ratio = np.array([load.noise_ratio for load in shapes])
-    keeps = np.exp(-1.0 / np.array([load.noise_s for load in shapes]))
+    decay = np.exp(-1.0 / np.array([load.noise_s for load in shapes]))
     drawn = rng.standard_normal((seconds, len(shapes)))
     noise = np.empty_like(drawn)
     level = drawn[0]
     for second in range(seconds):
         noise[second] = level
-        level = keeps * level + np.sqrt(1.0 - keeps**2) * drawn[second]
+        level = decay * level + np.sqrt(1.0 - decay**2) * drawn[second]
     scaled: Floats = noise * ratio
     return scaled
 
@@ -48,6 +48,6 @@ def _steps(world: World, kind: type[LoadStep] | type[LinkStep], seconds: int) ->
     factors = np.ones((seconds, len(world.brokers)))
     for step in world.disturbances:
         if isinstance(step, kind):
-            those = [i for i, spec in enumerate(world.brokers) if spec.broker in step.brokers]
-            factors[math.floor(step.at_s) : math.floor(step.until_s), those] *= step.factor
+            indices = [i for i, spec in enumerate(world.brokers) if spec.broker in step.brokers]
+            factors[math.floor(step.at_s) : math.floor(step.until_s), indices] *= step.factor
     return factors

@@ -1,6 +1,6 @@
-"""Moves by what they are for: brokers join, leave, are replaced; and a plan, which says every replica itself.
+"""Computes the moves for a purpose: brokers join, are drained or replaced, or a plan names every replica.
 
-Invariant: no partition gets two replicas on one broker, and each keeps as many as it had unless a plan says otherwise.
+Invariant: no partition gets two replicas on one broker. Each partition keeps its number of replicas, unless a plan changes it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ Partitions = Sequence[PartitionSpec]
 
 
 class NoSuchMove(ValueError):
-    """The move cannot be made with these brokers."""
+    """The move is impossible with these brokers."""
 
 
 def join(partitions: Partitions, joining: Sequence[int]) -> list[PartitionSpec]:
-    """Brokers that have none take an even share, from whoever has most; followers go before leaders."""
+    """Gives brokers without replicas an even share, taken from the brokers with most; followers move before leaders."""
     held: dict[int, list[int]] = {}
     for i, p in enumerate(partitions):
         for broker in p.replicas:
@@ -31,7 +31,7 @@ def join(partitions: Partitions, joining: Sequence[int]) -> list[PartitionSpec]:
     share = replicas // (len(held) + len(joining))
     counts = {broker: len(indices) for broker, indices in held.items()}
     for broker, indices in held.items():
-        # The last of the list goes first.
+        # Replicas are taken from the end of the list.
         indices[:] = [i for *_, i in sorted((partitions[i].replicas[0] != broker, -i, i) for i in indices)]
     moved: dict[int, tuple[int, int]] = {}
     for n in range(share * len(joining)):
@@ -49,7 +49,7 @@ def join(partitions: Partitions, joining: Sequence[int]) -> list[PartitionSpec]:
 
 
 def drain(partitions: Partitions, leaving: Sequence[int], brokers: Sequence[int]) -> list[PartitionSpec]:
-    """All that ``leaving`` hold goes to the others, each replica to the one that has least."""
+    """Moves all replicas off ``leaving``, each to the remaining broker with fewest replicas."""
     staying = [b for b in brokers if b not in leaving]
     counts = dict.fromkeys(staying, 0)
     for p in partitions:
@@ -72,8 +72,8 @@ def drain(partitions: Partitions, leaving: Sequence[int], brokers: Sequence[int]
     return found
 
 
-def exchange(partitions: Partitions, new_of: Mapping[int, int]) -> list[PartitionSpec]:
-    """Another broker takes all that one holds."""
+def replace_brokers(partitions: Partitions, new_of: Mapping[int, int]) -> list[PartitionSpec]:
+    """Moves all replicas of each old broker to its new one."""
     found = []
     for p in partitions:
         exchanged = {old: new for old, new in new_of.items() if old in p.replicas}
@@ -83,18 +83,18 @@ def exchange(partitions: Partitions, new_of: Mapping[int, int]) -> list[Partitio
     return found
 
 
-def carry_out(partitions: Partitions, target: Mapping[tuple[str, int], tuple[int, ...]]) -> list[PartitionSpec]:
-    """Target replicas as a plan says them; the others stay."""
+def apply_plan(partitions: Partitions, target: Mapping[tuple[str, int], tuple[int, ...]]) -> list[PartitionSpec]:
+    """Applies the target replicas of a plan; other partitions stay."""
     found = []
     for p in partitions:
-        wanted = target.get((p.topic, p.partition), p.replicas)
-        adding = tuple(b for b in wanted if b not in p.replicas)
-        removing = tuple(b for b in p.replicas if b not in wanted)
-        # What only loses a replica copies nothing, and is done before the simulation would see it.
+        desired = target.get((p.topic, p.partition), p.replicas)
+        adding = tuple(b for b in desired if b not in p.replicas)
+        removing = tuple(b for b in p.replicas if b not in desired)
+        # A partition that only loses replicas copies nothing, so it counts as done at the start.
         found.append(
             replace(p, adding=adding, removing=removing)
             if adding
-            else replace(p, replicas=tuple(b for b in p.replicas if b in wanted))
+            else replace(p, replicas=tuple(b for b in p.replicas if b in desired))
         )
     return found
 

@@ -1,4 +1,4 @@
-"""The arrays of the simulation: their types, and the one comparison of times that has to forgive rounding."""
+"""Array types of the simulation, the tolerance for rounding errors in times, and a grouped sum."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ NEARLY_ZERO = 1e-9
 
 
 def sums(index: Ints, values: Floats, count: int) -> Floats:
-    """Per target 0 … count − 1 the sum of the values that point at it."""
-    # With weights it is of floats already, which numpy's types do not say.
+    """Returns for each target 0 … count − 1 the sum of the values whose ``index`` is that target."""
+    # With weights bincount returns floats already, but numpy's types do not say so.
     return np.bincount(index, values, count).astype(np.float64, copy=False)

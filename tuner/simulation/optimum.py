@@ -1,12 +1,12 @@
-"""T*: no schedule of the world's moves is faster, however well it knows the future.
+"""Computes T*, the time that no schedule of the world's moves can beat, even with full knowledge of the future.
 
-For every broker and direction, what clients and in-sync replication leave free up to the objective, summed up to T, must
-carry the bytes of its moves and what is written to them until T:
+For every broker and direction, the capacity c that clients and in-sync replication leave up to the objective must carry the
+bytes b of the moves and the writes w to their partitions until T:
 
-    ∫₀ᵀ c(t) dt ≥ Σ (b + ∫₀ᵀ w(t) dt)      T* is the least T where all of them hold
+    ∫₀ᵀ c(t) dt ≥ Σ (b + ∫₀ᵀ w(t) dt)      T* is the smallest T for which all inequalities hold
 
-Constant rates b/T* + w meet every constraint in the fluid model, so the bound is tight there; thread limits, whole fetches
-and the quota's window are not in it. The load is the drawn one, noise included; brokers that go and leaders that move are not.
+In the fluid model constant rates b/T* + w meet every constraint, so the bound is tight there. It ignores thread limits, whole
+fetches and the quota's window. It includes the drawn load with its noise, but no broker losses and leader changes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tuner.simulation.world import World
 
 
 def optimum_s(world: World) -> float | None:
-    """Seconds from the beginning of the moves; None when the world's time is too short for any schedule."""
+    """Returns T* in seconds from the start of the moves; None if the world's time is too short for any schedule."""
     cluster = Cluster(world)
     replicas = cluster.replicas
     replicas.start_moves()
@@ -46,7 +46,7 @@ def optimum_s(world: World) -> float | None:
     first = int(fits[0])
     if first == 0:
         return 0.0
-    # Between two seconds every sum is a straight line; the last of them to come up to zero decides.
+    # Between two seconds every sum is linear; the last one to reach zero decides.
     before = np.concatenate([s[first - 1] for s in spare])
     after = np.concatenate([s[first] for s in spare])
     late = before < 0.0
@@ -54,7 +54,7 @@ def optimum_s(world: World) -> float | None:
 
 
 def _spare(free: Floats, size: Floats, written: Floats) -> Floats:
-    """By second, from 0 on, and broker: what could have been carried less what must have been."""
+    """Returns by second and broker the bytes that could be carried until then, minus those that had to be."""
     carried = np.vstack([np.zeros(free.shape[1]), np.cumsum(free - written, axis=0)])
-    # A broker that takes no part holds nobody up.
+    # A broker without moves sets no bound.
     return np.where(size > 0.0, carried - size, 0.0)

@@ -56,7 +56,7 @@ class Policy(Protocol):
     @property
     def name(self) -> str: ...
 
-    def take(self, desk: SimulatedCluster) -> ThrottlePolicyRunner:
+    def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:
         """Sits down at a cluster; a policy may sit at many, one after another."""
 
 
@@ -84,30 +84,30 @@ class RulePolicy:
     rule: Rule
     every_s: float = 5.0
 
-    def take(self, desk: SimulatedCluster) -> ThrottlePolicyRunner:
-        return _RuleHand(desk, self.rule, self.every_s)
+    def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:
+        return _RuleRunner(simulated, self.rule, self.every_s)
 
 
-class _RuleHand:
-    def __init__(self, desk: SimulatedCluster, rule: Rule, every_s: float) -> None:
-        self._desk = desk
+class _RuleRunner:
+    def __init__(self, simulated: SimulatedCluster, rule: Rule, every_s: float) -> None:
+        self._simulated = simulated
         self._rule = rule
         self._every_s = every_s
         self._next_s = 0.0
 
     def act(self) -> None:
-        desk, now_s = self._desk, self._desk.cluster.now_s
+        simulated, now_s = self._simulated, self._simulated.cluster.now_s
         if now_s < self._next_s:
             return
         self._next_s += self._every_s
-        desk.signals.poll()
-        live = desk.live.look(full=True)
-        view = RuleInput(now_s, desk.cluster.world, live, desk.signals.brokers, desk.signals.moves)
+        simulated.signals.poll()
+        live = simulated.live.look(full=True)
+        view = RuleInput(now_s, simulated.cluster.world, live, simulated.signals.brokers, simulated.signals.moves)
         wanted = dict(self._rule.rates(now_s, view))
-        stands = desk.throttles.read_rates(wanted)
+        stands = simulated.throttles.read_rates(wanted)
         changes = {side: rate for side, rate in wanted.items() if stands[side] != rate}
         if changes:
-            desk.throttles.write_rates(changes)
+            simulated.throttles.write_rates(changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,21 +123,21 @@ class LoopPolicy:
     writes_per_s_max: float = 50.0
     journal: MemoryJournal | None = None  # To look into afterwards.
 
-    def take(self, desk: SimulatedCluster) -> ThrottlePolicyRunner:
-        return _LoopHand(desk, self)
+    def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:
+        return _LoopRunner(simulated, self)
 
 
-class _LoopHand:
-    def __init__(self, desk: SimulatedCluster, policy: LoopPolicy) -> None:
-        self._desk = desk
+class _LoopRunner:
+    def __init__(self, simulated: SimulatedCluster, policy: LoopPolicy) -> None:
+        self._simulated = simulated
         self._cycle_s = policy.cycle_s
         self._next_s = self._look_s = 0.0
         steers = policy.objective is not None
         finish_at_ms = policy.objective.finish_at_ms if policy.objective is not None else None
         ports = ThrottlePorts(
-            live=desk.live,
-            signals=desk.signals,
-            throttles=desk.throttles,
+            live=simulated.live,
+            signals=simulated.signals,
+            throttles=simulated.throttles,
             orders=NoOrders(),
             journal=policy.journal if policy.journal is not None else MemoryJournal(),
             observer=SilentWatcher(),
@@ -148,18 +148,18 @@ class _LoopHand:
             stall_limits=policy.stall_limits,
             writes_per_s_max=policy.writes_per_s_max,
         )
-        clock = Clock(lambda: EPOCH_MS / 1000 + desk.cluster.now_s, lambda: desk.cluster.now_s)
+        clock = Clock(lambda: EPOCH_MS / 1000 + simulated.cluster.now_s, lambda: simulated.cluster.now_s)
         self._loop = ThrottleController(
             ports,
             config,
             clock,
             memory=Memory(),
-            ramps=RampExecutor(desk.throttles, writes_per_s_max=policy.writes_per_s_max),
-            steering=_steering(desk, policy),
+            ramps=RampExecutor(simulated.throttles, writes_per_s_max=policy.writes_per_s_max),
+            steering=_steering(simulated, policy),
         )
 
     def act(self) -> None:
-        now_s = self._desk.cluster.now_s
+        now_s = self._simulated.cluster.now_s
         come = now_s >= self._look_s and self._loop.cycle_is_due()
         if come or now_s >= self._next_s:
             self._next_s = (now_s if come else self._next_s) + self._cycle_s
@@ -181,10 +181,14 @@ def capacities(world: World) -> dict[int, Capacity]:
     }
 
 
-def _steering(desk: SimulatedCluster, policy: LoopPolicy) -> SteeringController | None:
+def _steering(simulated: SimulatedCluster, policy: LoopPolicy) -> SteeringController | None:
     if policy.objective is None:
         return None
-    known = capacities(desk.cluster.world)
+    known = capacities(simulated.cluster.world)
     return SteeringController(
-        desk.throttles, policy.objective, known.__getitem__, policy.law_limits, writes_per_s_max=policy.writes_per_s_max
+        simulated.throttles,
+        policy.objective,
+        known.__getitem__,
+        policy.law_limits,
+        writes_per_s_max=policy.writes_per_s_max,
     )

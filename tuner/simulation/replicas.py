@@ -1,12 +1,12 @@
-"""Who holds what, who leads, who lags: the replicas of the world as columns, and the sums that a tick needs of them.
+"""Holds the replicas of the world as columns (membership, leadership, lag), and the sums that each tick needs.
 
-A row is one replica of one partition on one broker; rows are never removed, so that a row's counters can be compared over
-time. What changes rarely (membership, leadership, lists) is summed up once in ``rebuild`` and not in every tick.
+A row is one replica of one partition on one broker. Rows are never removed, so a row's counters can be compared over time.
+Sums that depend on membership, leadership and lists change rarely, so ``rebuild`` computes them once per change.
 
-Vocabulary:
-    behind    a replica out of sync: it lags, whether it is being added or was away.
-    cell      one fetcher thread: (follower, leader, fetcher id). It has one request under way at a time.
-    weight    mean bytes/s written to a partition; the leader's load factor makes it a rate.
+Terms:
+    behind  a replica out of sync: it is being added, or its broker was down.
+    cell    one fetcher thread (follower, leader, fetcher id), with one request in flight at a time.
+    weight  mean bytes/s written to a partition; multiplied by the leader's load factor it is the current rate.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from streaming.shared.throttle_settings import TopicThrottle
 from tuner.simulation.numbers import Bools, Floats, Ints, sums
 from tuner.simulation.world import World
 
-NOBODY = -1
+NO_LEADER = -1
 
 
 class Replicas:
@@ -35,8 +35,8 @@ class Replicas:
         self._index_of_partition = {(p.topic, p.partition): i for i, p in enumerate(self.specs)}
         self._lists: Mapping[str, TopicThrottle] = {}
         self._listed_on = {side: np.zeros(0, dtype=np.int64) for side in Side}  # partition × brokers + broker
-        # And nothing else, whatever the lists say: as a tuner does that keeps them exact.
-        self.lists_what_moves = False
+        # True: every moving replica counts as listed, and nothing else does, as with a tuner that keeps the lists exact.
+        self.lists_follow_moves = False
         count = len(self.brokers)
         self.alive: Bools = np.ones(count, dtype=np.bool_)
         self.weight_bytes_per_s: Floats = np.array([p.write_bytes_per_s for p in self.specs], dtype=np.float64)
@@ -56,28 +56,27 @@ class Replicas:
         self.adding: Bools = np.zeros(len(rows), dtype=np.bool_)
         self.removing: Bools = np.zeros(len(rows), dtype=np.bool_)
         self.lag_bytes: Floats = np.zeros(len(rows))
-        self.told_lag_bytes: Floats = np.zeros(
-            len(rows)
-        )  # At its last fetch; who is left out of fetches hears nothing.
+        # At the last fetch request that included the replica; a throttled replica is left out of requests.
+        self.reported_lag_bytes: Floats = np.zeros(len(rows))
         self.gained_bytes: Floats = np.zeros(len(rows))  # Fetched since the start.
         self.leader_listed: Bools = np.zeros(len(rows), dtype=np.bool_)
         self.follower_listed: Bools = np.zeros(len(rows), dtype=np.bool_)
         self.size_bytes: Floats = np.array([p.size_bytes for p in self.specs], dtype=np.float64)
         self.rebuild({})
 
-    # -- what happens to it -------------------------------------------------------------------------------------------
+    # -- changes ----------------------------------------------------------------------------------------------------------
 
     def start_moves(self, partitions: Ints | None = None) -> None:
-        """The reassignment is submitted, of all or of these: the adding replicas exist, and hold nothing yet."""
+        """Starts the reassignment of all or of these partitions: the adding replicas exist, and are still empty."""
         adds = self._to_add.copy() if partitions is None else self._to_add & np.isin(self.partition, partitions)
         self.adding |= adds
         self.removing |= self._to_remove & np.isin(self.partition, self.partition[adds])
         self.present |= adds
         self.lag_bytes[adds] = (self.size_bytes + self.written_bytes)[self.partition[adds]]
-        self.told_lag_bytes[adds] = self.lag_bytes[adds]
+        self.reported_lag_bytes[adds] = self.lag_bytes[adds]
 
     def joined(self) -> list[int]:
-        """Partitions whose adding replicas are all in sync, so that their reassignment can complete."""
+        """Returns the partitions whose adding replicas are all in sync, so that their reassignment can complete."""
         moving = np.unique(self.partition[self.adding])
         waiting = np.unique(self.partition[self.adding & ~self.in_sync])
         return [int(p) for p in np.setdiff1d(moving, waiting)]
@@ -93,17 +92,17 @@ class Replicas:
         for partition in left:
             self.elect(int(partition))
 
-    def elect(self, partition: int, wanted: int | None = None) -> None:
-        """A new leader from the in-sync replicas that live: the wanted one or the first; none where there is none."""
+    def elect(self, partition: int, preferred: int | None = None) -> None:
+        """Elects the preferred broker, or else the first, of the in-sync replicas on live brokers; no leader if there are none."""
         rows = (self.partition == partition) & self.present & self.in_sync & self.alive[self.broker]
         candidates = [int(b) for b in self.broker[rows]]
-        if wanted is not None:
-            self.leader[partition] = wanted if wanted in candidates else self.leader[partition]
+        if preferred is not None:
+            self.leader[partition] = preferred if preferred in candidates else self.leader[partition]
             return
-        self.leader[partition] = candidates[0] if candidates else NOBODY
+        self.leader[partition] = candidates[0] if candidates else NO_LEADER
 
     def lose(self, broker: int) -> None:
-        """The broker stops. The last in-sync replica stays in sync: nobody is ahead of it."""
+        """Stops a broker. The last in-sync replica of a partition stays in sync, because no other is ahead of it."""
         self.alive[broker] = False
         for partition in np.unique(self.partition[(self.broker == broker) & self.present & self.in_sync]):
             own = (self.partition == partition) & self.present
@@ -115,20 +114,20 @@ class Replicas:
 
     def bring_back(self, broker: int) -> None:
         self.alive[broker] = True
-        for partition in np.flatnonzero(self.leader == NOBODY):
+        for partition in np.flatnonzero(self.leader == NO_LEADER):
             self.elect(int(partition))
 
     # -- sums ---------------------------------------------------------------------------------------------------------
 
     def rebuild(self, lists: Mapping[str, TopicThrottle]) -> None:
-        """Everything that depends on membership, leadership and lists."""
+        """Computes everything that depends on membership, leadership and lists."""
         count = len(self.brokers)
         row_leader = self.leader[self.partition]
         row_weight = self.weight_bytes_per_s[self.partition]
-        self._list(lists, row_leader)
-        led = row_leader != NOBODY
+        self._apply_lists(lists, row_leader)
+        led = row_leader != NO_LEADER
         follows = self.present & led & (row_leader != self.broker)
-        self.behind: Ints = np.flatnonzero(follows & ~self.in_sync)  # Also those of brokers that are away.
+        self.behind: Ints = np.flatnonzero(follows & ~self.in_sync)  # With indices on brokers that are down.
         self.steady: Ints = np.flatnonzero(follows & self.in_sync & self.alive[self.broker])
         self.steady_leader: Ints = row_leader[self.steady]
         self.steady_follower: Ints = self.broker[self.steady]
@@ -137,7 +136,7 @@ class Replicas:
             count, dtype=np.bool_
         )  # Has in-sync followers, whether anything is written or not.
         self.followed[self.steady_leader] = True
-        has_leader = self.leader != NOBODY
+        has_leader = self.leader != NO_LEADER
         self.produced: Floats = sums(self.leader[has_leader], self.weight_bytes_per_s[has_leader], count)
         self.steady_out: Floats = sums(self.steady_leader, self.steady_weight, count)
         self.steady_leader_listed: Floats = sums(
@@ -145,32 +144,33 @@ class Replicas:
         )
         self.counted_on_leader: Bools = follows & self.leader_listed & (self.in_sync | self.adding)
         self.counted_on_follower: Bools = follows & self.follower_listed
-        self._cells(row_leader)
+        self._build_cells(row_leader)
 
     def steady_in(self, factor: Floats, *, listed: bool = False) -> Floats:
-        """By follower what in-sync replication brings, bytes/s; only of the listed where that is asked for.
+        """Returns by follower the bytes/s of in-sync replication.
 
         Args:
-            factor: of every leader's load.
+            factor: load factor of every leader.
+            listed: only replicas that are on a throttled-replica list.
         """
         weight = self.steady_weight * self.follower_listed[self.steady] if listed else self.steady_weight
         return sums(self.steady_follower, factor[self.steady_leader] * weight, len(self.brokers))
 
     def steady_pairs(self) -> Floats:
-        """Weight from leader to follower, a matrix."""
+        """Returns the weight from each leader to each follower, as a matrix."""
         count = len(self.brokers)
         pairs = self.steady_leader * count + self.steady_follower
         return sums(pairs, self.steady_weight, count * count).reshape(count, count)
 
-    def _cells(self, row_leader: Ints) -> None:
+    def _build_cells(self, row_leader: Ints) -> None:
         count, threads = len(self.brokers), self._fetchers
         keys = (self.broker * count + row_leader) * threads + self._thread[self.partition]
-        self.fetching: Ints = self.behind[self.alive[self.broker[self.behind]]]  # Rows that a cell works on.
+        self.fetching: Ints = self.behind[self.alive[self.broker[self.behind]]]  # Rows that a cell fetches.
         self.cell_keys, row_cell = np.unique(keys[self.fetching], return_inverse=True)
         self.row_cell: Ints = row_cell.astype(np.int64)
         self.cell_follower: Ints = self.cell_keys // threads // count
         self.cell_leader: Ints = self.cell_keys // threads % count
-        # Whether in-sync partitions share the thread, and what is written to them: data wakes a fetch that waits.
+        # Whether in-sync partitions share the thread, and their write rate: new data ends the wait of a fetch.
         cells = len(self.cell_keys)
         self.cell_shared: Bools = np.zeros(cells, dtype=np.bool_)
         self.cell_shared_bytes_per_s: Floats = np.zeros(cells)
@@ -180,14 +180,14 @@ class Replicas:
             self.cell_shared[cell[shares]] = True
             self.cell_shared_bytes_per_s = sums(cell[shares], self.steady_weight[shares], cells)
 
-    def _list(self, lists: Mapping[str, TopicThrottle], row_leader: Ints) -> None:
+    def _apply_lists(self, lists: Mapping[str, TopicThrottle], row_leader: Ints) -> None:
         if lists != self._lists:
             self._lists = dict(lists)
             self._listed_on = {side: self._entries(side) for side in Side}
         count = len(self.brokers)
         at_leader, at_follower = self.partition * count + row_leader, self.partition * count + self.broker
-        led = row_leader != NOBODY
-        if self.lists_what_moves:
+        led = row_leader != NO_LEADER
+        if self.lists_follow_moves:
             moves = np.zeros(len(self.specs), dtype=np.bool_)
             moves[self.partition[self.adding]] = True
             self.leader_listed, self.follower_listed = moves[self.partition] & led, self.adding & led
@@ -196,23 +196,23 @@ class Replicas:
         self.follower_listed = np.isin(at_follower, self._listed_on[Side.FOLLOWER]) & led
 
     def _entries(self, side: Side) -> Ints:
-        """Every (partition, broker) that a list of this side names, as one number."""
+        """Returns every (partition, broker) on a list of this side, encoded as one number."""
         count = len(self.brokers)
-        found: list[int] = []
+        entries: list[int] = []
         for topic, throttle in self._lists.items():
             listed = throttle.leader if side is Side.LEADER else throttle.follower
             if listed.all_replicas:
-                those = [i for i, p in enumerate(self.specs) if p.topic == topic]
-                found += [i * count + broker for i in those for broker in range(count)]
+                indices = [i for i, p in enumerate(self.specs) if p.topic == topic]
+                entries += [i * count + broker for i in indices for broker in range(count)]
             for number, broker in listed.pairs:
                 i = self._index_of_partition.get((topic, number))
                 if i is not None and broker in self.index_of:
-                    found.append(i * count + self.index_of[broker])
-        return np.array(sorted(found), dtype=np.int64)
+                    entries.append(i * count + self.index_of[broker])
+        return np.array(sorted(entries), dtype=np.int64)
 
 
 def fetcher_id(topic: str, partition: int, fetchers: int) -> int:
-    """The thread that Kafka gives a partition: 31 × the topic's Java hash + partition, wrapped to 32 bits, modulo."""
+    """Returns Kafka's fetcher thread of a partition: (31 × the topic's Java hash + partition), as int32, modulo the threads."""
     code = 0
     units = topic.encode("utf-16-be")
     for unit in (units[i] << 8 | units[i + 1] for i in range(0, len(units), 2)):

@@ -30,19 +30,19 @@ def run(
         watch: called after every tick; for checkers and progress bars. It must not change anything.
     """
     cluster = Cluster(world)
-    desk = SimulatedCluster.at(cluster)
-    hand = policy.take(desk)
+    simulated = SimulatedCluster.at(cluster)
+    runner = policy.start(simulated)
     recorder = Recorder(cluster, optimum_s=optimum_s(world), policy=policy.name)
     with _silence():
         while cluster.now_s < world.duration_s_max:
             if cluster.moves_ended_s is not None and cluster.now_s >= cluster.moves_ended_s + settle_s:
                 break
-            desk.stream.advance()
-            hand.act()
+            simulated.stream.advance()
+            runner.act()
             recorder.take(cluster.step())
             if watch is not None:
-                watch(desk)
-    return recorder.trace(desk.throttles.writes)
+                watch(simulated)
+    return recorder.trace(simulated.throttles.writes)
 
 
 @contextmanager

@@ -81,7 +81,7 @@ def _in_turn(topic: Topic, partition: int) -> tuple[int, ...]:
     return (leader, *(others[(first + i) % len(others)] for i in range(topic.replication - 1)))
 
 
-def throttled(world: World, rate_bytes_per_s: int) -> World:
+def with_throttle(world: World, rate_bytes_per_s: int) -> World:
     """As kafka-reassign-partitions sets a throttle: both sides of all who take part, and the lists of what moves."""
     moving = world.moving
     part = sorted({b for p in moving for b in (*p.replicas, *p.adding)})
@@ -97,11 +97,11 @@ def throttled(world: World, rate_bytes_per_s: int) -> World:
     )
 
 
-def unthrottled(world: World) -> World:
+def without_throttle(world: World) -> World:
     return replace(world, rates=(), lists=())
 
 
-def loads_of(world: World) -> dict[BrokerSide, SideLoad]:
+def sum_side_loads(world: World) -> dict[BrokerSide, SideLoad]:
     """What the moves load onto each side, at mean write rates."""
     return side_loads(
         PlannedPartition(

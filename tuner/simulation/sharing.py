@@ -1,7 +1,7 @@
-"""How fetches share the links and disks that they pass: max–min fairness, in a few rounds of filling.
+"""Shares links and disks among fetches by max–min fairness, in a few rounds of progressive filling.
 
-Every flow takes from two pools, what its source can send and what its destination can take. All grow at the same pace
-until one of their pools is empty; the others then share what is left.
+Each flow draws on two pools: what its source can send and what its destination can take. All flows grow equally until one of their
+pools is empty. The other flows then share the rest.
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ import numpy as np
 
 from tuner.simulation.numbers import NEARLY_ZERO, Floats, Ints, sums
 
-_ROUNDS = 3  # More of them move less than one per cent of the bytes.
+_ROUNDS = 3  # Further rounds change less than one per cent of the bytes.
 
 
 def max_min(source: Ints, target: Ints, out_bytes_per_s: Floats, in_bytes_per_s: Floats, flow_max: float) -> Floats:
-    """The rate of every flow.
+    """Returns the rate of every flow in bytes/s.
 
     Args:
-        source: index into ``out_bytes_per_s`` of every flow.
-        target: index into ``in_bytes_per_s`` of every flow.
-        flow_max: bytes/s that one flow, that is one fetcher thread, can do at most.
+        source: each flow's index into ``out_bytes_per_s``.
+        target: each flow's index into ``in_bytes_per_s``.
+        out_bytes_per_s: what each broker can send.
+        in_bytes_per_s: what each broker can take.
+        flow_max: bytes/s that one flow (one fetcher thread) can carry.
     """
     brokers = len(out_bytes_per_s)
     rate = np.zeros(len(source))

@@ -1,7 +1,7 @@
-"""What every side of every broker has to do, from the counters of one scrape and the one a window before it.
+"""Computes the load of every side from the counters of the newest scrape and of one a window earlier.
 
-The meaning of every number is that of the fields of ``MoveSignal`` in the contract; a side is a broker as leader or as
-follower. Everything is summed over all brokers at once.
+The fields mean the same as those of ``MoveSignal`` in the contract. A side is a broker as leader or as follower. Sums are
+computed for all brokers at once.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from streaming.shared.contract import MoveStep, MovingPartition, Side
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.numbers import Bools, Floats, Ints, sums
 
-_LARGEST = 5  # As many as the stream tells.
+_LARGEST = 5  # The stream reports as many.
 
 
 @dataclass(frozen=True, slots=True)
 class CounterSample:
-    """Everything that counters showed at one moment; copies."""
+    """Copies of all counters at one moment."""
 
     at_ms: int
     written: Floats  # By partition.
     gained: Floats  # By row.
     lag: Floats
-    told_lag: Floats
+    reported_lag: Floats
     adding: Bools
     totals: Floats  # By kind and broker.
-    seen: Bools  # By broker: not lost.
+    seen: Bools  # By broker: alive, and the scrape was not lost.
 
 
 class SideLoads:
-    """Every attribute: by side, then by broker. Rates are those of the window."""
+    """Every attribute is by side, then by broker; rates are means over the window."""
 
     def __init__(self, cluster: Cluster, history: Sequence[CounterSample]) -> None:
         replicas, count = cluster.replicas, cluster.count
@@ -67,7 +67,9 @@ class SideLoads:
             sums(target[on_follower], row_rate[on_follower], count), sums(source[on_leader], row_rate[on_leader], count)
         )
         self.write = by_side(sums(target[adding], row_rate[adding], count), sums(leader[moving], rate[moving], count))
-        self.lag_messages = (sums(target[adding], now.told_lag[adding], count) / cluster.world.record_bytes).tolist()
+        self.lag_messages = (
+            sums(target[adding], now.reported_lag[adding], count) / cluster.world.record_bytes
+        ).tolist()
         by_partition = sums(replicas.partition[adding], now.lag[adding], len(rate))[moving]
         self.largest = {
             Side.FOLLOWER: _largest(cluster, target[adding], replicas.partition[adding], now.lag[adding], rate),
@@ -78,19 +80,22 @@ class SideLoads:
 def _largest(
     cluster: Cluster, broker: Ints, partition: Ints, remaining: Floats, rate: Floats
 ) -> dict[int, tuple[MovingPartition, ...]]:
-    """Of every broker those that lack most, largest first."""
+    """Returns each broker's partitions with the most remaining bytes, largest first."""
     order = np.lexsort((partition, -remaining, broker))
-    found: dict[int, list[MovingPartition]] = {}
+    largest: dict[int, list[MovingPartition]] = {}
     for i in order.tolist():
-        those = found.setdefault(int(broker[i]), [])
-        if len(those) < _LARGEST:
+        rows = largest.setdefault(int(broker[i]), [])
+        if len(rows) < _LARGEST:
             spec = cluster.replicas.specs[partition[i]]
-            those.append(MovingPartition(spec.topic, spec.partition, float(remaining[i]), float(rate[partition[i]])))
-    return {b: tuple(those) for b, those in found.items()}
+            rows.append(MovingPartition(spec.topic, spec.partition, float(remaining[i]), float(rate[partition[i]])))
+    return {b: tuple(rows) for b, rows in largest.items()}
 
 
-def slope_of(steps: Sequence[tuple[MoveStep, float]]) -> tuple[float | None, float | None]:
-    """Least squares through the running sum of what the steps closed: bytes/s and r²; None where two points say nothing."""
+def fit_slope(steps: Sequence[tuple[MoveStep, float]]) -> tuple[float | None, float | None]:
+    """Returns slope (bytes/s) and r² of a least-squares line through the running sum of the closed bytes.
+
+    None where there are too few steps.
+    """
     if not steps:
         return None, None
     x = y = sx = sy = sxx = sxy = syy = 0.0  # The first point is (0, 0).

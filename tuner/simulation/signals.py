@@ -20,7 +20,7 @@ from streaming.shared.contract import MoveSignal, MoveStep, Side, Signal
 from tuner.simulation.broker_figures import CLUSTER, BrokerFigures
 from tuner.simulation.cluster import Cluster
 from tuner.simulation.numbers import sums
-from tuner.simulation.side_loads import CounterSample, SideLoads, slope_of
+from tuner.simulation.side_loads import CounterSample, SideLoads, fit_slope
 from tuner.simulation.world import SignalOutage
 
 
@@ -76,7 +76,7 @@ class Stream:
             written=replicas.written_bytes.copy(),
             gained=replicas.gained_bytes.copy(),
             lag=replicas.lag_bytes.copy(),
-            told_lag=replicas.told_lag_bytes.copy(),
+            reported_lag=replicas.reported_lag_bytes.copy(),
             adding=replicas.adding.copy(),
             totals=cluster.totals.copy(),
             seen=replicas.alive & ~lost,
@@ -137,7 +137,7 @@ class Stream:
             while steps and now.at_ms - steps[0][0].at_ms >= (self._delivery.window_s - 5.0) * 1000:
                 steps.popleft()
             if loads.moving[side][i] or loads.listed[side][i] or loads.done[side][i]:
-                slope, r2 = slope_of(steps)
+                slope, r2 = fit_slope(steps)
                 gains = [step.at_ms for step, _ in steps if step.gained_bytes > 0]
                 found.append(
                     MoveSignal(

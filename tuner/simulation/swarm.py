@@ -1,8 +1,8 @@
 """Thousands of small worlds in which everything goes wrong, and what must hold in each of them whatever happens.
 
 A run is drawn whole from its seed (swarm_draw): a move of half a minute, how the tuner is set up, and what befalls it: it is
-killed and started again, its journal takes nothing, its clock is set, people write throttles or give orders, brokers go,
-signals stop. Here fate gets its hands on the production loop; what must hold meanwhile is swarm_watch's.
+killed and started again, its journal takes nothing, its clock is set, operator_sides write throttles or give orders, brokers go,
+signals stop. Here mishaps gets its hands on the production loop; what must hold meanwhile is swarm_watch's.
 
 Invariant: the same seed is the same run, so that a failure can be looked at again.
 """
@@ -22,102 +22,102 @@ from tuner.runtime.throttle.steering_controller import SteeringController
 from tuner.simulation.policy import SimulatedCluster, ThrottlePolicyRunner, capacities
 from tuner.simulation.ports import SilentWatcher
 from tuner.simulation.run import run
-from tuner.simulation.swarm_draw import Drawn, draw
+from tuner.simulation.swarm_draw import DrawnRun, draw_run
 from tuner.simulation.swarm_watch import (
     CYCLE_S,
     SHOWN_S,
     Findings,
-    Stopped,
+    ProcessSuspended,
     SwarmJournal,
     WatchedThrottles,
-    left_behind,
+    find_leftovers,
 )
 
 SETTLE_S = 120.0  # The last mishap is over a minute before.
 
 
-class SwarmHand:
-    """The production loop in the hands of fate."""
+class SwarmRunner:
+    """The production loop in the hands of mishaps."""
 
-    def __init__(self, desk: SimulatedCluster, drawn: Drawn, findings: Findings) -> None:
-        self._desk, self._drawn = desk, drawn
+    def __init__(self, simulated: SimulatedCluster, drawn: DrawnRun, findings: Findings) -> None:
+        self._simulated, self._drawn = simulated, drawn
         self.journal = SwarmJournal()
-        self.throttles = WatchedThrottles(desk, drawn, self.journal, findings)
+        self.throttles = WatchedThrottles(simulated, drawn, self.journal, findings)
         self._orders = SwarmOrders()
         self._next_cycle_s = 0.0
-        self._deaths = list(drawn.mishaps.killed_at_s)
-        self._back_at_s = 0.0
-        self._swept = 0  # Of the two parts of a sweep.
-        self._persons = list(drawn.persons)
+        self._kills = list(drawn.mishaps.killed_at_s)
+        self._restart_at_s = 0.0
+        self._cleared_parts = 0  # Of the two parts of a sweep.
+        self._operator_writes = list(drawn.operator_writes)
         self._wakes_at_s: float | None = None  # Who was stopped in a write.
         self.late_predecessor_write = 0
-        self.loop: ThrottleController | None = self._born()
+        self.loop: ThrottleController | None = self._start_loop()
 
     def act(self) -> None:
-        now_s, fate = self._desk.cluster.now_s, self._drawn.mishaps
-        while self._persons and self._persons[0].at_s <= now_s:
-            self.journal.ours_when[self._persons.pop(0).at_s] = frozenset(self.journal.memory.owned)
-        if self._desk.cluster.moves_ended_s is None:
-            self._sweep(now_s)
+        now_s, mishaps = self._simulated.cluster.now_s, self._drawn.mishaps
+        while self._operator_writes and self._operator_writes[0].at_s <= now_s:
+            self.journal.managed_at[self._operator_writes.pop(0).at_s] = frozenset(self.journal.memory.owned)
+        if self._simulated.cluster.moves_ended_s is None:
+            self._clear_throttles(now_s)
             self._wake(now_s)
-        self.journal.mute = fate.mute_s[0] <= now_s < fate.mute_s[1]
-        self._orders.latest = fate.orders_at(now_s)
-        if self._deaths and now_s >= self._deaths[0]:
-            self._deaths.pop(0)
-            if fate.late_s < float("inf"):
-                self.throttles.stops = True
+        self.journal.is_down = mishaps.journal_down_s[0] <= now_s < mishaps.journal_down_s[1]
+        self._orders.latest = mishaps.orders_at(now_s)
+        if self._kills and now_s >= self._kills[0]:
+            self._kills.pop(0)
+            if mishaps.suspended_s < float("inf"):
+                self.throttles.suspends = True
             else:
-                self._die(now_s)
+                self._kill(now_s)
         if self.loop is None:
-            if now_s < self._back_at_s:
+            if now_s < self._restart_at_s:
                 return
-            self.loop = self._born()
+            self.loop = self._start_loop()
         try:
-            self._live(self.loop, now_s)
-        except Stopped:
-            self._die(now_s)
+            self._run_due(self.loop, now_s)
+        except ProcessSuspended:
+            self._kill(now_s)
 
-    def _live(self, loop: ThrottleController, now_s: float) -> None:
+    def _run_due(self, loop: ThrottleController, now_s: float) -> None:
         if now_s >= self._next_cycle_s:
             self._next_cycle_s = now_s + CYCLE_S
             loop.cycle()
-            if self.throttles.held and self._wakes_at_s is None:
-                self._wakes_at_s = now_s + self._drawn.mishaps.late_s
+            if self.throttles.suspended_writes and self._wakes_at_s is None:
+                self._wakes_at_s = now_s + self._drawn.mishaps.suspended_s
         due_s = loop.next_due_s()
         if due_s is not None and due_s <= now_s:
             loop.tick()
 
-    def _die(self, now_s: float) -> None:
+    def _kill(self, now_s: float) -> None:
         """With a second one that dies nobody knows any more what the first was about to write: it does not wake."""
-        self.loop, self._back_at_s = None, now_s + self._drawn.mishaps.dead_s
+        self.loop, self._restart_at_s = None, now_s + self._drawn.mishaps.down_s
         if self._wakes_at_s is not None:
-            self._wakes_at_s, self.throttles.held = None, {}
+            self._wakes_at_s, self.throttles.suspended_writes = None, {}
 
     def _wake(self, now_s: float) -> None:
         if self._wakes_at_s is None or now_s < self._wakes_at_s or self.loop is None:
             return
-        people = {(p.broker, p.side) for p in self._drawn.persons}
-        held, self.throttles.held, self._wakes_at_s = self.throttles.held, {}, None
+        operator_sides = {(p.broker, p.side) for p in self._drawn.operator_writes}
+        held, self.throttles.suspended_writes, self._wakes_at_s = self.throttles.suspended_writes, {}, None
         for side, rate in held.items():
             # What was put back by then is nobody's, and what comes then is a stranger's (docs/operations.md).
-            if rate is not None and side in self.loop.memory.owned and side not in people:
+            if rate is not None and side in self.loop.memory.owned and side not in operator_sides:
                 self.late_predecessor_write += 1
-                self._desk.cluster.controller.write(now_s, side, rate)
+                self._simulated.cluster.controller.write(now_s, side, rate)
 
-    def _sweep(self, now_s: float) -> None:
+    def _clear_throttles(self, now_s: float) -> None:
         """The rates first and then the lists, as the tool does it."""
-        cluster, at_s = self._desk.cluster, self._drawn.mishaps.swept_at_s
-        if self._swept < 1 and now_s >= at_s:
-            self._swept = 1
+        cluster, at_s = self._simulated.cluster, self._drawn.mishaps.cleared_at_s
+        if self._cleared_parts < 1 and now_s >= at_s:
+            self._cleared_parts = 1
             for side in list(cluster.controller.rates):
                 cluster.controller.write(now_s, side, None)
-        if self._swept == 1 and now_s >= at_s + SHOWN_S:
-            self._swept = 2
+        if self._cleared_parts == 1 and now_s >= at_s + SHOWN_S:
+            self._cleared_parts = 2
             for topic in list(cluster.lists):
                 cluster.set_lists(topic, TopicThrottle())
 
-    def _born(self) -> ThrottleController:
-        desk, drawn = self._desk, self._drawn
+    def _start_loop(self) -> ThrottleController:
+        simulated, drawn = self._simulated, self._drawn
         known = capacities(drawn.world)
         law_limits = LawLimits(
             rate_bytes_per_s_min=drawn.limits.rate_bytes_per_s_min,
@@ -129,8 +129,8 @@ class SwarmHand:
                 self.throttles, drawn.objective, known.__getitem__, law_limits, writes_per_s_max=50.0
             )
         ports = ThrottlePorts(
-            live=desk.live,
-            signals=desk.signals,
+            live=simulated.live,
+            signals=simulated.signals,
             throttles=self.throttles,
             orders=self._orders,
             journal=self.journal,
@@ -141,7 +141,7 @@ class SwarmHand:
             stall_limits=StallLimits(),
             writes_per_s_max=50.0,
         )
-        clock = Clock(self._wall_clock, lambda: desk.cluster.now_s)
+        clock = Clock(self._wall_clock, lambda: simulated.cluster.now_s)
         return ThrottleController(
             ports,
             config,
@@ -152,7 +152,7 @@ class SwarmHand:
         )
 
     def _wall_clock(self) -> float:
-        return self._drawn.mishaps.wall_s(self._desk.cluster.now_s)
+        return self._drawn.mishaps.wall_s(self._simulated.cluster.now_s)
 
 
 @dataclass(slots=True)
@@ -166,29 +166,29 @@ class SwarmOrders:
 
 @dataclass(slots=True)
 class SwarmPolicy:
-    drawn: Drawn
+    drawn: DrawnRun
     findings: Findings
     name: str = "rheostat"
-    hand: SwarmHand | None = None
-    desk: SimulatedCluster | None = None
+    runner: SwarmRunner | None = None
+    simulated: SimulatedCluster | None = None
 
-    def take(self, desk: SimulatedCluster) -> ThrottlePolicyRunner:
-        self.desk, self.hand = desk, SwarmHand(desk, self.drawn, self.findings)
-        return self.hand
+    def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:
+        self.simulated, self.runner = simulated, SwarmRunner(simulated, self.drawn, self.findings)
+        return self.runner
 
 
 def findings_of(seed: int) -> list[str]:
     """Runs one world; what did not hold in it."""
-    drawn, findings = draw(seed), Findings()
+    drawn, findings = draw_run(seed), Findings()
     policy = SwarmPolicy(drawn, findings)
     run(drawn.world, policy, settle_s=SETTLE_S)
-    assert policy.desk is not None
-    assert policy.hand is not None
-    cluster = policy.desk.cluster
-    # A move that a throttle below W, a pause, or a person's value keeps from ending has no end to look at; and a throttle that
+    assert policy.simulated is not None
+    assert policy.runner is not None
+    cluster = policy.simulated.cluster
+    # A move that a throttle below W, a pause, or an operator's value keeps from ending has no end to look at; and a throttle that
     # came and went with nobody there to see its move looks like one that stood before.
     ended = cluster.moves_ended_s is not None and cluster.now_s >= cluster.moves_ended_s + SETTLE_S
-    if ended and policy.hand.journal.saw_a_move:
-        for what in left_behind(drawn, policy.hand.throttles, policy.hand.journal, policy.desk):
+    if ended and policy.runner.journal.saw_move:
+        for what in find_leftovers(drawn, policy.runner.throttles, policy.runner.journal, policy.simulated):
             findings.note(cluster.now_s, what)
-    return findings.said
+    return findings.lines

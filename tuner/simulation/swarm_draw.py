@@ -39,24 +39,24 @@ class Mishaps:
     """What befalls the tuner, as the world's disturbances befall the cluster."""
 
     killed_at_s: tuple[float, ...] = ()
-    dead_s: float = 5.0  # Each time, before it is started again.
+    down_s: float = 5.0  # Each time, before it is started again.
     # It is not killed but stopped in its next write, and wakes so long after the first look of the one after it: what it was about
     # to write goes out then.
-    late_s: float = float("inf")
-    mute_s: tuple[float, float] = (0.0, 0.0)  # From, until: the journal takes no record.
+    suspended_s: float = float("inf")
+    journal_down_s: tuple[float, float] = (0.0, 0.0)  # From, until: the journal takes no record.
     clock_set_at_s: float = float("inf")
     clock_by_s: float = 0.0
-    paused_s: tuple[float, float] = (0.0, 0.0)
+    pause_s: tuple[float, float] = (0.0, 0.0)
     released: bool = False  # The pause is a release.
-    swept_at_s: float = float("inf")  # A tool takes every rate away, and the lists: --verify of a move of its own.
+    cleared_at_s: float = float("inf")  # A tool takes every rate away, and the lists: --verify of a move of its own.
 
     def wall_s(self, now_s: float) -> float:
         """What the tuner's clock shows."""
         return EPOCH_MS / 1000 + now_s + (self.clock_by_s if now_s >= self.clock_set_at_s else 0.0)
 
     def orders_at(self, now_s: float) -> Orders:
-        from_s, until_s = self.paused_s
-        from_ms, until_ms = (EPOCH_MS + round(t * 1000) for t in self.paused_s)
+        from_s, until_s = self.pause_s
+        from_ms, until_ms = (EPOCH_MS + round(t * 1000) for t in self.pause_s)
         if not until_s or now_s < from_s:
             return Orders()
         if now_s < until_s:
@@ -66,15 +66,15 @@ class Mishaps:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DrawnRun:
     world: World
     mishaps: Mishaps
     limits: Limits
     objective: Objective | None
 
     @property
-    def persons(self) -> tuple[OperatorWrite, ...]:
-        """What people write, in the order in which they do."""
+    def operator_writes(self) -> tuple[OperatorWrite, ...]:
+        """The writes of operators, in order of time."""
         return tuple(sorted((d for d in self.world.disturbances if isinstance(d, OperatorWrite)), key=lambda d: d.at_s))
 
     def describe(self) -> str:
@@ -82,7 +82,7 @@ class Drawn:
         return f"{self.world.describe()}\n  {steers}, {self.mishaps}"
 
 
-def draw(seed: int) -> Drawn:
+def draw_run(seed: int) -> DrawnRun:
     rng = np.random.default_rng([seed, 7])
 
     def sometimes(share: float) -> bool:
@@ -91,7 +91,7 @@ def draw(seed: int) -> Drawn:
     # What a draw of its own decides leaves the worlds as they are that do not ask for it.
     own = np.random.default_rng([seed, 11])
     unthrottled, sweeps = bool(own.random() < 0.3), bool(own.random() < 0.3)
-    swept_at_s = float(own.uniform(6, 25))
+    cleared_at_s = float(own.uniform(6, 25))
     late = np.random.default_rng([seed, 17])
     # Of some worlds keeping up takes more than the least rate.
     busier = 4.0 if np.random.default_rng([seed, 13]).random() < 0.25 else 1.0
@@ -146,17 +146,17 @@ def draw(seed: int) -> Drawn:
     mute_at_s = float(rng.uniform(2, 40))
     mishaps = Mishaps(
         killed_at_s=tuple(sorted(float(t) for t in rng.uniform(1, 60, int(rng.integers(0, 4))))),
-        dead_s=float(rng.uniform(0.5, 20)),
-        late_s=float(late.uniform(0.5, 30)) if late.random() < 0.4 else float("inf"),
-        mute_s=(mute_at_s, mute_at_s + float(rng.uniform(1, 15))) if sometimes(0.2) else (0.0, 0.0),
+        down_s=float(rng.uniform(0.5, 20)),
+        suspended_s=float(late.uniform(0.5, 30)) if late.random() < 0.4 else float("inf"),
+        journal_down_s=(mute_at_s, mute_at_s + float(rng.uniform(1, 15))) if sometimes(0.2) else (0.0, 0.0),
         clock_set_at_s=float(rng.uniform(3, 40)) if sometimes(0.1) else float("inf"),
         clock_by_s=float(rng.choice([-3600.0, -20.0, -3.0, 20.0, 3600.0])),
-        paused_s=(paused_at_s, paused_at_s + float(rng.uniform(5, 30))) if sometimes(0.25) else (0.0, 0.0),
+        pause_s=(paused_at_s, paused_at_s + float(rng.uniform(5, 30))) if sometimes(0.25) else (0.0, 0.0),
         released=sometimes(0.5),
-        # What a person wrote would be swept away with the rest, and nobody could be asked for it.
-        swept_at_s=swept_at_s
+        # What an operator wrote would be swept away with the rest, and nobody could be asked for it.
+        cleared_at_s=cleared_at_s
         if sweeps and not any(isinstance(d, OperatorWrite) for d in disturbances)
         else float("inf"),
     )
     limits = Limits(rate_bytes_per_s_max=60 * MB, rate_bytes_per_s_min=5 * MB)
-    return Drawn(world, mishaps, limits, Objective(50.0) if sometimes(0.7) or unthrottled else None)
+    return DrawnRun(world, mishaps, limits, Objective(50.0) if sometimes(0.7) or unthrottled else None)

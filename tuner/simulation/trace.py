@@ -47,8 +47,8 @@ class Trace:
     p99_ms: Floats
     client_in_bytes_per_s: Floats
     client_out_bytes_per_s: Floats
-    caught_in_bytes_per_s: Floats
-    caught_out_bytes_per_s: Floats
+    catch_up_in_bytes_per_s: Floats
+    catch_up_out_bytes_per_s: Floats
     leader_rate_bytes_per_s: Floats  # Infinite: none is set.
     follower_rate_bytes_per_s: Floats
     remaining_bytes: Floats  # By second.
@@ -65,8 +65,8 @@ class Trace:
             self.p99_ms,
             self.client_in_bytes_per_s,
             self.client_out_bytes_per_s,
-            self.caught_in_bytes_per_s,
-            self.caught_out_bytes_per_s,
+            self.catch_up_in_bytes_per_s,
+            self.catch_up_out_bytes_per_s,
             self.leader_rate_bytes_per_s,
             self.follower_rate_bytes_per_s,
             self.remaining_bytes,
@@ -87,7 +87,7 @@ class Recorder:
         shape = (math.ceil(world.duration_s_max), cluster.count)
         self._series = {
             name: np.zeros(shape)
-            for name in ("client_in", "client_out", "caught_in", "caught_out", "utilisation", "leader", "follower")
+            for name in ("client_in", "client_out", "catch_up_in", "catch_up_out", "utilisation", "leader", "follower")
         }
         self._rated_bytes = np.zeros(2 * cluster.count)
         self._remaining: list[float] = []
@@ -103,8 +103,8 @@ class Recorder:
             return
         series["client_in"][second] += tick.client_in_bytes
         series["client_out"][second] += tick.client_out_bytes
-        series["caught_in"][second] += tick.caught_in_bytes
-        series["caught_out"][second] += tick.caught_out_bytes
+        series["catch_up_in"][second] += tick.catch_up_in_bytes
+        series["catch_up_out"][second] += tick.catch_up_out_bytes
         series["utilisation"][second] += tick.utilisation / self._ticks_per_s
         self._rated_bytes += cluster.quotas.new_bytes
         self._silence_s_max = max(self._silence_s_max, float(cluster.behind_since_last_byte_s.max()))
@@ -154,8 +154,8 @@ class Recorder:
             p99_ms=client_p99_ms(utilisation, model),
             client_in_bytes_per_s=cut["client_in"],
             client_out_bytes_per_s=cut["client_out"],
-            caught_in_bytes_per_s=cut["caught_in"],
-            caught_out_bytes_per_s=cut["caught_out"],
+            catch_up_in_bytes_per_s=cut["catch_up_in"],
+            catch_up_out_bytes_per_s=cut["catch_up_out"],
             leader_rate_bytes_per_s=cut["leader"],
             follower_rate_bytes_per_s=cut["follower"],
             remaining_bytes=np.array(self._remaining),

@@ -1,7 +1,7 @@
-"""A world to simulate, as a value: brokers, partitions, load, disturbances, and how late and how well it is seen.
+"""Defines the world of a simulation: brokers, partitions, load, disturbances, and the delay and loss of signals.
 
-A world is all there is to know: two runs of the same world and policy are equal byte for byte. What is random in it is
-drawn from its seed. ``describe`` is what a run prints first, so that whoever sees a result can repeat it.
+Two runs of the same world and policy are equal byte for byte: everything random is drawn from the world's seed. A run prints
+``describe`` first, so that its result can be repeated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class BrokerSpec:
-    """A broker and what its link and its disks can carry, each direction for itself."""
+    """A broker, and what its link and disks carry in each direction."""
 
     broker: int
     link_in_bytes_per_s: float
@@ -40,18 +40,18 @@ class PartitionSpec:
 
 @dataclass(frozen=True, slots=True)
 class ClientLoad:
-    """What clients do on one broker. The same shape and noise multiply all of it, writes to its partitions included."""
+    """The client load of one broker. One daily shape and noise multiply all of it, writes to its partitions included."""
 
     broker: int
-    # Beside the partitions of the world: everything else on this broker, in-sync replication of it included.
+    # Everything except the partitions of the world, with its in-sync replication.
     in_bytes_per_s: float = 0.0
     out_bytes_per_s: float = 0.0
     reads_per_write: float = 1.0  # Consumers of the world's partitions.
-    daily_ratio: float = 0.0  # Half of the swing between night and noon, over the mean.
+    daily_ratio: float = 0.0  # Amplitude of the daily sine ÷ mean.
     daily_phase_s: float = 0.0
     day_s: float = 86_400.0
-    noise_ratio: float = 0.0  # Standard deviation over the mean ...
-    noise_s: float = 10.0  # ... of a noise that forgets itself in this time.
+    noise_ratio: float = 0.0  # Standard deviation of the noise ÷ mean.
+    noise_s: float = 10.0  # Its autocorrelation time.
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class LeaderMove:
 
 @dataclass(frozen=True, slots=True)
 class SignalOutage:
-    """Nothing is measured of ``brokers``."""
+    """The signals of ``brokers`` are lost for a while."""
 
     at_s: float
     until_s: float
@@ -102,7 +102,7 @@ class SignalOutage:
 
 @dataclass(frozen=True, slots=True)
 class ControllerStorm:
-    """Somebody else keeps the controller busy with so many operations a second."""
+    """Other clients send this many operations per second to the controller."""
 
     at_s: float
     until_s: float
@@ -111,7 +111,7 @@ class ControllerStorm:
 
 @dataclass(frozen=True, slots=True)
 class OperatorWrite:
-    """A person sets a rate (None removes it), as kafka-configs does."""
+    """An operator sets a rate (None removes it), as kafka-configs does."""
 
     at_s: float
     broker: int
@@ -124,7 +124,7 @@ Disturbance = LoadStep | LinkStep | BrokerLoss | LeaderMove | SignalOutage | Con
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """Kafka's settings, at their defaults, and what one fetcher thread can do."""
+    """Kafka's fetch settings at their defaults, and the speed of one fetcher thread."""
 
     response_bytes_max: float = 10 * MIB  # replica.fetch.response.max.bytes
     partition_bytes_max: float = 1 * MIB  # replica.fetch.max.bytes
@@ -143,7 +143,7 @@ class LatencyModel:
 
     base_ms: float = 5.0
     objective_utilisation: float = 0.9
-    utilisation_max: float = 0.99  # A queue this full is as bad as any.
+    utilisation_max: float = 0.99  # Utilisation above this counts as this.
 
     @property
     def objective_ms(self) -> float:
@@ -161,7 +161,7 @@ class SignalDelivery:
 
 @dataclass(frozen=True, slots=True)
 class ControllerModel:
-    """One thread that takes operations in turn; brokers hear of a config a little later."""
+    """One thread that handles operations one after the other; brokers learn of a config after a propagation delay."""
 
     operation_s: float = 0.001
     propagation_s_min: float = 0.013
@@ -170,7 +170,7 @@ class ControllerModel:
 
 @dataclass(frozen=True, slots=True)
 class TopicLists:
-    """The throttled-replica lists of a topic as they stand at the start, in Kafka's own form."""
+    """The throttled-replica lists of a topic at the start, in Kafka's format."""
 
     topic: str
     leader: str = ""
@@ -197,10 +197,9 @@ class World:
     tick_ms: int = 250
     moves_begin_s: float = 0.0
     replica_lag_s_max: float = 30.0  # replica.lag.time.max.ms
-    min_in_sync: int = (
-        2  # min.insync.replicas of every topic; a partition with fewer replicas needs no more than it has.
-    )
-    record_bytes: float = 1_000.0  # Of what clients write, so that a lag can be told in messages.
+    # min.insync.replicas of every topic; a partition with fewer replicas needs only those that it has.
+    min_in_sync: int = 2
+    record_bytes: float = 1_000.0  # Mean record size, which converts a lag to messages.
     fetch: FetchSettings = field(default_factory=FetchSettings)
     latency: LatencyModel = field(default_factory=LatencyModel)
     delivery: SignalDelivery = field(default_factory=SignalDelivery)
@@ -220,7 +219,7 @@ class World:
         return json.dumps(body, separators=(",", ":"))
 
     def describe(self) -> str:
-        """The seed and the drawn world, in a few lines for people and one for machines."""
+        """Returns the seed and the world, in a few lines for people and one line of JSON."""
         moved_bytes = sum(p.size_bytes * len(p.adding) for p in self.moving)
         written_bytes_per_s = sum(p.write_bytes_per_s for p in self.partitions)
         return "\n".join(

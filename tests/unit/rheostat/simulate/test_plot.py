@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheostat.simulate.chart import panels, picture
+from rheostat.simulate.chart import draw_run, panels
 from rheostat.simulate.plot import Line, Panel, _moments, _scale, svg
-from rheostat.simulate.policies import policy_of
+from rheostat.simulate.policies import parse_policy
 from rheostat.simulate.scenario_file import load_scenario
 from streaming.shared.units import rate_text
 from tuner.simulation.run import run
@@ -88,18 +88,18 @@ def test_the_time_axis_has_about_ten_round_moments(end_s: float, moments: int) -
 
 def test_a_run_is_drawn_with_its_throttles_and_the_objective() -> None:
     scenario = load_scenario("kip73-3node-2to1")
-    _, policy = policy_of("as-is", scenario)
+    _, policy = parse_policy("as-is", scenario)
     trace = run(replace(scenario.world, duration_s_max=30.0), policy)
-    found = picture(scenario, trace)
+    found = draw_run(scenario, trace)
     said = texts(ElementTree.fromstring(found))
-    assert found == picture(scenario, trace)
+    assert found == draw_run(scenario, trace)
     assert said[:2] == ["kip73-3node-2to1", "policy as-is, seed 1: did not end; a point is 1 s"]
     assert {"broker 2", "broker 3: throttle", "broker 1", "broker 1: throttle", "objective", "slowest broker"} <= set(
         said
     )
     assert said.count("broker 1") == 1, "broker 1 takes and gives nothing"
-    without, policy = policy_of("none", scenario)
-    free = picture(scenario, run(replace(without.world, duration_s_max=30.0), policy))
+    without, policy = parse_policy("none", scenario)
+    free = draw_run(scenario, run(replace(without.world, duration_s_max=30.0), policy))
     assert "throttle</text>" not in free.replace("throttles</text>", "")
 
 
@@ -119,7 +119,7 @@ def by_hand() -> Trace:
     nothing = np.zeros((4, 3))
     return Trace(
         world, "by hand", summary, utilisation=nothing, p99_ms=np.array(P99_MS), client_in_bytes_per_s=nothing,
-        client_out_bytes_per_s=nothing, caught_in_bytes_per_s=np.array(TARGETS), caught_out_bytes_per_s=np.array(SOURCES),
+        client_out_bytes_per_s=nothing, catch_up_in_bytes_per_s=np.array(TARGETS), catch_up_out_bytes_per_s=np.array(SOURCES),
         leader_rate_bytes_per_s=np.array(LEADERS), follower_rate_bytes_per_s=np.array(FOLLOWERS), remaining_bytes=np.array(LEFT),
     )  # fmt: skip
 
@@ -173,7 +173,7 @@ def test_a_point_is_the_mean_of_its_seconds_and_of_latency_the_worst() -> None:
 
 def test_the_drawn_panels_are_those_in_that_order() -> None:
     """The throttle of broker 2 is 60 of 80 MB/s at all times: a line at three quarters of the second panel."""
-    root = ElementTree.fromstring(picture(Scenario("s", "", by_hand().world, 1e8), by_hand()))
+    root = ElementTree.fromstring(draw_run(Scenario("s", "", by_hand().world, 1e8), by_hand()))
     said = texts(root)
     titles = [title for title, _ in shown(1)]
     assert [text for text in said if text in titles] == titles
@@ -190,7 +190,7 @@ def test_of_more_brokers_than_fit_the_busiest_are_shown() -> None:
     world = replace(trace.world, brokers=tuple(BrokerSpec(b, 1e8, 1e8, 1e8, 1e8) for b in range(1, 7)))
     free = np.full((4, 6), math.inf)
     trace = replace(
-        trace, world=world, caught_out_bytes_per_s=wide, caught_in_bytes_per_s=wide, leader_rate_bytes_per_s=free,
+        trace, world=world, catch_up_out_bytes_per_s=wide, catch_up_in_bytes_per_s=wide, leader_rate_bytes_per_s=free,
         follower_rate_bytes_per_s=free, p99_ms=wide,
     )  # fmt: skip
     first = panels(trace, 1)[0]

@@ -15,21 +15,21 @@ from pydantic import BaseModel
 
 from rheostat.config.yaml_file import _models_in
 from rheostat.errors import BadInputError
-from rheostat.simulate.policies import policy_of
-from rheostat.simulate.scenario_file import load_scenario, parse_scenario, shipped
-from rheostat.simulate.scenario_schema import ScenarioWords
+from rheostat.simulate.policies import parse_policy
+from rheostat.simulate.scenario_file import load_scenario, parse_scenario, shipped_scenarios
+from rheostat.simulate.scenario_schema import ScenarioSchema
 from streaming.shared.contract import Side
 from tuner.core.throttle_limits import Limits
-from tuner.simulation.moves import NoSuchMove, carry_out, drain, exchange, join
+from tuner.simulation.moves import NoSuchMove, apply_plan, drain, join, replace_brokers
 from tuner.simulation.policy import LoopPolicy
 from tuner.simulation.run import run
 from tuner.simulation.scenario import (
     Scenario,
     Topic,
     lay_out,
-    loads_of,
-    throttled,
-    unthrottled,
+    sum_side_loads,
+    with_throttle,
+    without_throttle,
 )
 from tuner.simulation.world import (
     BrokerLoss,
@@ -73,7 +73,7 @@ def faults(more: str = "", text: str = SMALL) -> list[str]:
 
 
 def test_the_scenarios_that_ship() -> None:
-    assert set(shipped()) == {
+    assert set(shipped_scenarios()) == {
         "kip73-2node", "kip73-2node-produce", "kip73-3node-1to2", "kip73-3node-1to2-produce", "kip73-3node-2to1",
         "kip73-3node-2to1-produce", "broker-add", "broker-replace", "decommission", "hot-partition", "diurnal",
         "load-step", "disk-bound", "fetcher-collision", "infeasible-throttle", "flapping-isr", "stale-metrics",
@@ -81,7 +81,7 @@ def test_the_scenarios_that_ship() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted(shipped()))
+@pytest.mark.parametrize("name", sorted(shipped_scenarios()))
 def test_each_can_be_read_and_says_what_it_is(name: str) -> None:
     scenario = load_scenario(name)
     assert scenario.about.endswith(".")
@@ -89,7 +89,7 @@ def test_each_can_be_read_and_says_what_it_is(name: str) -> None:
     assert scenario.world.rates, "each begins under a throttle that somebody set"
 
 
-@pytest.mark.parametrize("name", sorted(set(shipped()) - LARGE))
+@pytest.mark.parametrize("name", sorted(set(shipped_scenarios()) - LARGE))
 def test_each_small_one_runs_for_a_minute(name: str) -> None:
     scenario = load_scenario(name)
     trace = run(
@@ -275,21 +275,21 @@ def test_two_replicas_that_leave_go_to_two_brokers() -> None:
 
 def test_a_broker_takes_anothers_place() -> None:
     before = [PartitionSpec("t", 0, 1e9, 0.0, (1, 2)), PartitionSpec("t", 1, 1e9, 0.0, (2, 3))]
-    assert [(p.adding, p.removing) for p in exchange(before, {1: 4})] == [((4,), (1,)), ((), ())]
+    assert [(p.adding, p.removing) for p in replace_brokers(before, {1: 4})] == [((4,), (1,)), ((), ())]
     with pytest.raises(NoSuchMove, match="without a replica of t-0, found 2"):
-        exchange(before, {1: 2})
+        replace_brokers(before, {1: 2})
 
 
 def test_a_plan_is_carried_out_as_it_stands() -> None:
     before = [PartitionSpec("t", 0, 1e9, 0.0, (1, 2, 3))]
-    (moved,) = carry_out(before, {("t", 0): (4, 2)})
+    (moved,) = apply_plan(before, {("t", 0): (4, 2)})
     assert (moved.adding, moved.removing) == ((4,), (1, 3))
-    (shrunk,) = carry_out(before, {("t", 0): (2, 3)})
+    (shrunk,) = apply_plan(before, {("t", 0): (2, 3)})
     assert (shrunk.replicas, shrunk.adding) == ((2, 3), ())
 
 
 def test_w_counts_every_follower_on_the_leader_side() -> None:
-    loads = loads_of(made().world)
+    loads = sum_side_loads(made().world)
     # Partition 0 is led by 1 and fetched by 2 and 3 at 2 MB/s each.
     assert loads[1, Side.LEADER].steady_state_bytes_per_s == 4e6
     assert loads[3, Side.FOLLOWER].steady_state_bytes_per_s == 4e6
@@ -298,8 +298,8 @@ def test_w_counts_every_follower_on_the_leader_side() -> None:
 
 def test_a_throttle_is_put_on_and_taken_off() -> None:
     world = made().world
-    assert {r.rate_bytes_per_s for r in throttled(world, 7).rates} == {7}
-    assert unthrottled(throttled(world, 7)) == world
+    assert {r.rate_bytes_per_s for r in with_throttle(world, 7).rates} == {7}
+    assert without_throttle(with_throttle(world, 7)) == world
 
 
 # -- bad input -----------------------------------------------------------------------------------------------------------
@@ -421,7 +421,7 @@ def test_a_file_that_is_not_there() -> None:
 def test_kip_73_replicas_move_at_close_to_the_quota_less_what_is_written_and_never_above(
     name: str, moved_bytes: float, steady_state_bytes_per_s: float
 ) -> None:
-    scenario, policy = policy_of("as-is", load_scenario(name))
+    scenario, policy = parse_policy("as-is", load_scenario(name))
     trace = run(scenario.world, policy, settle_s=0.0)
     expected_s = moved_bytes / (50e6 - steady_state_bytes_per_s)
     assert trace.summary.completed
@@ -438,4 +438,4 @@ def test_the_manual_names_every_key() -> None:
                 yield from keys(inner)
 
     words = set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`[^`]+`", manual))))
-    assert set(keys(ScenarioWords)) <= words
+    assert set(keys(ScenarioSchema)) <= words

@@ -39,16 +39,16 @@ def test_a_burst_of_clients_is_in_the_mean_as_long_as_in_the_window() -> None:
         delivery=SignalDelivery(loss_ratio=0.0, delay_s_min=0.0, delay_s_max=0.0),
         duration_s_max=200.0,
     )
-    desk = SimulatedCluster.at(Cluster(world))
+    simulated = SimulatedCluster.at(Cluster(world))
     told = {}
-    while desk.cluster.now_s < 90.0:
-        desk.stream.advance()
-        desk.signals.poll()
-        signal = desk.signals.brokers.get(1)
-        told[round(desk.cluster.now_s)] = (
+    while simulated.cluster.now_s < 90.0:
+        simulated.stream.advance()
+        simulated.signals.poll()
+        signal = simulated.signals.brokers.get(1)
+        told[round(simulated.cluster.now_s)] = (
             (signal.produce_p99_ms, signal.produce_mean_ms) if signal is not None else None
         )
-        desk.cluster.step()
+        simulated.cluster.step()
     calm, busy = (10.0 / math.log(100), 50.0 / math.log(100))
     assert told[39] == pytest.approx((10.0, calm), rel=0.02)
     assert told[52] == pytest.approx((50.0, (3 * calm + 2 * busy) / 5), rel=0.1)
