@@ -1,4 +1,4 @@
-"""``python -m tuner.simulation --swarm 10000``: so many worlds, each with its own mishaps; ``--seed N`` looks at one again."""
+"""Command line of the swarm: ``python -m tuner.simulation --swarm 10000`` runs many worlds, ``--seed N`` repeats one."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ def main(arguments: list[str]) -> int:
     what.add_argument("--seed", type=int, metavar="N", help="run one world, and show what was drawn")
     parser.add_argument("--first", type=int, default=0, metavar="N")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    given = parser.parse_args(arguments)
-    if given.seed is not None:
-        sys.stdout.write(draw_run(given.seed).describe() + "\n")
-        return _told([(given.seed, findings_of(given.seed))], 1)
+    options = parser.parse_args(arguments)
+    if options.seed is not None:
+        sys.stdout.write(draw_run(options.seed).describe() + "\n")
+        return _report([(options.seed, findings_of(options.seed))], 1)
     began_s = time.monotonic()
-    seeds = range(given.first, given.first + given.swarm)
-    with multiprocessing.Pool(given.processes) as pool:
-        found = [(seed, said) for seed, said in pool.imap_unordered(_one, seeds, chunksize=16) if said]
-    code = _told(sorted(found), given.swarm)
-    sys.stdout.write(f"{given.swarm} worlds in {time.monotonic() - began_s:.0f} s\n")
+    seeds = range(options.first, options.first + options.swarm)
+    with multiprocessing.Pool(options.processes) as pool:
+        findings = [(seed, lines) for seed, lines in pool.imap_unordered(_run_seed, seeds, chunksize=16) if lines]
+    code = _report(sorted(findings), options.swarm)
+    sys.stdout.write(f"{options.swarm} worlds in {time.monotonic() - began_s:.0f} s\n")
     return code
 
 
-def _one(seed: int) -> tuple[int, list[str]]:
+def _run_seed(seed: int) -> tuple[int, list[str]]:
     return seed, findings_of(seed)
 
 
-def _told(found: list[tuple[int, list[str]]], count: int) -> int:
-    failed = [(seed, said) for seed, said in found if said]
-    for seed, said in failed:
+def _report(findings: list[tuple[int, list[str]]], count: int) -> int:
+    failed = [(seed, lines) for seed, lines in findings if lines]
+    for seed, lines in failed:
         sys.stdout.write(f"python -m tuner.simulation --seed {seed}\n")
-        sys.stdout.writelines(f"  {line}\n" for line in said[:5])
+        sys.stdout.writelines(f"  {line}\n" for line in lines[:5])
     sys.stdout.write(f"{count - len(failed)} of {count} held\n")
     return 1 if failed else 0
 

@@ -1,6 +1,6 @@
-"""What every broker shows of itself: the fields of ``BrokerSignal``, from the counters and gauges of one scrape.
+"""Computes the fields of ``BrokerSignal`` from the counters and gauges of one scrape.
 
-Rates are increases over the time between the first and the last scrape of the window in which the broker was seen.
+Rates are increases between the first and the last scrape of the window that saw the broker.
 """
 
 from __future__ import annotations
@@ -32,23 +32,25 @@ class BrokerFigures:
         over_s = at_s[-1] - at_s[first]
         passed = (now.totals - totals[first, :, brokers].T) / np.maximum(over_s, 1e-9)
         self._rates: dict[str, list[float]] = dict(zip(TOTALS, passed.tolist(), strict=True))
-        of = dict(zip(TOTALS, passed, strict=True))
-        for way in ("in", "out"):
-            replication = of[f"steady_{way}"] + of[f"caught_{way}"]
-            self._rates[f"replication_{way}"] = replication.tolist()
-            self._rates[f"network_{way}"] = (replication + of[f"client_{way}"]).tolist()
-        # The last scrape before this one that was seen; the same as this one where there is none.
+        by_kind = dict(zip(TOTALS, passed, strict=True))
+        for direction in ("in", "out"):
+            replication = by_kind[f"steady_{direction}"] + by_kind[f"catch_up_{direction}"]
+            self._rates[f"replication_{direction}"] = replication.tolist()
+            self._rates[f"network_{direction}"] = (replication + by_kind[f"client_{direction}"]).tolist()
+        # The last earlier scrape that saw the broker; this one itself if there is none.
         before = len(history) - 1 - np.maximum(seen[:-1][::-1].argmax(axis=0) + 1, 1) if len(history) > 1 else first
         interval_s = at_s[-1] - at_s[before]
-        stepped = (now.totals - totals[before, :, brokers].T) / np.maximum(interval_s, 1e-9)
+        step_means = (now.totals - totals[before, :, brokers].T) / np.maximum(interval_s, 1e-9)
         self._step_s: list[float] = interval_s.tolist()
-        newest = dict(zip(TOTALS, stepped, strict=True))
+        newest = dict(zip(TOTALS, step_means, strict=True))
         self._steps: dict[str, list[float]] = {}
-        for way in ("in", "out"):
-            caught = newest[f"caught_{way}"]
-            self._steps[f"reassignment_{way}"] = caught.tolist()
-            self._steps[f"network_{way}"] = (caught + newest[f"steady_{way}"] + newest[f"client_{way}"]).tolist()
-        used = stepped[-1]
+        for direction in ("in", "out"):
+            catch_up = newest[f"catch_up_{direction}"]
+            self._steps[f"reassignment_{direction}"] = catch_up.tolist()
+            self._steps[f"network_{direction}"] = (
+                catch_up + newest[f"steady_{direction}"] + newest[f"client_{direction}"]
+            ).tolist()
+        used = step_means[-1]
         self._p99_ms: list[float] = client_p99_ms(used, cluster.world.latency).tolist()
         self._mean_ms: list[float] = self._window_mean_ms(at_s, totals[:, -1], first).tolist()
         self._idle: list[float] = np.clip(1.0 - used, 0.0, 1.0).tolist()
@@ -56,7 +58,7 @@ class BrokerFigures:
         self._gauges()
 
     def _window_mean_ms(self, at_s: Floats, busy_s: Floats, first: NDArray[np.intp]) -> Floats:
-        """Of all steps since the broker was first seen: counters go on while nobody looks."""
+        """Returns the mean latency over all steps since the broker was first seen; counters go on during lost scrapes."""
         dt_s = np.diff(at_s)[:, None]
         inside = np.arange(len(dt_s))[:, None] >= first
         waited = client_mean_ms(np.diff(busy_s, axis=0) / np.maximum(dt_s, 1e-9), self._cluster.world.latency) * dt_s
@@ -82,7 +84,7 @@ class BrokerFigures:
     def signal(self, i: int, window_end_ms: int, completeness: float) -> BrokerSignal:
         cluster, samples = self._cluster, self.samples[i]
         broker, rates = cluster.replicas.brokers[i], cluster.controller.rates
-        several = samples > 1  # One scrape has no rate.
+        several = samples > 1  # A single scrape yields no rate.
 
         def rate(kind: str) -> float | None:
             return self._rates[kind][i] if several else None

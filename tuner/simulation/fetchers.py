@@ -1,19 +1,20 @@
-"""Fetcher threads that catch up: one request under way each, whole responses, the quota asked before and told after.
+"""Simulates fetcher threads that catch up: one request in flight each, with quota checks before and quota records after.
 
-Intuition: a thread asks, waits for one round trip, receives a response, and asks again. Before it asks, the follower side
-leaves out the listed partitions that are behind if its quota is used up; when the leader answers, its side does the same.
-A thread that nothing is left for backs off (follower side) or waits at the leader for data that does not come. So the
-throttle is an on–off switch in front of a pipe at line rate, and all its bursts and silences follow from that.
+A thread sends a request, waits for one round trip, receives a response, and sends the next. If the follower's quota is used up, the
+follower leaves its listed lagging partitions out of the request. If the leader's quota is used up, the leader leaves them out
+of the response. A thread without any partition left backs off (follower side), or waits at the leader for data that does not
+come. So a throttle is an on–off switch in front of a link at line rate. Its bursts and silences follow from that.
 
-Invariant: no more bytes pass in a tick than the links and disks can carry, and no replica receives what it does not lack.
+Invariant: no more bytes pass in a tick than links and disks carry, and no replica receives more than it lacks.
 
-Within a tick every thread has its own time, and the quotas are asked and told at that time; threads take turns.
+Within a tick every thread has its own time, and checks and records the quotas at that time.
 
-Simplifications, each smaller than what is measured on real brokers:
-    Within a response, partitions that lack less than their share are served whole and the others evenly; Kafka serves ten
-    in turn. Requests that finish within one tick and that the quotas would let pass anyway are put together to one.
-    A thread with in-sync partitions asks again when they are written to, and after its wait otherwise; on more than twenty
-    brokers at most once a tick, as an hour of them would else take minutes.
+Simplifications, each smaller than the differences measured between real brokers:
+
+- Within a response, partitions that lack less than their share are served whole and the others evenly. Kafka serves ten in turn.
+- Requests that finish within one tick, and that the quotas let pass, are merged into one.
+- A thread with in-sync partitions sends its next request when they are written to, or else after its wait. With more than twenty
+  brokers it does so at most once per tick, to keep the simulation fast.
 """
 
 from __future__ import annotations
@@ -28,14 +29,17 @@ from tuner.simulation.replicas import Replicas
 from tuner.simulation.sharing import max_min
 from tuner.simulation.world import FetchSettings
 
-_OFF_BEAT = 0.618  # Of a beat: two threads do not hear in the same moment.
+_BEAT_OFFSET = 0.618  # Of a beat, so that two threads do not wake at the same moment.
 _EXACT_BROKERS_MAX = 20
-_ROUNDS_MAX = 64  # A bound for the loop; a handful is what happens.
+_ROUNDS_MAX = 64  # A bound for the loop; a handful of rounds is usual.
 _NONE: Ints = np.zeros(0, dtype=np.int64)
 
 
-class _Asked(NamedTuple):
-    """What idle threads ask for, by row of theirs; and by thread, leaders before followers, what the quotas say to it."""
+class _Requests(NamedTuple):
+    """The requests of idle threads.
+
+    rows to follower_listed are by row of these threads; at_s to grows are by thread, first for the leaders and then the followers.
+    """
 
     rows: Ints
     cell: Ints
@@ -54,17 +58,19 @@ class Fetchers:
         self._replicas = replicas
         self._quotas = quotas
         self._settings = settings
-        self._record_bytes = record_bytes  # What comes at a time of what is written to in-sync partitions.
+        self._record_bytes = record_bytes  # Bytes per write to an in-sync partition.
         self._brokers = len(replicas.brokers)
-        self._in_flight: Floats = np.zeros(len(replicas.partition))  # By row: what a response brings it.
-        self._whole: Bools = np.zeros(len(replicas.partition), dtype=np.bool_)  # By row: and that is all it lacks.
+        self._in_flight: Floats = np.zeros(len(replicas.partition))  # By row: the bytes of the response in flight.
+        # By row: these bytes are all that the replica lacks.
+        self._whole: Bools = np.zeros(len(replicas.partition), dtype=np.bool_)
         self._now_s = 0.0
         self._keys: Ints = np.zeros(0, dtype=np.int64)
-        self._sensors: Ints = np.zeros(0, dtype=np.int64)  # Of every thread's leader, then of its follower.
+        # The sensors of all threads' leaders, then of their followers.
+        self._sensors: Ints = np.zeros(0, dtype=np.int64)
         self._wait_s: Floats = np.zeros(0)
         self._left_bytes: Floats = np.zeros(0)
-        self._spread_s: Floats = np.zeros(0)  # From the first to the last of requests put together.
-        # Within a tick, by thread: its group of responses, from when to when that is sent, and all that is to be sent.
+        self._spread_s: Floats = np.zeros(0)  # Time from the first to the last of merged requests.
+        # Within a tick, by thread: bytes of its merged responses, start and end of their transfer, and all bytes to send.
         self._group_bytes: Floats = np.zeros(0)
         self._start_s: Floats = np.zeros(0)
         self._finish_s: Floats = np.zeros(0)
@@ -72,16 +78,16 @@ class Fetchers:
         self.rebuild()
 
     def rebuild(self) -> None:
-        """The replicas have changed: threads that go on keep their request, the others begin."""
+        """Adapts to changed replicas: threads that continue keep their request, and the others start."""
         new = self._replicas.cell_keys
         kept = np.isin(new, self._keys)
         old = np.searchsorted(self._keys, new[kept])
-        goes_on = []
+        continued = []
         for before in (self._wait_s, self._left_bytes, self._spread_s):
             now = np.zeros(len(new))
             now[kept] = before[old]
-            goes_on.append(now)
-        self._keys, (self._wait_s, self._left_bytes, self._spread_s) = new, goes_on
+            continued.append(now)
+        self._keys, (self._wait_s, self._left_bytes, self._spread_s) = new, continued
         self._sensors = np.concatenate((self._replicas.cell_leader, self._replicas.cell_follower + self._brokers))
         fetching = np.zeros(len(self._in_flight), dtype=np.bool_)
         fetching[self._replicas.fetching] = True
@@ -91,12 +97,13 @@ class Fetchers:
     def advance(
         self, now_s: float, dt_s: float, out_bytes_per_s: Floats, in_bytes_per_s: Floats
     ) -> tuple[Floats, Floats, Ints]:
-        """One tick.
+        """Advances by one tick.
 
         Args:
-            now_s: when it begins.
-            out_bytes_per_s: what every broker can send beside its clients.
-            in_bytes_per_s: what every broker can take beside its clients.
+            now_s: the start of the tick.
+            dt_s: its length.
+            out_bytes_per_s: what each broker can send in addition to its clients' traffic.
+            in_bytes_per_s: what each broker can take in addition to its clients' traffic.
 
         Returns:
             Bytes sent and bytes received by broker, and the rows that have caught up.
@@ -112,19 +119,19 @@ class Fetchers:
         rate = np.full(len(leader), NEARLY_ZERO)
         limit = settings.thread_bytes_per_s_max
         rate[awake] = max_min(leader[awake], follower[awake], out_bytes_per_s, in_bytes_per_s, limit)
-        # At its finish a thread asks again.
+        # When its transfer finishes, a thread sends the next request.
         self._start_s, self._group_bytes, self._due_bytes = self._wait_s, self._left_bytes, self._left_bytes.copy()
         self._finish_s = self._start_s + self._group_bytes / rate
         for _ in range(_ROUNDS_MAX):
             idle = self._finish_s < dt_s - NEARLY_ZERO
             if not np.count_nonzero(idle):
                 break
-            of_idle = idle[replicas.row_cell]
-            rows, cell = replicas.fetching[of_idle], replicas.row_cell[of_idle]
+            idle_rows = idle[replicas.row_cell]
+            rows, cell = replicas.fetching[idle_rows], replicas.row_cell[idle_rows]
             after_s = self._finish_s.copy()
             whole = self._receive(rows, (after_s - self._spread_s)[cell], after_s[cell])
-            lacking_nothing = self._ask(idle, rows, cell, after_s, dt_s, rate)
-            caught_up += [found for found in (whole, lacking_nothing) if len(found)]
+            lacking_nothing = self._send_requests(idle, rows, cell, after_s, dt_s, rate)
+            caught_up += [done for done in (whole, lacking_nothing) if len(done)]
         self._wait_s = np.maximum(self._start_s - dt_s, 0.0)
         sent_bytes = np.maximum(dt_s - self._start_s, 0.0) * rate
         self._left_bytes = np.maximum(self._group_bytes - sent_bytes, 0.0)
@@ -133,7 +140,7 @@ class Fetchers:
         return sent, received, np.unique(np.concatenate(caught_up)) if caught_up else _NONE
 
     def _receive(self, rows: Ints, first_s: Floats, last_s: Floats) -> Ints:
-        """A response has come: it is appended, and then counts on the follower side."""
+        """Appends a received response, which then counts on the follower side; returns the rows that have caught up."""
         replicas = self._replicas
         got = self._in_flight[rows]
         if not np.count_nonzero(got):
@@ -149,12 +156,12 @@ class Fetchers:
         self._whole[rows] = False
         return rows[whole]
 
-    def _ask(self, idle: Bools, rows: Ints, cell: Ints, after_s: Floats, dt_s: float, rate: Floats) -> Ints:
-        """Idle threads ask for more; who lacks nothing has caught up."""
+    def _send_requests(self, idle: Bools, rows: Ints, cell: Ints, after_s: Floats, dt_s: float, rate: Floats) -> Ints:
+        """Sends the next requests of idle threads; returns the rows that lack nothing."""
         replicas, quotas, cells = self._replicas, self._quotas, len(idle)
         time_left_s = dt_s - after_s
         both_s = np.concatenate((after_s, after_s))
-        asked = _Asked(
+        requests = _Requests(
             rows,
             cell,
             replicas.lag_bytes[rows],
@@ -163,67 +170,69 @@ class Fetchers:
             both_s,
             *quotas.room_at(self._sensors, both_s),
         )
-        exceeded = asked.room < 0.0
-        by_follower = asked.follower_listed & exceeded[cells:][cell]
-        by_leader = asked.leader_listed & exceeded[:cells][cell] & ~by_follower
+        exceeded = requests.room < 0.0
+        by_follower = requests.follower_listed & exceeded[cells:][cell]
+        by_leader = requests.leader_listed & exceeded[:cells][cell] & ~by_follower
         if np.count_nonzero(by_follower):
-            replicas.reported_lag_bytes[rows[~by_follower]] = asked.lacks[~by_follower]
+            replicas.reported_lag_bytes[rows[~by_follower]] = requests.lacks[~by_follower]
         else:
-            replicas.reported_lag_bytes[rows] = asked.lacks
-        lacking = asked.lacks > 0.0
+            replicas.reported_lag_bytes[rows] = requests.lacks
+        lacking = requests.lacks > 0.0
         allowed = lacking & ~(by_follower | by_leader)
         refused = idle.copy()
         if np.count_nonzero(allowed):
             refused[cell[allowed]] = False
-            self._grant(asked, allowed, idle, after_s, time_left_s, rate)
+            self._grant(requests, allowed, idle, after_s, time_left_s, rate)
         if np.count_nonzero(refused):
             settings, threads = self._settings, np.flatnonzero(refused)
             at_leader = sums(cell, by_leader.astype(np.float64), cells)[threads] > 0
             pause_s = np.where(at_leader, settings.wait_s, settings.backoff_s)
             shared = replicas.cell_shared[threads]
             if np.count_nonzero(shared):
-                # Data of in-sync partitions ends the wait, and the quota is asked again.
-                those = threads[shared]
-                shut_s = np.minimum(self._shut_s(asked, those, cells), time_left_s[those])
-                heard_s = shut_s + self._hears_s(those, after_s[those] + shut_s, dt_s)
-                pause_s[shared] = np.minimum(heard_s, settings.wait_s)
+                # Data of in-sync partitions ends the wait, and the quota is checked again.
+                waiting = threads[shared]
+                refusing_s = np.minimum(self._refusing_s(requests, waiting, cells), time_left_s[waiting])
+                next_write_s = refusing_s + self._next_write_s(waiting, after_s[waiting] + refusing_s, dt_s)
+                pause_s[shared] = np.minimum(next_write_s, settings.wait_s)
             self._start_s[threads] = self._finish_s[threads] = after_s[threads] + pause_s
             self._group_bytes[threads] = 0.0
         return rows[~lacking]
 
-    def _shut_s(self, asked: _Asked, threads: Ints, cells: int) -> Floats:
-        """By thread given, how long the quotas that refuse it go on to, if nobody else passes."""
+    def _refusing_s(self, requests: _Requests, threads: Ints, cells: int) -> Floats:
+        """Returns by thread how long its quotas keep refusing, if no other thread passes bytes."""
         sides = np.concatenate((threads, threads + cells))
-        at_s, room = asked.at_s[sides], asked.room[sides]
-        opens_s = self._quotas.opens_after_s(self._sensors[sides], at_s, room, asked.grows[sides])
-        shut_s: Floats = np.where(room < 0.0, opens_s, -np.inf) - at_s
+        at_s, room = requests.at_s[sides], requests.room[sides]
+        opens_s = self._quotas.opens_after_s(self._sensors[sides], at_s, room, requests.grows[sides])
+        refusing_s: Floats = np.where(room < 0.0, opens_s, -np.inf) - at_s
         count = len(threads)
-        longest_s: Floats = np.maximum(np.maximum(shut_s[:count], shut_s[count:]), 0.0)
+        longest_s: Floats = np.maximum(np.maximum(refusing_s[:count], refusing_s[count:]), 0.0)
         return longest_s
 
-    def _hears_s(self, threads: Ints, after_s: Floats, dt_s: float) -> Floats:
-        """By thread given, how long until something is written to what it has in sync: each at a beat of its own."""
+    def _next_write_s(self, threads: Ints, after_s: Floats, dt_s: float) -> Floats:
+        """Returns by thread the time until the next write to one of its in-sync partitions; each thread has its own beat."""
         least_s = dt_s if self._brokers > _EXACT_BROKERS_MAX else 0.0
         shared_bytes_per_s = np.maximum(self._replicas.cell_shared_bytes_per_s[threads], NEARLY_ZERO)
         beat_s = np.maximum(self._record_bytes / shared_bytes_per_s, max(least_s, self._settings.round_trip_s))
-        beats: Floats = (self._now_s + after_s) / beat_s + _OFF_BEAT * threads
+        beats: Floats = (self._now_s + after_s) / beat_s + _BEAT_OFFSET * threads
         return (1.0 - beats % 1.0) * beat_s
 
     def _grant(
-        self, asked: _Asked, allowed: Bools, idle: Bools, after_s: Floats, time_left_s: Floats, rate: Floats
+        self, requests: _Requests, allowed: Bools, idle: Bools, after_s: Floats, time_left_s: Floats, rate: Floats
     ) -> None:
-        """The responses to those whom no quota refuses, as many as fit together."""
+        """Grants responses to the threads that no quota refuses, merging as many requests as fit into the tick."""
         replicas, settings, cells = self._replicas, self._settings, len(idle)
-        rows, cell, lacks = asked.rows, asked.cell, asked.lacks
+        rows, cell, lacks = requests.rows, requests.cell, requests.lacks
         one = np.minimum(lacks, settings.partition_bytes_max) * allowed
         one_bytes = np.minimum(sums(cell, one, cells), settings.response_bytes_max)
         takes_s = settings.round_trip_s + one_bytes / rate
         threads = idle.astype(np.float64)
         sharing = sums(self._sensors, np.concatenate((threads, threads)), 2 * self._brokers)[self._sensors]
         counted = np.concatenate(
-            (sums(cell, one * asked.leader_listed, cells), sums(cell, one * asked.follower_listed, cells))
+            (sums(cell, one * requests.leader_listed, cells), sums(cell, one * requests.follower_listed, cells))
         )
-        passes = _passes(asked.room, counted * sharing, np.concatenate((takes_s, takes_s)) * asked.grows)
+        passes = _requests_that_pass(
+            requests.room, counted * sharing, np.concatenate((takes_s, takes_s)) * requests.grows
+        )
         times = np.minimum(np.floor(time_left_s / takes_s), np.minimum(passes[:cells], passes[cells:]))
         times = np.maximum(times, 1.0)
 
@@ -244,7 +253,7 @@ class Fetchers:
         self._spread_s[idle] = ((times - 1.0) * takes_s)[idle]
         first_s = after_s + settings.round_trip_s
         last_s = first_s + self._spread_s
-        self._record(replicas.cell_leader[cell], granted * asked.leader_listed, first_s[cell], last_s[cell])
+        self._record(replicas.cell_leader[cell], granted * requests.leader_listed, first_s[cell], last_s[cell])
         total = sums(cell, granted, cells)
         self._due_bytes += total
         answered = total > 0.0
@@ -264,13 +273,13 @@ class Fetchers:
         self._quotas.record(total, first, last)
 
 
-def _passes(room: Floats, counted: Floats, grows: Floats) -> Floats:
-    """How many requests a quota lets pass, one after the other, before it refuses one.
+def _requests_that_pass(room: Floats, counted: Floats, grows: Floats) -> Floats:
+    """Returns how many requests in a row a quota lets pass before it refuses one.
 
     Args:
-        room: bytes before the first; nothing is asked where it is negative.
-        counted: bytes by which each lessens it.
-        grows: bytes by which the window widens while each is under way.
+        room: bytes left before the first request; negative where no request is sent.
+        counted: bytes that each request uses of it.
+        grows: bytes that the window gains during each request.
     """
     lessens = counted - grows
     passes = np.floor(np.maximum(room, 0.0) / np.maximum(lessens, 1.0)) + 1.0

@@ -1,4 +1,4 @@
-"""Who turns the throttles of a simulated cluster: the production loop, or a rule that rivals it."""
+"""Policies that set the throttles of a simulated cluster: the production loop, or a rule to compare it with."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from tuner.simulation.ports import (
 from tuner.simulation.signals import Stream
 from tuner.simulation.world import World
 
-EPOCH_MS = 1_700_000_000_000  # A simulated clock begins here.
+EPOCH_MS = 1_700_000_000_000  # The wall clock at the start of a simulation.
 
 
 @dataclass(slots=True)
 class SimulatedCluster:
-    """One simulated cluster and the ports to it."""
+    """One simulated cluster, its stream of signals, and the ports to it."""
 
     cluster: Cluster
     stream: Stream
@@ -57,12 +57,12 @@ class Policy(Protocol):
     def name(self) -> str: ...
 
     def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:
-        """Sits down at a cluster; a policy may sit at many, one after another."""
+        """Starts the policy at a cluster; one policy may be started at many, one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleInput:
-    """What a rule may know: late signals, and the live cluster."""
+    """What a rule is given: delayed signals, and the live cluster."""
 
     now_s: float
     world: World  # For the capacities of links and disks.
@@ -73,12 +73,12 @@ class RuleInput:
 
 class Rule(Protocol):
     def rates(self, now_s: float, view: RuleInput) -> Mapping[BrokerSide, int | None]:
-        """The rates that should stand (None: none); sides that are not named stay as they are."""
+        """Returns the desired rates (None removes a rate); other sides stay as they are."""
 
 
 @dataclass(frozen=True, slots=True)
 class RulePolicy:
-    """A rule asked every ``every_s``, its rates written at once and only where they differ."""
+    """A rule evaluated every ``every_s`` seconds; its rates are written at once where they differ."""
 
     name: str
     rule: Rule
@@ -103,16 +103,16 @@ class _RuleRunner:
         simulated.signals.poll()
         live = simulated.live.look(full=True)
         view = RuleInput(now_s, simulated.cluster.world, live, simulated.signals.brokers, simulated.signals.moves)
-        wanted = dict(self._rule.rates(now_s, view))
-        stands = simulated.throttles.read_rates(wanted)
-        changes = {side: rate for side, rate in wanted.items() if stands[side] != rate}
+        desired = dict(self._rule.rates(now_s, view))
+        current = simulated.throttles.read_rates(desired)
+        changes = {side: rate for side, rate in desired.items() if current[side] != rate}
         if changes:
             simulated.throttles.write_rates(changes)
 
 
 @dataclass(frozen=True, slots=True)
 class LoopPolicy:
-    """The production loop with its own decisions, slew and memory; it only rescues where it has no objective."""
+    """The production loop with its decisions, ramps and memory; without an objective it only rescues stalled moves."""
 
     limits: Limits
     objective: Objective | None = None
@@ -121,7 +121,7 @@ class LoopPolicy:
     stall_limits: StallLimits = field(default_factory=StallLimits)
     cycle_s: float = 5.0
     writes_per_s_max: float = 50.0
-    journal: MemoryJournal | None = None  # To look into afterwards.
+    journal: MemoryJournal | None = None  # For inspection after the run.
 
     def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:
         return _LoopRunner(simulated, self)
@@ -143,7 +143,7 @@ class _LoopRunner:
             observer=SilentWatcher(),
         )
         config = ThrottleConfig(
-            # As production does it: what may be steered is throttled, too, where nobody has done it.
+            # As in production: with an objective, moves without a throttle get one.
             limits=replace(policy.limits, steers=steers, throttles_moves=steers, finish_at_ms=finish_at_ms),
             stall_limits=policy.stall_limits,
             writes_per_s_max=policy.writes_per_s_max,
@@ -160,9 +160,9 @@ class _LoopRunner:
 
     def act(self) -> None:
         now_s = self._simulated.cluster.now_s
-        come = now_s >= self._look_s and self._loop.cycle_is_due()
-        if come or now_s >= self._next_s:
-            self._next_s = (now_s if come else self._next_s) + self._cycle_s
+        due_early = now_s >= self._look_s and self._loop.cycle_is_due()
+        if due_early or now_s >= self._next_s:
+            self._next_s = (now_s if due_early else self._next_s) + self._cycle_s
             self._loop.cycle()
         if now_s >= self._look_s:
             self._look_s = now_s + LOOK_EVERY_S
@@ -172,7 +172,7 @@ class _LoopRunner:
 
 
 def capacities(world: World) -> dict[int, Capacity]:
-    """Of the brokers' links and disks, as an operator would write them into the settings."""
+    """Returns what brokers can carry by links and disks, as an operator would write it into the settings."""
     return {
         b.broker: Capacity(
             in_bytes_per_s=min(b.link_in_bytes_per_s, b.disk_write_bytes_per_s), out_bytes_per_s=b.link_out_bytes_per_s

@@ -1,6 +1,6 @@
-"""The loop's ports in simulated time: what production does over Kafka, done to the plant.
+"""The loop's ports in simulated time: they act on the simulated cluster as the production ports act on Kafka.
 
-Time stands still while a port is called. Where the real one would wait for a setting to show, this one knows whether it
+Simulated time stops during a call. Where a production port waits until a setting shows, the simulated one knows whether it
 would have shown in time.
 """
 
@@ -28,7 +28,7 @@ from tuner.simulation.signals import Stream
 
 
 class SimulatedSignals(SignalCache):
-    """The production choice among signals, fed by the simulated stream."""
+    """The production cache of the newest signals, fed by the simulated stream."""
 
     def __init__(self, stream: Stream) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class SimulatedLive:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._moves: tuple[PartitionMove, ...] = ()
-        self._beside = StationaryPartitions()
+        self._stationary = StationaryPartitions()
         self._moves_of = -1
 
     def look(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster:  # noqa: ARG002 - the port's shape; every look is full here
@@ -53,7 +53,7 @@ class SimulatedLive:
         alive = frozenset(b for b, lives in zip(replicas.brokers, replicas.alive, strict=True) if lives)
         if self._moves_of != cluster.changes:
             self._moves, self._moves_of = tuple(moves_of(cluster)), cluster.changes
-            self._beside.read(
+            self._stationary.read(
                 partitions_of(cluster), cluster.lists, {(m.topic, m.partition) for m in self._moves}, alive
             )
         rates = {side: RateSetting(rate) for side, rate in cluster.controller.rates.items() if side[0] in alive}
@@ -65,18 +65,18 @@ class SimulatedLive:
             dict(cluster.lists),
             quota_samples=dict.fromkeys(alive, fetch.quota_samples),
             fetchers=dict.fromkeys(alive, fetch.fetchers),
-            beside=self._beside.sides,
+            beside=self._stationary.sides,
         )
 
 
 def moves_of(cluster: Cluster) -> Iterable[PartitionMove]:
-    """What ListPartitionReassignments would answer."""
+    """Yields what ListPartitionReassignments would return."""
     replicas = cluster.replicas
     yield from _as_moves(cluster, np.unique(replicas.partition[replicas.adding]))
 
 
 def partitions_of(cluster: Cluster) -> Iterable[PartitionState]:
-    """Of a description of all topics, what is not whole."""
+    """Yields the partitions with out-of-sync replicas, as a description of all topics would show them."""
     replicas = cluster.replicas
     for move in _as_moves(cluster, np.unique(replicas.partition[replicas.present & ~replicas.in_sync])):
         yield PartitionState(move.topic, move.partition, move.leader, move.replicas, move.isr)
@@ -88,7 +88,7 @@ def _as_moves(cluster: Cluster, partitions: np.ndarray[tuple[int], np.dtype[np.i
     for partition in partitions:
         own = (replicas.partition == partition) & replicas.present
 
-        def those(rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[int, ...]:
+        def brokers_of(rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[int, ...]:
             return tuple(int(b) for b in brokers[replicas.broker[rows]])
 
         spec, leader = replicas.specs[partition], int(replicas.leader[partition])
@@ -96,15 +96,15 @@ def _as_moves(cluster: Cluster, partitions: np.ndarray[tuple[int], np.dtype[np.i
             spec.topic,
             spec.partition,
             replicas.brokers[leader] if leader >= 0 else -1,
-            replicas=those(own),
-            adding=those(own & replicas.adding),
-            removing=those(own & replicas.removing),
-            isr=those(own & replicas.in_sync),
+            replicas=brokers_of(own),
+            adding=brokers_of(own & replicas.adding),
+            removing=brokers_of(own & replicas.removing),
+            isr=brokers_of(own & replicas.in_sync),
         )
 
 
 class SimulatedThrottles:
-    """``writes`` counts the settings that were asked for."""
+    """Reads and writes throttles; ``writes`` counts the requested settings."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -112,13 +112,13 @@ class SimulatedThrottles:
 
     def read_rates(self, sides: Iterable[BrokerSide]) -> dict[BrokerSide, int | ClusterError | None]:
         rates = self._cluster.controller.rates
-        return {s: rates.get(s) if self._alive(s[0]) else ClusterError(_away(s[0])) for s in sides}
+        return {s: rates.get(s) if self._alive(s[0]) else ClusterError(_no_answer(s[0])) for s in sides}
 
     def write_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
         answers: dict[BrokerSide, Failure | None] = {}
         for side, rate in rates.items():
             self.writes += 1
-            answers[side] = None if self._alive(side[0]) else _away(side[0])
+            answers[side] = None if self._alive(side[0]) else _no_answer(side[0])
             if answers[side] is None:
                 self._cluster.controller.write(self._cluster.now_s, side, rate)
         return answers
@@ -127,42 +127,42 @@ class SimulatedThrottles:
         until_s = self._cluster.now_s + CONFIRM_S_MAX
         answers: dict[BrokerSide, Failure | None] = {}
         for side, rate in rates.items():
-            stands = self._cluster.controller.expected(side, until_s)
-            answers[side] = None if stands == rate else f"{rate} was written, {stands} stands there"
+            current = self._cluster.controller.expected(side, until_s)
+            answers[side] = None if current == rate else f"{rate} was written, {current} stands there"
         return answers
 
     def clear_lists(self, topic: str, sides: Iterable[Side], decided_on: TopicThrottle | None = None) -> Failure | None:
-        now, gone = self._cluster.lists.get(topic, TopicThrottle()), set(sides)
-        if decided_on is not None and any(now.for_side(side) != decided_on.for_side(side) for side in gone):
+        current, cleared = self._cluster.lists.get(topic, TopicThrottle()), set(sides)
+        if decided_on is not None and any(current.for_side(side) != decided_on.for_side(side) for side in cleared):
             return CHANGED_SINCE
         self.writes += 1
         self._cluster.set_lists(
             topic,
             TopicThrottle(
-                ThrottledReplicas() if Side.LEADER in gone else now.leader,
-                ThrottledReplicas() if Side.FOLLOWER in gone else now.follower,
+                ThrottledReplicas() if Side.LEADER in cleared else current.leader,
+                ThrottledReplicas() if Side.FOLLOWER in cleared else current.follower,
             ),
         )
         return None
 
     def add_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
-        for topic, asked in pairs.items():
-            now = self._cluster.lists.get(topic, TopicThrottle())
-            more = now.plus(asked)
+        for topic, added in pairs.items():
+            current = self._cluster.lists.get(topic, TopicThrottle())
+            merged = current.plus(added)
             self.writes += 1
             self._cluster.set_lists(
                 topic,
                 TopicThrottle(
-                    now.leader if now.leader.all_replicas else more.leader,
-                    now.follower if now.follower.all_replicas else more.follower,
+                    current.leader if current.leader.all_replicas else merged.leader,
+                    current.follower if current.follower.all_replicas else merged.follower,
                 ),
             )
         return dict.fromkeys(pairs)
 
     def remove_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
-        for topic, asked in pairs.items():
+        for topic, removed in pairs.items():
             self.writes += 1
-            self._cluster.set_lists(topic, self._cluster.lists.get(topic, TopicThrottle()).without(asked))
+            self._cluster.set_lists(topic, self._cluster.lists.get(topic, TopicThrottle()).without(removed))
         return dict.fromkeys(pairs)
 
     def _alive(self, broker: int) -> bool:
@@ -170,7 +170,7 @@ class SimulatedThrottles:
 
 
 class MemoryJournal:
-    """Takes everything; ``entries`` and ``memory`` are for whoever wants to look."""
+    """Keeps every record; tests and reports read ``entries`` and ``memory``."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
@@ -190,14 +190,14 @@ class MemoryJournal:
         more = {
             (topic, partition): brokers for topic, rows in (seen or {}).items() for partition, brokers in rows.items()
         }
-        ours = {topic: pairs for topic, pairs in {**before.listed, **(listed or {})}.items() if pairs}
+        managed = {topic: pairs for topic, pairs in {**before.listed, **(listed or {})}.items() if pairs}
         self.memory = replace(
-            before, owned={**before.owned, **(owned or {})}, seen={**before.seen, **more}, listed=ours
+            before, owned={**before.owned, **(owned or {})}, seen={**before.seen, **more}, listed=managed
         )
 
 
 class NoOrders:
-    """Nobody gives orders in a simulation."""
+    """Operator orders of a simulation: none."""
 
     latest = Orders()
     overtaken: tuple[Orders, ...] = ()
@@ -214,5 +214,5 @@ class SilentWatcher:
         pass
 
 
-def _away(broker: int) -> Failure:
+def _no_answer(broker: int) -> Failure:
     return f"broker {broker} does not answer"

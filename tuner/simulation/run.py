@@ -1,4 +1,4 @@
-"""A world, a policy → what came of it. The same two give the same trace, byte for byte."""
+"""Runs a policy in a world. The same world and policy give the same trace, byte for byte."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ def run(
     settle_s: float = 60.0,
     watch: Callable[[SimulatedCluster], None] | None = None,
 ) -> Trace:
-    """Until the moves have ended and settled, or the world's time is over.
+    """Runs until the moves have ended and settled, or the world's time is over.
 
     Args:
-        settle_s: how long to go on after the end of the moves, so that throttles can be taken back.
-        watch: called after every tick; for checkers and progress bars. It must not change anything.
+        world: what to simulate.
+        policy: sets the throttles.
+        settle_s: seconds to continue after the end of the moves, so that throttles can be restored.
+        watch: called after every tick, for checkers and progress bars; must not change anything.
     """
     cluster = Cluster(world)
     simulated = SimulatedCluster.at(cluster)
@@ -47,7 +49,7 @@ def run(
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """The loop's lines are for operators of real clusters; those of a simulated hour would bury what it came to."""
+    """Drops log lines below critical: those of a simulated hour would bury its result."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(_CRITICAL))
     try:

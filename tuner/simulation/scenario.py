@@ -1,7 +1,6 @@
-"""From what a person says of a cluster to its partitions, and the throttle that stands when their move begins.
+"""Builds partitions and the initial throttle from the description of a cluster.
 
-Intuition: nobody writes down the replicas of a hundred partitions. A topic is laid out as Kafka does it, one broker after
-the other. Where they go from there is moves.py's.
+Topics are laid out as Kafka does it, one broker after the other. The moves are computed in moves.py.
 """
 
 from __future__ import annotations
@@ -17,19 +16,26 @@ from tuner.core.drain_time import SideLoad
 from tuner.core.side_load import PlannedPartition, side_loads
 from tuner.simulation.world import InitialRate, PartitionSpec, TopicLists, World
 
-_DRAWS = 4  # Apart from the streams of load, controller and signals, which the plant draws from the same seed.
+_RANDOM_STREAM = 4  # Streams 1 to 3 of the same seed are for load, controller and signals.
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A world with what is asked of it."""
+    """A world, and the goal of its move.
+
+    Attributes:
+        about: one sentence on what is simulated.
+        rate_bytes_per_s_max: the ceiling for a policy that sets throttles.
+        deadline_s: seconds from the start of the moves; None: no deadline.
+        share_max: share of every link that the move may use (0.25 is a quarter); None: no limit.
+    """
 
     name: str
     about: str
     world: World
-    rate_bytes_per_s_max: float  # The ceiling for a policy that turns throttles.
-    deadline_s: float | None = None  # From the beginning of the moves.
-    share_max: float | None = None  # Of every link: 0.25 is a quarter.
+    rate_bytes_per_s_max: float
+    deadline_s: float | None = None
+    share_max: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +45,21 @@ class Topic:
     size_bytes: float  # Mean of a partition.
     write_bytes_per_s: float  # Mean to a partition.
     replication: int
-    on: tuple[int, ...]  # At least as many brokers as replicas.
+    on: tuple[int, ...]  # The brokers that hold it; at least as many as replicas.
     leaders: tuple[int, ...]  # A part of ``on``.
     spread_ratio: float = 0.0  # Standard deviation of size and write rate over the mean.
-    replicas: tuple[tuple[int, ...], ...] = ()  # Said one by one; then ``on`` and ``leaders`` mean nothing.
+    replicas: tuple[tuple[int, ...], ...] = ()  # Listed one by one; then ``on`` and ``leaders`` are ignored.
 
 
 def lay_out(topics: Iterable[Topic], seed: int) -> list[PartitionSpec]:
-    """Leaders one after the other, followers after them; sizes and write rates drawn around the mean."""
-    rng = np.random.default_rng([seed, _DRAWS])
-    found = []
+    """Returns the partitions of the topics, with leaders and followers in turn, and sizes and write rates drawn around the mean."""
+    rng = np.random.default_rng([seed, _RANDOM_STREAM])
+    partitions = []
     for topic in topics:
         size, write = (_spread(rng, topic.spread_ratio, topic.partitions) for _ in range(2))
         for p in range(topic.partitions):
-            replicas = topic.replicas[p] if topic.replicas else _in_turn(topic, p)
-            found.append(
+            replicas = topic.replicas[p] if topic.replicas else _round_robin(topic, p)
+            partitions.append(
                 PartitionSpec(
                     topic.name,
                     p,
@@ -62,29 +68,29 @@ def lay_out(topics: Iterable[Topic], seed: int) -> list[PartitionSpec]:
                     replicas=replicas,
                 )
             )
-    return found
+    return partitions
 
 
 def _spread(rng: np.random.Generator, ratio: float, count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Factors with a mean of 1, none below 0."""
+    """Returns random factors with a mean of 1, none below 0."""
     sigma = np.sqrt(np.log1p(ratio**2))
     return np.asarray(rng.lognormal(-(sigma**2) / 2, sigma, count), dtype=np.float64)
 
 
-def _in_turn(topic: Topic, partition: int) -> tuple[int, ...]:
+def _round_robin(topic: Topic, partition: int) -> tuple[int, ...]:
     leader = topic.leaders[partition % len(topic.leaders)]
     others = [b for b in topic.on if b != leader]
     if not others:
         return (leader,)
-    # Each round of the leaders begins with another follower, so that two brokers are no fixed pair.
+    # Each round of the leaders starts with another follower, so that two brokers do not always pair up.
     first = topic.on.index(leader) + partition // len(topic.leaders)
     return (leader, *(others[(first + i) % len(others)] for i in range(topic.replication - 1)))
 
 
 def with_throttle(world: World, rate_bytes_per_s: int) -> World:
-    """As kafka-reassign-partitions sets a throttle: both sides of all who take part, and the lists of what moves."""
+    """Returns the world with a throttle as kafka-reassign-partitions sets it: both sides of all participants, and the lists."""
     moving = world.moving
-    part = sorted({b for p in moving for b in (*p.replicas, *p.adding)})
+    participants = sorted({b for p in moving for b in (*p.replicas, *p.adding)})
     topics = dict.fromkeys(p.topic for p in moving)
 
     def entries(topic: str, brokers_of: Callable[[PartitionSpec], tuple[int, ...]]) -> str:
@@ -92,7 +98,7 @@ def with_throttle(world: World, rate_bytes_per_s: int) -> World:
 
     return replace(
         world,
-        rates=tuple(InitialRate(b, side, rate_bytes_per_s) for b in part for side in Side),
+        rates=tuple(InitialRate(b, side, rate_bytes_per_s) for b in participants for side in Side),
         lists=tuple(TopicLists(t, entries(t, lambda p: p.replicas), entries(t, lambda p: p.adding)) for t in topics),
     )
 
@@ -102,7 +108,7 @@ def without_throttle(world: World) -> World:
 
 
 def sum_side_loads(world: World) -> dict[BrokerSide, SideLoad]:
-    """What the moves load onto each side, at mean write rates."""
+    """Returns the load of the moves on each side, at mean write rates."""
     return side_loads(
         PlannedPartition(
             p.topic,

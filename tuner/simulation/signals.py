@@ -1,11 +1,10 @@
-"""What the stream would say of the simulated cluster: its signals, as late and as incomplete as the world wants them.
+"""Simulates the stream of signals, with the delays and losses that the world defines.
 
-Every scrape looks at all brokers at once; each broker's look may be lost, and its signals arrive some seconds later. The
-meaning of every field is the contract's. The client p99 is that of the last scrape interval, where Kafka's histogram would
-still remember minutes; the mean beside it is of the whole window, as it is there. Request handlers are as busy
-as the busiest direction of their broker was in that interval.
+Each scrape reads all brokers at once. The scrape of a broker may be lost, and its signals arrive some seconds later. The
+fields mean what the contract says, with two differences. The client p99 covers the last scrape interval, whereas Kafka's
+histogram remembers minutes. Request handlers are as busy as the broker's busiest direction was in that interval.
 
-A step that spans a lost scrape is the sum of its parts, so a partition that came or went inside counts by its part of it.
+A step that spans a lost scrape is the sum of its parts. So a partition that joined or left within it counts for its part.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from tuner.simulation.world import SignalOutage
 
 @dataclass(slots=True)
 class _Sum:
-    """One side of one broker since its last scrape that was not lost."""
+    """The sums of one side of one broker since its last successful scrape."""
 
     dt_s: float = 0.0
     gained: float = 0.0
@@ -47,22 +46,22 @@ class Stream:
         self._sums: dict[tuple[int, Side], _Sum] = {}
         self._steps: dict[tuple[int, Side], deque[tuple[MoveStep, float]]] = {}
         self._next_s = 0.0
-        self._on_the_way: list[tuple[float, int, Signal]] = []
+        self._in_transit: list[tuple[float, int, Signal]] = []
         self._sent = 0
 
     def advance(self) -> None:
-        """Scrapes when it is time to."""
+        """Scrapes if a scrape is due."""
         now_s = self._cluster.now_s
         if now_s + 1e-9 >= self._next_s:
             self._next_s += self._delivery.scrape_every_s
             self._scrape(now_s)
 
     def arrived(self) -> list[Signal]:
-        """What has come by now and was not taken yet, in the order of arrival."""
-        found = []
-        while self._on_the_way and self._on_the_way[0][0] <= self._cluster.now_s:
-            found.append(heapq.heappop(self._on_the_way)[2])
-        return found
+        """Returns the signals that have arrived since the last call, in order of arrival."""
+        arrived = []
+        while self._in_transit and self._in_transit[0][0] <= self._cluster.now_s:
+            arrived.append(heapq.heappop(self._in_transit)[2])
+        return arrived
 
     def _scrape(self, now_s: float) -> None:
         cluster, replicas, delivery = self._cluster, self._cluster.replicas, self._delivery
@@ -89,16 +88,16 @@ class Stream:
             due_s = now_s + float(delay_s[i])
             for signal in self._signals(i, now, loads, figures):
                 self._sent += 1
-                heapq.heappush(self._on_the_way, (due_s, self._sent, signal))
+                heapq.heappush(self._in_transit, (due_s, self._sent, signal))
 
     def _add_step(self, before: CounterSample, now: CounterSample) -> None:
-        """Into the books of every side in which something was moving."""
+        """Adds a step to the sums of every side in which partitions were moving."""
         replicas, count = self._cluster.replicas, self._cluster.count
         rows = np.flatnonzero(before.adding | now.adding)
         dt_s = (now.at_ms - before.at_ms) / 1000
         if len(rows) == 0:
             return
-        # A replica that was not there before has not been seen in both.
+        # A replica that was new in this scrape has no step yet.
         rows = rows[before.adding[rows] | (before.lag[rows] > 0) | now.adding[rows]]
         partition, target = replicas.partition[rows], replicas.broker[rows]
         written = (now.written - before.written)[partition]
@@ -107,39 +106,40 @@ class Stream:
         source = replicas.leader[partition]
         led = source >= 0
         once = np.zeros(len(rows), dtype=np.bool_)
-        once[np.unique(partition, return_index=True)[1]] = True  # A partition is written once, to however many it goes.
+        # A partition counts once on the leader side, however many replicas are added.
+        once[np.unique(partition, return_index=True)[1]] = True
         moving_in, moving_out = np.bincount(target, minlength=count), np.bincount(source[led], minlength=count)
         sums_in = [sums(target, values, count) for values in (gained, written, closed)]
         sums_out = [sums(source[led], values[led], count) for values in (gained * 0.0, written * once, closed)]
-        for side, moving, found in ((Side.FOLLOWER, moving_in, sums_in), (Side.LEADER, moving_out, sums_out)):
+        for side, moving, side_sums in ((Side.FOLLOWER, moving_in, sums_in), (Side.LEADER, moving_out, sums_out)):
             for i in np.flatnonzero(moving):
-                book = self._sums.setdefault((int(i), side), _Sum())
-                book.dt_s += dt_s
-                book.gained += float(found[0][i])
-                book.written += float(found[1][i])
-                book.closed += float(found[2][i])
-                book.moving = True
+                side_sum = self._sums.setdefault((int(i), side), _Sum())
+                side_sum.dt_s += dt_s
+                side_sum.gained += float(side_sums[0][i])
+                side_sum.written += float(side_sums[1][i])
+                side_sum.closed += float(side_sums[2][i])
+                side_sum.moving = True
 
     def _signals(self, i: int, now: CounterSample, loads: SideLoads, figures: BrokerFigures) -> list[Signal]:
         samples = figures.samples[i]
         completeness = samples * self._delivery.scrape_every_s / self._delivery.window_s
         window_end_ms = self._window_end_ms(now.at_ms)
-        found: list[Signal] = [figures.signal(i, window_end_ms, completeness)]
+        signals: list[Signal] = [figures.signal(i, window_end_ms, completeness)]
         for side in (Side.LEADER, Side.FOLLOWER):
-            steps, book = self._steps.get((i, side)), self._sums.pop((i, side), None)
+            steps, side_sum = self._steps.get((i, side)), self._sums.pop((i, side), None)
             if steps is None:
-                if book is None and not (loads.listed[side][i] or loads.moving[side][i]):
+                if side_sum is None and not (loads.listed[side][i] or loads.moving[side][i]):
                     continue
                 steps = self._steps[(i, side)] = deque()
-            if book is not None:
-                step = MoveStep(now.at_ms, book.dt_s, book.gained, book.written, loads.remaining[side][i])
-                steps.append((step, book.closed))
+            if side_sum is not None:
+                step = MoveStep(now.at_ms, side_sum.dt_s, side_sum.gained, side_sum.written, loads.remaining[side][i])
+                steps.append((step, side_sum.closed))
             while steps and now.at_ms - steps[0][0].at_ms >= (self._delivery.window_s - 5.0) * 1000:
                 steps.popleft()
             if loads.moving[side][i] or loads.listed[side][i] or loads.done[side][i]:
                 slope, r2 = fit_slope(steps)
                 gains = [step.at_ms for step, _ in steps if step.gained_bytes > 0]
-                found.append(
+                signals.append(
                     MoveSignal(
                         CLUSTER,
                         self._cluster.replicas.brokers[i],
@@ -162,7 +162,7 @@ class Stream:
                         largest=loads.largest[side].get(i, ()),
                     )
                 )
-        return found
+        return signals
 
     def _window_end_ms(self, at_ms: int) -> int:
         hop_ms = 5_000

@@ -1,10 +1,10 @@
-"""Thousands of small worlds in which everything goes wrong, and what must hold in each of them whatever happens.
+"""Runs the production loop in thousands of small random worlds with faults, and collects violated invariants.
 
-A run is drawn whole from its seed (swarm_draw): a move of half a minute, how the tuner is set up, and what befalls it: it is
-killed and started again, its journal takes nothing, its clock is set, operator_sides write throttles or give orders, brokers go,
-signals stop. Here mishaps gets its hands on the production loop; what must hold meanwhile is swarm_watch's.
+The whole run is drawn from its seed (swarm_draw): a move of half a minute, the tuner's settings, and the mishaps. The tuner is
+killed and restarted, its journal fails, its clock is set, operators write throttles and give orders, brokers fail, signals
+stop. This module applies the mishaps to the loop; swarm_watch checks the invariants.
 
-Invariant: the same seed is the same run, so that a failure can be looked at again.
+Invariant: the same seed gives the same run, so a failure can be repeated.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from tuner.simulation.swarm_watch import (
     find_leftovers,
 )
 
-SETTLE_S = 120.0  # The last mishap is over a minute before.
+SETTLE_S = 120.0  # A minute longer than the last mishap lasts.
 
 
 class SwarmRunner:
-    """The production loop in the hands of mishaps."""
+    """Runs the production loop and applies the mishaps to it."""
 
     def __init__(self, simulated: SimulatedCluster, drawn: DrawnRun, findings: Findings) -> None:
         self._simulated, self._drawn = simulated, drawn
@@ -47,9 +47,9 @@ class SwarmRunner:
         self._next_cycle_s = 0.0
         self._kills = list(drawn.mishaps.killed_at_s)
         self._restart_at_s = 0.0
-        self._cleared_parts = 0  # Of the two parts of a sweep.
+        self._cleared_parts = 0  # The other tool clears rates first (1) and lists second (2).
         self._operator_writes = list(drawn.operator_writes)
-        self._wakes_at_s: float | None = None  # Who was stopped in a write.
+        self._wakes_at_s: float | None = None  # When the process that was suspended in a write resumes.
         self.late_predecessor_write = 0
         self.loop: ThrottleController | None = self._start_loop()
 
@@ -88,7 +88,7 @@ class SwarmRunner:
             loop.tick()
 
     def _kill(self, now_s: float) -> None:
-        """With a second one that dies nobody knows any more what the first was about to write: it does not wake."""
+        """Kills the tuner. A process that is still suspended does not resume after a second kill."""
         self.loop, self._restart_at_s = None, now_s + self._drawn.mishaps.down_s
         if self._wakes_at_s is not None:
             self._wakes_at_s, self.throttles.suspended_writes = None, {}
@@ -99,13 +99,14 @@ class SwarmRunner:
         operator_sides = {(p.broker, p.side) for p in self._drawn.operator_writes}
         held, self.throttles.suspended_writes, self._wakes_at_s = self.throttles.suspended_writes, {}, None
         for side, rate in held.items():
-            # What was put back by then is nobody's, and what comes then is a stranger's (docs/operations.md).
+            # A rate that was restored by then is no longer managed, and a late write to it is an external change
+            # (docs/operations.md).
             if rate is not None and side in self.loop.memory.owned and side not in operator_sides:
                 self.late_predecessor_write += 1
                 self._simulated.cluster.controller.write(now_s, side, rate)
 
     def _clear_throttles(self, now_s: float) -> None:
-        """The rates first and then the lists, as the tool does it."""
+        """Removes all rates and then all lists, as ``kafka-reassign-partitions --verify`` does."""
         cluster, at_s = self._simulated.cluster, self._drawn.mishaps.cleared_at_s
         if self._cleared_parts < 1 and now_s >= at_s:
             self._cleared_parts = 1
@@ -178,15 +179,15 @@ class SwarmPolicy:
 
 
 def findings_of(seed: int) -> list[str]:
-    """Runs one world; what did not hold in it."""
+    """Runs one world; returns the violated invariants as lines of text."""
     drawn, findings = draw_run(seed), Findings()
     policy = SwarmPolicy(drawn, findings)
     run(drawn.world, policy, settle_s=SETTLE_S)
     assert policy.simulated is not None
     assert policy.runner is not None
     cluster = policy.simulated.cluster
-    # A move that a throttle below W, a pause, or an operator's value keeps from ending has no end to look at; and a throttle that
-    # came and went with nobody there to see its move looks like one that stood before.
+    # A throttle below W, a pause or an operator's rate may keep a move from ending, and then there is no end to check. A
+    # throttle whose move ended unseen looks like one from before.
     ended = cluster.moves_ended_s is not None and cluster.now_s >= cluster.moves_ended_s + SETTLE_S
     if ended and policy.runner.journal.saw_move:
         for what in find_leftovers(drawn, policy.runner.throttles, policy.runner.journal, policy.simulated):

@@ -1,6 +1,6 @@
-"""What a seed makes of a run: a world with its disturbances, how the tuner is set up, and what befalls the tuner itself.
+"""Draws a swarm run from its seed: a world with disturbances, the tuner's settings, and the tuner's mishaps.
 
-Invariant: the same seed is the same run. What is drawn anew therefore has draws of its own, and leaves the others as they were.
+Invariant: the same seed gives the same run. A newly added draw uses its extra random stream, so that older draws do not change.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ TICK_MS = 500
 
 @dataclass(frozen=True, slots=True)
 class Mishaps:
-    """What befalls the tuner, as the world's disturbances befall the cluster."""
+    """Faults of the tuner itself."""
 
     killed_at_s: tuple[float, ...] = ()
-    down_s: float = 5.0  # Each time, before it is started again.
-    # It is not killed but stopped in its next write, and wakes so long after the first look of the one after it: what it was about
-    # to write goes out then.
+    down_s: float = 5.0  # Seconds until each restart.
+    # Finite: the tuner is not killed but suspended in its next write. It resumes this long after the first cycle of its
+    # successor, and the suspended write goes out then.
     suspended_s: float = float("inf")
-    journal_down_s: tuple[float, float] = (0.0, 0.0)  # From, until: the journal takes no record.
+    journal_down_s: tuple[float, float] = (0.0, 0.0)  # (from, until): the journal takes no record.
     clock_set_at_s: float = float("inf")
     clock_by_s: float = 0.0
     pause_s: tuple[float, float] = (0.0, 0.0)
-    released: bool = False  # The pause is a release.
-    cleared_at_s: float = float("inf")  # A tool takes every rate away, and the lists: --verify of a move of its own.
+    released: bool = False  # The pause also releases all throttles.
+    cleared_at_s: float = float("inf")  # Another tool removes all rates and lists (``--verify`` of its extra move).
 
     def wall_s(self, now_s: float) -> float:
-        """What the tuner's clock shows."""
+        """Returns the time of the tuner's clock, epoch s."""
         return EPOCH_MS / 1000 + now_s + (self.clock_by_s if now_s >= self.clock_set_at_s else 0.0)
 
     def orders_at(self, now_s: float) -> Orders:
@@ -61,7 +61,7 @@ class Mishaps:
             return Orders()
         if now_s < until_s:
             return Orders(from_ms, pause=Pause(from_ms, "swarm", released=self.released))
-        # What somebody changed stays theirs: the orders are over, and nobody has asked to take it up again.
+        # The pause is over. Rates that were changed externally stay so, because no order takes them back.
         return Orders(until_ms)
 
 
@@ -88,12 +88,12 @@ def draw_run(seed: int) -> DrawnRun:
     def sometimes(share: float) -> bool:
         return bool(rng.random() < share)
 
-    # What a draw of its own decides leaves the worlds as they are that do not ask for it.
-    own = np.random.default_rng([seed, 11])
-    unthrottled, sweeps = bool(own.random() < 0.3), bool(own.random() < 0.3)
-    cleared_at_s = float(own.uniform(6, 25))
+    # Additional streams, so that the other draws stay as they were.
+    extra = np.random.default_rng([seed, 11])
+    unthrottled, cleared_by_tool = bool(extra.random() < 0.3), bool(extra.random() < 0.3)
+    cleared_at_s = float(extra.uniform(6, 25))
     late = np.random.default_rng([seed, 17])
-    # Of some worlds keeping up takes more than the least rate.
+    # In some worlds the steady-state replication exceeds the minimum rate.
     busier = 4.0 if np.random.default_rng([seed, 13]).random() < 0.25 else 1.0
     moving = int(rng.integers(1, 4))
     start = int(rng.choice([3_100_000, 6_200_000, 12_300_000, 70_000_000]))
@@ -103,7 +103,7 @@ def draw_run(seed: int) -> DrawnRun:
         PartitionSpec("t", i, size, write, ((1, 2), (2, 1))[i % 2], (3,), ((2,), (1,))[i % 2]) for i in range(moving)
     )
     if unthrottled:
-        partitions = tuple(replace(p, size_bytes=60e6 * float(own.uniform(10.0, 30.0)) / moving) for p in partitions)
+        partitions = tuple(replace(p, size_bytes=60e6 * float(extra.uniform(10.0, 30.0)) / moving) for p in partitions)
     leaders = {p.replicas[0] for p in partitions}
     sides: list[BrokerSide] = [*((b, Side.LEADER) for b in sorted(leaders)), (3, Side.FOLLOWER)]
     disturbances: list[Disturbance] = []
@@ -153,9 +153,9 @@ def draw_run(seed: int) -> DrawnRun:
         clock_by_s=float(rng.choice([-3600.0, -20.0, -3.0, 20.0, 3600.0])),
         pause_s=(paused_at_s, paused_at_s + float(rng.uniform(5, 30))) if sometimes(0.25) else (0.0, 0.0),
         released=sometimes(0.5),
-        # What an operator wrote would be swept away with the rest, and nobody could be asked for it.
+        # The other tool would remove an operator's rate too, and then the operator's rate could not be checked.
         cleared_at_s=cleared_at_s
-        if sweeps and not any(isinstance(d, OperatorWrite) for d in disturbances)
+        if cleared_by_tool and not any(isinstance(d, OperatorWrite) for d in disturbances)
         else float("inf"),
     )
     limits = Limits(rate_bytes_per_s_max=60 * MB, rate_bytes_per_s_min=5 * MB)

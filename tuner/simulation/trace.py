@@ -1,8 +1,4 @@
-"""What a run came to: a few numbers to compare laws by, and series to draw.
-
-Every second is kept by broker; coarser bins are means of it. A number says in its name what it is of, and the summary says
-how wide its bins are: over five seconds everything looks calmer.
-"""
+"""Records a run: a summary to compare policies by, and series by second and broker for charts."""
 
 from __future__ import annotations
 
@@ -22,23 +18,36 @@ from tuner.simulation.world import World
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
+    """The figures of one run.
+
+    Attributes:
+        completed: all moves ended within the world's time.
+        duration_s: from the start of the moves to the end of the last one; to the end of the run if they did not end.
+        optimum_s: T*; None if no schedule ends within the world's time.
+        ratio_to_optimum: duration_s ÷ optimum_s; None if either is not known.
+        slo_violation_ratio_1s: share of the broker-seconds with moves in which latency missed the objective.
+        slo_violation_ratio_5s: the same for means over five seconds.
+        burst_ratio_max: largest throttled bytes of a second ÷ the rate in that second; 0 without throttles.
+        silence_s_max: longest time in which a lagging broker received nothing.
+        config_writes_per_broker_min: throttle writes per broker and minute.
+        caught_up_bytes: all copied bytes.
+    """
+
     completed: bool
-    duration_s: (
-        float  # From the beginning of the moves to the end of the last; until the run's end where it never came.
-    )
-    optimum_s: float | None  # T*; None where no schedule ends within the world's time.
+    duration_s: float
+    optimum_s: float | None
     ratio_to_optimum: float | None
-    slo_violation_ratio_1s: float  # Of the seconds while something moves, and of the brokers.
+    slo_violation_ratio_1s: float
     slo_violation_ratio_5s: float
-    burst_ratio_max: float  # Largest second under a throttle ÷ the rate that stood there in it; 0 without throttles.
-    silence_s_max: float  # Longest time in which a broker that lags got nothing.
+    burst_ratio_max: float
+    silence_s_max: float
     config_writes_per_broker_min: float
     caught_up_bytes: float
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """``Floats`` are by second and broker, in the order of the world's brokers; bytes/s are means over the second."""
+    """A run. Arrays are by second and broker, in the order of the world's brokers; bytes/s are means over the second."""
 
     world: World
     policy: str
@@ -49,17 +58,17 @@ class Trace:
     client_out_bytes_per_s: Floats
     catch_up_in_bytes_per_s: Floats
     catch_up_out_bytes_per_s: Floats
-    leader_rate_bytes_per_s: Floats  # Infinite: none is set.
+    leader_rate_bytes_per_s: Floats  # ∞: no throttle is set.
     follower_rate_bytes_per_s: Floats
     remaining_bytes: Floats  # By second.
 
     def to_json(self) -> str:
-        """The summary, for machines."""
+        """Returns the summary as JSON."""
         return json.dumps({"seed": self.world.seed, "policy": self.policy, **asdict(self.summary)})
 
     def digest(self) -> str:
-        """Equal for equal runs, and only for them."""
-        found = hashlib.sha256(self.to_json().encode())
+        """Returns a hash that is equal for equal runs only."""
+        digest = hashlib.sha256(self.to_json().encode())
         for series in (
             self.utilisation,
             self.p99_ms,
@@ -71,12 +80,12 @@ class Trace:
             self.follower_rate_bytes_per_s,
             self.remaining_bytes,
         ):
-            found.update(series.tobytes())
-        return found.hexdigest()
+            digest.update(series.tobytes())
+        return digest.hexdigest()
 
 
 class Recorder:
-    """Collects a run second by second."""
+    """Collects the figures of a run, tick by tick."""
 
     def __init__(self, cluster: Cluster, *, optimum_s: float | None, policy: str) -> None:
         world = cluster.world
@@ -96,7 +105,7 @@ class Recorder:
         self._silence_s_max = 0.0
 
     def take(self, tick: Tick) -> None:
-        """One tick; called after it."""
+        """Adds a tick that has just ended."""
         cluster, series = self._cluster, self._series
         second = (cluster.ticks - 1) // self._ticks_per_s
         if second >= len(series["client_in"]):
@@ -127,13 +136,13 @@ class Recorder:
     def trace(self, config_writes: int) -> Trace:
         cluster, world = self._cluster, self._cluster.world
         seconds = len(self._remaining)
-        cut = {name: values[:seconds] for name, values in self._series.items()}
+        series = {name: values[:seconds] for name, values in self._series.items()}
         ended_s = cluster.moves_ended_s
         until_s = ended_s if ended_s is not None else cluster.now_s
         duration_s = until_s - world.moves_begin_s
         moving = np.array(self._moving, dtype=np.bool_)
         model = world.latency
-        utilisation = cut["utilisation"]
+        utilisation = series["utilisation"]
         summary = RunSummary(
             completed=ended_s is not None,
             duration_s=duration_s,
@@ -152,12 +161,12 @@ class Recorder:
             summary=summary,
             utilisation=utilisation,
             p99_ms=client_p99_ms(utilisation, model),
-            client_in_bytes_per_s=cut["client_in"],
-            client_out_bytes_per_s=cut["client_out"],
-            catch_up_in_bytes_per_s=cut["catch_up_in"],
-            catch_up_out_bytes_per_s=cut["catch_up_out"],
-            leader_rate_bytes_per_s=cut["leader"],
-            follower_rate_bytes_per_s=cut["follower"],
+            client_in_bytes_per_s=series["client_in"],
+            client_out_bytes_per_s=series["client_out"],
+            catch_up_in_bytes_per_s=series["catch_up_in"],
+            catch_up_out_bytes_per_s=series["catch_up_out"],
+            leader_rate_bytes_per_s=series["leader"],
+            follower_rate_bytes_per_s=series["follower"],
             remaining_bytes=np.array(self._remaining),
         )
 
