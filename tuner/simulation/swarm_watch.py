@@ -111,13 +111,17 @@ class WatchedThrottles(SimulatedThrottles):
             if not sweeps and cluster.controller.expected((broker, side), now_s + CONFIRM_S_MAX) is None:
                 self._findings.note(now_s, f"{topic}-{partition} on broker {broker} {side}: listed without a rate")
             if (partition, broker) not in self._journal.memory.listed.get(topic, TopicThrottle()).for_side(side).pairs:
-                self._findings.note(now_s, f"{topic}-{partition} on broker {broker}: listed, and not recorded as managed")
+                self._findings.note(
+                    now_s, f"{topic}-{partition} on broker {broker}: listed, and not recorded as managed"
+                )
         return super().add_pairs(pairs)
 
     def remove_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
         for topic, side, pair in _iterate_pairs(pairs):
             if pair not in self._journal.memory.listed.get(topic, TopicThrottle()).for_side(side).pairs:
-                self._findings.note(self._simulated.cluster.now_s, f"{topic} {pair}: removed from a list, and not managed")
+                self._findings.note(
+                    self._simulated.cluster.now_s, f"{topic} {pair}: removed from a list, and not managed"
+                )
         return super().remove_pairs(pairs)
 
     def _find_violations(self, side: BrokerSide, rate: int | None) -> list[str]:
