@@ -254,8 +254,13 @@ def positions(checkpoint_dir: Path, record: CheckpointRecord) -> list[Offsets] |
 def _read(file: Path) -> CheckpointRecord:
     try:
         body = json.loads(file.read_text(encoding="utf-8"))
-        if body.pop("v") != _RECORD_VERSION:
-            raise ValueError("another version")
+        if type(version := body.pop("v")) is not int:
+            raise ValueError("it has no record version")
+        if version != _RECORD_VERSION:
+            raise StreamError(
+                f"Another version of rheostat wrote the checkpoint {file.parent} (record version {version}, this one reads "
+                f"{_RECORD_VERSION}); it is not damaged. Run that version, or begin anew. {_remedy(file.parent)}"
+            )
         made_with: dict[str, Any] = {k: tuple(v) if k in _LISTS else v for k, v in body["made_with"].items()}
         record = CheckpointRecord(**body)
         return replace(

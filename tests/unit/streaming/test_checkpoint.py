@@ -93,10 +93,21 @@ def test_files_without_a_record_are_not_taken_over(tmp_path: Path) -> None:
     assert "has files (commits, metadata, offsets) and no rheostat.json" in refusal(tmp_path)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"v": 9}', '{"v": 2, "live": "live-1"}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"v": "9"}', '{"v": 2, "live": "live-1"}'])
 def test_a_damaged_record_is_named(whole: Path, text: str) -> None:
     (whole / "rheostat.json").write_text(text)
     assert f"The checkpoint is damaged: {whole}/rheostat.json" in refusal(whole)
+
+
+@pytest.mark.parametrize("version", [1, 9])
+def test_record_of_another_version_is_named_with_the_remedy(whole: Path, version: int) -> None:
+    (whole / "rheostat.json").write_text(f'{{"v": {version}, "made_with": {{}}, "live": "live-1"}}')
+    message = refusal(whole)
+    assert message.startswith(
+        f"Another version of rheostat wrote the checkpoint {whole} (record version {version}, this one reads 2); it is not damaged. "
+        f"Run that version, or begin anew. Remove the folder {whole}, or set another stream.checkpoint_dir"
+    )
+    assert "\n" not in message
 
 
 @pytest.mark.parametrize("name", ["metadata", "offsets/2", "offsets/1", "commits/2"])
