@@ -13,6 +13,7 @@ from streaming.shared.short_lists import join_names, shorten_lines
 from streaming.shared.units import rate_text
 from tuner.api.decision_rows import OUTCOMES
 from tuner.api.sentences import moment, override_lines
+from tuner.journal.unreadable import OLDER_VERSION
 
 _NAMED_MAX = 6
 _LINES_MAX = 20
@@ -36,7 +37,9 @@ def show(status: dict[str, Any], console: Console) -> None:
             "`rheostat reassign status`.",
             *(f"  {line}" for line in plan["blockers"]),
         )
-    if unreadable := status.get("unreadable_records"):
+    if older := [text for text in status.get("unreadable_records", ()) if text.startswith(OLDER_VERSION)]:
+        tell(f"The journal has {older[0]}.")
+    elif unreadable := status.get("unreadable_records"):
         tell(
             f"Records of the journal that cannot be read: {len(unreadable)}; `rheostat journal check` says what follows from each."
         )

@@ -216,3 +216,31 @@ def test_repair_writes_nothing_where_the_journal_has_changed_meanwhile(monkeypat
     with pytest.raises(CommandError, match="Nothing was written: ask again"):
         command.repair(None, yes=True)  # type: ignore[arg-type]
     assert topic.records[-1] == (orders_key("c"), PAUSED)
+
+
+def test_repair_refuses_a_journal_of_an_earlier_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = Topic(monkeypatch, (memory_key("c"), b'{"v": 1}'), (orders_key("c"), b'{"v": 1}'))
+    with pytest.raises(CommandError) as refused:
+        command.repair(None, yes=True)  # type: ignore[arg-type]
+    assert str(refused.value) == (
+        "Nothing was changed, as the journal r.journal has records of an earlier version of rheostat: an earlier version of rheostat "
+        "wrote it: record version 1, this one reads 2. Let that version end its moves, or `rheostat release` with it, stop it, and "
+        'delete the topics: docs/operations.md, "Upgrade".'
+    )
+    assert len(topic.records) == 2
+
+
+def test_check_names_an_earlier_version_and_the_upgrade_steps(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Topic(monkeypatch, (memory_key("c"), b'{"v": 1}'))
+    assert command.check(None) == EXIT_NOT_WELL  # type: ignore[arg-type]
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("The journal r.journal has records of an earlier version of rheostat: ")
+    assert last.endswith('delete the topics: docs/operations.md, "Upgrade".')
+
+
+def test_old_order_without_an_old_memory_is_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = Topic(monkeypatch, (orders_key("c"), b'{"v": 1}'))
+    assert command.repair(None, yes=True) == EXIT_DONE  # type: ignore[arg-type]
+    assert topic.records[-1] == (orders_key("c"), None)

@@ -197,6 +197,11 @@ def test_a_range_whose_beginning_is_gone_says_so(tmp_path: Path) -> None:
             [b"{}"],
             "case.jsonl:1: not a record of this version: Object missing required field `v`: expected a line as `rheostat replay --export`",
         ),
+        (
+            [b'{"v": 1}'],
+            "case.jsonl:1: an earlier version of rheostat wrote it: record version 1, this one reads 2: replay the file with the version "
+            "that wrote it",
+        ),
         ([b'{"v": 9}'], "case.jsonl:1: record version 9, this rheostat reads 2"),
         ([], "case.jsonl is empty"),
     ],

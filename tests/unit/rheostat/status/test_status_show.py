@@ -9,6 +9,7 @@ from rich.console import Console
 
 from rheostat.status.active_tuner import tuner_json
 from rheostat.status.text import show
+from tuner.journal.unreadable import UnreadableRecord, unreadable_texts
 
 
 def shown(**parts: Any) -> str:
@@ -38,3 +39,12 @@ def test_the_laws_seconds_have_a_line_each() -> None:
 
 def test_where_the_law_has_turned_nothing_there_is_no_heading_for_it() -> None:
     assert "law" not in shown()
+
+
+def test_journal_of_an_earlier_version_is_told_with_the_upgrade_steps() -> None:
+    record = UnreadableRecord(b"memory|lab", 7, 8, "an earlier version of rheostat wrote it", is_older=True)
+    [line] = [
+        text for text in shown(unreadable_records=unreadable_texts([record])).splitlines() if "earlier version" in text
+    ]
+    assert line.startswith("The journal has records of an earlier version of rheostat: key b'memory|lab'")
+    assert line.endswith('docs/operations.md, "Upgrade".')

@@ -167,3 +167,36 @@ def test_other_records_are_no_orders(key: bytes) -> None:
     assert not is_order(key)
     assert is_in_its_topic(JournalRecord(key, b"", 0, TOPICS.journal, 0), TOPICS.journal)
     assert not is_in_its_topic(JournalRecord(key, b"", 0, TOPICS.orders, 0), TOPICS.journal)
+
+
+def test_journal_of_an_earlier_version_is_refused_with_the_upgrade_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = (memory_key("c"), b'{"v": 1, "owned": []}')
+    journal, _ = recovered(monkeypatch, [old, (owned_key("c", SIDE), b'{"v": 1}')], [])
+    blocked = journal.blocked
+    assert blocked is not None
+    assert blocked.startswith(
+        "the journal rheostat.journal has records of an earlier version of rheostat: key b'memory|c'"
+    )
+    assert "record version 1, this one reads 2" in blocked
+    assert "Let that version end its moves, or `rheostat release` with it, stop it, and delete the topics" in blocked
+    assert 'docs/operations.md, "Upgrade"' in blocked
+    assert "repair" not in blocked, "the records are not damaged"
+    assert "\n" not in blocked
+
+
+def test_order_of_an_earlier_version_is_passed_over_and_has_to_be_given_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = encode_orders(PAUSED).replace(b'"v": 2', b'"v": 1')
+    journal, _ = recovered(monkeypatch, [], [(orders_key("c"), old), (head_key("c", "p"), b'{"v": 1}')])
+    assert (journal.orders, journal.blocked) == (Orders(), None)
+    order, plan = journal.unreadable
+    assert order.effect == "passed over: give the order again with this version"
+    assert "an earlier version of rheostat wrote it: record version 1, this one reads 2" in order.text()
+    assert plan.effect == "this plan is not executed: submit it again with this version"
+
+
+def test_alias_with_records_of_an_earlier_version_points_to_the_upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
+    journal, _ = recovered(monkeypatch, [(memory_key("old"), b'{"v": 1}')], [])
+    [text] = journal.cluster_aliases.holdings_by_name().values()
+    assert text == (
+        'records of an earlier version of rheostat on record, which that version has to end first (docs/operations.md, "Upgrade")'
+    )
