@@ -1,0 +1,1 @@
+"""`rheostat signals`: shows the live signals as the tuner sees them."""

@@ -1,4 +1,4 @@
-"""`rheostat signals`."""
+"""The options of `rheostat signals`."""
 
 from __future__ import annotations
 
@@ -21,22 +21,24 @@ def signals(
     config: Config,
     kind: Annotated[
         list[Kind] | None,
-        typer.Option("--kind", help="only signals of this kind; may stand several times"),
+        typer.Option("--kind", help="only signals of this kind; may be given several times"),
     ] = None,
     node: Annotated[
         list[int] | None,
-        typer.Option("--node", "--broker", help="only signals of this broker or controller; may stand several times"),
+        typer.Option(
+            "--node", "--broker", help="only signals of this broker or controller; may be given several times"
+        ),
     ] = None,
     all_clusters: Annotated[
-        bool, typer.Option("--all-clusters", help="also those of other clusters than the settings' own")
+        bool, typer.Option("--all-clusters", help="also signals of other clusters than the settings' own")
     ] = False,
     as_json: Json = False,
     wide: Annotated[
-        bool, typer.Option("--wide", help="all figures, in several tables where the terminal is narrow")
+        bool, typer.Option("--wide", help="all values, in several tables if the terminal is narrow")
     ] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="again every 2 s, until Ctrl-C")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="refresh every 2 s, until Ctrl-C")] = False,
     raw: Annotated[
-        bool, typer.Option("--raw", help="each record as it comes, one JSON value a line, until Ctrl-C")
+        bool, typer.Option("--raw", help="print each record as it arrives, one JSON value per line, until Ctrl-C")
     ] = False,
     wait_s: Annotated[
         float | None,
@@ -44,15 +46,15 @@ def signals(
             "--wait",
             min=0,
             metavar="S",
-            help="take in more for so many seconds first; ends --watch and --raw after them",
+            help="first read for so many seconds; ends --watch and --raw after that time",
         ),
     ] = None,
 ) -> None:
-    """The live signals as the tuner sees them, without a tuner. Exit code 1 when there are none, or all are stale."""
+    """Shows the live signals as the tuner sees them, without a tuner. Exit code 1 if there are none, or all are stale."""
     if sum((as_json, watch, raw)) > 1:
         raise typer.BadParameter("only one of them at a time", param_hint="--json, --watch, --raw")
     if wide and (as_json or raw):
-        raise typer.BadParameter("these have every figure anyway", param_hint="--wide")
+        raise typer.BadParameter("these show every value anyway", param_hint="--wide")
 
     from rheostat.config.settings import load_settings
     from rheostat.console.logs import set_up_logs
@@ -60,9 +62,11 @@ def signals(
 
     set_up_logs()
     settings = load_settings(config)
-    wanted = live.SignalFilter(None if all_clusters else settings.cluster, frozenset(kind or ()), frozenset(node or ()))
+    signal_filter = live.SignalFilter(
+        None if all_clusters else settings.cluster, frozenset(kind or ()), frozenset(node or ())
+    )
     if raw:
-        raise typer.Exit(live.follow(settings, wanted, wait_s))
+        raise typer.Exit(live.follow(settings, signal_filter, wait_s))
     if watch:
-        raise typer.Exit(live.watch(settings, wanted, wait_s, wide=wide))
-    raise typer.Exit(live.show_once(settings, wanted, wait_s or 0.0, as_json=as_json, wide=wide))
+        raise typer.Exit(live.watch(settings, signal_filter, wait_s, wide=wide))
+    raise typer.Exit(live.show_once(settings, signal_filter, wait_s or 0.0, as_json=as_json, wide=wide))

@@ -1,7 +1,7 @@
-"""A table for every kind of signal: a row an entity, figures in the units people use, a dash for what was not measured.
+"""Renders signals as tables: one table per kind and one row per entity, with a dash for values that were not measured.
 
-By default a table has at most eight columns, which is what fits a terminal of 80. All columns are laid out as several tables
-where one would be wider than the console.
+By default a table has at most eight columns, which fit a terminal of 80 characters. With all columns, a kind is split into several
+tables that fit the console.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from tuner.core.freshness import Freshness, age_s, freshness
 
 _DASH = "–"
 _AGE = "age"
-_CLOSE = (0, 1, 0, 0)
-_BETWEEN = 2  # Columns of the terminal between two of the table, with this padding.
+_PADDING = (0, 1, 0, 0)
+_COLUMN_GAP = 2  # Characters between two columns with this padding.
 _UNBOUNDED = 100_000
 _LARGEST = 3
 _TOKENS_WITHOUT_QUOTA = 1e15
@@ -43,12 +43,18 @@ Columns = tuple[tuple[str, Figure], ...]
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """How signals of one kind are laid out: what the row is about, its age, and then the figures."""
+    """The columns of one kind of signal.
+
+    Attributes:
+        about: columns that identify the entity; the age of the signal follows them.
+        figures: columns that are always shown.
+        more: columns that ``--wide`` adds.
+    """
 
     title: str
     about: Columns
-    figures: Columns  # That are always shown.
-    more: Columns  # That ``--wide`` adds.
+    figures: Columns
+    more: Columns
 
 
 def tables(
@@ -59,64 +65,66 @@ def tables(
     console: Console,
     *,
     wide: bool,
-    clusters: bool,
+    has_cluster_column: bool,
 ) -> list[Table]:
-    """Returns the table of one kind; with ``wide`` all figures, in as many tables as the width of the console takes.
+    """Returns the table of one kind; with ``wide`` all columns, in as many tables as the console's width requires.
 
     Args:
-        clusters: a column says which cluster each row is of.
+        now_ms: the current time, for the age of each signal.
+        age_s_max: older signals are stale.
+        has_cluster_column: the first column names the cluster.
     """
-    about = ((("cluster", lambda s: s.cluster),) if clusters else ()) + sheet.about
+    about = ((("cluster", lambda s: s.cluster),) if has_cluster_column else ()) + sheet.about
 
-    def table(figures: Columns) -> Table:
+    def make_table(figures: Columns) -> Table:
         return _table(sheet.title, about, figures, signals, now_ms, age_s_max)
 
     if not wide:
-        return [_fitted(table(sheet.figures), console)]
+        return [_fit(make_table(sheet.figures), console)]
     parts: list[Columns] = []
     for column in (_COMPLETE, *sheet.figures, *sheet.more):
-        if parts and _width(table((*parts[-1], column)), console) <= console.width:
+        if parts and _width(make_table((*parts[-1], column)), console) <= console.width:
             parts[-1] = (*parts[-1], column)
         else:
             parts.append((column,))
-    return [_fitted(table(figures), console) for figures in parts]
+    return [_fit(make_table(figures), console) for figures in parts]
 
 
 def _table(
     title: str, about: Columns, figures: Columns, signals: Iterable[Signal], now_ms: int, age_s_max: float
 ) -> Table:
-    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=_CLOSE)
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=_PADDING)
     for name, _ in about:
-        made.add_column(name, overflow="fold")
+        table.add_column(name, overflow="fold")
     for name in (_AGE, *(name for name, _ in figures)):
-        made.add_column(name, justify="right", overflow="fold")
+        table.add_column(name, justify="right", overflow="fold")
     for signal in signals:
         fresh = freshness(signal, now_ms, age_s_max) is Freshness.FRESH
-        made.add_row(
+        table.add_row(
             *(figure(signal) for _, figure in about),
             styled(_age(signal, now_ms, fresh), "" if fresh else "red"),
             *(figure(signal) for _, figure in figures),
         )
-    return made
+    return table
 
 
-def _fitted(made: Table, console: Console) -> Table:
-    """Where the table is too wide, breaks its headers between words and keeps its figures whole, if that is enough."""
-    if _width(made, console) <= console.width:
-        return made
-    narrow = [max(map(len, [*str(column.header).split(), *map(str, column.cells)])) for column in made.columns]
-    age = next(i for i, column in enumerate(made.columns) if column.header == _AGE)
+def _fit(table: Table, console: Console) -> Table:
+    """Breaks the headers of a too wide table between words, if that makes it fit. Values stay on one line."""
+    if _width(table, console) <= console.width:
+        return table
+    narrow = [max(map(len, [*str(column.header).split(), *map(str, column.cells)])) for column in table.columns]
+    age = next(i for i, column in enumerate(table.columns) if column.header == _AGE)
     narrow[age] = max(
-        len(part) for cell in made.columns[age].cells for part in str(cell).replace(", ", ",\n").split("\n")
+        len(part) for cell in table.columns[age].cells for part in str(cell).replace(", ", ",\n").split("\n")
     )
-    if sum(narrow) + _BETWEEN * len(narrow) <= console.width:
-        for column, width in zip(made.columns, narrow, strict=True):
+    if sum(narrow) + _COLUMN_GAP * len(narrow) <= console.width:
+        for column, width in zip(table.columns, narrow, strict=True):
             column.width = width
-    return made
+    return table
 
 
-def _width(made: Table, console: Console) -> int:
-    return Measurement.get(console, console.options.update_width(_UNBOUNDED), made).maximum
+def _width(table: Table, console: Console) -> int:
+    return Measurement.get(console, console.options.update_width(_UNBOUNDED), table).maximum
 
 
 def _age(signal: Signal, now_ms: int, fresh: bool) -> str:
@@ -161,17 +169,17 @@ def clock(ms: int) -> str:
         return f"{ms} ms"
 
 
-# What Kafka itself counts against a throttle is the measure; the others stand in for it, and which way they err is said.
-_TAKEN_FROM = {
+# Kafka's own count against the throttle is exact. The others replace it if it is missing: a lower or an upper bound.
+_SOURCES = {
     ThrottledBy.QUOTA.value: "quota",
     ThrottledBy.REASSIGNMENT.value: "reassignment, at least",
     ThrottledBy.REPLICATION.value: "replication, at most",
 }
 
 
-def _taken_from(signal: BrokerSignal) -> str:
+def _source_text(signal: BrokerSignal) -> str:
     by = signal.throttled_by
-    return _DASH if by is None else _TAKEN_FROM.get(by, by)
+    return _DASH if by is None else _SOURCES.get(by, by)
 
 
 def _largest(signal: MoveSignal) -> str:
@@ -210,7 +218,7 @@ SHEETS = {
             ("produce p99", lambda s: _ms(s.produce_p99_ms)),
         ),
         (
-            ("used, by", _taken_from),
+            ("used, by", _source_text),
             ("replication in", lambda s: _rate(s.replication_in_bytes_per_s)),
             ("replication out", lambda s: _rate(s.replication_out_bytes_per_s)),
             ("reassigned in", lambda s: _rate(s.reassignment_in_bytes_per_s)),
@@ -234,7 +242,7 @@ SHEETS = {
             ("moving", lambda s: _number(s.moving_partitions)),
             ("remain", lambda s: _size(s.remaining_bytes)),
             ("trend", lambda s: _rate(s.remaining_slope_bytes_per_s)),
-            ("keep-up", lambda s: _rate(s.steady_state_bytes_per_s)),
+            ("steady state", lambda s: _rate(s.steady_state_bytes_per_s)),
             ("progress", _progress),
         ),
         (

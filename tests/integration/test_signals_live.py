@@ -162,7 +162,7 @@ def test_none_and_stale_ones_are_one_and_say_where_to_look(config: Path, writer:
 def test_a_topic_that_is_not_there_is_not_silence(config: Path, prefix: str) -> None:
     done = rheostat("signals", "--config", config)
     assert (done.returncode, done.stdout) == (1, "")
-    assert f"There is no topic {prefix}.signals yet" in done.stderr
+    assert f"The topic {prefix}.signals does not exist yet" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 

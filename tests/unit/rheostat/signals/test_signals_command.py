@@ -78,7 +78,9 @@ def shown(*signals: Signal, wanted: SignalFilter = OURS, wide: bool = False, col
 def cells(signal: Signal) -> dict[str, str]:
     """Column → text, of one row; where a name stands for several columns, the last."""
     console = console_of(io.StringIO())
-    (made,) = tables(SHEETS[signal_kind(signal)], [signal], NOW_MS, AGE_S_MAX, console, wide=True, clusters=False)
+    (made,) = tables(
+        SHEETS[signal_kind(signal)], [signal], NOW_MS, AGE_S_MAX, console, wide=True, has_cluster_column=False
+    )
     return {str(column.header): str(next(iter(column.cells))) for column in made.columns}
 
 
@@ -104,7 +106,7 @@ def test_figures_are_in_peoples_units() -> None:
     assert broker["used"] == "300 B/s"
     assert (broker["produce p99"], broker["handlers idle"]) == ("9.0 ms", "50 %")
     move = cells(MOVE)
-    assert (move["side"], move["remain"], move["trend"], move["keep-up"]) == (
+    assert (move["side"], move["remain"], move["trend"], move["steady state"]) == (
         "follower",
         "2.34 GB",
         "-2.10 MB/s",
@@ -224,7 +226,7 @@ def test_history_and_unreadable_ones_are_counted() -> None:
     out = io.StringIO()
     for part in render_tables(seen, OURS, NOW_MS, AGE_S_MAX, console_of(out)):
         console_of(out).print(part)
-    assert "1 of history left out (made of records that waited), 1 unreadable" in out.getvalue()
+    assert "Not shown: signals of backlog records: 1, unreadable records: 1." in out.getvalue()
     assert [s.broker for s in seen.fitting(NOW_MS) if isinstance(s, BrokerSignal)] == [1]
 
 
@@ -303,9 +305,9 @@ def test_one_fresh_signal_is_enough() -> None:
         ([], OURS, "There are no signals in rheostat.signals: are `rheostat collect` and `rheostat stream`"),
         ([aged(BROKER, 60)], OURS, "The one signal is stale: the newest is of 2023-11-14 22:12:20 UTC, 60 s ago"),
         ([aged(BROKER, 60), aged(MOVE, 40)], OURS, "All signals are stale: the newest is of 2023-11-14 22:12:40 UTC, 40 s ago"),
-        ([aged(BROKER, 7_300)], OURS, "2 h 2 min ago, and the tuner trusts none older than 15 s: are `rheostat collect`"),
+        ([aged(BROKER, 7_300)], OURS, "2 h 2 min ago, and the tuner uses none older than 15 s: are `rheostat collect`"),
         ([aged(BROKER, -40)], OURS, "40 s ahead of this machine's. Compare the clocks"),
-        ([replace(BROKER, backlog=True)], OURS, "Only history so far: 1 signals"),
+        ([replace(BROKER, backlog=True)], OURS, "Only signals of backlog records so far (1)."),
         ([replace(BROKER, cluster="other")], OURS, f"No signals of cluster {CLUSTER} in {TOPIC}, only of other"),
         (EVERY, SignalFilter(CLUSTER, nodes=frozenset({7})), "1 of kind broker, 1 of kind controller, 1 of kind move, 1 of kind"),
         ([aged(BROKER, 60), CONTROLLER], SignalFilter(CLUSTER, frozenset({"broker"})), "The one signal is stale"),

@@ -17,6 +17,7 @@ from tuner.control.throttle.decision import Hold, Reason, SetRate
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import Observation, RateSetting
 from tuner.core.throttle_limits import MB
+from tuner.journal import codec
 from tuner.journal.codec import Piece, apply_piece, decode_piece, diff_field, encode_piece, whole_field
 from tuner.journal.column_packing import unpack_column
 from tuner.journal.decision_digest import ROWS_MAX, digest_decisions
@@ -253,3 +254,7 @@ def test_of_many_decisions_those_that_act_are_written_out_and_of_each_there_is_a
     sums = zip(unpack_column(many["sums"]), unpack_column(other["sums"]), strict=True)
     assert [i for i, (one, now) in enumerate(sums) if one != now] == [50, 100]
     assert len(digest_decisions(SAID[:ROWS_MAX])["rows"]) == ROWS_MAX
+
+
+def test_piece_sizes_name_only_known_state_fields() -> None:
+    assert codec._ITEMS_PER_PIECE.keys() <= codec.STATE_FIELDS.keys()
