@@ -70,7 +70,7 @@ def registry_at(brokers: int, *, stalled: bool = False, fetchers: int = 1) -> Co
     for value in records(cluster.size, cycle, drained=0.9):
         signal = decode_signal(value)
         signals.take(replace(signal, produce_mean_ms=2.5) if isinstance(signal, BrokerSignal) else signal)
-    live = ClusterReader(cast(ClusterClient, cluster)).look(full=True)
+    live = ClusterReader(cast(ClusterClient, cluster)).snapshot(full=True)
     assert isinstance(live, LiveCluster)
     live = replace(live, fetchers=dict.fromkeys(live.brokers, fetchers))
     courses = {side: Setpoint(0.8 * RATE_BYTES_PER_S + side[0]) for side in live.rates}

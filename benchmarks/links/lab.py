@@ -222,12 +222,12 @@ class BenchLab:
 
     def leader_rate(self) -> int | None:
         """The throttle of the source, as it stands."""
-        live = self._reader.look(full=False)
+        live = self._reader.snapshot(full=False)
         rate = live.rates.get((SOURCE, Side.LEADER)) if isinstance(live, LiveCluster) else None
         return rate.bytes_per_s if rate is not None else None
 
     def keys_left(self) -> int:
-        live = self._reader.look(full=True)
+        live = self._reader.snapshot(full=True)
         if not isinstance(live, LiveCluster):
             raise CommandError(f"The throttles cannot be read: {live.reason}")
         return len(live.rates) + len(live.lists)

@@ -221,7 +221,7 @@ class Bench:
         return all(tuple(state.replicas) == goal[state.topic, state.partition] for state in states)
 
     def _is_quiet(self) -> bool:
-        live = ClusterReader(self._client).look(full=True)
+        live = ClusterReader(self._client).snapshot(full=True)
         if isinstance(live, LiveCluster) and live.lists:
             say(f"left on lists: {live.lists}, rates {live.rates}")
         return isinstance(live, LiveCluster) and not live.lists

@@ -120,7 +120,7 @@ class LargeTuner:
         due_s = began_s
         for value in arrived:
             self._signals.take(decode_signal(value))
-        self._looked.live = self._reader.look(full=self._cycle == 1)
+        self._looked.live = self._reader.snapshot(full=self._cycle == 1)
         self._loop.cycle()
         self._plans.planned(self._turns, BatchLimits(), at_ms=self._now_ms)
         wall_s, cpu_s = time.perf_counter() - began_s, time.thread_time() - before_s

@@ -125,7 +125,7 @@ class Looked:
     def __init__(self) -> None:
         self.live: LiveCluster | NotSeen = NotSeen("not looked yet")
 
-    def look(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | NotSeen:  # noqa: ARG002 - the port's shape
+    def snapshot(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | NotSeen:  # noqa: ARG002 - the port's shape
         return self.live
 
 
@@ -189,7 +189,7 @@ class Tuner:
         self._cycle += 1
         self.cluster.cycle, self._now_ms = self._cycle, now_ms(self._cycle)
         told: dict[str, Any] = {"signals_ms": self._hear(drained)}
-        self._looked.live, told["look_ms"] = _timed(lambda: self._reader.look(full=self._cycle == 1))
+        self._looked.live, told["look_ms"] = _timed(lambda: self._reader.snapshot(full=self._cycle == 1))
         decisions, told["decide_ms"] = _timed(self.loop.cycle)
         told |= self._journal.take()
         told |= {"decisions": len(decisions), "set": sum(isinstance(decision, SetRate) for decision in decisions)}

@@ -75,7 +75,7 @@ def gather(settings: Settings) -> dict[str, Any]:
     with ClusterClient(settings.kafka, "rheostat-status") as client:
         try:
             client.brokers()
-            live = ClusterReader(client).look(full=True)
+            live = ClusterReader(client).snapshot(full=True)
         except Unreachable as error:
             raise UnreachableError(str(error)) from error
         except ClusterError as error:

@@ -114,7 +114,7 @@ def objective_ms(settings: Settings) -> float | None:
 def _look(looks: ClusterReader, *, full: bool) -> LiveCluster | str:
     """Or what is to be said instead."""
     try:
-        found = looks.look(full=full)
+        found = looks.snapshot(full=full)
     except ClusterError as error:
         return f"The cluster is not seen now: {error}"
     return found if isinstance(found, LiveCluster) else f"The cluster is not seen now: {found.reason}"

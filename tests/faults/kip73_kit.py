@@ -266,7 +266,7 @@ def held(lab: Lab, broker: int, partition: int) -> int:
 
 
 def standing(client: ClusterClient) -> LiveCluster:
-    live = ClusterReader(client).look(full=True)
+    live = ClusterReader(client).snapshot(full=True)
     assert isinstance(live, LiveCluster), live
     return live
 

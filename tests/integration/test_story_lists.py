@@ -50,7 +50,7 @@ def fill(lab: Lab, topic: str) -> None:
 
 
 def look(client: ClusterClient) -> LiveCluster:
-    live = ClusterReader(client).look(full=True)
+    live = ClusterReader(client).snapshot(full=True)
     assert isinstance(live, LiveCluster), live
     return live
 
@@ -71,7 +71,7 @@ class Eye:
 
     def exact(self, *, whole: bool = False) -> bool:
         """Whether there is a list at all (``whole``: and nothing is missing on it)."""
-        live = ClusterReader(self._client).look(full=True)
+        live = ClusterReader(self._client).snapshot(full=True)
         if isinstance(live, NotSeen):
             return False  # One of the brokers is slowed down: the next look sees it.
         self.looks += 1

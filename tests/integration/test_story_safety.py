@@ -23,7 +23,7 @@ THROTTLE = 4_500_000
 
 
 def rates(client: ClusterClient) -> dict[tuple[int, Side], int]:
-    live = ClusterReader(client).look(full=False)
+    live = ClusterReader(client).snapshot(full=False)
     assert isinstance(live, LiveCluster), live
     return {side: setting.bytes_per_s for side, setting in live.rates.items()}
 
@@ -92,7 +92,7 @@ def test_dry_run_writes_nothing_and_a_killed_tuner_leaves_nothing() -> None:
                 rheostat.until("it says that it acts", lambda: status_begins(rheostat, "Tuner: acting on "), 60)
                 rheostat.until("the move ends", lambda: not moving(client), 150)
                 rheostat.until("nothing is left", lambda: not rates(client), 60)
-                live = ClusterReader(client).look(full=True)
+                live = ClusterReader(client).snapshot(full=True)
                 assert isinstance(live, LiveCluster)
                 assert live.lists == {}
             assert any(e.action == "put_back" and e.kind == "outcome" for e in last_entries(settings, 100))

@@ -28,7 +28,7 @@ CAPACITY = {"in_bytes_per_s": 60 * MB, "out_bytes_per_s": 60 * MB}
 
 
 def rates(client: ClusterClient) -> dict[BrokerSide, int]:
-    live = ClusterReader(client).look(full=False)
+    live = ClusterReader(client).snapshot(full=False)
     assert isinstance(live, LiveCluster), live
     return {side: setting.bytes_per_s for side, setting in live.rates.items() if setting.own}
 
@@ -73,7 +73,7 @@ def test_the_law_takes_a_move_up_is_killed_and_leaves_nothing() -> None:
 
             rheostat.until("the move ends", lambda: not moving(client), 120)
             rheostat.until("nothing is left", lambda: not rates(client), 60)
-            live = ClusterReader(client).look(full=True)
+            live = ClusterReader(client).snapshot(full=True)
             assert isinstance(live, LiveCluster)
             assert live.lists == {}
 

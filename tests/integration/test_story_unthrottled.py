@@ -44,7 +44,7 @@ def test_an_unthrottled_healthy_move_is_left_alone() -> None:
                 "the tuner has seen the end", lambda: (s := rheostat.status()) and not s["reassigning_partitions"], 30
             )
 
-            live = ClusterReader(client).look(full=True)
+            live = ClusterReader(client).snapshot(full=True)
             assert isinstance(live, LiveCluster)
             assert live.rates == {}
             assert live.lists == {}

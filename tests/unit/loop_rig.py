@@ -64,7 +64,7 @@ class FakeLive:
         self.beside: Mapping[int, frozenset[BrokerSide]] = {}
         self.waits: list[Collection[int]] = []
 
-    def look(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | NotSeen:
+    def snapshot(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | NotSeen:
         self.also = frozenset(also)
         self.looks.append(full)
         self.waits.append(waits)

@@ -1,9 +1,9 @@
-"""The port to the throttles for a tuner that must not write any more once another has taken over.
+"""Stops a tuner from writing throttles once another tuner may have taken over.
 
-Kafka fences the journal and not its own settings. So before a setting is written it has to be certain that the journal was
-ours a moment ago: if the last record that it took is older than that, it is asked again, and so before each of many requests
-of one call. What is left is the time between that proof and the write itself; a tuner that is stopped just there for longer
-than the lease lasts, and goes on, makes that one write. Its successor reads every value before it writes one, and finds it.
+Kafka fences the journal (transactions) but not configuration changes. Before each write, the tuner therefore needs a recent proof
+that the journal was still its own; if the last accepted record is too old, it asks the journal again. Between the proof and the
+write some time remains: a process that is suspended exactly there, for longer than the lease lasts, makes that one write when it
+resumes. Its successor reads every value before it writes, and finds the change.
 """
 
 from __future__ import annotations
@@ -19,18 +19,27 @@ from tuner.core.outcome import Failure
 from tuner.journal.kafka_journal import JournalError
 from tuner.runtime.throttle.actuator import GuardedThrottles, Throttles
 
-# Nobody else can have the lease sooner after the last proof: its session lasts 8 s from the last heartbeat, and a proof is of the
-# journal and of a heartbeat that was answered, and as old as the older of both.
+# No other tuner can get the lease sooner after a proof. The session of the lease lasts 8 s from the last heartbeat, and a proof
+# covers both the journal and an answered heartbeat: it is as old as the older one.
 PROOF_S_MAX = 4.0
 
 
 class Fence(Protocol):
+    """The journal, as the proof of leadership."""
+
     def proof_age_s(self) -> float: ...
 
-    def prove_ownership(self) -> None: ...
+    def prove_ownership(self) -> None:
+        """Asks for a new proof.
+
+        Raises:
+            JournalError: there is none.
+        """
 
 
 class FencedThrottles:
+    """Throttles that are written only with a recent proof of leadership; reads need none."""
+
     def __init__(self, real: Throttles, fence: Fence) -> None:
         self._real = real.guarded(lambda: refusal(fence)) if isinstance(real, GuardedThrottles) else real
         self._fence = fence
@@ -59,14 +68,14 @@ class FencedThrottles:
 
 
 def refusal(fence: Fence) -> Failure | None:
-    """Why nothing may be written now; None: it may."""
+    """Returns why nothing may be written now; None: writes are allowed."""
     if fence.proof_age_s() <= PROOF_S_MAX:
         return None
     try:
         fence.prove_ownership()
     except JournalError as error:
-        return f"not written, as it is not certain that this tuner may: {error}"
-    # A proof is as old as its question, and the answer may have been waited for longer than a lease lasts.
+        return f"not written, because leadership is not certain: {error}"
+    # A proof is as old as the question, and waiting for the answer may have taken longer than a lease lasts.
     if fence.proof_age_s() > PROOF_S_MAX:
-        return "not written: the journal, or the group, took too long to say that this tuner may; tried again"
+        return "not written: the journal or the group took too long to confirm leadership; tried again"
     return None

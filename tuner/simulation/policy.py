@@ -101,7 +101,7 @@ class _RuleRunner:
             return
         self._next_s += self._every_s
         simulated.signals.poll()
-        live = simulated.live.look(full=True)
+        live = simulated.live.snapshot(full=True)
         view = RuleInput(now_s, simulated.cluster.world, live, simulated.signals.brokers, simulated.signals.moves)
         desired = dict(self._rule.rates(now_s, view))
         current = simulated.throttles.read_rates(desired)

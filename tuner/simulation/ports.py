@@ -48,7 +48,7 @@ class SimulatedLive:
         self._stationary = StationaryPartitions()
         self._moves_of = -1
 
-    def look(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster:  # noqa: ARG002 - the port's shape; every look is full here
+    def snapshot(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster:  # noqa: ARG002 - the port's shape; every look is full here
         cluster, replicas = self._cluster, self._cluster.replicas
         alive = frozenset(b for b, lives in zip(replicas.brokers, replicas.alive, strict=True) if lives)
         if self._moves_of != cluster.changes:

@@ -18,7 +18,7 @@ from tuner.runtime.observe.cluster_reader import ClusterReader
 
 
 def look(cluster: LargeCluster, *, full: bool) -> Any:
-    return ClusterReader(cluster).look(full=full)  # type: ignore[arg-type]  # It knows the calls of a look and no other.
+    return ClusterReader(cluster).snapshot(full=full)  # type: ignore[arg-type]  # It knows the calls of a look and no other.
 
 
 def row(brokers: int, cycle_ms: float, *, worst: float | None = None, rss: float = 200.0) -> dict[str, Any]:

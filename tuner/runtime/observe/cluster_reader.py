@@ -45,7 +45,7 @@ class ClusterReader:
         self._went = False  # See Beside.is_due.
         self.quota_windows: Set[QuotaWindow] = frozenset()  # That brokers had at the last full look, each once.
 
-    def look(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | NotSeen:
+    def snapshot(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | NotSeen:
         """
         Args:
             full: also ask every topic for lists; otherwise only those that move or had lists before, unless a rate is new.

@@ -1,8 +1,7 @@
-"""What a move's end asks for: lists cleared, then rates put back, each as far as it still is what it was decided to be.
+"""Cleans up after a move: clears the throttled-replica lists, then restores the rates from before it.
 
-A new move may have begun since the look, or somebody may have been quicker, so the cluster is looked at once more before the
-first write, and each value right before its own: there may be many, each with its place in the journal before and after it.
-Lists come before rates: while a list stands, a rate removed would leave its replicas unlimited.
+A new move may have begun since the decision, or an operator may have acted. Therefore the cluster is read once more before the
+first write, and each value right before its own write. Lists come before rates: without a rate, listed replicas are unlimited.
 """
 
 from __future__ import annotations
@@ -25,13 +24,20 @@ from tuner.runtime.throttle.recorder import ThrottleRecorder
 
 log = structlog.get_logger("tuner")
 
-WRITES_PER_CYCLE_MAX = 50  # Each takes some ten milliseconds of the journal; the rest comes with the next look.
+WRITES_PER_CYCLE_MAX = 50  # Each takes some ten milliseconds of the journal; the others follow in the next cycle.
 
 D = TypeVar("D", bound=ClearLists | RestoreRate)
 
 
 class ClusterLooker(Protocol):
-    def look(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | NotSeen: ...
+    def snapshot(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | NotSeen:
+        """Returns a snapshot of the cluster.
+
+        Args:
+            full: read all brokers and topics, not only those that take part in a move.
+            also: topics to be read in any case.
+            waits: brokers where producers wait for replicas that left the ISR.
+        """
 
 
 class Cleanup:
@@ -44,69 +50,75 @@ class Cleanup:
         *,
         stop: Callable[[Mapping[BrokerSide, Failure]], None],
     ) -> None:
-        """``stop`` ends the changes of rate that are under way on some sides, for a reason each."""
+        """
+        Args:
+            stop: stops the ramps of some sides, for a reason each.
+        """
         self._live = live
         self._throttles = throttles
         self._stop = stop
         self._recorder = recorder
         self._observer = observer
 
-    def carry_out(self, endings: Sequence[ClearLists | RestoreRate], decided_on: LiveCluster) -> None:
-        """
+    def carry_out(self, cleanups: Sequence[ClearLists | RestoreRate], decided_on: LiveCluster) -> None:
+        """Carries out the cleanups that are still right.
+
         Args:
-            decided_on: the look that they were decided on.
+            decided_on: the snapshot that the decisions are based on.
 
         Raises:
-            JournalError: what is not on record is not done.
+            JournalError: the writes that are not in the journal were not made.
         """
-        live = self._live.look(full=False)
+        live = self._live.snapshot(full=False)
         if isinstance(live, NotSeen):
             return
-        # Only what a person has released is taken back while something moves.
-        endings = [e for e in endings if not live.moves or e.reason is Reason.RELEASED]
-        # What rests after a failure takes no other's place.
-        resting = {id(e) for e in endings if self._recorder.is_paused(e)}
-        lists_rest = any(isinstance(e, ClearLists) for e in endings if id(e) in resting)
-        due = [e for e in endings if id(e) not in resting]
-        lists_wait = any(isinstance(e, ClearLists) for e in due[WRITES_PER_CYCLE_MAX:])
+        # While something moves, only throttles that an operator has released are cleaned up.
+        cleanups = [c for c in cleanups if not live.moves or c.reason is Reason.RELEASED]
+        # A cleanup that pauses after a failure does not use up the number of writes.
+        paused = {id(c) for c in cleanups if self._recorder.is_paused(c)}
+        lists_are_paused = any(isinstance(c, ClearLists) for c in cleanups if id(c) in paused)
+        due = [c for c in cleanups if id(c) not in paused]
+        lists_wait = any(isinstance(c, ClearLists) for c in due[WRITES_PER_CYCLE_MAX:])
         due = due[:WRITES_PER_CYCLE_MAX]
-        self._stop({(e.broker, e.side): f"stopped on the way: {e.text}" for e in due if isinstance(e, RestoreRate)})
-        lists_went = not (self._recorder.memory.listed or lists_rest or lists_wait)
+        self._stop({(c.broker, c.side): f"stopped on the way: {c.text}" for c in due if isinstance(c, RestoreRate)})
+        lists_are_cleared = not (self._recorder.memory.listed or lists_are_paused or lists_wait)
         acts: list[Acted] = []
         try:
             for decision in due:
                 if isinstance(decision, ClearLists):
-                    stands = decided_on.lists.get(decision.topic, TopicThrottle())
-                    same = live.lists.get(decision.topic, TopicThrottle()) == stands
-                    lists_went &= same and self._act(decision, partial(self._clear, stands=stands), acts)
+                    expected = decided_on.lists.get(decision.topic, TopicThrottle())
+                    is_unchanged = live.lists.get(decision.topic, TopicThrottle()) == expected
+                    clear = partial(self._clear, expected=expected)
+                    lists_are_cleared &= is_unchanged and self._act(decision, clear, acts)
                     continue
                 setting = live.rates.get((decision.broker, decision.side))
-                # Somebody was quicker; and while a list still stands, so do the rates: its replicas would be unlimited.
-                if lists_went and setting is not None and setting.bytes_per_s == decision.current_bytes_per_s:
-                    self._act(decision, self._put_back, acts)
-        finally:  # The journal may be away by now; what was done before that is told.
+                # Skipped if the rate was changed externally. While a list remains, so do the rates: its replicas would be
+                # unlimited.
+                if lists_are_cleared and setting is not None and setting.bytes_per_s == decision.current_bytes_per_s:
+                    self._act(decision, self._restore, acts)
+        finally:  # If the journal has failed meanwhile, the writes before that are reported all the same.
             if acts:
                 self._observer.acted(acts)
 
-    def _clear(self, decision: ClearLists, stands: TopicThrottle) -> Failure | None:
-        return self._throttles.clear_lists(decision.topic, decision.sides, stands)
+    def _clear(self, decision: ClearLists, expected: TopicThrottle) -> Failure | None:
+        return self._throttles.clear_lists(decision.topic, decision.sides, expected)
 
-    def _put_back(self, decision: RestoreRate) -> Failure | None:
+    def _restore(self, decision: RestoreRate) -> Failure | None:
         side = (decision.broker, decision.side)
         try:
-            found = self._throttles.read_rates([side])[side]
+            current = self._throttles.read_rates([side])[side]
         except ClusterError as error:
-            found = error
-        if isinstance(found, ClusterError):
-            return f"not read before it was to be put back: {found}"
-        if found != decision.current_bytes_per_s:
+            current = error
+        if isinstance(current, ClusterError):
+            return f"not read before it was to be restored: {current}"
+        if current != decision.current_bytes_per_s:
             return CHANGED_SINCE
-        wanted = {side: decision.value_bytes_per_s}
-        refused = next(iter(self._throttles.write_rates(wanted).values()))
-        return refused if refused is not None else next(iter(self._throttles.confirm_rates(wanted).values()))
+        rates = {side: decision.value_bytes_per_s}
+        failure = next(iter(self._throttles.write_rates(rates).values()))
+        return failure if failure is not None else next(iter(self._throttles.confirm_rates(rates).values()))
 
     def _act(self, decision: D, write: Callable[[D], Failure | None], acts: list[Acted]) -> bool:
-        """On record, done, on record again; whether it went well. Adds it to ``acts``."""
+        """Journals a cleanup, carries it out and journals its outcome. Appends it to ``acts``. Returns whether it succeeded."""
         memory = self._recorder.memory
         if isinstance(decision, RestoreRate):
             memory = intend_put_back(memory, decision)

@@ -1,7 +1,7 @@
-"""The moves that nobody throttles: a rate on every side that needs one, then the lists; and off the lists what is done.
+"""Throttles moves that no tool has throttled: sets a rate on each side that needs one, then edits the throttled-replica lists.
 
-The order holds whatever fails on the way: a rate stands, and is seen to stand, before a list counts against it; a pair is on
-record as ours before it is listed, and until it is not.
+The order of writes holds whatever fails: Kafka shows the rate before a list refers to it, and the journal names a listed replica
+as managed from before it is listed until after it has left the list.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ log = structlog.get_logger("tuner")
 
 
 class ActObserver(Protocol):
+    """Receives writes to Kafka and their outcomes."""
+
     def acted(self, acts: Sequence[Acted]) -> None:
-        """Takes what was carried out at once: one event, however many throttles."""
+        """Takes writes that were made together as one event, however many throttles they concern."""
 
 
 class ReplicaListWriter:
@@ -47,27 +49,27 @@ class ReplicaListWriter:
         self._clock = clock
 
     def carry_out(self, decisions: Sequence[Decision]) -> Unthrottled:
-        """What could not be put on.
+        """Carries out the list edits and first rates of a cycle. Returns the topics and sides where that failed.
 
         Raises:
-            JournalError: what is not on record is not done.
+            JournalError: the writes that are not in the journal were not made.
         """
         removals = [d for d in decisions if isinstance(d, RemovePairs)]
         starts = [d for d in decisions if isinstance(d, StartRate)]
         adds = [d for d in decisions if isinstance(d, AddPairs)]
         unset: set[BrokerSide] = set()
         if starts:
-            # Which pairs may be put on is known when it is known which rates stand.
+            # Only sides with a rate may be listed, so the rates have to be known before.
             self._edit(removals, ())
-            unset, removals = self._start(starts), []
+            unset, removals = self._start_rates(starts), []
         unlisted = self._edit(removals, without_sides(adds, unset))
         self._recorder.settle()
         return Unthrottled(frozenset(unlisted), frozenset(unset))
 
-    def _start(self, starts: Sequence[StartRate]) -> set[BrokerSide]:
-        """All together; the sides on which the rate does not stand."""
+    def _start_rates(self, starts: Sequence[StartRate]) -> set[BrokerSide]:
+        """Sets all rates together. Returns the sides that did not get theirs."""
         unset = {(d.broker, d.side) for d in starts if self._recorder.is_paused(d)}
-        unset |= self._taken({(d.broker, d.side) for d in starts} - unset)
+        unset |= self._find_taken({(d.broker, d.side) for d in starts} - unset)
         starts = [d for d in starts if (d.broker, d.side) not in unset]
         if not starts:
             return unset
@@ -75,70 +77,74 @@ class ReplicaListWriter:
         for start in starts:
             memory = intend_start(memory, start)
         self._recorder.record([self._recorder.intent(start) for start in starts], memory)
-        answers = self._written({(d.broker, d.side): d.value_bytes_per_s for d in starts})
-        self._came_out([(start, answers[(start.broker, start.side)]) for start in starts])
+        failures = self._write_rates({(d.broker, d.side): d.value_bytes_per_s for d in starts})
+        self._report([(start, failures[(start.broker, start.side)]) for start in starts])
         for start in starts:
-            failure = answers[(start.broker, start.side)]
+            failure = failures[(start.broker, start.side)]
             settled = settle(self._recorder.memory, start) if failure is None else None
             self._recorder.add_outcome(self._recorder.outcome(start, failure), settled, (start.broker, start.side))
-        return unset | {side for side, failure in answers.items() if failure is not None}
+        return unset | {side for side, failure in failures.items() if failure is not None}
 
-    def _taken(self, sides: set[BrokerSide]) -> set[BrokerSide]:
-        """Where something stands by now, or nobody can tell: the next look knows more."""
+    def _find_taken(self, sides: set[BrokerSide]) -> set[BrokerSide]:
+        """Returns the sides that have a rate by now; all of them if Kafka cannot be read. The next snapshot knows more."""
         try:
-            found = self._throttles.read_rates(sides) if sides else {}
+            rates = self._throttles.read_rates(sides) if sides else {}
         except ClusterError:
             return sides
-        return {side for side, rate in found.items() if rate is not None}
+        return {side for side, rate in rates.items() if rate is not None}
 
-    def _written(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
-        answers = self._throttles.write_rates(rates)
-        taken = {side: rates[side] for side, refused in answers.items() if refused is None}
-        return answers | (self._throttles.confirm_rates(taken) if taken else {})
+    def _write_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
+        failures = self._throttles.write_rates(rates)
+        accepted = {side: rates[side] for side, failure in failures.items() if failure is None}
+        return failures | (self._throttles.confirm_rates(accepted) if accepted else {})
 
     def _edit(self, removals: Sequence[RemovePairs], adds: Sequence[AddPairs]) -> set[str]:
-        """On record, done, and what came of it with the next record; the topics whose lists do not name what they should."""
-        resting = {add.topic for add in adds if self._recorder.is_paused(add)}
-        adds = [add for add in adds if add.topic not in resting]
+        """Journals and makes list edits; their outcomes go with the next record.
+
+        Returns:
+            The topics whose lists lack replicas that they should name.
+        """
+        paused = {add.topic for add in adds if self._recorder.is_paused(add)}
+        adds = [add for add in adds if add.topic not in paused]
         removals = [removal for removal in removals if not self._recorder.is_paused(removal)]
-        # A topic may lose pairs for two reasons, and a reason is what an entry is about.
+        # An entry has one reason, and a topic may lose replicas for two.
         reasons = [[r for r in removals if r.reason is reason] for reason in dict.fromkeys(r.reason for r in removals)]
-        every: list[Sequence[AddPairs | RemovePairs]] = [*reasons, adds]
-        batches = [batch for some in every for batch in list_records.split_into_records(some)]
+        groups: list[Sequence[AddPairs | RemovePairs]] = [*reasons, adds]
+        batches = [batch for group in groups for batch in list_records.split_into_records(group)]
         if not batches:
-            return resting
+            return paused
         intents = [lists_entry("intent", batch, self._clock.now_ms()) for batch in batches]
         self._recorder.record(intents, intend_pairs(self._recorder.memory, adds))
-        for some in reasons:
-            self._write(some, self._throttles.remove_pairs, adds)
-        return resting | (self._write(adds, self._throttles.add_pairs, adds).keys() if adds else set())
+        for group in reasons:
+            self._write_lists(group, self._throttles.remove_pairs, adds)
+        return paused | (self._write_lists(adds, self._throttles.add_pairs, adds).keys() if adds else set())
 
-    def _write(
+    def _write_lists(
         self,
         changes: Sequence[AddPairs] | Sequence[RemovePairs],
         write: Callable[[Mapping[str, TopicThrottle]], Mapping[str, Failure | None]],
         adds: Sequence[AddPairs],
     ) -> dict[str, Failure]:
-        """What failed, by topic.
+        """Writes list edits. Returns the failures by topic.
 
         Args:
-            adds: what is on record as ours already, as it is about to be.
+            adds: replicas that the journal already names as managed, and that are listed next.
         """
         answers = write({change.topic: change.pairs for change in changes})
         failures = {topic: failure for topic, failure in answers.items() if failure is not None}
-        self._came_out([(change, failures.get(change.topic)) for change in changes])
-        for some in list_records.split_into_records(changes):
-            failed = {change.topic: failures[change.topic] for change in some if change.topic in failures}
-            gone = [change for change in some if isinstance(change, RemovePairs) and change.topic not in failures]
-            entry = lists_entry("outcome", some, self._clock.now_ms(), failures=failed)
-            topics = {change.topic for change in gone}
-            comes = [add for add in adds if add.topic in topics]
-            memory = intend_pairs(settle_pairs(self._recorder.memory, gone), comes) if gone else None
+        self._report([(change, failures.get(change.topic)) for change in changes])
+        for batch in list_records.split_into_records(changes):
+            failed = {change.topic: failures[change.topic] for change in batch if change.topic in failures}
+            removed = [change for change in batch if isinstance(change, RemovePairs) and change.topic not in failures]
+            entry = lists_entry("outcome", batch, self._clock.now_ms(), failures=failed)
+            topics = {change.topic for change in removed}
+            still_intended = [add for add in adds if add.topic in topics]
+            memory = intend_pairs(settle_pairs(self._recorder.memory, removed), still_intended) if removed else None
             self._recorder.add_outcome(entry, memory)
         return failures
 
-    def _came_out(self, acts: Sequence[Acted]) -> None:
-        """Tells of them, and leaves alone for a while what has failed."""
+    def _report(self, acts: Sequence[Acted]) -> None:
+        """Reports writes to the observer, and pauses those that failed."""
         if acts:
             self._observer.acted(acts)
         for decision, failure in acts:

@@ -260,7 +260,7 @@ class ThrottleController:
     @property
     def throttling(self) -> ThrottleState:
         """The current rates of all sides and the rates they may get; the reassignment executor plans with them."""
-        setpoints = self._steering.courses if self._steering is not None else {}
+        setpoints = self._steering.setpoints if self._steering is not None else {}
         warming_up = {side: float(change.setpoint_bytes_per_s) for side, change in self._windows.active().items()}
         plans = self._plans()
         moves = self._last_live.moves if self._last_live is not None else ()
@@ -344,8 +344,8 @@ class ThrottleController:
         full = self._scheduler.begin_cycle()
         now_ms = self._clock.now_ms()
         self._signals.forget_old(now_ms)
-        setpoints = self._steering.courses if self._steering is not None else {}
-        live = self._live.look(
+        setpoints = self._steering.setpoints if self._steering is not None else {}
+        live = self._live.snapshot(
             full=full or is_ending(self.memory, self._last_live),
             also={move.topic for move in self._handshake.moves},
             waits=to_look_beside(

@@ -1,14 +1,14 @@
-"""Changes of rate that are under way: which step is due, and whether the way is still free.
+"""Carries out ramps: gradual rate changes, written step by step.
 
-Before each step the live value is read: if it is not the one we left there, somebody else has spoken, and the change stops
-where it is. Between that read and the write there are some milliseconds in which Kafka offers no compare-and-set; whoever
-writes exactly then is overwritten, once.
+Before each step, the rate in Kafka is read. If it is not the one that the last step left, an operator or a tool has changed it,
+and the ramp stops. Kafka offers no compare-and-set: a change in the milliseconds between that read and the write is overwritten,
+once.
 
-A step that comes late delays those after it: to skip steps would be the jump that the slew is there to avoid. Lateness of less
-than half a step is made up for, or a way of many steps would become longer than the quota's window.
+A late step delays those after it, because skipping steps would be the jump that a ramp avoids. A delay of less than half a step
+is caught up; otherwise a ramp of many steps would become longer than the quota window.
 
-Invariant: in no stretch are there more writes than the budget has for it, and a second's worth. Steps are as small as those that
-begin together leave them; where others begin meanwhile, some come late, and what leads down comes first.
+Invariant: the number of writes never exceeds the budget by more than one second's worth. Steps are as small as the ramps that
+begin together allow. If more ramps begin meanwhile, some steps come late, and those that lower a rate come first.
 """
 
 from __future__ import annotations
@@ -26,24 +26,32 @@ from tuner.runtime.throttle.actuator import Throttles
 
 _LATES_MAX = 10
 _LATE_PAUSE_S = 1.0
-_REQUEST_SHARE = 0.1  # Of a second's writes.
+_REQUEST_SHARE = 0.1  # A request has to carry at least this share of a second's writes.
 _ROUNDING = 1e-6
 
 
 @dataclass(slots=True)
-class _Change:
+class _Ramp:
+    """A ramp under way.
+
+    Attributes:
+        rate_left: the rate that the last step left on the broker; None: none.
+        rate_before_step: the rate before the last step.
+        lates: how many times in a row the broker has shown ``rate_before_step``.
+        may_stand: further rates that the broker may have before the first step, because an earlier ramp ended there.
+    """
+
     decision: SetRate
     steps: tuple[RampStep, ...]
-    stands: int | None
+    rate_left: int | None
     next_at_s: float
     done: int = 0
-    stood: int | None = None  # Before our last write.
-    lates: int = 0  # So many times in a row the broker has shown that.
-    # Beside ``stands``, before the first step: a change before this one ended there.
+    rate_before_step: int | None = None
+    lates: int = 0
     may_stand: frozenset[int | None] = frozenset()
 
     def following_at_s(self, now_s: float) -> float:
-        """When the step after the one that is due comes, which is written now."""
+        """Returns when the step after the one that is written now is due."""
         following = min(self.done + 1, len(self.steps) - 1)
         pause_s = self.steps[following].after_s - self.steps[following - 1].after_s if following else 0.0
         return pause_s + (self.next_at_s if now_s - self.next_at_s <= pause_s / 2 else now_s)
@@ -51,33 +59,43 @@ class _Change:
 
 @dataclass(frozen=True, slots=True)
 class RampEnd:
+    """How a ramp ended.
+
+    Attributes:
+        failure: why it ended before its last step; None: it is complete.
+        external_change: an operator or a tool has changed the rate to ``found``; None: to none.
+        may_stand: the rates that a failed ramp may have left on the broker.
+    """
+
     decision: SetRate
     failure: Failure | None
-    external_change: bool = False  # Somebody else's value stands there now ...
-    found: int | None = None  # ... this one; None: none.
-    may_stand: tuple[int | None, ...] = ()  # What a change that failed may have left there.
+    external_change: bool = False
+    found: int | None = None
+    may_stand: tuple[int | None, ...] = ()
 
 
 class RampExecutor:
     def __init__(self, throttles: Throttles, *, writes_per_s_max: float = math.inf) -> None:
         self._throttles = throttles
-        self._changes: dict[BrokerSide, _Change] = {}
+        self._ramps: dict[BrokerSide, _Ramp] = {}
         self._writes_per_s_max = writes_per_s_max
-        self._left = self._most = max(1.0, writes_per_s_max)  # Writes that may be made at once, now and at the most.
-        self._left_at_s = -math.inf
+        self._budget = self._budget_max = max(1.0, writes_per_s_max)  # Writes that may be made at once.
+        self._budget_at_s = -math.inf
 
     @property
     def busy(self) -> frozenset[BrokerSide]:
-        return frozenset(self._changes)
+        """The sides with a ramp."""
+        return frozenset(self._ramps)
 
     @property
     def changes(self) -> dict[BrokerSide, SetRate]:
-        return {side: change.decision for side, change in self._changes.items()}
+        """The rate changes that ramps carry out."""
+        return {side: ramp.decision for side, ramp in self._ramps.items()}
 
     @property
     def waiting(self) -> dict[BrokerSide, SetRate]:
-        """What no step has been written of yet."""
-        return {side: change.decision for side, change in self._changes.items() if not change.done}
+        """The rate changes whose first step is not written yet."""
+        return {side: ramp.decision for side, ramp in self._ramps.items() if not ramp.done}
 
     def start(
         self,
@@ -87,124 +105,128 @@ class RampExecutor:
         *,
         may_stand: Collection[int | None] = (),
     ) -> None:
-        """
+        """Starts a ramp.
+
         Args:
-            may_stand: what is ours there until now; a broker may show a step late that a change before this one had written.
+            may_stand: the managed rates until now; a broker may show late what an earlier ramp has written.
         """
-        stands = decision.current_bytes_per_s if decision.own else None
-        self._changes[(decision.broker, decision.side)] = _Change(
-            decision, tuple(steps), stands, now_s + steps[0].after_s, may_stand=frozenset(may_stand)
+        rate = decision.current_bytes_per_s if decision.own else None
+        self._ramps[(decision.broker, decision.side)] = _Ramp(
+            decision, tuple(steps), rate, now_s + steps[0].after_s, may_stand=frozenset(may_stand)
         )
 
     def drop(self, side: BrokerSide, failure: Failure) -> RampEnd | None:
-        """Stops a change where it is; None when there is none."""
-        change = self._changes.get(side)
-        if change is None:
+        """Stops a ramp at its current rate. Returns None if the side has none."""
+        ramp = self._ramps.get(side)
+        if ramp is None:
             return None
         # The broker may not show the last step yet.
-        return self._end(side, failure, attempted=(change.stood,) if change.done else ())
+        return self._end(side, failure, attempted=(ramp.rate_before_step,) if ramp.done else ())
 
     def next_due_s(self) -> float | None:
-        due_s = min((change.next_at_s for change in self._changes.values()), default=None)
-        return due_s if due_s is None or self._left >= 1.0 - _ROUNDING else max(due_s, self._left_at_s + self._rest_s)
+        """Returns when a step can be written next, in monotonic seconds; None: there is no ramp."""
+        due_s = min((ramp.next_at_s for ramp in self._ramps.values()), default=None)
+        if due_s is None or self._budget >= 1.0 - _ROUNDING:
+            return due_s
+        return max(due_s, self._budget_at_s + self._budget_wait_s)
 
     @property
-    def _rest_s(self) -> float:
-        """Until the budget has a write again, and as many as make a request worth its while."""
-        return (max(1.0, _REQUEST_SHARE * self._most) - self._left) / self._writes_per_s_max
+    def _budget_wait_s(self) -> float:
+        """Seconds until the budget allows enough writes for a request."""
+        return (max(1.0, _REQUEST_SHARE * self._budget_max) - self._budget) / self._writes_per_s_max
 
     def _within_budget(self, due: list[BrokerSide], now_s: float) -> list[BrokerSide]:
         if math.isinf(self._writes_per_s_max):
             return due
-        self._left = min(self._most, self._left + max(0.0, now_s - self._left_at_s) * self._writes_per_s_max)
-        self._left_at_s = now_s
-        if len(due) > self._left:
-            due.sort(key=lambda side: (not self._leads_down(side), self._changes[side].next_at_s))
-            due = due[: int(self._left + _ROUNDING)]
-        self._left = max(0.0, self._left - len(due))
+        gained = max(0.0, now_s - self._budget_at_s) * self._writes_per_s_max
+        self._budget = min(self._budget_max, self._budget + gained)
+        self._budget_at_s = now_s
+        if len(due) > self._budget:
+            due.sort(key=lambda side: (not self._is_lowering(side), self._ramps[side].next_at_s))
+            due = due[: int(self._budget + _ROUNDING)]
+        self._budget = max(0.0, self._budget - len(due))
         return due
 
-    def _leads_down(self, side: BrokerSide) -> bool:
-        change = self._changes[side]
-        to = change.decision.setpoint_bytes_per_s if change.done else change.steps[0].rate_bytes_per_s
-        return min(to, change.decision.setpoint_bytes_per_s) < change.decision.current_bytes_per_s
+    def _is_lowering(self, side: BrokerSide) -> bool:
+        ramp = self._ramps[side]
+        rate = ramp.decision.setpoint_bytes_per_s if ramp.done else ramp.steps[0].rate_bytes_per_s
+        return min(rate, ramp.decision.setpoint_bytes_per_s) < ramp.decision.current_bytes_per_s
 
     def step(self, now_s: float) -> list[RampEnd]:
-        """Writes every step that is due and within the budget, all sides together; what ended, well or not."""
-        due = [side for side, change in self._changes.items() if change.next_at_s <= now_s]
+        """Writes every step that is due and within the budget, all sides together. Returns the ramps that ended."""
+        due = [side for side, ramp in self._ramps.items() if ramp.next_at_s <= now_s]
         due = self._within_budget(due, now_s) if due else due
         if not due:
             return []
-        ended = self._stopped(due, now_s)
-        wanted: dict[BrokerSide, int | None] = {
-            side: change.steps[change.done].rate_bytes_per_s
+        ended = self._stop_changed(due, now_s)
+        rates: dict[BrokerSide, int | None] = {
+            side: ramp.steps[ramp.done].rate_bytes_per_s
             for side in due
-            if (change := self._changes.get(side)) is not None and change.next_at_s <= now_s
+            if (ramp := self._ramps.get(side)) is not None and ramp.next_at_s <= now_s
         }
         last: dict[BrokerSide, int | None] = {}
-        for side, failure in self._throttles.write_rates(wanted).items() if wanted else ():
-            change = self._changes[side]
+        for side, failure in self._throttles.write_rates(rates).items() if rates else ():
+            ramp = self._ramps[side]
             if failure is not None:
-                ended.append(self._end(side, failure, attempted=(wanted[side],)))
+                ended.append(self._end(side, failure, attempted=(rates[side],)))
                 continue
-            change.next_at_s = change.following_at_s(now_s)
-            change.done += 1
-            change.stood, change.stands = change.stands, wanted[side]
-            if change.done == len(change.steps):
-                last[side] = change.stands
+            ramp.next_at_s = ramp.following_at_s(now_s)
+            ramp.done += 1
+            ramp.rate_before_step, ramp.rate_left = ramp.rate_left, rates[side]
+            if ramp.done == len(ramp.steps):
+                last[side] = ramp.rate_left
         for side, failure in self._throttles.confirm_rates(last).items() if last else ():
-            # What is not shown yet may be taken all the same, and what stood before it still shows.
-            ended.append(
-                self._end(side, failure, attempted=(self._changes[side].stood,) if failure is not None else ())
-            )
+            # Kafka may have taken a write that a broker does not show yet; the broker still shows the rate before it.
+            attempted = (self._ramps[side].rate_before_step,) if failure is not None else ()
+            ended.append(self._end(side, failure, attempted=attempted))
         return ended
 
-    def _stopped(self, due: Sequence[BrokerSide], now_s: float) -> list[RampEnd]:
-        """The changes that cannot go on, because what stands there is not what we left."""
+    def _stop_changed(self, due: Sequence[BrokerSide], now_s: float) -> list[RampEnd]:
+        """Stops the ramps whose rate in Kafka is not the one that they left, or cannot be read."""
         ended: list[RampEnd] = []
         try:
-            found = self._throttles.read_rates(due)
+            rates = self._throttles.read_rates(due)
         except ClusterError as error:
             return [self._end(side, f"stopped on the way: {error}") for side in due]
-        # A broker under load may show our last step late: only what still stands there after a while is somebody's.
-        found |= self._again(
-            {side: self._changes[side].stands for side, value in found.items() if self._is_news(side, value)}
-        )
-        for side, value in found.items():
-            change = self._changes[side]
-            left = change.stands
-            if isinstance(value, ClusterError):
-                ended.append(self._end(side, f"stopped on the way: {value}"))
-            elif value == left or (not change.done and value in change.may_stand):
-                change.stands, change.lates = value, 0
-            # One that is behind with the cluster's metadata shows it for longer. In the end it is what somebody wants.
-            elif change.done and value == change.stood and change.lates < _LATES_MAX:
-                change.lates += 1
-                change.next_at_s = now_s + _LATE_PAUSE_S
+        # A broker under load may show our last write late. A rate that is still there after a while is an external change.
+        unexpected = {
+            side: self._ramps[side].rate_left for side, rate in rates.items() if self._is_unexpected(side, rate)
+        }
+        rates |= self._read_again(unexpected)
+        for side, rate in rates.items():
+            ramp = self._ramps[side]
+            if isinstance(rate, ClusterError):
+                ended.append(self._end(side, f"stopped on the way: {rate}"))
+            elif rate == ramp.rate_left or (not ramp.done and rate in ramp.may_stand):
+                ramp.rate_left, ramp.lates = rate, 0
+            # A broker whose metadata are behind shows the old rate for longer. In the end it counts as an external change.
+            elif ramp.done and rate == ramp.rate_before_step and ramp.lates < _LATES_MAX:
+                ramp.lates += 1
+                ramp.next_at_s = now_s + _LATE_PAUSE_S
             else:
-                failure = f"stopped on the way: {_said(left)} was left there, {_said(value)} stands there now"
-                ended.append(RampEnd(self._changes.pop(side).decision, failure, external_change=True, found=value))
+                failure = f"stopped on the way: {_rate_text(ramp.rate_left)} was left there, {_rate_text(rate)} stands there now"
+                ended.append(RampEnd(self._ramps.pop(side).decision, failure, external_change=True, found=rate))
         return ended
 
-    def _is_news(self, side: BrokerSide, value: int | ClusterError | None) -> bool:
-        """Not what we left, and not what was waited for already."""
-        change = self._changes[side]
-        return not isinstance(value, ClusterError) and value != change.stands and not change.lates
+    def _is_unexpected(self, side: BrokerSide, rate: int | ClusterError | None) -> bool:
+        """Returns whether the rate is neither the one we left nor one that was waited for already."""
+        ramp = self._ramps[side]
+        return not isinstance(rate, ClusterError) and rate != ramp.rate_left and not ramp.lates
 
-    def _again(self, left: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, int | ClusterError | None]:
-        """What stands there when they had time to show it, all of them together."""
-        if not left or not any(self._throttles.confirm_rates(left).values()):
-            return dict(left)
+    def _read_again(self, expected: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, int | ClusterError | None]:
+        """Waits until the brokers show the expected rates, within a limit. Returns what they show then."""
+        if not expected or not any(self._throttles.confirm_rates(expected).values()):
+            return dict(expected)
         try:
-            return self._throttles.read_rates(left)
+            return self._throttles.read_rates(expected)
         except ClusterError as error:
-            return dict.fromkeys(left, error)
+            return dict.fromkeys(expected, error)
 
     def _end(self, side: BrokerSide, failure: Failure | None, attempted: tuple[int | None, ...] = ()) -> RampEnd:
-        change = self._changes.pop(side)
-        late = (change.stood,) if change.lates else ()  # It shows that, and may go on to for a while.
-        return RampEnd(change.decision, failure, may_stand=(change.stands, *late, *attempted))
+        ramp = self._ramps.pop(side)
+        late = (ramp.rate_before_step,) if ramp.lates else ()  # The broker shows it, and may do so for a while.
+        return RampEnd(ramp.decision, failure, may_stand=(ramp.rate_left, *late, *attempted))
 
 
-def _said(value: int | None) -> str:
+def _rate_text(value: int | None) -> str:
     return "nothing" if value is None else f"{value} bytes/s"

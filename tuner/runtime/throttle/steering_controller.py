@@ -1,10 +1,10 @@
-"""The sides that the law steers: which they are, what stands on each, and what is to be written in the next second.
+"""Steers throttles towards the objective: asks the law for new rates once a second, and writes them.
 
-Between two cycles the law is asked once a second. It sees the newest signals and what we left on each side; what it wants
-written is checked against the cluster before, as somebody else may have spoken meanwhile. Of more writes than the budget
-allows those go first that are furthest off, the others with the next second.
+The law sees the latest signals and the rate that this controller left on each side. Before a write, the rate in Kafka is compared
+with it, because an operator or a tool may have changed it meanwhile. If the law wants more writes than the budget allows, the
+most urgent changes go first and the others follow a second later.
 
-A side that is *held*, because its signals are old, is taken no higher than it stands, and sinks as the law lets it sink.
+A *held* side has no fresh signals. It is never raised; it decays as the law lets it.
 """
 
 from __future__ import annotations
@@ -27,19 +27,25 @@ from tuner.runtime.throttle.actuator import Throttles
 TICK_EVERY_S = 1.0
 NO_RATES: Mapping[BrokerSide, int] = {}
 _LATES_MAX = (
-    10  # So many seconds in a row a broker may show what stood before our last write; then it has not taken it.
+    10  # Seconds in a row that a broker may show the rate before our last write; then it has not taken the write.
 )
 
 
 @dataclass(frozen=True, slots=True)
 class WriteRefused:
-    """A write that cannot be made, because what stands there is not what we left, or cannot be read."""
+    """A rate change that cannot be written.
+
+    Attributes:
+        external_change: an operator or a tool has changed the rate.
+        found: the rate that Kafka has now; None: none.
+        late: the broker still shows the rate before our last write; to be tried again a second later.
+    """
 
     decision: SetRate
     failure: Failure
     external_change: bool = False
     found: int | None = None
-    late: bool = False  # What stood before our last write still shows: to be asked again in a second.
+    late: bool = False
 
 
 class SteeringController:
@@ -53,7 +59,11 @@ class SteeringController:
         writes_per_s_max: float,
         inputs: InputLog | None = None,
     ) -> None:
-        """``inputs`` is told of every second."""
+        """
+        Args:
+            capacity_of: returns the capacity of a broker.
+            inputs: records every second for a replay; None: nothing is recorded.
+        """
         self._throttles = throttles
         self._objective = objective
         self._capacity_of = capacity_of
@@ -62,30 +72,30 @@ class SteeringController:
         self._inputs = inputs
         self._memory = ControlState()
         self._capacities: dict[int, Capacity] = {}
-        self._stands: dict[BrokerSide, int] = {}
-        self._own: dict[BrokerSide, bool] = {}
+        self._current: dict[BrokerSide, int] = {}
+        self._own: dict[BrokerSide, bool] = {}  # The rate is set on the broker itself, not inherited.
         self._held: frozenset[BrokerSide] = frozenset()
         self._written: set[BrokerSide] = set()
-        self._before: dict[BrokerSide, int | None] = {}  # What stood before our last write.
+        self._before_write: dict[BrokerSide, int | None] = {}  # The rate before our last write.
         self._lates: dict[BrokerSide, int] = {}
         self._quota_samples = limits.quota_samples
         self._stalled: frozenset[BrokerSide] = frozenset()
         self._recovering: frozenset[BrokerSide] = frozenset()
-        self._ours: dict[BrokerSide, int] = {}
-        self._most: dict[BrokerSide, float] = {}
+        self._restore_rates: dict[BrokerSide, int] = {}
+        self._max_rates: dict[BrokerSide, float] = {}
         self._due_s: float | None = None
 
     @property
-    def courses(self) -> dict[BrokerSide, Setpoint]:
-        """What the law meant for each side when it was last asked."""
-        found = {}
-        for side in self._stands:
-            course = self._memory.side_states.get(side)
-            if course is not None:
-                found[side] = Setpoint(
-                    course.setpoint.rate_bytes_per_s, course.setpoint.infeasible, course.inputs_stale
+    def setpoints(self) -> dict[BrokerSide, Setpoint]:
+        """The law's latest setpoint of each side."""
+        setpoints = {}
+        for side in self._current:
+            state = self._memory.side_states.get(side)
+            if state is not None:
+                setpoints[side] = Setpoint(
+                    state.setpoint.rate_bytes_per_s, state.setpoint.infeasible, state.inputs_stale
                 )
-        return found
+        return setpoints
 
     def steer(
         self,
@@ -96,46 +106,47 @@ class SteeringController:
         *,
         stalled: frozenset[BrokerSide] = frozenset(),
         recovering: frozenset[BrokerSide] = frozenset(),
-        ours: Mapping[BrokerSide, int] = NO_RATES,
-        most: Mapping[BrokerSide, int] = NO_RATES,
+        restore_rates: Mapping[BrokerSide, int] = NO_RATES,
+        max_rates: Mapping[BrokerSide, int] = NO_RATES,
     ) -> None:
-        """A cycle's word on what may be steered until the next.
+        """Takes the sides that the law may steer until the next cycle.
 
         Args:
-            free: what stands there, and whether it is set on the broker itself.
-            held: the same of sides that may only sink.
+            free: the current rate in bytes/s, and whether it is set on the broker itself.
+            held: the same for sides that may only be lowered.
             quota_samples: replication.quota.window.num, by broker.
-            stalled, recovering: as control/throttle/isr_recovery.py tells them.
-            ours: of the sides that we have written, what stood before, in bytes/s.
-            most: what plans allow the sides that they copy through, in bytes/s.
+            stalled, recovering: see control/throttle/isr_recovery.py.
+            restore_rates: bytes/s before the tuner managed a side; 0: no throttle.
+            max_rates: bytes/s that plans allow the sides they copy through.
         """
-        given = {**held, **free}
-        # A broker may show our last write late; what we left there is newer. Where we wrote nothing, what stands there does.
-        self._written &= given.keys()
-        self._stands = {s: self._stands[s] if s in self._written else stands for s, (stands, _) in given.items()}
-        self._own = {side: side in self._written or own for side, (_, own) in given.items()}
+        sides = {**held, **free}
+        # A broker may show our last write late, so the rate we left is newer. Where we wrote nothing, Kafka's rate counts.
+        self._written &= sides.keys()
+        self._current = {s: self._current[s] if s in self._written else rate for s, (rate, _) in sides.items()}
+        self._own = {side: side in self._written or own for side, (_, own) in sides.items()}
         self._held = frozenset(held)
         self._stalled, self._recovering = stalled, recovering
-        self._ours = {side: before for side, before in ours.items() if side in given}
+        self._restore_rates = {side: before for side, before in restore_rates.items() if side in sides}
         ceiling = self._limits.rate_bytes_per_s_max
-        self._most = {side: float(rate) for side, rate in most.items() if side in given and rate < ceiling}
-        # In the middle of a rolling restart brokers may differ; the law's play around what is meant is bounded either way.
+        self._max_rates = {s: float(rate) for s, rate in max_rates.items() if s in sides and rate < ceiling}
+        # During a rolling restart brokers may differ. The law's window compensation is bounded in either case.
         self._quota_samples = max(quota_samples.values(), default=self._limits.quota_samples)
-        if not self._stands:
-            # What was learned of the brokers outlives a look that failed.
+        if not self._current:
+            # The estimates of the brokers survive a snapshot that failed.
             self._memory, self._due_s = replace(self._memory, side_states={}), None
         elif self._due_s is None:
             self._due_s = now_s
 
     def drop(self, side: BrokerSide) -> None:
-        """Lets go of one side, until a cycle gives it back."""
-        self._stands.pop(side, None)
+        """Stops steering a side until a cycle hands it over again."""
+        self._current.pop(side, None)
         self._written.discard(side)
 
     def next_due_s(self) -> float | None:
+        """Returns when the law is due next, in seconds of the monotonic clock; None: it has no side to steer."""
         return self._due_s
 
-    def turn(
+    def next_changes(
         self,
         now_s: float,
         now_ms: int,
@@ -143,136 +154,136 @@ class SteeringController:
         moves: Mapping[BrokerSide, MoveSignal],
         planned: Collection[BrokerSide] = (),
     ) -> list[SetRate]:
-        """What the law wants written now; nothing before a second has gone by since it was last asked.
+        """Returns the rate changes that the law wants now; none if its last second is not over.
 
         Args:
-            planned: sides where plans still have something to begin.
+            planned: sides where plans have steps that have not begun.
         """
         if self._due_s is None or now_s < self._due_s:
             return []
-        # A second that was missed is not made up for: the law looks at the clock itself.
+        # A missed second is skipped: the law reads the clock itself.
         self._due_s = max(self._due_s + TICK_EVERY_S, now_s + TICK_EVERY_S / 2)
         view = ControlInput(
             now_ms,
             brokers,
             moves,
-            self._stands,
-            {b: self._capacity(b) for b in {*brokers, *(broker for broker, _ in self._stands)}},
+            self._current,
+            {b: self._capacity(b) for b in {*brokers, *(broker for broker, _ in self._current)}},
             stalled_sides=self._stalled,
             recovering_sides=self._recovering,
-            restore_rates=self._ours,
+            restore_rates=self._restore_rates,
             planned_sides=frozenset(planned),
-            max_rates=self._most,
+            max_rates=self._max_rates,
         )
         limits = replace(self._limits, quota_samples=self._quota_samples)
         before = self._memory
         self._memory, rates = control_step(view, before, self._objective, limits)
-        changes = changes_of(rates, self._memory, self._stands, self._own, self._held, self._writes_max)
+        changes = changes_of(rates, self._memory, self._current, self._own, self._held, self._writes_max)
         if self._inputs is not None:
             self._inputs.record_steering_tick(view, self._held, self._quota_samples, before, self._memory, changes)
         return changes
 
-    def refused(self, changes: Collection[SetRate]) -> list[WriteRefused]:
-        """Those of ``changes`` that cannot be made, and why."""
+    def find_refused(self, changes: Collection[SetRate]) -> list[WriteRefused]:
+        """Returns the changes that must not be written, because Kafka's rate is not the one we left or cannot be read."""
         sides = [(change.broker, change.side) for change in changes]
         try:
-            found = self._throttles.read_rates(sides)
-            # A broker under load may show our last write late: only what still stands there after a while is somebody's.
-            other = {side: self._left(side) for side in sides if self._differs(side, found[side])}
-            if other:
-                self._throttles.confirm_rates(other)
-                found |= self._throttles.read_rates(other)
+            rates = self._throttles.read_rates(sides)
+            # A broker under load may show our last write late. A rate that is still there after a while is an external change.
+            differing = {side: self._rate_left(side) for side in sides if self._differs(side, rates[side])}
+            if differing:
+                self._throttles.confirm_rates(differing)
+                rates |= self._throttles.read_rates(differing)
         except ClusterError as error:
             return [WriteRefused(change, str(error)) for change in changes]
         refused = []
         for change in changes:
             side = (change.broker, change.side)
-            left, value = self._left(side), found[side]
-            if isinstance(value, ClusterError):
-                refused.append(WriteRefused(change, str(value)))
-            elif value != left:
-                before = side in self._written and value == self._before.get(side)
-                self._lates[side] = self._lates.get(side, 0) + 1 if before else 0
-                late = before and self._lates[side] <= _LATES_MAX
-                stands = "nothing" if value is None else f"{value} bytes/s"
-                failure = f"{left} bytes/s was left there, {stands} stands there now"
-                refused.append(WriteRefused(change, failure, external_change=not before, found=value, late=late))
+            rate_left, rate = self._rate_left(side), rates[side]
+            if isinstance(rate, ClusterError):
+                refused.append(WriteRefused(change, str(rate)))
+            elif rate != rate_left:
+                is_rate_before = side in self._written and rate == self._before_write.get(side)
+                self._lates[side] = self._lates.get(side, 0) + 1 if is_rate_before else 0
+                late = is_rate_before and self._lates[side] <= _LATES_MAX
+                current = "nothing" if rate is None else f"{rate} bytes/s"
+                failure = f"{rate_left} bytes/s was left there, {current} stands there now"
+                refused.append(WriteRefused(change, failure, external_change=not is_rate_before, found=rate, late=late))
             else:
                 self._lates.pop(side, None)
         return refused
 
-    def still_free(self, changes: Collection[SetRate]) -> list[SetRate]:
-        """Those whose sides stand as we left them at this moment; the journal may have taken its time since the last look."""
+    def filter_unchanged(self, changes: Collection[SetRate]) -> list[SetRate]:
+        """Returns the changes whose sides still have the rate that we left; writing the journal may have taken a while."""
         try:
-            found = self._throttles.read_rates([(change.broker, change.side) for change in changes])
+            rates = self._throttles.read_rates([(change.broker, change.side) for change in changes])
         except ClusterError:
             return []
-        return [c for c in changes if found[(c.broker, c.side)] == self._left((c.broker, c.side))]
+        return [c for c in changes if rates[(c.broker, c.side)] == self._rate_left((c.broker, c.side))]
 
-    def _left(self, side: BrokerSide) -> int | None:
-        return self._stands[side] if self._own[side] else None
+    def _rate_left(self, side: BrokerSide) -> int | None:
+        """Returns the rate that the broker itself should have; None if it inherits the current one."""
+        return self._current[side] if self._own[side] else None
 
-    def _differs(self, side: BrokerSide, value: int | ClusterError | None) -> bool:
-        return not isinstance(value, ClusterError) and value != self._left(side)
+    def _differs(self, side: BrokerSide, rate: int | ClusterError | None) -> bool:
+        return not isinstance(rate, ClusterError) and rate != self._rate_left(side)
 
     def write(self, changes: Collection[SetRate]) -> dict[BrokerSide, Failure | None]:
-        wanted: dict[BrokerSide, int | None] = {(c.broker, c.side): c.setpoint_bytes_per_s for c in changes}
-        answers = self._throttles.write_rates(wanted) if wanted else {}
+        """Writes rates to Kafka. Returns the failure of each side; None: it was written."""
+        rates: dict[BrokerSide, int | None] = {(c.broker, c.side): c.setpoint_bytes_per_s for c in changes}
+        failures = self._throttles.write_rates(rates) if rates else {}
         for change in changes:
             side = (change.broker, change.side)
-            if answers[side] is None:
-                self._before[side] = self._left(side)
-                self._stands[side], self._own[side] = change.setpoint_bytes_per_s, True
+            if failures[side] is None:
+                self._before_write[side] = self._rate_left(side)
+                self._current[side], self._own[side] = change.setpoint_bytes_per_s, True
                 self._written.add(side)
-        return answers
+        return failures
 
     def _capacity(self, broker: int) -> Capacity:
-        """The same object every second: what does not change is not looked at again."""
+        """Returns the same object every second, so that the law recognizes unchanged inputs."""
         if broker not in self._capacities:
             self._capacities[broker] = self._capacity_of(broker)
         return self._capacities[broker]
 
 
 def writes_max(writes_per_s_max: float) -> int:
-    """So many in one second of the law; one at least, or nothing would ever change."""
+    """Returns how many writes one second of the law may make; at least one, or no rate would ever change."""
     return max(1, int(writes_per_s_max * TICK_EVERY_S))
 
 
 def changes_of(
     rates: Mapping[BrokerSide, int],
     memory: ControlState,
-    stands: Mapping[BrokerSide, int],
+    current: Mapping[BrokerSide, int],
     own: Mapping[BrokerSide, bool],
     held: Collection[BrokerSide],
-    most: int,
+    changes_max: int,
 ) -> list[SetRate]:
-    """What is to be written of the law's ``rates``, the most urgent first.
+    """Returns the writes that the law's ``rates`` need, the most urgent first.
 
     Args:
-        own: whether what stands is set on the broker itself; where it is not said, it is.
-        held: sides that may only sink.
-        most: so many at most; the others come with the next second.
+        own: whether the current rate is set on the broker itself; a side that is missing here has its own.
+        held: sides that may only be lowered.
+        changes_max: further changes wait for the next second.
     """
-    wanted = {side: _sunk(side, memory, stands) if side in held else rate for side, rate in rates.items()}
-    other = [(side, rate) for side, rate in wanted.items() if rate != stands[side]]
-    other.sort(key=lambda change: _urgency(stands[change[0]], change[1]), reverse=True)
-    return [_change(side, rate, memory, stands[side], own.get(side, True)) for side, rate in other[:most]]
+    targets = {side: _lowered(side, memory, current) if side in held else rate for side, rate in rates.items()}
+    differing = [(side, rate) for side, rate in targets.items() if rate != current[side]]
+    differing.sort(key=lambda change: _urgency(current[change[0]], change[1]), reverse=True)
+    return [_change(side, rate, memory, current[side], own.get(side, True)) for side, rate in differing[:changes_max]]
 
 
-def _sunk(side: BrokerSide, memory: ControlState, stands: Mapping[BrokerSide, int]) -> int:
-    """For a side that nobody sees: what is meant, without the play that the quota's window is given."""
-    return min(stands[side], round(memory.side_states[side].setpoint.rate_bytes_per_s))
+def _lowered(side: BrokerSide, memory: ControlState, current: Mapping[BrokerSide, int]) -> int:
+    """Returns the rate of a held side: its setpoint without window compensation, and never above the current rate."""
+    return min(current[side], round(memory.side_states[side].setpoint.rate_bytes_per_s))
 
 
-def _change(side: BrokerSide, rate: int, memory: ControlState, stands: int, own: bool) -> SetRate:
-    text = (
-        f"{side_name(side)} {rate_text(stands)} → {rate_text(rate)}: "
-        f"{rate_text(memory.side_states[side].setpoint.rate_bytes_per_s)} is meant"
-    )
-    return SetRate(*side, stands, rate, Reason.FOLLOWS_CLIENTS, text, own)
+def _change(side: BrokerSide, rate: int, memory: ControlState, current: int, own: bool) -> SetRate:
+    setpoint = memory.side_states[side].setpoint.rate_bytes_per_s
+    text = f"{side_name(side)} {rate_text(current)} → {rate_text(rate)}: target {rate_text(setpoint)}"
+    return SetRate(*side, current, rate, Reason.FOLLOWS_CLIENTS, text, own)
 
 
 def _urgency(current_bytes_per_s: int, setpoint_bytes_per_s: int) -> tuple[bool, float]:
-    """What clients need comes before what the move would like; then what is furthest off."""
-    apart = abs(setpoint_bytes_per_s - current_bytes_per_s)
-    return setpoint_bytes_per_s < current_bytes_per_s, apart / max(current_bytes_per_s, setpoint_bytes_per_s)
+    """Returns the sort key of a change: lowering for the clients' sake comes first, then the larger relative change."""
+    difference = abs(setpoint_bytes_per_s - current_bytes_per_s)
+    return setpoint_bytes_per_s < current_bytes_per_s, difference / max(current_bytes_per_s, setpoint_bytes_per_s)

@@ -1,7 +1,7 @@
-"""Between the loop and the law: what a cycle gives it to turn, and how what it wants in a second is done.
+"""Connects the throttle cycle with the steering law: the cycle hands over sides, and each second their new rates are written.
 
-The order of a second is that of a cycle: what is wanted is checked against what stands, on record, and only then written. A side
-that could not be written rests until it is worth another try; one that somebody changed is theirs.
+A second follows the same order as a cycle: compare Kafka's current rate with the expected one, journal the change, write it. A
+side whose write failed pauses before the next attempt. A side that an operator or a tool has changed is relinquished.
 """
 
 from __future__ import annotations
@@ -28,18 +28,22 @@ from tuner.runtime.throttle.steering_controller import SteeringController, Write
 
 log = structlog.get_logger("tuner")
 
-# What the law steers stays with it, but may only sink; so does the source of a destination that is down.
-_HELD = {Reason.SIGNALS_MISSING, Reason.SIGNALS_STALE, Reason.SIGNALS_CONTRADICT, Reason.BROKER_DOWN}
+# A side that the cycle holds for one of these reasons stays with the law, which may only lower it. The source of a destination
+# that is down is held, too.
+_LOWER_ONLY = {Reason.SIGNALS_MISSING, Reason.SIGNALS_STALE, Reason.SIGNALS_CONTRADICT, Reason.BROKER_DOWN}
 
 
 class LatestSignals(Protocol):
+    """The latest signal of each broker and of each side that moves something."""
+
     @property
     def brokers(self) -> Mapping[int, BrokerSignal]: ...
 
     @property
     def moves(self) -> Mapping[BrokerSide, MoveSignal]: ...
 
-    def poll(self) -> int: ...
+    def poll(self) -> int:
+        """Reads new signals. Returns how many there were."""
 
 
 class SteeringTick:
@@ -61,18 +65,18 @@ class SteeringTick:
         self._limits = limits
         self._clock = clock
         self._dry_run = dry_run
-        self.pending_bytes: Callable[[], Mapping[BrokerSide, float]] = dict  # What plans still have to begin.
+        self.pending_bytes: Callable[[], Mapping[BrokerSide, float]] = dict  # Bytes that plans have not begun to copy.
         self._throttles_moves = limits.throttles_moves
-        self._doubted: set[int | None] = set()  # Brokers whose signals the law does without until the next cycle.
+        self._ignored_brokers: set[int | None] = set()  # Their signals contradict each other; until the next cycle.
 
     def next_due_s(self) -> float | None:
         return self._steering.next_due_s()
 
     def hand_over(self, decisions: Sequence[Decision], observation: Observation, *, throttles_moves: bool) -> None:
-        """What the law may turn until the next cycle.
+        """Gives the law the sides that it may steer until the next cycle.
 
         Args:
-            throttles_moves: the tuner throttles any of what moved at the last look.
+            throttles_moves: the tuner throttles at least one move of the last snapshot.
         """
         self._throttles_moves = throttles_moves
         free = {
@@ -81,16 +85,12 @@ class SteeringTick:
             if isinstance(d, AllowSteering) and not self._recorder.is_paused(d)
         }
         live = observation.live if isinstance(observation.live, LiveCluster) else LiveCluster(frozenset())
-        self._doubted = {d.broker for d in decisions if isinstance(d, Hold) and d.reason is Reason.SIGNALS_CONTRADICT}
-        ours = self._recorder.memory.owned.keys() | observation.courses.keys()
-        held = {
-            (d.broker, d.side): (live.rates[(d.broker, d.side)].bytes_per_s, live.rates[(d.broker, d.side)].own)
-            for d in decisions
-            if isinstance(d, Hold) and d.reason in _HELD and d.broker is not None and d.side is not None
-            if (d.broker, d.side) in ours and (d.broker, d.side) in live.rates and d.broker in live.brokers
+        self._ignored_brokers = {
+            d.broker for d in decisions if isinstance(d, Hold) and d.reason is Reason.SIGNALS_CONTRADICT
         }
+        owned = self._recorder.memory.owned
         for d in decisions:
-            # The law goes on from what stands, and not from what it had written itself.
+            # A predecessor's late write has replaced the law's rate; the law continues from the rate in Kafka.
             if (
                 isinstance(d, Hold)
                 and d.reason is Reason.LATE_PREDECESSOR_WRITE
@@ -100,54 +100,53 @@ class SteeringTick:
                 self._steering.drop((d.broker, d.side))
         self._steering.steer(
             free,
-            held,
+            _held_sides(decisions, live, owned.keys() | observation.courses.keys()),
             live.quota_samples,
             self._clock.monotonic_s(),
             stalled=stalled_ends(live, self._recorder.memory),
             recovering=recovering(live, fresh(observation.brokers, observation.now_ms, self._limits.signal_age_s_max)),
-            ours={side: owned.before_bytes_per_s or 0 for side, owned in self._recorder.memory.owned.items()},
-            most=plan_rates(live.moves, observation.plan_moves, self._limits),
+            restore_rates={side: managed.before_bytes_per_s or 0 for side, managed in owned.items()},
+            max_rates=plan_rates(live.moves, observation.plan_moves, self._limits),
         )
 
     def hold(self) -> None:
-        """Lets the law turn nothing until the next ``hand_over``."""
+        """Takes all sides from the law until the next ``hand_over``."""
         self._steering.steer({}, {}, {}, self._clock.monotonic_s())
 
     def run(self) -> None:
-        """One second of the law: what it wants is checked, on record, and written.
+        """Runs one second of the law: checks, journals and writes the rates that it wants.
 
         Raises:
-            JournalError: what is not on record is not done.
+            JournalError: nothing was written to Kafka.
         """
         steering = self._steering
         self._signals.poll()
         brokers: Mapping[int, BrokerSignal] = self._signals.brokers
-        if self._doubted:
-            brokers = {broker: signal for broker, signal in brokers.items() if broker not in self._doubted}
-        # A side is done when the plan is, not when that is done which runs now.
+        if self._ignored_brokers:
+            brokers = {broker: signal for broker, signal in brokers.items() if broker not in self._ignored_brokers}
+        # A side has work until the whole plan has ended, not only the steps that run now.
         pending = self.pending_bytes()
         moves, now_ms = with_pending(self._signals.moves, pending), self._clock.now_ms()
-        changes = steering.turn(self._clock.monotonic_s(), now_ms, brokers, moves, pending.keys())
+        changes = steering.next_changes(self._clock.monotonic_s(), now_ms, brokers, moves, pending.keys())
         if self._dry_run or not changes:
             return
-        refused = steering.refused(changes)
-        self._not_steered([each for each in refused if not each.late])
-        no = {(each.decision.broker, each.decision.side) for each in refused}
-        free = [change for change in changes if (change.broker, change.side) not in no]
-        if not free:
+        refused = steering.find_refused(changes)
+        self._give_up([refusal for refusal in refused if not refusal.late])
+        refused_sides = {(refusal.decision.broker, refusal.decision.side) for refusal in refused}
+        changes = [change for change in changes if (change.broker, change.side) not in refused_sides]
+        if not changes:
             return
         memory = self._recorder.memory
-        for change in free:
+        for change in changes:
             memory = intend(memory, change, [change.setpoint_bytes_per_s])
-        self._recorder.record_owned(
-            [self._recorder.steering_intent(free)], memory, [(change.broker, change.side) for change in free]
-        )
-        free = steering.still_free(free)
-        answers = steering.write(free)
-        failed = []
+        sides = [(change.broker, change.side) for change in changes]
+        self._recorder.record_owned([self._recorder.steering_intent(changes)], memory, sides)
+        changes = steering.filter_unchanged(changes)
+        failures = steering.write(changes)
+        failed: list[WriteRefused] = []
         written: list[Acted] = []
-        for change in free:
-            failure = answers[(change.broker, change.side)]
+        for change in changes:
+            failure = failures[(change.broker, change.side)]
             if failure is not None:
                 failed.append(WriteRefused(change, failure))
                 continue
@@ -155,25 +154,41 @@ class SteeringTick:
             self._recorder.succeed(change)
         if written:
             self._observer.acted(written)
-        self._not_steered(failed)
+        self._give_up(failed)
 
-    def _not_steered(self, refused: Sequence[WriteRefused]) -> None:
-        """Sides that could not be written rest until they are worth another try; those that somebody changed are theirs. All of
-        them are left alone before any of it is on record: the journal may be away."""
-        for each in refused:
-            self._steering.drop((each.decision.broker, each.decision.side))
-        told = [
-            each
-            for each in refused
-            if not (each.external_change and may_be_swept(each.found, throttles=self._throttles_moves))
+    def _give_up(self, refused: Sequence[WriteRefused]) -> None:
+        """Takes sides whose write failed from the law: for a pause, or for good if they were changed externally.
+
+        The law stops at once, before the journal knows about it, because the journal may be unreachable.
+        """
+        for refusal in refused:
+            self._steering.drop((refusal.decision.broker, refusal.decision.side))
+        failures = [
+            refusal
+            for refusal in refused
+            if not (refusal.external_change and may_be_swept(refusal.found, throttles=self._throttles_moves))
         ]
-        for each in told:
-            decision, side = each.decision, (each.decision.broker, each.decision.side)
-            log.error(f"not done: {decision.text.split(':')[0]}: {each.failure}", broker=side[0], side=side[1])
+        for refusal in failures:
+            decision, side = refusal.decision, (refusal.decision.broker, refusal.decision.side)
+            log.error(f"not done: {decision.text.split(':')[0]}: {refusal.failure}", broker=side[0], side=side[1])
             self._recorder.back_off(decision)
-            self._recorder.add_outcome(self._recorder.outcome(decision, each.failure))
-            if each.external_change:
-                self._recorder.relinquish(side, each.found)
-        if told:
-            self._observer.acted([(each.decision, each.failure) for each in told])
+            self._recorder.add_outcome(self._recorder.outcome(decision, refusal.failure))
+            if refusal.external_change:
+                self._recorder.relinquish(side, refusal.found)
+        if failures:
+            self._observer.acted([(refusal.decision, refusal.failure) for refusal in failures])
             self._recorder.record(memory=self._recorder.memory)
+
+
+def _held_sides(
+    decisions: Sequence[Decision], live: LiveCluster, managed: frozenset[BrokerSide] | set[BrokerSide]
+) -> dict[BrokerSide, tuple[int, bool]]:
+    """Returns the rates of managed sides that the law may only lower, and whether each is set on the broker itself."""
+    held = {}
+    for d in decisions:
+        if not isinstance(d, Hold) or d.reason not in _LOWER_ONLY or d.broker is None or d.side is None:
+            continue
+        side = (d.broker, d.side)
+        if side in managed and side in live.rates and d.broker in live.brokers:
+            held[side] = (live.rates[side].bytes_per_s, live.rates[side].own)
+    return held

@@ -74,16 +74,16 @@ def test_it_is_read_with_a_full_look(
 ) -> None:
     answers = Configured(configs)
     reader = over(answers)
-    reader.look(full=False)
+    reader.snapshot(full=False)
     assert reader.quota_windows == set()
-    reader.look(full=True)
+    reader.snapshot(full=True)
     assert reader.quota_windows == expected
     assert {NUM, SIZE} <= answers.keys
     # So it is by a command that looks for nothing else.
     assert quota_windows_of(answers) == expected  # type: ignore[arg-type]  # All that it asks for.
     # It stays as it was until the next full look.
     answers.configs = {broker: {NUM: "99"} for broker in (1, 2, 3)}
-    reader.look(full=False)
+    reader.snapshot(full=False)
     assert reader.quota_windows == expected
 
 

@@ -227,7 +227,7 @@ def test_what_is_withheld_after_all_is_not_filled_and_is_as_empty_the_next_time(
 
 def test_sides_that_the_budget_has_no_write_for_before_the_step_are_left_as_they_are() -> None:
     rig, announcing = idle()
-    rig.loop._ramps._writes_per_s_max = rig.loop._ramps._left = rig.loop._ramps._most = 1.0
+    rig.loop._ramps._writes_per_s_max = rig.loop._ramps._budget = rig.loop._ramps._budget_max = 1.0
     announcing.submit([move()])
     assert cycle(rig).count(Reason.WINDOW_WARMUP) == 2
     assert sorted(rig.throttles.rates.values()) == [1 * MB, 10 * MB]

@@ -73,7 +73,7 @@ def listed(*pairs: tuple[int, int]) -> ThrottledReplicas:
 
 def look(answers: Answers, reader: ClusterReader | None = None, *, full: bool = False) -> dict[str, ThrottledReplicas]:
     reader = reader if reader is not None else over(answers)
-    return lists_of(reader.look(full=full))
+    return lists_of(reader.snapshot(full=full))
 
 
 def test_a_list_is_what_stands_now_and_not_what_stood_at_the_look_before() -> None:
@@ -98,10 +98,10 @@ def test_a_list_without_an_entry_is_none() -> None:
 def test_a_list_in_an_unknown_form_is_not_seen_however_often_it_is_looked_at() -> None:
     answers = Answers({"orders": {kafka_names.LEADER_REPLICAS: "0:1"}})
     reader = over(answers)
-    reader.look(full=True)
+    reader.snapshot(full=True)
     answers.lists["orders"] = {kafka_names.LEADER_REPLICAS: "0-1"}
     for _ in range(2):
-        seen = reader.look(full=False)
+        seen = reader.snapshot(full=False)
         assert isinstance(seen, NotSeen)
         assert seen.reason.startswith("topic orders: '0-1'")
 
@@ -119,11 +119,11 @@ def test_entries_that_name_nobody_are_no_list() -> None:
 def test_a_short_look_asks_of_what_moves_and_what_was_listed() -> None:
     answers = Answers({"payments": {kafka_names.LEADER_REPLICAS: "*"}})
     reader = over(answers)
-    reader.look(full=True)
+    reader.snapshot(full=True)
     assert look(answers, reader) == {"payments": ThrottledReplicas(all_replicas=True)}
     del answers.lists["payments"]
-    reader.look(full=False)
-    reader.look(full=False)
+    reader.snapshot(full=False)
+    reader.snapshot(full=False)
     assert answers.asked == [
         {"orders", "payments", "quiet"},
         {"orders", "payments"},
@@ -148,13 +148,13 @@ def test_a_rate_that_is_new_is_never_seen_without_the_lists_that_came_before_it(
 def test_a_move_is_what_it_is_now_and_the_object_that_it_was_where_nothing_changed() -> None:
     answers = Answers({})
     reader = over(answers)
-    first, same = reader.look(full=False), reader.look(full=False)
+    first, same = reader.snapshot(full=False), reader.snapshot(full=False)
     assert isinstance(first, LiveCluster)
     assert isinstance(same, LiveCluster)
     assert first.moves == (PartitionMove("orders", 0, 1, (3, 2, 1), (3,), (1,), (1, 2)),)
     assert same.moves[0] is first.moves[0]
     answers.isr = (1, 2, 3)
-    grown = reader.look(full=False)
+    grown = reader.snapshot(full=False)
     assert isinstance(grown, LiveCluster)
     assert [move.isr for move in grown.moves] == [(1, 2, 3)]
 
@@ -162,7 +162,7 @@ def test_a_move_is_what_it_is_now_and_the_object_that_it_was_where_nothing_chang
 def test_the_fetcher_threads_of_each_broker_are_seen_kafkas_own_number_where_nobody_set_any() -> None:
     answers = Answers({})
     answers.fetchers = {2: "4"}
-    live = over(answers).look(full=False)
+    live = over(answers).snapshot(full=False)
     assert isinstance(live, LiveCluster)
     assert live.fetchers == {1: 1, 2: 4, 3: 1}
     assert live.quota_samples == {1: 11, 2: 11, 3: 11}
@@ -171,7 +171,7 @@ def test_the_fetcher_threads_of_each_broker_are_seen_kafkas_own_number_where_nob
 def beside(
     reader: ClusterReader, *, full: bool = False, waits: tuple[int, ...] = ()
 ) -> dict[int, frozenset[BrokerSide]]:
-    live = reader.look(full=full, waits=waits)
+    live = reader.snapshot(full=full, waits=waits)
     assert isinstance(live, LiveCluster)
     return dict(live.beside)
 
@@ -219,6 +219,6 @@ def test_a_look_that_fails_has_not_looked() -> None:
     reader = over(answers)
     assert beside(reader, full=True) == {}
     answers.isr_at_rest, answers.fails = (1,), True
-    assert isinstance(reader.look(full=False, waits=(1,)), NotSeen)
+    assert isinstance(reader.snapshot(full=False, waits=(1,)), NotSeen)
     answers.fails = False
     assert beside(reader, waits=(1,)) == {1: {LED}}

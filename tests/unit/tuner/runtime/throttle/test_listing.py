@@ -228,19 +228,19 @@ def test_without_a_rate_nothing_is_listed() -> None:
 
 def test_a_rate_that_somebody_sets_in_the_very_moment_stands() -> None:
     rig = unthrottled()
-    look = rig.live.look
+    look = rig.live.snapshot
 
     def and_then_kim(*, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> object:
         found = look(full=full, also=also, waits=waits)
         rig.throttles.rates[SOURCE] = 7 * MB
         return found
 
-    rig.live.look = and_then_kim  # type: ignore[method-assign,assignment]
+    rig.live.snapshot = and_then_kim  # type: ignore[method-assign,assignment]
     cycle(rig)
     assert rig.throttles.rates[SOURCE] == 7 * MB
     assert SOURCE not in rig.loop.memory.owned
     assert listed(rig) == {"orders": throttle(leader=[(0, 2)], follower=[(0, 3)])}
-    rig.live.look = look  # type: ignore[method-assign]
+    rig.live.snapshot = look  # type: ignore[method-assign]
     cycle(rig)
     assert listed(rig) == WANTED
 

@@ -1087,14 +1087,14 @@ def test_an_ending_looks_once_more_and_a_new_move_stops_it() -> None:
     """Between the look and the act the operator has started the next batch on the same topics."""
     rig = raised()
     rig.end_the_move()
-    look = rig.live.look
+    look = rig.live.snapshot
 
     def next_batch(*, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | NotSeen:
         found = look(full=full, also=also, waits=waits)
         rig.live.moves = live().moves
         return found
 
-    rig.live.look = next_batch  # type: ignore[method-assign]
+    rig.live.snapshot = next_batch  # type: ignore[method-assign]
     rig.cycle()
     assert rig.writes() == []
     assert set(rig.loop.memory.owned) == {SOURCE, TARGET}
@@ -1103,7 +1103,7 @@ def test_an_ending_looks_once_more_and_a_new_move_stops_it() -> None:
 def test_an_ending_does_not_take_back_what_was_changed_since_the_look() -> None:
     rig = raised()
     rig.end_the_move()
-    look = rig.live.look
+    look = rig.live.snapshot
 
     def somebody_is_quicker(
         *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()
@@ -1112,7 +1112,7 @@ def test_an_ending_does_not_take_back_what_was_changed_since_the_look() -> None:
         rig.throttles.rates[SOURCE] = 7 * MB
         return found
 
-    rig.live.look = somebody_is_quicker  # type: ignore[method-assign]
+    rig.live.snapshot = somebody_is_quicker  # type: ignore[method-assign]
     rig.cycle()
     assert rig.throttles.rates == {SOURCE: 7 * MB}
 
@@ -1121,14 +1121,14 @@ def test_an_ending_does_not_clear_a_list_that_changed_since_the_look() -> None:
     """The next plan has written its lists, and is about to submit its moves."""
     rig = raised()
     rig.end_the_move()
-    look = rig.live.look
+    look = rig.live.snapshot
 
     def next_plan(*, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | NotSeen:
         found = look(full=full, also=also, waits=waits)
         rig.throttles.lists |= {"orders": throttle(leader=[(0, 2)], follower=[(0, 1)])}
         return found
 
-    rig.live.look = next_plan  # type: ignore[method-assign]
+    rig.live.snapshot = next_plan  # type: ignore[method-assign]
     rig.cycle()
     assert rig.writes() == []
 

@@ -119,8 +119,8 @@ def test_fifty_changes_by_somebody_are_waited_for_once() -> None:
     steering.steer(dict.fromkeys(throttles.rates, (100 * MB, True)), {}, {}, 0.0)
     brokers = {b: loaded(b, 40 * MB) for b in range(50)}
     moves = {(b, L): move_signal(b, L, remaining=60_000 * MB) for b in range(50)}
-    steering.turn(1.0, NOW_MS + 1000, brokers, moves)
-    changes = steering.turn(2.0, NOW_MS + 2000, brokers, moves)
+    steering.next_changes(1.0, NOW_MS + 1000, brokers, moves)
+    changes = steering.next_changes(2.0, NOW_MS + 2000, brokers, moves)
     waits: list[int] = []
     confirm = throttles.confirm_rates
 
@@ -130,7 +130,7 @@ def test_fifty_changes_by_somebody_are_waited_for_once() -> None:
 
     throttles.confirm_rates = counted  # type: ignore[method-assign]
     throttles.rates.update({(b, L): 30 * MB for b in range(49)})
-    assert len(steering.refused(changes)) == 49
+    assert len(steering.find_refused(changes)) == 49
     assert waits == [49]
 
 
@@ -361,7 +361,7 @@ def test_what_clients_need_is_written_before_what_the_move_would_like() -> None:
     brokers = {b: loaded(b, 100 * MB if b == 0 else 30 * MB) for b in range(21)}
     moves = {(b, L): move_signal(b, L, remaining=60_000 * MB) for b in range(21)}
     for second in (1, 2, 3):
-        changes = steering.turn(float(second), NOW_MS + second * 1000, brokers, moves)
+        changes = steering.next_changes(float(second), NOW_MS + second * 1000, brokers, moves)
         assert [c.broker for c in changes if c.setpoint_bytes_per_s < c.current_bytes_per_s] in ([0], [])
         steering.write(changes)
     assert throttles.rates[(0, L)] < 60 * MB
