@@ -162,7 +162,7 @@ def run_tuner(
         client = ClusterClient(kafka, "rheostat-tuner")
         cleanups.callback(named_teardown("admin client", client.close))
         standby = Standby(client, status.throttles, stop)
-        if not standby.until_topics(topics, acts=not settings.dry_run):
+        if not standby.wait_for_topics(topics, acts=not settings.dry_run):
             return
         signals = signal_reader(cleanups, cluster, kafka, topics, status.throttles, clock)
         orders = orders_reader(cleanups, cluster, kafka, topics, status.throttles, clock, dry_run=settings.dry_run)
@@ -215,7 +215,7 @@ def _run_terms(process: _Process, current: _Settings, reloads: Reloads) -> None:
                 reader = partial(journal_reader, process.kafka)
                 topic_ids, journal = process.client.topic_ids, process.topics.journal
                 ahead = ReadAhead(reader, journal, process.cluster, topic_ids, process.outbox.times_ms)
-            if not process.standby.until_held(lease, journal_topic, ahead):
+            if not process.standby.wait_for_lease(lease, journal_topic, ahead):
                 break
         if reloads.waiting():
             current.tuner, current.partition_limits = reloads.take()
@@ -244,17 +244,17 @@ def _run_term(process: _Process, current: _Settings, ahead: ReadAhead | None, re
     try:
         journal = _journal(process, inputs)
     except KafkaError as error:
-        standby.wait_for(f"the journal has no producer: {type(error).__name__}: {error}")
+        standby.pause(f"the journal has no producer: {type(error).__name__}: {error}")
         return False
     with ExitStack() as cleanups:
         cleanups.callback(named_teardown("journal", journal.close))
-        if lease is not None and not standby.taken_over(journal):
+        if lease is not None and not standby.take_over(journal):
             return False
-        memory = standby.recovered(journal, process.kafka, process.outbox, ahead, process.leave_group)
+        memory = standby.recover_memory(journal, process.kafka, process.outbox, ahead, process.leave_group)
         if memory is None:
             return False
         orders.begin(journal.orders_next_offsets, journal.next_offsets)
-        if lease is not None and not standby.is_the_only_hand(journal, lease, process.kafka):
+        if lease is not None and not standby.is_only_tuner(journal, lease, process.kafka):
             return True
         orders.begin_with(journal.orders, journal.superseded_orders, journal.orders_history)
         _start_loading_history(process)

@@ -117,7 +117,7 @@ def test_another_name_of_the_same_cluster_waits_for_the_first(
         with running(*RHEOSTAT, "tune", "--config", elsewhere, log=elsewhere.with_suffix(".log")):
             until(
                 lambda: (
-                    "at work on this very Kafka cluster as cluster 'renamed'"
+                    "already runs on this Kafka cluster as cluster 'renamed'"
                     in elsewhere.with_suffix(".log").read_text()
                 ),
                 90,

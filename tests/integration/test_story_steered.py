@@ -62,7 +62,7 @@ def test_the_law_takes_a_move_up_is_killed_and_leaves_nothing() -> None:
             rheostat.until("it is started again", lambda: tuner.restarts and tuner.process, 30)
             rheostat.until("the law has it again", lambda: rheostat.decided("follows_clients"), 60)
             assert rheostat.decided("external_change") is None, "it took its own rates for somebody else's"
-            lines = [json.loads(line) for line in rheostat.log.read_text().splitlines() if "ours from before" in line]
+            lines = [json.loads(line) for line in rheostat.log.read_text().splitlines() if "managed before" in line]
             ours = {(line["broker"], line["side"]): line["before_bytes_per_s"] for line in lines}
             assert ours[(1, "leader")] == ours[(3, "follower")] == THROTTLE
             rheostat.until(

@@ -1,4 +1,4 @@
-"""One slow call at a time, beside the loop: a controller in a storm answers late, and the throttles must not wait for it."""
+"""Runs one slow call at a time in the background, so that the throttles never wait for a controller that answers late."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Call(Protocol[T_co]):
+    """A call that was started."""
+
     def done(self) -> bool: ...
 
     def result(self, timeout: float | None = None) -> T_co:
-        """What came of it, or raises what it raised; asked once it is done."""
+        """Returns the result of a call that is done, or raises its exception."""
 
 
 class BackgroundCaller(Protocol):
@@ -25,8 +27,7 @@ class BackgroundCaller(Protocol):
 
 
 class ThreadCaller:
-    """Each call in a thread of its own, which ends with it; one that hangs ends with the process. The caller sees to it that
-    the next one starts after the last has ended."""
+    """Runs each call in a daemon thread of its own. The user starts the next call only after the last one is done."""
 
     def start(self, call: Callable[[], T], /) -> Future[T]:
         answer: Future[T] = Future()
@@ -42,7 +43,7 @@ class ThreadCaller:
 
 
 def answer_of(call: Call[T]) -> T | ClusterError:
-    """Of a call that is done. Whatever went wrong beside: the throttles have their seconds all the same."""
+    """Returns the result of a call that is done; an exception becomes a ClusterError, so that the controller goes on."""
     try:
         return call.result()
     except Exception as error:  # noqa: BLE001 - told as a failure of the call, with its name
@@ -50,5 +51,5 @@ def answer_of(call: Call[T]) -> T | ClusterError:
 
 
 def refusal_text(*, ended: bool) -> str:
-    """Why a request of a tuner that acts no more, or cannot be certain that it may, is not made."""
-    return "this tuner acts no more" if ended else "it was not certain any more that this tuner may; tried again"
+    """Returns why a request is not sent: the term has ended, or leadership is not certain."""
+    return "this tuner's leadership has ended" if ended else "leadership was not certain any more; tried again"

@@ -1,4 +1,4 @@
-"""Python's own settings, for programs that hold a large cluster in memory. Defaults are made for small ones."""
+"""Tunes the Python interpreter for a process that holds a large cluster in memory."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from collections.abc import Mapping
 from typing import Any
 
 _OBJECTS, _OBJECTS_MAX = 50_000, 1_600_000
-_WORTH_IT = 0.05  # Of the objects that made it look.
+_WORTH_IT = 0.05  # A collection is worthwhile if it frees this share of the objects that triggered it.
 
 
 def tune_gc() -> None:
-    """A large cluster is a million objects that live from one look to the next and hold no cycles. At Python's own thresholds
-    the search for cycles among them takes half of the tuner's time, and nobody is answered while it lasts: a tenth of a second
-    for the larger ones. So as long as next to nothing is found, the next search waits for twice as many objects; what a look
-    brings is gone again with the one after, and from some size on nothing is searched at all.
+    """Makes the garbage collector run less often while it frees next to nothing.
+
+    A snapshot of a large cluster is a million objects without reference cycles. At Python's default thresholds the collector takes
+    half of the tuner's time, and each long collection delays all HTTP answers by a tenth of a second. So each collection that was
+    not worthwhile doubles the number of objects that trigger the next one.
     """
     gc.set_threshold(_OBJECTS, 20, 100)
-    if _found not in gc.callbacks:
-        gc.callbacks.append(_found)
+    if _adapt_threshold not in gc.callbacks:
+        gc.callbacks.append(_adapt_threshold)
 
 
-def _found(phase: str, info: Mapping[str, Any]) -> None:
+def _adapt_threshold(phase: str, info: Mapping[str, Any]) -> None:
     if phase == "stop":
         objects, *older = gc.get_threshold()
         worth_it = info["collected"] >= _WORTH_IT * objects
@@ -30,6 +31,8 @@ def _found(phase: str, info: Mapping[str, Any]) -> None:
 
 
 def shorten_gil_switch() -> None:
-    """A cycle of a large cluster computes for a second, and an answer over HTTP needs the interpreter four times or so. At
-    Python's own 5 ms for each it would wait longer than it takes."""
+    """Lets HTTP threads get the interpreter lock sooner while a cycle computes.
+
+    An HTTP answer needs the lock about four times. At Python's default of 5 ms each it would wait longer than it takes.
+    """
     sys.setswitchinterval(0.0005)

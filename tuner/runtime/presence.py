@@ -1,7 +1,7 @@
 """Reports the presence of this tuner into the journal's topic, from a thread of its own.
 
-A command on another machine learns from it whether a tuner acts, with which ceiling and objective, or what the tuner waits for.
-A report that fails by any error is told once and tried again; it never holds up the tuner, nor ends the thread.
+Commands on other machines learn from it whether a tuner acts, with which ceiling and objective, or what it waits for. A report
+that fails is logged once and tried again. It never delays the tuner.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _CLOSE_S_MAX = 1.0
 
 
 def presence_of(
-    board: StatusStore, settings: TunerSettings, *, holder: str, version: str, page: str, since_ms: int
+    status: StatusStore, settings: TunerSettings, *, holder: str, version: str, page: str, since_ms: int
 ) -> TunerPresence:
-    """What ``board`` and ``settings`` tell of this tuner now.
+    """Returns the presence of this tuner now.
 
     Args:
-        since_ms: since when it is in its mode.
+        since_ms: epoch; since when the tuner is in its mode.
     """
-    ready, why = board.ready()
+    ready, why = status.ready()
     objective = settings.objective
     return TunerPresence(
         holder=holder,
-        mode=_mode(board),
+        mode=_mode(status),
         since_ms=since_ms,
         version=version,
         rate_bytes_per_s_max=settings.rate_bytes_per_s_max,
@@ -46,21 +46,21 @@ def presence_of(
         objective_mode=objective.mode.value if objective is not None else None,
         objective_latency_ms=objective.latency_ms if objective is not None else None,
         unthrottled_moves="throttle" if settings.limits().throttles_moves else "leave",
-        executes_plans=settings.reassign.enabled and not settings.dry_run and PLANS not in board.resting,
+        executes_plans=settings.reassign.enabled and not settings.dry_run and PLANS not in status.resting,
         plan_leaders_ratio=settings.plan_leaders_ratio(),
         page=page,
         waits_for="" if ready else why,
     )
 
 
-def _mode(board: StatusStore) -> TunerMode:
-    if not board.acting:
-        return TunerMode.STANDBY if board.is_standby else TunerMode.STARTING
-    return TunerMode.DRY_RUN if board.dry_run else TunerMode.ACTING
+def _mode(status: StatusStore) -> TunerMode:
+    if not status.acting:
+        return TunerMode.STANDBY if status.is_standby else TunerMode.STARTING
+    return TunerMode.DRY_RUN if status.dry_run else TunerMode.ACTING
 
 
 class PresenceReporter:
-    """``start`` begins to report; ``stop`` says that the tuner has ended."""
+    """Reports from ``start`` on; ``stop`` reports the end of the tuner."""
 
     def __init__(
         self,
@@ -73,8 +73,8 @@ class PresenceReporter:
     ) -> None:
         """
         Args:
-            producer: makes a producer without a transactional id.
-            presence: what is true now; its ``since_ms`` is set here, when the mode changes.
+            producer: creates a producer without a transactional id.
+            presence: returns the current presence; this class sets ``since_ms`` when the mode changes.
         """
         self._producer = producer
         self._topic = topic
@@ -85,16 +85,13 @@ class PresenceReporter:
         self._thread = threading.Thread(target=self._run, name="presence", daemon=True)
         self._reported: TunerPresence | None = None
         self._reported_s = float("-inf")
-        self._fails = False
+        self._is_failing = False
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """Reports that the tuner has ended, and waits for that to be sent, 3 s at most.
-
-        A thread that is not done by then is a daemon thread, so it does not hold up the end of the process.
-        """
+        """Reports that the tuner has ended, and waits up to 3 s until this is sent. The daemon thread never delays the exit."""
         self._stop.set()
         self._thread.join(3 * _CLOSE_S_MAX)
 
@@ -106,10 +103,10 @@ class PresenceReporter:
                     producer = producer or self._producer()
                     self._report(producer)
                 except Exception as error:  # noqa: BLE001 - without reports, commands say that no tuner runs
-                    self._failed(error)
+                    self._warn(error)
         finally:
             if producer is not None:
-                self._end(producer)
+                self._report_end(producer)
 
     def _report(self, producer: KafkaProducer) -> None:
         presence, before = self._presence(), self._reported
@@ -117,29 +114,29 @@ class PresenceReporter:
         since_ms = before.since_ms if before is not None and same_mode else self._clock.now_ms()
         presence = replace(presence, since_ms=since_ms)
         now_s = self._clock.monotonic_s()
-        # The text of what it waits for has figures that change with every look; only its beginning and end count.
+        # The text of waits_for contains changing figures. Only whether the tuner waits counts.
         same_state = same_mode and before is not None and bool(before.waits_for) == bool(presence.waits_for)
         if same_state and now_s - self._reported_s < REPORT_EVERY_S:
             return
         self._reported, self._reported_s = presence, now_s
         sent = producer.send(self._topic, key=self._key, value=encode_presence(presence))
-        sent.add_callback(self._taken).add_errback(self._failed)
+        sent.add_callback(self._note_sent).add_errback(self._warn)
 
-    def _taken(self, _: object) -> None:
-        self._fails = False
+    def _note_sent(self, _: object) -> None:
+        self._is_failing = False
 
-    def _failed(self, error: BaseException) -> None:
-        if not self._fails:
+    def _warn(self, error: BaseException) -> None:
+        if not self._is_failing:
             log.warning(
-                "this tuner's presence is not reported, so commands may say that none runs; trying again",
+                "this tuner's presence is not reported, so commands may say that no tuner runs; trying again",
                 topic=self._topic,
                 error=f"{type(error).__name__}: {error}",
             )
-        self._fails = True
+        self._is_failing = True
 
-    def _end(self, producer: KafkaProducer) -> None:
+    def _report_end(self, producer: KafkaProducer) -> None:
         try:
             producer.send(self._topic, key=self._key, value=None)
         except Exception as error:  # noqa: BLE001 - the tuner ends, whatever it is
-            self._failed(error)
+            self._warn(error)
         close_producer(producer, _CLOSE_S_MAX)

@@ -1,7 +1,7 @@
-"""What a tuner waits for before its term can begin: the cluster, the lease, the journal. Meanwhile it says why nothing is done.
+"""Waits for everything that a leadership term needs: the cluster, the topics, the lease, the journal.
 
-Whatever is missing is waited for, with pauses, until it is there or the tuner is stopped; only a journal that no later look can
-make readable ends the tuner.
+Meanwhile the status says why the tuner does not act. Each wait tries again, with pauses, until it succeeds or the tuner is stopped.
+Only a journal that this version can never read ends the tuner.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ from tuner.runtime.lease import Lease, group_of
 log = structlog.get_logger("tuner")
 
 _RETRY_S_MAX = 30.0
-_STAND_BY_S = 0.5
+_LEASE_POLL_S = 0.5
 _TAKE_OVER_PAUSE_S = 2.0
-_MENDED_PAUSE_S = 10.0
-_SETTINGS_SEEN_S, _NOT_READ_BACK_PAUSE_S = 1.0, 5.0
-_OTHER_NAME_PAUSE_S, _OTHER_NAME_PAUSE_S_MAX = 5.0, 20.0  # The journal is read anew after it.
+_REPAIR_PAUSE_S = 10.0
+_TOPIC_CONFIGS_SHOWN_S, _NOT_READ_BACK_PAUSE_S = 1.0, 5.0
+_ALIAS_PAUSE_S, _ALIAS_PAUSE_S_MAX = 5.0, 20.0  # After each pause the journal is read again.
 
 
 class Standby:
-    """Of one tuner, until ``stop`` is set; what it waits for is on ``board``."""
+    """Waits on behalf of one tuner until ``stop`` is set, and shows in ``status`` what it waits for."""
 
-    def __init__(self, client: ClusterClient, board: StatusStore, stop: threading.Event) -> None:
+    def __init__(self, client: ClusterClient, status: StatusStore, stop: threading.Event) -> None:
         self._client = client
-        self._board = board
+        self._status = status
         self._stop = stop
         self._topics: Topics | None = None
 
-    def until_topics(self, topics: Topics, *, acts: bool = True) -> bool:
-        """Until the cluster has our topics (True), or ``stop`` is set (False).
+    def wait_for_topics(self, topics: Topics, *, acts: bool = True) -> bool:
+        """Creates rheostat's topics. Returns True once the cluster has them, False if ``stop`` was set before.
 
         Args:
-            acts: it may change the cluster, and then never with a journal or orders that cannot be read back.
+            acts: the tuner may change the cluster, so the journal and the orders must not expire or be compacted wrongly.
         """
         self._topics = topics
         retrying = Retrying(
@@ -68,20 +68,20 @@ class Standby:
             wait=wait_exponential_jitter(initial=1, max=_RETRY_S_MAX),
             stop=stop_when_event_set(self._stop),
             sleep=sleep_using_event(self._stop),
-            before_sleep=_say_that_it_is_tried_again,
+            before_sleep=_log_retry,
             reraise=True,
         )
         try:
             complaints = retrying(ensure_topics, self._client, topics, used_by_tuner(topics))
             for complaint in complaints:
                 log.warning(complaint)
-            looks = 0
+            attempts = 0
             while acts and (faults := retrying(unreadable_topic_complaints, self._client, topics)):
-                looks += 1
-                if looks == 1:  # A broker may not know yet what a topic was made with a moment ago.
-                    self._stop.wait(_SETTINGS_SEEN_S)
+                attempts += 1
+                if attempts == 1:  # A broker may not show the configuration of a new topic yet.
+                    self._stop.wait(_TOPIC_CONFIGS_SHOWN_S)
                 else:
-                    self.wait_for(
+                    self.pause(
                         f"the journal or the orders could not be read back, so no tuner acts: {faults[0]}",
                         _NOT_READ_BACK_PAUSE_S,
                     )
@@ -91,129 +91,132 @@ class Standby:
             return False
         return True
 
-    def until_held(self, lease: Lease, journal_topic: JournalTopic, ahead: ReadAhead) -> bool:
-        """Until it is this tuner's turn (True), or ``stop`` is set (False); says whether cluster and journal are there."""
-        said: str | None = None
+    def wait_for_lease(self, lease: Lease, journal_topic: JournalTopic, ahead: ReadAhead) -> bool:
+        """Returns True once this tuner holds the lease, False if ``stop`` was set before. Reads the journal ahead meanwhile."""
+        logged: str | None = None
         try:
             while not self._stop.is_set():
-                if lease.held(_STAND_BY_S):
+                if lease.held(_LEASE_POLL_S):
                     return True
                 ahead.step()
                 waits_for = self.away() or journal_topic.find_problem() or STANDING_BY
-                self._board.stands_by(waits_for)
-                if said is None or (said == STANDING_BY) != (waits_for == STANDING_BY):
+                self._status.stands_by(waits_for)
+                if logged is None or (logged == STANDING_BY) != (waits_for == STANDING_BY):
                     log.info(waits_for)
-                said = waits_for
+                logged = waits_for
         finally:
             named_teardown("journal read ahead", ahead.stop)()
         return False
 
-    def taken_over(self, journal: KafkaJournal) -> bool:
-        """Whether the journal is this tuner's from now on; where it is not, after a pause."""
+    def take_over(self, journal: KafkaJournal) -> bool:
+        """Makes the journal this tuner's own. Returns whether that succeeded; after a failure it pauses."""
         try:
             journal.take_over()
         except JournalError as error:
-            self.wait_for(str(error))
+            self.pause(str(error))
             return False
         return True
 
-    def recovered(
+    def recover_memory(
         self,
         journal: KafkaJournal,
         kafka: KafkaSettings,
-        owed: Outbox | None,
+        outbox: Outbox | None,
         ahead: ReadAhead | None = None,
         leave: Callable[[], None] = lambda: None,
     ) -> Memory | None:
-        """What the journal remembers; where it cannot be read now None, after a pause.
+        """Reads the journal. Returns the memory in it; None, after a pause, if the journal cannot be read now.
 
         Args:
-            ahead: what of it was read before, if anything; must have looked for what is owed.
-            leave: gives up the lease, where a record cannot be read that this tuner must know. A tuner of the version that wrote it
-                may then act.
+            ahead: what was read of the journal while the tuner stood by; it must have looked for the events in ``outbox``.
+            leave: gives up the lease. Called if a necessary record cannot be read, so that a tuner of the version that wrote it
+                can act.
 
         Raises:
-            JournalUnreadable: nor can it be later.
+            JournalUnreadable: this version can never read the journal.
         """
         try:
-            memory = _recover(journal, kafka, owed, ahead.take_knowledge() if ahead is not None else None)
+            memory = _recover(journal, kafka, outbox, ahead.take_knowledge() if ahead is not None else None)
             if (why := journal.blocked) is not None:
                 leave()
-                self.wait_for(why, _MENDED_PAUSE_S)  # Until an operator has mended it.
+                self.pause(why, _REPAIR_PAUSE_S)  # Until an operator has repaired it.
                 return None
-            for each in journal.unreadable:
-                log.error(f"a record of the journal cannot be read: {each.effect}", record=each.text())
+            for record in journal.unreadable:
+                log.error(f"a record of the journal cannot be read: {record.effect}", record=record.text())
             return memory
         except JournalUnreadable:
             raise
         except UnreadableBatchError as error:
             leave()
-            self.wait_for(str(error), _MENDED_PAUSE_S)
+            self.pause(str(error), _REPAIR_PAUSE_S)
         except (JournalError, ClusterError) as error:
-            self.wait_for(str(error))
-            self._make_topics()
+            self.pause(str(error))
+            self._create_topics()
         except KafkaError as error:
-            self.wait_for(f"the journal has no reader: {type(error).__name__}: {error}")
+            self.pause(f"the journal has no reader: {type(error).__name__}: {error}")
         return None
 
-    def _make_topics(self) -> None:
-        """Makes a topic that was deleted: without the orders' topic no tuner begins."""
+    def _create_topics(self) -> None:
+        """Creates a topic that was deleted; no tuner begins without the orders topic."""
         if self._topics is not None:
             try:
                 ensure_topics(self._client, self._topics, used_by_tuner(self._topics))
             except ClusterError as error:
-                log.error("rheostat's topics cannot be made anew", error=str(error))
+                log.error("rheostat's topics cannot be created again", error=str(error))
 
-    def is_the_only_hand(self, journal: KafkaJournal, lease: Lease, kafka: KafkaSettings) -> bool:
-        """Whether nobody acts on this cluster, and nothing is left to be put back on it, under another name; where it was not so,
-        after it is, or after ``stop``: then this tuner has to ask for its turn anew.
+    def is_only_tuner(self, journal: KafkaJournal, lease: Lease, kafka: KafkaSettings) -> bool:
+        """Returns whether no tuner uses this Kafka cluster under another cluster name, and no throttle is left under one.
 
-        Meanwhile it is no member of its own group: whoever puts the other name's things in order would take it for a second hand.
+        If there is one, it waits until that has ended or ``stop`` is set, and returns False: this tuner needs the lease again.
+        Meanwhile it leaves its own group. Otherwise the tuner of the other name, which has to clean up, would wait for this one.
         """
-        if (why := self._other_hand(journal)) is None:
+        if (why := self._other_user(journal)) is None:
             return True
         named_teardown("lease", lease.leave)()
-        # Two that begin in the same moment, and see each other, would else do so in step.
-        pause_s = _OTHER_NAME_PAUSE_S * (1.0 + crc32(journal.holder.encode()) % 100 / 100)
+        # Different pauses, so that two tuners that begin at the same moment do not wait for each other in step.
+        pause_s = _ALIAS_PAUSE_S * (1.0 + crc32(journal.holder.encode()) % 100 / 100)
         while why is not None and not self._stop.is_set():
-            self.wait_for(why, pause_s)
-            pause_s = min(2 * pause_s, _OTHER_NAME_PAUSE_S_MAX)
-            # A journal that cannot be read now leaves what was read before.
-            if self.recovered(found := journal.read_only_copy(), kafka, None) is not None:
-                why = self._other_hand(found)
+            self.pause(why, pause_s)
+            pause_s = min(2 * pause_s, _ALIAS_PAUSE_S_MAX)
+            # If the journal cannot be read now, the last reason stays.
+            if self.recover_memory(journal_copy := journal.read_only_copy(), kafka, None) is not None:
+                why = self._other_user(journal_copy)
         return False
 
-    def _other_hand(self, journal: KafkaJournal) -> str | None:
-        """Who holds something itself has to act on it, whatever other names hold: one after the other they can be ended."""
+    def _other_user(self, journal: KafkaJournal) -> str | None:
+        """Returns why another cluster name stands in the way; None: nothing does.
+
+        A tuner that itself manages throttles acts even if other names do, so that they can be ended one after the other.
+        """
         others = journal.cluster_aliases
         if not others.names:
-            return None  # As nearly always: a take-over has no time to lose.
+            return None  # The usual case, without a request: a takeover has to be fast.
         try:
             holding = others.holdings_by_name([endpoint.node for endpoint in self._client.brokers()])
             if holding and not journal.holdings:
-                return _first_end(*next(iter(holding.items())))
+                return _cleanup_text(*next(iter(holding.items())))
             for name in others.names:
                 members = self._client.group_members(group_of(name))
                 if members is None:
                     log.warning(
-                        "whether a tuner of another name runs cannot be seen",
+                        "it is unknown whether a tuner of another cluster name runs",
                         name=name,
                         missing=f"Describe on Group {group_of(name)}",
                     )
                 elif members:
-                    return f"a tuner is at work on this very Kafka cluster as cluster {name!r}: stop one of the two"
+                    return f"a tuner already runs on this Kafka cluster as cluster {name!r}: stop one of the two"
         except ClusterError as error:
-            return f"whether another name of this cluster has a tuner cannot be told now: {error}"
+            return f"it is unknown whether a tuner of another cluster name runs: {error}"
         return None
 
-    def wait_for(self, why: str, pause_s: float | None = None) -> None:
-        """A pause, as nothing can be done; ``why`` is told."""
+    def pause(self, why: str, pause_s: float | None = None) -> None:
+        """Logs and shows why the tuner cannot act, and pauses."""
         log.error("cannot act yet; trying again", error=why)
-        self._board.stands_by(self.away() or why)
+        self._status.stands_by(self.away() or why)
         self._stop.wait(_TAKE_OVER_PAUSE_S if pause_s is None else pause_s)
 
     def away(self) -> str | None:
-        """Why nothing can be done, where the cluster does not answer at all."""
+        """Returns why the cluster does not answer; None: it does."""
         try:
             self._client.brokers()
         except ClusterError as error:
@@ -227,8 +230,9 @@ def used_by_tuner(topics: Topics) -> tuple[str, ...]:
 
 
 def journal_reader(kafka: KafkaSettings, on_refused: OnRefused = log_refused) -> KafkaConsumer:
-    # What a predecessor did not commit it did not do. And a journal that ends before what is known of it is an error, where Kafka's
-    # default would go on at its end.
+    """Returns a consumer that reads committed records of the journal."""
+    # Uncommitted records of a predecessor must not count. "none": a journal that ends before the known offset is an error; Kafka's
+    # default would silently continue at the end.
     return consumer(
         kafka,
         "rheostat-tuner-recovery",
@@ -239,11 +243,11 @@ def journal_reader(kafka: KafkaSettings, on_refused: OnRefused = log_refused) ->
 
 
 def _recover(
-    journal: KafkaJournal, kafka: KafkaSettings, owed: Outbox | None, known: JournalKnowledge | None
+    journal: KafkaJournal, kafka: KafkaSettings, outbox: Outbox | None, known: JournalKnowledge | None
 ) -> Memory:
     reader = journal_reader(kafka)
     try:
-        memory = journal.recover(reader, owed, known)
+        memory = journal.recover(reader, outbox, known)
     finally:
         reader.close(timeout_ms=5000)
     if journal.misplaced_orders:
@@ -254,7 +258,7 @@ def _recover(
     log.info("the journal is read", records=journal.records_read, ahead=known is not None)
     for (broker, side), owned in memory.owned.items():
         log.info(
-            "ours from before",
+            "managed before",
             broker=broker,
             side=side.value,
             setpoint_bytes_per_s=owned.setpoint_bytes_per_s,
@@ -263,7 +267,7 @@ def _recover(
     return memory
 
 
-def _first_end(name: str, what: str) -> str:
+def _cleanup_text(name: str, what: str) -> str:
     how = "take them back first, by `rheostat release` with it in the settings"
     if "plan" in what:
         how = f"let a tuner of that name end its plans (`rheostat reassign cancel`), and then release: {how}"
@@ -273,7 +277,7 @@ def _first_end(name: str, what: str) -> str:
     )
 
 
-def _say_that_it_is_tried_again(state: RetryCallState) -> None:
+def _log_retry(state: RetryCallState) -> None:
     error = state.outcome.exception() if state.outcome is not None else None
     wait_s = state.next_action.sleep if state.next_action is not None else 0.0
     log.error("the cluster does not answer; trying again", error=str(error), in_s=round(wait_s, 1))

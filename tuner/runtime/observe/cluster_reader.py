@@ -1,4 +1,4 @@
-"""One look at the live cluster: what moves, what throttles are set."""
+"""Reads snapshots of the cluster through Kafka's Admin API: partitions that move, and throttles that are set."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _NUMBERS = (
 )
 
 
-class _Listed:
-    """The lists of one topic as Kafka told them, and as they are meant."""
+class _TopicLists:
+    """The throttled-replica lists of one topic, as Kafka's text and parsed."""
 
     def __init__(self, configs: dict[str, str]) -> None:
         self.configs = configs
@@ -30,43 +30,46 @@ class _Listed:
 
 
 class ClusterReader:
-    """Reads anew every time; keeps which topics carried a throttle at the last look, and what it has read.
+    """Reads the cluster anew for every snapshot, and reuses the objects of the last one where nothing has changed.
 
-    Of a large move most is the same at nearly every look: a list names hundreds of thousands of replicas, and to make values
-    of them again, and of every partition that moves, would take longer than all that is decided on them.
+    The lists of a large move name hundreds of thousands of replicas. Parsing them again for every snapshot would take longer than
+    the decisions.
     """
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
-        self._listed: dict[str, _Listed] = {}
+        self._lists: dict[str, _TopicLists] = {}
         self._moves: dict[tuple[str, int], PartitionMove] = {}
         self._rated: Set[BrokerSide] = frozenset()
-        self._beside = StationaryPartitions()
-        self._went = False  # See Beside.is_due.
-        self.quota_windows: Set[QuotaWindow] = frozenset()  # That brokers had at the last full look, each once.
+        self._stationary = StationaryPartitions()
+        self._lost_move_ended = False  # See StationaryPartitions.is_due.
+        self.quota_windows: Set[QuotaWindow] = (
+            frozenset()
+        )  # The different windows of the brokers at the last full scan.
 
     def snapshot(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | NotSeen:
-        """
+        """Returns a snapshot, or why the cluster could not be read.
+
         Args:
-            full: also ask every topic for lists; otherwise only those that move or had lists before, unless a rate is new.
-            also: topics that are asked for lists besides.
-            waits: brokers of which writes wait for replicas, or a throttle is open for some: what does not move is looked at
-                more often.
+            full: read the lists of all topics. Otherwise those of topics that move or had lists before, unless a rate is new.
+            also: topics whose lists are read in any case.
+            waits: brokers whose producers wait for replicas, or whose throttle was opened for that; partitions that do not move
+                are read more often for them.
         """
         try:
-            live = self._look(full, also, waits=waits)
-            self._beside.looked(waits=waits)
-            self._went = False
+            live = self._read_snapshot(full, also, waits=waits)
+            self._stationary.note_snapshot(waits=waits)
+            self._lost_move_ended = False
             return live
         except ClusterError as error:
             return NotSeen(str(error))
-        except ValueError as error:  # A throttled-replica list in a form we do not know.
+        except ValueError as error:  # A throttled-replica list in an unknown format.
             return NotSeen(str(error))
 
-    def _look(self, full: bool, also: Collection[str], *, waits: Collection[int]) -> LiveCluster:
+    def _read_snapshot(self, full: bool, also: Collection[str], *, waits: Collection[int]) -> LiveCluster:
         client = self._client
         brokers = frozenset(endpoint.node for endpoint in client.brokers())
-        moves = self._moves_now()
+        moves = self._read_moves()
         answers = client.broker_configs(brokers, [*RATE_KEYS.values(), *_NUMBERS])
         unreadable = frozenset(b for b, answer in answers.items() if isinstance(answer, ClusterError))
         if brokers and unreadable == brokers:
@@ -78,33 +81,37 @@ class ClusterReader:
             for side, key in RATE_KEYS.items():
                 if key in configs:
                     rates[(broker, side)] = _setting(configs[key])
-        # kafka-reassign-partitions writes lists, then rates, and only then moves. So a rate that was not there yet has its lists
-        # by now, on topics that do not move: without them it would look like one that stands for other reasons.
+        # kafka-reassign-partitions writes lists, then rates, and then starts the moves. So a new rate already has its lists, on
+        # topics that do not move yet. Without these lists the rate would look unrelated to a move.
         full = full or not rates.keys() <= self._rated
         self._rated = rates.keys()
         if full:
             self.quota_windows = frozenset(_windows(answers))
-        every = client.partitions() if full else []
-        topics = {s.topic for s in every} if full else {*self._listed, *also, *(m.topic for m in moves)}
-        found = {topic: self._read(topic, c) for topic, c in client.topic_configs(topics, LIST_KEYS.values()).items()}
-        self._listed = {topic: one for topic, one in found.items() if one.throttle.leader or one.throttle.follower}
-        lists = {topic: one.throttle for topic, one in self._listed.items()}
+        all_partitions = client.partitions() if full else []
+        topics = {s.topic for s in all_partitions} if full else {*self._lists, *also, *(m.topic for m in moves)}
+        topic_lists = {
+            topic: self._parsed(topic, c) for topic, c in client.topic_configs(topics, LIST_KEYS.values()).items()
+        }
+        self._lists = {
+            t: parsed for t, parsed in topic_lists.items() if parsed.throttle.leader or parsed.throttle.follower
+        }
+        lists = {topic: parsed.throttle for topic, parsed in self._lists.items()}
         samples = _numbers(answers, kafka_names.QUOTA_SAMPLES, kafka_names.QUOTA_SAMPLES_DEFAULT)
         fetchers = _numbers(answers, NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT)
-        due = self._beside.is_due(waits=waits, went=self._went)
+        due = self._stationary.is_due(waits=waits, lost_move_ended=self._lost_move_ended)
         if full:
-            self._beside.read(every, lists, self._moves.keys(), brokers)
+            self._stationary.read(all_partitions, lists, self._moves.keys(), brokers)
         elif due or not lists:
-            self._beside.read(client.partitions(lists), lists, self._moves.keys(), brokers)
-        return LiveCluster(brokers, moves, rates, lists, unreadable, samples, fetchers, self._beside.sides)
+            self._stationary.read(client.partitions(lists), lists, self._moves.keys(), brokers)
+        return LiveCluster(brokers, moves, rates, lists, unreadable, samples, fetchers, self._stationary.sides)
 
-    def _moves_now(self) -> tuple[PartitionMove, ...]:
-        """What moves as it did is the object that it was: of tens of thousands a look would else leave as many behind."""
+    def _read_moves(self) -> tuple[PartitionMove, ...]:
+        """Returns the moves under way. A move that has not changed keeps its object, as there may be tens of thousands."""
         before, moves = self._moves, {}
         for s in self._client.reassignments():
             key = (s.topic, s.partition)
             move = before.get(key)
-            # What changes while a partition moves comes first. To make a move just to compare it would be most of a look's work.
+            # Most volatile fields first. Building a move just to compare it would be most of the work of a snapshot.
             if (
                 move is None
                 or move.isr != s.isr
@@ -115,23 +122,25 @@ class ClusterReader:
             ):
                 move = PartitionMove(s.topic, s.partition, s.leader, s.replicas, s.adding, s.removing, s.isr)
             moves[key] = move
-        self._went = self._went or any(has_lost(before[key]) for key in before.keys() - moves.keys())
+        self._lost_move_ended = self._lost_move_ended or any(
+            has_lost(before[key]) for key in before.keys() - moves.keys()
+        )
         self._moves = moves
         return tuple(moves.values())
 
-    def _read(self, topic: str, configs: dict[str, str]) -> _Listed:
-        known = self._listed.get(topic)
+    def _parsed(self, topic: str, configs: dict[str, str]) -> _TopicLists:
+        known = self._lists.get(topic)
         try:
-            return known if known is not None and known.configs == configs else _Listed(configs)
+            return known if known is not None and known.configs == configs else _TopicLists(configs)
         except ValueError as error:
             raise ValueError(f"topic {topic}: {error}") from error
 
 
 def quota_windows_of(client: ClusterClient) -> Set[QuotaWindow]:
-    """That the brokers have who answer, each once; as a full look finds them.
+    """Returns the different controller quota windows of the brokers that answer.
 
     Raises:
-        ClusterError: it is not known who is there.
+        ClusterError: the brokers are unknown.
     """
     brokers = [endpoint.node for endpoint in client.brokers()]
     return frozenset(
@@ -140,12 +149,12 @@ def quota_windows_of(client: ClusterClient) -> Set[QuotaWindow]:
 
 
 def _numbers(answers: Mapping[int, dict[str, ConfigValue] | ClusterError], key: str, default: int) -> dict[int, int]:
-    found = {}
+    numbers = {}
     for broker, configs in answers.items():
         if not isinstance(configs, ClusterError):
-            set_here = configs.get(key)
-            found[broker] = int(set_here.value) if set_here is not None else default
-    return found
+            config = configs.get(key)
+            numbers[broker] = int(config.value) if config is not None else default
+    return numbers
 
 
 def _windows(answers: Mapping[int, dict[str, ConfigValue] | ClusterError]) -> Iterator[QuotaWindow]:

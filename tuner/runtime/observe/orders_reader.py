@@ -1,4 +1,4 @@
-"""The orders that people have given, and their plans, as they come into their topic."""
+"""Reads operator orders and plans from the orders topic."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ log = structlog.get_logger("tuner")
 
 
 class OrdersReader:
-    """``begin`` says up to where the topics were read, so that none is missed, and ``begin_with`` what stood in them."""
+    """Follows the orders of one cluster.
+
+    A leadership term first calls ``begin`` with the offsets up to which the topics were read, so that no order is missed, and then
+    ``begin_with`` with the orders before these offsets.
+    """
 
     def __init__(
         self,
@@ -36,16 +40,17 @@ class OrdersReader:
     ) -> None:
         """
         Args:
-            topic: the orders' topic.
-            journal: a consumer of the journal's topic, and its name, for a tuner that only looks on (``plans_whole``).
-            refused_batches: those that ``consumer`` leaves out; emptied where ``begin`` reads anew. None: it never does.
+            topic: the orders topic.
+            journal: a consumer of the journal's topic, and the topic's name; for a dry run (``plans_whole``).
+            refused_batches: batches that ``consumer`` skips because it cannot read them; ``begin`` empties the list. None: it
+                skips none.
         """
         self._refused_batches = refused_batches if refused_batches is not None else []
         self.latest = Orders()
-        self.overtaken: tuple[Orders, ...] = ()  # By the latest, since somebody emptied this.
-        self.plans: PlanBook | None = None  # Told of what people say about plans, where somebody executes them.
-        self.plans_whole = False  # And of what another tuner writes about them, by one that only looks on.
-        self._before: tuple[Orders, ...] = ()  # All that stood in the journal.
+        self.overtaken: tuple[Orders, ...] = ()  # Orders that later ones have replaced since this was emptied.
+        self.plans: PlanBook | None = None  # Receives operators' records about plans; None: this tuner executes none.
+        self.plans_whole = False  # It also receives the records of the tuner that executes them (dry run).
+        self._known: tuple[Orders, ...] = ()  # All orders that the journal's reader has found.
         self._consumer, self._topic = consumer, topic
         self._tail = TopicTail(consumer, topic)
         self._journal = journal
@@ -53,30 +58,36 @@ class OrdersReader:
         self._key = orders_key(cluster)
         self.refused = RefusedRecords(
             topic,
-            "the orders before it hold, and a plan with such a record is not carried out; `rheostat journal check` lists it",
+            "earlier orders stay in force, and a plan with such a record is not executed; `rheostat journal check` lists it",
             monotonic=monotonic,
         )
 
     def begin(self, read_to: Mapping[int, int], journal_read_to: Mapping[int, int]) -> None:
-        """From where both topics were read to, by partition: what came before, the journal tells, with what has come of it."""
+        """Reads both topics from these offsets on, by partition; the journal knows the records before them."""
         self._refused_batches.clear()
         self._tail = TopicTail(self._consumer, self._topic, read_to)
         if self._journal is not None:
             self._journal_tail = TopicTail(*self._journal, journal_read_to)
 
     def unreadable(self) -> str | None:
-        """Why orders that were given are not known here, and what to do; None: all that have come are known."""
+        """Returns why an order could not be read, and what to do; None: all orders were read."""
         return str(UnreadableBatchError(self._refused_batches[0])) if self._refused_batches else None
 
     def begin_with(self, latest: Orders, overtaken: tuple[Orders, ...], given: tuple[Orders, ...]) -> None:
-        """``given``: all that were read, also those that have been told of."""
-        self.latest, self.overtaken, self._before = latest, overtaken, given
-
-    def follow(self, wait_ms: int = ANSWER_MS) -> None:
-        """Takes in what has come since the last time; an order that cannot be read changes nothing, and is said.
+        """Sets the orders that came before the offsets of ``begin``.
 
         Args:
-            wait_ms: 0: only what is here already; the answer to what is asked for now is taken in the next time.
+            latest: the orders in force.
+            overtaken: orders that were replaced before a cycle could act on them.
+            given: all orders that were read, also those that are already in the journal.
+        """
+        self.latest, self.overtaken, self._known = latest, overtaken, given
+
+    def follow(self, wait_ms: int = ANSWER_MS) -> None:
+        """Reads new records. An order that cannot be read changes nothing and is logged.
+
+        Args:
+            wait_ms: how long to wait for the broker's answer; 0: only records that have arrived already.
         """
         try:
             if self.plans is not None and self.plans_whole and self._journal_tail is not None:
@@ -92,13 +103,13 @@ class OrdersReader:
 
     def _take(self, record: Any) -> None:
         try:
-            given = decode_orders(record.value)
+            orders = decode_orders(record.value)
         except ValueError as error:
             self.refused.refuse(record, f"orders: {error}")
             return
-        if given in self._before:
-            return  # What came while the journal was read may come by here as well.
-        self.overtaken, self.latest = (*self.overtaken, self.latest), given
+        if orders in self._known:
+            return  # It arrived while the journal was read, so the journal's reader has it.
+        self.overtaken, self.latest = (*self.overtaken, self.latest), orders
         log.info("orders", at_ms=self.latest.at_ms, paused=self.latest.pause is not None)
 
     def _take_plan(self, plans: PlanBook, record: Any) -> None:

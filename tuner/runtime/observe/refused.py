@@ -1,6 +1,6 @@
-"""Records that cannot be read: each is counted, and the log tells of one a minute.
+"""Counts records that cannot be read, and logs one of them a minute.
 
-A topic may hold any number of them, and a line for each would fill the disk that the log is on.
+A topic may hold any number of such records, and a log line for each would fill the disk.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ class RefusedRecords:
     def __init__(self, topic: str, effect: str, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         """
         Args:
-            effect: what follows from a refused record, for the log.
+            effect: what a refused record means for the tuner, for the log.
         """
         self.count = 0
         self._topic = topic
         self._effect = effect
         self._monotonic = monotonic
-        self._told = 0
-        self._told_at_s = float("-inf")
+        self._logged = 0
+        self._logged_at_s = float("-inf")
 
     def refuse(self, record: Any, why: str) -> None:
-        """Count one record. The log names it, unless it named another one within the last minute.
+        """Counts a record, and logs it unless another one was logged within the last minute.
 
         Args:
-            record: as the Kafka client gives it, with ``partition``, ``offset`` and ``key``.
+            record: a Kafka record with ``partition``, ``offset`` and ``key``.
         """
         self.count += 1
         now_s = self._monotonic()
-        if now_s < self._told_at_s + LOG_EVERY_S:
+        if now_s < self._logged_at_s + LOG_EVERY_S:
             return
         log.warning(
             f"a record cannot be read: {self._effect}",
@@ -49,7 +49,7 @@ class RefusedRecords:
             offset=record.offset,
             key=repr((record.key or b"")[:_KEY_BYTES_MAX]),
             reason=why,
-            refused_since=self.count - self._told,
+            refused_since=self.count - self._logged,
             refused=self.count,
         )
-        self._told, self._told_at_s = self.count, now_s
+        self._logged, self._logged_at_s = self.count, now_s

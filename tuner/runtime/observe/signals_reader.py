@@ -1,9 +1,9 @@
-"""The newest signal of every entity, from the signals topic.
+"""Reads the signals topic, and keeps the best signal of each broker, side, controller and tenant.
 
-Windows overlap: one scrape is in six of them, and the youngest holds only that scrape. So the best signal of an entity is
-not the one with the latest end, but among those with the newest sample the one with the most samples.
+Windows overlap: each scrape is in six of them, and the youngest window holds only that scrape. So the best signal is not the one
+whose window ends last. Of the signals with the newest sample it is the one with the most samples.
 
-What was made from records that waited while the stream was down (``backlog``) is history: it is counted, and kept out.
+Signals made from records that waited while the stream was down (``backlog``) are out of date. They are counted and dropped.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from tuner.runtime.observe.refused import RefusedRecords
 
 log = structlog.get_logger("tuner")
 
-# An entity that stopped sending: its age is shown and alerted on until then.
+# Until then, the age of an entity that stopped sending is shown and alerted on.
 FORGET_MS = 10 * 60 * 1000
-# Of each kind. More than any cluster has; a client that invents brokers or tenants must not fill the memory.
+# Of each kind; more than any cluster has. A client that invents brokers or tenants must not fill the memory.
 ENTITIES_MAX = 50_000
 
 
@@ -42,7 +42,7 @@ S = TypeVar("S", bound=Signal)
 
 
 class SignalCache:
-    """The best signal yet of every entity of one cluster."""
+    """The best signal of every entity of one cluster so far."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, BrokerSignal] = {}
@@ -73,7 +73,7 @@ class SignalCache:
 
 
 class SignalReader(SignalCache):
-    """The signals of one cluster, for a loop that must go on: what cannot be read stays unknown."""
+    """Reads the signals of one cluster. A topic that cannot be read raises nothing: the signals grow old."""
 
     def __init__(
         self,
@@ -90,11 +90,11 @@ class SignalReader(SignalCache):
         self._topic = topic
 
     def poll(self) -> int:
-        """Takes in what has come; how many records. A broker that is away costs nothing here but staleness later."""
+        """Reads new records. Returns how many there were."""
         return self._take_all(self._tail.poll(ANSWER_MS))
 
     def rewind(self, records: int) -> None:
-        """Takes in the newest that are there already, at least ``records``; for a look without a history."""
+        """Reads at least the newest ``records``, for a command that has no history of its own."""
         self._take_all(self._tail.read_recent(records))
 
     def _take_all(self, records: Iterator[Any]) -> int:
@@ -124,14 +124,14 @@ def _keep(known: dict[K, S], key: K, new: S) -> None:
 
 
 def _young(known: dict[K, S], now_ms: int) -> dict[K, S]:
-    # A sample from far ahead would else be kept, and counted as new, until its time comes.
+    # A sample from the future would otherwise count as new until its time has come.
     return {key: signal for key, signal in known.items() if abs(now_ms - signal.sampled_at_ms) < FORGET_MS}
 
 
 def _better(new: Signal, old: Signal | None) -> bool:
     if old is None:
         return True
-    # A sample from far ahead came from a clock that was wrong then: it must not keep out all that come after.
+    # A sample from the future came from a wrong clock. It must not shut out all later ones.
     if old.sampled_at_ms - new.sampled_at_ms > FORGET_MS:
         return True
     return (new.sampled_at_ms, new.samples) >= (old.sampled_at_ms, old.samples)

@@ -1,11 +1,11 @@
-"""What throttles hold back that does not move: replicas of listed partitions that were in sync, and come back.
+"""Finds throttles that hold back replicas of partitions that do not move: replicas that left the ISR and catch up.
 
-Intuition: a "*" that an operator has put on a topic's lists names all of its replicas, whether they move or not. After a broker's
-restart they come back through the throttle, and where writes wait for them somebody has to know. To read all partitions at every
-look would be a look at everything; they are read with the full looks, and in between only while writes wait, of listed topics.
+An operator's "*" on a topic's lists names all its replicas, whether they move or not. After a broker's restart they catch up
+through the throttle, and producers may wait for them. Reading all partitions for every snapshot would be a full scan each time.
+So they are read with full scans, and in between only for listed topics while producers wait.
 
-Invariant: only what can come back counts: a replica on a living broker whose disk is there. What could not be read anew is as it
-was, so that nothing is closed for want of a look.
+Invariant: only a replica that can catch up counts: its broker is alive and its disk is online. Between two reads the last result
+stays, so that a missing read closes no throttle.
 """
 
 from __future__ import annotations
@@ -17,28 +17,30 @@ from streaming.shared.kafka.cluster import PartitionState
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.core.cluster import BrokerSide, PartitionMove
 
-# While writes wait, of listed topics: on a large cluster that is a good part of a full look.
-LOOK_EVERY = 3
+# Snapshots between two reads while producers wait. On a large cluster a read costs a good part of a full scan.
+READ_EVERY = 3
 
 
 class StationaryPartitions:
     def __init__(self) -> None:
-        self.sides: Mapping[int, frozenset[BrokerSide]] = {}  # By leader.
+        self.sides: Mapping[int, frozenset[BrokerSide]] = {}  # Throttled sides by the broker that leads the partition.
         self._waited: Collection[int] = ()
-        self._looks = 0  # Since it was read.
+        self._snapshots = 0  # Since the last read.
 
-    def is_due(self, *, waits: Collection[int], went: bool) -> bool:
-        """Whether a look that is not full should read listed topics.
+    def is_due(self, *, waits: Collection[int], lost_move_ended: bool) -> bool:
+        """Returns whether a snapshot that is no full scan should read the listed topics.
 
         Args:
-            waits: brokers that say that writes wait for replicas, or that have a throttle open for some.
-            went: what moved until now, with a replica out of sync, does not any more.
+            waits: brokers whose producers wait for replicas, or whose throttle was opened for that.
+            lost_move_ended: a move has ended whose replica was out of sync.
         """
-        self._looks += 1
-        return went or (bool(waits) and (self._looks >= LOOK_EVERY or not set(waits).issubset(self._waited)))
+        self._snapshots += 1
+        return lost_move_ended or (
+            bool(waits) and (self._snapshots >= READ_EVERY or not set(waits).issubset(self._waited))
+        )
 
-    def looked(self, *, waits: Collection[int]) -> None:
-        """The look went well."""
+    def note_snapshot(self, *, waits: Collection[int]) -> None:
+        """Notes that a snapshot has succeeded."""
         self._waited = waits
 
     def read(
@@ -48,8 +50,14 @@ class StationaryPartitions:
         moving: Collection[tuple[str, int]],
         brokers: Collection[int],
     ) -> None:
-        self._looks = 0
-        found: dict[int, set[BrokerSide]] = {}
+        """Updates ``sides``.
+
+        Args:
+            states: partitions; only those on ``lists`` and not in ``moving`` count.
+            brokers: the brokers that are alive.
+        """
+        self._snapshots = 0
+        by_leader: dict[int, set[BrokerSide]] = {}
         for state in states:
             if len(state.isr) == len(state.replicas) or state.topic not in lists or state.leader < 0:
                 continue
@@ -57,20 +65,20 @@ class StationaryPartitions:
                 continue
             sides = _sides(state, lists[state.topic], brokers)
             if sides:
-                found.setdefault(state.leader, set()).update(sides)
-        sides_now = {leader: frozenset(sides) for leader, sides in found.items()}
-        # The object that it was, where it says the same.
+                by_leader.setdefault(state.leader, set()).update(sides)
+        sides_now = {leader: frozenset(sides) for leader, sides in by_leader.items()}
+        # An equal result keeps its object, so that caches recognize it.
         self.sides = self.sides if self.sides == sides_now else sides_now
 
 
 def _sides(state: PartitionState, lists: TopicThrottle, brokers: Collection[int]) -> Sequence[BrokerSide]:
     lost = [b for b in state.replicas if b not in state.isr and b not in state.offline and b in brokers]
-    found = [(b, Side.FOLLOWER) for b in lost if lists.follower.includes(state.partition, b)]
+    sides = [(b, Side.FOLLOWER) for b in lost if lists.follower.includes(state.partition, b)]
     if lost and lists.leader.includes(state.partition, state.leader):
-        found.append((state.leader, Side.LEADER))
-    return found
+        sides.append((state.leader, Side.LEADER))
+    return sides
 
 
 def has_lost(move: PartitionMove) -> bool:
-    """Whether a replica is out of sync that the move does not add."""
+    """Returns whether a replica that the move does not add has left the ISR."""
     return any(b not in move.isr and b not in move.adding for b in move.replicas)

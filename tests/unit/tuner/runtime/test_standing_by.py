@@ -54,9 +54,9 @@ class Rig:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in (
             "_TAKE_OVER_PAUSE_S",
-            "_OTHER_NAME_PAUSE_S",
-            "_OTHER_NAME_PAUSE_S_MAX",
-            "_STAND_BY_S",
+            "_ALIAS_PAUSE_S",
+            "_ALIAS_PAUSE_S_MAX",
+            "_LEASE_POLL_S",
             "_RETRY_S_MAX",
         ):
             monkeypatch.setattr(module, name, PAUSE_S)
@@ -64,7 +64,7 @@ class Rig:
         self.board = StatusStore("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
         self.board.acts()
         found: Any = self.cluster
-        self.standing_by = Standby(found, self.board, self.stop)
+        self.standby = Standby(found, self.board, self.stop)
 
     @property
     def waits_for(self) -> str:
@@ -108,7 +108,7 @@ class Turn:
 def test_it_stands_by_until_its_turn_and_says_each_reason_once(rig: Rig) -> None:
     turn: Any = Turn([None, None, "the journal is gone", "the journal is still gone", None])
     with capture_logs() as said:
-        assert rig.standing_by.until_held(turn, turn, turn)
+        assert rig.standby.wait_for_lease(turn, turn, turn)
     assert [line["event"] for line in said] == [STANDING_BY, "the journal is gone", STANDING_BY]
     assert turn.read_ahead == 5
     assert not turn.reads
@@ -117,13 +117,13 @@ def test_it_stands_by_until_its_turn_and_says_each_reason_once(rig: Rig) -> None
 def test_a_cluster_that_is_away_is_the_reason_before_all_others(rig: Rig) -> None:
     rig.cluster.away = True
     turn: Any = Turn(["the journal is gone"])
-    assert rig.standing_by.until_held(turn, turn, turn)
+    assert rig.standby.wait_for_lease(turn, turn, turn)
     assert "the cluster is not seen: nobody answers" in rig.waits_for
 
 
 def test_it_stands_by_no_longer_than_it_is_to_run(rig: Rig) -> None:
     turn: Any = Turn([None] * 9, seen=rig.stop.set)
-    assert not rig.standing_by.until_held(turn, turn, turn)
+    assert not rig.standby.wait_for_lease(turn, turn, turn)
     assert not turn.reads
 
 
@@ -158,10 +158,10 @@ class Reader:
 def test_a_journal_that_cannot_be_taken_over_now_is_waited_for(rig: Rig, away: bool) -> None:
     rig.cluster.away = away
     journal: Any = Journal(JournalError("no leader"))
-    assert not rig.standing_by.taken_over(journal)
+    assert not rig.standby.take_over(journal)
     assert ("the cluster is not seen" if away else "no leader") in rig.waits_for
     journal = Journal(None)
-    assert rig.standing_by.taken_over(journal)
+    assert rig.standby.take_over(journal)
 
 
 @pytest.mark.parametrize(
@@ -177,33 +177,33 @@ def test_a_journal_that_cannot_be_read_now_is_waited_for(
     monkeypatch.setattr(module, "consumer", lambda *_, **__: Reader())
     closed = Reader.closed
     journal: Any = Journal(error)
-    assert rig.standing_by.recovered(journal, settings(), Outbox()) is None
+    assert rig.standby.recover_memory(journal, settings(), Outbox()) is None
     assert said in rig.waits_for
     journal = Journal(None)
-    assert rig.standing_by.recovered(journal, settings(), Outbox()) == Memory()
+    assert rig.standby.recover_memory(journal, settings(), Outbox()) == Memory()
     assert Reader.closed == closed + 2
 
 
 def test_a_record_that_blocks_is_waited_for_without_the_lease(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tuner of the version that wrote it may have the lease, and an operator may mend it."""
-    monkeypatch.setattr(module, "_MENDED_PAUSE_S", PAUSE_S)
+    monkeypatch.setattr(module, "_REPAIR_PAUSE_S", PAUSE_S)
     monkeypatch.setattr(module, "consumer", lambda *_, **__: Reader())
     journal: Any = Journal(None)
     journal.blocked = "the journal t has a record that this version cannot read: key b'memory|c'"
     left: list[bool] = []
-    assert rig.standing_by.recovered(journal, settings(), Outbox(), None, lambda: left.append(True)) is None
+    assert rig.standby.recover_memory(journal, settings(), Outbox(), None, lambda: left.append(True)) is None
     assert "this version cannot read: key b'memory|c'" in rig.waits_for
     assert left == [True]
     journal.blocked = None
-    assert rig.standing_by.recovered(journal, settings(), Outbox()) == Memory()
+    assert rig.standby.recover_memory(journal, settings(), Outbox()) == Memory()
 
 
 def test_batch_that_cannot_be_unpacked_is_waited_for(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MENDED_PAUSE_S", PAUSE_S)
+    monkeypatch.setattr(module, "_REPAIR_PAUSE_S", PAUSE_S)
     monkeypatch.setattr(module, "consumer", lambda *_, **__: Reader())
     journal: Any = Journal(UnreadableBatchError(RefusedBatch("rheostat.orders", 0, 3, 5, 0, 9, "compressed with zstd")))
     left: list[bool] = []
-    assert rig.standing_by.recovered(journal, settings(), Outbox(), None, lambda: left.append(True)) is None
+    assert rig.standby.recover_memory(journal, settings(), Outbox(), None, lambda: left.append(True)) is None
     assert "records 3 to 5 of rheostat.orders, partition 0, are not read: compressed with zstd" in rig.waits_for
     assert "Set compression.type=producer on rheostat.orders" in rig.waits_for
     assert left == [True]
@@ -213,7 +213,7 @@ def test_a_journal_that_nobody_can_read_ends_the_tuner(rig: Rig, monkeypatch: py
     monkeypatch.setattr(module, "consumer", lambda *_, **__: Reader())
     journal: Any = Journal(JournalUnreadable("version 9"))
     with pytest.raises(JournalUnreadable, match="version 9"):
-        rig.standing_by.recovered(journal, settings(), Outbox())
+        rig.standby.recover_memory(journal, settings(), Outbox())
 
 
 class Ahead:
@@ -236,14 +236,14 @@ def test_what_was_read_ahead_is_what_the_journal_goes_on_from(rig: Rig, monkeypa
     monkeypatch.setattr(module, "consumer", consumer)
     journal: Any = Journal(None)
     known: Any = Ahead("read")
-    assert rig.standing_by.recovered(journal, settings(), Outbox(), known) == Memory()
+    assert rig.standby.recover_memory(journal, settings(), Outbox(), known) == Memory()
     assert journal.known == "read"
     assert made == [
         {"isolation_level": "read_committed", "auto_offset_reset": "none", "on_refused": module.log_refused}
     ]
     # Whether it may be used cannot be told now: it is not thrown away for that, nor used.
     journal, known = Journal(None), Ahead(ClusterError("nobody answers"))
-    assert rig.standing_by.recovered(journal, settings(), Outbox(), known) is None
+    assert rig.standby.recover_memory(journal, settings(), Outbox(), known) is None
     assert "nobody answers" in rig.waits_for
     assert journal.known is None
 
@@ -294,7 +294,7 @@ def seen(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Seen:
     def look(journal: Any) -> tuple[bool, int, list[str]]:
         lease: Any = Left()
         with capture_logs() as said:
-            alone = rig.standing_by.is_the_only_hand(journal, lease, settings())
+            alone = rig.standby.is_only_tuner(journal, lease, settings())
         waits = [line["error"] for line in said if line["event"].startswith("cannot act yet")]
         return alone, lease.times, waits
 
@@ -322,7 +322,7 @@ def test_a_tuner_that_is_at_work_under_another_name_is_let_be(rig: Rig, seen: Se
     rig.cluster.members = {group_of("old"): [1, 1, 0]}
     alone, left, waits = seen(Read(ENDED, ours="1 throttle"))
     assert (alone, left, len(waits)) == (False, 1, 2)
-    assert "at work on this very Kafka cluster as cluster 'old'" in waits[0]
+    assert "already runs on this Kafka cluster as cluster 'old'" in waits[0]
 
 
 def test_what_cannot_be_told_now_is_waited_for(rig: Rig, seen: Seen) -> None:
@@ -360,7 +360,7 @@ def test_topics_are_asked_for_until_the_cluster_answers(rig: Rig, monkeypatch: p
     monkeypatch.setattr(module, "ensure_topics", ensure)
     monkeypatch.setattr(module, "unreadable_topic_complaints", lambda *_: [])
     with capture_logs() as said:
-        assert rig.standing_by.until_topics(Topics.with_prefix("rheostat"))
+        assert rig.standby.wait_for_topics(Topics.with_prefix("rheostat"))
     assert [(line["log_level"], line["event"]) for line in said] == [
         ("error", "the cluster does not answer; trying again"),
         ("warning", "the journal is thin"),
@@ -373,17 +373,17 @@ def test_topics_are_asked_for_no_longer_than_it_is_to_run(rig: Rig, monkeypatch:
         raise ClusterError("nobody answers")
 
     monkeypatch.setattr(module, "ensure_topics", ensure)
-    assert not rig.standing_by.until_topics(Topics.with_prefix("rheostat"))
+    assert not rig.standby.wait_for_topics(Topics.with_prefix("rheostat"))
 
 
 def test_journal_that_forgets_is_refused_until_it_does_not(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     forgets = ["topic rheostat.journal has cleanup.policy=delete: alter it"]
     answers = iter([forgets, forgets, []])
     monkeypatch.setattr(module, "_NOT_READ_BACK_PAUSE_S", PAUSE_S)
-    monkeypatch.setattr(module, "_SETTINGS_SEEN_S", PAUSE_S)
+    monkeypatch.setattr(module, "_TOPIC_CONFIGS_SHOWN_S", PAUSE_S)
     monkeypatch.setattr(module, "ensure_topics", lambda *_: [])
     monkeypatch.setattr(module, "unreadable_topic_complaints", lambda *_: next(answers))
-    assert rig.standing_by.until_topics(Topics.with_prefix("rheostat"))
+    assert rig.standby.wait_for_topics(Topics.with_prefix("rheostat"))
     assert rig.waits_for == (
         "the journal or the orders could not be read back, so no tuner acts: topic rheostat.journal has "
         "cleanup.policy=delete: alter it"
@@ -393,18 +393,18 @@ def test_journal_that_forgets_is_refused_until_it_does_not(rig: Rig, monkeypatch
 
 def test_journal_whose_settings_are_not_seen_yet_is_looked_at_again(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([["topic rheostat.journal has cleanup.policy=delete: alter it"], []])
-    monkeypatch.setattr(module, "_SETTINGS_SEEN_S", PAUSE_S)
+    monkeypatch.setattr(module, "_TOPIC_CONFIGS_SHOWN_S", PAUSE_S)
     monkeypatch.setattr(module, "ensure_topics", lambda *_: [])
     monkeypatch.setattr(module, "unreadable_topic_complaints", lambda *_: next(answers))
     with capture_logs() as said:
-        assert rig.standing_by.until_topics(Topics.with_prefix("rheostat"))
+        assert rig.standby.wait_for_topics(Topics.with_prefix("rheostat"))
     assert said == []
 
 
 def test_journal_that_forgets_does_not_stop_a_dry_run(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ensure_topics", lambda *_: ["topic rheostat.journal has cleanup.policy=delete"])
     monkeypatch.setattr(module, "unreadable_topic_complaints", lambda *_: pytest.fail("a dry run owns nothing"))
-    assert rig.standing_by.until_topics(Topics.with_prefix("rheostat"), acts=False)
+    assert rig.standby.wait_for_topics(Topics.with_prefix("rheostat"), acts=False)
 
 
 def test_what_cannot_be_taken_down_is_named_and_the_others_are() -> None:

@@ -741,7 +741,7 @@ def test_an_end_stops_a_write_between_two_requests() -> None:
     many = {QuotaEntity(client_id=f"c{n}"): 1.0 for n in range(2 * ENTITIES_PER_REQUEST)}
     outcome = port.write(many)
     assert client.asked == 1
-    assert list(outcome.values()).count("not written: this tuner acts no more") == ENTITIES_PER_REQUEST
+    assert list(outcome.values()).count("not written: this tuner's leadership has ended") == ENTITIES_PER_REQUEST
 
 
 def test_each_request_of_many_quotas_needs_a_young_proof() -> None:
@@ -761,7 +761,7 @@ def test_each_request_of_many_quotas_needs_a_young_proof() -> None:
     assert client.asked == 1
     assert list(outcome.values()).count(None) == ENTITIES_PER_REQUEST
     assert (
-        list(outcome.values()).count("not written: it was not certain any more that this tuner may; tried again")
+        list(outcome.values()).count("not written: leadership was not certain any more; tried again")
         == ENTITIES_PER_REQUEST
     )
 

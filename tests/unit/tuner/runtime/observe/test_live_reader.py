@@ -12,7 +12,7 @@ from streaming.shared.kafka.cluster import ClusterError, ConfigValue, Endpoint, 
 from streaming.shared.throttle_settings import ThrottledReplicas
 from tuner.core.cluster import BrokerSide, LiveCluster, NotSeen, PartitionMove
 from tuner.runtime.observe.cluster_reader import ClusterReader
-from tuner.runtime.observe.stationary_partitions import LOOK_EVERY
+from tuner.runtime.observe.stationary_partitions import READ_EVERY
 
 
 class Answers:
@@ -192,8 +192,8 @@ def test_what_does_not_move_and_is_not_whole_is_told_where_a_list_names_it() -> 
     assert beside(reader) == {1: {LED, COMES}}, "as it was, until it is read anew"
     assert beside(reader, waits=(1,)) == {}, "at once, when writes begin to wait"
     answers.isr_at_rest = (1,)
-    seen = [beside(reader, waits=(1,)) for _ in range(LOOK_EVERY)]
-    assert seen == [{}] * (LOOK_EVERY - 1) + [{1: {LED, COMES}}]
+    seen = [beside(reader, waits=(1,)) for _ in range(READ_EVERY)]
+    assert seen == [{}] * (READ_EVERY - 1) + [{1: {LED, COMES}}]
     answers.isr_at_rest = (1, 2)
     assert beside(reader, waits=(1, 4)) == {}, "another begins to say so"
     answers.isr_at_rest = (1,)
