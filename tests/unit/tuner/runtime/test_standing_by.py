@@ -101,7 +101,7 @@ class Turn:
         self._left -= 1
         return self._left < 0
 
-    def gone(self) -> str | None:
+    def find_problem(self) -> str | None:
         return next(self._waits)
 
 
@@ -220,7 +220,7 @@ class Ahead:
     def __init__(self, known: object) -> None:
         self._known = known
 
-    def known(self) -> object:
+    def take_knowledge(self) -> object:
         if isinstance(self._known, Exception):
             raise self._known
         return self._known
@@ -266,14 +266,14 @@ class Read:
     misplaced_orders = False
 
     def __init__(self, *olds: Memory, ours: str = "") -> None:
-        self._later, self.held = list(olds[1:]), ours
-        self.other_names = ClusterAliases("new")
-        self.other_names.take(memory_key("old"), encode_memory(olds[0]))
+        self._later, self.holdings = list(olds[1:]), ours
+        self.cluster_aliases = ClusterAliases("new")
+        self.cluster_aliases.take(memory_key("old"), encode_memory(olds[0]))
         self._now = olds[0]
 
     def read_only_copy(self) -> Read:
         self._now = self._later.pop(0) if self._later else self._now
-        return Read(self._now, ours=self.held)
+        return Read(self._now, ours=self.holdings)
 
     def recover(self, _: object, owed: Outbox | None, known: object) -> Memory:  # noqa: ARG002 - the journal's shape
         return Memory()
@@ -418,4 +418,4 @@ def test_what_cannot_be_taken_down_is_named_and_the_others_are() -> None:
         stack.callback(named_teardown("second", broken))
         stack.callback(named_teardown("third", lambda: gone.append("third")))
     assert gone == ["third", "first"]
-    assert [(line["what"], line["error"]) for line in said] == [("second", "stuck")]
+    assert [(line["part"], line["error"]) for line in said] == [("second", "stuck")]
