@@ -131,7 +131,7 @@ def status_json(
         plans: how far the plans are that have not ended.
     """
     tuner = tuner_json(tuners, settings.tuner.rate_bytes_per_s_max)
-    entries, turns = newest.entries["entry"], newest.entries["turn"]
+    entries, turns = newest.entries["entry"], newest.entries["steering"]
     decisions = Decisions(rows_max=COUNTS["entry"])
     decisions.begin_with(entries)
     by_throttle = _by_throttle(decisions, live)
@@ -256,7 +256,7 @@ def last_entries(settings: Settings, count: int = DECISIONS, ring: str = "entry"
     """The newest entries of the journal, oldest first; none while there is no journal.
 
     Args:
-        ring: "entry" for decisions, "turn" for the seconds of the law.
+        ring: "entry" for decisions, "steering" for steering ticks.
 
     Raises:
         CommandError: there is one, and it cannot be read.

@@ -26,9 +26,9 @@ from tuner.journal.replayed_state import ReplayedState
 from tuner.journal.topic_reader import JournalError, JournalRecord, UnreadableBatchError, read_journal
 from tuner.journal.unreadable import unreadable_texts
 
-# How many records of each ring: "entry" for decisions, "turn" for the seconds of the law. The last decision of each throttle is
+# How many records of each ring: "entry" for decisions, "steering" for steering ticks. The last decision of each throttle is
 # found in the former.
-COUNTS = {"entry": 1_000, "turn": 5}
+COUNTS = {"entry": 1_000, "steering": 5}
 
 
 class Newest(NamedTuple):

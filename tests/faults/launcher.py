@@ -119,9 +119,9 @@ def _record_name(records: Any) -> str:
     names = set()
     for key, value in records:
         kind = key.decode().split("|")[0]
-        if kind in ("entry", "turn"):
+        if kind in ("entry", "steering"):
             body = json.loads(value)
-            kind = body["kind"] if body["kind"] in ("decision", "turn") else f"{body['kind']} {body['action']}"
+            kind = body["kind"] if body["kind"] in ("decision", "steering") else f"{body['kind']} {body['action']}"
             kind += " failed" if body.get("failure") else ""
         names.add(kind)
     return "+".join(sorted(names)) or "inputs"  # What decisions stood on may go on record by itself.

@@ -77,7 +77,7 @@ def test_the_law_takes_a_move_up_is_killed_and_leaves_nothing() -> None:
             assert isinstance(live, LiveCluster)
             assert live.lists == {}
 
-            turns = last_entries(rheostat.config.settings, 1000, ring="turn")
+            turns = last_entries(rheostat.config.settings, 1000, ring="steering")
             written = [(b, Side(s), rate) for turn in turns for b, s, _, rate in turn.decision["rates"]]
             assert {(b, s) for b, s, _ in written} >= {SOURCE, TARGET}
             assert max(rate for _, _, rate in written) <= CEILING

@@ -3,7 +3,7 @@
 Each line names the kind, the record's key and its value.
 
 entry         ``entry|<cluster>|<seq mod RING>``: a decision, the intent to carry it out, its outcome, or an operator's order.
-turn          ``turn|<cluster>|<seq mod RING>``: the rates that one steering tick wrote.
+steering      ``steering|<cluster>|<seq mod RING>``: the rates that one steering tick wrote.
 quotas-entry  ``quotas-entry|<cluster>|<seq mod RING>``: the mutation quotas that one cycle writes.
 plan-entry    ``plan-entry|<cluster>|<seq mod RING>``: the plan steps that one cycle requests, and the outcomes of earlier ones.
 memory        ``memory|<cluster>``: what the tuner remembers: what it manages and which replicas it saw moving.
@@ -35,18 +35,18 @@ from tuner.journal.list_records import listed_of, listed_row
 from tuner.journal.order_records import orders_body, orders_of
 
 RING = 100_000
-STEERING = "turn"
+STEERING = "steering"
 QUOTAS = "quotas"
 STEPS = "steps"
-STEP_OUTCOMES = "steps-over"
-CONCURRENCY = "pace"
+STEP_OUTCOMES = "step-outcomes"
+CONCURRENCY = "concurrency"
 DEFERRED = "waits"  # The reason of an entry about steps that are held back.
 ORDER = "ordered"
 _SEQ = re.compile(rb'"seq": (\d+)\}\Z')  # The end of a record as ``encode_entry`` writes it.
 _SEQ_CHARS_MAX = 32
-RINGS = ("entry", "turn", "quotas-entry", "plan-entry")
+RINGS = ("entry", "steering", "quotas-entry", "plan-entry")
 _RING_OF = {
-    STEERING: "turn",
+    STEERING: "steering",
     QUOTAS: "quotas-entry",
     **dict.fromkeys((STEPS, STEP_OUTCOMES, CONCURRENCY), "plan-entry"),
 }
@@ -59,8 +59,8 @@ class Entry:
 
     Attributes:
         at_ms: when it was decided, epoch ms.
-        kind: "decision": nothing to write. "intent", "turn", "quotas" and "steps": the tuner is about to act. "outcome" and
-            "steps-over": it has acted. "pace": a new concurrency of reassignment steps.
+        kind: "decision": nothing to write. "intent", "steering", "quotas" and "steps": the tuner is about to act. "outcome" and
+            "step-outcomes": it has acted. "concurrency": a new limit of concurrent reassignment steps.
         action: what is done, such as "set".
         reason: why, from the reasons of the decisions.
         text: a sentence for people.

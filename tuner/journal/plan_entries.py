@@ -79,7 +79,7 @@ def concurrency_entry(changes: Sequence[ConcurrencyChange], at_ms: int) -> Entry
         [None if c.side is None else [c.side[0], c.side[1].value], c.before, c.after, c.reason.value] for c in changes
     ]
     text = _first_texts([c.text for c in changes])
-    return Entry(at_ms, CONCURRENCY, "pace", changes[0].reason.value, text, {"changes": rows})
+    return Entry(at_ms, CONCURRENCY, "concurrency", changes[0].reason.value, text, {"changes": rows})
 
 
 def failed_entry(failures: Mapping[TopicPartition, StepRefusal], at_ms: int) -> Entry:

@@ -38,7 +38,7 @@ EFFECTS = {
     "plan-requested": _PLAN_WAITS,
     "plan-state": _PLAN_WAITS,
     "entry": "passed over: history lacks one decision",
-    "turn": "passed over: history lacks one steering tick",
+    "steering": "passed over: history lacks one steering tick",
     "quotas-entry": "passed over: history lacks one change of quotas",
     "plan-entry": "passed over: history lacks some steps of plans",
     "tuner": "passed over: commands do not see this tuner",

@@ -91,7 +91,7 @@ class ReassignmentRecorder:
             records |= self._records(plan, each.plan, said=bool(changes))
         self._write([entry for entry in found if entry is not None], records)
         for change in changes[:_LINES_MAX]:
-            log.info(change.text, action="pace", reason=change.reason.value)
+            log.info(change.text, action="concurrency", reason=change.reason.value)
         for plan, each in zip(before, made.plans, strict=True):
             self._tell(plan, each)
             self._went_well(each)

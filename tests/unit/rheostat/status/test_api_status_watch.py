@@ -81,7 +81,7 @@ def status(
     tuners: Sequence[TunerPresence] = (ACTS,),
     plans: Mapping[str, Progress] | None = None,
 ) -> dict[str, Any]:
-    newest = Newest({"entry": list(entries), "turn": list(turns)}, orders or Orders(), memory=memory)
+    newest = Newest({"entry": list(entries), "steering": list(turns)}, orders or Orders(), memory=memory)
     return status_json(
         settings, cluster or live(), signals or measured(), newest, NOW_MS, onlooker, tuners=tuners, plans=plans
     )
@@ -189,7 +189,7 @@ def test_what_is_next_is_told_as_far_as_it_is_known_here() -> None:
 
     over = replace(intent("that is over", 20), kind="outcome", at_ms=NOW_MS - 19_000)
     entries = [intent("long ago", 600), intent("that is over", 20), over, intent("that is begun", 2)]
-    law = Entry(NOW_MS - 3000, "turn", "set", "steered", "a turn")
+    law = Entry(NOW_MS - 3000, "steering", "set", "steered", "a turn")
     next_ = status(None, None, *entries, turns=[law])["next"]
     assert next_[:2] == ["Under way: that is begun", "Throttles follow the clients, every second."]
     assert next_[2].startswith("When the moves have ended: ")
@@ -281,7 +281,7 @@ def test_a_small_chart(rates: list[float | None], limit: float | None, bars: str
 
 
 def test_the_journal_is_followed_entry_by_entry_and_order_by_order() -> None:
-    followed = JournalFollower("lab", {"entry": 15, "turn": 5})
+    followed = JournalFollower("lab", {"entry": 15, "steering": 5})
 
     def take(key: bytes, value: bytes) -> None:
         followed.take(JournalRecord(key, value, 0, "rheostat.journal", NOW_MS))

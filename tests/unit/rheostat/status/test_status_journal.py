@@ -43,7 +43,7 @@ DECIDED = [
         encode_entry(Entry(NOW_MS - 9_000 + seq, kind, "set", "cleared_by_tool", f"{kind} {seq}", seq=seq)),
     )
     for seq, (ring, kind) in enumerate(
-        [("entry", "intent"), ("entry", "outcome"), ("plan-entry", "decision"), ("turn", "turn")]
+        [("entry", "intent"), ("entry", "outcome"), ("plan-entry", "decision"), ("steering", "steering")]
     )
 ]
 JOURNAL = [
@@ -129,7 +129,7 @@ def test_watch_shows_orders_plans_and_what_cannot_be_read(monkeypatch: pytest.Mo
     assert [(plan["plan"], plan["under_way"]) for plan in found["plans"]] == [("p", 1)]
     assert [row["rate_bytes_per_s"] for row in found["overrides"]] == [5 * MB]
     assert len(found["unreadable_records"]) == 1
-    assert [row["text"] for row in found["last_turns"]] == ["turn 3"]
+    assert [row["text"] for row in found["last_turns"]] == ["steering 3"]
     assert len(followed.quotas.owned) == 1
     memory = followed.newest.memory
     assert memory is not None

@@ -195,7 +195,7 @@ STEER = AllowSteering(1, L, MB, Reason.FOLLOWS_CLIENTS, "broker 1 leader throttl
         (Entry(NOW_MS, STEP_OUTCOMES, "reassign", "ended", "plan p: t-0 reached"), "done"),
         (Entry(NOW_MS, STEP_OUTCOMES, "reassign", DEFERRED, "1 step waits: t-0: no room"), "waits"),
         (Entry(NOW_MS, STEP_OUTCOMES, "reassign", "not_taken", "1 steps were not taken", failure="refused"), "failed"),
-        (Entry(NOW_MS, CONCURRENCY, "pace", "grows", "12 at a time"), "done"),
+        (Entry(NOW_MS, CONCURRENCY, "concurrency", "grows", "12 at a time"), "done"),
         (entry("decision", WELL), "no_change"),
         (entry("decision", WELL, dry_run=True), "no_change"),
         (entry("decision", STEER), "begun"),

@@ -193,7 +193,7 @@ ENTRIES = [
             {"broker": 1, "side": "leader"},
             failure="no",
         ),
-        Entry(NOW_MS, "turn", "set", "follows_clients", "t", {"rates": [[1, "leader", 5, 6]]}),
+        Entry(NOW_MS, "steering", "set", "follows_clients", "t", {"rates": [[1, "leader", 5, 6]]}),
         Entry(
             NOW_MS, "quotas", "set_quota", "fair_share", "t", {"quotas": [[{"user": "kim"}, None, 5.0, "fair_share"]]}
         ),

@@ -77,7 +77,7 @@ JSON = st.recursive(
 ENTRIES = st.builds(
     Entry,
     at_ms=TIMES,
-    kind=st.sampled_from(["decision", "intent", "turn", "outcome"]),
+    kind=st.sampled_from(["decision", "intent", "steering", "outcome"]),
     action=st.text(max_size=12),
     reason=st.sampled_from([r.value for r in Reason]),
     text=st.text(),
@@ -236,12 +236,12 @@ def test_what_was_not_seen_is_refused(value: bytes) -> None:
 def test_a_second_of_the_law_is_one_record_in_a_ring_of_its_own() -> None:
     changes = [SetRate(b, L, 5 * MB, 6 * MB, Reason.FOLLOWS_CLIENTS, f"broker {b}") for b in range(1, 6)]
     entry = steering_entry(changes, NOW_MS)
-    assert ring_of(entry) == "turn"
+    assert ring_of(entry) == "steering"
     assert entry.text == "broker 1; broker 2; broker 3; and 2 more"
     assert entry.decision["rates"][4] == [5, "leader", 5 * MB, 6 * MB]
     assert decode_entry(encode_entry(entry)) == entry
     assert ring_of(entry_of("intent", changes[0], NOW_MS)) == "entry"
-    assert entry_key("turn", "lab", 7) != entry_key("entry", "lab", 7)
+    assert entry_key("steering", "lab", 7) != entry_key("entry", "lab", 7)
 
 
 @given(st.integers(0, 10**12), st.text(max_size=60))

@@ -78,7 +78,7 @@ def test_the_law_replays_to_the_same_rates_second_by_second() -> None:
     assert {"steer", "let_go", "hold"} <= actions(played)
     assert differing(played) == []
     # What was written is what the journal says was written, to the byte.
-    turns = [row for e in rig.journal.entries if e.kind == "turn" for row in e.decision["rates"]]
+    turns = [row for e in rig.journal.entries if e.kind == "steering" for row in e.decision["rates"]]
     assert [row for row in turns if row not in written] == []
 
 

@@ -72,13 +72,15 @@ def test_a_seconds_writes_are_on_record_and_ours_before_they_are_made() -> None:
     rig.events.clear()
     seconds(rig, 2)
     kinds = [event[0] for event in rig.events]
-    assert kinds[:3] == ["turn", "owned", "write"]
-    turn = next(e for e in rig.journal.entries if e.kind == "turn")
+    assert kinds[:3] == ["steering", "owned", "write"]
+    turn = next(e for e in rig.journal.entries if e.kind == "steering")
     assert (turn.action, turn.reason) == ("set", "follows_clients")
     [first, *_] = turn.decision["rates"]
     assert first[2] == 10 * MB
     for _, side, value in rig.writes():
-        assert value in {row[3] for e in rig.journal.entries if e.kind == "turn" for row in e.decision["rates"]}, side
+        assert value in {row[3] for e in rig.journal.entries if e.kind == "steering" for row in e.decision["rates"]}, (
+            side
+        )
     ours = rig.journal.owned[SOURCE]
     assert ours.before_bytes_per_s == 10 * MB
     assert rig.throttles.rates[SOURCE] in ours.may_stand
@@ -95,7 +97,7 @@ def test_a_cycle_after_the_laws_writes_finds_nothing_changed_by_somebody() -> No
 def test_without_a_record_the_law_writes_nothing() -> None:
     rig = steered()
     rig.cycle()
-    rig.journal.refusing_kinds = frozenset({"turn"})
+    rig.journal.refusing_kinds = frozenset({"steering"})
     seconds(rig, 3)
     assert rig.writes() == []
     assert rig.loop.memory.owned == {}
@@ -160,7 +162,7 @@ def test_what_came_of_a_second_is_done_whole_and_recorded_when_the_journal_takes
     seconds(rig, 2)
     told = [((d.broker, d.side), failure) for d, failure in rig.observer.acts]  # type: ignore[union-attr]
     assert sorted(told) == [(SOURCE, "broker 1 is busy"), (TARGET, "broker 3 is busy")]
-    assert rig.kinds("set") == ["turn"]
+    assert rig.kinds("set") == ["steering"]
     rig.events.clear()
     seconds(rig, 1)
     assert rig.writes() == [], "both rest"
@@ -170,7 +172,7 @@ def test_what_came_of_a_second_is_done_whole_and_recorded_when_the_journal_takes
     assert sorted(str(e.failure) for e in outcomes) == ["broker 1 is busy", "broker 3 is busy"]
     assert {e.at_ms for e in outcomes} == {NOW_MS + 2000}, "when it was, not when it could be told"
     rig.cycle()
-    assert rig.kinds("set") == ["turn", "outcome", "outcome"]
+    assert rig.kinds("set") == ["steering", "outcome", "outcome"]
 
 
 def test_what_somebody_wrote_is_theirs_though_the_journal_is_away() -> None:
