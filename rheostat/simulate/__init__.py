@@ -1,1 +1,1 @@
-"""`rheostat simulate`: a scenario file → a world, a run of it, and what came of it in words and as a picture."""
+"""`rheostat simulate`: reads a scenario file, simulates it, and reports the result as text, JSON and a chart."""

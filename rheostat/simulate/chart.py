@@ -1,4 +1,4 @@
-"""A simulated run as a picture: what was copied beside the throttles that stood, what was left, what clients felt."""
+"""Draws a simulated run: copied bytes and throttles by broker, remaining bytes, and client latency."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from tuner.simulation.numbers import Floats
 from tuner.simulation.scenario import Scenario
 from tuner.simulation.trace import Trace
 
-_POINTS_MAX = 600  # More are not seen at the width of the picture.
-_BROKERS_MAX = 4  # With its throttle, each takes two lines of the legend.
+_POINTS_MAX = 600  # More would not be visible at the width of the picture.
+_BROKERS_MAX = 4  # Each takes two lines of the legend, with its throttle.
 
 
 def draw_run(scenario: Scenario, trace: Trace) -> str:
+    """Returns the chart of a run as SVG text."""
     seconds = len(trace.remaining_bytes)
     bin_s = max(1, math.ceil(seconds / _POINTS_MAX))
     times_s = [float(at) for at in range(0, seconds, bin_s)]
@@ -27,7 +28,7 @@ def draw_run(scenario: Scenario, trace: Trace) -> str:
 
 
 def panels(trace: Trace, bin_s: int) -> tuple[Panel, ...]:
-    """A point is ``bin_s`` wide."""
+    """Returns the panels of a run; each point covers ``bin_s`` seconds."""
 
     def mean(values: Floats) -> list[float]:
         return _binned(values, bin_s, np.mean)
@@ -70,8 +71,8 @@ def _sides(title: str, trace: Trace, side: str, mean: Callable[[Floats], list[fl
     return Panel(shown, tuple(lines), rate_text)
 
 
-def _binned(values: Floats, bin_s: int, of: Callable[[Floats], np.floating]) -> list[float]:
-    return [float(of(values[i : i + bin_s])) for i in range(0, len(values), bin_s)]
+def _binned(values: Floats, bin_s: int, reduce: Callable[[Floats], np.floating]) -> list[float]:
+    return [float(reduce(values[i : i + bin_s])) for i in range(0, len(values), bin_s)]
 
 
 def _ms(value: float) -> str:

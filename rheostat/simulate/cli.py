@@ -1,4 +1,4 @@
-"""`rheostat simulate`: what would happen, tried on a simulated cluster."""
+"""The command line of `rheostat simulate`."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ def simulate(
     if list_them:
         raise typer.Exit(command.list_scenarios(as_json=as_json))
     if scenario is None:
-        raise command.missing()
+        raise command.missing_scenario()
     raise typer.Exit(command.run_simulate(scenario, policy=policy, seed=seed, plot=plot, as_json=as_json))

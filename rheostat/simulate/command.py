@@ -1,6 +1,6 @@
-"""`rheostat simulate`: what would happen. A scenario, a policy and a seed → how long, how close to the optimum, at whose cost.
+"""Runs `rheostat simulate`: simulates a scenario under a policy, and prints duration, distance to the optimum, and client latency.
 
-Nothing here reaches a cluster. The same scenario, policy and seed give the same numbers on every machine.
+It contacts no cluster. The same scenario, policy and seed give the same numbers on every machine.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ _LINE_EVERY_S = 5.0
 _TICKS_PER_LOOK = 40
 
 
-def run_simulate(named: str, *, policy: str, seed: int | None, plot: Path | None, as_json: bool) -> int:
-    """Simulates, tells, and returns the exit code."""
+def run_simulate(scenario_name: str, *, policy: str, seed: int | None, plot: Path | None, as_json: bool) -> int:
+    """Simulates a scenario, prints the result, and returns the exit code."""
     if plot is not None and not plot.parent.is_dir():
-        raise BadInputError(f"--plot {plot}: there is no folder {plot.parent}; make it, or name another")
-    scenario, hand = parse_policy(policy, load_scenario(named, seed))
+        raise BadInputError(f"--plot {plot}: the folder {plot.parent} does not exist; create it, or name another")
+    scenario, simulated_policy = parse_policy(policy, load_scenario(scenario_name, seed))
     world = scenario.world
     journal = MemoryJournal()
-    if isinstance(hand, LoopPolicy):
-        hand = replace(hand, journal=journal)
-    _say(f"{scenario.name}: {scenario.about or 'no description'}")
-    _say("\n".join(_drawn(world)))
+    if isinstance(simulated_policy, LoopPolicy):
+        simulated_policy = replace(simulated_policy, journal=journal)
+    _print_progress(f"{scenario.name}: {scenario.about or 'no description'}")
+    _print_progress("\n".join(_describe_world(world)))
     with _progress(world) as watch:
-        trace = run(world, hand, watch=watch)
-    found = judge_run(scenario, trace, journal.entries)
+        trace = run(world, simulated_policy, watch=watch)
+    verdict = judge_run(scenario, trace, journal.entries)
     if as_json:
-        out(json.dumps(to_record(found), indent=2))
+        out(json.dumps(to_record(verdict), indent=2))
     else:
-        out(f"policy {trace.policy}", *report_lines(found))
+        out(f"policy {trace.policy}", *report_lines(verdict))
     if plot is not None:
         from rheostat.simulate.chart import draw_run
 
@@ -54,11 +54,12 @@ def run_simulate(named: str, *, policy: str, seed: int | None, plot: Path | None
             plot.write_text(draw_run(scenario, trace), encoding="utf-8")
         except OSError as error:
             raise BadInputError(f"--plot {plot}: cannot be written: {error.strerror or error}") from error
-        _say(f"drawn: {plot}")
-    return found.exit_code
+        _print_progress(f"chart written to {plot}")
+    return verdict.exit_code
 
 
 def list_scenarios(*, as_json: bool) -> int:
+    """Prints the scenarios that come with rheostat."""
     about = {name: _about(path) for name, path in shipped_scenarios().items()}
     if as_json:
         out(json.dumps(about, indent=2))
@@ -68,23 +69,24 @@ def list_scenarios(*, as_json: bool) -> int:
     return EXIT_DONE
 
 
-def missing() -> BadInputError:
-    return BadInputError(f"which scenario? A file, or one of {', '.join(shipped_scenarios())}")
+def missing_scenario() -> BadInputError:
+    """Returns the error for a call without a scenario."""
+    return BadInputError(f"no scenario was named: name a file, or one of {', '.join(shipped_scenarios())}")
 
 
 def _about(path: Path) -> str:
-    said = YamlFile(path.read_text(encoding="utf-8"), str(path)).body.get("about", "")
-    return " ".join(str(said).split())
+    about = YamlFile(path.read_text(encoding="utf-8"), str(path)).body.get("about", "")
+    return " ".join(str(about).split())
 
 
-def _drawn(world: World) -> list[str]:
-    """The seed and the world, but for the line that only machines read."""
+def _describe_world(world: World) -> list[str]:
+    """Returns the description of the world without its line of JSON."""
     return world.describe().splitlines()[:-1]
 
 
 @contextmanager
 def _progress(world: World) -> Iterator[Callable[[SimulatedCluster], None]]:
-    """A bar on a terminal, elsewhere a line every few seconds; both on stderr."""
+    """Yields a function that shows the progress on stderr: a bar on a terminal, else a line every few seconds."""
     total = sum(p.size_bytes * len(p.adding) for p in world.moving)
     if sys.stderr.isatty():
         from rich.progress import Progress
@@ -93,23 +95,24 @@ def _progress(world: World) -> Iterator[Callable[[SimulatedCluster], None]]:
 
         with Progress(console=console_of(sys.stderr), transient=True) as bar:
             task = bar.add_task("simulating", total=total)
-            yield _every(
-                _TICKS_PER_LOOK, lambda simulated: bar.update(task, completed=max(0.0, total - _left_bytes(simulated)))
+            yield _call_every(
+                _TICKS_PER_LOOK,
+                lambda simulated: bar.update(task, completed=max(0.0, total - _remaining_bytes(simulated))),
             )
         return
-    said_at = [time.monotonic()]
+    printed_at = [time.monotonic()]
 
-    def tell(simulated: SimulatedCluster) -> None:
-        if time.monotonic() - said_at[0] >= _LINE_EVERY_S:
-            said_at[0] = time.monotonic()
-            _say(
-                f"simulated {units.span_text(simulated.cluster.now_s)}, {units.size_text(_left_bytes(simulated))} left"
+    def show(simulated: SimulatedCluster) -> None:
+        if time.monotonic() - printed_at[0] >= _LINE_EVERY_S:
+            printed_at[0] = time.monotonic()
+            _print_progress(
+                f"simulated {units.span_text(simulated.cluster.now_s)}, {units.size_text(_remaining_bytes(simulated))} left"
             )
 
-    yield _every(_TICKS_PER_LOOK, tell)
+    yield _call_every(_TICKS_PER_LOOK, show)
 
 
-def _every(ticks: int, look: Callable[[SimulatedCluster], None]) -> Callable[[SimulatedCluster], None]:
+def _call_every(ticks: int, look: Callable[[SimulatedCluster], None]) -> Callable[[SimulatedCluster], None]:
     def watch(simulated: SimulatedCluster) -> None:
         if simulated.cluster.ticks % ticks == 0:
             look(simulated)
@@ -117,10 +120,10 @@ def _every(ticks: int, look: Callable[[SimulatedCluster], None]) -> Callable[[Si
     return watch
 
 
-def _left_bytes(simulated: SimulatedCluster) -> float:
+def _remaining_bytes(simulated: SimulatedCluster) -> float:
     replicas = simulated.cluster.replicas
     return float(replicas.lag_bytes[replicas.adding].sum())
 
 
-def _say(text: str) -> None:
+def _print_progress(text: str) -> None:
     tell(text)

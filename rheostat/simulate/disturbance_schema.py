@@ -1,4 +1,4 @@
-"""What may happen on the way, in the words of a scenario; ``what`` says which kind each is."""
+"""The schema of a scenario's disturbances; the key ``what`` names the kind of each."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class BrokerDown(TimeRange):
 
 class NoSignals(TimeRange):
     what: Literal["no_signals"]
-    brokers: BrokerIds | None = Field(default=None, description="of which nothing is measured; without it all")
+    brokers: BrokerIds | None = Field(default=None, description="the brokers whose signals are lost; without it all")
 
 
 class ControllerBusy(TimeRange):
     what: Literal["controller_busy"]
-    operations_per_s: float = Field(gt=0, description="what others want of the controller")
+    operations_per_s: float = Field(gt=0, description="operations that other clients send to the controller")
 
 
 class LeaderChange(SchemaModel):
@@ -43,7 +43,7 @@ class OperatorSets(SchemaModel):
     at: Moment = Field(description="when")
     broker: int = Field(description="on which broker")
     side: Literal["leader", "follower"] = Field(description="which throttle: leader or follower")
-    rate: Rate | None = Field(description="the throttle that a person sets; null takes it away")
+    rate: Rate | None = Field(description="the throttle that an operator sets; null removes it")
 
 
 Disturbance = Annotated[

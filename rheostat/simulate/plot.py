@@ -1,6 +1,6 @@
-"""Panels of lines over time, one below the other, as SVG: axes, units, a legend; nothing but text to make it.
+"""Draws line charts over time as SVG: panels one below the other, with axes, units and a legend.
 
-Invariant: the same lines give the same text. What is not finite (no throttle stands) is a gap, never a zero.
+Invariant: the same lines give the same text. A value that is not finite (no throttle is set) is a gap, never a zero.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from html import escape
 
 from streaming.shared.units import span_text
 
-# Okabe and Ito's: told apart also by those who don't see all colours.
+# The palette of Okabe and Ito, which colour-blind readers can distinguish.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 
 _WIDTH, _LEFT, _RIGHT = 1000, 90, 190
@@ -24,22 +24,26 @@ _STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_40
 @dataclass(frozen=True, slots=True)
 class Line:
     label: str
-    values: Sequence[float]  # One for each of the times; inf or nan is a gap.
+    values: Sequence[float]  # One for each time; ∞ or NaN is a gap.
     colour: str
-    dashed: bool = False  # A limit, an objective: what is not measured but set.
+    dashed: bool = False  # For settings, such as a limit or an objective.
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
     title: str
     lines: tuple[Line, ...]
-    text_of: Callable[[float], str]  # A value with its unit, for the axis.
+    text_of: Callable[[float], str]  # Formats a value with its unit, for the axis.
 
 
 def svg(title: str, subtitle: str, times_s: Sequence[float], panels: Sequence[Panel]) -> str:
-    """
+    """Returns the SVG text.
+
     Args:
-        times_s: in order, of all lines of all panels.
+        title: of the whole picture.
+        subtitle: the line below it.
+        times_s: the times of all values of all lines, in order.
+        panels: from top to bottom.
     """
     height = _HEAD + len(panels) * (_PANEL + _GAP) + _FOOT - _GAP
     begin_s, end_s = (times_s[0], times_s[-1]) if len(times_s) else (0.0, 0.0)
@@ -59,7 +63,7 @@ def svg(title: str, subtitle: str, times_s: Sequence[float], panels: Sequence[Pa
     for i, panel in enumerate(panels):
         parts += _panel(panel, _HEAD + i * (_PANEL + _GAP), x_of, times_s)
     bottom = height - _FOOT
-    for at_s in _moments(begin_s, begin_s + span_s):
+    for at_s in _time_ticks(begin_s, begin_s + span_s):
         x = x_of(at_s)
         parts.append(f'<line x1="{x:.1f}" y1="{bottom}" x2="{x:.1f}" y2="{bottom + 5}" stroke="#333"/>')
         label = f"{at_s:g} s" if 0 < at_s < 60 else span_text(at_s) if at_s else "0"
@@ -107,7 +111,7 @@ def _path(
 
 
 def _scale(highest: float) -> tuple[float, float]:
-    """The distance of two ticks, 1, 2 or 5 times a power of ten, and the topmost of them."""
+    """Returns the distance of two ticks (1, 2 or 5 times a power of ten), and the topmost tick."""
     if highest <= 0:
         return 1.0, 1.0
     power = 10.0 ** math.floor(math.log10(highest / _TICKS))
@@ -115,7 +119,7 @@ def _scale(highest: float) -> tuple[float, float]:
     return step, step * math.ceil(highest / step * (1 - 1e-9))
 
 
-def _moments(begin_s: float, end_s: float) -> list[float]:
+def _time_ticks(begin_s: float, end_s: float) -> list[float]:
     step = next((s for s in _STEPS_S if (end_s - begin_s) / s <= 10), _STEPS_S[-1])
     first = math.ceil(begin_s / step)
     return [float(n * step) for n in range(first, math.floor(end_s / step) + 1)]

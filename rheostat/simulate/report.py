@@ -1,4 +1,4 @@
-"""What a simulated run means for an operator: done or not, how close to the optimum, at whose cost; and why not, if not."""
+"""Reports a simulated run to an operator: duration, distance to the optimum, client latency, and why moves did not end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tuner.simulation.policy import EPOCH_MS
 from tuner.simulation.scenario import Scenario, sum_side_loads
 from tuner.simulation.trace import Trace, rate_series
 
-# What is not the throttle's doing, or more than one can give.
+# Reasons that no throttle rate cures.
 DIAGNOSES = {Reason.INFEASIBLE, Reason.NO_HEADROOM, Reason.DEADLINE_NOT_MET, *ELSEWHERE}
 SIDES_MAX = 10
 DECISIONS_MAX = 5
@@ -26,7 +26,7 @@ DECISIONS_MAX = 5
 
 @dataclass(frozen=True, slots=True)
 class BlockedSide:
-    """A side whose throttle, as it stood at the end, never lets its moves end."""
+    """A side whose throttle at the end of the run never lets its moves end."""
 
     side: BrokerSide
     rate_bytes_per_s: int
@@ -36,11 +36,19 @@ class BlockedSide:
 
 @dataclass(frozen=True, slots=True)
 class SimulationVerdict:
+    """The outcome of a run.
+
+    Attributes:
+        blocked: sides that never end; empty if the moves ended.
+        last_decisions: the tuner's last decisions, oldest first; empty if the moves ended.
+        diagnoses: the first decision for each reason that no throttle rate cures.
+    """
+
     scenario: Scenario
     trace: Trace
-    blocked: tuple[BlockedSide, ...]  # Only where the moves have not ended ...
-    last: tuple[Entry, ...] = ()  # ... and so is this: what the tuner decided last, oldest first.
-    diagnoses: tuple[Entry, ...] = ()  # What it found that no throttle cures, the first of each kind.
+    blocked: tuple[BlockedSide, ...]
+    last_decisions: tuple[Entry, ...] = ()
+    diagnoses: tuple[Entry, ...] = ()
 
     @property
     def in_time(self) -> bool:
@@ -53,35 +61,32 @@ class SimulationVerdict:
 
 
 def judge_run(scenario: Scenario, trace: Trace, journal: Sequence[Entry] = ()) -> SimulationVerdict:
-    """
-    Args:
-        journal: what the tuner wrote down, where it was one that turned the throttles.
-    """
-    diagnoses = tuple(_diagnoses(journal))
+    """Returns the outcome of a run; ``journal`` holds the tuner's records if a tuner set the throttles."""
+    diagnoses = tuple(_find_diagnoses(journal))
     if trace.summary.completed:
         return SimulationVerdict(scenario, trace, (), (), diagnoses)
-    return SimulationVerdict(scenario, trace, tuple(_blocked(trace)), tuple(_last(journal)), diagnoses)
+    return SimulationVerdict(scenario, trace, tuple(_find_blocked(trace)), tuple(_last_decisions(journal)), diagnoses)
 
 
-def _diagnoses(journal: Sequence[Entry]) -> Iterator[Entry]:
-    told = set()
+def _find_diagnoses(journal: Sequence[Entry]) -> Iterator[Entry]:
+    reasons = set()
     for entry in journal:
-        if entry.reason in DIAGNOSES and entry.reason not in told:
-            told.add(entry.reason)
+        if entry.reason in DIAGNOSES and entry.reason not in reasons:
+            reasons.add(entry.reason)
             yield entry
 
 
-def _last(journal: Sequence[Entry]) -> list[Entry]:
-    """The newest that differ in words: an outcome stands for its intent, as it says the same and whether it failed."""
-    found: dict[str, Entry] = {}
+def _last_decisions(journal: Sequence[Entry]) -> list[Entry]:
+    """Returns the newest entries with different texts; an outcome has the text of its intent, so it replaces it."""
+    newest: dict[str, Entry] = {}
     for entry in reversed(journal):
-        found.setdefault(entry.text, entry)
-        if len(found) == DECISIONS_MAX:
+        newest.setdefault(entry.text, entry)
+        if len(newest) == DECISIONS_MAX:
             break
-    return list(reversed(found.values()))
+    return list(reversed(newest.values()))
 
 
-def _blocked(trace: Trace) -> Iterator[BlockedSide]:
+def _find_blocked(trace: Trace) -> Iterator[BlockedSide]:
     index_of = {spec.broker: i for i, spec in enumerate(trace.world.brokers)}
     for side, load in sum_side_loads(trace.world).items():
         rates = rate_series(trace, side[1])
@@ -90,20 +95,20 @@ def _blocked(trace: Trace) -> Iterator[BlockedSide]:
             yield BlockedSide(side, rate, load.steady_state_bytes_per_s, rate_bytes_per_s_min(load))
 
 
-def to_record(found: SimulationVerdict) -> dict[str, Any]:
-    world, summary = found.trace.world, found.trace.summary
+def to_record(verdict: SimulationVerdict) -> dict[str, Any]:
+    world, summary = verdict.trace.world, verdict.trace.summary
     return {
-        "scenario": found.scenario.name,
-        "policy": found.trace.policy,
+        "scenario": verdict.scenario.name,
+        "policy": verdict.trace.policy,
         "seed": world.seed,
         "brokers": len(world.brokers),
         "partitions": len(world.partitions),
         "partitions_moving": len(world.moving),
         "bytes_to_move": round(sum(p.size_bytes * len(p.adding) for p in world.moving)),
         **asdict(summary),
-        "deadline_s": found.scenario.deadline_s,
-        "in_time": found.in_time,
-        "remaining_bytes": round(float(found.trace.remaining_bytes[-1])) if len(found.trace.remaining_bytes) else 0,
+        "deadline_s": verdict.scenario.deadline_s,
+        "in_time": verdict.in_time,
+        "remaining_bytes": round(float(verdict.trace.remaining_bytes[-1])) if len(verdict.trace.remaining_bytes) else 0,
         "blocked": [
             {
                 "broker": blocked.side[0],
@@ -112,14 +117,14 @@ def to_record(found: SimulationVerdict) -> dict[str, Any]:
                 "steady_state_bytes_per_s": round(blocked.steady_state_bytes_per_s),
                 "rate_bytes_per_s_min": blocked.rate_bytes_per_s_min,
             }
-            for blocked in found.blocked
+            for blocked in verdict.blocked
         ],
-        "diagnoses": [_decision(entry) for entry in found.diagnoses],
-        "last_decisions": [_decision(entry) for entry in found.last],
+        "diagnoses": [_decision_record(entry) for entry in verdict.diagnoses],
+        "last_decisions": [_decision_record(entry) for entry in verdict.last_decisions],
     }
 
 
-def _decision(entry: Entry) -> dict[str, Any]:
+def _decision_record(entry: Entry) -> dict[str, Any]:
     return {
         "at_s": _at_s(entry),
         "action": entry.action,
@@ -133,40 +138,40 @@ def _at_s(entry: Entry) -> float:
     return (entry.at_ms - EPOCH_MS) / 1000
 
 
-def report_lines(found: SimulationVerdict) -> list[str]:
-    """For people; what matters most first."""
-    summary, deadline_s = found.trace.summary, found.scenario.deadline_s
+def report_lines(verdict: SimulationVerdict) -> list[str]:
+    """Returns the report as lines of text, the most important first."""
+    summary, deadline_s = verdict.trace.summary, verdict.scenario.deadline_s
     optimum = "" if summary.optimum_s is None else f"the optimum is {span_text(summary.optimum_s)}"
     if summary.completed:
         ratio = "" if summary.ratio_to_optimum is None else f", {summary.ratio_to_optimum:.2f} × the optimum"
-        said = [f"The moves ended after {span_text(summary.duration_s)}{ratio}{optimum and f' ({optimum})'}."]
+        outcome = [f"The moves ended after {span_text(summary.duration_s)}{ratio}{optimum and f' ({optimum})'}."]
         if deadline_s is not None:
-            kept = "in time for" if found.in_time else "too late for"
-            said.append(f"That is {kept} the deadline of {span_text(deadline_s)}.")
+            kept = "in time for" if verdict.in_time else "too late for"
+            outcome.append(f"That is {kept} the deadline of {span_text(deadline_s)}.")
     else:
-        said = [f"The moves did NOT end within {span_text(summary.duration_s)}.", *_why_not(found)]
+        outcome = [f"The moves did NOT end within {span_text(summary.duration_s)}.", *_explain_unfinished(verdict)]
     over_1s, over_5s = summary.slo_violation_ratio_1s, summary.slo_violation_ratio_5s
     rows = {
-        f"clients' p99 above {found.trace.world.latency.objective_ms:g} ms": (
+        f"clients' p99 above {verdict.trace.world.latency.objective_ms:g} ms": (
             f"{share_text(over_1s)} of the broker-seconds; {share_text(over_5s)} of the 5 s means"
         ),
-        "largest second": _burst(summary.burst_ratio_max),
-        "longest silence": f"{span_text(summary.silence_s_max)} without a byte for a broker that lags",
+        "largest second": _burst_text(summary.burst_ratio_max),
+        "longest silence": f"{span_text(summary.silence_s_max)} without a byte for a lagging broker",
         "config writes": f"{summary.config_writes_per_broker_min:.2g} per broker and minute",
         "copied": size_text(summary.caught_up_bytes),
     }
     width = max(map(len, rows)) + 3
-    told = [f"  {label:{width}}{text}" for label, text in rows.items()]
-    diagnoses = [entry for entry in found.diagnoses if entry not in found.last]
+    figures = [f"  {label:{width}}{text}" for label, text in rows.items()]
+    diagnoses = [entry for entry in verdict.diagnoses if entry not in verdict.last_decisions]
     return [
-        *said,
-        *told,
-        *_decisions("What was found on the way:", diagnoses),
-        *_decisions("The last decisions:", found.last),
+        *outcome,
+        *figures,
+        *_format_decisions("Diagnoses during the run:", diagnoses),
+        *_format_decisions("The last decisions:", verdict.last_decisions),
     ]
 
 
-def _decisions(title: str, entries: Sequence[Entry]) -> Iterator[str]:
+def _format_decisions(title: str, entries: Sequence[Entry]) -> Iterator[str]:
     if entries:
         yield title
     for entry in entries:
@@ -174,25 +179,25 @@ def _decisions(title: str, entries: Sequence[Entry]) -> Iterator[str]:
         yield f"  after {span_text(_at_s(entry))}: {entry.text}{failed}"
 
 
-def _burst(ratio: float) -> str:
-    return f"{ratio:.1f} × the throttle that stood" if ratio > 0 else "no throttle stood"
+def _burst_text(ratio: float) -> str:
+    return f"{ratio:.1f} × the throttle rate" if ratio > 0 else "no throttle was set"
 
 
-def _why_not(found: SimulationVerdict) -> Iterator[str]:
-    summary, trace = found.trace.summary, found.trace
-    for blocked in found.blocked[:SIDES_MAX]:
+def _explain_unfinished(verdict: SimulationVerdict) -> Iterator[str]:
+    summary, trace = verdict.trace.summary, verdict.trace
+    for blocked in verdict.blocked[:SIDES_MAX]:
         yield (
-            f"  The {side_name(blocked.side)}: its throttle is {rate_text(blocked.rate_bytes_per_s)}, and keeping up with what "
-            f"is written takes W = {rate_text(blocked.steady_state_bytes_per_s)}: nothing is left to catch up. "
+            f"  The {side_name(blocked.side)}: its throttle is {rate_text(blocked.rate_bytes_per_s)}, and its steady-state "
+            f"replication takes W = {rate_text(blocked.steady_state_bytes_per_s)}: nothing is left to catch up. "
             f"The smallest rate that ever ends is {blocked.rate_bytes_per_s_min} bytes/s."
         )
-    if len(found.blocked) > SIDES_MAX:
-        yield f"  ... {more_text(len(found.blocked) - SIDES_MAX, 'sides (--json has all)')}."
+    if len(verdict.blocked) > SIDES_MAX:
+        yield f"  ... {more_text(len(verdict.blocked) - SIDES_MAX, 'sides (--json has all)')}."
     left = size_text(float(trace.remaining_bytes[-1])) if len(trace.remaining_bytes) else "all"
     if summary.optimum_s is None:
         yield (
-            f"  {left} left; no schedule could end them in that time: the links or disks leave too little beside the "
-            "clients. Give a longer duration, a faster link or disk, or less load."
+            f"  {left} left; no schedule could end them in that time: clients leave too little of the links or "
+            "disks. Give a longer duration, a faster link or disk, or less load."
         )
-    elif not found.blocked:
+    elif not verdict.blocked:
         yield f"  {left} left; the optimum is {span_text(summary.optimum_s)}, so a longer duration may show the end."

@@ -1,7 +1,7 @@
-"""A scenario file → a world to simulate. Every fault of the file is named with line and key, all of one kind at once.
+"""Reads a scenario file and builds the world to simulate. Each fault is reported with its line and key.
 
-Faults come in three rounds, as each needs the one before: words and units; brokers, topics and times that fit each other;
-a move that can be made, in a time that can be kept.
+The file is checked in three rounds, because each needs the one before: keys and units; consistent brokers, topics and times; a
+possible move with a possible deadline. All faults of a round are reported together.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from rheostat.simulate.scenario_schema import ScenarioSchema
 from streaming.shared.contract import Side
 from streaming.shared.units import span_text
 from tuner.simulation import moves
-from tuner.simulation import scenario as made
 from tuner.simulation.optimum import optimum_s
+from tuner.simulation.scenario import Scenario, Topic, lay_out, with_throttle
 from tuner.simulation.world import (
     BrokerLoss,
     BrokerSpec,
@@ -48,77 +48,76 @@ from tuner.simulation.world import (
     World,
 )
 
-_CEILING_SHARE = 0.8  # Of the slowest link: a tenth for what is not measured, a tenth for the objective.
+_CEILING_SHARE = 0.8  # Of the slowest link: a tenth for unmeasured traffic, a tenth for the objective.
 
 
 def shipped_scenarios() -> dict[str, Path]:
-    """The scenarios that come with rheostat, by name."""
+    """Returns the scenarios that come with rheostat, by name."""
     return {path.stem: path for path in sorted(conf_file("scenarios").glob("*.yaml"))}
 
 
-def load_scenario(named: str, seed: int | None = None) -> made.Scenario:
-    """
+def load_scenario(name_or_file: str, seed: int | None = None) -> Scenario:
+    """Reads a scenario.
+
     Args:
-        named: a file, or the name of a shipped scenario.
-        seed: in place of the file's.
+        name_or_file: a file, or the name of a shipped scenario.
+        seed: replaces the file's seed.
 
     Raises:
-        BadInputError: with every fault, one a line.
+        BadInputError: with every fault of the first round that has some, one per line.
     """
-    known = shipped_scenarios()
-    path = known.get(named, Path(named))
+    shipped = shipped_scenarios()
+    path = shipped.get(name_or_file, Path(name_or_file))
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise BadInputError(f"{path}: not UTF-8 text (byte {error.start})") from error
     except OSError as error:
         why = f"{path}: cannot be read: {error.strerror or error}"
-        raise BadInputError(f"{why}\nexpected a file, or one of {', '.join(known)}") from error
+        raise BadInputError(f"{why}\nexpected a file, or one of {', '.join(shipped)}") from error
     return parse_scenario(text, str(path), name=path.stem, seed=seed)
 
 
-def parse_scenario(text: str, file: str, *, name: str, seed: int | None = None) -> made.Scenario:
+def parse_scenario(text: str, file: str, *, name: str, seed: int | None = None) -> Scenario:
     source = YamlFile(text, file)
     try:
-        words = ScenarioSchema.model_validate(source.body)
+        schema = ScenarioSchema.model_validate(source.body)
     except ValidationError as error:
         raise BadInputError("\n".join(source.faults(error, ScenarioSchema))) from error
-    if faults := [source.fault(at, message) for at, message in find_faults(words)]:
+    if faults := [source.fault(at, message) for at, message in find_faults(schema)]:
         raise BadInputError("\n".join(faults))
     try:
-        world = _world(words, words.seed if seed is None else seed)
+        world = _build_world(schema, schema.seed if seed is None else seed)
     except moves.NoSuchMove as error:
-        raise BadInputError(source.fault(("move", _kind(words)), str(error))) from error
+        raise BadInputError(source.fault(("move", _move_kind(schema)), str(error))) from error
     if not world.moving:
         raise BadInputError(
-            source.fault(("move",), "expected something to copy, found every replica in its place already")
+            source.fault(("move",), "expected something to copy, found every replica on its target broker already")
         )
-    if words.deadline is not None:
-        least_s = optimum_s(world)
-        # Without any schedule at all the run itself says why; a deadline is only wrong beside a time that there is.
-        if least_s is not None and words.deadline < least_s:
-            message = (
-                f"expected at least {span_text(least_s)}, which nobody can beat here, found {span_text(words.deadline)}"
-            )
+    if schema.deadline is not None:
+        fastest_s = optimum_s(world)
+        # If no schedule ends at all, the report of the run says why.
+        if fastest_s is not None and schema.deadline < fastest_s:
+            message = f"expected at least {span_text(fastest_s)}, the fastest possible schedule, found {span_text(schema.deadline)}"
             raise BadInputError(source.fault(("deadline",), message))
     slowest = min(min(b.link_in_bytes_per_s, b.link_out_bytes_per_s) for b in world.brokers)
-    ceiling = words.ceiling if words.ceiling is not None else _CEILING_SHARE * slowest
-    return made.Scenario(name, " ".join(words.about.split()), world, ceiling, words.deadline, words.share)
+    ceiling = schema.ceiling if schema.ceiling is not None else _CEILING_SHARE * slowest
+    return Scenario(name, " ".join(schema.about.split()), world, ceiling, schema.deadline, schema.share)
 
 
-def _kind(words: ScenarioSchema) -> str:
-    return next(key for key in type(words.move).model_fields if getattr(words.move, key) is not None)
+def _move_kind(schema: ScenarioSchema) -> str:
+    return next(key for key in type(schema.move).model_fields if getattr(schema.move, key) is not None)
 
 
-def _world(words: ScenarioSchema, seed: int) -> World:
-    ids = [b.id for b in words.brokers]
-    load = words.load
+def _build_world(schema: ScenarioSchema, seed: int) -> World:
+    ids = [b.id for b in schema.brokers]
+    load = schema.load
     world = World(
         seed=seed,
         brokers=tuple(
-            BrokerSpec(b.id, *[b.link or words.link] * 2, *[b.disk or words.disk] * 2) for b in words.brokers
+            BrokerSpec(b.id, *[b.link or schema.link] * 2, *[b.disk or schema.disk] * 2) for b in schema.brokers
         ),
-        partitions=tuple(_moved(words, made.lay_out(_topics(words), seed))),
+        partitions=tuple(_apply_move(schema, lay_out(_build_topics(schema), seed))),
         loads=tuple(
             ClientLoad(
                 b,
@@ -133,33 +132,37 @@ def _world(words: ScenarioSchema, seed: int) -> World:
             )
             for b in ids
         ),
-        disturbances=tuple(_disturbances(words)),
-        duration_s_max=float(math.ceil(words.duration)),
-        moves_begin_s=words.begin,
+        disturbances=tuple(_build_disturbances(schema)),
+        duration_s_max=float(math.ceil(schema.duration)),
+        moves_begin_s=schema.begin,
         fetch=FetchSettings(
-            response_bytes_max=words.fetch.response,
-            partition_bytes_max=words.fetch.partition,
-            fetchers=words.fetch.threads,
-            quota_samples=words.fetch.quota_samples,
-            thread_bytes_per_s_max=words.fetch.thread_rate,
+            response_bytes_max=schema.fetch.response,
+            partition_bytes_max=schema.fetch.partition,
+            fetchers=schema.fetch.threads,
+            quota_samples=schema.fetch.quota_samples,
+            thread_bytes_per_s_max=schema.fetch.thread_rate,
         ),
         latency=LatencyModel(
-            base_ms=1000 * words.latency.base, objective_utilisation=1 - words.latency.base / words.latency.objective
+            base_ms=1000 * schema.latency.base, objective_utilisation=1 - schema.latency.base / schema.latency.objective
         ),
         delivery=SignalDelivery(
-            words.signals.every, words.signals.window, words.signals.delay, words.signals.delay_max, words.signals.loss
+            schema.signals.every,
+            schema.signals.window,
+            schema.signals.delay,
+            schema.signals.delay_max,
+            schema.signals.loss,
         ),
     )
-    return world if words.throttle is None else made.with_throttle(world, round(words.throttle))
+    return world if schema.throttle is None else with_throttle(world, round(schema.throttle))
 
 
-def _topics(words: ScenarioSchema) -> Iterable[made.Topic]:
-    move = words.move
+def _build_topics(schema: ScenarioSchema) -> Iterable[Topic]:
+    move = schema.move
     joining = {*(move.add or ()), *(move.replace or {}).values()}
-    old = tuple(b.id for b in words.brokers if b.id not in joining)
-    for topic in words.topics:
+    old = tuple(b.id for b in schema.brokers if b.id not in joining)
+    for topic in schema.topics:
         on = topic.brokers or old
-        yield made.Topic(
+        yield Topic(
             topic.name,
             partitions=len(topic.replicas) if topic.replicas else topic.partitions or 1,
             size_bytes=topic.size,
@@ -172,34 +175,34 @@ def _topics(words: ScenarioSchema) -> Iterable[made.Topic]:
         )
 
 
-def _moved(words: ScenarioSchema, partitions: list[PartitionSpec]) -> list[PartitionSpec]:
-    move = words.move
+def _apply_move(schema: ScenarioSchema, partitions: list[PartitionSpec]) -> list[PartitionSpec]:
+    move = schema.move
     if move.add is not None:
         return moves.join(partitions, move.add)
     if move.drain is not None:
-        return moves.drain(partitions, move.drain, [b.id for b in words.brokers])
+        return moves.drain(partitions, move.drain, [b.id for b in schema.brokers])
     if move.replace is not None:
         return moves.replace_brokers(partitions, move.replace)
     entries = move.plan.partitions if move.plan is not None else ()
     return moves.apply_plan(partitions, {(e.topic, e.partition): e.replicas for e in entries})
 
 
-def _disturbances(words: ScenarioSchema) -> Iterable[Disturbance]:
-    everybody = tuple(b.id for b in words.brokers)
-    for step in words.load.steps:
-        yield LoadStep(step.at, step.until, step.brokers or everybody, step.factor)
-    for what in words.disturbances:
-        match what:
+def _build_disturbances(schema: ScenarioSchema) -> Iterable[Disturbance]:
+    all_brokers = tuple(b.id for b in schema.brokers)
+    for step in schema.load.steps:
+        yield LoadStep(step.at, step.until, step.brokers or all_brokers, step.factor)
+    for disturbance in schema.disturbances:
+        match disturbance:
             case SlowLink():
-                yield LinkStep(what.at, what.until, what.brokers, what.factor)
+                yield LinkStep(disturbance.at, disturbance.until, disturbance.brokers, disturbance.factor)
             case BrokerDown():
-                yield BrokerLoss(what.at, what.until, what.broker)
+                yield BrokerLoss(disturbance.at, disturbance.until, disturbance.broker)
             case NoSignals():
-                yield SignalOutage(what.at, what.until, what.brokers or everybody)
+                yield SignalOutage(disturbance.at, disturbance.until, disturbance.brokers or all_brokers)
             case ControllerBusy():
-                yield ControllerStorm(what.at, what.until, what.operations_per_s)
+                yield ControllerStorm(disturbance.at, disturbance.until, disturbance.operations_per_s)
             case LeaderChange():
-                yield LeaderMove(what.at, what.topic, what.partition, what.to)
+                yield LeaderMove(disturbance.at, disturbance.topic, disturbance.partition, disturbance.to)
             case OperatorSets():
-                rate = None if what.rate is None else round(what.rate)
-                yield OperatorWrite(what.at, what.broker, Side(what.side), rate)
+                rate = None if disturbance.rate is None else round(disturbance.rate)
+                yield OperatorWrite(disturbance.at, disturbance.broker, Side(disturbance.side), rate)

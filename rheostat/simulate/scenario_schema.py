@@ -1,4 +1,4 @@
-"""What a scenario file may say: its keys, their units as people write them, and what each means."""
+"""The schema of a scenario file: its keys, with type, default and meaning of each."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from rheostat.simulate.schema_types import (
 )
 
 
-def _numbered(value: Any) -> Any:
-    """``4`` is four brokers with the ids 1 to 4."""
+def _expand_brokers(value: Any) -> Any:
+    """Expands a number of brokers to a list: ``4`` means the ids 1 to 4."""
     if isinstance(value, bool) or not isinstance(value, int | list):
-        raise ValueError(f"expected how many there are, or a list of them, found {value!r}")
+        raise ValueError(f"expected a number of brokers, or a list of them, found {value!r}")
     if isinstance(value, int):
         if not 1 <= value <= 10_000:
             raise ValueError(f"expected 1 to 10000 brokers, found {value}")
@@ -34,8 +34,8 @@ def _numbered(value: Any) -> Any:
 
 class BrokerSchema(SchemaModel):
     id: int = Field(ge=0, description="the broker's node id")
-    link: Rate | None = Field(default=None, description="this broker's link, where it is another than the others'")
-    disk: Rate | None = Field(default=None, description="this broker's disks, where they are others")
+    link: Rate | None = Field(default=None, description="this broker's link, if it differs from `link`")
+    disk: Rate | None = Field(default=None, description="this broker's disks, if they differ from `disk`")
 
 
 class TopicSchema(SchemaModel):
@@ -45,13 +45,13 @@ class TopicSchema(SchemaModel):
     write: RateOrNone = Field(default=0.0, description="what is written to each partition: 4MB/s")
     spread: Share = Field(
         default=0.0,
-        description="how far sizes and write rates lie apart: standard deviation ÷ mean; drawn from the seed",
+        description="spread of sizes and write rates: standard deviation ÷ mean; drawn from the seed",
     )
     replication: int = Field(default=3, ge=1, description="replicas of each partition")
     brokers: BrokerIds | None = Field(
-        default=None, description="those that hold it; without it all but those that join"
+        default=None, description="the brokers that hold it; without it all except joining ones"
     )
-    leaders: BrokerIds | None = Field(default=None, description="those of them that lead; without it all")
+    leaders: BrokerIds | None = Field(default=None, description="those of `brokers` that lead; without it all")
     replicas: tuple[BrokerIds, ...] | None = Field(
         default=None, description="the replicas of each partition one by one, the leader first: [[1, 2], [2, 3]]"
     )
@@ -60,7 +60,7 @@ class TopicSchema(SchemaModel):
 class PlanEntrySchema(SchemaModel):
     topic: str = Field(description="a topic of the scenario")
     partition: int = Field(ge=0, description="its number")
-    replicas: BrokerIds = Field(description="the brokers that shall hold it, all of them")
+    replicas: BrokerIds = Field(description="all target replicas")
     log_dirs: tuple[str, ...] = Field(default=(), description="as kafka-reassign-partitions writes it; not used")
 
 
@@ -78,10 +78,12 @@ class MoveSchema(SchemaModel):
     plan: PlanSchema | None = Field(default=None, description="the JSON of kafka-reassign-partitions, pasted as it is")
 
     @model_validator(mode="after")
-    def _one(self) -> MoveSchema:
-        said = [key for key in type(self).model_fields if getattr(self, key) is not None]
-        if len(said) != 1:
-            raise ValueError(f"expected exactly one of add, drain, replace, plan, found {' and '.join(said) or 'none'}")
+    def _check_single_kind(self) -> MoveSchema:
+        kinds = [key for key in type(self).model_fields if getattr(self, key) is not None]
+        if len(kinds) != 1:
+            raise ValueError(
+                f"expected exactly one of add, drain, replace, plan, found {' and '.join(kinds) or 'none'}"
+            )
         return self
 
 
@@ -92,29 +94,29 @@ class LoadStepSchema(TimeRange):
 
 class LoadSchema(SchemaModel):
     writes: RateOrNone = Field(
-        default=0.0, description="into each broker beside the topics above, its in-sync replication included"
+        default=0.0, description="into each broker in addition to the topics above, with its in-sync replication"
     )
-    reads: RateOrNone = Field(default=0.0, description="out of each broker beside the topics above")
+    reads: RateOrNone = Field(default=0.0, description="out of each broker in addition to the topics above")
     reads_per_write: float = Field(default=1.0, ge=0, description="consumers of the topics above")
-    daily: Share = Field(default=0.0, description="half of the swing between night and noon, over the mean")
+    daily: Share = Field(default=0.0, description="amplitude of the daily sine ÷ mean")
     day: Span = Field(default=86_400.0, description="how long a day is")
     phase: Moment = Field(
         default=0.0, description="the time of day at the start; 0 is on the way up, a quarter day is noon"
     )
     noise: Share = Field(default=0.0, description="standard deviation over the mean; drawn from the seed")
-    noise_lasts: Span = Field(default=10.0, description="the time in which the noise forgets itself")
+    noise_lasts: Span = Field(default=10.0, description="autocorrelation time of the noise")
     steps: tuple[LoadStepSchema, ...] = Field(default=(), description="the load is multiplied for a while")
 
 
 class SignalSchema(SchemaModel):
     every: Span = Field(default=5.0, description="between two scrapes")
-    window: Span = Field(default=30.0, description="what a signal looks back on")
+    window: Span = Field(default=30.0, description="window of a signal")
     delay: Moment = Field(default=2.0, description="the shortest time from scrape to tuner")
     delay_max: Moment = Field(default=4.0, description="the longest")
     loss: Share = Field(default=0.0, description="scrapes of a broker that are lost")
 
     @model_validator(mode="after")
-    def _ordered(self) -> SignalSchema:
+    def _check_delays(self) -> SignalSchema:
         if self.delay_max < self.delay:
             raise ValueError(f"expected delay_max of at least delay, found {self.delay_max:g} s and {self.delay:g} s")
         return self
@@ -122,18 +124,18 @@ class SignalSchema(SchemaModel):
 
 class FetchSchema(SchemaModel):
     threads: int = Field(default=1, ge=1, le=64, description="num.replica.fetchers")
-    thread_rate: Rate = Field(default=1e9, description="what one fetcher thread can do")
+    thread_rate: Rate = Field(default=1e9, description="maximum rate of one fetcher thread")
     response: Size = Field(default=10 * 2.0**20, description="replica.fetch.response.max.bytes")
     partition: Size = Field(default=2.0**20, description="replica.fetch.max.bytes")
     quota_samples: int = Field(default=11, ge=1, le=100, description="replication.quota.window.num")
 
 
 class LatencySchema(SchemaModel):
-    base: Span = Field(default=0.005, description="clients' p99 on an idle broker; p99 = base ÷ (1 − how busy it is)")
-    objective: Span = Field(default=0.050, description="the p99 that is not to be missed")
+    base: Span = Field(default=0.005, description="clients' p99 on an idle broker; p99 = base ÷ (1 − utilisation)")
+    objective: Span = Field(default=0.050, description="the p99 objective")
 
     @model_validator(mode="after")
-    def _above(self) -> LatencySchema:
+    def _check_objective(self) -> LatencySchema:
         if not 1.02 * self.base < self.objective < 100 * self.base:
             raise ValueError(
                 f"expected an objective above base ({1000 * self.base:g} ms) and below a hundred times it, "
@@ -146,7 +148,7 @@ class ScenarioSchema(SchemaModel):
     """The whole file."""
 
     about: str = Field(default="", description="one sentence: what is simulated")
-    brokers: Annotated[tuple[BrokerSchema, ...], BeforeValidator(_numbered), Field(min_length=1)] = Field(
+    brokers: Annotated[tuple[BrokerSchema, ...], BeforeValidator(_expand_brokers), Field(min_length=1)] = Field(
         description="how many (ids from 1), or a list of ids, or of id with link and disk"
     )
     link: Rate = Field(description="what a broker's network carries in each direction: 1.25GB/s or 10Gbit/s")
@@ -156,21 +158,21 @@ class ScenarioSchema(SchemaModel):
     load: LoadSchema = Field(default_factory=LoadSchema, description="what clients do")
     throttle: Rate | None = Field(
         default=None,
-        description="stands at the start, as kafka-reassign-partitions --throttle sets it; without it none",
+        description="the initial throttle, as kafka-reassign-partitions --throttle sets it; without it none",
     )
     ceiling: Rate | None = Field(
         default=None,
-        description="the most rheostat may set (tuner.rate_bytes_per_s_max); without it 80 % of the slowest link",
+        description="the highest rate that rheostat may set (tuner.rate_bytes_per_s_max); without it 80 % of the slowest link",
     )
-    disturbances: tuple[Disturbance, ...] = Field(default=(), description="what happens on the way")
+    disturbances: tuple[Disturbance, ...] = Field(default=(), description="what happens during the run")
     begin: Moment = Field(default=0.0, description="when the move begins")
     duration: Span = Field(default=3600.0, description="how long is simulated at most")
     deadline: Span | None = Field(
         default=None,
-        description="from the beginning of the move; rheostat is in no hurry before, and missing it is exit code 1",
+        description="from the start of the move; rheostat uses the whole time, and a missed deadline is exit code 1",
     )
     share: PositiveShare | None = Field(default=None, description="what rheostat may take of every link: 25%")
     seed: int = Field(default=1, ge=0, description="draws spread, noise and delays")
     signals: SignalSchema = Field(default_factory=SignalSchema, description="how late and complete rheostat sees it")
     fetch: FetchSchema = Field(default_factory=FetchSchema, description="the brokers' settings")
-    latency: LatencySchema = Field(default_factory=LatencySchema, description="what clients feel")
+    latency: LatencySchema = Field(default_factory=LatencySchema, description="the model of client latency")

@@ -1,4 +1,4 @@
-"""The values a scenario is written in: amounts with their units as people write them, and moments that come in order."""
+"""Value types of the scenario schema: amounts with units, times, and time ranges."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SchemaModel(BaseModel):
 
 
 class TimeRange(SchemaModel):
-    """Something that lasts."""
+    """A time range of a scenario."""
 
     at: Moment = Field(description="when it begins, from the start of the simulation: 2min")
     until: Span = Field(description="when it ends")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rheostat.simulate.chart import draw_run, panels
-from rheostat.simulate.plot import Line, Panel, _moments, _scale, svg
+from rheostat.simulate.plot import Line, Panel, _scale, _time_ticks, svg
 from rheostat.simulate.policies import parse_policy
 from rheostat.simulate.scenario_file import load_scenario
 from streaming.shared.units import rate_text
@@ -83,7 +83,7 @@ def test_no_value_leaves_the_panel(highest: float) -> None:
     [(10.0, 11), (60.0, 7), (777.0, 7), (7200.0, 9), (864_000.0, 11)],
 )
 def test_the_time_axis_has_about_ten_round_moments(end_s: float, moments: int) -> None:
-    assert len(_moments(0.0, end_s)) == moments
+    assert len(_time_ticks(0.0, end_s)) == moments
 
 
 def test_a_run_is_drawn_with_its_throttles_and_the_objective() -> None:

@@ -68,7 +68,7 @@ def test_the_answer_and_before_it_what_was_drawn(small: Path) -> None:
         "small: A small move.\nseed 1: 3 brokers, 1 partitions written at 3 MB/s, 1 move, 1.0 GB\n"
     )
     assert done.stdout.startswith("policy as-is\nThe moves ended after ")
-    for told in ("× the optimum", "clients' p99 above 50 ms", "× the throttle that stood", "config writes", "copied"):
+    for told in ("× the optimum", "clients' p99 above 50 ms", "× the throttle rate", "config writes", "copied"):
         assert told in done.stdout
 
 
@@ -192,9 +192,9 @@ def test_a_picture(small: Path, tmp_path: Path) -> None:
     plot = tmp_path / "a.svg"
     done = run(small, "--policy", "as-is", "--plot", plot)
     assert done.exit_code == 0
-    assert f"drawn: {plot}" in done.stderr
+    assert f"chart written to {plot}" in done.stderr
     assert plot.read_text().startswith("<svg ")
-    assert "no folder" in refused(small, "--plot", tmp_path / "gone" / "a.svg")
+    assert "does not exist" in refused(small, "--plot", tmp_path / "gone" / "a.svg")
     assert "cannot be written" in refused(small, "--policy", "none", "--plot", tmp_path)
 
 
@@ -216,7 +216,7 @@ def test_what_was_found_on_the_way_is_said_to_people(small: Path) -> None:
     small.write_text(small.read_text().replace("1GB", "5GB"))
     told = run(small, "--policy", "rheostat:deadline:1min").stdout
     assert "too late for the deadline of 60 s" in told
-    assert "What was found on the way:\n  after " in told
+    assert "Diagnoses during the run:\n  after " in told
     assert "raise tuner.rate_bytes_per_s_max" in told
 
 
@@ -238,10 +238,13 @@ def test_a_shipped_name_and_the_list_of_them() -> None:
         ("rheostat:5", "unknown policy 'rheostat:5'"),
         ("rheostat:fast:5", "unknown policy 'rheostat:fast:5'"),
         ("rheostat:rescue:5", "unknown policy 'rheostat:rescue:5'"),
-        ("rheostat:share", "of what share? Give it, as in rheostat:share:25%, or set `share` in the scenario"),
+        ("rheostat:share", "the share is missing: give it, as in rheostat:share:25%, or set `share` in the scenario"),
         ("rheostat:share:250%", "--policy rheostat:share:250%: expected a share from 0% to 100%"),
         ("rheostat:share:0%", "--policy rheostat:share:0%: expected more than 0, found '0%'"),
-        ("rheostat:deadline", "done when? Give it, as in rheostat:deadline:2h, or set `deadline` in the scenario"),
+        (
+            "rheostat:deadline",
+            "the deadline is missing: give it, as in rheostat:deadline:2h, or set `deadline` in the scenario",
+        ),
         ("rheostat:deadline:soon", "--policy rheostat:deadline:soon: expected"),
         ("static:-5MB/s", "--policy static:-5MB/s: expected a rate such as 50MB/s"),
         ("static:0", "--policy static:0: expected more than 0"),
@@ -264,7 +267,7 @@ def test_bad_input_is_named(small: Path) -> None:
     small.write_text("brokers: 3\nlink: -1GB/s\n")
     assert f"{small}:2: link: expected a rate" in refused(small)
     assert "expected a file, or one of broker-add" in refused(small.parent / "other.yaml")
-    assert "which scenario? A file, or one of broker-add" in refused()
+    assert "no scenario was named: name a file, or one of broker-add" in refused()
 
 
 def test_a_ceiling_below_the_usual_floor_is_kept(stuck: Path) -> None:

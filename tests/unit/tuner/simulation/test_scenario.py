@@ -322,15 +322,15 @@ def test_every_fault_is_named_with_its_line() -> None:
         ("write: 2MB/s", "write: 2Mb/s", "f.yaml:6: topics[0].write: expected a rate such as"),
         ("write: 2MB/s", "wrte: 2MB/s", "f.yaml:6: topics[0].wrte: unknown key: did you mean write?"),
         ("size: 1GB, ", "", "f.yaml:6: topics[0].size: is missing: of each partition"),
-        ("partitions: 4, ", "", "f.yaml:6: topics[0].partitions: is missing: how many partitions"),
+        ("partitions: 4, ", "", "f.yaml:6: topics[0].partitions: is missing: give the number of partitions"),
         ("add: [3]", "add: [3]\nload: {reads_per_write: .inf}", "load.reads_per_write: input should be a finite number, found inf"),
         ("brokers: 3", "brokers: 0", "f.yaml:2: brokers: expected 1 to 10000 brokers, found 0"),
-        ("brokers: 3", "brokers: three", "f.yaml:2: brokers: expected how many there are, or a list of them, found 'three'"),
-        ("brokers: 3", "brokers: [1, 2, 3, 2]", "f.yaml:2: brokers[3]: broker 2 stands twice"),
+        ("brokers: 3", "brokers: three", "f.yaml:2: brokers: expected a number of brokers, or a list of them, found 'three'"),
+        ("brokers: 3", "brokers: [1, 2, 3, 2]", "f.yaml:2: brokers[3]: broker 2 is listed twice"),
         ("brokers: [1, 2]", "brokers: [1, 7]", "f.yaml:6: topics[0].brokers: unknown broker 7, there are 1, 2, 3"),
         ("brokers: [1, 2]", "brokers: [1]", "topics[0].brokers: expected at least as many brokers as replicas (2), found 1"),
-        ("brokers: [1, 2]", "replicas: [[1, 1]]", "f.yaml:6: topics[0].replicas[0][1]: replica on broker 1 stands twice"),
-        ("brokers: [1, 2]", "replicas: [[1, 2]]", "topics[0].partitions: expected not to be there, as replicas says it"),
+        ("brokers: [1, 2]", "replicas: [[1, 1]]", "f.yaml:6: topics[0].replicas[0][1]: replica on broker 1 is listed twice"),
+        ("brokers: [1, 2]", "replicas: [[1, 2]]", "topics[0].partitions: expected not to be set together with replicas"),
         ("brokers: [1, 2]", "leaders: [3]", "topics[0].leaders: expected only brokers that hold the topic (1, 2), found 3"),
         ("  add: [3]", "  add: [4]", "f.yaml:8: move.add: unknown broker 4, there are 1, 2, 3"),
         ("  add: [3]", "  add: [2]", "f.yaml:8: move.add: expected brokers that hold nothing yet, found 2"),
@@ -379,7 +379,7 @@ def test_what_cannot_happen_is_named(more: str, told: str) -> None:
 def test_a_deadline_that_nobody_can_meet_is_refused_and_one_that_somebody_can_is_not() -> None:
     """2 GB onto broker 3, of which 0.9 × 500 − 4 MB/s of the disk are left: 4.5 s."""
     (told,) = faults("deadline: 4s\n")
-    assert told == "f.yaml:9: deadline: expected at least 4.5 s, which nobody can beat here, found 4.0 s"
+    assert told == "f.yaml:9: deadline: expected at least 4.5 s, the fastest possible schedule, found 4.0 s"
     assert made("deadline: 5s\n").deadline_s == 5.0
 
 
