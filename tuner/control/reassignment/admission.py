@@ -1,7 +1,7 @@
-"""Which parts of all plans begin now, given how many at a time the cluster stands.
+"""Decides which partitions of all plans start now.
 
-Intuition: plans share the brokers, so their parts stand in one line: how many at a time is asked once, of all that runs, and
-whose turn it is follows from the slowest side, not from whose plan it is.
+All plans share the brokers and the controller. So the concurrency is decided once for all running steps, and the scheduler picks
+from the waiting partitions of all plans together, whichever plan they belong to.
 """
 
 from __future__ import annotations
@@ -38,24 +38,28 @@ from tuner.core.partition_limits import PartitionCounts, PartitionLimits, counte
 from tuner.core.reassignment_plan import Plan, ReassignmentSnapshot, TopicPartition
 from tuner.core.throttle_state import ThrottleState
 
-# A broker that is restarted is back by then, and its steps go on; so long they count as any others.
+# A broker that restarts is back within this time and its steps go on, so they count for the limits until then.
 STUCK_S_MIN = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterMeasurements:
-    """What is measured of the cluster besides where its partitions are."""
+    """What is measured of the cluster besides the assignment of its partitions.
+
+    Attributes:
+        last_request_steps: steps in the last request.
+    """
 
     partitions: PartitionMeasurements = field(default_factory=PartitionMeasurements)
     throttles: ThrottleState = field(default_factory=ThrottleState)
     brokers: Mapping[int, BrokerSignal] = field(default_factory=dict)
     controllers: Mapping[int, ControllerSignal] = field(default_factory=dict)
-    last_request_steps: int = 0  # Steps that the last request asked for.
+    last_request_steps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorLimits:
-    """What the operator allows."""
+    """The operator's limits over all plans together."""
 
     batch: BatchLimits = field(default_factory=BatchLimits)
     concurrency: ConcurrencyLimits = field(default_factory=ConcurrencyLimits)
@@ -65,98 +69,113 @@ class OperatorLimits:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
+    """The steps to start, the concurrency behind them, and the bytes by side that no step copies yet."""
+
     schedule: Schedule
     concurrency: ConcurrencyDecision
-    pending_bytes: Mapping[BrokerSide, float]  # What no step under way copies yet.
+    pending_bytes: Mapping[BrokerSide, float]
 
 
 def admit(
     plans: Sequence[tuple[Plan, PartitionProgress, bool]],
-    look: ReassignmentSnapshot,
-    measures: ClusterMeasurements,
-    memory: ConcurrencyState,
-    bounds: OperatorLimits,
+    snapshot: ReassignmentSnapshot,
+    measurements: ClusterMeasurements,
+    state: ConcurrencyState,
+    limits: OperatorLimits,
     now_ms: int,
-    resting: frozenset[TopicPartition] = frozenset(),
+    backing_off: frozenset[TopicPartition] = frozenset(),
 ) -> Admission:
-    """
+    """Returns the steps to start now.
+
     Args:
-        plans: how each stands, and whether parts of it may begin.
-        resting: parts that failed just now.
+        plans: each plan with its progress, and whether steps of it may start.
+        backing_off: partitions that failed recently and are not tried yet.
     """
-    running = [
-        one for plan, parts, _ in plans for one in _running_steps(plan, parts, look, measures.partitions, now_ms)
-    ]
-    copying = steps_that_copy(running, look.online)
+    sizes = measurements.partitions
+    running = [run for plan, parts, _ in plans for run in _running_steps(plan, parts, snapshot, sizes, now_ms)]
     waiting = [
-        WaitingPartition(
-            way,
-            measures.partitions.size(key, plan.partitions[key]),
-            measures.partitions.write_rate(key, plan.partitions[key]),
-        )
-        for plan, parts, goes_on in plans
-        if goes_on
-        for key, way in parts.ready.items()
-        if key not in resting
+        WaitingPartition(transition, sizes.size(key, plan.partitions[key]), sizes.write_rate(key, plan.partitions[key]))
+        for plan, progress, may_start in plans
+        if may_start
+        for key, transition in progress.ready.items()
+        if key not in backing_off
     ]
-    # Who was not watched at the plan's start is measured with the second look.
-    writes_known = bool(measures.partitions.write_bytes_per_s) or any(one.write_bytes_per_s > 0 for one in waiting)
-    slots_taken, slots_wanted = slots_in_use(copying, measures.throttles.meant), waiting_by_side(waiting)
-    view = ConcurrencyInput(
-        now_ms,
-        frozenset(slots_taken) | frozenset(slots_wanted),
-        slots_taken,
-        slots_wanted,
-        measures.throttles.meant,
-        steady_state(copying),
-        measures.last_request_steps,
-        measures.brokers,
-        measures.controllers,
-        bounds.controller_objective,
-    )
-    paced = decide_concurrency(view, memory, bounds.concurrency)
-    terms = SchedulerConstraints(
-        look.online,
-        bounds.batch,
-        paced.slots,
-        paced.cluster_max,
-        paced.starts_max,
-        measures.throttles.most,
-        setpoints=measures.throttles.meant,
-        limits=bounds.partitions,
-        hosted=_hosted_partitions(look, bounds),
+    # A plan that was given without write rates gets them with the second snapshot.
+    writes_known = bool(sizes.write_bytes_per_s) or any(candidate.write_bytes_per_s > 0 for candidate in waiting)
+    inputs = _concurrency_input(running, waiting, snapshot, measurements, limits, now_ms)
+    concurrency = decide_concurrency(inputs, state, limits.concurrency)
+    constraints = SchedulerConstraints(
+        snapshot.online,
+        limits.batch,
+        concurrency.slots,
+        concurrency.cluster_max,
+        concurrency.starts_max,
+        measurements.throttles.most,
+        setpoints=measurements.throttles.meant,
+        limits=limits.partitions,
+        hosted=_hosted_partitions(snapshot, limits),
         writes_known=writes_known,
-        since_last_request_s=memory.since_last_start_s(now_ms),
-        snapshot_interval_s=memory.snapshot_interval_s(now_ms),
-        carried_small_share=memory.carried_small_share,
+        since_last_request_s=state.since_last_start_s(now_ms),
+        snapshot_interval_s=state.snapshot_interval_s(now_ms),
+        carried_small_share=state.carried_small_share,
     )
-    refilled = schedule(waiting, running, terms)
-    begun_at_ms = now_ms if refilled.starts else memory.last_start_at_ms
-    seen = replace(
-        paced.state,
-        last_start_at_ms=begun_at_ms,
+    scheduled = schedule(waiting, running, constraints)
+    state_after = replace(
+        concurrency.state,
+        last_start_at_ms=now_ms if scheduled.starts else state.last_start_at_ms,
         last_snapshot_at_ms=now_ms,
-        carried_small_share=refilled.carried_small_share,
+        carried_small_share=scheduled.carried_small_share,
     )
-    return Admission(refilled, replace(paced, state=seen), pending_bytes(waiting, running))
+    return Admission(scheduled, replace(concurrency, state=state_after), pending_bytes(waiting, running))
+
+
+def _concurrency_input(
+    running: Sequence[RunningStep],
+    waiting: Sequence[WaitingPartition],
+    snapshot: ReassignmentSnapshot,
+    measurements: ClusterMeasurements,
+    limits: OperatorLimits,
+    now_ms: int,
+) -> ConcurrencyInput:
+    copying = steps_that_copy(running, snapshot.online)
+    slots, waiting_counts = slots_in_use(copying, measurements.throttles.meant), waiting_by_side(waiting)
+    return ConcurrencyInput(
+        now_ms,
+        frozenset(slots) | frozenset(waiting_counts),
+        slots,
+        waiting_counts,
+        measurements.throttles.meant,
+        steady_state(copying),
+        measurements.last_request_steps,
+        measurements.brokers,
+        measurements.controllers,
+        limits.controller_objective,
+    )
 
 
 def _running_steps(
-    plan: Plan, parts: PartitionProgress, look: ReassignmentSnapshot, figures: PartitionMeasurements, now_ms: int
+    plan: Plan,
+    progress: PartitionProgress,
+    snapshot: ReassignmentSnapshot,
+    measurements: PartitionMeasurements,
+    now_ms: int,
 ) -> list[RunningStep]:
-    found = []
-    for key, step in parts.running.items():
-        part, now = plan.partitions[key], look.partitions[key]
-        size = figures.size(key, part)
-        way = replace(transition_of(key, plan.goal(part), now, look), replicas=plan.requested[key].replicas_before)
-        remaining = figures.remaining_bytes.get(key, size * len(step.adding))
-        stuck = key in parts.stuck and now_ms - parts.stuck[key].since_ms > STUCK_S_MIN * 1000
-        found.append(RunningStep(way, step, remaining, size, figures.write_rate(key, part), stuck))
-    return found
+    runs = []
+    for key, step in progress.running.items():
+        partition, current = plan.partitions[key], snapshot.partitions[key]
+        size_bytes = measurements.size(key, partition)
+        transition = transition_of(key, plan.goal(partition), current, snapshot)
+        transition = replace(transition, replicas=plan.requested[key].replicas_before)
+        remaining_bytes = measurements.remaining_bytes.get(key, size_bytes * len(step.adding))
+        is_stuck = key in progress.stuck and now_ms - progress.stuck[key].since_ms > STUCK_S_MIN * 1000
+        write_rate = measurements.write_rate(key, partition)
+        runs.append(RunningStep(transition, step, remaining_bytes, size_bytes, write_rate, is_stuck))
+    return runs
 
 
-def _hosted_partitions(look: ReassignmentSnapshot, bounds: OperatorLimits) -> PartitionCounts:
-    """Where nothing is limited nobody needs to count."""
-    if bounds.partitions == PartitionLimits():
+def _hosted_partitions(snapshot: ReassignmentSnapshot, limits: OperatorLimits) -> PartitionCounts:
+    """Returns the partitions of each broker; empty without partition limits, where the counts are not needed."""
+    if limits.partitions == PartitionLimits():
         return PartitionCounts({})
-    return counted(((key, now.replicas) for key, now in look.partitions.items()), look.online)
+    replicas = ((key, current.replicas) for key, current in snapshot.partitions.items())
+    return counted(replicas, snapshot.online)

@@ -1,12 +1,12 @@
-"""Is what may begin now asked for now, or with what comes free in the next seconds?
+"""Decides whether steps that may start now wait a few seconds for others, so that one request starts more of them.
 
-Intuition: every round costs all brokers something, however few steps it holds: lists are written, the controller tells everybody,
-fetchers stop and begin anew; and who produces waits behind it. Slots come free one by one. As long as the vans that are on the
-road have enough to do for seconds, those that have come back can wait for each other.
+Each request costs all brokers something, however few steps it has: lists are written, the controller informs every broker,
+fetchers restart, and producers wait behind that work. Slots become free one by one. The steps can wait while their sides still
+have enough bytes under way.
 
-Invariant: what may begin does by ``BATCHING_DELAY_S_MAX`` after the last request; it does not wait for a later look.
-And none waits for which producers do, that copies nothing, one of whose sides uses less than half of its slots, or may run dry
-before the next request is heard of.
+Invariant: a step waits at most ``BATCHING_DELAY_S_MAX`` after the last request. These do not wait at all: steps without which
+producers are refused, steps that copy nothing, and steps on a side that uses less than half of its slots or that could run out
+of work before the next request takes effect.
 """
 
 from __future__ import annotations
@@ -19,56 +19,53 @@ from tuner.core.cluster import BrokerSide
 from tuner.core.reassignment_steps import StepReason
 
 BATCHING_DELAY_S_MAX = 4.5
-# From the look that finds something to begin until it is copied: it is announced, throttled, asked for, heard of. A side that has
-# so much under way beyond the next look can wait for that.
-_LEAD_S = 2.0
-# Somebody found that many slots of use there: one giant alone may not fill a throttle, however long it takes.
+# Time from the snapshot that finds a step to its first byte: prepare handshake, throttle, request, metadata update.
+_LEAD_TIME_S = 2.0
+# Below this share of a side's slots the bytes under way may belong to one large partition, which alone may not fill a throttle.
 _SLOTS_IN_USE_MIN = 0.5
 
 
 def should_wait(
     starts: Sequence[StepStart],
     running: Sequence[RunningStep],
-    taken: Mapping[BrokerSide, float],
-    terms: SchedulerConstraints,
+    slots: Mapping[BrokerSide, float],
+    constraints: SchedulerConstraints,
     starts_max: int,
 ) -> bool:
-    """Whether ``starts`` wait for more.
+    """Returns whether ``starts`` wait for more steps.
 
     Args:
-        taken: slots in use by ``running``.
-        starts_max: of one request; a full one has nothing to wait for.
+        slots: slots of each side that ``running`` uses.
+        starts_max: number of steps that one request may contain; a full request does not wait.
     """
-    if (
-        not starts
-        or len(starts) >= starts_max
-        or terms.since_last_request_s + terms.snapshot_interval_s > BATCHING_DELAY_S_MAX
-    ):
+    next_snapshot_s = constraints.since_last_request_s + constraints.snapshot_interval_s
+    if not starts or len(starts) >= starts_max or next_snapshot_s > BATCHING_DELAY_S_MAX:
         return False
     if any(start.step.reason is StepReason.MIN_IN_SYNC or not start.step.adding for start in starts):
         return False
-    under_way = _under_way_bytes(running, terms)
+    under_way = _under_way_bytes(running, constraints)
     sides = {side for start in starts for side in sides_of_copy(start.transition.leader, start.step.adding)}
-    return all(_has_enough(side, under_way.get(side, 0.0), taken.get(side, 0.0), terms) for side in sides)
+    return all(_has_enough_work(side, under_way.get(side, 0.0), slots.get(side, 0.0), constraints) for side in sides)
 
 
-def _has_enough(side: BrokerSide, under_way_bytes: float, slots: float, terms: SchedulerConstraints) -> bool:
-    rate_bytes_per_s = terms.max_rates.get(side)  # The most that it may be given: it lasts at least so long.
-    if rate_bytes_per_s is None or slots < _SLOTS_IN_USE_MIN * terms.slots.get(side, 1):
+def _has_enough_work(side: BrokerSide, under_way_bytes: float, slots: float, constraints: SchedulerConstraints) -> bool:
+    # The side's maximum rate gives the shortest time that the bytes under way can last.
+    rate_bytes_per_s = constraints.max_rates.get(side)
+    if rate_bytes_per_s is None or slots < _SLOTS_IN_USE_MIN * constraints.slots.get(side, 1):
         return False
-    return under_way_bytes >= (terms.snapshot_interval_s + _LEAD_S) * rate_bytes_per_s
+    return under_way_bytes >= (constraints.snapshot_interval_s + _LEAD_TIME_S) * rate_bytes_per_s
 
 
-def _under_way_bytes(running: Sequence[RunningStep], terms: SchedulerConstraints) -> dict[BrokerSide, float]:
-    """What each side still copies of what runs; to a broker that is away, or from one, nothing is copied."""
-    found: dict[BrokerSide, float] = {}
-    for one in running:
-        copies = one.step.adding
-        if not copies or one.transition.leader not in terms.online:
+def _under_way_bytes(running: Sequence[RunningStep], constraints: SchedulerConstraints) -> dict[BrokerSide, float]:
+    """Returns the bytes that running steps still copy through each side; copies with an offline end do not count."""
+    under_way: dict[BrokerSide, float] = {}
+    for run in running:
+        destinations = run.step.adding
+        if not destinations or run.transition.leader not in constraints.online:
             continue
-        each_bytes = one.remaining_bytes / len(copies)
-        live = sides_of_copy(one.transition.leader, [b for b in copies if b in terms.online])
-        for side in live:
-            passes = each_bytes * (1 if side[1] is Side.FOLLOWER else len(live) - 1)
-            found[side] = found.get(side, 0.0) + passes
-    return found
+        bytes_per_copy = run.remaining_bytes / len(destinations)
+        sides = sides_of_copy(run.transition.leader, [b for b in destinations if b in constraints.online])
+        for side in sides:
+            copies = 1 if side[1] is Side.FOLLOWER else len(sides) - 1
+            under_way[side] = under_way.get(side, 0.0) + bytes_per_copy * copies
+    return under_way

@@ -1,4 +1,4 @@
-"""How many partitions of a plan are copied at a time: what the operator allows, what is seen, what is remembered."""
+"""Holds the limits, inputs, state and decision of the concurrency of plans: how many partitions are copied at a time."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from tuner.core.controller import ControllerObjective
 
 
 class ConcurrencyReason(StrEnum):
+    """Why a side has the slots that it has."""
+
     INITIAL = "initial"
     LIMITS_CHANGED = "limits_changed"
-    # Less: somebody is hurt.
+    # Fewer slots.
     UNDER_MIN_ISR = "under_min_isr"
     ISR_SHRINKS = "isr_shrinks"
     CONTROLLER_BUSY = "controller_busy"
     STALE_DECAY = "stale_decay"
-    # As it is: nobody knows, or more would change nothing.
+    # Unchanged: more would not help, or its effect is not known.
     COOLDOWN = "cooldown"
     STALE = "stale"
     CONTROLLER_NOT_MEASURED = "controller_not_measured"
@@ -38,44 +40,44 @@ class ConcurrencyReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyLimits:
-    """The operator's numbers, and the constants of the law with the reason for each."""
+    """The operator's limits, and the constants of the rules with the reason for each."""
 
     slots_min: int = 1
-    slots_max: int = 64  # Of a side.
-    cluster_max: int = 1250  # Cruise Control's; ListPartitionReassignments of so many takes 25 ms.
-    slots_start: int = 5  # Cruise Control's first.
-    # Where no controller was ever measured: Cruise Control's most, which nobody has complained about.
+    slots_max: int = 64  # Of one side.
+    cluster_max: int = 1250  # As in Cruise Control; ListPartitionReassignments of so many takes 25 ms.
+    slots_start: int = 5  # As in Cruise Control.
+    # The maximum while no controller was ever measured: the default of Cruise Control, in wide use.
     slots_unseen_max: int = 12
 
-    # A side is full when its measured bytes reach this share of what is meant for it; as for stalls.
+    # A side is full when its measured bytes reach this share of its setpoint, as in the stall detector.
     full_ratio: float = 0.85
-    # Once it was full, or somebody was hurt, slots are added one at a time; before that as many as would fill it.
+    # Slots per increase, once the side was full or was cut; before that as many as would fill the throttle.
     raise_by: int = 1
-    # Kafka's measure looks back 11 s, and comes up to 10 s late: a raise is judged by what came after it.
+    # Kafka's rate looks back 11 s and arrives up to 10 s late: an increase is judged by what came after it.
     raise_every_s: float = 15.0
-    # So far back looks Kafka's measure: its window, and the second that is being filled.
+    # Kafka's rate covers its window of 11 s and the second that is being filled.
     measure_s: float = 12.0
     cut_ratio: float = 0.5
-    # The stream's window: what it tells before that is of the time before the cut.
+    # The stream's window: signals within this time still describe the time before the cut.
     rest_s: float = 35.0
-    # Partitions/s that leave their ISR on one broker; a fetch that comes late once is none.
+    # Partitions/s that leave their ISR on one broker; a single late fetch stays below this.
     isr_shrinks_per_s_max: float = 0.05
 
-    # Steps asked for at a time: each is an event's worth of work that others wait for.
+    # Steps per request: the controller works through them as one event while other requests wait.
     starts_start: int = 50
     starts_min: int = 1
-    # As many as keep others waiting for half of 500 ms where each takes 1 ms; KRaft has been seen to take a tenth of that.
+    # So many steps delay others by half of 500 ms at 1 ms a step; KRaft controllers need about a tenth of that.
     starts_max: int = 250
     starts_raise_by: int = 50
-    # Of the controller's objective: above this nothing grows.
+    # Share of the controller's objective above which nothing increases.
     near_ratio: float = 0.6
 
-    # Signals older than the first hold, and older than the second sink by one slot a raise's time.
+    # Signals older than the first age hold the slots; older than the second, one slot is taken away per raise_every_s.
     hold_age_s: float = 30.0
     decay_age_s: float = 60.0
 
     def __post_init__(self) -> None:
-        # The settings have told the operator already, naming the key; here it guards the core.
+        # The settings report wrong values with their keys; these checks guard other callers.
         assert 1 <= self.slots_min <= self.slots_max
         assert self.cluster_max >= 1
         assert 1 <= self.starts_min <= self.starts_max
@@ -83,16 +85,25 @@ class ConcurrencyLimits:
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyInput:
-    """What there is to see, by side where it says nothing else."""
+    """What the decision is based on.
+
+    Attributes:
+        sides: sides through which plans still have to copy.
+        slots_in_use: slots of each side that running steps use.
+        waiting: partitions that wait for each side.
+        setpoints: throttle of each side now, bytes/s; a side without an entry has no throttle.
+        steady_state: bytes/s of each side's throttle that running steps use for new writes.
+        last_request_steps: steps in the last request.
+        objective: the controller's objective.
+    """
 
     now_ms: int
-    sides: frozenset[BrokerSide]  # That the plan still copies something through.
-    slots_in_use: Mapping[BrokerSide, float] = field(default_factory=dict)  # Slots in use.
+    sides: frozenset[BrokerSide]
+    slots_in_use: Mapping[BrokerSide, float] = field(default_factory=dict)
     waiting: Mapping[BrokerSide, int] = field(default_factory=dict)
-    # What is meant for it now, and thus should be measured; a side that isn't named has no throttle.
     setpoints: Mapping[BrokerSide, float] = field(default_factory=dict)
     steady_state: Mapping[BrokerSide, float] = field(default_factory=dict)
-    last_request_steps: int = 0  # Steps that the last request asked for.
+    last_request_steps: int = 0
     brokers: Mapping[int, BrokerSignal] = field(default_factory=dict)
     controllers: Mapping[int, ControllerSignal] = field(default_factory=dict)
     objective: ControllerObjective = field(default_factory=ControllerObjective)
@@ -100,39 +111,59 @@ class ConcurrencyInput:
 
 @dataclass(frozen=True, slots=True)
 class SideConcurrency:
+    """The slots of one side, and what the next decision needs.
+
+    Attributes:
+        measured_at_ms: time of the broker's newest measurement; before the first one, when the side began.
+        searching: the throttle was never full and the slots were never cut, so the right number is still unknown.
+        fully_used_at_ms: when all slots were first in use since the last change; None: not yet.
+    """
+
     slots: int
     changed_at_ms: int
-    measured_at_ms: int  # When its broker was measured last; where it never was, when the side began.
+    measured_at_ms: int
     cooldown_until_ms: int = 0
-    searching: bool = True  # Never full and never cut so far: nobody knows where the end is.
+    searching: bool = True
     reason: ConcurrencyReason = ConcurrencyReason.INITIAL
-    fully_used_at_ms: int | None = None  # When all of them were first seen in use since the last change; None: not yet.
+    fully_used_at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyState:
-    """Where it is lost, all begins at the start's numbers again."""
+    """State between decisions; a new leadership term begins without it, at the start values.
+
+    Attributes:
+        starts_max: steps per request; None: not decided yet.
+        cooldown_until_ms: end of the cooldown of the whole cluster after a cut for the controller.
+        idle_baselines: the controller's latencies at rest by measure, ms.
+        controller_seen: a controller has been measured at least once.
+        last_start_at_ms: when a schedule last had steps to start; None: never.
+        last_snapshot_at_ms: when the cluster was last read; None: never.
+        carried_small_share: see ``small_partitions``.
+    """
 
     sides: Mapping[BrokerSide, SideConcurrency] = field(default_factory=dict)
     starts_max: int | None = None
     starts_changed_at_ms: int = 0
-    cooldown_until_ms: int = 0  # The whole cluster, after a cut for the controller.
-    idle_baselines: Mapping[str, float] = field(default_factory=dict)  # Of the controller's measures, ms.
+    cooldown_until_ms: int = 0
+    idle_baselines: Mapping[str, float] = field(default_factory=dict)
     controller_seen: bool = False
-    last_start_at_ms: int | None = None  # When something was to begin last; None: not yet.
+    last_start_at_ms: int | None = None
     last_snapshot_at_ms: int | None = None
-    carried_small_share: float = 0.0  # As control/reassignment/small_partitions.py carries it from request to request.
+    carried_small_share: float = 0.0
 
     def since_last_start_s(self, now_ms: int) -> float:
-        return _ago_s(self.last_start_at_ms, now_ms)
+        return _elapsed_s(self.last_start_at_ms, now_ms)
 
     def snapshot_interval_s(self, now_ms: int) -> float:
-        return _ago_s(self.last_snapshot_at_ms, now_ms)
+        return _elapsed_s(self.last_snapshot_at_ms, now_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyChange:
-    side: BrokerSide | None  # None: of the steps that are asked for at a time.
+    """A change of the slots of one side; ``side`` None: of the steps per request."""
+
+    side: BrokerSide | None
     before: int
     after: int
     reason: ConcurrencyReason
@@ -141,14 +172,23 @@ class ConcurrencyChange:
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyDecision:
+    """The concurrency until the next decision.
+
+    Attributes:
+        slots: slots of each side.
+        cluster_max: copying steps in the whole cluster.
+        starts_max: steps per request.
+        explanations: a sentence for each side, why it has its slots.
+    """
+
     state: ConcurrencyState
     slots: Mapping[BrokerSide, int]
     cluster_max: int
     starts_max: int
     changes: tuple[ConcurrencyChange, ...]
-    explanations: Mapping[BrokerSide, str]  # Of every side: why it has as many as it has.
+    explanations: Mapping[BrokerSide, str]
 
 
-def _ago_s(at_ms: int | None, now_ms: int) -> float:
-    # Who set the clock back has not made it known how long ago it was.
+def _elapsed_s(at_ms: int | None, now_ms: int) -> float:
+    # A time in the future means that the clock was set back; the elapsed time is not known then.
     return math.inf if at_ms is None or at_ms > now_ms else (now_ms - at_ms) / 1000

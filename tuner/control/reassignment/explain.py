@@ -1,4 +1,4 @@
-"""What holds a plan up, and how many of it run at a time and why, in sentences."""
+"""Writes what blocks a plan, and how many of its partitions are copied at a time and why, as sentences for people."""
 
 from __future__ import annotations
 
@@ -13,109 +13,116 @@ from tuner.core.cluster import BrokerSide, side_name
 from tuner.core.reassignment_plan import DesiredPlanState, Plan, ReassignmentSnapshot, TopicPartition
 from tuner.core.reassignment_steps import WaitReason
 
-_NAMED = 5
-_SIDES = 12
+_NAMES_MAX = 5
+_SIDES_MAX = 12
 
 
 def find_blockers(
-    plan: Plan, parts: PartitionProgress, filled: Schedule, paused: str | None, refused: Mapping[TopicPartition, str]
+    plan: Plan,
+    progress: PartitionProgress,
+    schedule: Schedule,
+    pause_reason: str | None,
+    refusals: Mapping[TopicPartition, str],
 ) -> tuple[str, ...]:
-    """Nothing where it just goes on.
+    """Returns a sentence for each cause that blocks partitions of the plan; empty if the plan simply goes on.
 
     Args:
-        paused: why no plan goes on; None: plans go on.
-        refused: why the last try of a part failed, of whatever plan.
+        pause_reason: why no plan starts steps; None: plans go on.
+        refusals: why the last request for a partition failed, of any plan.
     """
-    said = []
-    if paused is not None:
-        said.append(f"nothing new is begun: {paused}")
+    texts = []
+    if pause_reason is not None:
+        texts.append(f"no new step starts: {pause_reason}")
     elif plan.head.desired is DesiredPlanState.PAUSED:
-        said.append(
-            f"paused by {plan.head.ordered_by or plan.head.submitted_by}: nothing new is begun, what is under way ends"
+        texts.append(
+            f"paused by {plan.head.ordered_by or plan.head.submitted_by}: no new step starts, steps under way end"
         )
-    waits = [w for w in filled.waits if (w.topic, w.partition) in parts.ready]
-    offline = [w for w in waits if w.reason is WaitReason.BROKERS_OFFLINE]
-    # What is put back may wait for ever.
-    way_out = (
-        f"; `rheostat reassign cancel {plan.id} --no-rollback` ends the plan where it stands"
-        if _rolls_back(plan)
-        else ""
-    )
+    texts += _offline_texts(plan, progress, schedule)
+    if pause_reason is None and plan.head.desired is not DesiredPlanState.PAUSED:
+        texts += _refusal_texts(plan, progress, refusals)
+    if progress.externally_reassigned:
+        names = name_partitions(progress.externally_reassigned)
+        texts.append(f"{names}: another tool reassigns this; waiting until that has ended")
+    if progress.stopped_externally:
+        names = name_partitions(list(progress.stopped_externally))
+        texts.append(f"{names}: another tool stopped the step; left alone until `rheostat reassign resume {plan.id}`")
+    if progress.dropped:
+        texts.append(f"{name_partitions(list(progress.dropped))}: no longer part of the plan, as the partition is gone")
+    texts += [held.text for held in schedule.impossible if (held.topic, held.partition) in progress.ready][:_NAMES_MAX]
+    if schedule.held.get(HeldBy.PARTITION_LIMIT):
+        brokers = ", ".join(map(str, sorted(schedule.full_brokers)))
+        count = schedule.held[HeldBy.PARTITION_LIMIT]
+        texts.append(f"{count} steps wait for brokers at their partition limit: {brokers}{_way_out(plan)}")
+    return tuple(texts)
+
+
+def _offline_texts(plan: Plan, progress: PartitionProgress, schedule: Schedule) -> list[str]:
+    texts = []
+    waits = [wait for wait in schedule.waits if (wait.topic, wait.partition) in progress.ready]
+    offline = [wait for wait in waits if wait.reason is WaitReason.BROKERS_OFFLINE]
     if offline:
-        brokers = ", ".join(map(str, sorted({b for w in offline for b in w.brokers})))
-        said.append(
-            f"{name_partitions([(w.topic, w.partition) for w in offline])}: waiting for brokers that are down: {brokers}{way_out}"
-        )
-    if parts.stuck:
-        down = ", ".join(map(str, sorted({b for each in parts.stuck.values() for b in each.down})))
-        said.append(
-            f"{name_partitions(list(parts.stuck))}: under way, and cannot end while brokers are down: {down}{way_out}"
-        )
-    leaderless = [(w.topic, w.partition) for w in waits if w.reason is WaitReason.NO_LEADER]
+        brokers = ", ".join(map(str, sorted({b for wait in offline for b in wait.brokers})))
+        names = name_partitions([(wait.topic, wait.partition) for wait in offline])
+        texts.append(f"{names}: waiting for brokers that are down: {brokers}{_way_out(plan)}")
+    if progress.stuck:
+        down = ", ".join(map(str, sorted({b for stuck in progress.stuck.values() for b in stuck.down})))
+        names = name_partitions(list(progress.stuck))
+        texts.append(f"{names}: under way, and cannot end while brokers are down: {down}{_way_out(plan)}")
+    leaderless = [(wait.topic, wait.partition) for wait in waits if wait.reason is WaitReason.NO_LEADER]
     if leaderless:
-        said.append(f"{name_partitions(leaderless)}: waiting for a leader, as nobody is there to copy from")
-    if paused is None and plan.head.desired is not DesiredPlanState.PAUSED:
-        said += _refusal_texts(plan, parts, refused)
-    if parts.externally_reassigned:
-        said.append(f"{name_partitions(parts.externally_reassigned)}: somebody else is reassigning this; waited for")
-    if parts.stopped_externally:
-        said.append(
-            f"{name_partitions(list(parts.stopped_externally))}: somebody stopped the step; left alone until "
-            f"`rheostat reassign resume {plan.id}`"
-        )
-    if parts.dropped:
-        said.append(f"{name_partitions(list(parts.dropped))}: not there any more, and no part of the plan from now on")
-    said += [held.text for held in filled.impossible if (held.topic, held.partition) in parts.ready][:_NAMED]
-    if filled.held.get(HeldBy.PARTITION_LIMIT):
-        said.append(
-            f"{filled.held[HeldBy.PARTITION_LIMIT]} steps wait for brokers that have as many partitions as they may (limits): "
-            f"{', '.join(map(str, sorted(filled.full_brokers)))}{way_out}"
-        )
-    return tuple(said)
+        texts.append(f"{name_partitions(leaderless)}: waiting for a leader to copy from")
+    return texts
 
 
-def _rolls_back(plan: Plan) -> bool:
-    return plan.head.desired is DesiredPlanState.CANCELLING and not plan.head.no_rollback
+def _way_out(plan: Plan) -> str:
+    """Returns the advice for a plan that is being rolled back, since its original brokers may never return."""
+    if plan.head.desired is not DesiredPlanState.CANCELLING or plan.head.no_rollback:
+        return ""
+    return f"; `rheostat reassign cancel {plan.id} --no-rollback` ends the plan and puts nothing back"
 
 
-def _refusal_texts(plan: Plan, parts: PartitionProgress, refused: Mapping[TopicPartition, str]) -> list[str]:
-    """The causes, without numbers: they change with each try, and what has changed is said anew."""
-    if not refused:
+def _refusal_texts(plan: Plan, progress: PartitionProgress, refusals: Mapping[TopicPartition, str]) -> list[str]:
+    """Returns the causes without counts, because counts change with every try and each new text is logged."""
+    if not refusals:
         return []
-    tried = {
-        *parts.ready,
-        *parts.to_elect,
-        *(parts.running if plan.head.desired is DesiredPlanState.CANCELLING else ()),
-    }
-    by_why: dict[str, list[TopicPartition]] = {}
-    for key in sorted(refused.keys() & tried):
-        by_why.setdefault(refused[key], []).append(key)
+    stopping = progress.running if plan.head.desired is DesiredPlanState.CANCELLING else ()
+    tried = {*progress.ready, *progress.to_elect, *stopping}
+    by_cause: dict[str, list[TopicPartition]] = {}
+    for key in sorted(refusals.keys() & tried):
+        by_cause.setdefault(refusals[key], []).append(key)
     return [
-        f"{name_partitions(keys[:1])}{' and others' if len(keys) > 1 else ''}: not done: {why}; tried again"
-        for why, keys in list(by_why.items())[:_NAMED]
+        f"{name_partitions(keys[:1])}{' and others' if len(keys) > 1 else ''}: not done: {cause}; tried again"
+        for cause, keys in list(by_cause.items())[:_NAMES_MAX]
     ]
 
 
-def new_partitions_text(plan: Plan, look: ReassignmentSnapshot) -> tuple[str, ...]:
-    """Topics that have got partitions since the plan was given, which nobody moves."""
-    then = {
-        topic: part.topic for (topic, _), part in plan.partitions.items() if not is_recreated((topic, 0), part, look)
+def new_partitions_text(plan: Plan, snapshot: ReassignmentSnapshot) -> tuple[str, ...]:
+    """Returns a sentence for each topic that has got partitions since the plan was submitted; no plan moves them."""
+    originals = {
+        topic: partition.topic
+        for (topic, _), partition in plan.partitions.items()
+        if not is_recreated((topic, 0), partition, snapshot)
     }
-    now = Counter(topic for topic, _ in look.partitions if topic in then)
-    more = {topic: now[topic] - known.partition_count for topic, known in then.items() if known.partition_count}
+    counts = Counter(topic for topic, _ in snapshot.partitions if topic in originals)
+    added = {
+        topic: counts[topic] - original.partition_count
+        for topic, original in originals.items()
+        if original.partition_count
+    }
     return tuple(
-        f"topic {topic} has {count} partition{'s' if count != 1 else ''} more than when the plan was given: no part of it"
-        for topic, count in sorted(more.items())
+        f"topic {topic} has {count} more partition{'s' if count != 1 else ''} than when the plan was submitted; "
+        "the plan does not move them"
+        for topic, count in sorted(added.items())
         if count > 0
     )
 
 
-def concurrency_text(paced: ConcurrencyDecision) -> tuple[str, ...]:
-    """Of the sides that have least first; of many not all."""
-    order: list[BrokerSide] = sorted(paced.explanations, key=lambda side: (paced.slots.get(side, 0), side))
-    said = [f"{side_name(side).removesuffix(' throttle')}: {paced.explanations[side]}" for side in order]
-    return tuple(shorten_lines(said, _SIDES))
+def concurrency_text(concurrency: ConcurrencyDecision) -> tuple[str, ...]:
+    """Returns a sentence for each side, fewest slots first; shortened if there are many sides."""
+    order: list[BrokerSide] = sorted(concurrency.explanations, key=lambda side: (concurrency.slots.get(side, 0), side))
+    texts = [f"{side_name(side).removesuffix(' throttle')}: {concurrency.explanations[side]}" for side in order]
+    return tuple(shorten_lines(texts, _SIDES_MAX))
 
 
 def name_partitions(keys: Sequence[TopicPartition]) -> str:
-    return join_names((f"{topic}-{number}" for topic, number in sorted(keys)), _NAMED)
+    return join_names((f"{topic}-{number}" for topic, number in sorted(keys)), _NAMES_MAX)

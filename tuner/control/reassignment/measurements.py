@@ -1,8 +1,7 @@
-"""What the partitions of plans weigh and how fast they are written to, from the sizes of their logs.
+"""Measures the sizes and write rates of a plan's partitions from the sizes of their logs.
 
-Intuition: what a log holds on its leader is what each new replica has to copy, and what it grows by is what keeping up takes.
-Both are read with one call. Retention and compaction make a log smaller; then it is not known what was written, and what was
-known before holds.
+The size of the leader's log is what each new replica has to copy, and its growth is what the throttle has to pass for new writes.
+Retention and compaction shrink a log; the write rate is unknown then, and the previous value stays.
 """
 
 from __future__ import annotations
@@ -12,51 +11,60 @@ from dataclasses import dataclass, field, replace
 
 from tuner.core.reassignment_plan import PlanPartition, ReassignmentSnapshot, TopicPartition
 
-_NEW_SHARE = 0.5  # Of a new measure: what is written changes within minutes, and a clump is no rate.
+_NEW_WEIGHT = 0.5  # Weight of a new write rate: rates change within minutes, and a single burst is no rate.
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionMeasurements:
-    """By partition; one that isn't named was not measured yet."""
+    """Measurements by partition; a partition without an entry was not measured yet.
+
+    Attributes:
+        size_bytes: size of the leader's log.
+        write_bytes_per_s: growth of the leader's log.
+        remaining_bytes: bytes that all replicas being added still have to copy.
+        at_ms: time of the last full measurement.
+    """
 
     size_bytes: Mapping[TopicPartition, float] = field(default_factory=dict)
     write_bytes_per_s: Mapping[TopicPartition, float] = field(default_factory=dict)
-    remaining_bytes: Mapping[TopicPartition, float] = field(default_factory=dict)  # Of all replicas being added.
+    remaining_bytes: Mapping[TopicPartition, float] = field(default_factory=dict)
     at_ms: int = 0
 
-    def size(self, key: TopicPartition, part: PlanPartition) -> float:
-        return self.size_bytes.get(key, part.size_bytes)
+    def size(self, key: TopicPartition, partition: PlanPartition) -> float:
+        """Returns the measured size, or the one from the start of the plan."""
+        return self.size_bytes.get(key, partition.size_bytes)
 
-    def write_rate(self, key: TopicPartition, part: PlanPartition) -> float:
-        return self.write_bytes_per_s.get(key, part.write_bytes_per_s)
+    def write_rate(self, key: TopicPartition, partition: PlanPartition) -> float:
+        """Returns the measured write rate (bytes/s), or the one from the start of the plan."""
+        return self.write_bytes_per_s.get(key, partition.write_bytes_per_s)
 
 
 def update_measurements(
-    before: PartitionMeasurements, look: ReassignmentSnapshot, at_ms: int, *, whole: bool = True
+    before: PartitionMeasurements, snapshot: ReassignmentSnapshot, at_ms: int, *, whole: bool = True
 ) -> PartitionMeasurements:
-    """What is known after a look; the same as before where nothing was measured.
+    """Returns the measurements after a snapshot; unchanged if it has no log sizes.
 
     Args:
-        whole: all was measured that has not arrived; otherwise only what is under way.
+        whole: the snapshot has the sizes of all partitions that have not arrived; otherwise only of those under way.
     """
-    if not look.log_bytes:
+    if not snapshot.log_bytes:
         return before
     sizes = dict[TopicPartition, float]()
     rates = dict[TopicPartition, float](before.write_bytes_per_s)
     remaining: dict[TopicPartition, float] = {}
-    took_s = (at_ms - before.at_ms) / 1000
-    for key, now in look.partitions.items():
-        size = look.log_bytes.get(now.leader, {}).get(key)
+    elapsed_s = (at_ms - before.at_ms) / 1000
+    for key, current in snapshot.partitions.items():
+        size = snapshot.log_bytes.get(current.leader, {}).get(key)
         if size is None:
             continue
         sizes[key] = float(size)
-        if now.adding:
-            held = [look.log_bytes.get(b, {}).get(key, 0) for b in now.adding if b != now.leader]
-            remaining[key] = float(sum(max(0, size - h) for h in held))
+        if current.adding:
+            copied = [snapshot.log_bytes.get(b, {}).get(key, 0) for b in current.adding if b != current.leader]
+            remaining[key] = float(sum(max(0, size - copied_bytes) for copied_bytes in copied))
         known = before.size_bytes.get(key)
-        if whole and known is not None and took_s > 0 and size >= known:
-            rate = (size - known) / took_s
-            rates[key] = rate if key not in rates else (1 - _NEW_SHARE) * rates[key] + _NEW_SHARE * rate
+        if whole and known is not None and elapsed_s > 0 and size >= known:
+            rate = (size - known) / elapsed_s
+            rates[key] = rate if key not in rates else (1 - _NEW_WEIGHT) * rates[key] + _NEW_WEIGHT * rate
     if not whole:
         return replace(before, remaining_bytes=remaining)
     return PartitionMeasurements(sizes, rates, remaining, at_ms)

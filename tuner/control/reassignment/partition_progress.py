@@ -1,19 +1,19 @@
-"""How each part of a plan stands: arrived, under way, ready for its next step, or waiting for somebody.
+"""Classifies each partition of a plan by comparing the cluster with the plan: arrived, running, ready, or waiting.
 
-Intuition: the cluster knows best. A part is looked at as it stands now, against where it is going and what was last asked for,
-and nothing else is remembered; so it makes no difference whether the tuner that asked is the one that looks.
+Nothing is remembered beyond the plan and its requested steps, so a new tuner continues where the last one stopped.
 
-    under way, as asked for          running; stuck, if a broker is down that it needs: one to copy from, and all that it would
-                                     leave, as Kafka ends a step once these are in sync
-    under way, otherwise             somebody else's; waited for
-    not under way, asked for         reached; or not yet shown; or, after a while, stopped by somebody or never taken
-    not under way, nothing asked     arrived, or ready
-    of another topic of this name    after a while dropped, whatever is under way there
+    the cluster shows                     class
+    the requested step is under way       running; also stuck, if an offline broker prevents its end
+    another reassignment is under way     externally_reassigned
+    no reassignment, a step requested     reached; or unconfirmed for a while, then stopped_externally or never_accepted
+    no reassignment, nothing requested    arrived, or ready for its next step
+    another topic of the same name        unconfirmed for a while, then dropped
 
-Invariant: nothing is asked for where a reassignment is under way, ours or another's, nor where it is not known how one ended.
+A step can end only when the leader, the source replicas and all replicas that it leaves are online, because Kafka waits until
+these are in sync. A broker's metadata may lag behind the controller's list of reassignments, so a step that is neither under way
+nor reached, and a partition that is missing, stay unconfirmed for ``CONFIRM_S_MAX``.
 
-What a broker tells of replicas may be older than what the controller tells of reassignments. So a step that is neither under
-way nor reached has a while to show; and a partition that is not there has the same while to come back.
+Invariant: no step is requested while any reassignment of the partition is under way, or while the end of one is unconfirmed.
 """
 
 from __future__ import annotations
@@ -33,42 +33,53 @@ from tuner.core.reassignment_plan import (
 )
 from tuner.core.reassignment_steps import PartitionTransition, ReassignmentStep, StepReason
 
-SHOWN_S_MAX = 20.0  # A broker hears of a change within a second or so, also in a storm.
+CONFIRM_S_MAX = 20.0  # Every broker learns of a change within about a second, also under load.
 
 
 @dataclass(frozen=True, slots=True)
 class PlanMemory:
-    """What one life of a tuner knows; a new one does without."""
+    """What one leadership term knows of a plan; the next term begins without it.
 
-    accepted: frozenset[TopicPartition] = frozenset()  # Steps that Kafka has said to have taken.
-    unconfirmed_since_ms: Mapping[TopicPartition, int] = field(
-        default_factory=dict
-    )  # Neither under way nor reached, or not there.
-    all_refused: bool = False  # Of the steps that were asked for last none was taken.
-    stuck_since_ms: Mapping[TopicPartition, int] = field(
-        default_factory=dict
-    )  # Steps under way that need a broker that is down.
+    Attributes:
+        accepted: partitions whose step Kafka has accepted.
+        unconfirmed_since_ms: since when a partition has been unconfirmed.
+        all_refused: Kafka accepted none of the steps of the last request.
+        stuck_since_ms: since when a step has needed an offline broker.
+    """
+
+    accepted: frozenset[TopicPartition] = frozenset()
+    unconfirmed_since_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
+    all_refused: bool = False
+    stuck_since_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 class StuckStep(NamedTuple):
+    """Since when a step has been stuck, and the offline brokers that it needs."""
+
     since_ms: int
-    down: frozenset[int]  # Brokers that the step needs.
+    down: frozenset[int]
 
 
 @dataclass(slots=True)
 class PartitionProgress:
-    """The parts of one plan. Each is in one of these, those in ``reached`` and ``ready`` in both, and ``stuck`` run."""
+    """The partitions of one plan by class. ``stuck`` is a part of ``running``; a partition in ``reached`` has a second class.
+
+    Attributes:
+        reached: the requested step has ended as requested.
+        to_elect: reached, but the preferred leader is not elected yet.
+        never_accepted: requested by a tuner that stopped before Kafka accepted the step.
+        rolled_back: the step was stopped because the plan was cancelled.
+        dropped: no longer part of the plan, and why.
+    """
 
     arrived: list[TopicPartition] = field(default_factory=list)
     running: dict[TopicPartition, ReassignmentStep] = field(default_factory=dict)
-    stuck: dict[TopicPartition, StuckStep] = field(default_factory=dict)  # Of those, which need a broker that is down.
+    stuck: dict[TopicPartition, StuckStep] = field(default_factory=dict)
     ready: dict[TopicPartition, PartitionTransition] = field(default_factory=dict)
-    reached: list[TopicPartition] = field(default_factory=list)  # Whose step has ended as asked.
-    to_elect: list[TopicPartition] = field(default_factory=list)  # Reached, but for the leader.
-    never_accepted: list[TopicPartition] = field(
-        default_factory=list
-    )  # Asked for by one that died before Kafka took it.
-    rolled_back: list[TopicPartition] = field(default_factory=list)  # Whose step was stopped, as is wanted.
+    reached: list[TopicPartition] = field(default_factory=list)
+    to_elect: list[TopicPartition] = field(default_factory=list)
+    never_accepted: list[TopicPartition] = field(default_factory=list)
+    rolled_back: list[TopicPartition] = field(default_factory=list)
     unconfirmed: list[TopicPartition] = field(default_factory=list)
     externally_reassigned: list[TopicPartition] = field(default_factory=list)
     stopped_externally: dict[TopicPartition, str] = field(default_factory=dict)
@@ -77,156 +88,185 @@ class PartitionProgress:
 
 def classify_partitions(
     plan: Plan,
-    look: ReassignmentSnapshot,
-    recent: PlanMemory,
+    snapshot: ReassignmentSnapshot,
+    memory: PlanMemory,
     now_ms: int,
     taken: Collection[TopicPartition] = frozenset(),
 ) -> PartitionProgress:
-    """
+    """Returns the class of each partition of the plan.
+
     Args:
-        taken: partitions that an older plan has.
+        taken: partitions that belong to an older plan.
     """
-    found = PartitionProgress(stopped_externally=dict(plan.state.stopped_externally), dropped=dict(plan.state.dropped))
-    for key, part in plan.partitions.items():
+    progress = PartitionProgress(
+        stopped_externally=dict(plan.state.stopped_externally), dropped=dict(plan.state.dropped)
+    )
+    for key, partition in plan.partitions.items():
         if key in taken and key not in plan.requested:
-            (found.arrived if plan.head.desired is DesiredPlanState.CANCELLING else found.externally_reassigned).append(
-                key
-            )
-        elif key not in found.dropped:
-            _classify(key, part, plan, look, recent, now_ms, found)
-    return found
+            cancelling = plan.head.desired is DesiredPlanState.CANCELLING
+            (progress.arrived if cancelling else progress.externally_reassigned).append(key)
+        elif key not in progress.dropped:
+            _classify(key, partition, plan, snapshot, memory, now_ms, progress)
+    return progress
 
 
 def _classify(
     key: TopicPartition,
-    part: PlanPartition,
+    partition: PlanPartition,
     plan: Plan,
-    look: ReassignmentSnapshot,
-    recent: PlanMemory,
+    snapshot: ReassignmentSnapshot,
+    memory: PlanMemory,
     now_ms: int,
-    found: PartitionProgress,
+    progress: PartitionProgress,
 ) -> None:
-    now, asked = look.partitions.get(key), plan.requested.get(key)
-    late = now_ms - recent.unconfirmed_since_ms.get(key, now_ms) > SHOWN_S_MAX * 1000
-    if is_recreated(key, part, look):
-        # A broker that is behind still tells of the topic before.
-        if late:
-            found.dropped[key] = "its topic was deleted and made anew: this is another of its name"
+    current, requested = snapshot.partitions.get(key), plan.requested.get(key)
+    overdue = now_ms - memory.unconfirmed_since_ms.get(key, now_ms) > CONFIRM_S_MAX * 1000
+    recreated = is_recreated(key, partition, snapshot)
+    if recreated or current is None:
+        if not overdue:  # A broker that lags behind may still show the former topic, or not yet the partition.
+            progress.unconfirmed.append(key)
+        elif recreated:
+            progress.dropped[key] = "its topic was deleted and created again under the same name"
         else:
-            found.unconfirmed.append(key)
-        return
-    if now is None:
-        if late:
-            found.dropped[key] = "it is not there any more: its topic was deleted, or made anew with fewer partitions"
-        else:
-            found.unconfirmed.append(key)
-    elif now.is_reassigning:
-        if asked is not None and now.target_replicas == frozenset(asked.replicas):
-            found.running[key] = running_step(key, asked, now, plan.goal(part))
-            if down := _required_brokers(asked, now, look) - look.online:
-                found.stuck[key] = StuckStep(recent.stuck_since_ms.get(key, now_ms), frozenset(down))
-        elif plan.head.no_rollback:
-            found.arrived.append(key)
-        else:
-            found.externally_reassigned.append(key)
-    elif asked is None or asked.replicas == now.replicas:
-        # Of a plan that is put back nobody asks for an election, so none is waited for.
+            progress.dropped[key] = "it is gone: its topic was deleted, or created again with fewer partitions"
+    elif current.is_reassigning:
+        _classify_under_way(key, partition, current, plan, snapshot, memory, now_ms, progress)
+    elif requested is None or requested.replicas == current.replicas:
+        # A cancelled plan requests no elections, so it does not wait for one.
         cancelling = plan.head.desired is DesiredPlanState.CANCELLING
-        if asked is not None and asked.needs_election and not cancelling and _can_elect_preferred(now, look):
-            found.to_elect.append(key)
+        needs_election = requested is not None and requested.needs_election and not cancelling
+        if needs_election and _can_elect_preferred(current, snapshot):
+            progress.to_elect.append(key)
             return
-        if asked is not None:
-            found.reached.append(key)
-        _classify_idle(key, part, now, plan, look, found)
-    # Of a step that was stopped Kafka keeps what stood before it, not always in that order.
-    elif not late and not (asked.cancel_requested and {*asked.replicas_before} == {*now.replicas}):
-        found.unconfirmed.append(key)
+        if requested is not None:
+            progress.reached.append(key)
+        _classify_idle(key, partition, current, plan, snapshot, progress)
+    # After a cancel Kafka restores the replicas of before the step, sometimes in another order.
+    elif not overdue and not (requested.cancel_requested and {*requested.replicas_before} == {*current.replicas}):
+        progress.unconfirmed.append(key)
     elif plan.head.desired is DesiredPlanState.CANCELLING:
-        found.rolled_back.append(key)
-        _classify_idle(key, part, now, plan, look, found)
-    elif key in recent.accepted:
-        found.stopped_externally[key] = "somebody stopped its step"
+        progress.rolled_back.append(key)
+        _classify_idle(key, partition, current, plan, snapshot, progress)
+    elif key in memory.accepted:
+        progress.stopped_externally[key] = "another tool stopped its step"
     else:
-        found.never_accepted.append(key)
-        _classify_idle(key, part, now, plan, look, found)
+        progress.never_accepted.append(key)
+        _classify_idle(key, partition, current, plan, snapshot, progress)
 
 
-def _required_brokers(asked: RequestedStep, now: CurrentAssignment, look: ReassignmentSnapshot) -> set[int]:
-    """Brokers without which the step does not end."""
-    copied_from = {*now.isr} & look.online if now.leader in look.online else set()
-    return {*asked.replicas} if copied_from else {*asked.replicas, *now.isr, *({now.leader} if now.leader >= 0 else ())}
+def _classify_under_way(
+    key: TopicPartition,
+    partition: PlanPartition,
+    current: CurrentAssignment,
+    plan: Plan,
+    snapshot: ReassignmentSnapshot,
+    memory: PlanMemory,
+    now_ms: int,
+    progress: PartitionProgress,
+) -> None:
+    """Classifies a partition that is being reassigned."""
+    requested = plan.requested.get(key)
+    if requested is not None and current.target_replicas == frozenset(requested.replicas):
+        progress.running[key] = running_step(key, requested, current, plan.goal(partition))
+        if down := _required_brokers(requested, current, snapshot) - snapshot.online:
+            progress.stuck[key] = StuckStep(memory.stuck_since_ms.get(key, now_ms), frozenset(down))
+    elif plan.head.no_rollback:
+        progress.arrived.append(key)
+    else:
+        progress.externally_reassigned.append(key)
 
 
-def is_recreated(key: TopicPartition, part: PlanPartition, look: ReassignmentSnapshot) -> bool:
-    """Whether a topic of the same name is there that is not the one of the plan."""
-    there = look.topic_ids.get(key[0], "")
-    return bool(part.topic.id and there) and there != part.topic.id
+def _required_brokers(requested: RequestedStep, current: CurrentAssignment, snapshot: ReassignmentSnapshot) -> set[int]:
+    """Returns the brokers without which the step cannot end."""
+    has_source = current.leader in snapshot.online and not snapshot.online.isdisjoint(current.isr)
+    if has_source:
+        return {*requested.replicas}
+    return {*requested.replicas, *current.isr, *({current.leader} if current.leader >= 0 else ())}
+
+
+def is_recreated(key: TopicPartition, partition: PlanPartition, snapshot: ReassignmentSnapshot) -> bool:
+    """Returns whether the topic was deleted and another one of the same name exists."""
+    topic_id = snapshot.topic_ids.get(key[0], "")
+    return bool(partition.topic.id and topic_id) and topic_id != partition.topic.id
 
 
 def _classify_idle(
     key: TopicPartition,
-    part: PlanPartition,
-    now: CurrentAssignment,
+    partition: PlanPartition,
+    current: CurrentAssignment,
     plan: Plan,
-    look: ReassignmentSnapshot,
-    found: PartitionProgress,
+    snapshot: ReassignmentSnapshot,
+    progress: PartitionProgress,
 ) -> None:
-    """Nothing is under way there, and how the last step ended is known."""
-    goal = plan.goal(part)
+    """Classifies a partition without a reassignment under way, once the end of the last step is known."""
+    goal = plan.goal(partition)
     if plan.head.no_rollback:
-        found.arrived.append(key)
+        progress.arrived.append(key)
         return
-    # Who cancels a plan keeps what has been copied to the end.
-    # What is on a broker of neither, somebody else has moved, or made anew: that is not ours to put back.
     cancelling = plan.head.desired is DesiredPlanState.CANCELLING
-    others = not {*now.replicas} <= {*part.original_replicas, *part.target}
-    # Nor is another number of replicas ours to take away: the check before the start was made for those that stood then.
-    if others and not cancelling and len(now.replicas) not in (len(part.original_replicas), len(part.target)):
-        found.dropped[key] = (
-            f"it has {len(now.replicas)} replicas now, on other brokers: its topic was made anew, or it was given others"
+    # Replicas on brokers of neither assignment mean that another tool moved the partition; a cancel does not undo that.
+    moved = not {*current.replicas} <= {*partition.original_replicas, *partition.target}
+    # The plan was checked for the replication factor of that time, so it must not change another one.
+    known_factors = (len(partition.original_replicas), len(partition.target))
+    if moved and not cancelling and len(current.replicas) not in known_factors:
+        progress.dropped[key] = (
+            f"it has {len(current.replicas)} replicas now, on other brokers: "
+            "its topic was created again, or another tool changed it"
         )
-    elif (others and cancelling) or now.replicas in (goal, part.target if cancelling else goal):
-        found.arrived.append(key)
-    elif key not in found.stopped_externally:
-        found.ready[key] = transition_of(key, goal, now, look)
+    # A cancelled plan keeps partitions that have reached their target.
+    elif (moved and cancelling) or current.replicas in (goal, partition.target if cancelling else goal):
+        progress.arrived.append(key)
+    elif key not in progress.stopped_externally:
+        progress.ready[key] = transition_of(key, goal, current, snapshot)
 
 
 def transition_of(
-    key: TopicPartition, goal: tuple[int, ...], now: CurrentAssignment, look: ReassignmentSnapshot
+    key: TopicPartition, goal: tuple[int, ...], current: CurrentAssignment, snapshot: ReassignmentSnapshot
 ) -> PartitionTransition:
+    """Returns the way of a partition from its current replicas to ``goal``."""
     topic, number = key
-    least = look.min_in_sync.get(topic, 1)
-    # More than the partition is meant to have can't be asked of it.
-    return PartitionTransition(topic, number, now.replicas, goal, now.leader, frozenset(now.isr), min(least, len(goal)))
+    # A partition cannot have more replicas in sync than its goal has replicas.
+    min_in_sync = min(snapshot.min_in_sync.get(topic, 1), len(goal))
+    return PartitionTransition(
+        topic, number, current.replicas, goal, current.leader, frozenset(current.isr), min_in_sync
+    )
 
 
 def running_step(
-    key: TopicPartition, asked: RequestedStep, now: CurrentAssignment, goal: tuple[int, ...]
+    key: TopicPartition, requested: RequestedStep, current: CurrentAssignment, goal: tuple[int, ...]
 ) -> ReassignmentStep:
-    """The step under way, as the cluster shows it."""
+    """Returns the step under way as the cluster shows it."""
     topic, number = key
     return ReassignmentStep(
         topic,
         number,
-        asked.replicas,
-        now.adding,
-        now.removing,
+        requested.replicas,
+        current.adding,
+        current.removing,
         StepReason.REPLICAS,
-        moves_leader=asked.moves_leader,
-        needs_election=asked.needs_election,
-        is_last=asked.replicas == goal,
+        moves_leader=requested.moves_leader,
+        needs_election=requested.needs_election,
+        is_last=requested.replicas == goal,
     )
 
 
-def _can_elect_preferred(now: CurrentAssignment, look: ReassignmentSnapshot) -> bool:
-    """A preferred leader that is down or not in sync is not waited for: Kafka elects it by itself once it is back."""
-    first = now.replicas[0]
-    return now.leader != first and first in now.isr and first in look.online
+def _can_elect_preferred(current: CurrentAssignment, snapshot: ReassignmentSnapshot) -> bool:
+    """Returns whether an election would move the leader now.
+
+    Kafka itself elects a preferred leader that is down or not in sync once it is back.
+    """
+    preferred = current.replicas[0]
+    return current.leader != preferred and preferred in current.isr and preferred in snapshot.online
 
 
-def update_memory(parts: PartitionProgress, recent: PlanMemory, now_ms: int) -> PlanMemory:
-    """What this life knows after a look."""
-    unclear = {key: recent.unconfirmed_since_ms.get(key, now_ms) for key in parts.unconfirmed}
-    over = {*parts.reached, *parts.never_accepted, *parts.rolled_back, *parts.stopped_externally}
-    stuck = {key: each.since_ms for key, each in parts.stuck.items()}
-    return PlanMemory(recent.accepted - over, unclear, recent.all_refused, stuck)
+def update_memory(progress: PartitionProgress, memory: PlanMemory, now_ms: int) -> PlanMemory:
+    """Returns the memory after a snapshot."""
+    unconfirmed = {key: memory.unconfirmed_since_ms.get(key, now_ms) for key in progress.unconfirmed}
+    ended = {
+        *progress.reached,
+        *progress.never_accepted,
+        *progress.rolled_back,
+        *progress.stopped_externally,
+    }
+    stuck = {key: step.since_ms for key, step in progress.stuck.items()}
+    return PlanMemory(memory.accepted - ended, unconfirmed, memory.all_refused, stuck)

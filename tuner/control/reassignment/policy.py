@@ -1,17 +1,17 @@
-"""What the executor of plans does now: which steps it asks for, which it stops, where it has a leader elected, what has ended.
+"""Decides one step of the plan executor: which reassignment steps it requests or stops, which leaders it elects, which plans end.
 
-Intuition: KIP-435's controller would make a batch, wait for all of it, and make the next. Here what has ended is refilled with
-the next look or within seconds, of all plans together, as the limits are the cluster's: the controller doesn't care whose step
-it is busy with.
+KIP-435's controller waits for a whole batch before it makes the next. Here a step that has ended is replaced with the next
+snapshot, from all plans together, because the limits are those of the cluster.
 
-    paused       nothing is begun; what is under way ends
-    cancelling   what is under way and leads away is stopped; parts on an intermediate step go back by steps of their own, those
-                 that have arrived stay. Or every part stays where it stands, if that was said
-    left         where somebody stopped a step of ours, it is theirs until a person pauses, resumes or cancels the plan
+Desired state of a plan:
+    paused       no new step starts; steps under way end
+    cancelling   steps that lead away from the original replicas are stopped; partitions between original and target go back by
+                 steps of their own; partitions at their target stay. With ``no_rollback`` every partition stays where it is
 
-Invariant: what is asked for is within the limits together with what runs, and never twice for one partition. A plan has ended
-when every part of it has arrived, is not there any more, or stays where it is as somebody cancelled; not before the last
-step of ours is over.
+A step that another tool stopped is left alone until an operator pauses, resumes or cancels the plan.
+
+Invariant: requested and running steps together stay within the limits, and no partition has two steps. A plan ends when every
+partition has arrived, is gone, or stays because of a cancel, and no step of the plan is under way.
 """
 
 from __future__ import annotations
@@ -44,20 +44,25 @@ from tuner.core.reassignment_steps import ReassignmentStep
 
 @dataclass(frozen=True, slots=True)
 class ExecutorContext:
-    """What a turn keeps to."""
+    """Limits and recent failures that a decision respects.
+
+    Attributes:
+        limits: the operator's limits over all plans; a plan's own may be stricter.
+        pause_reason: why no plan goes on; None: plans go on.
+        backing_off: partitions that failed recently and are not tried yet.
+        refusals: why the last request for a partition failed, unless a later one was accepted.
+    """
 
     now_ms: int
-    limits: OperatorLimits = field(default_factory=OperatorLimits)  # The operator's; a plan's own may be stricter.
-    pause_reason: str | None = None  # Why no plan goes on; None: plans go on.
-    backing_off: frozenset[TopicPartition] = frozenset()  # Failed just now, and tried again later.
-    refusals: Mapping[TopicPartition, str] = field(
-        default_factory=dict
-    )  # Why the last try failed, of what was not taken since.
+    limits: OperatorLimits = field(default_factory=OperatorLimits)
+    pause_reason: str | None = None
+    backing_off: frozenset[TopicPartition] = frozenset()
+    refusals: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutorState:
-    """What one life of a tuner knows, and the next does without."""
+    """State of one leadership term; the next term begins without it."""
 
     plans: Mapping[str, PlanMemory] = field(default_factory=dict)
     concurrency: ConcurrencyState = field(default_factory=ConcurrencyState)
@@ -65,84 +70,83 @@ class ExecutorState:
 
 @dataclass(frozen=True, slots=True)
 class PlanDecision:
-    """``plan`` as it is to be on record before anything of this is done."""
+    """The decision for one plan.
+
+    Attributes:
+        plan: the plan as it is written to the journal before anything is requested.
+        cancels: partitions whose step is stopped.
+        unlikely_starts: starts that Kafka will probably refuse again.
+    """
 
     plan: Plan
     progress: PartitionProgress
     starts: tuple[ReassignmentStep, ...] = ()
     cancels: tuple[TopicPartition, ...] = ()
-    unlikely_starts: frozenset[TopicPartition] = frozenset()  # Of the starts: who was refused before may be so again.
+    unlikely_starts: frozenset[TopicPartition] = frozenset()
 
     @property
     def likely_starts(self) -> tuple[ReassignmentStep, ...]:
-        """What is as good as under way."""
-        return tuple(decide for decide in self.starts if (decide.topic, decide.partition) not in self.unlikely_starts)
+        """The starts that Kafka will probably accept."""
+        return tuple(step for step in self.starts if (step.topic, step.partition) not in self.unlikely_starts)
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutorDecision:
+    """The decisions for all plans; ``limits`` are the strictest of the operator and all plans."""
+
     plans: tuple[PlanDecision, ...]
     state: ExecutorState
     admission: Admission
-    limits: BatchLimits  # The strictest that holds.
+    limits: BatchLimits
 
 
 def decide(
     plans: Sequence[Plan],
-    look: ReassignmentSnapshot,
-    measures: ClusterMeasurements,
-    memory: ExecutorState,
-    terms: ExecutorContext,
+    snapshot: ReassignmentSnapshot,
+    measurements: ClusterMeasurements,
+    state: ExecutorState,
+    context: ExecutorContext,
 ) -> ExecutorDecision:
-    """
+    """Returns what the executor does now.
+
     Args:
-        plans: those that have not ended, the oldest first; no partition is in two of them.
+        plans: plans that have not ended, the oldest first.
     """
-    acknowledged = [_acknowledge(plan) for plan in plans]
-    recent = [memory.plans.get(plan.id, PlanMemory()) for plan in plans]
-    stands: list[PartitionProgress] = []
-    taken: set[TopicPartition] = (
-        set()
-    )  # Two people may have given the same partition at once: it is the older plan's until that has ended.
-    for plan, known in zip(acknowledged, recent, strict=True):
-        stands.append(classify_partitions(plan, look, known, terms.now_ms, taken))
+    plans = [_acknowledge(plan) for plan in plans]
+    memories = [state.plans.get(plan.id, PlanMemory()) for plan in plans]
+    progresses: list[PartitionProgress] = []
+    # Two operators may submit the same partition at once; it belongs to the older plan until that has ended.
+    taken: set[TopicPartition] = set()
+    for plan, memory in zip(plans, memories, strict=True):
+        progresses.append(classify_partitions(plan, snapshot, memory, context.now_ms, taken))
         taken |= plan.partitions.keys()
-    goes_on = [terms.pause_reason is None and plan.head.desired is not DesiredPlanState.PAUSED for plan in acknowledged]
-    bounds = replace(terms.limits, batch=strictest([terms.limits.batch, *(plan.head.limits for plan in acknowledged)]))
-    begun = admit(
-        list(zip(acknowledged, stands, goes_on, strict=True)),
-        look,
-        measures,
-        memory.concurrency,
-        bounds,
-        terms.now_ms,
-        terms.backing_off,
+    may_start = [context.pause_reason is None and plan.head.desired is not DesiredPlanState.PAUSED for plan in plans]
+    batch = strictest([context.limits.batch, *(plan.head.limits for plan in plans)])
+    admission = admit(
+        list(zip(plans, progresses, may_start, strict=True)),
+        snapshot,
+        measurements,
+        state.concurrency,
+        replace(context.limits, batch=batch),
+        context.now_ms,
+        context.backing_off,
     )
-    steps = {(start.step.topic, start.step.partition): start.step for start in begun.schedule.starts}
-    made = tuple(
-        _decide_plan(plan, parts, known, tuple(steps[key] for key in steps if key in parts.ready), begun, look, terms)
-        for plan, parts, known in zip(acknowledged, stands, recent, strict=True)
-    )
-    after = {
-        plan.id: update_memory(parts, known, terms.now_ms)
-        for plan, parts, known in zip(acknowledged, stands, recent, strict=True)
+    steps = {(start.step.topic, start.step.partition): start.step for start in admission.schedule.starts}
+    decisions = []
+    for plan, progress, memory in zip(plans, progresses, memories, strict=True):
+        starts = tuple(steps[key] for key in steps if key in progress.ready)
+        decisions.append(_decide_plan(plan, progress, memory, starts, admission, snapshot, context))
+    memories_after = {
+        plan.id: update_memory(progress, memory, context.now_ms)
+        for plan, progress, memory in zip(plans, progresses, memories, strict=True)
     }
-    return ExecutorDecision(made, ExecutorState(after, begun.concurrency.state), begun, bounds.batch)
-
-
-def _result(plan: Plan, parts: PartitionProgress, look: ReassignmentSnapshot) -> PlanResult:
-    total = copied = 0.0
-    at_target = 0
-    for key, part in plan.partitions.items():
-        now = None if key in parts.dropped else look.partitions.get(key)
-        added = {*part.target} - {*part.original_replicas}
-        total += len(added) * part.size_bytes
-        copied += 0.0 if now is None else len(added & {*now.replicas}) * part.size_bytes
-        at_target += now is not None and now.replicas == part.target
-    return PlanResult(len(plan.partitions), at_target, total, copied)
+    return ExecutorDecision(
+        tuple(decisions), ExecutorState(memories_after, admission.concurrency.state), admission, batch
+    )
 
 
 def strictest(limits: Sequence[BatchLimits]) -> BatchLimits:
+    """Returns the lowest value of each limit."""
     return BatchLimits(
         min(each.leader_movements_max for each in limits),
         min(each.partition_movements_max for each in limits),
@@ -151,86 +155,124 @@ def strictest(limits: Sequence[BatchLimits]) -> BatchLimits:
 
 
 def _acknowledge(plan: Plan) -> Plan:
-    """With the newest word about it, which also ends that parts are left alone, if it is not about the limits."""
+    """Returns the plan with the operator's newest order acknowledged.
+
+    An order about more than limits also ends that partitions are left alone.
+    """
     state, head = plan.state, plan.head
     if state.acknowledged_at_ms >= head.ordered_at_ms:
         return plan
-    left = {} if head.state_ordered_at_ms > state.acknowledged_at_ms else state.stopped_externally
-    paused_at_ms, rested_ms = state.paused_since_ms, state.paused_total_ms
+    stopped = {} if head.state_ordered_at_ms > state.acknowledged_at_ms else state.stopped_externally
+    paused_since_ms, paused_total_ms = state.paused_since_ms, state.paused_total_ms
     if head.desired is DesiredPlanState.PAUSED:
-        paused_at_ms = paused_at_ms or head.state_ordered_at_ms
-    elif paused_at_ms:
-        paused_at_ms, rested_ms = 0, rested_ms + max(0, head.state_ordered_at_ms - paused_at_ms)
-    return replace(
-        plan,
-        state=replace(
-            state,
-            acknowledged_at_ms=head.ordered_at_ms,
-            stopped_externally=left,
-            paused_since_ms=paused_at_ms,
-            paused_total_ms=rested_ms,
-        ),
+        paused_since_ms = paused_since_ms or head.state_ordered_at_ms
+    elif paused_since_ms:
+        paused_total_ms += max(0, head.state_ordered_at_ms - paused_since_ms)
+        paused_since_ms = 0
+    acknowledged = replace(
+        state,
+        acknowledged_at_ms=head.ordered_at_ms,
+        stopped_externally=stopped,
+        paused_since_ms=paused_since_ms,
+        paused_total_ms=paused_total_ms,
     )
-
-
-def _must_stop(step: ReassignmentStep, plan: Plan, part: PlanPartition) -> bool:
-    """Of a cancelled plan: a step that brings a part back is what was asked for."""
-    goal = {*plan.goal(part)}
-    return plan.head.no_rollback or not goal >= {*step.adding} or bool(goal & {*step.dropping})
+    return replace(plan, state=acknowledged)
 
 
 def _decide_plan(
     plan: Plan,
-    parts: PartitionProgress,
-    known: PlanMemory,
+    progress: PartitionProgress,
+    memory: PlanMemory,
     starts: tuple[ReassignmentStep, ...],
-    begun: Admission,
-    look: ReassignmentSnapshot,
-    terms: ExecutorContext,
+    admission: Admission,
+    snapshot: ReassignmentSnapshot,
+    context: ExecutorContext,
 ) -> PlanDecision:
-    cancels: tuple[TopicPartition, ...] = ()
-    if plan.head.desired is DesiredPlanState.CANCELLING and terms.pause_reason is None:
-        cancels = tuple(
-            key
-            for key, decide in parts.running.items()
-            if key not in terms.backing_off and _must_stop(decide, plan, plan.partitions[key])
-        )
-    over = {*parts.reached, *parts.never_accepted, *parts.rolled_back, *parts.stopped_externally, *parts.dropped}
-    asked = {
-        key: a
-        for key, a in plan.requested.items()
-        if key in plan.partitions and key not in over and key not in parts.externally_reassigned
-    }
-    asked |= {key: replace(asked[key], cancel_requested=True) for key in cancels}
-    for decide in starts:
-        key = (decide.topic, decide.partition)
-        asked[key] = RequestedStep(
-            decide.replicas, parts.ready[key].replicas, decide.moves_leader, decide.needs_election
-        )
-    unsettled = (
-        parts.running
-        or parts.ready
-        or parts.to_elect
-        or parts.unconfirmed
-        or parts.externally_reassigned
-        or parts.stopped_externally
-    )
+    cancels = _steps_to_stop(plan, progress, context)
+    requested = _requested_steps(plan, progress, starts, cancels)
     state = replace(
         plan.state,
-        dropped=parts.dropped,
-        stopped_externally=parts.stopped_externally,
-        blockers=find_blockers(plan, parts, begun.schedule, terms.pause_reason, terms.refusals),
-        concurrency=concurrency_text(begun.concurrency),
+        dropped=progress.dropped,
+        stopped_externally=progress.stopped_externally,
+        blockers=find_blockers(plan, progress, admission.schedule, context.pause_reason, context.refusals),
+        concurrency=concurrency_text(admission.concurrency),
     )
-    if not unsettled:
+    if not _has_open_partitions(progress):
         cancelled = plan.head.desired is DesiredPlanState.CANCELLING
         state = replace(
             state,
             ending=PlanEnding.CANCELLED if cancelled else PlanEnding.DONE,
-            ended_at_ms=terms.now_ms,
-            result=_result(plan, parts, look),
+            ended_at_ms=context.now_ms,
+            result=_result(plan, progress, snapshot),
         )
-    # A large plan finds others to try each time: where none was taken, nobody knows that these will be.
-    starting = frozenset((decide.topic, decide.partition) for decide in starts)
-    doubted = starting if known.all_refused else starting.intersection(terms.refusals)
-    return PlanDecision(replace(plan, requested=asked, state=state), parts, starts, cancels, doubted)
+    # A large plan tries other partitions each time. If none was accepted last time, these may be refused as well.
+    starting = frozenset((step.topic, step.partition) for step in starts)
+    unlikely = starting if memory.all_refused else starting.intersection(context.refusals)
+    return PlanDecision(replace(plan, requested=requested, state=state), progress, starts, cancels, unlikely)
+
+
+def _steps_to_stop(plan: Plan, progress: PartitionProgress, context: ExecutorContext) -> tuple[TopicPartition, ...]:
+    """Returns the running steps of a cancelled plan that have to be stopped."""
+    if plan.head.desired is not DesiredPlanState.CANCELLING or context.pause_reason is not None:
+        return ()
+    return tuple(
+        key
+        for key, step in progress.running.items()
+        if key not in context.backing_off and _must_stop(step, plan, plan.partitions[key])
+    )
+
+
+def _must_stop(step: ReassignmentStep, plan: Plan, partition: PlanPartition) -> bool:
+    """Returns whether the step of a cancelled plan leads away from the goal; a step that goes back may end."""
+    goal = {*plan.goal(partition)}
+    return plan.head.no_rollback or not goal >= {*step.adding} or bool(goal & {*step.dropping})
+
+
+def _requested_steps(
+    plan: Plan,
+    progress: PartitionProgress,
+    starts: Sequence[ReassignmentStep],
+    cancels: Sequence[TopicPartition],
+) -> dict[TopicPartition, RequestedStep]:
+    """Returns the steps that may be under way once the decision has been carried out."""
+    ended = {
+        *progress.reached,
+        *progress.never_accepted,
+        *progress.rolled_back,
+        *progress.stopped_externally,
+        *progress.dropped,
+    }
+    requested = {
+        key: step
+        for key, step in plan.requested.items()
+        if key in plan.partitions and key not in ended and key not in progress.externally_reassigned
+    }
+    requested |= {key: replace(requested[key], cancel_requested=True) for key in cancels}
+    for step in starts:
+        key = (step.topic, step.partition)
+        replicas_before = progress.ready[key].replicas
+        requested[key] = RequestedStep(step.replicas, replicas_before, step.moves_leader, step.needs_election)
+    return requested
+
+
+def _has_open_partitions(progress: PartitionProgress) -> bool:
+    return bool(
+        progress.running
+        or progress.ready
+        or progress.to_elect
+        or progress.unconfirmed
+        or progress.externally_reassigned
+        or progress.stopped_externally
+    )
+
+
+def _result(plan: Plan, progress: PartitionProgress, snapshot: ReassignmentSnapshot) -> PlanResult:
+    total_bytes = copied_bytes = 0.0
+    at_target = 0
+    for key, partition in plan.partitions.items():
+        current = None if key in progress.dropped else snapshot.partitions.get(key)
+        added = {*partition.target} - {*partition.original_replicas}
+        total_bytes += len(added) * partition.size_bytes
+        copied_bytes += 0.0 if current is None else len(added & {*current.replicas}) * partition.size_bytes
+        at_target += current is not None and current.replicas == partition.target
+    return PlanResult(len(plan.partitions), at_target, total_bytes, copied_bytes)

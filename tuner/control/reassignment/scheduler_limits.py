@@ -1,9 +1,10 @@
-"""What is left of every limit while a refill is made, and what has been begun on it.
+"""Tracks what each limit still allows while the scheduler picks partitions, and which partitions it has picked.
 
-Invariant: what has been begun fits, together with what runs, into every limit that it was held against. But for two things that
-would else hold a plan up for good: a step that has long been stuck, as a broker is down, leaves its place among KIP-435's numbers
-to others; and a broker from which a partition of the plan is about to go may have one more than KIP-578's limit meanwhile, as two
-that are full could not change places otherwise.
+Invariant: picked and running steps together stay within every limit. Two exceptions keep a plan from blocking for good:
+
+1. A step that has long been stuck, because a broker is down, does not count for KIP-435's limits.
+2. A broker that a partition of the plan leaves may have one partition above KIP-578's limit meanwhile. Two full brokers could
+   not exchange partitions otherwise.
 """
 
 from __future__ import annotations
@@ -30,43 +31,51 @@ from tuner.core.cluster import BrokerSide, side_name
 from tuner.core.partition_limits import INTERNAL_TOPICS, PartitionCounts, overfull
 from tuner.core.reassignment_steps import ReassignmentStep
 
-# The same as of a throttle's floor: a quota only just above W drains nothing.
+# New writes may use this share of a throttle; a sixth stays for the backlog, as with the minimum rate of a throttle.
 STEADY_STATE_SHARE_MAX = 1 / 1.2
 
 
 class RemainingCapacity:
-    """What is left of every limit, and what has been begun."""
+    """The capacity that running steps leave, reduced by each step that starts.
+
+    Attributes:
+        started: steps to start, by index of the waiting partition.
+        held: the limit that keeps a partition waiting, by index.
+        impossible: partitions that cannot start under the present throttle, by index.
+        full_brokers: brokers at their partition limit for which a partition waits.
+    """
 
     def __init__(
-        self, running: Sequence[RunningStep], terms: SchedulerConstraints, leaving: AbstractSet[int] = frozenset()
+        self, running: Sequence[RunningStep], constraints: SchedulerConstraints, leaving: AbstractSet[int] = frozenset()
     ) -> None:
-        """
+        """Counts what the running steps use.
+
         Args:
-            leaving: brokers from which a partition that has begun, or may, will go.
+            leaving: brokers that a partition of the plan leaves with a step that runs or may start.
         """
-        self._terms = terms
+        self._constraints = constraints
         self._leaving = leaving
-        copying = steps_that_copy(running, terms.online)
-        ending = [one for one in running if not one.is_stuck]
-        self._taken = slots_in_use(copying, {**terms.max_rates, **terms.setpoints}, writes_known=terms.writes_known)
-        every = {*terms.slots, *self._taken}
-        self._full = {side for side in every if not self._fits(side)}
-        self._used = dict(terms.other_steady_state)
+        copying = steps_that_copy(running, constraints.online)
+        ending = [run for run in running if not run.is_stuck]
+        rates = {**constraints.max_rates, **constraints.setpoints}
+        self._slots = slots_in_use(copying, rates, writes_known=constraints.writes_known)
+        self._full = {side for side in {*constraints.slots, *self._slots} if not self._has_free_part(side)}
+        self._steady_state = dict(constraints.other_steady_state)
         for side, bytes_per_s in steady_state(copying).items():
-            self._used[side] = self._used.get(side, 0.0) + bytes_per_s
-        self._copying = sum(bool(one.step.adding) for one in copying)
-        self._partitions = terms.batch.partition_movements_max - len(ending)
-        self._leaders = terms.batch.leader_movements_max - sum(one.step.moves_leader for one in ending)
-        self._hosted = dict(terms.hosted.by_broker)
-        self._starts = min(terms.starts_max, REQUEST_PARTITIONS_MAX)
+            self._steady_state[side] = self._steady_state.get(side, 0.0) + bytes_per_s
+        self._copying = sum(bool(run.step.adding) for run in copying)
+        self._partitions = constraints.batch.partition_movements_max - len(ending)
+        self._leaders = constraints.batch.leader_movements_max - sum(run.step.moves_leader for run in ending)
+        self._hosted = dict(constraints.hosted.by_broker)
+        self._starts = min(constraints.starts_max, REQUEST_PARTITIONS_MAX)
         self.started: dict[int, StepStart] = {}
         self.held: dict[int, HeldBy] = {}
-        self.never: dict[int, HeldPartition] = {}
-        self.at_limit: set[int] = set()
+        self.impossible: dict[int, HeldPartition] = {}
+        self.full_brokers: set[int] = set()
 
     @property
     def starts_max(self) -> int:
-        """Of this request."""
+        """The number of steps that this request may contain."""
         return min(self._starts, max(0, self._partitions))
 
     @property
@@ -75,86 +84,96 @@ class RemainingCapacity:
 
     @property
     def full_request_cause(self) -> HeldBy:
-        """What a full request is full of."""
+        """The limit that a full request has reached."""
         return HeldBy.PARTITION_MOVEMENTS if self._partitions < self._starts else HeldBy.REQUEST
 
     @property
     def slots_taken(self) -> dict[BrokerSide, float]:
-        """By what runs, and by what has been begun."""
-        return dict(self._taken)
+        """Slots by side of running and started steps."""
+        return dict(self._slots)
 
     def slots_in_use(self, side: BrokerSide) -> float:
-        return self._taken.get(side, 0.0)
+        return self._slots.get(side, 0.0)
 
     def has_slot(self, side: BrokerSide) -> bool:
         return side not in self._full
 
-    def _fits(self, side: BrokerSide) -> bool:
-        return self._taken.get(side, 0.0) <= self._terms.slots.get(side, 1) - SLOT_PART_MIN
-
     def has_slot_for(self, sides: Sequence[BrokerSide]) -> bool:
-        """Whether a look at its next step is worth it: its leader has a slot, and so has one that it adds."""
+        """Returns whether a step is possible: the leader's side has a slot, and so has at least one destination."""
         return sides[0] not in self._full and not self._full.issuperset(sides[1:])
 
-    def consider(self, index: int, one: WaitingPartition, step: ReassignmentStep, *, urgent: bool = False) -> None:
-        """Begins it, or says what keeps it back."""
-        uses = step_steady_state(one.transition, step.adding, one.write_bytes_per_s)
-        held = self._held_by_limits(one, step) or (None if urgent else self._held_by_room(index, one, uses))
+    def try_start(
+        self, index: int, candidate: WaitingPartition, step: ReassignmentStep, *, urgent: bool = False
+    ) -> None:
+        """Starts the step if every limit allows it; else notes the limit in ``held``.
+
+        Args:
+            urgent: producers are refused without this step, so slots and quota do not count.
+        """
+        uses = step_steady_state(candidate.transition, step.adding, candidate.write_bytes_per_s)
+        held = self._exceeded_count_limit(candidate, step)
+        if held is None and not urgent:
+            held = self._exceeded_copy_limit(index, candidate, uses)
         if held is not None:
             self.held[index] = held
             return
         self.held.pop(index, None)
-        self.started[index] = StepStart(one.transition, step)
+        self.started[index] = StepStart(candidate.transition, step)
         self._leaders -= step.moves_leader
         self._copying += bool(uses)
         for side, bytes_per_s in uses:
-            part = self._terms.slots_for(side, one.size_bytes, bytes_per_s)
-            self._taken[side] = self._taken.get(side, 0.0) + part
-            self._used[side] = self._used.get(side, 0.0) + bytes_per_s
-            if not self._fits(side):
+            slots = self._constraints.slots_for(side, candidate.size_bytes, bytes_per_s)
+            self._slots[side] = self._slots.get(side, 0.0) + slots
+            self._steady_state[side] = self._steady_state.get(side, 0.0) + bytes_per_s
+            if not self._has_free_part(side):
                 self._full.add(side)
-        if one.transition.topic not in INTERNAL_TOPICS:
+        if candidate.transition.topic not in INTERNAL_TOPICS:
             for broker in step.adding:
                 self._hosted[broker] = self._hosted.get(broker, 0) + 1
 
-    def _held_by_limits(self, one: WaitingPartition, step: ReassignmentStep) -> HeldBy | None:
+    def _has_free_part(self, side: BrokerSide) -> bool:
+        return self._slots.get(side, 0.0) <= self._constraints.slots.get(side, 1) - SLOT_PART_MIN
+
+    def _exceeded_count_limit(self, candidate: WaitingPartition, step: ReassignmentStep) -> HeldBy | None:
         if step.moves_leader and self._leaders <= 0:
             return HeldBy.LEADER_MOVEMENTS
-        if one.transition.topic not in INTERNAL_TOPICS:
-            more, limits = dict.fromkeys(step.adding, 1), self._terms.limits
-            over = overfull(PartitionCounts(self._hosted), more, limits)
-            full = {broker for broker, count in over.items() if count > limits.of(broker) + (broker in self._leaving)}
-            if full:
-                self.at_limit |= full
-                return HeldBy.PARTITION_LIMIT
-        return None
+        if candidate.transition.topic in INTERNAL_TOPICS:
+            return None
+        added, limits = dict.fromkeys(step.adding, 1), self._constraints.limits
+        counts = overfull(PartitionCounts(self._hosted), added, limits)
+        full = {broker for broker, count in counts.items() if count > limits.of(broker) + (broker in self._leaving)}
+        self.full_brokers |= full
+        return HeldBy.PARTITION_LIMIT if full else None
 
-    def _held_by_room(
-        self, index: int, one: WaitingPartition, uses: Sequence[tuple[BrokerSide, float]]
+    def _exceeded_copy_limit(
+        self, index: int, candidate: WaitingPartition, uses: Sequence[tuple[BrokerSide, float]]
     ) -> HeldBy | None:
         if not uses:
             return None
-        if self._copying >= self._terms.cluster_max:
+        if self._copying >= self._constraints.cluster_max:
             return HeldBy.CLUSTER
         if not all(self.has_slot(side) for side, _ in uses):
             return HeldBy.SLOTS
         for side, bytes_per_s in uses:
-            quota = self._terms.max_rates.get(side)
+            quota = self._constraints.max_rates.get(side)
             if quota is None:
                 continue
-            most = STEADY_STATE_SHARE_MAX * quota
-            if self._used.get(side, 0.0) + bytes_per_s > most:
-                alone = self._terms.other_steady_state.get(side, 0.0) + bytes_per_s
-                if alone > most:
-                    self.never[index] = _never(one, side, alone, quota)
+            bytes_per_s_max = STEADY_STATE_SHARE_MAX * quota
+            if self._steady_state.get(side, 0.0) + bytes_per_s > bytes_per_s_max:
+                alone = self._constraints.other_steady_state.get(side, 0.0) + bytes_per_s
+                if alone > bytes_per_s_max:
+                    self.impossible[index] = _impossible(candidate, side, alone, quota)
                 return HeldBy.QUOTA
         return None
 
 
-def _never(one: WaitingPartition, side: BrokerSide, uses_bytes_per_s: float, quota: float) -> HeldPartition:
+def _impossible(
+    candidate: WaitingPartition, side: BrokerSide, steady_state_bytes_per_s: float, quota: float
+) -> HeldPartition:
+    topic, partition = candidate.transition.topic, candidate.transition.partition
     text = (
-        f"{one.transition.topic}-{one.transition.partition}: keeping up takes {rate_text(uses_bytes_per_s)} "
-        f"of the {side_name(side)}, which is {rate_text(quota)} at most: its copy would not end. Raise that to "
-        f"{rate_text(uses_bytes_per_s / STEADY_STATE_SHARE_MAX)} or more, or move it when less is written"
+        f"{topic}-{partition}: new writes alone take {rate_text(steady_state_bytes_per_s)} of the {side_name(side)}, "
+        f"whose maximum is {rate_text(quota)}, so its copy would not end. Raise the maximum to "
+        f"{rate_text(steady_state_bytes_per_s / STEADY_STATE_SHARE_MAX)} or more, or move the partition when less is written"
     )
-    return HeldPartition(one.transition.topic, one.transition.partition, HeldBy.QUOTA, side, text)
+    return HeldPartition(topic, partition, HeldBy.QUOTA, side, text)

@@ -1,12 +1,12 @@
-"""What a refill is told and what it answers, as values, and the sums over a plan that go with them.
+"""Holds the inputs and outputs of the scheduler, and the sums over a plan that it needs.
 
-Vocabulary:
-    side     one end of a copy: the leader that it is read from, or the broker that it is added to. Each has its own quota.
-    slot     of a side, for one partition that is copied through it. A step takes one at its leader and one at each broker
-             that it adds; a step that copies nothing takes none. What is small takes a part of one: a side that copies
-             only small ones would else stand still until somebody looks again. What is written to takes more: as long as it
-             is under way, keeping up with it takes of the quota, and who waits costs nothing.
-    beside   keep-up bytes/s that others use of a quota: moves that are not ours, listed partitions that don't move.
+Terms:
+    side                one end of a copy: the leader's broker or the broker that gets the replica. Each has its own throttle.
+    slot                a share of a side's capacity for one copied partition. A step takes one slot at its leader and one at each
+                        broker that it adds; a step that copies nothing takes none. A small partition takes a fraction of a slot.
+                        A partition with much write traffic takes more than one, because replicating new writes uses the quota.
+    steady state (W)    bytes/s of a side's quota that replicate new writes instead of the backlog.
+    other_steady_state  W of partitions that no plan moves: moves of other tools, and listed partitions that do not move.
 """
 
 from __future__ import annotations
@@ -25,94 +25,117 @@ from tuner.core.reassignment_steps import PartitionTransition, ReassignmentStep,
 from tuner.core.side_load import PlannedPartition
 from tuner.core.throttle_limits import MB
 
-# A step is two records or more, and the controller takes 10,000 of them for one request.
+# A step makes two records or more, and the controller accepts 10,000 records in one request.
 REQUEST_PARTITIONS_MAX = 1_000
 
-
-# What a side copies in so many seconds takes no more than one slot, however many partitions it is ...
+# All partitions that a side copies within this time share one slot ...
 SLOT_S = 1.0
-# ... but for this: each one is work for the controller and for its brokers, be it empty.
+# ... but each takes at least this fraction, because even an empty partition is work for the controller and its brokers.
 SLOT_PART_MIN = 1 / 16
-# Keeping up with what one slot holds takes this much of the quota, so five of them a tenth ...
+# A slot covers write traffic of this share of the quota, so the five slots of a new side cover a tenth.
 STEADY_STATE_RATIO_PER_SLOT = 0.02
-# ... but who is copied for so long fills a slot whatever is written to it: there has to be enough under way to go on with until
-# somebody has looked again, and what begins then has been heard of.
+# A copy that lasts this long fills a slot whatever its write traffic: it bridges the time to the next snapshot.
 FILLED_SLOT_S = 1.8
-# One copy leaves a slot of the five with which a side begins, however much is written to it: what is small goes beside it.
+# One copy leaves one of the five slots with which a side begins, so that small partitions can be copied beside it.
 COPY_SLOTS_MAX = 4.0
-_LEADER, _FOLLOWER = Side.LEADER, Side.FOLLOWER  # Asked for a million times.
-ASSUMED_RATE_BYTES_PER_S = (
-    10 * MB
-)  # Where nothing is known: less than any network carries, and than people throttle to.
+# Assumed where no rate is known: less than any network carries, and less than operators throttle to.
+ASSUMED_RATE_BYTES_PER_S = 10 * MB
+# Local names, because an attribute look-up of an enum is slow and this code runs for every partition of a plan.
+_LEADER, _FOLLOWER = Side.LEADER, Side.FOLLOWER
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingPartition:
-    """A partition that has no step under way."""
+    """A partition of a plan without a step under way.
+
+    Attributes:
+        size_bytes: size of the leader's log, which each added replica has to copy.
+        missing: brokers of the target that have no replica yet.
+    """
 
     transition: PartitionTransition
-    size_bytes: float  # Of its leader's log: what each replica that is added lacks.
+    size_bytes: float
     write_bytes_per_s: float
     missing: tuple[int, ...] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        # A plan of 200,000 is gone through many times.
+        # Computed once: the scheduler reads it many times, and a plan may have 200,000 partitions.
         replicas = self.transition.replicas
         object.__setattr__(self, "missing", tuple([b for b in self.transition.target if b not in replicas]))
 
 
 @dataclass(frozen=True, slots=True)
 class RunningStep:
-    """A step under way."""
+    """A reassignment step under way.
 
-    transition: PartitionTransition  # As it stood when the step was asked for; its ISR and leader as they are now.
+    Attributes:
+        transition: replicas as they were when the step was requested; leader and ISR as they are now.
+        remaining_bytes: bytes that all added replicas together still have to copy.
+        is_stuck: the step has needed an offline broker for long, so its end is unknown.
+    """
+
+    transition: PartitionTransition
     step: ReassignmentStep
-    remaining_bytes: float  # Of all replicas that the step adds.
+    remaining_bytes: float
     size_bytes: float
     write_bytes_per_s: float
-    is_stuck: bool = False  # For long it has needed a broker that is down: nobody knows when it ends.
+    is_stuck: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerConstraints:
-    """What a refill keeps within."""
+    """The limits that a schedule keeps. Rates are bytes/s.
+
+    Attributes:
+        online: brokers that are alive.
+        slots: slots of each side, those in use included; a side without an entry has one.
+        cluster_max: number of copying steps in the whole cluster.
+        starts_max: number of steps that this schedule may start.
+        max_rates: the highest throttle that a side may get; a side without an entry has no throttle.
+        setpoints: the throttle of each side now; a side without an entry has its ``max_rates``.
+        hosted: partitions of each broker now, replicas that are being added included.
+        writes_known: False while no write rate has been measured; any partition may then have much write traffic.
+        since_last_request_s: time since the last request.
+        snapshot_interval_s: time between the previous snapshot of the cluster and this one.
+        carried_small_share: fraction of a small partition carried over from the last request, see ``small_partitions``.
+    """
 
     online: frozenset[int]
     batch: BatchLimits
-    slots: Mapping[BrokerSide, int]  # In all, those in use included; a side that isn't named has one.
-    cluster_max: int  # Steps that copy something, in all.
-    starts_max: int  # With this refill.
-    # The most that the side may be given: what its throttle will be raised to where the law turns it, else what stands. A side that
-    # isn't named has no throttle.
+    slots: Mapping[BrokerSide, int]
+    cluster_max: int
+    starts_max: int
     max_rates: Mapping[BrokerSide, float] = field(default_factory=dict)
-    setpoints: Mapping[BrokerSide, float] = field(default_factory=dict)  # What it has now; not named: all it may have.
+    setpoints: Mapping[BrokerSide, float] = field(default_factory=dict)
     other_steady_state: Mapping[BrokerSide, float] = field(default_factory=dict)
     limits: PartitionLimits = field(default_factory=PartitionLimits)
-    hosted: PartitionCounts = field(default_factory=lambda: PartitionCounts({}))  # Now; what is being added is there.
-    writes_known: bool = True  # False: nobody has measured yet how much is written, so it may be much.
-    since_last_request_s: float = math.inf  # Since something was to begin last.
-    snapshot_interval_s: float = 0.0  # So long after the last look this one comes.
-    carried_small_share: float = 0.0  # Of what is small, what was carried from the last request.
+    hosted: PartitionCounts = field(default_factory=lambda: PartitionCounts({}))
+    writes_known: bool = True
+    since_last_request_s: float = math.inf
+    snapshot_interval_s: float = 0.0
+    carried_small_share: float = 0.0
 
     def slots_for(self, side: BrokerSide, remaining_bytes: float, steady_state_bytes_per_s: float = 0.0) -> float:
-        """Slots that it takes."""
+        """Returns the slots of the side that a copy takes."""
         steady_state = steady_state_bytes_per_s if self.writes_known else math.inf
         return slots_for_copy(remaining_bytes, self.setpoints.get(side, self.max_rates.get(side)), steady_state)
 
 
 class HeldBy(StrEnum):
+    """Why a partition does not start now."""
+
     SLOTS = "slots"
-    CLUSTER = "cluster"  # As many steps run as may run in the whole cluster.
-    QUOTA = "quota"  # Keeping up with it, and with what runs, would take all that the throttle lets through.
+    CLUSTER = "cluster"  # The cluster-wide number of copying steps is reached.
+    QUOTA = "quota"  # New writes of this partition and of the running ones would use up the throttle.
     PARTITION_LIMIT = "partition_limit"  # KIP-578: the broker has as many partitions as it may.
     LEADER_MOVEMENTS = "leader_movements"  # KIP-435.
     PARTITION_MOVEMENTS = "partition_movements"  # KIP-435.
-    REQUEST = "request"  # It comes with the next request.
+    REQUEST = "request"  # The partition starts with the next request.
 
 
 @dataclass(frozen=True, slots=True)
 class HeldPartition:
-    """A partition that can't start, whatever else ends."""
+    """A partition that cannot start even when all running steps have ended."""
 
     topic: str
     partition: int
@@ -123,162 +146,157 @@ class HeldPartition:
 
 @dataclass(frozen=True, slots=True)
 class StepStart:
+    """A step that the executor requests now."""
+
     transition: PartitionTransition
     step: ReassignmentStep
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    starts: tuple[StepStart, ...]  # To be asked for now, with one request, in this order.
-    waits: tuple[Wait, ...]  # Partitions that can't go on, and why.
-    held: Mapping[HeldBy, int]  # Of those looked at, how many were kept back by what.
+    """The scheduler's decision.
+
+    Attributes:
+        starts: steps to request now, in this order, with one request.
+        waits: partitions that have no next step at present, such as for a broker that is down.
+        held: number of partitions that each limit keeps waiting.
+        impossible: partitions that cannot start under the present throttle.
+        full_brokers: brokers at their partition limit for which partitions wait.
+        carried_small_share: fraction of a small partition for the next request.
+    """
+
+    starts: tuple[StepStart, ...]
+    waits: tuple[Wait, ...]
+    held: Mapping[HeldBy, int]
     impossible: tuple[HeldPartition, ...]
-    full_brokers: frozenset[int] = (
-        frozenset()
-    )  # Brokers that have as many partitions as they may, and for which some wait.
-    carried_small_share: float = 0.0  # Of what is small, what is carried to the next request.
+    full_brokers: frozenset[int] = frozenset()
+    carried_small_share: float = 0.0
 
 
 def sides_of_copy(leader: int, adding: Iterable[int]) -> list[BrokerSide]:
-    """The sides that a copy goes through, the leader's first; none where nothing is copied."""
-    into = [(b, _FOLLOWER) for b in adding if b != leader]
-    return [(leader, _LEADER), *into] if into else []
+    """Returns the sides that a copy passes, the leader's first; empty if nothing is copied."""
+    destinations = [(b, _FOLLOWER) for b in adding if b != leader]
+    return [(leader, _LEADER), *destinations] if destinations else []
 
 
 def slots_for_copy(
     remaining_bytes: float, rate_bytes_per_s: float | None, steady_state_bytes_per_s: float = 0.0
 ) -> float:
-    """Slots that a copy takes of a side with this rate; None: of one whose rate is not known.
+    """Returns the slots that a copy takes of a side.
 
     Args:
-        steady_state_bytes_per_s: what keeping up with it takes of this side's quota.
+        rate_bytes_per_s: the side's throttle; None: not known.
+        steady_state_bytes_per_s: part of the side's quota that replicates new writes of the partition.
     """
     rate = ASSUMED_RATE_BYTES_PER_S if rate_bytes_per_s is None else rate_bytes_per_s
     if rate <= 0:
-        return 1.0  # Somebody has shut it, which Kafka allows: nothing is small there.
-    lasts_s = remaining_bytes / rate
-    part = min(1.0, max(SLOT_PART_MIN, lasts_s / SLOT_S))
+        return 1.0  # Kafka allows a throttle of 0; no partition is small then.
+    duration_s = remaining_bytes / rate
+    size_slots = min(1.0, max(SLOT_PART_MIN, duration_s / SLOT_S))
     if rate_bytes_per_s is None:
-        return part  # No quota is known that keeping up could take.
-    return max(
-        part,
-        min(steady_state_bytes_per_s / (STEADY_STATE_RATIO_PER_SLOT * rate), lasts_s / FILLED_SLOT_S, COPY_SLOTS_MAX),
-    )
+        return size_slots
+    write_slots = steady_state_bytes_per_s / (STEADY_STATE_RATIO_PER_SLOT * rate)
+    return max(size_slots, min(write_slots, duration_s / FILLED_SLOT_S, COPY_SLOTS_MAX))
 
 
 def steps_that_copy(running: Iterable[RunningStep], online: AbstractSet[int]) -> list[RunningStep]:
-    """What is copied of what runs: from a broker that is away, or to one, nothing is."""
-    found = []
-    for one in running:
-        adding = tuple(b for b in one.step.adding if b in online) if one.transition.leader in online else ()
-        if len(adding) < len(one.step.adding):
-            one = replace(one, step=replace(one.step, adding=adding), remaining_bytes=_share(one, adding))
-        found.append(one)
-    return found
-
-
-def _share(one: RunningStep, adding: Sequence[int]) -> float:
-    return one.remaining_bytes * len(adding) / len(one.step.adding)
+    """Returns the running steps without the copies from or to offline brokers."""
+    copying = []
+    for run in running:
+        adding = tuple(b for b in run.step.adding if b in online) if run.transition.leader in online else ()
+        if len(adding) < len(run.step.adding):
+            remaining_bytes = run.remaining_bytes * len(adding) / len(run.step.adding)
+            run = replace(run, step=replace(run.step, adding=adding), remaining_bytes=remaining_bytes)
+        copying.append(run)
+    return copying
 
 
 def slots_in_use(
     running: Iterable[RunningStep], rates: Mapping[BrokerSide, float] | None = None, *, writes_known: bool = True
 ) -> dict[BrokerSide, float]:
-    """Slots in use.
+    """Returns the slots of each side that the running steps take.
 
     Args:
-        rates: what each side copies with, as for ``slots_for_copy``; None: no side's is known.
-        writes_known: as of ``SchedulerConstraints``.
+        rates: throttle of each side, bytes/s, as for ``slots_for_copy``; None: no side's is known.
+        writes_known: see ``SchedulerConstraints``.
     """
-    found: dict[BrokerSide, float] = {}
+    slots: dict[BrokerSide, float] = {}
     rates = rates or {}
-    for one in running:
-        copies = max(1, len(one.step.adding))
-        for side, steady_state_bytes_per_s in step_steady_state(one.transition, one.step.adding, one.write_bytes_per_s):
+    for run in running:
+        copies = max(1, len(run.step.adding))
+        for side, steady_state_bytes_per_s in step_steady_state(run.transition, run.step.adding, run.write_bytes_per_s):
             uses = steady_state_bytes_per_s if writes_known else math.inf
-            part = slots_for_copy(one.remaining_bytes / copies, rates.get(side), uses)
-            found[side] = found.get(side, 0.0) + part
-    return found
+            taken = slots_for_copy(run.remaining_bytes / copies, rates.get(side), uses)
+            slots[side] = slots.get(side, 0.0) + taken
+    return slots
 
 
 def waiting_by_side(waiting: Iterable[WaitingPartition]) -> dict[BrokerSide, int]:
-    """How many partitions wait for each side, now or with a later step."""
+    """Returns the number of partitions that wait for each side, with their next step or a later one."""
     by_pair: dict[tuple[int, int], int] = {}
-    for one in waiting:
-        for broker in one.missing:
-            pair = (one.transition.leader, broker)
+    for candidate in waiting:
+        for broker in candidate.missing:
+            pair = (candidate.transition.leader, broker)
             by_pair[pair] = by_pair.get(pair, 0) + 1
-    found: dict[BrokerSide, int] = {}
+    counts: dict[BrokerSide, int] = {}
     for (leader, broker), count in by_pair.items():
         for side in ((leader, Side.LEADER), (broker, Side.FOLLOWER)):
-            found[side] = found.get(side, 0) + count
-    return found
+            counts[side] = counts.get(side, 0) + count
+    return counts
 
 
 def step_steady_state(
-    way: PartitionTransition, adding: Sequence[int], write_bytes_per_s: float
+    transition: PartitionTransition, adding: Sequence[int], write_bytes_per_s: float
 ) -> list[tuple[BrokerSide, float]]:
-    """W of one step: bytes/s that keeping up uses of each side's quota while it runs, its leader's first."""
-    sides = sides_of_copy(way.leader, adding)
+    """Returns W of one step: bytes/s of each side's quota that replicate new writes while it runs, the leader's side first."""
+    sides = sides_of_copy(transition.leader, adding)
     if not sides:
         return []
-    followers = len(way.isr.union(adding) - {way.leader})
+    followers = len(transition.isr.union(adding) - {transition.leader})
     return [(side, write_bytes_per_s * (followers if side[1] is Side.LEADER else 1)) for side in sides]
 
 
 def steady_state(running: Iterable[RunningStep]) -> dict[BrokerSide, float]:
-    """W of all that runs."""
-    found: dict[BrokerSide, float] = {}
-    for one in running:
-        for side, bytes_per_s in step_steady_state(one.transition, one.step.adding, one.write_bytes_per_s):
-            found[side] = found.get(side, 0.0) + bytes_per_s
-    return found
+    """Returns W of all running steps together, bytes/s by side."""
+    totals: dict[BrokerSide, float] = {}
+    for run in running:
+        for side, bytes_per_s in step_steady_state(run.transition, run.step.adding, run.write_bytes_per_s):
+            totals[side] = totals.get(side, 0.0) + bytes_per_s
+    return totals
 
 
 def pending_bytes(waiting: Iterable[WaitingPartition], running: Iterable[RunningStep] = ()) -> dict[BrokerSide, float]:
-    """What no step under way copies yet, by side; of what runs, what its later steps will add."""
-    found: dict[BrokerSide, float] = {}
-    later = [
-        (
-            one.transition,
-            [b for b in one.transition.target if b not in (*one.transition.replicas, *one.step.adding)],
-            one.size_bytes,
-        )
-        for one in running
-    ]
-    for way, adding, size_bytes in [*((one.transition, one.missing, one.size_bytes) for one in waiting), *later]:
-        for side in sides_of_copy(way.leader, adding):
-            copies = 1 if side[1] is Side.FOLLOWER else len(adding)
-            found[side] = found.get(side, 0.0) + copies * size_bytes
-    return found
+    """Returns the bytes by side that no step copies yet: of waiting partitions, and of later steps of running ones."""
+    pending: dict[BrokerSide, float] = {}
+    copies = [(candidate.transition, candidate.missing, candidate.size_bytes) for candidate in waiting]
+    for run in running:
+        later = [b for b in run.transition.target if b not in (*run.transition.replicas, *run.step.adding)]
+        copies.append((run.transition, tuple(later), run.size_bytes))
+    for transition, adding, size_bytes in copies:
+        for side in sides_of_copy(transition.leader, adding):
+            count = 1 if side[1] is Side.FOLLOWER else len(adding)
+            pending[side] = pending.get(side, 0.0) + count * size_bytes
+    return pending
 
 
 def planned_partitions(
     waiting: Iterable[WaitingPartition], running: Iterable[RunningStep] = ()
 ) -> list[PlannedPartition]:
-    """The plan as its loads are reckoned with."""
-    found = [
-        PlannedPartition(
-            one.transition.topic,
-            one.transition.partition,
-            one.transition.leader,
-            one.transition.isr,
-            one.write_bytes_per_s,
-            dict.fromkeys(one.missing, one.size_bytes),
+    """Returns the partitions with the bytes that each destination still has to copy, for the estimate of the time."""
+    planned = [
+        _planned(
+            candidate.transition, candidate.write_bytes_per_s, dict.fromkeys(candidate.missing, candidate.size_bytes)
         )
-        for one in waiting
+        for candidate in waiting
     ]
-    for one in running:
-        now = dict.fromkeys(one.step.adding, one.remaining_bytes / max(1, len(one.step.adding)))
-        later = {b: one.size_bytes for b in one.transition.target if b not in one.transition.replicas and b not in now}
-        found.append(
-            PlannedPartition(
-                one.transition.topic,
-                one.transition.partition,
-                one.transition.leader,
-                one.transition.isr,
-                one.write_bytes_per_s,
-                now | later,
-            )
-        )
-    return found
+    for run in running:
+        now = dict.fromkeys(run.step.adding, run.remaining_bytes / max(1, len(run.step.adding)))
+        later = {b: run.size_bytes for b in run.transition.target if b not in run.transition.replicas and b not in now}
+        planned.append(_planned(run.transition, run.write_bytes_per_s, now | later))
+    return planned
+
+
+def _planned(transition: PartitionTransition, write_bytes_per_s: float, copies: dict[int, float]) -> PlannedPartition:
+    return PlannedPartition(
+        transition.topic, transition.partition, transition.leader, transition.isr, write_bytes_per_s, copies
+    )

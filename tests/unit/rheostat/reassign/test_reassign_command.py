@@ -159,7 +159,7 @@ def test_a_topic_that_has_grown_is_said_and_holds_nothing_up() -> None:
     look = replace(LOOK, partitions={**LOOK.partitions, **more, ("other", 9): more[("t", 3)]}, topic_ids={"t": "t1"})
     plan = replace(a_plan(), partitions=parts)
     found = picture(plan, look, 100_000)
-    said = "topic t has 2 partitions more than when the plan was given: no part of it"
+    said = "topic t has 2 more partitions than when the plan was submitted; the plan does not move them"
     assert f"  {said}" in sentences(found)
     assert as_record(found)["grown"] == [said]
     assert found.well

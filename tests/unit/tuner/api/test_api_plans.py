@@ -159,7 +159,7 @@ def test_somebody_elses_reassignment_is_waited_for_and_said() -> None:
     assert (row["externally_owned"], row["moving"]) == (1, 0)
     page = rig.get("/page/plans").text
     assert '<span class="pill bad">waits</span>' in page
-    assert "t-0: somebody else is reassigning this; waited for." in page
+    assert "t-0: another tool reassigns this; waiting until that has ended." in page
 
 
 POLICY = "error 44 PolicyViolationError"

@@ -71,7 +71,7 @@ def test_it_begins_with_five_and_says_so() -> None:
     found = at(0, ConcurrencyState())
     assert (found.slots[SIDE], found.starts_max, found.cluster_max) == (5, 50, 1250)
     assert [(c.side, c.before, c.after, c.reason) for c in found.changes] == [(SIDE, 0, 5, ConcurrencyReason.INITIAL)]
-    assert found.changes[0].text == "partitions at a time onto broker 3 5: as every plan begins"
+    assert found.changes[0].text == "partitions at a time onto broker 3: 5, the start value of every plan"
 
 
 def test_while_the_quota_was_never_full_they_grow_to_what_would_fill_it_and_then_by_one() -> None:
@@ -96,7 +96,7 @@ def test_no_more_than_would_fill_it_and_no_more_than_twice_as_many() -> None:
 def test_the_sentence_of_a_raise_has_its_figures() -> None:
     (change,) = at(20, begun()).changes
     assert change.text == (
-        "partitions at a time onto broker 3 5 → 10: the throttle is not full, 100 MB/s are meant, and 100 partitions wait"
+        "partitions at a time onto broker 3: 5 → 10, the throttle is not full (setpoint 100 MB/s), and 100 partitions wait"
     )
 
 
@@ -166,7 +166,7 @@ def test_one_follower_that_came_late_once_is_no_harm() -> None:
 def test_a_busy_controller_halves_all_of_them_and_the_requests() -> None:
     found = at(20, begun(), controllers={100: controller(20_000, idle=0.1)})
     assert (found.slots[SIDE], found.starts_max, reason(found)) == (2, 25, ConcurrencyReason.CONTROLLER_BUSY)
-    assert found.changes[-1].text == ("steps in one request 50 → 25: idle 10 % of the time, at least 30 % is asked for")
+    assert found.changes[-1].text == ("steps per request: 50 → 25, idle 10 % of the time, at least 30 % is asked for")
     # Until its window has seen that, neither goes further down nor up again.
     for idle in (0.1, 0.95):
         later = at(40, found.state, controllers={100: controller(40_000, idle=idle)})

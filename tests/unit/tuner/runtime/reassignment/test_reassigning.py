@@ -334,7 +334,7 @@ def test_a_step_back_that_cannot_end_says_how_to_end_the_plan_all_the_same() -> 
     rig.cluster.online -= {1}
     rig.cycle(finish=False)
     assert rig.plan().state.blockers == (
-        "t-0: under way, and cannot end while brokers are down: 1; `rheostat reassign cancel p --no-rollback` ends the plan where it stands",
+        "t-0: under way, and cannot end while brokers are down: 1; `rheostat reassign cancel p --no-rollback` ends the plan and puts nothing back",
     )
     rig.leave()
     rig.until_ended()
@@ -347,7 +347,7 @@ def test_a_step_of_ours_that_somebody_aims_elsewhere_is_somebodys() -> None:
     rig.cycle(finish=False)
     rig.cluster.reassign(T0, (2, 3))
     rig.cycle(finish=False)
-    assert rig.plan().state.blockers == ("t-0: somebody else is reassigning this; waited for",)
+    assert rig.plan().state.blockers == ("t-0: another tool reassigns this; waiting until that has ended",)
     assert rig.plan().requested == {}
     rig.cluster.finish()
     rig.until_ended()
@@ -366,7 +366,7 @@ def test_a_topic_that_is_deleted_is_dropped_and_said_after_a_while() -> None:
     state = rig.plan().state
     assert state.ending is PlanEnding.DONE
     assert list(state.dropped) == [T0]
-    assert state.blockers == ("t-0: not there any more, and no part of the plan from now on",)
+    assert state.blockers == ("t-0: no longer part of the plan, as the partition is gone",)
 
 
 def test_what_somebody_else_reassigns_is_waited_for_and_then_goes_on() -> None:
@@ -375,7 +375,7 @@ def test_what_somebody_else_reassigns_is_waited_for_and_then_goes_on() -> None:
     rig.give({T0: (3, 4)})
     rig.cycle(finish=False)
     assert rig.cluster.asked == []
-    assert rig.plan().state.blockers == ("t-0: somebody else is reassigning this; waited for",)
+    assert rig.plan().state.blockers == ("t-0: another tool reassigns this; waiting until that has ended",)
     rig.cluster.finish()
     rig.until_ended()
     assert rig.replicas() == {T0: (3, 4)}
@@ -391,7 +391,7 @@ def test_a_step_that_somebody_stops_is_left_alone_until_a_person_says_so() -> No
         rig.cycle()
     assert rig.replicas() == {T0: (1, 2), T1: (3, 4)}
     assert rig.plan().state.blockers == (
-        "t-0: somebody stopped the step; left alone until `rheostat reassign resume p`",
+        "t-0: another tool stopped the step; left alone until `rheostat reassign resume p`",
     )  # fmt: skip
     rig.begin_anew()
     rig.cycle()
@@ -410,7 +410,7 @@ def test_a_plan_that_would_overfill_a_broker_waits() -> None:
         rig.cycle()
     assert sorted(rig.replicas().values()) == [(1, 2), (1, 3)]
     assert rig.plan().state.blockers == (
-        "1 steps wait for brokers that have as many partitions as they may (limits): 3",
+        "1 steps wait for brokers at their partition limit: 3",
     )  # fmt: skip
 
 
@@ -459,7 +459,7 @@ def test_a_paused_plan_ends_what_is_under_way_and_begins_nothing() -> None:
     for _ in range(4):
         rig.cycle()
     assert sorted(rig.replicas().values()) == [(1, 2), (3, 4)]
-    assert rig.plan().state.blockers == ("paused by lee@desk: nothing new is begun, what is under way ends",)
+    assert rig.plan().state.blockers == ("paused by lee@desk: no new step starts, steps under way end",)
     rig.say(DesiredPlanState.RUNNING)
     rig.until_ended()
     assert set(rig.replicas().values()) == {(3, 4)}
@@ -488,7 +488,7 @@ def test_a_tuner_that_is_paused_or_released_begins_nothing_and_stops_nothing(wor
         rig.cycle(finish=False)
     assert len(rig.cluster.asked) == 1
     assert rig.plan().state.blockers == (
-        f"nothing new is begun: rheostat is {word} by kim@desk, until `rheostat resume`",
+        f"no new step starts: rheostat is {word} by kim@desk, until `rheostat resume`",
     )
     rig.orders.latest = Orders()
     rig.until_ended()
@@ -561,7 +561,7 @@ def test_what_cannot_be_put_back_says_how_to_end_it_where_it_stands() -> None:
         rig.cycle()
     (said,) = rig.plan().state.blockers
     assert (
-        "waiting for brokers that are down: 1; `rheostat reassign cancel p --no-rollback` ends the plan where it stands"
+        "waiting for brokers that are down: 1; `rheostat reassign cancel p --no-rollback` ends the plan and puts nothing back"
         in said
     )
     stands = rig.replicas()
