@@ -91,7 +91,9 @@ def test_a_topic_made_anew_between_two_looks_is_told_by_its_id_and_left_alone() 
     assert [key for key, _ in rig.cluster.asked[len(asked) :] if key in (T0, T1)] == []
     assert rig.replicas() == {T0: (1, 2), T1: (2, 1), U0: (3, 4)}
     state = rig.plan().state
-    assert dict(state.dropped) == dict.fromkeys((T0, T1), "its topic was deleted and created again under the same name")
+    assert dict(state.dropped) == dict.fromkeys(
+        (T0, T1), "its topic was deleted and created again under the same name"
+    )
     assert state.ending is PlanEnding.DONE
 
 
