@@ -11,7 +11,7 @@ from reassign_rig import Rig, still
 from rheostat.reassign.plan_store import _new_id
 from streaming.shared.kafka.reassignments import _not_there
 from streaming.shared.kafka.values import Endpoint, MissingPermission, PartitionState, Unreachable
-from tuner.control.reassignment.partition_progress import SHOWN_S_MAX
+from tuner.control.reassignment.partition_progress import CONFIRM_S_MAX
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.reassignment_plan import DesiredPlanState, PlanEnding, ReassignmentSnapshot, RequestedStep
@@ -91,9 +91,7 @@ def test_a_topic_made_anew_between_two_looks_is_told_by_its_id_and_left_alone() 
     assert [key for key, _ in rig.cluster.asked[len(asked) :] if key in (T0, T1)] == []
     assert rig.replicas() == {T0: (1, 2), T1: (2, 1), U0: (3, 4)}
     state = rig.plan().state
-    assert dict(state.dropped) == dict.fromkeys(
-        (T0, T1), "its topic was deleted and created again under the same name"
-    )
+    assert dict(state.dropped) == dict.fromkeys((T0, T1), "its topic was deleted and created again under the same name")
     assert state.ending is PlanEnding.DONE
 
 
@@ -137,7 +135,7 @@ def test_a_word_about_limits_takes_up_nothing_that_somebody_stopped() -> None:
     rig.give({T0: (3, 4), T1: (8, 9)})  # The second waits for its brokers, so that the plan stays.
     rig.cycle(finish=False)
     rig.cluster.reassign(T0, None)
-    rig.now_s += 2 * SHOWN_S_MAX
+    rig.now_s += 2 * CONFIRM_S_MAX
     for _ in range(30):
         rig.cycle()
     assert T0 in rig.plan().state.stopped_externally, "or nothing is shown"
