@@ -9,7 +9,7 @@ from typing import TypeVar
 from reassign_rig import Rig, still
 
 from rheostat.reassign.plan_store import _new_id
-from streaming.shared.kafka.reassignments import _not_there
+from streaming.shared.kafka.reassignments import _partition_error
 from streaming.shared.kafka.values import Endpoint, MissingPermission, PartitionState, Unreachable
 from tuner.control.reassignment.partition_progress import CONFIRM_S_MAX
 from tuner.core.batch_limits import BatchLimits
@@ -205,7 +205,7 @@ def test_nobody_is_elected_after_a_release() -> None:
 
 def test_a_broker_that_did_not_hear_in_time_may_have_passed_it_on() -> None:
     for code in (7, 41):  # REQUEST_TIMED_OUT, NOT_CONTROLLER
-        failure = _not_there(code, None, "to alter reassignments")
+        failure = _partition_error(code, None, "to alter reassignments")
         assert isinstance(failure, Unreachable)
         assert not _refusal(failure).known
 
