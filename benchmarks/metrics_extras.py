@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from streaming.shared.contract import ControllerSignal, Side, TenantSignal
-from tuner.api.plan_status_store import NAMED_MAX as PLANS_NAMED_MAX
-from tuner.api.plan_status_store import PlanStatusStore
+from tuner.api.plan_status_store import PLANS_NAMED_MAX, PlanStatusStore
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.control.mutation_quota.decision import QuotaReason, SetQuota, TenantShare, TotalRateReport
 from tuner.control.mutation_quota.entity import QuotaEntity, Tenant
@@ -74,14 +73,14 @@ def quotas(cluster: str, now_ms: int) -> QuotaStatusStore:
         ClusterWideMeasures(create_probe_p90_ms=41.5, forwarding_busy_ratio=0.07),
     )
     board.publish(view, QuotaStep(MutationMemory(), (said, written), shares), MutationMemory(TotalRate(400.25)))
-    board.failed(1)
+    board.record_failures(1)
     return board
 
 
 def plans(cluster: str) -> PlanStatusStore:
     """As many as the page names, each of a thousand partitions of which a fifth has arrived."""
     board = PlanStatusStore(cluster)
-    board.planned(turns(), BatchLimits())
+    board.record_step(turns(), BatchLimits())
     return board
 
 

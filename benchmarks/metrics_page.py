@@ -30,7 +30,7 @@ from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.metric_page import render_page
 from streaming.shared.process_metrics import ConfigState, ProcessMetricsCollector
 from streaming.shared.thread_watch import ThreadWatch
-from tuner.api.metrics import registry_of
+from tuner.api.metrics import make_registry
 from tuner.api.status_store import StatusStore
 from tuner.control.throttle.decision import Hold, Reason
 from tuner.control.throttle.objective import Capacity, Objective
@@ -93,12 +93,12 @@ def registry_at(brokers: int, *, stalled: bool = False, fetchers: int = 1) -> Co
     if stalled:
         memory = replace(memory, stalls=dict.fromkeys(range(brokers), StallState(lost_s=20.0, stalled=True)))
         decisions = tuple(Hold(*side, Reason.STALLED_NOT_THROTTLE_BOUND, "not by the throttle") for side in live.rates)
-    board.acts()
-    board.observed(observation, memory, decisions)
+    board.become_active()
+    board.record_cycle(observation, memory, decisions)
     config = ConfigState(is_valid=True, valid_at_s=0.0, is_applied=True)
     own = ProcessMetricsCollector(CLUSTER, "tune", lambda: config, threads=ThreadWatch())
     quotas, plans = metrics_extras.quotas(CLUSTER, now_ms(cycle)), metrics_extras.plans(CLUSTER)
-    return registry_of(board, quotas, own, plans)
+    return make_registry(board, quotas, own, plans)
 
 
 def measure(sizes: tuple[int, ...] = SIZES) -> dict[str, Any]:

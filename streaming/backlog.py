@@ -173,7 +173,7 @@ def timelines(feeds: Sequence[Feed]) -> Iterator[list[KafkaTimeline]]:
 # -- what to skip ------------------------------------------------------------------------------------------------------
 
 
-def planned(
+def record_step(
     record: CheckpointRecord,
     positions: Sequence[Offsets] | None,
     times: Sequence[Timeline],

@@ -185,7 +185,7 @@ def start(
     with backlog.timelines(feeds) as times:
         partitions = sum(one.partitions for one in times)
         positions, now_ms = checkpoint.positions(folder, record), int(time.time() * 1000)
-        planned = backlog.planned(record, positions, times, settings, now_ms)
+        planned = backlog.record_step(record, positions, times, settings, now_ms)
         if planned != record:
             checkpoint.switched(folder, record, planned)
             positions = None

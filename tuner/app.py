@@ -29,7 +29,7 @@ from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.teardown import named_teardown
 from streaming.shared.thread_watch import ThreadWatch
 from tuner.api.load_history import load_history
-from tuner.api.metrics import registry_of
+from tuner.api.metrics import make_registry
 from tuner.api.orders_api import KafkaOrderService
 from tuner.api.server import HttpServer
 from tuner.core.partition_limits import PartitionLimits
@@ -150,7 +150,7 @@ def run_tuner(
         server = http_server(
             settings.http,
             status,
-            registry_of(status.throttles, status.quotas, hooks.process_metrics, status.plans),
+            make_registry(status.throttles, status.quotas, hooks.process_metrics, status.plans),
             KafkaOrderService(kafka, topics.orders, cluster, status.observers.orders, clock.wall_s),
             cycle_s=settings.cycle_s,
             clock=clock,
@@ -283,8 +283,8 @@ def _run_term(process: _Process, current: _Settings, ahead: ReadAhead | None, re
             stop=process.stop,
             clock=process.clock,
         )
-        status.quotas.stands_by()
-        status.plans.stands_by()
+        status.quotas.clear()
+        status.plans.clear()
         if journal.lost:
             process.leave_group()
     return True
@@ -313,8 +313,8 @@ def _journal(process: _Process, inputs: InputLog) -> KafkaJournal:
 
 def _start_loading_history(process: _Process) -> None:
     """Reads decisions of earlier terms for the API, in a thread of its own."""
-    begin_with = process.status.observers.begin_with
-    load = partial(load_history, process.kafka, process.topics.journal, process.cluster, begin_with)
+    add_entries = process.status.observers.load_history
+    load = partial(load_history, process.kafka, process.topics.journal, process.cluster, add_entries)
     threading.Thread(target=load, name="earlier decisions", daemon=True).start()
 
 

@@ -212,11 +212,11 @@ class Bench:
     def _resume(self) -> None:
         """A row of rheostat's ends with a release, which stands until a person takes it back."""
         if self._was_released:
-            send.give(self._settings, send.resume)
+            send.submit(self._settings, send.resume)
             self._was_released = False
 
     def _release(self) -> None:
-        send.give(self._settings, send.release)
+        send.submit(self._settings, send.release)
         self._was_released = True
         self._until(lambda: not self._quotas.mutation_quotas(), "every quota of ours to be taken back")
 

@@ -19,8 +19,8 @@ from benchmarks.sizes.world import CLUSTER, LargeCluster, now_ms, records, sized
 from rheostat.console.logs import set_up_logs
 from streaming.shared.contract import decode_signal
 from streaming.shared.kafka.cluster import ClusterClient
-from tuner.api.limits import Buckets, Rate
-from tuner.api.metrics import registry_of
+from tuner.api.limits import RequestRate, TokenBuckets
+from tuner.api.metrics import make_registry
 from tuner.api.observers import Observers
 from tuner.api.plan_status_store import PlanStatusStore
 from tuner.api.server import HttpServer, make_app
@@ -40,7 +40,7 @@ from tuner.runtime.throttle.ramp_executor import RampExecutor
 from tuner.runtime.throttle.steering_controller import SteeringController
 
 _SEED = 1
-_UNLIMITED = Rate(1e9, 1e9)  # All that asks here is one address.
+_UNLIMITED = RequestRate(1e9, 1e9)  # All that asks here is one address.
 
 
 class LargeTuner:
@@ -60,8 +60,8 @@ class LargeTuner:
         journal = SilentJournal()
         journal.inputs = inputs
         board = StatusStore(CLUSTER, limits, dry_run=False, wall_clock=self.now_s, objective=OBJECTIVE)
-        board.acts()
-        self._watched = Observers(board)
+        board.become_active()
+        self._observers = Observers(board)
         self._reader, self._signals, self._looked = ClusterReader(client), Observed(), Looked()
         link = Capacity(125 * MB, 125 * MB)
         ports = ThrottlePorts(
@@ -69,8 +69,8 @@ class LargeTuner:
             signals=self._signals,
             throttles=throttles,
             orders=NoOrders(),
-            journal=self._watched.on_record(journal.write),
-            observer=self._watched,
+            journal=self._observers.wrap_journal(journal.write),
+            observer=self._observers,
             inputs=inputs,
         )
         config = ThrottleConfig(
@@ -94,14 +94,14 @@ class LargeTuner:
         app = make_app(
             board,
             quotas,
-            registry_of(board, quotas, plans=self._plans),
+            make_registry(board, quotas, plans=self._plans),
             CYCLE_MS / 1000,
             self.now_s,
-            watched=self._watched,
+            observers=self._observers,
             plans=self._plans,
-            reads=Buckets(_UNLIMITED, time.monotonic),
+            reads=TokenBuckets(_UNLIMITED, time.monotonic),
         )
-        self.server = HttpServer(app, "127.0.0.1", 0, on_stop=self._watched.hub.end)
+        self.server = HttpServer(app, "127.0.0.1", 0, on_stop=self._observers.hub.close)
 
     def now_s(self) -> float:
         return self._now_ms / 1000
@@ -122,7 +122,7 @@ class LargeTuner:
             self._signals.take(decode_signal(value))
         self._looked.live = self._reader.snapshot(full=self._cycle == 1)
         self._loop.cycle()
-        self._plans.planned(self._turns, BatchLimits(), at_ms=self._now_ms)
+        self._plans.record_step(self._turns, BatchLimits(), at_ms=self._now_ms)
         wall_s, cpu_s = time.perf_counter() - began_s, time.thread_time() - before_s
         for _ in range(TURNS):
             due_s += CYCLE_MS / 1000 / TURNS

@@ -12,9 +12,9 @@ from types import TracebackType
 
 from rheostat.simulate.scenario_file import load_scenario
 from tuner.api.auth import Tokens
-from tuner.api.metrics import registry_of
+from tuner.api.metrics import make_registry
 from tuner.api.observers import Observers
-from tuner.api.orders_api import Change
+from tuner.api.orders_api import OrderChange
 from tuner.api.plan_status_store import PlanStatusStore
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.server import HttpServer, make_app
@@ -45,7 +45,7 @@ class KeptOrders:
         self.overtaken: tuple[Orders, ...] = ()
         self.now_ms = 0
 
-    def give(self, change: Change) -> Orders:
+    def submit(self, change: OrderChange) -> Orders:
         now_ms = max(self.now_ms, self._given.at_ms + 1)
         self._given = replace(change(self._given, now_ms), at_ms=now_ms)
         return self._given
@@ -76,10 +76,10 @@ class SimulatedTuner:
             wall_clock=self.now_s,
             objective=objective or Objective(found.world.latency.objective_ms),
         )
-        self.board.acts()
+        self.board.become_active()
         self.quotas = QuotaStatusStore(scenario)
         self.plans = PlanStatusStore(scenario)
-        self.watched = Observers(self.board)
+        self.observers = Observers(self.board)
         self.orders = KeptOrders()
         signals, throttles = SimulatedSignals(self._stream), SimulatedThrottles(self._cluster)
         law_limits = LawLimits(rate_bytes_per_s_max=found.rate_bytes_per_s_max)
@@ -97,8 +97,8 @@ class SimulatedTuner:
             signals=signals,
             throttles=throttles,
             orders=self.orders,
-            journal=self.watched.on_record(MemoryJournal().write),
-            observer=self.watched,
+            journal=self.observers.wrap_journal(MemoryJournal().write),
+            observer=self.observers,
         )
         config = ThrottleConfig(
             limits=limits,
@@ -118,15 +118,15 @@ class SimulatedTuner:
         app = make_app(
             self.board,
             self.quotas,
-            registry_of(self.board, self.quotas),
+            make_registry(self.board, self.quotas),
             CYCLE_S,
             self.now_s,
-            watched=self.watched,
+            observers=self.observers,
             plans=self.plans,
             tokens=tokens,
-            desk=self.orders,
+            order_service=self.orders,
         )
-        self._server = HttpServer(app, "127.0.0.1", 0, on_stop=self.watched.hub.end)
+        self._server = HttpServer(app, "127.0.0.1", 0, on_stop=self.observers.hub.close)
         self.address = f"http://127.0.0.1:{self._server.port}"
         self._next_s = 0.0
         self.cycles_s: list[float] = []  # CPU time of each cycle, of this thread.

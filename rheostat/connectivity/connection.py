@@ -18,7 +18,7 @@ _READ_BYTES = 65536
 _WANTS_OURS = " on our first words, as one does that wants another certificate of ours: kafka.ssl_certfile"
 
 
-class ReachedStage(StrEnum):
+class ProbeOutcome(StrEnum):
     """Where it ended."""
 
     OPEN = "open"
@@ -30,20 +30,20 @@ class ReachedStage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class ProbeResult:
     server: str
-    way: ReachedStage
+    way: ProbeOutcome
     said: str
     took_s: float
 
 
-class ConnectionEnd(Exception):
-    def __init__(self, way: ReachedStage, said: str) -> None:
+class ProbeFailed(Exception):
+    def __init__(self, way: ProbeOutcome, said: str) -> None:
         super().__init__(said)
         self.way = way
 
 
-class Talk:
+class KafkaExchange:
     """Questions and answers over one connection, all of them before ``until_s``."""
 
     def __init__(self, sock: socket.socket, until_s: float, server: str) -> None:
@@ -53,7 +53,7 @@ class Talk:
         self._until_s = until_s
         self._words = KafkaProtocol(client_id="rheostat-doctor")
 
-    def ask(self, request: Any, way: ReachedStage, closed: str) -> Any:
+    def ask(self, request: Any, way: ProbeOutcome, closed: str) -> Any:
         """
         Raises:
             Ended: with ``way`` and ``closed`` when the connection is closed in place of an answer.
@@ -64,35 +64,35 @@ class Talk:
             request.API_VERSION = self.knows.api_version(request)
         self._words.send_request(request)
         try:
-            allow_until(self._sock, self._until_s)
+            set_deadline(self._sock, self._until_s)
             self._sock.sendall(self._words.send_bytes())
             return self._answer(way, closed)
         except ssl.SSLError as error:
-            raise ConnectionEnd(
-                ReachedStage.TLS, f"{self.server} ended TLS ({error.reason or error}){_WANTS_OURS}"
+            raise ProbeFailed(
+                ProbeOutcome.TLS, f"{self.server} ended TLS ({error.reason or error}){_WANTS_OURS}"
             ) from error
         except ConnectionError as error:
             if isinstance(self._sock, ssl.SSLSocket) and self.knows is None:
-                raise ConnectionEnd(
-                    ReachedStage.TLS, f"{self.server} ended TLS ({error.strerror}){_WANTS_OURS}"
+                raise ProbeFailed(
+                    ProbeOutcome.TLS, f"{self.server} ended TLS ({error.strerror}){_WANTS_OURS}"
                 ) from error
-            raise ConnectionEnd(way, f"{self.server} {closed}") from error
+            raise ProbeFailed(way, f"{self.server} {closed}") from error
         except errors.KafkaError as error:
-            raise ConnectionEnd(
-                ReachedStage.NOT_KAFKA, f"{self.server} answers, but not as Kafka does: {error}"
+            raise ProbeFailed(
+                ProbeOutcome.NOT_KAFKA, f"{self.server} answers, but not as Kafka does: {error}"
             ) from error
 
-    def _answer(self, way: ReachedStage, closed: str) -> Any:
+    def _answer(self, way: ProbeOutcome, closed: str) -> Any:
         while True:
-            allow_until(self._sock, self._until_s)
+            set_deadline(self._sock, self._until_s)
             data = self._sock.recv(_READ_BYTES)
             if not data:
-                raise ConnectionEnd(way, f"{self.server} {closed}")
+                raise ProbeFailed(way, f"{self.server} {closed}")
             for _, answer in self._words.receive_bytes(data):
                 return answer
 
 
-def allow_until(sock: socket.socket, until_s: float) -> None:
+def set_deadline(sock: socket.socket, until_s: float) -> None:
     left_s = until_s - time.monotonic()
     if left_s <= 0:
         raise TimeoutError

@@ -19,41 +19,41 @@ from __future__ import annotations
 import threading
 from queue import SimpleQueue
 
-from rheostat.connectivity.connection import Reached, ReachedStage
-from rheostat.connectivity.stages import walk
+from rheostat.connectivity.connection import ProbeOutcome, ProbeResult
+from rheostat.connectivity.stages import probe_server
 from streaming.shared.kafka import KafkaSettings
 
 CONNECT_S_MAX = 5.0
 ANSWER_S_MAX = 20.0  # A broker on a disk of 5 MB/s took more than 5 s to its first answer.
 
-__all__ = ["Reached", "ReachedStage", "reach"]
+__all__ = ["ProbeOutcome", "ProbeResult", "probe_servers"]
 
 
-def reach(
+def probe_servers(
     kafka: KafkaSettings, *, connect_s_max: float = CONNECT_S_MAX, answer_s_max: float = ANSWER_S_MAX
-) -> list[Reached]:
+) -> list[ProbeResult]:
     """What became of each bootstrap server, in the order in which it was known.
 
     The list ends with the first that is open or refuses our login: that settles it, and the others are not waited for.
     """
     servers = [server.strip() for server in kafka.bootstrap_servers.split(",")]
-    ended: SimpleQueue[Reached | Exception] = SimpleQueue()
+    ended: SimpleQueue[ProbeResult | Exception] = SimpleQueue()
 
     def try_it(server: str) -> None:
         try:
-            ended.put(walk(kafka, server, connect_s_max, answer_s_max))
+            ended.put(probe_server(kafka, server, connect_s_max, answer_s_max))
         except Exception as error:  # noqa: BLE001 - raised again where it is waited for
             ended.put(error)
 
     for server in servers:
         # Not of a pool: the program would wait for its threads before it could end.
         threading.Thread(target=try_it, args=(server,), name=f"reach-{server}", daemon=True).start()
-    found: list[Reached] = []
+    found: list[ProbeResult] = []
     while len(found) < len(servers):
         reached = ended.get()
         if isinstance(reached, Exception):
             raise reached
         found.append(reached)
-        if reached.way in (ReachedStage.OPEN, ReachedStage.LOGIN):
+        if reached.way in (ProbeOutcome.OPEN, ProbeOutcome.LOGIN):
             break
     return found

@@ -14,34 +14,34 @@ from kafka.protocol.broker_version_data import BrokerVersionData
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
-from rheostat.connectivity.connection import ConnectionEnd, Reached, ReachedStage, Talk, allow_until
+from rheostat.connectivity.connection import KafkaExchange, ProbeFailed, ProbeOutcome, ProbeResult, set_deadline
 from streaming.shared import kafka_names
 from streaming.shared.kafka import KafkaSettings
 
 _WITH_TLS = ("SSL", "SASL_SSL")
 
 
-def walk(kafka: KafkaSettings, server: str, connect_s_max: float, answer_s_max: float) -> Reached:
+def probe_server(kafka: KafkaSettings, server: str, connect_s_max: float, answer_s_max: float) -> ProbeResult:
     """Tries one server to its end. Errors on the way are what it found, never raised."""
     began = time.monotonic()
     try:
         with closing(_connected(server, connect_s_max)) as plain:
             until_s = time.monotonic() + answer_s_max
             with closing(_behind_tls(plain, kafka, server, until_s)) as sock:
-                _let_in(Talk(sock, until_s, server), kafka)
-        way, said = ReachedStage.OPEN, f"{server} answers"
-    except ConnectionEnd as ended:
+                _let_in(KafkaExchange(sock, until_s, server), kafka)
+        way, said = ProbeOutcome.OPEN, f"{server} answers"
+    except ProbeFailed as ended:
         way, said = ended.way, str(ended)
         if (
-            way is ReachedStage.NOT_KAFKA
+            way is ProbeOutcome.NOT_KAFKA
             and kafka.security_protocol not in _WITH_TLS
             and _speaks_tls(server, connect_s_max)
         ):
-            way = ReachedStage.TLS
+            way = ProbeOutcome.TLS
             said = f"{server} speaks TLS on this port, and kafka.security_protocol {kafka.security_protocol} has none"
     except TimeoutError:
-        way, said = ReachedStage.SLOW, f"{server} took the connection, and did not answer within {answer_s_max:.0f} s"
-    return Reached(server, way, said, time.monotonic() - began)
+        way, said = ProbeOutcome.SLOW, f"{server} took the connection, and did not answer within {answer_s_max:.0f} s"
+    return ProbeResult(server, way, said, time.monotonic() - began)
 
 
 def _connected(server: str, connect_s_max: float) -> socket.socket:
@@ -49,17 +49,17 @@ def _connected(server: str, connect_s_max: float) -> socket.socket:
     try:
         return socket.create_connection((host.strip("[]"), int(port)), timeout=connect_s_max)
     except TimeoutError as error:
-        raise ConnectionEnd(
-            ReachedStage.NO_ROUTE, f"{server} did not take a connection within {connect_s_max:.0f} s"
+        raise ProbeFailed(
+            ProbeOutcome.NO_ROUTE, f"{server} did not take a connection within {connect_s_max:.0f} s"
         ) from error
     except OSError as error:
-        raise ConnectionEnd(ReachedStage.NO_ROUTE, f"{server} cannot be reached: {error.strerror or error}") from error
+        raise ProbeFailed(ProbeOutcome.NO_ROUTE, f"{server} cannot be reached: {error.strerror or error}") from error
 
 
 def _behind_tls(plain: socket.socket, kafka: KafkaSettings, server: str, until_s: float) -> socket.socket:
     if kafka.security_protocol not in _WITH_TLS:
         return plain
-    allow_until(plain, until_s)
+    set_deadline(plain, until_s)
     try:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if kafka.ssl_cafile is None:
@@ -69,22 +69,22 @@ def _behind_tls(plain: socket.socket, kafka: KafkaSettings, server: str, until_s
         if kafka.ssl_certfile is not None:
             context.load_cert_chain(kafka.ssl_certfile, kafka.ssl_keyfile)
     except (OSError, ValueError) as error:
-        raise ConnectionEnd(
-            ReachedStage.TLS, f"the files of kafka.ssl_cafile, ssl_certfile, ssl_keyfile cannot be used: {error}"
+        raise ProbeFailed(
+            ProbeOutcome.TLS, f"the files of kafka.ssl_cafile, ssl_certfile, ssl_keyfile cannot be used: {error}"
         ) from error
     host = server.rpartition(":")[0].strip("[]")
     try:
         return context.wrap_socket(plain, server_hostname=host.rstrip("."))
     except ssl.SSLCertVerificationError as error:
-        raise ConnectionEnd(
-            ReachedStage.TLS, f"{server} shows a certificate we do not accept: {error.verify_message}"
+        raise ProbeFailed(
+            ProbeOutcome.TLS, f"{server} shows a certificate we do not accept: {error.verify_message}"
         ) from error
     except TimeoutError:
         raise
     except (ssl.SSLError, ConnectionError) as error:
         why = getattr(error, "reason", None) or error.strerror or str(error)
-        raise ConnectionEnd(
-            ReachedStage.TLS,
+        raise ProbeFailed(
+            ProbeOutcome.TLS,
             f"{server} does not speak TLS with us ({why}): it has no TLS on this port, or none of our versions",
         ) from error
 
@@ -96,14 +96,14 @@ def _speaks_tls(server: str, connect_s_max: float) -> bool:
     try:
         with closing(_connected(server, connect_s_max)) as plain, closing(context.wrap_socket(plain)):
             return True
-    except (ConnectionEnd, OSError):
+    except (ProbeFailed, OSError):
         return False
 
 
-def _let_in(talk: Talk, kafka: KafkaSettings) -> None:
+def _let_in(talk: KafkaExchange, kafka: KafkaSettings) -> None:
     # The oldest version, which every broker understands; what else it understands is in the answer.
     versions = talk.ask(
-        ApiVersionsRequest(version=0), ReachedStage.NOT_KAFKA, "closed the connection on Kafka's first words"
+        ApiVersionsRequest(version=0), ProbeOutcome.NOT_KAFKA, "closed the connection on Kafka's first words"
     )
     talk.knows = BrokerVersionData(api_versions={k.api_key: (k.min_version, k.max_version) for k in versions.api_keys})
     if kafka.security_protocol in ("SASL_PLAINTEXT", "SASL_SSL"):
@@ -114,39 +114,39 @@ def _let_in(talk: Talk, kafka: KafkaSettings) -> None:
             "closed the connection on the first question, as a listener does that wants a login, and "
             f"kafka.security_protocol {kafka.security_protocol} has none"
         )
-    talk.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False), ReachedStage.LOGIN, refusal)
+    talk.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False), ProbeOutcome.LOGIN, refusal)
 
 
-def _log_in(talk: Talk, kafka: KafkaSettings) -> None:
+def _log_in(talk: KafkaExchange, kafka: KafkaSettings) -> None:
     mechanism = kafka.sasl_mechanism
     assert mechanism is not None
     closed = "closed the connection during the login"
-    hello = talk.ask(SaslHandshakeRequest(mechanism=mechanism, max_version=1), ReachedStage.LOGIN, closed)
+    hello = talk.ask(SaslHandshakeRequest(mechanism=mechanism, max_version=1), ProbeOutcome.LOGIN, closed)
     if hello.error_code == errors.IllegalSaslStateError.errno:
-        raise ConnectionEnd(
-            ReachedStage.LOGIN,
+        raise ProbeFailed(
+            ProbeOutcome.LOGIN,
             f"{talk.server} takes no login on this port, and kafka.security_protocol is {kafka.security_protocol}",
         )
     if hello.error_code != kafka_names.ERROR_NONE:
-        raise ConnectionEnd(
-            ReachedStage.LOGIN,
+        raise ProbeFailed(
+            ProbeOutcome.LOGIN,
             f"{talk.server} does not know kafka.sasl_mechanism {mechanism}; it offers {', '.join(hello.mechanisms)}",
         )
     host = talk.server.rpartition(":")[0]
     login = get_sasl_mechanism(mechanism)(host=host, **kafka.for_python())
     while not login.is_done():
-        answer = talk.ask(SaslAuthenticateRequest(login.auth_bytes()), ReachedStage.LOGIN, closed)
+        answer = talk.ask(SaslAuthenticateRequest(login.auth_bytes()), ProbeOutcome.LOGIN, closed)
         if answer.error_code != kafka_names.ERROR_NONE:
-            raise ConnectionEnd(ReachedStage.LOGIN, f"{talk.server} refused the login: {_why(answer)}")
+            raise ProbeFailed(ProbeOutcome.LOGIN, f"{talk.server} refused the login: {_why(answer)}")
         try:
             login.receive(answer.auth_bytes)
         except (errors.KafkaError, ValueError, KeyError) as error:
-            raise ConnectionEnd(
-                ReachedStage.LOGIN, f"{talk.server} could not prove that it knows our password: {error}"
+            raise ProbeFailed(
+                ProbeOutcome.LOGIN, f"{talk.server} could not prove that it knows our password: {error}"
             ) from error
     if not login.is_authenticated():
-        raise ConnectionEnd(
-            ReachedStage.LOGIN, f"{talk.server} refused the login of kafka.sasl_username {kafka.sasl_username}"
+        raise ProbeFailed(
+            ProbeOutcome.LOGIN, f"{talk.server} refused the login of kafka.sasl_username {kafka.sasl_username}"
         )
 
 

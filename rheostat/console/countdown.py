@@ -11,7 +11,7 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.live import Live
 
-from rheostat.console.rich_console import console_of, styled
+from rheostat.console.rich_console import console_for, styled
 
 _REDRAW_S = 0.25
 
@@ -23,7 +23,7 @@ def count_down(seconds: float, doing: str, say: Callable[[str], None], console: 
         doing: what it waits for, such as "Watching how fast the logs grow".
         console: where the line is drawn; standard error if none is given.
     """
-    screen = console or console_of(sys.stderr)
+    screen = console or console_for(sys.stderr)
     if not screen.is_terminal or screen.is_dumb_terminal:
         say(f"{doing}, for {seconds:g} s.")
         threading.Event().wait(seconds)

@@ -16,7 +16,7 @@ def printable(text: str, chars_max: int = LINE_CHARS_MAX) -> str:
     return escaped(text if len(text) <= chars_max else text[: chars_max - 1] + "…")
 
 
-def name(text: str) -> str:
+def printable_name(text: str) -> str:
     """Returns a name from outside as it stands in a cell or a sentence."""
     return printable(text, NAME_CHARS_MAX)
 

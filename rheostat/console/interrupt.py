@@ -10,13 +10,13 @@ import signal
 from types import FrameType, TracebackType
 
 
-class CtrlC:
+class DeferredCtrlC:
     """While it is entered the first Ctrl-C is kept for ``check``; another does at once what it always did."""
 
     def __init__(self) -> None:
         self._pressed = 0
 
-    def __enter__(self) -> CtrlC:
+    def __enter__(self) -> DeferredCtrlC:
         self._before = signal.signal(signal.SIGINT, self._press)
         return self
 

@@ -13,7 +13,7 @@ from rich.status import Status
 _Lives = TypeVar("_Lives", Live, Status)
 
 
-class Screen(Generic[_Lives]):
+class ProgressScreen(Generic[_Lives]):
     """Its subclasses say what lives, and what is said where nothing can."""
 
     def __init__(self, console: Console, lives: _Lives, line_every_s: float) -> None:

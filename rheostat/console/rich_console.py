@@ -29,7 +29,7 @@ class Terminal(Console):
         return super().render_str(printable(text), **{**options, "markup": False, "emoji": False})
 
 
-def console_of(to: TextIO) -> Terminal:
+def console_for(to: TextIO) -> Terminal:
     """Returns the console for a stream: as wide as a terminal is, and as wide as a table needs elsewhere."""
     if to.isatty():
         return Terminal(file=to)

@@ -11,7 +11,7 @@ from rheostat.demo.move import MoveWatch
 from rheostat.demo.processes import DemoProcesses
 from rheostat.demo.summary import DemoSummary
 from rheostat.demo.view import DemoView
-from rheostat.status.gather import last_entries
+from rheostat.status.report import last_entries
 from streaming.shared.units import rate_text
 from tuner.core.drain_time import SideLoad, fluid_optimum_s
 
@@ -61,8 +61,8 @@ def _decisions(status: dict[str, Any], view: DemoView, watch: MoveWatch, told: s
         else:
             view.say(decision["text"], style="dim")
     if not status["ready"]:
-        return f"rheostat changes nothing: {status['why']}"
-    rates = {(t["broker"], t["side"]): t["rate_bytes_per_s_live"] for t in status["throttles"]}
+        return f"rheostat changes nothing: {status['ready_text']}"
+    rates = {(t["broker"], t["side"]): t["current_rate_bytes_per_s"] for t in status["throttles"]}
     leader, follower = rates.get((watch.leader, "leader")), rates.get((watch.destination, "follower"))
     if leader is None or follower is None:
         return "rheostat watches"

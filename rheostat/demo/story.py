@@ -18,7 +18,7 @@ from kafka.admin import NewTopic
 
 from rheostat.console.logs import set_up_logs
 from rheostat.console.output import out
-from rheostat.console.rich_console import console_of
+from rheostat.console.rich_console import console_for
 from rheostat.demo.measured import wait_until_measured
 from rheostat.demo.move import MoveWatch
 from rheostat.demo.probe import LatencyProbe
@@ -60,7 +60,7 @@ def run_demo(*, as_json: bool, keep: bool) -> int:
     """Tells the story; 0 only when all of it held."""
     summary = DemoSummary(rate_bytes_per_s_max=CEILING_BYTES_PER_S)
     began = time.monotonic()
-    console = console_of(sys.stderr if as_json else sys.stdout)
+    console = console_for(sys.stderr if as_json else sys.stdout)
     with DemoView(console) as view:
         artifacts = resolve_artifacts(view.say)
         view.now("starting a Kafka cluster: one controller, three brokers")

@@ -7,13 +7,13 @@ import time
 from rich.console import Console
 from rich.status import Status
 
-from rheostat.console.progress_lines import Screen
+from rheostat.console.progress_lines import ProgressScreen
 from rheostat.console.rich_console import styled
 
 _LINE_EVERY_S = 4.0
 
 
-class DemoView(Screen[Status]):
+class DemoView(ProgressScreen[Status]):
     def __init__(self, console: Console) -> None:
         super().__init__(console, console.status(styled("")), _LINE_EVERY_S)
         self._began_s = time.monotonic()

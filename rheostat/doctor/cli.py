@@ -27,7 +27,7 @@ def doctor(
     """Checks Java, artifacts, reachability and rights, and says what to do about each failure. Changes nothing by itself."""
     from rheostat.config.settings import load_settings
     from rheostat.console.logs import set_up_logs
-    from rheostat.console.rich_console import console_of
+    from rheostat.console.rich_console import console_for
     from rheostat.doctor import examine as checks
     from rheostat.doctor.view import show
     from rheostat.jvm.kernel import stream_jars
@@ -37,7 +37,7 @@ def doctor(
     if fetch:
         stream_jars(progress=tell)
     findings = []
-    console = console_of(sys.stderr if as_json else sys.stdout)
+    console = console_for(sys.stderr if as_json else sys.stdout)
     for finding in checks.examine(settings, create=create):
         findings.append(finding)
         show(finding, console)

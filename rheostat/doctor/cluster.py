@@ -9,8 +9,8 @@ from typing import NamedTuple
 from kafka.errors import KafkaError
 
 from rheostat.config.settings import Settings
-from rheostat.connectivity.advice import is_open, remedies, why
-from rheostat.connectivity.probe import reach
+from rheostat.connectivity.advice import failure_text, is_connected, remedies
+from rheostat.connectivity.probe import probe_servers
 from rheostat.doctor.findings import Finding, FindingVerdict, grant, raise_first
 from rheostat.errors import CommandError
 from rheostat.orders import send
@@ -48,9 +48,9 @@ def connection(kafka: KafkaSettings, check: str, key: str) -> list[Finding]:
     Args:
         key: the key of ``kafka`` in the settings file.
     """
-    reached = reach(kafka)
-    if not is_open(reached):
-        return [Finding(check, FindingVerdict.FAILED, why(reached), remedies(reached, key))]
+    reached = probe_servers(kafka)
+    if not is_connected(reached):
+        return [Finding(check, FindingVerdict.FAILED, failure_text(reached), remedies(reached, key))]
     server, took_s = reached[-1].server, reached[-1].took_s
     if took_s <= kafka.request_timeout_s:
         return []
@@ -241,7 +241,7 @@ def names_on_record(settings: Settings, brokers: list[int]) -> Iterator[Finding]
         brokers: the brokers that are alive.
     """
     try:
-        known = send.read(settings, brokers)
+        known = send.read_orders(settings, brokers)
     except (CommandError, KafkaError) as error:
         yield Finding(
             "cluster name",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rheostat.console.confirm import confirm
-from rheostat.console.interrupt import CtrlC
+from rheostat.console.interrupt import DeferredCtrlC
 from rheostat.errors import CommandError
 from rheostat.fetchers.apply import Outcome, ResizeRun, places_text
 from rheostat.fetchers.fetcher_setting import LiveFetcherSetting, WallClock
@@ -55,7 +55,7 @@ def applied(client: FetcherClient, made: FetchersReport, wanted: FetcherChange, 
             "anew: nothing was changed. Ask again when they are done; `rheostat status` shows how far they are."
         )
     confirm([_change_line(asked, wanted.settle_s)], yes=wanted.yes)
-    with ExitStack() as stack, CtrlC() as ctrl_c:
+    with ExitStack() as stack, DeferredCtrlC() as ctrl_c:
         outcome = ResizeRun(knob, asked, wanted.settle_s, WallClock(ctrl_c), say, _bar(stack)).run()
     say(_ended(asked, outcome))
     return outcome
@@ -86,8 +86,8 @@ def _bar(stack: ExitStack) -> Any:
         return lambda _: None
     from rich.progress import Progress
 
-    from rheostat.console.rich_console import console_of
+    from rheostat.console.rich_console import console_for
 
-    bar = stack.enter_context(Progress(console=console_of(sys.stderr), transient=True))
+    bar = stack.enter_context(Progress(console=console_for(sys.stderr), transient=True))
     task = bar.add_task("steps watched", total=1.0)
     return lambda share: bar.update(task, completed=share)

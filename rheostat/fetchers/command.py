@@ -121,10 +121,10 @@ def _report(
 
 
 def _show(made: FetchersReport, *, changes: bool) -> None:
-    from rheostat.console.rich_console import console_of
+    from rheostat.console.rich_console import console_for
     from rheostat.fetchers.view import show
 
-    show(made, console_of(sys.stdout), changes=changes)
+    show(made, console_for(sys.stdout), changes=changes)
 
 
 def check_plot(plot: Path | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from rheostat.console.interrupt import CtrlC
+from rheostat.console.interrupt import DeferredCtrlC
 from streaming.shared import kafka_names
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.fetchers import FetcherClient
@@ -89,7 +89,7 @@ class LiveFetcherSetting:
 class WallClock:
     """Time as it passes, until Ctrl-C is pressed: heard here, between two calls, and not within one."""
 
-    def __init__(self, ctrl_c: CtrlC) -> None:
+    def __init__(self, ctrl_c: DeferredCtrlC) -> None:
         self._ctrl_c = ctrl_c
 
     def now_s(self) -> float:

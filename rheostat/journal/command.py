@@ -13,7 +13,7 @@ from rich.table import Table
 from rheostat.config.settings import Settings, load_settings
 from rheostat.console.confirm import confirm
 from rheostat.console.output import out, tell
-from rheostat.console.rich_console import console_of
+from rheostat.console.rich_console import console_for
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, CommandError
 from rheostat.journal.repair import RepairRecord, plan_repair
 from rheostat.journal.scan import JournalScan, scan_records
@@ -39,7 +39,7 @@ def check(config: Path) -> int:
     settings = load_settings(config)
     scan = _scan(settings)
     names = settings.topic_names()
-    show(scan, names.journal, names.orders, console_of(sys.stdout))
+    show(scan, names.journal, names.orders, console_for(sys.stdout))
     return EXIT_NOT_WELL if scan.in_force else EXIT_DONE
 
 

@@ -51,10 +51,10 @@ def run_limits(config: Path, given: LimitOverrides, *, as_json: bool) -> int:
     if as_json:
         out(json.dumps(as_record(made), indent=2))
     else:
-        from rheostat.console.rich_console import console_of
+        from rheostat.console.rich_console import console_for
         from rheostat.limits.view import show
 
-        show(made, console_of(sys.stdout))
+        show(made, console_for(sys.stdout))
     return made.exit_code()
 
 

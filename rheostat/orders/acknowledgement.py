@@ -9,7 +9,7 @@ from tuner.core.presence import TunerMode, TunerPresence
 _NEXT = "The next tuner that acts begins with it."
 
 
-def not_acknowledged(tuners: Sequence[TunerPresence]) -> str:
+def unacknowledged_text(tuners: Sequence[TunerPresence]) -> str:
     """Returns why no tuner has acknowledged an order, and which tuner will, in sentences for the operator.
 
     Args:

@@ -14,7 +14,7 @@ from tuner.core.cluster import BrokerSide, side_name
 _LINES_MAX = 20
 
 
-def raised(current: Mapping[BrokerSide, int | None], wanted: Mapping[BrokerSide, int]) -> list[str]:
+def raised_rates(current: Mapping[BrokerSide, int | None], wanted: Mapping[BrokerSide, int]) -> list[str]:
     """The throttles that an override raises; empty where it raises none.
 
     Args:
@@ -28,7 +28,7 @@ def raised(current: Mapping[BrokerSide, int | None], wanted: Mapping[BrokerSide,
     ]
 
 
-def released(cluster: str, memory: Memory, quotas: MutationMemory, blocked: str | None) -> list[str]:
+def release_summary(cluster: str, memory: Memory, quotas: MutationMemory, blocked: str | None) -> list[str]:
     """Returns what a release of this cluster does, one line for each change.
 
     Args:

@@ -46,9 +46,9 @@ def override(
     from rheostat.console.confirm import confirm
     from rheostat.errors import BadInputError
     from rheostat.orders import send
-    from rheostat.orders.changes import raised
+    from rheostat.orders.changes import raised_rates
     from streaming.shared.contract import Side
-    from tuner.api.orders_api import sides_of
+    from tuner.api.orders_api import override_rates
 
     settings = load_settings(config)
     if clear == (rate is not None):
@@ -56,7 +56,7 @@ def override(
     if side is not None and side not in {s.value for s in Side}:
         raise BadInputError(f"--side: expected leader or follower, found {side!r}")
     if rate is None:
-        given = send.give(settings, send.no_override(broker, Side(side) if side else None))
+        given = send.submit(settings, send.end_override(broker, Side(side) if side else None))
         said = (
             f"The override of broker {broker}'s {side} throttle is over."
             if side
@@ -66,11 +66,11 @@ def override(
         return
     current = send.current_rates(settings, broker)
     wanted = send.checked_rate(settings, rate)
-    sides = sides_of(broker, Side(side) if side else None, wanted)
+    sides = override_rates(broker, Side(side) if side else None, wanted)
     lasts_s = for_s or _OVERRIDE_S
-    if changes := raised(current, sides):
+    if changes := raised_rates(current, sides):
         confirm([f"This override raises, for {units.span_text(lasts_s)}:", *changes], yes=yes)
-    given = send.give(settings, send.override(sides, lasts_s))
+    given = send.submit(settings, send.override(sides, lasts_s))
     said = (
         f"While something moves there, broker {broker} is throttled at {units.rate_text(wanted)} for the next "
         f"{units.span_text(lasts_s)}."
@@ -85,15 +85,15 @@ def release(config: Config, yes: Yes = False) -> None:
     from rheostat.console.logs import set_up_logs
     from rheostat.errors import EXIT_NOT_WELL, BadInputError
     from rheostat.orders import send
-    from rheostat.orders.changes import released
+    from rheostat.orders.changes import release_summary
 
     settings = load_settings(config)
     set_up_logs()
-    if (other := send.other_name(settings)) is not None:
+    if (other := send.wrong_cluster_name(settings)) is not None:
         raise BadInputError(other)
-    known = send.read(settings)
-    confirm(released(settings.cluster, known.memory, known.quotas, known.blocked), yes=yes)
-    left = send.take_back(settings, send.give(settings, send.release))
+    known = send.read_orders(settings)
+    confirm(release_summary(settings.cluster, known.memory, known.quotas, known.blocked), yes=yes)
+    left = send.release_all(settings, send.submit(settings, send.release))
     if left:
         out("Not everything is taken back:", *left)
         raise typer.Exit(EXIT_NOT_WELL)
@@ -108,7 +108,7 @@ def _order(config: Config, name: str, said: str) -> None:
     from rheostat.orders import send
 
     settings = load_settings(config)
-    given = send.give(settings, {"pause": send.pause, "resume": send.resume}[name])
+    given = send.submit(settings, {"pause": send.pause, "resume": send.resume}[name])
     _acknowledged(settings, given, name, said)
     if name == "pause":
         _plans_wait(settings, "steps that are under way end, and nothing new is begun")
@@ -123,7 +123,7 @@ def _acknowledged(settings: Settings, given: Orders, name: str, said: str) -> No
     """
     from rheostat.orders import send
 
-    if send.acknowledged(settings, given):
+    if send.wait_until_acknowledged(settings, given):
         out(said)
         return
     out(f"The {name} is on record. {send.why_not_acknowledged(settings)}")

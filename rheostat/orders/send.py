@@ -17,7 +17,7 @@ import kafka.errors
 
 from rheostat.config.settings import Settings
 from rheostat.errors import BadInputError, CommandError, NotAcknowledgedError, UnreachableError
-from rheostat.orders.acknowledgement import not_acknowledged
+from rheostat.orders.acknowledgement import unacknowledged_text
 from rheostat.run.services import probe, run_tune
 from rheostat.tuner_presence import acting_tuner, read_tuners
 from streaming.shared.contract import Side
@@ -27,14 +27,14 @@ from streaming.shared.throttle_settings import RATE_KEYS
 from streaming.shared.topics import ensure_topics
 from streaming.shared.units import rate_text
 from tuner.api.orders_api import (
-    Change,
     KafkaOrderService,
+    OrderChange,
     OrderNotRecorded,
-    not_overridden,
-    overridden,
-    paused,
-    released,
-    resumed,
+    end_override_change,
+    override_change,
+    pause_change,
+    release_change,
+    resume_change,
 )
 from tuner.api.sentences import moment
 from tuner.control.mutation_quota.state import MutationMemory
@@ -50,7 +50,7 @@ RELEASED_S_MAX = 90.0  # Without anything having been put back: a large cluster'
 _POLL_S = 0.5
 
 
-def who(now_ms: int) -> str:
+def operator_text(now_ms: int) -> str:
     return f"{_user()}, {moment(now_ms)}"
 
 
@@ -59,23 +59,23 @@ def _user() -> str:
 
 
 def pause(orders: Orders, now_ms: int) -> Orders:
-    return paused(_user())(orders, now_ms)
+    return pause_change(_user())(orders, now_ms)
 
 
 def resume(orders: Orders, now_ms: int) -> Orders:
-    return resumed(_user())(orders, now_ms)
+    return resume_change(_user())(orders, now_ms)
 
 
 def release(orders: Orders, now_ms: int) -> Orders:
-    return released(_user())(orders, now_ms)
+    return release_change(_user())(orders, now_ms)
 
 
-def override(sides: Mapping[BrokerSide, int], for_s: float) -> Change:
-    return overridden(sides, for_s, _user())
+def override(sides: Mapping[BrokerSide, int], for_s: float) -> OrderChange:
+    return override_change(sides, for_s, _user())
 
 
-def no_override(broker: int, side: Side | None = None) -> Change:
-    return not_overridden(broker, _user(), side)
+def end_override(broker: int, side: Side | None = None) -> OrderChange:
+    return end_override_change(broker, _user(), side)
 
 
 def checked_rate(settings: Settings, rate_bytes_per_s: float) -> int:
@@ -123,7 +123,7 @@ def current_rates(settings: Settings, broker: int) -> dict[BrokerSide, int | Non
     return {(broker, side): int(configs[key].value) if key in configs else None for side, key in RATE_KEYS.items()}
 
 
-def give(settings: Settings, change: Change) -> Orders:
+def submit(settings: Settings, change: OrderChange) -> Orders:
     """Puts the orders, changed, on record.
 
     Raises:
@@ -138,9 +138,11 @@ def give(settings: Settings, change: Change) -> Orders:
             raise UnreachableError(str(error)) from error
         except ClusterError as error:
             raise CommandError(str(error)) from error
-    desk = KafkaOrderService(settings.kafka, topics.orders, settings.cluster, lambda: read(settings).orders, time.time)
+    order_service = KafkaOrderService(
+        settings.kafka, topics.orders, settings.cluster, lambda: read_orders(settings).orders, time.time
+    )
     try:
-        return desk.give(change)
+        return order_service.submit(change)
     except OrderNotRecorded as error:
         raise CommandError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
 
@@ -156,7 +158,7 @@ class KnownOrders(NamedTuple):
     blocked: str | None = None  # Why no tuner may begin to act by this record, and what to do; None: one may.
 
 
-def read(settings: Settings, brokers: Collection[int] | None = None) -> KnownOrders:
+def read_orders(settings: Settings, brokers: Collection[int] | None = None) -> KnownOrders:
     """
     Args:
         brokers: that are alive: what other names have on others hinders nobody. None: all may be.
@@ -186,14 +188,14 @@ def _read(reader: kafka.KafkaConsumer, settings: Settings, brokers: Collection[i
     )
 
 
-def other_name(settings: Settings) -> str | None:
+def wrong_cluster_name(settings: Settings) -> str | None:
     """What the settings' ``cluster`` may be a mistake for, in words: a name that has something on record, where theirs has nothing.
 
     Raises:
         UnreachableError, CommandError: the journal cannot be read.
     """
     probe(settings)
-    known = read(settings)
+    known = read_orders(settings)
     if known.held or not known.elsewhere:
         return None
     name, what = next(iter(known.elsewhere.items()))
@@ -203,7 +205,7 @@ def other_name(settings: Settings) -> str | None:
     )
 
 
-def acknowledged(settings: Settings, orders: Orders, timeout_s: float = ACKNOWLEDGED_S_MAX) -> bool:
+def wait_until_acknowledged(settings: Settings, orders: Orders, timeout_s: float = ACKNOWLEDGED_S_MAX) -> bool:
     """Whether a tuner has put on record that it knows these orders.
 
     Args:
@@ -217,7 +219,7 @@ def acknowledged(settings: Settings, orders: Orders, timeout_s: float = ACKNOWLE
         timeout_s = 0.0
 
     def done() -> bool:
-        _, memory, quotas, *_ = read(settings)
+        _, memory, quotas, *_ = read_orders(settings)
         return memory.orders_at_ms >= orders.at_ms and (not quotas.owned or quotas.orders_at_ms >= orders.at_ms)
 
     return _until(done, timeout_s)
@@ -229,12 +231,12 @@ def why_not_acknowledged(settings: Settings) -> str:
     Raises:
         CommandError: the journal cannot be read.
     """
-    if (other := other_name(settings)) is not None:
+    if (other := wrong_cluster_name(settings)) is not None:
         return f"{other[:1].upper()}{other[1:]}."
-    return not_acknowledged(read_tuners(settings, round(time.time() * 1000)))
+    return unacknowledged_text(read_tuners(settings, round(time.time() * 1000)))
 
 
-def take_back(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_MAX) -> list[str]:
+def release_all(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_MAX) -> list[str]:
     """Sees ``release`` through, with the tuner that acts or as one; what is still ours after it, in words.
 
     Args:
@@ -261,7 +263,7 @@ def take_back(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_
 
     def left() -> int:
         """How much is ours; one more where nobody has acknowledged the order yet. None where none can be taken back."""
-        known = read(settings)
+        known = read_orders(settings)
         if known.blocked is not None and acting_tuner(read_tuners(settings, round(time.time() * 1000))) is None:
             failed.append(CommandError(known.blocked))
         memory, quotas = known.memory, known.quotas
@@ -270,13 +272,13 @@ def take_back(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_
         return 0 if failed else ours + (memory.orders_at_ms < orders.at_ms)
 
     try:
-        until_none_is_left(left, timeout_s)
+        wait_until_released(left, timeout_s)
     finally:
         stop.set()
         hand.join(timeout=30)
     if failed:
         raise CommandError(f"Nothing could be taken back: {failed[0]}") from failed[0]
-    _, memory, quotas, *_ = read(settings)
+    _, memory, quotas, *_ = read_orders(settings)
     if memory.orders_at_ms < orders.at_ms:
         raise NotAcknowledgedError(
             f"The release is on record, and what is still set is not known. {why_not_acknowledged(settings)}"
@@ -290,7 +292,7 @@ def take_back(settings: Settings, orders: Orders, timeout_s: float = RELEASED_S_
     return rates + lists + still
 
 
-def until_none_is_left(
+def wait_until_released(
     left: Callable[[], int],
     timeout_s: float,
     *,

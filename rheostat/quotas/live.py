@@ -22,9 +22,9 @@ from rich.table import Table
 from rheostat.config.settings import Settings
 from rheostat.console import escape
 from rheostat.console.output import out
-from rheostat.console.rich_console import console_of
+from rheostat.console.rich_console import console_for
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, CommandError, UnreachableError
-from rheostat.orders.send import read
+from rheostat.orders.send import read_orders
 from rheostat.quotas.probe import felt_now_ms
 from rheostat.run.services import probe
 from streaming.shared.kafka import consumer
@@ -64,11 +64,11 @@ def gather(settings: Settings) -> dict[str, Any]:
         raise CommandError(str(error)) from error
     finally:
         client.close()
-    known = read(settings)
+    known = read_orders(settings)
     found = _signals(settings)
     return {
         "cluster": settings.cluster,
-        "asked_for": settings.tuner.mutation_quota is not None,
+        "enabled": settings.tuner.mutation_quota is not None,
         "paused": known.orders.pause.by if known.orders.pause is not None else None,
         **asked_now(
             settings,
@@ -81,7 +81,7 @@ def gather(settings: Settings) -> dict[str, Any]:
             windows=_windows(settings),
         ),
         "quotas": [
-            {"entity": str(entity), "rate_per_s": rate, "ours": entity in known.quotas.owned}
+            {"entity": str(entity), "rate_per_s": rate, "managed": entity in known.quotas.owned}
             for entity, rate in sorted(stands.items(), key=lambda item: str(item[0]))
         ],
     }
@@ -123,7 +123,7 @@ def tenant_named(row: Mapping[str, Any]) -> str:
 
 def run_quotas(settings: Settings, *, as_json: bool, watch: bool = False) -> int:
     """Exit code 1 where a tenant is held back or the controller is over its objective."""
-    console = console_of(sys.stdout)
+    console = console_for(sys.stdout)
     found = gather(settings)
     if as_json:
         out(json.dumps(found, indent=2))
@@ -182,12 +182,12 @@ def _signals(settings: Settings) -> SignalReader:
 
 
 def shown(found: dict[str, Any], console: Console) -> None:
-    if not found["asked_for"]:
+    if not found["enabled"]:
         console.print(
             "No quotas are turned: tuner.mutation_quota is not set. What stands, and what would be wanted:",
             soft_wrap=True,
         )
-    console.print(found["why"] or "", soft_wrap=True)
+    console.print(found["total_text"] or "", soft_wrap=True)
     for text in found["holds"]:
         console.print(text, soft_wrap=True)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
@@ -201,10 +201,10 @@ def shown(found: dict[str, Any], console: Console) -> None:
             tenant_named(row),
             f"{row['demand_per_s']:.2f}",
             _number(row["quota_per_s"]),
-            _number(row["quota_wanted_per_s"]),
+            _number(row["quota_setpoint_per_s"]),
             _number(row["tokens"]),
             "yes" if row["throttled"] else "",
-            "yes" if row["ours"] else "",
+            "yes" if row["managed"] else "",
             row["reason"].replace("_", " ") + (f" (rule {row['rule'] + 1})" if row["rule"] is not None else ""),
         )
     if found["tenants"]:
@@ -213,13 +213,13 @@ def shown(found: dict[str, Any], console: Console) -> None:
         console.print("No tenant is known: Kafka counts mutations only for whom some quota stands.")
     for quota in found["quotas"]:
         console.print(
-            f"{quota['entity']}: {quota['rate_per_s']:g}/s{', ours' if quota['ours'] else ''}",
+            f"{quota['entity']}: {quota['rate_per_s']:g}/s{', ours' if quota['managed'] else ''}",
             soft_wrap=True,
         )
 
 
 def _part(kind: str, name: str | None) -> str:
-    return "" if name is None else f"{kind} {escape.name(name)}"
+    return "" if name is None else f"{kind} {escape.printable_name(name)}"
 
 
 def _number(value: float | None) -> str:

@@ -12,10 +12,10 @@ from typing import Any
 
 from rheostat.config.settings import Settings, load_settings
 from rheostat.console.confirm import check_can_confirm, confirm
-from rheostat.console.interrupt import CtrlC
+from rheostat.console.interrupt import DeferredCtrlC
 from rheostat.console.output import out
 from rheostat.errors import EXIT_DONE, EXIT_NOT_ACKNOWLEDGED, EXIT_NOT_WELL, BadInputError, CommandError
-from rheostat.orders.send import other_name
+from rheostat.orders.send import wrong_cluster_name
 from rheostat.reassign import plan_store
 from rheostat.reassign.checks import Checked, checked, ways_of
 from rheostat.reassign.constraints import PlanConstraints, rate_lines, read_terms
@@ -86,7 +86,7 @@ def run_reassign(config: Path, asked: ReassignRequest) -> int:
         raise BadInputError(taken[0])
     if found.forbidden:
         raise CommandError("\n".join([*found.forbidden, "Nothing is on record, and nothing is begun."]))
-    if (other := other_name(settings)) is not None:
+    if (other := wrong_cluster_name(settings)) is not None:
         raise BadInputError(other)
     if asked.here and not ground.tuners and settings.tuner.dry_run:
         raise BadInputError(
@@ -175,7 +175,7 @@ def _look_on(settings: Settings, plan: str, service: EmbeddedService, *, may_pau
         return may_pause and shown.plan.head.desired is DesiredPlanState.PAUSED and not shown.plan.requested
 
     words = {"unacknowledged": f"the tuner here has not begun yet; its log: {service.log}"} if service.runs else {}
-    with CtrlC() as ctrl_c, PlanView(console()) as view:
+    with DeferredCtrlC() as ctrl_c, PlanView(console()) as view:
 
         def tick() -> None:
             ctrl_c.check()

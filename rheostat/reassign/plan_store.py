@@ -17,7 +17,7 @@ from kafka import TopicPartition as KafkaPartition
 
 from rheostat.config.settings import Settings
 from rheostat.errors import BadInputError, CommandError, UnreachableError
-from rheostat.orders.send import ACKNOWLEDGED_S_MAX, who
+from rheostat.orders.send import ACKNOWLEDGED_S_MAX, operator_text
 from streaming.shared.contract.bounds import TIMESTAMP_MS_MAX
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
@@ -207,7 +207,7 @@ def put(
     numbered = list(split_into_parts(parts))
     head = PlanHead(
         plan,
-        who(now_ms),
+        operator_text(now_ms),
         now_ms,
         now_ms,
         len(numbered),
@@ -239,7 +239,7 @@ def say(settings: Settings, plan: Plan, change: Callable[[PlanHead], PlanHead], 
     base, wrote = plan.head, False
     for _ in range(_TRIES):
         now_ms = min(max(round(time.time() * 1000), base.ordered_at_ms + 1), TIMESTAMP_MS_MAX)
-        head = replace(change(base), ordered_at_ms=now_ms, ordered_by=who(now_ms))
+        head = replace(change(base), ordered_at_ms=now_ms, ordered_by=operator_text(now_ms))
         if on_course:
             head = replace(head, state_ordered_at_ms=now_ms)
         try:

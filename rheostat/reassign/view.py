@@ -9,8 +9,8 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from rheostat.console.progress_lines import Screen
-from rheostat.console.rich_console import console_of, styled
+from rheostat.console.progress_lines import ProgressScreen
+from rheostat.console.rich_console import console_for, styled
 from rheostat.reassign.progress import PlanProgress
 from rheostat.reassign.text import amounts, batch_text, limits_text, progress
 from streaming.shared.short_lists import shorten_lines
@@ -20,7 +20,7 @@ _BAR_COLUMNS = 30
 _PACES = 4  # Sides of brokers that are told; status has them all.
 
 
-class PlanView(Screen[Live]):
+class PlanView(ProgressScreen[Live]):
     def __init__(self, console: Console) -> None:
         super().__init__(console, Live(console=console, auto_refresh=False), _LINE_EVERY_S)
         self._said: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ def say(text: str) -> None:
 
 
 def console() -> Console:
-    return console_of(sys.stderr)
+    return console_for(sys.stderr)
 
 
 def _print(on: Console, text: str) -> None:

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from rheostat.config.settings import load_settings
 from rheostat.console.output import out
-from rheostat.console.rich_console import console_of
+from rheostat.console.rich_console import console_for
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError
 from rheostat.replay.policy_file import load_policy
 from rheostat.replay.source import RecordedInputs, from_cluster, from_file
@@ -71,7 +71,7 @@ def run_replay(request: ReplayRequest, *, as_json: bool) -> int:
     if as_json:
         out(json.dumps(body, indent=2))
     else:
-        _show(body, console_of(sys.stdout))
+        _show(body, console_for(sys.stdout))
     return EXIT_NOT_WELL if comparison.different else EXIT_DONE
 
 

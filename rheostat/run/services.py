@@ -14,8 +14,8 @@ import structlog
 
 from rheostat.config.change_watch import ConfigWatch
 from rheostat.config.settings import Settings
-from rheostat.connectivity.advice import is_open, remedies, why
-from rheostat.connectivity.probe import reach
+from rheostat.connectivity.advice import failure_text, is_connected, remedies
+from rheostat.connectivity.probe import probe_servers
 from rheostat.errors import BadInputError, CommandError, SetupError, UnreachableError
 from rheostat.run.address_file import write_address
 from rheostat.run.sighup import ReloadsOf
@@ -69,10 +69,10 @@ def probe(settings: Settings) -> None:
     kafka = settings.kafka
     timeout_s = min(PROBE_S_MAX, kafka.request_timeout_s)
     # Before kafka-python, which names no cause and waits for ever for a TLS handshake.
-    reached = reach(kafka, connect_s_max=timeout_s, answer_s_max=timeout_s)
-    if not is_open(reached):
+    reached = probe_servers(kafka, connect_s_max=timeout_s, answer_s_max=timeout_s)
+    if not is_connected(reached):
         raise UnreachableError(
-            f"No broker answers at {kafka.bootstrap_servers} as it should ({why(reached)}). To do: {remedies(reached, 'kafka')}. "
+            f"No broker answers at {kafka.bootstrap_servers} ({failure_text(reached)}). To do: {remedies(reached, 'kafka')}. "
             "`rheostat doctor` examines it further."
         )
     with ClusterClient(kafka.model_copy(update={"request_timeout_s": timeout_s}), "rheostat-probe") as client:

@@ -20,7 +20,7 @@ from rich.live import Live
 
 from rheostat.config.settings import Settings
 from rheostat.console.output import out, tell
-from rheostat.console.rich_console import console_of, styled
+from rheostat.console.rich_console import console_for, styled
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, CommandError, UnreachableError
 from rheostat.run.services import probe, stop_on_signals
 from rheostat.signals.tables import SHEETS, clock, tables
@@ -166,7 +166,7 @@ def show_once(
     if as_json:
         out(json.dumps(as_records(seen.fitting(now_ms)), indent=2))
     else:
-        console = console_of(sys.stdout)
+        console = console_for(sys.stdout)
         for part in render_tables(seen, signal_filter, now_ms, age_s_max, console, wide=wide):
             console.print(part)
     problem = describe_problem(seen, signal_filter, topic, now_ms, age_s_max)
@@ -178,7 +178,7 @@ def show_once(
 def watch(settings: Settings, signal_filter: SignalFilter, wait_s: float | None, *, wide: bool = False) -> int:
     """Shows the signals every ``REFRESH_S``, in place on a terminal, until Ctrl-C or for ``wait_s``. Returns the exit code."""
     topic, age_s_max = settings.topic_names().signals, settings.tuner.signal_age_s_max
-    console, seen = console_of(sys.stdout), SignalsView(signal_filter)
+    console, seen = console_for(sys.stdout), SignalsView(signal_filter)
 
     def frame(trouble: str | None) -> Group:
         now_ms = _now_ms()

@@ -200,7 +200,7 @@ def _active(signal: ControllerSignal) -> str:
 
 
 def _name(name: str | None) -> str:
-    return _DASH if name is None else escape.name(name) or '""'
+    return _DASH if name is None else escape.printable_name(name) or '""'
 
 
 _COMPLETE: tuple[str, Figure] = ("complete", lambda s: _share(s.completeness))

@@ -91,9 +91,9 @@ def _progress(world: World) -> Iterator[Callable[[SimulatedCluster], None]]:
     if sys.stderr.isatty():
         from rich.progress import Progress
 
-        from rheostat.console.rich_console import console_of
+        from rheostat.console.rich_console import console_for
 
-        with Progress(console=console_of(sys.stderr), transient=True) as bar:
+        with Progress(console=console_for(sys.stderr), transient=True) as bar:
             task = bar.add_task("simulating", total=total)
             yield _call_every(
                 _TICKS_PER_LOOK,

@@ -23,14 +23,14 @@ def tuner_json(tuners: Sequence[TunerPresence], rate_bytes_per_s_max: float) -> 
     first = tuners[0] if tuners else None
     return {
         "state": first.mode.value if first is not None else "none",
-        "acts": first is not None and first.mode is TunerMode.ACTING,
+        "acting": first is not None and first.mode is TunerMode.ACTING,
         "holder": first.holder if first is not None else None,
         "since_ms": first.since_ms if first is not None else None,
         "version": first.version if first is not None else None,
         "page": (first.page or None) if first is not None else None,
         "waits_for": (first.waits_for or None) if first is not None else None,
         "rate_bytes_per_s_max": first.rate_bytes_per_s_max if first is not None else None,
-        "rate_bytes_per_s_max_of_file": rate_bytes_per_s_max,
+        "settings_rate_bytes_per_s_max": rate_bytes_per_s_max,
         "others": [{"state": t.mode.value, "holder": t.holder, "since_ms": t.since_ms} for t in tuners[1:]],
     }
 
@@ -53,10 +53,10 @@ def tuner_lines(tuner: Mapping[str, Any]) -> list[str]:
         lines.append(f"It waits: {waits}." if state != TunerMode.ACTING else f"Not all is well with it: {waits}.")
     if tuner["page"]:
         lines.append(f"Its page: {tuner['page']}")
-    if tuner["rate_bytes_per_s_max"] != tuner["rate_bytes_per_s_max_of_file"]:
+    if tuner["rate_bytes_per_s_max"] != tuner["settings_rate_bytes_per_s_max"]:
         lines.append(
             f"Its ceiling is {rate_text(tuner['rate_bytes_per_s_max'])}; the settings file of this command says "
-            f"{rate_text(tuner['rate_bytes_per_s_max_of_file'])}."
+            f"{rate_text(tuner['settings_rate_bytes_per_s_max'])}."
         )
     if tuner["others"]:
         named = [f"{each['state'].replace('_', ' ')} on {each['holder']}" for each in tuner["others"]]

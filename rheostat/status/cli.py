@@ -31,18 +31,18 @@ def status(
 
     from rheostat.config.settings import load_settings
     from rheostat.console.logs import set_up_logs
-    from rheostat.console.rich_console import console_of
-    from rheostat.status.gather import gather, stuck, without_help
-    from rheostat.status.text import show
+    from rheostat.console.rich_console import console_for
+    from rheostat.status.report import needs_a_tuner, read_status, unfixable_by_throttle
+    from rheostat.status.text import print_status
 
     set_up_logs()
     if watch:
         from rheostat.status import watch as status_watch
 
         raise typer.Exit(status_watch.watch(load_settings(config), wait_s))
-    found = gather(load_settings(config))
+    found = read_status(load_settings(config))
     if as_json:
         out(json.dumps(found, indent=2))
     else:
-        show(found, console_of(sys.stdout))
-    raise typer.Exit(EXIT_NOT_WELL if stuck(found) or without_help(found) else EXIT_DONE)
+        print_status(found, console_for(sys.stdout))
+    raise typer.Exit(EXIT_NOT_WELL if unfixable_by_throttle(found) or needs_a_tuner(found) else EXIT_DONE)

@@ -11,11 +11,18 @@ from dataclasses import replace
 
 from rheostat.config.settings import Settings
 from tuner.api import views
-from tuner.api.decision_rows import row_json
-from tuner.api.decisions import ROWS_MAX, Decisions, Filter
-from tuner.api.history import Peaks, RateHistoryStore
+from tuner.api.decision_rows import decision_json
+from tuner.api.decisions import ROWS_MAX, DecisionFilter, DecisionStore
+from tuner.api.history import RateHistoryStore, RemainingPeaks
 from tuner.api.observers import CycleSnapshot
-from tuner.api.sentences import FORESEEN_MAX, after_resume, some_of, to_come, watched, without_throttle
+from tuner.api.sentences import (
+    FORECAST_PARTITIONS_MAX,
+    first_sentences,
+    stall_warnings,
+    steps_after_resume,
+    unthrottled_moves_warning,
+    upcoming_changes,
+)
 from tuner.api.status_snapshot import StatusSnapshot
 from tuner.api.status_store import CycleResult
 from tuner.control.throttle.decision import AllowSteering, Hold, Relinquish
@@ -84,7 +91,7 @@ class StatusEvaluator:
         self._rates_since = rates_since(seen, live, replace(known, rates_since=self._rates_since))
         view = MovesView(seen, live, self._limits, rates_since=self._rates_since)
         self._stalls = judge_destinations(view, known, StallLimits()) if judged else {}
-        self._history.observed(seen, self._limits)
+        self._history.record_cycle(seen, self._limits)
         self._looks += 1
         stalls = dict(self._stalls)
         for broker, since_ms in (stalled_since_ms or {}).items() if judged else ():
@@ -93,7 +100,7 @@ class StatusEvaluator:
                 stalls[broker] = replace(state, stalled=True, stalled_since_ms=since_ms)
         snapshot = CycleResult(self._limits, seen, replace(known, stalls=stalls), {}, [], {}, 0)
         # From one look nobody can say how far a move is.
-        peaks = self._history.peaks() if self._looks > 1 else Peaks()
+        peaks = self._history.peaks() if self._looks > 1 else RemainingPeaks()
         return StatusSnapshot(CycleSnapshot(snapshot, self._looks), peaks, self._objective, self._dry_run)
 
     def _courses(self, live: LiveCluster) -> Mapping[BrokerSide, Setpoint]:
@@ -101,18 +108,18 @@ class StatusEvaluator:
         return {side: Setpoint(rate.bytes_per_s) for side, rate in live.rates.items()} if self._limits.steers else {}
 
 
-def would_do(look: StatusSnapshot, state: str) -> list[str]:
+def steps_without_tuner(look: StatusSnapshot, state: str) -> list[str]:
     """What a tuner that acts would do now, for a cluster where none does.
 
     Args:
         state: of the tuner that runs without acting, or "none".
     """
-    snapshot, seen, live = look.picture.snapshot, look.seen, look.picture.snapshot.live
+    snapshot, seen, live = look.cycle.result, look.observation, look.cycle.result.live
     assert seen is not None, "an onlooker has looked"
     assert live is not None, "an onlooker has looked"
     if seen.orders.pause is not None:
-        return after_resume(seen, snapshot.memory, snapshot.limits, StallLimits())
-    if len(live.moves) > FORESEEN_MAX:
+        return steps_after_resume(seen, snapshot.memory, snapshot.limits, StallLimits())
+    if len(live.moves) > FORECAST_PARTITIONS_MAX:
         return [f"What a tuner that acts would do is not worked out here for {len(live.moves)} partitions."]
     _, decisions = decide(seen, snapshot.memory, snapshot.limits, StallLimits())
     acts = [decision for decision in decisions if not isinstance(decision, Hold | Relinquish | AllowSteering)]
@@ -122,15 +129,17 @@ def would_do(look: StatusSnapshot, state: str) -> list[str]:
     else:
         steps = [] if acts else ["would change nothing now"]
     who = "The dry run" if state == TunerMode.DRY_RUN else "A tuner that acts"
-    texts = [f"would do this: {text}" for text in some_of([decision.text for decision in acts])]
+    texts = [f"would do this: {text}" for text in first_sentences([decision.text for decision in acts])]
     return [
         *(f"{who} {step}." for step in (*texts, *steps)),
-        *without_throttle(live, snapshot.limits),
-        *watched(snapshot.memory, StallLimits()),
+        *unthrottled_moves_warning(live, snapshot.limits),
+        *stall_warnings(snapshot.memory, StallLimits()),
     ]
 
 
-def coming(look: StatusSnapshot, decisions: Decisions, turns: Sequence[Entry], *, remembers: bool) -> list[str]:
+def steps_of_acting_tuner(
+    look: StatusSnapshot, decisions: DecisionStore, turns: Sequence[Entry], *, remembers: bool
+) -> list[str]:
     """What is next, as far as it can be told from outside of the tuner.
 
     Args:
@@ -138,7 +147,7 @@ def coming(look: StatusSnapshot, decisions: Decisions, turns: Sequence[Entry], *
         turns: the newest seconds of the law.
         remembers: what is the tuner's own is known.
     """
-    snapshot, seen = look.picture.snapshot, look.seen
+    snapshot, seen = look.cycle.result, look.observation
     live = snapshot.live
     assert seen is not None, "an onlooker has looked"
     assert live is not None, "an onlooker has looked"
@@ -146,11 +155,11 @@ def coming(look: StatusSnapshot, decisions: Decisions, turns: Sequence[Entry], *
     if turns and seen.now_ms - turns[-1].at_ms < _TURNED_MS:
         steps.append("Throttles follow the clients, every second.")
     if live.moves and seen.orders.pause is None:
-        return steps + to_come(seen, live, snapshot.memory, snapshot.limits, StallLimits())
-    return steps + (views.upcoming(look) if remembers else [])
+        return steps + upcoming_changes(seen, live, snapshot.memory, snapshot.limits, StallLimits())
+    return steps + (views.next_steps_json(look) if remembers else [])
 
 
-def _under_way(decisions: Decisions, now_ms: int) -> list[str]:
-    recent = Filter(from_ms=now_ms - _RECENT_MS)
-    rows = [row_json(row, inputs=False) for row in decisions.page(recent, ROWS_MAX)[0]]
-    return [row["text"] for row in rows if row["outcome"] == "under_way" and now_ms - row["at_ms"] < _RECENT_MS]
+def _under_way(decisions: DecisionStore, now_ms: int) -> list[str]:
+    recent = DecisionFilter(from_ms=now_ms - _RECENT_MS)
+    rows = [decision_json(row, inputs=False) for row in decisions.page(recent, ROWS_MAX)[0]]
+    return [row["text"] for row in rows if row["outcome"] == "in_progress" and now_ms - row["at_ms"] < _RECENT_MS]

@@ -28,10 +28,10 @@ from tuner.journal.unreadable import unreadable_texts
 
 # How many records of each ring: "entry" for decisions, "steering" for steering ticks. The last decision of each throttle is
 # found in the former.
-COUNTS = {"entry": 1_000, "steering": 5}
+RING_SIZES = {"entry": 1_000, "steering": 5}
 
 
-class Newest(NamedTuple):
+class JournalState(NamedTuple):
     """What the journal says now.
 
     Attributes:
@@ -56,7 +56,7 @@ class JournalFollower:
         is_whole: every record was taken in, from the beginning on. Until then memory and plans are not known.
     """
 
-    def __init__(self, cluster: str, counts: Mapping[str, int] = COUNTS) -> None:
+    def __init__(self, cluster: str, counts: Mapping[str, int] = RING_SIZES) -> None:
         """
         Args:
             counts: by ring, how many of the newest entries to keep.
@@ -86,9 +86,9 @@ class JournalFollower:
         return alive(self._tuners.values(), now_ms)
 
     @property
-    def newest(self) -> Newest:
+    def newest(self) -> JournalState:
         known = self._remembered
-        return Newest(
+        return JournalState(
             {ring: sorted(some, key=lambda entry: (entry.at_ms, entry.seq)) for ring, some in self._entries.items()},
             known.orders,
             known.plans.known if self.is_whole else (),
@@ -102,7 +102,7 @@ class JournalFollower:
         return self._remembered.quotas
 
 
-def read_followed(settings: Settings, counts: Mapping[str, int] = COUNTS) -> JournalFollower:
+def read_journal_state(settings: Settings, counts: Mapping[str, int] = RING_SIZES) -> JournalFollower:
     """The whole journal, read once; nothing where no tuner has run and no operator has ordered anything yet.
 
     Raises:

@@ -17,7 +17,7 @@ from rich.text import Text
 from rheostat.console.rich_console import styled
 from rheostat.quotas.live import tenant_named
 from rheostat.status.active_tuner import tuner_lines
-from rheostat.status.text import never_ends, ordered, outcome_text
+from rheostat.status.text import infeasible_lines, order_lines, outcome_text
 from streaming.shared.short_lists import more_text
 from streaming.shared.units import rate_text, size_text, span_text, three_digits
 from tuner.api.sentences import moment
@@ -46,7 +46,7 @@ class RateHistory:
                 kept.append(broker[f"{side}_throttled_bytes_per_s"])
 
 
-def picture(
+def render_screen(
     status: Mapping[str, Any] | None,
     course: RateHistory,
     latency_ms: float | None,
@@ -63,12 +63,12 @@ def picture(
     parts: list[RenderableType] = []
     if status is not None:
         first, *more = tuner_lines(status["tuner"])
-        parts += [styled(first, "" if status["tuner"]["acts"] else "bold yellow"), *map(styled, more)]
+        parts += [styled(first, "" if status["tuner"]["acting"] else "bold yellow"), *map(styled, more)]
         parts += [styled(f"{status['cluster']}: {status['headline']}", "bold red" if _stuck(status) else "bold")]
         parts += [styled(line) for line in _how_far(status)]
-        parts += [styled(line, "red") for line in never_ends(status)]
-        parts += [styled(line, "yellow") for line in ordered(status)]
-        if status["onto"]:
+        parts += [styled(line, "red") for line in infeasible_lines(status)]
+        parts += [styled(line, "yellow") for line in order_lines(status)]
+        if status["destinations"]:
             parts.append(_moves(status))
         parts += _titled("Next", [styled(f"  {step[:1].upper()}{step[1:]}") for step in status["next"]])
         parts += [styled(line) for line in plans]
@@ -77,7 +77,7 @@ def picture(
             parts += _tenants(tenants)
         decisions = [{**row, "text": outcome_text(row)} for row in status["last_decisions"]]
         parts += _lines("Last decisions", decisions)
-        parts += _lines("Last seconds of the law", status["last_turns"])
+        parts += _lines("Last seconds of the law", status["last_steering_ticks"])
     if trouble is not None:
         parts.append(styled(trouble, "red"))
     clock = time.strftime("%H:%M:%S", time.gmtime())
@@ -103,19 +103,19 @@ def _moves(status: Mapping[str, Any]) -> Table:
     for column in ("onto", "done", "", "remains", "slope", "ends in"):
         made.add_column(column, justify="left" if column == "done" else "right", no_wrap=True)
     made.add_column("how it is")
-    for row in status["onto"][:MOVES_MAX]:
+    for row in status["destinations"][:MOVES_MAX]:
         done = row["done_ratio"]
         made.add_row(
             str(row["broker"]),
             "" if done is None else ProgressBar(total=1.0, completed=done, width=10),
             "–" if done is None else f"{done:.0%}",
             _known(row["remaining_bytes"], size_text),
-            _slope(row["slope_bytes_per_s"]),
+            _slope(row["remaining_slope_bytes_per_s"]),
             _known(row["eta_s"], span_text),
             styled(_how(row), "red" if row["stalled"] else ""),
         )
-    if len(status["onto"]) > MOVES_MAX:
-        made.caption = f"{MOVES_MAX} of {len(status['onto'])} destinations, the most urgent first"
+    if len(status["destinations"]) > MOVES_MAX:
+        made.caption = f"{MOVES_MAX} of {len(status['destinations'])} destinations, the most urgent first"
     return made
 
 
@@ -125,7 +125,7 @@ def _how(row: Mapping[str, Any]) -> str:
         return "stalled" if since_ms is None else f"stalled since {moment(since_ms)[11:19]}"
     if row["progress_lost_s"]:
         return f"{span_text(row['progress_lost_s'])} of progress lost"
-    slope = row["slope_bytes_per_s"]
+    slope = row["remaining_slope_bytes_per_s"]
     return "falls behind" if slope is not None and slope > 0 else "progressing"
 
 
@@ -151,12 +151,12 @@ def _brokers(status: Mapping[str, Any], course: RateHistory, latency_ms: float |
     made.add_column("p99", justify="right", no_wrap=True)
     first = sorted(status["brokers"], key=lambda b: (_idle(b), b["broker"]))
     for broker in first[:ROWS_MAX]:
-        sides = [side for side in ("leader", "follower") if broker[f"{side}_rate_bytes_per_s"] is not None]
+        sides = [side for side in ("leader", "follower") if broker[f"{side}_current_rate_bytes_per_s"] is not None]
         for number, side in enumerate(sides or ["–"]):
-            limit = broker.get(f"{side}_rate_bytes_per_s")
+            limit = broker.get(f"{side}_current_rate_bytes_per_s")
             style = "red" if broker.get(f"{side}_infeasible") else ""
             passes, steady_state, floor = (
-                _mb(broker.get(f"{side}_{name}_bytes_per_s")) for name in ("throttled", "steady_state", "floor")
+                _mb(broker.get(f"{side}_{name}_bytes_per_s")) for name in ("throttled", "steady_state", "min_rate")
             )
             made.add_row(
                 str(broker["broker"]) if number == 0 else "",
@@ -174,7 +174,7 @@ def _brokers(status: Mapping[str, Any], course: RateHistory, latency_ms: float |
 
 
 def _tenants(found: Mapping[str, Any]) -> list[RenderableType]:
-    parts: list[RenderableType] = [styled(f"Tenants: {found['why'] or 'nobody was judged'}")]
+    parts: list[RenderableType] = [styled(f"Tenants: {found['total_text'] or 'nobody was judged'}")]
     parts += [styled(f"  {line}", "yellow") for line in found["holds"][:TENANTS_MAX]]
     rows = sorted(found["tenants"] or (), key=lambda row: (not row["throttled"], -row["demand_per_s"]))
     for row in rows[:TENANTS_MAX]:
@@ -224,7 +224,7 @@ def _titled(title: str, lines: list[Text]) -> list[Text]:
 
 
 def _idle(broker: Mapping[str, Any]) -> bool:
-    return broker["leader_rate_bytes_per_s"] is None and broker["follower_rate_bytes_per_s"] is None
+    return broker["leader_current_rate_bytes_per_s"] is None and broker["follower_current_rate_bytes_per_s"] is None
 
 
 def _known(value: float | None, form: Callable[[float], str]) -> str:

@@ -19,21 +19,21 @@ _NAMED_MAX = 6
 _LINES_MAX = 20
 
 
-def show(status: dict[str, Any], console: Console) -> None:
+def print_status(status: dict[str, Any], console: Console) -> None:
     def tell(*lines: str) -> None:
         for line in lines:
             console.print(line, soft_wrap=True)
 
-    tell(*tuner_lines(status["tuner"]), f"Now: {status['headline']}", *ends_lines(status))
-    tell(*ordered(status))
+    tell(*tuner_lines(status["tuner"]), f"Now: {status['headline']}", *stall_and_end_lines(status))
+    tell(*order_lines(status))
     tell(*(f"Next: {step[:1].upper()}{step[1:]}" for step in status["next"]))
-    if status["by_throttle"]:
-        lines = _decision_lines(_once(status["by_throttle"]))
+    if status["throttle_decisions"]:
+        lines = _decision_lines(_once(status["throttle_decisions"]))
         tell("Last decision of each throttle:", *shorten_lines(lines, _LINES_MAX, "(--json has all)"))
     console.print(_brokers(status))
     for plan in status.get("plans", ()):
         tell(
-            f"Plan {plan['plan']}: {plan['desired']}, {plan['partitions']} partitions, {plan['under_way']} under way; more with "
+            f"Plan {plan['plan']}: {plan['desired']}, {plan['partitions']} partitions, {plan['moving']} moving; more with "
             "`rheostat reassign status`.",
             *(f"  {line}" for line in plan["blockers"]),
         )
@@ -45,24 +45,24 @@ def show(status: dict[str, Any], console: Console) -> None:
         )
     if status["last_decisions"]:
         tell("Last decisions:", *_decision_lines(status["last_decisions"]))
-    if status["last_turns"]:
-        tell("Last seconds of the law:", *(f"  {_at(turn)} {turn['text']}" for turn in status["last_turns"]))
+    if status["last_steering_ticks"]:
+        tell("Last seconds of the law:", *(f"  {_at(turn)} {turn['text']}" for turn in status["last_steering_ticks"]))
 
 
-def ends_lines(status: Mapping[str, Any]) -> list[str]:
+def stall_and_end_lines(status: Mapping[str, Any]) -> list[str]:
     """Returns what has stalled, and when everything ends."""
     if not status["moves"]:
         return []
     stalled = [
         f"broker {row['broker']}"
         + ("" if (since_ms := row["stalled_since_ms"]) is None else f" since {moment(since_ms)}")
-        for row in status["onto"]
+        for row in status["destinations"]
         if row["stalled"]
     ]
     lines = [f"Stalled: the move onto {', '.join(stalled)}." if stalled else "Stalled: nothing."]
     if status["ends_at_ms"] is not None:
         lines.append(f"Ends at about {moment(status['ends_at_ms'])}.")
-    return lines + never_ends(status)
+    return lines + infeasible_lines(status)
 
 
 def _brokers(status: Mapping[str, Any]) -> Table:
@@ -72,16 +72,16 @@ def _brokers(status: Mapping[str, Any]) -> Table:
     for b in status["brokers"]:
         brokers.add_row(
             str(b["broker"]),
-            _rate(b["leader_rate_bytes_per_s"]),
+            _rate(b["leader_current_rate_bytes_per_s"]),
             _rate(b["leader_throttled_bytes_per_s"]),
-            _rate(b["follower_rate_bytes_per_s"]),
+            _rate(b["follower_current_rate_bytes_per_s"]),
             _rate(b["follower_throttled_bytes_per_s"]),
             "–" if b["produce_p99_ms"] is None else f"{b['produce_p99_ms']:.0f} ms",
         )
     return brokers
 
 
-def never_ends(status: Mapping[str, Any]) -> list[str]:
+def infeasible_lines(status: Mapping[str, Any]) -> list[str]:
     """Returns why the move can never end as things are, and what to do; empty where it can."""
     sides = [f"broker {side['broker']} ({side['side']})" for side in status["infeasible"]]
     if not sides:
@@ -107,7 +107,7 @@ def outcome_text(decision: Mapping[str, Any]) -> str:
     return f"{decision['text']} ({OUTCOMES[decision['outcome']]}{failure})"
 
 
-def ordered(status: Mapping[str, Any]) -> list[str]:
+def order_lines(status: Mapping[str, Any]) -> list[str]:
     """What people have ordered, a line each."""
     pause = status.get("paused")
     lines = (

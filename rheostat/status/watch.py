@@ -17,15 +17,15 @@ from rich.console import Console, Group
 from rich.live import Live
 
 from rheostat.config.settings import Settings
-from rheostat.console.rich_console import console_of
+from rheostat.console.rich_console import console_for
 from rheostat.errors import EXIT_DONE
 from rheostat.reassign.plan_input import client_of
 from rheostat.run.services import probe, stop_on_signals
 from rheostat.status.evaluation import StatusEvaluator
-from rheostat.status.gather import status_json
 from rheostat.status.journal import JournalFollower
 from rheostat.status.plans import PlansPane
-from rheostat.status.screen import REFRESH_S, RateHistory, picture
+from rheostat.status.report import status_json
+from rheostat.status.screen import REFRESH_S, RateHistory, render_screen
 from rheostat.status.tenants import TenantsPane
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import consumer
@@ -51,7 +51,7 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
         UnreachableError: the cluster does not answer at the start.
     """
     probe(settings)
-    topics, console = settings.topic_names(), console_of(sys.stdout)
+    topics, console = settings.topic_names(), console_for(sys.stdout)
     course, onlooker = RateHistory(), StatusEvaluator(settings)
     tenants: dict[str, Any] | None = None
     status: dict[str, Any] | None = None
@@ -76,7 +76,7 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
         shown = stack.enter_context(Live(console=console, auto_refresh=False)) if console.is_terminal else None
         signals.rewind(_SIGNAL_BACKLOG)
         until_s = None if wait_s is None else time.monotonic() + wait_s
-        number, (followed, tails, unread) = 0, begun(settings.cluster, topics, journal, ordering)
+        number, (followed, tails, unread) = 0, start_following(settings.cluster, topics, journal, ordering)
         trouble = unread
         while not stop.is_set():
             live = _look(looks, full=number % _FULL_EVERY == 0)
@@ -91,7 +91,7 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
                 course.take(status)
             else:
                 trouble = live
-            _show(picture(status, course, objective_ms(settings), trouble, lines, tenants), shown, console)
+            _show(render_screen(status, course, objective_ms(settings), trouble, lines, tenants), shown, console)
             if until_s is not None and time.monotonic() >= until_s:
                 break
             stop.wait(REFRESH_S)
@@ -99,7 +99,7 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
             signals.poll()
             now_ms = round(time.time() * 1000)
             signals.forget_old(now_ms)
-            trouble = _joined(go_on(followed, tails, topics.journal, now_ms), unread)
+            trouble = _joined(follow_new_records(followed, tails, topics.journal, now_ms), unread)
     return EXIT_DONE
 
 
@@ -120,7 +120,7 @@ def _look(looks: ClusterReader, *, full: bool) -> LiveCluster | str:
     return found if isinstance(found, LiveCluster) else f"The cluster is not seen now: {found.reason}"
 
 
-def begun(
+def start_following(
     cluster: str, topics: Topics, journal: KafkaConsumer, ordering: KafkaConsumer
 ) -> tuple[JournalFollower, tuple[TopicTail, TopicTail], str | None]:
     """Reads the journal whole. Where that fails it reads the newest records only, so that memory and plans are not known.
@@ -154,7 +154,7 @@ def begun(
     )
 
 
-def go_on(followed: JournalFollower, tails: Sequence[TopicTail], journal: str, now_ms: int) -> str | None:
+def follow_new_records(followed: JournalFollower, tails: Sequence[TopicTail], journal: str, now_ms: int) -> str | None:
     """Takes in what has come since. Returns what to say where the journal cannot be read for a moment.
 
     Args:

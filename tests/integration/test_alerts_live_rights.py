@@ -79,7 +79,7 @@ def test_a_tuner_that_may_not_see_what_a_plan_moves_calls_a_person(tmp_path: Pat
             assert told is not None
             assert told.receiver == "page"
             assert "cannot read the cluster or cannot write the journal" in told.description
-            assert "missing right: DescribeConfigs on Topic" in _plans(port)["not_seen"]
+            assert "missing right: DescribeConfigs on Topic" in _plans(port)["unknown_reason"]
             assert client.reassignments() == []
 
             with lab.admin() as admin:
@@ -91,7 +91,7 @@ def test_a_tuner_that_may_not_see_what_a_plan_moves_calls_a_person(tmp_path: Pat
                 "the call ends",
                 every_s=0.5,
             )
-            until(lambda: _plans(port)["not_seen"] is None, 30, "the page says so, too")
+            until(lambda: _plans(port)["unknown_reason"] is None, 30, "the page says so, too")
 
 
 def _plans(port: int) -> Any:

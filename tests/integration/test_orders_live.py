@@ -20,7 +20,7 @@ from rheostat.errors import EXIT_NOT_ACKNOWLEDGED, EXIT_NOT_CONFIRMED
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.keeper import lab_config
 from rheostat.lab.node import free_ports
-from rheostat.orders.send import read
+from rheostat.orders.send import read_orders
 from rheostat.tuner_presence import read_tuners
 from streaming.shared.contract import Side, Topics
 from streaming.shared.kafka import producer
@@ -231,7 +231,7 @@ def test_dangerous_orders_ask_and_obey(lab: Lab, config: tuple[Path, int], throt
     file = config[0]
 
     def ordered() -> int:
-        return read(load_settings(file, {})).orders.at_ms
+        return read_orders(load_settings(file, {})).orders.at_ms
 
     override = ("override", "--config", file, "--broker", "1", "--for", "90s")
     before = ordered()
@@ -257,4 +257,4 @@ def test_dangerous_orders_ask_and_obey(lab: Lab, config: tuple[Path, int], throt
     assert (lowered.returncode, lowered.stderr) == (EXIT_NOT_ACKNOWLEDGED, "")
     cleared = rheostat("override", "--config", file, "--broker", "1", "--clear")
     assert cleared.stdout.startswith("The end of the override is on record.")
-    assert not read(load_settings(file, {})).orders.overrides
+    assert not read_orders(load_settings(file, {})).orders.overrides

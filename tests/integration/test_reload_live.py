@@ -44,7 +44,7 @@ def test_a_new_ceiling_is_in_force_without_a_restart_and_a_fault_changes_nothing
 
     def in_force() -> float | None:
         found = status()
-        return found["rate_bytes_per_s_max"] if found.get("acting") and found["cycled_at_ms"] else None
+        return found["rate_bytes_per_s_max"] if found.get("acting") and found["last_cycle_at_ms"] else None
 
     def told(name: str, labels: str = "") -> float:
         (value,) = re.findall(rf"^{name}{{[^}}]*{labels}[^}}]*}} (\S+)$", asked(port, "/metrics"), re.M)

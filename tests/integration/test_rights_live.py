@@ -27,7 +27,7 @@ from kafka.admin import (
 from lab_parts import RHEOSTAT, rheostat, running, until
 
 from rheostat.config.settings import Settings, load_settings
-from rheostat.connectivity.probe import ReachedStage, reach
+from rheostat.connectivity.probe import ProbeOutcome, probe_servers
 from rheostat.doctor.examine import Finding, FindingVerdict, examine
 from rheostat.lab.cluster import Lab, LabSpec
 from streaming.shared import kafka_names
@@ -392,8 +392,8 @@ def test_a_refused_login_is_told_at_once_whoever_else_is_silent(lab: Lab) -> Non
     with socket.create_server(("127.0.0.1", 0)) as silent:
         servers = f"127.0.0.1:{silent.getsockname()[1]},{lab.sasl_bootstrap_servers}"
         wrong = kafka_of(lab, NOBODY, sasl_password=PASSWORD).model_copy(update={"bootstrap_servers": servers})
-        (refused,) = reach(wrong, answer_s_max=60)
-    assert refused.way is ReachedStage.LOGIN
+        (refused,) = probe_servers(wrong, answer_s_max=60)
+    assert refused.way is ProbeOutcome.LOGIN
     assert refused.server == lab.sasl_bootstrap_servers
     assert refused.took_s < 30
 
@@ -401,20 +401,20 @@ def test_a_refused_login_is_told_at_once_whoever_else_is_silent(lab: Lab) -> Non
 @pytest.mark.parametrize(
     ("other", "plain_listener", "way", "said"),
     [
-        ({"sasl_mechanism": "SCRAM-SHA-512"}, False, ReachedStage.LOGIN, "does not know kafka.sasl_mechanism SCRAM-SHA-512; it offers PLAIN"),
-        ({"security_protocol": "PLAINTEXT"}, False, ReachedStage.LOGIN, "as a listener does that wants a login, and kafka.security_protocol PLAINTEXT has none"),
-        ({"security_protocol": "SSL"}, False, ReachedStage.TLS, "does not speak TLS with us"),
-        ({"security_protocol": "SASL_SSL"}, True, ReachedStage.TLS, "does not speak TLS with us"),
-        ({}, True, ReachedStage.LOGIN, "takes no login on this port, and kafka.security_protocol is SASL_PLAINTEXT"),
-        ({"security_protocol": "PLAINTEXT"}, True, ReachedStage.OPEN, "answers"),
-        ({}, False, ReachedStage.OPEN, "answers"),
+        ({"sasl_mechanism": "SCRAM-SHA-512"}, False, ProbeOutcome.LOGIN, "does not know kafka.sasl_mechanism SCRAM-SHA-512; it offers PLAIN"),
+        ({"security_protocol": "PLAINTEXT"}, False, ProbeOutcome.LOGIN, "as a listener does that wants a login, and kafka.security_protocol PLAINTEXT has none"),
+        ({"security_protocol": "SSL"}, False, ProbeOutcome.TLS, "does not speak TLS with us"),
+        ({"security_protocol": "SASL_SSL"}, True, ProbeOutcome.TLS, "does not speak TLS with us"),
+        ({}, True, ProbeOutcome.LOGIN, "takes no login on this port, and kafka.security_protocol is SASL_PLAINTEXT"),
+        ({"security_protocol": "PLAINTEXT"}, True, ProbeOutcome.OPEN, "answers"),
+        ({}, False, ProbeOutcome.OPEN, "answers"),
     ],
 )  # fmt: skip
 def test_what_stands_in_the_way_of_a_real_broker_is_named(
-    lab: Lab, other: dict[str, str], plain_listener: bool, way: ReachedStage, said: str
+    lab: Lab, other: dict[str, str], plain_listener: bool, way: ProbeOutcome, said: str
 ) -> None:
     server = lab.bootstrap_servers if plain_listener else lab.sasl_bootstrap_servers
-    (found,) = reach(kafka_of(lab, NOBODY).model_copy(update={"bootstrap_servers": server, **other}))
+    (found,) = probe_servers(kafka_of(lab, NOBODY).model_copy(update={"bootstrap_servers": server, **other}))
     assert (found.way, found.server) == (way, server)
     assert said in found.said
 
@@ -424,8 +424,8 @@ def test_a_broker_that_hangs_is_slow_and_one_that_comes_back_is_told_to_be(lab: 
     assert process is not None
     process.send_signal(signal.SIGSTOP)
     try:
-        (hangs,) = reach(kafka_of(lab, NOBODY), answer_s_max=1)
-        assert hangs.way is ReachedStage.SLOW
+        (hangs,) = probe_servers(kafka_of(lab, NOBODY), answer_s_max=1)
+        assert hangs.way is ProbeOutcome.SLOW
         threading.Timer(1.0, process.send_signal, [signal.SIGCONT]).start()
         settings = load_settings(config_of(lab, NOBODY, tmp_path), {"RHEOSTAT_KAFKA__REQUEST_TIMEOUT_S": "0.5"})
         slow = next(f for f in examine(settings) if f.check == "reachability")

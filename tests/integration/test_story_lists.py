@@ -13,7 +13,7 @@ from story_kit import make_topic, moving, running, slowed
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.load import ProducerLoad
 from rheostat.lab.tools import reassign_partitions
-from rheostat.status.gather import last_entries
+from rheostat.status.report import last_entries
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, Pair, TopicThrottle
 from tuner.control.throttle.replica_lists.list_rules import needed_pairs

@@ -13,7 +13,7 @@ from rheostat.errors import EXIT_NOT_WELL
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.load import ProducerLoad
 from rheostat.lab.tools import reassign_partitions
-from rheostat.status.gather import gather, last_entries
+from rheostat.status.report import last_entries, read_status
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient
 from tuner.core.cluster import LiveCluster
@@ -50,7 +50,7 @@ def test_dry_run_writes_nothing_and_a_killed_tuner_leaves_nothing() -> None:
                     "the dry run finds the stall", lambda: rheostat.decided("stalled_below_steady_state"), 120
                 )
                 settings = rheostat.config.settings
-                told = gather(settings)
+                told = read_status(settings)
                 assert told["moves"]
                 assert any(
                     d["reason"] == "stalled_below_steady_state" and d["broker"] == 1 for d in told["last_decisions"]

@@ -13,7 +13,7 @@ from story_kit import make_topic, moving, running
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.load import ProducerLoad
 from rheostat.lab.tools import reassign_partitions
-from rheostat.status.gather import last_entries
+from rheostat.status.report import last_entries
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterClient
 from tuner.core.cluster import BrokerSide, LiveCluster

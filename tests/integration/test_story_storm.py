@@ -88,7 +88,7 @@ def test_a_storm_is_shared_out_through_a_fail_over_and_taken_back(lab: Lab) -> N
             )
             said = json.loads(rheostat("quotas", "--json", "--config", parts.config).stdout)
             table = {row["client_id"]: row for row in said["tenants"]}
-            assert table["storm-0"]["ours"]
+            assert table["storm-0"]["managed"]
             assert not table["calm"]["throttled"]
             assert table["storm-1"]["throttled"]
             assert table["storm-1"]["demand_per_s"] > table["calm"]["demand_per_s"] > 0
@@ -118,12 +118,12 @@ def test_a_storm_is_shared_out_through_a_fail_over_and_taken_back(lab: Lab) -> N
             )
             # A broker may be behind: it is let go of once none can be any more.
             parts.until(
-                "the person's is ours no more", lambda: not rows(parts).get("storm-0", {}).get("ours", True), 60
+                "the person's is ours no more", lambda: not rows(parts).get("storm-0", {}).get("managed", True), 60
             )
             stands, table = quotas.mutation_quotas(), rows(parts)
             assert stands[of("storm-0")] == PERSONS
             assert set(stands) >= {of(n) for n in (*STORMS, "calm")} | {of_everybody()}
-            assert table["storm-1"]["ours"]
+            assert table["storm-1"]["managed"]
             assert stands[of("storm-1")] == pytest.approx(table["storm-1"]["quota_per_s"], rel=0.5)
             assert stands[of("storm-1")] < BEFORE
 

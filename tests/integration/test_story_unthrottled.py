@@ -9,7 +9,7 @@ from story_kit import make_topic, moving, running, slowed
 
 from rheostat.lab.cluster import Lab, LabSpec
 from rheostat.lab.tools import reassign_partitions
-from rheostat.status.gather import last_entries
+from rheostat.status.report import last_entries
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import consumer, producer
 from streaming.shared.kafka.cluster import ClusterClient

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 
-from rheostat.connectivity.probe import Reached, ReachedStage, reach
+from rheostat.connectivity.probe import ProbeOutcome, ProbeResult, probe_servers
 from rheostat.lab.cluster import Lab, LabSpec
 from streaming.shared.kafka import KafkaSettings
 from streaming.shared.kafka.cluster import ClusterClient
@@ -63,45 +63,45 @@ def settings_of(lab: Lab, authority: Path, **other: Any) -> KafkaSettings:
 @pytest.mark.parametrize("mechanism", ["PLAIN", SCRAM])
 def test_who_has_all_that_it_takes_gets_in(tls_lab: Lab, authority: Path, mechanism: str) -> None:
     settings = settings_of(tls_lab, authority, sasl_mechanism=mechanism)
-    (found,) = reach(settings)
-    assert found.way is ReachedStage.OPEN, found
+    (found,) = probe_servers(settings)
+    assert found.way is ProbeOutcome.OPEN, found
     with ClusterClient(settings, "test") as client:
         assert [e.node for e in client.brokers()] == [1]
 
 
-def only(settings: KafkaSettings) -> Reached:
-    (found,) = reach(settings)
+def only(settings: KafkaSettings) -> ProbeResult:
+    (found,) = probe_servers(settings)
     return found
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", SCRAM])
 def test_a_wrong_password(tls_lab: Lab, authority: Path, mechanism: str) -> None:
     found = only(settings_of(tls_lab, authority, sasl_mechanism=mechanism, sasl_password="another"))
-    assert found.way is ReachedStage.LOGIN
+    assert found.way is ProbeOutcome.LOGIN
     assert "refused the login: SaslAuthenticationFailedError" in found.said
     assert "another" not in found.said
 
 
 def test_a_mechanism_that_is_not_offered(tls_lab: Lab, authority: Path) -> None:
     found = only(settings_of(tls_lab, authority, sasl_mechanism="SCRAM-SHA-256"))
-    assert found.way is ReachedStage.LOGIN
+    assert found.way is ProbeOutcome.LOGIN
     assert "does not know kafka.sasl_mechanism SCRAM-SHA-256; it offers " in found.said
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT"])
 def test_without_tls(tls_lab: Lab, authority: Path, protocol: str) -> None:
     found = only(settings_of(tls_lab, authority, security_protocol=protocol))
-    assert found.way is ReachedStage.TLS
+    assert found.way is ProbeOutcome.TLS
     assert f"speaks TLS on this port, and kafka.security_protocol {protocol} has none" in found.said
 
 
 def test_an_authority_we_were_not_told_of(tls_lab: Lab, authority: Path) -> None:
     found = only(settings_of(tls_lab, authority, ssl_cafile=None))
-    assert found.way is ReachedStage.TLS
+    assert found.way is ProbeOutcome.TLS
     assert "shows a certificate we do not accept" in found.said
 
 
 def test_tls_without_a_login(tls_lab: Lab, authority: Path) -> None:
     found = only(settings_of(tls_lab, authority, security_protocol="SSL"))
-    assert found.way is ReachedStage.LOGIN
+    assert found.way is ProbeOutcome.LOGIN
     assert "as a listener does that wants a login, and kafka.security_protocol SSL has none" in found.said

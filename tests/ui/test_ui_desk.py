@@ -16,7 +16,7 @@ from streaming.shared.kafka import KafkaSettings, producer
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.topics import ensure_topics
 from tuner.api.load_history import load_history
-from tuner.api.orders_api import KafkaOrderService, OrderNotRecorded, paused, resumed
+from tuner.api.orders_api import KafkaOrderService, OrderNotRecorded, pause_change, resume_change
 from tuner.core.operator_orders import Orders
 from tuner.core.throttle_limits import MB
 from tuner.journal.entries import Entry
@@ -32,19 +32,19 @@ def test_an_order_is_on_record_and_keeps_what_a_command_has_ordered_meanwhile(tm
         topics = settings.topic_names()
         ensure_topics(client, topics)
         # A loop that never reads: all that the desk knows it has read itself.
-        desk = KafkaOrderService(settings.kafka, topics.orders, settings.cluster, Orders, time.time)
+        order_service = KafkaOrderService(settings.kafka, topics.orders, settings.cluster, Orders, time.time)
 
-        given = desk.give(paused("kim over HTTP from 10.1.2.3"))
+        given = order_service.submit(pause_change("kim over HTTP from 10.1.2.3"))
         assert given.pause is not None
         assert given.pause.by.startswith("kim over HTTP from 10.1.2.3, 20")
-        assert commands.read(settings).orders == given
+        assert commands.read_orders(settings).orders == given
 
-        ordered = commands.give(settings, commands.override({(1, Side.LEADER): 5 * MB}, 600))
+        ordered = commands.submit(settings, commands.override({(1, Side.LEADER): 5 * MB}, 600))
         assert ordered.pause == given.pause
-        later = desk.give(resumed("kim"))
+        later = order_service.submit(resume_change("kim"))
         assert (later.pause, later.overrides) == (None, ordered.overrides)
         assert later.at_ms > ordered.at_ms
-        assert commands.read(settings).orders == later
+        assert commands.read_orders(settings).orders == later
 
         journal = KafkaJournal(producer(settings.kafka, "test-journal", linger_ms=0), topics.journal, settings.cluster)
         said = [
@@ -63,7 +63,7 @@ def test_an_order_is_on_record_and_keeps_what_a_command_has_ordered_meanwhile(tm
 def test_where_no_cluster_answers_the_order_is_not_taken_and_the_page_begins_empty() -> None:
     nowhere = KafkaSettings(bootstrap_servers="127.0.0.1:1", request_timeout_s=1)
     with pytest.raises(OrderNotRecorded, match="the order is not taken"):
-        KafkaOrderService(nowhere, "rheostat.orders", "lab", Orders, time.time).give(resumed("kim"))
+        KafkaOrderService(nowhere, "rheostat.orders", "lab", Orders, time.time).submit(resume_change("kim"))
     found: list[Entry] = []
     load_history(nowhere, "rheostat.journal", "lab", found.extend)
     assert found == []

@@ -15,7 +15,7 @@ from ui_kit import OPERATE_TOKEN, READ_TOKEN, Seat
 
 from benchmarks.pages.tuner import SimulatedTuner
 from streaming.shared.units import rate_text, span_text
-from tuner.api.decisions import Filter
+from tuner.api.decisions import DecisionFilter
 from tuner.api.sentences import moment
 from tuner.control.mutation_quota.decision import QuotaReason, TenantShare, TotalRateReport
 from tuner.control.mutation_quota.entity import Tenant
@@ -85,7 +85,7 @@ def seen_once_more(tuner: SimulatedTuner, brokers: Any = None, moves: Any = None
         for name, more in signals.items()
         if more is not None
     }
-    tuner.watched.observed(replace(snapshot.observation, **changed), snapshot.memory, snapshot.decided)
+    tuner.observers.record_cycle(replace(snapshot.observation, **changed), snapshot.memory, snapshot.decided)
 
 
 def test_it_says_when_the_move_ends_and_when_it_never_does(open_tuner: SimulatedTuner, sit: Sit) -> None:
@@ -194,7 +194,7 @@ def test_page_has_one_end_for_a_plan_and_commands_as_code(browser: Browser, open
         "t", 1, (4, 2), (4,), (1,), StepReason.REPLICAS, moves_leader=True, needs_election=False, is_last=True
     )
     turn = PlanDecision(plan, PartitionProgress(arrived=[("t", 0)], running={("t", 1): begins}))
-    open_tuner.plans.planned((turn,), BatchLimits(), PartitionMeasurements(), at_ms)
+    open_tuner.plans.record_step((turn,), BatchLimits(), PartitionMeasurements(), at_ms)
     open_tuner.board.no_plans_why = "a plan waits, until `rheostat reassign resume p`; what is `unpaired"
     open_tuner.board.ready = lambda: (False, open_tuner.board.no_plans_why or "")  # type: ignore[method-assign]
     seat = Seat(browser, open_tuner.address)
@@ -219,7 +219,7 @@ def test_an_answer_that_another_has_overtaken_changes_no_chart(open_tuner: Simul
       const given = [], paths = [];
       const ask = (path) => (paths.push(path), new Promise((give) => given.push(give)));
       const since = (path) => Number(path.match(/since_ms=([0-9]+)/)[1]);
-      const at = (times) => ({ ok: true, json: async () => ({ times_ms: times, rate_bytes_per_s_max: 1e8, ceilings_bytes_per_s: times.map(() => 1e8), brokers: {} }) });
+      const at = (times) => ({ ok: true, json: async () => ({ times_ms: times, rate_bytes_per_s_max: 1e8, max_rates_bytes_per_s: times.map(() => 1e8), brokers: {} }) });
       const draws = [charts.draw(ask), charts.draw(ask)];
       const [first] = paths.map(since);
       given[1](at([first + 5000, first + 10000]));
@@ -332,7 +332,7 @@ def test_whoever_pages_past_the_end_comes_back_with_one_click(open_tuner: Simula
     assert snapshot.observation is not None
     assert snapshot.live is not None
     many = replace(snapshot.observation, live=replace(snapshot.live, brokers=frozenset(range(1, 31))))
-    open_tuner.watched.observed(many, snapshot.memory, snapshot.decided)
+    open_tuner.observers.record_cycle(many, snapshot.memory, snapshot.decided)
     expect(page.locator("#brokers-shown")).to_contain_text("1 to 12 of 30")
     for at in ("12", "24", "24", "24"):
         page.get_by_role("button", name="Less busy").click()
@@ -408,7 +408,7 @@ def test_brokers_and_decisions_are_found_by_what_is_asked(guarded_tuner: Simulat
     page.get_by_role("search", name="Decisions").get_by_label("Reason").select_option("infeasible")
     expect(page.locator("#decisions")).to_have_text(re.compile("None of this kind yet"))
     # And what there is of one kind: all of it, and nothing else.
-    rows, _ = guarded_tuner.watched.decisions.page(Filter(), 30)
+    rows, _ = guarded_tuner.observers.decisions.page(DecisionFilter(), 30)
     every = [row.entry for row in rows]
     reason = every[-1].reason
     of_it = [entry for entry in every if entry.reason == reason]
@@ -418,7 +418,7 @@ def test_brokers_and_decisions_are_found_by_what_is_asked(guarded_tuner: Simulat
     of_broker = page.get_by_role("search", name="Decisions").get_by_role("textbox", name="Broker")
     of_broker.fill("4")
     of_broker.press("Tab")
-    about = [entry for entry in of_it if Filter(4).fits(entry)]
+    about = [entry for entry in of_it if DecisionFilter(4).fits(entry)]
     expect(page.locator("#decisions li .pill")).to_have_count(len(about))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page
 
-from tuner.api.auth import ApiRole, token
+from tuner.api.auth import ApiRole, make_token
 
 AXE = (Path(__file__).parent / "vendor" / "axe-4.14.1.min.js").read_text(encoding="utf-8")
 READ_TOKEN = "read-0123456789abcdef"
@@ -15,7 +15,7 @@ OPERATE_TOKEN = "operate-0123456789abcdef"
 # page asks again by itself.
 _CUT_OFF = "net::ERR_NETWORK_CHANGED"
 _OF_WHAT_WAS_CUT_OFF = ("htmx:afterRequest, ", "htmx:sendError, ")  # Said of the same request, after it.
-TOKENS = (token(READ_TOKEN, "grafana", ApiRole.READ), token(OPERATE_TOKEN, "kim", ApiRole.OPERATE))
+TOKENS = (make_token(READ_TOKEN, "grafana", ApiRole.READ), make_token(OPERATE_TOKEN, "kim", ApiRole.OPERATE))
 
 
 class Seat:

@@ -23,11 +23,11 @@ from tuner_cases import (
 )
 
 from streaming.shared.contract import Side
-from tuner.api.auth import ApiRole, Tokens, token
-from tuner.api.limits import Buckets
-from tuner.api.metrics import registry_of
+from tuner.api.auth import ApiRole, Tokens, make_token
+from tuner.api.limits import TokenBuckets
+from tuner.api.metrics import make_registry
 from tuner.api.observers import Observers
-from tuner.api.orders_api import Change, OrderNotRecorded
+from tuner.api.orders_api import OrderChange, OrderNotRecorded
 from tuner.api.plan_status_store import PlanStatusStore
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.server import make_app
@@ -65,7 +65,7 @@ class KeptDesk:
         self.orders = Orders()
         self.away = False
 
-    def give(self, change: Change) -> Orders:
+    def submit(self, change: OrderChange) -> Orders:
         if self.away:
             raise OrderNotRecorded("the order is not taken, as the cluster does not answer")
         now_ms = max(NOW_MS, self.orders.at_ms + 1)
@@ -80,8 +80,8 @@ class Rig:
         *,
         dry_run: bool = False,
         dry_run_by_default: bool = False,
-        reads: Buckets | None = None,
-        orders: Buckets | None = None,
+        reads: TokenBuckets | None = None,
+        orders: TokenBuckets | None = None,
     ) -> None:
         self.clock = Clock()
         self.board = StatusStore(
@@ -92,16 +92,16 @@ class Rig:
             wall_clock=self.clock,
             objective=Objective(latency_ms=30.0),
         )
-        self.board.acts()
+        self.board.become_active()
         self.quotas = QuotaStatusStore(CLUSTER)
         self.plans = PlanStatusStore(CLUSTER, self.clock)
-        self.watched = Observers(self.board)
-        self.desk = KeptDesk()
-        self.registry: CollectorRegistry = registry_of(self.board, self.quotas)
-        known = (token(READ_TOKEN, "grafana", ApiRole.READ), token(OPERATE_TOKEN, "kim", ApiRole.OPERATE))
+        self.observers = Observers(self.board)
+        self.order_service = KeptDesk()
+        self.registry: CollectorRegistry = make_registry(self.board, self.quotas)
+        known = (make_token(READ_TOKEN, "grafana", ApiRole.READ), make_token(OPERATE_TOKEN, "kim", ApiRole.OPERATE))
         self.app = make_app(
             self.board, self.quotas, self.registry, 5.0, self.clock,
-            watched=self.watched, plans=self.plans, tokens=Tokens(known if tokens else ()), desk=self.desk, reads=reads, orders=orders,
+            observers=self.observers, plans=self.plans, tokens=Tokens(known if tokens else ()), order_service=self.order_service, reads=reads, orders=orders,
             monotonic=self.clock,
         )  # fmt: skip
         self.http = TestClient(self.app, base_url="http://127.0.0.1")
@@ -115,8 +115,8 @@ class Rig:
         **changes: Any,
     ) -> Observation:
         seen = observation(cluster or live(), **changes)
-        seen = replace(seen, orders=orders or self.desk.orders)
-        self.watched.observed(seen, memory, decisions or (RAISE, WELL))
+        seen = replace(seen, orders=orders or self.order_service.orders)
+        self.observers.record_cycle(seen, memory, decisions or (RAISE, WELL))
         return seen
 
     def get(self, path: str, who: str | None = READ_TOKEN) -> Any:

@@ -162,10 +162,10 @@ class FakeWatcher:
     cycles: list[tuple[Observation, Memory, tuple[Decision, ...]]] = field(default_factory=list)
     acts: list[tuple[Decision, Failure | None]] = field(default_factory=list)
 
-    def observed(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
+    def record_cycle(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
         self.cycles.append((observation, memory, decisions))
 
-    def acted(self, acts: Sequence[Acted]) -> None:
+    def record_actions(self, acts: Sequence[Acted]) -> None:
         self.acts += acts
 
 

@@ -26,7 +26,7 @@ from streaming.shared.process_metrics import ConfigState, ProcessMetricsCollecto
 from streaming.shared.thread_watch import ThreadWatch
 from streaming.stream_counts import StreamCounts
 from streaming.stream_metrics import registry_of as stream_registry_of
-from tuner.api.metrics import registry_of
+from tuner.api.metrics import make_registry
 from tuner.api.plan_status_store import PlanStatusStore
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.status_store import StatusStore
@@ -82,7 +82,7 @@ class Everything:
             partition_limits=PartitionLimits(4_000, 9_000), partitions_named_max=self.named,
         )  # fmt: skip
         self.board.cycle_s = 0.012
-        self.board.acts()
+        self.board.become_active()
         self.board.refused["signals"] = lambda: self.beats
         self.quotas = QuotaStatusStore(
             CLUSTER, ControllerObjective(create_probe_p90_ms_max=60.0, forwarding_busy_ratio_max=0.1)
@@ -98,7 +98,7 @@ class Everything:
         return {
             "collect": collector_metrics.registry_of(CLUSTER, self.counts, own("collect")),
             "stream": stream_registry_of(CLUSTER, self.stream, 5.0, own("stream")),
-            "tune": registry_of(self.board, self.quotas, own("tune"), self.plans),
+            "tune": make_registry(self.board, self.quotas, own("tune"), self.plans),
         }
 
     def beat(self) -> None:
@@ -106,13 +106,13 @@ class Everything:
         now_ms = round(self.wall_clock() * 1000)
         seen, decided = observation(now_ms), decisions()
         remembered = memory(now_ms)
-        self.board.observed(seen, replace(remembered, stalls={}) if self.has_end else remembered, decided)
-        self.board.acted([(decided[0], None)])
-        self.board.acted([(decided[0], "refused")])
+        self.board.record_cycle(seen, replace(remembered, stalls={}) if self.has_end else remembered, decided)
+        self.board.record_actions([(decided[0], None)])
+        self.board.record_actions([(decided[0], "refused")])
         self.board.cycle_failed("plans", "a bug", 0.0)
-        self.plans.planned(() if self.has_end else (plan(),), BatchLimits())
+        self.plans.record_step(() if self.has_end else (plan(),), BatchLimits())
         self.quotas.publish(quota_view(now_ms), turn(), quota_memory())
-        self.quotas.failed(1)
+        self.quotas.record_failures(1)
         self._collected()
         self._streamed()
 

@@ -19,39 +19,39 @@ from starlette.types import Scope
 
 from streaming.shared.addresses import counted_address, is_loopback
 from tuner.api.auth import ApiCaller, ApiRole, Tokens
-from tuner.api.limits import ORDERS, WRONG_TOKENS, Buckets, peer
+from tuner.api.limits import ORDERS, WRONG_TOKENS, TokenBuckets, peer_address
 
 log = structlog.get_logger("tuner")
 
-ANYBODY = ApiCaller("anybody on this machine", ApiRole.READ)
+LOCAL_CALLER = ApiCaller("anybody on this machine", ApiRole.READ)
 _REBOUND = (
     "without a token it answers to localhost or an address in the Host header: ask so, or set tuner.http.read_token"
 )
 _bearer = HTTPBearer(auto_error=False, description="a token of tuner.http")
-Shown = Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
-Door = Callable[[Request, HTTPAuthorizationCredentials | None], Awaitable[None]]
+Credentials = Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
+AccessCheck = Callable[[Request, HTTPAuthorizationCredentials | None], Awaitable[None]]
 
 
 class AccessGuard:
     """Each door lets through or refuses; who came through is in ``request.state.caller``."""
 
     def __init__(
-        self, tokens: Tokens, monotonic: Callable[[], float] = time.monotonic, orders: Buckets | None = None
+        self, tokens: Tokens, monotonic: Callable[[], float] = time.monotonic, orders: TokenBuckets | None = None
     ) -> None:
         """
         Args:
             orders: how many one caller may give.
         """
         self._tokens = tokens
-        self._wrong = Buckets(WRONG_TOKENS, monotonic)
-        self._orders = orders or Buckets(ORDERS, monotonic)
+        self._wrong = TokenBuckets(WRONG_TOKENS, monotonic)
+        self._orders = orders or TokenBuckets(ORDERS, monotonic)
 
-    async def read(self, request: Request, shown: Shown) -> None:
+    async def read(self, request: Request, shown: Credentials) -> None:
         if not self._tokens.needed:
             if not _by_own_name(request.headers):
                 raise HTTPException(403, _REBOUND)
             # Reached from this machine alone, or the settings would have been refused.
-            request.state.caller = ANYBODY
+            request.state.caller = LOCAL_CALLER
             return
         request.state.caller = self._caller(request, shown)
 
@@ -59,7 +59,7 @@ class AccessGuard:
         """Who asks, where they may read; None: they may not, and ``read`` says why."""
         headers = Headers(scope=scope)
         if not self._tokens.needed:
-            return ANYBODY if _by_own_name(headers) else None
+            return LOCAL_CALLER if _by_own_name(headers) else None
         scheme, _, secret = headers.get("authorization", "").partition(" ")
         return self._tokens.find(secret) if scheme.lower() == "bearer" else None
 
@@ -68,7 +68,7 @@ class AccessGuard:
 
         A wrong token is counted; an address with too many of them is told nothing about another one.
         """
-        where = counted_address(peer(scope))
+        where = counted_address(peer_address(scope))
         if self._wrong.wait_s(where) > 0:
             return False
         if self.reader(scope) is not None:
@@ -77,14 +77,14 @@ class AccessGuard:
             self._wrong.take(where)
         return False
 
-    async def scrape(self, request: Request, shown: Shown) -> None:
+    async def scrape(self, request: Request, shown: Credentials) -> None:
         """As ``read``, and open to this machine: Prometheus often runs beside the tuner."""
-        if not (is_loopback(peer(request.scope)) and _by_own_name(request.headers)):
+        if not (is_loopback(peer_address(request.scope)) and _by_own_name(request.headers)):
             await self.read(request, shown)
 
-    async def operate(self, request: Request, shown: Shown) -> None:
+    async def operate(self, request: Request, shown: Credentials) -> None:
         # Whoever tries tokens here is counted, too, where none of them could give an order.
-        caller = self._caller(request, shown) if self._tokens.needed else ANYBODY
+        caller = self._caller(request, shown) if self._tokens.needed else LOCAL_CALLER
         if not self._tokens.can_operate:
             raise HTTPException(
                 403,
@@ -105,18 +105,18 @@ class AccessGuard:
         caller = self._tokens.find(shown.credentials)
         if caller is not None:
             return caller
-        where = peer(request.scope)
+        where = peer_address(request.scope)
         if (wait_s := self._wrong.take(counted_address(where))) > 0:
             raise HTTPException(429, "too many wrong tokens from this address", _retry(wait_s))
         log.warning("a wrong token over HTTP", address=where, path=request.url.path)
         raise HTTPException(401, "this token is not known here", {"www-authenticate": 'Bearer error="invalid_token"'})
 
 
-async def described(shown: Shown) -> None:
+async def declare_bearer_auth(shown: Credentials) -> None:
     """For the API's description, of routes whose door stands before them."""
 
 
-def behind(door: Door) -> type[APIRoute]:
+def route_class_with_check(door: AccessCheck) -> type[APIRoute]:
     """Routes whose door is asked before their body is read: who may not ask is not told what is wrong with the question."""
 
     class Behind(APIRoute):

@@ -54,11 +54,11 @@ class Token:
     caller: ApiCaller
 
 
-def token(secret: str, name: str, role: ApiRole) -> Token:
+def make_token(secret: str, name: str, role: ApiRole) -> Token:
     return Token(_digest(secret), ApiCaller(name, role))
 
 
-def find(presented: str, known: Sequence[Token]) -> ApiCaller | None:
+def find_caller(presented: str, known: Sequence[Token]) -> ApiCaller | None:
     """Whose token it is."""
     digest = _digest(presented)
     found: ApiCaller | None = None
@@ -93,7 +93,7 @@ def parse_tokens(text: str, name: str) -> tuple[Token, ...]:
             raise AccessError(f"{where}: the second word is a name of at most {_NAME_LETTERS_MAX} letters")
         if (fault := token_problem(secret)) is not None:
             raise AccessError(f"{where}: the token of {who} {fault}")
-        made = token(secret, who, ApiRole(role))
+        made = make_token(secret, who, ApiRole(role))
         if any(hmac.compare_digest(made.digest, other.digest) for other in found):
             raise AccessError(f"{where}: the token of {who} stands here twice: make another")
         found.append(made)
@@ -132,7 +132,7 @@ class Tokens:
         return any(each.caller.role is ApiRole.OPERATE for each in self._known())
 
     def find(self, presented: str) -> ApiCaller | None:
-        return find(presented, self._known())
+        return find_caller(presented, self._known())
 
     def _known(self) -> tuple[Token, ...]:
         if self._file is not None and self._monotonic is not None:

@@ -9,7 +9,7 @@ from prometheus_client.core import Metric
 from streaming.shared.contract import BrokerSignal
 from streaming.shared.metric_defs import TunerMetric
 from streaming.shared.metric_page import Labels, metric_family
-from tuner.api.named import not_zero
+from tuner.api.series_limit import nonzero_values
 from tuner.api.status_store import CycleResult, StatusStore
 from tuner.core.freshness import age_s
 from tuner.core.partition_fill import fills
@@ -59,7 +59,7 @@ def _clients(fresh: Signals, c: Labels) -> Iterator[Metric]:
     moved = ((b, s.client_in_bytes_per_s, s.client_out_bytes_per_s) for b, s in fresh.items())
     yield metric_family(TunerMetric.CLIENT_BYTES, both("in", "out", moved))
     yield metric_family(
-        TunerMetric.UNDER_MIN_ISR, not_zero(each((b, s.under_min_isr_partitions) for b, s in fresh.items()))
+        TunerMetric.UNDER_MIN_ISR, nonzero_values(each((b, s.under_min_isr_partitions) for b, s in fresh.items()))
     )
     shrinks = [s.isr_shrinks_per_s for s in fresh.values() if s.isr_shrinks_per_s is not None]
     yield metric_family(TunerMetric.ISR_SHRINKS, {c: sum(shrinks)} if shrinks else {})

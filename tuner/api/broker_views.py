@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from streaming.shared.contract import BrokerSignal, Side
-from tuner.api.floor import floor_now_bytes_per_s
+from tuner.api.min_rate import current_min_rate_bytes_per_s
 from tuner.api.status_snapshot import StatusSnapshot
 from tuner.core.cluster import BrokerSide
 from tuner.core.freshness import age_s
 
 
-def broker_rows(look: StatusSnapshot, wanted: Sequence[int]) -> list[dict[str, Any]]:
-    snapshot, seen = look.picture.snapshot, look.seen
+def brokers_json(look: StatusSnapshot, wanted: Sequence[int]) -> list[dict[str, Any]]:
+    snapshot, seen = look.cycle.result, look.observation
     signals = seen.brokers if seen is not None else {}
     now_ms = seen.now_ms if seen is not None else 0
     rows = []
@@ -40,8 +40,8 @@ def broker_rows(look: StatusSnapshot, wanted: Sequence[int]) -> list[dict[str, A
 
 
 def _side(look: StatusSnapshot, side: BrokerSide, signal: BrokerSignal | None, now_ms: int) -> dict[str, Any]:
-    snapshot, seen = look.picture.snapshot, look.seen
-    setting, load, decision = look.rates.get(side), look.loads.get(side), look.said.get(side)
+    snapshot, seen = look.cycle.result, look.observation
+    setting, load, decision = look.rates.get(side), look.loads.get(side), look.last_decisions.get(side)
     course = seen.courses.get(side) if seen is not None else None
     externally_owned_until_ms = snapshot.memory.externally_owned_until_ms.get(side)
     order = look.orders.overrides.get(side)
@@ -51,13 +51,15 @@ def _side(look: StatusSnapshot, side: BrokerSide, signal: BrokerSignal | None, n
         actual = signal.leader_throttled_bytes_per_s if leads else signal.follower_throttled_bytes_per_s
     return {
         "side": side[1].value,
-        "rate_bytes_per_s_live": setting.bytes_per_s if setting is not None else None,
-        "rate_bytes_per_s_wanted": snapshot.wanted.get(side),
-        "actual_bytes_per_s": actual,
+        "current_rate_bytes_per_s": setting.bytes_per_s if setting is not None else None,
+        "setpoint_bytes_per_s": snapshot.setpoints.get(side),
+        "throttled_bytes_per_s": actual,
         "throttled_by": signal.throttled_by if signal is not None else None,
         "steady_state_bytes_per_s": load.steady_state_bytes_per_s if load is not None else None,
-        "floor_bytes_per_s": floor_now_bytes_per_s(load, course, snapshot.limits) if load is not None else None,
-        "ours": side in snapshot.memory.owned,
+        "min_rate_bytes_per_s": current_min_rate_bytes_per_s(load, course, snapshot.limits)
+        if load is not None
+        else None,
+        "managed": side in snapshot.memory.owned,
         "externally_owned_until_ms": externally_owned_until_ms
         if externally_owned_until_ms is not None and externally_owned_until_ms > now_ms
         else None,

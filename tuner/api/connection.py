@@ -15,8 +15,8 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from tuner.api.answers import json_bytes
 from tuner.api.connection_table import PHASE_S_MAX, OpenConnection, Phase
+from tuner.api.responses import json_bytes
 
 _HEAD_BYTES_MAX = 64 * 1024  # Of a request, all but its body: its head, the lengths of its chunks, its trailers.
 _LAST_WORD_S_MAX = 1.0  # So long the end of a connection may take that has no answer to send.

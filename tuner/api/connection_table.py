@@ -41,7 +41,7 @@ class ConnectionLimits:
     scrapes: SlotLimits  # Of /metrics, which is answered also while all other requests are refused.
 
 
-def limits_within(descriptors: int) -> ConnectionLimits:
+def limits_for_descriptors(descriptors: int) -> ConnectionLimits:
     """The limits of a process that may open so many files; negative: as many as it likes.
 
     Three quarters of them are for the tuner's own files and its connections to Kafka.
@@ -52,9 +52,9 @@ def limits_within(descriptors: int) -> ConnectionLimits:
     return ConnectionLimits(most, most * 8 // 25, requests, scrapes)
 
 
-def limits_here() -> ConnectionLimits:
+def process_limits() -> ConnectionLimits:
     """The limits of this process."""
-    return limits_within(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    return limits_for_descriptors(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 class Phase(Enum):

@@ -10,7 +10,7 @@ from prometheus_client.core import Metric
 from streaming.shared.contract import Side
 from streaming.shared.metric_defs import TunerMetric
 from streaming.shared.metric_page import Labels, metric_family
-from tuner.api.named import NAMED_MAX
+from tuner.api.series_limit import SERIES_MAX
 from tuner.api.status_store import CycleResult
 from tuner.control.throttle.decision import (
     ELSEWHERE,
@@ -25,7 +25,7 @@ from tuner.core.cluster import BrokerSide
 from tuner.core.operator_orders import Orders
 
 # Not judged for want of knowledge, or judged and not to be helped by turning the throttle.
-NOT_WELL = frozenset(
+NEEDS_ATTENTION = frozenset(
     {
         Reason.SETTINGS_UNREADABLE,
         Reason.SIGNALS_MISSING,
@@ -48,18 +48,18 @@ def decision_families(snapshot: CycleResult, now_ms: int, c: Labels) -> Iterator
     yield metric_family(TunerMetric.ACTUATIONS, {c: float(snapshot.actuations)})
     yield metric_family(TunerMetric.ACTUATION_FAILURES, {c: float(snapshot.failures)})
     yield metric_family(TunerMetric.THROTTLES_OWNED, {c: float(len(snapshot.memory.owned))})
-    newest = by_side(snapshot.decided)
+    newest = last_decision_by_side(snapshot.decided)
     counted = Counter((action_of(decision), decision.reason.value) for decision in newest.values())
     yield metric_family(TunerMetric.SIDES, {(*c, *key): float(n) for key, n in counted.items()})
-    unwell = sorted((side, d.reason.value) for side, d in newest.items() if d.reason in NOT_WELL)
+    unwell = sorted((side, d.reason.value) for side, d in newest.items() if d.reason in NEEDS_ATTENTION)
     yield metric_family(
         TunerMetric.NEEDS_ATTENTION,
-        {(*c, str(broker), side.value, reason): 1.0 for (broker, side), reason in unwell[:NAMED_MAX]},
+        {(*c, str(broker), side.value, reason): 1.0 for (broker, side), reason in unwell[:SERIES_MAX]},
     )
     yield from _orders(snapshot, now_ms, c)
 
 
-def by_side(decided: tuple[Decision, ...]) -> dict[BrokerSide, Decision]:
+def last_decision_by_side(decided: tuple[Decision, ...]) -> dict[BrokerSide, Decision]:
     """Of the last cycle; where it decided twice about a side, what it decided last."""
     found: dict[BrokerSide, Decision] = {}
     for decision in decided:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tuner.api.decisions import Act, EventRow
+from tuner.api.decisions import EventRow, JournaledAct
 from tuner.journal.entries import CONCURRENCY, DEFERRED, ORDER, QUOTAS, STEERING, STEP_OUTCOMES, STEPS, Entry
 from tuner.journal.event_lines import event_text, failures_text
 
@@ -14,11 +14,11 @@ _TOPICS_MAX = 20
 OUTCOMES = {
     "done": "done",
     "failed": "failed",
-    "under_way": "under way",
-    "begun": "begun",
+    "in_progress": "under way",
+    "started": "started",
     "dry_run": "dry run: not done",
     "no_change": "no change",
-    "waits": "waits",
+    "waiting": "waiting",
     "recorded": "on record",
 }
 _FROM_TO = {
@@ -30,7 +30,7 @@ _FROM_TO = {
 }
 
 
-def row_json(row: EventRow, *, inputs: bool = True) -> dict[str, Any]:
+def decision_json(row: EventRow, *, inputs: bool = True) -> dict[str, Any]:
     acts = tuple(row.acts)
     entry, entries = acts[0].entry, [act.entry for act in acts]
     alone = len(acts) == 1
@@ -65,10 +65,10 @@ def row_json(row: EventRow, *, inputs: bool = True) -> dict[str, Any]:
     }
 
 
-def _outcome_of(acts: Sequence[Act]) -> str:
+def _outcome_of(acts: Sequence[JournaledAct]) -> str:
     """One word for an event: failed where any of it has failed, under way until all of it is over."""
     found = [_outcome(act.entry, act.outcome) for act in acts]
-    return next((word for word in ("failed", "under_way") if word in found), found[0])
+    return next((word for word in ("failed", "in_progress") if word in found), found[0])
 
 
 def _outcome(entry: Entry, outcome: Entry | None) -> str:
@@ -79,7 +79,7 @@ def _outcome(entry: Entry, outcome: Entry | None) -> str:
     if outcome is not None or entry.kind == "outcome":
         return "done"
     if entry.kind == STEP_OUTCOMES:
-        return "waits" if entry.reason == DEFERRED else "done"
+        return "waiting" if entry.reason == DEFERRED else "done"
     if entry.kind == CONCURRENCY:
         return "done"
     # A decision to leave a throttle as it is changes nothing in a dry run either.
@@ -88,11 +88,11 @@ def _outcome(entry: Entry, outcome: Entry | None) -> str:
     if entry.dry_run:
         return "dry_run"
     if entry.kind in (STEERING, QUOTAS, STEPS) or entry.action == "steer":
-        return "begun"  # A failure is told by an entry of its own.
-    return "under_way"
+        return "started"  # A failure is told by an entry of its own.
+    return "in_progress"
 
 
-def _failure_of(acts: Sequence[Act]) -> str | None:
+def _failure_of(acts: Sequence[JournaledAct]) -> str | None:
     failed = [(act.entry, failure) for act in acts if (failure := (act.outcome or act.entry).failure) is not None]
     return failures_text(failed, len(acts))
 

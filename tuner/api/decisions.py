@@ -24,7 +24,7 @@ from tuner.journal.event_lines import (
 )
 
 ROWS_MAX = 5_000
-TURNS_MAX = 600  # Seconds of the law; in a deque of their own, or they would push everything else out.
+STEERING_TICKS_MAX = 600  # Seconds of the law; in a deque of their own, or they would push everything else out.
 _LOOK_BACK = 500  # For the act that an outcome belongs to.
 _EVENTS_BACK = 20  # For the event that a record belongs to: a cycle has few kinds of them.
 # A row's number is made of when it was decided, which is on record, so that a link to it holds across restarts: so many for each
@@ -33,7 +33,7 @@ _NUMBERS_PER_MS = 2_000
 
 
 @dataclass(slots=True)
-class Act:
+class JournaledAct:
     """One record of the journal, and what came of it."""
 
     entry: Entry
@@ -45,7 +45,7 @@ class EventRow:
     """One event."""
 
     number: int
-    acts: list[Act]
+    acts: list[JournaledAct]
     event: Hashable | None = None
     subjects: set[Hashable] = field(default_factory=set)  # Each is named once in an event.
 
@@ -61,7 +61,7 @@ class EventRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class DecisionFilter:
     """What is asked for; None is everything."""
 
     broker: int | None = None
@@ -70,7 +70,7 @@ class Filter:
     reason: str | None = None
     from_ms: int | None = None
     to_ms: int | None = None  # Itself included.
-    acts: bool = False  # Only those that changed something, or would have.
+    changes_only: bool = False  # Only those that changed something, or would have.
 
     def fits(self, entry: Entry) -> bool:
         if self.from_ms is not None and entry.at_ms < self.from_ms:
@@ -81,15 +81,15 @@ class Filter:
             return False
         if self.reason is not None and entry.reason != self.reason:
             return False
-        if self.acts and entry.kind == "decision" and entry.action not in ("let_go", ORDER):
+        if self.changes_only and entry.kind == "decision" and entry.action not in ("let_go", ORDER):
             return False
         return (self.broker is None and self.side is None) or any(
-            self.broker in (None, broker) and self.side in (None, side) for broker, side in sides_of(entry)
+            self.broker in (None, broker) and self.side in (None, side) for broker, side in throttles_of(entry)
         )
 
 
-class Decisions:
-    def __init__(self, rows_max: int = ROWS_MAX, turns_max: int = TURNS_MAX) -> None:
+class DecisionStore:
+    def __init__(self, rows_max: int = ROWS_MAX, turns_max: int = STEERING_TICKS_MAX) -> None:
         self._lock = threading.Lock()
         self._rows: deque[EventRow] = deque()
         self._records, self._records_max = 0, rows_max  # Of the journal, in all rows.
@@ -97,16 +97,16 @@ class Decisions:
         self._numbers = {False: 0, True: 0}  # The last of the decisions, and of the seconds of the law.
         self._changes = {False: 0, True: 0}  # Of the decisions, and of the seconds of the law.
 
-    def changes(self, *, turns: bool = False) -> int:
+    def changes(self, *, steering_ticks: bool = False) -> int:
         """Another number whenever a page of them may be another."""
-        return self._changes[turns]
+        return self._changes[steering_ticks]
 
     def take(self, entries: Iterable[Entry]) -> None:
         with self._lock:
             for entry in entries:
                 self._take(entry)
 
-    def begin_with(self, entries: Sequence[Entry]) -> None:
+    def load_history(self, entries: Sequence[Entry]) -> None:
         """What was on record before this process; what has come meanwhile stays behind it."""
         with self._lock:
             acts = [act for row in (*self._rows, *self._turns) for act in row.acts]
@@ -124,19 +124,19 @@ class Decisions:
                 self._take(entry)
 
     def page(
-        self, wanted: Filter, limit: int, *, before: int | None = None, turns: bool = False
+        self, wanted: DecisionFilter, limit: int, *, before: int | None = None, steering_ticks: bool = False
     ) -> tuple[list[EventRow], int | None]:
         """The newest first.
 
         Args:
             before: only rows with a smaller number.
-            turns: the seconds of the law instead of decisions.
+            steering_ticks: the seconds of the law instead of decisions.
 
         Returns:
             The rows, and what ``before`` is to be for those after them; None: there are no more.
         """
         with self._lock:
-            rows = list(self._turns if turns else self._rows)
+            rows = list(self._turns if steering_ticks else self._rows)
         found: list[EventRow] = []
         for row in reversed(rows):
             fits = (wanted.fits(act.entry) for act in row.acts)
@@ -160,13 +160,13 @@ class Decisions:
         self._changes[turns] += 1
         event = event_key(entry)
         if not turns and (row := self._row_of(event, entry)) is not None:
-            row.acts.append(Act(entry))
+            row.acts.append(JournaledAct(entry))
             row.subjects.add(subject_of(entry))
         else:
             # What comes later has a larger one, whatever the clock says: pages go by it.
             number = max(entry.at_ms * _NUMBERS_PER_MS + turns, self._numbers[turns] + 2)
             self._numbers[turns] = number
-            row = EventRow(number, [Act(entry)], event, {subject_of(entry)})
+            row = EventRow(number, [JournaledAct(entry)], event, {subject_of(entry)})
             (self._turns if turns else self._rows).append(row)
         if not turns:
             self._records += 1
@@ -184,7 +184,7 @@ class Decisions:
                 return row if row.takes(entry) else None
         return None
 
-    def _act_of(self, outcome: Entry) -> Act | None:
+    def _act_of(self, outcome: Entry) -> JournaledAct | None:
         looked = 0
         for row in reversed(self._rows):
             for act in reversed(row.acts):
@@ -200,7 +200,7 @@ class Decisions:
 class RecordedJournal:
     """A journal that tells what it has taken."""
 
-    def __init__(self, write: Callable[..., None], decisions: Decisions) -> None:
+    def __init__(self, write: Callable[..., None], decisions: DecisionStore) -> None:
         """
         Args:
             write: the journal's own; what it takes besides entries is its own matter.
@@ -217,7 +217,7 @@ class RecordedJournal:
         self._decisions.take(entries)
 
 
-def sides_of(entry: Entry) -> Iterator[tuple[int | None, str | None]]:
+def throttles_of(entry: Entry) -> Iterator[tuple[int | None, str | None]]:
     """Returns the throttles that a record is about."""
     yield entry.decision.get("broker"), entry.decision.get("side")
     for broker, side, *_ in entry.decision.get("rates", ()):

@@ -19,18 +19,18 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from tuner.api.answers import refusal
+from tuner.api.responses import error_response
 
 LISTENERS_MAX = 32
-BOX_MAX = 64
+QUEUE_MAX = 64
 HEARTBEAT_S = 15.0
-STUCK_S_MAX = 30.0  # So long a connection may take nothing; then it is let go.
+UNREAD_S_MAX = 30.0  # So long a connection may take nothing; then it is let go.
 
 
 class EventListener:
     """One box. Filled by any thread, emptied by the server's."""
 
-    def __init__(self, places: int = BOX_MAX, wake: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, places: int = QUEUE_MAX, wake: Callable[[], None] = lambda: None) -> None:
         self._lock = threading.Lock()
         self._box: deque[bytes] = deque()
         self._places = places
@@ -45,32 +45,32 @@ class EventListener:
             self._box.append(event)
         self._wake()
 
-    def taken(self) -> bytes:
+    def drain(self) -> bytes:
         """All that is there, after how many were lost before it; empty when nothing is."""
         with self._lock:
             events, lost = list(self._box), self._lost
             self._box.clear()
             self._lost = 0
-        return b"".join([encoded("dropped", {"events": lost})] * bool(lost) + events)
+        return b"".join([encode_event("dropped", {"events": lost})] * bool(lost) + events)
 
 
-class Hub:
+class EventHub:
     def __init__(self, listeners_max: int = LISTENERS_MAX) -> None:
         self._lock = threading.Lock()
         self._listeners: set[EventListener] = set()
         self._listeners_max = listeners_max
         self._number = 0
-        self._ended = False
+        self._closed = False
 
     @property
     def listeners(self) -> int:
         return len(self._listeners)
 
     @property
-    def ended(self) -> bool:
-        return self._ended
+    def closed(self) -> bool:
+        return self._closed
 
-    def tell(self, event: str, body: Mapping[str, Any]) -> None:
+    def publish(self, event: str, body: Mapping[str, Any]) -> None:
         """To be called by any thread; returns at once."""
         with self._lock:
             listeners = list(self._listeners)
@@ -78,31 +78,31 @@ class Hub:
             number = self._number
         if not listeners:
             return
-        said = encoded(event, body, number)
+        said = encode_event(event, body, number)
         for listener in listeners:
             listener.put(said)
 
-    def join(self, wake: Callable[[], None]) -> EventListener | None:
+    def subscribe(self, wake: Callable[[], None]) -> EventListener | None:
         """None: there are too many already."""
         with self._lock:
-            if self._ended or len(self._listeners) >= self._listeners_max:
+            if self._closed or len(self._listeners) >= self._listeners_max:
                 return None
             listener = EventListener(wake=wake)
             self._listeners.add(listener)
             return listener
 
-    def leave(self, listener: EventListener) -> None:
+    def unsubscribe(self, listener: EventListener) -> None:
         with self._lock:
             self._listeners.discard(listener)
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Everybody goes home, so that a server can stop."""
         with self._lock:
-            self._ended = True
-        self.tell("end", {})
+            self._closed = True
+        self.publish("end", {})
 
 
-def encoded(event: str, body: Mapping[str, Any], number: int | None = None) -> bytes:
+def encode_event(event: str, body: Mapping[str, Any], number: int | None = None) -> bytes:
     head = f"id: {number}\n" if number is not None else ""
     return f"{head}event: {event}\ndata: {json.dumps(body, separators=(',', ':'))}\n\n".encode()
 
@@ -112,7 +112,7 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, hub: Hub, *, heartbeat_s: float = HEARTBEAT_S, stuck_s_max: float = STUCK_S_MAX) -> None:
+    def __init__(self, hub: EventHub, *, heartbeat_s: float = HEARTBEAT_S, stuck_s_max: float = UNREAD_S_MAX) -> None:
         super().__init__(headers={"x-accel-buffering": "no"})
         # Its length is not known before its end.
         self.raw_headers = [(name, value) for name, value in self.raw_headers if name != b"content-length"]
@@ -128,9 +128,9 @@ class EventStream(Response):
             if not loop.is_closed():
                 loop.call_soon_threadsafe(news.set)
 
-        listener = self._hub.join(wake)
+        listener = self._hub.subscribe(wake)
         if listener is None:
-            await refusal(503, "too many listen already: close a page, or ask again later", retry_after_s=10)(
+            await error_response(503, "too many listen already: close a page, or ask again later", retry_after_s=10)(
                 scope, receive, send
             )
             return
@@ -138,9 +138,9 @@ class EventStream(Response):
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             await self._say(send, b": listening\nretry: 3000\n\n")
-            while not gone.done() and not self._hub.ended:
+            while not gone.done() and not self._hub.closed:
                 news.clear()
-                said = listener.taken()
+                said = listener.drain()
                 if not said:
                     waits = asyncio.ensure_future(news.wait())
                     done, _ = await asyncio.wait(
@@ -151,13 +151,13 @@ class EventStream(Response):
                         continue
                     said = b": still here\n\n"
                 await self._say(send, said)
-            if said := listener.taken():
+            if said := listener.drain():
                 await self._say(send, said)  # That it ends, for one.
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except (TimeoutError, OSError):
             pass  # It takes nothing, or is not there: the same to us.
         finally:
-            self._hub.leave(listener)
+            self._hub.unsubscribe(listener)
             gone.cancel()
 
     async def _say(self, send: Send, said: bytes) -> None:

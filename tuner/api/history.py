@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from streaming.shared.contract import Side
-from tuner.api.floor import floor_now_bytes_per_s
+from tuner.api.min_rate import current_min_rate_bytes_per_s
 from tuner.core.cluster import LiveCluster, Observation
 from tuner.core.drain_time import SideLoad
 from tuner.core.throttle_limits import Limits
@@ -24,14 +24,14 @@ from tuner.core.throttle_limits import Limits
 SLOTS = 180
 # One row: the cycle it is of, and then these.
 COLUMNS = (
-    "leader_actual_bytes_per_s",
-    "leader_limit_bytes_per_s",
+    "leader_throttled_bytes_per_s",
+    "leader_current_rate_bytes_per_s",
     "leader_steady_state_bytes_per_s",
-    "leader_floor_bytes_per_s",
-    "follower_actual_bytes_per_s",
-    "follower_limit_bytes_per_s",
+    "leader_min_rate_bytes_per_s",
+    "follower_throttled_bytes_per_s",
+    "follower_current_rate_bytes_per_s",
     "follower_steady_state_bytes_per_s",
-    "follower_floor_bytes_per_s",
+    "follower_min_rate_bytes_per_s",
     "remaining_bytes",
     "produce_p99_ms",
 )
@@ -41,7 +41,7 @@ _NAN = math.nan
 
 
 @dataclass(frozen=True, slots=True)
-class Peak:
+class RemainingPeak:
     """The most that a broker lacked since its move was first seen, and when that was."""
 
     remaining_bytes: float
@@ -49,13 +49,13 @@ class Peak:
 
 
 @dataclass(frozen=True, slots=True)
-class Peaks:
+class RemainingPeaks:
     """What the moves are measured against.
 
     Whose move has ended lacks nothing any more, but it is part of the whole: without it the rest would seem to begin anew.
     """
 
-    by_broker: Mapping[int, Peak] = field(default_factory=dict)  # Of what goes on.
+    by_broker: Mapping[int, RemainingPeak] = field(default_factory=dict)  # Of what goes on.
     ended_bytes: float = 0.0  # The peaks of those that have ended since something last began to move.
 
     def done_ratio(self, broker: int, remaining_bytes: float | None) -> float | None:
@@ -74,12 +74,12 @@ class Peaks:
         return max(0.0, 1.0 - sum(known.values()) / (most + self.ended_bytes))
 
 
-class Series(NamedTuple):
+class RateSeries(NamedTuple):
     """What the charts draw."""
 
     times_ms: list[int]
     columns: dict[int, dict[str, list[float | None]]]  # By broker, at these times; None is a gap.
-    ceilings_bytes_per_s: list[float]  # The operator's, as it was at each of these times.
+    max_rates_bytes_per_s: list[float]  # The operator's, as it was at each of these times.
 
 
 class RateHistoryStore:
@@ -91,9 +91,9 @@ class RateHistoryStore:
         self._ceilings: list[float] = []  # Bytes/s, of the same cycles.
         self._rows: dict[int, array[float]] = {}
         self._newest: dict[int, int] = {}  # The cycle in which a broker last took part.
-        self._peaks = Peaks()
+        self._peaks = RemainingPeaks()
 
-    def observed(self, observation: Observation, limits: Limits) -> None:
+    def record_cycle(self, observation: Observation, limits: Limits) -> None:
         """One cycle; some microseconds a broker.
 
         Args:
@@ -119,17 +119,17 @@ class RateHistoryStore:
                 del self._rows[broker], self._newest[broker]
             self._peaks = self._peaked(observation, live)
 
-    def peaks(self) -> Peaks:
+    def peaks(self) -> RemainingPeaks:
         with self._lock:
             return self._peaks
 
-    def series(self, brokers: Collection[int], since_ms: int = 0) -> Series:
+    def series(self, brokers: Collection[int], since_ms: int = 0) -> RateSeries:
         """Returns what is newer than ``since_ms``, of those brokers that are known."""
         with self._lock:
             times = [at for at in self._times if at > since_ms]
             first = self._cycle - len(times) + 1
             rows = {b: self._columns(self._rows[b], first) for b in brokers if b in self._rows}
-            return Series(times, rows, self._ceilings[len(self._ceilings) - len(times) :])
+            return RateSeries(times, rows, self._ceilings[len(self._ceilings) - len(times) :])
 
     def _columns(self, rows: array[float], first: int) -> dict[str, list[float | None]]:
         found: dict[str, list[float | None]] = {name: [] for name in COLUMNS}
@@ -160,7 +160,9 @@ class RateHistoryStore:
                 _NAN if steady_state is None else steady_state,
                 _NAN
                 if steady_state is None
-                else floor_now_bytes_per_s(SideLoad(0.0, steady_state), seen.courses.get((broker, side)), limits),
+                else current_min_rate_bytes_per_s(
+                    SideLoad(0.0, steady_state), seen.courses.get((broker, side)), limits
+                ),
             ]
         onto = seen.moves.get((broker, Side.FOLLOWER))
         lacks = onto.remaining_bytes if onto is not None and onto.moving_partitions else None
@@ -168,9 +170,9 @@ class RateHistoryStore:
         row.append(_NAN if signal is None or signal.produce_p99_ms is None else signal.produce_p99_ms)
         return row
 
-    def _peaked(self, seen: Observation, live: LiveCluster) -> Peaks:
+    def _peaked(self, seen: Observation, live: LiveCluster) -> RemainingPeaks:
         if not live.moves:
-            return Peaks()
+            return RemainingPeaks()
         # As the controller lists them: a signal that has not come for a while is no end.
         onto = {broker for move in live.moves for broker in move.adding if broker != move.leader}
         before = self._peaks.by_broker
@@ -182,8 +184,10 @@ class RateHistoryStore:
                 continue
             peak = found.get(broker)
             if peak is None or signal.remaining_bytes > peak.remaining_bytes:
-                found[broker] = Peak(signal.remaining_bytes, peak.since_ms if peak is not None else seen.now_ms)
-        return Peaks(found, self._peaks.ended_bytes + ended_bytes)
+                found[broker] = RemainingPeak(
+                    signal.remaining_bytes, peak.since_ms if peak is not None else seen.now_ms
+                )
+        return RemainingPeaks(found, self._peaks.ended_bytes + ended_bytes)
 
 
 def _rounded(value: float) -> float:

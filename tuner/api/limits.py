@@ -18,24 +18,24 @@ from fastapi import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streaming.shared.addresses import counted_address
-from tuner.api.answers import refusal
+from tuner.api.responses import error_response
 
 BODY_BYTES_MAX = 16 * 1024
 CALLERS_MAX = 1024
 # Cheaper to answer than to refuse; and told "too many requests", who probes restarts the tuner.
-PROBES = ("/healthz", "/readyz", "/-/healthy", "/-/ready")
-SCRAPES = ("/metrics",)
+HEALTH_PATHS = ("/healthz", "/readyz", "/-/healthy", "/-/ready")
+METRICS_PATHS = ("/metrics",)
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class RequestRate:
     per_s: float
     burst: float
 
 
-READS = Rate(per_s=100.0, burst=200.0)
-ORDERS = Rate(per_s=0.5, burst=10.0)
-WRONG_TOKENS = Rate(per_s=0.1, burst=10.0)
+READS = RequestRate(per_s=100.0, burst=200.0)
+ORDERS = RequestRate(per_s=0.5, burst=10.0)
+WRONG_TOKENS = RequestRate(per_s=0.1, burst=10.0)
 
 
 @dataclass(slots=True)
@@ -44,10 +44,10 @@ class _Bucket:
     at_s: float
 
 
-class Buckets:
+class TokenBuckets:
     """One a caller. To be used by one thread."""
 
-    def __init__(self, rate: Rate, monotonic: Callable[[], float], callers_max: int = CALLERS_MAX) -> None:
+    def __init__(self, rate: RequestRate, monotonic: Callable[[], float], callers_max: int = CALLERS_MAX) -> None:
         self._rate = rate
         self._monotonic = monotonic
         self._callers_max = callers_max
@@ -81,10 +81,10 @@ class Buckets:
         return bucket
 
 
-class Limited:
+class RequestLimiter:
     """Refuses requests of a caller that asks too often (429), and bodies that are too large (413)."""
 
-    def __init__(self, app: ASGIApp, reads: Buckets, body_bytes_max: int = BODY_BYTES_MAX) -> None:
+    def __init__(self, app: ASGIApp, reads: TokenBuckets, body_bytes_max: int = BODY_BYTES_MAX) -> None:
         self._app = app
         self._reads = reads
         self._body_bytes_max = body_bytes_max
@@ -93,15 +93,19 @@ class Limited:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        wait_s = 0.0 if scope["path"] in PROBES else self._reads.take(f"{_kind(scope)} {counted_address(peer(scope))}")
+        wait_s = (
+            0.0
+            if scope["path"] in HEALTH_PATHS
+            else self._reads.take(f"{_kind(scope)} {counted_address(peer_address(scope))}")
+        )
         if wait_s > 0:
-            await refusal(429, "too many requests from this address: ask less often", retry_after_s=wait_s)(
+            await error_response(429, "too many requests from this address: ask less often", retry_after_s=wait_s)(
                 scope, receive, send
             )
             return
         length = dict(scope["headers"]).get(b"content-length", b"")
         if length.isdigit() and int(length) > self._body_bytes_max:
-            await refusal(413, f"the body is larger than {self._body_bytes_max} bytes")(scope, receive, send)
+            await error_response(413, f"the body is larger than {self._body_bytes_max} bytes")(scope, receive, send)
             return
         # A body without a length, or with a wrong one, is counted as it comes; the app has not begun to answer then.
         came = 0
@@ -121,10 +125,10 @@ def _kind(scope: Scope) -> str:
     """Orders and scrapes have a bucket each, so that readers keep neither out; of orders the gate has a smaller one."""
     if scope["method"] in ("POST", "DELETE"):
         return "order"
-    return "scrape" if scope["path"] in SCRAPES else "read"
+    return "scrape" if scope["path"] in METRICS_PATHS else "read"
 
 
-def peer(scope: Any) -> str:
+def peer_address(scope: Any) -> str:
     """The address of whoever asks; an empty one where there is none, as of a Unix socket."""
     client = scope.get("client")
     return str(client[0]) if client else ""

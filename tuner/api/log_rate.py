@@ -10,7 +10,7 @@ LINES_MAX = 5
 PERIOD_S = 60.0
 
 
-class LogRate(logging.Filter):
+class LogRateFilter(logging.Filter):
     """Lets so many lines of each message pass in a period; the first line of the next says how many were left out."""
 
     def __init__(
@@ -49,5 +49,5 @@ def limit_library_logs() -> None:
     """Limits the lines of asyncio and uvicorn in this process; once, however often it is called."""
     for name in ("asyncio", "uvicorn.error"):
         logger = logging.getLogger(name)
-        if not any(isinstance(each, LogRate) for each in logger.filters):
-            logger.addFilter(LogRate())
+        if not any(isinstance(each, LogRateFilter) for each in logger.filters):
+            logger.addFilter(LogRateFilter())

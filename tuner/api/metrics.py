@@ -16,8 +16,8 @@ from streaming.shared.metric_defs import TunerMetric
 from streaming.shared.metric_page import metric_family
 from tuner.api.broker_families import broker_families
 from tuner.api.decision_families import decision_families
-from tuner.api.ends import ends_at_ms
-from tuner.api.move_families import Collisions, move_families
+from tuner.api.expected_end import ends_at_ms
+from tuner.api.move_families import FetcherCollisions, move_families
 from tuner.api.plan_status_store import PlanCollector, PlanSnapshot, PlanStatusStore
 from tuner.api.quota_status_store import QuotaCollector, QuotaSnapshot, QuotaStatusStore
 from tuner.api.status_store import PLANS, CycleResult, StatusStore
@@ -29,14 +29,14 @@ class StatusCollector(Collector):
         self._board = board
         self._plans = plans
         self._quotas = quotas
-        self._collisions = Collisions()
+        self._collisions = FetcherCollisions()
 
     def collect(self) -> Iterator[Metric]:
         board = self._board
         snapshot, now_ms = board.snapshot(), board.now_ms()
         c = (board.cluster,)
         yield metric_family(TunerMetric.READY, {c: float(board.ready()[0])})
-        yield metric_family(TunerMetric.PLAN_EXECUTOR_FAILED, {c: float(PLANS in board.resting)})
+        yield metric_family(TunerMetric.PLAN_EXECUTOR_FAILED, {c: float(PLANS in board.suspended_controllers)})
         yield metric_family(TunerMetric.ACTING, {c: float(board.acting)})
         yield metric_family(TunerMetric.DRY_RUN, {c: float(board.dry_run)})
         yield metric_family(TunerMetric.CYCLE_SECONDS, {c: round(board.cycle_s, 6)})
@@ -49,13 +49,13 @@ class StatusCollector(Collector):
             TunerMetric.RECORDS_REFUSED, {(*c, topic): float(count()) for topic, count in board.refused.items()}
         )
         yield metric_family(TunerMetric.SIGNAL_AGE_MAX, {c: board.limits.signal_age_s_max})
-        ages = _input_ages(snapshot, now_ms) | _quota_input_ages(self._quotas.shown()[0], now_ms)
+        ages = _input_ages(snapshot, now_ms) | _quota_input_ages(self._quotas.snapshot()[0], now_ms)
         yield metric_family(TunerMetric.INPUT_AGE_SECONDS, {(*c, name): age for name, age in ages.items()})
         yield metric_family(TunerMetric.RATE_MAX, {c: board.limits.rate_bytes_per_s_max})
         yield metric_family(TunerMetric.RATE_MIN, {c: board.limits.rate_bytes_per_s_min})
         yield from decision_families(snapshot, now_ms, c)
         yield from move_families(snapshot, now_ms, self._collisions, board.partitions_named_max, c)
-        ends_ms = ends_at_ms(snapshot, self._plans.shown() if self._plans is not None else PlanSnapshot())
+        ends_ms = ends_at_ms(snapshot, self._plans.snapshot() if self._plans is not None else PlanSnapshot())
         yield metric_family(TunerMetric.EXPECTED_END, {c: ends_ms / 1000} if ends_ms is not None else {})
         yield from broker_families(board, snapshot, now_ms, c)
 
@@ -83,7 +83,7 @@ def _quota_input_ages(shown: QuotaSnapshot | None, now_ms: int) -> dict[str, flo
     return {name: min(age_s(signal, now_ms) for signal in signals) for name, signals in heard.items() if signals}
 
 
-def registry_of(
+def make_registry(
     board: StatusStore, quotas: QuotaStatusStore, own: Collector | None = None, plans: PlanStatusStore | None = None
 ) -> CollectorRegistry:
     """

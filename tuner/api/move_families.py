@@ -10,8 +10,8 @@ from prometheus_client.core import Metric
 from streaming.shared.contract import MoveSignal, Side
 from streaming.shared.metric_defs import TunerMetric
 from streaming.shared.metric_page import Labels, metric_family
-from tuner.api.decision_families import by_side
-from tuner.api.named import worst
+from tuner.api.decision_families import last_decision_by_side
+from tuner.api.series_limit import largest_values
 from tuner.api.status_store import CycleResult
 from tuner.control.throttle.decision import ELSEWHERE, Decision
 from tuner.control.throttle.diagnosis.fetcher_bound import moving_collisions
@@ -22,7 +22,7 @@ _COUNTED_EVERY_MS = 60_000
 
 
 def move_families(
-    snapshot: CycleResult, now_ms: int, collisions: Collisions, partitions_named_max: int, c: Labels
+    snapshot: CycleResult, now_ms: int, collisions: FetcherCollisions, partitions_named_max: int, c: Labels
 ) -> Iterator[Metric]:
     """
     Args:
@@ -33,22 +33,24 @@ def move_families(
     if live is not None:
         yield metric_family(TunerMetric.REASSIGNING_PARTITIONS, {c: float(len(live.moves))})
         yield metric_family(TunerMetric.RECOVERING_PARTITIONS, {c: float(snapshot.recovering_partitions())})
-        yield metric_family(TunerMetric.ORPHANED_THROTTLE_SETTINGS, {c: float(snapshot.idle_throttle_keys())})
+        yield metric_family(TunerMetric.ORPHANED_THROTTLE_SETTINGS, {c: float(snapshot.orphaned_settings())})
         yield metric_family(TunerMetric.RATE_CURRENT, {_of(c, s): float(r.bytes_per_s) for s, r in live.rates.items()})
         idle = collisions.of(live, now_ms)
         yield metric_family(
-            TunerMetric.FETCHER_COLLISIONS, worst({(*c, str(b)): float(n) for b, n in idle.items() if n})
+            TunerMetric.FETCHER_COLLISIONS, largest_values({(*c, str(b)): float(n) for b, n in idle.items() if n})
         )
-    yield metric_family(TunerMetric.RATE_SETPOINT, {_of(c, s): float(r) for s, r in snapshot.wanted.items()})
+    yield metric_family(TunerMetric.RATE_SETPOINT, {_of(c, s): float(r) for s, r in snapshot.setpoints.items()})
     courses = seen.courses if seen is not None else {}
     yield metric_family(
-        TunerMetric.NO_HEADROOM, worst({_of(c, s): float(course.no_headroom) for s, course in courses.items()})
+        TunerMetric.NO_HEADROOM, largest_values({_of(c, s): float(course.no_headroom) for s, course in courses.items()})
     )
     loads = snapshot.loads()
     yield metric_family(
         TunerMetric.STEADY_STATE_BYTES, {_of(c, s): float(round(w.steady_state_bytes_per_s)) for s, w in loads.items()}
     )
-    yield metric_family(TunerMetric.INFEASIBLE, worst({_of(c, s): float(snapshot.infeasible(s)) for s in loads}))
+    yield metric_family(
+        TunerMetric.INFEASIBLE, largest_values({_of(c, s): float(snapshot.infeasible(s)) for s in loads})
+    )
     yield from _onto(snapshot, partitions_named_max, c)
 
 
@@ -57,10 +59,10 @@ def _onto(snapshot: CycleResult, partitions_named_max: int, c: Labels) -> Iterat
     stalls = snapshot.memory.stalls
     yield metric_family(TunerMetric.STALLED, {(*c, str(b)): float(s.stalled) for b, s in stalls.items()})
     yield metric_family(TunerMetric.STALL_SCORE_SECONDS, {(*c, str(b)): round(s.lost_s, 3) for b, s in stalls.items()})
-    onto = snapshot.onto()
-    newest = by_side(snapshot.decided)
-    elsewhere = {(*c, str(b)): float(_is_elsewhere(newest.get((b, Side.FOLLOWER)))) for b in snapshot.stalled()}
-    yield metric_family(TunerMetric.BOUND_ELSEWHERE, worst(elsewhere))
+    onto = snapshot.destinations()
+    newest = last_decision_by_side(snapshot.decided)
+    elsewhere = {(*c, str(b)): float(_is_elsewhere(newest.get((b, Side.FOLLOWER)))) for b in snapshot.stalled_brokers()}
+    yield metric_family(TunerMetric.BOUND_ELSEWHERE, largest_values(elsewhere))
     remaining = {b: s.remaining_bytes for b, s in onto.items() if s.remaining_bytes is not None}
     yield metric_family(
         TunerMetric.REMAINING_BYTES, {(*c, str(b)): float(round(left)) for b, left in remaining.items()}
@@ -68,7 +70,7 @@ def _onto(snapshot: CycleResult, partitions_named_max: int, c: Labels) -> Iterat
     slopes = {b: s.remaining_slope_bytes_per_s for b, s in onto.items() if s.remaining_slope_bytes_per_s is not None}
     yield metric_family(TunerMetric.REMAINING_SLOPE, {(*c, str(b)): float(round(slope)) for b, slope in slopes.items()})
     lags = {(*c, str(b)): float(round(s.lag_messages)) for b, s in onto.items() if s.lag_messages is not None}
-    yield metric_family(TunerMetric.LAG_MESSAGES, worst(lags))
+    yield metric_family(TunerMetric.LAG_MESSAGES, largest_values(lags))
     yield metric_family(
         TunerMetric.PARTITION_REMAINING_BYTES,
         {
@@ -78,7 +80,7 @@ def _onto(snapshot: CycleResult, partitions_named_max: int, c: Labels) -> Iterat
     )
 
 
-class Collisions:
+class FetcherCollisions:
     """Counted anew where other partitions move than last time; of a large move, which changes all the time, once a minute."""
 
     def __init__(self) -> None:

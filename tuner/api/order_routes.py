@@ -10,24 +10,24 @@ from starlette.responses import Response
 
 from streaming.shared.contract import Side
 from tuner.api import response_models
-from tuner.api.access_guard import AccessGuard, behind, caller_of, described
-from tuner.api.answers import json_answer
-from tuner.api.limits import peer
+from tuner.api.access_guard import AccessGuard, caller_of, declare_bearer_auth, route_class_with_check
+from tuner.api.limits import peer_address
 from tuner.api.observers import Observers
 from tuner.api.orders_api import (
-    Change,
+    OrderChange,
     OrderNotRecorded,
     OrderService,
     broker_fault,
-    not_overridden,
-    overridden,
-    paused,
+    end_override_change,
+    override_change,
+    override_rates,
+    pause_change,
     rate_fault,
-    released,
-    resumed,
-    sides_of,
+    release_change,
+    resume_change,
 )
 from tuner.api.parameters import refuse_unknown_parameters
+from tuner.api.responses import json_response
 from tuner.api.routes import REFUSALS, BrokerId
 from tuner.api.views import orders_json
 
@@ -55,42 +55,42 @@ _OF_A_BROKER: dict[int | str, dict[str, Any]] = {
 }
 
 
-def order_routes(watched: Observers, gate: AccessGuard, desk: OrderService | None) -> APIRouter:
+def order_routes(observers: Observers, guard: AccessGuard, order_service: OrderService | None) -> APIRouter:
     router = APIRouter(
         prefix="/api/v1",
-        dependencies=[Depends(described), Depends(refuse_unknown_parameters)],
+        dependencies=[Depends(declare_bearer_auth), Depends(refuse_unknown_parameters)],
         responses=_REFUSALS,
-        route_class=behind(gate.operate),
+        route_class=route_class_with_check(guard.operate),
     )
 
     # A plain function each, so that waiting for Kafka holds up one thread of many, and not the server.
     @router.post("/pause", status_code=202, response_model=response_models.OrderReceipt, responses=_WITH_BODY)
     def pause(request: Request, asked: response_models.EmptyRequest | None = None) -> Response:  # noqa: ARG001 - checks the body
         """Nothing is changed any more, neither up nor down, until `resume`."""
-        return _given(request, "pause", paused(who(request)))
+        return _given(request, "pause", pause_change(caller_text(request)))
 
     @router.post("/resume", status_code=202, response_model=response_models.OrderReceipt, responses=_WITH_BODY)
     def resume(request: Request, asked: response_models.EmptyRequest | None = None) -> Response:  # noqa: ARG001 - checks the body
         """Ends a pause or a release, and takes up again what was left alone because somebody else had changed it."""
-        return _given(request, "resume", resumed(who(request)))
+        return _given(request, "resume", resume_change(caller_text(request)))
 
     @router.post("/release", status_code=202, response_model=response_models.OrderReceipt, responses=_WITH_BODY)
     def release(request: Request, asked: response_models.EmptyRequest | None = None) -> Response:  # noqa: ARG001 - checks the body
         """Everything that rheostat set is taken back, and nothing is changed until `resume`."""
-        return _given(request, "release", released(who(request)))
+        return _given(request, "release", release_change(caller_text(request)))
 
     @router.post(
         "/override", status_code=202, response_model=response_models.OrderReceipt, responses=_WITH_BODY | _OF_A_BROKER
     )
     def override(request: Request, asked: response_models.OverrideRequest) -> Response:
         """One broker's throttle stands at a rate for a while, and is tuned again after it."""
-        limits = watched.board.limits
+        limits = observers.status.limits
         if (fault := rate_fault(asked.rate_bytes_per_s, limits.rate_bytes_per_s_max)) is not None:
             raise HTTPException(422, fault)
         _alive(asked.broker)
         side = Side(asked.side) if asked.side is not None else None
-        sides = sides_of(asked.broker, side, asked.rate_bytes_per_s)
-        return _given(request, "override", overridden(sides, asked.for_s, who(request)))
+        sides = override_rates(asked.broker, side, asked.rate_bytes_per_s)
+        return _given(request, "override", override_change(sides, asked.for_s, caller_text(request)))
 
     @router.delete(
         "/override/{broker}", status_code=202, response_model=response_models.OrderReceipt, responses=_OF_A_BROKER
@@ -100,23 +100,23 @@ def order_routes(watched: Observers, gate: AccessGuard, desk: OrderService | Non
         # One of a broker that has gone can be ended, too.
         if broker not in {b for b, _ in _ordered()}:
             _alive(broker)
-        return _given(request, "end of override", not_overridden(broker, who(request)))
+        return _given(request, "end of override", end_override_change(broker, caller_text(request)))
 
     def _ordered() -> set[tuple[int, Side]]:
-        seen = watched.picture().snapshot.observation
+        seen = observers.snapshot().result.observation
         return set(seen.orders.overrides) if seen is not None else set()
 
     def _alive(broker: int) -> None:
-        live = watched.picture().snapshot.live
+        live = observers.snapshot().result.live
         if live is None:
-            _, why = watched.board.ready()
+            _, why = observers.status.ready()
             raise HTTPException(503, f"it is not known which brokers are alive: {why}")
         if (fault := broker_fault(broker, live.brokers)) is not None:
             raise HTTPException(404, fault)
 
-    def _given(request: Request, name: str, change: Change) -> Response:
-        board = watched.board
-        if not board.acting or desk is None:
+    def _given(request: Request, name: str, change: OrderChange) -> Response:
+        board = observers.status
+        if not board.acting or order_service is None:
             _, why = board.ready()
             raise HTTPException(
                 409, f"{why}: give the order to the tuner that acts, or use `rheostat {name.split()[-1]}`"
@@ -128,16 +128,16 @@ def order_routes(watched: Observers, gate: AccessGuard, desk: OrderService | Non
         if (silent_s := board.now_ms() / 1000 - at_s) > _SILENT_S_MAX:
             raise HTTPException(503, f"no cycle has ended for {silent_s:.0f} s, so an order would not be acknowledged")
         try:
-            orders = desk.give(change)
+            orders = order_service.submit(change)
         except OrderNotRecorded as error:
             raise HTTPException(503, str(error)) from error
-        log.info("order over HTTP", order=name, by=who(request))
-        watched.hub.tell("ordered", {"order": name, "at_ms": orders.at_ms})
-        return json_answer({"by": who(request), **orders_json(orders, orders.at_ms)}, 202)
+        log.info("order over HTTP", order=name, by=caller_text(request))
+        observers.hub.publish("ordered", {"order": name, "at_ms": orders.at_ms})
+        return json_response({"by": caller_text(request), **orders_json(orders, orders.at_ms)}, 202)
 
     return router
 
 
-def who(request: Request) -> str:
+def caller_text(request: Request) -> str:
     """For the journal: the token's name, and where it came from."""
-    return f"{caller_of(request).name} over HTTP from {peer(request.scope) or 'this machine'}"
+    return f"{caller_of(request).name} over HTTP from {peer_address(request.scope) or 'this machine'}"

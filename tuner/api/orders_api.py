@@ -38,7 +38,7 @@ _WAIT_S_MAX = 15.0
 _SAID_MAX = 10**15  # A longer number helps nobody who reads of it.
 _TRIES = 5
 
-Change = Callable[[Orders, int], Orders]
+OrderChange = Callable[[Orders, int], Orders]
 
 
 class OrderNotRecorded(Exception):
@@ -46,7 +46,7 @@ class OrderNotRecorded(Exception):
 
 
 class OrderService(Protocol):
-    def give(self, change: Change) -> Orders:
+    def submit(self, change: OrderChange) -> Orders:
         """Puts the orders, changed, on record.
 
         Raises:
@@ -54,15 +54,15 @@ class OrderService(Protocol):
         """
 
 
-def paused(by: str) -> Change:
+def pause_change(by: str) -> OrderChange:
     return lambda orders, now_ms: replace(orders, pause=Pause(now_ms, _by(by, now_ms)), by=_by(by, now_ms))
 
 
-def resumed(by: str) -> Change:
+def resume_change(by: str) -> OrderChange:
     return lambda orders, now_ms: replace(orders, pause=None, resumed_at_ms=now_ms, by=_by(by, now_ms))
 
 
-def released(by: str) -> Change:
+def release_change(by: str) -> OrderChange:
     def change(orders: Orders, now_ms: int) -> Orders:
         said = _by(by, now_ms)
         return replace(orders, pause=Pause(now_ms, said, released=True), overrides={}, by=said)
@@ -70,7 +70,7 @@ def released(by: str) -> Change:
     return change
 
 
-def overridden(sides: Mapping[BrokerSide, int], for_s: float, by: str) -> Change:
+def override_change(sides: Mapping[BrokerSide, int], for_s: float, by: str) -> OrderChange:
     def change(orders: Orders, now_ms: int) -> Orders:
         until_ms = now_ms + round(for_s * 1000)
         said = f"{_by(by, now_ms)}, until {moment(until_ms)}"
@@ -80,7 +80,7 @@ def overridden(sides: Mapping[BrokerSide, int], for_s: float, by: str) -> Change
     return change
 
 
-def not_overridden(broker: int, by: str, side: Side | None = None) -> Change:
+def end_override_change(broker: int, by: str, side: Side | None = None) -> OrderChange:
     """``side``: of that one only."""
     over = {(broker, each) for each in Side if side in (None, each)}
 
@@ -131,7 +131,7 @@ class KafkaOrderService:
         self._wall_clock = wall_clock
         self._lock = threading.Lock()
 
-    def give(self, change: Change) -> Orders:
+    def submit(self, change: OrderChange) -> Orders:
         if not self._lock.acquire(timeout=_WAIT_S_MAX):
             raise OrderNotRecorded("another order is still being written: ask again in a moment")
         wrote = False
@@ -216,5 +216,5 @@ def _by(by: str, now_ms: int) -> str:
     return f"{by}, {moment(now_ms)}"
 
 
-def sides_of(broker: int, side: Side | None, rate_bytes_per_s: int) -> dict[BrokerSide, int]:
+def override_rates(broker: int, side: Side | None, rate_bytes_per_s: int) -> dict[BrokerSide, int]:
     return {(broker, each): rate_bytes_per_s for each in Side if side is None or each is side}

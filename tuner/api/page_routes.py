@@ -19,12 +19,12 @@ from starlette.responses import HTMLResponse, Response
 from streaming.shared.units import rate_text, size_text, span_text
 from tuner.api import broker_views, sentences, views
 from tuner.api.access_guard import AccessGuard
-from tuner.api.decision_rows import OUTCOMES, row_json
-from tuner.api.decisions import Filter
-from tuner.api.desktop import Desktop
+from tuner.api.api_state import ApiState
+from tuner.api.decision_rows import OUTCOMES, decision_json
+from tuner.api.decisions import DecisionFilter
 from tuner.api.parameters import refuse_unknown_parameters
-from tuner.api.response_cache import Stamp, unchanging
-from tuner.api.routes import paged, plans_json, tenants_json
+from tuner.api.response_cache import Stamp, no_stamp
+from tuner.api.routes import page_json, plans_json, tenants_json
 from tuner.api.status_snapshot import StatusSnapshot
 from tuner.control.throttle.decision import Reason
 from tuner.core.dry_run_notice import dry_run_notice
@@ -38,9 +38,9 @@ _FOLDER = Path(__file__).parent / "page"
 Digits = Annotated[str, Query(pattern=r"^[0-9]{0,10}$")]
 
 
-def page_routes(desktop: Desktop, gate: AccessGuard) -> APIRouter:
+def page_routes(desktop: ApiState, guard: AccessGuard) -> APIRouter:
     router = APIRouter(include_in_schema=False)
-    parts = APIRouter(prefix="/page", dependencies=[Depends(gate.read), Depends(refuse_unknown_parameters)])
+    parts = APIRouter(prefix="/page", dependencies=[Depends(guard.read), Depends(refuse_unknown_parameters)])
     files = _files()
     templates = _templates()
     stamp = sha256(b"".join(body for _, (body, _) in sorted(files.items()))).hexdigest()[:12]
@@ -65,50 +65,50 @@ def page_routes(desktop: Desktop, gate: AccessGuard) -> APIRouter:
         return Response(body, media_type=kind, headers={"cache-control": "public, max-age=86400"})
 
     def part(
-        name: str, make: Callable[[], dict[str, Any]], *, each_s: bool = False, also: Stamp = unchanging
+        name: str, make: Callable[[], dict[str, Any]], *, each_s: bool = False, also: Stamp = no_stamp
     ) -> Response:
         made = templates.get_template(name)
-        return desktop.again(lambda: made.render(**make()).encode(), "text/html", each_s=each_s, also=also)
+        return desktop.cached_response(lambda: made.render(**make()).encode(), "text/html", each_s=each_s, also=also)
 
     @parts.get("/now")
     async def now() -> Response:
-        board = desktop.watched.board
+        board = desktop.observers.status
         notice = dry_run_notice(by_default=board.dry_run_by_default) if board.dry_run else None
         return part("now.html", lambda: {"s": desktop.status("read"), "dry_run_notice": notice}, each_s=True)
 
     @parts.get("/moves")
     async def moves() -> Response:
         def made() -> dict[str, Any]:
-            look = desktop.look()
-            found = views.moves(look)
-            rows = [views.move_row(look, broker) for broker in found[:_MOVES]]
-            return {"rows": rows, "total": len(found), "plans": bool(desktop.plans.shown().plans)}
+            look = desktop.snapshot()
+            found = views.destinations_by_urgency(look)
+            rows = [views.move_json(look, broker) for broker in found[:_MOVES]]
+            return {"rows": rows, "total": len(found), "plans": bool(desktop.plans.snapshot().plans)}
 
-        return part("moves.html", made, also=lambda: bool(desktop.plans.shown().plans))
+        return part("moves.html", made, also=lambda: bool(desktop.plans.snapshot().plans))
 
     @parts.get("/plans")
     async def plans() -> Response:
         return part(
             "plans.html",
-            lambda: {"p": plans_json(desktop.look(), desktop.plans.shown(), 0, _PLANS)},
-            also=lambda: desktop.plans.shown().number,
+            lambda: {"p": plans_json(desktop.snapshot(), desktop.plans.snapshot(), 0, _PLANS)},
+            also=lambda: desktop.plans.snapshot().number,
         )
 
     @parts.get("/brokers")
     async def brokers(find: Digits = "", offset: Annotated[int, Query(ge=0, le=10**7)] = 0) -> Response:
-        return part("brokers.html", lambda: _cards(desktop.look(), find, offset))
+        return part("brokers.html", lambda: _cards(desktop.snapshot(), find, offset))
 
     @parts.get("/decisions")
     async def decisions(
-        broker: Digits = "", reason: Annotated[str, Query(max_length=64)] = "", acts: bool = False
+        broker: Digits = "", reason: Annotated[str, Query(max_length=64)] = "", changes_only: bool = False
     ) -> Response:
-        wanted = Filter(int(broker) if broker else None, reason=reason or None, acts=acts)
-        found = desktop.watched.decisions
+        wanted = DecisionFilter(int(broker) if broker else None, reason=reason or None, changes_only=changes_only)
+        found = desktop.observers.decisions
 
         def made() -> dict[str, Any]:
             rows, further = found.page(wanted, _FEED)
-            shown = [row_json(row, inputs=False) for row in rows]
-            return {"rows": shown, "further": further, "outcomes": OUTCOMES, "filtered": wanted != Filter()}
+            shown = [decision_json(row, inputs=False) for row in rows]
+            return {"rows": shown, "further": further, "outcomes": OUTCOMES, "filtered": wanted != DecisionFilter()}
 
         return part("decisions.html", made, also=found.changes)
 
@@ -129,11 +129,11 @@ def _cards(look: StatusSnapshot, find: str, offset: int) -> dict[str, Any]:
     found = [broker for broker in every if not find or broker == int(find)]
     # Who has paged beyond the end sees the last page.
     offset = min(offset, max(0, len(found) - 1) // CARDS * CARDS)
-    page = paged("brokers", found, offset, CARDS)
+    page = page_json("brokers", found, offset, CARDS)
     return {
-        "rows": broker_views.broker_rows(look, page["brokers"]),
+        "rows": broker_views.brokers_json(look, page["brokers"]),
         "objective": views.objective_json(look.objective),
-        "ceiling_bytes_per_s": look.picture.snapshot.limits.rate_bytes_per_s_max,
+        "ceiling_bytes_per_s": look.cycle.result.limits.rate_bytes_per_s_max,
         "cards": CARDS,
         "last_offset": max(0, len(every) - 1) // CARDS * CARDS,
         "first": offset + 1,
@@ -164,13 +164,13 @@ def _templates() -> Environment:
     )
     made.filters |= {
         "overrides": sentences.override_lines,
-        "with_code": with_code,
+        "with_code": html_with_code,
         "rate": _known(rate_text),
         "size": _known(size_text),
         "span": _known(span_text),
         "moment": _known(sentences.moment),
         "clock": _known(lambda ms: sentences.moment(ms)[11:19]),
-        "iso": lambda ms: sentences.utc(ms).isoformat(timespec="milliseconds"),
+        "iso": lambda ms: sentences.utc_datetime(ms).isoformat(timespec="milliseconds"),
         "ms": _known(lambda ms: f"{ms:.0f} ms" if ms >= 10 else f"{ms:.1f} ms"),
         "slope": _known(_slope),
         "per_s": _known(lambda value: f"{value:g}/s"),
@@ -181,7 +181,7 @@ def _templates() -> Environment:
     return made
 
 
-def with_code(text: str) -> Markup:
+def html_with_code(text: str) -> Markup:
     """Returns the text, escaped, with what stands between backticks as code."""
     parts = str(text).split("`")
     # A backtick without its second one is a character like any other.

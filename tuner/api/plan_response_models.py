@@ -20,15 +20,15 @@ class PlanStepBody(BaseModel):
     partition: int
     replicas: list[int] = Field(description="that it ends with")
     adding: list[int]
-    dropping: list[int]
+    removing: list[int]
 
 
 class PlanStatusBody(BaseModel):
     plan: str
-    by: str
-    word_by: str = Field(description="who said the newest word about it")
-    given_at_ms: int
-    wanted: Literal["running", "paused", "cancelling"]
+    submitted_by: str
+    last_order_by: str = Field(description="who said the newest word about it")
+    submitted_at_ms: int
+    desired_state: Literal["running", "paused", "cancelling"]
     partitions: int
     arrived: int
     moving: int
@@ -46,16 +46,16 @@ class PlanStatusBody(BaseModel):
     )
     batch: list[PlanStepBody] = Field(description="under way; the first twenty")
     limits: PlanLimitsBody = Field(description="its own; null: none")
-    said: list[str] = Field(description="what holds it up")
-    pace: list[str] = Field(description="how many at a time a side of a broker has, and why")
+    blockers: list[str] = Field(description="what holds it up")
+    concurrency: list[str] = Field(description="how many at a time a side of a broker has, and why")
 
 
 class Plans(Paged):
     limits: PlanLimitsBody | None = Field(
         description="over all plans, the strictest that holds; null: no plan is on record here"
     )
-    seen_at_ms: int | None
-    not_seen: str | None = Field(
+    observed_at_ms: int | None
+    unknown_reason: str | None = Field(
         description="why it is not known how the plans are: nothing new of them begins, and all else is as it was seen last; "
         "null: it is known"
     )

@@ -19,10 +19,10 @@ from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import DesiredPlanState, PlanPartition
 
 # A series for each state of each; whoever has more plans than this at a time has a tool that makes them.
-NAMED_MAX = 20
+PLANS_NAMED_MAX = 20
 # A look at a large plan, its steps' throttles, their answers and the rest after it take less than half of it.
-SILENT_S_MAX = 120.0
-SILENT = "no look at them has ended since then, though one was due: the tuner's log says why"
+SNAPSHOT_AGE_S_MAX = 120.0
+OVERDUE_REASON = "no look at them has ended since then, though one was due: the tuner's log says why"
 
 
 class PlanSnapshot(NamedTuple):
@@ -33,7 +33,7 @@ class PlanSnapshot(NamedTuple):
     figures: PartitionMeasurements = PartitionMeasurements()
     at_ms: int = 0
     number: int = 0  # Another one after each look.
-    not_seen: str | None = None  # Why it is not known how they are: the rest is older. None: it is known.
+    unknown_reason: str | None = None  # Why it is not known how they are: the rest is older. None: it is known.
     unknown_since_ms: int | None = None  # Epoch; None: it is known, or was not yet.
     total_bytes: Mapping[str, float] = {}  # By plan: what it copies in all, by the sizes that it was given with.
 
@@ -47,13 +47,13 @@ class PlanStatusStore:
         self._awaits = False  # A look: there are plans.
         self._told_s = float("-inf")
 
-    def awaited(self) -> None:
+    def expect_snapshot(self) -> None:
         """There are plans, and a look at them begins."""
         with self._lock:
             if not self._awaits:
                 self._awaits, self._told_s = True, self._monotonic()
 
-    def planned(
+    def record_step(
         self,
         plans: tuple[PlanDecision, ...],
         limits: BatchLimits,
@@ -81,35 +81,39 @@ class PlanStatusStore:
             self._awaits = True
             self._told_s = self._monotonic()
 
-    def blind(self, why: str, unknown_since_ms: int | None = None) -> None:
+    def record_unknown(self, why: str, unknown_since_ms: int | None = None) -> None:
         """There are plans, and it is not known how they are: what was seen last may not be so any more.
 
         Args:
             unknown_since_ms: epoch; None: since the last look that saw them, if there was one.
         """
         with self._lock:
-            if self._shown.not_seen != why:
+            if self._shown.unknown_reason != why:
                 self._unknown(why, unknown_since_ms)
 
-    def stands_by(self) -> None:
+    def clear(self) -> None:
         """What was seen last is somebody else's to tell from now on; or no plan is on record any more."""
         with self._lock:
             self._awaits = False
-            if self._shown.limits is not None or self._shown.not_seen is not None:
+            if self._shown.limits is not None or self._shown.unknown_reason is not None:
                 self._shown = PlanSnapshot(number=self._shown.number + 1)
 
-    def shown(self) -> PlanSnapshot:
+    def snapshot(self) -> PlanSnapshot:
         with self._lock:
             # Whatever keeps looks from ending, nobody need have told of it.
-            if self._awaits and self._shown.not_seen is None and self._monotonic() - self._told_s > SILENT_S_MAX:
-                self._unknown(SILENT, None)
+            if (
+                self._awaits
+                and self._shown.unknown_reason is None
+                and self._monotonic() - self._told_s > SNAPSHOT_AGE_S_MAX
+            ):
+                self._unknown(OVERDUE_REASON, None)
             return self._shown
 
     def _unknown(self, why: str, since_ms: int | None) -> None:
         shown = self._shown
         if since_ms is None:
             since_ms = shown.unknown_since_ms or (shown.at_ms if shown.limits is not None else None)
-        self._shown = shown._replace(number=shown.number + 1, not_seen=why, unknown_since_ms=since_ms)
+        self._shown = shown._replace(number=shown.number + 1, unknown_reason=why, unknown_since_ms=since_ms)
 
 
 def copies_bytes(part: PlanPartition) -> float:
@@ -122,19 +126,19 @@ class PlanCollector(Collector):
         self._board = board
 
     def collect(self) -> Iterator[Metric]:
-        shown, c = self._board.shown(), (self._board.cluster,)
+        shown, c = self._board.snapshot(), (self._board.cluster,)
         plans, limits = shown.plans, shown.limits
-        yield metric_family(TunerMetric.PLANS_STATE_UNKNOWN, {c: float(shown.not_seen is not None)})
+        yield metric_family(TunerMetric.PLANS_STATE_UNKNOWN, {c: float(shown.unknown_reason is not None)})
         # What was under way when it was seen last is no sign that a plan goes on.
-        if limits is None or shown.not_seen is not None:
+        if limits is None or shown.unknown_reason is not None:
             return
-        named = plans[:NAMED_MAX]
+        named = plans[:PLANS_NAMED_MAX]
         yield metric_family(
             TunerMetric.PLAN_PARTITIONS,
             {
                 (*c, p.plan.id, state): float(n)
                 for p in named
-                for state, n in states(p.progress, len(p.likely_starts)).items()
+                for state, n in partition_counts(p.progress, len(p.likely_starts)).items()
             },
         )
         wanted = {_of(c, p): p.plan.head.desired for p in named}
@@ -153,7 +157,7 @@ class PlanCollector(Collector):
         yield metric_family(TunerMetric.PLAN_MOVEMENTS_MAX, {(*c, of): float(n) for of, n in movements.items()})
 
 
-def states(parts: PartitionProgress, starting: int) -> dict[str, int]:
+def partition_counts(parts: PartitionProgress, starting: int) -> dict[str, int]:
     """How many partitions of a plan are where; what begins now is moving, if it was not refused before.
 
     Args:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.api.plan_status_store import PlanSnapshot, copies_bytes, states
+from tuner.api.plan_status_store import PlanSnapshot, copies_bytes, partition_counts
 from tuner.control.reassignment.measurements import PartitionMeasurements
 from tuner.control.reassignment.policy import PlanDecision
 from tuner.core.batch_limits import BatchLimits
@@ -18,7 +18,7 @@ from tuner.core.reassignment_steps import UNLIMITED, ReassignmentStep
 BATCH_MAX = 20  # Steps under way that are named, of each plan.
 
 
-def progress_of(shown: PlanSnapshot) -> dict[str, Progress]:
+def plan_progress(shown: PlanSnapshot) -> dict[str, Progress]:
     """Returns how far each plan is. What was seen last of plans that are not seen now does not go on."""
     return {turn.plan.id: _progress(shown, turn) for turn in shown.plans}
 
@@ -26,7 +26,7 @@ def progress_of(shown: PlanSnapshot) -> dict[str, Progress]:
 def _progress(shown: PlanSnapshot, turn: PlanDecision) -> Progress:
     head = turn.plan.head
     goes_on = (
-        shown.not_seen is None
+        shown.unknown_reason is None
         and head.desired is DesiredPlanState.RUNNING
         and bool(turn.progress.running or turn.likely_starts)
     )
@@ -34,13 +34,13 @@ def _progress(shown: PlanSnapshot, turn: PlanDecision) -> Progress:
     return Progress(shown.total_bytes[turn.plan.id], copied_bytes(turn, shown.figures), elapsed_s, goes_on)
 
 
-def plan_row(shown: PlanSnapshot, turn: PlanDecision, eta_s: float | None) -> dict[str, Any]:
+def plan_json(shown: PlanSnapshot, turn: PlanDecision, eta_s: float | None) -> dict[str, Any]:
     """
     Args:
         eta_s: when it ends, as the status has it.
     """
     plan, parts, head = turn.plan, turn.progress, turn.plan.head
-    counts = states(parts, len(turn.likely_starts))
+    counts = partition_counts(parts, len(turn.likely_starts))
     total, copied = shown.total_bytes[plan.id], copied_bytes(turn, shown.figures)
     # Who takes a plan back copies nothing more; how far that is the counts say.
     forth = head.desired is not DesiredPlanState.CANCELLING
@@ -58,13 +58,13 @@ def plan_row(shown: PlanSnapshot, turn: PlanDecision, eta_s: float | None) -> di
         "done_ratio": _done_ratio(total, copied, counts["arrived"], len(plan.partitions)) if forth else None,
         "eta_s": eta_s,
         "batch": [_step(step) for step in steps[:BATCH_MAX]],
-        "limits": limits_row(head.limits),
+        "limits": limits_json(head.limits),
         "blockers": list(plan.state.blockers),
         "concurrency": list(plan.state.concurrency),
     }
 
 
-def limits_row(limits: BatchLimits) -> dict[str, int | None]:
+def limits_json(limits: BatchLimits) -> dict[str, int | None]:
     """KIP-435's three; None: no limit."""
     named = {
         "leader_movements_max": limits.leader_movements_max,
@@ -95,5 +95,5 @@ def _step(step: ReassignmentStep) -> dict[str, Any]:
         "partition": step.partition,
         "replicas": list(step.replicas),
         "adding": list(step.adding),
-        "dropping": list(step.dropping),
+        "removing": list(step.dropping),
     }

@@ -22,7 +22,7 @@ from tuner.core.controller import ControllerObjective
 from tuner.core.freshness import age_s
 
 # A series for each that is held back; client-ids may be made up anew each time.
-NAMED_MAX = 50
+TENANTS_NAMED_MAX = 50
 _TOKENS_MAX = 1e15
 
 
@@ -61,7 +61,7 @@ class QuotaStatusStore:
             for decision in made.decisions:
                 self._decisions[(action_of(decision), decision.reason.value)] += 1
 
-    def failed(self, count: int) -> None:
+    def record_failures(self, count: int) -> None:
         """So many writes of quotas did; the board outlives a term, and counts those of all."""
         with self._lock:
             self._failures += count
@@ -72,19 +72,19 @@ class QuotaStatusStore:
             self._shown, self.has_failed = None, True
             self.number += 1
 
-    def stands_by(self) -> None:
+    def clear(self) -> None:
         """What was seen last is somebody else's to tell from now on."""
         with self._lock:
             self._shown, self.has_failed = None, False
             self.number += 1
 
-    def shown(self) -> tuple[QuotaSnapshot | None, int, dict[tuple[str, str], int]]:
+    def snapshot(self) -> tuple[QuotaSnapshot | None, int, dict[tuple[str, str], int]]:
         with self._lock:
             return self._shown, self._failures, dict(self._decisions)
 
     def as_json(self) -> dict[str, Any] | None:
         """None: nobody turns any quotas."""
-        shown, _, _ = self.shown()
+        shown, _, _ = self.snapshot()
         return None if shown is None else quotas_json(shown)
 
 
@@ -94,9 +94,9 @@ def quotas_json(shown: QuotaSnapshot) -> dict[str, Any]:
     return {
         "total_per_s": memory.total.rate_per_s if memory.total is not None else None,
         "pressure": total.pressure if total is not None else None,
-        "why": total.text if total is not None else None,
+        "total_text": total.text if total is not None else None,
         "holds": [d.text for d in shown.made.decisions if isinstance(d, HoldQuota)],
-        "seen_at_ms": view.now_ms,
+        "observed_at_ms": view.now_ms,
         # None: nobody was judged, and the holds say why. That is not to say that there is nobody.
         "tenants": None
         if total is None and not shown.made.shares
@@ -106,10 +106,10 @@ def quotas_json(shown: QuotaSnapshot) -> dict[str, Any]:
                 "client_id": row.tenant.client_id,
                 "demand_per_s": row.rate_per_s,
                 "quota_per_s": row.current_per_s,
-                "quota_wanted_per_s": row.setpoint_per_s,
+                "quota_setpoint_per_s": row.setpoint_per_s,
                 "tokens": tokens.get((row.tenant.user, row.tenant.client_id)),
                 "throttled": row.backlogged,
-                "ours": row.tenant.entity in memory.owned,
+                "managed": row.tenant.entity in memory.owned,
                 "rule": row.rule,
                 "reason": row.reason.value,
             }
@@ -123,7 +123,7 @@ class QuotaCollector(Collector):
         self._board = board
 
     def collect(self) -> Iterator[Metric]:
-        shown, failures, decisions = self._board.shown()
+        shown, failures, decisions = self._board.snapshot()
         c = (self._board.cluster,)
         if decisions:
             yield metric_family(TunerMetric.QUOTA_DECISIONS, {(*c, *key): float(n) for key, n in decisions.items()})
@@ -182,7 +182,9 @@ def _controller(view: QuotaView, objective: ControllerObjective | None, c: Label
 
 def _tenants(shown: QuotaSnapshot, c: Labels) -> Iterator[Metric]:
     """Who is held back comes first, then who does most."""
-    rows = sorted(shown.made.shares, key=lambda row: (not row.backlogged, -row.rate_per_s, row.tenant.key))[:NAMED_MAX]
+    rows = sorted(shown.made.shares, key=lambda row: (not row.backlogged, -row.rate_per_s, row.tenant.key))[
+        :TENANTS_NAMED_MAX
+    ]
     of = {row: (*c, row.tenant.user or "", row.tenant.client_id or "") for row in rows}
     tokens = _tokens(shown.view)
     yield metric_family(TunerMetric.TENANT_EXHAUSTED, {of[row]: 1.0 for row in rows if row.backlogged})

@@ -23,7 +23,7 @@ _QUERY_BYTES_MAX = 512  # Nobody who looks in earnest asks more; so what is kept
 Stamp = Callable[[], object]
 
 
-def unchanging() -> None:
+def no_stamp() -> None:
     """The stamp of what nothing else changes."""
 
 
@@ -57,16 +57,16 @@ class _Slot:
 
 
 class ResponseCache:
-    def __init__(self, app: ASGIApp, gate: AccessGuard) -> None:
+    def __init__(self, app: ASGIApp, guard: AccessGuard) -> None:
         self._app = app
-        self._gate = gate
+        self._guard = guard
         self._kept: dict[tuple[str, bytes, ApiRole], CachedResponse] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "GET" or len(scope["query_string"]) > _QUERY_BYTES_MAX:
             await self._app(scope, receive, send)
             return
-        caller = self._gate.reader(scope)
+        caller = self._guard.reader(scope)
         if caller is None:
             await self._app(scope, receive, send)
             return

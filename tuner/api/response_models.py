@@ -78,13 +78,13 @@ class Status(BaseModel):
     cluster: str
     version: str
     ready: bool
-    why: str
+    ready_text: str
     acting: bool
     dry_run: bool
     dry_run_by_default: bool = Field(description="the tuner does not act because its settings do not say tuner.dry_run")
     role: str = Field(description="what whoever asks may do: read or operate")
     now_ms: int
-    cycled_at_ms: int | None
+    last_cycle_at_ms: int | None
     cycle_s: float = Field(description="how long the last cycle took")
     headline: str
     moving_partitions: int | None
@@ -101,15 +101,15 @@ class Status(BaseModel):
     infeasible: list[SideNamed]
     brokers_alive: int | None
     throttles: int | None
-    throttles_ours: int
-    throttles_idle: int | None
+    throttles_managed: int
+    orphaned_throttle_settings: int | None
     produce_p99_ms_max: float | None
     produce_p99_ms_max_broker: int | None
     objective: ObjectiveBody | None
     rate_bytes_per_s_max: float
     rate_bytes_per_s_min: float
     signals_age_s_min: float | None
-    failures: int
+    actuation_failures: int
     orders_at_ms: int
     orders_by: str
     orders_acknowledged_at_ms: int
@@ -130,7 +130,7 @@ class Move(BaseModel):
     remaining_bytes: float | None
     done_ratio: float | None
     since_ms: int | None
-    slope_bytes_per_s: float | None
+    remaining_slope_bytes_per_s: float | None
     eta_s: float | None = Field(
         description="until what moves onto this broker now has ended; null: not known, or stalled"
     )
@@ -171,13 +171,13 @@ class Partitions(Paged):
 
 class SideOfBroker(BaseModel):
     side: str
-    rate_bytes_per_s_live: int | None
-    rate_bytes_per_s_wanted: int | None
-    actual_bytes_per_s: float | None
+    current_rate_bytes_per_s: int | None
+    setpoint_bytes_per_s: int | None
+    throttled_bytes_per_s: float | None
     throttled_by: str | None
     steady_state_bytes_per_s: float | None
-    floor_bytes_per_s: float | None
-    ours: bool
+    min_rate_bytes_per_s: float | None
+    managed: bool
     externally_owned_until_ms: int | None
     overridden_until_ms: int | None
     infeasible: bool
@@ -207,7 +207,7 @@ class Brokers(Paged):
 class RateHistoryBody(BaseModel):
     times_ms: list[int]
     rate_bytes_per_s_max: float = Field(description="the ceiling now, tuner.rate_bytes_per_s_max")
-    ceilings_bytes_per_s: list[float] = Field(description="the ceiling as it was at each of these times")
+    max_rates_bytes_per_s: list[float] = Field(description="the ceiling as it was at each of these times")
     brokers: dict[str, dict[str, list[float | None]]] = Field(description="columns by broker; null is a gap")
 
 
@@ -240,7 +240,7 @@ class DecisionBody(BaseModel):
     after_bytes_per_s: int | None
     rates: list[RateChange]
     quotas: list[QuotaChange]
-    outcome: Literal["done", "failed", "under_way", "begun", "dry_run", "no_change", "waits", "recorded"]
+    outcome: Literal["done", "failed", "in_progress", "started", "dry_run", "no_change", "waiting", "recorded"]
     failure: str | None
     outcome_at_ms: int | None
     dry_run: bool
@@ -257,21 +257,21 @@ class TenantBody(BaseModel):
     client_id: str | None
     demand_per_s: float
     quota_per_s: float | None
-    quota_wanted_per_s: float | None
+    quota_setpoint_per_s: float | None
     tokens: float | None
     throttled: bool
-    ours: bool
+    managed: bool
     rule: int | None
     reason: str
 
 
 class Tenants(BaseModel):
-    asked_for: bool = Field(description="whether tuner.mutation_quota is set, or quotas of ours stand")
+    enabled: bool = Field(description="whether tuner.mutation_quota is set, or quotas of ours stand")
     total_per_s: float | None
     pressure: float | None
-    why: str | None
+    total_text: str | None
     holds: list[str]
-    seen_at_ms: int | None
+    observed_at_ms: int | None
     tenants: list[TenantBody] | None = Field(description="null: nobody was judged, and the holds say why")
     total: int
     next_offset: int | None

@@ -13,14 +13,14 @@ from starlette.responses import Response
 
 from tuner.api import broker_views, plan_response_models, plan_views, response_models, views
 from tuner.api.access_guard import AccessGuard, caller_of
-from tuner.api.answers import encoded, json_bytes
-from tuner.api.decision_rows import row_json
-from tuner.api.decisions import Filter
-from tuner.api.desktop import Desktop
+from tuner.api.api_state import ApiState
+from tuner.api.decision_rows import decision_json
+from tuner.api.decisions import DecisionFilter
 from tuner.api.events import EventStream
 from tuner.api.orders_api import broker_fault
 from tuner.api.parameters import refuse_unknown_parameters
 from tuner.api.plan_status_store import PlanSnapshot
+from tuner.api.responses import json_bytes, json_bytes_response
 from tuner.api.status_snapshot import StatusSnapshot
 from tuner.control.mutation_quota.decision import QuotaReason
 from tuner.control.throttle.decision import Reason
@@ -60,11 +60,11 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 _UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": response_models.ErrorBody, "description": "not known here"}}
 
 
-def read_routes(desktop: Desktop, gate: AccessGuard, openapi: Callable[[], dict[str, Any]]) -> APIRouter:
+def read_routes(desktop: ApiState, guard: AccessGuard, openapi: Callable[[], dict[str, Any]]) -> APIRouter:
     router = APIRouter(
-        prefix="/api/v1", dependencies=[Depends(gate.read), Depends(refuse_unknown_parameters)], responses=REFUSALS
+        prefix="/api/v1", dependencies=[Depends(guard.read), Depends(refuse_unknown_parameters)], responses=REFUSALS
     )
-    watched = desktop.watched
+    observers = desktop.observers
 
     @router.get("/openapi.json", include_in_schema=False)
     async def description() -> dict[str, Any]:
@@ -74,24 +74,30 @@ def read_routes(desktop: Desktop, gate: AccessGuard, openapi: Callable[[], dict[
     async def status(request: Request) -> Response:
         """What moves, how far it is, who has ordered what, and what comes next."""
         role = caller_of(request).role.value
-        return desktop.answer(lambda: desktop.status(role), each_s=True)
+        return desktop.cached_json(lambda: desktop.status(role), each_s=True)
 
     @router.get("/moves", response_model=response_models.Moves)
     async def moves(offset: Offset = 0, limit: Limit = 100) -> Response:
         """What is measured of the moves, by the broker that the replicas are made on; what is most urgent first."""
 
         def made() -> dict[str, Any]:
-            look = desktop.look()
-            return paged("moves", views.moves(look), offset, limit, lambda broker: views.move_row(look, broker))
+            look = desktop.snapshot()
+            return page_json(
+                "moves",
+                views.destinations_by_urgency(look),
+                offset,
+                limit,
+                lambda broker: views.move_json(look, broker),
+            )
 
-        return desktop.answer(made)
+        return desktop.cached_json(made)
 
     @router.get("/plans", response_model=plan_response_models.Plans)
     async def plans(offset: Offset = 0, limit: Limit = 20) -> Response:
         """The plans of `rheostat reassign` that have not ended: how far each is, what is under way, and what holds it up."""
-        return desktop.answer(
-            lambda: plans_json(desktop.look(), desktop.plans.shown(), offset, limit),
-            also=lambda: desktop.plans.shown().number,
+        return desktop.cached_json(
+            lambda: plans_json(desktop.snapshot(), desktop.plans.snapshot(), offset, limit),
+            also=lambda: desktop.plans.snapshot().number,
         )
 
     @router.get("/moves/partitions", response_model=response_models.Partitions)
@@ -103,13 +109,13 @@ def read_routes(desktop: Desktop, gate: AccessGuard, openapi: Callable[[], dict[
         """The partitions being reassigned, as the controller lists them."""
 
         def made() -> dict[str, Any]:
-            live = desktop.look().picture.snapshot.live
+            live = desktop.snapshot().cycle.result.live
             found: Sequence[PartitionMove] = live.moves if live is not None else ()
             if topic is not None:
                 found = [move for move in found if move.topic == topic]
-            return paged("partitions", found, offset, limit, views.partition)
+            return page_json("partitions", found, offset, limit, views.partition_json)
 
-        return desktop.answer(made)
+        return desktop.cached_json(made)
 
     @router.get("/brokers", response_model=response_models.Brokers)
     async def brokers(
@@ -120,18 +126,18 @@ def read_routes(desktop: Desktop, gate: AccessGuard, openapi: Callable[[], dict[
         """Each broker's two throttles: what stands, what passes, what must pass, and why nothing else stands there."""
 
         def made() -> dict[str, Any]:
-            look = desktop.look()
-            page = paged("brokers", look.taking_part if moving else look.brokers, offset, limit)
-            return {**page, "brokers": broker_views.broker_rows(look, page["brokers"])}
+            look = desktop.snapshot()
+            page = page_json("brokers", look.participating_brokers if moving else look.brokers, offset, limit)
+            return {**page, "brokers": broker_views.brokers_json(look, page["brokers"])}
 
-        return desktop.answer(made)
+        return desktop.cached_json(made)
 
     @router.get("/brokers/{broker}", response_model=response_models.Broker, responses=_UNKNOWN)
     async def broker(broker: BrokerId) -> Response:
-        look = desktop.look()
+        look = desktop.snapshot()
         if (fault := broker_fault(broker, look.brokers)) is not None:
             raise HTTPException(404, fault)
-        return desktop.answer(lambda: broker_views.broker_rows(look, [broker])[0])
+        return desktop.cached_json(lambda: broker_views.brokers_json(look, [broker])[0])
 
     @router.get("/history", response_model=response_models.RateHistoryBody)
     async def history(
@@ -144,20 +150,20 @@ def read_routes(desktop: Desktop, gate: AccessGuard, openapi: Callable[[], dict[
         """The last quarter of an hour of the brokers named: what the charts show."""
 
         def made() -> dict[str, Any]:
-            series = watched.history.series(broker, since_ms)
+            series = observers.history.series(broker, since_ms)
             return {
                 "times_ms": series.times_ms,
-                "rate_bytes_per_s_max": watched.board.limits.rate_bytes_per_s_max,
-                "ceilings_bytes_per_s": series.ceilings_bytes_per_s,
+                "rate_bytes_per_s_max": observers.status.limits.rate_bytes_per_s_max,
+                "max_rates_bytes_per_s": series.max_rates_bytes_per_s,
                 "brokers": series.columns,
             }
 
-        return desktop.answer(made)
+        return desktop.cached_json(made)
 
     @router.get("/tenants", response_model=response_models.Tenants)
     async def tenants(offset: Offset = 0, limit: Limit = 100) -> Response:
         """Who creates and deletes how much, and who is held back: those who are first."""
-        return desktop.answer(
+        return desktop.cached_json(
             lambda: tenants_json(desktop.quotas.as_json(), offset, limit), also=lambda: desktop.quotas.number
         )
 
@@ -173,8 +179,8 @@ def read_routes(desktop: Desktop, gate: AccessGuard, openapi: Callable[[], dict[
         ] = None,
         from_ms: Moment = None,
         to_ms: Moment = None,
-        acts: Annotated[bool, Query(description="only those that changed something, or would have")] = False,
-        turns: Annotated[bool, Query(description="the seconds of the law instead")] = False,
+        changes_only: Annotated[bool, Query(description="only those that changed something, or would have")] = False,
+        steering_ticks: Annotated[bool, Query(description="the seconds of the law instead")] = False,
         before: Annotated[
             int | None, Query(ge=0, le=2**53, description="only with a smaller id; for the next page")
         ] = None,
@@ -182,20 +188,20 @@ def read_routes(desktop: Desktop, gate: AccessGuard, openapi: Callable[[], dict[
         limit: Limit = 50,
     ) -> Response:
         """The newest decisions first: each with what it stood on, its reason, what was before and after, and what came of it."""
-        wanted = Filter(broker, side, action, reason, from_ms, to_ms, acts)
+        wanted = DecisionFilter(broker, side, action, reason, from_ms, to_ms, changes_only)
 
         def made() -> dict[str, Any]:
-            rows, further = watched.decisions.page(wanted, limit, before=before, turns=turns)
-            return {"decisions": [row_json(row, inputs=inputs) for row in rows], "next_before": further}
+            rows, further = observers.decisions.page(wanted, limit, before=before, steering_ticks=steering_ticks)
+            return {"decisions": [decision_json(row, inputs=inputs) for row in rows], "next_before": further}
 
-        return desktop.answer(made, also=lambda: watched.decisions.changes(turns=turns))
+        return desktop.cached_json(made, also=lambda: observers.decisions.changes(steering_ticks=steering_ticks))
 
     @router.get("/decisions/{number}", response_model=response_models.DecisionBody, responses=_UNKNOWN)
     async def decision(number: Annotated[int, Path(ge=0, le=2**53, description="its id")]) -> Response:
-        row = watched.decisions.row(number)
+        row = observers.decisions.row(number)
         if row is None:
             raise HTTPException(404, f"decision {number} is not among the newest; older ones: `rheostat replay`")
-        return encoded(json_bytes(row_json(row)))
+        return json_bytes_response(json_bytes(decision_json(row)))
 
     @router.get("/reasons", response_model=list[str])
     async def reasons() -> list[str]:
@@ -218,12 +224,12 @@ def read_routes(desktop: Desktop, gate: AccessGuard, openapi: Callable[[], dict[
         """Server-sent events: `cycle` after each cycle, `acted` after each act, `ordered` after an order over HTTP, `history` when
         the decisions of before a restart are there, `end` when the tuner stops; `dropped` says how many of them were lost, where
         somebody does not read fast enough. Each says only that something is new; what it is can be asked for."""
-        return EventStream(watched.hub)
+        return EventStream(observers.hub)
 
     return router
 
 
-def paged(
+def page_json(
     name: str, rows: Sequence[T], offset: int, limit: int, form: Callable[[T], object] | None = None
 ) -> dict[str, Any]:
     shown = rows[offset : offset + limit]
@@ -236,15 +242,15 @@ def paged(
 
 
 def plans_json(look: StatusSnapshot, shown: PlanSnapshot, offset: int, limit: int) -> dict[str, Any]:
-    overall = plan_views.limits_row(shown.limits) if shown.limits is not None else None
-    ends_s = views.end(look, plan_views.progress_of(shown)).plans_eta_s
-    page = paged(
-        "plans", shown.plans, offset, limit, lambda turn: plan_views.plan_row(shown, turn, ends_s[turn.plan.id])
+    overall = plan_views.limits_json(shown.limits) if shown.limits is not None else None
+    ends_s = views.snapshot_end(look, plan_views.plan_progress(shown)).plans_eta_s
+    page = page_json(
+        "plans", shown.plans, offset, limit, lambda turn: plan_views.plan_json(shown, turn, ends_s[turn.plan.id])
     )
     return {
         "limits": overall,
-        "seen_at_ms": shown.at_ms if shown.limits is not None else None,
-        "not_seen": shown.not_seen,
+        "observed_at_ms": shown.at_ms if shown.limits is not None else None,
+        "unknown_reason": shown.unknown_reason,
         "unknown_since_ms": shown.unknown_since_ms,
         **page,
     }
@@ -252,11 +258,11 @@ def plans_json(look: StatusSnapshot, shown: PlanSnapshot, offset: int, limit: in
 
 def tenants_json(quotas: Mapping[str, Any] | None, offset: int, limit: int) -> dict[str, Any]:
     if quotas is None:
-        nothing = dict.fromkeys(("total_per_s", "pressure", "why", "seen_at_ms", "tenants", "next_offset"))
-        return {"asked_for": False, **nothing, "holds": [], "total": 0}
+        nothing = dict.fromkeys(("total_per_s", "pressure", "total_text", "observed_at_ms", "tenants", "next_offset"))
+        return {"enabled": False, **nothing, "holds": [], "total": 0}
     rows = quotas["tenants"]
     if rows is None:
-        return {"asked_for": True, **quotas, "total": 0, "next_offset": None}
+        return {"enabled": True, **quotas, "total": 0, "next_offset": None}
     # Who is held back first, then who does most.
     first = sorted(rows, key=lambda row: (not row["throttled"], -row["demand_per_s"]))
-    return {"asked_for": True, **quotas, **paged("tenants", first, offset, limit)}
+    return {"enabled": True, **quotas, **page_json("tenants", first, offset, limit)}

@@ -26,7 +26,7 @@ from tuner.core.throttle_limits import Limits, StallLimits
 
 NAMED_MAX = 6
 # What is worked out in advance takes as long as a cycle does; with more partitions that would be felt.
-FORESEEN_MAX = 5_000
+FORECAST_PARTITIONS_MAX = 5_000
 
 
 def headline(
@@ -50,12 +50,12 @@ def headline(
     is_moving = (
         f"{moving} {'partition is' if moving == 1 else 'partitions are'} moving" if moving else "Nothing is moving now"
     )
-    where = f" onto {named(brokers)}" if brokers else ""
+    where = f" onto {brokers_text(brokers)}" if brokers else ""
     left = f"; {size_text(remaining_bytes)} remain" if remaining_bytes is not None else ""
     if plans_remaining_bytes is not None:
         left = f"; {size_text(plans_remaining_bytes)} of what is planned remain"
     if stalled:
-        end = f". The move onto {named(stalled)} has stalled"
+        end = f". The move onto {brokers_text(stalled)} has stalled"
     elif eta_s is not None:
         end = f", done in about {span_text(eta_s)}"
     else:
@@ -63,16 +63,16 @@ def headline(
     return f"{is_moving}{where}{left}{end}."
 
 
-def named(brokers: Sequence[int]) -> str:
+def brokers_text(brokers: Sequence[int]) -> str:
     return formatting.brokers(brokers, NAMED_MAX)
 
 
 def moment(at_ms: int) -> str:
     """The time as text; one before 1970 or after the year 9999, which a calendar does not hold, as the nearest that it does."""
-    return utc(at_ms).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return utc_datetime(at_ms).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def utc(at_ms: int) -> datetime:
+def utc_datetime(at_ms: int) -> datetime:
     """The time as ``moment`` tells it."""
     return datetime.fromtimestamp(min(max(0, at_ms), TIMESTAMP_MS_MAX) / 1000, UTC)
 
@@ -114,15 +114,15 @@ def next_steps(
         return ["It waits until the cluster is seen: what is not known changes nothing."]
     live = seen.live
     if seen.orders.pause is not None:
-        return after_resume(seen, memory, limits, stall_limits)
+        return steps_after_resume(seen, memory, limits, stall_limits)
     steps = []
     acts = [decision for decision in decisions if not isinstance(decision, Hold | AllowSteering | Relinquish)]
     would = "It would now do, were this no dry run" if dry_run else "Under way"
-    steps += [f"{would}: {text}" for text in some_of([decision.text for decision in acts])]
+    steps += [f"{would}: {text}" for text in first_sentences([decision.text for decision in acts])]
     if steered := sum(isinstance(decision, AllowSteering) for decision in decisions):
         throttles = "throttle follows" if steered == 1 else "throttles follow"
         steps.append(f"{steered} {throttles} the clients, every second.")
-    steps += to_come(seen, live, memory, limits, stall_limits, dry_run=dry_run)
+    steps += upcoming_changes(seen, live, memory, limits, stall_limits, dry_run=dry_run)
     if not acts:
         steps += _left_behind(live, memory, limits)
     if not steps and not live.moves:
@@ -134,7 +134,7 @@ def next_steps(
     return steps or ["It goes on watching: nothing that it may turn would help."]
 
 
-def to_come(
+def upcoming_changes(
     seen: Observation,
     live: LiveCluster,
     memory: Memory,
@@ -152,14 +152,14 @@ def to_come(
     at_the_end = _at_the_end(live, memory, limits)
     if dry_run:
         at_the_end = [f"It would do this, were this no dry run. {step}" for step in at_the_end]
-    return [*without_throttle(live, limits), *watched(memory, stall_limits), *ends, *at_the_end]
+    return [*unthrottled_moves_warning(live, limits), *stall_warnings(memory, stall_limits), *ends, *at_the_end]
 
 
-def without_throttle(live: LiveCluster, limits: Limits) -> list[str]:
+def unthrottled_moves_warning(live: LiveCluster, limits: Limits) -> list[str]:
     """That the ceiling does not hold for some moves, and why, where no side of them is throttled and the tuner leaves them so."""
     if limits.throttles_moves:
         return []
-    if len(live.moves) > FORESEEN_MAX:
+    if len(live.moves) > FORECAST_PARTITIONS_MAX:
         free = 0 if live.lists else len(live.moves)
     else:
         free = sum(not is_throttled(move, live) for move in live.moves)
@@ -173,13 +173,13 @@ def without_throttle(live: LiveCluster, limits: Limits) -> list[str]:
     ]
 
 
-def after_resume(seen: Observation, memory: Memory, limits: Limits, stall_limits: StallLimits) -> list[str]:
+def steps_after_resume(seen: Observation, memory: Memory, limits: Limits, stall_limits: StallLimits) -> list[str]:
     """Returns what a pause keeps from being done, where one is in force."""
     pause = seen.orders.pause
     released = pause is not None and pause.released
     said = "It takes back what is still its own, and then waits" if released else "It changes nothing, and waits"
     steps = [f"{said} for somebody to resume."]
-    if isinstance(seen.live, LiveCluster) and len(seen.live.moves) > FORESEEN_MAX:
+    if isinstance(seen.live, LiveCluster) and len(seen.live.moves) > FORECAST_PARTITIONS_MAX:
         return [
             *steps,
             f"After that: what the first cycle finds. With {len(seen.live.moves)} partitions it is not worked out before.",
@@ -188,10 +188,10 @@ def after_resume(seen: Observation, memory: Memory, limits: Limits, stall_limits
     free = replace(seen, orders=Orders(seen.orders.at_ms, None, seen.now_ms, seen.orders.overrides))
     _, decisions = decide(free, memory, limits, stall_limits)
     texts = [decision.text for decision in decisions if not isinstance(decision, Hold)]
-    return steps + ([f"After that: {text}" for text in some_of(texts)] or ["After that: nothing at first."])
+    return steps + ([f"After that: {text}" for text in first_sentences(texts)] or ["After that: nothing at first."])
 
 
-def watched(memory: Memory, stall_limits: StallLimits) -> list[str]:
+def stall_warnings(memory: Memory, stall_limits: StallLimits) -> list[str]:
     """Returns a sentence for each move that loses progress and is not called stalled yet."""
     found = []
     for broker, state in sorted(memory.stalls.items()):
@@ -207,7 +207,7 @@ def _at_the_end(live: LiveCluster, memory: Memory, limits: Limits) -> list[str]:
     """What is taken back once nothing moves any more."""
     if not live.moves or not (memory.owned or memory.throttled):
         return []
-    if len(live.moves) > FORESEEN_MAX:
+    if len(live.moves) > FORECAST_PARTITIONS_MAX:
         return ["When the moves have ended: every throttle becomes what it was before them."]
     after = LiveCluster(live.brokers, (), live.rates, live.lists, live.unreadable, live.quota_samples)
     endings = end_of_moves(after, memory, limits)
@@ -238,6 +238,6 @@ def _left_behind(live: LiveCluster, memory: Memory, limits: Limits) -> list[str]
     ]
 
 
-def some_of(texts: Sequence[str]) -> list[str]:
+def first_sentences(texts: Sequence[str]) -> list[str]:
     """Returns the first sentences, and how many more there are."""
     return shorten_lines(texts, NAMED_MAX, "of this kind")

@@ -26,12 +26,11 @@ from streaming.shared.metric_page import render_page
 from streaming.shared.process_metrics import installed_version
 from streaming.shared.thread_watch import VitalThread
 from tuner.api.access_guard import AccessGuard
-from tuner.api.answers import Guarded, Shared, encoded, json_bytes, refusal
+from tuner.api.api_state import ApiState
 from tuner.api.auth import Tokens
 from tuner.api.certificate import Certificate
-from tuner.api.desktop import Desktop
-from tuner.api.ends import ends_at_ms
-from tuner.api.limits import READS, Buckets, Limited
+from tuner.api.expected_end import ends_at_ms
+from tuner.api.limits import READS, RequestLimiter, TokenBuckets
 from tuner.api.log_rate import limit_library_logs
 from tuner.api.observers import Observers
 from tuner.api.order_routes import order_routes
@@ -39,11 +38,12 @@ from tuner.api.orders_api import OrderService
 from tuner.api.page_routes import page_routes
 from tuner.api.plan_status_store import PlanStatusStore
 from tuner.api.quota_status_store import QuotaStatusStore
-from tuner.api.requests_at_once import RequestsAtOnce
+from tuner.api.requests_at_once import ConcurrentRequestLimiter
 from tuner.api.response_cache import ResponseCache
+from tuner.api.responses import SecurityHeaders, SharedBody, error_response, json_bytes, json_bytes_response
 from tuner.api.routes import read_routes
 from tuner.api.status_store import StatusStore
-from tuner.api.uvicorn_server import Server
+from tuner.api.uvicorn_server import LimitedServer
 
 STOP_S_MAX = 10.0
 _CYCLES_MISSED_MAX = 12
@@ -62,12 +62,12 @@ def make_app(
     cycle_s: float,
     wall_clock: Callable[[], float],
     *,
-    watched: Observers | None = None,
+    observers: Observers | None = None,
     plans: PlanStatusStore | None = None,
     tokens: Tokens | None = None,
-    desk: OrderService | None = None,
-    reads: Buckets | None = None,
-    orders: Buckets | None = None,
+    order_service: OrderService | None = None,
+    reads: TokenBuckets | None = None,
+    orders: TokenBuckets | None = None,
     monotonic: Callable[[], float] = time.monotonic,
     tls: bool = False,
 ) -> FastAPI:
@@ -80,7 +80,7 @@ def make_app(
         orders: how many of them one caller may give.
         tls: whether it is served over TLS.
     """
-    watched = watched or Observers(board)
+    observers = observers or Observers(board)
     app = FastAPI(
         title="rheostat tuner",
         version=installed_version(),
@@ -89,25 +89,25 @@ def make_app(
         redoc_url=None,
         description="What the tuner sees and does, and orders to it.",
     )
-    gate = AccessGuard(tokens or Tokens(), monotonic, orders)
-    desktop = Desktop(watched, quotas, plans or PlanStatusStore(board.cluster))
-    app.add_middleware(ResponseCache, gate=gate)
-    app.add_middleware(Limited, reads=reads or Buckets(READS, monotonic))
-    app.add_middleware(RequestsAtOnce)
-    app.add_middleware(Guarded, tls=tls)  # The one added last is outermost.
+    guard = AccessGuard(tokens or Tokens(), monotonic, orders)
+    desktop = ApiState(observers, quotas, plans or PlanStatusStore(board.cluster))
+    app.add_middleware(ResponseCache, guard=guard)
+    app.add_middleware(RequestLimiter, reads=reads or TokenBuckets(READS, monotonic))
+    app.add_middleware(ConcurrentRequestLimiter)
+    app.add_middleware(SecurityHeaders, tls=tls)  # The one added last is outermost.
     app.add_exception_handler(RequestValidationError, _unprocessable)
-    app.include_router(read_routes(desktop, gate, app.openapi))
-    app.include_router(order_routes(watched, gate, desk))
-    app.include_router(page_routes(desktop, gate))
+    app.include_router(read_routes(desktop, guard, app.openapi))
+    app.include_router(order_routes(observers, guard, order_service))
+    app.include_router(page_routes(desktop, guard))
 
     def of_this_second() -> object:
         return desktop.version(), int(wall_clock())
 
-    scraped = Shared(lambda: render_page(registry, desktop.giving_way()), of_this_second)
-    seen = Shared(lambda: json_bytes(_status(board, quotas, desktop.plans)), of_this_second)
+    scraped = SharedBody(lambda: render_page(registry, desktop.make_yielder()), of_this_second)
+    seen = SharedBody(lambda: json_bytes(_status(board, quotas, desktop.plans)), of_this_second)
 
     # A plain function each, so that a second's work in making them holds up one thread of many, and not the server.
-    @app.get("/metrics", dependencies=[Depends(gate.scrape)], include_in_schema=False)
+    @app.get("/metrics", dependencies=[Depends(guard.scrape)], include_in_schema=False)
     def metrics() -> Response:
         return Response(scraped.body(), media_type=CONTENT_TYPE_LATEST)
 
@@ -123,12 +123,12 @@ def make_app(
     @app.get("/readyz", include_in_schema=False)
     @app.get("/-/ready", include_in_schema=False)
     async def readyz(request: Request) -> Response:
-        ready, why = board.ready() if gate.may_read(request.scope) else board.ready_in_public()
+        ready, why = board.ready() if guard.may_read(request.scope) else board.public_readiness()
         return Response(f"{why}\n", status_code=200 if ready else 503)
 
-    @app.get("/status", dependencies=[Depends(gate.read)], include_in_schema=False)
+    @app.get("/status", dependencies=[Depends(guard.read)], include_in_schema=False)
     def status() -> Response:
-        return encoded(seen.body())
+        return json_bytes_response(seen.body())
 
     return app
 
@@ -139,11 +139,11 @@ def _status(board: StatusStore, quotas: QuotaStatusStore, plans: PlanStatusStore
     return {
         "cluster": board.cluster,
         "ready": ready,
-        "why": why,
+        "ready_text": why,
         "dry_run": board.dry_run,
         "dry_run_by_default": board.dry_run_by_default,
         "rate_bytes_per_s_max": board.limits.rate_bytes_per_s_max,
-        "ends_at_ms": ends_at_ms(snapshot, plans.shown()),
+        "ends_at_ms": ends_at_ms(snapshot, plans.snapshot()),
         **snapshot.as_json(),
         "quotas": quotas.as_json(),
     }
@@ -161,7 +161,7 @@ async def _unprocessable(request: Request, error: Exception) -> Response:  # noq
             faults.append(f"{key if _MISSPELT.fullmatch(key) else 'a key that was sent'} is not known here")
         else:
             faults.append(f"{key}: {str(fault['msg'])[:1].lower()}{str(fault['msg'])[1:]}")
-    return refusal(422, "; ".join(faults))
+    return error_response(422, "; ".join(faults))
 
 
 class HttpServer:
@@ -198,7 +198,7 @@ class HttpServer:
         self._socket.bind((host, port))
         self._socket.listen()  # Who asks before the server runs waits, and is not refused.
         self.port: int = self._socket.getsockname()[1]
-        self._server = Server(app, self._socket, self._certificate)
+        self._server = LimitedServer(app, self._socket, self._certificate)
         limit_library_logs()  # After uvicorn has set up its own.
         self._thread = VitalThread(target=self._serve, name="http", daemon=True)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from streaming.shared.contract import MoveSignal
-from tuner.api.history import Peaks
+from tuner.api.history import RemainingPeaks
 from tuner.api.observers import CycleSnapshot
 from tuner.control.throttle.decision import Decision
 from tuner.control.throttle.objective import Objective
@@ -24,60 +24,62 @@ class StatusSnapshot:
     What several views need is made once.
     """
 
-    picture: CycleSnapshot
-    peaks: Peaks
+    cycle: CycleSnapshot
+    peaks: RemainingPeaks
     objective: Objective | None
     dry_run: bool
 
     @property
-    def seen(self) -> Observation | None:
-        return self.picture.snapshot.observation
+    def observation(self) -> Observation | None:
+        return self.cycle.result.observation
 
     @property
     def orders(self) -> Orders:
-        return self.seen.orders if self.seen is not None else Orders()
+        return self.observation.orders if self.observation is not None else Orders()
 
     @cached_property
     def rates(self) -> Mapping[BrokerSide, RateSetting]:
-        live = self.picture.snapshot.live
+        live = self.cycle.result.live
         return live.rates if live is not None else {}
 
     @cached_property
     def moves(self) -> Mapping[BrokerSide, MoveSignal]:
-        return self.picture.snapshot.moves()
+        return self.cycle.result.moves()
 
     @cached_property
     def loads(self) -> Mapping[BrokerSide, SideLoad]:
-        return self.picture.snapshot.loads()
+        return self.cycle.result.loads()
 
     @cached_property
-    def onto(self) -> Mapping[int, MoveSignal]:
-        return self.picture.snapshot.onto()
+    def destinations(self) -> Mapping[int, MoveSignal]:
+        return self.cycle.result.destinations()
 
     @cached_property
     def brokers(self) -> list[int]:
         """Every broker that lives, or of which something is known; those that take part in a move first, the busiest before."""
-        live = self.picture.snapshot.live
-        known = set(self.seen.brokers if self.seen is not None else ()) | set(live.brokers if live is not None else ())
+        live = self.cycle.result.live
+        known = set(self.observation.brokers if self.observation is not None else ()) | set(
+            live.brokers if live is not None else ()
+        )
         load: dict[int, float] = {}
         for (broker, _), signal in self.moves.items():
             load[broker] = max(load.get(broker, 0.0), signal.remaining_bytes or 0.0)
         rates = {broker for broker, _ in self.rates}
         known |= rates | set(load)
-        stalled = {b for b, state in self.picture.snapshot.memory.stalls.items() if state.stalled}
+        stalled = {b for b, state in self.cycle.result.memory.stalls.items() if state.stalled}
         return sorted(known, key=lambda b: (b not in stalled, -load.get(b, -1.0), b not in rates, b))
 
     @cached_property
-    def taking_part(self) -> list[int]:
+    def participating_brokers(self) -> list[int]:
         """Of ``brokers`` those that take part in a move or have a throttle."""
         taking = {broker for sides in (self.rates, self.moves) for broker, _ in sides}
         return [broker for broker in self.brokers if broker in taking]
 
     @cached_property
-    def said(self) -> Mapping[BrokerSide, Decision]:
+    def last_decisions(self) -> Mapping[BrokerSide, Decision]:
         """What the last cycle said of each side."""
         found: dict[BrokerSide, Decision] = {}
-        for decision in self.picture.decisions:
+        for decision in self.cycle.decisions:
             broker, side = getattr(decision, "broker", None), getattr(decision, "side", None)
             if broker is not None and side is not None:
                 found[(broker, side)] = decision
@@ -86,6 +88,6 @@ class StatusSnapshot:
     @cached_property
     def infeasible(self) -> Collection[BrokerSide]:
         """The sides that neither throttle nor ceiling lets through; in order."""
-        limits, rates = self.picture.snapshot.limits, self.rates
+        limits, rates = self.cycle.result.limits, self.rates
         both = [(side, load, rates[side]) for side, load in self.loads.items() if side in rates]
         return dict.fromkeys(sorted(side for side, load, rate in both if infeasible(rate.bytes_per_s, load, limits)))

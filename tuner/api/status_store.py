@@ -42,9 +42,9 @@ LAST_DECISIONS = 50
 _GROUPED_MAX = 500  # New decisions of a cycle, of which those of one event are one line.
 THROTTLES, MUTATION_QUOTAS, PLANS = CONTROLLERS = ("throttles", "mutation_quotas", "plans")
 FAILURES_IN_A_ROW_MAX = 3  # From so many on the tuner is not ready: it does not control the throttles.
-TELL_EVERY_S = 60.0
+LOG_REPEAT_S = 60.0
 _SAMPLED_AT_MS = attrgetter("sampled_at_ms")
-STANDING_BY = "standing by: another tuner of this cluster has the lease, or it is just being given"
+STANDBY_REASON = "standing by: another tuner of this cluster has the lease, or it is just being given"
 
 
 class StatusStore:
@@ -94,8 +94,8 @@ class StatusStore:
         self.cycled_at_s: float | None = None
         self._acts_since_s: float | None = None
         self.acting = False
-        self._waits_for = STANDING_BY
-        self.resting: dict[
+        self._waits_for = STANDBY_REASON
+        self.suspended_controllers: dict[
             str, str
         ] = {}  # Controllers beside the throttles that rest after an error, by name, and why.
         self.cycle_failures: Counter[str] = Counter(
@@ -111,27 +111,27 @@ class StatusStore:
 
     # -- the loop's side ----------------------------------------------------------------------------------------------
 
-    def acts(self) -> None:
+    def become_active(self) -> None:
         self._acts_since_s = self._wall_clock()
         self.acting = True
-        self.resting.clear()
-        self.cycles_go_well()
+        self.suspended_controllers.clear()
+        self.reset_failures()
 
-    def stands_by(self, waits_for: str | None = None) -> None:
+    def become_standby(self, waits_for: str | None = None) -> None:
         """What was seen last is somebody else's to tell from now on.
 
         Args:
             waits_for: what it waits for, where it is not the lease alone.
         """
         with self._lock:
-            self._waits_for = waits_for or STANDING_BY
+            self._waits_for = waits_for or STANDBY_REASON
             self.acting, self._observation, self.cycled_at_s, self._looped_at_s = False, None, None, None
-            self.resting.clear()
-            self.cycles_go_well()
+            self.suspended_controllers.clear()
+            self.reset_failures()
             self._signal_ages, self._acts_since_s = SignalAges(), None
             self._wanted, self._memory, self._decided, self._cluster_seen_at_ms = {}, Memory(), (), None
 
-    def observed(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
+    def record_cycle(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
         newest_ms = max(map(_SAMPLED_AT_MS, observation.brokers.values()), default=None)
         with self._lock:
             self._observation, self._memory, self._decided = observation, memory, decisions
@@ -169,7 +169,7 @@ class StatusStore:
                 for some in group_by_event(told)[-LAST_DECISIONS:]
             )
 
-    def acted(self, acts: Sequence[Acted]) -> None:
+    def record_actions(self, acts: Sequence[Acted]) -> None:
         with self._lock:
             self.actuations += len(acts)
             self.failures += sum(failure is not None for _, failure in acts)
@@ -177,7 +177,7 @@ class StatusStore:
     def cycle_failed(self, controller: str, why: str, now_s: float) -> bool:
         """Count an error of a controller (one of ``CONTROLLERS``). Returns whether the log is to tell it.
 
-        The log tells each error once, and again after ``TELL_EVERY_S``: a cycle may fail every second.
+        The log tells each error once, and again after ``LOG_REPEAT_S``: a cycle may fail every second.
 
         Args:
             now_s: of the monotonic clock.
@@ -188,12 +188,12 @@ class StatusStore:
             self._failed_why = why
             self._looped_at_s = self._wall_clock()
         before, told_at_s = self._told_failures.get(controller, ("", 0.0))
-        if why == before and now_s < told_at_s + TELL_EVERY_S:
+        if why == before and now_s < told_at_s + LOG_REPEAT_S:
             return False
         self._told_failures[controller] = why, now_s
         return True
 
-    def cycles_go_well(self) -> None:
+    def reset_failures(self) -> None:
         """Forget the errors of the throttles' cycles: one has gone well, and so have the steps before it."""
         self._failures_in_a_row, self._failed_why = 0, None
 
@@ -210,16 +210,18 @@ class StatusStore:
 
     def ready(self) -> tuple[bool, str]:
         """Whether the tuner sees what it needs, and if not, what is missing; also what else is not well."""
-        sees, _, why = self._sees()
+        sees, _, why = self._check_readiness()
         failed = [f"{self._failures_in_a_row} in a row: {self._failed_why}"] if self._failed_why is not None else []
-        return sees and not self._fails, "; ".join([why, *failed, *self.resting.values(), *self.threads.complaints()])
+        return sees and not self._fails, "; ".join(
+            [why, *failed, *self.suspended_controllers.values(), *self.threads.complaints()]
+        )
 
-    def ready_in_public(self) -> tuple[bool, str]:
+    def public_readiness(self) -> tuple[bool, str]:
         """As ``ready`` for those who have shown no token: without names of hosts and without texts of errors."""
-        sees, why, _ = self._sees()
+        sees, why, _ = self._check_readiness()
         also = {
             "a cycle has failed": self._failed_why is not None,
-            "a controller rests after an error": bool(self.resting),
+            "a controller rests after an error": bool(self.suspended_controllers),
             "a thread has ended by an error": bool(self.threads.count),
         }
         return sees and not self._fails, "; ".join([why, *(text for text, holds in also.items() if holds)])
@@ -227,16 +229,16 @@ class StatusStore:
     @property
     def is_standby(self) -> bool:
         """Whether nothing but the lease keeps this tuner from acting."""
-        return not self.acting and self._waits_for == STANDING_BY
+        return not self.acting and self._waits_for == STANDBY_REASON
 
     @property
     def _fails(self) -> bool:
         return self._failures_in_a_row >= FAILURES_IN_A_ROW_MAX
 
-    def _sees(self) -> tuple[bool, str, str]:
+    def _check_readiness(self) -> tuple[bool, str, str]:
         """Whether it sees what it needs; what is missing, for everybody; and the same with hosts and errors, for who may read."""
         if self.is_standby:
-            return False, STANDING_BY, STANDING_BY
+            return False, STANDBY_REASON, STANDBY_REASON
         if not self.acting:
             return False, "it cannot act yet", self._waits_for
         with self._lock:
@@ -294,7 +296,7 @@ class CycleResult:
         limits: Limits,
         observation: Observation | None,
         memory: Memory,
-        wanted: dict[BrokerSide, int],
+        setpoints: dict[BrokerSide, int],
         last_decisions: list[dict[str, Any]],
         decisions: dict[tuple[str, str], int],
         failures: int,
@@ -310,7 +312,7 @@ class CycleResult:
         self.failures = failures
         self.observation = observation
         self.memory = memory
-        self.wanted = wanted
+        self.setpoints = setpoints
         self.last_decisions = last_decisions
         self._moves: dict[BrokerSide, MoveSignal] | None = None
         self._loads: dict[BrokerSide, SideLoad] | None = None
@@ -320,7 +322,7 @@ class CycleResult:
         live = self.observation.live if self.observation is not None else None
         return live if isinstance(live, LiveCluster) else None
 
-    def idle_throttle_keys(self) -> int:
+    def orphaned_settings(self) -> int:
         """Rates and lists that serve no move."""
         live = self.live
         return idle_keys(live, self.memory, self.limits) if live is not None else 0
@@ -338,14 +340,14 @@ class CycleResult:
             self._moves = {side: s for side, s in moves if freshness(s, now_ms, age_s_max) is Freshness.FRESH}
         return self._moves
 
-    def onto(self) -> dict[int, MoveSignal]:
+    def destinations(self) -> dict[int, MoveSignal]:
         """What is measured of the moves, by destination; a measurement that comes after the last has ended is history."""
         if self.live is not None and not self.live.moves:
             return {}
         onto = {b: s for (b, side), s in self.moves().items() if side is Side.FOLLOWER and s.moving_partitions}
         return dict(sorted(onto.items(), key=itemgetter(0)))
 
-    def stalled(self) -> list[int]:
+    def stalled_brokers(self) -> list[int]:
         return sorted(b for b, state in self.memory.stalls.items() if state.stalled)
 
     def loads(self) -> dict[BrokerSide, SideLoad]:
@@ -371,9 +373,9 @@ class CycleResult:
                 {
                     "broker": broker,
                     "side": side.value,
-                    "rate_bytes_per_s_live": setting.bytes_per_s,
-                    "rate_bytes_per_s_wanted": self.wanted.get((broker, side)),
-                    "ours": (broker, side) in self.memory.owned,
+                    "current_rate_bytes_per_s": setting.bytes_per_s,
+                    "setpoint_bytes_per_s": self.setpoints.get((broker, side)),
+                    "managed": (broker, side) in self.memory.owned,
                 }
                 for (broker, side), setting in sorted(live.rates.items() if live is not None else ())
             ],
@@ -389,7 +391,7 @@ class CycleResult:
                 }
                 for (broker, side), signal in sorted(self.moves().items())
             ],
-            "stalled": self.stalled(),
+            "stalled": self.stalled_brokers(),
             "paused": asdict(orders.pause) if orders.pause is not None else None,
             "overrides": [
                 {"broker": broker, "side": side.value, **asdict(order)}

@@ -12,14 +12,14 @@ from starlette.types import ASGIApp
 from tuner.api.acceptor import Acceptor
 from tuner.api.certificate import Certificate
 from tuner.api.connection import Connection
-from tuner.api.connection_table import ConnectionTable, OpenConnection, limits_here
+from tuner.api.connection_table import ConnectionTable, OpenConnection, process_limits
 
 _GOODBYE_S = 2  # For answers under way when the server stops.
 _NEVER_S = 86_400  # The connection table ends idle connections.
 _TICKS_PER_SWEEP, _TICKS_PER_LOOK = 5, 20  # uvicorn's, of a tenth of a second each.
 
 
-class Server(uvicorn.Server):
+class LimitedServer(uvicorn.Server):
     def __init__(self, app: ASGIApp, listening: socket.socket, certificate: Certificate | None) -> None:
         """
         Args:
@@ -28,7 +28,7 @@ class Server(uvicorn.Server):
         super().__init__(_config(app))
         self._listening = listening
         self._certificate = certificate
-        limits = limits_here()
+        limits = process_limits()
         self._table = ConnectionTable(limits.connections, limits.connections_per_address)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 - it has its own

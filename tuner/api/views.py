@@ -21,20 +21,20 @@ from tuner.core.throttle_limits import StallLimits
 _LARGEST_MAX = 5
 
 
-def status(look: StatusSnapshot, plans: Mapping[str, Progress] | None = None) -> dict[str, Any]:
+def status_json(look: StatusSnapshot, plans: Mapping[str, Progress] | None = None) -> dict[str, Any]:
     """
     Args:
         plans: how far the plans are that have not ended.
     """
-    snapshot, live, onto = look.picture.snapshot, look.picture.snapshot.live, look.onto
+    snapshot, live, onto = look.cycle.result, look.cycle.result.live, look.destinations
     plans = plans or {}
     moving = len(live.moves) if live is not None else None
     lacks = {b: s.remaining_bytes for b, s in onto.items() if s.remaining_bytes is not None}
     remaining = sum(lacks.values()) if lacks else None
-    stalled = snapshot.stalled()
-    ends_s = end(look, plans).eta_s
+    stalled = snapshot.stalled_brokers()
+    ends_s = snapshot_end(look, plans).eta_s
     planned = [max(0.0, plan.total_bytes - plan.copied_bytes) for plan in plans.values()]
-    brokers = look.seen.brokers if look.seen is not None else {}
+    brokers = look.observation.brokers if look.observation is not None else {}
     p99s = [(s.produce_p99_ms, b) for b, s in brokers.items() if s.produce_p99_ms is not None]
     worst = max(p99s, default=None)
     orders = look.orders
@@ -53,36 +53,38 @@ def status(look: StatusSnapshot, plans: Mapping[str, Progress] | None = None) ->
         "remaining_bytes": remaining,
         "done_ratio": look.peaks.all_done_ratio(lacks),
         "eta_s": ends_s,
-        "ends_at_ms": None if ends_s is None or look.seen is None else look.seen.now_ms + round(ends_s * 1000),
+        "ends_at_ms": None
+        if ends_s is None or look.observation is None
+        else look.observation.now_ms + round(ends_s * 1000),
         "plans": len(plans),
         "stalled_brokers": stalled,
         "infeasible": [{"broker": broker, "side": side.value} for broker, side in look.infeasible],
         "brokers_alive": len(live.brokers) if live is not None else None,
         "throttles": len(live.rates) if live is not None else None,
-        "throttles_ours": len(snapshot.memory.owned),
-        "throttles_idle": snapshot.idle_throttle_keys() if live is not None else None,
+        "throttles_managed": len(snapshot.memory.owned),
+        "orphaned_throttle_settings": snapshot.orphaned_settings() if live is not None else None,
         "produce_p99_ms_max": worst[0] if worst is not None else None,
         "produce_p99_ms_max_broker": worst[1] if worst is not None else None,
         "objective": objective_json(look.objective),
         "rate_bytes_per_s_max": snapshot.limits.rate_bytes_per_s_max,
         "rate_bytes_per_s_min": snapshot.limits.rate_bytes_per_s_min,
-        "signals_age_s_min": _newest_s(brokers, look.seen),
-        "failures": snapshot.failures,
-        **orders_json(orders, look.seen.now_ms if look.seen is not None else 0),
+        "signals_age_s_min": _newest_s(brokers, look.observation),
+        "actuation_failures": snapshot.failures,
+        **orders_json(orders, look.observation.now_ms if look.observation is not None else 0),
         "orders_by": orders.by,
         "orders_acknowledged_at_ms": snapshot.memory.orders_at_ms,
-        "next": upcoming(look, planned=bool(plans)),
+        "next": next_steps_json(look, planned=bool(plans)),
     }
 
 
-def end(look: StatusSnapshot, plans: Mapping[str, Progress]) -> ExpectedEnd:
+def snapshot_end(look: StatusSnapshot, plans: Mapping[str, Progress]) -> ExpectedEnd:
     """When everything ends, and each plan: the same in every view."""
-    return expected_end(look.onto.values(), stalled=bool(look.picture.snapshot.stalled()), plans=plans)
+    return expected_end(look.destinations.values(), stalled=bool(look.cycle.result.stalled_brokers()), plans=plans)
 
 
 def _destinations(look: StatusSnapshot) -> set[int]:
     """As the controller lists them: what is measured of a move comes later than the move."""
-    live = look.picture.snapshot.live
+    live = look.cycle.result.live
     # What `destinations` of each says, of tens of thousands at once.
     return {b for move in live.moves for b in move.adding if b != move.leader} if live is not None else set()
 
@@ -117,16 +119,16 @@ def orders_json(orders: Orders, now_ms: int) -> dict[str, Any]:
     }
 
 
-def upcoming(look: StatusSnapshot, *, planned: bool = False) -> list[str]:
+def next_steps_json(look: StatusSnapshot, *, planned: bool = False) -> list[str]:
     """
     Args:
         planned: there are plans that have not ended.
     """
-    snapshot = look.picture.snapshot
+    snapshot = look.cycle.result
     return next_steps(
-        look.seen,
+        look.observation,
         snapshot.memory,
-        look.picture.decisions,
+        look.cycle.decisions,
         snapshot.limits,
         StallLimits(),
         dry_run=look.dry_run,
@@ -134,29 +136,29 @@ def upcoming(look: StatusSnapshot, *, planned: bool = False) -> list[str]:
     )
 
 
-def moves(look: StatusSnapshot) -> list[int]:
+def destinations_by_urgency(look: StatusSnapshot) -> list[int]:
     """The brokers that replicas are made on: where it has stalled, where no end is in sight, then what ends last."""
-    stalls = look.picture.snapshot.memory.stalls
+    stalls = look.cycle.result.memory.stalls
 
     def urgency(broker: int) -> tuple[bool, bool, float, int]:
-        signal, state = look.onto[broker], stalls.get(broker)
+        signal, state = look.destinations[broker], stalls.get(broker)
         ends_s = move_eta_s(signal)
         stalled = state is not None and state.stalled
         return not stalled, ends_s is not None, -(ends_s or signal.remaining_bytes or 0.0), broker
 
-    return sorted(look.onto, key=urgency)
+    return sorted(look.destinations, key=urgency)
 
 
-def move_row(look: StatusSnapshot, broker: int) -> dict[str, Any]:
-    signal, decision = look.onto[broker], look.said.get((broker, Side.FOLLOWER))
-    peak, state = look.peaks.by_broker.get(broker), look.picture.snapshot.memory.stalls.get(broker)
+def move_json(look: StatusSnapshot, broker: int) -> dict[str, Any]:
+    signal, decision = look.destinations[broker], look.last_decisions.get((broker, Side.FOLLOWER))
+    peak, state = look.peaks.by_broker.get(broker), look.cycle.result.memory.stalls.get(broker)
     return {
         "broker": broker,
         "moving_partitions": signal.moving_partitions,
         "remaining_bytes": signal.remaining_bytes,
         "done_ratio": look.peaks.done_ratio(broker, signal.remaining_bytes),
         "since_ms": peak.since_ms if peak is not None else None,
-        "slope_bytes_per_s": signal.remaining_slope_bytes_per_s,
+        "remaining_slope_bytes_per_s": signal.remaining_slope_bytes_per_s,
         "eta_s": None if state is not None and state.stalled else move_eta_s(signal),
         "lag_messages": signal.lag_messages,
         "write_bytes_per_s": signal.write_bytes_per_s,
@@ -174,7 +176,7 @@ def move_row(look: StatusSnapshot, broker: int) -> dict[str, Any]:
     }
 
 
-def partition(move: PartitionMove) -> dict[str, Any]:
+def partition_json(move: PartitionMove) -> dict[str, Any]:
     return {
         "topic": move.topic,
         "partition": move.partition,

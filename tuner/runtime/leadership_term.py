@@ -53,15 +53,15 @@ def serve(
         is_leader = lease is None or is_lease_held(lease, journal, stop, clock)
         return is_leader and not journal.lost and not reloads.waiting() and unheard() is None
 
-    status.acts()
+    status.become_active()
     run(throttles, quotas, plans, status, cycle_s=cycle_s, stop=stop, clock=clock, may_act=may_act)
     throttles.end("stopped on the way: this tuner's term has ended")
-    status.stands_by("other settings are being taken up" if reloads.waiting() else None)
+    status.become_standby("other settings are being taken up" if reloads.waiting() else None)
     if not stop.is_set() and (why := unheard()) is not None:
-        status.stands_by(why)
+        status.become_standby(why)
         log.error("orders cannot be read: all writes stopped", holder=journal.holder, error=why)
     elif not stop.is_set() and not reloads.waiting():
-        status.stands_by(away())
+        status.become_standby(away())
         log.warning("leadership lost or unknown: all writes stopped", holder=journal.holder)
 
 
@@ -115,7 +115,7 @@ def run(
             if has_run := is_early or now_s >= due_s:
                 throttles.cycle()
                 if not has_failed:
-                    status.cycles_go_well()
+                    status.reset_failures()
                 has_failed = False
         except Exception as error:  # any exception: the rates in Kafka stay, and the next cycle may succeed
             has_run = has_failed = True
@@ -179,7 +179,7 @@ class _SideController:
         if now_s < self._due_s:
             return self._due_s
         if now_s >= self._due_s + REST_S:
-            self._status.resting.pop(self._name, None)  # It has run without an exception for as long.
+            self._status.suspended_controllers.pop(self._name, None)  # It has run without an exception for as long.
         try:
             self._controller.tick()
             return self._controller.next_due_s()
@@ -188,5 +188,5 @@ class _SideController:
             self._due_s = now_s + REST_S
             if self._status.cycle_failed(self._name, why, now_s):
                 log.exception(self._effect)
-            self._status.resting[self._name] = why
+            self._status.suspended_controllers[self._name] = why
             return self._due_s

@@ -28,7 +28,7 @@ from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 from streaming.shared.kafka.unpacking import OnRefused, log_refused
 from streaming.shared.teardown import named_teardown
 from streaming.shared.topics import ensure_topics, unreadable_topic_complaints
-from tuner.api.status_store import STANDING_BY, StatusStore
+from tuner.api.status_store import STANDBY_REASON, StatusStore
 from tuner.control.throttle.state import Memory
 from tuner.journal.journal_topic import JournalTopic
 from tuner.journal.kafka_journal import JournalError, JournalUnreadable, KafkaJournal
@@ -99,9 +99,9 @@ class Standby:
                 if lease.held(_LEASE_POLL_S):
                     return True
                 ahead.step()
-                waits_for = self.away() or journal_topic.find_problem() or STANDING_BY
-                self._status.stands_by(waits_for)
-                if logged is None or (logged == STANDING_BY) != (waits_for == STANDING_BY):
+                waits_for = self.away() or journal_topic.find_problem() or STANDBY_REASON
+                self._status.become_standby(waits_for)
+                if logged is None or (logged == STANDBY_REASON) != (waits_for == STANDBY_REASON):
                     log.info(waits_for)
                 logged = waits_for
         finally:
@@ -212,7 +212,7 @@ class Standby:
     def pause(self, why: str, pause_s: float | None = None) -> None:
         """Logs and shows why the tuner cannot act, and pauses."""
         log.error("cannot act yet; trying again", error=why)
-        self._status.stands_by(self.away() or why)
+        self._status.become_standby(self.away() or why)
         self._stop.wait(_TAKE_OVER_PAUSE_S if pause_s is None else pause_s)
 
     def away(self) -> str | None:

@@ -207,10 +207,10 @@ class NoOrders:
 
 
 class SilentWatcher:
-    def observed(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
+    def record_cycle(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None:
         pass
 
-    def acted(self, acts: Sequence[Acted]) -> None:
+    def record_actions(self, acts: Sequence[Acted]) -> None:
         pass
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import structlog
 from prometheus_client import CollectorRegistry
 
-from tuner.api.auth import AccessError, ApiRole, Tokens, token
+from tuner.api.auth import AccessError, ApiRole, Tokens, make_token
 from tuner.api.orders_api import OrderService
 from tuner.api.server import HttpServer, make_app
 from tuner.runtime.clock import Clock
@@ -51,13 +51,13 @@ def http_server(
             registry,
             cycle_s,
             clock.wall_s,
-            watched=stores.observers,
+            observers=stores.observers,
             plans=stores.plans,
             tokens=_tokens(http, clock.monotonic_s),
-            desk=orders,
+            order_service=orders,
             tls=http.tls_certfile is not None,
         )
-        return HttpServer(app, http.host, http.port, tls=_certificate(http), on_stop=stores.observers.hub.end)
+        return HttpServer(app, http.host, http.port, tls=_certificate(http), on_stop=stores.observers.hub.close)
     except AccessError as error:
         raise TokensError(str(error)) from error
     except OSError as error:
@@ -70,7 +70,7 @@ def _tokens(http: HttpSettings, monotonic_s: Callable[[], float]) -> Tokens:
         AccessError: the file of tokens cannot be used.
     """
     secrets = ((http.read_token, "read token", ApiRole.READ), (http.operate_token, "operate token", ApiRole.OPERATE))
-    tokens = [token(secret.get_secret_value(), name, role) for secret, name, role in secrets if secret is not None]
+    tokens = [make_token(secret.get_secret_value(), name, role) for secret, name, role in secrets if secret is not None]
     if not http.is_local and http.tls_certfile is None:
         log.warning("tokens cross the network unencrypted: set tuner.http.tls_certfile and tls_keyfile", host=http.host)
     return Tokens(tokens, http.tokens_file, monotonic=monotonic_s)

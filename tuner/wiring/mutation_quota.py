@@ -55,7 +55,7 @@ def mutation_quota_controller(context: TermContext, status: QuotaStatusStore) ->
         dry_run=dry_run,
     )
     recorder = MutationQuotaRecorder(
-        context.observers.on_record(journal.write),
+        context.observers.wrap_journal(journal.write),
         context.cluster,
         memory,
         context.clock,

@@ -71,7 +71,7 @@ def reassignment_executor(
         dry_run=settings.dry_run,
     )
     recorder = ReassignmentRecorder(
-        context.observers.on_record(journal.write),
+        context.observers.wrap_journal(journal.write),
         context.cluster,
         journal.plans,
         context.clock,

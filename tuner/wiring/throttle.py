@@ -27,7 +27,7 @@ def throttle_controller(context: TermContext, client: ClusterClient, memory: Mem
         signals=context.signals,
         throttles=throttles,
         orders=context.orders,
-        journal=context.observers.on_record(context.journal.write),
+        journal=context.observers.wrap_journal(context.journal.write),
         observer=context.observers,
         inputs=context.inputs,
         outbox=context.outbox,

@@ -38,10 +38,10 @@ def run_plan(
     if as_json:
         out(json.dumps(as_record(made), indent=2))
     else:
-        from rheostat.console.rich_console import console_of
+        from rheostat.console.rich_console import console_for
         from rheostat.plan.estimate.view import show
 
-        show(made, console_of(sys.stdout))
+        show(made, console_for(sys.stdout))
     return made.exit_code()
 
 

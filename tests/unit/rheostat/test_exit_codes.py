@@ -159,7 +159,7 @@ def no_tuner(monkeypatch: pytest.MonkeyPatch) -> None:
     given = Orders(at_ms=7)
     monkeypatch.setattr("rheostat.run.services.probe", lambda _: None)
     for name, answer in {
-        "give": given, "acknowledged": False, "read": send.KnownOrders(memory=memory), "other_name": None, "why_not_acknowledged": "None runs.",
+        "submit": given, "wait_until_acknowledged": False, "read_orders": send.KnownOrders(memory=memory), "wrong_cluster_name": None, "why_not_acknowledged": "None runs.",
         "current_rates": {(1, side): 10 * MB for side in Side}, "read_tuners": (),
     }.items():  # fmt: skip
         monkeypatch.setattr(send, name, lambda *_, answer=answer: answer)
@@ -200,8 +200,8 @@ def test_release_asks_though_nothing_is_known_as_owned(
     known: send.KnownOrders, code_of: Callable[..., int], settings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[object] = []
-    monkeypatch.setattr(send, "read", lambda *_: known)
-    monkeypatch.setattr(send, "give", lambda *asked: given.append(asked))
+    monkeypatch.setattr(send, "read_orders", lambda *_: known)
+    monkeypatch.setattr(send, "submit", lambda *asked: given.append(asked))
     assert code_of("release", "--config", settings) == EXIT_NOT_CONFIRMED
     assert not given
 

@@ -60,7 +60,7 @@ class ControllerSignals(Protocol):
 class QuotaWatcher(Protocol):
     def publish(self, view: QuotaView, made: QuotaStep, memory: MutationMemory) -> None: ...
 
-    def failed(self, count: int) -> None:
+    def record_failures(self, count: int) -> None:
         """So many writes did, now."""
 
     def cycle_failed(self) -> None:
@@ -258,7 +258,7 @@ class MutationQuotaController:
         self._failed(failures)
 
     def _failed(self, failures: Mapping[QuotaEntity, Failure]) -> None:
-        self._observer.failed(len(failures))
+        self._observer.record_failures(len(failures))
         self.recorder.failed(failures)
 
 

@@ -64,15 +64,15 @@ class PlanSignals(Protocol):
 class PlanObserver(Protocol):
     """Is told of everything; metrics and status."""
 
-    def planned(
+    def record_step(
         self, plans: tuple[PlanDecision, ...], limits: BatchLimits, figures: PartitionMeasurements, at_ms: int
     ) -> None: ...
 
-    def blind(self, why: str, unknown_since_ms: int | None = None) -> None: ...
+    def record_unknown(self, why: str, unknown_since_ms: int | None = None) -> None: ...
 
-    def awaited(self) -> None: ...
+    def expect_snapshot(self) -> None: ...
 
-    def stands_by(self) -> None: ...
+    def clear(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,10 +224,10 @@ class ReassignmentExecutor:
             self._due_s = now_s + CYCLE_S_MIN
             self._memory, self._figures, self.pending_bytes = ExecutorState(), PartitionMeasurements(), {}
             self._seen_at_ms = self._not_known = None
-            self._observer.stands_by()
+            self._observer.clear()
             return
         if self._would_do is None:
-            self._observer.awaited()
+            self._observer.expect_snapshot()
         topics = {topic for plan in plans for topic, _ in plan.partitions}
         # They count what every broker has, of whatever topic.
         limited = self._limits.partitions != PartitionLimits()
@@ -289,7 +289,7 @@ class ReassignmentExecutor:
             self._measure_due_s = self._clock.monotonic_s() + MEASURE_EVERY_S
         self.recorder.record(found.plans, made, _why(found.look, made))
         self._seen_at_ms, self._not_known = self._clock.now_ms(), None
-        self._observer.planned(made.plans, made.limits, self._figures, self._seen_at_ms)
+        self._observer.record_step(made.plans, made.limits, self._figures, self._seen_at_ms)
         self._memory, self.pending_bytes = made.state, made.admission.pending_bytes
         self._unsettled = frozenset(
             key for each in made.plans for key in (*each.progress.ready, *each.progress.running)
@@ -307,7 +307,7 @@ class ReassignmentExecutor:
         since_ms = self._not_known.since_ms if self._not_known is not None else self._seen_at_ms or self._clock.now_ms()
         self._not_known = PlansStateUnknown(why, since_ms)
         if self._would_do is None:  # Nobody waits for a dry run.
-            self._observer.blind(why, since_ms)
+            self._observer.record_unknown(why, since_ms)
 
     def _ask(self, made: ExecutorDecision, withheld: Deferred) -> None:
         paused = self._is_paused()

@@ -98,7 +98,7 @@ class Cleanup:
                     self._act(decision, self._restore, acts)
         finally:  # If the journal has failed meanwhile, the writes before that are reported all the same.
             if acts:
-                self._observer.acted(acts)
+                self._observer.record_actions(acts)
 
     def _clear(self, decision: ClearLists, expected: TopicThrottle) -> Failure | None:
         return self._throttles.clear_lists(decision.topic, decision.sides, expected)

@@ -31,7 +31,7 @@ log = structlog.get_logger("tuner")
 class ActObserver(Protocol):
     """Receives writes to Kafka and their outcomes."""
 
-    def acted(self, acts: Sequence[Acted]) -> None:
+    def record_actions(self, acts: Sequence[Acted]) -> None:
         """Takes writes that were made together as one event, however many throttles they concern."""
 
 
@@ -146,7 +146,7 @@ class ReplicaListWriter:
     def _report(self, acts: Sequence[Acted]) -> None:
         """Reports writes to the observer, and pauses those that failed."""
         if acts:
-            self._observer.acted(acts)
+            self._observer.record_actions(acts)
         for decision, failure in acts:
             if failure is None:
                 self._recorder.succeed(decision)

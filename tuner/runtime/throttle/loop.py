@@ -72,7 +72,7 @@ class SignalSource(LatestSignals, Protocol):
 class CycleObserver(ActObserver, Protocol):
     """Receives every cycle and its writes; the status page and the metrics."""
 
-    def observed(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None: ...
+    def record_cycle(self, observation: Observation, memory: Memory, decisions: tuple[Decision, ...]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +209,7 @@ class ThrottleController:
         if isinstance(observation.live, LiveCluster):
             self._windows.update(observation.live, self._cache.paths.sides() if observation.live.moves else ())
         else:  # Before the journal is written: it is likely to be unreachable together with the rest of the cluster.
-            self._observer.observed(observation, self.memory, decisions)
+            self._observer.record_cycle(observation, self.memory, decisions)
         try:
             self.recorder.note(decisions, observation, memory, self._orders.overtaken)
             self._orders.overtaken = ()
@@ -220,7 +220,7 @@ class ThrottleController:
         except JournalError as error:
             log.error(_JOURNAL_REFUSED, error=str(error))
         if is_cluster_read:
-            self._observer.observed(observation, self.memory, decisions)
+            self._observer.record_cycle(observation, self.memory, decisions)
         return decisions
 
     def tick(self) -> None:
@@ -314,7 +314,7 @@ class ThrottleController:
     def _report_ends(self, ends: Sequence[RampEnd]) -> None:
         if not ends:
             return
-        self._observer.acted([(end.decision, end.failure) for end in ends])
+        self._observer.record_actions([(end.decision, end.failure) for end in ends])
         succeeded = [end.decision for end in ends if end.failure is None]
         if succeeded:
             entries = [self.recorder.outcome(decision, None) for decision in succeeded]
@@ -477,7 +477,7 @@ class ThrottleController:
         stopped = [end for side, why in stops.items() if (end := self._ramps.drop(side, why)) is not None]
         self._windows.note_ended(stopped)
         if stopped and not intended:
-            self._observer.acted([(end.decision, end.failure) for end in stopped])
+            self._observer.record_actions([(end.decision, end.failure) for end in stopped])
         for end in stopped:
             if intended:
                 log.info(f"no further: {end.decision.text.split(':')[0]}: {end.failure}")

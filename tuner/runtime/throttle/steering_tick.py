@@ -153,7 +153,7 @@ class SteeringTick:
             written.append((change, None))
             self._recorder.succeed(change)
         if written:
-            self._observer.acted(written)
+            self._observer.record_actions(written)
         self._give_up(failed)
 
     def _give_up(self, refused: Sequence[WriteRefused]) -> None:
@@ -176,7 +176,7 @@ class SteeringTick:
             if refusal.external_change:
                 self._recorder.relinquish(side, refusal.found)
         if failures:
-            self._observer.acted([(refusal.decision, refusal.failure) for refusal in failures])
+            self._observer.record_actions([(refusal.decision, refusal.failure) for refusal in failures])
             self._recorder.record(memory=self._recorder.memory)
 
 

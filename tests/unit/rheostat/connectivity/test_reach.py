@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from rheostat.connectivity.probe import Reached, ReachedStage, reach
+from rheostat.connectivity.probe import ProbeOutcome, ProbeResult, probe_servers
 from rheostat.doctor.cluster import connection
-from rheostat.doctor.examine import FindingVerdict
+from rheostat.doctor.findings import FindingVerdict
 from streaming.shared.kafka import KafkaSettings
 
 Behave = Callable[[socket.socket], None]
@@ -95,15 +95,15 @@ def closed_port() -> str:
         return f"127.0.0.1:{listener.getsockname()[1]}"
 
 
-def only(server: str, **kafka: str) -> Reached:
-    (found,) = reach(KafkaSettings(bootstrap_servers=server, **kafka), connect_s_max=2, answer_s_max=1)
+def only(server: str, **kafka: str) -> ProbeResult:
+    (found,) = probe_servers(KafkaSettings(bootstrap_servers=server, **kafka), connect_s_max=2, answer_s_max=1)
     assert found.server == server
     return found
 
 
 def test_a_closed_port_and_an_unknown_name_are_no_route() -> None:
     port, name = only(closed_port()), only("broker-1.invalid:9092")
-    assert (port.way, name.way) == (ReachedStage.NO_ROUTE, ReachedStage.NO_ROUTE)
+    assert (port.way, name.way) == (ProbeOutcome.NO_ROUTE, ProbeOutcome.NO_ROUTE)
     assert port.said.endswith("cannot be reached: Connection refused")
     assert name.said.startswith("broker-1.invalid:9092 cannot be reached: ")
 
@@ -111,57 +111,57 @@ def test_a_closed_port_and_an_unknown_name_are_no_route() -> None:
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
 def test_a_port_that_says_nothing_is_slow(serve: Callable[[Behave], str], protocol: str) -> None:
     found = only(serve(say_nothing), security_protocol=protocol)
-    assert found.way is ReachedStage.SLOW
+    assert found.way is ProbeOutcome.SLOW
     assert found.said.endswith("took the connection, and did not answer within 1 s")
     assert 1 <= found.took_s < 5
 
 
 @pytest.mark.parametrize("behave", [hang_up, speak_http])
 def test_another_service_is_not_kafka(serve: Callable[[Behave], str], behave: Behave) -> None:
-    assert only(serve(behave)).way is ReachedStage.NOT_KAFKA
+    assert only(serve(behave)).way is ProbeOutcome.NOT_KAFKA
 
 
 @pytest.mark.parametrize("behave", [hang_up, speak_http])
 def test_tls_where_there_is_none(serve: Callable[[Behave], str], behave: Behave) -> None:
     found = only(serve(behave), security_protocol="SSL")
-    assert found.way is ReachedStage.TLS
+    assert found.way is ProbeOutcome.TLS
     assert "does not speak TLS with us" in found.said
 
 
 def test_no_tls_where_there_is_some(serve: Callable[[Behave], str], certificate: Path) -> None:
     found = only(serve(tls(certificate)))
-    assert found.way is ReachedStage.TLS
+    assert found.way is ProbeOutcome.TLS
     assert found.said.endswith("speaks TLS on this port, and kafka.security_protocol PLAINTEXT has none")
 
 
 def test_a_certificate_that_nobody_we_trust_has_signed(serve: Callable[[Behave], str], certificate: Path) -> None:
     found = only(serve(tls(certificate)), security_protocol="SSL")
-    assert found.way is ReachedStage.TLS
+    assert found.way is ProbeOutcome.TLS
     assert "shows a certificate we do not accept: self-signed certificate" in found.said
 
 
 def test_a_certificate_of_another_host(serve: Callable[[Behave], str], certificate: Path) -> None:
     port = serve(tls(certificate)).rpartition(":")[2]
     found = only(f"localhost:{port}", security_protocol="SSL", ssl_cafile=str(certificate))
-    assert found.way is ReachedStage.TLS
+    assert found.way is ProbeOutcome.TLS
     assert "certificate is not valid for 'localhost'" in found.said
 
 
 def test_a_certificate_of_ours_that_is_asked_for(serve: Callable[[Behave], str], certificate: Path) -> None:
     found = only(serve(tls(certificate, asks_for_ours=True)), security_protocol="SSL", ssl_cafile=str(certificate))
-    assert found.way is ReachedStage.TLS
+    assert found.way is ProbeOutcome.TLS
     assert "ended TLS" in found.said
     assert found.said.endswith("wants another certificate of ours: kafka.ssl_certfile")
 
 
 def test_behind_a_good_certificate_it_is_not_tls_that_fails(serve: Callable[[Behave], str], certificate: Path) -> None:
     found = only(serve(tls(certificate)), security_protocol="SSL", ssl_cafile=str(certificate))
-    assert found.way is ReachedStage.NOT_KAFKA
+    assert found.way is ProbeOutcome.NOT_KAFKA
 
 
 def test_a_file_that_cannot_be_read_is_named(serve: Callable[[Behave], str]) -> None:
     found = only(serve(say_nothing), security_protocol="SSL", ssl_cafile="/nonexistent/ca.pem")
-    assert found.way is ReachedStage.TLS
+    assert found.way is ProbeOutcome.TLS
     assert "kafka.ssl_cafile" in found.said
 
 

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from rich.status import Status
 
-from rheostat.console.progress_lines import Screen
+from rheostat.console.progress_lines import ProgressScreen
 from rheostat.demo.view import DemoView
 
 EVERY_S = 4.0
@@ -24,7 +24,7 @@ def said_on(console: Console) -> str:
     return console.file.getvalue()
 
 
-class Told(Screen[Status]):
+class Told(ProgressScreen[Status]):
     def __init__(self, console: Console) -> None:
         super().__init__(console, console.status("lives"), EVERY_S)
 

@@ -16,9 +16,9 @@ from tuner_cases import NOW_MS, TARGET, broker_signal, move_signal
 
 import rheostat
 from rheostat.console import logs
-from rheostat.console.escape import name, printable
+from rheostat.console.escape import printable, printable_name
 from rheostat.console.output import out, tell
-from rheostat.console.rich_console import Terminal, console_of
+from rheostat.console.rich_console import Terminal, console_for
 from rheostat.demo.view import DemoView as DemoView
 from rheostat.doctor import view as doctor_view
 from rheostat.doctor.findings import Finding, FindingVerdict
@@ -42,7 +42,7 @@ from rheostat.replay import command as replay
 from rheostat.signals.tables import SHEETS, tables
 from rheostat.status import text as status_text
 from rheostat.status.active_tuner import tuner_json
-from rheostat.status.screen import RateHistory, picture
+from rheostat.status.screen import RateHistory, render_screen
 from streaming.shared.contract import MovingPartition, Side, Signal, TenantSignal
 from tuner.control.throttle.diagnosis.fetcher_load import FetchedPartition
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
@@ -93,43 +93,43 @@ def signals(hostile: str, console: Console) -> None:
 
 def status_of(hostile: str) -> dict[str, Any]:
     entry = {"at_ms": NOW_MS, "kind": hostile, "text": hostile, "outcome": "failed", "failure": hostile}
-    sides = ("rate_bytes_per_s", "throttled_bytes_per_s", "floor_bytes_per_s")
+    sides = ("current_rate_bytes_per_s", "throttled_bytes_per_s", "min_rate_bytes_per_s")
     broker = {"broker": 1, "produce_p99_ms": 1.0} | {f"{side}_{key}": 1e6 for side in Side for key in sides}
     onto = {
-        "broker": 2, "done_ratio": 0.5, "remaining_bytes": 1e6, "slope_bytes_per_s": -1.0, "eta_s": 60.0, "stalled": True,
+        "broker": 2, "done_ratio": 0.5, "remaining_bytes": 1e6, "remaining_slope_bytes_per_s": -1.0, "eta_s": 60.0, "stalled": True,
         "stalled_since_ms": NOW_MS, "progress_lost_s": 0.0,
     }  # fmt: skip
     tuner = TunerPresence(hostile, TunerMode.ACTING, NOW_MS, hostile, 1e6, 1e5, page=hostile, waits_for=hostile)
-    plan = {"plan": hostile, "desired": hostile, "partitions": 1, "under_way": 1, "blockers": [hostile]}
+    plan = {"plan": hostile, "desired": hostile, "partitions": 1, "moving": 1, "blockers": [hostile]}
     return {
         "cluster": hostile, "now_ms": NOW_MS, "headline": hostile, "done_ratio": 0.5, "eta_s": 60, "ends_at_ms": NOW_MS,
         "tuner": tuner_json((tuner, tuner), 5e7), "stalled_brokers": [1], "infeasible": [{"broker": 1, "side": "leader"}],
-        "rate_bytes_per_s_max": 1e6, "brokers": [broker], "onto": [onto], "next": [hostile], "by_throttle": [entry],
+        "rate_bytes_per_s_max": 1e6, "brokers": [broker], "destinations": [onto], "next": [hostile], "throttle_decisions": [entry],
         "moves": [{"topic": hostile, "partition": 0, "leader": 1, "adding": [2], "removing": []}],
-        "remaining_bytes": {"2": 1e6}, "plans": [plan], "unreadable_records": [hostile],
+        "remaining_bytes_by_broker": {"2": 1e6}, "plans": [plan], "unreadable_records": [hostile],
         "paused": {"by": hostile, "released": False},
         "overrides": [{"broker": 1, "side": "leader", "rate_bytes_per_s": 1e6, "by": hostile}],
-        "last_decisions": [entry], "last_turns": [entry],
+        "last_decisions": [entry], "last_steering_ticks": [entry],
     }  # fmt: skip
 
 
 def tenants_of(hostile: str) -> dict[str, Any]:
     row = {
-        "user": hostile, "client_id": hostile, "demand_per_s": 4.25, "quota_per_s": 12.5, "quota_wanted_per_s": 12.5,
-        "tokens": 137.5, "throttled": True, "ours": True, "rule": 0, "reason": hostile,
+        "user": hostile, "client_id": hostile, "demand_per_s": 4.25, "quota_per_s": 12.5, "quota_setpoint_per_s": 12.5,
+        "tokens": 137.5, "throttled": True, "managed": True, "rule": 0, "reason": hostile,
     }  # fmt: skip
     return {
-        "asked_for": False, "pressure": 0.4, "why": hostile, "holds": [hostile], "tenants": [row],
-        "quotas": [{"entity": hostile, "rate_per_s": 12.5, "ours": True}],
+        "enabled": False, "pressure": 0.4, "total_text": hostile, "holds": [hostile], "tenants": [row],
+        "quotas": [{"entity": hostile, "rate_per_s": 12.5, "managed": True}],
     }  # fmt: skip
 
 
 def shown_status(hostile: str, console: Console) -> None:
-    status_text.show(status_of(hostile), console)
+    status_text.print_status(status_of(hostile), console)
 
 
 def watched_status(hostile: str, console: Console) -> None:
-    made = picture(status_of(hostile), RateHistory(), 30.0, hostile, [hostile], tenants_of(hostile))
+    made = render_screen(status_of(hostile), RateHistory(), 30.0, hostile, [hostile], tenants_of(hostile))
     console.print(made)
 
 
@@ -288,12 +288,12 @@ def test_log_on_a_terminal_holds_no_control_sequence() -> None:
 
 
 def test_name_is_cut_where_a_sentence_is_not() -> None:
-    assert len(name("x" * 10_000)) == 249
+    assert len(printable_name("x" * 10_000)) == 249
     assert printable("x" * 3000) == "x" * 3000
     assert printable("a\x1bb") == "a\\x1bb"
 
 
 def test_console_off_a_terminal_is_as_wide_as_needed() -> None:
-    console = console_of(io.StringIO())
+    console = console_for(io.StringIO())
     assert console.width >= 1000
     assert not console.is_terminal

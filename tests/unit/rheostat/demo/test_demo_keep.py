@@ -69,7 +69,7 @@ def test_the_page_is_named_while_the_tuner_rescues(monkeypatch: pytest.MonkeyPat
 def test_a_tuner_that_sees_nothing_is_not_shown_as_one_that_watches() -> None:
     from rheostat.demo import rescue
 
-    status = {"last_decisions": [], "ready": False, "why": "no broker signal has arrived yet"}
+    status = {"last_decisions": [], "ready": False, "ready_text": "no broker signal has arrived yet"}
     told = rescue._decisions(status, cast(Any, None), cast(Any, SimpleNamespace(leader=1, destination=3)), set())
     assert told == "rheostat changes nothing: no broker signal has arrived yet"
 

@@ -10,7 +10,7 @@ import pytest
 from rheostat.demo.story import _written, throttle_of
 from rheostat.demo.summary import DemoSummary
 from rheostat.demo.view import DemoView
-from rheostat.status.gather import stuck
+from rheostat.status.report import unfixable_by_throttle
 
 HELD: dict[str, Any] = {
     "stalled_before_s": 27.0,
@@ -98,4 +98,4 @@ def decision(reason: str, *, broker: int = 1, failure: str | None = None) -> dic
 def test_status_is_not_well_while_turning_a_throttle_cannot_help(
     moves: list[Any], decisions: list[Any], told: list[str]
 ) -> None:
-    assert stuck({"moves": moves, "by_throttle": decisions}) == told
+    assert unfixable_by_throttle({"moves": moves, "throttle_decisions": decisions}) == told

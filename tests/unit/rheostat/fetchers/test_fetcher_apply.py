@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 import pytest
 from command_rig import Command
 
-from rheostat.console.interrupt import CtrlC
+from rheostat.console.interrupt import DeferredCtrlC
 from rheostat.errors import NotConfirmedError
 from rheostat.fetchers.apply import Outcome, ResizeRun, places_text
 from rheostat.fetchers.approval import _change_line
@@ -297,7 +297,7 @@ def test_change_line_names_steps_places_and_time() -> None:
 
 
 def test_ctrl_c_is_heard_in_a_wait_and_not_within_a_call() -> None:
-    with CtrlC() as ctrl_c:
+    with DeferredCtrlC() as ctrl_c:
         clock = WallClock(ctrl_c)
         os.kill(os.getpid(), signal.SIGINT)  # In a call: nothing is raised here.
         began_s = clock.now_s()
@@ -314,7 +314,7 @@ def test_ctrl_c_is_heard_in_a_wait_and_not_within_a_call() -> None:
 
 def test_ctrl_c_twice_does_not_break_off_the_putting_back() -> None:
     rig = Rig(ALL)
-    with CtrlC() as ctrl_c:
+    with DeferredCtrlC() as ctrl_c:
 
         class Clock:
             """Of a person who presses twice while the second step is looked at."""

@@ -9,8 +9,8 @@ import pytest
 from rheostat.config.settings import parse_settings
 from rheostat.errors import BadInputError
 from rheostat.orders import send
-from rheostat.orders.acknowledgement import not_acknowledged
-from rheostat.orders.changes import raised, released
+from rheostat.orders.acknowledgement import unacknowledged_text
+from rheostat.orders.changes import raised_rates, release_summary
 from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.mutation_quota.entity import QuotaEntity
@@ -32,7 +32,7 @@ LEADER, FOLLOWER = (3, Side.LEADER), (3, Side.FOLLOWER)
     ],
 )  # fmt: skip
 def test_raised_names_only_throttles_that_go_up(leader: int | None, follower: int | None, lines: list[str]) -> None:
-    found = raised({LEADER: leader, FOLLOWER: follower}, {LEADER: 50 * MB, FOLLOWER: 50 * MB})
+    found = raised_rates({LEADER: leader, FOLLOWER: follower}, {LEADER: 50 * MB, FOLLOWER: 50 * MB})
     assert found == lines
 
 
@@ -53,20 +53,20 @@ def test_released_names_rates_lists_and_quotas() -> None:
         "client-id 'etl': 20/s → no quota",
     ]
     head = "This takes back what rheostat has set on cluster main, also while partitions move:"
-    assert released("main", memory, quotas, None) == [head, *changes, THEN]
+    assert release_summary("main", memory, quotas, None) == [head, *changes, THEN]
     unknown = "This takes back what rheostat has set on cluster main. Not all of it is known: the journal is torn."
-    assert released("main", memory, quotas, "the journal is torn") == [unknown, "Known are:", *changes, THEN]
-    assert released("main", Memory(), MutationMemory(), "the journal is torn") == [unknown, THEN]
+    assert release_summary("main", memory, quotas, "the journal is torn") == [unknown, "Known are:", *changes, THEN]
+    assert release_summary("main", Memory(), MutationMemory(), "the journal is torn") == [unknown, THEN]
 
 
 def test_released_with_nothing_owned_says_so() -> None:
     nothing = "The journal has nothing that rheostat has set on cluster main."
-    assert released("main", Memory(), MutationMemory(), None) == [nothing, THEN]
+    assert release_summary("main", Memory(), MutationMemory(), None) == [nothing, THEN]
 
 
 def test_released_of_a_large_cluster_is_shortened() -> None:
     memory = Memory(owned={(broker, Side.LEADER): OwnedRate(None, MB, (MB,)) for broker in range(100)})
-    lines = released("main", memory, MutationMemory(), None)
+    lines = release_summary("main", memory, MutationMemory(), None)
     assert (len(lines), lines[-2]) == (23, "and 80 more throttles")
 
 
@@ -85,7 +85,7 @@ def presence(mode: TunerMode, waits_for: str = "") -> TunerPresence:
     ],
 )
 def test_not_acknowledged_names_the_tuner_and_the_cause(tuners: tuple[TunerPresence, ...], why: str) -> None:
-    assert why in not_acknowledged(tuners)
+    assert why in unacknowledged_text(tuners)
 
 
 @pytest.mark.parametrize(

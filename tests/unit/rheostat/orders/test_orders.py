@@ -14,7 +14,7 @@ from tuner_cases import NOW_MS, OWN_LISTS, SOURCE, STALLED, TARGET, WELL, F, L
 from rheostat.orders import send as commands
 from streaming.shared.contract import Side
 from streaming.shared.contract.bounds import TIMESTAMP_MS_MAX
-from tuner.api.orders_api import sides_of
+from tuner.api.orders_api import override_rates
 from tuner.control.throttle.decision import Hold, Reason, RestoreRate, SetRate
 from tuner.control.throttle.state import Memory
 from tuner.core.operator_orders import Orders, Override, Pause
@@ -355,11 +355,11 @@ def test_the_commands_change_only_what_they_mean() -> None:
     assert replace(resumed, by="") == replace(begun, resumed_at_ms=NOW_MS + 5)
     assert resumed.by.endswith(", 2023-11-14 22:13:20 UTC")
     assert commands.release(begun, NOW_MS).overrides == {}
-    both = commands.override(sides_of(3, None, 5 * MB), 60.0)(begun, NOW_MS)
+    both = commands.override(override_rates(3, None, 5 * MB), 60.0)(begun, NOW_MS)
     assert both.overrides.keys() == {SOURCE, (3, L), (3, F)}
     assert both.overrides[(3, F)].until_ms == NOW_MS + 60_000
-    assert commands.no_override(3)(both, NOW_MS).overrides == begun.overrides
-    assert commands.no_override(3, L)(both, NOW_MS).overrides.keys() == {SOURCE, (3, F)}
+    assert commands.end_override(3)(both, NOW_MS).overrides == begun.overrides
+    assert commands.end_override(3, L)(both, NOW_MS).overrides.keys() == {SOURCE, (3, F)}
     assert commands.override({(3, L): 1}, 1.0)(begun, NOW_MS + 60_001).overrides.keys() == {
         (3, L)
     }  # The old one is over.

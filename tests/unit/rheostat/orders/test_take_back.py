@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rheostat.orders.send import until_none_is_left
+from rheostat.orders.send import wait_until_released
 
 
 class Clock:
@@ -16,7 +16,7 @@ class Clock:
 
     def run(self, timeout_s: float) -> float:
         """When it was given up, or done."""
-        until_none_is_left(lambda: self._left(self.now_s), timeout_s, monotonic=lambda: self.now_s, pause=self._pause)
+        wait_until_released(lambda: self._left(self.now_s), timeout_s, monotonic=lambda: self.now_s, pause=self._pause)
         return self.now_s
 
     def _pause(self, seconds: float) -> None:

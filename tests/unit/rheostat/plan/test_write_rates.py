@@ -9,7 +9,7 @@ import pytest
 from tuner_cases import NOW_MS, broker_signal
 
 from rheostat.console.countdown import count_down
-from rheostat.console.rich_console import Terminal, console_of
+from rheostat.console.rich_console import Terminal, console_for
 from rheostat.plan.write_rates import NoSignalsError, rates_from_signals
 from streaming.shared.contract import BrokerSignal
 from tuner.planning.shared_rates import shared_by_size
@@ -59,5 +59,5 @@ def test_count_down_on_a_terminal_shows_what_is_left() -> None:
 
 def test_count_down_elsewhere_is_one_line() -> None:
     file, said = io.StringIO(), list[str]()
-    count_down(0.01, "Watching", said.append, console_of(file))
+    count_down(0.01, "Watching", said.append, console_for(file))
     assert (said, file.getvalue()) == (["Watching, for 0.01 s."], "")

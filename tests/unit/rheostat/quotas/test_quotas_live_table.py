@@ -13,12 +13,12 @@ from rheostat.quotas.live import exit_code, shown, watched
 
 def found(**changes: Any) -> dict[str, Any]:
     row = {
-        "user": None, "client_id": "nightly", "demand_per_s": 4.25, "quota_per_s": 12.5, "quota_wanted_per_s": 12.5,
-        "tokens": 137.5, "throttled": False, "ours": True, "rule": 0, "reason": "standing_share",
+        "user": None, "client_id": "nightly", "demand_per_s": 4.25, "quota_per_s": 12.5, "quota_setpoint_per_s": 12.5,
+        "tokens": 137.5, "throttled": False, "managed": True, "rule": 0, "reason": "standing_share",
     }  # fmt: skip
     return {
-        "asked_for": True, "pressure": 0.4, "why": "50.0 partitions/s in all", "holds": [], "tenants": [row],
-        "quotas": [{"entity": "client-id 'nightly'", "rate_per_s": 12.5, "ours": True}],
+        "enabled": True, "pressure": 0.4, "total_text": "50.0 partitions/s in all", "holds": [], "tenants": [row],
+        "quotas": [{"entity": "client-id 'nightly'", "rate_per_s": 12.5, "managed": True}],
     } | changes  # fmt: skip
 
 
@@ -56,7 +56,7 @@ def test_without_tenants_it_says_whom_kafka_counts() -> None:
 
 
 def test_without_the_setting_it_says_that_nothing_is_turned() -> None:
-    assert "tuner.mutation_quota is not set" in told(found(asked_for=False))
+    assert "tuner.mutation_quota is not set" in told(found(enabled=False))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_the_exit_code_says_whether_somebody_suffers(changes: dict[str, Any], co
 
 
 def test_who_watches_goes_on_watching_through_a_moment_in_which_nothing_is_seen() -> None:
-    console, looks = Console(width=120), iter([found(), None, found(why="60.0 partitions/s in all")])
+    console, looks = Console(width=120), iter([found(), None, found(total_text="60.0 partitions/s in all")])
     pauses = iter([None, None, None])
 
     def look() -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from rheostat.console.interrupt import CtrlC
+from rheostat.console.interrupt import DeferredCtrlC
 from rheostat.console.rich_console import Terminal
 from rheostat.reassign import interrupted as asking
 from rheostat.reassign.embedded_service import EmbeddedService
@@ -119,7 +119,7 @@ def test_a_terminal_that_can_move_no_cursor_gets_lines() -> None:
 
 def test_the_first_ctrl_c_is_kept_and_the_second_is_not() -> None:
     before = signal.getsignal(signal.SIGINT)
-    with CtrlC() as ctrl_c:
+    with DeferredCtrlC() as ctrl_c:
         ctrl_c.check()
         os.kill(os.getpid(), signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):

@@ -12,7 +12,7 @@ from tuner_cases import CLUSTER, NOW_MS, SOURCE, TARGET, broker_signal, move_sig
 from typer.testing import CliRunner
 
 from rheostat.cli import app
-from rheostat.console.rich_console import Terminal, console_of
+from rheostat.console.rich_console import Terminal, console_for
 from rheostat.signals.live import SignalFilter, SignalsView, as_records, describe_problem, raw_line, render_tables
 from rheostat.signals.tables import SHEETS, tables
 from streaming.shared.contract import (
@@ -69,7 +69,7 @@ def shown(*signals: Signal, wanted: SignalFilter = OURS, wide: bool = False, col
         columns: of the terminal; None: what a pipe gets.
     """
     out = io.StringIO()
-    console = console_of(out) if columns is None else Terminal(file=out, width=columns)
+    console = console_for(out) if columns is None else Terminal(file=out, width=columns)
     for part in render_tables(seen_of(*signals, wanted=wanted), wanted, NOW_MS, AGE_S_MAX, console, wide=wide):
         console.print(part)
     return out.getvalue()
@@ -77,7 +77,7 @@ def shown(*signals: Signal, wanted: SignalFilter = OURS, wide: bool = False, col
 
 def cells(signal: Signal) -> dict[str, str]:
     """Column → text, of one row; where a name stands for several columns, the last."""
-    console = console_of(io.StringIO())
+    console = console_for(io.StringIO())
     (made,) = tables(
         SHEETS[signal_kind(signal)], [signal], NOW_MS, AGE_S_MAX, console, wide=True, has_cluster_column=False
     )
@@ -224,8 +224,8 @@ def test_history_and_unreadable_ones_are_counted() -> None:
     seen = seen_of(BROKER, replace(BROKER, broker=2, backlog=True))
     seen.take(b"{}")
     out = io.StringIO()
-    for part in render_tables(seen, OURS, NOW_MS, AGE_S_MAX, console_of(out)):
-        console_of(out).print(part)
+    for part in render_tables(seen, OURS, NOW_MS, AGE_S_MAX, console_for(out)):
+        console_for(out).print(part)
     assert "Not shown: signals of backlog records: 1, unreadable records: 1." in out.getvalue()
     assert [s.broker for s in seen.fitting(NOW_MS) if isinstance(s, BrokerSignal)] == [1]
 

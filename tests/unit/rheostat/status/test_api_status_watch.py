@@ -17,10 +17,10 @@ from tuner_cases import NOW_MS, SOURCE, TARGET, broker_signal, live, move_signal
 
 from rheostat.config.settings import Settings, parse_settings
 from rheostat.status.evaluation import StatusEvaluator
-from rheostat.status.gather import status_json
-from rheostat.status.journal import JournalFollower, Newest
+from rheostat.status.journal import JournalFollower, JournalState
 from rheostat.status.plans import PlansPane
-from rheostat.status.screen import RateHistory, picture, spark
+from rheostat.status.report import status_json
+from rheostat.status.screen import RateHistory, render_screen, spark
 from rheostat.status.tenants import TenantsPane
 from streaming.shared.contract import MoveSignal, MoveStep, Signal
 from streaming.shared.kafka.cluster import ClusterError
@@ -81,7 +81,7 @@ def status(
     tuners: Sequence[TunerPresence] = (ACTS,),
     plans: Mapping[str, Progress] | None = None,
 ) -> dict[str, Any]:
-    newest = Newest({"entry": list(entries), "steering": list(turns)}, orders or Orders(), memory=memory)
+    newest = JournalState({"entry": list(entries), "steering": list(turns)}, orders or Orders(), memory=memory)
     return status_json(
         settings, cluster or live(), signals or measured(), newest, NOW_MS, onlooker, tuners=tuners, plans=plans
     )
@@ -96,7 +96,7 @@ def shown(
     width: int = 160,
 ) -> str:
     text = io.StringIO()
-    Console(file=text, width=width).print(picture(found, course or RateHistory(), 30.0, trouble, plans, tenants))
+    Console(file=text, width=width).print(render_screen(found, course or RateHistory(), 30.0, trouble, plans, tenants))
     return text.getvalue()
 
 
@@ -127,7 +127,7 @@ def test_one_look_knows_no_progress_and_an_ended_move_leaves_no_bar() -> None:
     assert status(onlooker=onlooker)["done_ratio"] is None
     assert status(measured(remaining=300 * MB), onlooker=onlooker)["done_ratio"] == 0.5
     ended = status(onlooker=onlooker, cluster=live(moves=()))
-    assert (ended["done_ratio"], ended["onto"]) == (None, [])
+    assert (ended["done_ratio"], ended["destinations"]) == (None, [])
     assert status(measured(remaining=300 * MB), onlooker=onlooker)["done_ratio"] == 0.0, "another move"
     assert "The cluster is not seen now: away" in shown(None, trouble="The cluster is not seen now: away")
 
@@ -160,7 +160,7 @@ def test_what_a_look_has_judged_the_next_one_goes_on_from() -> None:
     for back in range(6, -1, -1):
         step = MoveStep(NOW_MS - 5_000 * back, 5.0, 0.0, 0.0, 600 * MB)
         seen = status(measured(replace(move_signal(*TARGET, steps=(step,)), samples=7)), onlooker=onlooker)
-        lost.append(seen["onto"][0]["progress_lost_s"])
+        lost.append(seen["destinations"][0]["progress_lost_s"])
     assert lost == sorted(lost)
     assert lost[-1] >= 15.0
     assert seen["stalled_brokers"] == [3]
@@ -208,10 +208,10 @@ def test_where_the_law_steers_what_stands_is_meant_and_no_stall() -> None:
     seen = [replace(move_signal(*TARGET, steps=(step,), steady_state=6 * MB), samples=7)]
     steered = status(measured(*seen), cluster=cluster, settings=STEERED)
     rescued = status(measured(*seen), cluster=cluster)
-    assert steered["onto"][0]["progress_lost_s"] < rescued["onto"][0]["progress_lost_s"]
+    assert steered["destinations"][0]["progress_lost_s"] < rescued["destinations"][0]["progress_lost_s"]
     # What the law means is not known here, so neither is how far its floor has come down: a throttle below it is seen to be.
-    assert steered["brokers"][0]["leader_floor_bytes_per_s"] == 7.2 * MB
-    assert rescued["brokers"][0]["leader_floor_bytes_per_s"] == 7.2 * MB
+    assert steered["brokers"][0]["leader_min_rate_bytes_per_s"] == 7.2 * MB
+    assert rescued["brokers"][0]["leader_min_rate_bytes_per_s"] == 7.2 * MB
 
 
 def tenant(name: str, asks: float, *, held: bool = False) -> dict[str, Any]:
@@ -222,7 +222,7 @@ def tenant(name: str, asks: float, *, held: bool = False) -> dict[str, Any]:
 
 def test_tenants_are_told_those_who_are_held_back_first() -> None:
     rows = [tenant(f"u{n}", float(n)) for n in range(7)] + [tenant("rep\x1borts", 0.5, held=True)]
-    found = {"why": "at the cap of 10/s", "holds": ["something holds"], "tenants": rows}
+    found = {"total_text": "at the cap of 10/s", "holds": ["something holds"], "tenants": rows}
     lines = shown(status(), tenants=found).splitlines()
     at = lines.index("Tenants: at the cap of 10/s")
     assert lines[at + 1 : at + 4] == [

@@ -13,8 +13,8 @@ from tuner_cases import NOW_MS, SOURCE, TARGET, live, owned
 from rheostat.status import journal as status_journal
 from rheostat.status import watch
 from rheostat.status.evaluation import StatusEvaluator
-from rheostat.status.gather import status_json
-from rheostat.status.journal import JournalFollower, read_followed
+from rheostat.status.journal import JournalFollower, read_journal_state
+from rheostat.status.report import status_json
 from streaming.shared.contract.quotas import QuotaEntity
 from tuner.control.mutation_quota.state import OwnedQuota
 from tuner.control.throttle.state import Memory
@@ -97,11 +97,11 @@ class Cluster:
 
         return SimpleNamespace(poll=lambda: records(since[0] if since else 10**6), read_recent=lambda _: records(0))
 
-    def watched(self) -> tuple[JournalFollower, str | None]:
+    def observers(self) -> tuple[JournalFollower, str | None]:
         """As ``--watch`` reads: at first, and what comes after that."""
         consumers = cast(Any, self)
-        followed, tails, unread = watch.begun("lab", TOPICS, consumers, consumers)
-        assert watch.go_on(followed, tails, TOPICS.journal, NOW_MS) is None
+        followed, tails, unread = watch.start_following("lab", TOPICS, consumers, consumers)
+        assert watch.follow_new_records(followed, tails, TOPICS.journal, NOW_MS) is None
         return followed, unread
 
 
@@ -116,32 +116,32 @@ def test_status_and_watch_show_the_same_of_the_same_records(
     monkeypatch: pytest.MonkeyPatch, journal: Records, orders: Records, whole: int
 ) -> None:
     Cluster(monkeypatch, journal, orders)
-    once = read_followed(SETTINGS)
-    followed, unread = Cluster(monkeypatch, journal, orders, whole).watched()
+    once = read_journal_state(SETTINGS)
+    followed, unread = Cluster(monkeypatch, journal, orders, whole).observers()
     assert shown(followed, StatusEvaluator(SETTINGS)) == shown(once)
     assert (followed.newest, followed.quotas, unread) == (once.newest, once.quotas, None)
 
 
 def test_watch_shows_orders_plans_and_what_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    followed, _ = Cluster(monkeypatch, JOURNAL, ORDERS, 3).watched()
+    followed, _ = Cluster(monkeypatch, JOURNAL, ORDERS, 3).observers()
     found = shown(followed)
-    assert found["tuner"]["acts"]
-    assert [(plan["plan"], plan["under_way"]) for plan in found["plans"]] == [("p", 1)]
+    assert found["tuner"]["acting"]
+    assert [(plan["plan"], plan["moving"]) for plan in found["plans"]] == [("p", 1)]
     assert [row["rate_bytes_per_s"] for row in found["overrides"]] == [5 * MB]
     assert len(found["unreadable_records"]) == 1
-    assert [row["text"] for row in found["last_turns"]] == ["steering 3"]
+    assert [row["text"] for row in found["last_steering_ticks"]] == ["steering 3"]
     assert len(followed.quotas.owned) == 1
     memory = followed.newest.memory
     assert memory is not None
     assert memory.owned.keys() == {SOURCE, TARGET}, "the memory in the orders' topic counts for nothing"
-    told, _ = Cluster(monkeypatch, TOLD_PAUSE, []).watched()
+    told, _ = Cluster(monkeypatch, TOLD_PAUSE, []).observers()
     assert shown(told)["paused"]["by"] == "kim", "the orders' topic was emptied, and nobody has resumed"
 
 
 def test_watch_of_unreadable_journal_knows_no_memory_nor_plans(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(monkeypatch, JOURNAL, ORDERS, 6)
     cluster.trouble = JournalError("a transaction is open in it")
-    followed, unread = cluster.watched()
+    followed, unread = cluster.observers()
     assert unread is not None
     assert "a transaction is open in it" in unread
     assert not followed.is_whole
@@ -149,12 +149,12 @@ def test_watch_of_unreadable_journal_knows_no_memory_nor_plans(monkeypatch: pyte
     assert (newest.memory, newest.plans, newest.orders) == (None, (), LATER)
     assert len(newest.entries["entry"]) == 3, "each of the newest entries is shown once"
     cluster.trouble, cluster.whole = None, 100
-    assert shown(followed)["last_decisions"] == shown(read_followed(SETTINGS))["last_decisions"]
+    assert shown(followed)["last_decisions"] == shown(read_journal_state(SETTINGS))["last_decisions"]
 
 
 def test_unreadable_memory_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
     journal = [*JOURNAL, (memory_key("lab"), b'{"v": 99}')]
-    followed, _ = Cluster(monkeypatch, journal, []).watched()
+    followed, _ = Cluster(monkeypatch, journal, []).observers()
     assert followed.newest.memory is None
     assert len(followed.newest.unreadable) == 2
 

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from rheostat.status.active_tuner import tuner_json
-from rheostat.status.text import show
+from rheostat.status.text import print_status
 from tuner.journal.unreadable import UnreadableRecord, unreadable_texts
 
 
@@ -18,21 +18,23 @@ def shown(**parts: Any) -> str:
         "tuner": tuner_json((), 5e7),
         "headline": "Nothing is moving.",
         "next": [],
-        "by_throttle": [],
+        "throttle_decisions": [],
         "brokers": [],
         "moves": [],
         "last_decisions": [],
-        "last_turns": [],
+        "last_steering_ticks": [],
     }
     text = io.StringIO()
-    show(nothing | parts, Console(file=text, width=200))
+    print_status(nothing | parts, Console(file=text, width=200))
     return text.getvalue()
 
 
 def test_the_laws_seconds_have_a_line_each() -> None:
     turn = "broker 1 leader throttle 10.0 MB/s → 12.5 MB/s: 12.2 MB/s is meant"
     told = shown(
-        last_turns=[{"at_ms": 1_700_000_000_000, "rates": [[1, "leader", 10_000_000, 12_500_000]], "text": turn}]
+        last_steering_ticks=[
+            {"at_ms": 1_700_000_000_000, "rates": [[1, "leader", 10_000_000, 12_500_000]], "text": turn}
+        ]
     )
     assert told.splitlines()[-2:] == ["Last seconds of the law:", f"  2023-11-14 22:13:20 {turn}"]
 

@@ -17,13 +17,13 @@ from rich.console import Console
 from test_api_status_watch import ACTS, ORDERS, SETTINGS, measured, status, still_for
 from tuner_cases import NOW_MS, SOURCE, TARGET, live, move_signal
 
-from rheostat.status import gather as status_module
+from rheostat.status import report as status_module
 from rheostat.status.active_tuner import tuner_json, tuner_lines
-from rheostat.status.gather import without_help
 from rheostat.status.journal import JournalFollower
-from rheostat.status.screen import RateHistory, picture
+from rheostat.status.report import needs_a_tuner
+from rheostat.status.screen import RateHistory, render_screen
 from rheostat.status.signal_history import SignalHistory
-from rheostat.status.text import show
+from rheostat.status.text import print_status
 from streaming.shared.contract import MoveStep
 from tuner.core.plan_progress import Progress
 from tuner.core.presence import TunerMode, TunerPresence
@@ -40,7 +40,7 @@ STARTS = replace(ACTS, mode=TunerMode.STARTING, waits_for="Spark starts")
 
 def told(found: dict[str, Any]) -> str:
     text = io.StringIO()
-    show(found, Console(file=text, width=400))
+    print_status(found, Console(file=text, width=400))
     return text.getvalue()
 
 
@@ -53,14 +53,14 @@ def test_status_with_clock_behind_the_brokers_sees_the_tuner(monkeypatch: pytest
         "probe": lambda _: None,
         "ClusterClient": lambda *_: nullcontext(SimpleNamespace(brokers=lambda: None)),
         "ClusterReader": lambda _: SimpleNamespace(look=lambda **_: live()),
-        "read_followed": lambda _: journal,
+        "read_journal_state": lambda _: journal,
         "read_tuners": lambda *_: (ACTS,),
         "_signals": lambda _: SignalHistory(
             cast(Any, SimpleNamespace(partitions_for_topic=lambda _: None)), "signals", "lab"
         ),
     }.items():
         monkeypatch.setattr(status_module, name, value)
-    assert status_module.gather(SETTINGS)["tuner"]["acts"]
+    assert status_module.read_status(SETTINGS)["tuner"]["acting"]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_first_lines_say_which_tuner_acts(tuners: list[TunerPresence], lines: li
     found = status(tuners=tuners)
     assert told(found).splitlines()[: len(lines)] == lines
     text = io.StringIO()
-    Console(file=text, width=400).print(picture(found, RateHistory(), 30.0))
+    Console(file=text, width=400).print(render_screen(found, RateHistory(), 30.0))
     assert [line.rstrip() for line in text.getvalue().splitlines()[: len(lines)]] == lines
 
 
@@ -121,8 +121,8 @@ def test_exit_code_is_1_while_a_move_stalls_and_no_tuner_acts(
     never = measured(steady_state=55 * MB)
     for signals, well in ((measured(), True), (measured(still_for(60)), acts), (never, acts)):
         found = status(signals, tuners=tuners)
-        assert without_help(found) is not well
-        monkeypatch.setattr(status_module, "gather", lambda _, found=found: found)
+        assert needs_a_tuner(found) is not well
+        monkeypatch.setattr(status_module, "read_status", lambda _, found=found: found)
         code = 0 if well else 1
         assert Command("status").run("--config", str(config)).exit_code == code
         record = Command("status").record("--config", str(config), code=code)

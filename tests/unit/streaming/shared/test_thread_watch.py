@@ -100,7 +100,7 @@ def test_http_server_that_ends_stops_the_tuner(
             raise RuntimeError("the event loop is broken")
         return True
 
-    monkeypatch.setattr(uvicorn_server.Server, "on_tick", tick)
+    monkeypatch.setattr(uvicorn_server.LimitedServer, "on_tick", tick)
     server.start()
     assert stop.wait(WAIT_S_MAX), "the tuner goes on without its HTTP server"
     server.stop()
@@ -136,7 +136,7 @@ def test_ended_threads_are_told_by_metric_and_readyz(watch: ThreadWatch) -> None
     assert said.status_code == 200, "it controls the throttles all the same"
     assert "the thread settings has ended by an error (RuntimeError: broken)" in said.text
     assert rig.get("/readyz", None).text == "ready; a thread has ended by an error\n"
-    assert "settings" in rig.get("/status", READ_TOKEN).json()["why"]
+    assert "settings" in rig.get("/status", READ_TOKEN).json()["ready_text"]
     registry = CollectorRegistry()
     registry.register(ProcessMetricsCollector("main", "tune", threads=watch))
     assert b'rheostat_threads_ended_total{cluster="main",part="tune"} 1.0' in generate_latest(registry)

@@ -10,9 +10,9 @@ import pytest
 from api_rig import OPERATE_TOKEN, READ_TOKEN, Clock, Rig, bearer
 
 from streaming.shared.connection_limits import SlotLimits
-from tuner.api.connection_table import limits_within
-from tuner.api.limits import BODY_BYTES_MAX, Buckets, Rate
-from tuner.api.requests_at_once import RequestsAtOnce
+from tuner.api.connection_table import limits_for_descriptors
+from tuner.api.limits import BODY_BYTES_MAX, RequestRate, TokenBuckets
+from tuner.api.requests_at_once import ConcurrentRequestLimiter
 
 Given = Callable[[Any, str, str, pytest.MonkeyPatch], int]
 OVERRIDE = {"broker": 3, "rate_bytes_per_s": 5_000_000, "for_s": 60}
@@ -73,18 +73,18 @@ def broken(rig: Any, method: str, path: str, patch: pytest.MonkeyPatch) -> int:
     def breaks(*_: object, **__: object) -> Any:
         raise RuntimeError("a bug")
 
-    watched = rig.watched
+    observers = rig.observers
     for part, name in (
-        (rig.desk, "give"), (rig.plans, "shown"), (rig.quotas, "as_json"), (watched, "picture"), (watched.history, "series"),
-        (watched.decisions, "page"), (watched.decisions, "row"),
+        (rig.order_service, "submit"), (rig.plans, "snapshot"), (rig.quotas, "as_json"), (observers, "snapshot"), (observers.history, "series"),
+        (observers.decisions, "page"), (observers.decisions, "row"),
     ):  # fmt: skip
         patch.setattr(part, name, breaks)
     return asked(rig, method, path)
 
 
 def unavailable(rig: Any, method: str, path: str, patch: pytest.MonkeyPatch) -> int:
-    patch.setattr(rig.watched.hub, "join", lambda _: None)
-    patch.setattr(rig.desk, "away", True)
+    patch.setattr(rig.observers.hub, "subscribe", lambda _: None)
+    patch.setattr(rig.order_service, "away", True)
     return asked(rig, method, path)
 
 
@@ -95,8 +95,8 @@ def too_many_at_once(_: Any, method: str, path: str, __: pytest.MonkeyPatch) -> 
 def crowded() -> Rig:
     """As many requests are under way as may be."""
     rig = working()
-    (limit,) = [each for each in rig.app.user_middleware if each.cls is RequestsAtOnce]
-    limit.kwargs["limits"] = replace(limits_within(-1), requests=SlotLimits(0, 0, 0))
+    (limit,) = [each for each in rig.app.user_middleware if each.cls is ConcurrentRequestLimiter]
+    limit.kwargs["limits"] = replace(limits_for_descriptors(-1), requests=SlotLimits(0, 0, 0))
     return rig
 
 
@@ -115,7 +115,7 @@ ROUTES = [(method, path) for path, of in DESCRIBED.items() for method in of]
 WELL, OPEN, BUSY, CROWDED = (
     working(),
     working(tokens=False),
-    working(reads=Buckets(Rate(1e-9, 0.0), Clock())),
+    working(reads=TokenBuckets(RequestRate(1e-9, 0.0), Clock())),
     crowded(),
 )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.api.auth import AccessError, ApiCaller, ApiRole, Tokens, find, parse_tokens, token, token_problem
+from tuner.api.auth import AccessError, ApiCaller, ApiRole, Tokens, find_caller, make_token, parse_tokens, token_problem
 
 KIM, GRAFANA = "kim-3f9c0123456789ab", "grafana-0123456789ab"
 FILE = f"# who may what\n\noperate kim {KIM}\n  read grafana {GRAFANA}\n"
@@ -15,11 +15,11 @@ FILE = f"# who may what\n\noperate kim {KIM}\n  read grafana {GRAFANA}\n"
 
 def test_a_token_is_its_owners_and_another_is_nobodys() -> None:
     known = parse_tokens(FILE, "tokens")
-    assert find(KIM, known) == ApiCaller("kim", ApiRole.OPERATE)
-    assert find(GRAFANA, known) == ApiCaller("grafana", ApiRole.READ)
-    assert find(KIM[:-1], known) is None
-    assert find("", known) is None
-    assert find("gärten\udcff", known) is None
+    assert find_caller(KIM, known) == ApiCaller("kim", ApiRole.OPERATE)
+    assert find_caller(GRAFANA, known) == ApiCaller("grafana", ApiRole.READ)
+    assert find_caller(KIM[:-1], known) is None
+    assert find_caller("", known) is None
+    assert find_caller("gärten\udcff", known) is None
 
 
 def test_who_may_operate_may_read_and_not_the_other_way_round() -> None:
@@ -67,7 +67,7 @@ def test_a_file_is_read_again_when_it_changes_and_one_that_is_broken_locks_nobod
     now_s = [0.0]
     file = tmp_path / "tokens"
     file.write_text(f"operate kim {KIM}\n")
-    tokens = Tokens((token(GRAFANA, "grafana", ApiRole.READ),), str(file), monotonic=lambda: now_s[0])
+    tokens = Tokens((make_token(GRAFANA, "grafana", ApiRole.READ),), str(file), monotonic=lambda: now_s[0])
     assert tokens.needed
     assert tokens.can_operate
     assert tokens.find(GRAFANA) == ApiCaller("grafana", ApiRole.READ)

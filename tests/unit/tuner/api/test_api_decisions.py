@@ -9,8 +9,8 @@ import pytest
 from api_rig import RAISE, WELL, Rig, entry
 from tuner_cases import NOW_MS, SOURCE, TARGET, L
 
-from tuner.api.decision_rows import row_json
-from tuner.api.decisions import Decisions, Filter, RecordedJournal
+from tuner.api.decision_rows import decision_json
+from tuner.api.decisions import DecisionFilter, DecisionStore, RecordedJournal
 from tuner.control.throttle.decision import AddPairs, Reason, Relinquish, RestoreRate, SetRate, StartRate
 from tuner.core.throttle_limits import MB
 from tuner.journal.entries import Entry, lists_entry, steering_entry
@@ -21,14 +21,14 @@ LET_GO = Relinquish(*TARGET, 5 * MB, 9 * MB, NOW_MS, Reason.EXTERNAL_CHANGE, "th
 START = StartRate(2, L, 5 * MB, Reason.MOVE_FOUND, "a throttle for broker 2")
 
 
-def rows(decisions: Decisions, wanted: Filter | None = None, **more: Any) -> list[dict[str, Any]]:
-    return [row_json(row) for row in decisions.page(wanted or Filter(), 100, **more)[0]]
+def rows(decisions: DecisionStore, wanted: DecisionFilter | None = None, **more: Any) -> list[dict[str, Any]]:
+    return [decision_json(row) for row in decisions.page(wanted or DecisionFilter(), 100, **more)[0]]
 
 
 def test_an_act_and_what_came_of_it_are_one_row() -> None:
-    decisions = Decisions()
+    decisions = DecisionStore()
     decisions.take([entry("intent", inputs={"move": {"remaining_bytes": 5}})])
-    assert rows(decisions)[0]["outcome"] == "under_way"
+    assert rows(decisions)[0]["outcome"] == "in_progress"
     decisions.take([entry("outcome", at_ms=NOW_MS + 9000)])
     only = rows(decisions)[0]
     assert (only["outcome"], only["outcome_at_ms"], only["at_ms"]) == ("done", NOW_MS + 9000, NOW_MS)
@@ -37,14 +37,14 @@ def test_an_act_and_what_came_of_it_are_one_row() -> None:
 
 
 def test_the_same_act_twice_has_each_its_own_outcome() -> None:
-    decisions = Decisions()
+    decisions = DecisionStore()
     decisions.take([entry("intent"), entry("outcome", failure="refused"), entry("intent", at_ms=NOW_MS + 1)])
     decisions.take([entry("outcome", at_ms=NOW_MS + 2)])
     assert [(row["outcome"], row["failure"]) for row in rows(decisions)] == [("done", None), ("failed", "refused")]
 
 
 def test_an_outcome_whose_act_is_not_known_is_a_row_of_its_own() -> None:
-    decisions = Decisions()
+    decisions = DecisionStore()
     decisions.take([entry("outcome")])
     assert rows(decisions)[0]["outcome"] == "done"
 
@@ -60,7 +60,7 @@ def test_an_outcome_whose_act_is_not_known_is_a_row_of_its_own() -> None:
     ],
 )
 def test_before_and_after(decision: Any, before: int | None, after: int | None) -> None:
-    decisions = Decisions()
+    decisions = DecisionStore()
     decisions.take([entry("decision", decision)])
     only = rows(decisions)[0]
     assert (only["before_bytes_per_s"], only["after_bytes_per_s"]) == (before, after)
@@ -68,35 +68,35 @@ def test_before_and_after(decision: Any, before: int | None, after: int | None) 
 
 def test_lists_are_named_by_their_topics() -> None:
     pairs = [AddPairs(f"t{n}", ((0, 1),), (), Reason.MOVE_FOUND, "on the lists") for n in range(30)]
-    decisions = Decisions()
+    decisions = DecisionStore()
     decisions.take([lists_entry("intent", pairs, NOW_MS)])
     assert rows(decisions)[0]["topics"] == [f"t{n}" for n in range(20)]
 
 
 def test_the_seconds_of_the_law_are_kept_apart() -> None:
     change = SetRate(*SOURCE, 10 * MB, 11 * MB, Reason.FOLLOWS_CLIENTS, "10 → 11")
-    decisions = Decisions(turns_max=3)
+    decisions = DecisionStore(turns_max=3)
     decisions.take([steering_entry([change], NOW_MS + n) for n in range(5)])
     decisions.take([entry("intent")])
     assert len(rows(decisions)) == 1
-    turns = rows(decisions, turns=True)
+    turns = rows(decisions, steering_ticks=True)
     assert [row["at_ms"] for row in turns] == [NOW_MS + 4, NOW_MS + 3, NOW_MS + 2]
     assert turns[0]["rates"] == [
         {"broker": 1, "side": "leader", "before_bytes_per_s": 10 * MB, "after_bytes_per_s": 11 * MB}
     ]
-    assert turns[0]["outcome"] == "begun"
-    assert rows(decisions, Filter(broker=1), turns=True) == turns
-    assert rows(decisions, Filter(broker=2), turns=True) == []
+    assert turns[0]["outcome"] == "started"
+    assert rows(decisions, DecisionFilter(broker=1), steering_ticks=True) == turns
+    assert rows(decisions, DecisionFilter(broker=2), steering_ticks=True) == []
 
 
 def test_what_is_asked_for_is_what_comes() -> None:
-    decisions = Decisions()
+    decisions = DecisionStore()
     decisions.take(
         [entry("intent", RAISE, NOW_MS), entry("decision", WELL, NOW_MS + 1), entry("decision", LET_GO, NOW_MS + 2)]
     )
 
     def found(**wanted: Any) -> list[int]:
-        return [row["at_ms"] - NOW_MS for row in rows(decisions, Filter(**wanted))]
+        return [row["at_ms"] - NOW_MS for row in rows(decisions, DecisionFilter(**wanted))]
 
     assert found() == [2, 1, 0]
     assert found(broker=3) == [2, 1]
@@ -106,16 +106,16 @@ def test_what_is_asked_for_is_what_comes() -> None:
     assert found(reason="stalled_throttle_bound") == [0]
     assert found(from_ms=NOW_MS + 1) == [2, 1]
     assert found(to_ms=NOW_MS + 1) == [1, 0]
-    assert found(acts=True) == [2, 0]
+    assert found(changes_only=True) == [2, 0]
     assert found(broker=1, action="hold") == []
 
 
 def test_pages_join_without_a_gap_or_a_repetition_while_more_comes() -> None:
-    decisions = Decisions()
+    decisions = DecisionStore()
     decisions.take([entry("decision", WELL, NOW_MS + n) for n in range(25)])
     seen, before = [], None
     while True:
-        found, before = decisions.page(Filter(), 10, before=before)
+        found, before = decisions.page(DecisionFilter(), 10, before=before)
         seen += [row.entry.at_ms - NOW_MS for row in found]
         decisions.take([entry("decision", WELL, NOW_MS + 100)])
         if before is None:
@@ -124,7 +124,7 @@ def test_pages_join_without_a_gap_or_a_repetition_while_more_comes() -> None:
 
 
 def test_of_many_only_the_newest_stay() -> None:
-    decisions = Decisions(rows_max=10)
+    decisions = DecisionStore(rows_max=10)
     decisions.take([entry("decision", WELL, NOW_MS + n) for n in range(25)])
     assert len(rows(decisions)) == 10
     ten = [row["id"] for row in rows(decisions)]
@@ -135,13 +135,13 @@ def test_of_many_only_the_newest_stay() -> None:
 
 
 def test_what_was_on_record_before_comes_behind_what_has_come_since_and_once() -> None:
-    decisions = Decisions()
+    decisions = DecisionStore()
     old = [entry("intent", RAISE, NOW_MS), entry("outcome", RAISE, NOW_MS + 5)]
     new = [entry("decision", WELL, NOW_MS + 50)]
     decisions.take(new)
-    decisions.begin_with([*old, *new])
+    decisions.load_history([*old, *new])
     assert [(row["at_ms"] - NOW_MS, row["outcome"]) for row in rows(decisions)] == [(50, "no_change"), (0, "done")]
-    decisions.begin_with([*old, *new])  # A second term reads the same again.
+    decisions.load_history([*old, *new])  # A second term reads the same again.
     assert len(rows(decisions)) == 2
     assert rows(decisions)[1]["outcome"] == "done"
 
@@ -162,23 +162,25 @@ def test_a_link_and_a_page_hold_across_a_restart() -> None:
             steering_entry([change], at_ms + 1000),
         )
     ]
-    first = Decisions()
+    first = DecisionStore()
     for each in record:
         first.take([each])
-    at = first.page(Filter(), 20)[1]
-    first_ids = {turns: [row["id"] for row in rows(first, turns=turns)] for turns in (False, True)}
+    at = first.page(DecisionFilter(), 20)[1]
+    first_ids = {turns: [row["id"] for row in rows(first, steering_ticks=turns)] for turns in (False, True)}
     assert len({*first_ids[False], *first_ids[True]}) == 6 * 9, "each has its own"
-    again = Decisions()
+    again = DecisionStore()
     again.take([entry("decision", WELL, NOW_MS + 60_000)])  # Decided before the journal was read.
-    again.begin_with(record[10:])
+    again.load_history(record[10:])
     for turns, ids in first_ids.items():
-        assert [row["id"] for row in rows(again, turns=turns)][0 if turns else 1 :] == ids[: 10 if turns else 35]
+        assert [row["id"] for row in rows(again, steering_ticks=turns)][0 if turns else 1 :] == ids[
+            : 10 if turns else 35
+        ]
     assert at is not None
     assert rows(again, before=at)[0] == rows(first, before=at)[0]
 
 
 def test_numbers_grow_although_the_clock_is_set_back_and_are_read_exactly() -> None:
-    decisions = Decisions()
+    decisions = DecisionStore()
     decisions.take([entry("decision", WELL, NOW_MS + at) for at in (0, 50, -9000, 60)])
     ids = [row["id"] for row in rows(decisions)]
     assert ids == sorted(set(ids), reverse=True)
@@ -193,7 +195,7 @@ def test_what_the_journal_does_not_take_is_not_shown() -> None:
             raise JournalError("away")
         taken.extend(entries)
 
-    decisions = Decisions()
+    decisions = DecisionStore()
     journal = RecordedJournal(write, decisions)
     journal.write([entry("intent")])
     with pytest.raises(JournalError):
@@ -204,13 +206,15 @@ def test_what_the_journal_does_not_take_is_not_shown() -> None:
 def test_over_http() -> None:
     rig = Rig()
     rig.cycle()
-    rig.watched.decisions.take([entry("intent", RAISE, NOW_MS + n) for n in range(3)])
+    rig.observers.decisions.take([entry("intent", RAISE, NOW_MS + n) for n in range(3)])
     found = rig.get("/api/v1/decisions?broker=1&limit=2&inputs=false").json()
     assert [row["at_ms"] - NOW_MS for row in found["decisions"]] == [2, 1]
     assert found["decisions"][0]["inputs"] is None
-    rig.watched.decisions.take([entry("outcome", RAISE, NOW_MS + 9)])  # What came of it is told before the next cycle.
+    rig.observers.decisions.take(
+        [entry("outcome", RAISE, NOW_MS + 9)]
+    )  # What came of it is told before the next cycle.
     again = rig.get("/api/v1/decisions?broker=1&limit=2&inputs=false").json()
-    assert [row["outcome"] for row in again["decisions"]] == ["done", "under_way"]
+    assert [row["outcome"] for row in again["decisions"]] == ["done", "in_progress"]
     rest = rig.get(f"/api/v1/decisions?broker=1&limit=2&before={found['next_before']}").json()
     assert [row["at_ms"] - NOW_MS for row in rest["decisions"]] == [0]
     assert rest["next_before"] is None

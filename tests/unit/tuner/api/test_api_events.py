@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 from api_rig import RAISE, READ_TOKEN, WELL, Rig, bearer, entry, many_brokers
 
-from tuner.api.events import BOX_MAX, EventListener, Hub, encoded
+from tuner.api.events import QUEUE_MAX, EventHub, EventListener, encode_event
 from tuner.api.server import HttpServer
 
 
@@ -25,7 +25,7 @@ def rig() -> Rig:
 
 @pytest.fixture
 def server(rig: Rig) -> Iterator[HttpServer]:
-    made = HttpServer(rig.app, "127.0.0.1", 0, on_stop=rig.watched.hub.end)
+    made = HttpServer(rig.app, "127.0.0.1", 0, on_stop=rig.observers.hub.close)
     made.start()
     yield made
     made.stop()
@@ -63,21 +63,21 @@ def wait_for(what: object, limit_s: float = 10.0) -> None:
 def test_a_full_box_loses_the_oldest_and_says_how_many() -> None:
     box = EventListener(places=3)
     for number in range(5):
-        box.put(encoded("cycle", {"n": number}))
-    said = box.taken()
+        box.put(encode_event("cycle", {"n": number}))
+    said = box.drain()
     assert said.startswith(b'event: dropped\ndata: {"events":2}\n\nevent: cycle\ndata: {"n":2}\n\n')
     assert said.count(b"event: cycle") == 3
-    assert box.taken() == b""
+    assert box.drain() == b""
 
 
 def test_only_so_many_may_listen() -> None:
-    hub = Hub(listeners_max=2)
-    first = hub.join(lambda: None)
+    hub = EventHub(listeners_max=2)
+    first = hub.subscribe(lambda: None)
     assert first is not None
-    assert hub.join(lambda: None) is not None
-    assert hub.join(lambda: None) is None
-    hub.leave(first)
-    assert hub.join(lambda: None) is not None
+    assert hub.subscribe(lambda: None) is not None
+    assert hub.subscribe(lambda: None) is None
+    hub.unsubscribe(first)
+    assert hub.subscribe(lambda: None) is not None
 
 
 def test_a_cycle_is_heard_at_once(rig: Rig, server: HttpServer) -> None:
@@ -90,7 +90,7 @@ def test_a_cycle_is_heard_at_once(rig: Rig, server: HttpServer) -> None:
         assert b"event: cycle" in event
         line = next(part for part in event.splitlines() if part.startswith(b"data: "))
         assert json.loads(line.removeprefix(b"data: "))["moving_partitions"] == 1
-    wait_for(lambda: rig.watched.hub.listeners == 0)
+    wait_for(lambda: rig.observers.hub.listeners == 0)
 
 
 def test_events_take_a_token(rig: Rig, server: HttpServer) -> None:
@@ -105,26 +105,26 @@ def test_events_take_a_token(rig: Rig, server: HttpServer) -> None:
 def test_one_who_never_reads_costs_the_loop_nothing_and_nobody_else_anything(rig: Rig, server: HttpServer) -> None:
     with listening(server.port, receive_bytes=2048), listening(server.port) as alive:
         until(alive, b": listening")
-        wait_for(lambda: rig.watched.hub.listeners == 2)
+        wait_for(lambda: rig.observers.hub.listeners == 2)
         said = {"filler": "x" * 20_000}
         told_s = []
 
         def lost() -> list[int]:
-            return sorted(listener._lost for listener in rig.watched.hub._listeners)
+            return sorted(listener._lost for listener in rig.observers.hub._listeners)
 
         # Both ends of a socket hold some MB before anything is lost.
         for burst in range(500):
             for _ in range(8):
                 began_s = time.thread_time()
-                rig.watched.hub.tell("acted", said)
+                rig.observers.hub.publish("acted", said)
                 told_s.append(time.thread_time() - began_s)
-            rig.watched.hub.tell(f"burst-{burst}", {})
+            rig.observers.hub.publish(f"burst-{burst}", {})
             until(alive, f"event: burst-{burst}\n".encode())
             if any(lost()):
                 break
         assert lost()[0] == 0, "the one that reads has lost nothing"
         assert lost()[1] > 0, "the one that does not has, and would be told"
-        assert max(len(listener._box) for listener in rig.watched.hub._listeners) <= BOX_MAX
+        assert max(len(listener._box) for listener in rig.observers.hub._listeners) <= QUEUE_MAX
         told_s.sort()
         assert told_s[len(told_s) // 2] < 0.001
 
@@ -142,7 +142,7 @@ def test_a_loop_goes_on_at_its_pace_beside_one_who_never_reads(rig: Rig, server:
     alone_s = min(cycles_cpu_s() for _ in range(3))
     readers = [listening(server.port, receive_bytes=2048) for _ in range(8)]
     try:
-        wait_for(lambda: rig.watched.hub.listeners == 8)
+        wait_for(lambda: rig.observers.hub.listeners == 8)
         watched_s = min(cycles_cpu_s() for _ in range(3))
     finally:
         for reader in readers:
@@ -152,17 +152,17 @@ def test_a_loop_goes_on_at_its_pace_beside_one_who_never_reads(rig: Rig, server:
 
 def test_what_is_sent_is_what_the_description_names(rig: Rig) -> None:
     """By everything that tells of something, into a box that is too small for one of them."""
-    boxes = [rig.watched.hub.join(lambda: None), rig.watched.hub.join(lambda: None)]
+    boxes = [rig.observers.hub.subscribe(lambda: None), rig.observers.hub.subscribe(lambda: None)]
     assert boxes[0] is not None
     assert boxes[1] is not None
     rig.cycle()
-    rig.watched.acted([(RAISE, None)])
-    rig.watched.begin_with([entry("decision", WELL)])
+    rig.observers.record_actions([(RAISE, None)])
+    rig.observers.load_history([entry("decision", WELL)])
     assert rig.post("/api/v1/pause").status_code == 202
-    for _ in range(BOX_MAX):
-        boxes[1].put(encoded("cycle", {}))
-    rig.watched.hub.end()
-    said = b"".join(box.taken() for box in boxes if box is not None).decode()
+    for _ in range(QUEUE_MAX):
+        boxes[1].put(encode_event("cycle", {}))
+    rig.observers.hub.close()
+    said = b"".join(box.drain() for box in boxes if box is not None).decode()
     sent = set(re.findall(r"^event: (\w+)$", said, re.MULTILINE))
     described = rig.app.openapi()["paths"]["/api/v1/events"]["get"]["description"]
     assert sent == set(re.findall(r"`(\w+)`", described))
@@ -171,7 +171,7 @@ def test_what_is_sent_is_what_the_description_names(rig: Rig) -> None:
 def test_who_listens_is_told_that_it_ends(rig: Rig, server: HttpServer) -> None:
     with listening(server.port) as reader:
         until(reader, b": listening")
-        rig.watched.hub.end()
+        rig.observers.hub.close()
         assert b"event: end" in until(reader, b"event: end")
 
 
@@ -181,4 +181,4 @@ def test_a_server_stops_although_somebody_listens(rig: Rig, server: HttpServer) 
         began_s = time.monotonic()
         server.stop()
         assert time.monotonic() - began_s < 8
-        assert rig.watched.hub.listeners == 0
+        assert rig.observers.hub.listeners == 0

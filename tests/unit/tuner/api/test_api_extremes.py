@@ -23,7 +23,7 @@ from streaming.shared.contract.bounds import (
     NUMBER_MAX,
     TIMESTAMP_MS_MAX,
 )
-from tuner.api.limits import Buckets, Rate
+from tuner.api.limits import RequestRate, TokenBuckets
 from tuner.api.server import HttpServer
 from tuner.core.cluster import Setpoint
 from tuner.core.operator_orders import Orders, Override, Pause
@@ -90,14 +90,14 @@ def worlds(draw: Any) -> dict[str, Any]:
     }
 
 
-RIG = Rig(reads=Buckets(Rate(1e9, 1e9), Clock()), orders=Buckets(Rate(1e9, 1e9), Clock()))
+RIG = Rig(reads=TokenBuckets(RequestRate(1e9, 1e9), Clock()), orders=TokenBuckets(RequestRate(1e9, 1e9), Clock()))
 
 
 @given(worlds())
 @GENERATED
 def test_every_route_answers_whatever_values_arrive(world: dict[str, Any]) -> None:
     RIG.cycle(**world)
-    RIG.watched.decisions.take([entry("intent"), entry("outcome", failure="refused")])
+    RIG.observers.decisions.take([entry("intent"), entry("outcome", failure="refused")])
     for path in PATHS:
         assert RIG.get(path).status_code in (200, 503), path
 

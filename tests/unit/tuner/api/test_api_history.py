@@ -8,11 +8,11 @@ import pytest
 from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, broker_signal, live, move, move_signal, observation
 
 from streaming.shared.contract import Side
-from tuner.api.history import COLUMNS, Peak, Peaks, RateHistoryStore
+from tuner.api.history import COLUMNS, RateHistoryStore, RemainingPeak, RemainingPeaks
 from tuner.core.cluster import NotSeen, Observation, Setpoint
 from tuner.core.throttle_limits import MB
 
-LEADER = "leader_actual_bytes_per_s"
+LEADER = "leader_throttled_bytes_per_s"
 
 
 def cycle(history: RateHistoryStore, number: int, rate: float | None = None) -> None:
@@ -20,7 +20,7 @@ def cycle(history: RateHistoryStore, number: int, rate: float | None = None) -> 
     brokers = [] if rate is None else [broker_signal(1, leader=rate)]
     cluster = live({} if rate is None else {SOURCE: 10 * MB})
     seen = observation(cluster, [] if rate is None else [move_signal(*SOURCE)], brokers)
-    history.observed(replace(seen, now_ms=NOW_MS + 5000 * number), LIMITS)
+    history.record_cycle(replace(seen, now_ms=NOW_MS + 5000 * number), LIMITS)
 
 
 def test_slots_come_round_and_the_oldest_go() -> None:
@@ -64,7 +64,7 @@ def test_only_what_is_newer_comes() -> None:
 def test_a_cycle_that_saw_nothing_is_a_gap_for_all() -> None:
     history = RateHistoryStore()
     cycle(history, 0, rate=1.0)
-    history.observed(Observation(NOW_MS + 5000, NotSeen("away")), LIMITS)
+    history.record_cycle(Observation(NOW_MS + 5000, NotSeen("away")), LIMITS)
     assert history.series([1])[1][1][LEADER] == [1.0, None]
 
 
@@ -72,12 +72,12 @@ def test_the_floor_is_what_the_table_says_and_a_gap_where_nothing_must_pass() ->
     history = RateHistoryStore()
     meant = {SOURCE: Setpoint(5.5 * MB)}
     seen = observation(live(), [move_signal(*SOURCE, steady_state=6 * MB), move_signal(*TARGET, steady_state=None)], [])
-    history.observed(seen, LIMITS)
-    history.observed(replace(seen, courses=meant), LIMITS)
-    history.observed(seen, replace(LIMITS, rate_bytes_per_s_min=9 * MB))
+    history.record_cycle(seen, LIMITS)
+    history.record_cycle(replace(seen, courses=meant), LIMITS)
+    history.record_cycle(seen, replace(LIMITS, rate_bytes_per_s_min=9 * MB))
     rows = history.series([1, 3])[1]
-    assert rows[1]["leader_floor_bytes_per_s"] == [7.2 * MB, 5.5 * MB, 9 * MB]
-    assert rows[3]["follower_floor_bytes_per_s"] == [None, None, None]
+    assert rows[1]["leader_min_rate_bytes_per_s"] == [7.2 * MB, 5.5 * MB, 9 * MB]
+    assert rows[3]["follower_min_rate_bytes_per_s"] == [None, None, None]
 
 
 def test_how_far_a_move_is_counts_from_the_most_that_was_lacking() -> None:
@@ -85,19 +85,19 @@ def test_how_far_a_move_is_counts_from_the_most_that_was_lacking() -> None:
 
     def remains(megabytes: float, at_ms: int) -> None:
         seen = observation(live(), [move_signal(*TARGET, remaining=megabytes * MB)], [])
-        history.observed(replace(seen, now_ms=at_ms), LIMITS)
+        history.record_cycle(replace(seen, now_ms=at_ms), LIMITS)
 
     remains(400, 1)
     remains(800, 2)
     remains(200, 3)
     peaks = history.peaks()
-    assert peaks == Peaks({3: Peak(800 * MB, since_ms=1)})
+    assert peaks == RemainingPeaks({3: RemainingPeak(800 * MB, since_ms=1)})
     assert peaks.all_done_ratio({3: 200 * MB}) == peaks.done_ratio(3, 200 * MB) == 0.75
     assert peaks.all_done_ratio({3: 900 * MB}) == peaks.done_ratio(3, 900 * MB) == 0.0
     assert peaks.done_ratio(3, None) is peaks.done_ratio(4, 1.0) is peaks.all_done_ratio({4: 1.0}) is None
-    history.observed(replace(observation(live(moves=())), now_ms=4), LIMITS)
-    assert history.peaks() == Peaks()
-    assert Peaks().all_done_ratio({}) is None
+    history.record_cycle(replace(observation(live(moves=())), now_ms=4), LIMITS)
+    assert history.peaks() == RemainingPeaks()
+    assert RemainingPeaks().all_done_ratio({}) is None
 
 
 def test_the_whole_goes_on_from_where_it_was_when_one_destination_has_ended() -> None:
@@ -108,7 +108,7 @@ def test_the_whole_goes_on_from_where_it_was_when_one_destination_has_ended() ->
         lacks = {broker: left * MB for broker, left in lacking}
         moves = tuple(move(partition=broker, adding=(broker,)) for broker in lacks)
         signals = [move_signal(broker, Side.FOLLOWER, remaining=left) for broker, left in lacks.items()]
-        history.observed(observation(live(moves=moves), signals, []), LIMITS)
+        history.record_cycle(observation(live(moves=moves), signals, []), LIMITS)
         return history.peaks().all_done_ratio(lacks)
 
     assert cycle_of((3, 1000), (4, 1000)) == 0.0
@@ -124,10 +124,10 @@ def test_the_whole_goes_on_from_where_it_was_when_one_destination_has_ended() ->
 
 def test_a_move_that_is_not_measured_for_a_moment_has_not_ended() -> None:
     history = RateHistoryStore()
-    history.observed(observation(live(), [move_signal(*TARGET, remaining=800 * MB)], []), LIMITS)
+    history.record_cycle(observation(live(), [move_signal(*TARGET, remaining=800 * MB)], []), LIMITS)
     for signals in ([move_signal(*TARGET, remaining=None)], []):
-        history.observed(observation(live(), signals, []), LIMITS)
-        assert history.peaks() == Peaks({3: Peak(800 * MB, NOW_MS)})
+        history.record_cycle(observation(live(), signals, []), LIMITS)
+        assert history.peaks() == RemainingPeaks({3: RemainingPeak(800 * MB, NOW_MS)})
         assert history.peaks().all_done_ratio({}) is None
 
 
@@ -136,7 +136,7 @@ def test_ceiling_is_kept_as_it_was_at_each_time() -> None:
     for number, ceiling in enumerate((50, 50, 50, 40, 10, 10)):
         seen = observation(live({SOURCE: 10 * MB}), [move_signal(*SOURCE)], [broker_signal(1, leader=1.0)])
         limits = replace(LIMITS, rate_bytes_per_s_max=ceiling * MB)
-        history.observed(replace(seen, now_ms=NOW_MS + 5000 * number), limits)
-    assert history.series([1]).ceilings_bytes_per_s == [50 * MB, 40 * MB, 10 * MB, 10 * MB]
-    assert history.series([1], NOW_MS + 5000 * 3).ceilings_bytes_per_s == [10 * MB, 10 * MB]
-    assert history.series([1], NOW_MS + 5000 * 9).ceilings_bytes_per_s == []
+        history.record_cycle(replace(seen, now_ms=NOW_MS + 5000 * number), limits)
+    assert history.series([1]).max_rates_bytes_per_s == [50 * MB, 40 * MB, 10 * MB, 10 * MB]
+    assert history.series([1], NOW_MS + 5000 * 3).max_rates_bytes_per_s == [10 * MB, 10 * MB]
+    assert history.series([1], NOW_MS + 5000 * 9).max_rates_bytes_per_s == []

@@ -13,10 +13,10 @@ from tuner_cases import NOW_MS, SOURCE
 from rheostat.config.settings import load_settings
 from rheostat.errors import BadInputError
 from streaming.shared.contract import MoveSignal, Side
-from tuner.api.answers import HEADERS
-from tuner.api.auth import AccessError, ApiRole, Tokens, token
-from tuner.api.limits import Buckets, Rate
-from tuner.api.orders_api import Change
+from tuner.api.auth import AccessError, ApiRole, Tokens, make_token
+from tuner.api.limits import RequestRate, TokenBuckets
+from tuner.api.orders_api import OrderChange
+from tuner.api.responses import SECURITY_HEADERS
 from tuner.api.server import make_app
 from tuner.control.throttle.operator_overrides import heard, permitted
 from tuner.control.throttle.state import Memory
@@ -38,7 +38,7 @@ def test_another_sites_name_for_this_machine_reads_nothing() -> None:
 
 
 def test_whoever_reads_too_much_keeps_no_order_and_no_probe_out() -> None:
-    rig = Rig(reads=Buckets(Rate(per_s=1.0, burst=5), lambda: 0.0))
+    rig = Rig(reads=TokenBuckets(RequestRate(per_s=1.0, burst=5), lambda: 0.0))
     rig.cycle()
     said = [rig.http.get("/", headers={}).status_code for _ in range(10)]
     assert said[-1] == 429
@@ -50,8 +50,8 @@ def test_a_wrong_token_is_counted_also_where_nobody_may_give_orders() -> None:
     rig = Rig()
     rig.cycle()
     app = make_app(
-        rig.board, rig.quotas, rig.registry, 5.0, rig.clock, watched=rig.watched,
-        tokens=Tokens((token(READ_TOKEN, "grafana", ApiRole.READ),)), desk=rig.desk, monotonic=rig.clock,
+        rig.board, rig.quotas, rig.registry, 5.0, rig.clock, observers=rig.observers,
+        tokens=Tokens((make_token(READ_TOKEN, "grafana", ApiRole.READ),)), order_service=rig.order_service, monotonic=rig.clock,
     )  # fmt: skip
     http = TestClient(app, base_url="http://127.0.0.1")
 
@@ -88,13 +88,13 @@ def test_a_request_that_breaks_something_is_answered_with_the_same_headers(capsy
     rig = Rig()
     rig.cycle()
 
-    def broken(change: Change) -> Orders:
+    def broken(change: OrderChange) -> Orders:
         raise RuntimeError("nobody thought of this")
 
-    rig.desk.give = broken  # type: ignore[method-assign]
+    rig.order_service.submit = broken  # type: ignore[method-assign]
     answer = rig.post("/api/v1/pause")
     assert (answer.status_code, answer.json()) == (500, {"detail": "the tuner could not answer this: its log says why"})
-    assert HEADERS.items() <= dict(answer.headers).items()
+    assert SECURITY_HEADERS.items() <= dict(answer.headers).items()
     assert answer.headers["cache-control"] == "no-store"
     said = capsys.readouterr().out
     assert "nobody thought of this" in said
@@ -109,7 +109,7 @@ def test_a_token_that_was_given_twice_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "tokens"
     file.write_text(f"operate kim {READ_TOKEN}\n")
     with pytest.raises(AccessError, match="is in the settings, too"):
-        Tokens((token(READ_TOKEN, "grafana", ApiRole.READ),), str(file))
+        Tokens((make_token(READ_TOKEN, "grafana", ApiRole.READ),), str(file))
 
 
 def test_a_token_that_is_a_number_is_not_printed(tmp_path: Path) -> None:

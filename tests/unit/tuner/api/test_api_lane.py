@@ -12,9 +12,9 @@ from api_rig import OPERATE_TOKEN, READ_TOKEN, WELL, Rig, entry
 from fastapi.testclient import TestClient
 
 from tuner.api import views
-from tuner.api.answers import HEADERS, Shared
 from tuner.api.auth import ApiCaller, ApiRole
 from tuner.api.response_cache import CachedResponse, ResponseCache
+from tuner.api.responses import SECURITY_HEADERS, SharedBody
 
 
 @pytest.fixture
@@ -27,13 +27,13 @@ def rig() -> Rig:
 def made_anew(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The brokers whose rows were made."""
     found: list[int] = []
-    row = views.move_row
+    row = views.move_json
 
     def counted(look: Any, broker: int) -> dict[str, Any]:
         found.append(broker)
         return row(look, broker)
 
-    monkeypatch.setattr(views, "move_row", counted)
+    monkeypatch.setattr(views, "move_json", counted)
     return found
 
 
@@ -42,7 +42,7 @@ def test_an_answer_is_made_once_for_all_who_ask_the_same(rig: Rig, monkeypatch: 
     first, again = rig.get("/api/v1/moves"), rig.get("/api/v1/moves")
     assert (first.status_code, first.content) == (again.status_code, again.content)
     assert sorted(first.headers.multi_items()) == sorted(again.headers.multi_items())
-    assert HEADERS.items() <= dict(again.headers).items()
+    assert SECURITY_HEADERS.items() <= dict(again.headers).items()
     assert made == [3]
     rig.get("/api/v1/moves?limit=1")
     rig.cycle()
@@ -71,7 +71,7 @@ def test_what_goes_with_the_clock_is_another_answer_in_the_next_second(rig: Rig)
 
 def test_a_decision_on_record_is_told_before_the_cycle_ends(rig: Rig) -> None:
     assert rig.get("/api/v1/decisions").json()["decisions"] == []
-    rig.watched.decisions.take([entry("decision", WELL)])
+    rig.observers.decisions.take([entry("decision", WELL)])
     assert len(rig.get("/api/v1/decisions").json()["decisions"]) == 1
 
 
@@ -135,7 +135,7 @@ def test_metrics_are_made_once_a_second_however_many_scrape() -> None:
         made.append(now[0])
         return b"%d" % now[0]
 
-    shared = Shared(make, lambda: now[0])
+    shared = SharedBody(make, lambda: now[0])
     assert [shared.body(), shared.body()] == [b"0", b"0"]
     now[0] += 1
     assert shared.body() == b"1"
@@ -176,7 +176,7 @@ def test_what_takes_longer_than_its_second_is_made_once_more_for_all_who_wait() 
         assert may_end.acquire(timeout=10)
         return b"made"
 
-    shared = Shared(make, lambda: next(seconds))  # Every look at the clock is another second.
+    shared = SharedBody(make, lambda: next(seconds))  # Every look at the clock is another second.
     shared._lock = door  # type: ignore[assignment]
     who_ask = [threading.Thread(target=shared.body, daemon=True) for _ in range(8)]
     for one in who_ask:
@@ -196,6 +196,6 @@ def test_tenants_that_are_shown_no_more_are_not_told_from_what_was_kept(rig: Rig
     rig.quotas.as_json = lambda: made.append(1)  # type: ignore[method-assign,assignment,func-returns-value]
     assert rig.get("/api/v1/tenants").content == kept.content
     assert not made
-    rig.quotas.stands_by()  # And no cycle has ended since.
+    rig.quotas.clear()  # And no cycle has ended since.
     rig.get("/api/v1/tenants")
     assert made

@@ -7,12 +7,12 @@ from api_rig import READ_TOKEN, Clock, Rig, bearer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.api.limits import Buckets, Rate
+from tuner.api.limits import RequestRate, TokenBuckets
 
 
 def test_a_burst_passes_then_one_each_time_the_bucket_has_one() -> None:
     clock = Clock()
-    buckets = Buckets(Rate(per_s=2.0, burst=3.0), clock)
+    buckets = TokenBuckets(RequestRate(per_s=2.0, burst=3.0), clock)
     assert [buckets.take("a") for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
     clock.now_s += 0.5
     assert [buckets.take("a"), buckets.take("a")] == [0.0, 0.5]
@@ -22,7 +22,7 @@ def test_a_burst_passes_then_one_each_time_the_bucket_has_one() -> None:
 
 
 def test_of_many_callers_only_so_many_are_remembered() -> None:
-    buckets = Buckets(Rate(per_s=1.0, burst=1.0), Clock(), callers_max=10)
+    buckets = TokenBuckets(RequestRate(per_s=1.0, burst=1.0), Clock(), callers_max=10)
     for number in range(1000):
         buckets.take(str(number))
     assert len(buckets._buckets) == 10
@@ -31,7 +31,7 @@ def test_of_many_callers_only_so_many_are_remembered() -> None:
 @given(st.lists(st.floats(0, 5), max_size=60))
 def test_no_more_pass_than_burst_and_rate_allow(pauses_s: list[float]) -> None:
     clock = Clock()
-    buckets = Buckets(Rate(per_s=1.5, burst=4.0), clock)
+    buckets = TokenBuckets(RequestRate(per_s=1.5, burst=4.0), clock)
     passed = 0
     for pause_s in pauses_s:
         clock.now_s += pause_s
@@ -41,7 +41,7 @@ def test_no_more_pass_than_burst_and_rate_allow(pauses_s: list[float]) -> None:
 
 def test_who_asks_too_often_is_told_when_to_ask_again() -> None:
     clock = Clock()
-    rig = Rig(reads=Buckets(Rate(per_s=0.5, burst=2.0), clock))
+    rig = Rig(reads=TokenBuckets(RequestRate(per_s=0.5, burst=2.0), clock))
     answers = [rig.get("/api/v1/reasons") for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 429]
     assert answers[2].headers["retry-after"] == "2"

@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.checks import (
 )
 from tuner_cases import NOW_MS, SOURCE
 
-from tuner.api.limits import Buckets, Rate
+from tuner.api.limits import RequestRate, TokenBuckets
 from tuner.control.mutation_quota.decision import QuotaReason, TenantShare, TotalRateReport
 from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.model import QuotaView
@@ -40,10 +40,12 @@ GENERATED = settings(
 
 def full_rig() -> Rig:
     """Something to show on every route, and no limits in the way."""
-    rig = Rig(reads=Buckets(Rate(1e9, 1e9), Clock()), orders=Buckets(Rate(1e9, 1e9), Clock()))
+    rig = Rig(reads=TokenBuckets(RequestRate(1e9, 1e9), Clock()), orders=TokenBuckets(RequestRate(1e9, 1e9), Clock()))
     orders = Orders(9, Pause(NOW_MS, "li"), overrides={SOURCE: Override(5 * MB, NOW_MS + 60_000, "kim")})
     rig.cycle(RAISE, WELL, orders=orders, courses={SOURCE: Setpoint(12 * MB, no_headroom=True)})
-    rig.watched.decisions.take([entry("intent"), entry("outcome", failure="refused"), steering_entry([RAISE], NOW_MS)])
+    rig.observers.decisions.take(
+        [entry("intent"), entry("outcome", failure="refused"), steering_entry([RAISE], NOW_MS)]
+    )
     held = TenantShare(Tenant("ann"), 5.0, True, 2.0, 2.0, QuotaReason.FAIR_SHARE, None)
     said = TotalRateReport(10.0, 0.8, QuotaReason.AT_CAP, "at the cap")
     rig.quotas.publish(

@@ -8,8 +8,8 @@ import pytest
 from api_rig import MEMORY, OPERATE_TOKEN, READ_TOKEN, Rig
 from tuner_cases import NOW_MS, SOURCE, TARGET, F, L
 
-from tuner.api.orders_api import not_overridden, overridden, paused, released, resumed
-from tuner.api.status_store import STANDING_BY
+from tuner.api.orders_api import end_override_change, override_change, pause_change, release_change, resume_change
+from tuner.api.status_store import STANDBY_REASON
 from tuner.core.cluster import NotSeen, Observation
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.throttle_limits import MB
@@ -37,14 +37,14 @@ def test_an_order_takes_the_role_operate(rig: Rig, name: str, body: dict[str, An
         answer = rig.post(f"/api/v1/{name}", body, who)
         assert answer.status_code == status, answer.text
     assert answer.json() == {"detail": "the token of grafana may read only: giving orders takes the role operate"}
-    assert rig.desk.orders == Orders()
+    assert rig.order_service.orders == Orders()
     assert rig.post(f"/api/v1/{name}", body).status_code == 202
-    assert rig.desk.orders.at_ms == NOW_MS
+    assert rig.order_service.orders.at_ms == NOW_MS
 
 
 def test_a_pause_is_on_record_with_who_and_a_resume_ends_it(rig: Rig) -> None:
     answer = rig.post("/api/v1/pause")
-    assert rig.desk.orders.pause == Pause(NOW_MS, BY_KIM)
+    assert rig.order_service.orders.pause == Pause(NOW_MS, BY_KIM)
     assert answer.json() == {
         "by": "kim over HTTP from testclient",
         "orders_at_ms": NOW_MS,
@@ -52,7 +52,7 @@ def test_a_pause_is_on_record_with_who_and_a_resume_ends_it(rig: Rig) -> None:
         "overrides": [],
     }
     assert rig.post("/api/v1/resume").json()["paused"] is None
-    assert rig.desk.orders == Orders(NOW_MS + 1, resumed_at_ms=NOW_MS + 1, by=BY_KIM)
+    assert rig.order_service.orders == Orders(NOW_MS + 1, resumed_at_ms=NOW_MS + 1, by=BY_KIM)
 
 
 def test_an_override_is_of_one_side_or_of_both_and_ends(rig: Rig) -> None:
@@ -60,19 +60,19 @@ def test_an_override_is_of_one_side_or_of_both_and_ends(rig: Rig) -> None:
     assert rig.post("/api/v1/override", body).status_code == 202
     said = f"{BY_KIM}, until 2023-11-14 22:43:20 UTC"
     order = Override(5 * MB, NOW_MS + 1_800_000, said)
-    assert rig.desk.orders.overrides == {(3, L): order, (3, F): order}
+    assert rig.order_service.orders.overrides == {(3, L): order, (3, F): order}
     rig.post("/api/v1/override", {**body, "broker": 1, "side": "leader"})
-    assert rig.desk.orders.overrides.keys() == {(1, L), (3, L), (3, F)}
+    assert rig.order_service.orders.overrides.keys() == {(1, L), (3, L), (3, F)}
     assert rig.delete("/api/v1/override/3").status_code == 202
-    assert rig.desk.orders.overrides.keys() == {(1, L)}
+    assert rig.order_service.orders.overrides.keys() == {(1, L)}
 
 
 def test_a_release_ends_the_overrides_too(rig: Rig) -> None:
     rig.post("/api/v1/override", ORDERS[3][1])
     rig.post("/api/v1/release")
-    assert rig.desk.orders.overrides == {}
-    assert rig.desk.orders.pause is not None
-    assert rig.desk.orders.pause.released
+    assert rig.order_service.orders.overrides == {}
+    assert rig.order_service.orders.pause is not None
+    assert rig.order_service.orders.pause.released
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_faulty_override_is_refused_and_nothing_is_on_record(
 ) -> None:
     answer = rig.post("/api/v1/override", {**ORDERS[3][1], **changes})
     assert (answer.status_code, answer.json()["detail"][: len(said)]) == (status, said)
-    assert rig.desk.orders == Orders()
+    assert rig.order_service.orders == Orders()
 
 
 def test_an_override_without_an_end_is_refused(rig: Rig) -> None:
@@ -115,35 +115,35 @@ def test_an_override_without_an_end_is_refused(rig: Rig) -> None:
 
 def test_an_override_of_a_broker_that_has_gone_can_be_ended(rig: Rig) -> None:
     order = Override(5 * MB, NOW_MS + 60_000, "kim")
-    rig.desk.orders = Orders(5, overrides={(9, L): order, (1, L): order})
+    rig.order_service.orders = Orders(5, overrides={(9, L): order, (1, L): order})
     rig.cycle()
     assert rig.delete("/api/v1/override/9").status_code == 202
-    assert rig.desk.orders.overrides.keys() == {(1, L)}
+    assert rig.order_service.orders.overrides.keys() == {(1, L)}
     assert rig.delete("/api/v1/override/8").status_code == 404
 
 
 def test_who_stands_by_takes_no_order(rig: Rig) -> None:
-    rig.board.stands_by()
+    rig.board.become_standby()
     answer = rig.post("/api/v1/pause")
     assert answer.status_code == 409
     assert answer.json()["detail"].startswith(
-        f"{STANDING_BY}: give the order to the tuner that acts, or use `rheostat pause`"
+        f"{STANDBY_REASON}: give the order to the tuner that acts, or use `rheostat pause`"
     )
-    assert rig.desk.orders == Orders()
+    assert rig.order_service.orders == Orders()
 
 
 def test_what_is_not_on_record_is_not_said_to_be(rig: Rig) -> None:
-    rig.desk.away = True
+    rig.order_service.away = True
     assert rig.post("/api/v1/pause").status_code == 503
-    rig.desk.away = False
+    rig.order_service.away = False
     rig.clock.now_s += 50
     assert rig.post("/api/v1/pause").json() == {
         "detail": "no cycle has ended for 50 s, so an order would not be acknowledged"
     }
-    rig.watched.observed(Observation(NOW_MS, NotSeen("away")), MEMORY, ())
+    rig.observers.record_cycle(Observation(NOW_MS, NotSeen("away")), MEMORY, ())
     answer = rig.post("/api/v1/override", ORDERS[3][1])
     assert answer.json() == {"detail": "it is not known which brokers are alive: the cluster is not seen: away"}
-    assert rig.desk.orders == Orders()
+    assert rig.order_service.orders == Orders()
 
 
 def test_orders_of_one_caller_have_a_limit_and_reading_goes_on(rig: Rig) -> None:
@@ -164,11 +164,11 @@ def test_an_order_is_logged_with_who_and_without_the_token(rig: Rig, capsys: pyt
 def test_an_order_keeps_what_others_have_ordered_and_drops_what_is_over() -> None:
     holds, over = Override(1, NOW_MS + 1, "li"), Override(1, NOW_MS, "li")
     known = Orders(5, Pause(4, "li"), 3, {SOURCE: holds, TARGET: over})
-    changed = overridden({(2, L): 7}, 10.0, "kim")(known, NOW_MS)
+    changed = override_change({(2, L): 7}, 10.0, "kim")(known, NOW_MS)
     assert changed.overrides.keys() == {SOURCE, (2, L)}
     assert (changed.pause, changed.resumed_at_ms) == (known.pause, 3)
-    assert not_overridden(1, "kim")(known, NOW_MS).overrides == {}
-    assert paused("kim")(known, NOW_MS).overrides == known.overrides
-    assert resumed("kim")(known, NOW_MS).resumed_at_ms == NOW_MS
-    assert released("kim")(known, NOW_MS).overrides == {}
+    assert end_override_change(1, "kim")(known, NOW_MS).overrides == {}
+    assert pause_change("kim")(known, NOW_MS).overrides == known.overrides
+    assert resume_change("kim")(known, NOW_MS).resumed_at_ms == NOW_MS
+    assert release_change("kim")(known, NOW_MS).overrides == {}
     assert decode_orders(encode_orders(changed)) == changed

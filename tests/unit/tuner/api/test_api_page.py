@@ -82,7 +82,7 @@ def test_the_parts_are_there_before_anything_was_seen_and_on_stand_by(part: str)
     rig = Rig()
     assert rig.get(f"/page/{part}").status_code == 200
     rig.cycle()
-    rig.board.stands_by()
+    rig.board.become_standby()
     assert rig.get(f"/page/{part}").status_code == 200
 
 

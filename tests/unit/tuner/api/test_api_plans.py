@@ -10,9 +10,9 @@ from reassign_rig import still
 from tuner_cases import STALLED, TARGET, live, move, move_signal
 
 from streaming.shared.units import span_text
-from tuner.api.metrics import registry_of
-from tuner.api.plan_status_store import SILENT, SILENT_S_MAX, PlanStatusStore
-from tuner.api.plan_views import plan_row
+from tuner.api.metrics import make_registry
+from tuner.api.plan_status_store import OVERDUE_REASON, SNAPSHOT_AGE_S_MAX, PlanStatusStore
+from tuner.api.plan_views import plan_json
 from tuner.api.sentences import moment
 from tuner.control.reassignment.admission import OperatorLimits
 from tuner.control.reassignment.measurements import PartitionMeasurements
@@ -50,7 +50,7 @@ def test_before_any_plan_nothing_is_shown() -> None:
     rig = Rig()
     rig.cycle()
     assert rig.get("/api/v1/plans").json() == {
-        "limits": None, "seen_at_ms": None, "not_seen": None, "unknown_since_ms": None, "total": 0, "next_offset": None, "plans": [],
+        "limits": None, "observed_at_ms": None, "unknown_reason": None, "unknown_since_ms": None, "total": 0, "next_offset": None, "plans": [],
     }  # fmt: skip
     assert "No plan" in rig.get("/page/plans").text
 
@@ -92,10 +92,10 @@ def test_a_large_partition_counts_as_it_comes() -> None:
     executor.give({A: (4, 2)})
     executor.cycle(finish=False)
     executor.cycle(finish=False)
-    shown = rig.plans.shown()._replace(
+    shown = rig.plans.snapshot()._replace(
         figures=PartitionMeasurements(size_bytes={A: 1000.0}, remaining_bytes={A: 250.0})
     )
-    row = plan_row(shown, shown.plans[0], 7.0)
+    row = plan_json(shown, shown.plans[0], 7.0)
     assert (row["copied_bytes"], row["done_ratio"], row["eta_s"]) == (750.0, 0.75, 7.0)
 
 
@@ -119,7 +119,7 @@ def test_status_page_plan_and_metric_have_one_end() -> None:
         page = rig.get("/page/now").text
         assert f"everything is done at about {moment(status['ends_at_ms'])}" in page or not signals
         assert "ends in" not in rig.get("/page/moves").text
-        metric = registry_of(rig.board, rig.quotas, plans=rig.plans)
+        metric = make_registry(rig.board, rig.quotas, plans=rig.plans)
         assert metric.get_sample_value(
             "rheostat_move_expected_end_timestamp_seconds", {"cluster": rig.board.cluster}
         ) == (status["ends_at_ms"] / 1000)
@@ -268,29 +268,31 @@ def test_a_cluster_that_is_not_seen_is_said_so_and_no_old_picture_is_shown_as_ne
     executor.cluster.away = True
     executor.cycle()
     found = rig.get("/api/v1/plans").json()
-    assert (found["not_seen"], found["seen_at_ms"], found["plans"]) == ("nobody answers", None, [])
+    assert (found["unknown_reason"], found["observed_at_ms"], found["plans"]) == ("nobody answers", None, [])
     page = rig.get("/page/plans").text
     assert "How the plans are is not known" in page
     assert "and nothing new of them begins: nobody answers.</p>" in page
     assert "is on record" not in page
-    rig.plans.stands_by()
-    assert rig.get("/api/v1/plans").json()["not_seen"] is None
+    rig.plans.clear()
+    assert rig.get("/api/v1/plans").json()["unknown_reason"] is None
     executor.cluster.away = False
     executor.cycle(finish=False)
-    assert rig.get("/api/v1/plans").json()["not_seen"] is None
+    assert rig.get("/api/v1/plans").json()["unknown_reason"] is None
     executor.cluster.away = True
     executor.cycle(finish=False)
     found = rig.get("/api/v1/plans").json()
-    assert (found["not_seen"], len(found["plans"])) == ("nobody answers", 1)
-    assert found["unknown_since_ms"] == found["seen_at_ms"] is not None
+    assert (found["unknown_reason"], len(found["plans"])) == ("nobody answers", 1)
+    assert found["unknown_since_ms"] == found["observed_at_ms"] is not None
     page = rig.get("/page/plans").text
-    assert f"is not known since {moment(found['seen_at_ms'])}, and nothing new of them begins: nobody answers." in page
+    assert (
+        f"is not known since {moment(found['observed_at_ms'])}, and nothing new of them begins: nobody answers." in page
+    )
     assert "Below is how they were seen last." in page
     # Another cause does not make it younger.
-    rig.plans.blind("nobody answers at all")
-    assert rig.get("/api/v1/plans").json()["unknown_since_ms"] == found["seen_at_ms"]
-    rig.plans.stands_by()
-    assert rig.get("/api/v1/plans").json()["not_seen"] is None
+    rig.plans.record_unknown("nobody answers at all")
+    assert rig.get("/api/v1/plans").json()["unknown_since_ms"] == found["observed_at_ms"]
+    rig.plans.clear()
+    assert rig.get("/api/v1/plans").json()["unknown_reason"] is None
 
 
 def test_where_no_look_ends_the_old_picture_is_not_shown_as_new_for_long() -> None:
@@ -300,28 +302,31 @@ def test_where_no_look_ends_the_old_picture_is_not_shown_as_new_for_long() -> No
     executor = executing(rig)
     executor.give(TO)
     executor.cycle()
-    seen_at_ms = rig.plans.shown().at_ms
-    rig.clock.now_s += SILENT_S_MAX
-    assert rig.get("/api/v1/plans").json()["not_seen"] is None
+    seen_at_ms = rig.plans.snapshot().at_ms
+    rig.clock.now_s += SNAPSHOT_AGE_S_MAX
+    assert rig.get("/api/v1/plans").json()["unknown_reason"] is None
     rig.clock.now_s += 1.0
     found = rig.get("/api/v1/plans").json()
-    assert (found["not_seen"], found["unknown_since_ms"], len(found["plans"])) == (SILENT, seen_at_ms, 1)
+    assert (found["unknown_reason"], found["unknown_since_ms"], len(found["plans"])) == (OVERDUE_REASON, seen_at_ms, 1)
     assert f"is not known since {moment(seen_at_ms)}" in rig.get("/page/plans").text, (
         "no answer of before is given again"
     )
-    registry = registry_of(rig.board, rig.quotas, plans=rig.plans)
+    registry = make_registry(rig.board, rig.quotas, plans=rig.plans)
     assert registry.get_sample_value("rheostat_plans_state_unknown", {"cluster": rig.board.cluster}) == 1.0
     executor.cycle(finish=False)
     found = rig.get("/api/v1/plans").json()
-    assert (found["not_seen"], found["unknown_since_ms"]) == (None, None)
+    assert (found["unknown_reason"], found["unknown_since_ms"]) == (None, None)
 
 
 def test_since_when_it_is_not_known_may_be_told_with_the_cause() -> None:
     board = PlanStatusStore("c")
-    board.blind("the journal takes no record", 7_000)
-    assert (board.shown().not_seen, board.shown().unknown_since_ms) == ("the journal takes no record", 7_000)
-    board.stands_by()
-    assert board.shown().unknown_since_ms is None
+    board.record_unknown("the journal takes no record", 7_000)
+    assert (board.snapshot().unknown_reason, board.snapshot().unknown_since_ms) == (
+        "the journal takes no record",
+        7_000,
+    )
+    board.clear()
+    assert board.snapshot().unknown_since_ms is None
 
 
 def test_a_tuner_that_stands_by_tells_of_no_plan() -> None:
@@ -331,21 +336,21 @@ def test_a_tuner_that_stands_by_tells_of_no_plan() -> None:
     executor.give(TO)
     executor.cycle()
     assert rows(rig) != []
-    rig.plans.stands_by()
+    rig.plans.clear()
     assert rows(rig) == []
 
 
 def test_a_first_look_that_does_not_end_is_told_too() -> None:
     rig = Rig()
-    rig.plans.awaited()
-    rig.clock.now_s += SILENT_S_MAX
-    rig.plans.awaited()
-    assert rig.plans.shown().not_seen is None
+    rig.plans.expect_snapshot()
+    rig.clock.now_s += SNAPSHOT_AGE_S_MAX
+    rig.plans.expect_snapshot()
+    assert rig.plans.snapshot().unknown_reason is None
     rig.clock.now_s += 1.0
-    assert rig.plans.shown().not_seen == SILENT
-    rig.plans.stands_by()
-    rig.clock.now_s += 2 * SILENT_S_MAX
-    assert rig.plans.shown().not_seen is None
+    assert rig.plans.snapshot().unknown_reason == OVERDUE_REASON
+    rig.plans.clear()
+    rig.clock.now_s += 2 * SNAPSHOT_AGE_S_MAX
+    assert rig.plans.snapshot().unknown_reason is None
 
 
 def test_a_plans_bytes_are_summed_up_once_however_often_it_is_looked_at() -> None:
@@ -362,8 +367,8 @@ def test_a_plans_bytes_are_summed_up_once_however_often_it_is_looked_at() -> Non
         PartitionProgress(),
     )
     for _ in range(3):
-        board.planned((turn,), BatchLimits())
-    assert board.shown().total_bytes == {"p": 7.0}
+        board.record_step((turn,), BatchLimits())
+    assert board.snapshot().total_bytes == {"p": 7.0}
     assert summed == [("t", 0)]
-    board.planned((), BatchLimits())
-    assert board.shown().total_bytes == {}
+    board.record_step((), BatchLimits())
+    assert board.snapshot().total_bytes == {}

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from streaming.shared.connection_limits import SlotLimits
-from tuner.api.connection_table import limits_within
-from tuner.api.requests_at_once import RequestsAtOnce
+from tuner.api.connection_table import limits_for_descriptors
+from tuner.api.requests_at_once import ConcurrentRequestLimiter
 
 LIMIT_S = 5.0
 
@@ -54,7 +54,7 @@ async def _refused_and_answered(limits: SlotLimits, second: str, slow: str, refu
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
     both = {"requests": MANY, "scrapes": MANY, "scrapes" if slow == "/metrics" else "requests": limits}
-    limited = RequestsAtOnce(app, replace(limits_within(-1), **both))
+    limited = ConcurrentRequestLimiter(app, replace(limits_for_descriptors(-1), **both))
 
     async def status(path: str, address: str) -> int:
         sent: list[Any] = []

@@ -9,7 +9,7 @@ import pytest
 from api_rig import MEMORY, OPERATE_TOKEN, Rig, many_brokers
 from tuner_cases import NOW_MS, SOURCE, TARGET, live, move, move_signal
 
-from tuner.api.answers import HEADERS
+from tuner.api.responses import SECURITY_HEADERS
 from tuner.control.mutation_quota.decision import QuotaReason, TenantShare, TotalRateReport
 from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.model import QuotaView
@@ -87,15 +87,15 @@ def test_without_tokens_everybody_here_may_read_and_nobody_may_order() -> None:
     answer = rig.post("/api/v1/pause", who=None)
     assert answer.status_code == 403
     assert "tuner.http.operate_token" in answer.json()["detail"]
-    assert rig.desk.orders == Orders()
+    assert rig.order_service.orders == Orders()
 
 
 def test_every_answer_keeps_the_browser_on_its_guard(rig: Rig) -> None:
     for path in ("/api/v1/status", "/nowhere", "/metrics", "/healthz", "/"):
         headers = rig.get(path).headers
-        assert {name: headers.get(name) for name in HEADERS} == HEADERS, path
+        assert {name: headers.get(name) for name in SECURITY_HEADERS} == SECURITY_HEADERS, path
         assert "cache-control" in headers
-    assert "unsafe" not in HEADERS["content-security-policy"]
+    assert "unsafe" not in SECURITY_HEADERS["content-security-policy"]
 
 
 def test_a_wrong_token_is_logged_without_it(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,13 +116,13 @@ def test_status(rig: Rig) -> None:
     assert (found["cluster"], found["ready"], found["role"], found["acting"]) == ("lab", True, "read", True)
     assert (found["remaining_bytes"], found["eta_s"], found["stalled_brokers"]) == (600 * MB, None, [3])
     assert (found["produce_p99_ms_max"], found["objective"]["latency_ms"]) == (9.0, 30.0)
-    assert (found["rate_bytes_per_s_max"], found["throttles"], found["throttles_ours"]) == (50 * MB, 2, 1)
+    assert (found["rate_bytes_per_s_max"], found["throttles"], found["throttles_managed"]) == (50 * MB, 2, 1)
     assert found["orders_acknowledged_at_ms"] == 7
     assert found["next"][0].startswith("Under way: broker 1 leader throttle 10.0 MB/s → 50.0 MB/s")
 
 
 def test_status_of_a_cluster_that_is_not_seen(rig: Rig) -> None:
-    rig.watched.observed(Observation(NOW_MS, NotSeen("away")), Memory(), ())
+    rig.observers.record_cycle(Observation(NOW_MS, NotSeen("away")), Memory(), ())
     found = rig.get("/api/v1/status").json()
     assert (found["headline"], found["moving_partitions"], found["ready"]) == ("The cluster is not seen.", None, False)
     assert found["next"] == ["It waits until the cluster is seen: what is not known changes nothing."]
@@ -148,9 +148,9 @@ def test_a_move_that_falls_behind_is_not_said_to_go_on(rig: Rig) -> None:
 
 
 def test_who_stands_by_shows_nothing_of_before(rig: Rig) -> None:
-    rig.board.stands_by()
+    rig.board.become_standby()
     found = rig.get("/api/v1/status").json()
-    assert (found["acting"], found["moving_partitions"], found["cycled_at_ms"]) == (False, None, None)
+    assert (found["acting"], found["moving_partitions"], found["last_cycle_at_ms"]) == (False, None, None)
     assert rig.get("/api/v1/moves").json()["moves"] == []
 
 
@@ -188,25 +188,25 @@ def test_partitions_are_paged_and_of_one_topic(rig: Rig) -> None:
 def test_a_broker_says_what_stands_what_passes_and_what_must(rig: Rig) -> None:
     found = rig.get("/api/v1/brokers/1").json()
     leader = found["sides"][0]
-    assert (leader["side"], leader["rate_bytes_per_s_live"], leader["rate_bytes_per_s_wanted"]) == (
+    assert (leader["side"], leader["current_rate_bytes_per_s"], leader["setpoint_bytes_per_s"]) == (
         "leader",
         10 * MB,
         50 * MB,
     )
-    assert (leader["actual_bytes_per_s"], leader["steady_state_bytes_per_s"], leader["floor_bytes_per_s"]) == (
+    assert (leader["throttled_bytes_per_s"], leader["steady_state_bytes_per_s"], leader["min_rate_bytes_per_s"]) == (
         9.5 * MB,
         6 * MB,
         7.2 * MB,
     )
-    assert (leader["ours"], leader["infeasible"], leader["reason"]) == (True, False, "stalled_throttle_bound")
-    assert found["sides"][1]["rate_bytes_per_s_live"] is None
+    assert (leader["managed"], leader["infeasible"], leader["reason"]) == (True, False, "stalled_throttle_bound")
+    assert found["sides"][1]["current_rate_bytes_per_s"] is None
     assert (found["produce_p99_ms"], found["alive"]) == (9.0, True)
 
 
 @pytest.mark.parametrize(("meant", "floor"), [(50 * MB, 7.2 * MB), (6.5 * MB, 6.5 * MB)])
 def test_a_floor_that_the_law_has_brought_down_is_told_as_it_is(rig: Rig, meant: float, floor: float) -> None:
     rig.cycle(courses={SOURCE: Setpoint(meant)})
-    assert rig.get("/api/v1/brokers/1").json()["sides"][0]["floor_bytes_per_s"] == floor
+    assert rig.get("/api/v1/brokers/1").json()["sides"][0]["min_rate_bytes_per_s"] == floor
 
 
 def test_a_broker_that_is_not_there_is_named_with_those_that_are(rig: Rig) -> None:
@@ -261,14 +261,14 @@ def test_charts_have_gaps_where_nothing_was_measured(rig: Rig) -> None:
     rig.cycle(brokers=[])
     found = rig.get("/api/v1/history?broker=1&broker=9").json()
     assert list(found["brokers"]) == ["1"]
-    assert found["brokers"]["1"]["leader_actual_bytes_per_s"] == [9.5 * MB, None]
-    assert found["brokers"]["1"]["leader_limit_bytes_per_s"] == [10 * MB, 10 * MB]
+    assert found["brokers"]["1"]["leader_throttled_bytes_per_s"] == [9.5 * MB, None]
+    assert found["brokers"]["1"]["leader_current_rate_bytes_per_s"] == [10 * MB, 10 * MB]
     assert found["rate_bytes_per_s_max"] == 50 * MB
     assert rig.get(f"/api/v1/history?broker=1&since_ms={NOW_MS}").json()["times_ms"] == []
 
 
 def test_tenants_who_are_held_back_come_first(rig: Rig) -> None:
-    assert rig.get("/api/v1/tenants").json()["asked_for"] is False
+    assert rig.get("/api/v1/tenants").json()["enabled"] is False
     rows = tuple(
         TenantShare(Tenant(name), rate, backlogged, 2.0, 2.0, QuotaReason.FAIR_SHARE, None)
         for name, rate, backlogged in (("ann", 9.0, False), ("bob", 1.0, True), ("cy", 5.0, False))
@@ -280,7 +280,7 @@ def test_tenants_who_are_held_back_come_first(rig: Rig) -> None:
     rig.cycle()
     found = rig.get("/api/v1/tenants?limit=2").json()
     assert [row["user"] for row in found["tenants"]] == ["bob", "ann"]
-    assert (found["asked_for"], found["total"], found["next_offset"], found["why"]) == (True, 3, 2, "at the cap")
+    assert (found["enabled"], found["total"], found["next_offset"], found["total_text"]) == (True, 3, 2, "at the cap")
 
 
 @pytest.mark.parametrize(

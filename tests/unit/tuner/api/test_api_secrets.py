@@ -39,7 +39,7 @@ ORDERS: list[tuple[str, str, Any]] = [
 @pytest.fixture
 def rig() -> Rig:
     made = Rig()
-    made.watched.decisions.take([entry("intent")])
+    made.observers.decisions.take([entry("intent")])
     return made
 
 
@@ -66,13 +66,13 @@ def test_readyz_names_hosts_and_errors_only_with_a_token(rig: Rig, what: str) ->
     why = "NoBrokersAvailable: broker-1.internal:9092 does not answer"
     rig.cycle()
     if what == "it waits":
-        rig.board.stands_by(why)
+        rig.board.become_standby(why)
     elif what == "the cluster is away":
-        rig.watched.observed(replace(observation(live()), live=NotSeen(why)), MEMORY, ())
+        rig.observers.record_cycle(replace(observation(live()), live=NotSeen(why)), MEMORY, ())
     elif what == "a cycle fails":
         rig.board.cycle_failed(THROTTLES, why, 0.0)
     else:
-        rig.board.resting["plans"] = why
+        rig.board.suspended_controllers["plans"] = why
     for path in ("/readyz", "/-/ready"):
         open_to_all, shown = rig.get(path, None), rig.get(path, READ_TOKEN)
         assert open_to_all.status_code == shown.status_code
@@ -82,7 +82,7 @@ def test_readyz_names_hosts_and_errors_only_with_a_token(rig: Rig, what: str) ->
 
 
 def test_readyz_does_not_help_to_guess_a_token(rig: Rig) -> None:
-    rig.board.stands_by("the journal has no producer")
+    rig.board.become_standby("the journal has no producer")
     for _ in range(10):
         assert rig.get("/readyz", WRONG_TOKEN).text == "it cannot act yet\n"
     assert rig.get("/readyz", READ_TOKEN).text == "it cannot act yet\n", "after ten wrong ones no token is looked at"
@@ -100,29 +100,29 @@ def test_no_answer_holds_a_token(rig: Rig) -> None:
 
 
 def test_no_answer_to_an_order_does_and_none_of_its_events(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
-    box = rig.watched.hub.join(lambda: None)
+    box = rig.observers.hub.subscribe(lambda: None)
     assert box is not None
     came, told = set(), b""
     for who in everybody():
         for method, path, body in ORDERS:
             came.add(holds_none(asked(rig, method, f"/api/v1/{path}", who, json=body), (method, path, who)))
-            told += box.taken()
+            told += box.drain()
         came.add(holds_none(asked(rig, "POST", "/api/v1/pause", who, content=b"x" * 20_000), who))
     # Too often, on stand-by, and where it does not come on record.
     for _ in range(20):
         came.add(holds_none(rig.post("/api/v1/pause"), "many"))
     rig.clock.now_s += 20
     rig.cycle()
-    rig.desk.away = True
+    rig.order_service.away = True
     came.add(holds_none(rig.post("/api/v1/pause"), "away"))
-    rig.board.stands_by()
+    rig.board.become_standby()
     came.add(holds_none(rig.post("/api/v1/pause"), "standing by"))
     assert came == {202, 401, 403, 404, 405, 409, 413, 422, 429, 503}
     assert b"event: ordered" in told
     assert not any(secret.encode() in told for secret in SECRETS)
     # The orders are told to all who read, with who gave them.
-    rig.desk.away = False
-    rig.board.acts()
+    rig.order_service.away = False
+    rig.board.become_active()
     rig.cycle()
     for path in ("/api/v1/status", "/page/now", "/page/brokers", "/status"):
         holds_none(asked(rig, "GET", path, READ_TOKEN), path)
@@ -149,4 +149,4 @@ def test_a_token_that_was_put_where_it_does_not_belong_is_not_repeated(rig: Rig,
     ):  # fmt: skip
         assert holds_none(asked(rig, "GET", path, READ_TOKEN), path) in (200, 404, 422)
     assert holds_none(asked(rig, "DELETE", f"/api/v1/override/{secret}", OPERATE_TOKEN), "path") == 422
-    assert rig.desk.orders == Orders(), "nothing of it was taken"
+    assert rig.order_service.orders == Orders(), "nothing of it was taken"

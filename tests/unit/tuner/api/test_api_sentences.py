@@ -113,7 +113,7 @@ def test_an_override_has_an_end_and_one_that_is_over_is_not_named() -> None:
 
 
 def test_of_a_large_move_nothing_is_worked_out_in_advance(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sentences, "FORESEEN_MAX", 2)
+    monkeypatch.setattr(sentences, "FORECAST_PARTITIONS_MAX", 2)
     cluster = live(moves=tuple(move(partition=p) for p in range(3)))
     assert steps(observation(cluster), memory=Memory(throttled=True)) == [
         "When the moves have ended: every throttle becomes what it was before them."

@@ -19,8 +19,8 @@ from api_rig import OPERATE_TOKEN, READ_TOKEN, Rig, bearer
 from tls_files import certificate_files
 
 from tuner.api import acceptor, connection_table
-from tuner.api.connection_table import CONNECTIONS_MAX, PHASE_S_MAX, Phase, limits_within
-from tuner.api.log_rate import LogRate
+from tuner.api.connection_table import CONNECTIONS_MAX, PHASE_S_MAX, Phase, limits_for_descriptors
+from tuner.api.log_rate import LogRateFilter
 from tuner.api.server import HttpServer
 
 SLOW = 220
@@ -49,7 +49,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[HttpServe
     rig = Rig()
     rig.cycle()
     tls = certificate_files(tmp_path) if getattr(request, "param", "plain") == "tls" else None
-    made = HttpServer(rig.app, HERE, 0, tls=tls, on_stop=rig.watched.hub.end)
+    made = HttpServer(rig.app, HERE, 0, tls=tls, on_stop=rig.observers.hub.close)
     made.start()
     yield made
     made.stop()
@@ -114,7 +114,7 @@ def test_health_checks_pass_while_one_address_sends_single_bytes(client: Client,
     assert health(client) == [200, 200]
     assert health(client, ELSEWHERE) == [200, 200]
     assert client.get("/api/v1/status", READ_TOKEN, ELSEWHERE) == 200
-    assert len(server._server._table) <= limits_within(-1).connections_per_address + 4
+    assert len(server._server._table) <= limits_for_descriptors(-1).connections_per_address + 4
 
 
 def test_health_checks_pass_while_many_addresses_fill_the_server(client: Client, server: HttpServer) -> None:
@@ -275,7 +275,7 @@ def test_lack_of_descriptors_ends_with_few_log_lines(
 
 def test_logs_of_a_library_are_limited_by_place_and_period() -> None:
     now_s = 0.0
-    limit = LogRate(lines_max=2, period_s=60.0, monotonic=lambda: now_s)
+    limit = LogRateFilter(lines_max=2, period_s=60.0, monotonic=lambda: now_s)
     passed = []
     for number in range(10):
         record = logging.LogRecord("asyncio", logging.ERROR, "here.py", 7, "broken %d", (number,), None)

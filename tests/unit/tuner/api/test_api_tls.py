@@ -32,7 +32,7 @@ def rig() -> Rig:
 
 @pytest.fixture
 def server(rig: Rig, files: tuple[str, str]) -> Iterator[HttpServer]:
-    app = make_app(rig.board, rig.quotas, rig.registry, 5.0, rig.clock, watched=rig.watched, tls=True)
+    app = make_app(rig.board, rig.quotas, rig.registry, 5.0, rig.clock, observers=rig.observers, tls=True)
     made = HttpServer(app, "127.0.0.1", 0, tls=files)
     made.start()
     yield made

@@ -29,8 +29,8 @@ from tuner_cases import (
 from streaming.shared.metric_def import MetricDef
 from streaming.shared.metric_defs import BY_PROCESS
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
-from tuner.api.metrics import registry_of
-from tuner.api.quota_status_store import NAMED_MAX, QuotaCollector, QuotaStatusStore
+from tuner.api.metrics import make_registry
+from tuner.api.quota_status_store import TENANTS_NAMED_MAX, QuotaCollector, QuotaStatusStore
 from tuner.api.server import make_app
 from tuner.api.status_store import LAST_DECISIONS, StatusStore
 from tuner.control.mutation_quota.decision import HoldQuota, QuotaReason, TenantShare
@@ -64,7 +64,7 @@ def clock() -> Clock:
 @pytest.fixture
 def board(clock: Clock) -> StatusStore:
     made = StatusStore(CLUSTER, LIMITS, dry_run=False, wall_clock=clock)
-    made.acts()
+    made.become_active()
     return made
 
 
@@ -75,7 +75,7 @@ def hold(text: str = "well", reason: Reason = Reason.PROGRESSING) -> Hold:
 def series(board: StatusStore, name: str) -> dict[tuple[str, ...], float]:
     """Label values but the cluster's → value."""
     found = {}
-    for family in registry_of(board, QuotaStatusStore(board.cluster)).collect():
+    for family in make_registry(board, QuotaStatusStore(board.cluster)).collect():
         for sample in family.samples:
             if sample.name == name:
                 assert sample.labels.get("cluster", CLUSTER) == CLUSTER
@@ -84,7 +84,7 @@ def series(board: StatusStore, name: str) -> dict[tuple[str, ...], float]:
 
 
 def seen(board: StatusStore, *decisions: Decision, memory: Memory = MEMORY, **changes: Any) -> None:
-    board.observed(observation(live(), **changes), memory, decisions)
+    board.record_cycle(observation(live(), **changes), memory, decisions)
 
 
 # -- metrics -----------------------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ def test_the_numbers(board: StatusStore) -> None:
 def test_partitions_of_which_a_replica_comes_back_are_counted(
     board: StatusStore, isr: tuple[int, ...], count: float
 ) -> None:
-    board.observed(observation(live(moves=(move(isr=isr), move(partition=1)))), MEMORY, (hold(),))
+    board.record_cycle(observation(live(moves=(move(isr=isr), move(partition=1)))), MEMORY, (hold(),))
     assert series(board, "rheostat_recovering_partitions") == {(): count}
 
 
@@ -158,18 +158,18 @@ def test_decisions_are_counted_by_action_and_reason(board: StatusStore) -> None:
 
 
 def test_only_failures_are_counted_as_failures(board: StatusStore) -> None:
-    board.acted([(SET, None)])
+    board.record_actions([(SET, None)])
     assert series(board, "rheostat_actuation_failures_total") == {(): 0.0}
-    board.acted([(SET, "refused")])
+    board.record_actions([(SET, "refused")])
     assert series(board, "rheostat_actuation_failures_total") == {(): 1.0}
 
 
 def test_a_broker_that_vanished_vanishes(board: StatusStore) -> None:
     seen(board, brokers=[broker_signal(1, leader=5 * MB), broker_signal(3, follower=5 * MB)])
-    board.observed(
+    board.record_cycle(
         observation(live({SOURCE: 10 * MB}), [move_signal(*SOURCE)], [broker_signal(1, leader=5 * MB)]), Memory(), ()
     )
-    for family in registry_of(board, QuotaStatusStore(board.cluster)).collect():
+    for family in make_registry(board, QuotaStatusStore(board.cluster)).collect():
         assert [s for s in family.samples if s.labels.get("broker") == "3"] == [], family.name
 
 
@@ -194,7 +194,7 @@ def test_what_is_not_measured_has_no_series_and_is_not_zero(board: StatusStore) 
 
 def test_an_unseen_cluster_shows_no_settings_of_before(board: StatusStore) -> None:
     seen(board, SET)
-    board.observed(Observation(NOW_MS, NotSeen("away")), MEMORY, ())
+    board.record_cycle(Observation(NOW_MS, NotSeen("away")), MEMORY, ())
     assert series(board, "rheostat_throttle_rate_bytes_per_second") == {}
     assert series(board, "rheostat_reassigning_partitions") == {}
     assert series(board, "rheostat_tuner_ready") == {(): 0.0}
@@ -230,7 +230,7 @@ EVERY = TopicThrottle(ThrottledReplicas(all_replicas=True), ThrottledReplicas(al
     ],
 )
 def test_idle_keys(board: StatusStore, cluster: LiveCluster, keys: int) -> None:
-    board.observed(observation(cluster), Memory(), ())
+    board.record_cycle(observation(cluster), Memory(), ())
     assert series(board, "rheostat_orphaned_throttle_settings") == {(): float(keys)}
 
 
@@ -238,14 +238,14 @@ def test_idle_keys(board: StatusStore, cluster: LiveCluster, keys: int) -> None:
 
 
 def client(board: StatusStore, clock: Clock) -> TestClient:
-    app = make_app(board, QuotaStatusStore("lab"), registry_of(board, QuotaStatusStore("lab")), 5.0, clock)
+    app = make_app(board, QuotaStatusStore("lab"), make_registry(board, QuotaStatusStore("lab")), 5.0, clock)
     return TestClient(app, base_url="http://127.0.0.1")
 
 
 def test_status_shows_what_people_have_ordered(board: StatusStore) -> None:
     order = Override(5 * MB, NOW_MS + 1, "kim@desk")
     given = Orders(NOW_MS, pause=Pause(NOW_MS, "kim@desk"), overrides={SOURCE: order})
-    board.observed(replace(observation(live()), orders=given), MEMORY, ())
+    board.record_cycle(replace(observation(live()), orders=given), MEMORY, ())
     shown = board.snapshot().as_json()
     assert shown["paused"] == {"since_ms": NOW_MS, "by": "kim@desk", "released": False}
     assert shown["overrides"] == [
@@ -255,13 +255,13 @@ def test_status_shows_what_people_have_ordered(board: StatusStore) -> None:
 
 def test_who_stands_by_says_so_and_shows_nothing_of_its_own(board: StatusStore) -> None:
     seen(board, SET)
-    board.stands_by()
+    board.become_standby()
     ready, why = board.ready()
     assert not ready
     assert why.startswith("standing by: another tuner of this cluster has the lease")
     assert series(board, "rheostat_throttle_setpoint_bytes_per_second") == {}
     assert board.cycled_at_s is None  # So that nobody takes its silence for a loop that hangs.
-    board.acts()
+    board.become_active()
     assert board.ready() == (False, "the first cycle has not ended yet")
 
 
@@ -273,7 +273,7 @@ def test_ready_says_what_is_missing(board: StatusStore, clock: Clock) -> None:
         return found.status_code, found.text.strip()
 
     assert answer() == (503, "the first cycle has not ended yet")
-    board.observed(Observation(NOW_MS, NotSeen("no broker answers")), Memory(), ())
+    board.record_cycle(Observation(NOW_MS, NotSeen("no broker answers")), Memory(), ())
     assert answer() == (503, "the cluster is not seen: no broker answers")
     seen(board, brokers=[])
     starting = "starting: no broker signal has arrived yet; the stream takes about 30 to 60 s to start, {} s so far"
@@ -311,17 +311,17 @@ def test_a_first_cycle_that_never_ends_is_not_well_and_standing_by_is(clock: Clo
 
     clock.now_s += 3600
     assert answer() == (200, "ok"), "it is another's turn, for as long as that takes"
-    board.acts()
+    board.become_active()
     clock.now_s += 300
     assert answer() == (200, "ok")
     clock.now_s += 1
     assert answer() == (503, "no cycle has ended for 301 s")
     seen(board)
     assert answer() == (200, "ok")
-    board.stands_by()
+    board.become_standby()
     clock.now_s += 3600
     assert answer() == (200, "ok")
-    board.acts()
+    board.become_active()
     assert answer() == (200, "ok"), "counted from when it acts again"
 
 
@@ -331,7 +331,7 @@ def test_of_what_was_said_only_the_last_cycle_is_kept(board: StatusStore) -> Non
 
     for number in range(200):
         gone = ClearLists(f"topic-{number}", (L,), Reason.MOVE_ENDED, f"clear {number}")
-        board.observed(observation(live()), MEMORY, (hold(), gone))
+        board.record_cycle(observation(live()), MEMORY, (hold(), gone))
     assert len(board._said) == 2
     assert said("clear 199") == 1
     assert said("well") == 0, "said once, 200 cycles ago, and not again since"
@@ -344,11 +344,11 @@ def test_status_shows_the_last_cycle(board: StatusStore, clock: Clock) -> None:
     assert status["throttles"][0] == {
         "broker": 1,
         "side": "leader",
-        "rate_bytes_per_s_live": 10_000_000,
-        "rate_bytes_per_s_wanted": 50_000_000,
-        "ours": True,
+        "current_rate_bytes_per_s": 10_000_000,
+        "setpoint_bytes_per_s": 50_000_000,
+        "managed": True,
     }
-    assert status["throttles"][1]["ours"] is False
+    assert status["throttles"][1]["managed"] is False
     assert [m["remaining_bytes"] for m in status["moves"]] == [6e8, 6e8]
     assert status["stalled"] == [3]
     assert status["last_decisions"] == [
@@ -390,7 +390,7 @@ def test_the_metrics_page_is_what_prometheus_reads(board: StatusStore, clock: Cl
 def test_a_move_that_ended_vanishes(board: StatusStore, name: str) -> None:
     """Its lists went too, so no newer signal comes: the last one is of the time when it ran."""
     last = [move_signal(*SOURCE, steady_state=55 * MB, age_s=120), move_signal(*TARGET, age_s=120)]
-    board.observed(observation(live({}, moves=(), lists={}), last), Memory(), ())
+    board.record_cycle(observation(live({}, moves=(), lists={}), last), Memory(), ())
     assert series(board, name) == {}
 
 
@@ -423,12 +423,12 @@ def held(number: int) -> TenantShare:
 
 def test_of_many_tenants_that_are_held_back_the_busiest_are_named_and_all_are_counted() -> None:
     quotas = QuotaStatusStore("lab")
-    rows = tuple(held(number) for number in range(NAMED_MAX + 30))
+    rows = tuple(held(number) for number in range(TENANTS_NAMED_MAX + 30))
     quotas.publish(QuotaView(NOW_MS, {}), QuotaStep(MutationMemory(), (), rows), MutationMemory())
     found = {family.name: family.samples for family in QuotaCollector(quotas).collect()}
     named = {sample.labels["user"] for sample in found["rheostat_tenant_quota_exhausted"]}
-    assert named == {f"user-{number:03}" for number in range(30, NAMED_MAX + 30)}
-    assert found["rheostat_tenants_throttled"][0].value == NAMED_MAX + 30
+    assert named == {f"user-{number:03}" for number in range(30, TENANTS_NAMED_MAX + 30)}
+    assert found["rheostat_tenants_throttled"][0].value == TENANTS_NAMED_MAX + 30
 
 
 def test_the_failures_of_quotas_go_on_growing_in_the_next_term() -> None:
@@ -440,11 +440,11 @@ def test_the_failures_of_quotas_go_on_growing_in_the_next_term() -> None:
         found = {family.name: family.samples for family in QuotaCollector(quotas).collect()}
         return found["rheostat_quota_failures"][0].value
 
-    quotas.failed(2)
+    quotas.record_failures(2)
     assert told() == 2
-    quotas.stands_by()
+    quotas.clear()
     assert told() == 2, "the next term, in which none has failed yet"
-    quotas.failed(1)
+    quotas.record_failures(1)
     assert told() == 3
 
 
@@ -454,6 +454,6 @@ def test_a_tenant_that_is_held_back_no_more_has_no_series_and_a_stand_by_has_non
     quotas.publish(QuotaView(NOW_MS, {}), QuotaStep(MutationMemory(), (), ()), MutationMemory())
     found = {family.name: family.samples for family in QuotaCollector(quotas).collect()}
     assert found["rheostat_tenant_quota_exhausted"] == []
-    quotas.stands_by()
+    quotas.clear()
     assert list(QuotaCollector(quotas).collect()) == []
     assert quotas.as_json() is None

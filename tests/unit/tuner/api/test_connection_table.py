@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from streaming.shared.addresses import counted_address, is_loopback
-from tuner.api.connection_table import PHASE_S_MAX, UNREAD_S_MAX, ConnectionTable, OpenConnection, Phase, limits_within
+from tuner.api.connection_table import (
+    PHASE_S_MAX,
+    UNREAD_S_MAX,
+    ConnectionTable,
+    OpenConnection,
+    Phase,
+    limits_for_descriptors,
+)
 
 REMOTE, OTHER, LOCAL = "192.0.2.1", "192.0.2.2", "127.0.0.1"
 
@@ -137,7 +144,7 @@ def test_counted_address_is_the_network_of_one_client(address: str, counted: str
 
 @pytest.mark.parametrize("descriptors", [-1, 4, 64, 256, 1024, 10**6])
 def test_limits_leave_places_whatever_the_process_may_open(descriptors: int) -> None:
-    limits = limits_within(descriptors)
+    limits = limits_for_descriptors(descriptors)
     for each in (limits.requests, limits.scrapes):
         assert 1 <= each.per_address_max <= each.network_max < each.total_max
     assert limits.requests.per_address_max <= limits.connections_per_address <= limits.connections <= 200

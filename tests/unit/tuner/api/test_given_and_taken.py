@@ -16,7 +16,7 @@ from streaming.shared.contract import Side
 from streaming.shared.contract.bounds import TIMESTAMP_MS_MAX
 from streaming.shared.kafka.unpacking import OnRefused, RefusedBatch
 from tuner.api import orders_api
-from tuner.api.orders_api import KafkaOrderService, OrderNotRecorded, paused
+from tuner.api.orders_api import KafkaOrderService, OrderNotRecorded, pause_change
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.operator_orders import Orders, Override
 from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlanHead, PlanPartition
@@ -100,9 +100,9 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
 
 def give(broker: Broker) -> str:
     """What is said."""
-    desk = KafkaOrderService(None, "rheostat.orders", "c", Orders, lambda: 9.0)  # type: ignore[arg-type]  # only handed on
+    order_service = KafkaOrderService(None, "rheostat.orders", "c", Orders, lambda: 9.0)  # type: ignore[arg-type]  # only handed on
     try:
-        desk.give(paused("kim"))
+        order_service.submit(pause_change("kim"))
     except OrderNotRecorded as error:
         return str(error)
     return "taken"

@@ -16,9 +16,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from streaming.shared.metric_def import SUFFIXES, MetricDef, Unit
 from streaming.shared.metric_defs import ALL, BY_PROCESS
 from streaming.shared.metric_page import render_page
-from tuner.api.move_families import Collisions
-from tuner.api.named import NAMED_MAX
-from tuner.api.plan_status_store import NAMED_MAX as PLANS_NAMED_MAX
+from tuner.api.move_families import FetcherCollisions
+from tuner.api.plan_status_store import PLANS_NAMED_MAX
+from tuner.api.series_limit import SERIES_MAX
 from tuner.control.throttle.decision import Hold, Reason
 from tuner.control.throttle.state import Memory
 from tuner.core.batch_limits import BatchLimits
@@ -141,7 +141,7 @@ def test_the_page_says_what_prometheus_clients_own_would(everything: Everything,
 
 
 def told(everything: Everything, observed: Observation, remembered: Memory, *decided: Hold) -> None:
-    everything.board.observed(observed, remembered, decided)
+    everything.board.record_cycle(observed, remembered, decided)
 
 
 def test_a_broker_that_vanishes_vanishes_from_the_whole_page(everything: Everything) -> None:
@@ -238,7 +238,7 @@ def test_sides_are_counted_by_what_was_decided_last_about_each(everything: Every
 def test_of_many_sides_that_are_not_well_a_hundred_are_named_and_all_are_counted(everything: Everything) -> None:
     blind = [Hold(broker, L, Reason.SIGNALS_STALE, "old") for broker in range(1, 1_001)]
     told(everything, Observation(round(NOW_S * 1000), NotSeen("away")), Memory(), *blind)
-    assert len(series(everything, "rheostat_throttle_needs_attention")) == NAMED_MAX
+    assert len(series(everything, "rheostat_throttle_needs_attention")) == SERIES_MAX
     assert series(everything, "rheostat_sides") == {("hold", "signals_stale"): 1_000.0}
 
 
@@ -262,8 +262,8 @@ def test_a_capacity_without_a_brokers_name_is_that_of_all_others(everything: Eve
 
 
 def test_who_stands_by_tells_nothing_of_the_cluster(everything: Everything) -> None:
-    everything.board.stands_by()
-    everything.quotas.stands_by()
+    everything.board.become_standby()
+    everything.quotas.clear()
     assert series(everything, "rheostat_sides") == {}
     assert series(everything, "rheostat_throttle_needs_attention") == {}
     assert series(everything, "rheostat_input_age_seconds") == {}
@@ -299,17 +299,17 @@ def test_partitions_of_a_plan_are_counted_by_where_they_are(everything: Everythi
     }  # fmt: skip
     assert series(everything, "rheostat_plan_paused") == {("move-7",): 0.0}
     many = tuple(plan(f"plan-{number}") for number in range(PLANS_NAMED_MAX + 5))
-    everything.plans.planned(many, BatchLimits())
+    everything.plans.record_step(many, BatchLimits())
     assert len(series(everything, "rheostat_plan_paused")) == PLANS_NAMED_MAX
     paused, cancelled = (
-        replace(each, plan=replace(each.plan, head=replace(each.plan.head, wanted=wanted)))
+        replace(each, plan=replace(each.plan, head=replace(each.plan.head, desired=wanted)))
         for each, wanted in zip(many[:2], (DesiredPlanState.PAUSED, DesiredPlanState.CANCELLING), strict=True)
     )
-    everything.plans.planned((paused, cancelled), BatchLimits(partition_movements_max=9))
+    everything.plans.record_step((paused, cancelled), BatchLimits(partition_movements_max=9))
     assert series(everything, "rheostat_plan_paused") == {("plan-0",): 1.0, ("plan-1",): 0.0}
     assert series(everything, "rheostat_plan_cancelling") == {("plan-0",): 0.0, ("plan-1",): 1.0}
     assert series(everything, "rheostat_plan_movements_max")[("partition",)] == 9.0
-    everything.plans.stands_by()
+    everything.plans.clear()
     for name in ("partitions", "paused", "cancelling", "movements_max"):
         assert series(everything, f"rheostat_plan_{name}") == {}
 
@@ -322,10 +322,10 @@ def test_fetchers_of_a_large_move_are_counted_once_a_minute() -> None:
         moves = tuple(PartitionMove("t", p, 1, (onto, 1), (onto,), (), (1,)) for p in range(partitions))
         return LiveCluster(frozenset({1, 3, 4}), moves, fetchers={3: 2, 4: 2})
 
-    small = Collisions()
+    small = FetcherCollisions()
     assert list(small.of(live(30, 3), 0)) == [3]
     assert list(small.of(live(30, 4), 1)) == [4], "a small one is counted at once"
-    large = Collisions()
+    large = FetcherCollisions()
     assert list(large.of(live(2_001, 3), 0)) == [3]
     assert list(large.of(live(2_001, 4), 59_000)) == [3]
     assert list(large.of(live(2_001, 4), 60_000)) == [4]
@@ -352,13 +352,13 @@ def many(everything: Everything, no_headroom: set[int], under_min: dict[int, flo
 def test_of_many_verdicts_a_hundred_are_told_and_what_is_not_well_comes_first(everything: Everything) -> None:
     many(everything, {3, 149}, {})
     found = series(everything, "rheostat_throttle_no_headroom")
-    assert len(found) == NAMED_MAX
+    assert len(found) == SERIES_MAX
     assert {side for side, value in found.items() if value} == {
         (broker, side) for broker in ("3", "149") for side in ("leader", "follower")
     }
     many(everything, set(range(150)), {})
     again = series(everything, "rheostat_throttle_no_headroom")
-    assert (len(again), set(again.values())) == (NAMED_MAX, {1.0})
+    assert (len(again), set(again.values())) == (SERIES_MAX, {1.0})
     many(everything, set(range(150)), {})
     assert series(everything, "rheostat_throttle_no_headroom") == again, "the same hundred"
 
@@ -370,7 +370,7 @@ def test_partitions_under_min_isr_are_told_of_every_broker_that_has_any(everythi
     assert found == {(str(broker),): value for broker, value in bad.items()}
     many(everything, set(), {7: 2.0})
     found = series(everything, "rheostat_under_min_isr_partitions")
-    assert (len(found), sum(found.values()), found[("7",)]) == (NAMED_MAX, 2.0, 2.0)
+    assert (len(found), sum(found.values()), found[("7",)]) == (SERIES_MAX, 2.0, 2.0)
 
 
 def test_lag_in_messages_is_that_of_the_brokers_with_most(everything: Everything) -> None:

@@ -111,11 +111,11 @@ def test_presence_of_board_follows_its_state(dry_run: bool, mode: TunerMode) -> 
     def seen() -> TunerPresence:
         return presence_of(board, settings, holder="a:1", version="0.1", page="", since_ms=5)
 
-    board.stands_by("the cluster is not seen: timeout")
+    board.become_standby("the cluster is not seen: timeout")
     assert (seen().mode, seen().waits_for) == (TunerMode.STARTING, "the cluster is not seen: timeout")
-    board.stands_by()
+    board.become_standby()
     assert seen().mode is TunerMode.STANDBY
-    board.acts()
+    board.become_active()
     assert (seen().mode, seen().executes_plans) == (mode, not dry_run)
     assert (seen().rate_bytes_per_s_max, seen().objective_mode, seen().unthrottled_moves) == (50e6, None, "leave")
 

@@ -11,8 +11,8 @@ from loop_rig import raised
 from structlog.testing import capture_logs
 from tuner_cases import NOW_MS, F, L
 
-from tuner.api.decision_rows import row_json
-from tuner.api.decisions import Decisions, Filter
+from tuner.api.decision_rows import decision_json
+from tuner.api.decisions import DecisionFilter, DecisionStore
 from tuner.control.throttle.decision import (
     AddPairs,
     AllowSteering,
@@ -56,15 +56,15 @@ TEXT = (
 )
 
 
-def rows(decisions: Decisions, wanted: Filter | None = None) -> list[dict[str, Any]]:
-    return [row_json(row) for row in decisions.page(wanted or Filter(), 100)[0]]
+def rows(decisions: DecisionStore, wanted: DecisionFilter | None = None) -> list[dict[str, Any]]:
+    return [decision_json(row) for row in decisions.page(wanted or DecisionFilter(), 100)[0]]
 
 
 def test_end_of_a_move_is_one_row_with_its_list() -> None:
-    decisions = Decisions()
+    decisions = DecisionStore()
     for number, decision in enumerate(ENDED):
         decisions.take([entry("intent", decision, NOW_MS + 20 * number)])
-        assert rows(decisions)[0]["outcome"] == "under_way"
+        assert rows(decisions)[0]["outcome"] == "in_progress"
         decisions.take([entry("outcome", decision, NOW_MS + 20 * number + 9)])
     (row,) = rows(decisions)
     assert (row["text"], row["records"], row["outcome"]) == (TEXT, 12, "done")
@@ -77,12 +77,12 @@ def test_end_of_a_move_is_one_row_with_its_list() -> None:
         "before_bytes_per_s": 5 * MB,
         "after_bytes_per_s": 9 * MB,
     }
-    assert rows(decisions, Filter(broker=4)) == [row]
-    assert rows(decisions, Filter(broker=9)) == []
+    assert rows(decisions, DecisionFilter(broker=4)) == [row]
+    assert rows(decisions, DecisionFilter(broker=9)) == []
 
 
 def test_what_failed_of_an_event_is_named_and_tried_again_in_another() -> None:
-    decisions = Decisions()
+    decisions = DecisionStore()
     for decision in ENDED[2:5]:
         decisions.take([entry("intent", decision)])
     decisions.take(
@@ -106,13 +106,13 @@ def test_ends_that_name_no_throttle_are_told_one_by_one() -> None:
         ("put_back", topic),
         ("put_back", {"topic": "t"}),
     ]
-    decisions = Decisions()
+    decisions = DecisionStore()
     decisions.take([Entry(NOW_MS, "intent", action, "move_ended", "it ends", said) for action, said in strange])
     assert [row["text"] for row in rows(decisions)] == ["it ends"] * 4
 
 
 def test_two_ends_are_two_rows() -> None:
-    decisions = Decisions()
+    decisions = DecisionStore()
     decisions.take([entry("intent", ENDED[2]), entry("intent", ENDED[3], NOW_MS + 16_000)])
     assert [row["records"] for row in rows(decisions)] == [1, 1]
 
@@ -120,7 +120,7 @@ def test_two_ends_are_two_rows() -> None:
 def test_throttles_with_one_reason_share_a_line_and_others_do_not() -> None:
     why = "somebody has changed it; left alone for 1 h"
     same = [Hold(b, s, Reason.EXTERNALLY_OWNED, f"broker {b} {s} throttle: {why}") for b, s in SIDES[:3]]
-    decisions = Decisions()
+    decisions = DecisionStore()
     decisions.take([entry("decision", each) for each in [*same, WELL]])
     well, shared = rows(decisions)
     assert shared["text"] == f"broker 1 leader throttle, broker 1 follower throttle, broker 2 leader throttle: {why}"
@@ -128,7 +128,7 @@ def test_throttles_with_one_reason_share_a_line_and_others_do_not() -> None:
 
 
 def test_of_many_records_the_oldest_events_go() -> None:
-    decisions = Decisions(rows_max=12)
+    decisions = DecisionStore(rows_max=12)
     for decision in ENDED:
         decisions.take([entry("intent", decision)])
     decisions.take([entry("decision", WELL, NOW_MS + 20_000)])
@@ -137,22 +137,22 @@ def test_of_many_records_the_oldest_events_go() -> None:
 
 def test_events_before_a_restart_are_the_same_after_it() -> None:
     record = [entry("intent", decision, NOW_MS + 20 * number) for number, decision in enumerate(ENDED)]
-    first, again = Decisions(), Decisions()
+    first, again = DecisionStore(), DecisionStore()
     first.take(record)
     # As the journal gives it back: sides are words there.
-    again.begin_with([Entry(**json.loads(json.dumps({n: getattr(e, n) for n in e.__slots__}))) for e in record])
+    again.load_history([Entry(**json.loads(json.dumps({n: getattr(e, n) for n in e.__slots__}))) for e in record])
     assert rows(again) == rows(first)
 
 
 def test_acts_that_belong_together_are_one_event_for_listeners() -> None:
     rig = Rig()
-    box = rig.watched.hub.join(lambda: None)
+    box = rig.observers.hub.subscribe(lambda: None)
     assert box is not None
-    rig.watched.acted([(decision, None) for decision in ENDED])
-    rig.watched.acted([(ENDED[2], None), (ENDED[3], "refused")])
+    rig.observers.record_actions([(decision, None) for decision in ENDED])
+    rig.observers.record_actions([(ENDED[2], None), (ENDED[3], "refused")])
     told = [
         json.loads(line.removeprefix("data: "))
-        for line in box.taken().decode().splitlines()
+        for line in box.drain().decode().splitlines()
         if line.startswith("data: ")
     ]
     assert told[0] == {"text": TEXT, "failure": None}
@@ -191,23 +191,23 @@ STEER = AllowSteering(1, L, MB, Reason.FOLLOWS_CLIENTS, "broker 1 leader throttl
 @pytest.mark.parametrize(
     ("record", "outcome"),
     [
-        (Entry(NOW_MS, STEPS, "reassign", "due", "plan p: t-0 to [1, 3]"), "begun"),
+        (Entry(NOW_MS, STEPS, "reassign", "due", "plan p: t-0 to [1, 3]"), "started"),
         (Entry(NOW_MS, STEP_OUTCOMES, "reassign", "ended", "plan p: t-0 reached"), "done"),
-        (Entry(NOW_MS, STEP_OUTCOMES, "reassign", DEFERRED, "1 step waits: t-0: no room"), "waits"),
+        (Entry(NOW_MS, STEP_OUTCOMES, "reassign", DEFERRED, "1 step waits: t-0: no room"), "waiting"),
         (Entry(NOW_MS, STEP_OUTCOMES, "reassign", "not_taken", "1 steps were not taken", failure="refused"), "failed"),
         (Entry(NOW_MS, CONCURRENCY, "concurrency", "grows", "12 at a time"), "done"),
         (entry("decision", WELL), "no_change"),
         (entry("decision", WELL, dry_run=True), "no_change"),
-        (entry("decision", STEER), "begun"),
+        (entry("decision", STEER), "started"),
         (entry("decision", STEER, dry_run=True), "dry_run"),
         (entry("intent", RAISE, dry_run=True), "dry_run"),
-        (entry("intent", RAISE), "under_way"),
-        (lists_entry("intent", [PAIRS], NOW_MS), "under_way"),
+        (entry("intent", RAISE), "in_progress"),
+        (lists_entry("intent", [PAIRS], NOW_MS), "in_progress"),
         (order(L), "recorded"),
     ],
 )
 def test_each_kind_of_record_has_its_outcome(record: Entry, outcome: str) -> None:
-    decisions = Decisions()
+    decisions = DecisionStore()
     decisions.take([record])
     assert [row["outcome"] for row in rows(decisions)] == [outcome]
 

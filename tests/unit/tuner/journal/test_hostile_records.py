@@ -24,8 +24,8 @@ from streaming.shared.contract import (
     encode_signal,
 )
 from streaming.shared.contract.quotas import QuotaEntity
-from tuner.api.decision_rows import row_json
-from tuner.api.decisions import Decisions, Filter
+from tuner.api.decision_rows import decision_json
+from tuner.api.decisions import DecisionFilter, DecisionStore
 from tuner.control.mutation_quota.state import LearnedCost, MutationMemory, OwnedQuota, TotalRate
 from tuner.control.throttle.objective import Objective
 from tuner.control.throttle.state import Memory, OwnedRate
@@ -206,13 +206,17 @@ ENTRIES = [
 @given(st.lists(records(st.sampled_from(ENTRIES)), min_size=1, max_size=8))
 @settings(max_examples=4 * EXAMPLES, deadline=None)
 def test_a_history_of_hostile_entries_is_shown(values: list[bytes]) -> None:
-    decisions = Decisions()
-    decisions.begin_with([entry for value in values if (entry := entries.decode_entry(value)) is not None])
+    decisions = DecisionStore()
+    decisions.load_history([entry for value in values if (entry := entries.decode_entry(value)) is not None])
     decisions.take([entries.read_entry(ENTRIES[0])])
-    for wanted in (Filter(), Filter(broker=1, side="leader", acts=True), Filter(from_ms=NOW_MS)):
+    for wanted in (
+        DecisionFilter(),
+        DecisionFilter(broker=1, side="leader", changes_only=True),
+        DecisionFilter(from_ms=NOW_MS),
+    ):
         for turns in (False, True):
-            rows, _ = decisions.page(wanted, 50, turns=turns)
-            assert json.dumps([row_json(row) for row in rows])
+            rows, _ = decisions.page(wanted, 50, steering_ticks=turns)
+            assert json.dumps([decision_json(row) for row in rows])
 
 
 SIGNALS = (

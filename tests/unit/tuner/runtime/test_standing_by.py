@@ -16,7 +16,7 @@ from streaming.shared.contract import Side, Topics
 from streaming.shared.kafka.cluster import ClusterError, Endpoint
 from streaming.shared.kafka.unpacking import RefusedBatch
 from streaming.shared.teardown import named_teardown
-from tuner.api.status_store import STANDING_BY, StatusStore
+from tuner.api.status_store import STANDBY_REASON, StatusStore
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.throttle_limits import Limits
 from tuner.journal.cluster_aliases import ClusterAliases
@@ -62,7 +62,7 @@ class Rig:
             monkeypatch.setattr(module, name, PAUSE_S)
         self.cluster, self.stop = Cluster(), threading.Event()
         self.board = StatusStore("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
-        self.board.acts()
+        self.board.become_active()
         found: Any = self.cluster
         self.standby = Standby(found, self.board, self.stop)
 
@@ -109,7 +109,7 @@ def test_it_stands_by_until_its_turn_and_says_each_reason_once(rig: Rig) -> None
     turn: Any = Turn([None, None, "the journal is gone", "the journal is still gone", None])
     with capture_logs() as said:
         assert rig.standby.wait_for_lease(turn, turn, turn)
-    assert [line["event"] for line in said] == [STANDING_BY, "the journal is gone", STANDING_BY]
+    assert [line["event"] for line in said] == [STANDBY_REASON, "the journal is gone", STANDBY_REASON]
     assert turn.read_ahead == 5
     assert not turn.reads
 

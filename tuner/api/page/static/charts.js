@@ -48,7 +48,7 @@ const charts = (() => {
       }
     }
     // As it was at each time: a ceiling that was lowered since has not been violated before.
-    const ceilings = [...before.ceilings, ...came.ceilings_bytes_per_s].slice(-KEPT);
+    const ceilings = [...before.ceilings, ...came.max_rates_bytes_per_s].slice(-KEPT);
     known = { brokers: before.brokers, timesMs, rows, ceilings, ceiling: came.rate_bytes_per_s_max };
   }
 
@@ -57,15 +57,15 @@ const charts = (() => {
     const columns = known.rows[broker];
     if (!columns) return;
     const of = (what) => columns[`${side}_${what}_bytes_per_s`].map((value) => (value === null ? null : value / MB));
-    const limit = of("limit");
-    const most = Math.max(0, ...of("actual"), ...limit, ...of("steady_state"), ...of("floor"));
+    const limit = of("current_rate");
+    const most = Math.max(0, ...of("throttled"), ...limit, ...of("steady_state"), ...of("min_rate"));
     const ceiling = known.ceiling / MB;
     // Drawn far above all that happens it would leave a line at the bottom, so then it is told at the edge.
     const above = ceiling > 3 * most;
     const ceilings = known.ceilings.map((value) => (value / MB > 3 * most ? null : value / MB));
     place.dataset.above = above ? `↑ ceiling ${rateText(ceiling)}` : "";
     const data = [
-      known.timesMs.map((ms) => ms / 1000), of("actual"), limit, of("steady_state"), of("floor"), ceilings,
+      known.timesMs.map((ms) => ms / 1000), of("throttled"), limit, of("steady_state"), of("min_rate"), ceilings,
     ];
     describe(place, broker, side, data, ceiling, above);
     const chart = drawn.get(place.id);

@@ -17,7 +17,7 @@ from mutation_rig import START_MS, controller, tenant
 from streaming.shared.contract import BrokerSignal, ControllerSignal, TenantSignal
 from streaming.shared.contract.quotas import Default, QuotaEntity
 from streaming.shared.kafka.cluster import ClusterError
-from tuner.api.metrics import registry_of
+from tuner.api.metrics import make_registry
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.status_store import StatusStore
 from tuner.control.mutation_quota.decision import QuotaReason
@@ -117,7 +117,7 @@ class Watcher:
     def publish(self, view: QuotaView, made: QuotaStep, memory: MutationMemory) -> None:
         self.seen.append((view, made, memory))
 
-    def failed(self, count: int) -> None:
+    def record_failures(self, count: int) -> None:
         self.failures += count
 
     def cycle_failed(self) -> None: ...
@@ -643,9 +643,9 @@ def test_an_error_of_the_quotas_own_lets_them_rest_and_not_the_throttles_and_is_
     rig, shown = Rig(), QuotaStatusStore("c")
     rig.loop._observer = shown
     board = StatusStore("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
-    registry = registry_of(board, shown)
+    registry = make_registry(board, shown)
     for broken in (False, True):
-        board.acts()
+        board.become_active()
         if broken:
             rig.signals.tenants = {1: None}  # type: ignore[dict-item]  # What nobody foresaw.
         else:
@@ -668,13 +668,13 @@ def test_an_error_of_the_quotas_own_lets_them_rest_and_not_the_throttles_and_is_
     assert rig.memory.owned
     # A person wants theirs back: for that nothing has to be shared out, and it is tried again, by the same tuner.
     gone_by = iter(range(1, 60))
-    board.resting.clear()
+    board.suspended_controllers.clear()
 
     def acts() -> bool:
         rig.now_s += 5.0
         rig.signals.controllers = {1: controller(round(rig.now_s * 1000))}
         if (count := next(gone_by, None)) == 4:
-            assert "mutation_quotas" in board.resting
+            assert "mutation_quotas" in board.suspended_controllers
             rig.orders.latest, rig.signals.tenants = RELEASED, {}
         return count is not None
 

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from reassign_rig import Rig, still
 from structlog.testing import capture_logs
 
-from tuner.api.metrics import registry_of
+from tuner.api.metrics import make_registry
 from tuner.api.plan_status_store import PlanCollector, PlanStatusStore
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.status_store import StatusStore
@@ -93,8 +93,8 @@ def test_an_error_ends_what_was_asked_of_others_for_the_plan() -> None:
     with pytest.raises(TypeError):
         rig.cycle()
     assert rig.loop.pending_bytes == {}
-    shown = rig.loop._observer.shown()  # type: ignore[attr-defined]  # the rig's is a board
-    assert shown.not_seen == "what carries plans out had an error: TypeError: a bug"
+    shown = rig.loop._observer.snapshot()  # type: ignore[attr-defined]  # the rig's is a board
+    assert shown.unknown_reason == "what carries plans out had an error: TypeError: a bug"
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
@@ -113,7 +113,7 @@ def test_a_cluster_that_is_not_seen_is_told_in_metrics_and_nothing_moves_there_b
     assert told(rig) == ({} if dry_run else {"moving": 1.0, "waiting": 1.0}, 0.0)
     rig.cluster.away = True
     rig.cycle(finish=False)
-    rig.loop._observer.stands_by()
+    rig.loop._observer.clear()
     assert told(rig) == ({}, 0.0), "it is another's to tell"
 
 
@@ -129,15 +129,15 @@ def told(rig: Rig) -> tuple[dict[str, float], float | None]:
 def test_what_an_alert_reads_is_told_of_both_its_causes() -> None:
     board = StatusStore("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
     plans = PlanStatusStore("c")
-    registry = registry_of(board, QuotaStatusStore("c", None), plans=plans)
+    registry = make_registry(board, QuotaStatusStore("c", None), plans=plans)
     told = {s.name: s.value for each in registry.collect() for s in each.samples}
     groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
     (rule,) = (r for g in groups for r in g["rules"] if r.get("alert") == "ReassignmentPlansNotExecuted")
     named = re.findall(r"rheostat_\w+", rule["expr"])
     assert named == ["rheostat_plan_executor_failed", "rheostat_plans_state_unknown"]
     assert [told[name] for name in named] == [0.0, 0.0], "without plans as well"
-    board.resting["plans"] = "TypeError: a bug"
-    plans.blind("nobody answers")
+    board.suspended_controllers["plans"] = "TypeError: a bug"
+    plans.record_unknown("nobody answers")
     assert [registry.get_sample_value(name, {"cluster": "c"}) for name in named] == [1.0, 1.0]
 
 
@@ -164,12 +164,12 @@ class Once:
 
 
 def metric(board: StatusStore, name: str) -> float | None:
-    return registry_of(board, QuotaStatusStore("c", None)).get_sample_value(name, {"cluster": "c"})
+    return make_registry(board, QuotaStatusStore("c", None)).get_sample_value(name, {"cluster": "c"})
 
 
 def test_an_executor_with_an_error_is_told_rests_and_is_tried_again() -> None:
     board = StatusStore("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
-    board.acts()
+    board.become_active()
     assert metric(board, "rheostat_plan_executor_failed") == 0.0
     loop, plans, stop = Once(), Once(TypeError("a bug")), threading.Event()
     now_s, shown = 0.0, list[float | None]()
@@ -197,8 +197,8 @@ def test_an_executor_with_an_error_is_told_rests_and_is_tried_again() -> None:
     )
     assert metric(board, "rheostat_plan_executor_failed") == 1.0
     assert board.cycle_failures["plans"] == 1
-    board.stands_by()
-    board.acts()
+    board.become_standby()
+    board.become_active()
     assert "no plan goes on" not in board.ready()[1], "another term has another executor"
     assert metric(board, "rheostat_plan_executor_failed") == 0.0
     plans.errors_left = 2

@@ -160,18 +160,18 @@ def test_while_the_journal_takes_nothing_it_is_told_since_when_plans_are_not_kno
     rig.journal.away = True
     for _ in range(3):
         rig.cycle()
-        shown = board.shown()
-        assert (shown.not_seen, shown.unknown_since_ms) == (
+        shown = board.snapshot()
+        assert (shown.unknown_reason, shown.unknown_since_ms) == (
             "the journal takes no record: the journal is away",
             seen_at_ms,
         )
     # Another reason is no other beginning.
     rig.cluster.away = True
     rig.cycle()
-    assert (board.shown().not_seen, board.shown().unknown_since_ms) == ("nobody answers", seen_at_ms)
+    assert (board.snapshot().unknown_reason, board.snapshot().unknown_since_ms) == ("nobody answers", seen_at_ms)
     rig.journal.away = rig.cluster.away = False
     rig.cycle()
-    assert (board.shown().not_seen, board.shown().unknown_since_ms) == (None, None)
+    assert (board.snapshot().unknown_reason, board.snapshot().unknown_since_ms) == (None, None)
 
 
 def test_what_kafka_refused_while_the_journal_went_away_is_on_record_once_it_is_back(
@@ -206,7 +206,7 @@ def test_plans_that_were_never_seen_are_not_known_since_the_first_look_that_fail
     first_ms = round(rig.now_s * 1000)
     rig.cycle()
     assert isinstance(rig.loop._observer, PlanStatusStore)
-    assert rig.loop._observer.shown().unknown_since_ms == first_ms
+    assert rig.loop._observer.snapshot().unknown_since_ms == first_ms
 
 
 def test_what_kafka_refuses_is_told_and_tried_later_and_the_others_go_on() -> None:

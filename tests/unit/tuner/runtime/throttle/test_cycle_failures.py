@@ -11,7 +11,7 @@ import structlog
 from loop_rig import Rig
 from tuner_cases import SOURCE, TARGET
 
-from tuner.api.metrics import registry_of
+from tuner.api.metrics import make_registry
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.status_store import FAILURES_IN_A_ROW_MAX, StatusStore
 from tuner.control.throttle.objective import Objective
@@ -29,7 +29,7 @@ class Term:
         self.board = StatusStore(
             "c", rig.limits, dry_run=False, wall_clock=lambda: rig.now_ms / 1000 + rig.now_s,
         )  # fmt: skip
-        self.board.acts()
+        self.board.become_active()
         rig.loop._observer = self.board  # type: ignore[assignment]
         rig.loop._list_writer._observer = self.board  # type: ignore[assignment]
         self.told: list[dict[str, Any]] = []
@@ -61,7 +61,7 @@ class Term:
 
 
 def metric(board: StatusStore, name: str, **labels: str) -> float | None:
-    return registry_of(board, QuotaStatusStore("c", None)).get_sample_value(name, {"cluster": "c", **labels})
+    return make_registry(board, QuotaStatusStore("c", None)).get_sample_value(name, {"cluster": "c", **labels})
 
 
 @pytest.fixture(params=["decide", "write"])

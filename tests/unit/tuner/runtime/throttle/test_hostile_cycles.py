@@ -31,7 +31,7 @@ from streaming.shared.contract import (
 from streaming.shared.contract.quotas import QuotaEntity
 from streaming.shared.metric_page import render_page
 from tuner.api.history import RateHistoryStore
-from tuner.api.metrics import registry_of
+from tuner.api.metrics import make_registry
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.status_store import StatusStore
 from tuner.control.mutation_quota.entity import DEFAULT
@@ -102,7 +102,7 @@ def fed(rig: Rig, data: st.DataObject, seconds: int) -> None:
     rig.signals = signals  # type: ignore[assignment]
     rig.loop = rig._make_loop(rig.loop.memory)
     board = StatusStore("c", rig.limits, dry_run=False, wall_clock=lambda: rig.now_ms / 1000)
-    registry, history = registry_of(board, QuotaStatusStore("c", None)), RateHistoryStore()
+    registry, history = make_registry(board, QuotaStatusStore("c", None)), RateHistoryStore()
     ceiling = round(rig.limits.rate_bytes_per_s_max)
     hostile = st.sampled_from(whole(rig, rig.now_ms)).flatmap(lambda value: st.just(value) | records(st.just(value)))
     for second in range(seconds):
@@ -118,8 +118,8 @@ def fed(rig: Rig, data: st.DataObject, seconds: int) -> None:
             decisions = rig.loop.cycle()
             observation = rig.observer.cycles[-1][0]
             history.observed(observation, rig.limits)
-            board.observed(observation, rig.loop.memory, decisions)
-            board.acts()
+            board.record_cycle(observation, rig.loop.memory, decisions)
+            board.become_active()
             assert board.ready()
             assert render_page(registry)
             assert board.snapshot().as_json()

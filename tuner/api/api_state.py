@@ -10,23 +10,23 @@ from starlette.responses import Response
 
 from streaming.shared.process_metrics import installed_version
 from tuner.api import views
-from tuner.api.answers import json_bytes
 from tuner.api.observers import Observers
 from tuner.api.plan_status_store import PlanStatusStore
-from tuner.api.plan_views import progress_of
+from tuner.api.plan_views import plan_progress
 from tuner.api.quota_status_store import QuotaStatusStore
-from tuner.api.response_cache import CachedResponse, Stamp, unchanging
+from tuner.api.response_cache import CachedResponse, Stamp, no_stamp
+from tuner.api.responses import json_bytes
 from tuner.api.status_snapshot import StatusSnapshot
 
 JSON = "application/json"
 _PATIENCE_S, _POLL_S = 0.1, 0.001
 
 
-class Desktop:
+class ApiState:
     """What the routes and the page read from: one look a cycle, and what is made of it."""
 
-    def __init__(self, watched: Observers, quotas: QuotaStatusStore, plans: PlanStatusStore) -> None:
-        self.watched = watched
+    def __init__(self, observers: Observers, quotas: QuotaStatusStore, plans: PlanStatusStore) -> None:
+        self.observers = observers
         self.quotas = quotas
         self.plans = plans
         self._program = installed_version()
@@ -35,42 +35,42 @@ class Desktop:
         self._status: dict[str, Any] = {}
         self._status_of: object = None
         self._makes = False  # An answer, in the server's thread.
-        watched.when_older(self._forget)
+        observers.on_new_cycle(self._forget)
 
     def version(self) -> object:
-        board = self.watched.board
-        return self.watched.version, board.cycled_at_s, board.acting
+        board = self.observers.status
+        return self.observers.version, board.cycled_at_s, board.acting
 
-    def look(self) -> StatusSnapshot:
-        version, look = self.version(), self._look
-        if look is None or version != self._version:
-            watched = self.watched
-            board = watched.board
-            look = self._look = StatusSnapshot(
-                watched.picture(), watched.history.peaks(), board.objective, board.dry_run
+    def snapshot(self) -> StatusSnapshot:
+        version, snapshot = self.version(), self._look
+        if snapshot is None or version != self._version:
+            observers = self.observers
+            board = observers.status
+            snapshot = self._look = StatusSnapshot(
+                observers.snapshot(), observers.history.peaks(), board.objective, board.dry_run
             )
             self._version = version
-        return look
+        return snapshot
 
     def _forget(self) -> None:
         """In the loop's thread. One that was made since is of the newest cycle."""
-        look = self._look
-        if look is not None and look.picture.version != self.watched.version:
+        snapshot = self._look
+        if snapshot is not None and snapshot.cycle.version != self.observers.version:
             self._look = None
 
-    def answer(self, make: Callable[[], object], *, each_s: bool = False, also: Stamp = unchanging) -> Response:
+    def cached_json(self, make: Callable[[], object], *, each_s: bool = False, also: Stamp = no_stamp) -> Response:
         """
         Args:
             make: what holds until the next cycle, for JSON.
             each_s: what it says goes with the clock.
             also: other than the last cycle's, a value that changes when the answer does.
         """
-        return self.again(lambda: json_bytes(make()), JSON, each_s=each_s, also=also)
+        return self.cached_response(lambda: json_bytes(make()), JSON, each_s=each_s, also=also)
 
-    def again(
-        self, make: Callable[[], bytes], media_type: str, *, each_s: bool = False, also: Stamp = unchanging
+    def cached_response(
+        self, make: Callable[[], bytes], media_type: str, *, each_s: bool = False, also: Stamp = no_stamp
     ) -> Response:
-        board = self.watched.board
+        board = self.observers.status
 
         def stamp() -> object:
             return self.version(), board.now_ms() // 1000 if each_s else None, also()
@@ -83,7 +83,7 @@ class Desktop:
         finally:
             self._makes = False
 
-    def giving_way(self) -> Callable[[], None]:
+    def make_yielder(self) -> Callable[[], None]:
         """For who works beside the server for nobody in a hurry: each call waits while an answer is made, a tenth of a second
         in all. Of two threads each has half of the interpreter, of three a third, and behind the answer others wait.
         """
@@ -102,24 +102,24 @@ class Desktop:
         return give_way
 
     def status(self, role: str) -> dict[str, Any]:
-        board, look = self.watched.board, self.look()
+        board, snapshot = self.observers.status, self.snapshot()
         ready, why = board.ready()
         # Only what goes with the clock is made anew every second.
-        shown = self.plans.shown()
+        shown = self.plans.snapshot()
         made_of = (self._version, shown.number)
         if made_of != self._status_of:
-            self._status, self._status_of = views.status(look, progress_of(shown)), made_of
+            self._status, self._status_of = views.status_json(snapshot, plan_progress(shown)), made_of
         return {
             "cluster": board.cluster,
             "version": self._program,
             "ready": ready,
-            "why": why,
+            "ready_text": why,
             "acting": board.acting,
             "dry_run": board.dry_run,
             "dry_run_by_default": board.dry_run_by_default,
             "role": role,
             "now_ms": board.now_ms(),
-            "cycled_at_ms": round(board.cycled_at_s * 1000) if board.cycled_at_s is not None else None,
+            "last_cycle_at_ms": round(board.cycled_at_s * 1000) if board.cycled_at_s is not None else None,
             "cycle_s": board.cycle_s,
             **self._status,
         }

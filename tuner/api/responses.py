@@ -19,7 +19,7 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
-HEADERS = {
+SECURITY_HEADERS = {
     "content-security-policy": _POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -31,28 +31,28 @@ HEADERS = {
 _TLS_ONLY = {"strict-transport-security": "max-age=31536000"}
 
 
-def refusal(status: int, detail: str, *, retry_after_s: float | None = None) -> Response:
+def error_response(status: int, detail: str, *, retry_after_s: float | None = None) -> Response:
     """
     Args:
         retry_after_s: told in whole seconds, rounded up, as HTTP asks.
     """
     headers = {} if retry_after_s is None else {"retry-after": str(max(1, math.ceil(retry_after_s)))}
-    return json_answer({"detail": detail}, status, headers)
+    return json_response({"detail": detail}, status, headers)
 
 
-def json_answer(body: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return encoded(json_bytes(body), status, headers)
+def json_response(body: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return json_bytes_response(json_bytes(body), status, headers)
 
 
 def json_bytes(body: object) -> bytes:
     return json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
 
 
-def encoded(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def json_bytes_response(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return Response(body, status, headers, media_type="application/json")
 
 
-class Shared:
+class SharedBody:
     """A body that takes long to make, made once for all who ask while its stamp stays the same; they wait for the first of them."""
 
     def __init__(self, make: Callable[[], bytes], stamp: Callable[[], object]) -> None:
@@ -75,13 +75,13 @@ class Shared:
             return self._body
 
 
-class Guarded:
+class SecurityHeaders:
     """Puts the headers on every answer, also on those that no route gave, and on that to a request which broke something."""
 
     def __init__(self, app: ASGIApp, *, tls: bool = False) -> None:
         self._app = app
         # What stands in an answer is of this second, and some of it is for this caller alone.
-        headers = {**HEADERS, **(_TLS_ONLY if tls else {}), "cache-control": "no-store"}
+        headers = {**SECURITY_HEADERS, **(_TLS_ONLY if tls else {}), "cache-control": "no-store"}
         self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -109,4 +109,4 @@ class Guarded:
             # As text: values of variables, which some loggers add, may be tokens.
             where = "".join(traceback.format_exception(error))
             log.error("a request over HTTP failed", method=scope["method"], path=scope["path"], traceback=where)
-            await refusal(500, "the tuner could not answer this: its log says why")(scope, receive, guarded)
+            await error_response(500, "the tuner could not answer this: its log says why")(scope, receive, guarded)

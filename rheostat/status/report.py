@@ -15,17 +15,17 @@ from rheostat.reassign.plan_input import client_of
 from rheostat.reassign.progress import picture, to_measure
 from rheostat.run.services import probe
 from rheostat.status.active_tuner import tuner_json
-from rheostat.status.evaluation import StatusEvaluator, coming, would_do
-from rheostat.status.journal import COUNTS, Newest, read_followed
+from rheostat.status.evaluation import StatusEvaluator, steps_of_acting_tuner, steps_without_tuner
+from rheostat.status.journal import RING_SIZES, JournalState, read_journal_state
 from rheostat.status.signal_history import SignalHistory
 from rheostat.tuner_presence import read_tuners
 from streaming.shared.contract import Side
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
 from tuner.api import views
-from tuner.api.broker_views import broker_rows
-from tuner.api.decision_rows import row_json
-from tuner.api.decisions import Decisions, EventRow, Filter, sides_of
+from tuner.api.broker_views import brokers_json
+from tuner.api.decision_rows import decision_json
+from tuner.api.decisions import DecisionFilter, DecisionStore, EventRow, throttles_of
 from tuner.api.views import orders_json
 from tuner.control.throttle.decision import ELSEWHERE, Reason
 from tuner.control.throttle.plan_moves import moves_under_way
@@ -40,7 +40,7 @@ from tuner.runtime.observe.cluster_reader import ClusterReader
 from tuner.runtime.observe.signals_reader import SignalCache
 from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
 
-DECISIONS = 10
+DECISIONS_SHOWN = 10
 _STUCK = {Reason.INFEASIBLE, Reason.DEADLINE_NOT_MET, *ELSEWHERE}
 _SIGNAL_BACKLOG = 400
 _JUDGES = {TunerMode.ACTING, TunerMode.DRY_RUN}
@@ -65,7 +65,7 @@ _AS_ON_THE_PAGE = (
 )
 
 
-def gather(settings: Settings) -> dict[str, Any]:
+def read_status(settings: Settings) -> dict[str, Any]:
     """
     Raises:
         UnreachableError: the cluster does not answer.
@@ -82,7 +82,7 @@ def gather(settings: Settings) -> dict[str, Any]:
             raise CommandError(str(error)) from error
         if not isinstance(live, LiveCluster):
             raise CommandError(f"The cluster's settings cannot be read: {live.reason}")
-    followed = read_followed(settings)
+    followed = read_journal_state(settings)
     newest = followed.newest
     signals = _signals(settings)
     signals.join(_changed_at_ms(newest))
@@ -92,7 +92,7 @@ def gather(settings: Settings) -> dict[str, Any]:
     return status_json(settings, live, signals, newest, now_ms, tuners=read_tuners(settings, now_ms), plans=plans)
 
 
-def _changed_at_ms(newest: Newest) -> int:
+def _changed_at_ms(newest: JournalState) -> int:
     """When a throttle was changed last."""
     entries = [entry for some in newest.entries.values() for entry in some if entry.action in _CHANGES]
     return max((e.at_ms for e in entries if e.kind != "decision" and not e.dry_run), default=0)
@@ -116,7 +116,7 @@ def status_json(
     settings: Settings,
     live: LiveCluster,
     signals: SignalCache | None,
-    newest: Newest,
+    newest: JournalState,
     now_ms: int,
     onlooker: StatusEvaluator | None = None,
     *,
@@ -132,8 +132,8 @@ def status_json(
     """
     tuner = tuner_json(tuners, settings.tuner.rate_bytes_per_s_max)
     entries, turns = newest.entries["entry"], newest.entries["steering"]
-    decisions = Decisions(rows_max=COUNTS["entry"])
-    decisions.begin_with(entries)
+    decisions = DecisionStore(rows_max=RING_SIZES["entry"])
+    decisions.load_history(entries)
     by_throttle = _by_throttle(decisions, live)
     look = (onlooker or StatusEvaluator(settings)).look(
         live,
@@ -145,26 +145,26 @@ def status_json(
         rate_bytes_per_s_max=tuner["rate_bytes_per_s_max"],
         stalled_since_ms=_judged_stalled(by_throttle) if tuner["state"] in _JUDGES else None,
     )
-    page = views.status(look, plans)
+    page = views.status_json(look, plans)
     sides = {
-        row["broker"]: {side["side"]: side for side in row["sides"]} for row in broker_rows(look, list(live.brokers))
+        row["broker"]: {side["side"]: side for side in row["sides"]} for row in brokers_json(look, list(live.brokers))
     }
     return {
         "cluster": settings.cluster,
         "now_ms": now_ms,
         "tuner": tuner,
         **{key: page[key] for key in _AS_ON_THE_PAGE},
-        "throttles_ours": page["throttles_ours"] if newest.memory is not None else None,
+        "throttles_managed": page["throttles_managed"] if newest.memory is not None else None,
         **orders_json(newest.orders, now_ms),
-        "next": coming(look, decisions, turns, remembers=newest.memory is not None)
-        if tuner["acts"]
-        else would_do(look, tuner["state"]),
-        "onto": [views.move_row(look, broker) for broker in views.moves(look)],
+        "next": steps_of_acting_tuner(look, decisions, turns, remembers=newest.memory is not None)
+        if tuner["acting"]
+        else steps_without_tuner(look, tuner["state"]),
+        "destinations": [views.move_json(look, broker) for broker in views.destinations_by_urgency(look)],
         "brokers": [
             {
                 "broker": broker,
                 **{
-                    f"{side}_rate_bytes_per_s": setting.bytes_per_s
+                    f"{side}_current_rate_bytes_per_s": setting.bytes_per_s
                     if (setting := live.rates.get((broker, side))) is not None
                     else None
                     for side in Side
@@ -178,7 +178,7 @@ def status_json(
                     for side in Side
                     for move in (signals.moves.get((broker, side)) if signals is not None else None,)
                 },
-                **{f"{side}_floor_bytes_per_s": _floor(sides[broker][side], settings) for side in Side},
+                **{f"{side}_min_rate_bytes_per_s": _floor(sides[broker][side], settings) for side in Side},
                 **{f"{side}_infeasible": sides[broker][side]["infeasible"] for side in Side},
             }
             for broker in sorted(live.brokers)
@@ -188,7 +188,7 @@ def status_json(
             {"topic": m.topic, "partition": m.partition, "leader": m.leader, "adding": m.adding, "removing": m.removing}
             for m in live.moves
         ],
-        "remaining_bytes": {
+        "remaining_bytes_by_broker": {
             str(broker): signal.remaining_bytes
             for (broker, side), signal in sorted(signals.moves.items() if signals is not None else ())
             if side is Side.FOLLOWER and signal.moving_partitions
@@ -199,16 +199,16 @@ def status_json(
                 "plan": p.id,
                 "desired": p.head.desired.value,
                 "partitions": len(p.partitions),
-                "under_way": len(p.requested),
+                "moving": len(p.requested),
                 "blockers": p.state.blockers,
             }
             for p in newest.plans
             if p.is_active
         ],
         "unreadable_records": list(newest.unreadable),
-        "by_throttle": by_throttle,
-        "last_decisions": [_decision(row) for row in reversed(decisions.page(Filter(), DECISIONS)[0])],
-        "last_turns": [{"at_ms": e.at_ms, "rates": e.decision.get("rates"), "text": e.text} for e in turns],
+        "throttle_decisions": by_throttle,
+        "last_decisions": [_decision(row) for row in reversed(decisions.page(DecisionFilter(), DECISIONS_SHOWN)[0])],
+        "last_steering_ticks": [{"at_ms": e.at_ms, "rates": e.decision.get("rates"), "text": e.text} for e in turns],
     }
 
 
@@ -218,12 +218,12 @@ def _sides_of(live: LiveCluster) -> list[BrokerSide]:
     return sorted(found | {(move.leader, Side.LEADER) for move in live.moves if move.leader >= 0})
 
 
-def _by_throttle(decisions: Decisions, live: LiveCluster) -> list[dict[str, Any]]:
+def _by_throttle(decisions: DecisionStore, live: LiveCluster) -> list[dict[str, Any]]:
     """The last decision about each side that takes part in a move, as far as it is among the newest records."""
     newest: dict[tuple[int | None, str | None], EventRow] = {}
-    for row in decisions.page(Filter(), COUNTS["entry"])[0]:
+    for row in decisions.page(DecisionFilter(), RING_SIZES["entry"])[0]:
         for act in row.acts:
-            for side in sides_of(act.entry):
+            for side in throttles_of(act.entry):
                 newest.setdefault(side, row)
     taking_part = [(broker, side.value) for broker, side in _sides_of(live)]
     return [_decision(newest[side]) for side in taking_part if side in newest]
@@ -236,23 +236,23 @@ def _judged_stalled(by_throttle: Sequence[Mapping[str, Any]]) -> dict[int, int]:
 
 
 def _decision(row: EventRow) -> dict[str, Any]:
-    told = row_json(row, inputs=False)
+    told = decision_json(row, inputs=False)
     names = ("at_ms", "kind", "broker", "side", "rates", "action", "reason", "text", "outcome", "failure", "dry_run")
     return {name: told[name] for name in names}
 
 
-def stuck(status: dict[str, Any]) -> list[str]:
+def unfixable_by_throttle(status: dict[str, Any]) -> list[str]:
     """What the last decision about each throttle of a move says cannot be helped by turning it; empty while nothing moves."""
-    last = {d["text"]: d for d in status["by_throttle"]}
+    last = {d["text"]: d for d in status["throttle_decisions"]}
     return [d["text"] for d in last.values() if d["reason"] in _STUCK or d["failure"]]
 
 
-def without_help(status: dict[str, Any]) -> bool:
+def needs_a_tuner(status: dict[str, Any]) -> bool:
     """Whether something stalls, or can never end, and no tuner acts."""
-    return not status["tuner"]["acts"] and bool(status["stalled_brokers"] or status["infeasible"])
+    return not status["tuner"]["acting"] and bool(status["stalled_brokers"] or status["infeasible"])
 
 
-def last_entries(settings: Settings, count: int = DECISIONS, ring: str = "entry") -> list[Entry]:
+def last_entries(settings: Settings, count: int = DECISIONS_SHOWN, ring: str = "entry") -> list[Entry]:
     """The newest entries of the journal, oldest first; none while there is no journal.
 
     Args:
@@ -261,7 +261,7 @@ def last_entries(settings: Settings, count: int = DECISIONS, ring: str = "entry"
     Raises:
         CommandError: there is one, and it cannot be read.
     """
-    return read_followed(settings, {ring: count}).newest.entries[ring]
+    return read_journal_state(settings, {ring: count}).newest.entries[ring]
 
 
 def _floor(side: Mapping[str, Any], settings: Settings) -> float | None:

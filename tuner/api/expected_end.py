@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from tuner.api.plan_status_store import PlanSnapshot
-from tuner.api.plan_views import progress_of
+from tuner.api.plan_views import plan_progress
 from tuner.api.status_store import CycleResult
 from tuner.core.plan_progress import expected_end
 
 
 def ends_at_ms(snapshot: CycleResult, shown: PlanSnapshot) -> int | None:
     """Returns the same moment as the status; None while it is not known."""
-    eta_s = expected_end(snapshot.onto().values(), stalled=bool(snapshot.stalled()), plans=progress_of(shown)).eta_s
+    eta_s = expected_end(
+        snapshot.destinations().values(), stalled=bool(snapshot.stalled_brokers()), plans=plan_progress(shown)
+    ).eta_s
     if eta_s is None or snapshot.observation is None:
         return None
     return snapshot.observation.now_ms + round(eta_s * 1000)

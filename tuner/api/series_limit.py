@@ -11,17 +11,17 @@ from heapq import nsmallest
 
 from streaming.shared.metric_page import Labels
 
-NAMED_MAX = 100
+SERIES_MAX = 100
 
 
-def worst(values: Mapping[Labels, float]) -> Mapping[Labels, float]:
+def largest_values(values: Mapping[Labels, float]) -> Mapping[Labels, float]:
     """The largest hundred; of equals always the same, so that none comes and goes while nothing changes."""
-    if len(values) <= NAMED_MAX:
+    if len(values) <= SERIES_MAX:
         return values
-    return dict(nsmallest(NAMED_MAX, values.items(), key=lambda one: (-one[1], one[0])))
+    return dict(nsmallest(SERIES_MAX, values.items(), key=lambda one: (-one[1], one[0])))
 
 
-def not_zero(values: Mapping[Labels, float]) -> Mapping[Labels, float]:
+def nonzero_values(values: Mapping[Labels, float]) -> Mapping[Labels, float]:
     """All that are not 0, so that a sum over them is right; zeros only as far as a hundred go."""
     found = {labels: value for labels, value in values.items() if value}
-    return {**worst(values), **found} if len(values) > NAMED_MAX else values
+    return {**largest_values(values), **found} if len(values) > SERIES_MAX else values

@@ -8,7 +8,7 @@ from tuner.core.drain_time import SideLoad
 from tuner.core.throttle_limits import Limits
 
 
-def floor_now_bytes_per_s(load: SideLoad, course: Setpoint | None, limits: Limits) -> float:
+def current_min_rate_bytes_per_s(load: SideLoad, course: Setpoint | None, limits: Limits) -> float:
     """The law's floor comes down to what clients leave; what it means is never below it."""
     least = floor_bytes_per_s(load, limits)
     return least if course is None else min(least, course.meant_bytes_per_s)
