@@ -161,7 +161,7 @@ def test_unreadable_memory_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_journal_of_an_earlier_version_is_one_line_with_the_upgrade_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     old = [(owned_key("lab", SOURCE), b'{"v": 1}'), (memory_key("lab"), b'{"v": 1}')]
-    followed, _ = Cluster(monkeypatch, old, []).watched()
+    followed, _ = Cluster(monkeypatch, old, []).observers()
     [text] = followed.newest.unreadable
     assert text.startswith("records of an earlier version of rheostat: key b'owned|lab|")
     assert "record version 1, this one reads 2), and 1 more. " in text

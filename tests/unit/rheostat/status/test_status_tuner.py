@@ -52,7 +52,7 @@ def test_status_with_clock_behind_the_brokers_sees_the_tuner(monkeypatch: pytest
     for name, value in {
         "probe": lambda _: None,
         "ClusterClient": lambda *_: nullcontext(SimpleNamespace(brokers=lambda: None)),
-        "ClusterReader": lambda _: SimpleNamespace(look=lambda **_: live()),
+        "ClusterReader": lambda _: SimpleNamespace(snapshot=lambda **_: live()),
         "read_journal_state": lambda _: journal,
         "read_tuners": lambda *_: (ACTS,),
         "_signals": lambda _: SignalHistory(
