@@ -243,7 +243,7 @@ def parts(lab: Lab, *names: str, **tuner: Any) -> Iterator[Supervisor]:
     wanted = [child for child in children_for(config, dry_run=False) if child.name in names]
     supervisor = Supervisor(wanted, log_to=lab.home / "logs" / "rheostat.log")
     try:
-        supervisor.look()
+        supervisor.check()
         yield supervisor
     except BaseException:
         sys.stdout.write((lab.home / "logs" / "rheostat.log").read_text(errors="replace")[-8_000:])

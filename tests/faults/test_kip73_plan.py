@@ -124,7 +124,7 @@ def test_what_moves_is_fast_where_the_tuner_is_free(case: Case, table: list[Sequ
         began_s = time.monotonic()
 
         def done() -> bool:
-            supervisor.look()
+            supervisor.check()
             return not client.reassignments()
 
         until(done, 300, "the move ends", every_s=0.5)

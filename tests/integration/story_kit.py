@@ -67,7 +67,7 @@ class Running:
 
     def until(self, what: str, probe: Callable[[], T | None], timeout_s: float) -> T:
         def look() -> T | None:
-            self.supervisor.look()
+            self.supervisor.check()
             return probe()
 
         try:

@@ -105,7 +105,7 @@ def test_a_fault_in_the_environment_is_refused_too(tmp_path: Path) -> None:
     done = rheostat("config", "check", "--config", good(tmp_path), env={"RHEOSTAT_TUNER__DRY_RUNN": "true"})
 
     assert done.returncode == 2
-    assert "tuner.dry_runn: did you mean dry_run?" in done.stderr
+    assert "tuner.dry_runn: unknown key: did you mean dry_run?" in done.stderr
     assert "RHEOSTAT_TUNER__DRY_RUNN" in done.stderr
 
 
