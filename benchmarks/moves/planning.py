@@ -23,7 +23,7 @@ from tuner.control.reassignment.scheduler_model import SchedulerConstraints, Wai
 from tuner.control.throttle.diagnosis.fetcher_load import FetchedPartition
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_steps import PartitionTransition, all_steps
-from tuner.planning.fluid_bound import fluid
+from tuner.planning.fluid_bound import fluid_bound
 from tuner.planning.plan_file import PlanFile
 from tuner.runtime.gc_tuning import tune_gc
 
@@ -52,7 +52,7 @@ def planning(partitions: int = PARTITIONS, brokers: int = BROKERS) -> dict[str, 
         way = PartitionTransition(target.topic, target.partition, now, target.replicas, a, frozenset(now), 2)
         waiting.append(WaitingPartition(way, size, size / 86_400))
     sides = [(b, side) for b in range(brokers) for side in Side]
-    best = fluid(planned_partitions(waiting), dict.fromkeys(sides, _RATE_BYTES_PER_S))
+    best = fluid_bound(planned_partitions(waiting), dict.fromkeys(sides, _RATE_BYTES_PER_S))
     terms = SchedulerConstraints(
         frozenset(range(brokers)),
         BatchLimits(),

@@ -16,7 +16,7 @@ from benchmarks.moves.simulated_reassignments import Executor, Ours
 from benchmarks.moves.worlds import BROKERS, FOUR, PARTITIONS, WORLDS, four_brokers
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.side_load import PlannedPartition
-from tuner.planning.fluid_bound import Fluid, fluid
+from tuner.planning.fluid_bound import FluidBound, fluid_bound
 from tuner.simulation.world import World
 
 OURS = "rheostat"
@@ -38,7 +38,7 @@ def rates_of(world: World) -> dict[tuple[int, Any], float]:
     return {(start.broker, start.side): float(start.rate_bytes_per_s) for start in world.rates}
 
 
-def optimum(world: World) -> Fluid:
+def optimum(world: World) -> FluidBound:
     """T* of the plan at the throttles that stand."""
     plan = [
         PlannedPartition(
@@ -51,7 +51,7 @@ def optimum(world: World) -> Fluid:
         )
         for p in world.moving
     ]
-    return fluid(plan, rates_of(world))
+    return fluid_bound(plan, rates_of(world))
 
 
 def run(name: str, executor: str, seed: int, *, brokers: int = BROKERS, partitions: int = PARTITIONS) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from typing import Protocol
 from streaming.shared.kafka.values import ClusterError
 from streaming.shared.units import span_text
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS
-from tuner.planning.fetcher_change import DEFAULT, Change, Place
-from tuner.planning.fetcher_resize_monitor import FollowerSample, ResizeBaseline, before, worse
+from tuner.planning.fetcher_change import CLUSTER_DEFAULT, ConfigTarget, ResizePlan
+from tuner.planning.fetcher_resize_monitor import FollowerSample, ResizeBaseline, find_harm, measure_baseline
 
 LOOK_EVERY_S = 2.0
 LOOKS_BEFORE = 3
@@ -28,7 +28,7 @@ _SAID_EVERY_S = 10.0
 class FetcherSetting(Protocol):
     """The cluster, as far as this needs it."""
 
-    def write(self, values: Mapping[Place, int | None]) -> dict[Place, str]:
+    def write(self, values: Mapping[ConfigTarget, int | None]) -> dict[ConfigTarget, str]:
         """Sets the value at each place, or removes what stands there (None); returns what failed, with the reason."""
 
     def read(self) -> dict[int, int]:
@@ -61,7 +61,7 @@ class ResizeRun:
     def __init__(
         self,
         knob: FetcherSetting,
-        change: Change,
+        change: ResizePlan,
         settle_s: float,
         clock: Clock,
         say: Callable[[str], None],
@@ -79,7 +79,7 @@ class ResizeRun:
         self._clock = clock
         self._say = say
         self._watched = watched
-        self._reached = change.stands  # Or on its way there.
+        self._reached = change.current  # Or on its way there.
 
     def run(self) -> Outcome:
         change, steps = self._change, self._change.steps
@@ -88,8 +88,8 @@ class ResizeRun:
             self._clock.wait(LOOK_EVERY_S)
             looks.append(self._knob.look())
         if looks[-1].moving:
-            return Outcome(change.stands, changed=False, why=_moving(looks[-1]))
-        was = before(looks)
+            return Outcome(change.current, changed=False, why=_moving(looks[-1]))
+        was = measure_baseline(looks)
         self._say(f"Before: {_told(looks[-1])}, {was.messages_per_s:.0f} messages/s written.")
         try:
             for number, value in enumerate(steps):
@@ -99,7 +99,7 @@ class ResizeRun:
                         value,
                         changed=True,
                         why=f"{_moving(why)}. They began while {value} was looked at, so whether followers keep up with it is "
-                        f"not known. It stays; `rheostat fetchers --apply --value {change.stands}` puts back what stood, once "
+                        f"not known. It stays; `rheostat fetchers --apply --value {change.current}` puts back what stood, once "
                         "they are done",
                     )
                 if why is not None:
@@ -112,7 +112,7 @@ class ResizeRun:
         except BaseException as error:
             self._back(f"interrupted ({type(error).__name__})")
             raise
-        return Outcome(change.wanted, changed=True)
+        return Outcome(change.desired, changed=True)
 
     # -- one step ------------------------------------------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ class ResizeRun:
         """Writes it everywhere and reads it back; what went wrong, or None."""
         self._reached = value
         self._say(f"{NUM_REPLICA_FETCHERS}={value} on {places_text(self._change)}.")
-        failed = self._knob.write(dict.fromkeys(self._change.places, value))
+        failed = self._knob.write(dict.fromkeys(self._change.targets, value))
         if failed:
             return "; ".join(f"{_place(place)}: {why}" for place, why in sorted(failed.items()))
         return self._shown(value)
@@ -159,7 +159,7 @@ class ResizeRun:
             if look.moving:
                 return look
             looks.append(look)
-            if (harm := worse(was, looks)) is not None:
+            if (harm := find_harm(was, looks)) is not None:
                 return harm
             if self._clock.now_s() - said_s >= _SAID_EVERY_S:
                 said_s = self._clock.now_s()
@@ -179,14 +179,14 @@ class ResizeRun:
     def _back(self, why: str) -> Outcome:
         """Puts back what stood, at every place that can be reached; says what could not be."""
         change = self._change
-        self._say(f"Putting {change.stands} back: {why}.")
-        failed: dict[Place, str] = {}
-        for value in change.way_back(self._reached):
-            failed |= self._knob.write(dict.fromkeys(change.places, value))
+        self._say(f"Putting {change.current} back: {why}.")
+        failed: dict[ConfigTarget, str] = {}
+        for value in change.rollback_steps(self._reached):
+            failed |= self._knob.write(dict.fromkeys(change.targets, value))
             self._shown(value, silent_too=False)
-        bare: dict[Place, int | None] = {place: None for place, stood in change.places.items() if stood is None}
+        bare: dict[ConfigTarget, int | None] = {place: None for place, stood in change.targets.items() if stood is None}
         failed |= self._knob.write(bare) if bare else {}
-        missing = self._shown(change.stands, silent_too=False)
+        missing = self._shown(change.current, silent_too=False)
         found = self._knob.read()
         for broker in sorted(set(change.brokers) - found.keys()):
             self._say(f"Broker {broker} does not answer: what is in force there is not known.")
@@ -197,23 +197,23 @@ class ResizeRun:
                 self._reached,
                 changed=True,
                 why=f"{why}; and what stood could not be put back everywhere ({told}). Now in force, by broker: {each}. Try again "
-                f"with `rheostat fetchers --apply --value {change.stands}`",
+                f"with `rheostat fetchers --apply --value {change.current}`",
             )
-        self._say(f"{NUM_REPLICA_FETCHERS}={change.stands} stands again, as before.")
-        return Outcome(change.stands, changed=False, why=why, put_back=True)
+        self._say(f"{NUM_REPLICA_FETCHERS}={change.current} stands again, as before.")
+        return Outcome(change.current, changed=False, why=why, put_back=True)
 
 
-def places_text(change: Change) -> str:
+def places_text(change: ResizePlan) -> str:
     """Where it is written, and for whom."""
-    each = ", ".join(map(str, sorted(b for b in change.places if b != DEFAULT)))
+    each = ", ".join(map(str, sorted(b for b in change.targets if b != CLUSTER_DEFAULT)))
     named = ", ".join(map(str, change.brokers))
-    if DEFAULT not in change.places:
+    if CLUSTER_DEFAULT not in change.targets:
         return f"broker {each}, each on its own"
     return f"the cluster's default{f' and on broker {each}' if each else ''} (for broker {named})"
 
 
-def _place(place: Place) -> str:
-    return "the cluster's default" if place == DEFAULT else f"broker {place}"
+def _place(place: ConfigTarget) -> str:
+    return "the cluster's default" if place == CLUSTER_DEFAULT else f"broker {place}"
 
 
 def _moving(look: FollowerSample) -> str:

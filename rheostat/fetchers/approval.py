@@ -17,7 +17,7 @@ from rheostat.fetchers.report import FetchersReport
 from streaming.shared.kafka.fetchers import FetcherClient
 from streaming.shared.units import span_text
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS
-from tuner.planning.fetcher_change import Change, change
+from tuner.planning.fetcher_change import ResizePlan, plan_resize
 
 # A follower leaves the in-sync set after replica.lag.time.max.ms, half a minute: a step is well when that has passed some times.
 SETTLE_S = 120.0
@@ -44,7 +44,7 @@ def applied(client: FetcherClient, made: FetchersReport, wanted: FetcherChange, 
     if value is None:
         return _nothing(made, say, "No other value is clearly better: nothing was changed.")
     knob = LiveFetcherSetting(client, sorted(made.fetchers))
-    asked = change(knob.settings(), knob.default(), value)
+    asked = plan_resize(knob.settings(), knob.default(), value)
     for broker, other in asked.left_alone.items():
         say(f"Broker {broker} has {other}, which somebody set for it: it is left alone.")
     if not asked.steps:
@@ -66,17 +66,18 @@ def _nothing(made: FetchersReport, say: Say, text: str) -> Outcome:
     return Outcome(made.today.fetchers or 0, changed=False)
 
 
-def _change_line(asked: Change, settle_s: float) -> str:
+def _change_line(asked: ResizePlan, settle_s: float) -> str:
     steps = ", ".join(map(str, asked.steps))
     return (
-        f"Set {NUM_REPLICA_FETCHERS} from {asked.stands} to {steps} on {places_text(asked)}, each watched for "
+        f"Set {NUM_REPLICA_FETCHERS} from {asked.current} to {steps} on {places_text(asked)}, each watched for "
         f"{span_text(settle_s)}."
     )
 
 
-def _ended(asked: Change, outcome: Outcome) -> str:
+def _ended(asked: ResizePlan, outcome: Outcome) -> str:
     if outcome.why is None:
-        return f"Done: {NUM_REPLICA_FETCHERS}={asked.wanted} is in force on broker {', '.join(map(str, asked.brokers))}, read back."
+        brokers = ", ".join(map(str, asked.brokers))
+        return f"Done: {NUM_REPLICA_FETCHERS}={asked.desired} is in force on broker {brokers}, read back."
     return f"Not as asked: {outcome.why}."
 
 

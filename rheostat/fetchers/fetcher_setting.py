@@ -11,7 +11,7 @@ from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.fetchers import FetcherClient
 from streaming.shared.kafka.values import Change as Written
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT
-from tuner.planning.fetcher_change import DEFAULT, Place, Setting
+from tuner.planning.fetcher_change import CLUSTER_DEFAULT, ConfigTarget, FetcherSetting
 from tuner.planning.fetcher_resize_monitor import FollowerSample
 
 _HEARD_WITHIN_S = 0.1
@@ -22,7 +22,7 @@ class LiveFetcherSetting:
         self._client = client
         self._brokers = brokers
 
-    def settings(self) -> dict[int, Setting]:
+    def settings(self) -> dict[int, FetcherSetting]:
         """Of every broker.
 
         Raises:
@@ -34,9 +34,9 @@ class LiveFetcherSetting:
                 raise answer
             config = answer.get(NUM_REPLICA_FETCHERS)
             found[broker] = (
-                Setting(NUM_REPLICA_FETCHERS_DEFAULT)
+                FetcherSetting(NUM_REPLICA_FETCHERS_DEFAULT)
                 if config is None
-                else Setting(int(config.value), own=config.source == kafka_names.SOURCE_DYNAMIC_BROKER)
+                else FetcherSetting(int(config.value), own=config.source == kafka_names.SOURCE_DYNAMIC_BROKER)
             )
         return found
 
@@ -46,12 +46,12 @@ class LiveFetcherSetting:
 
     # -- as rheostat/fetchers/apply.py needs it --------------------------------------------------------------------------
 
-    def write(self, values: Mapping[Place, int | None]) -> dict[Place, str]:
+    def write(self, values: Mapping[ConfigTarget, int | None]) -> dict[ConfigTarget, str]:
         texts = {place: None if value is None else str(value) for place, value in values.items()}
-        failed: dict[Place, str] = {}
+        failed: dict[ConfigTarget, str] = {}
         own: dict[int, Mapping[str, Written]] = {}
         for place, text in texts.items():
-            if place != DEFAULT:
+            if place != CLUSTER_DEFAULT:
                 own[place] = {NUM_REPLICA_FETCHERS: text}
                 continue
             try:

@@ -9,7 +9,7 @@ from typing import Any
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
 from tuner.core.partition_limits import WARN_SHARE, PartitionCounts, PartitionLimits, set_or_none
-from tuner.planning.fill_forecast import Projection, of_all, projected
+from tuner.planning.fill_forecast import FillForecast, forecast, sum_histories
 
 
 class Fill(StrEnum):
@@ -26,7 +26,7 @@ class BrokerLimitRow:
     limit: int
     alive: bool = True
     rack: str | None = None
-    projection: Projection | None = None  # None: not asked for, or not known of this broker.
+    projection: FillForecast | None = None  # None: not asked for, or not known of this broker.
 
     @property
     def headroom(self) -> int:
@@ -78,13 +78,13 @@ def report(
     """
     known = {b: those for b, those in (histories or {}).items() if b in racks}
 
-    def when(broker: int | None) -> Projection | None:
-        history = of_all(known) if broker is None else known.get(broker)
+    def when(broker: int | None) -> FillForecast | None:
+        history = sum_histories(known) if broker is None else known.get(broker)
         if not history:
             return None
         limit = limits.partitions_max if broker is None else limits.of(broker)
         there = counts.total if broker is None else counts.of(broker)
-        return projected(history, None if set_or_none(limit) is None else limit - there)
+        return forecast(history, None if set_or_none(limit) is None else limit - there)
 
     rows = tuple(
         BrokerLimitRow(broker, counts.of(broker), limits.of(broker), broker in racks, racks.get(broker), when(broker))
@@ -119,7 +119,7 @@ def _row(row: BrokerLimitRow) -> dict[str, Any]:
     }
 
 
-def _projection(found: Projection) -> dict[str, Any]:
+def _projection(found: FillForecast) -> dict[str, Any]:
     return {
         "fills": found.fills.value,
         "full_in_s": found.in_s,

@@ -10,7 +10,7 @@ from rheostat.limits.overrides import limit_text
 from rheostat.limits.report import BrokerLimitRow, Fill, LimitsReport
 from streaming.shared.units import share_text, span_text
 from tuner.core.partition_limits import PRESETS
-from tuner.planning.fill_forecast import HISTORY_S_MIN, RISES_MIN, Fills, Projection
+from tuner.planning.fill_forecast import HISTORY_S_MIN, RISES_MIN, FillForecast, FillOutlook
 
 ROWS_MAX = 30
 TIMED_MAX = 5
@@ -49,7 +49,7 @@ def projections(made: LimitsReport) -> list[str]:
     known = [(row, row.projection) for row in (made.cluster, *made.brokers) if row.projection is not None]
     if not known:
         return []
-    timed = [(row, found) for row, found in known if found.fills is Fills.IN_TIME]
+    timed = [(row, found) for row, found in known if found.fills is FillOutlook.IN_TIME]
     timed.sort(key=lambda one: one[1].in_s or 0.0)
     said = [f"{_who(row)} {_when(found)}" for row, found in timed[:TIMED_MAX]]
     if len(timed) > TIMED_MAX:
@@ -57,27 +57,27 @@ def projections(made: LimitsReport) -> list[str]:
     return said or [_why_not([found for _, found in known])]
 
 
-def _when(found: Projection) -> str:
+def _when(found: FillForecast) -> str:
     assert found.in_s is not None
     return f"grew by {found.growth:.0f} in {span_text(found.history_s)}: full in about {span_text(found.in_s)} if that goes on."
 
 
-def _why_not(known: list[Projection]) -> str:
+def _why_not(known: list[FillForecast]) -> str:
     """Where nobody has a time: the reason that says most, as brokers differ little in it."""
     longest = max(known, key=lambda found: found.history_s)
     watched = span_text(longest.history_s)
     kinds = {found.fills for found in known}
-    if Fills.TOO_SHORT in kinds:
+    if FillOutlook.TOO_SHORT in kinds:
         return f"When they fill can't be said yet: the signals go back {watched}, it takes {span_text(HISTORY_S_MIN)} at least."
-    if Fills.BEYOND in kinds:
+    if FillOutlook.BEYOND in kinds:
         return f"Nothing fills within {span_text(longest.horizon_s)}, as partitions came in the last {watched}."
-    if Fills.TOO_FEW in kinds:
+    if FillOutlook.TOO_FEW in kinds:
         return (
             f"When they fill can't be said: in {watched} partitions came less than {RISES_MIN} times, which is no rate."
         )
-    if Fills.NOT_GROWING in kinds:
+    if FillOutlook.NOT_GROWING in kinds:
         return f"Nothing fills: the number of partitions has not grown in {watched}."
-    return "Nothing fills any further." if Fills.FULL in kinds else "Nothing fills: there are no limits."
+    return "Nothing fills any further." if FillOutlook.FULL in kinds else "Nothing fills: there are no limits."
 
 
 def _who(row: BrokerLimitRow) -> str:

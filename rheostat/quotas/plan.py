@@ -21,8 +21,8 @@ from tuner.planning.quota_time import (
     ControllerCost,
     Creation,
     QuotaTimeline,
-    course,
     rate_per_s_max,
+    simulate_creation,
     steady_busy_ratio,
 )
 
@@ -95,7 +95,9 @@ def answer(asked: QuotaQuestion) -> QuotaEstimate:
     if asked.wait_s_max is not None:
         largest = rate_per_s_max(creation, cost, asked.wait_s_max, quota.samples, quota.window_s)
     busy = min(1.0, steady_busy_ratio(creation, quota, cost))
-    return QuotaEstimate(asked, course(creation, quota, cost), course(creation, None, cost), busy, largest)
+    return QuotaEstimate(
+        asked, simulate_creation(creation, quota, cost), simulate_creation(creation, None, cost), busy, largest
+    )
 
 
 def run_plan(asked: QuotaQuestion, *, as_json: bool) -> int:

@@ -21,8 +21,8 @@ from tuner.core.cluster import BrokerSide, side_name
 from tuner.core.partition_limits import INTERNAL_TOPICS, PartitionLimits, counted
 from tuner.core.reassignment_plan import Plan
 from tuner.core.reassignment_steps import PartitionTransition
-from tuner.planning.fluid_bound import Fluid, fluid
-from tuner.planning.time_estimate import expected_s
+from tuner.planning.fluid_bound import FluidBound, fluid_bound
+from tuner.planning.time_estimate import estimate_s
 
 DISK_SHARE_WARN = 0.9
 
@@ -31,7 +31,7 @@ DISK_SHARE_WARN = 0.9
 class Checked:
     forbidden: tuple[str, ...]  # Each is reason enough not to begin.
     notes: tuple[str, ...]
-    fluid: Fluid  # The best that any order can do at the ceiling.
+    fluid: FluidBound  # The best that any order can do at the ceiling.
     expected_s: float | None = None  # About what it takes; None: it never ends, or it is not throttled.
     takes: tuple[str, ...] = ()  # How much is copied, and about how long that takes.
 
@@ -61,8 +61,8 @@ def checked(
     if rate_bytes_per_s_max is not None:
         rates = {(b, side): rate_bytes_per_s_max for b in ground.standing.brokers for side in Side}
     partitions = planned_partitions(_waiting(given, ground))
-    best = fluid(partitions, rates)
-    expected = expected_s(best, partitions, rates, batch or BatchLimits(), leaders_ratio) if rates else None
+    best = fluid_bound(partitions, rates)
+    expected = estimate_s(best, partitions, rates, batch or BatchLimits(), leaders_ratio) if rates else None
     added = _added_bytes(given, ground, others)
     forbidden = [
         *_factor(given, may_change_factor),
@@ -228,7 +228,7 @@ def _nearly_full_disks(added_bytes: Mapping[int, float], ground: PlanGround) -> 
     return said
 
 
-def _never_end(best: Fluid, rate_bytes_per_s_max: float) -> list[str]:
+def _never_end(best: FluidBound, rate_bytes_per_s_max: float) -> list[str]:
     if not best.never:
         return []
     keys = sorted({(topic, number) for topic, number, _ in best.never})
@@ -269,7 +269,9 @@ def _fewer_racks(given: PlanInput, ground: PlanGround) -> list[str]:
     return [f"{name_partitions(fewer)}: on fewer racks than before"] if fewer else []
 
 
-def _takes(best: Fluid, expected: float | None, rate_bytes_per_s_max: float | None, *, steers: bool) -> tuple[str, ...]:
+def _takes(
+    best: FluidBound, expected: float | None, rate_bytes_per_s_max: float | None, *, steers: bool
+) -> tuple[str, ...]:
     if not best.copied_bytes:
         return ()
     bytes_text = f"{size_text(best.copied_bytes)} are to be copied"

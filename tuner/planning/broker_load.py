@@ -1,9 +1,10 @@
-"""Brokers with what they hold, while a plan is being made: who may take a replica, and who should.
+"""Tracks what each broker holds while a plan is made, and which brokers may take a replica.
 
-Intuition: three things forbid a move (a second replica on one broker, a limit, fewer racks than before), and one recommends it: the
-broker that holds least. Limits are never bent. Racks are where a partition has nowhere else to go, and that is said.
+Three rules forbid a move: a second replica of a partition on one broker, a broker's partition limit, and fewer racks than before.
+Among the brokers that remain, the one that holds least is the best. Limits are never exceeded. Racks give way only if a partition
+has no other place, and the plan then names it.
 
-Invariant: what a broker holds and hosts is what the plan so far leaves it with, so two moves never count on the same room.
+Invariant: loads and counts always include the moves of the plan so far, so no two moves use the same capacity.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from tuner.planning.plan_file import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """A partition as it stands; none of it is being reassigned."""
+class PlacedPartition:
+    """A partition with its current replicas; no reassignment of it is under way."""
 
     topic: str
     partition: int
@@ -30,19 +31,19 @@ class Placed:
 
 
 class BrokerLoads:
-    """The one thing here that changes: moves are made on it, one replica at a time."""
+    """Loads of all brokers; ``move`` changes them, one replica at a time."""
 
     def __init__(
         self,
-        partitions: Iterable[Placed],
+        partitions: Iterable[PlacedPartition],
         racks: Mapping[int, str | None],
         counts: PartitionCounts,
         limits: PartitionLimits,
     ) -> None:
         """
         Args:
-            racks: of the brokers that are alive; only these can take something. Racks of others are not known.
-            counts: what every broker hosts now.
+            racks: by broker, of the brokers that are alive; only these can take replicas.
+            counts: how many partitions each broker hosts now.
         """
         self._racks = dict(racks)
         self._rack_aware = bool(racks) and None not in racks.values()
@@ -61,7 +62,7 @@ class BrokerLoads:
         return sorted(self._racks)
 
     def move(self, key: TopicPartition, old: int, new: int) -> None:
-        """In the old one's place, so that a preferred leader is followed by one."""
+        """Moves a replica. The new broker takes the old one's position, so a preferred leader stays one."""
         self.replicas[key] = tuple(new if b == old else b for b in self.replicas[key])
         size_bytes, counts = self.partitions[key].size_bytes, key[0] not in INTERNAL_TOPICS
         self.held_bytes[old] -= size_bytes
@@ -70,21 +71,23 @@ class BrokerLoads:
         self.hosted[new] += counts
 
     def has_room(self, key: TopicPartition, broker: int) -> bool:
+        """Returns whether the broker's partition limit allows one more."""
         return key[0] in INTERNAL_TOPICS or self.hosted[broker] < self.limits.of(broker)
 
     def may_be_on(self, key: TopicPartition, broker: int) -> bool:
-        """No replica of it is there; the broker's limit is another question."""
+        """Returns whether the broker has no replica of the partition. Its limit is not considered."""
         return broker not in self.replicas[key]
 
     def keeps_racks(self, key: TopicPartition, old: int, new: int) -> bool:
-        """The partition is on no fewer racks after the move than at the start."""
+        """Returns whether the move leaves the partition on at least as many racks as before the plan."""
         return self.racks_after(key, old, new) >= self._spread(self.partitions[key].replicas)
 
-    def still_apart(self, key: TopicPartition) -> bool:
-        """The same of where the plan so far has it."""
+    def is_spread_kept(self, key: TopicPartition) -> bool:
+        """Returns whether the plan so far leaves the partition on at least as many racks as before."""
         return self._spread(self.replicas[key]) >= self._spread(self.partitions[key].replicas)
 
     def racks_after(self, key: TopicPartition, old: int, new: int) -> int:
+        """Returns on how many racks the partition is after the move; 0 if racks are unknown."""
         return self._spread(tuple(new if b == old else b for b in self.replicas[key]))
 
     def _spread(self, replicas: tuple[int, ...]) -> int:
@@ -93,6 +96,9 @@ class BrokerLoads:
         return len({self._racks[b] for b in replicas if b in self._racks})
 
     def choices(self, key: TopicPartition, old: int, among: Collection[int]) -> list[int]:
-        """Who of these, all alive, may take the replica, the best first: more racks, then fewer bytes. Room is not looked at."""
+        """Returns the brokers of ``among`` that may take the replica, the best first: more racks, then fewer bytes.
+
+        Limits are not considered.
+        """
         free = [b for b in among if self.may_be_on(key, b)]
         return sorted(free, key=lambda b: (-self.racks_after(key, old, b), self.held_bytes[b], self.hosted[b], b))

@@ -1,14 +1,13 @@
-"""How num.replica.fetchers gets from what stands to another value: where it is written, through which values, and whose it is.
+"""Plans a change of num.replica.fetchers: where the setting is written, and through which intermediate values.
 
-Intuition: a setting of many brokers is changed where it was set. What they all inherit is changed once, in the cluster's default,
-so that a broker that comes later has it too; what stands on a broker itself is changed there. A broker that differs from the
-others differs because somebody wanted it to.
+The setting is changed where it was set. Brokers that inherit it are changed once, by the cluster's default, so that a new broker
+gets it, too. A broker with its own value is changed there. A broker whose value differs from the others is left alone.
 
-Invariant: every value on the way is at most double and at least half of the one before, there and back: Kafka takes no other.
+Invariant: each value is at most double and at least half of the one before, in both directions; Kafka accepts no other change.
 
-Vocabulary:
-    place    where a value is written: a broker, or the cluster's default (``DEFAULT``).
-    stands   the value that most brokers have.
+Terms:
+    target        where a value is written: a broker id, or ``CLUSTER_DEFAULT``.
+    common value  the value that most brokers have.
 """
 
 from __future__ import annotations
@@ -19,53 +18,66 @@ from dataclasses import dataclass
 
 from tuner.core.fetchers import resize_steps
 
-DEFAULT = -1
+CLUSTER_DEFAULT = -1
 
-Place = int
+ConfigTarget = int
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """What is in force on one broker."""
+class FetcherSetting:
+    """The setting in force on one broker.
+
+    Attributes:
+        own: set on this broker at runtime; otherwise inherited from the default, the broker's file, or Kafka itself.
+    """
 
     value: int
-    own: bool = (
-        False  # Set on this broker, at runtime; else it is inherited from the default, its file, or Kafka itself.
-    )
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    stands: int
-    wanted: int
-    brokers: tuple[int, ...]  # That change.
-    places: Mapping[Place, int | None]  # What stood there before; None: nothing did, and that is what is put back.
-    left_alone: Mapping[int, int]  # Brokers that somebody set otherwise, with their values.
+class ResizePlan:
+    """A change of the setting.
+
+    Attributes:
+        current: the common value.
+        desired: the value to reach.
+        brokers: the brokers that change.
+        targets: the value of each target before; None: none, and a rollback removes it again.
+        left_alone: brokers with a different value of their own.
+    """
+
+    current: int
+    desired: int
+    brokers: tuple[int, ...]
+    targets: Mapping[ConfigTarget, int | None]
+    left_alone: Mapping[int, int]
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """The values to set one after another; none where it stands already."""
-        return resize_steps(self.stands, self.wanted)
+        """The values to set one after the other; none if the desired value is set already."""
+        return resize_steps(self.current, self.desired)
 
-    def way_back(self, reached: int) -> tuple[int, ...]:
-        """The values that lead back, ending with the one that stood."""
-        return resize_steps(reached, self.stands)
+    def rollback_steps(self, reached: int) -> tuple[int, ...]:
+        """Returns the values that lead back from ``reached``, ending with the one before the change."""
+        return resize_steps(reached, self.current)
 
 
-def change(settings: Mapping[int, Setting], default: int | None, wanted: int) -> Change:
-    """
+def plan_resize(settings: Mapping[int, FetcherSetting], default: int | None, desired: int) -> ResizePlan:
+    """Returns the change that brings the common value to ``desired``.
+
     Args:
-        settings: of every broker that is alive, at least one.
-        default: the cluster's, where one was set at runtime.
+        settings: by broker, of all brokers that are alive; at least one.
+        default: the cluster's default, if one was set at runtime.
     """
-    counts = Counter(one.value for one in settings.values())
-    stands = min(counts, key=lambda value: (-counts[value], value))
-    same = tuple(sorted(b for b, one in settings.items() if one.value == stands))
-    alone = {b: one.value for b, one in sorted(settings.items()) if one.value not in (stands, wanted)}
-    inheriting = {one.value for one in settings.values() if not one.own}
-    if inheriting <= {stands}:
-        own = {b: stands for b in same if settings[b].own}
-        places: dict[Place, int | None] = {DEFAULT: default} if inheriting else {}
-        return Change(stands, wanted, same, {**places, **own}, alone)
-    # What brokers inherit differs from one file to the next: the default would change all of it.
-    return Change(stands, wanted, same, {b: stands if settings[b].own else None for b in same}, alone)
+    counts = Counter(setting.value for setting in settings.values())
+    current = min(counts, key=lambda value: (-counts[value], value))
+    same = tuple(sorted(b for b, setting in settings.items() if setting.value == current))
+    alone = {b: setting.value for b, setting in sorted(settings.items()) if setting.value not in (current, desired)}
+    inheriting = {setting.value for setting in settings.values() if not setting.own}
+    if inheriting <= {current}:
+        own = {b: current for b in same if settings[b].own}
+        targets: dict[ConfigTarget, int | None] = {CLUSTER_DEFAULT: default} if inheriting else {}
+        return ResizePlan(current, desired, same, {**targets, **own}, alone)
+    # Brokers inherit different values from their files. The cluster's default would change all of them.
+    return ResizePlan(current, desired, same, {b: current if settings[b].own else None for b in same}, alone)

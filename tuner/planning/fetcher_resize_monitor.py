@@ -1,13 +1,10 @@
-"""Has a change of the fetcher threads done harm? Looked at again and again after every step.
+"""Detects whether a change of the fetcher threads has done harm, from samples after every step.
 
-Intuition: threads begin anew, and for a moment followers are late; then they must be as near as they were. Two things tell of
-harm: followers that leave the in-sync sets, and messages that stay longer on their way to those that are in them. One look may
-have met a burst of writes, or a broker that has not heard yet; several in a row have not.
+New threads start from scratch, so followers are late for a moment; then they must be as close as before. Two signs of harm:
+replicas leave the ISR, and more messages wait for in-sync replicas to copy them. A single sample may show a burst
+of writes or a broker with old metadata, so several samples in a row have to agree.
 
-Invariant: what was bad before the change is no fault of it.
-
-Vocabulary:
-    behind   messages that their leaders have and not all in-sync replicas do, of the whole cluster.
+Invariant: a condition that was bad before the change is no harm of it.
 """
 
 from __future__ import annotations
@@ -15,27 +12,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# Looks in a row: a broker whose metadata are late, or one burst, is not harm.
-OUT_OF_SYNC_LOOKS = 2
-BEHIND_LOOKS = 3
-# Twice of what it was before, and what is written in ten seconds: a fetch takes half a second at most, where a thread has room.
+# Samples in a row: old metadata of a broker, or one burst, is no harm.
+OUT_OF_SYNC_SAMPLES = 2
+BEHIND_SAMPLES = 3
+# Allowed: twice as many as before, plus ten seconds of writes. A fetch takes at most half a second if its thread is not busy.
 BEHIND_RATIO = 2.0
 BEHIND_WRITTEN_S = 10.0
-BEHIND_MESSAGES_MIN = 1_000  # Batches that are just being written.
+BEHIND_MESSAGES_MIN = 1_000  # Batches in progress.
 
 
 @dataclass(frozen=True, slots=True)
 class FollowerSample:
+    """The state of all followers at one time.
+
+    Attributes:
+        out_of_sync: partitions with a replica that has left the ISR.
+        behind: messages that leaders have and some in-sync replica lacks.
+        end_offsets: sum over all leaders; its growth is the number of messages written.
+        moving: partitions that are being reassigned.
+    """
+
     at_s: float
-    out_of_sync: int  # Partitions with a replica that is not in sync.
+    out_of_sync: int
     behind: int
-    end_offsets: int  # Of all leaders: what they grow by is what is written.
-    moving: int = 0  # Partitions that are being reassigned.
+    end_offsets: int
+    moving: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ResizeBaseline:
-    """How it was while nothing was changed."""
+    """The state before the change."""
 
     out_of_sync: int
     behind: int
@@ -43,31 +49,36 @@ class ResizeBaseline:
 
     @property
     def behind_max(self) -> float:
+        """More messages than this are harm."""
         return max(BEHIND_MESSAGES_MIN, BEHIND_RATIO * self.behind + BEHIND_WRITTEN_S * self.messages_per_s)
 
 
-def before(looks: Sequence[FollowerSample]) -> ResizeBaseline:
-    """
-    Args:
-        looks: at least two, in order.
-    """
-    took_s = max(looks[-1].at_s - looks[0].at_s, 1e-3)
-    written = max(0, looks[-1].end_offsets - looks[0].end_offsets)
-    return ResizeBaseline(max(one.out_of_sync for one in looks), max(one.behind for one in looks), written / took_s)
-
-
-def worse(was: ResizeBaseline, looks: Sequence[FollowerSample]) -> str | None:
-    """What has become worse, for people; None while nothing has.
+def measure_baseline(samples: Sequence[FollowerSample]) -> ResizeBaseline:
+    """Returns the baseline.
 
     Args:
-        looks: since the step, in order.
+        samples: at least two, in order.
     """
-    late = looks[-OUT_OF_SYNC_LOOKS:]
-    if len(late) == OUT_OF_SYNC_LOOKS and all(one.out_of_sync > was.out_of_sync for one in late):
-        return f"{late[-1].out_of_sync} partitions have a replica that is not in sync, {was.out_of_sync} had before the change"
-    late = looks[-BEHIND_LOOKS:]
-    # Where it shrinks already, the threads are working off what their beginning anew left.
-    grows = len(late) == BEHIND_LOOKS and late[-1].behind >= late[0].behind
-    if grows and all(one.behind > was.behind_max for one in late):
-        return f"{late[-1].behind} messages wait for in-sync replicas to copy them, {was.behind} did before the change"
+    took_s = max(samples[-1].at_s - samples[0].at_s, 1e-3)
+    written = max(0, samples[-1].end_offsets - samples[0].end_offsets)
+    return ResizeBaseline(
+        max(sample.out_of_sync for sample in samples), max(sample.behind for sample in samples), written / took_s
+    )
+
+
+def find_harm(baseline: ResizeBaseline, samples: Sequence[FollowerSample]) -> str | None:
+    """Returns a sentence about what has become worse; None: nothing has.
+
+    Args:
+        samples: since the step, in order.
+    """
+    latest = samples[-OUT_OF_SYNC_SAMPLES:]
+    if len(latest) == OUT_OF_SYNC_SAMPLES and all(sample.out_of_sync > baseline.out_of_sync for sample in latest):
+        count, count_before = latest[-1].out_of_sync, baseline.out_of_sync
+        return f"{count} partitions have a replica that is not in sync, {count_before} had before the change"
+    latest = samples[-BEHIND_SAMPLES:]
+    # If it shrinks, the threads are catching up after their restart.
+    grows = len(latest) == BEHIND_SAMPLES and latest[-1].behind >= latest[0].behind
+    if grows and all(sample.behind > baseline.behind_max for sample in latest):
+        return f"{latest[-1].behind} messages wait for in-sync replicas to copy them, {baseline.behind} did before the change"
     return None

@@ -1,15 +1,14 @@
-"""When a broker or the cluster reaches its limit of partitions, if they go on coming as they came.
+"""Forecasts when a broker or the cluster reaches its partition limit.
 
-Intuition: partitions come a topic at a time, whenever somebody needs one. Of such arrivals the best guess is what a time has
-brought, divided by that time: where in it they came says nothing more. A handful of arrivals is no rate, though, and what was
-watched for an hour says nothing of next year.
+Partitions arrive a topic at a time, at irregular moments. The best estimate of their rate is their number divided by the time.
+A few arrivals are no rate, though, and an hour of history says nothing about the next year.
 
-Invariant: there is a time only where at least so much was seen; else it is said which of it was not.
+Invariant: a forecast needs a minimum of history and of arrivals; otherwise the result says which of them is missing.
 
-Vocabulary:
-    history   counts of one broker, or of all, with their times, in order.
-    growth    the last count less the first.
-    rise      from one look to the next there were more.
+Terms:
+    history  partition counts of one broker, or of the cluster, with their times, in order.
+    growth   the last count minus the first.
+    rise     a count that is higher than the one before.
 """
 
 from __future__ import annotations
@@ -21,25 +20,31 @@ from itertools import pairwise
 
 HISTORY_S_MIN = 3600.0
 RISES_MIN = 3
-# So many times as far as was looked back is looked ahead.
+# The forecast reaches this many times as far as the history.
 HORIZON_RATIO = 30.0
 
 History = Sequence[tuple[float, float]]  # Seconds, count.
 
 
-class Fills(StrEnum):
-    IN_TIME = "in_time"  # ``in_s`` from the last look on.
-    BEYOND = "beyond"  # Later than can be said.
+class FillOutlook(StrEnum):
+    IN_TIME = "in_time"  # ``in_s`` after the last count.
+    BEYOND = "beyond"  # Later than the forecast reaches.
     NOT_GROWING = "not_growing"
     FULL = "full"
     UNLIMITED = "unlimited"
-    TOO_SHORT = "too_short"  # Not watched for long enough.
-    TOO_FEW = "too_few"  # It grew, too seldom to call it a rate.
+    TOO_SHORT = "too_short"  # The history is too short.
+    TOO_FEW = "too_few"  # Too few rises for a rate.
 
 
 @dataclass(frozen=True, slots=True)
-class Projection:
-    fills: Fills
+class FillForecast:
+    """The forecast for one limit.
+
+    Attributes:
+        in_s: seconds until the limit is reached, if the outlook is IN_TIME.
+    """
+
+    fills: FillOutlook
     history_s: float = 0.0
     growth: float = 0.0
     in_s: float | None = None
@@ -53,39 +58,40 @@ class Projection:
         return HORIZON_RATIO * self.history_s
 
 
-def projected(history: History, headroom: int | None) -> Projection:
-    """
+def forecast(history: History, headroom: int | None) -> FillForecast:
+    """Returns when the limit is reached.
+
     Args:
-        headroom: what may be added now; None: any number.
+        headroom: partitions that the limit still allows; None: unlimited.
     """
     span_s = history[-1][0] - history[0][0] if history else 0.0
     growth = history[-1][1] - history[0][1] if history else 0.0
 
-    def found(fills: Fills, in_s: float | None = None) -> Projection:
-        return Projection(fills, span_s, growth, in_s)
+    def result(fills: FillOutlook, in_s: float | None = None) -> FillForecast:
+        return FillForecast(fills, span_s, growth, in_s)
 
     if headroom is None:
-        return found(Fills.UNLIMITED)
+        return result(FillOutlook.UNLIMITED)
     if headroom <= 0:
-        return found(Fills.FULL)
+        return result(FillOutlook.FULL)
     if span_s < HISTORY_S_MIN:
-        return found(Fills.TOO_SHORT)
+        return result(FillOutlook.TOO_SHORT)
     if growth <= 0:
-        return found(Fills.NOT_GROWING)
+        return result(FillOutlook.NOT_GROWING)
     if sum(later > earlier for (_, earlier), (_, later) in pairwise(history)) < RISES_MIN:
-        return found(Fills.TOO_FEW)
+        return result(FillOutlook.TOO_FEW)
     in_s = headroom * span_s / growth
-    return found(Fills.IN_TIME, in_s) if in_s <= HORIZON_RATIO * span_s else found(Fills.BEYOND)
+    return result(FillOutlook.IN_TIME, in_s) if in_s <= HORIZON_RATIO * span_s else result(FillOutlook.BEYOND)
 
 
-def of_all(histories: Mapping[int, Sequence[tuple[float, float]]]) -> list[tuple[float, float]]:
-    """The sum over all brokers, at looks that all of them have told at.
+def sum_histories(histories: Mapping[int, Sequence[tuple[float, float]]]) -> list[tuple[float, float]]:
+    """Returns the history of the cluster: the sum over all brokers, at the times that all of them have.
 
     Args:
-        histories: by broker; at one look all have the same time.
+        histories: by broker; counts that were taken together have the same time.
     """
-    told: dict[float, list[float]] = {}
+    counts_at: dict[float, list[float]] = {}
     for history in histories.values():
         for at_s, count in history:
-            told.setdefault(at_s, []).append(count)
-    return [(at_s, sum(counts)) for at_s, counts in sorted(told.items()) if len(counts) == len(histories)]
+            counts_at.setdefault(at_s, []).append(count)
+    return [(at_s, sum(counts)) for at_s, counts in sorted(counts_at.items()) if len(counts) == len(histories)]

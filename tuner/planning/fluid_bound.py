@@ -1,16 +1,15 @@
-"""How long a whole plan takes at best, when partitions begin one after another and each side has its rate.
+"""Computes T*, the shortest possible time of a whole plan, from the rates of all sides.
 
-Intuition: a partition that waits uses no quota, but grows; one that runs uses it for its copy and for keeping up. So a side does
-best with one partition at a time, each as fast as it can, and those first that grow most for their size. With x the moment at
-which a partition begins, b its bytes, w what is written to it and W what keeping up with it takes of the quota q:
+A waiting partition uses no quota, but growth. A running one uses quota for its copy and for steady-state replication. So a side is
+fastest with one partition at a time, at full rate, and with those first that grow most for their size. For a partition that begins
+at x, with b bytes, a write rate w, steady-state replication W and the quota q:
 
-    it ends at   x + (b + w · x) ÷ (q − W)
+    end = x + (b + w · x) ÷ (q − W)
 
-and T* is the end of the last one on the side that is done last. Whatever the order and however many at a time, no side is done
-sooner: a copy that shares the quota ends later, and grows until it ends. All at once they pay for all keep-up until
-the last is done, B ÷ (rate − W), which may be never.
+T* is the last end on the slowest side. No order and no number of partitions at a time is faster, because copies that share the
+quota end later and grow until then. All at once they need B ÷ (rate − W), which may be infinite.
 
-Invariant: T* is at most what all at once takes, and equal to it where nothing is written.
+Invariant: T* is at most the time of all at once, and equal to it if nothing is written.
 """
 
 from __future__ import annotations
@@ -24,29 +23,39 @@ from tuner.core.cluster import BrokerSide
 from tuner.core.drain_time import SideLoad, drain_s
 from tuner.core.side_load import PlannedPartition
 
-# Of one side: what it grows by ÷ its bytes, its bytes to be copied, what it grows by and what keeping up with it uses, bytes/s,
-# topic and partition; so that the greatest is the one to begin with. There may be 400,000 of them.
+# A copy through one side: growth ÷ bytes, bytes to copy, growth in bytes/s, steady-state replication in bytes/s, topic, partition.
+# The greatest tuple begins first. There may be 400,000 of them.
 _Copy = tuple[float, float, float, float, str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Fluid:
-    time_s: float | None  # T*; None: a partition of the plan never ends at these rates.
-    slowest: BrokerSide | None  # The side that takes so long, or never ends; None where no side that copies has a rate.
-    never: tuple[tuple[str, int, BrokerSide], ...]  # Partitions whose own keep-up is all that the side has.
-    at_once_s: float | None  # When all begin at once; None: never.
+class FluidBound:
+    """The result for one plan.
+
+    Attributes:
+        time_s: T*; None: a partition never ends at these rates.
+        slowest: the side that takes longest or never ends; None: no side that copies has a rate.
+        never: partitions whose steady-state replication alone uses up the rate of a side.
+        at_once_s: the time if all partitions begin at once; None: infinite.
+    """
+
+    time_s: float | None
+    slowest: BrokerSide | None
+    never: tuple[tuple[str, int, BrokerSide], ...]
+    at_once_s: float | None
     copied_bytes: float
 
 
-def fluid(
+def fluid_bound(
     partitions: Iterable[PlannedPartition],
     rates: Mapping[BrokerSide, float],
     beside: Mapping[BrokerSide, float] | None = None,
-) -> Fluid:
-    """
+) -> FluidBound:
+    """Computes the bound for a plan.
+
     Args:
-        rates: bytes/s that each side may have; one that isn't named holds nobody up.
-        beside: keep-up bytes/s that others use of it.
+        rates: bytes/s of each side; a side that is missing is unlimited.
+        beside: bytes/s of each side that other partitions' steady-state replication uses.
     """
     used = beside or {}
     leaders: dict[int, list[_Copy]] = defaultdict(list)
@@ -58,12 +67,12 @@ def fluid(
             continue
         topic, partition, write, total_bytes = p.topic, p.partition, p.write_bytes_per_s, sum(lacking.values())
         copied_bytes += total_bytes
-        grows = len(lacking) * write
+        growth = len(lacking) * write
         leaders[p.leader].append(
-            (grows / max(total_bytes, 1.0), total_bytes, grows, p.followers * write, topic, partition)
+            (growth / max(total_bytes, 1.0), total_bytes, growth, p.followers * write, topic, partition)
         )
-        for broker, lacks in lacking.items():
-            followers[broker].append((write / max(lacks, 1.0), lacks, write, write, topic, partition))
+        for broker, missing_bytes in lacking.items():
+            followers[broker].append((write / max(missing_bytes, 1.0), missing_bytes, write, write, topic, partition))
     by_side = {(b, Side.LEADER): copies for b, copies in leaders.items()}
     by_side |= {(b, Side.FOLLOWER): copies for b, copies in followers.items()}
     held = {side: copies for side, copies in by_side.items() if side in rates}
@@ -73,16 +82,17 @@ def fluid(
     ended = [takes_s for takes_s in at_once if takes_s is not None]
     at_once_s = max(ended, default=0.0) if len(ended) == len(at_once) else None
     if never:
-        return Fluid(None, never[0][2], never, at_once_s, copied_bytes)
+        return FluidBound(None, never[0][2], never, at_once_s, copied_bytes)
     needs_s = {side: _in_turn_s(copies, drains[side]) for side, copies in held.items()}
     slowest = max(needs_s, key=needs_s.__getitem__, default=None)
-    return Fluid(max(needs_s.values(), default=0.0), slowest, (), at_once_s, copied_bytes)
+    return FluidBound(max(needs_s.values(), default=0.0), slowest, (), at_once_s, copied_bytes)
 
 
 def _in_turn_s(copies: list[_Copy], drains: float) -> float:
+    """Returns the end of the last copy if they run one after the other."""
     at_s = 0.0
-    for _, lacks, grows, keeps_up, _, _ in sorted(copies, reverse=True):
-        at_s += (lacks + grows * at_s) / (drains - keeps_up)
+    for _, missing_bytes, growth, steady_state, _, _ in sorted(copies, reverse=True):
+        at_s += (missing_bytes + growth * at_s) / (drains - steady_state)
     return at_s
 
 

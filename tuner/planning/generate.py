@@ -1,13 +1,12 @@
-"""Plans for the four moves that operators make: bring a broker in, take one out, put one in another's place, even out.
+"""Generates plans for four tasks: drain brokers, replace brokers, extend the cluster to new brokers, rebalance.
 
-Intuition: a move costs what it copies. What has to leave a broker is copied once and nothing else is; where brokers are evened
-out, bytes go straight from who has too much to who has too little, never twice, and stop within a tolerance of the mean,
-as the last bytes to perfect evenness help nobody. Largest partitions go first: small ones fill the gaps that they leave.
+Copying bytes is the cost of a plan. A drain copies exactly what has to leave. A rebalance moves bytes once, straight from a broker
+with too much to one with too little, and stops within a tolerance of the mean. Large partitions go first; small ones fill gaps.
 
-Invariant: a partition keeps its number of replicas, and its leader's place in the list; no broker gets above its limit; a
-partition is on fewer racks than before only where what leaves a broker found no other place, and is then named.
+Invariants: a partition keeps its number of replicas, and each replica its position in the list. No broker exceeds its partition
+limit. A partition ends on fewer racks only if a replica that leaves a broker has no other place; the plan names it.
 
-Not a goal optimiser: leaders, rates and topics are not evened out, only bytes (or, where there are none, replicas).
+Not included: leaders, rates and topics are not balanced, only bytes (or replicas, if there are no bytes).
 """
 
 from __future__ import annotations
@@ -16,147 +15,150 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from tuner.core.partition_limits import INTERNAL_TOPICS
-from tuner.planning.broker_load import BrokerLoads, Placed
+from tuner.planning.broker_load import BrokerLoads, PlacedPartition
 from tuner.planning.plan_file import Target, TopicPartition
 from tuner.planning.rebalance import even_out
 
 TOLERANCE = 0.1
 
 
-class NoPlace(ValueError):
-    """A replica has nowhere to go; the text says which, and why."""
+class NoPlacementError(ValueError):
+    """A replica has no possible broker; the text says which replica and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratedPlan:
     targets: tuple[Target, ...]  # Only partitions that change.
     copied_bytes: float
-    held_bytes: Mapping[int, float]  # By broker, once it is done.
-    hosted: Mapping[int, int]
-    together: tuple[TopicPartition, ...]  # Of those, partitions on fewer racks than before.
+    held_bytes: Mapping[int, float]  # By broker, after the plan.
+    hosted: Mapping[int, int]  # Partitions by broker, after the plan.
+    together: tuple[TopicPartition, ...]  # Changed partitions that end on fewer racks than before.
 
 
-def drained(ground: BrokerLoads, brokers: Collection[int]) -> GeneratedPlan:
-    """Nothing stays on these brokers; it goes to all others.
+def drain_brokers(loads: BrokerLoads, brokers: Collection[int]) -> GeneratedPlan:
+    """Returns a plan that moves all replicas of ``brokers`` to the other brokers.
 
     Raises:
         NoPlace: within the limits there is no room for all of it.
     """
-    return _cleared(ground, brokers, [b for b in ground.alive if b not in brokers], {})
+    return _empty_brokers(loads, brokers, [b for b in loads.alive if b not in brokers], {})
 
 
-def replaced(ground: BrokerLoads, pairs: Mapping[int, int]) -> GeneratedPlan:
-    """Each broker's replicas go to the one that takes its place; of a partition that is there already, to another.
+def replace_brokers(loads: BrokerLoads, pairs: Mapping[int, int]) -> GeneratedPlan:
+    """Returns a plan that moves each broker's replicas to its successor, or to another broker if the successor has one.
 
     Args:
-        pairs: old → new; nobody is both.
+        pairs: old → new broker; no broker is both.
 
     Raises:
         NoPlace: within the limits there is no room for all of it.
     """
     assert pairs.keys().isdisjoint(pairs.values())
-    return _cleared(ground, pairs.keys(), [b for b in ground.alive if b not in pairs], pairs)
+    return _empty_brokers(loads, pairs.keys(), [b for b in loads.alive if b not in pairs], pairs)
 
 
-def extended(ground: BrokerLoads, brokers: Collection[int], tolerance: float = TOLERANCE) -> GeneratedPlan:
-    """These brokers get their share of all bytes, from those that hold more than theirs."""
-    even_out(ground, [b for b in ground.alive if b not in brokers], list(brokers), tolerance, both=False)
-    return _plan(ground)
+def extend_to_brokers(loads: BrokerLoads, brokers: Collection[int], tolerance: float = TOLERANCE) -> GeneratedPlan:
+    """Returns a plan that gives ``brokers`` their share of all bytes, taken from brokers that hold more than theirs."""
+    even_out(loads, [b for b in loads.alive if b not in brokers], list(brokers), tolerance, both=False)
+    return _plan(loads)
 
 
-def rebalanced(ground: BrokerLoads, tolerance: float = TOLERANCE) -> GeneratedPlan:
-    """Every broker gets within ``tolerance`` of the mean of all, as near as whole partitions allow."""
-    even_out(ground, ground.alive, ground.alive, tolerance, both=True)
-    return _plan(ground)
+def rebalance(loads: BrokerLoads, tolerance: float = TOLERANCE) -> GeneratedPlan:
+    """Returns a plan that brings every broker within ``tolerance`` of the mean, as far as whole partitions allow."""
+    even_out(loads, loads.alive, loads.alive, tolerance, both=True)
+    return _plan(loads)
 
 
 # -- taking out ------------------------------------------------------------------------------------------------------------
 
 
-def _cleared(
-    ground: BrokerLoads, leaving: Collection[int], among: list[int], heirs: Mapping[int, int]
+def _empty_brokers(
+    loads: BrokerLoads, leaving: Collection[int], remaining: list[int], successors: Mapping[int, int]
 ) -> GeneratedPlan:
-    for p in _largest_first(ground.partitions.values()):
+    for p in _largest_first(loads.partitions.values()):
         for old in p.replicas:
             if old not in leaving:
                 continue
-            # A stable sort: whoever takes the broker's place comes before all others.
-            choices = sorted(ground.choices(p.key, old, among), key=lambda b: b != heirs.get(old))
-            apart = [b for b in choices if b == heirs.get(old) or ground.keeps_racks(p.key, old, b)]
+            # A stable sort: the successor comes before all others.
+            choices = sorted(loads.choices(p.key, old, remaining), key=lambda b: b != successors.get(old))
+            apart = [b for b in choices if b == successors.get(old) or loads.keeps_racks(p.key, old, b)]
             if not (
-                _settled(ground, p.key, old, apart, among, set(), racks=True)
-                or _settled(ground, p.key, old, choices, among, set(), racks=False)
+                _place_replica(loads, p.key, old, apart, remaining, set(), racks=True)
+                or _place_replica(loads, p.key, old, choices, remaining, set(), racks=False)
             ):
-                raise NoPlace(_nowhere(p, old, choices))
-    return _plan(ground)
+                raise NoPlacementError(_no_placement_text(p, old, choices))
+    return _plan(loads)
 
 
-def _settled(
-    ground: BrokerLoads,
+def _place_replica(
+    loads: BrokerLoads,
     key: TopicPartition,
     old: int,
     choices: list[int],
-    among: list[int],
+    remaining: list[int],
     asked: set[int],
     *,
     racks: bool,
 ) -> bool:
-    """Moves the replica to the first that has room; where none has, one that has moved there before makes some.
+    """Moves a replica to the first broker with room. If none has room, an earlier move of the plan is changed to make some.
 
-    Kuhn's augmenting path: a plan that is begun never stands in the way of one that could be finished.
+    This is Kuhn's augmenting path: earlier moves never prevent a plan that exists.
 
     Args:
-        choices: where it may go, the best first.
-        asked: brokers that can't make room.
-        racks: what makes room may not bring its partition to fewer racks.
+        choices: possible brokers, the best first.
+        asked: brokers that cannot make room.
+        racks: a changed move must not bring its partition to fewer racks.
+
+    Returns:
+        Whether the replica was moved.
     """
     for new in choices:
-        if ground.has_room(key, new):
-            ground.move(key, old, new)
+        if loads.has_room(key, new):
+            loads.move(key, old, new)
             return True
     for full in choices:
         if full in asked:
             continue
         asked.add(full)
-        for other in _came_to(ground, full):
-            away = [b for b in ground.choices(other, full, among) if not racks or ground.keeps_racks(other, full, b)]
-            if _settled(ground, other, full, away, among, asked, racks=racks):
-                ground.move(key, old, full)
+        for other in _moved_to(loads, full):
+            away = [b for b in loads.choices(other, full, remaining) if not racks or loads.keeps_racks(other, full, b)]
+            if _place_replica(loads, other, full, away, remaining, asked, racks=racks):
+                loads.move(key, old, full)
                 return True
     return False
 
 
-def _nowhere(p: Placed, old: int, choices: list[int]) -> str:
+def _no_placement_text(p: PlacedPartition, old: int, choices: list[int]) -> str:
     why = f"no room on {_listed(choices)}" if choices else "every other broker that is alive has one"
     return f"{p.topic}-{p.partition}: its replica on broker {old} can go nowhere: {why}"
 
 
-def _came_to(ground: BrokerLoads, broker: int) -> list[TopicPartition]:
-    """Partitions that the plan has brought there, and that take room."""
+def _moved_to(loads: BrokerLoads, broker: int) -> list[TopicPartition]:
+    """Returns the partitions that the plan has moved to the broker and that count against its limit."""
     return [
         key
-        for key, replicas in ground.replicas.items()
-        if broker in replicas and broker not in ground.partitions[key].replicas and key[0] not in INTERNAL_TOPICS
+        for key, replicas in loads.replicas.items()
+        if broker in replicas and broker not in loads.partitions[key].replicas and key[0] not in INTERNAL_TOPICS
     ]
 
 
 # -- both ------------------------------------------------------------------------------------------------------------------
 
 
-def _largest_first(partitions: Iterable[Placed]) -> list[Placed]:
+def _largest_first(partitions: Iterable[PlacedPartition]) -> list[PlacedPartition]:
     return sorted(partitions, key=lambda p: (-p.size_bytes, p.key))
 
 
-def _plan(ground: BrokerLoads) -> GeneratedPlan:
-    changed = [p for p in ground.partitions.values() if ground.replicas[p.key] != p.replicas]
+def _plan(loads: BrokerLoads) -> GeneratedPlan:
+    changed = [p for p in loads.partitions.values() if loads.replicas[p.key] != p.replicas]
     changed.sort(key=lambda p: p.key)
-    copied = sum(p.size_bytes * len(set(ground.replicas[p.key]) - set(p.replicas)) for p in changed)
-    together = tuple(p.key for p in changed if not ground.still_apart(p.key))
+    copied = sum(p.size_bytes * len(set(loads.replicas[p.key]) - set(p.replicas)) for p in changed)
+    together = tuple(p.key for p in changed if not loads.is_spread_kept(p.key))
     return GeneratedPlan(
-        tuple(Target(p.topic, p.partition, ground.replicas[p.key]) for p in changed),
+        tuple(Target(p.topic, p.partition, loads.replicas[p.key]) for p in changed),
         copied,
-        dict(ground.held_bytes),
-        dict(ground.hosted),
+        dict(loads.held_bytes),
+        dict(loads.hosted),
         together,
     )
 

@@ -1,7 +1,7 @@
-"""In which line of a JSON text a key or item stands: the standard parser doesn't say, and an error message must.
+"""Finds the line of a key or item in a JSON text, for error messages; Python's parser does not report it.
 
-Intuition: a plan may have a million lines, and something is wrong in a few of them. So nothing is indexed: what is not on the way
-to a place that somebody asks about is stepped over by the standard parser, which reads a hundred times faster than we could.
+A plan may have a million lines with a few faults. So nothing is indexed: the standard parser skips every value that is not on the
+path to a requested position, a hundred times faster than this module could.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ Path = tuple[str | int, ...]  # Keys and positions from the outermost value inwa
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 
-class Twice(ValueError):
-    """A key stands twice in one object: the parser would silently take the last."""
+class DuplicateKeyError(ValueError):
+    """A key occurs twice in one object; the parser would silently take the last value."""
 
 
-def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An ``object_pairs_hook``.
 
     Raises:
         Twice
     """
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise Twice
-    return made
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise DuplicateKeyError
+    return result
 
 
-def lines_of(text: str, paths: Collection[Path]) -> dict[Path, int]:
-    """Of each key or item, or of the nearest one around it that is there. ``text`` is known to be JSON."""
-    # The empty path, of the whole, is on the way to every other.
-    ways = {path[:n] for path in paths for n in range(len(path) + 1)}
-    walk = _Walk(text, ways)
+def find_lines(text: str, paths: Collection[Path]) -> dict[Path, int]:
+    """Returns the line of each path; if a path does not exist, of its nearest existing parent. ``text`` has to be valid JSON."""
+    # All prefixes of the paths; the empty path is the whole document.
+    prefixes = {path[:n] for path in paths for n in range(len(path) + 1)}
+    walk = _Walk(text, prefixes)
     at: dict[Path, int] = {}
-    for place in walk.places():
-        at.setdefault(place.path, place.at)
+    for position in walk.positions():
+        at.setdefault(position.path, position.at)
     line = _Lines(text)
     numbers = {path: line.of(offset) for path, offset in sorted(at.items(), key=lambda item: item[1])}
     return {
@@ -48,79 +48,81 @@ def lines_of(text: str, paths: Collection[Path]) -> dict[Path, int]:
     }
 
 
-def keys_twice(text: str) -> list[tuple[Path, int]]:
-    """Keys that stand again in one object, and in which line; in the order of the text, which is known to be JSON."""
+def find_duplicate_keys(text: str) -> list[tuple[Path, int]]:
+    """Returns keys that occur again in one object, with their lines, in order. ``text`` has to be valid JSON."""
     walk = _Walk(text, {()})
     line = _Lines(text)
-    return [(place.path, line.of(place.at)) for place in walk.places() if place.again]
+    return [(position.path, line.of(position.at)) for position in walk.positions() if position.is_duplicate]
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Position:
     path: Path
-    at: int  # Offset.
-    again: bool = False
+    at: int  # Offset in the text.
+    is_duplicate: bool = False
 
 
 class _Walk:
-    """Through the values on the ways that are asked for, and those with a key twice."""
+    """Walks through the values on the requested paths, and through objects with a duplicate key."""
 
-    def __init__(self, text: str, ways: Collection[Path]) -> None:
+    def __init__(self, text: str, prefixes: Collection[Path]) -> None:
         self._text = text
-        self._ways = ways
-        self._step: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(object_pairs_hook=once).raw_decode
-        self._end = 0  # Of the value walked through last.
+        self._prefixes = prefixes
+        self._parse: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(
+            object_pairs_hook=refuse_duplicates
+        ).raw_decode
+        self._end = 0  # End of the last value.
 
-    def places(self) -> Iterator[_Place]:
+    def positions(self) -> Iterator[_Position]:
         return self._value((), self._after_space(0))
 
-    def _value(self, path: Path, at: int) -> Iterator[_Place]:
+    def _value(self, path: Path, at: int) -> Iterator[_Position]:
         match self._text[at]:
             case "{":
                 yield from self._object(path, at)
             case "[":
                 yield from self._list(path, at)
             case _:
-                _, self._end = self._step(self._text, at)
+                _, self._end = self._parse(self._text, at)
 
-    def _object(self, path: Path, at: int) -> Iterator[_Place]:
+    def _object(self, path: Path, at: int) -> Iterator[_Position]:
         seen: set[str] = set()
         at = self._after_space(at + 1)
         while self._text[at] != "}":
-            key, end = self._step(self._text, at)
+            key, end = self._parse(self._text, at)
             child: Path = (*path, key)
-            if key in seen or child in self._ways:
-                yield _Place(child, at, again=key in seen)
+            if key in seen or child in self._prefixes:
+                yield _Position(child, at, is_duplicate=key in seen)
             seen.add(key)
             colon = self._after_space(end)
             at = self._after_space(colon + 1)
-            if not self._stepped_over(child, at):
+            if not self._skip(child, at):
                 yield from self._value(child, at)
             at = self._next(self._end)
         self._end = at + 1
 
-    def _list(self, path: Path, at: int) -> Iterator[_Place]:
+    def _list(self, path: Path, at: int) -> Iterator[_Position]:
         number, at = 0, self._after_space(at + 1)
         while self._text[at] != "]":
             child: Path = (*path, number)
-            if child in self._ways:
-                yield _Place(child, at)
-            if not self._stepped_over(child, at):
+            if child in self._prefixes:
+                yield _Position(child, at)
+            if not self._skip(child, at):
                 yield from self._value(child, at)
             number, at = number + 1, self._next(self._end)
         self._end = at + 1
 
-    def _stepped_over(self, path: Path, at: int) -> bool:
-        if path in self._ways:
+    def _skip(self, path: Path, at: int) -> bool:
+        if path in self._prefixes:
             return False
         try:
-            _, self._end = self._step(self._text, at)
-        except Twice:
+            _, self._end = self._parse(self._text, at)
+        except DuplicateKeyError:
             return False
         return True
 
     def _next(self, at: int) -> int:
-        """Where the next key or item begins, or the bracket that closes."""
+        """Returns the offset of the next key or item, or of the closing bracket."""
         at = self._after_space(at)
         return self._after_space(at + 1) if self._text[at] == "," else at
 
@@ -130,7 +132,7 @@ class _Walk:
 
 
 class _Lines:
-    """Offsets that grow, as lines."""
+    """Converts increasing offsets into line numbers."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -1,20 +1,20 @@
-"""KIP-73's own figures: its rule of thumb for the time of a move, and its rule for the size of fetch responses.
+"""Computes KIP-73's own formulas: its rule of thumb for the time of a move, and its rule for the size of fetch responses.
 
     MoveRatio = #partitions-to-be-moved ÷ #total-partition-count
     MoveTime  = MoveRatio × TotalLogSizePerBroker × #Brokers ÷ (replication-quota − max(BytesInPerSec))
 
-Intuition: the share of all partitions that moves is taken for the share of all bytes, everything is thought to pass one
-throttle, and what keeping up takes of it is what clients write to the busiest broker. Each of the three errs: side_loads.py
-counts instead. It needs no look at single partitions, which is what the rule of thumb is for.
+The rule of thumb takes the share of partitions for the share of bytes, one throttle for the whole cluster, and the writes to the
+busiest broker for the steady-state replication. Each is an approximation; core/side_load.py counts instead. Its advantage: it needs
+no data about single partitions.
 
-The response rule (KIP-73, question 5): the first response to every follower should pass within the quota's window, else the
-first burst alone breaks the quota:
+The response rule (KIP-73, question 5): the first response to every follower has to fit into the quota window. Otherwise the
+first burst alone exceeds the quota:
 
     #brokers × replica.fetch.response.max.bytes ÷ min(QuotaLeader × #brokers, NetworkSpeed) < total-window-size
 
-Vocabulary:
-    log bytes per broker   mean over the brokers of what their replicas hold; × #brokers it is all replicas' bytes.
-    bytes in               what producers write to the partitions a broker leads, bytes/s: BytesInPerSec.
+Terms:
+    log bytes per broker  mean of the bytes that brokers hold; × #brokers: all replicas.
+    bytes in              bytes/s that producers write to the partitions a broker leads (BytesInPerSec).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ RESPONSE_BYTES_MAX = 10 * 1024 * 1024  # replica.fetch.response.max.bytes at its
 
 
 @dataclass(frozen=True, slots=True)
-class Kip73:
-    """The four figures of the formula."""
+class Kip73Figures:
+    """The four inputs of the formula; ``move_ratio`` is from 0 to 1."""
 
-    move_ratio: float  # 0 to 1.
+    move_ratio: float
     log_bytes_per_broker: float
     brokers: int
     bytes_in_per_s_max: float
@@ -42,26 +42,33 @@ class Kip73:
         return self.move_ratio * self.log_bytes_per_broker * self.brokers
 
     def load(self) -> SideLoad:
-        """The whole cluster as one side."""
+        """Returns the whole cluster as one side."""
         return SideLoad(self.bytes_to_move, self.bytes_in_per_s_max)
 
 
-def kip73_of(
+def kip73_figures(
     partitions_to_move: int, partitions: int, log_bytes: Iterable[float], bytes_in_per_s: Iterable[float]
-) -> Kip73:
-    """
+) -> Kip73Figures:
+    """Returns the inputs of the formula.
+
     Args:
-        partitions: of the cluster, those to move included; at least one.
-        log_bytes: of every broker, also those that hold nothing; at least one.
-        bytes_in_per_s: of every broker that leads something.
+        partitions: number in the cluster, including those to move; at least one.
+        log_bytes: bytes of each broker, also of empty ones; at least one broker.
+        bytes_in_per_s: of each broker that leads partitions.
     """
     held = list(log_bytes)
-    return Kip73(partitions_to_move / partitions, sum(held) / len(held), len(held), max(bytes_in_per_s, default=0.0))
+    return Kip73Figures(
+        partitions_to_move / partitions, sum(held) / len(held), len(held), max(bytes_in_per_s, default=0.0)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseRule:
-    """KIP-73's question 5 for one cluster; ``network_bytes_per_s`` None: never what binds."""
+    """KIP-73's question 5 for one cluster.
+
+    Attributes:
+        network_bytes_per_s: None: the network is never the limit.
+    """
 
     brokers: int
     response_bytes_max: float
@@ -69,18 +76,18 @@ class ResponseRule:
     network_bytes_per_s: float | None = None
 
     def first_responses_s(self, rate_bytes_per_s: float) -> float:
-        """How long the first response to every follower takes; the rule is: less than the window."""
+        """Returns the seconds that the first response to every follower takes; they have to be fewer than the window's."""
         return self.brokers * self.response_bytes_max / self._speed_bytes_per_s(rate_bytes_per_s)
 
     def holds(self, rate_bytes_per_s: float) -> bool:
         return self.first_responses_s(rate_bytes_per_s) < self.window_s
 
     def response_bytes_bound(self, rate_bytes_per_s: float) -> float:
-        """What replica.fetch.response.max.bytes has to stay below at this rate."""
+        """Returns the bound that replica.fetch.response.max.bytes has to stay below at this rate."""
         return self.window_s * self._speed_bytes_per_s(rate_bytes_per_s) / self.brokers
 
     def rate_bytes_per_s_min(self) -> int | None:
-        """The smallest whole rate at which the rule holds; None: the network is too slow for it at any rate."""
+        """Returns the smallest whole rate at which the rule holds; None: the network is too slow at any rate."""
         if self.network_bytes_per_s is not None:
             at_network_s = self.brokers * self.response_bytes_max / self.network_bytes_per_s
             if at_network_s >= self.window_s:

@@ -1,12 +1,12 @@
-"""The JSON of kafka-reassign-partitions, read strictly: where partitions shall be, and where they are.
+"""Reads the JSON files of kafka-reassign-partitions strictly: the target assignment (plan) and the current one.
 
-Kafka's tool ignores keys it doesn't know, and takes a misspelt ``replicas`` for none. Here everything that is not as it
-should be is a fault with its line and key, all of them at once, so that one look at the message is enough.
+Kafka's tool ignores unknown keys, and reads a misspelt ``replicas`` as none. This module reports every fault with its line and key,
+all faults together.
 
-Vocabulary:
-    plan      ``{"version": 1, "partitions": [{"topic", "partition", "replicas", "log_dirs"?}]}``: the target.
-    current   the same form, as ``--generate`` prints it under "Current partition replica assignment", where a partition
-              may also say ``leader``, ``isr``, ``size_bytes``, ``write_bytes_per_s``, and the whole ``brokers``.
+Terms:
+    plan     ``{"version": 1, "partitions": [{"topic", "partition", "replicas", "log_dirs"?}]}``: the target.
+    current  the same form, as ``--generate`` prints it under "Current partition replica assignment". A partition may also have
+             ``leader``, ``isr``, ``size_bytes`` and ``write_bytes_per_s``, and the document ``brokers``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner.planning.json_positions import Path
-from tuner.planning.plan_json import Faults, check_brokers, listed, read_body, read_entries
+from tuner.planning.plan_json import Faults, broker_list, check_brokers, read_body, read_entries
 
 _PLAN_KEYS = ("topic", "partition", "replicas", "log_dirs")
 _CURRENT_KEYS = (*_PLAN_KEYS, "leader", "isr", "size_bytes", "write_bytes_per_s")
@@ -26,7 +26,7 @@ TopicPartition = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A partition as the plan wants it."""
+    """The desired replicas of a partition."""
 
     topic: str
     partition: int
@@ -36,7 +36,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class CurrentPartition:
-    """A partition as it stands; None: the file doesn't say."""
+    """The current state of a partition; None: not in the file."""
 
     topic: str
     partition: int
@@ -50,11 +50,11 @@ class CurrentPartition:
 @dataclass(frozen=True, slots=True)
 class CurrentFile:
     partitions: Mapping[TopicPartition, CurrentPartition]
-    brokers: frozenset[int] | None  # None: the file doesn't say which there are.
+    brokers: frozenset[int] | None  # None: not in the file.
 
 
 class PlanFile:
-    """A plan, and the text it came from, so that what is found wrong later still has a line."""
+    """A plan with its text, so that later faults can name a line, too."""
 
     def __init__(self, text: str, name: str) -> None:
         """
@@ -70,26 +70,28 @@ class PlanFile:
         )
 
     def check(self, brokers: Collection[int] | None, partitions: Collection[TopicPartition]) -> None:
-        """
+        """Checks that all partitions and brokers of the plan exist.
+
         Args:
-            brokers: that there are; None: not known, so none is unknown.
+            brokers: ids of the cluster's brokers; None: unknown, so no broker is refused.
 
         Raises:
-            PlanFileError: naming each partition and broker that there is not.
+            PlanFileError: names each partition and broker that does not exist.
         """
-        there_are = "" if brokers is None else listed(brokers)
+        known_brokers = "" if brokers is None else broker_list(brokers)
         for i, target in enumerate(self.targets):
             at: Path = ("partitions", i)
             if (target.topic, target.partition) not in partitions:
                 self._faults.add((*at, "partition"), f"there is no partition {target.topic}-{target.partition}")
             for n, broker in enumerate(target.replicas):
                 if brokers is not None and broker not in brokers:
-                    self._faults.add((*at, "replicas", n), f"unknown broker {broker}, there are {there_are}")
+                    self._faults.add((*at, "replicas", n), f"unknown broker {broker}, there are {known_brokers}")
         self._faults.raise_any()
 
 
 def parse_current(text: str, name: str) -> CurrentFile:
-    """
+    """Parses a current assignment.
+
     Raises:
         PlanFileError: not JSON, or not an assignment.
     """
@@ -105,15 +107,16 @@ def parse_current(text: str, name: str) -> CurrentFile:
             if not set(named) <= set(e["replicas"]):
                 faults.add(("partitions", i, key), f"expected only brokers of replicas {e['replicas']}, found {named}")
         if brokers is not None and not set(e["replicas"]) <= set(brokers):
-            faults.add(("partitions", i, "replicas"), f"expected only ids that brokers names: {listed(brokers)}")
+            faults.add(("partitions", i, "replicas"), f"expected only ids that brokers names: {broker_list(brokers)}")
     faults.raise_any()
     return CurrentFile(
-        {(s.topic, s.partition): s for s in map(_standing, entries)}, None if brokers is None else frozenset(brokers)
+        {(s.topic, s.partition): s for s in map(_current_partition, entries)},
+        None if brokers is None else frozenset(brokers),
     )
 
 
-def _standing(e: Mapping[str, Any]) -> CurrentPartition:
-    # A file that doesn't say is of a healthy cluster: the preferred replica leads, all are in sync.
+def _current_partition(e: Mapping[str, Any]) -> CurrentPartition:
+    # Without these keys the partition counts as healthy: the preferred replica leads, and all are in sync.
     leader, isr = e.get("leader", e["replicas"][0]), e.get("isr", e["replicas"])
     return CurrentPartition(
         e["topic"],

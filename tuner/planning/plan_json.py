@@ -1,4 +1,4 @@
-"""What makes a JSON an assignment of kafka-reassign-partitions, and every way in which it may not be one, with its line."""
+"""Validates the JSON of a kafka-reassign-partitions assignment, and reports each fault with its line."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from functools import lru_cache
 from typing import Any
 
 from streaming.shared.short_lists import more_text
-from tuner.planning.json_positions import Path, Twice, keys_twice, lines_of, once
+from tuner.planning.json_positions import DuplicateKeyError, Path, find_duplicate_keys, find_lines, refuse_duplicates
 
 VERSION = 1
 FAULTS_SHOWN_MAX = 20
 TOPIC_NAME_RULE = "1 to 249 letters, digits, dots, underscores and hyphens, and neither . nor .."  # Kafka's.
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_PLAIN_KEYS = {"topic", "partition", "replicas"}  # Which everybody may name.
+_PLAIN_KEYS = {"topic", "partition", "replicas"}
 
 
 class PlanFileError(ValueError):
-    """What stands in the file can't be used; the text has a line for every fault: file, line, key, what was expected."""
+    """The file cannot be used; the text has a line for each fault: file, line, key, what was expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Fault:
     path: Path
     what: str
-    other: Path | None = None  # What it clashes with; its line ends the sentence.
+    other: Path | None = None  # An earlier item that it contradicts; its line ends the sentence.
 
 
 class Faults:
-    """In the order of the file, as far as they are in its partitions; which line each is in is looked up for those shown."""
+    """Collects faults. Lines are looked up only for the faults that are shown, in the order of the file."""
 
     def __init__(self, text: str, name: str) -> None:
         self._text = text
@@ -40,65 +40,67 @@ class Faults:
         self._found: list[_Fault] = []
 
     def add(self, path: Path, what: str, other: Path | None = None) -> None:
-        """
+        """Adds a fault.
+
         Args:
-            other: an item before it that it clashes with; ``what`` is followed by its line.
+            other: an earlier item that it contradicts; its line follows ``what``.
         """
         self._found.append(_Fault(path, what, other))
 
-    def add_twice(self) -> None:
-        for path, _ in keys_twice(self._text):
+    def add_duplicate_keys(self) -> None:
+        for path, _ in find_duplicate_keys(self._text):
             self.add(path, "stands twice in one object; keep one")
 
-    def stop(self, line: int, what: str) -> PlanFileError:
+    def fatal(self, line: int, what: str) -> PlanFileError:
         return PlanFileError(f"{self._name}:{line}: {what}")
 
     def raise_any(self) -> None:
-        """
+        """Raises if there are faults.
+
         Raises:
             PlanFileError: with the first faults of the file.
         """
         if not self._found:
             return
-        some = _first_of_file(self._found)
-        lines = lines_of(self._text, {path for f in some for path in (f.path, f.other) if path is not None})
-        said = [
+        shown = _first_of_file(self._found)
+        lines = find_lines(self._text, {path for f in shown for path in (f.path, f.other) if path is not None})
+        texts = [
             f"{self._name}:{lines[f.path]}: {_dotted(f.path)}: {f.what}{'' if f.other is None else lines[f.other]}"
-            for f in sorted(some, key=lambda fault: lines[fault.path])
+            for f in sorted(shown, key=lambda fault: lines[fault.path])
         ]
-        left = len(self._found) - min(len(said), FAULTS_SHOWN_MAX)
+        left = len(self._found) - min(len(texts), FAULTS_SHOWN_MAX)
         more = [f"... {more_text(left)}"] if left else []
-        raise PlanFileError("\n".join(said[:FAULTS_SHOWN_MAX] + more))
+        raise PlanFileError("\n".join(texts[:FAULTS_SHOWN_MAX] + more))
 
 
 def _first_of_file(faults: Sequence[_Fault]) -> list[_Fault]:
-    """Those that may be among the first: all of the first partitions that have any, and what is no partition's."""
+    """Returns the faults that may be shown: those of the first faulty partitions, and those outside of partitions."""
     numbers = [_number(fault.path) for fault in faults]
     first = set(sorted({number for number in numbers if number is not None})[:FAULTS_SHOWN_MAX])
     return [fault for fault, number in zip(faults, numbers, strict=True) if number is None or number in first]
 
 
 def _number(path: Path) -> int | None:
-    """Of the partition's entry that the path is in."""
+    """Returns the index of the partition entry that the path is in; None: it is in none."""
     return path[1] if len(path) > 1 and path[0] == "partitions" and isinstance(path[1], int) else None
 
 
 def read_body(text: str, faults: Faults, keys: tuple[str, ...]) -> dict[str, Any]:
     try:
         try:
-            body = json.loads(text, object_pairs_hook=once)
-        except Twice:
-            json.loads(text)  # The key stands before the end, which may be missing.
-            faults.add_twice()
+            body = json.loads(text, object_pairs_hook=refuse_duplicates)
+        except DuplicateKeyError:
+            json.loads(text)  # Raises if the text after the duplicate key is no JSON.
+            faults.add_duplicate_keys()
             faults.raise_any()
             raise
     except json.JSONDecodeError as error:
         hint = "; of what --generate prints, keep only the one JSON line" if "replica assignment" in text else ""
-        raise faults.stop(error.lineno, f"not JSON: {error.msg} (column {error.colno}){hint}") from error
+        raise faults.fatal(error.lineno, f"not JSON: {error.msg} (column {error.colno}){hint}") from error
     except RecursionError as error:
-        raise faults.stop(1, "not JSON that anybody plans with: nested too deep") from error
+        raise faults.fatal(1, "not a plan: the JSON is nested too deep") from error
     if not isinstance(body, dict):
-        raise faults.stop(1, f'expected {{"version": 1, "partitions": [...]}}, found {_shown(body)}')
+        raise faults.fatal(1, f'expected {{"version": 1, "partitions": [...]}}, found {_shown(body)}')
     _check_keys(body, (), dict.fromkeys(keys).keys(), faults)
     if "version" in body and (body["version"] != VERSION or isinstance(body["version"], bool)):
         faults.add(("version",), f"expected {VERSION}, the one there is, found {_shown(body['version'])}")
@@ -130,7 +132,7 @@ def read_entries(body: Mapping[str, Any], keys: tuple[str, ...], faults: Faults)
 
 
 def _is_plain(entry: Mapping[str, Any]) -> bool:
-    """Whether nothing is wrong with it, where that is soon seen: nearly all of a large plan's are so."""
+    """Returns whether an entry has only the plain keys and no fault: a fast check for nearly all entries of a large plan."""
     if entry.keys() != _PLAIN_KEYS:
         return False
     replicas = entry["replicas"]
@@ -191,10 +193,12 @@ def _check_keys(body: Mapping[str, Any], at: Path, known: KeysView[str], faults:
 
 
 def _is_id(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 2**31  # JSON's true is no id; asked a million times of a large plan.
+    return (
+        type(value) is int and 0 <= value < 2**31
+    )  # JSON's true is no id. This runs a million times for a large plan.
 
 
-@lru_cache(maxsize=10_000)  # A large plan names the same ones again and again.
+@lru_cache(maxsize=10_000)  # A large plan repeats the same names.
 def is_topic_name(text: str) -> bool:
     return _TOPIC_NAME.fullmatch(text) is not None and text not in (".", "..")
 
@@ -211,7 +215,7 @@ def _shown(value: Any) -> str:
     return "nothing" if value is None else f"{json.dumps(value):.60}"
 
 
-def listed(brokers: Iterable[int]) -> str:
+def broker_list(brokers: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(brokers)))
 
 

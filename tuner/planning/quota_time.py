@@ -1,17 +1,17 @@
-"""How long creating or deleting many topics takes under a mutation quota, and how long others wait for the controller meanwhile.
+"""Simulates how long creating or deleting many topics takes under a mutation quota, and how long other requests wait meanwhile.
 
-Intuition: a controller is one desk with one line before it. A creation that comes all at once is a line of minutes, and
-whoever comes after it, an election or a heartbeat, stands at its end. A quota lets a burst pass, and then as many as its rate:
-the line is as long as the burst, and no longer, while what the rate lets through is less than what the desk can do.
+The active controller handles requests one after the other. A large burst of creations is a queue of minutes, and an election or a
+heartbeat after it waits at the end. A quota admits a burst and then only its rate. So the queue is at most as long as the burst, as
+long as the controller is faster than the rate.
 
-Every topic is followed on its way: it is offered, it passes when its tenant's bucket has no debt (KIP-599, strict), and it is
-worked on when all that passed before it is done. The client sends again what was refused as soon as it may.
+Each topic is followed through: it is offered, admitted when its tenant's token bucket has no debt (KIP-599, strict), and handled
+after everything admitted before. The client retries refused topics as soon as it may.
 
-Invariant: whatever the quota, the same work is done; only when is another matter.
+Invariant: the quota changes only when work is done, not how much.
 
-Vocabulary:
-    admitted  the bucket has let it pass: the client has its answer as soon as the controller is done with it.
-    wait      how long something that comes at that moment waits until the controller turns to it.
+Terms:
+    admitted  the token bucket let the topic pass; the client is answered as soon as the controller has handled it.
+    wait      time until the controller handles a request that arrives at that moment.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from dataclasses import dataclass
 
 from tuner.core.token_bucket import MutationQuota
 
-_STEPS = 45  # Halvings: the rate to nine digits, also where it is small.
+_STEPS = 45  # Bisections; enough for nine digits, also of small rates.
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerCost:
-    """What the controller's one thread does for it, in ms."""
+    """Work of the controller's single thread, in ms."""
 
     per_request_ms: float = 0.0
     per_topic_ms: float = 0.0
@@ -45,7 +45,7 @@ KRAFT = ControllerCost(per_topic_ms=0.9, per_partition_ms=0.06)
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """What is to be created (or deleted: the quota and the work are the same), by one tenant."""
+    """Topics that one tenant creates (or deletes: quota and work are the same)."""
 
     topics: int
     partitions_per_topic: int
@@ -63,30 +63,43 @@ class Creation:
 
 @dataclass(frozen=True, slots=True)
 class QuotaTimeline:
-    """How it goes."""
+    """The result of a simulation.
 
-    admitted_s: float  # When the last topic has passed the quota.
-    done_s: float  # When the controller is done with all of it.
-    at_once: int  # Topics that passed before the first was refused.
-    throttled_s: float  # How long the client was kept waiting, all in all.
-    wait_s_max: float  # The longest that anything else waits for the controller.
-    work_s: float  # The controller's, for all of it.
+    Attributes:
+        admitted_s: when the last topic is admitted.
+        done_s: when the controller has handled all topics.
+        at_once: topics admitted before the first was refused.
+        throttled_s: total time that the quota delayed the client.
+        wait_s_max: longest wait of any other request for the controller.
+        work_s: the controller's work for all topics.
+    """
+
+    admitted_s: float
+    done_s: float
+    at_once: int
+    throttled_s: float
+    wait_s_max: float
+    work_s: float
 
     @property
     def busy_ratio(self) -> float:
         return self.work_s / self.done_s if self.done_s > 0 else 0.0
 
 
-def course(creation: Creation, quota: MutationQuota | None, cost: ControllerCost) -> QuotaTimeline:
-    """One tenant with a full bucket, and a controller with nothing else to do; quota None: none."""
+def simulate_creation(creation: Creation, quota: MutationQuota | None, cost: ControllerCost) -> QuotaTimeline:
+    """Simulates one tenant with a full token bucket and an otherwise idle controller.
+
+    Args:
+        quota: None: the tenant has none.
+    """
     now_s = free_at_s = throttled_s = wait_s_max = 0.0
     at_once, refused = 0, False
-    # Plain numbers in place of a TokenBucket: a question may be about 100,000 topics, and is asked 45 times in a search.
+    # Plain numbers instead of a TokenBucket: a search simulates up to 100,000 topics 45 times.
     rate, burst = (quota.rate_per_s, quota.burst) if quota is not None else (math.inf, math.inf)
     tokens, size = burst, creation.partitions_per_topic
     topic_s, request_s = cost.work_s(1, size), cost.work_s(0, 0, 1)
     for topic in range(creation.topics):
-        request, place = divmod(topic, creation.topics_per_request)
+        request, position = divmod(topic, creation.topics_per_request)
         if creation.requests_per_s is not None and request / creation.requests_per_s > now_s:
             tokens = min(burst, tokens + rate * (request / creation.requests_per_s - now_s))
             now_s = request / creation.requests_per_s
@@ -97,7 +110,7 @@ def course(creation: Creation, quota: MutationQuota | None, cost: ControllerCost
             tokens = 0.0
         tokens -= size
         at_once += not refused
-        free_at_s = max(free_at_s, now_s) + topic_s + (request_s if place == 0 else 0.0)
+        free_at_s = max(free_at_s, now_s) + topic_s + (request_s if position == 0 else 0.0)
         wait_s_max = max(wait_s_max, free_at_s - now_s)
     requests = -(-creation.topics // creation.topics_per_request)
     work_s = cost.work_s(creation.topics, creation.partitions, requests)
@@ -105,23 +118,26 @@ def course(creation: Creation, quota: MutationQuota | None, cost: ControllerCost
 
 
 def steady_busy_ratio(creation: Creation, quota: MutationQuota, cost: ControllerCost) -> float:
-    """Of the controller's time, what a tenant takes that is at its quota; at 1 and above its line grows without an end."""
+    """Returns the share of the controller's time that a tenant at its quota uses; from 1 on the queue grows without end."""
     return quota.rate_per_s * cost.work_s(1, creation.partitions_per_topic) / creation.partitions_per_topic
 
 
 def rate_per_s_max(
     creation: Creation, cost: ControllerCost, wait_s_max: float, samples: int, window_s: float
 ) -> float | None:
-    """The largest quota under which nothing else waits longer than this; None where a single topic is too long already."""
+    """Returns the largest quota (per s) under which no other request waits longer than ``wait_s_max``.
+
+    None: a single topic already takes longer.
+    """
 
     def waits_s(rate_per_s: float) -> float:
-        return course(creation, MutationQuota(rate_per_s, samples, window_s), cost).wait_s_max
+        return simulate_creation(creation, MutationQuota(rate_per_s, samples, window_s), cost).wait_s_max
 
     low, high = 0.0, float(creation.partitions)
     if waits_s(1e-6) > wait_s_max:
         return None
     if waits_s(high) <= wait_s_max:
-        return high  # A second's worth holds all of it, so no quota is too large.
+        return high  # The burst of one second covers all topics, so no quota is too large.
     for _ in range(_STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if waits_s(middle) <= wait_s_max else (low, middle)

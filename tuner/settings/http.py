@@ -1,4 +1,4 @@
-"""Where the tuner answers over HTTP, and to whom."""
+"""The section ``tuner.http`` of the settings file: address, tokens and certificate of the HTTP server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
 
 class HttpSettings(BaseModel):
-    """Where the tuner answers over HTTP: the status page, /metrics, /healthz, /readyz, /api/v1, and to whom."""
+    """The HTTP server with the status page, /metrics, /healthz, /readyz and /api/v1."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -22,22 +22,24 @@ class HttpSettings(BaseModel):
     port: int = Field(default=9464, ge=0, le=65535, description="port to listen on; 0 takes any free one")
     read_token: SecretStr | None = Field(
         default=None,
-        description="bearer token that may read; better given as environment variable RHEOSTAT_TUNER__HTTP__READ_TOKEN",
+        description="bearer token for reading; better set as environment variable RHEOSTAT_TUNER__HTTP__READ_TOKEN",
     )
     operate_token: SecretStr | None = Field(
         default=None,
-        description="bearer token that may also pause, resume, override and release; without any, nobody may over HTTP; better "
-        "given as environment variable RHEOSTAT_TUNER__HTTP__OPERATE_TOKEN",
+        description="bearer token for pause, resume, override and release, too; without one no order is accepted over HTTP; better "
+        "set as environment variable RHEOSTAT_TUNER__HTTP__OPERATE_TOKEN",
     )
     tokens_file: str | None = Field(
         default=None,
         description="file of tokens, one a line: `read` or `operate`, a name (every order is journaled with it), the token; read "
         "again when it changes",
     )
-    tls_certfile: str | None = Field(default=None, description="PEM file with the certificate; with it HTTPS is spoken")
+    tls_certfile: str | None = Field(
+        default=None, description="PEM file with the certificate; with it the server uses HTTPS"
+    )
     tls_keyfile: str | None = Field(default=None, description="PEM file with its key")
 
-    # Faults are told of the section and not of a key: a complaint about a key shows the value that was found there.
+    # Errors name the section and no key: an error about a key would show its value, the token.
     @model_validator(mode="after")
     def _tokens_are_tokens(self) -> HttpSettings:
         for name, token in (("read_token", self.read_token), ("operate_token", self.operate_token)):
@@ -48,7 +50,9 @@ class HttpSettings(BaseModel):
             and self.operate_token is not None
             and self.read_token.get_secret_value() == self.operate_token.get_secret_value()
         ):
-            raise ValueError("read_token and operate_token are the same, so whoever may read may operate: make another")
+            raise ValueError(
+                "read_token and operate_token are the same, so every reader could give orders: make another"
+            )
         return self
 
     @model_validator(mode="after")
@@ -71,10 +75,10 @@ class HttpSettings(BaseModel):
         return any(given is not None for given in (self.read_token, self.operate_token, self.tokens_file))
 
     def address(self, port: int) -> str:
-        """The URL that reaches it from this machine.
+        """Returns the URL of the server for this machine.
 
         Args:
-            port: the one it has, where the settings leave it open.
+            port: the actual port; the settings may leave it open (0).
         """
         host = _EVERYWHERE.get(self.host, self.host)
         scheme = "https" if self.tls_certfile is not None else "http"
@@ -82,5 +86,5 @@ class HttpSettings(BaseModel):
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine reaches it."""
+        """Whether only this machine can reach the server."""
         return is_local_host(self.host)

@@ -1,4 +1,4 @@
-"""What the tuner's metrics tell beyond what every cluster has."""
+"""The section ``tuner.metrics`` of the settings file: optional metrics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ PARTITIONS_NAMED_MAX = 1_000
 
 
 class MetricsSettings(BaseModel):
-    """What the tuner's /metrics tells of single partitions; everything else there is by broker at most."""
+    """Optional metrics of single partitions; all other metrics are by broker or by cluster."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -16,5 +16,5 @@ class MetricsSettings(BaseModel):
         default=0,
         ge=0,
         le=PARTITIONS_NAMED_MAX,
-        description="of how many moving partitions, those that lack most, each has a series of its own; 0: of none",
+        description="how many moving partitions have a series of their own, those with most bytes left first; 0: none",
     )

@@ -1,4 +1,4 @@
-"""What the executor of plans may do: `rheostat reassign`."""
+"""The section ``tuner.reassign`` of the settings file: limits for executing plans."""
 
 from __future__ import annotations
 
@@ -10,37 +10,39 @@ from tuner.core.reassignment_steps import UNLIMITED
 
 
 class ReassignSettings(BaseModel):
-    """Plans of reassignments, and KIP-435's three limits over all of them together; a plan's own may be stricter."""
+    """Execution of reassignment plans. KIP-435's three limits apply to all plans together; a plan may have stricter ones."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    enabled: bool = Field(
-        default=True, description="this tuner executes the plans that `rheostat reassign` puts on record"
-    )
+    enabled: bool = Field(default=True, description="whether this tuner executes the plans of `rheostat reassign`")
     leader_movements_max: int | None = Field(
-        default=None, ge=1, description="steps under way at once that move a leader; without it as many as there are"
+        default=None, ge=1, description="highest number of running steps that move a leader; unlimited without it"
     )
     partition_movements_max: int | None = Field(
-        default=None, ge=1, description="partitions under way at once; without it as many as the brokers' slots allow"
+        default=None,
+        ge=1,
+        description="highest number of partitions that move at once; limited only by slots without it",
     )
     replica_movements_max: int | None = Field(
-        default=None, ge=1, description="replicas that one partition changes at a time; without it all of them"
+        default=None,
+        ge=1,
+        description="highest number of replicas that a step changes; all of a partition's without it",
     )
 
     slots_min: int = Field(
         default=ConcurrencyLimits().slots_min,
         ge=1,
-        description="partitions at a time through each side of a broker, at least",
+        description="lowest number of partitions that move through each side of a broker at once",
     )
     slots_max: int = Field(
         default=ConcurrencyLimits().slots_max,
         ge=1,
-        description="the same at most; between the two the number follows what is measured",
+        description="highest number; the tuner adapts the number between slots_min and slots_max",
     )
     cluster_max: int = Field(
         default=ConcurrencyLimits().cluster_max,
         ge=1,
-        description="steps that copy something, at a time in the whole cluster",
+        description="highest number of copying steps in the whole cluster",
     )
 
     @model_validator(mode="after")

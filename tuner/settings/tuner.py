@@ -1,4 +1,4 @@
-"""What the tuner needs to know from its operator."""
+"""The section ``tuner`` of the settings file: limits, objective, capacity, and what the tuner may do."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from tuner.settings.reassignment import ReassignSettings
 
 
 class ObjectiveSettings(BaseModel):
-    """What clients are promised, and what the move is hurried for. Without it the tuner only rescues stalled moves."""
+    """The latency that clients are promised, and how fast moves may be. Without it the tuner only rescues stalled moves."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     latency_ms: Milliseconds = Field(
-        gt=0, description="p99 of produce requests that clients may see, as brokers report it; required"
+        gt=0, description="highest p99 latency of produce requests, as brokers report it, in ms; required"
     )
     mode: Mode = Field(
         default=Mode.FAST,
-        description="fast: as soon as the objective allows; deadline: no sooner than finish_at; share: at most share_max of "
+        description="fast: as fast as the objective allows; deadline: only as fast as finish_at needs; share: at most share_max of "
         "every broker's capacity; gentle: gentle_ratio of what the objective allows",
     )
     finish_at: AwareDatetime | None = Field(
-        default=None, description="deadline mode: when the move is to be done, as 2026-01-31T06:00:00Z"
+        default=None, description="deadline mode: when moves have to be done, as 2026-01-31T06:00:00Z"
     )
     share_max: float | None = Field(default=None, gt=0, le=1, description="share mode: 0.25 is a quarter")
     gentle_ratio: float = Field(default=0.5, gt=0, le=1, description="gentle mode: share of the headroom")
@@ -50,42 +50,45 @@ class ObjectiveSettings(BaseModel):
         return self
 
     def objective(self) -> Objective:
+        """Returns the objective in the form that the steering law uses."""
         finish_at_ms = _epoch_ms(self.finish_at) if self.finish_at is not None else None
         return Objective(self.latency_ms, self.mode, finish_at_ms, self.share_max, self.gentle_ratio)
 
 
 class BrokerCapacity(BaseModel):
-    """What one broker can carry."""
+    """The bandwidth of one broker."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     in_bytes_per_s: Rate = Field(
-        gt=0, description="what a broker can take in: its link, or its disks if they are slower"
+        gt=0, description="what a broker can receive in bytes/s: its link, or its disks if they are slower"
     )
-    out_bytes_per_s: Rate = Field(gt=0, description="what a broker can send")
+    out_bytes_per_s: Rate = Field(gt=0, description="what a broker can send in bytes/s")
 
 
 class CapacitySettings(BrokerCapacity):
-    """What the brokers can carry, clients and replication together; required with an objective."""
+    """The bandwidth of the brokers, for clients and replication together; required with an objective."""
 
     brokers: dict[Annotated[int, Field(ge=0)], BrokerCapacity] = Field(
         default_factory=dict, description="brokers that differ, by id"
     )
 
     def of(self, broker: int) -> Capacity:
-        found = self.brokers.get(broker, self)
-        return Capacity(found.in_bytes_per_s, found.out_bytes_per_s)
+        """Returns the capacity of a broker."""
+        capacity = self.brokers.get(broker, self)
+        return Capacity(capacity.in_bytes_per_s, capacity.out_bytes_per_s)
 
     def of_most(self) -> Capacity:
-        """Of every broker that is not named."""
+        """Returns the capacity of the brokers that are not named."""
         return Capacity(self.in_bytes_per_s, self.out_bytes_per_s)
 
     def by_broker(self) -> dict[int, Capacity]:
+        """Returns the capacity of the brokers that are named."""
         return {broker: self.of(broker) for broker in self.brokers}
 
 
 class TunerSettings(BaseModel):
-    """The tuner: what it may do."""
+    """The tuner."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -95,29 +98,29 @@ class TunerSettings(BaseModel):
     rate_bytes_per_s_min: Rate = Field(
         default=5 * MB,
         ge=1,
-        description="no stalled move is answered with less, in bytes/s; Kafka's quota is coarse below 1 MB/s",
+        description="lowest rate that the tuner sets, in bytes/s; Kafka's quota is coarse below 1 MB/s",
     )
     dry_run: bool = Field(
         default=True,
         description="true: decide, log and journal, but write nothing to the cluster; false: act. Without this key the tuner does "
         "not act",
     )
-    cycle_s: Seconds = Field(default=5.0, ge=1, le=60, description="seconds between two looks at the cluster")
+    cycle_s: Seconds = Field(default=5.0, ge=1, le=60, description="seconds between two cycles")
     signal_age_s_max: Seconds = Field(default=15.0, gt=0, description="signals older than this never raise a throttle")
     external_change_hold_s: Seconds = Field(
         default=3600.0,
         ge=0,
         le=1e9,
-        description="how long a throttle that somebody else changed is left alone, in seconds",
+        description="how long the tuner leaves a throttle alone after an operator or another tool changed it, in seconds",
     )
     clear_finished: bool = Field(
         default=True,
         description="when a throttled move ends, remove the throttle that was put on for it, as kafka-reassign-partitions "
-        "--verify does; a throttle that also serves other replicas is never removed, only put back",
+        "--verify does; a throttle that also serves other replicas is never removed, only restored",
     )
     existing_throttles: Literal["adopt", "preserve"] = Field(
         default="adopt",
-        description="throttles that stood before a move: adopt tunes them while it runs and puts them back, respect leaves them",
+        description="throttles that were set before a move: adopt tunes them while it runs and restores them, preserve leaves them",
     )
     unthrottled_moves: Literal["throttle", "leave"] = Field(
         default="throttle",
@@ -134,18 +137,17 @@ class TunerSettings(BaseModel):
     )
     objective: ObjectiveSettings | None = Field(
         default=None,
-        description="with it throttles follow the clients all the time; without it stalled moves are rescued",
+        description="with it throttles continuously follow the clients' latency; without it only stalled moves are rescued",
     )
-    capacity: CapacitySettings | None = Field(default=None, description="what the brokers can carry")
+    capacity: CapacitySettings | None = Field(default=None, description="bandwidth of the brokers")
     mutation_quota: MutationQuotaSettings | None = Field(
-        default=None, description="with it quotas for creating and deleting topics follow the controller (KIP-599)"
+        default=None,
+        description="sets quotas for creating and deleting topics (KIP-599) by the controller's load",
     )
     reassign: ReassignSettings = Field(
-        default_factory=ReassignSettings, description="plans of `rheostat reassign`, executed within limits (KIP-435)"
+        default_factory=ReassignSettings, description="limits for executing plans of `rheostat reassign` (KIP-435)"
     )
-    metrics: MetricsSettings = Field(
-        default_factory=MetricsSettings, description="what the metrics tell beyond what every cluster has"
-    )
+    metrics: MetricsSettings = Field(default_factory=MetricsSettings, description="optional metrics")
     http: HttpSettings = Field(default_factory=HttpSettings, description="the tuner's HTTP endpoint")
 
     @model_validator(mode="after")
@@ -161,41 +163,48 @@ class TunerSettings(BaseModel):
     def _objective_and_capacity(self) -> TunerSettings:
         if self.objective is not None and self.capacity is None:
             raise ValueError(
-                "objective needs capacity: without in_bytes_per_s and out_bytes_per_s of the brokers nobody can say what "
-                "clients leave free"
+                "objective needs capacity: without in_bytes_per_s and out_bytes_per_s of the brokers the headroom is unknown"
             )
         if self.capacity is not None and self.objective is None:
             raise ValueError("capacity is used with an objective only: set objective.latency_ms, or leave capacity out")
         asked = "unthrottled_moves" in self.model_fields_set and self.unthrottled_moves == "throttle"
         if asked and self.objective is None:
             raise ValueError(
-                "unthrottled_moves: throttle needs objective.latency_ms and capacity: without them nobody can say at which "
-                "rate; set them, or leave unthrottled_moves out"
+                "unthrottled_moves: throttle needs objective.latency_ms and capacity to choose a rate: set them, or leave "
+                "unthrottled_moves out"
             )
         return self
 
     @property
     def dry_run_by_default(self) -> bool:
-        """Whether the tuner does not act only because the settings do not say ``dry_run``."""
+        """Whether the tuner does not act because ``dry_run`` is missing in the settings."""
         return self.dry_run and "dry_run" not in self.model_fields_set
 
     def law_limits(self) -> LawLimits:
+        """Returns the limits of the steering law."""
         return LawLimits(rate_bytes_per_s_min=self.rate_bytes_per_s_min, rate_bytes_per_s_max=self.rate_bytes_per_s_max)
 
     def plan_leaders_ratio(self) -> float:
-        """Of the ceiling, what leaders have while a plan begins more; a gentle objective paces them otherwise."""
+        """Returns the share of the ceiling that leaders get while a plan still has steps to begin.
+
+        A gentle objective limits them in another way, so it is 1.
+        """
         is_gentle = self.objective is not None and not self.objective.objective().hurries
         return 1.0 if is_gentle else self.law_limits().plan_leader_ratio
 
     def mutation_policy(self, limits: PartitionLimits | None = None) -> MutationPolicy | None:
-        """
+        """Returns how mutation quotas are shared; None: they are not configured.
+
         Args:
-            limits: on partitions, of the whole program.
+            limits: the partition limits (KIP-578) of the settings.
         """
-        found = None if limits is None else limits.cluster_max
-        return None if self.mutation_quota is None else self.mutation_quota.policy(self.external_change_hold_s, found)
+        partitions_max = None if limits is None else limits.cluster_max
+        if self.mutation_quota is None:
+            return None
+        return self.mutation_quota.policy(self.external_change_hold_s, partitions_max)
 
     def limits(self) -> Limits:
+        """Returns the limits of the throttle controller."""
         return Limits(
             rate_bytes_per_s_max=self.rate_bytes_per_s_max,
             rate_bytes_per_s_min=self.rate_bytes_per_s_min,

@@ -29,7 +29,7 @@ from streaming.shared.units import rate_text
 from tuner.control.throttle.quota_window.ramp import WINDOW_S
 from tuner.core.freshness import Freshness, freshness
 from tuner.core.side_load import PlannedPartition
-from tuner.planning.kip73 import RESPONSE_BYTES_MAX, kip73_of
+from tuner.planning.kip73 import RESPONSE_BYTES_MAX, kip73_figures
 from tuner.planning.plan_file import PlanFile, Target, TopicPartition
 
 _RESPONSE_BYTES = "replica.fetch.response.max.bytes"
@@ -118,7 +118,7 @@ def _read(
         counted = states if given.write_bytes_per_s is None else {(t.topic, t.partition) for t in targets}
         led = {broker: sum(written(key) for key in counted if states[key].leader == broker) for broker in brokers}
         bytes_in = list(led.values())
-    kip = kip73_of(
+    kip = kip73_figures(
         sum(bool(p.lacking_bytes) for p in planned),
         max(1, len(states)),
         [sum(last.sizes[broker].values()) for broker in brokers],

@@ -15,7 +15,7 @@ from rheostat.errors import BadInputError, CommandError
 from streaming.shared.short_lists import join_names
 from tuner.control.throttle.quota_window.ramp import WINDOW_S
 from tuner.core.side_load import PlannedPartition
-from tuner.planning.kip73 import RESPONSE_BYTES_MAX, Kip73, kip73_of
+from tuner.planning.kip73 import RESPONSE_BYTES_MAX, Kip73Figures, kip73_figures
 from tuner.planning.plan_file import (
     CurrentFile,
     CurrentPartition,
@@ -48,7 +48,7 @@ class EstimateFigures:
     """All that an answer is made of."""
 
     source: str
-    kip73: Kip73
+    kip73: Kip73Figures
     partitions: tuple[PlannedPartition, ...] = ()  # Of the plan; none where there are only KIP-73's figures.
     response_bytes_max: float = RESPONSE_BYTES_MAX
     window_s: float = WINDOW_S
@@ -75,7 +75,7 @@ def from_numbers(given: EstimateInputs) -> EstimateFigures:
             f"{', '.join(missing)}: missing. Give a plan with --config (the live cluster) or --current (a file), or all four "
             f"figures of KIP-73's formula: {', '.join(wanted)}."
         )
-    nothing = Kip73(0.0, 0.0, 1, 0.0)
+    nothing = Kip73Figures(0.0, 0.0, 1, 0.0)
     return with_given(EstimateFigures("the command line", nothing), given)
 
 
@@ -163,7 +163,7 @@ def from_files(plan: PlanFile, current: CurrentFile, current_path: Path, given: 
         for broker in one.replicas:
             held[broker] += one.size_bytes or 0.0
     moving = sum(bool(p.lacking_bytes) for p in planned)
-    kip = kip73_of(moving, len(standing), [held[broker] for broker in brokers], led.values())
+    kip = kip73_figures(moving, len(standing), [held[broker] for broker in brokers], led.values())
     return with_given(EstimateFigures(str(current_path), kip, planned, notes=plan_notes(plan.targets)), given)
 
 

@@ -26,9 +26,9 @@ from rheostat.reassign.active_plans import said_of_unfinished
 from streaming.shared.short_lists import join_names
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.side_load import PlannedPartition
-from tuner.planning.broker_load import BrokerLoads, Placed
-from tuner.planning.generate import GeneratedPlan, NoPlace
-from tuner.planning.kip73 import kip73_of
+from tuner.planning.broker_load import BrokerLoads, PlacedPartition
+from tuner.planning.generate import GeneratedPlan, NoPlacementError
+from tuner.planning.kip73 import kip73_figures
 from tuner.planning.plan_file import TopicPartition
 
 _CLIENT_ID = "rheostat-move"
@@ -60,7 +60,7 @@ def run_move(
         before, hosted = dict(ground.held_bytes), dict(ground.hosted)
         try:
             plan = asked.planned(ground)
-        except NoPlace as error:
+        except NoPlacementError as error:
             if limits == PartitionLimits():
                 raise CommandError(f"No plan can be made: {error}.") from error
             raise CommandError(
@@ -88,7 +88,7 @@ def run_move(
 def ground_of(standing: ClusterLayout, sizes: Mapping[TopicPartition, float], limits: PartitionLimits) -> BrokerLoads:
     """Partitions that nobody leads are no part of it: there is nobody to copy from."""
     partitions = [
-        Placed(state.topic, state.partition, state.replicas, sizes[key])
+        PlacedPartition(state.topic, state.partition, state.replicas, sizes[key])
         for key, state in standing.partitions.items()
         if key in sizes
     ]
@@ -122,7 +122,7 @@ def times_of(
     led: dict[int, float] = {}
     for key, state in standing.partitions.items():
         led[state.leader] = led.get(state.leader, 0.0) + written.get(key, 0.0)
-    kip = kip73_of(len(planned), len(standing.partitions), held_bytes.values(), led.values())
+    kip = kip73_figures(len(planned), len(standing.partitions), held_bytes.values(), led.values())
     return times_report(EstimateFigures(standing.source, kip, planned), asked)
 
 

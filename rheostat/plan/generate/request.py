@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 from rheostat.errors import BadInputError
 from tuner.planning.broker_load import BrokerLoads
-from tuner.planning.generate import TOLERANCE, GeneratedPlan, drained, extended, rebalanced, replaced
+from tuner.planning.generate import (
+    TOLERANCE,
+    GeneratedPlan,
+    drain_brokers,
+    extend_to_brokers,
+    rebalance,
+    replace_brokers,
+)
 
 _PAIR = re.compile(r"(\d{1,9})=(\d{1,9})")
 
@@ -99,7 +106,7 @@ class PlanRequest:
         """
         tolerance = TOLERANCE if self.tolerance is None else self.tolerance
         if self.add:
-            return extended(ground, self.add, tolerance)
+            return extend_to_brokers(ground, self.add, tolerance)
         if self.drain:
-            return drained(ground, self.drain)
-        return replaced(ground, self.pairs()) if self.replace else rebalanced(ground, tolerance)
+            return drain_brokers(ground, self.drain)
+        return replace_brokers(ground, self.pairs()) if self.replace else rebalance(ground, tolerance)

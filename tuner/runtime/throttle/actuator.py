@@ -1,4 +1,7 @@
-"""The throttle settings of a cluster, as a port with two ends: the cluster, and a dry run that writes nothing."""
+"""Reads and writes replication throttles: broker rates and throttled-replica lists. A dry run reads and writes nothing.
+
+Kafka's controller accepts a change before brokers show it, usually 10 to 40 ms later. So each write is read back for a while.
+"""
 
 from __future__ import annotations
 
@@ -22,42 +25,54 @@ from tuner.core.cluster import BrokerSide
 from tuner.core.outcome import CHANGED_SINCE, Failure
 
 CONFIRM_S_MAX = 2.0
-# The change, and the empty list it leaves; somebody else may write in between, but not for ever.
-_WRITES_WAITED_FOR = 3
+# The change itself, the removal of an emptied list, and one more in case another tool writes in between.
+_WRITES_AWAITED_MAX = 3
 CONFIRM_PAUSE_S = 0.02
-DOUBT_S_MAX = 0.5  # A broker is 10 to 40 ms behind the controller.
+DOUBT_S_MAX = 0.5  # How long Kafka may call a change invalid before that counts; brokers are 10 to 40 ms behind.
 TOPICS_PER_REQUEST = 500
 
 
 class Throttles(Protocol):
+    """Port to the replication throttles of a cluster. A Failure is the reason of an error; None means success."""
+
     def read_rates(self, sides: Iterable[BrokerSide]) -> dict[BrokerSide, int | ClusterError | None]:
-        """What is set on the brokers themselves now; None where nothing is."""
+        """Returns the rate (bytes/s) that is set on each broker itself; None: none.
+
+        Raises:
+            ClusterError: the cluster does not answer.
+        """
 
     def write_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
-        """Sets, or removes (None); a Failure says why Kafka did not take it."""
+        """Sets rates on brokers, or removes them (None)."""
 
     def confirm_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
-        """Reads back until every side is as asked; a Failure says what stands there instead."""
+        """Waits until every side has the given rate. A Failure names the rate it has instead."""
 
     def clear_lists(self, topic: str, sides: Iterable[Side], decided_on: TopicThrottle | None = None) -> Failure | None:
-        """Removes the topic's throttled-replica lists; where ``decided_on`` is given, only if that is what still stands there."""
+        """Removes throttled-replica lists of a topic.
+
+        Args:
+            decided_on: remove them only if they still are as here; None: in any case.
+        """
 
     def add_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
-        """Puts the pairs on the lists of each topic, beside what stands there; a list that is "*" has them already."""
+        """Adds replicas to the lists of each topic. A list that is "*" contains them already."""
 
     def remove_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
-        """Takes the pairs off, and a list that is empty then with them. What is not there, or whose topic is not, is no failure."""
+        """Removes replicas from the lists of each topic, and lists that are then empty. A missing replica is no failure."""
 
 
 @runtime_checkable
 class GuardedThrottles(Throttles, Protocol):
-    """One of which a call may make many requests; of another it is enough to ask before the call."""
+    """Throttles of which one call may send many requests, so that leadership has to be proved before each of them."""
 
     def guarded(self, refusal: Callable[[], Failure | None]) -> Throttles:
-        """The same port, which asks before every request that changes a list, and does not make it where it is refused."""
+        """Returns a port that asks ``refusal`` before each request that changes a list, and does not send it if refused."""
 
 
 class KafkaThrottles:
+    """Throttles of a real cluster."""
+
     def __init__(
         self,
         client: ClusterClient,
@@ -68,7 +83,7 @@ class KafkaThrottles:
     ) -> None:
         """
         Args:
-            refusal: why lists may not be written now; None: they may. Asked before every request, as one call may make many.
+            refusal: why lists may not be written now; None: they may. It is asked before every request.
         """
         self._client = client
         self._refusal = refusal
@@ -79,18 +94,18 @@ class KafkaThrottles:
         return KafkaThrottles(self._client, monotonic=self._monotonic, pause=self._pause, refusal=refusal)
 
     def read_rates(self, sides: Iterable[BrokerSide]) -> dict[BrokerSide, int | ClusterError | None]:
-        wanted = list(sides)
-        answers = self._client.broker_configs({broker for broker, _ in wanted}, RATE_KEYS.values())
-        found: dict[BrokerSide, int | ClusterError | None] = {}
-        for broker, side in wanted:
+        requested = list(sides)
+        answers = self._client.broker_configs({broker for broker, _ in requested}, RATE_KEYS.values())
+        rates: dict[BrokerSide, int | ClusterError | None] = {}
+        for broker, side in requested:
             configs = answers[broker]
             if isinstance(configs, ClusterError):
-                found[(broker, side)] = configs
+                rates[(broker, side)] = configs
             else:
                 config = configs.get(RATE_KEYS[side])
                 own = config is not None and config.source == kafka_names.SOURCE_DYNAMIC_BROKER
-                found[(broker, side)] = int(config.value) if config is not None and own else None
-        return found
+                rates[(broker, side)] = int(config.value) if config is not None and own else None
+        return rates
 
     def write_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
         changes: dict[int, dict[str, str | None]] = {}
@@ -103,16 +118,13 @@ class KafkaThrottles:
         return {key: None if (refused := answers[key[0]]) is None else str(refused) for key in rates}
 
     def confirm_rates(self, rates: Mapping[BrokerSide, int | None]) -> dict[BrokerSide, Failure | None]:
-        # A broker shows a change some 10 to 40 ms after the controller took it: the first look may be too early.
         deadline_s = self._monotonic() + CONFIRM_S_MAX
         while True:
             try:
-                stands = self.read_rates(rates)
+                current = self.read_rates(rates)
             except ClusterError as error:
                 return dict.fromkeys(rates, f"written, but not read back: {error}")
-            wrong = {
-                key: found for key, found in stands.items() if isinstance(found, ClusterError) or found != rates[key]
-            }
+            wrong = {key: rate for key, rate in current.items() if isinstance(rate, ClusterError) or rate != rates[key]}
             if not wrong or self._monotonic() >= deadline_s:
                 return {
                     key: f"{rates[key]} was written, {wrong[key]} stands there" if key in wrong else None
@@ -124,9 +136,9 @@ class KafkaThrottles:
         keys = {side: LIST_KEYS[side] for side in sides}
         try:
             if decided_on is not None:
-                stands = self._client.topic_configs([topic], keys.values()).get(topic) or {}
+                current = self._client.topic_configs([topic], keys.values()).get(topic) or {}
                 if any(
-                    ThrottledReplicas.parse(stands.get(key)) != decided_on.for_side(side) for side, key in keys.items()
+                    ThrottledReplicas.parse(current.get(key)) != decided_on.for_side(side) for side, key in keys.items()
                 ):
                     return CHANGED_SINCE
             deadline_s = self._monotonic() + CONFIRM_S_MAX
@@ -137,12 +149,14 @@ class KafkaThrottles:
                 if self._monotonic() >= deadline_s:
                     return f"removed, but {sorted(left)} still stand on topic {topic}"
                 self._pause(CONFIRM_PAUSE_S)
-        except (ClusterError, ValueError) as error:  # A list in a form that we do not know is left as it is.
+        except (ClusterError, ValueError) as error:  # A list in an unknown format is left as it is.
             return str(error)
         return None
 
     def add_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
-        return self._edit(pairs, _to_append, lambda stands, asked: stands.all_replicas or stands.pairs >= asked.pairs)
+        return self._edit(
+            pairs, _to_append, lambda current, asked: current.all_replicas or current.pairs >= asked.pairs
+        )
 
     def remove_pairs(self, pairs: Mapping[str, TopicThrottle]) -> dict[str, Failure | None]:
         answers: dict[str, Failure | None] = {}
@@ -156,7 +170,7 @@ class KafkaThrottles:
             answers |= self._edit(
                 {topic: throttle for topic, throttle in some.items() if topic in there},
                 _to_subtract,
-                lambda stands, asked: stands.pairs.isdisjoint(asked.pairs),
+                lambda current, asked: current.pairs.isdisjoint(asked.pairs),
             )
         return answers
 
@@ -170,7 +184,7 @@ class KafkaThrottles:
         for some in _portions(pairs):
             try:
                 answers |= self._edit_portion(some, change, done)
-            except (ClusterError, ValueError) as error:  # A list in a form that we do not know is left as it is.
+            except (ClusterError, ValueError) as error:  # A list in an unknown format is left as it is.
                 answers |= dict.fromkeys(some, str(error))
         return answers
 
@@ -180,41 +194,41 @@ class KafkaThrottles:
         change: Callable[[str | None, ThrottledReplicas], Change],
         done: Callable[[ThrottledReplicas, ThrottledReplicas], bool],
     ) -> dict[str, Failure | None]:
-        """Reads what stands, writes only what differs, and reads back until it is so and no empty list is left behind."""
+        """Reads the current lists, writes only differences, and reads back until they are done and no empty list is left."""
         answers: dict[str, Failure | None] = dict.fromkeys(pairs)
         written: dict[str, dict[str, Change]] = {}
-        # Kafka found the list wrong with the change in it: what stands was another than was read (somebody made it "*",
-        # or the broker asked was behind). It is looked at again, and only what does not come right by itself is a failure.
+        # Changes that Kafka called invalid. The list has changed since it was read (another tool new it "*", or the broker
+        # that was read is behind). It is read again, and only a list that stays invalid is a failure.
         doubted: dict[str, Failure] = {}
-        read: dict[str, Mapping[str, str]] = {}  # On which a change was made.
+        read: dict[str, Mapping[str, str]] = {}  # The lists that each change was based on.
         deadline_s, writes = float("inf"), 0
         while True:
-            stands = self._client.topic_configs(pairs, LIST_KEYS.values())
+            current = self._client.topic_configs(pairs, LIST_KEYS.values())
             wrong = [
-                t for t, asked in pairs.items() if answers[t] is None and not _all_done(stands.get(t), asked, done)
+                t for t, asked in pairs.items() if answers[t] is None and not _all_done(current.get(t), asked, done)
             ]
             if not wrong:
                 return answers
-            # To read takes as long as it takes; what is waited for is that a write shows.
+            # The deadline is for a write to be shown; reading itself may take longer.
             patience_s = DOUBT_S_MAX if doubted.keys() >= set(wrong) else CONFIRM_S_MAX
             deadline_s = min(deadline_s, self._monotonic() + patience_s)
             if self._monotonic() >= deadline_s:
                 return answers | {t: doubted.get(t) or _not_shown(t, t in written) for t in wrong}
             for topic in doubted.keys() & wrong:
-                if stands.get(topic) != read.get(topic):
-                    written.pop(topic, None)  # On another list it is another change.
+                if current.get(topic) != read.get(topic):
+                    written.pop(topic, None)  # The list has changed, so the change is another one.
             changes = {
-                topic: made
+                topic: new
                 for topic in wrong
-                # Written once; an empty list that this leaves is another change, made when it shows.
-                if (made := _changes(stands.get(topic), pairs[topic], change)) and written.get(topic) != made
+                # Each change is written once. The removal of a list that it empties is another change, new once it is shown.
+                if (new := _changes(current.get(topic), pairs[topic], change)) and written.get(topic) != new
             }
-            # To read what stands may have taken long, of many topics above all.
+            # Reading the lists of many topics may have taken long, so leadership is checked again.
             if changes and (refusal := self._refusal()) is not None:
                 answers |= dict.fromkeys(changes, refusal)
                 continue
             written |= changes
-            read |= {topic: stands.get(topic, {}) for topic in changes}
+            read |= {topic: current.get(topic, {}) for topic in changes}
             for topic, refused in self._client.alter_topic_configs(changes).items():
                 doubted.pop(topic, None)
                 if isinstance(refused, InvalidConfig):
@@ -223,7 +237,7 @@ class KafkaThrottles:
                     answers[topic] = None if refused is None else str(refused)
             if not changes:
                 self._pause(CONFIRM_PAUSE_S)
-            elif (writes := writes + 1) <= _WRITES_WAITED_FOR:
+            elif (writes := writes + 1) <= _WRITES_AWAITED_MAX:
                 deadline_s = float("inf")
 
 
@@ -236,7 +250,7 @@ def _not_shown(topic: str, written: bool) -> Failure:
 
 
 def _portions(pairs: Mapping[str, TopicThrottle]) -> Iterator[dict[str, TopicThrottle]]:
-    """As many topics as Kafka's controller takes in one request, and some to spare."""
+    """Splits the topics so that each request is within what Kafka's controller accepts."""
     left = iter(pairs.items())
     while some := dict(islice(left, TOPICS_PER_REQUEST)):
         yield some
@@ -263,16 +277,16 @@ def _changes(
     for side, key in LIST_KEYS.items():
         text = (configs or {}).get(key)
         if asked.for_side(side):
-            made = change(text, asked.for_side(side))
-            if made is not None or text == "":
-                found[key] = made
+            new = change(text, asked.for_side(side))
+            if new is not None or text == "":
+                found[key] = new
     return found
 
 
 def _to_append(text: str | None, asked: ThrottledReplicas) -> Change:
-    stands = ThrottledReplicas.parse(text)
-    missing = asked.pairs - stands.pairs
-    return Append(replica_list_text(missing)) if missing and not stands.all_replicas else None
+    current = ThrottledReplicas.parse(text)
+    missing = asked.pairs - current.pairs
+    return Append(replica_list_text(missing)) if missing and not current.all_replicas else None
 
 
 def _to_subtract(text: str | None, asked: ThrottledReplicas) -> Change:
@@ -281,7 +295,7 @@ def _to_subtract(text: str | None, asked: ThrottledReplicas) -> Change:
 
 
 class DryRunThrottles:
-    """Reads the real thing, writes nothing, and reports success: what would have been done is in the journal."""
+    """Throttles of a dry run: reads the cluster, writes nothing, and reports success. The journal has the decisions."""
 
     def __init__(self, real: Throttles) -> None:
         self._real = real

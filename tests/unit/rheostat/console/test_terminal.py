@@ -58,7 +58,7 @@ from tuner.core.reassignment_plan import (
 )
 from tuner.core.side_load import PlannedPartition
 from tuner.journal.unreadable import UnreadableRecord
-from tuner.planning.kip73 import kip73_of
+from tuner.planning.kip73 import kip73_figures
 
 HOSTILE = {
     "clears the screen": "a\x1b[2J\x1b[1;1Hb",
@@ -157,7 +157,7 @@ def limits(hostile: str, console: Console) -> None:
 
 def plan(hostile: str, console: Console) -> None:
     planned = (PlannedPartition(hostile, 0, 1, frozenset({1}), 1e5, {2: 1e9}),)
-    figures = EstimateFigures(hostile, kip73_of(1, 10, [1e9], [1e5]), planned, notes=(hostile,))
+    figures = EstimateFigures(hostile, kip73_figures(1, 10, [1e9], [1e5]), planned, notes=(hostile,))
     plan_view.show(plan_report(figures, EstimateQuestion(rate_bytes_per_s=1e6)), console)
 
 

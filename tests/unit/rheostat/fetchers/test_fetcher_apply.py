@@ -16,7 +16,7 @@ from rheostat.fetchers.apply import Outcome, ResizeRun, places_text
 from rheostat.fetchers.approval import _change_line
 from rheostat.fetchers.fetcher_setting import WallClock
 from streaming.shared.kafka.values import Unreachable
-from tuner.planning.fetcher_change import DEFAULT, Change, Place, Setting, change
+from tuner.planning.fetcher_change import CLUSTER_DEFAULT, ConfigTarget, FetcherSetting, ResizePlan, plan_resize
 from tuner.planning.fetcher_resize_monitor import FollowerSample
 
 refused = Command("fetchers").refused
@@ -25,23 +25,23 @@ refused = Command("fetchers").refused
 class Rig:
     """Brokers that take what Kafka takes, and a clock that only waiting moves."""
 
-    def __init__(self, settings: Mapping[int, Setting], default: int | None = None) -> None:
+    def __init__(self, settings: Mapping[int, FetcherSetting], default: int | None = None) -> None:
         self.own = {b: one.value for b, one in settings.items() if one.own}
         self.file = {b: one.value for b, one in settings.items() if not one.own}
         self.default = default
-        self.written: list[tuple[Place, int | None]] = []
+        self.written: list[tuple[ConfigTarget, int | None]] = []
         self.said: list[str] = []
         self.shares: list[float] = []
         self.at_s = 0.0
         self.health: Callable[[Rig], FollowerSample] = lambda rig: FollowerSample(rig.at_s, 0, 0, round(100 * rig.at_s))
-        self.refuses: Callable[[Rig, Place, int | None], str | None] = lambda *_: None
+        self.refuses: Callable[[Rig, ConfigTarget, int | None], str | None] = lambda *_: None
         self.deaf: set[int] = set()
 
     def read(self) -> dict[int, int]:
         below = {b: self.default if self.default is not None else value for b, value in self.file.items()}
         return {b: n for b, n in {**below, **self.own}.items() if b not in self.deaf}
 
-    def write(self, values: Mapping[Place, int | None]) -> dict[Place, str]:
+    def write(self, values: Mapping[ConfigTarget, int | None]) -> dict[ConfigTarget, str]:
         failed = {}
         for place, value in values.items():
             if (why := self.refuses(self, place, value)) is not None:
@@ -49,7 +49,7 @@ class Rig:
                 continue
             self.written.append((place, value))
             before = self.read()
-            if place == DEFAULT:
+            if place == CLUSTER_DEFAULT:
                 self.default = value
             elif value is None:
                 del self.own[place]
@@ -69,25 +69,25 @@ class Rig:
         self.at_s += seconds
 
 
-ALL = {1: Setting(1), 2: Setting(1), 3: Setting(1)}
+ALL = {1: FetcherSetting(1), 2: FetcherSetting(1), 3: FetcherSetting(1)}
 
 
 def applied(
     rig: Rig,
     to: int,
     *,
-    settings: Mapping[int, Setting] = ALL,
+    settings: Mapping[int, FetcherSetting] = ALL,
     settle_s: float = 30.0,
     say: Callable[[str], None] | None = None,
 ) -> Outcome:
-    asked = change(settings, rig.default, to)
+    asked = plan_resize(settings, rig.default, to)
     return ResizeRun(rig, asked, settle_s, rig, say or rig.said.append, rig.shares.append).run()
 
 
 def test_it_goes_by_doubling_and_says_every_step() -> None:
     rig = Rig(ALL)
     assert applied(rig, 5) == Outcome(5, changed=True)
-    assert rig.written == [(DEFAULT, 2), (DEFAULT, 4), (DEFAULT, 5)]
+    assert rig.written == [(CLUSTER_DEFAULT, 2), (CLUSTER_DEFAULT, 4), (CLUSTER_DEFAULT, 5)]
     assert rig.read() == {1: 5, 2: 5, 3: 5}
     assert rig.said[:2] == [
         "Before: 0 partitions with a replica out of sync, 0 messages on their way to replicas, 100 messages/s written.",
@@ -103,11 +103,11 @@ def test_it_goes_by_doubling_and_says_every_step() -> None:
 
 
 def test_what_stands_on_brokers_is_changed_there_and_another_value_is_left() -> None:
-    settings = {1: Setting(2, own=True), 2: Setting(2, own=True), 3: Setting(7, own=True)}
+    settings = {1: FetcherSetting(2, own=True), 2: FetcherSetting(2, own=True), 3: FetcherSetting(7, own=True)}
     rig = Rig(settings)
     assert applied(rig, 3, settings=settings) == Outcome(3, changed=True)
     assert rig.read() == {1: 3, 2: 3, 3: 7}
-    assert places_text(change(settings, None, 3)) == "broker 1, 2, each on its own"
+    assert places_text(plan_resize(settings, None, 3)) == "broker 1, 2, each on its own"
 
 
 @pytest.mark.parametrize("default", [None, 1])
@@ -118,7 +118,9 @@ def test_harm_takes_everything_back_and_leaves_no_trace(default: int | None) -> 
     assert found == Outcome(
         1, changed=False, put_back=True, why="3 partitions have a replica that is not in sync, 0 had before the change"
     )
-    assert rig.written == [(DEFAULT, n) for n in (2, 4, 2, 1)] + ([(DEFAULT, None)] if default is None else [])
+    assert rig.written == [(CLUSTER_DEFAULT, n) for n in (2, 4, 2, 1)] + (
+        [(CLUSTER_DEFAULT, None)] if default is None else []
+    )
     assert (rig.default, rig.read()) == (default, {1: 1, 2: 1, 3: 1})
     assert rig.said[-1] == "num.replica.fetchers=1 stands again, as before."
 
@@ -183,7 +185,7 @@ def test_a_move_that_begins_between_two_steps_leaves_the_one_that_was_found_well
 
 
 def test_a_step_that_one_place_refuses_is_taken_back_at_the_others() -> None:
-    settings = {b: Setting(2, own=True) for b in (1, 2)}
+    settings = {b: FetcherSetting(2, own=True) for b in (1, 2)}
     rig = Rig(settings)
     rig.refuses = lambda _, place, value: "missing right" if (place, value) == (2, 4) else None
     found = applied(rig, 8, settings=settings)
@@ -212,7 +214,7 @@ def test_a_broker_that_does_not_take_it_over_in_time_is_named() -> None:
 
 
 def test_what_cannot_be_put_back_is_named_with_what_is_in_force_and_what_to_do() -> None:
-    settings = {b: Setting(1, own=True) for b in (1, 2)}
+    settings = {b: FetcherSetting(1, own=True) for b in (1, 2)}
     rig = Rig(settings)
     rig.health = lambda r: FollowerSample(r.at_s, len(r.written), 0, 0)
     rig.refuses = lambda rig, place, _: "nobody answers" if place == 2 and len(rig.written) >= 2 else None
@@ -286,12 +288,12 @@ def test_apply_without_terminal_and_yes_is_not_confirmed() -> None:
 
 
 def test_places_are_named_with_whom_they_are_for() -> None:
-    both = Change(2, 4, (1, 2, 3), {DEFAULT: None, 3: 2}, {})
+    both = ResizePlan(2, 4, (1, 2, 3), {CLUSTER_DEFAULT: None, 3: 2}, {})
     assert places_text(both) == "the cluster's default and on broker 3 (for broker 1, 2, 3)"
 
 
 def test_change_line_names_steps_places_and_time() -> None:
-    assert _change_line(change(ALL, None, 5), 120.0) == (
+    assert _change_line(plan_resize(ALL, None, 5), 120.0) == (
         "Set num.replica.fetchers from 1 to 2, 4, 5 on the cluster's default (for broker 1, 2, 3), each watched for 2 min."
     )
 
@@ -335,7 +337,7 @@ def test_ctrl_c_twice_does_not_break_off_the_putting_back() -> None:
 
         pressed: list[bool] = []
         rig.health = health
-        asked = change(ALL, None, 8)
+        asked = plan_resize(ALL, None, 8)
         with pytest.raises(KeyboardInterrupt):
             ResizeRun(rig, asked, 30.0, Clock(), rig.said.append, rig.shares.append).run()
         ctrl_c.check()
@@ -356,6 +358,6 @@ def test_ctrl_c_in_the_very_last_look_is_heard() -> None:
                 raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        ResizeRun(rig, change(ALL, None, 2), 30.0, Clock(), rig.said.append, rig.shares.append).run()
+        ResizeRun(rig, plan_resize(ALL, None, 2), 30.0, Clock(), rig.said.append, rig.shares.append).run()
     assert ended
     assert rig.read() == {1: 1, 2: 1, 3: 1}

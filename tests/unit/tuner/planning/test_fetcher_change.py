@@ -8,56 +8,56 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.planning.fetcher_change import DEFAULT, Change, Setting, change
-from tuner.planning.fetcher_resize_monitor import FollowerSample, ResizeBaseline, before, worse
+from tuner.planning.fetcher_change import CLUSTER_DEFAULT, FetcherSetting, ResizePlan, plan_resize
+from tuner.planning.fetcher_resize_monitor import FollowerSample, ResizeBaseline, find_harm, measure_baseline
 
-INHERITED = Setting(2)
+INHERITED = FetcherSetting(2)
 
 
 def test_what_all_inherit_is_changed_once_in_the_default() -> None:
-    found = change({1: INHERITED, 2: INHERITED, 3: INHERITED}, None, 5)
-    assert found == Change(2, 5, (1, 2, 3), {DEFAULT: None}, {})
+    found = plan_resize({1: INHERITED, 2: INHERITED, 3: INHERITED}, None, 5)
+    assert found == ResizePlan(2, 5, (1, 2, 3), {CLUSTER_DEFAULT: None}, {})
     assert found.steps == (4, 5)
-    assert found.way_back(5) == (2,)
-    assert change({1: INHERITED}, 2, 4).places == {DEFAULT: 2}, "a default that stood is put back"
+    assert found.rollback_steps(5) == (2,)
+    assert plan_resize({1: INHERITED}, 2, 4).targets == {CLUSTER_DEFAULT: 2}, "a default that stood is put back"
 
 
 def test_what_stands_on_a_broker_is_changed_there() -> None:
-    found = change({1: Setting(2, own=True), 2: Setting(2, own=True)}, None, 4)
-    assert found.places == {1: 2, 2: 2}
-    mixed = change({1: INHERITED, 2: INHERITED, 3: Setting(2, own=True)}, 2, 4)
-    assert mixed.places == {DEFAULT: 2, 3: 2}
+    found = plan_resize({1: FetcherSetting(2, own=True), 2: FetcherSetting(2, own=True)}, None, 4)
+    assert found.targets == {1: 2, 2: 2}
+    mixed = plan_resize({1: INHERITED, 2: INHERITED, 3: FetcherSetting(2, own=True)}, 2, 4)
+    assert mixed.targets == {CLUSTER_DEFAULT: 2, 3: 2}
     assert mixed.brokers == (1, 2, 3)
 
 
 def test_a_broker_that_somebody_set_otherwise_is_left_alone() -> None:
-    found = change({1: INHERITED, 2: INHERITED, 3: Setting(8, own=True)}, None, 4)
-    assert (found.places, found.brokers, found.left_alone) == ({DEFAULT: None}, (1, 2), {3: 8})
-    has_it = change({1: INHERITED, 2: INHERITED, 3: Setting(4, own=True)}, None, 4)
+    found = plan_resize({1: INHERITED, 2: INHERITED, 3: FetcherSetting(8, own=True)}, None, 4)
+    assert (found.targets, found.brokers, found.left_alone) == ({CLUSTER_DEFAULT: None}, (1, 2), {3: 8})
+    has_it = plan_resize({1: INHERITED, 2: INHERITED, 3: FetcherSetting(4, own=True)}, None, 4)
     assert (has_it.brokers, has_it.left_alone) == ((1, 2), {})
 
 
 def test_where_files_differ_the_default_would_change_too_much() -> None:
-    found = change({1: Setting(2), 2: Setting(2, own=True), 3: Setting(3)}, None, 4)
-    assert (found.places, found.left_alone) == ({1: None, 2: 2}, {3: 3})
-    lower = change({1: Setting(1), 2: Setting(3)}, None, 3)
-    assert (lower.stands, lower.places, lower.brokers, lower.left_alone) == (1, {1: None}, (1,), {})
+    found = plan_resize({1: FetcherSetting(2), 2: FetcherSetting(2, own=True), 3: FetcherSetting(3)}, None, 4)
+    assert (found.targets, found.left_alone) == ({1: None, 2: 2}, {3: 3})
+    lower = plan_resize({1: FetcherSetting(1), 2: FetcherSetting(3)}, None, 3)
+    assert (lower.current, lower.targets, lower.brokers, lower.left_alone) == (1, {1: None}, (1,), {})
 
 
 def test_what_stands_already_takes_no_step() -> None:
-    assert change({1: INHERITED}, None, 2).steps == ()
+    assert plan_resize({1: INHERITED}, None, 2).steps == ()
 
 
 @given(stands=st.integers(1, 64), wanted=st.integers(1, 64), data=st.data())
 def test_each_step_is_one_that_kafka_takes_there_and_back_also_from_half_way(
     stands: int, wanted: int, data: st.DataObject
 ) -> None:
-    found = change({1: Setting(stands)}, None, wanted)
+    found = plan_resize({1: FetcherSetting(stands)}, None, wanted)
     values = [stands, *found.steps]
     reached = data.draw(st.integers(0, len(values) - 1))
-    ways = [values, [values[reached], *found.way_back(values[reached])]]
+    ways = [values, [values[reached], *found.rollback_steps(values[reached])]]
     # A place that a failed step did not reach has the value before it.
-    ways += [[values[max(0, reached - 1)], *found.way_back(values[reached])]]
+    ways += [[values[max(0, reached - 1)], *found.rollback_steps(values[reached])]]
     for way in ways:
         for old, new in pairwise(way):
             assert old // 2 <= new <= 2 * old
@@ -76,7 +76,7 @@ def looks(*pairs: tuple[int, int]) -> list[FollowerSample]:
 
 def test_how_it_was_is_the_worst_of_what_was_seen() -> None:
     seen = [FollowerSample(0, 1, 500, 10_000), FollowerSample(2, 2, 100, 12_000), FollowerSample(4, 0, 0, 14_000)]
-    assert before(seen) == WAS
+    assert measure_baseline(seen) == WAS
     assert WAS.behind_max == 11_000
     assert ResizeBaseline(0, 0, 0.0).behind_max == 1_000
 
@@ -98,5 +98,5 @@ def test_how_it_was_is_the_worst_of_what_was_seen() -> None:
     ],
 )
 def test_harm_is_what_several_looks_in_a_row_have_seen(seen: list[tuple[int, int]], said: str | None) -> None:
-    found = worse(WAS, looks(*seen))
+    found = find_harm(WAS, looks(*seen))
     assert found is None if said is None else found is not None and found.startswith(said)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rheostat.limits.report import LimitsReport, as_record, report
 from rheostat.limits.view import projections, show
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
-from tuner.planning.fill_forecast import Fills, Projection, of_all, projected
+from tuner.planning.fill_forecast import FillForecast, FillOutlook, forecast, sum_histories
 
 HOUR = 3600.0
 
@@ -26,31 +26,31 @@ GROWING = hourly(100, 110, 110, 130, 140)  # Forty in four hours.
 @pytest.mark.parametrize(
     ("history", "headroom", "found"),
     [
-        (GROWING, 20, Projection(Fills.IN_TIME, 4 * HOUR, 40, 2 * HOUR)),
-        (GROWING, 1200, Projection(Fills.IN_TIME, 4 * HOUR, 40, 120 * HOUR)),
-        (GROWING, 1201, Projection(Fills.BEYOND, 4 * HOUR, 40)),  # Thirty times as far ahead as back.
-        (GROWING, 0, Projection(Fills.FULL, 4 * HOUR, 40)),
-        (GROWING, -5, Projection(Fills.FULL, 4 * HOUR, 40)),
-        (GROWING, None, Projection(Fills.UNLIMITED, 4 * HOUR, 40)),
-        (hourly(100, 100, 100), 20, Projection(Fills.NOT_GROWING, 2 * HOUR, 0)),
-        (hourly(100, 140, 90), 20, Projection(Fills.NOT_GROWING, 2 * HOUR, -10)),
-        (hourly(100, 100, 140, 140), 20, Projection(Fills.TOO_FEW, 3 * HOUR, 40)),  # One topic is no rate.
-        (hourly(100, 110, 120), 20, Projection(Fills.TOO_FEW, 2 * HOUR, 20)),
-        (hourly(1, 2, 3, 4, every_s=1199), 20, Projection(Fills.TOO_SHORT, 3597, 3)),
-        (hourly(1, 2, 3, 4, every_s=1200), 20, Projection(Fills.IN_TIME, 3600, 3, 24_000)),
-        ([], 20, Projection(Fills.TOO_SHORT)),
-        (hourly(7), 20, Projection(Fills.TOO_SHORT)),
+        (GROWING, 20, FillForecast(FillOutlook.IN_TIME, 4 * HOUR, 40, 2 * HOUR)),
+        (GROWING, 1200, FillForecast(FillOutlook.IN_TIME, 4 * HOUR, 40, 120 * HOUR)),
+        (GROWING, 1201, FillForecast(FillOutlook.BEYOND, 4 * HOUR, 40)),  # Thirty times as far ahead as back.
+        (GROWING, 0, FillForecast(FillOutlook.FULL, 4 * HOUR, 40)),
+        (GROWING, -5, FillForecast(FillOutlook.FULL, 4 * HOUR, 40)),
+        (GROWING, None, FillForecast(FillOutlook.UNLIMITED, 4 * HOUR, 40)),
+        (hourly(100, 100, 100), 20, FillForecast(FillOutlook.NOT_GROWING, 2 * HOUR, 0)),
+        (hourly(100, 140, 90), 20, FillForecast(FillOutlook.NOT_GROWING, 2 * HOUR, -10)),
+        (hourly(100, 100, 140, 140), 20, FillForecast(FillOutlook.TOO_FEW, 3 * HOUR, 40)),  # One topic is no rate.
+        (hourly(100, 110, 120), 20, FillForecast(FillOutlook.TOO_FEW, 2 * HOUR, 20)),
+        (hourly(1, 2, 3, 4, every_s=1199), 20, FillForecast(FillOutlook.TOO_SHORT, 3597, 3)),
+        (hourly(1, 2, 3, 4, every_s=1200), 20, FillForecast(FillOutlook.IN_TIME, 3600, 3, 24_000)),
+        ([], 20, FillForecast(FillOutlook.TOO_SHORT)),
+        (hourly(7), 20, FillForecast(FillOutlook.TOO_SHORT)),
     ],
 )
 def test_what_a_time_brought_the_next_brings_too(
-    history: list[tuple[float, float]], headroom: int | None, found: Projection
+    history: list[tuple[float, float]], headroom: int | None, found: FillForecast
 ) -> None:
-    assert projected(history, headroom) == found
+    assert forecast(history, headroom) == found
 
 
 def test_the_sum_is_of_looks_that_all_have_told_at() -> None:
-    assert of_all({1: hourly(1, 2, 3), 2: hourly(10, 20, 30)[1:]}) == [(1e9 + HOUR, 22), (1e9 + 2 * HOUR, 33)]
-    assert of_all({}) == []
+    assert sum_histories({1: hourly(1, 2, 3), 2: hourly(10, 20, 30)[1:]}) == [(1e9 + HOUR, 22), (1e9 + 2 * HOUR, 33)]
+    assert sum_histories({}) == []
 
 
 def made(

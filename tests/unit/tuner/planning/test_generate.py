@@ -10,23 +10,30 @@ from hypothesis import strategies as st
 from max_flow import max_flow
 
 from tuner.core.partition_limits import PartitionLimits, counted
-from tuner.planning.broker_load import BrokerLoads, Placed
-from tuner.planning.generate import GeneratedPlan, NoPlace, drained, extended, rebalanced, replaced
+from tuner.planning.broker_load import BrokerLoads, PlacedPartition
+from tuner.planning.generate import (
+    GeneratedPlan,
+    NoPlacementError,
+    drain_brokers,
+    extend_to_brokers,
+    rebalance,
+    replace_brokers,
+)
 
 MB = 1_000_000
 NO_LIMITS = PartitionLimits()
 
 
 def ground(
-    partitions: Sequence[Placed], brokers: int | dict[int, str | None], limits: PartitionLimits = NO_LIMITS
+    partitions: Sequence[PlacedPartition], brokers: int | dict[int, str | None], limits: PartitionLimits = NO_LIMITS
 ) -> BrokerLoads:
     racks = dict.fromkeys(range(1, brokers + 1)) if isinstance(brokers, int) else brokers
     counts = counted(((p.key, p.replicas) for p in partitions), racks)
     return BrokerLoads(partitions, racks, counts, limits)
 
 
-def one(number: int, *replicas: int, size: float = 1 * MB, topic: str = "a") -> Placed:
-    return Placed(topic, number, replicas, size)
+def one(number: int, *replicas: int, size: float = 1 * MB, topic: str = "a") -> PlacedPartition:
+    return PlacedPartition(topic, number, replicas, size)
 
 
 def moves(plan: GeneratedPlan) -> dict[tuple[str, int], tuple[int, ...]]:
@@ -37,7 +44,9 @@ def moves(plan: GeneratedPlan) -> dict[tuple[str, int], tuple[int, ...]]:
 
 
 def test_a_drained_broker_gives_to_whoever_holds_least_in_the_same_place_of_the_list() -> None:
-    plan = drained(ground([one(0, 2, 1, size=5 * MB), one(1, 1, 2, size=3 * MB), one(2, 3, 4, size=2 * MB)], 4), [2])
+    plan = drain_brokers(
+        ground([one(0, 2, 1, size=5 * MB), one(1, 1, 2, size=3 * MB), one(2, 3, 4, size=2 * MB)], 4), [2]
+    )
     assert moves(plan) == {("a", 0): (3, 1), ("a", 1): (1, 4)}
     assert plan.copied_bytes == 8 * MB
     assert plan.held_bytes == {1: 8 * MB, 2: 0, 3: 7 * MB, 4: 5 * MB}
@@ -46,13 +55,13 @@ def test_a_drained_broker_gives_to_whoever_holds_least_in_the_same_place_of_the_
 
 def test_what_is_drained_stays_on_as_many_racks() -> None:
     racks: dict[int, str | None] = {1: "x", 2: "y", 3: "x", 4: "y"}
-    plan = drained(ground([one(0, 1, 2, size=5 * MB), one(1, 4, 1, size=50 * MB)], racks), [2])
+    plan = drain_brokers(ground([one(0, 1, 2, size=5 * MB), one(1, 4, 1, size=50 * MB)], racks), [2])
     assert moves(plan) == {("a", 0): (1, 4)}, "3 holds nothing, but is in the rack of 1"
     assert plan.together == ()
 
 
 def test_what_has_to_move_anyway_moves_to_a_rack_of_its_own() -> None:
-    plan = drained(ground([one(0, 1, 2), one(1, 4, size=50 * MB)], {1: "x", 2: "x", 3: "x", 4: "y"}), [2])
+    plan = drain_brokers(ground([one(0, 1, 2), one(1, 4, size=50 * MB)], {1: "x", 2: "x", 3: "x", 4: "y"}), [2])
     assert moves(plan) == {("a", 0): (1, 4)}
 
 
@@ -60,43 +69,43 @@ def test_a_choice_is_taken_back_before_a_partition_loses_a_rack() -> None:
     """a-0 goes to 3, the emptiest, though 5 would do for it; a-1 needs 3, for 5 is in the rack of 1."""
     racks: dict[int, str | None] = {1: "x", 2: "y", 3: "y", 5: "x", 8: "z"}
     partitions = [one(0, 8, 2, size=9 * MB), one(1, 1, 2), one(2, 5, size=4 * MB)]
-    plan = drained(ground(partitions, racks, PartitionLimits(by_broker={1: 1, 3: 1, 8: 1})), [2])
+    plan = drain_brokers(ground(partitions, racks, PartitionLimits(by_broker={1: 1, 3: 1, 8: 1})), [2])
     assert (moves(plan), plan.together) == ({("a", 0): (8, 5), ("a", 1): (1, 3)}, ())
 
 
 def test_without_a_way_to_keep_racks_apart_it_goes_and_says_so() -> None:
-    plan = drained(ground([one(0, 1, 2)], {1: "x", 2: "y", 3: "x"}), [2])
+    plan = drain_brokers(ground([one(0, 1, 2)], {1: "x", 2: "y", 3: "x"}), [2])
     assert (moves(plan), plan.together) == ({("a", 0): (1, 3)}, (("a", 0),))
 
 
 def test_a_dead_broker_is_drained_as_well() -> None:
-    plan = drained(ground([one(0, 1, 9)], 3), [9])
+    plan = drain_brokers(ground([one(0, 1, 9)], 3), [9])
     assert moves(plan) == {("a", 0): (1, 2)}
 
 
 def test_with_room_that_is_short_an_earlier_choice_is_taken_back() -> None:
     """a-0 goes to 3, the emptiest; a-1 is on 4 already and can only go there, so a-0 makes room for it on 4."""
     partitions = [one(0, 1, 2, size=2 * MB), one(1, 4, 2), one(2, 4, 1, size=9 * MB)]
-    plan = drained(ground(partitions, 4, PartitionLimits(9, by_broker={1: 0, 3: 1, 4: 3})), [2])
+    plan = drain_brokers(ground(partitions, 4, PartitionLimits(9, by_broker={1: 0, 3: 1, 4: 3})), [2])
     assert moves(plan) == {("a", 0): (1, 4), ("a", 1): (4, 3)}
 
 
 def test_where_the_limits_leave_no_room_the_replica_and_the_brokers_are_named() -> None:
-    with pytest.raises(NoPlace, match=r"^a-1: its replica on broker 2 can go nowhere: no room on 3$"):
-        drained(ground([one(0, 1, 2), one(1, 1, 2)], 3, PartitionLimits(by_broker={3: 1})), [2])
-    with pytest.raises(NoPlace, match=r"^a-0: .* every other broker that is alive has one$"):
-        drained(ground([one(0, 1, 2, 3)], 3), [2])
+    with pytest.raises(NoPlacementError, match=r"^a-1: its replica on broker 2 can go nowhere: no room on 3$"):
+        drain_brokers(ground([one(0, 1, 2), one(1, 1, 2)], 3, PartitionLimits(by_broker={3: 1})), [2])
+    with pytest.raises(NoPlacementError, match=r"^a-0: .* every other broker that is alive has one$"):
+        drain_brokers(ground([one(0, 1, 2, 3)], 3), [2])
 
 
 def test_internal_topics_go_where_others_may_not() -> None:
-    plan = drained(ground([one(0, 1, 2, topic="__consumer_offsets")], 3, PartitionLimits(0)), [2])
+    plan = drain_brokers(ground([one(0, 1, 2, topic="__consumer_offsets")], 3, PartitionLimits(0)), [2])
     assert plan.targets[0].replicas == (1, 3)
     assert plan.hosted == {1: 0, 2: 0, 3: 0}
 
 
 def test_a_replaced_brokers_heir_gets_all_but_what_it_has() -> None:
     partitions = [one(0, 2, 1), one(1, 1, 2), one(2, 2, 5), one(3, 1, 3)]
-    plan = replaced(ground(partitions, 5), {2: 5})
+    plan = replace_brokers(ground(partitions, 5), {2: 5})
     assert moves(plan) == {("a", 0): (5, 1), ("a", 1): (1, 5), ("a", 2): (4, 5)}
 
 
@@ -105,7 +114,7 @@ def test_a_replaced_brokers_heir_gets_all_but_what_it_has() -> None:
 
 def test_a_new_broker_gets_its_share_and_nothing_else_moves() -> None:
     partitions = [one(n, 1 + n % 2, 2 - n % 2) for n in range(12)]
-    plan = extended(ground(partitions, 3), [3], 0.0)
+    plan = extend_to_brokers(ground(partitions, 3), [3], 0.0)
     assert plan.held_bytes == {1: 8 * MB, 2: 8 * MB, 3: 8 * MB}
     assert plan.copied_bytes == 8 * MB
     assert all(3 in t.replicas for t in plan.targets)
@@ -113,44 +122,44 @@ def test_a_new_broker_gets_its_share_and_nothing_else_moves() -> None:
 
 def test_within_the_tolerance_it_is_enough() -> None:
     partitions = [one(n, 1 + n % 2, 2 - n % 2) for n in range(12)]
-    assert extended(ground(partitions, 3), [3], 0.25).copied_bytes == 6 * MB
-    assert rebalanced(ground(partitions, 2), 0.0).targets == ()
+    assert extend_to_brokers(ground(partitions, 3), [3], 0.25).copied_bytes == 6 * MB
+    assert rebalance(ground(partitions, 2), 0.0).targets == ()
 
 
 def test_bytes_go_from_who_has_too_much_to_who_has_too_little() -> None:
     partitions = [one(n, 1) for n in range(6)] + [one(6, 2), one(7, 2), one(8, 3)]
-    plan = rebalanced(ground(partitions, 3), 0.0)
+    plan = rebalance(ground(partitions, 3), 0.0)
     assert plan.held_bytes == {1: 3 * MB, 2: 3 * MB, 3: 3 * MB}
     assert plan.copied_bytes == 3 * MB
 
 
 def test_who_is_below_the_mean_gives_nothing() -> None:
     partitions = [one(0, 1, size=100 * MB), *(one(n, 2) for n in range(1, 11))]
-    assert extended(ground(partitions, 3), [3], 0.0).targets == ()
+    assert extend_to_brokers(ground(partitions, 3), [3], 0.0).targets == ()
 
 
 def test_one_far_above_the_mean_gives_to_many_who_are_near_it() -> None:
     """12.5 MB beside five times 9.5: the mean is 10, so only the first is further from it than a tenth."""
     sizes = {1: 25, 2: 19, 3: 19, 4: 19, 5: 19, 6: 19}
     partitions = [one(100 * b + n, b, size=MB / 2) for b, count in sizes.items() for n in range(count)]
-    plan = rebalanced(ground(partitions, 6), 0.1)
+    plan = rebalance(ground(partitions, 6), 0.1)
     assert (plan.copied_bytes, plan.held_bytes[1]) == (1.5 * MB, 11 * MB)
 
 
 def test_a_partition_larger_than_the_gap_stays() -> None:
-    assert rebalanced(ground([one(0, 1, size=100 * MB)], 2), 0.1).targets == ()
+    assert rebalance(ground([one(0, 1, size=100 * MB)], 2), 0.1).targets == ()
 
 
 def test_where_nothing_has_a_size_replicas_are_evened_out() -> None:
-    plan = extended(ground([one(n, 1 + n % 2, size=0) for n in range(6)], 3), [3], 0.0)
+    plan = extend_to_brokers(ground([one(n, 1 + n % 2, size=0) for n in range(6)], 3), [3], 0.0)
     assert plan.hosted == {1: 2, 2: 2, 3: 2}
 
 
 def test_what_is_evened_out_keeps_racks_and_limits() -> None:
     racks: dict[int, str | None] = {1: "x", 2: "y", 3: "x"}
     partitions = [one(n, 1, 2) for n in range(9)]
-    assert {t.replicas for t in extended(ground(partitions, racks), [3], 0.0).targets} == {(3, 2)}
-    assert len(extended(ground(partitions, racks, PartitionLimits(by_broker={3: 2})), [3], 0.0).targets) == 2
+    assert {t.replicas for t in extend_to_brokers(ground(partitions, racks), [3], 0.0).targets} == {(3, 2)}
+    assert len(extend_to_brokers(ground(partitions, racks, PartitionLimits(by_broker={3: 2})), [3], 0.0).targets) == 2
 
 
 # -- any cluster -----------------------------------------------------------------------------------------------------------
@@ -187,7 +196,7 @@ def kept(before: BrokerLoads, plan: GeneratedPlan, limits: PartitionLimits) -> N
 @given(cluster=clusters(), tolerance=st.sampled_from([0.0, 0.1, 0.5]))
 def test_evening_out_never_makes_it_worse_and_keeps_what_must_be(cluster: BrokerLoads, tolerance: float) -> None:
     held = [cluster.held_bytes[b] for b in cluster.alive]
-    plan = rebalanced(cluster, tolerance)
+    plan = rebalance(cluster, tolerance)
     kept(cluster, plan, cluster.limits)
     after = [plan.held_bytes[b] for b in cluster.alive]
     assert sum(after) == sum(held)
@@ -200,7 +209,7 @@ def test_evening_out_never_makes_it_worse_and_keeps_what_must_be(cluster: Broker
 @given(cluster=clusters())
 def test_a_new_broker_only_takes(cluster: BrokerLoads) -> None:
     new = cluster.alive[-1]
-    plan = extended(cluster, [new])
+    plan = extend_to_brokers(cluster, [new])
     kept(cluster, plan, cluster.limits)
     assert all(
         new in t.replicas and new not in cluster.partitions[(t.topic, t.partition)].replicas for t in plan.targets
@@ -234,8 +243,8 @@ def test_one_broker_is_drained_iff_there_is_any_way_to(cluster: BrokerLoads) -> 
     possible = room_for_all(cluster, leaving)
     on_it = {key: p.size_bytes for key, p in cluster.partitions.items() if leaving in p.replicas}
     try:
-        plan = drained(cluster, [leaving])
-    except NoPlace:
+        plan = drain_brokers(cluster, [leaving])
+    except NoPlacementError:
         assert not possible
         return
     assert possible
@@ -250,8 +259,8 @@ def test_one_broker_is_drained_iff_there_is_any_way_to(cluster: BrokerLoads) -> 
 def test_several_brokers_at_once_are_left_empty_or_refused(cluster: BrokerLoads, data: st.DataObject) -> None:
     leaving = data.draw(st.sets(st.sampled_from(cluster.alive), min_size=1, max_size=len(cluster.alive) - 1))
     try:
-        plan = drained(cluster, leaving)
-    except NoPlace:
+        plan = drain_brokers(cluster, leaving)
+    except NoPlacementError:
         return
     kept(cluster, plan, cluster.limits)
     assert not any(b in leaving for t in plan.targets for b in t.replicas)

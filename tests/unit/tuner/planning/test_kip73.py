@@ -6,7 +6,7 @@ import pytest
 
 from tuner.core.drain_time import RateVerdict, answer, drain_s
 from tuner.core.throttle_limits import MB
-from tuner.planning.kip73 import RESPONSE_BYTES_MAX, Kip73, ResponseRule, kip73_of
+from tuner.planning.kip73 import RESPONSE_BYTES_MAX, Kip73Figures, ResponseRule, kip73_figures
 
 GB, TB = 1000 * MB, 1_000_000 * MB
 
@@ -59,28 +59,28 @@ def test_a_network_that_is_too_slow_leaves_no_rate() -> None:
 
 def test_move_time() -> None:
     """10 % of 12 brokers × 1 TB at 50 MB/s, 20 of which the writes take: 1.2 TB ÷ 30 MB/s."""
-    kip = Kip73(0.10, 1 * TB, 12, 20.0 * MB)
+    kip = Kip73Figures(0.10, 1 * TB, 12, 20.0 * MB)
     assert kip.bytes_to_move == pytest.approx(1.2 * TB)
     assert drain_s(kip.load(), 50 * MB) == pytest.approx(40_000.0)
 
 
 def test_at_max_bytes_in_it_never_ends() -> None:
-    kip = {"cluster": Kip73(0.10, 1 * TB, 12, 20.0 * MB).load()}
+    kip = {"cluster": Kip73Figures(0.10, 1 * TB, 12, 20.0 * MB).load()}
     assert answer(kip, rate_bytes_per_s_max=20 * MB).verdict is RateVerdict.NEVER_ENDS
     assert answer(kip, rate_bytes_per_s_max=20 * MB).rate_bytes_per_s_min == 20_000_001
 
 
 def test_rate_from_time_is_the_formula_turned_round() -> None:
-    kip = {"cluster": Kip73(0.5, 36.0 * GB, 4, 5.0 * MB).load()}
+    kip = {"cluster": Kip73Figures(0.5, 36.0 * GB, 4, 5.0 * MB).load()}
     assert answer(kip, time_s_max=7200).rate_bytes_per_s == 15_000_000
 
 
 def test_the_figures_from_a_cluster() -> None:
     """Two of eight partitions move; three brokers, one of them empty; the busiest takes 3 MB/s from clients."""
-    kip = kip73_of(2, 8, [60.0 * MB, 30.0 * MB, 0.0], [3.0 * MB, 1.0 * MB])
-    assert kip == Kip73(0.25, 30.0 * MB, 3, 3.0 * MB)
+    kip = kip73_figures(2, 8, [60.0 * MB, 30.0 * MB, 0.0], [3.0 * MB, 1.0 * MB])
+    assert kip == Kip73Figures(0.25, 30.0 * MB, 3, 3.0 * MB)
     assert kip.bytes_to_move == 22.5 * MB
 
 
 def test_a_cluster_that_nobody_writes_to() -> None:
-    assert kip73_of(1, 1, [1.0 * MB], []).bytes_in_per_s_max == 0.0
+    assert kip73_figures(1, 1, [1.0 * MB], []).bytes_in_per_s_max == 0.0

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.planning.json_positions import Path, keys_twice, lines_of
+from tuner.planning.json_positions import Path, find_duplicate_keys, find_lines
 from tuner.planning.plan_file import CurrentPartition, PlanFile, Target, parse_current
 from tuner.planning.plan_json import FAULTS_SHOWN_MAX, PlanFileError
 
@@ -73,7 +73,7 @@ BAD: list[tuple[str, str]] = [
     ("[1]", 'p.json:1: expected {"version": 1, "partitions": [...]}, found [1]'),
     ('{"version": 1,\n "partitions": [', "p.json:2: not JSON: Expecting value (column 17)"),
     ("", "p.json:1: not JSON: Expecting value (column 1)"),
-    ("[" * 100_000, "p.json:1: not JSON that anybody plans with: nested too deep"),
+    ("[" * 100_000, "p.json:1: not a plan: the JSON is nested too deep"),
     (plan_of('{"topic": "a", "partition": 0,\n "topic": "b", "replicas": [1]}'), "p.json:2: partitions[0].topic: stands twice in one object; keep one"),
     ('{"version": 1, "partitions": {\n"a": 1, "a": 2}}', "p.json:2: partitions.a: stands twice in one object; keep one"),
     ('{"version": 1,\n "version": 1, "partitions": [{"a": 1, "a": 2}, ', "p.json:2: not JSON: Expecting value"),
@@ -193,7 +193,7 @@ def paths_of(value: Any, at: Path = ()) -> Iterator[Path]:
 @given(JSON)
 def test_every_key_and_item_of_any_json_has_its_line(value: Any) -> None:
     text = json.dumps(value, indent=1)
-    found = lines_of(text, set(paths_of(value)))
+    found = find_lines(text, set(paths_of(value)))
     rows = text.splitlines() if "\n" in text else [text]
 
     def walk(at: tuple[str | int, ...], inside: Any) -> None:
@@ -212,19 +212,19 @@ def test_what_nobody_asks_about_is_stepped_over_and_changes_no_line(value: Any, 
     text = json.dumps(value, indent=1)
     paths = list(paths_of(value))
     some = data.draw(st.sets(st.sampled_from(paths))) if paths else set()
-    whole = lines_of(text, paths)
-    assert lines_of(text, some) == {path: whole[path] for path in some}
+    whole = find_lines(text, paths)
+    assert find_lines(text, some) == {path: whole[path] for path in some}
 
 
 def test_what_is_not_there_has_the_line_of_what_is_around_it() -> None:
     text = '{"a":\n {"b": [1,\n 2]},\n "c": 3}'
     paths: list[Path] = [("a", "x"), ("a", "b", 1), ("a", "b", 7, "y"), ("d",), ("c", 0)]
-    assert list(lines_of(text, paths).values()) == [1, 3, 2, 1, 4]
+    assert list(find_lines(text, paths).values()) == [1, 3, 2, 1, 4]
 
 
 def test_keys_that_stand_twice_are_found_however_deep() -> None:
     text = '{"a": [{"x": 1,\n "y": {"z": 1, "z": 2}},\n {"x": 1, "x": 2,\n "x": 3}],\n "a": 1}'
-    assert keys_twice(text) == [(("a", 0, "y", "z"), 2), (("a", 1, "x"), 3), (("a", 1, "x"), 4), (("a",), 5)]
+    assert find_duplicate_keys(text) == [(("a", 0, "y", "z"), 2), (("a", 1, "x"), 3), (("a", 1, "x"), 4), (("a",), 5)]
 
 
 @pytest.mark.parametrize("fault", ["replicas", "key", "twice", "all"])

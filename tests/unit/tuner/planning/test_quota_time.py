@@ -12,8 +12,8 @@ from tuner.planning.quota_time import (
     ZOOKEEPER,
     ControllerCost,
     Creation,
-    course,
     rate_per_s_max,
+    simulate_creation,
     steady_busy_ratio,
 )
 
@@ -21,7 +21,7 @@ KIP = Creation(topics=5_000, partitions_per_topic=4, topics_per_request=50, requ
 
 
 def test_the_kips_experiment_keeps_the_controller_busy_for_two_minutes() -> None:
-    felt = course(KIP, None, ZOOKEEPER)
+    felt = simulate_creation(KIP, None, ZOOKEEPER)
     assert felt.admitted_s == pytest.approx(9.9)
     assert felt.done_s == pytest.approx(120.0)
     assert felt.wait_s_max == pytest.approx(110.1, abs=0.1)  # All but what was done in the ten seconds of asking.
@@ -29,14 +29,14 @@ def test_the_kips_experiment_keeps_the_controller_busy_for_two_minutes() -> None
 
 
 def test_deleting_all_of_it_in_one_request_is_two_minutes_too() -> None:
-    felt = course(Creation(5_000, 4, 5_000), None, ZOOKEEPER)
+    felt = simulate_creation(Creation(5_000, 4, 5_000), None, ZOOKEEPER)
     assert felt.done_s == pytest.approx(120.0)
     assert felt.wait_s_max == pytest.approx(120.0)
 
 
 def test_a_quota_of_5_a_second_lets_a_burst_of_15_topics_pass_and_the_rest_in_an_hour() -> None:
     """(4,999 topics × 4 − burst 55) ÷ 5/s; of 55 tokens 14 topics leave −1, so the fifteenth waits."""
-    felt = course(KIP, MutationQuota(5), ZOOKEEPER)
+    felt = simulate_creation(KIP, MutationQuota(5), ZOOKEEPER)
     assert felt.at_once == 14
     assert felt.admitted_s == pytest.approx((4_999 * 4 - 55) / 5)
     assert felt.wait_s_max == pytest.approx(14 * 0.024)
@@ -46,26 +46,26 @@ def test_a_quota_of_5_a_second_lets_a_burst_of_15_topics_pass_and_the_rest_in_an
 
 def test_without_debt_the_next_topic_passes_also_when_nothing_is_left() -> None:
     """A bucket of 5: the first topic leaves 0 and the second −5; the third waits a second for that."""
-    felt = course(Creation(3, 5), MutationQuota(5, samples=1), KRAFT)
+    felt = simulate_creation(Creation(3, 5), MutationQuota(5, samples=1), KRAFT)
     assert (felt.at_once, felt.admitted_s) == (2, 1.0)
 
 
 def test_a_quota_above_what_the_controller_bears_lets_its_line_grow() -> None:
     quota = MutationQuota(200)
     assert steady_busy_ratio(KIP, quota, ZOOKEEPER) == pytest.approx(1.2)
-    felt = course(KIP, quota, ZOOKEEPER)
+    felt = simulate_creation(KIP, quota, ZOOKEEPER)
     assert felt.done_s == pytest.approx(120.0)
     assert felt.wait_s_max == pytest.approx(120 - (19_996 - 2_200) / 200, abs=0.1)
 
 
 def test_kraft_pays_by_the_topic_more_than_by_the_partition() -> None:
-    assert course(KIP, None, KRAFT).work_s == pytest.approx(5_000 * 0.0009 + 20_000 * 0.00006)
+    assert simulate_creation(KIP, None, KRAFT).work_s == pytest.approx(5_000 * 0.0009 + 20_000 * 0.00006)
 
 
 def test_requests_cost_too() -> None:
     cost = ControllerCost(per_request_ms=10)
-    assert course(Creation(5, 1, 2), None, cost).work_s == pytest.approx(0.03)
-    assert course(Creation(5, 1, 2), None, cost).done_s == pytest.approx(0.03)
+    assert simulate_creation(Creation(5, 1, 2), None, cost).work_s == pytest.approx(0.03)
+    assert simulate_creation(Creation(5, 1, 2), None, cost).done_s == pytest.approx(0.03)
 
 
 def test_the_largest_quota_under_which_nobody_waits_for_long() -> None:
@@ -73,8 +73,8 @@ def test_the_largest_quota_under_which_nobody_waits_for_long() -> None:
     assert rate is not None
     # Twenty topics pass at once and are 0.48 s of work; the next, 0.024 s more, may not pass in the first 0.004 s.
     assert rate == pytest.approx(80 / 11.004, rel=1e-6)
-    assert course(Creation(5_000, 4), MutationQuota(rate * 0.999), ZOOKEEPER).wait_s_max <= 0.5
-    assert course(Creation(5_000, 4), MutationQuota(rate * 1.001), ZOOKEEPER).wait_s_max > 0.5
+    assert simulate_creation(Creation(5_000, 4), MutationQuota(rate * 0.999), ZOOKEEPER).wait_s_max <= 0.5
+    assert simulate_creation(Creation(5_000, 4), MutationQuota(rate * 1.001), ZOOKEEPER).wait_s_max > 0.5
 
 
 def test_no_quota_helps_where_one_topic_is_too_much() -> None:
@@ -97,7 +97,7 @@ def test_no_faster_than_bucket_and_client_and_with_all_the_work_done(
     topics: int, size: int, rate: float, per_request: int, asked: float | None
 ) -> None:
     creation, quota = Creation(topics, size, per_request, asked), MutationQuota(rate)
-    felt, free = course(creation, quota, KRAFT), course(creation, None, KRAFT)
+    felt, free = simulate_creation(creation, quota, KRAFT), simulate_creation(creation, None, KRAFT)
     least = ((topics - 1) * size - quota.burst) / rate
     offered = 0.0 if asked is None else ((topics - 1) // per_request) / asked
     assert felt.admitted_s >= max(least, offered, 0.0) - 1e-6
@@ -132,5 +132,5 @@ def test_the_bucket_in_it_is_kip_599s(
             assert bucket.throttle_ms(quota, now_ms) == pytest.approx(-tokens / rate * 1000, abs=0.51)
             now_ms -= tokens / rate * 1000
         bucket = bucket.taken(quota, size, now_ms)
-    felt = course(Creation(topics, size, per_request, asked), quota, KRAFT)
+    felt = simulate_creation(Creation(topics, size, per_request, asked), quota, KRAFT)
     assert felt.admitted_s == pytest.approx(now_ms / 1000, abs=1e-6)

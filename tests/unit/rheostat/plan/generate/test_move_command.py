@@ -16,8 +16,8 @@ from rheostat.plan.generate.report import GeneratedPlanReport, as_record, plan_j
 from rheostat.plan.generate.request import PlanRequest
 from streaming.shared.kafka.cluster import PartitionState
 from tuner.core.partition_limits import PartitionLimits
-from tuner.planning.generate import GeneratedPlan, drained
-from tuner.planning.kip73 import Kip73
+from tuner.planning.generate import GeneratedPlan, drain_brokers
+from tuner.planning.kip73 import Kip73Figures
 
 refused = Command("plan generate").refused
 
@@ -35,7 +35,7 @@ SIZES = {("orders", 0): 40 * MB, ("orders", 1): 60 * MB, ("clicks", 0): 10 * MB}
 def made(times: TimesAsked = TimesAsked(20 * MB), write: float = 1.0 * MB) -> GeneratedPlanReport:  # noqa: B008 - frozen
     ground = ground_of(STANDING, SIZES, PartitionLimits())
     before, hosted = dict(ground.held_bytes), dict(ground.hosted)
-    plan = drained(ground, [2])
+    plan = drain_brokers(ground, [2])
     found = times_of(STANDING, SIZES, before, plan, dict.fromkeys(SIZES, write), times)
     return GeneratedPlanReport("a test", plan, before, hosted, found, leaderless(STANDING))
 
@@ -79,7 +79,7 @@ def test_a_throttle_at_which_it_never_ends_is_not_well() -> None:
 def test_the_figures_of_kip73_are_those_of_the_whole_cluster() -> None:
     found = made().times
     assert found is not None
-    assert found.figures.kip73 == Kip73(0.5, (110 + 100 + 10) * MB / 3, 3, 2.0 * MB)
+    assert found.figures.kip73 == Kip73Figures(0.5, (110 + 100 + 10) * MB / 3, 3, 2.0 * MB)
 
 
 def test_nothing_to_do_is_said_and_partitions_on_fewer_racks_are_named() -> None:

@@ -31,7 +31,7 @@ from tuner.core.cluster import BrokerSide
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
 from tuner.core.plan_backlog import with_pending
 from tuner.core.reassignment_steps import PartitionTransition, ReassignmentStep, StepReason, WaitReason, next_step
-from tuner.planning.fluid_bound import fluid
+from tuner.planning.fluid_bound import fluid_bound
 
 MB = 1_000_000.0
 L, F = Side.LEADER, Side.FOLLOWER
@@ -404,18 +404,18 @@ def test_the_law_is_told_what_the_plan_still_has_to_begin() -> None:
 def test_the_fluid_optimum() -> None:
     """600 MB through one leader at 10 MB/s is a minute; hot ones first, which cost their keep-up while they are copied."""
     cold = [waits(i, to=(1, 3 + i), mb=300) for i in range(2)]
-    found = fluid(planned_partitions(cold), {(1, L): 10 * MB, (3, F): 10 * MB})
+    found = fluid_bound(planned_partitions(cold), {(1, L): 10 * MB, (3, F): 10 * MB})
     assert (found.time_s, found.slowest, found.at_once_s, found.copied_bytes) == (60.0, (1, L), 60.0, 600 * MB)
     # Alone 300 ÷ (10 − 2 × 2) = 50 s, then 30 s; together 600 ÷ 6 = 100 s.
     hot = [waits(0, mb=300, write_mb=2), cold[1]]
-    found = fluid(planned_partitions(hot), {(1, L): 10 * MB})
+    found = fluid_bound(planned_partitions(hot), {(1, L): 10 * MB})
     assert (found.time_s, found.at_once_s) == (80.0, 100.0)
     # The second has grown by 33 MB when its turn comes: 300 ÷ 9 and 333.3 ÷ 9.
     grow = [waits(i, mb=300, write_mb=1) for i in range(2)]
-    assert fluid(planned_partitions(grow), {(3, F): 10 * MB}).time_s == pytest.approx(33.33 + 37.04, abs=0.01)
-    never = fluid(planned_partitions([waits(0, write_mb=5)]), {(1, L): 10 * MB})
+    assert fluid_bound(planned_partitions(grow), {(3, F): 10 * MB}).time_s == pytest.approx(33.33 + 37.04, abs=0.01)
+    never = fluid_bound(planned_partitions([waits(0, write_mb=5)]), {(1, L): 10 * MB})
     assert (never.time_s, never.never, never.at_once_s) == (None, (("orders", 0, (1, L)),), None)
-    assert fluid([], {}).time_s == 0.0
+    assert fluid_bound([], {}).time_s == 0.0
 
 
 _BROKERS = st.permutations(list(ONLINE))
