@@ -1,17 +1,13 @@
-"""Whose quota becomes what: the total dealt out to tenants, and what of that is worth writing.
+"""Allocates the total rate to tenants, and decides which quotas are worth writing.
 
-Intuition: at the gate of the bridge. Carts of those who are not ours to stop go first. Of the rest each has what it brings, as
-long as there is room; and even who brings none today finds the gate open for a few.
+    total → minus the use of unmanaged tenants → max–min shares → at least the standing share → writes
 
-    total → less what is not ours to hold back → shares (max–min, of what is wanted) → never below the standing share → written
+Invariant: managed quotas add up to at most ``over_allocation`` times the allocated rate, guaranteed rates excepted. New tenants,
+which the ``<default>`` quota serves, come on top. No quota is removed to make a tenant unlimited that is not exempt, and no quota
+of another tool is changed.
 
-Invariant: quotas of ours add up to at most the over-allocation times what is dealt, but for floors; those of newcomers, whom
-the default serves, come on top. No quota is taken away to make somebody unlimited who is not exempt, and none that somebody else
-set is touched.
-
-Vocabulary:
-    standing share  what a tenant keeps while it does nothing: its part by weight of what is allocated beyond the total.
-    theirs          set or changed by somebody else.
+Terms:
+    standing share  what an idle tenant keeps: its part, by weight, of the rate that is allocated beyond the total.
 """
 
 from __future__ import annotations
@@ -35,125 +31,159 @@ from tuner.control.mutation_quota.default_quota import (
 )
 from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.exemptions import decide_exemptions, find_fully_named_exemptions
-from tuner.control.mutation_quota.max_min_share import share_max_min
+from tuner.control.mutation_quota.max_min_share import Sharing, share_max_min
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, QuotaView
 from tuner.control.mutation_quota.ownership import restore
 from tuner.control.mutation_quota.reasons import compute_setpoint, explain_setpoint
 from tuner.control.mutation_quota.state import MutationMemory
-from tuner.control.mutation_quota.tenant_status import Quotas, TenantStatus, claim_of, find_absent_tenants, used_per_s
+from tuner.control.mutation_quota.tenant_status import (
+    Quotas,
+    TenantStatus,
+    claim_of,
+    find_absent_tenants,
+    used_per_s,
+)
 
-# Why one of ours does not stay where it is, though its tenant is there.
-_NOT_KEPT = (QuotaReason.PRESERVED, QuotaReason.NOT_CONFIGURED, QuotaReason.WOULD_SHADOW_EXISTING)
+# Reasons to restore the managed quota of a tenant that is still active.
+_RESTORE_REASONS = (QuotaReason.PRESERVED, QuotaReason.NOT_CONFIGURED, QuotaReason.WOULD_SHADOW_EXISTING)
 
 
 def allocate(
     view: QuotaView,
     quotas: Quotas,
     memory: MutationMemory,
-    places: Sequence[TenantStatus],
-    whole: float,
+    tenants: Sequence[TenantStatus],
+    total_per_s: float,
     policy: MutationPolicy,
     *,
     lowers_only: bool = False,
 ) -> tuple[MutationMemory, list[QuotaDecision], tuple[TenantShare, ...]]:
-    """The memory with what is written noted, the writes and what is to be said, and how every tenant stands.
+    """Returns the new state, the writes and holds, and one row per tenant.
 
     Args:
-        whole: partitions/s for all of them.
-        lowers_only: nothing is known that would allow more.
+        total_per_s: partitions/s for all tenants.
+        lowers_only: signals are missing, so no quota is raised.
     """
     limits = policy.limits
-    # Blind to everybody, nobody can be told from who has gone.
-    memory, gone, back = (
-        (memory, set[Tenant](), list[QuotaDecision]()) if lowers_only else _gone(view, quotas, memory, policy)
-    )
-    places, decisions = [p for p in places if p.tenant not in gone], list[QuotaDecision]()
-    ours = [place for place in places if place.unmanaged_reason is None]
-    beyond = math.fsum(used_per_s(place) for place in places if place.unmanaged_reason is not None)
-    left, claims = max(0.0, whole - beyond), [claim_of(place, limits) for place in ours]
-    # The brake takes nothing of what was promised; that may be more than there is without it.
-    unbraked = max(left, memory.total.rate_per_s - beyond) if memory.total is not None else left
-    kept = max(left, min(unbraked, math.fsum(claim.guaranteed_demand for claim in claims)))
-    sharing = share_max_min(kept, claims)
+    absent, restores = set[Tenant](), list[QuotaDecision]()
+    # Without signals, an absent tenant cannot be told from a silent one.
+    if not lowers_only:
+        memory, absent, restores = _forget_absent(view, quotas, memory, policy)
+    tenants, decisions = [t for t in tenants if t.tenant not in absent], list[QuotaDecision]()
+    managed = [t for t in tenants if t.unmanaged_reason is None]
+    unmanaged_per_s = math.fsum(used_per_s(t) for t in tenants if t.unmanaged_reason is not None)
+    remaining_per_s = max(0.0, total_per_s - unmanaged_per_s)
+    sharing, allocated_per_s = _share(remaining_per_s, unmanaged_per_s, managed, memory, limits)
     if sharing.guarantees_cut:
-        text = f"the floors of {len(ours)} tenants are more than the {kept:.1f}/s there are: all are cut alike"
+        text = f"the guaranteed rates of {len(managed)} tenants exceed the available {allocated_per_s:.1f}/s: all are cut alike"
         decisions.append(HoldQuota(None, QuotaReason.GUARANTEES_CUT, text))
-    weights, beyond_total = math.fsum(place.of.weight for place in ours), (limits.over_allocation - 1) * left
-    spare = beyond_total / weights if weights > 0 else 0.0
-    states, rows = (
-        dict(memory.tenants),
-        {place.tenant: _alone(place, place.unmanaged_reason) for place in places if place.unmanaged_reason},
-    )
-    for place, fair in zip(ours, sharing.shares, strict=True):
-        wanted, reason = compute_setpoint(place, fair, spare * place.of.weight, sharing, limits)
-        state = place.state
-        rule = place.rule.place if place.rule is not None else None
-        rows[place.tenant] = TenantShare(
-            place.tenant, state.rate_per_s, state.backlogged, place.current_per_s, wanted, reason, rule
-        )
-        if not _worth_writing(place, wanted, view.now_ms, limits, lowers_only):
+    weights = math.fsum(t.rule.weight for t in managed)
+    over_allocated_per_s = (limits.over_allocation - 1) * remaining_per_s
+    standing_per_weight = over_allocated_per_s / weights if weights > 0 else 0.0
+    states = dict(memory.tenants)
+    rows = {t.tenant: _table_row(t, None, t.unmanaged_reason) for t in tenants if t.unmanaged_reason}
+    for status, share_per_s in zip(managed, sharing.shares, strict=True):
+        tenant, state = status.tenant, status.state
+        standing_per_s = standing_per_weight * status.rule.weight
+        setpoint, reason = compute_setpoint(status, share_per_s, standing_per_s, sharing, limits)
+        rows[tenant] = _table_row(status, setpoint, reason)
+        if not _is_worth_writing(status, setpoint, view.now_ms, limits, lowers_only):
             continue
-        states[place.tenant] = replace(state, written_at_ms=view.now_ms, previous_write_at_ms=state.written_at_ms)
-        text = explain_setpoint(place, wanted, reason, sharing)
-        decisions.append(SetQuota(place.tenant.entity, place.named_quota_per_s, wanted, reason, text))
-    anew = max(limits.tenant_rate_per_s_min, beyond_total / (weights + limits.new_tenants_expected))
-    holds_back = any(place.bound_by_managed_default and place.state.backlogged for place in places)
+        states[tenant] = replace(state, written_at_ms=view.now_ms, previous_write_at_ms=state.written_at_ms)
+        text = explain_setpoint(status, setpoint, reason, sharing)
+        decisions.append(SetQuota(tenant.entity, status.named_quota_per_s, setpoint, reason, text))
+    new_tenant_per_s = max(limits.tenant_rate_per_s_min, over_allocated_per_s / (weights + limits.new_tenants_expected))
     default = decide_default_quota(
-        quotas, memory, anew, policy, view.now_ms, holds_back=holds_back, lowers_only=lowers_only
+        quotas,
+        memory,
+        new_tenant_per_s,
+        policy,
+        view.now_ms,
+        holds_back=any(t.bound_by_managed_default and t.state.backlogged for t in tenants),
+        lowers_only=lowers_only,
     )
     if not lowers_only:
-        # Before the default, so that it never holds back whom it is not for.
-        decisions += decide_exemptions(quotas, memory, places, find_managed_default(default, memory, policy), policy)
-        decisions += _not_kept(quotas, memory, places)
+        # Before the default, so that it never limits an exempt tenant.
+        decisions += decide_exemptions(quotas, memory, tenants, find_managed_default(default, memory, policy), policy)
+        decisions += _restore_unmanaged(quotas, memory, tenants)
         decisions += restore_unwanted_defaults(quotas, memory, policy)
     decisions += [default] if default is not None else []
-    written_at_ms = view.now_ms if isinstance(default, SetQuota) else memory.default_written_at_ms
-    memory = replace(memory, tenants=states, default_written_at_ms=written_at_ms)
-    return memory, [*decisions, *back], tuple(rows[place.tenant] for place in places)
+    default_written_at_ms = view.now_ms if isinstance(default, SetQuota) else memory.default_written_at_ms
+    memory = replace(memory, tenants=states, default_written_at_ms=default_written_at_ms)
+    return memory, [*decisions, *restores], tuple(rows[t.tenant] for t in tenants)
 
 
-def _worth_writing(place: TenantStatus, wanted: float, now_ms: int, limits: MutationLimits, lowers_only: bool) -> bool:
-    stands = place.current_per_s
-    # Nothing holds it back: any bound is better than none. But who is blind starts nothing.
-    if stands is None:
+def _share(
+    remaining_per_s: float,
+    unmanaged_per_s: float,
+    managed: Sequence[TenantStatus],
+    memory: MutationMemory,
+    limits: MutationLimits,
+) -> tuple[Sharing, float]:
+    """Returns the shares of the managed tenants and the rate that was shared."""
+    claims = [claim_of(t, limits) for t in managed]
+    # The brake near the partition limit takes nothing from guaranteed rates, as far as the total covers them without the brake.
+    unbraked_per_s = (
+        max(remaining_per_s, memory.total.rate_per_s - unmanaged_per_s) if memory.total is not None else remaining_per_s
+    )
+    guaranteed_per_s = math.fsum(claim.guaranteed_demand for claim in claims)
+    allocated_per_s = max(remaining_per_s, min(unbraked_per_s, guaranteed_per_s))
+    return share_max_min(allocated_per_s, claims), allocated_per_s
+
+
+def _is_worth_writing(
+    status: TenantStatus, setpoint: float, now_ms: int, limits: MutationLimits, lowers_only: bool
+) -> bool:
+    current, state = status.current_per_s, status.state
+    # Any quota is better than none. Without signals, however, no new quota is set.
+    if current is None:
         return not lowers_only
-    if abs(wanted - stands) <= limits.deadband_ratio * stands or (lowers_only and wanted > stands):
+    if abs(setpoint - current) <= limits.deadband_ratio * current or (lowers_only and setpoint > current):
         return False
-    # Who uses what others have come back for gives it up at once.
-    if place.state.backlogged and wanted < (1 - limits.urgent_ratio) * stands:
+    # A tenant that uses the share of others gives it up at once when they return.
+    if state.backlogged and setpoint < (1 - limits.urgent_ratio) * current:
         return True
-    if now_ms - place.state.previous_write_at_ms < limits.third_write_after_s * 1000:
+    if now_ms - state.previous_write_at_ms < limits.third_write_after_s * 1000:
         return False
-    # What holds somebody back is lowered for the controller's sake: it does not wait for the last raise to grow old.
-    lowered = place.state.backlogged and wanted < stands
-    return lowered or now_ms - place.state.written_at_ms >= limits.write_every_s * 1000
+    # A cut that limits a tenant protects the controller. It does not wait for the interval after the last raise.
+    protects = state.backlogged and setpoint < current
+    return protects or now_ms - state.written_at_ms >= limits.write_every_s * 1000
 
 
-def _alone(place: TenantStatus, reason: QuotaReason) -> TenantShare:
-    rule = place.rule.place if place.rule is not None else None
-    state = place.state
-    return TenantShare(place.tenant, state.rate_per_s, state.backlogged, place.current_per_s, None, reason, rule)
+def _table_row(status: TenantStatus, setpoint: float | None, reason: QuotaReason) -> TenantShare:
+    state, match = status.state, status.match
+    return TenantShare(
+        status.tenant,
+        state.rate_per_s,
+        state.backlogged,
+        status.current_per_s,
+        setpoint,
+        reason,
+        match.index if match is not None else None,
+    )
 
 
-def _not_kept(quotas: Quotas, memory: MutationMemory, places: Sequence[TenantStatus]) -> list[RestoreQuota]:
+def _restore_unmanaged(quotas: Quotas, memory: MutationMemory, tenants: Sequence[TenantStatus]) -> list[RestoreQuota]:
     return [
-        restore(place.tenant.entity, quotas, memory, place.unmanaged_reason)
-        for place in places
-        if place.unmanaged_reason is not None and place.unmanaged_reason in _NOT_KEPT
-        if place.tenant.entity in memory.owned and place.tenant.entity not in memory.unconfirmed
+        restore(t.tenant.entity, quotas, memory, t.unmanaged_reason)
+        for t in tenants
+        if t.unmanaged_reason is not None and t.unmanaged_reason in _RESTORE_REASONS
+        if t.tenant.entity in memory.owned and t.tenant.entity not in memory.unconfirmed
     ]
 
 
-def _gone(
+def _forget_absent(
     view: QuotaView, quotas: Quotas, memory: MutationMemory, policy: MutationPolicy
 ) -> tuple[MutationMemory, set[Tenant], list[QuotaDecision]]:
-    """Kafka has forgotten them too. Forgotten here once nothing of them stands any more: a write that failed is tried again."""
-    gone = find_absent_tenants(memory, view.now_ms, policy.limits)
-    # Whoever is lifted out of the default before he comes is so after he has gone.
-    named = find_fully_named_exemptions(policy)
-    stands = sorted((t for t in gone if t.entity in memory.owned and t not in named), key=lambda t: t.key)
-    back = [
-        restore(t.entity, quotas, memory, QuotaReason.TENANT_GONE) for t in stands if t.entity not in memory.unconfirmed
+    """Restores the quotas of absent tenants. A tenant is forgotten once its quota is restored, so that failed writes repeat."""
+    absent = find_absent_tenants(memory, view.now_ms, policy.limits)
+    # An exempt tenant that a rule names in full keeps its exemption while it is absent.
+    exempt = find_fully_named_exemptions(policy)
+    with_quota = sorted((t for t in absent if t.entity in memory.owned and t not in exempt), key=lambda t: t.key)
+    restores = [
+        restore(t.entity, quotas, memory, QuotaReason.TENANT_GONE)
+        for t in with_quota
+        if t.entity not in memory.unconfirmed
     ]
-    kept = {t: s for t, s in memory.tenants.items() if t not in gone or t.entity in memory.owned}
-    return replace(memory, tenants=kept), gone, list(back)
+    remaining = {t: s for t, s in memory.tenants.items() if t not in absent or t.entity in memory.owned}
+    return replace(memory, tenants=remaining), absent, list(restores)

@@ -1,16 +1,14 @@
-"""What falls behind, and what was too much once.
+"""Detects brokers that fall behind in applying metadata, and remembers the rate at which they did.
 
-Intuition: a sink. As long as less runs in than the drain takes the water stands low, and how low says nothing of the drain. A
-little more, and it rises and rises, however little the more is. So neither is a low level a promise, nor does a high one say how
-much is too much: a bucketful raises it for a moment. But how fast it rises, where it goes on rising, tells what the drain takes,
-and whoever has seen that once turns the tap no further than to just below it, for a while.
+The lag behind the metadata log says little by itself. Below the sustainable rate it stays low, however close that rate is. Above
+that rate the lag grows without end. Only its growth shows the sustainable rate:
 
-    falls behind  by so many seconds in a second: of a second's work it does 1 − that
-    borne         what came in × what of it was done
-    most          what was borne when the objective was missed last; with time it is believed less and less: (t/T)³ of it comes
-                  on top, or of what a controller of which nothing is known is given, where that is more
+    lag growth       seconds of lag per second, while the lag is the worst measure
+    sustained rate   arrival rate × (1 − lag growth)
+    known limit      the sustained rate when the objective was last missed. It is forgotten with (t/T)³: so much of itself, or of
+                     the start rate if that is more, is added to it.
 
-Invariant: nothing here raises anything. What comes down is no sign of what can be borne.
+Invariant: nothing here raises the total. A lag that shrinks is no sign of a higher sustainable rate.
 """
 
 from __future__ import annotations
@@ -22,74 +20,95 @@ from tuner.control.mutation_quota.model import MutationLimits
 from tuner.control.mutation_quota.state import TotalRate
 from tuner.core.controller_pressure import Measure, Pressure
 
-_BORNE_LEAST = 0.5
+_SUSTAINED_RATIO_MIN = 0.5  # One window may be odd, so less is never believed.
 
 
 @dataclass(frozen=True, slots=True)
 class PressureTrend:
-    """Where the pressure comes from."""
+    """How the pressure develops, and what else the total depends on.
 
-    pressure_before: float | None = None  # In the window before; None: there is none, or it is of another controller.
-    lag_growth_ratio: float = 0.0  # Seconds in a second; 0 where that is not what presses, or not known.
-    lag_before_ms: float | None = None  # None: as above, or nobody told.
-    newer: bool = True  # This window was not judged yet.
-    felt_ratio: float = 0.0  # Of what others may feel, whatever presses most; 0: not asked for, or not known.
-    probe_likely_ratio: float = 0.0  # What that may be by one of the next looks.
-    probe_spread_known: bool = True  # How it wavers was seen for long enough to act on.
-    near_cut_at_ms: int = 0  # When the total went down a step as that, or the lines, were near their objective.
-    no_headroom_at_ms: int = 0  # When either was last so much that there was no room.
-    lines: Pressure | None = None  # Of brokers' lines, whatever presses most; None: not asked for, or not known.
-    guaranteed_per_s: float = 0.0  # The floors of all tenants together, as far as they ask for them.
-    unmanaged_per_s: float = 0.0  # What is done by those whom no quota of ours holds back.
-    tenants_held_back: bool = False  # Somebody is, be it by something else than the total.
+    Attributes:
+        pressure_before: pressure in the window before; None: no such window, or of another controller.
+        lag_growth_ratio: seconds of lag per second; 0 if the lag is not the worst measure.
+        lag_before_ms: lag in the window before; None: not measured.
+        is_new_window: this window was not judged before.
+        probe_ratio: creation probe latency ÷ objective; 0: not configured or not measured.
+        probe_likely_ratio: the value that this ratio may reach soon without any change (probe_margin.py).
+        probe_spread_known: its fluctuation was measured for long enough.
+        near_cut_at_ms: when the total was last cut because probe latency or forwarding came near its objective.
+        no_headroom_at_ms: when either last allowed no raise.
+        forwarding: pressure of request forwarding at the brokers; None: not configured or not measured.
+        guaranteed_per_s: sum of the guaranteed rates of all tenants, as far as they have demand.
+        unmanaged_per_s: rate of the tenants that no managed quota limits.
+        tenants_held_back: some quota limits a tenant.
+    """
+
+    pressure_before: float | None = None
+    lag_growth_ratio: float = 0.0
+    lag_before_ms: float | None = None
+    is_new_window: bool = True
+    probe_ratio: float = 0.0
+    probe_likely_ratio: float = 0.0
+    probe_spread_known: bool = True
+    near_cut_at_ms: int = 0
+    no_headroom_at_ms: int = 0
+    forwarding: Pressure | None = None
+    guaranteed_per_s: float = 0.0
+    unmanaged_per_s: float = 0.0
+    tenants_held_back: bool = False
 
 
 def lag_growth_ratio(pressure: Pressure, lag_before_ms: float | None, since_ms: int) -> float:
-    """Only of a lag can it be told from two looks; all else is of windows that overlap."""
+    """Returns the growth of the lag in seconds per second; 0 if another measure is the worst.
+
+    Other measures are means over windows that overlap, so two of them show no growth.
+    """
     if pressure.by is not Measure.APPLY_LAG or lag_before_ms is None or since_ms <= 0:
         return 0.0
     return (pressure.measured - lag_before_ms) / since_ms
 
 
-def is_falling_behind(pressure: Pressure, course: PressureTrend) -> bool:
-    """Over the objective twice in a row, and later still: no burst, which comes and goes within a look."""
-    return course.newer and pressure.ratio > 1 and course.lag_growth_ratio > 0 and (course.pressure_before or 0.0) > 1
-
-
-def is_creeping_up(pressure: Pressure, course: PressureTrend, limits: MutationLimits) -> bool:
-    """Not over the objective, but later than what comes and goes at rest twice in a row, later still, and at this pace over it
-    before a cut would be seen."""
-    if not course.newer or course.lag_growth_ratio <= 0 or course.lag_before_ms is None:
-        return False
-    at_rest = min(pressure.measured, course.lag_before_ms) <= limits.idle_lag_ms_max
+def is_falling_behind(pressure: Pressure, trend: PressureTrend) -> bool:
+    """Returns whether the lag missed its objective twice in a row and still grows. A burst ends within one window."""
     return (
-        not at_rest
-        and pressure.measured + 1000 * limits.hold_after_cut_s * course.lag_growth_ratio > pressure.objective
+        trend.is_new_window and pressure.ratio > 1 and trend.lag_growth_ratio > 0 and (trend.pressure_before or 0.0) > 1
     )
 
 
-def is_first_lag_breach(pressure: Pressure, course: PressureTrend) -> bool:
-    """Over the objective for the first time."""
-    return pressure.by is Measure.APPLY_LAG and (course.pressure_before or 0.0) <= 1
+def is_creeping_up(pressure: Pressure, trend: PressureTrend, limits: MutationLimits) -> bool:
+    """Returns whether the lag, still within its objective, would exceed it before a cut takes effect.
+
+    It must be above the idle lag twice in a row and grow.
+    """
+    if not trend.is_new_window or trend.lag_growth_ratio <= 0 or trend.lag_before_ms is None:
+        return False
+    is_idle = min(pressure.measured, trend.lag_before_ms) <= limits.idle_lag_ms_max
+    expected_ms = pressure.measured + 1000 * limits.hold_after_cut_s * trend.lag_growth_ratio
+    return not is_idle and expected_ms > pressure.objective
+
+
+def is_first_lag_breach(pressure: Pressure, trend: PressureTrend) -> bool:
+    """Returns whether the lag exceeds its objective for the first time."""
+    return pressure.by is Measure.APPLY_LAG and (trend.pressure_before or 0.0) <= 1
 
 
 def known_limit_per_s(total: TotalRate, now_ms: int, limits: MutationLimits) -> float:
-    """Beyond it the objective was missed; infinite where it never was."""
+    """Returns the rate at which the objective was last missed, raised with its age; infinite if it never was."""
     if total.known_limit_per_s is None:
         return math.inf
-    age = max(0, now_ms - total.known_limit_at_ms) / 1000 / limits.known_limit_memory_s
-    # Of next to nothing, by whatever it came about, a multiple would be next to nothing for ever.
-    return total.known_limit_per_s + max(total.known_limit_per_s, limits.rate_per_s_start) * age**3
+    age_ratio = max(0, now_ms - total.known_limit_at_ms) / 1000 / limits.known_limit_memory_s
+    # A multiple of a very low limit would stay low for ever, so at least the start rate is scaled.
+    return total.known_limit_per_s + max(total.known_limit_per_s, limits.rate_per_s_start) * age_ratio**3
 
 
-def sustained_per_s(came_per_s: float, course: PressureTrend) -> float:
-    """What was done of that, while the rest piled up; never believed to be less than half of it, for one look may be odd."""
-    return came_per_s * max(_BORNE_LEAST, 1 - course.lag_growth_ratio)
+def sustained_per_s(arrival_per_s: float, trend: PressureTrend) -> float:
+    """Returns the rate that the brokers apply while the rest accumulates; at least half of the arrival rate."""
+    return arrival_per_s * max(_SUSTAINED_RATIO_MIN, 1 - trend.lag_growth_ratio)
 
 
 def with_known_limit(
-    total: TotalRate, came_per_s: float, course: PressureTrend, now_ms: int, limits: MutationLimits
+    total: TotalRate, arrival_per_s: float, trend: PressureTrend, now_ms: int, limits: MutationLimits
 ) -> TotalRate:
-    """The same total, with what was borne noted: no more than was thought to be before."""
-    known = min(sustained_per_s(came_per_s, course), known_limit_per_s(total, now_ms, limits))
-    return replace(total, known_limit_per_s=known, known_limit_at_ms=now_ms)
+    """Returns the total with the sustained rate noted as known limit, unless a lower limit is known."""
+    limit = min(sustained_per_s(arrival_per_s, trend), known_limit_per_s(total, now_ms, limits))
+    return replace(total, known_limit_per_s=limit, known_limit_at_ms=now_ms)

@@ -1,10 +1,7 @@
-"""A clock that was set back: what is remembered of later than now.
+"""Corrects the state after a clock was set back: no remembered time may be later than now.
 
-Intuition: who wakes up an hour before he fell asleep would rest for an hour more, if he went by the clock. Whatever happened, it
-happened before now.
-
-Invariant: nothing waits for longer than it would if it had begun now. What another node's clock says may be ahead of ours by
-as much as its news may be old; only beyond that is it a clock that was wrong.
+Invariant: no wait becomes longer than one that begins now. The times of signals come from clocks of other nodes. They may be
+ahead by as much as a signal may be old (``hold_age_s``); only a larger difference is corrected.
 """
 
 from __future__ import annotations
@@ -16,28 +13,28 @@ from tuner.control.mutation_quota.state import ControllerWindow, MutationMemory,
 
 
 def clamp_to_now(memory: MutationMemory, now_ms: int, limits: MutationLimits) -> MutationMemory:
-    """The same memory, with nothing in it that is later than now; the same value where nothing was."""
-    ahead_ms = now_ms + round(limits.hold_age_s * 1000)
-    until_ms = now_ms + round(limits.external_change_hold_s * 1000)
-    later = {
-        t: _tenant(s, now_ms)
-        for t, s in memory.tenants.items()
-        if max(s.sampled_at_ms, s.active_at_ms) > ahead_ms or s.written_at_ms > now_ms
+    """Returns the state with no time later than ``now_ms``. Parts that need no correction keep their identity."""
+    latest_ms = now_ms + round(limits.hold_age_s * 1000)
+    latest_until_ms = now_ms + round(limits.external_change_hold_s * 1000)
+    corrected = {
+        tenant: _clamp_tenant(state, now_ms)
+        for tenant, state in memory.tenants.items()
+        if max(state.sampled_at_ms, state.active_at_ms) > latest_ms or state.written_at_ms > now_ms
     }
     return replace(
         memory,
-        total=_total(memory.total, now_ms),
-        window=_window(memory.window, now_ms, ahead_ms),
-        tenants={**memory.tenants, **later} if later else memory.tenants,
+        total=_clamp_total(memory.total, now_ms),
+        window=_clamp_window(memory.window, now_ms, latest_ms),
+        tenants={**memory.tenants, **corrected} if corrected else memory.tenants,
         externally_owned_until_ms={
-            entity: min(until, until_ms) for entity, until in memory.externally_owned_until_ms.items()
+            entity: min(until_ms, latest_until_ms) for entity, until_ms in memory.externally_owned_until_ms.items()
         },
         last_step_at_ms=min(memory.last_step_at_ms, now_ms),
         default_written_at_ms=min(memory.default_written_at_ms, now_ms),
     )
 
 
-def _total(total: TotalRate | None, now_ms: int) -> TotalRate | None:
+def _clamp_total(total: TotalRate | None, now_ms: int) -> TotalRate | None:
     if total is None or max(total.raised_at_ms, total.cut_at_ms, total.known_limit_at_ms) <= now_ms:
         return total
     return replace(
@@ -48,14 +45,14 @@ def _total(total: TotalRate | None, now_ms: int) -> TotalRate | None:
     )
 
 
-def _window(window: ControllerWindow | None, now_ms: int, ahead_ms: int) -> ControllerWindow | None:
+def _clamp_window(window: ControllerWindow | None, now_ms: int, latest_ms: int) -> ControllerWindow | None:
     if window is None:
         return None
-    felt = window.felt
-    if felt is not None:
-        felt = replace(felt, since_ms=min(felt.since_ms, now_ms), near_cut_at_ms=min(felt.near_cut_at_ms, now_ms))
-    window = replace(window, no_headroom_at_ms=min(window.no_headroom_at_ms, now_ms), felt=felt)
-    if max(window.sampled_at_ms, window.active_since_ms) <= ahead_ms:
+    probe = window.probe
+    if probe is not None:
+        probe = replace(probe, since_ms=min(probe.since_ms, now_ms), near_cut_at_ms=min(probe.near_cut_at_ms, now_ms))
+    window = replace(window, no_headroom_at_ms=min(window.no_headroom_at_ms, now_ms), probe=probe)
+    if max(window.sampled_at_ms, window.active_since_ms) <= latest_ms:
         return window
     return replace(
         window,
@@ -64,7 +61,7 @@ def _window(window: ControllerWindow | None, now_ms: int, ahead_ms: int) -> Cont
     )
 
 
-def _tenant(state: TenantState, now_ms: int) -> TenantState:
+def _clamp_tenant(state: TenantState, now_ms: int) -> TenantState:
     return replace(
         state,
         active_at_ms=min(state.active_at_ms, now_ms),

@@ -1,18 +1,15 @@
-"""What does a topic, and what does a partition cost the controller? Learned from how busy it is.
+"""Learns how much controller time one topic and one partition take, from how busy the controller is.
 
-Intuition: a craftsman's bill. So many hours were worked, and so many pieces of two kinds were made: after some bills one knows
-what a piece of each kind takes. As long as both kinds always come in the same proportion nobody can tell them apart, and it does
-not matter: the bill for that proportion is right all the same.
+    busy = other work + topics/s × topic cost + partitions/s × partition cost
 
-    busy = other + topics/s × topic cost + partitions/s × partition cost
+Each window moves both costs towards the measured busy ratio, in proportion to their part of it (normalised least mean squares). The
+two costs cannot be told apart while topics and partitions keep the same proportion, but their sum is right for that proportion.
 
-Each window moves both costs towards what explains it, in proportion to what each was in the bill (normalised least mean squares).
+The arrival rate is known only roughly: Kafka's tenant metrics are means over up to a minute, and the change of the partition count
+hides topics that were created and deleted again. While a burst fades, the costs are therefore not lowered.
 
-How much came is known within bounds only: the books are means of up to a minute, and what there is more of says nothing of what
-was made and deleted again. While a storm fades nobody can say, and nothing is found to be cheaper than it was thought to be.
-
-Invariant: costs stay above 0. A window in which the controller was busy all the time may raise them and never lowers them: what it
-could not do in that window is not on its bill. It is never thought to be busy with other things for longer than it is at all.
+Invariant: costs stay above 0. A window with a saturated controller may raise them but never lowers them, because it hides work that
+was left over. The ratio of other work never exceeds the measured busy ratio.
 """
 
 from __future__ import annotations
@@ -23,10 +20,10 @@ from streaming.shared.contract import ControllerSignal
 from tuner.control.mutation_quota.model import MutationLimits
 from tuner.control.mutation_quota.state import ControllerWindow, LearnedCost
 
-_LEAST = 0.05  # Of what it was before the step: one odd window does not make anything free.
-_MS_LEAST = 0.001  # Nor do a thousand of them: a fiftieth of what any controller was seen to take.
-_STEADY_RATIO = 0.8  # Less than this of what was done lately, and it is fading.
-_SEEN_RATIO = 0.5  # So much of what was done lately is there more or less of: then it comes.
+_STEP_FACTOR_MIN = 0.05  # One odd window must not make a cost vanish.
+_COST_MS_MIN = 0.001  # Nor must many of them. It is a fiftieth of the lowest cost seen on any controller.
+_FADING_RATIO = 0.8  # Metered rate below this share of the recent rate: the burst fades.
+_VISIBLE_RATIO = 0.5  # Unless the partition count changes by this share of the recent rate.
 
 
 def initial_cost(limits: MutationLimits) -> LearnedCost:
@@ -36,35 +33,41 @@ def initial_cost(limits: MutationLimits) -> LearnedCost:
 def learn_from_window(
     cost: LearnedCost,
     signal: ControllerSignal,
-    before: ControllerWindow | None,
-    done_per_s: float,
-    books_per_s: float,
+    previous: ControllerWindow | None,
+    recent_per_s: float,
+    metered_per_s: float,
     limits: MutationLimits,
 ) -> LearnedCost:
-    """From how busy it was, and what there is more or less of, or what the books say: Kafka counts no mutations of all tenants.
+    """Returns the costs after one more window of the same controller; unchanged if there is nothing to compare with.
+
+    Kafka has no counter of all mutations. The rate is the larger of the tenants' rates and the change of the partition count.
 
     Args:
-        done_per_s: what all did lately, slowly forgotten.
-        books_per_s: what Kafka's books say now.
+        recent_per_s: sum of the tenants' rates, which decay slowly.
+        metered_per_s: sum of the rates in Kafka's tenant metrics now.
     """
-    if signal.idle_ratio is None or before is None or before.node != signal.node:
+    if signal.idle_ratio is None or previous is None or previous.node != signal.node:
         return cost
-    changed = _change_per_s(signal.partitions, before.partitions, signal, before)
-    partitions = max(done_per_s, changed)
-    topics = _change_per_s(signal.topics, before.topics, signal, before)
-    # As many are deleted as created: then they are such topics as there are on average.
-    topics = max(topics, done_per_s / cost.partitions_per_topic)
-    fades = books_per_s < _STEADY_RATIO * done_per_s and changed < _SEEN_RATIO * done_per_s
-    busy = min(1.0, max(0.0, 1 - signal.idle_ratio))
-    # What is only remembered did not come in this window.
-    if max(books_per_s, changed) < limits.learn_rate_per_s_min:
-        topics, partitions = 0.0, 0.0
-    return update_cost(cost, busy, topics, partitions, limits, fades=fades)
+    changed_per_s = _change_per_s(signal.partitions, previous.partitions, signal, previous)
+    partitions_per_s = max(recent_per_s, changed_per_s)
+    # If as many topics are deleted as created, the count does not change. Then topics of average size are assumed.
+    changed_topics_per_s = _change_per_s(signal.topics, previous.topics, signal, previous)
+    topics_per_s = max(changed_topics_per_s, recent_per_s / cost.partitions_per_topic)
+    fading = metered_per_s < _FADING_RATIO * recent_per_s and changed_per_s < _VISIBLE_RATIO * recent_per_s
+    busy_ratio = min(1.0, max(0.0, 1 - signal.idle_ratio))
+    # A rate that is only remembered did not occur in this window.
+    if max(metered_per_s, changed_per_s) < limits.learn_rate_per_s_min:
+        topics_per_s, partitions_per_s = 0.0, 0.0
+    return update_cost(cost, busy_ratio, topics_per_s, partitions_per_s, limits, fades=fading)
 
 
-def _change_per_s(now: float | None, was: float | None, signal: ControllerSignal, before: ControllerWindow) -> float:
-    since_s = (signal.sampled_at_ms - before.sampled_at_ms) / 1000
-    return abs(now - was) / since_s if now is not None and was is not None and since_s > 0 else 0.0
+def _change_per_s(
+    count: float | None, previous_count: float | None, signal: ControllerSignal, previous: ControllerWindow
+) -> float:
+    since_s = (signal.sampled_at_ms - previous.sampled_at_ms) / 1000
+    if count is None or previous_count is None or since_s <= 0:
+        return 0.0
+    return abs(count - previous_count) / since_s
 
 
 def update_cost(
@@ -76,35 +79,35 @@ def update_cost(
     *,
     fades: bool = False,
 ) -> LearnedCost:
-    """The costs after one more window.
+    """Returns the costs after one more window.
 
     Args:
-        busy_ratio: of the controller's time, 0 to 1.
-        topics_per_s: created or deleted.
-        partitions_per_s: created or deleted, those of these topics included.
-        fades: it may well have been less than that.
+        busy_ratio: share of the controller's time, 0 to 1.
+        topics_per_s: topics created or deleted.
+        partitions_per_s: partitions created or deleted, with those of these topics.
+        fades: the true rates may be lower, so the costs are not lowered.
     """
     other = cost.other_busy_ratio + limits.learn_gain * (busy_ratio - cost.other_busy_ratio)
     if partitions_per_s < limits.learn_rate_per_s_min:
-        # What it works on while it is busy all the time came before this window.
+        # A saturated controller works on mutations from before this window.
         return cost if busy_ratio > limits.learn_busy_max else replace(cost, other_busy_ratio=other)
-    by_topics, by_partitions = topics_per_s * cost.topic_ms / 1000, partitions_per_s * cost.partition_ms / 1000
-    miss = busy_ratio - cost.other_busy_ratio - by_topics - by_partitions
+    topic_part, partition_part = topics_per_s * cost.topic_ms / 1000, partitions_per_s * cost.partition_ms / 1000
+    error = busy_ratio - cost.other_busy_ratio - topic_part - partition_part
     if busy_ratio < cost.other_busy_ratio:
-        # How much less of it was other work nobody knows; only that what came took no more than all there was.
-        cost, miss = replace(cost, other_busy_ratio=other), min(0.0, busy_ratio - by_topics - by_partitions)
-    mix = partitions_per_s / topics_per_s if topics_per_s > 0 else cost.partitions_per_topic
-    # Careful: many small topics cost more than few large ones, so fewer a topic is believed at once.
-    gain = limits.learn_gain if mix > cost.partitions_per_topic and cost.steps > 0 else 1.0
+        # The amount of other work is unknown; the mutations took at most the whole busy time.
+        cost, error = replace(cost, other_busy_ratio=other), min(0.0, busy_ratio - topic_part - partition_part)
+    size = partitions_per_s / topics_per_s if topics_per_s > 0 else cost.partitions_per_topic
+    # Small topics cost more per partition. To be safe, a smaller size is believed at once, a larger one slowly.
+    gain = limits.learn_gain if size > cost.partitions_per_topic and cost.steps > 0 else 1.0
     cost = replace(
-        cost, partitions_per_topic=max(1.0, cost.partitions_per_topic + gain * (mix - cost.partitions_per_topic))
+        cost, partitions_per_topic=max(1.0, cost.partitions_per_topic + gain * (size - cost.partitions_per_topic))
     )
-    if miss < 0 and (fades or busy_ratio > limits.learn_busy_max):
+    if error < 0 and (fades or busy_ratio > limits.learn_busy_max):
         return cost
-    scale = limits.learn_gain * miss / (by_topics**2 + by_partitions**2)
+    scale = limits.learn_gain * error / (topic_part**2 + partition_part**2)
     return replace(
         cost,
-        topic_ms=max(_MS_LEAST, cost.topic_ms * max(_LEAST, 1 + scale * by_topics)),
-        partition_ms=max(_MS_LEAST, cost.partition_ms * max(_LEAST, 1 + scale * by_partitions)),
+        topic_ms=max(_COST_MS_MIN, cost.topic_ms * max(_STEP_FACTOR_MIN, 1 + scale * topic_part)),
+        partition_ms=max(_COST_MS_MIN, cost.partition_ms * max(_STEP_FACTOR_MIN, 1 + scale * partition_part)),
         steps=cost.steps + 1,
     )

@@ -1,4 +1,4 @@
-"""Decisions about mutation quotas as values: for whom, how much, and why, in a word for machines and a sentence for people.
+"""Holds the decisions about mutation quotas: entity, rate, a reason code and a sentence for people.
 
 Rates are partitions/s.
 """
@@ -10,22 +10,22 @@ from enum import StrEnum
 
 from tuner.control.mutation_quota.entity import QuotaEntity, Tenant
 
-RATE_DIGITS = 3  # After the point; a thousandth of a partition/s is a partition in a quarter of an hour.
+RATE_DIGITS = 3  # Decimal places. 0.001/s is one partition in a quarter of an hour.
 
 
 class QuotaReason(StrEnum):
-    # Not knowing: hold.
+    # An input is missing: nothing changes.
     QUOTAS_UNREADABLE = "quotas_unreadable"
     CONTROLLER_UNKNOWN = "controller_unknown"
     CONTROLLER_STALE = "controller_stale"
     PRESSURE_NOT_MEASURED = "pressure_not_measured"
-    # Nothing of ours: hold.
+    # The quota is not managed: it stays as it is.
     EXTERNALLY_OWNED = "externally_owned"
     PRESERVED = "preserved"
     EXEMPT = "exempt"
     WOULD_SHADOW_EXISTING = "would_shadow_existing"
     TOO_MANY_TENANTS = "too_many_tenants"
-    # The total: hold, or why it changes.
+    # The total rate: why it stays or changes.
     WITHIN_OBJECTIVE = "within_objective"
     NOT_BINDING = "not_binding"
     SETTLING = "settling"
@@ -41,35 +41,39 @@ class QuotaReason(StrEnum):
     INITIAL = "initial"
     PARTITIONS_NEAR_LIMIT = "partitions_near_limit"
     GUARANTEES_CUT = "guarantees_cut"
-    # One tenant.
-    FAIR_SHARE = "fair_share"  # It could use more.
+    # The quota of one tenant.
+    FAIR_SHARE = "fair_share"  # The tenant could use more.
     DEMAND_MET = "demand_met"
-    STANDING_SHARE = "standing_share"  # It does little or nothing, and may begin at once.
-    AT_GUARANTEED_RATE = (
-        "at_guaranteed_rate"  # What it was promised, or the least that anybody has, is more than its share.
-    )
+    STANDING_SHARE = "standing_share"  # The tenant is idle or nearly so; it may start without waiting.
+    AT_GUARANTEED_RATE = "at_guaranteed_rate"  # The guaranteed rate is higher than the fair share.
     DEFAULT_SHARE = "default_share"
-    # Taking back.
+    # A quota stops being managed.
     TENANT_GONE = "tenant_gone"
     RELEASED = "released"
     EXTERNAL_CHANGE = "external_change"
     NOT_CONFIGURED = "not_configured"
-    # A person's word.
+    # An order of an operator.
     PAUSED = "paused"
-    # Not to hold anybody back, but so that Kafka counts.
+    # An unlimited quota, set only so that Kafka meters.
     METERING_ENABLED = "metering_enabled"
 
 
 @dataclass(frozen=True, slots=True)
 class HoldQuota:
-    entity: QuotaEntity | None  # None: all of it.
+    """Nothing is written for ``entity``; None: for any entity."""
+
+    entity: QuotaEntity | None
     reason: QuotaReason
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class TotalRateReport:
-    """What all may have now, and why; nothing is written for it."""
+    """The total rate of all tenants and its reason. It causes no write by itself.
+
+    Attributes:
+        pressure: load of the controller; 1 is the objective.
+    """
 
     rate_per_s: float
     pressure: float
@@ -79,8 +83,10 @@ class TotalRateReport:
 
 @dataclass(frozen=True, slots=True)
 class SetQuota:
+    """Sets the quota of ``entity``. ``current_per_s`` is the present quota of this entity; None: it has none."""
+
     entity: QuotaEntity
-    current_per_s: float | None  # What stands under this very entity; None: nothing.
+    current_per_s: float | None
     setpoint_per_s: float
     reason: QuotaReason
     text: str
@@ -88,7 +94,7 @@ class SetQuota:
 
 @dataclass(frozen=True, slots=True)
 class RestoreQuota:
-    """Its reason ended: what stood before stands again; None removes it."""
+    """Restores the quota from before rheostat managed it. ``value_per_s`` None removes the quota."""
 
     entity: QuotaEntity
     current_per_s: float | None
@@ -99,7 +105,7 @@ class RestoreQuota:
 
 @dataclass(frozen=True, slots=True)
 class RelinquishQuota:
-    """Somebody else changed what we had set: theirs from now on."""
+    """Gives up a quota that another tool has changed. It is externally owned until ``until_ms``."""
 
     entity: QuotaEntity
     setpoint_per_s: float
@@ -111,22 +117,30 @@ class RelinquishQuota:
 
 @dataclass(frozen=True, slots=True)
 class TenantShare:
-    """How one tenant stands, for whoever looks: a row of the table."""
+    """One row of the tenant table, for the API and the terminal.
+
+    Attributes:
+        rate_per_s: the tenant's measured rate.
+        backlogged: its quota limits it now.
+        current_per_s: the quota in force; None: none.
+        setpoint_per_s: the quota that it should have; None: its quota is not managed.
+        rule: index of the tenant rule that applies; None: no rule matches.
+    """
 
     tenant: Tenant
-    rate_per_s: float  # What it does.
-    backlogged: bool  # Held back now.
-    current_per_s: float | None  # The quota in force; None: none is.
-    setpoint_per_s: float | None  # None: not ours to set.
+    rate_per_s: float
+    backlogged: bool
+    current_per_s: float | None
+    setpoint_per_s: float | None
     reason: QuotaReason
-    rule: int | None  # Which of the rules won, by its place; None: none fits.
+    rule: int | None
 
 
 QuotaDecision = HoldQuota | TotalRateReport | SetQuota | RestoreQuota | RelinquishQuota
 
 
 def action_of(decision: QuotaDecision) -> str:
-    """One word, for metrics and the journal."""
+    """Returns the decision's action as one word, for metrics and the journal."""
     match decision:
         case HoldQuota():
             return "hold_quota"

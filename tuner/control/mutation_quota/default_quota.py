@@ -1,9 +1,9 @@
-"""Quotas of ours under ``<default>``: whom they would put out of force, and which of them nobody asks for any more.
+"""Decides the managed ``<default>`` quota, which limits tenants that have no quota by name.
 
-Kafka takes the first quota in its order that fits a client. So one for every user comes before all that stand for client-ids,
-whoever set those; and one that was ours by another setting comes before what the new one asks for.
+Kafka applies the first quota in its order of precedence. A ``<default>`` user quota therefore disables all quotas for client-ids,
+and a ``<default>`` quota from an earlier ``default_entity`` may disable the present one. Such quotas are held back or restored.
 
-Invariant: nothing that somebody set is put out of force by a quota for everybody.
+Invariant: no managed ``<default>`` quota disables a quota that the operator or another tool has set.
 """
 
 from __future__ import annotations
@@ -23,93 +23,96 @@ from tuner.control.mutation_quota.ownership import restore
 from tuner.control.mutation_quota.state import MutationMemory
 
 EVERY_PAIR = QuotaEntity(DEFAULT, DEFAULT)
-# Above what any controller does, and far from where a double loses a partition.
+# More than any controller can do, and small enough for a double to count single partitions.
 UNLIMITED_PER_S = 1e9
 
 
 def find_shadowed_quotas(
     entity: QuotaEntity, quotas: Mapping[QuotaEntity, float], memory: MutationMemory
 ) -> tuple[QuotaEntity, ...]:
-    """Those that somebody set, also where they are ours for now, that come after it in Kafka's order."""
-    ours = {e for e, owned in memory.owned.items() if owned.before_per_s is None}
-    return tuple(sorted((e for e in quotas if e not in ours and precedence_rank(e) > precedence_rank(entity)), key=str))
+    """Returns the foreign and adopted quotas with a lower precedence than a quota for ``entity``, sorted."""
+    created = {e for e, owned in memory.owned.items() if owned.before_per_s is None}
+    rank = precedence_rank(entity)
+    return tuple(sorted((e for e in quotas if e not in created and precedence_rank(e) > rank), key=str))
 
 
 def decide_default_quota(
     quotas: Mapping[QuotaEntity, float],
     memory: MutationMemory,
-    wanted: float,
+    setpoint_per_s: float,
     policy: MutationPolicy,
     now_ms: int,
     *,
     holds_back: bool,
     lowers_only: bool,
 ) -> SetQuota | HoldQuota | None:
-    """For whom nobody knows yet: one standing share each, of a weight of one.
+    """Returns the write of the ``<default>`` quota, or a hold; None if there is nothing to do.
 
     Args:
-        holds_back: somebody is held back by it.
-        lowers_only: nothing is known that would allow more.
+        setpoint_per_s: the standing share of a new tenant with a weight of 1.
+        holds_back: the present ``<default>`` quota limits a tenant.
+        lowers_only: signals are missing, so the quota is not raised.
     """
     entity, limits = policy.default_entity, policy.limits
     if entity is None or entity in memory.externally_owned_until_ms or entity in memory.unconfirmed:
         return None
-    if void := find_shadowed_quotas(entity, quotas, memory):
+    if shadowed := find_shadowed_quotas(entity, quotas, memory):
         text = (
-            f"{entity}: a quota there would put {len(void)} that somebody set out of force, such as that of {void[0]}: none is "
-            "kept. Set tuner.mutation_quota.default_entity to what they are for, or to none"
+            f"{entity}: no quota is set, because it would disable {len(shadowed)} existing quotas, such as that of {shadowed[0]}. "
+            "Set tuner.mutation_quota.default_entity to the kind of those quotas, or to none"
         )
         return HoldQuota(entity, QuotaReason.WOULD_SHADOW_EXISTING, text)
-    live, wanted = quotas.get(entity), round(wanted, RATE_DIGITS)
-    if live is not None and not policy.adopt_existing and _is_somebodys(entity, memory):
+    current, setpoint = quotas.get(entity), round(setpoint_per_s, RATE_DIGITS)
+    if current is not None and not policy.adopt_existing and _is_foreign(entity, memory):
         return None
-    if lowers_only and (live is None or wanted > live):
+    if lowers_only and (current is None or setpoint > current):
         return None
-    # Seldom and by much: it counts for nobody that is known. Half of the time in which there may be two writes has to be over
-    # since the last one, but for what is lowered at once for the controller's sake, as with a tenant.
-    if live is not None:
-        if abs(wanted - live) <= 3 * limits.deadband_ratio * live:
+    # Written rarely and in large steps, because it concerns no known tenant. A cut that limits a tenant is urgent.
+    if current is not None:
+        if abs(setpoint - current) <= 3 * limits.deadband_ratio * current:
             return None
-        urgent = holds_back and wanted < (1 - limits.urgent_ratio) * live
+        urgent = holds_back and setpoint < (1 - limits.urgent_ratio) * current
         if not urgent and now_ms - memory.default_written_at_ms < limits.third_write_after_s / 2 * 1000:
             return None
-    stands = "no quota" if live is None else f"{live:g}/s"
-    text = f"{entity}: {stands} → {wanted:g}/s: the standing share of whoever comes anew"
-    return SetQuota(entity, live, wanted, QuotaReason.DEFAULT_SHARE, text)
+    before = "no quota" if current is None else f"{current:g}/s"
+    text = f"{entity}: {before} → {setpoint:g}/s: the standing share of a new tenant"
+    return SetQuota(entity, current, setpoint, QuotaReason.DEFAULT_SHARE, text)
 
 
 def find_managed_default(
-    decided: SetQuota | HoldQuota | None, memory: MutationMemory, policy: MutationPolicy
+    decision: SetQuota | HoldQuota | None, memory: MutationMemory, policy: MutationPolicy
 ) -> QuotaEntity | None:
-    """The default of ours that stands, or is written now; None: there is none, or it is not kept."""
+    """Returns the entity of the managed ``<default>`` quota that is set or written now; None if there is none."""
     entity = policy.default_entity
-    if isinstance(decided, HoldQuota):
+    if isinstance(decision, HoldQuota):
         return None
-    return entity if isinstance(decided, SetQuota) or entity in memory.owned else None
+    return entity if isinstance(decision, SetQuota) or entity in memory.owned else None
 
 
 def restore_unwanted_defaults(
     quotas: Mapping[QuotaEntity, float], memory: MutationMemory, policy: MutationPolicy
 ) -> list[RestoreQuota]:
-    """What was the default by other settings, what is somebody's and is not to be turned any more, or has come to stand in
-    somebody's way."""
-    kept = (
-        policy.default_entity if policy.default_entity is not None else EVERY_PAIR if policy.enable_metering else None
-    )
-    back = list[RestoreQuota]()
+    """Returns a restore for each managed ``<default>`` quota that must go.
+
+    It is of an earlier ``default_entity``, or it disables a foreign quota, or adopted quotas are no longer managed.
+    """
+    wanted = policy.default_entity
+    if wanted is None and policy.enable_metering:
+        wanted = EVERY_PAIR
+    restores = list[RestoreQuota]()
     for entity in memory.owned:
         if DEFAULT not in (entity.user, entity.client_id) or entity in memory.unconfirmed:
             continue
-        if entity != kept:
-            back.append(restore(entity, quotas, memory, QuotaReason.NOT_CONFIGURED))
+        if entity != wanted:
+            restores.append(restore(entity, quotas, memory, QuotaReason.NOT_CONFIGURED))
         elif find_shadowed_quotas(entity, quotas, memory):
-            back.append(restore(entity, quotas, memory, QuotaReason.WOULD_SHADOW_EXISTING))
-        elif not policy.adopt_existing and _is_somebodys(entity, memory):
-            back.append(restore(entity, quotas, memory, QuotaReason.PRESERVED))
-    return back
+            restores.append(restore(entity, quotas, memory, QuotaReason.WOULD_SHADOW_EXISTING))
+        elif not policy.adopt_existing and _is_foreign(entity, memory):
+            restores.append(restore(entity, quotas, memory, QuotaReason.PRESERVED))
+    return restores
 
 
-def _is_somebodys(entity: QuotaEntity, memory: MutationMemory) -> bool:
-    """Where a quota stands: theirs, or adopted."""
-    ours = memory.owned.get(entity)
-    return ours is None or ours.before_per_s is not None
+def _is_foreign(entity: QuotaEntity, memory: MutationMemory) -> bool:
+    """Returns whether an existing quota is foreign or adopted, not created by rheostat."""
+    owned = memory.owned.get(entity)
+    return owned is None or owned.before_per_s is not None

@@ -1,17 +1,17 @@
-"""Whom a client quota is for, and which of several is in force: Kafka's order of precedence, letter by letter.
+"""Resolves which client quota applies to a client, in Kafka's order of precedence.
 
-Intuition: a quota stands under a name, or under <default>, of a user, of a client-id, or of both. Of all that fit, Kafka takes
-the most particular one; and it keeps one bucket for each user, each client-id or each pair, as the quota that it took was for
-users, for client-ids or for pairs. A default is no common purse: everybody whom it fits has a bucket of that size.
+A quota is set for an entity: a user, a client-id, or both, each by name or as ``<default>``. Kafka applies the most specific quota
+that fits a client. The kind of that quota decides the token bucket: one per user, one per client-id, or one per pair. A
+``<default>`` quota is not shared: every tenant that it fits has a bucket of its own.
 
     user + client-id → user + <default> → user → <default> + client-id → <default> + <default> → <default> user
         → client-id → <default> client-id
 
-Invariant: a quota written for a tenant's own name is the first in that order for the bucket that it is meant for.
+Invariant: a quota that is set for a tenant's own name comes first in that order for this tenant's bucket.
 
-Vocabulary:
-    tenant  whose bucket it is: a user, a client-id, or a pair of the two; the labels of Kafka's books.
-    entity  whom a quota is set for; also <default>.
+Terms:
+    tenant  the owner of a bucket: a user, a client-id, or a pair of the two, as in the labels of Kafka's metrics.
+    entity  the name that a quota is set for; it may contain ``<default>``.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ __all__ = [
 DEFAULT: Literal[Default.DEFAULT] = Default.DEFAULT
 
 
-# By user and client-id: whether a name stands there (True), <default> (False), or neither (None).
-_ORDER = {
+# Key: user and client-id, each True for a name, False for <default>, None for absent.
+_PRECEDENCE = {
     (True, True): 0,
     (True, False): 1,
     (True, None): 2,
@@ -60,12 +60,12 @@ class Tenant:
 
     @property
     def entity(self) -> QuotaEntity:
-        """Its own name."""
+        """The entity of the tenant's own name."""
         return QuotaEntity(self.user, self.client_id)
 
     @property
     def key(self) -> tuple[str, str]:
-        """To sort by."""
+        """Sort key."""
         return (self.user or "", self.client_id or "")
 
     def __str__(self) -> str:
@@ -73,34 +73,33 @@ class Tenant:
 
 
 def entities_by_precedence(user: str, client_id: str) -> tuple[tuple[QuotaEntity, Tenant], ...]:
-    """All quotas that fit a client of this user, the one that wins first, each with the bucket that comes of it."""
-    pair, of_user, of_client = Tenant(user, client_id), Tenant(user), Tenant(client_id=client_id)
+    """Returns all entities that fit a client, highest precedence first, each with the bucket that its quota would use."""
+    pair, user_bucket, client_bucket = Tenant(user, client_id), Tenant(user), Tenant(client_id=client_id)
     return (
         (QuotaEntity(user, client_id), pair),
         (QuotaEntity(user, DEFAULT), pair),
-        (QuotaEntity(user), of_user),
+        (QuotaEntity(user), user_bucket),
         (QuotaEntity(DEFAULT, client_id), pair),
         (QuotaEntity(DEFAULT, DEFAULT), pair),
-        (QuotaEntity(DEFAULT), of_user),
-        (QuotaEntity(client_id=client_id), of_client),
-        (QuotaEntity(client_id=DEFAULT), of_client),
+        (QuotaEntity(DEFAULT), user_bucket),
+        (QuotaEntity(client_id=client_id), client_bucket),
+        (QuotaEntity(client_id=DEFAULT), client_bucket),
     )
 
 
 def precedence_rank(entity: QuotaEntity) -> int:
-    """Its place in Kafka's order of precedence, 0 for what comes before all others."""
-    user, client_id = entity.user, entity.client_id
-    return _ORDER[_named(user), _named(client_id)]
+    """Returns the entity's place in Kafka's order of precedence; 0 is the highest precedence."""
+    return _PRECEDENCE[_is_name(entity.user), _is_name(entity.client_id)]
 
 
-def _named(name: EntityName | None) -> bool | None:
-    return None if name is None else name is not DEFAULT
+def _is_name(part: EntityName | None) -> bool | None:
+    return None if part is None else part is not DEFAULT
 
 
 def resolve_quota(
     quotas: Mapping[QuotaEntity, float], user: str, client_id: str
 ) -> tuple[QuotaEntity, Tenant, float] | None:
-    """The quota in force for a client of this user, its bucket, and its rate; None: none is."""
+    """Returns the quota in force for a client, its bucket and its rate (partitions/s); None if no quota fits."""
     for entity, tenant in entities_by_precedence(user, client_id):
         if entity in quotas:
             return entity, tenant, quotas[entity]
@@ -108,12 +107,12 @@ def resolve_quota(
 
 
 def find_quota_in_force(quotas: Mapping[QuotaEntity, float], tenant: Tenant) -> tuple[QuotaEntity, float] | None:
-    """The quota that a bucket has; as its labels say which levels it can have come from, only these are looked at."""
+    """Returns the entity and rate (partitions/s) of the quota that fills this tenant's bucket; None if there is none."""
     return next(((entity, quotas[entity]) for entity in candidate_entities(tenant) if entity in quotas), None)
 
 
 def candidate_entities(tenant: Tenant) -> list[QuotaEntity]:
-    """All that its bucket can have its quota from, the one that wins first."""
+    """Returns the entities whose quota can fill this tenant's bucket, highest precedence first."""
     user, client_id = tenant.user, tenant.client_id
     if user is not None and client_id is not None:
         return [entity for entity, bucket in entities_by_precedence(user, client_id) if bucket == tenant]
@@ -125,10 +124,10 @@ def candidate_entities(tenant: Tenant) -> list[QuotaEntity]:
 def find_rebucketed_tenants(
     entity: QuotaEntity, quotas: Mapping[QuotaEntity, float], tenants: Iterable[Tenant]
 ) -> tuple[Tenant, ...]:
-    """Tenants whose clients would count in another bucket if a quota stood under this entity, where none stands now.
+    """Returns the tenants whose clients would move to another bucket if a new quota were set for this entity.
 
-    A user's quota comes before those of <default> with a client-id: it would put a pair that has one of these into the user's
-    own bucket. Nothing else that is written for a tenant's own name does that.
+    A quota for a user has precedence over quotas for ``<default>`` users with a client-id. It would move such a pair into the
+    user's bucket. No other quota for a tenant's own name moves clients.
     """
     if entity in quotas:
         return ()

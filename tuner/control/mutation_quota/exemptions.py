@@ -1,10 +1,10 @@
-"""Who is exempt is held back by no quota of ours: what we put in the place of another is put back, and what we keep for whoever
-has none does not bind them.
+"""Keeps exempt tenants free of managed quotas, including the managed ``<default>`` quota.
 
-Under a name that was said in full this is so from the moment on in which there is such a default: whoever has to delete topics does
-not wait for it first. Of a pattern nobody knows whom it fits before they come, and client-ids may be made up anew each time.
+An adopted quota of an exempt tenant is restored. An exempt tenant that the managed ``<default>`` quota would limit gets an
+unlimited quota by name. If a rule names the tenant in full, the tenant gets it together with the ``<default>`` quota, so an
+administrator who must delete topics never waits. Tenants that match only a pattern get it once they appear.
 
-Invariant: no more than ``tenants_max`` of those that only a pattern fits have a quota for it; nothing is written that somebody set.
+Invariant: at most ``tenants_max`` tenants that match only a pattern have such a quota, and no foreign quota is written.
 """
 
 from __future__ import annotations
@@ -25,90 +25,92 @@ from tuner.control.mutation_quota.tenant_status import Quotas, TenantStatus
 def decide_exemptions(
     quotas: Quotas,
     memory: MutationMemory,
-    places: Sequence[TenantStatus],
+    tenants: Sequence[TenantStatus],
     default: QuotaEntity | None,
     policy: MutationPolicy,
 ) -> list[SetQuota | RestoreQuota | HoldQuota]:
-    """
+    """Returns the writes that free exempt tenants, and a hold if there are too many of them.
+
     Args:
-        default: of ours, that stands or is written now; None: none of ours is for whoever has none.
+        default: entity of the managed ``<default>`` quota that is set or written now; None: there is none.
     """
-    found, many = list[SetQuota | RestoreQuota | HoldQuota](), list[tuple[float, SetQuota]]()
-    held = 0
-    for place in [*places, *_not_heard_of(quotas, memory, places, default, policy)]:
-        entity = place.tenant.entity
+    decisions = list[SetQuota | RestoreQuota | HoldQuota]()
+    new_by_pattern = list[tuple[float, SetQuota]]()
+    with_quota = 0  # Tenants by pattern that have their unlimited quota already.
+    for status in [*tenants, *_find_silent_exemptions(quotas, memory, tenants, default, policy)]:
+        entity = status.tenant.entity
         if (
-            place.unmanaged_reason is not QuotaReason.EXEMPT
+            status.unmanaged_reason is not QuotaReason.EXEMPT
             or entity in memory.externally_owned_until_ms
             or entity in memory.unconfirmed
         ):
             continue
-        made = _of(place, quotas, memory, default)
-        in_full = _is_named_in_full(place)
-        held += entity in memory.owned and not in_full
-        if isinstance(made, SetQuota) and entity not in memory.owned and not in_full:
-            many.append((place.state.rate_per_s, made))
-        elif made is not None:
-            found.append(made)
-    room = max(0, policy.limits.tenants_max - held)
-    many.sort(key=lambda each: -each[0])
-    if len(many) > room:
+        decision = _decide_one(status, quotas, memory, default)
+        fully_named = _is_fully_named(status)
+        with_quota += entity in memory.owned and not fully_named
+        if isinstance(decision, SetQuota) and entity not in memory.owned and not fully_named:
+            new_by_pattern.append((status.state.rate_per_s, decision))
+        elif decision is not None:
+            decisions.append(decision)
+    available = max(0, policy.limits.tenants_max - with_quota)
+    new_by_pattern.sort(key=lambda item: -item[0])
+    if len(new_by_pattern) > available:
         text = (
-            f"{held + len(many)} tenants are exempt by a pattern, and {policy.limits.tenants_max} of them at most are lifted out "
-            "of the <default> quota: the others have it. Name in full whom you mean"
+            f"{with_quota + len(new_by_pattern)} tenants are exempt by a pattern, but at most {policy.limits.tenants_max} of them "
+            "are freed of the <default> quota: it limits the others. Name exempt tenants in full"
         )
-        found.append(HoldQuota(None, QuotaReason.TOO_MANY_TENANTS, text))
-    return [*found, *(made for _, made in many[:room])]
+        decisions.append(HoldQuota(None, QuotaReason.TOO_MANY_TENANTS, text))
+    return [*decisions, *(decision for _, decision in new_by_pattern[:available])]
 
 
 def find_fully_named_exemptions(policy: MutationPolicy) -> dict[Tenant, RuleMatch]:
-    """Who is exempt by a rule that says the whole of a name. Nothing names them more exactly, so the first that does wins."""
+    """Returns the exempt tenants that a rule names without wildcards. The first rule for a name applies."""
     first: dict[Tenant, RuleMatch] = {}
-    for place, rule in enumerate(policy.rules):
+    for index, rule in enumerate(policy.rules):
         names = (rule.user, rule.client_id)
         if names != (None, None) and all(map(is_name, names)):
-            first.setdefault(Tenant(*names), RuleMatch(rule, place))
-    return {tenant: won for tenant, won in first.items() if won.rule.exempt}
+            first.setdefault(Tenant(*names), RuleMatch(rule, index))
+    return {tenant: match for tenant, match in first.items() if match.rule.exempt}
 
 
-def _not_heard_of(
+def _find_silent_exemptions(
     quotas: Quotas,
     memory: MutationMemory,
-    places: Sequence[TenantStatus],
+    tenants: Sequence[TenantStatus],
     default: QuotaEntity | None,
     policy: MutationPolicy,
 ) -> list[TenantStatus]:
-    """Whom the default would hold back with the first that they do, or did."""
-    known, found = {place.tenant for place in places}, list[TenantStatus]()
-    for tenant, rule in find_fully_named_exemptions(policy).items():
+    """Returns fully named exempt tenants that Kafka has no metrics of, but that the default would limit or that have a quota."""
+    known, silent = {status.tenant for status in tenants}, list[TenantStatus]()
+    for tenant, match in find_fully_named_exemptions(policy).items():
         bound = default is not None and bucket_kind(tenant) == bucket_kind(default)
         if tenant not in known and (bound or tenant.entity in memory.owned):
-            own = quotas.get(tenant.entity)
-            found.append(TenantStatus(tenant, TenantState(), own, own, rule, QuotaReason.EXEMPT))
-    return found
+            quota = quotas.get(tenant.entity)
+            silent.append(TenantStatus(tenant, TenantState(), quota, quota, match, QuotaReason.EXEMPT))
+    return silent
 
 
-def _of(
-    place: TenantStatus, quotas: Quotas, memory: MutationMemory, default: QuotaEntity | None
+def _decide_one(
+    status: TenantStatus, quotas: Quotas, memory: MutationMemory, default: QuotaEntity | None
 ) -> SetQuota | RestoreQuota | None:
-    entity = place.tenant.entity
-    ours = memory.owned.get(entity)
-    if ours is None and place.named_quota_per_s is not None:
+    tenant, entity = status.tenant, status.tenant.entity
+    owned = memory.owned.get(entity)
+    if owned is None and status.named_quota_per_s is not None:
         return None
-    beneath = next((e for e in candidate_entities(place.tenant) if e != entity and (e in quotas or e == default)), None)
-    # Somebody's word, also where it was ours for a while; or nothing of ours to be lifted out of.
-    bound = (
+    next_in_force = next((e for e in candidate_entities(tenant) if e != entity and (e in quotas or e == default)), None)
+    limited_by_default = (
         default is not None
-        and beneath == default
-        and not would_lift_out_of_foreign(place.tenant, find_foreign_quotas(quotas, memory), default)
+        and next_in_force == default
+        and not would_lift_out_of_foreign(tenant, find_foreign_quotas(quotas, memory), default)
     )
-    if (ours is not None and ours.before_per_s is not None) or not bound:
-        return restore(entity, quotas, memory, QuotaReason.EXEMPT) if ours is not None else None
-    if place.named_quota_per_s == UNLIMITED_PER_S:
+    # An adopted quota is the operator's own. Without a limiting default there is nothing to be freed of.
+    if (owned is not None and owned.before_per_s is not None) or not limited_by_default:
+        return restore(entity, quotas, memory, QuotaReason.EXEMPT) if owned is not None else None
+    if status.named_quota_per_s == UNLIMITED_PER_S:
         return None
-    text = f"{place.tenant}: exempt: {UNLIMITED_PER_S:g}/s, as the quota of {default} would hold it back"
-    return SetQuota(entity, place.named_quota_per_s, UNLIMITED_PER_S, QuotaReason.EXEMPT, text)
+    text = f"{tenant}: exempt: {UNLIMITED_PER_S:g}/s, because the quota of {default} would limit it"
+    return SetQuota(entity, status.named_quota_per_s, UNLIMITED_PER_S, QuotaReason.EXEMPT, text)
 
 
-def _is_named_in_full(place: TenantStatus) -> bool:
-    return (place.of.user, place.of.client_id) == (place.tenant.user, place.tenant.client_id)
+def _is_fully_named(status: TenantStatus) -> bool:
+    return (status.rule.user, status.rule.client_id) == (status.tenant.user, status.tenant.client_id)

@@ -1,18 +1,14 @@
-"""Who gets how much of what the controller bears: weighted max–min fairness, exactly.
+"""Shares a total rate among tenants by weighted max–min fairness, exactly.
 
-Intuition: water poured into vessels of different widths that stand on one floor and are joined below. It stands equally high in
-all of them, but in those that are full sooner, and in those that had more in them before. The height is the same for all who
-could use more: whoever has less than another of the same weight has all it wants.
+    share = min(demand, max(guaranteed, weight × λ)), with the one λ at which the shares add up to the total
 
-    share = min(want, max(floor, weight × λ)), with the one λ at which the shares add up to the whole
+Invariant: shares add up to the total, or to all demands if these are less. No share exceeds its demand. No share is below its
+guaranteed rate (or its demand, if that is less) unless the guaranteed rates alone exceed the total: then all are cut by one factor.
 
-Invariant: shares add up to the whole, or to all wants where these are less. No share is above its want, none is below its floor
-(or its want, where that is less) unless the floors alone are more than the whole: then every floor is cut by the same factor.
-
-Vocabulary:
-    want    what a tenant could use at most; infinite where it is held back and nobody knows.
-    floor   what it was promised.
-    λ       the water's height: the rate for a weight of one.
+Terms:
+    demand      the most that a tenant could use; infinite while it is backlogged, because its demand cannot be measured.
+    guaranteed  the rate that the operator has promised to the tenant.
+    λ           the rate for a weight of 1 (``rate_per_weight``); the same for all tenants that could use more.
 """
 
 from __future__ import annotations
@@ -35,46 +31,61 @@ class Claim:
 
     @property
     def guaranteed_demand(self) -> float:
+        """Returns the part of the demand that the guaranteed rate covers."""
         return min(self.demand, self.guaranteed)
 
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    shares: tuple[float, ...]  # In the order of the claims.
-    rate_per_weight: float  # λ; infinite where everybody has all it wants.
-    guarantees_cut: bool = False  # The floors alone were more than the whole.
+    """The result.
+
+    Attributes:
+        shares: in the order of the claims.
+        rate_per_weight: λ; infinite if all demands are met.
+        guarantees_cut: the guaranteed rates alone exceed the total.
+    """
+
+    shares: tuple[float, ...]
+    rate_per_weight: float
+    guarantees_cut: bool = False
 
 
-def share_max_min(whole: float, claims: Sequence[Claim]) -> Sharing:
-    """In n log n: between two heights at which a vessel begins or ends to fill, the water rises evenly."""
-    assert whole >= 0
-    promised = math.fsum(claim.guaranteed_demand for claim in claims)
-    if promised > whole:
-        factor = whole / promised
+def share_max_min(total: float, claims: Sequence[Claim]) -> Sharing:
+    """Returns the share of each claim, in O(n log n)."""
+    assert total >= 0
+    guaranteed = math.fsum(claim.guaranteed_demand for claim in claims)
+    if guaranteed > total:
+        factor = total / guaranteed
         return Sharing(tuple(claim.guaranteed_demand * factor for claim in claims), 0.0, guarantees_cut=True)
-    if math.fsum(claim.demand for claim in claims) <= whole:
+    if math.fsum(claim.demand for claim in claims) <= total:
         return Sharing(tuple(claim.demand for claim in claims), math.inf)
-    level = _level(whole - promised, claims)
-    return Sharing(tuple(min(claim.demand, max(claim.guaranteed, claim.weight * level)) for claim in claims), level)
+    rate = _find_rate_per_weight(total - guaranteed, claims)
+    return Sharing(tuple(min(claim.demand, max(claim.guaranteed, claim.weight * rate)) for claim in claims), rate)
 
 
-def _level(left: float, claims: Sequence[Claim]) -> float:
-    """λ, with so much to pour in after every floor is served; the wants are more than that."""
-    heights: list[tuple[float, float]] = []  # (height at which the width changes, by how much)
+def _find_rate_per_weight(remaining: float, claims: Sequence[Claim]) -> float:
+    """Returns λ by raising it from 0 until the remaining rate is used up.
+
+    A claim takes part from λ = guaranteed ÷ weight to λ = demand ÷ weight. Between two such points the shares grow linearly.
+
+    Args:
+        remaining: the rate left after all guaranteed rates; less than the remaining demand.
+    """
+    events: list[tuple[float, float]] = []  # (λ, change of the sum of weights that take part)
     for claim in claims:
         if claim.demand > claim.guaranteed:
-            heights.append((claim.guaranteed / claim.weight, claim.weight))
+            events.append((claim.guaranteed / claim.weight, claim.weight))
             if claim.demand < math.inf:
-                heights.append((claim.demand / claim.weight, -claim.weight))
-    # At one height, where two may meet by rounding, nobody leaves before having joined.
-    heights.sort(key=lambda at: (at[0], -at[1]))
-    level, width, joined = 0.0, 0.0, 0
-    for height, change in heights:
-        if joined > 0 and left < width * (height - level):
+                events.append((claim.demand / claim.weight, -claim.weight))
+    # At the same λ, which rounding can cause, a claim joins before it leaves.
+    events.sort(key=lambda event: (event[0], -event[1]))
+    rate, weights, joined = 0.0, 0.0, 0
+    for next_rate, change in events:
+        if joined > 0 and remaining < weights * (next_rate - rate):
             break
-        left -= width * (height - level) if joined > 0 else 0.0
-        level = height
-        # Counted beside the sum of widths, which after many that came and went is not quite 0 when it should be.
+        remaining -= weights * (next_rate - rate) if joined > 0 else 0.0
+        rate = next_rate
+        # The count of claims decides, because rounding leaves the sum of weights slightly above 0.
         joined += 1 if change > 0 else -1
-        width = width + change if joined > 0 else 0.0
-    return level + max(0.0, left) / width if width > 0 else level
+        weights = weights + change if joined > 0 else 0.0
+    return rate + max(0.0, remaining) / weights if weights > 0 else rate

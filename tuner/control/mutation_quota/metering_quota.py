@@ -1,8 +1,9 @@
-"""Kafka counts the mutations of those only for whom some quota stands. Where none does, the law has nobody to share among.
+"""Decides the metering quota: an unlimited quota that only makes Kafka meter its tenants.
 
-A quota so high that it holds nobody back switches the counting on. It stands for every pair of user and client-id, which is as
-finely as Kafka can count; as this comes before the quotas of client-ids and of ``<default>`` users, it is put only where no quota
-stands at all. A setting, off unless asked for: where the law has a default to keep, that one switches it on as well.
+Kafka counts the mutations of a client only if some quota applies to it. Without any quota the controller has no tenants to share
+among. The metering quota is set for every pair of user and client-id, the finest metering that Kafka has. Such a quota has
+precedence over quotas for client-ids and for ``<default>`` users, so it is set only if no quota exists at all. It is off by
+default: a managed ``<default>`` quota turns metering on as well.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from tuner.core.cluster import NotSeen
 
 
 def decide_metering_quota(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> SetQuota | None:
-    """
+    """Returns the write of the metering quota; None if it is not needed.
+
     Args:
-        memory: as it is once what somebody changed is let go of.
+        memory: the state after external changes were relinquished.
     """
     if (
         not policy.enable_metering
@@ -26,11 +28,11 @@ def decide_metering_quota(view: QuotaView, memory: MutationMemory, policy: Mutat
         or view.quotas
     ):
         return None
-    # Who takes it away wants it away, also before that is certain.
+    # Another tool has removed the metering quota, or may have.
     if EVERY_PAIR in memory.externally_owned_until_ms or EVERY_PAIR in memory.unconfirmed:
         return None
     text = (
-        f"{EVERY_PAIR}: no quota → {UNLIMITED_PER_S:g}/s: holds nobody back, and lets Kafka count what each tenant does "
+        f"{EVERY_PAIR}: no quota → {UNLIMITED_PER_S:g}/s: limits no tenant, and lets Kafka count what each tenant does "
         "(tuner.mutation_quota.measure)"
     )
     return SetQuota(EVERY_PAIR, None, UNLIMITED_PER_S, QuotaReason.METERING_ENABLED, text)

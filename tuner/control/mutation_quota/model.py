@@ -1,6 +1,6 @@
-"""What the quotas for the controller are turned for, and what is seen of it. KIP-599.
+"""Holds the input of the mutation quota controller: the policy, the constants of the control law, and a view of the cluster.
 
-Rates are partitions/s, created or deleted. A number that could not be measured is None.
+Source: KIP-599. Rates are partitions/s, created or deleted. A value that could not be measured is None.
 """
 
 from __future__ import annotations
@@ -17,118 +17,124 @@ from tuner.core.token_bucket import SAMPLES, WINDOW_S
 
 EVERY_USER = QuotaEntity(DEFAULT)
 
-# -- what the operator says -----------------------------------------------------------------------------------------------
+# -- settings of the operator ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class TenantRule:
-    """Weight and floor of the tenants that it names. ``*`` and ``?`` stand for any letters; None: not looked at."""
+    """Weight and guaranteed rate of the tenants that match.
+
+    Attributes:
+        user: name or pattern (``*``, ``?``) of the user; None matches any user.
+        client_id: the same for the client-id.
+        weight: relative share of the total rate.
+        rate_per_s_min: guaranteed rate; None: the minimum that every tenant has.
+        exempt: the tenant is never limited by a managed quota. Its mutations still count against the total.
+    """
 
     user: str | None = None
     client_id: str | None = None
     weight: float = 1.0
-    rate_per_s_min: float | None = None  # None: as for everybody.
-    exempt: bool = False  # Never held back by a quota of ours; what it does counts all the same.
+    rate_per_s_min: float | None = None
+    exempt: bool = False
 
     def __post_init__(self) -> None:
-        # The settings have told the operator already, naming the key; here it guards the core.
+        # The settings model has already refused such values with the name of the key.
         assert self.weight > 0
         assert self.rate_per_s_min is None or self.rate_per_s_min > 0
 
 
 @dataclass(frozen=True, slots=True)
 class MutationLimits:
-    """The constants of the law, with the reason for each."""
+    """Constants of the control law, each with its reason."""
 
     samples: int = SAMPLES  # controller.quota.window.num
     window_s: float = WINDOW_S  # controller.quota.window.size.seconds
-    # All tenants together. At the start, before anything was learned, a small controller bears the first number.
-    rate_per_s_start: float = 50.0
+
+    # The total rate of all tenants.
+    rate_per_s_start: float = 50.0  # A small controller sustains this rate before anything is learned.
     rate_per_s_max: float = 5_000.0
     rate_per_s_min: float = 1.0
-    # What a small controller bears with ease. A fifth of it presses none: one that is pressed all the same is pressed by something
-    # else, be it a start, and with less everybody would wait for minutes of doubling.
+    # Any controller sustains this rate. The total is not cut below it for the latency of other clients.
     rate_per_s_safe: float = 25.0
+    # Below this share of the safe rate, mutations cannot be the cause of the pressure.
     light_load_ratio: float = 0.2
-    # Below it a single partition is a debt of more than ten seconds (Kafka refuses 0).
-    tenant_rate_per_s_min: float = 0.1
-    # Quotas add up to this many times what is admitted, as not all tenants come at once (the KIP: "safe to over allocate").
-    # At 2 an idle tenant keeps its whole share while others use it.
-    over_allocation: float = 2.0
-    # A standing share is kept for so many tenants of whom nobody has heard: each has a whole burst of the default's quota.
-    new_tenants_expected: float = 10.0
-    demand_slack: float = 1.25  # A tenant may do so much more than it did without being held back.
 
-    # AvgIdleRatio is of the seconds between two scrapes, and all else of a window of half a minute: it is evened out over this.
+    # The share of one tenant.
+    tenant_rate_per_s_min: float = 0.1  # Below it one partition is a debt of more than 10 s. Kafka refuses 0.
+    # Quotas may add up to this multiple of the total, because tenants are rarely active at once (KIP-599: "safe to over
+    # allocate"). With 2, an idle tenant keeps its whole share while others use it.
+    over_allocation: float = 2.0
+    # The <default> quota leaves room for this number of tenants that are not known yet.
+    new_tenants_expected: float = 10.0
+    demand_slack: float = 1.25  # A tenant may exceed its measured rate by 25 % before its quota limits it.
+
+    # AvgIdleRatio covers one scrape interval; the other signals cover 30 s. This time constant makes them comparable.
     idle_smoothing_s: float = 15.0
 
-    # The total goes up while something is held back, by half of what the pressure seems to leave, and at most twofold while
-    # there is much room; near the objective no more than so much of the cap.
-    target_ratio: float = 0.85
-    raise_every_s: float = 35.0  # A signal's window, and its way to us: else one raise is judged by what was before it.
+    # Raising the total.
+    target_ratio: float = 0.85  # Pressure above this share of the objective allows no raise.
+    raise_every_s: float = 35.0  # One signal window and its delay: the effect of the last raise must be visible.
     raise_ratio_max: float = 1.0
-    raise_cap_ratio: float = 0.05
-    # What others feel wavers, and has to stay so many times its spread below its objective (probe_margin.py). The spread is
-    # taken to be a tenth, as on the cluster measured, until it is seen, over so long.
-    probe_target_ratio: float = 0.9  # Of what it may likely be: a step from here is seen before it is too much.
+    raise_cap_ratio: float = 0.05  # Near the objective one raise is at most this share of the cap.
+    # The creation probe latency fluctuates. The law keeps this many standard deviations below its objective (probe_margin.py).
+    probe_target_ratio: float = 0.9
     probe_margin_spreads: float = 1.5
-    probe_spread_start: float = 0.1
+    probe_spread_start: float = 0.1  # Assumed until measured.
     probe_spread_memory_s: float = 60.0
-    # So much up while what others feel is between half of what they may and the aim; and down as much at least.
-    probe_step_ratio: float = 0.1
-    # Up to so many times what they may, what others feel takes nothing from what any controller bears with ease.
+    probe_step_ratio: float = 0.1  # Largest raise and smallest cut while the probe latency is near its objective.
+    # Up to this multiple of its objective, the probe latency does not cut the total below the safe rate.
     probe_far_ratio: float = 2.0
-    # Some three hundred requests in half a minute make the share of the lines that is taken, so it wavers by a twentieth with the
-    # same total. Between these it is left alone.
+    # About 300 requests in 30 s determine the forwarding ratio, so it fluctuates by 5 %. Between the two values the total stays.
     forwarding_target_ratio: float = 0.8
     forwarding_near_ratio: float = 0.95
-    # Over the objective it goes down by as much as it is over, within these; and rests until the window has seen that.
+
+    # Cutting the total: in proportion to the excess, within these two factors.
     smallest_cut_factor: float = 0.95
     largest_cut_factor: float = 0.5
-    hold_after_cut_s: float = 35.0
-    # Nor is it cut further while the pressure comes down by this in a signal: a backlog of half a minute takes that long to apply.
-    receding_ratio: float = 0.9
-    # What falls behind is cut to this much of what it seems to bear, so that the backlog goes as well.
-    drain_ratio: float = 0.85
-    # Idle, a controller writes a record every half a second (metadata.max.idle.interval.ms): so late is anybody.
+    hold_after_cut_s: float = 35.0  # No further change until the signal window covers only the time after the cut.
+    receding_ratio: float = (
+        0.9  # No further cut while pressure falls by 10 % per signal: a backlog takes time to drain.
+    )
+    drain_ratio: float = (
+        0.85  # If brokers fall behind: the share of the sustained rate that also lets the backlog drain.
+    )
+    # An idle controller writes a record every 500 ms (metadata.max.idle.interval.ms), so a lag up to here is normal.
     idle_lag_ms_max: float = 600.0
-    # What was too much once is come near to, half of the way at a time, and forgotten with the third power of time as TCP's CUBIC
-    # does: 4 % of it in ten minutes, all of it in half an hour.
+    # A rate that was too high once is approached by half the distance at a time. The law forgets it with the third power of time,
+    # as TCP CUBIC does: 4 % after 10 min, all of it after 30 min.
     known_limit_margin_ratio: float = 0.95
     known_limit_memory_s: float = 1_800.0
-    # Heartbeats that time out fence brokers: nothing else matters then.
-    heartbeat_cut_factor: float = 0.5
+    heartbeat_cut_factor: float = 0.5  # Heartbeat timeouts fence brokers, which is worse than any unfair share.
 
-    # A tenant is held back while its bucket is nearly empty, and until it is half full again.
+    # A tenant is backlogged from a nearly empty bucket until the bucket is half full.
     bucket_empty_ratio: float = 0.1
     bucket_refilled_ratio: float = 0.5
-    rate_memory_s: float = 60.0  # In this time what a tenant did once is forgotten by two thirds.
+    rate_memory_s: float = 60.0  # Time constant with which a tenant's past rate decays.
 
-    # Every write goes to every node. A tenant has at most two a minute, but for what has to go down at once.
+    # Writing quotas. Each write reaches every node, so a tenant has at most two a minute, urgent cuts excepted.
     deadband_ratio: float = 0.04
     urgent_ratio: float = 0.15
     write_every_s: float = 30.0
-    # After the first of the two; a little more than a minute, as whoever counts looks at other moments.
-    third_write_after_s: float = 61.0
-    tenants_max: int = 2_000  # Beyond it, by name, only the default is turned: client-ids may be random.
-    absent_after_s: float = 3_600.0  # Kafka itself forgets a tenant then.
+    third_write_after_s: float = 61.0  # Since the write before the last one; a little over a minute.
+    tenants_max: int = 2_000  # Quotas by name. Beyond it only <default> applies, because client-ids may be random.
+    absent_after_s: float = 3_600.0  # Kafka also drops its metrics of a tenant after this time.
 
-    # Signals older than this hold everything; from the second age on the total sinks.
+    # Missing signals: hold from the first age on, decay the total from the second.
     hold_age_s: float = 15.0
     decay_age_s: float = 60.0
     decay_per_s: float = 0.993  # 10 % in 15 s.
     external_change_hold_s: float = 3_600.0
-    # A broker shows a change within a second or so, in a storm within some; what stands for longer was put there.
+    # A broker shows a change within seconds. A different value that persists longer was set by another tool.
     propagation_s_max: float = 20.0
 
-    # What a topic and a partition cost before anything was learned: Kafka 4.2 on a small machine.
+    # Cost of one topic and one partition before anything is learned: Kafka 4.2 on a small machine.
     topic_ms_start: float = 0.9
     partition_ms_start: float = 0.06
     learn_gain: float = 0.3
-    # Below so many partitions/s a window says what the controller does besides. Less than the least that all are given, or what
-    # has brought the total down to that could never be found to cost less.
+    # Below this rate a window shows other work only. It is less than rate_per_s_min, so that learning never stops.
     learn_rate_per_s_min: float = 0.5
-    # A controller busier than this has a queue: its time does not belong to what was admitted in this window.
+    # A busier controller has a queue: its work does not belong to the mutations of this window.
     learn_busy_max: float = 0.9
 
     def __post_init__(self) -> None:
@@ -136,31 +142,46 @@ class MutationLimits:
         assert self.learn_rate_per_s_min < self.rate_per_s_min <= self.rate_per_s_safe
         assert self.target_ratio <= self.probe_target_ratio < 1
         assert self.forwarding_target_ratio < self.forwarding_near_ratio < 1
-        # One signal moves the total once: it is not trusted any more when the next move is due.
+        # One signal changes the total only once: it expires before the next change is due.
         assert self.hold_age_s < min(self.hold_after_cut_s, self.raise_every_s)
 
 
 @dataclass(frozen=True, slots=True)
 class MutationPolicy:
+    """What the operator asks of the controller.
+
+    Attributes:
+        default_entity: the entity of the managed ``<default>`` quota for tenants without a quota by name; None: no such quota.
+        enable_metering: if no quota exists at all, set an unlimited one, because Kafka meters only tenants with a quota.
+        adopt_existing: manage quotas that existed before, and restore them on release; False leaves them alone.
+        partitions_max: partitions of the cluster at which quotas reach their minimum; None: no such brake.
+        partitions_near_ratio: share of the maximum from which on quotas shrink.
+        replicas_max: the same limit in replicas (KIP-578's max.partitions); used if ``partitions_max`` is None.
+    """
+
     objective: ControllerObjective = field(default_factory=ControllerObjective)
     rules: tuple[TenantRule, ...] = ()
     limits: MutationLimits = field(default_factory=MutationLimits)
-    default_entity: QuotaEntity | None = EVERY_USER  # Whose name nobody knows; None: left alone.
-    enable_metering: bool = False  # Where no quota stands at all, one that holds nobody back, so that Kafka counts.
-    adopt_existing: bool = True  # Quotas that stood before us are turned and put back; or else left alone.
-    partitions_max: int | None = None  # Of the cluster: quotas shrink as it comes near. None: no such brake.
+    default_entity: QuotaEntity | None = EVERY_USER
+    enable_metering: bool = False
+    adopt_existing: bool = True
+    partitions_max: int | None = None
     partitions_near_ratio: float = 0.9
-    replicas_max: int | None = (
-        None  # The cluster's max.partitions, where the number above is not given: replicas, as KIP-578.
-    )
+    replicas_max: int | None = None
 
 
-# -- what is seen ---------------------------------------------------------------------------------------------------------
+# -- measurements ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaView:
-    """One look: signals by node, and the quotas that stand now, with ``controller_mutation_rate`` of every entity."""
+    """Snapshot at the start of a cycle.
+
+    Attributes:
+        quotas: ``controller_mutation_rate`` of every entity that has one in Kafka.
+        controllers: newest signal by node.
+        tenants: newest signals of tenants, from every node.
+    """
 
     now_ms: int
     quotas: Mapping[QuotaEntity, float] | NotSeen
@@ -169,14 +190,15 @@ class QuotaView:
     cluster_wide: ClusterWideMeasures = field(default_factory=ClusterWideMeasures)
 
 
-def with_broker_window(policy: MutationPolicy, found: Set[QuotaWindow]) -> MutationPolicy:
-    """
+def with_broker_window(policy: MutationPolicy, windows: Set[QuotaWindow]) -> MutationPolicy:
+    """Returns the policy with the quota window that all brokers share; unchanged if they differ or none is known.
+
     Args:
-        found: on the brokers; several or none say nothing.
+        windows: the distinct windows in the settings of the brokers.
     """
-    if len(found) != 1:
+    if len(windows) != 1:
         return policy
-    (window,) = found
+    (window,) = windows
     limits = policy.limits
     if (limits.samples, limits.window_s) == (window.samples, window.window_s):
         return policy

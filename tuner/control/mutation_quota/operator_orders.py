@@ -1,9 +1,8 @@
-"""A cycle of the mutation quotas, with a person's word before the law's: pause, resume, release. And the end of it all.
+"""Decides one cycle of the mutation quotas with operator orders applied first: pause, resume, release.
 
-Where no quotas are asked for any more, but some of ours still stand, they are taken back: a tuner that was set up for less leaves
-no more behind than one that was released.
+If ``tuner.mutation_quota`` is no longer configured, managed quotas that remain are restored, as after a release.
 
-Invariant: what is put back is only what is ours; what somebody changed is let go of first, whatever was ordered.
+Invariant: only managed quotas are restored. A quota that another tool has changed is relinquished first, whatever was ordered.
 """
 
 from __future__ import annotations
@@ -25,44 +24,54 @@ from tuner.core.operator_orders import Orders
 def step_with_orders(
     view: QuotaView, memory: MutationMemory, policy: MutationPolicy | None, orders: Orders
 ) -> QuotaStep:
-    """As ``step``, where nobody ordered anything else. Without a policy everything of ours is taken back."""
+    """Decides one cycle.
+
+    Args:
+        policy: None: mutation quotas are not configured; all managed quotas are restored.
+    """
     limits = policy.limits if policy is not None else MutationLimits()
-    memory = _heard(orders, memory, limits)
+    memory = _acknowledge(orders, memory, limits)
     if policy is not None and orders.pause is None:
-        made = step(view, memory, policy)
-        measuring = decide_metering_quota(view, made.memory, policy)
-        return made if measuring is None else replace(made, decisions=(*made.decisions, measuring))
+        result = step(view, memory, policy)
+        metering = decide_metering_quota(view, result.memory, policy)
+        return result if metering is None else replace(result, decisions=(*result.decisions, metering))
     if isinstance(view.quotas, NotSeen):
         text = f"the quotas could not be read: {view.quotas.reason}"
         return QuotaStep(memory, (HoldQuota(None, QuotaReason.QUOTAS_UNREADABLE, text),))
-    memory, gone = track_external_changes(view.quotas, memory, view.now_ms, limits)
+    memory, changes = track_external_changes(view.quotas, memory, view.now_ms, limits)
     if orders.pause is not None and not orders.pause.released:
         text = f"paused by {orders.pause.by}: no quota is changed until `rheostat resume`"
-        return QuotaStep(memory, (*gone, HoldQuota(None, QuotaReason.PAUSED, text)))
+        return QuotaStep(memory, (*changes, HoldQuota(None, QuotaReason.PAUSED, text)))
     if orders.pause is not None:
-        reason, why = QuotaReason.RELEASED, f"released by {orders.pause.by}"
+        reason, cause = QuotaReason.RELEASED, f"released by {orders.pause.by}"
     else:
-        reason, why = QuotaReason.NOT_CONFIGURED, "tuner.mutation_quota is not set any more"
-    said = HoldQuota(None, reason, f"{why}: every quota that was ours is taken back, and none is set")
-    return QuotaStep(memory, (*gone, *restore_all(view.quotas, memory, reason), said))
+        reason, cause = QuotaReason.NOT_CONFIGURED, "tuner.mutation_quota is not configured"
+    hold = HoldQuota(
+        None, reason, f"{cause}: every managed quota is restored to its earlier value, and no quota is set"
+    )
+    return QuotaStep(memory, (*changes, *restore_all(view.quotas, memory, reason), hold))
 
 
-def _heard(orders: Orders, memory: MutationMemory, limits: MutationLimits) -> MutationMemory:
-    """What somebody changed before ``resume`` is free again; and that the orders were read."""
-    yield_ms = round(limits.external_change_hold_s * 1000)
-    theirs = {
-        e: until for e, until in memory.externally_owned_until_ms.items() if until - yield_ms > orders.resumed_at_ms
+def _acknowledge(orders: Orders, memory: MutationMemory, limits: MutationLimits) -> MutationMemory:
+    """Notes the orders as read. ``resume`` ends the hold of every external change that was found before it."""
+    hold_ms = round(limits.external_change_hold_s * 1000)
+    external = {
+        entity: until_ms
+        for entity, until_ms in memory.externally_owned_until_ms.items()
+        if until_ms - hold_ms > orders.resumed_at_ms
     }
-    return replace(memory, externally_owned_until_ms=theirs, orders_at_ms=max(memory.orders_at_ms, orders.at_ms))
+    return replace(memory, externally_owned_until_ms=external, orders_at_ms=max(memory.orders_at_ms, orders.at_ms))
 
 
 def recall_tenants(memory: MutationMemory, now_ms: int) -> MutationMemory:
-    """After a restart: those whose quota is ours are known from now on, so that whoever is never heard of again is gone
-    in an hour, and not at once nor never. Nothing of them is judged yet: what was heard a moment ago is still news."""
-    known = dict(memory.tenants)
+    """Returns the state after a restart, with a tenant for each managed quota.
+
+    A tenant that stays silent then counts as gone after ``absent_after_s`` from now, neither at once nor never.
+    """
+    tenants = dict(memory.tenants)
     for entity in memory.owned:
         user, client_id = entity.user, entity.client_id
         if not any(name is not None and not isinstance(name, str) for name in (user, client_id)):
             tenant = Tenant(user if isinstance(user, str) else None, client_id if isinstance(client_id, str) else None)
-            known.setdefault(tenant, TenantState(active_at_ms=now_ms))
-    return replace(memory, tenants=known)
+            tenants.setdefault(tenant, TenantState(active_at_ms=now_ms))
+    return replace(memory, tenants=tenants)

@@ -1,13 +1,12 @@
-"""Which quota does every tenant get, so that the controller keeps its objective and nobody pays for another's storm? KIP-599.
+"""Decides one cycle of the mutation quotas: keeps the controller within its objective and shares its capacity among tenants.
 
-Intuition: the lane to a bridge that carries so many carts an hour. How many, is found by watching the bridge; who goes, is dealt
-out at the gate. Whoever brings few carts is never kept waiting; among those who bring more than the bridge carries each has the
-same, by weight. Whoever has none today leaves the place to others, but the gate still opens at once for a few: a tenant that
-begins has its standing share in its bucket, and its full share as soon as it is seen to be held back.
+    view → total rate (total_update.py) → share of each tenant (allocation.py) → decisions
 
-This is one cycle: what is known, how much that allows in all, and then mutation_dealing.py deals it out.
+A tenant that needs less than its fair share is never limited. Tenants that need more share the rest by weight. An idle tenant keeps
+a standing share, so that it can start without waiting.
 
-Invariant: nothing is raised for want of news. A total that was found stays until there is news of the controller that is active.
+Invariant: missing signals raise no quota. The total rate stays until there is a new signal of the active controller.
+Source: KIP-599.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from tuner.control.mutation_quota.decision import HoldQuota, QuotaDecision, Quot
 from tuner.control.mutation_quota.entity import Tenant, find_quota_in_force
 from tuner.control.mutation_quota.foreign_quotas import track_external_changes
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, QuotaView
-from tuner.control.mutation_quota.probe_window import WINDOW_S as FELT_WINDOW_S
+from tuner.control.mutation_quota.probe_window import WINDOW_S as PROBE_WINDOW_S
 from tuner.control.mutation_quota.state import ControllerWindow, MutationMemory, TenantState
 from tuner.control.mutation_quota.tenant_rules import update_tenant_state
 from tuner.control.mutation_quota.tenant_status import Quotas, assess_tenants, find_absent_tenants
@@ -35,166 +34,193 @@ from tuner.core.controller_pressure import pressure, rested, unmeasured
 
 @dataclass(frozen=True, slots=True)
 class QuotaStep:
+    """The result of one cycle: the new state, the decisions, and one row per tenant for the table."""
+
     memory: MutationMemory
     decisions: tuple[QuotaDecision, ...]
     shares: tuple[TenantShare, ...] = ()
 
 
 def step(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> QuotaStep:
-    """The memory after this cycle, what is to be said and written, and how every tenant stands."""
+    """Decides one cycle from a snapshot and the state of the cycle before."""
     limits, quotas = policy.limits, view.quotas
     if isinstance(quotas, NotSeen):
-        return _held(memory, view, QuotaReason.QUOTAS_UNREADABLE, f"the quotas could not be read: {quotas.reason}")
-    memory, gone = track_external_changes(quotas, clamp_to_now(memory, view.now_ms, limits), view.now_ms, limits)
-    signal = _active(view)
-    seen_at_ms = signal.sampled_at_ms if signal is not None else memory.window.sampled_at_ms if memory.window else None
-    # Never heard of, or of nobody who is active: a fail-over, or no metrics at all.
-    if seen_at_ms is None:
-        text = "no active controller is heard of: quotas stay as they are"
-        return _held(memory, view, QuotaReason.CONTROLLER_UNKNOWN, text, gone)
-    # What seems to come from the future is no younger for it: somebody's clock was set.
-    age_s = abs(view.now_ms - seen_at_ms) / 1000
+        return _hold_all(memory, view, QuotaReason.QUOTAS_UNREADABLE, f"the quotas could not be read: {quotas.reason}")
+    memory = clamp_to_now(memory, view.now_ms, limits)
+    memory, changes = track_external_changes(quotas, memory, view.now_ms, limits)
+    signal = _find_active_controller(view)
+    sampled_at_ms = (
+        signal.sampled_at_ms
+        if signal is not None
+        else memory.window.sampled_at_ms
+        if memory.window is not None
+        else None
+    )
+    if sampled_at_ms is None:
+        text = "no active controller is known: quotas stay as they are. Check that controllers report metrics"
+        return _hold_all(memory, view, QuotaReason.CONTROLLER_UNKNOWN, text, changes)
+    # A time in the future is a clock that was set, so the signal counts as old by the same difference.
+    age_s = abs(view.now_ms - sampled_at_ms) / 1000
     if age_s > limits.hold_age_s:
-        return _blind(view, quotas, memory, policy, age_s, gone)
+        return _step_without_signal(view, quotas, memory, policy, age_s, changes)
     if signal is None:
-        text = "the controller heard of last is active no more, and no other is yet: quotas stay as they are"
-        return _held(memory, view, QuotaReason.CONTROLLER_UNKNOWN, text, gone)
-    signal = replace(signal, idle_ratio=_evened_idle_ratio(signal, memory.window, limits))
-    # Whoever asked while there was no controller waited for the next one, and for nothing that a quota could help; and whoever
-    # waited at a broker comes at once.
-    if view.now_ms - _took_over_ms(signal, memory.window) <= 1000 * FELT_WINDOW_S:
-        view = replace(
-            view, cluster_wide=replace(view.cluster_wide, create_probe_p90_ms=None, forwarding_busy_ratio=None)
-        )
+        text = "the last known controller is no longer active, and no other is yet: quotas stay as they are"
+        return _hold_all(memory, view, QuotaReason.CONTROLLER_UNKNOWN, text, changes)
+    return _step_with_signal(view, quotas, signal, memory, policy, changes)
+
+
+def _step_with_signal(
+    view: QuotaView,
+    quotas: Quotas,
+    signal: ControllerSignal,
+    memory: MutationMemory,
+    policy: MutationPolicy,
+    changes: Sequence[QuotaDecision],
+) -> QuotaStep:
+    limits = policy.limits
+    signal = replace(signal, idle_ratio=_smooth_idle_ratio(signal, memory.window, limits))
+    active_since_ms = _active_since_ms(signal, memory.window)
+    # Requests during a fail-over waited for the new controller. No quota would have helped, so they do not count.
+    if view.now_ms - active_since_ms <= 1000 * PROBE_WINDOW_S:
+        measures = replace(view.cluster_wide, create_probe_p90_ms=None, forwarding_busy_ratio=None)
+        view = replace(view, cluster_wide=measures)
     if memory.window is None or signal.sampled_at_ms > memory.window.sampled_at_ms:
         memory = replace(memory, idle_baselines_ms=rested(view.cluster_wide, memory.idle_baselines_ms))
-    pressed = pressure(signal, view.cluster_wide, policy.objective, memory.idle_baselines_ms)
-    left = size_brake_ratio(signal.partitions, policy, view.cluster_wide.replicas)
-    if pressed is None or (left is None and memory.total is None):
-        what = "how hard it is pressed" if pressed is None else "how many partitions there are"
-        text = f"controller {signal.node}: {what} is not measured: quotas stay as they are"
-        return _held(memory, view, QuotaReason.PRESSURE_NOT_MEASURED, text, gone)
+    load = pressure(signal, view.cluster_wide, policy.objective, memory.idle_baselines_ms)
+    brake_ratio = size_brake_ratio(signal.partitions, policy, view.cluster_wide.replicas)
+    if load is None or (brake_ratio is None and memory.total is None):
+        missing = (
+            "none of the signals of its objective is measured"
+            if load is None
+            else "its number of partitions is not measured"
+        )
+        text = f"controller {signal.node}: {missing}: quotas stay as they are"
+        return _hold_all(memory, view, QuotaReason.PRESSURE_NOT_MEASURED, text, changes)
 
-    memory = replace(memory, tenants=_states(view, quotas, memory, signal.node, limits))
-    found, alone = assess_tenants(quotas, memory, policy, find_absent_tenants(memory, view.now_ms, limits))
-    silent = unmeasured(signal, view.cluster_wide, policy.objective)
-    news = ControllerUpdate(
-        signal, pressed, _took_over_ms(signal, memory.window), _books_per_s(view, signal.node, limits)
-    )
-    memory, said = update_total(view, news, memory, found, policy, brakes=left != 1 or bool(silent))
+    memory = replace(memory, tenants=_update_tenants(view, quotas, memory, signal.node, limits))
+    tenants, holds = assess_tenants(quotas, memory, policy, find_absent_tenants(memory, view.now_ms, limits))
+    missing_signals = unmeasured(signal, view.cluster_wide, policy.objective)
+    update = ControllerUpdate(signal, load, active_since_ms, _metered_per_s(view, signal.node, limits))
+    braked = brake_ratio != 1 or bool(missing_signals)
+    memory, report = update_total(view, update, memory, tenants, policy, braked=braked)
     assert memory.total is not None
-    whole = memory.total.rate_per_s * (1.0 if left is None else left)
-    decisions: list[QuotaDecision] = [*gone, said, *alone]
-    if silent:
-        text = f"{', '.join(silent)} of controller {signal.node} and its brokers: asked for and not measured, so nothing is raised"
+    total_per_s = memory.total.rate_per_s * (1.0 if brake_ratio is None else brake_ratio)
+    decisions: list[QuotaDecision] = [*changes, report, *holds]
+    if missing_signals:
+        text = (
+            f"{', '.join(missing_signals)} of controller {signal.node} and the brokers: configured as an objective, but not "
+            "measured, so no quota is raised"
+        )
         decisions.append(HoldQuota(None, QuotaReason.PRESSURE_NOT_MEASURED, text))
-    # How far it is braked nobody knows; that it is pressed is known, and is answered all the same.
-    if left is None:
-        text = f"controller {signal.node}: how many partitions there are is not measured: no quota is raised"
+    # The brake is unknown, but the pressure is measured, so cuts go on.
+    if brake_ratio is None:
+        text = f"controller {signal.node}: its number of partitions is not measured: no quota is raised"
         decisions.append(HoldQuota(None, QuotaReason.PRESSURE_NOT_MEASURED, text))
-    elif left < 1:
-        decisions.append(_near_limit(view, signal, left, whole, policy))
-    memory, written, shares = allocate(view, quotas, memory, found, whole, policy, lowers_only=left is None)
-    return QuotaStep(replace(memory, last_step_at_ms=view.now_ms), (*decisions, *written), shares)
+    elif brake_ratio < 1:
+        decisions.append(_near_size_limit(view, signal, brake_ratio, total_per_s, policy))
+    memory, writes, shares = allocate(
+        view, quotas, memory, tenants, total_per_s, policy, lowers_only=brake_ratio is None
+    )
+    return QuotaStep(replace(memory, last_step_at_ms=view.now_ms), (*decisions, *writes), shares)
 
 
-# -- what is known --------------------------------------------------------------------------------------------------------
-
-
-def _active(view: QuotaView) -> ControllerSignal | None:
-    """After a fail-over two may say so for a moment: the newer one is right."""
-    active = [s for s in view.controllers.values() if s.active is not None and s.active >= 0.5 and not s.backlog]
-    return max(active, key=lambda s: (s.sampled_at_ms, s.node), default=None)
-
-
-def _evened_idle_ratio(
-    signal: ControllerSignal, before: ControllerWindow | None, limits: MutationLimits
-) -> float | None:
-    idle = signal.idle_ratio
-    if idle is None or before is None or before.idle_ratio is None or before.node != signal.node:
-        return idle
-    since_s = max(0.0, (signal.sampled_at_ms - before.sampled_at_ms) / 1000)
-    return before.idle_ratio + (1 - math.exp(-since_s / limits.idle_smoothing_s)) * (idle - before.idle_ratio)
-
-
-def _took_over_ms(signal: ControllerSignal, before: ControllerWindow | None) -> int:
-    """0: it was active when we came."""
-    if before is None:
-        return 0
-    return before.active_since_ms if before.node == signal.node else signal.sampled_at_ms
-
-
-def _held(
-    memory: MutationMemory, view: QuotaView, reason: QuotaReason, text: str, said: Sequence[QuotaDecision] = ()
-) -> QuotaStep:
-    return QuotaStep(replace(memory, last_step_at_ms=view.now_ms), (*said, HoldQuota(None, reason, text)))
-
-
-def _blind(
+def _step_without_signal(
     view: QuotaView,
     quotas: Quotas,
     memory: MutationMemory,
     policy: MutationPolicy,
     age_s: float,
-    said: Sequence[QuotaDecision],
+    changes: Sequence[QuotaDecision],
 ) -> QuotaStep:
-    """Perhaps only late: hold. Too long: with no eyes on it the controller gets less and less to do."""
+    """Holds the quotas while the signal may only be late; later lowers them step by step."""
     limits = policy.limits
-    text = f"nothing new of the controller for {age_s:.0f} s: nothing is raised"
+    text = f"no new signal of the controller for {age_s:.0f} s: no quota is raised"
     if memory.total is None or age_s <= limits.decay_age_s:
-        return _held(memory, view, QuotaReason.CONTROLLER_STALE, text, said)
-    since_s = min(age_s - limits.decay_age_s, (view.now_ms - memory.last_step_at_ms) / 1000)
-    total = decay_total(memory.total, max(0.0, since_s), limits)
+        return _hold_all(memory, view, QuotaReason.CONTROLLER_STALE, text, changes)
+    stale_s = min(age_s - limits.decay_age_s, (view.now_ms - memory.last_step_at_ms) / 1000)
+    total = decay_total(memory.total, max(0.0, stale_s), limits)
     memory = replace(memory, total=total)
-    found, alone = assess_tenants(quotas, memory, policy)
-    memory, written, shares = allocate(view, quotas, memory, found, total.rate_per_s, policy, lowers_only=True)
-    hold = HoldQuota(
-        None, QuotaReason.CONTROLLER_STALE, f"{text}, and all quotas sink: {total.rate_per_s:.1f}/s in all"
-    )
-    return QuotaStep(replace(memory, last_step_at_ms=view.now_ms), (*said, hold, *alone, *written), shares)
+    tenants, holds = assess_tenants(quotas, memory, policy)
+    memory, writes, shares = allocate(view, quotas, memory, tenants, total.rate_per_s, policy, lowers_only=True)
+    text = f"{text}, and the total decays to {total.rate_per_s:.1f}/s"
+    hold = HoldQuota(None, QuotaReason.CONTROLLER_STALE, text)
+    return QuotaStep(replace(memory, last_step_at_ms=view.now_ms), (*changes, hold, *holds, *writes), shares)
 
 
-def _states(
+def _hold_all(
+    memory: MutationMemory, view: QuotaView, reason: QuotaReason, text: str, changes: Sequence[QuotaDecision] = ()
+) -> QuotaStep:
+    return QuotaStep(replace(memory, last_step_at_ms=view.now_ms), (*changes, HoldQuota(None, reason, text)))
+
+
+# -- signals --------------------------------------------------------------------------------------------------------------
+
+
+def _find_active_controller(view: QuotaView) -> ControllerSignal | None:
+    """Returns the newest signal of an active controller. After a fail-over two nodes may report to be active for a moment."""
+    active = [s for s in view.controllers.values() if s.active is not None and s.active >= 0.5 and not s.backlog]
+    return max(active, key=lambda s: (s.sampled_at_ms, s.node), default=None)
+
+
+def _smooth_idle_ratio(
+    signal: ControllerSignal, previous: ControllerWindow | None, limits: MutationLimits
+) -> float | None:
+    idle = signal.idle_ratio
+    if idle is None or previous is None or previous.idle_ratio is None or previous.node != signal.node:
+        return idle
+    since_s = max(0.0, (signal.sampled_at_ms - previous.sampled_at_ms) / 1000)
+    return previous.idle_ratio + (1 - math.exp(-since_s / limits.idle_smoothing_s)) * (idle - previous.idle_ratio)
+
+
+def _active_since_ms(signal: ControllerSignal, previous: ControllerWindow | None) -> int:
+    """Returns when this node took over from another controller; 0 if it was active from the start."""
+    if previous is None:
+        return 0
+    return previous.active_since_ms if previous.node == signal.node else signal.sampled_at_ms
+
+
+def _update_tenants(
     view: QuotaView, quotas: Quotas, memory: MutationMemory, node: int, limits: MutationLimits
 ) -> dict[Tenant, TenantState]:
-    """By the books of the active controller: those of one that was are old."""
+    """Returns the state of all tenants after the newest metrics of the active controller, sorted by name."""
     states = dict(memory.tenants)
-    for tenant, signal in _books(view, node, limits):
-        found = find_quota_in_force(quotas, tenant)
+    for tenant, signal in _tenant_signals(view, node, limits):
+        quota = find_quota_in_force(quotas, tenant)
         state = states.get(tenant, TenantState())
-        states[tenant] = update_tenant_state(state, signal, found[1] if found is not None else None, limits)
-    # Kafka has no books of who does nothing: after a fail-over a storm that is over leaves no word of its end.
+        states[tenant] = update_tenant_state(state, signal, quota[1] if quota is not None else None, limits)
+    # Kafka has no metrics of an idle tenant. After a fail-over, silence is the only sign that a burst has ended.
     silent_ms = view.now_ms - limits.decay_age_s * 1000
-    quiet = {t: replace(s, backlogged=False, rate_per_s=0.0) for t, s in states.items() if s.sampled_at_ms < silent_ms}
-    return dict(sorted((states | quiet).items(), key=lambda item: item[0].key))
+    silent = {t: replace(s, backlogged=False, rate_per_s=0.0) for t, s in states.items() if s.sampled_at_ms < silent_ms}
+    return dict(sorted((states | silent).items(), key=lambda item: item[0].key))
 
 
-def _books(view: QuotaView, node: int, limits: MutationLimits) -> list[tuple[Tenant, TenantSignal]]:
-    """Those of this controller, the newest of a tenant last."""
-    # What came from far ahead came from a clock that was wrong, and must not keep out all that comes after.
-    ahead_ms = view.now_ms + limits.hold_age_s * 1000
+def _tenant_signals(view: QuotaView, node: int, limits: MutationLimits) -> list[tuple[Tenant, TenantSignal]]:
+    """Returns this controller's tenant signals, oldest first. Signals of other nodes are out of date."""
+    # A signal from far in the future comes from a wrong clock. It would hide all signals after it.
+    latest_ms = view.now_ms + limits.hold_age_s * 1000
     return [
         (Tenant(signal.user, signal.client_id), signal)
         for signal in sorted(view.tenants, key=lambda s: s.sampled_at_ms)
-        # Without a user and a client-id it is the books as a whole; history is not for control.
+        # A signal without user and client-id is a sum over all tenants. A backlog signal is history.
         if signal.node == node and not signal.backlog and not (signal.user is None and signal.client_id is None)
-        if signal.sampled_at_ms <= ahead_ms
+        if signal.sampled_at_ms <= latest_ms
     ]
 
 
-def _books_per_s(view: QuotaView, node: int, limits: MutationLimits) -> float:
-    newest = dict(_books(view, node, limits))
+def _metered_per_s(view: QuotaView, node: int, limits: MutationLimits) -> float:
+    """Returns the sum of the rates that Kafka's tenant metrics show now."""
+    newest = dict(_tenant_signals(view, node, limits))
     oldest_ms = view.now_ms - limits.decay_age_s * 1000
     return math.fsum(s.mutation_rate_per_s or 0.0 for s in newest.values() if s.sampled_at_ms >= oldest_ms)
 
 
-def _near_limit(
-    view: QuotaView, signal: ControllerSignal, left: float, whole: float, policy: MutationPolicy
+def _near_size_limit(
+    view: QuotaView, signal: ControllerSignal, brake_ratio: float, total_per_s: float, policy: MutationPolicy
 ) -> HoldQuota:
-    there, most = find_size_limit(signal.partitions, view.cluster_wide.replicas, policy)
-    what = "partitions" if policy.partitions_max is not None else "replicas"
+    count, limit = find_size_limit(signal.partitions, view.cluster_wide.replicas, policy)
+    unit = "partitions" if policy.partitions_max is not None else "replicas"
     text = (
-        f"{there:.0f} {what} of {most} allowed: quotas shrink to {100 * left:.0f} % of what the controller bears, {whole:.1f}/s in "
-        "all, but not below what was promised. Deleting is held back as well, but for who is exempt"
+        f"{count:.0f} of {limit} {unit} allowed: quotas shrink to {100 * brake_ratio:.0f} % of the controller's capacity, "
+        f"{total_per_s:.1f}/s in total, but not below guaranteed rates. Deletions are limited as well, except for exempt tenants"
     )
     return HoldQuota(None, QuotaReason.PARTITIONS_NEAR_LIMIT, text)

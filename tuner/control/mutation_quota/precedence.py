@@ -1,14 +1,14 @@
-"""Where a quota by name would be in somebody's way, and where nothing but a quota of ours makes Kafka count.
+"""Checks whether a managed quota for a tenant's own name would shadow a quota that the operator or another tool has set.
 
-Kafka takes the first quota in its order that fits a client, and counts in the bucket of its kind: the user's, the client-id's, or
-the pair's. So one of ours for a user keeps every quota for client-ids from his clients; and one that was written while the default
-was for users comes before all that is written once it is for client-ids.
+Kafka applies the first quota in its order of precedence, and it counts in a bucket of that quota's kind: per user, per client-id,
+or per pair. A quota for a user therefore disables every client-id quota for this user's clients. Managed quotas by name that were
+written under an earlier ``default_entity`` would in the same way disable quotas of the present one.
 
-Invariant: nothing that somebody set is put out of force by a quota of ours under a name either.
+Invariant: no managed quota by name disables a foreign quota.
 
-Vocabulary:
-    others  what stands without what we made up: where somebody's quota was adopted, theirs is there.
-    level   of which kind a bucket is: a user's, a client-id's, a pair's.
+Terms:
+    foreign quota  a quota that existed before or that another tool has set; an adopted quota is foreign as well.
+    bucket kind    per user, per client-id, or per pair.
 """
 
 from __future__ import annotations
@@ -22,53 +22,65 @@ from tuner.control.mutation_quota.state import MutationMemory
 
 @dataclass(frozen=True, slots=True)
 class ForeignQuotas:
+    """Foreign quotas in Kafka.
+
+    Attributes:
+        of_client_ids: entities without a user, sorted.
+        unconfirmed: entities whose value may only be a broker that lags behind.
+    """
+
     quotas: Mapping[QuotaEntity, float]
-    of_client_ids: tuple[QuotaEntity, ...]  # Of no user, in an order.
-    unconfirmed: Container[QuotaEntity]  # What a broker that is behind may show.
+    of_client_ids: tuple[QuotaEntity, ...]
+    unconfirmed: Container[QuotaEntity]
 
 
 def find_foreign_quotas(quotas: Mapping[QuotaEntity, float], memory: MutationMemory) -> ForeignQuotas:
-    made_up = {entity for entity, ours in memory.owned.items() if ours.before_per_s is None}
-    found = {entity: rate for entity, rate in quotas.items() if entity not in made_up}
-    return ForeignQuotas(found, tuple(sorted((e for e in found if e.user is None), key=str)), memory.unconfirmed)
+    """Returns the quotas without those that rheostat has created."""
+    created = {entity for entity, owned in memory.owned.items() if owned.before_per_s is None}
+    foreign = {entity: rate for entity, rate in quotas.items() if entity not in created}
+    of_client_ids = tuple(sorted((entity for entity in foreign if entity.user is None), key=str))
+    return ForeignQuotas(foreign, of_client_ids, memory.unconfirmed)
 
 
-def bucket_kind(of: QuotaEntity | Tenant) -> tuple[bool, bool]:
-    return of.user is not None, of.client_id is not None
+def bucket_kind(owner: QuotaEntity | Tenant) -> tuple[bool, bool]:
+    """Returns whether the bucket is per user and whether it is per client-id."""
+    return owner.user is not None, owner.client_id is not None
 
 
-def find_shadowed_quota(tenant: Tenant, others: ForeignQuotas) -> QuotaEntity | None:
-    """Somebody's quota that would be out of force for clients of this tenant if one stood under its name; None: none would.
+def find_shadowed_quota(tenant: Tenant, foreign: ForeignQuotas) -> QuotaEntity | None:
+    """Returns a foreign quota that a quota for this tenant's name would disable for the tenant's clients; None if there is none.
 
-    For a user's quota and those of ``<default>`` users with a client-id see ``taken_over``: whether he has such a client, books
-    tell.
+    Quotas of ``<default>`` users with a client-id are not checked for a user here: ``find_rebucketed_tenants`` does that, because
+    only the metrics show whether the user has such a client.
     """
     user, client_id = tenant.user, tenant.client_id
     if user is None:
         return None
     if client_id is not None:
-        found = resolve_quota(others.quotas, user, client_id)
-        return found[0] if found is not None and found[1] != tenant else None
-    if QuotaEntity(user) in others.quotas or QuotaEntity(DEFAULT) in others.quotas:
+        quota = resolve_quota(foreign.quotas, user, client_id)
+        return quota[0] if quota is not None and quota[1] != tenant else None
+    if QuotaEntity(user) in foreign.quotas or QuotaEntity(DEFAULT) in foreign.quotas:
         return None
-    return next(iter(others.of_client_ids), None)
+    return next(iter(foreign.of_client_ids), None)
 
 
-def would_lift_out_of_foreign(tenant: Tenant, others: ForeignQuotas, default: QuotaEntity) -> bool:
-    """Whether a quota under this name would take clients of this tenant out of a quota that somebody set, and not only out of
-    the default of ours."""
+def would_lift_out_of_foreign(tenant: Tenant, foreign: ForeignQuotas, default: QuotaEntity) -> bool:
+    """Returns whether a quota for this tenant's name would take its clients out of a foreign quota.
+
+    Taking them out of the managed ``default`` quota does not count.
+    """
     user, client_id = tenant.user, tenant.client_id
     if user is None:
-        return False  # All that comes after it is for client-ids, and of those only the default fits.
+        return False  # Only the <default> client-id has lower precedence.
     if client_id is None:
-        return any(e.user is DEFAULT and e.client_id is not None for e in others.quotas)
-    found = resolve_quota({**others.quotas, default: 0.0}, user, client_id)
-    return found is not None and found[0] != default
+        return any(entity.user is DEFAULT and entity.client_id is not None for entity in foreign.quotas)
+    quota = resolve_quota({**foreign.quotas, default: 0.0}, user, client_id)
+    return quota is not None and quota[0] != default
 
 
-def is_leftover_bucket(tenant: Tenant, others: ForeignQuotas, default_entity: QuotaEntity | None) -> bool:
-    """Of another level than the default, and nobody else's quota makes Kafka count there: it did by other settings."""
+def is_leftover_bucket(tenant: Tenant, foreign: ForeignQuotas, default_entity: QuotaEntity | None) -> bool:
+    """Returns whether Kafka metered this tenant only because of an earlier ``default_entity`` of another bucket kind."""
     if default_entity is None or bucket_kind(tenant) == bucket_kind(default_entity):
         return False
-    found = find_quota_in_force(others.quotas, tenant)
-    return found is None or found[0] in others.unconfirmed
+    quota = find_quota_in_force(foreign.quotas, tenant)
+    return quota is None or quota[0] in foreign.unconfirmed

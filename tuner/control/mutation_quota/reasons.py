@@ -1,4 +1,4 @@
-"""What one tenant is to have, and which of the three it is: its share, what it wants, or its floor; in a word and in a sentence."""
+"""Computes one tenant's quota and explains it with a reason code and a sentence."""
 
 from __future__ import annotations
 
@@ -10,40 +10,41 @@ from tuner.control.mutation_quota.tenant_status import TenantStatus, guaranteed_
 
 
 def compute_setpoint(
-    place: TenantStatus, fair: float, standing: float, sharing: Sharing, limits: MutationLimits
+    status: TenantStatus, share_per_s: float, standing_per_s: float, sharing: Sharing, limits: MutationLimits
 ) -> tuple[float, QuotaReason]:
-    """
+    """Returns the tenant's quota in partitions/s, and the reason.
+
     Args:
-        fair: its part of ``sharing``.
-        standing: its standing share.
+        share_per_s: the tenant's share in ``sharing``.
+        standing_per_s: its standing share, which it keeps while idle.
     """
-    floor = limits.tenant_rate_per_s_min if sharing.guarantees_cut else guaranteed_per_s(place.of, limits)
-    backlogged, want = place.state.backlogged, demand_per_s(place.state, limits)
-    most, stands = round(max(fair, floor), RATE_DIGITS), round(standing, RATE_DIGITS)
-    if stands > most or (stands == most and not backlogged):
-        return stands, QuotaReason.STANDING_SHARE
-    # What it would have if nothing were promised to it.
-    plain = min(want, place.of.weight * sharing.rate_per_weight)
-    if sharing.guarantees_cut or most > round(plain, RATE_DIGITS):
-        return most, QuotaReason.AT_GUARANTEED_RATE
-    return most, QuotaReason.FAIR_SHARE if plain < want else QuotaReason.DEMAND_MET
+    minimum = limits.tenant_rate_per_s_min if sharing.guarantees_cut else guaranteed_per_s(status.rule, limits)
+    demand = demand_per_s(status.state, limits)
+    share, standing = round(max(share_per_s, minimum), RATE_DIGITS), round(standing_per_s, RATE_DIGITS)
+    if standing > share or (standing == share and not status.state.backlogged):
+        return standing, QuotaReason.STANDING_SHARE
+    share_without_guarantee = min(demand, status.rule.weight * sharing.rate_per_weight)
+    if sharing.guarantees_cut or share > round(share_without_guarantee, RATE_DIGITS):
+        return share, QuotaReason.AT_GUARANTEED_RATE
+    return share, QuotaReason.FAIR_SHARE if share_without_guarantee < demand else QuotaReason.DEMAND_MET
 
 
-def explain_setpoint(place: TenantStatus, wanted: float, reason: QuotaReason, sharing: Sharing) -> str:
-    stands = "no quota" if place.current_per_s is None else f"{place.current_per_s:g}/s"
-    does = "held back" if place.state.backlogged else f"does {place.state.rate_per_s:.2f}/s"
-    promised = place.of.rate_per_s_min
-    floor = "the least that anybody has" if promised is None else f"the {promised:g}/s that it was promised"
+def explain_setpoint(status: TenantStatus, setpoint_per_s: float, reason: QuotaReason, sharing: Sharing) -> str:
+    """Returns a sentence with the tenant, its old and new quota, its rate, the reason and the rule that applies."""
+    current = "no quota" if status.current_per_s is None else f"{status.current_per_s:g}/s"
+    rate = "backlogged" if status.state.backlogged else f"uses {status.state.rate_per_s:.2f}/s"
+    promised = status.rule.rate_per_s_min
+    guarantee = "the minimum of every tenant" if promised is None else f"its guaranteed rate of {promised:g}/s"
     why = {
-        QuotaReason.FAIR_SHARE: f"; its share by weight {place.of.weight:g} × {sharing.rate_per_weight:.2f}/s",
-        QuotaReason.DEMAND_MET: ", and may do a quarter more",
-        QuotaReason.STANDING_SHARE: "; its standing share",
-        QuotaReason.AT_GUARANTEED_RATE: "; floors are more than there is, and cut alike"
+        QuotaReason.FAIR_SHARE: f"its share by weight is {status.rule.weight:g} × {sharing.rate_per_weight:.2f}/s",
+        QuotaReason.DEMAND_MET: "its demand plus 25 %",
+        QuotaReason.STANDING_SHARE: "its standing share",
+        QuotaReason.AT_GUARANTEED_RATE: "guaranteed rates exceed the total, so all are cut alike"
         if sharing.guarantees_cut
-        else f"; {floor}",
+        else guarantee,
     }[reason]
-    won = ""
-    if place.rule is not None:
-        also = f", before {', '.join(str(n + 1) for n in place.rule.also_matching)}" if place.rule.also_matching else ""
-        won = f" (rule {place.rule.place + 1}{also})"
-    return f"{place.tenant}: {stands} → {wanted:g}/s: {does}{why}{won}"
+    rule = ""
+    if status.match is not None:
+        others = ", ".join(str(index + 1) for index in status.match.also_matching)
+        rule = f" (rule {status.match.index + 1}{f', before {others}' if others else ''})"
+    return f"{status.tenant}: {current} → {setpoint_per_s:g}/s: {rate}; {why}{rule}"

@@ -1,6 +1,6 @@
-"""What the law for mutation quotas remembers from cycle to cycle: a value, for the journal and for a replay.
+"""Holds what the mutation quota controller remembers from cycle to cycle: an immutable value that the journal stores.
 
-Rates are partitions/s.
+Rates are partitions/s. Times are Unix milliseconds; 0 means never.
 """
 
 from __future__ import annotations
@@ -13,46 +13,71 @@ from tuner.control.mutation_quota.entity import QuotaEntity, Tenant
 
 @dataclass(frozen=True, slots=True)
 class LearnedCost:
-    """Of the controller's one thread; see control/mutation_quota/cost_model.py."""
+    """Time that mutations take of the controller's single thread (cost_model.py).
+
+    Attributes:
+        other_busy_ratio: share of time for all other work.
+        steps: windows that the costs were learned from.
+    """
 
     topic_ms: float
     partition_ms: float
     partitions_per_topic: float = 1.0
-    other_busy_ratio: float = 0.0  # Busy with everything else.
+    other_busy_ratio: float = 0.0
     steps: int = 0
 
     @property
     def partition_total_ms(self) -> float:
-        """A partition, with its part of its topic."""
+        """Returns the time for one partition and its part of the topic, in ms."""
         return self.partition_ms + self.topic_ms / self.partitions_per_topic
 
 
 @dataclass(frozen=True, slots=True)
 class TotalRate:
-    """What all tenants together are meant to have."""
+    """The rate for all tenants together.
+
+    Attributes:
+        raised_at_ms: the last change in either direction.
+        cut_at_ms: the last cut.
+        known_limit_per_s: highest rate that the cluster sustained when it last missed the objective; None: it never did.
+    """
 
     rate_per_s: float
     raised_at_ms: int = 0
     cut_at_ms: int = 0
-    known_limit_per_s: float | None = (
-        None  # At most what was borne when the objective was missed last; None: it never was.
-    )
+    known_limit_per_s: float | None = None
     known_limit_at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TenantState:
-    rate_per_s: float = 0.0  # What it does, slowly forgotten.
-    backlogged: bool = False  # Held back, so that nobody knows what it would do.
-    active_at_ms: int = 0  # When it last did anything, or was known for the first time.
-    sampled_at_ms: int = 0  # Of its newest signal; 0: nothing was heard of it yet.
+    """What is known of one tenant.
+
+    Attributes:
+        rate_per_s: its measured rate, which decays slowly after it stops.
+        backlogged: its quota limits it, so its demand is unknown.
+        active_at_ms: its last activity, or the time it became known.
+        sampled_at_ms: time of its newest signal; 0: none yet.
+        written_at_ms: the last write of its quota; ``previous_write_at_ms`` is the write before that.
+    """
+
+    rate_per_s: float = 0.0
+    backlogged: bool = False
+    active_at_ms: int = 0
+    sampled_at_ms: int = 0
     written_at_ms: int = 0
-    previous_write_at_ms: int = 0  # The write before that.
+    previous_write_at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class OwnedQuota:
-    """A quota that we wrote. ``may_stand`` as for a throttle: all that a write under way may leave (None: nothing)."""
+    """A quota that rheostat has written and manages.
+
+    Attributes:
+        before_per_s: the quota from before; None: none. It is restored on release.
+        setpoint_per_s: the last rate written.
+        possible_per_s: every value that Kafka may show, given writes in progress and late writes.
+    """
 
     before_per_s: float | None
     setpoint_per_s: float
@@ -61,7 +86,7 @@ class OwnedQuota:
 
 @dataclass(frozen=True, slots=True)
 class UnconfirmedChange:
-    """Something else stands than what is ours, and it may be only that a broker is behind."""
+    """A quota in Kafka that rheostat did not write. A broker that lags behind may also be the cause."""
 
     found_per_s: float | None
     since_ms: int
@@ -69,37 +94,59 @@ class UnconfirmedChange:
 
 @dataclass(frozen=True, slots=True)
 class ProbeTrend:
-    """Of what others feel; see control/mutation_quota/probe_margin.py."""
+    """How the creation probe latency fluctuates (probe_margin.py).
 
-    ratio: float | None = None  # Of what they may; None: not asked for, or not known.
-    since_ms: int = 0  # From when on it was known with every look.
-    spread: float | None = None  # How much it wavers at one total, as a share of it; None: not seen yet.
-    learned_s: float = 0.0  # For how long that was seen.
-    near_cut_at_ms: int = (
-        0  # When the total went down a step as it, or what lines are taken for, was near its objective.
-    )
+    Attributes:
+        ratio: latency ÷ objective; None: not configured or not measured.
+        since_ms: start of the present unbroken series of measurements.
+        spread: relative standard deviation while the total is constant; None: not measured yet.
+        learned_s: how long the spread was measured.
+        near_cut_at_ms: when the total was last cut because latency or forwarding came near its objective.
+    """
+
+    ratio: float | None = None
+    since_ms: int = 0
+    spread: float | None = None
+    learned_s: float = 0.0
+    near_cut_at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerWindow:
-    """What the newest judged window of the active controller said, to compare with the next."""
+    """The newest window of the active controller, to compare the next one with.
+
+    Attributes:
+        idle_ratio: smoothed AvgIdleRatio.
+        no_headroom_at_ms: when probe latency or forwarding last allowed no raise.
+        active_since_ms: when this node took over from another; 0: it was active from the start.
+    """
 
     node: int
     sampled_at_ms: int
     topics: float | None = None
     partitions: float | None = None
-    idle_ratio: float | None = None  # Evened out.
+    idle_ratio: float | None = None
     pressure: float | None = None
     apply_lag_ms: float | None = None
-    no_headroom_at_ms: int = (
-        0  # When others last felt so much, or lines were taken for so long, that there was no room.
-    )
-    active_since_ms: int = 0  # When this node was first seen to be active, after another one; 0: it was when we came.
-    felt: ProbeTrend | None = None
+    no_headroom_at_ms: int = 0
+    active_since_ms: int = 0
+    probe: ProbeTrend | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class MutationMemory:
+    """The controller's whole state.
+
+    Attributes:
+        owned: managed quotas.
+        unconfirmed: quotas that differ from what was written, but may only be a broker that lags behind.
+        externally_owned_until_ms: quotas that another tool has set, each with the time until which they are left alone.
+        idle_baselines_ms: latency of each measure (``Measure``) while the controller is idle.
+        orders_at_ms: time of the newest operator orders that were acknowledged.
+        foreign_per_s: unmanaged quotas in the last snapshot.
+        quotas_were_read: whether there was such a snapshot; without one, new quotas cannot be told from old ones.
+    """
+
     total: TotalRate | None = None
     cost: LearnedCost | None = None
     window: ControllerWindow | None = None
@@ -107,13 +154,9 @@ class MutationMemory:
     owned: Mapping[QuotaEntity, OwnedQuota] = field(default_factory=dict)
     unconfirmed: Mapping[QuotaEntity, UnconfirmedChange] = field(default_factory=dict)
     externally_owned_until_ms: Mapping[QuotaEntity, int] = field(default_factory=dict)
-    idle_baselines_ms: Mapping[str, float] = field(
-        default_factory=dict
-    )  # ms: what a measure is when nobody asks for anything.
+    idle_baselines_ms: Mapping[str, float] = field(default_factory=dict)
     last_step_at_ms: int = 0
-    orders_at_ms: int = 0  # Of the newest orders that were acknowledged.
+    orders_at_ms: int = 0
     default_written_at_ms: int = 0
-    foreign_per_s: Mapping[QuotaEntity, float] = field(
-        default_factory=dict
-    )  # What stood with the last look and was not ours.
-    quotas_were_read: bool = False  # Whether there was one: of the first nobody can tell who has just set what.
+    foreign_per_s: Mapping[QuotaEntity, float] = field(default_factory=dict)
+    quotas_were_read: bool = False

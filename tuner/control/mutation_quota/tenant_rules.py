@@ -1,13 +1,13 @@
-"""Which rule a tenant falls under, what it does, and whether it is held back.
+"""Matches tenants with the operator's rules, and tracks each tenant's rate and whether its quota limits it.
 
-While a tenant's bucket is empty, its demand cannot be measured; it is only known to be higher than its rate. So a tenant either
-has a demand that equals its measured rate, or it is backlogged and its demand has no bound. Kafka counts refused requests, not by
-tenant; the tokens of the bucket tell it as well.
+While a tenant's bucket is empty, its demand cannot be measured: it is only known to be higher than the tenant's rate. So a tenant
+either has a demand that equals its measured rate, or it is backlogged and its demand has no bound. Kafka does not count refused
+requests per tenant, but the tokens in the bucket show the same.
 
-Rules win in Kafka's own order of precedence, with a pattern in the place of <default>: name before pattern before nothing, the
-user's part before the client-id's; among equals the first one in the list.
+Rules apply in Kafka's order of precedence, with a pattern in the place of ``<default>``: a name before a pattern before nothing,
+the user before the client-id. Among equals the first in the list applies.
 
-Invariant: a rule that asks for a part which the tenant's books do not have does not fit it.
+Invariant: a rule that names a part which the tenant's metrics lack does not match.
 """
 
 from __future__ import annotations
@@ -24,35 +24,36 @@ from tuner.control.mutation_quota.entity import Tenant
 from tuner.control.mutation_quota.model import MutationLimits, TenantRule
 from tuner.control.mutation_quota.state import TenantState
 
-_FORGOTTEN_PER_S = 1e-3  # What a mean over a minute still says of a partition an hour ago is nothing.
+_IDLE_PER_S = 1e-3  # A mean over one minute below this is the remainder of an old mutation.
 
 
 @dataclass(frozen=True, slots=True)
 class RuleMatch:
-    """The rule that wins, and the others that fit too, each by its place in the list."""
+    """The rule that applies, its index in the list, and the indexes of other rules that match too."""
 
     rule: TenantRule
-    place: int
+    index: int
     also_matching: tuple[int, ...] = ()
 
 
 def match_rule(tenant: Tenant, rules: Sequence[TenantRule]) -> RuleMatch | None:
-    fits = [place for place, rule in enumerate(rules) if _fits(rule, tenant)]
-    if not fits:
+    """Returns the rule that applies to the tenant; None if no rule matches."""
+    matching = [
+        index
+        for index, rule in enumerate(rules)
+        if _part_matches(rule.user, tenant.user) and _part_matches(rule.client_id, tenant.client_id)
+    ]
+    if not matching:
         return None
-    won = min(fits, key=lambda place: (_rank(rules[place]), place))
-    return RuleMatch(rules[won], won, tuple(place for place in fits if place != won))
+    best = min(matching, key=lambda index: (_specificity(rules[index]), index))
+    return RuleMatch(rules[best], best, tuple(index for index in matching if index != best))
 
 
-def _fits(rule: TenantRule, tenant: Tenant) -> bool:
-    return _part_fits(rule.user, tenant.user) and _part_fits(rule.client_id, tenant.client_id)
+def _part_matches(pattern: str | None, part: str | None) -> bool:
+    return pattern is None or (part is not None and _compile(pattern).fullmatch(part) is not None)
 
 
-def _part_fits(pattern: str | None, part: str | None) -> bool:
-    return pattern is None or (part is not None and _compiled(pattern).fullmatch(part) is not None)
-
-
-def _rank(rule: TenantRule) -> tuple[int, int]:
+def _specificity(rule: TenantRule) -> tuple[int, int]:
     return _kind(rule.user), _kind(rule.client_id)
 
 
@@ -61,40 +62,40 @@ def _kind(pattern: str | None) -> int:
 
 
 def is_name(pattern: str | None) -> bool:
-    """It stands for no other letters than its own; where nothing is said, for none."""
+    """Returns whether the pattern has no wildcard. None counts as a name."""
     return pattern is None or not ("*" in pattern or "?" in pattern)
 
 
 @lru_cache(maxsize=1024)
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile(pattern: str) -> re.Pattern[str]:
     return re.compile(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."), re.DOTALL)
 
 
 def update_tenant_state(
     state: TenantState, signal: TenantSignal, quota_per_s: float | None, limits: MutationLimits
 ) -> TenantState:
-    """After one more signal of this tenant; the same again where it is not newer than the last.
+    """Returns the tenant's state after one more signal; the same state if the signal is not newer.
 
     Args:
-        quota_per_s: in force; None: none is.
+        quota_per_s: the quota in force; None: none.
     """
     if signal.sampled_at_ms <= state.sampled_at_ms:
         return state
     since_s = (signal.sampled_at_ms - state.sampled_at_ms) / 1000 if state.sampled_at_ms else math.inf
-    kept = state.rate_per_s * math.exp(-since_s / limits.rate_memory_s)
-    backlogged = _hungry(state, signal, quota_per_s, limits)
-    done = signal.mutation_rate_per_s or 0.0
-    # Kafka's mean spans up to a minute; who is held back does at least what it is let. But not who only waits for a debt to be
-    # paid, nor is more let than any controller does: a person's quota may be any number.
-    let = (
+    decayed = state.rate_per_s * math.exp(-since_s / limits.rate_memory_s)
+    backlogged = _is_backlogged(state, signal, quota_per_s, limits)
+    measured = signal.mutation_rate_per_s or 0.0
+    # Kafka's mean covers up to a minute, but a backlogged tenant uses at least its quota. Two exceptions: a tenant that only waits
+    # until its debt is paid does nothing, and a foreign quota may be higher than any controller can work.
+    admitted = (
         min(quota_per_s, limits.rate_per_s_max)
         if backlogged and quota_per_s is not None and not _is_idle(signal)
         else 0.0
     )
-    rate = max(kept, done, let)
-    active = backlogged or done > _FORGOTTEN_PER_S
+    rate = max(decayed, measured, admitted)
+    active = backlogged or measured > _IDLE_PER_S
     return TenantState(
-        rate if rate > _FORGOTTEN_PER_S else 0.0,
+        rate if rate > _IDLE_PER_S else 0.0,
         backlogged,
         signal.sampled_at_ms if active or not state.sampled_at_ms else state.active_at_ms,
         signal.sampled_at_ms,
@@ -103,11 +104,11 @@ def update_tenant_state(
     )
 
 
-def _hungry(state: TenantState, signal: TenantSignal, quota_per_s: float | None, limits: MutationLimits) -> bool:
-    # Tokens below nothing are of the quota that stood before one that holds nobody back.
+def _is_backlogged(state: TenantState, signal: TenantSignal, quota_per_s: float | None, limits: MutationLimits) -> bool:
+    # Under an unlimited quota, negative tokens are left over from the quota before it.
     if quota_per_s is None or quota_per_s >= UNLIMITED_PER_S:
         return False
-    # The bucket of a quota that was raised just now is not full yet: who does nothing is held back only by a debt.
+    # After a raise the bucket is not full yet. An idle tenant is therefore only backlogged while it has a debt.
     idle = signal.mutation_rate_per_s is None or _is_idle(signal)
     if signal.tokens is None:
         return state.backlogged and not idle
@@ -118,10 +119,10 @@ def _hungry(state: TenantState, signal: TenantSignal, quota_per_s: float | None,
 
 
 def _is_idle(signal: TenantSignal) -> bool:
-    """For a minute it has done nothing, as far as it is told."""
-    return signal.mutation_rate_per_s is not None and signal.mutation_rate_per_s <= _FORGOTTEN_PER_S
+    """Returns whether Kafka measured no mutation for a minute; False if the rate is unknown."""
+    return signal.mutation_rate_per_s is not None and signal.mutation_rate_per_s <= _IDLE_PER_S
 
 
 def demand_per_s(state: TenantState, limits: MutationLimits) -> float:
-    """What it could use; infinite where nobody knows."""
+    """Returns the rate that the tenant could use, in partitions/s; infinite while it is backlogged."""
     return math.inf if state.backlogged else limits.demand_slack * state.rate_per_s

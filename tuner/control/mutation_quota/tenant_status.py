@@ -1,6 +1,6 @@
-"""Where every tenant stands in this cycle: what it does, which quota it has, by which rule, and whether it is ours to write.
+"""Assesses every tenant in a cycle: its rate, its quota, the rule that applies, and whether rheostat manages its quota.
 
-Invariant: whoever is left alone is so for a reason that is shown; what it does counts all the same.
+Invariant: each unmanaged tenant has a reason that is shown to the operator. Its mutations still count against the total.
 """
 
 from __future__ import annotations
@@ -21,144 +21,166 @@ from tuner.control.mutation_quota.precedence import (
 from tuner.control.mutation_quota.state import MutationMemory, TenantState
 from tuner.control.mutation_quota.tenant_rules import RuleMatch, demand_per_s, match_rule
 
-_PLAIN = TenantRule()
+_NO_RULE = TenantRule()
 
 Quotas = Mapping[QuotaEntity, float]
 
 
 @dataclass(frozen=True, slots=True)
 class TenantStatus:
-    """One tenant in this turn."""
+    """One tenant in this cycle.
+
+    Attributes:
+        named_quota_per_s: the quota set for the tenant's own name; None: none.
+        current_per_s: the quota in force, for whichever entity; None: none.
+        match: the rule that applies; None: no rule matches.
+        unmanaged_reason: why rheostat does not write this tenant's quota; None: it does.
+        bound_by_managed_default: the quota in force is the managed ``<default>`` quota.
+    """
 
     tenant: Tenant
     state: TenantState
-    named_quota_per_s: float | None  # Under its very name.
-    current_per_s: float | None  # In force, by whatever name.
-    rule: RuleMatch | None
-    unmanaged_reason: QuotaReason | None = None  # Why it is not ours to write.
-    bound_by_managed_default: bool = False  # What is in force is a quota of ours under another name: <default>.
+    named_quota_per_s: float | None
+    current_per_s: float | None
+    match: RuleMatch | None
+    unmanaged_reason: QuotaReason | None = None
+    bound_by_managed_default: bool = False
 
     @property
-    def of(self) -> TenantRule:
-        return self.rule.rule if self.rule is not None else _PLAIN
+    def rule(self) -> TenantRule:
+        return self.match.rule if self.match is not None else _NO_RULE
 
 
 def assess_tenants(
-    quotas: Quotas, memory: MutationMemory, policy: MutationPolicy, gone: Collection[Tenant] = ()
+    quotas: Quotas, memory: MutationMemory, policy: MutationPolicy, absent: Collection[Tenant] = ()
 ) -> tuple[list[TenantStatus], list[HoldQuota]]:
-    """Of all tenants but those that are gone, with whom it would be wrong to write to; and what is to be said of those."""
-    others = find_foreign_quotas(quotas, memory)
-    found = [
-        _place_of(tenant, state, quotas, others, memory, policy)
+    """Returns the status of every tenant, and a hold for each group whose quota must not be written.
+
+    Args:
+        absent: tenants to leave out, because Kafka has forgotten them.
+    """
+    foreign = find_foreign_quotas(quotas, memory)
+    statuses = [
+        _assess(tenant, state, quotas, foreign, memory, policy)
         for tenant, state in memory.tenants.items()
-        if tenant not in gone
-        # Kafka counts nothing there any more; what its books still say was done is told of others now.
-        if tenant.entity in memory.owned or not is_leftover_bucket(tenant, others, policy.default_entity)
+        if tenant not in absent
+        # Kafka no longer meters a leftover bucket. The same mutations now appear in the metrics of other tenants.
+        if tenant.entity in memory.owned or not is_leftover_bucket(tenant, foreign, policy.default_entity)
     ]
-    return _left_alone(quotas, others, memory, found, policy)
+    statuses, holds = _exclude_shadowing(quotas, foreign, statuses)
+    return _exclude_surplus(statuses, memory, holds, policy.limits)
 
 
-def _place_of(
+def _assess(
     tenant: Tenant,
     state: TenantState,
     quotas: Quotas,
-    others: ForeignQuotas,
+    foreign: ForeignQuotas,
     memory: MutationMemory,
     policy: MutationPolicy,
 ) -> TenantStatus:
-    entity, rule = tenant.entity, match_rule(tenant, policy.rules)
-    own, found = quotas.get(entity), find_quota_in_force(quotas, tenant)
-    live = found[1] if found is not None else None
+    entity, match = tenant.entity, match_rule(tenant, policy.rules)
+    in_force = find_quota_in_force(quotas, tenant)
     reason = None
-    if rule is not None and rule.rule.exempt:
+    if match is not None and match.rule.exempt:
         reason = QuotaReason.EXEMPT
     elif entity in memory.externally_owned_until_ms or entity in memory.unconfirmed:
         reason = QuotaReason.EXTERNALLY_OWNED
-    # A default that somebody set is as much their word as a quota under this name.
-    elif not policy.adopt_existing and find_quota_in_force(others.quotas, tenant) is not None:
+    # A foreign <default> quota is as binding as a foreign quota for this name.
+    elif not policy.adopt_existing and find_quota_in_force(foreign.quotas, tenant) is not None:
         reason = QuotaReason.PRESERVED
-    elif is_leftover_bucket(tenant, others, policy.default_entity):
+    elif is_leftover_bucket(tenant, foreign, policy.default_entity):
         reason = QuotaReason.NOT_CONFIGURED
-    bound_by_managed_default = found is not None and found[0] != entity and found[0] in memory.owned
-    return TenantStatus(tenant, state, own, live, rule, reason, bound_by_managed_default)
+    return TenantStatus(
+        tenant,
+        state,
+        quotas.get(entity),
+        in_force[1] if in_force is not None else None,
+        match,
+        reason,
+        in_force is not None and in_force[0] != entity and in_force[0] in memory.owned,
+    )
 
 
-def _left_alone(
-    quotas: Quotas,
-    others: ForeignQuotas,
-    memory: MutationMemory,
-    places: Sequence[TenantStatus],
-    policy: MutationPolicy,
+def _exclude_shadowing(
+    quotas: Quotas, foreign: ForeignQuotas, tenants: Sequence[TenantStatus]
 ) -> tuple[list[TenantStatus], list[HoldQuota]]:
-    """The same places, with those marked to whom it would be wrong to write, and what has to be said of them."""
-    decisions, found, void = list[HoldQuota](), list[TenantStatus](), list[tuple[Tenant, QuotaEntity]]()
-    pairs: dict[str | None, list[Tenant]] = {}
-    for place in places:
-        if place.tenant.client_id is not None:
-            pairs.setdefault(place.tenant.user, []).append(place.tenant)
-    for place in places:
-        entity = place.tenant.entity
-        taken = (
-            find_rebucketed_tenants(entity, quotas, pairs.get(place.tenant.user, ()))
-            if place.tenant.client_id is None
+    """Marks the tenants whose quota would disable another quota or move clients to another bucket."""
+    holds, statuses, shadowing = list[HoldQuota](), list[TenantStatus](), list[tuple[Tenant, QuotaEntity]]()
+    pairs_of_user: dict[str | None, list[Tenant]] = {}
+    for status in tenants:
+        if status.tenant.client_id is not None:
+            pairs_of_user.setdefault(status.tenant.user, []).append(status.tenant)
+    for status in tenants:
+        tenant = status.tenant
+        rebucketed = (
+            find_rebucketed_tenants(tenant.entity, quotas, pairs_of_user.get(tenant.user, ()))
+            if tenant.client_id is None
             else ()
         )
-        if taken and place.unmanaged_reason is None:
-            text = f"{entity}: a quota there would count {taken[0]} in the same bucket, so it is left without one"
-            decisions.append(HoldQuota(entity, QuotaReason.WOULD_SHADOW_EXISTING, text))
-            place = replace(place, unmanaged_reason=QuotaReason.WOULD_SHADOW_EXISTING)
-        if place.unmanaged_reason is None and (first := find_shadowed_quota(place.tenant, others)) is not None:
-            void.append((place.tenant, first))
-            place = replace(place, unmanaged_reason=QuotaReason.WOULD_SHADOW_EXISTING)
-        found.append(place)
-    if void:
-        tenant, theirs = void[0]
-        many = f"{len(void)} tenants, such as {tenant}" if len(void) > 1 else str(tenant)
+        if rebucketed and status.unmanaged_reason is None:
+            text = f"{tenant.entity}: no quota is set, because it would move {rebucketed[0]} into the same bucket"
+            holds.append(HoldQuota(tenant.entity, QuotaReason.WOULD_SHADOW_EXISTING, text))
+            status = replace(status, unmanaged_reason=QuotaReason.WOULD_SHADOW_EXISTING)
+        if status.unmanaged_reason is None and (shadowed := find_shadowed_quota(tenant, foreign)) is not None:
+            shadowing.append((tenant, shadowed))
+            status = replace(status, unmanaged_reason=QuotaReason.WOULD_SHADOW_EXISTING)
+        statuses.append(status)
+    if shadowing:
+        tenant, shadowed = shadowing[0]
+        subject = f"{len(shadowing)} tenants, such as {tenant}" if len(shadowing) > 1 else str(tenant)
         text = (
-            f"{many}: a quota there would put that of {theirs} out of force, which somebody set: none is kept. Set "
-            "tuner.mutation_quota.default_entity to what that one is for, or to none"
+            f"{subject}: no quota is set, because it would disable the existing quota of {shadowed}. Set "
+            "tuner.mutation_quota.default_entity to the kind of that quota, or to none"
         )
-        decisions.append(HoldQuota(None, QuotaReason.WOULD_SHADOW_EXISTING, text))
-    return _few_enough(found, memory, decisions, policy.limits)
+        holds.append(HoldQuota(None, QuotaReason.WOULD_SHADOW_EXISTING, text))
+    return statuses, holds
 
 
-def _few_enough(
-    places: list[TenantStatus], memory: MutationMemory, decisions: list[HoldQuota], limits: MutationLimits
+def _exclude_surplus(
+    tenants: list[TenantStatus], memory: MutationMemory, holds: list[HoldQuota], limits: MutationLimits
 ) -> tuple[list[TenantStatus], list[HoldQuota]]:
-    ours = [place for place in places if place.unmanaged_reason is None]
-    if len(ours) <= limits.tenants_max:
-        return places, decisions
-    busiest = sorted(ours, key=lambda p: (p.tenant.entity not in memory.owned, -p.state.rate_per_s, p.tenant.key))
-    over = {place.tenant for place in busiest[limits.tenants_max :]}
-    older = sum(tenant.entity in memory.owned for tenant in over)
-    text = (
-        f"{len(ours)} tenants, and quotas are written for {limits.tenants_max} at most: the others have the default's"
-        f"{f', but for {older} that keep what they had of ours until they are gone for an hour' if older else ''}. "
-        "Client-ids that are made up anew each time do this"
+    """Marks the least busy tenants beyond ``tenants_max``. Tenants that already have a managed quota come first."""
+    managed = [status for status in tenants if status.unmanaged_reason is None]
+    if len(managed) <= limits.tenants_max:
+        return tenants, holds
+    by_priority = sorted(
+        managed, key=lambda s: (s.tenant.entity not in memory.owned, -s.state.rate_per_s, s.tenant.key)
     )
-    decisions.append(HoldQuota(None, QuotaReason.TOO_MANY_TENANTS, text))
-    alone = QuotaReason.TOO_MANY_TENANTS
-    return [replace(p, unmanaged_reason=alone) if p.tenant in over else p for p in places], decisions
+    surplus = {status.tenant for status in by_priority[limits.tenants_max :]}
+    with_quota = sum(tenant.entity in memory.owned for tenant in surplus)
+    kept = (
+        f", except {with_quota} that keep their managed quota until they are absent for an hour" if with_quota else ""
+    )
+    text = (
+        f"{len(managed)} tenants, but at most {limits.tenants_max} have a quota by name: the others share the <default> "
+        f"quota{kept}. Check for clients that generate a new client-id each time"
+    )
+    holds.append(HoldQuota(None, QuotaReason.TOO_MANY_TENANTS, text))
+    reason = QuotaReason.TOO_MANY_TENANTS
+    return [replace(s, unmanaged_reason=reason) if s.tenant in surplus else s for s in tenants], holds
 
 
-def used_per_s(place: TenantStatus) -> float:
-    """What somebody does whom we don't hold back, and its quota does not let it do more."""
-    rate = place.state.rate_per_s
-    return rate if place.current_per_s is None else min(rate, place.current_per_s)
+def used_per_s(status: TenantStatus) -> float:
+    """Returns the rate of an unmanaged tenant, in partitions/s; its quota bounds it."""
+    rate = status.state.rate_per_s
+    return rate if status.current_per_s is None else min(rate, status.current_per_s)
 
 
 def guaranteed_per_s(rule: TenantRule, limits: MutationLimits) -> float:
+    """Returns the guaranteed rate of a tenant with this rule, in partitions/s."""
     return limits.tenant_rate_per_s_min if rule.rate_per_s_min is None else rule.rate_per_s_min
 
 
-def claim_of(place: TenantStatus, limits: MutationLimits) -> Claim:
-    return Claim(demand_per_s(place.state, limits), place.of.weight, guaranteed_per_s(place.of, limits))
+def claim_of(status: TenantStatus, limits: MutationLimits) -> Claim:
+    """Returns the tenant's claim for the max–min sharing."""
+    return Claim(demand_per_s(status.state, limits), status.rule.weight, guaranteed_per_s(status.rule, limits))
 
 
 def find_absent_tenants(memory: MutationMemory, now_ms: int, limits: MutationLimits) -> set[Tenant]:
-    """Of whom nobody has heard for so long that Kafka has forgotten them."""
+    """Returns the tenants that were silent for so long that Kafka has dropped their metrics."""
     return {
-        t
-        for t, s in memory.tenants.items()
-        if now_ms - max(s.sampled_at_ms, s.active_at_ms) > limits.absent_after_s * 1000
+        tenant
+        for tenant, state in memory.tenants.items()
+        if now_ms - max(state.sampled_at_ms, state.active_at_ms) > limits.absent_after_s * 1000
     }

@@ -1,27 +1,24 @@
-"""How much may all tenants together ask of the controller?
+"""Computes the total rate of all tenants from the pressure on the controller. The pressure is 1 at the objective.
 
-Intuition: a driver in fog who goes faster as long as there is road to be seen, never faster than would let the car stop in time,
-and who brakes harder than he accelerates. What is seen is the pressure on the controller; the distance to stop in is the burst
-that every tenant's bucket holds: it passes at once whenever its tenant likes, and no law is quick enough to prevent that.
+    cap    samples × window × cost × total ≤ ``burst_ms_max``: all buckets spent at once keep the controller busy no longer. A
+           bucket passes its burst at once, so no feedback could prevent it.
+    raise  by half of the remaining headroom, and at most by one step; only while some quota limits a tenant. It also stays below
+           a rate that was too high before.
+    cut    at once and in proportion to the excess. If brokers fall behind in applying metadata, to less than the rate that they
+           sustain. If the probe latency or request forwarding exceeds its objective, by one step at least, but not below a minimum.
 
-    cap    span × cost × total ≤ what the controller may be busy with when as much as is admitted is spent at once
-    up     by half of what the pressure leaves, never by more than a step; only while somebody is held back;
-           and by half of what is left to where it was too much before
-    down   in proportion to what is too much, at once; and where brokers fall behind, to less than what they apply;
-           by a little where they are about to; where others wait too long, by a tenth at least, and where nearly so, by a tenth;
-           for others who wait not below what any controller bears with ease, unless they wait for twice as long as they may; and
-           for the lines of brokers not below what was promised
+Invariant: the total stays between ``rate_per_s_min`` and its cap. Missing measurements never raise it. A total that limits no
+tenant does not grow.
 
-Invariant: the total stays between its least and its cap; nothing unmeasured raises it; where it does not bind it does not grow.
-
-Vocabulary:
-    total  partitions/s, created or deleted, of all tenants.
-    binds  some tenant is held back by its quota.
+Terms:
+    total    partitions/s, created or deleted, of all tenants.
+    binding  some tenant is limited because of the total.
+    base     the part of the total that is in use; a cut starts from it.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tuner.control.mutation_quota.apply_lag import (
     PressureTrend,
@@ -39,272 +36,292 @@ from tuner.core.controller import ControllerObjective
 from tuner.core.controller_pressure import Measure, Pressure
 
 
-def burst_cap_per_s(cost: LearnedCost, objective: ControllerObjective, limits: MutationLimits) -> float:
-    """The hard cap: at it the buckets of those who share the total hold just what the controller may be busy with.
+@dataclass(frozen=True, slots=True)
+class _Cycle:
+    """What each rule of one cycle needs besides the total and the pressure.
 
-    Quotas add up to more than the total where share is lent out (over_allocation). That not all come at once is the KIP's own
-    wager, and whoever does not take it sets that to 1.
+    Attributes:
+        hold_is_over: the hold after the last cut has passed.
     """
-    held = limits.samples * limits.window_s * (1 + limits.deadband_ratio)
-    return max(
-        limits.rate_per_s_min, min(limits.rate_per_s_max, objective.burst_ms_max / (held * cost.partition_total_ms))
-    )
+
+    trend: PressureTrend
+    base_per_s: float
+    cap_per_s: float
+    now_ms: int
+    limits: MutationLimits
+    hold_is_over: bool
+
+    def bounded(self, rate_per_s: float) -> float:
+        return _bound(rate_per_s, self.cap_per_s, self.limits)
 
 
-def initial_total(pressure: Pressure, done_per_s: float, cap: float, now_ms: int, limits: MutationLimits) -> TotalRate:
-    """Where we begin: with what is done now and a little more, or with less of it where that is too much already."""
+def burst_cap_per_s(cost: LearnedCost, objective: ControllerObjective, limits: MutationLimits) -> float:
+    """Returns the highest total, in partitions/s: all its buckets together hold ``burst_ms_max`` of controller time.
+
+    Quotas may add up to more than the total (``over_allocation``). KIP-599 assumes that tenants are rarely active at once; with an
+    over-allocation of 1 the cap holds without this assumption.
+    """
+    bucket_s = limits.samples * limits.window_s * (1 + limits.deadband_ratio)
+    cap = objective.burst_ms_max / (bucket_s * cost.partition_total_ms)
+    return max(limits.rate_per_s_min, min(limits.rate_per_s_max, cap))
+
+
+def initial_total(
+    pressure: Pressure, recent_per_s: float, cap: float, now_ms: int, limits: MutationLimits
+) -> TotalRate:
+    """Returns the first total: a little above the recent rate, or less if the pressure is already too high."""
     if pressure.ratio <= 1:
-        wanted = max(limits.rate_per_s_start, limits.demand_slack * done_per_s)
-    elif _is_little(done_per_s, limits):
-        wanted = limits.rate_per_s_safe
+        rate = max(limits.rate_per_s_start, limits.demand_slack * recent_per_s)
+    elif _is_light_load(recent_per_s, limits):
+        rate = limits.rate_per_s_safe
     else:
-        wanted = done_per_s / pressure.ratio
-    return TotalRate(_within(wanted, cap, limits), raised_at_ms=now_ms)
+        rate = recent_per_s / pressure.ratio
+    return TotalRate(_bound(rate, cap, limits), raised_at_ms=now_ms)
 
 
 def next_total(
     total: TotalRate,
     pressure: Pressure,
-    course: PressureTrend,
-    heartbeats_time_out: bool,
-    binds: bool,
-    done_per_s: float,
+    trend: PressureTrend,
+    heartbeat_timeouts: bool,
+    binding: bool,
+    recent_per_s: float,
     cap: float,
     now_ms: int,
     limits: MutationLimits,
 ) -> tuple[TotalRate, QuotaReason]:
-    """After one more window.
+    """Returns the total after one more window, and the reason.
 
     Args:
-        course: where the pressure comes from and how it goes on.
+        heartbeat_timeouts: the controller counted heartbeats of brokers that timed out.
+        recent_per_s: sum of the tenants' rates, which decay slowly.
+        cap: upper limit of the total, from ``burst_cap_per_s``.
     """
     rate = total.rate_per_s
-    rested = now_ms - total.cut_at_ms >= limits.hold_after_cut_s * 1000
-    # What does not bind holds nothing back until it comes down to what is done.
-    base = rate if binds else min(rate, limits.demand_slack * done_per_s)
-    # Brokers are about to be fenced: every event that does not come is worth more than fairness.
-    if heartbeats_time_out and rested:
-        return _lowered(total, base * limits.heartbeat_cut_factor, QuotaReason.HEARTBEAT_TIMEOUTS, cap, now_ms, limits)
-    lines_ratio = 0.0 if course.lines is None else course.lines.ratio
-    least = min(cap, _lines_least_per_s(course, limits))
-    # Something else took of what was promised, and lines take nothing from it.
-    if (
-        pressure.by is Measure.FORWARDING
-        and lines_ratio >= limits.forwarding_target_ratio
-        and rate < least
-        and binds
-        and rested
-    ):
-        return replace(total, rate_per_s=_within(least, cap, limits), raised_at_ms=now_ms), QuotaReason.AT_MINIMUM
+    hold_is_over = now_ms - total.cut_at_ms >= limits.hold_after_cut_s * 1000
+    # A total that limits no tenant has no effect until it is cut to the rate in use.
+    base = rate if binding else min(rate, limits.demand_slack * recent_per_s)
+    cycle = _Cycle(trend, base, cap, now_ms, limits, hold_is_over)
+    # Brokers are about to be fenced. Relief of the controller comes before fairness.
+    if heartbeat_timeouts and hold_is_over:
+        return _cut_to(total, base * limits.heartbeat_cut_factor, QuotaReason.HEARTBEAT_TIMEOUTS, cycle)
+    minimum = min(cap, _forwarding_minimum_per_s(trend, limits))
+    forwarding_is_full = _forwarding_ratio(trend) >= limits.forwarding_target_ratio
+    # Another measure has cut the total below the guaranteed rates, and forwarding alone does not justify that.
+    if pressure.by is Measure.FORWARDING and forwarding_is_full and rate < minimum and binding and hold_is_over:
+        return replace(total, rate_per_s=cycle.bounded(minimum), raised_at_ms=now_ms), QuotaReason.AT_MINIMUM
     if pressure.ratio > 1:
-        if _is_little(done_per_s, limits) and not (binds or course.tenants_held_back):
-            return _eased(total, rested and course.newer, cap, now_ms, limits)
-        made = _pressed(total, pressure, course, base, cap, now_ms, limits)
-        # Where what others feel takes nothing any more, lines may.
-        if made[1] is QuotaReason.AT_MINIMUM and course.lines is not None and lines_ratio > 1:
-            return _pressed(total, course.lines, course, base, cap, now_ms, limits)
-        return made
-    # Not pressed, but a burst would press it.
+        if _is_light_load(recent_per_s, limits) and not (binding or trend.tenants_held_back):
+            return _limit_to_safe_rate(total, cycle)
+        result = _respond_to_excess(total, pressure, cycle)
+        # The probe latency is at its minimum rate. Forwarding has a lower one.
+        if result[1] is QuotaReason.AT_MINIMUM and trend.forwarding is not None and trend.forwarding.ratio > 1:
+            return _respond_to_excess(total, trend.forwarding, cycle)
+        return result
     if rate > cap:
         return replace(total, rate_per_s=cap), QuotaReason.OVER_CAP
-    # A lag has no resting place: what goes up goes on going up, and beyond the objective it takes more to bring it down.
-    if is_creeping_up(pressure, course, limits) and binds and rested:
-        # Of the last raise as much as the deadband may never have been written, and does not press.
-        ratio = limits.smallest_cut_factor - limits.deadband_ratio
-        total = with_known_limit(total, rate, course, now_ms, limits)
-        return _cut(total, rate * ratio, cap, now_ms, limits), QuotaReason.FALLING_BEHIND
-    near = _step_from_near(rate, course, limits)
-    if near < rate and binds and rested and course.newer:
-        if now_ms - total.raised_at_ms < limits.raise_every_s * 1000:
-            return total, QuotaReason.SETTLING
-        # It keeps neither a cut that is urgent from being made, nor is it remembered: nothing has been missed.
-        return replace(total, rate_per_s=_within(near, cap, limits), raised_at_ms=now_ms), QuotaReason.NEAR_OBJECTIVE
-    is_full = course.probe_likely_ratio >= limits.probe_target_ratio or lines_ratio >= limits.forwarding_target_ratio
-    if is_full or pressure.ratio >= _aim(pressure, limits):
+    if binding and hold_is_over and (early := _cut_in_advance(total, pressure, cycle)) is not None:
+        return early
+    return _raise(total, pressure, cycle, binding=binding)
+
+
+def _limit_to_safe_rate(total: TotalRate, cycle: _Cycle) -> tuple[TotalRate, QuotaReason]:
+    """Lowers an unused total to the safe rate: the few mutations do not cause the pressure, but a burst would add to it."""
+    safe = cycle.limits.rate_per_s_safe
+    if total.rate_per_s <= safe:
+        return total, QuotaReason.NOT_BINDING
+    if not (cycle.hold_is_over and cycle.trend.is_new_window):
+        return total, QuotaReason.SETTLING
+    return _cut_to(total, safe, QuotaReason.OVER_OBJECTIVE, cycle)
+
+
+def _respond_to_excess(total: TotalRate, pressure: Pressure, cycle: _Cycle) -> tuple[TotalRate, QuotaReason]:
+    """Cuts the total because the pressure exceeds its objective, unless an earlier cut still takes effect."""
+    trend, base, now_ms, limits = cycle.trend, cycle.base_per_s, cycle.now_ms, cycle.limits
+    # Almost no mutations arrive, so they are not the cause.
+    in_use = base >= limits.learn_rate_per_s_min
+    limit_age_ms = now_ms - total.known_limit_at_ms
+    if in_use and is_falling_behind(pressure, trend) and limit_age_ms >= limits.hold_after_cut_s * 1000:
+        total = with_known_limit(total, base, trend, now_ms, limits)
+        drained = limits.drain_ratio * sustained_per_s(base, trend)
+        return _cut_to(total, drained, QuotaReason.OVER_OBJECTIVE, cycle)
+    # A backlog takes time to drain. While the pressure falls, the arrival rate is low enough.
+    before = trend.pressure_before
+    receding = before is not None and pressure.ratio < limits.receding_ratio * before
+    if not trend.is_new_window or not cycle.hold_is_over or receding or _is_covered_by_near_cut(pressure, cycle):
+        return total, QuotaReason.SETTLING
+    # At this rate tenants do not cause the delay. A further cut would only make small tenants wait for their own quota.
+    minimum = min(cycle.cap_per_s, _minimum_per_s(pressure, trend, limits))
+    if total.rate_per_s <= minimum:
+        return total, QuotaReason.AT_MINIMUM
+    # A tail latency gives no early warning, so this rate is noted: it would exceed the objective again.
+    if pressure.by is Measure.FELT and in_use:
+        total = with_known_limit(total, base, trend, now_ms, limits)
+    rate = max(minimum, base * _cut_factor(pressure, trend, limits))
+    return _cut_to(total, rate, QuotaReason.OVER_OBJECTIVE, cycle)
+
+
+def _is_covered_by_near_cut(pressure: Pressure, cycle: _Cycle) -> bool:
+    """Returns whether a recent cut in advance explains the excess: the window still covers the time before that cut."""
+    limits = cycle.limits
+    step_ratio = {
+        Measure.FELT: limits.probe_step_ratio,
+        Measure.FORWARDING: 1 - limits.smallest_cut_factor,
+    }.get(pressure.by, 0.0)
+    is_recent = cycle.now_ms - cycle.trend.near_cut_at_ms < limits.hold_after_cut_s * 1000
+    return bool(step_ratio) and is_recent and pressure.ratio * (1 - step_ratio) <= 1
+
+
+def _cut_in_advance(total: TotalRate, pressure: Pressure, cycle: _Cycle) -> tuple[TotalRate, QuotaReason] | None:
+    """Cuts the total a little before the objective is missed; None if nothing is near its objective."""
+    trend, rate, now_ms, limits = cycle.trend, total.rate_per_s, cycle.now_ms, cycle.limits
+    # A growing lag keeps growing, and beyond the objective a larger cut would be needed.
+    if is_creeping_up(pressure, trend, limits):
+        # The deadband may have kept that much of the last raise from being written.
+        factor = limits.smallest_cut_factor - limits.deadband_ratio
+        total = with_known_limit(total, rate, trend, now_ms, limits)
+        return _cut(total, rate * factor, cycle), QuotaReason.FALLING_BEHIND
+    reduced = _reduce_near_objective(rate, trend, limits)
+    if reduced >= rate or not trend.is_new_window:
+        return None
+    if now_ms - total.raised_at_ms < limits.raise_every_s * 1000:
+        return total, QuotaReason.SETTLING
+    # It does not count as a cut: an urgent cut may follow at once, and no known limit is noted.
+    return replace(total, rate_per_s=cycle.bounded(reduced), raised_at_ms=now_ms), QuotaReason.NEAR_OBJECTIVE
+
+
+def _raise(total: TotalRate, pressure: Pressure, cycle: _Cycle, *, binding: bool) -> tuple[TotalRate, QuotaReason]:
+    """Raises the total if there is headroom, some tenant is limited, and the last change has taken effect."""
+    trend, rate, now_ms, limits = cycle.trend, total.rate_per_s, cycle.now_ms, cycle.limits
+    probe_is_full = trend.probe_likely_ratio >= limits.probe_target_ratio
+    forwarding_is_full = _forwarding_ratio(trend) >= limits.forwarding_target_ratio
+    if probe_is_full or forwarding_is_full or pressure.ratio >= _target_ratio(pressure, limits):
         return total, QuotaReason.WITHIN_OBJECTIVE
-    if not binds:
+    if not binding:
         return total, QuotaReason.NOT_BINDING
-    if rate >= cap:
+    if rate >= cycle.cap_per_s:
         return total, QuotaReason.AT_CAP
-    # Somebody waits, and in half a minute nothing at all was answered: no line is free for that.
-    if course.lines is not None and lines_ratio <= 0:
+    # Tenants wait, but brokers forwarded nothing for 30 s: that is a stalled controller, not headroom.
+    if trend.forwarding is not None and trend.forwarding.ratio <= 0:
         return total, QuotaReason.SETTLING
-    # The window has to see the last change before it is judged by it. And of what wavers, the least of many looks promises
-    # nothing: there is room where there was in all of a window.
-    if not rested or now_ms - max(total.raised_at_ms, course.no_headroom_at_ms) < limits.raise_every_s * 1000:
+    # The window must cover the last change. A fluctuating measure must have left headroom during the whole window.
+    last_ms = max(total.raised_at_ms, trend.no_headroom_at_ms)
+    if not cycle.hold_is_over or now_ms - last_ms < limits.raise_every_s * 1000:
         return total, QuotaReason.SETTLING
-    room = limits.known_limit_margin_ratio * known_limit_per_s(total, now_ms, limits) - rate
-    if room <= limits.deadband_ratio * rate:
+    distance = limits.known_limit_margin_ratio * known_limit_per_s(total, now_ms, limits) - rate
+    if distance <= limits.deadband_ratio * rate:
         return total, QuotaReason.NEAR_KNOWN_LIMIT
-    step = min(_step(rate, pressure, course.felt_ratio, cap, limits), max(room / 2, limits.deadband_ratio * rate))
-    return replace(
-        total, rate_per_s=_within(rate + step, cap, limits), raised_at_ms=now_ms
-    ), QuotaReason.HEADROOM_AVAILABLE
+    largest = max(distance / 2, limits.deadband_ratio * rate)
+    step = min(_raise_step(rate, pressure, trend.probe_ratio, cycle.cap_per_s, limits), largest)
+    return replace(total, rate_per_s=cycle.bounded(rate + step), raised_at_ms=now_ms), QuotaReason.HEADROOM_AVAILABLE
 
 
-def _eased(
-    total: TotalRate, may_cut: bool, cap: float, now_ms: int, limits: MutationLimits
-) -> tuple[TotalRate, QuotaReason]:
-    """So little is done that it is not that which is too much, and nothing is known to be: whoever comes finds what any controller
-    bears with ease."""
-    if total.rate_per_s <= limits.rate_per_s_safe:
-        return total, QuotaReason.NOT_BINDING
-    if not may_cut:
-        return total, QuotaReason.SETTLING
-    return _lowered(total, limits.rate_per_s_safe, QuotaReason.OVER_OBJECTIVE, cap, now_ms, limits)
+def _raise_step(rate: float, pressure: Pressure, probe_ratio: float, cap: float, limits: MutationLimits) -> float:
+    """Returns the size of a raise, in partitions/s."""
+    largest, ratio = limits.raise_ratio_max * rate, pressure.ratio
+    if ratio <= 0:
+        return largest
+    step = largest if ratio < limits.target_ratio / 2 else min(largest, limits.raise_cap_ratio * cap)
+    target = limits.forwarding_target_ratio if pressure.by is Measure.FORWARDING else limits.target_ratio
+    half_of_headroom = rate * (target / ratio - 1) / 2
+    if probe_ratio < 0.5:
+        return min(step, half_of_headroom)
+    # The probe latency is one commit time over a wide range of rates, so its distance from the objective says little.
+    small_step = min(step, limits.probe_step_ratio * rate)
+    return small_step if pressure.by is Measure.FELT else min(small_step, half_of_headroom)
 
 
-def _pressed(
-    total: TotalRate,
-    pressure: Pressure,
-    course: PressureTrend,
-    base: float,
-    cap: float,
-    now_ms: int,
-    limits: MutationLimits,
-) -> tuple[TotalRate, QuotaReason]:
-    """
-    Args:
-        base: what of the total is used.
-    """
-    # Where next to nothing comes, it is not that which is too much.
-    comes = base >= limits.learn_rate_per_s_min
-    if (
-        comes
-        and is_falling_behind(pressure, course)
-        and now_ms - total.known_limit_at_ms >= limits.hold_after_cut_s * 1000
-    ):
-        total = with_known_limit(total, base, course, now_ms, limits)
-        borne = limits.drain_ratio * sustained_per_s(base, course)
-        return _lowered(total, borne, QuotaReason.OVER_OBJECTIVE, cap, now_ms, limits)
-    # What piled up takes its time to go: while it goes, what comes in is little enough.
-    before = course.pressure_before
-    goes_down = before is not None and pressure.ratio < limits.receding_ratio * before
-    if not course.newer or now_ms - total.cut_at_ms < limits.hold_after_cut_s * 1000 or goes_down:
-        return total, QuotaReason.SETTLING
-    felt = pressure.by is Measure.FELT
-    # The window is still for the most part of before the step; much more than the step takes is something else.
-    step = {Measure.FELT: limits.probe_step_ratio, Measure.FORWARDING: 1 - limits.smallest_cut_factor}.get(
-        pressure.by, 0.0
-    )
-    eased = now_ms - course.near_cut_at_ms < limits.hold_after_cut_s * 1000
-    if step and eased and pressure.ratio * (1 - step) <= 1:
-        return total, QuotaReason.SETTLING
-    # So little is not what makes others wait: with less nobody would be answered sooner, and whoever wants little would wait for
-    # his quota instead, for seconds.
-    kept = min(cap, _kept_per_s(pressure, course, limits))
-    if total.rate_per_s <= kept:
-        return total, QuotaReason.AT_MINIMUM
-    # Of a tail no mean warns: whoever comes back to where it was too long finds it too long again.
-    if felt and comes:
-        total = with_known_limit(total, base, course, now_ms, limits)
-    wanted = max(kept, base * _cut_ratio(pressure, course, limits))
-    return _lowered(total, wanted, QuotaReason.OVER_OBJECTIVE, cap, now_ms, limits)
+def _cut_factor(pressure: Pressure, trend: PressureTrend, limits: MutationLimits) -> float:
+    # The lag does not show by how much the rate is too high, and one window may be a burst that is over.
+    if is_first_lag_breach(pressure, trend):
+        return limits.smallest_cut_factor
+    # A tail latency hardly differs over a wide range of rates, so one cut is no smaller than one raise.
+    factor_max = 1 - limits.probe_step_ratio if pressure.by is Measure.FELT else limits.smallest_cut_factor
+    return min(factor_max, max(limits.largest_cut_factor, 1 / pressure.ratio))
 
 
-def _lowered(
-    total: TotalRate, wanted: float, why: QuotaReason, cap: float, now_ms: int, limits: MutationLimits
-) -> tuple[TotalRate, QuotaReason]:
-    if total.rate_per_s <= limits.rate_per_s_min:
-        return total, QuotaReason.AT_MINIMUM
-    return _cut(total, wanted, cap, now_ms, limits), why
+def _reduce_near_objective(rate: float, trend: PressureTrend, limits: MutationLimits) -> float:
+    """Returns the rate less one small step if the probe latency or forwarding is likely to exceed its objective soon."""
+    reduced = rate
+    if trend.probe_spread_known and trend.probe_likely_ratio > 1:
+        minimum = _probe_minimum_per_s(trend, limits)
+        reduced = min(reduced, max(minimum, rate * (1 - limits.probe_step_ratio)))
+    if trend.forwarding is not None and trend.forwarding.ratio > limits.forwarding_near_ratio:
+        minimum = _forwarding_minimum_per_s(trend, limits)
+        reduced = min(reduced, max(minimum, rate * limits.smallest_cut_factor))
+    return reduced
 
 
-def _step_from_near(rate: float, course: PressureTrend, limits: MutationLimits) -> float:
-    """What is left of the total where one of the next looks may well be over the objective; the rate itself where none is, or
-    nothing may be taken for it."""
-    left = rate
-    if course.probe_spread_known and course.probe_likely_ratio > 1:
-        left = min(left, max(_near_least_per_s(course, limits), rate * (1 - limits.probe_step_ratio)))
-    if course.lines is not None and course.lines.ratio > limits.forwarding_near_ratio:
-        left = min(left, max(_lines_least_per_s(course, limits), rate * limits.smallest_cut_factor))
-    return left
-
-
-def _kept_per_s(pressure: Pressure, course: PressureTrend, limits: MutationLimits) -> float:
-    """What is let through although others wait for longer than they may; of all else nothing is."""
+def _minimum_per_s(pressure: Pressure, trend: PressureTrend, limits: MutationLimits) -> float:
+    """Returns the rate below which this measure does not cut the total; 0 for measures of the controller's own load."""
     match pressure.by:
         case Measure.FELT:
-            return _near_least_per_s(course, limits) if pressure.ratio <= limits.probe_far_ratio else 0.0
+            return _probe_minimum_per_s(trend, limits) if pressure.ratio <= limits.probe_far_ratio else 0.0
         case Measure.FORWARDING:
-            return _lines_least_per_s(course, limits)
+            return _forwarding_minimum_per_s(trend, limits)
         case _:
             return 0.0
 
 
-def _lines_least_per_s(course: PressureTrend, limits: MutationLimits) -> float:
-    # What lines are taken for moves with what is let through, down to where next to nothing is.
-    return course.unmanaged_per_s + max(limits.light_load_ratio * limits.rate_per_s_safe, course.guaranteed_per_s)
+def _forwarding_minimum_per_s(trend: PressureTrend, limits: MutationLimits) -> float:
+    # Forwarding is proportional to the rate, so cuts help down to a very low rate.
+    return trend.unmanaged_per_s + max(limits.light_load_ratio * limits.rate_per_s_safe, trend.guaranteed_per_s)
 
 
-def _near_least_per_s(course: PressureTrend, limits: MutationLimits) -> float:
-    # What was promised is kept as long as nothing is much over its objective; and who is not ours to hold back takes his first.
-    return course.unmanaged_per_s + max(limits.rate_per_s_safe, course.guaranteed_per_s)
+def _probe_minimum_per_s(trend: PressureTrend, limits: MutationLimits) -> float:
+    # Guaranteed rates stay while the excess is moderate. Unmanaged tenants take their part of the total first.
+    return trend.unmanaged_per_s + max(limits.rate_per_s_safe, trend.guaranteed_per_s)
 
 
-def _aim(pressure: Pressure, limits: MutationLimits) -> float:
-    return {Measure.FELT: limits.probe_target_ratio, Measure.FORWARDING: limits.forwarding_target_ratio}.get(
-        pressure.by, limits.target_ratio
-    )
+def _forwarding_ratio(trend: PressureTrend) -> float:
+    return 0.0 if trend.forwarding is None else trend.forwarding.ratio
 
 
-def _is_little(done_per_s: float, limits: MutationLimits) -> bool:
-    return done_per_s <= limits.light_load_ratio * limits.rate_per_s_safe
+def _target_ratio(pressure: Pressure, limits: MutationLimits) -> float:
+    targets = {Measure.FELT: limits.probe_target_ratio, Measure.FORWARDING: limits.forwarding_target_ratio}
+    return targets.get(pressure.by, limits.target_ratio)
 
 
-def _step(rate: float, pressure: Pressure, felt_ratio: float, cap: float, limits: MutationLimits) -> float:
-    most, ratio = limits.raise_ratio_max * rate, pressure.ratio
-    if ratio <= 0:
-        return most
-    step = most if ratio < limits.target_ratio / 2 else min(most, limits.raise_cap_ratio * cap)
-    aim = limits.forwarding_target_ratio if pressure.by is Measure.FORWARDING else limits.target_ratio
-    half_of_room = rate * (aim / ratio - 1) / 2
-    if felt_ratio < 0.5:
-        return min(step, half_of_room)
-    # Whoever asks waits for the commit under way: that is soon so always, and then for long no more. How much is left says little.
-    tenth = min(step, limits.probe_step_ratio * rate)
-    return tenth if pressure.by is Measure.FELT else min(tenth, half_of_room)
+def _is_light_load(recent_per_s: float, limits: MutationLimits) -> bool:
+    return recent_per_s <= limits.light_load_ratio * limits.rate_per_s_safe
 
 
-def _cut_ratio(pressure: Pressure, course: PressureTrend, limits: MutationLimits) -> float:
-    # How late it is says nothing of how much is too much, and one look may be a burst that is over.
-    if is_first_lag_breach(pressure, course):
-        return limits.smallest_cut_factor
-    # A tail is nearly the same over a wide stretch: one step down is no less than one up.
-    least = 1 - limits.probe_step_ratio if pressure.by is Measure.FELT else limits.smallest_cut_factor
-    return min(least, max(limits.largest_cut_factor, 1 / pressure.ratio))
-
-
-def decay_total(total: TotalRate, blind_s: float, limits: MutationLimits) -> TotalRate:
-    """After so long without news, beyond the age from which it sinks."""
-    return replace(total, rate_per_s=max(limits.rate_per_s_min, total.rate_per_s * limits.decay_per_s**blind_s))
+def decay_total(total: TotalRate, stale_s: float, limits: MutationLimits) -> TotalRate:
+    """Returns the total after ``stale_s`` seconds of missing signals beyond ``decay_age_s``."""
+    return replace(total, rate_per_s=max(limits.rate_per_s_min, total.rate_per_s * limits.decay_per_s**stale_s))
 
 
 def find_size_limit(
     partitions: float | None, replicas: float | None, policy: MutationPolicy
 ) -> tuple[float | None, int | None]:
-    """What there is and how much there may be: partitions by the brake's own limit, else replicas by the cluster's."""
+    """Returns the present count and its limit: partitions if ``partitions_max`` is set, else replicas."""
     if policy.partitions_max is not None:
         return partitions, policy.partitions_max
     return replicas, policy.replicas_max
 
 
 def size_brake_ratio(partitions: float | None, policy: MutationPolicy, replicas: float | None = None) -> float | None:
-    """The soft brake: 1 far from the limit of partitions, 0 at it and beyond. None: there is one, and nobody knows how far."""
-    there, most = find_size_limit(partitions, replicas, policy)
-    if most is None:
+    """Returns the factor for the total near the size limit: 1 far from it, 0 at it; None if the count is not measured."""
+    count, limit = find_size_limit(partitions, replicas, policy)
+    if limit is None:
         return 1.0
-    if there is None:
+    if count is None:
         return None
-    if there >= most:
+    if count >= limit:
         return 0.0
-    near = policy.partitions_near_ratio * most
-    return min(1.0, (most - there) / (most - near))
+    near = policy.partitions_near_ratio * limit
+    return min(1.0, (limit - count) / (limit - near))
 
 
-def _cut(total: TotalRate, rate: float, cap: float, now_ms: int, limits: MutationLimits) -> TotalRate:
-    return replace(total, rate_per_s=_within(rate, cap, limits), raised_at_ms=now_ms, cut_at_ms=now_ms)
+def _cut_to(total: TotalRate, rate: float, reason: QuotaReason, cycle: _Cycle) -> tuple[TotalRate, QuotaReason]:
+    if total.rate_per_s <= cycle.limits.rate_per_s_min:
+        return total, QuotaReason.AT_MINIMUM
+    return _cut(total, rate, cycle), reason
 
 
-def _within(rate: float, cap: float, limits: MutationLimits) -> float:
+def _cut(total: TotalRate, rate: float, cycle: _Cycle) -> TotalRate:
+    return replace(total, rate_per_s=cycle.bounded(rate), raised_at_ms=cycle.now_ms, cut_at_ms=cycle.now_ms)
+
+
+def _bound(rate: float, cap: float, limits: MutationLimits) -> float:
     return max(limits.rate_per_s_min, min(rate, cap))

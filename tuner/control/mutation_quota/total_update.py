@@ -1,6 +1,6 @@
-"""How much in all, after one more look: what is learned of it, and why the total is what it is now.
+"""Updates the total rate after one more signal of the controller: learns its costs, tracks its load, and reports the reason.
 
-Invariant: one signal is learned from once, and moves the total once; the total rests longer than a signal is trusted.
+Invariant: each signal is learned from once and changes the total once. The total rests longer than a signal is trusted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tuner.control.mutation_quota.cost_model import initial_cost, learn_from_win
 from tuner.control.mutation_quota.decision import QuotaReason, TotalRateReport
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, QuotaView
 from tuner.control.mutation_quota.probe_margin import is_spread_known, likely_ratio, update_trend
-from tuner.control.mutation_quota.state import ControllerWindow, MutationMemory, ProbeTrend
+from tuner.control.mutation_quota.state import ControllerWindow, MutationMemory, ProbeTrend, TotalRate
 from tuner.control.mutation_quota.tenant_status import TenantStatus, claim_of, used_per_s
 from tuner.control.mutation_quota.total_rate import burst_cap_per_s, initial_total, next_total
 from tuner.core.controller_pressure import Pressure, felt_ratio, lines_pressure
@@ -24,74 +24,87 @@ from tuner.core.controller_pressure import Pressure, felt_ratio, lines_pressure
 
 @dataclass(frozen=True, slots=True)
 class ControllerUpdate:
-    """Of the active controller."""
+    """The newest signal of the active controller.
+
+    Attributes:
+        active_since_ms: when this node took over; 0: it was active from the start.
+        metered_per_s: sum of the rates in Kafka's tenant metrics now.
+    """
 
     signal: ControllerSignal
-    pressed: Pressure
-    active_since_ms: int  # 0: it was active when we came.
-    books_per_s: float  # What Kafka's books say is done now.
+    pressure: Pressure
+    active_since_ms: int
+    metered_per_s: float
 
 
 def update_total(
     view: QuotaView,
-    news: ControllerUpdate,
+    update: ControllerUpdate,
     memory: MutationMemory,
-    places: Sequence[TenantStatus],
+    tenants: Sequence[TenantStatus],
     policy: MutationPolicy,
     *,
-    brakes: bool,
+    braked: bool,
 ) -> tuple[MutationMemory, TotalRateReport]:
-    """The memory with what is learned and the total.
+    """Returns the state with the new total and learned costs, and the report.
 
     Args:
-        brakes: who is held back is held back by something else than the total.
+        braked: something other than the total limits the tenants: the size brake, or missing signals.
     """
-    limits, before, signal, pressed = policy.limits, memory.window, news.signal, news.pressed
-    done = math.fsum(place.state.rate_per_s for place in places)
-    newer = before is None or signal.node != before.node or signal.sampled_at_ms > before.sampled_at_ms
-    same = before if newer and _is_the_one_before(before, signal, limits) else None
+    limits, signal, pressure = policy.limits, update.signal, update.pressure
+    before = memory.window
+    recent_per_s = math.fsum(t.state.rate_per_s for t in tenants)
+    is_new = before is None or signal.node != before.node or signal.sampled_at_ms > before.sampled_at_ms
+    previous = before if is_new and _is_comparable(before, signal, limits) else None
     cost = memory.cost or initial_cost(limits)
-    if newer:
-        cost = learn_from_window(cost, signal, before, done, news.books_per_s, limits)
-        memory = replace(memory, cost=cost, window=_window(view, news, before, same, memory, policy))
-    seen = memory.window
-    assert seen is not None
-    felt = seen.felt or ProbeTrend()
-    lines = lines_pressure(view.cluster_wide, policy.objective)
-    full = likely_ratio(felt, limits) >= limits.probe_target_ratio or (
-        lines is not None and lines.ratio >= limits.forwarding_target_ratio
-    )
-    seen = replace(seen, no_headroom_at_ms=view.now_ms if full else seen.no_headroom_at_ms)
+    if is_new:
+        cost = learn_from_window(cost, signal, before, recent_per_s, update.metered_per_s, limits)
+        window = _next_window(view, update, before, previous, memory.total, policy)
+        memory = replace(memory, cost=cost, window=window)
+    window_now = memory.window
+    assert window_now is not None
+    probe = window_now.probe or ProbeTrend()
+    forwarding = lines_pressure(view.cluster_wide, policy.objective)
+    probe_is_full = likely_ratio(probe, limits) >= limits.probe_target_ratio
+    if probe_is_full or (forwarding is not None and forwarding.ratio >= limits.forwarding_target_ratio):
+        window_now = replace(window_now, no_headroom_at_ms=view.now_ms)
     cap = burst_cap_per_s(cost, policy.objective, limits)
     total, reason = memory.total, QuotaReason.INITIAL
     if total is None:
-        total = initial_total(pressed, done, cap, view.now_ms, limits)
+        total = initial_total(pressure, recent_per_s, cap, view.now_ms, limits)
     else:
-        course = _course(pressed, lines, seen, same, newer, places, limits)
-        late = (signal.heartbeats_timed_out_per_s or 0.0) > 0
-        binds = course.tenants_held_back and not brakes
-        total, reason = next_total(total, pressed, course, late, binds, done, cap, view.now_ms, limits)
+        trend = _describe_trend(pressure, forwarding, window_now, previous, is_new, tenants, limits)
+        timeouts = (signal.heartbeats_timed_out_per_s or 0.0) > 0
+        binding = trend.tenants_held_back and not braked
+        total, reason = next_total(total, pressure, trend, timeouts, binding, recent_per_s, cap, view.now_ms, limits)
     if reason is QuotaReason.NEAR_OBJECTIVE:
-        seen = replace(seen, felt=replace(felt, near_cut_at_ms=view.now_ms))
-    text = f"{total.rate_per_s:.1f} partitions/s in all: {pressed}; {_WHY[reason]}"
-    return replace(memory, total=total, window=seen), TotalRateReport(total.rate_per_s, pressed.ratio, reason, text)
+        window_now = replace(window_now, probe=replace(probe, near_cut_at_ms=view.now_ms))
+    text = f"{total.rate_per_s:.1f} partitions/s in total: {pressure}; {_EXPLANATIONS[reason]}"
+    report = TotalRateReport(total.rate_per_s, pressure.ratio, reason, text)
+    return replace(memory, total=total, window=window_now), report
 
 
-def _window(
+def _next_window(
     view: QuotaView,
-    news: ControllerUpdate,
+    update: ControllerUpdate,
     before: ControllerWindow | None,
-    same: ControllerWindow | None,
-    memory: MutationMemory,
+    previous: ControllerWindow | None,
+    total: TotalRate | None,
     policy: MutationPolicy,
 ) -> ControllerWindow:
-    signal = news.signal
-    felt = update_trend(
-        before.felt if before is not None else None,
+    """Returns the window of the new signal.
+
+    Args:
+        before: the last window of any controller.
+        previous: the same window if it is comparable, else None.
+    """
+    signal = update.signal
+    probe = update_trend(
+        before.probe if before is not None else None,
         felt_ratio(view.cluster_wide, policy.objective),
         signal.sampled_at_ms,
-        (signal.sampled_at_ms - same.sampled_at_ms) / 1000 if same is not None else None,
-        max(memory.total.cut_at_ms, memory.total.raised_at_ms) if memory.total is not None else 0,
+        (signal.sampled_at_ms - previous.sampled_at_ms) / 1000 if previous is not None else None,
+        max(total.cut_at_ms, total.raised_at_ms) if total is not None else 0,
         policy.limits,
     )
     return ControllerWindow(
@@ -100,74 +113,75 @@ def _window(
         signal.topics,
         signal.partitions,
         signal.idle_ratio,
-        news.pressed.ratio,
+        update.pressure.ratio,
         view.cluster_wide.apply_lag_ms,
         0 if before is None else before.no_headroom_at_ms,
-        news.active_since_ms,
-        felt,
+        update.active_since_ms,
+        probe,
     )
 
 
-def _course(
-    pressed: Pressure,
-    lines: Pressure | None,
-    seen: ControllerWindow,
-    same: ControllerWindow | None,
-    newer: bool,
-    places: Sequence[TenantStatus],
+def _describe_trend(
+    pressure: Pressure,
+    forwarding: Pressure | None,
+    window: ControllerWindow,
+    previous: ControllerWindow | None,
+    is_new: bool,
+    tenants: Sequence[TenantStatus],
     limits: MutationLimits,
 ) -> PressureTrend:
-    """
+    """Returns the trend of the pressure.
+
     Args:
-        same: the look before this one; None: there was none, or too long ago.
+        previous: the window before; None: there is none, or too long ago.
     """
-    felt, ours = seen.felt or ProbeTrend(), [place for place in places if place.unmanaged_reason is None]
-    behind = 0.0
-    if same is not None:
-        behind = lag_growth_ratio(pressed, same.apply_lag_ms, seen.sampled_at_ms - same.sampled_at_ms)
+    probe = window.probe or ProbeTrend()
+    managed = [t for t in tenants if t.unmanaged_reason is None]
+    growth = 0.0
+    if previous is not None:
+        since_ms = window.sampled_at_ms - previous.sampled_at_ms
+        growth = lag_growth_ratio(pressure, previous.apply_lag_ms, since_ms)
     return PressureTrend(
-        pressure_before=same.pressure if same is not None else None,
-        lag_growth_ratio=behind,
-        lag_before_ms=same.apply_lag_ms if same is not None else None,
-        newer=newer,
-        felt_ratio=felt.ratio or 0.0,
-        probe_likely_ratio=likely_ratio(felt, limits),
-        probe_spread_known=is_spread_known(felt, limits),
-        no_headroom_at_ms=seen.no_headroom_at_ms,
-        near_cut_at_ms=felt.near_cut_at_ms,
-        lines=lines,
-        guaranteed_per_s=math.fsum(claim_of(place, limits).guaranteed_demand for place in ours),
-        unmanaged_per_s=math.fsum(used_per_s(place) for place in places if place.unmanaged_reason is not None),
-        # Whom a quota of ours for whoever has none holds back is held back by the total as well.
+        pressure_before=previous.pressure if previous is not None else None,
+        lag_growth_ratio=growth,
+        lag_before_ms=previous.apply_lag_ms if previous is not None else None,
+        is_new_window=is_new,
+        probe_ratio=probe.ratio or 0.0,
+        probe_likely_ratio=likely_ratio(probe, limits),
+        probe_spread_known=is_spread_known(probe, limits),
+        near_cut_at_ms=probe.near_cut_at_ms,
+        no_headroom_at_ms=window.no_headroom_at_ms,
+        forwarding=forwarding,
+        guaranteed_per_s=math.fsum(claim_of(t, limits).guaranteed_demand for t in managed),
+        unmanaged_per_s=math.fsum(used_per_s(t) for t in tenants if t.unmanaged_reason is not None),
+        # The managed <default> quota follows the total, so the total also limits the tenants that it limits.
         tenants_held_back=any(
-            place.state.backlogged
-            for place in places
-            if place.unmanaged_reason is None or place.bound_by_managed_default
+            t.state.backlogged for t in tenants if t.unmanaged_reason is None or t.bound_by_managed_default
         ),
     )
 
 
-def _is_the_one_before(
+def _is_comparable(
     before: ControllerWindow | None, signal: ControllerSignal, limits: MutationLimits
 ) -> TypeGuard[ControllerWindow]:
-    """Of the same controller, and no gap between them in which anything may have come and gone."""
+    """Returns whether the window is of the same controller and not too old."""
     if before is None or before.node != signal.node:
         return False
     return signal.sampled_at_ms - before.sampled_at_ms <= limits.decay_age_s * 1000
 
 
-_WHY = {
-    QuotaReason.INITIAL: "the first look at it",
-    QuotaReason.WITHIN_OBJECTIVE: "as it should be",
-    QuotaReason.NOT_BINDING: "nobody is held back",
-    QuotaReason.SETTLING: "the last change is still to be seen",
-    QuotaReason.AT_CAP: "more would be too much if all buckets were spent at once",
-    QuotaReason.OVER_CAP: "lowered, as all buckets spent at once would be too much",
-    QuotaReason.NEAR_KNOWN_LIMIT: "little more was too much before",
-    QuotaReason.HEADROOM_AVAILABLE: "raised, as somebody is held back",
-    QuotaReason.FALLING_BEHIND: "lowered a little, as that would soon be too late",
-    QuotaReason.NEAR_OBJECTIVE: "lowered a little, as one of the next looks may well be over it",
-    QuotaReason.OVER_OBJECTIVE: "lowered",
-    QuotaReason.AT_MINIMUM: "too much, and it is the least that is given",
-    QuotaReason.HEARTBEAT_TIMEOUTS: "lowered by half, as heartbeats of brokers time out",
+_EXPLANATIONS = {
+    QuotaReason.INITIAL: "the first total",
+    QuotaReason.WITHIN_OBJECTIVE: "near its objective, so unchanged",
+    QuotaReason.NOT_BINDING: "no tenant is limited, so unchanged",
+    QuotaReason.SETTLING: "unchanged until the last change takes effect",
+    QuotaReason.AT_CAP: "unchanged, because all buckets spent at once would overload the controller",
+    QuotaReason.OVER_CAP: "lowered, because all buckets spent at once would overload the controller",
+    QuotaReason.NEAR_KNOWN_LIMIT: "unchanged, because a slightly higher rate was too much before",
+    QuotaReason.HEADROOM_AVAILABLE: "raised, because a tenant is limited and the controller has headroom",
+    QuotaReason.FALLING_BEHIND: "lowered a little, because brokers would soon fall too far behind",
+    QuotaReason.NEAR_OBJECTIVE: "lowered a little, because the objective is likely to be exceeded soon",
+    QuotaReason.OVER_OBJECTIVE: "lowered, because the objective is exceeded",
+    QuotaReason.AT_MINIMUM: "the objective is exceeded, but the total is at its minimum",
+    QuotaReason.HEARTBEAT_TIMEOUTS: "lowered by half, because heartbeats of brokers time out",
 }

@@ -77,7 +77,7 @@ def after(
     rate: float, ratio: float, course: PressureTrend = FIRST, worst: Pressure | None = None
 ) -> tuple[float, QuotaReason]:
     """A hundred seconds after the last change."""
-    course = replace(course, lines=lines(ratio))
+    course = replace(course, forwarding=lines(ratio))
     made, why = next_total(
         TotalRate(rate), worst or lines(ratio), course, False, True, rate, 1_000.0, 100_000, LIMITS
     )  # fmt: skip
@@ -108,7 +108,7 @@ def test_it_is_cut_to_what_was_promised_at_most(
 
 def test_nothing_is_given_back_where_the_total_holds_nobody_back() -> None:
     """Near the limit of partitions, or where something asked for is not told, something else does."""
-    course = PressureTrend(guaranteed_per_s=10.0, lines=lines(0.9))
+    course = PressureTrend(guaranteed_per_s=10.0, forwarding=lines(0.9))
     made, why = next_total(TotalRate(6.0), lines(0.9), course, False, False, 6.0, 1_000.0, 100_000, LIMITS)
     assert (made, why) == (TotalRate(6.0), QuotaReason.WITHIN_OBJECTIVE)
 
@@ -132,10 +132,10 @@ def test_it_is_left_alone_where_it_neither_wavers_over_the_objective_nor_has_roo
 def test_what_lines_ask_for_is_done_whatever_presses_most() -> None:
     """What others feel takes nothing below 25/s, and so lines that were over their objective were left so."""
     felt, other = Pressure(1.2, Measure.FELT, 42.0, 35.0), Pressure(0.98, Measure.QUEUE, 490.0, 500.0)
-    course = PressureTrend(felt_ratio=1.2, probe_likely_ratio=1.4)
+    course = PressureTrend(probe_ratio=1.2, probe_likely_ratio=1.4)
     assert after(20.0, 1.15, course, felt) == (pytest.approx(20 / 1.15), QuotaReason.OVER_OBJECTIVE)
     assert after(20.0, 0.9, course, felt) == (20.0, QuotaReason.AT_MINIMUM)
-    likely = PressureTrend(felt_ratio=0.9, probe_likely_ratio=1.1)
+    likely = PressureTrend(probe_ratio=0.9, probe_likely_ratio=1.1)
     assert after(20.0, 0.96, likely, Pressure(0.9, Measure.FELT, 31.5, 35.0)) == (19.0, QuotaReason.NEAR_OBJECTIVE)
     assert after(20.0, 0.97, worst=other) == (19.0, QuotaReason.NEAR_OBJECTIVE)
     assert after(20.0, 0.81, worst=Pressure(0.84, Measure.QUEUE, 420.0, 500.0)) == (20.0, QuotaReason.WITHIN_OBJECTIVE)

@@ -296,7 +296,7 @@ def test_another_policy_decides_otherwise_from_what_was_seen() -> None:
     assert found.quotas.different > 0
     assert any("user 'bob'" in d.now and "(rule 1)" in d.now for d in found.differences)
     unasked = compare_steps(rig.replayed(policy=replace(then, quotas=None)), *ALWAYS, differences_max=40)
-    assert any("every quota that was ours is taken back" in d.now for d in unasked.differences)
+    assert any("every managed quota is restored" in d.now for d in unasked.differences)
 
 
 def test_decisions_about_one_quota_are_held_against_each_other_one_by_one() -> None:

@@ -93,7 +93,7 @@ def test_what_will_soon_be_too_late_is_cut_a_little_before_it_is() -> None:
         (950, PressureTrend(0.96, -0.01, 960)),  # or comes down;
         (950, PressureTrend(0.5, 0.09, 500)),  # may be a burst;
         (950, PressureTrend(None, 0.0, None)),  # nobody knows where it comes from;
-        (950, PressureTrend(0.9, 0.01, 900, newer=False)),  # has been judged;
+        (950, PressureTrend(0.9, 0.01, 900, is_new_window=False)),  # has been judged;
         (590, PressureTrend(0.5, 0.09, 140)),  # is as at rest;
         (640, PressureTrend(0.63, 0.002, 630)),  # takes three minutes to be too late.
     ],

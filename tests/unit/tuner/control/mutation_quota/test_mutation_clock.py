@@ -51,10 +51,10 @@ def test_what_happened_later_than_now_happened_now() -> None:
 
 def test_what_was_felt_later_than_now_was_felt_now_though_the_signals_clock_was_right() -> None:
     felt = ProbeTrend(0.8, since_ms=NOW + HOUR, near_cut_at_ms=NOW + HOUR)
-    memory = MutationMemory(window=ControllerWindow(1, NOW, no_headroom_at_ms=NOW + HOUR, felt=felt))
+    memory = MutationMemory(window=ControllerWindow(1, NOW, no_headroom_at_ms=NOW + HOUR, probe=felt))
     felt = ProbeTrend(0.8, since_ms=NOW, near_cut_at_ms=NOW)
     assert clamp_to_now(memory, NOW, LIMITS) == MutationMemory(
-        window=ControllerWindow(1, NOW, no_headroom_at_ms=NOW, felt=felt)
+        window=ControllerWindow(1, NOW, no_headroom_at_ms=NOW, probe=felt)
     )
 
 

@@ -238,7 +238,7 @@ def test_a_quota_that_somebody_changed_is_theirs_until_the_hold_expires() -> Non
         assert rig.quotas[A] == 7.0
     made = rig.cycle(three(rig, 30, a=-5.0))
     assert isinstance(made.decisions[0], RelinquishQuota)
-    assert "we had set 37.5/s, now 7/s stands there" in made.decisions[0].text
+    assert "another tool set 7/s, rheostat had set 37.5/s" in made.decisions[0].text
     for _ in range(20):
         made = rig.cycle(three(rig, 7, a=-5.0))
     assert rig.quotas[A] == 7.0
@@ -273,8 +273,8 @@ def test_a_quota_that_somebody_sets_while_we_look_is_theirs_until_the_hold_expir
         assert (rig.quotas[A], rig.quotas[B]) == (0.5, 0.5)
     assert [share.reason for share in made.shares[:2]] == [QuotaReason.EXTERNALLY_OWNED] * 2
     assert len(said) == 2
-    assert "client-id 'b': 0.5/s stands there now, where 40/s stood before and none is ours" in said[0]
-    assert "client-id 'a': 0.5/s stands there now, where none stood before" in said[1]
+    assert "client-id 'b': another tool set 0.5/s, 40/s before" in said[0]
+    assert "client-id 'a': another tool set 0.5/s, no quota before" in said[1]
     rig.now_ms += 3_600_000
     rig.cycle(three(rig, 30, 30, a=-5.0, b=-5.0))
     assert rig.quotas[A] != 0.5
@@ -399,7 +399,7 @@ def test_client_ids_that_are_made_up_anew_do_not_become_quotas_without_an_end() 
     rig.policy = replace(rig.policy, limits=MutationLimits(tenants_max=2))
     made = rig.cycle([tenant(rig.now_ms, i / 10, client_id=f"c{i}") for i in range(20)])
     [text] = [d.text for d in made.decisions if d.reason is QuotaReason.TOO_MANY_TENANTS]
-    assert "the others have the default's, but for 3 that keep what they had of ours" in text
+    assert "the others share the <default> quota, except 3 that keep their managed quota" in text
     assert len(rig.quotas) == 6
 
 
@@ -425,7 +425,7 @@ def test_near_the_limit_of_partitions_quotas_shrink_but_not_of_the_exempt() -> N
     rig = Rig(policy)
     made = rig.cycle(three(rig), [controller(rig.now_ms, partitions=1_950)])
     assert written(made) == {A: 6.25, B: 6.25}
-    assert any(isinstance(d, HoldQuota) and "1950 partitions of 2000 allowed" in d.text for d in made.decisions)
+    assert any(isinstance(d, HoldQuota) and "1950 of 2000 partitions allowed" in d.text for d in made.decisions)
     rig = Rig(policy)
     made = rig.cycle(three(rig), [controller(rig.now_ms, partitions=2_100)])
     assert written(made) == {A: 0.1, B: 0.1}
@@ -443,7 +443,7 @@ def test_at_the_limit_of_partitions_everybody_keeps_what_he_was_promised(partiti
     assert rig.quotas[B] == (0.1 if partitions > 2_000 else 1.188)
     assert QuotaReason.GUARANTEES_CUT not in reasons(made)
     [text] = [d.text for d in made.decisions if d.reason is QuotaReason.PARTITIONS_NEAR_LIMIT]
-    assert "but not below what was promised" in text
+    assert "but not below guaranteed rates" in text
 
 
 def test_a_tenant_at_its_floor_is_said_to_be() -> None:
@@ -456,9 +456,9 @@ def test_a_tenant_at_its_floor_is_said_to_be() -> None:
     ]  # fmt: skip
     rig = Rig(replace(PLAIN, rules=rules))
     texts = [d.text for d in rig.cycle(three(rig, 10, 0, 20)).decisions if isinstance(d, SetQuota)]
-    assert "→ 40/s: does 10.00/s; the 40/s that it was promised (rule 1)" in texts[0]
-    assert "→ 30/s: does 0.00/s; the 30/s that it was promised (rule 2)" in texts[1]
-    assert "→ 25/s: does 20.00/s, and may do a quarter more" in texts[2]
+    assert "→ 40/s: uses 10.00/s; its guaranteed rate of 40/s (rule 1)" in texts[0]
+    assert "→ 30/s: uses 0.00/s; its guaranteed rate of 30/s (rule 2)" in texts[1]
+    assert "→ 25/s: uses 20.00/s; its demand plus 25 %" in texts[2]
 
 
 def test_who_has_less_than_he_wants_is_not_said_to_have_all_of_it() -> None:
@@ -467,7 +467,7 @@ def test_who_has_less_than_he_wants_is_not_said_to_have_all_of_it() -> None:
     made = rig.cycle(three(rig, 40, 40, 0))
     assert [share.reason for share in made.shares[:2]] == [QuotaReason.FAIR_SHARE] * 2
     texts = [d.text for d in made.decisions if isinstance(d, SetQuota)]
-    assert "does 40.00/s; its share by weight 1 × 15.00/s" in texts[0]
+    assert "uses 40.00/s; its share by weight is 1 × 15.00/s" in texts[0]
 
 
 def test_the_quota_of_everybody_else_is_written_no_more_than_twice_a_minute() -> None:
@@ -602,7 +602,7 @@ def test_client_ids_that_are_made_up_anew_and_exempt_by_a_pattern_are_not_lifted
     for first in (0, 20):
         made = rig.cycle([tenant(rig.now_ms, 1 + i, client_id=f"c{first + i}") for i in range(20)])
         [text] = [d.text for d in made.decisions if d.reason is QuotaReason.TOO_MANY_TENANTS]
-        assert "are exempt by a pattern, and 5 of them at most are lifted out" in text
+        assert "are exempt by a pattern, but at most 5 of them are freed" in text
     assert set(rig.quotas) == {EVERY_CLIENT, *(QuotaEntity(client_id=f"c{i}") for i in range(15, 20))}
 
 
@@ -766,7 +766,8 @@ def test_a_quota_by_name_that_puts_somebodys_out_of_force_is_taken_back() -> Non
         d.text for d in made.decisions if isinstance(d, HoldQuota) and d.reason is QuotaReason.WOULD_SHADOW_EXISTING
     ]
     assert any(
-        "user 'alice': a quota there would put that of client-id 'nightly' out of force" in text for text in held
+        "user 'alice': no quota is set, because it would disable the existing quota of client-id 'nightly'" in text
+        for text in held
     )
 
 
@@ -802,7 +803,7 @@ def test_who_becomes_exempt_is_let_free() -> None:
     rig.policy = replace(PLAIN, rules=(TenantRule(client_id="a", exempt=True),))
     made = rig.cycle(three(rig, 30))
     assert A not in rig.quotas, "nothing of ours would hold it back without"
-    assert any("exempt, so no quota of ours holds it back; removed" in d.text for d in made.decisions)
+    assert any("the tenant is exempt: quota removed" in d.text for d in made.decisions)
     assert not any("<default>" in d.text for d in made.decisions)
 
 
@@ -1037,8 +1038,8 @@ def test_how_much_it_wavers_is_kept_through_a_fail_over() -> None:
     for ms in wavering(54.0, 0.3, 120):
         felt(rig, ms)
     assert rig.memory.window is not None
-    assert rig.memory.window.felt is not None
-    known = rig.memory.window.felt.spread
+    assert rig.memory.window.probe is not None
+    known = rig.memory.window.probe.spread
     assert known is not None
     assert known < 0.02
     found = [tenant(rig.now_ms, 30, -5.0, node=2, client_id="a")]
@@ -1048,8 +1049,8 @@ def test_how_much_it_wavers_is_kept_through_a_fail_over() -> None:
         beside=ClusterWideMeasures(create_probe_p90_ms=4_000.0, apply_lag_ms=0.0),
     )
     assert made.memory.window is not None
-    assert made.memory.window.felt is not None
-    assert (made.memory.window.felt.ratio, made.memory.window.felt.spread) == (None, known)
+    assert made.memory.window.probe is not None
+    assert (made.memory.window.probe.ratio, made.memory.window.probe.spread) == (None, known)
 
 
 def test_a_tenth_is_the_most_though_the_controller_is_pressed_a_little_more() -> None:

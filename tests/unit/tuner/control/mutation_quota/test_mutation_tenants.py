@@ -27,14 +27,14 @@ def test_rules_win_in_kafkas_order_wherever_they_stand_in_the_list(first: int) -
     found = match_rule(Tenant("alice", "app"), rules)
     assert found is not None
     assert found.rule == RULES[first]
-    assert found.place == len(rules) - 1
+    assert found.index == len(rules) - 1
     assert found.also_matching == tuple(range(len(rules) - 1))
 
 
 def test_among_equals_the_first_wins() -> None:
     found = match_rule(Tenant("alice"), [TenantRule("b*"), TenantRule("a*", weight=2), TenantRule("*e", weight=3)])
     assert found is not None
-    assert (found.place, found.also_matching) == (1, (2,))
+    assert (found.index, found.also_matching) == (1, (2,))
 
 
 def test_a_rule_for_a_part_that_the_books_do_not_have_does_not_fit() -> None:

@@ -171,7 +171,10 @@ def test_while_a_backlog_goes_down_it_is_not_cut_again() -> None:
 
 
 def test_what_was_judged_once_is_not_judged_again() -> None:
-    assert after(TotalRate(100), 20.0, course=PressureTrend(newer=False)) == (TotalRate(100), QuotaReason.SETTLING)
+    assert after(TotalRate(100), 20.0, course=PressureTrend(is_new_window=False)) == (
+        TotalRate(100),
+        QuotaReason.SETTLING,
+    )
 
 
 # -- cap and brake --------------------------------------------------------------------------------------------------------
@@ -245,7 +248,7 @@ def test_fewer_partitions_a_topic_are_believed_at_once_and_more_of_them_slowly()
 
 
 def test_near_what_others_may_feel_what_was_promised_is_kept() -> None:
-    near = PressureTrend(felt_ratio=0.9, probe_likely_ratio=1.01, guaranteed_per_s=80.0)
+    near = PressureTrend(probe_ratio=0.9, probe_likely_ratio=1.01, guaranteed_per_s=80.0)
     assert after(TotalRate(100), 0.5, course=near) == (TotalRate(90, NOW), QuotaReason.NEAR_OBJECTIVE)
     assert after(TotalRate(85), 0.5, course=near) == (TotalRate(80, NOW), QuotaReason.NEAR_OBJECTIVE)
     assert after(TotalRate(80), 0.5, course=near) == (TotalRate(80), QuotaReason.WITHIN_OBJECTIVE)
@@ -256,7 +259,7 @@ def test_near_what_others_may_feel_what_was_promised_is_kept() -> None:
 
 
 def test_near_what_others_may_feel_who_is_not_ours_to_hold_back_takes_nothing_of_what_others_keep() -> None:
-    near = PressureTrend(felt_ratio=0.9, probe_likely_ratio=1.01, guaranteed_per_s=20.0, unmanaged_per_s=30.0)
+    near = PressureTrend(probe_ratio=0.9, probe_likely_ratio=1.01, guaranteed_per_s=20.0, unmanaged_per_s=30.0)
     assert after(TotalRate(60), 0.5, course=near)[0].rate_per_s == 30 + LIMITS.rate_per_s_safe
     assert after(TotalRate(55), 0.5, course=near)[1] is QuotaReason.WITHIN_OBJECTIVE
 
@@ -267,7 +270,7 @@ def felt(ratio: float) -> Pressure:
 
 def test_over_what_others_may_feel_nobody_is_taken_below_what_any_controller_bears_unless_it_is_far() -> None:
     """From 25.5 to 23/s at 38 of 37 ms, six tenants were left 3.8/s each, and those who want 4/s waited for 13 s."""
-    ease, course = LIMITS.rate_per_s_safe, PressureTrend(felt_ratio=1.03)
+    ease, course = LIMITS.rate_per_s_safe, PressureTrend(probe_ratio=1.03)
 
     def over(rate: float, found: Pressure, course: PressureTrend = course) -> tuple[TotalRate, QuotaReason]:
         return next_total(TotalRate(rate), found, course, False, True, rate, CAP, NOW, LIMITS)
@@ -298,7 +301,7 @@ def test_over_what_others_may_feel_nobody_is_taken_below_what_any_controller_bea
 def test_after_a_step_in_time_what_is_over_by_no_more_than_the_step_takes_is_of_before_it(
     ratio: float, since_s: int, rate: float, reason: QuotaReason
 ) -> None:
-    course = PressureTrend(felt_ratio=ratio, probe_likely_ratio=ratio, near_cut_at_ms=NOW - 1000 * since_s)
+    course = PressureTrend(probe_ratio=ratio, probe_likely_ratio=ratio, near_cut_at_ms=NOW - 1000 * since_s)
     found = next_total(TotalRate(90, NOW - 1000 * since_s), felt(ratio), course, False, True, 80.0, CAP, NOW, LIMITS)
     assert (found[0].rate_per_s, found[1]) == (pytest.approx(rate), reason)
 
@@ -314,7 +317,7 @@ def test_a_start_that_was_slow_by_itself_leaves_what_any_controller_bears_with_e
 @pytest.mark.parametrize("found", [felt(1.1), Pressure(2.5, Measure.APPLY_LAG, 2_500.0, 1_000.0)])
 def test_so_little_is_not_remembered_as_too_much(found: Pressure) -> None:
     """1.25/s would have been the most for twenty minutes."""
-    course = PressureTrend(pressure_before=1.2, lag_growth_ratio=0.5, felt_ratio=1.1)
+    course = PressureTrend(pressure_before=1.2, lag_growth_ratio=0.5, probe_ratio=1.1)
     made, reason = next_total(TotalRate(200), found, course, False, False, 1.0, CAP, NOW, LIMITS)
     assert (made, reason) == (TotalRate(LIMITS.rate_per_s_safe, NOW, NOW), QuotaReason.OVER_OBJECTIVE)
 
