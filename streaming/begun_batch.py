@@ -1,10 +1,10 @@
-"""The batch that a query has begun and not finished, read from Spark's files and changed there while no query runs.
+"""Reads and rewrites the unfinished batch of a query in Spark's checkpoint files. No query may run meanwhile.
 
-    <live>/offsets/<n>      the ends of batch n; its starts are the ends of batch n - 1
+    <live>/offsets/<n>      end offsets of batch n; its start offsets are the ends of batch n - 1
     <live>/commits/<n>      written when batch n is finished
-    <live>/sources/<i>/0    the starts of batch 0, of source i
+    <live>/sources/<i>/0    start offsets of batch 0, source i
 
-A query that starts does the begun batch again, from and to exactly these offsets.
+A query that starts repeats the unfinished batch between exactly these offsets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from streaming.checkpoint import SPARK_LOG_VERSION, CheckpointRecord, batches, check_format, damaged, read_offsets
 from streaming.sources import Offsets
 
-_ZERO = "\x00"  # Spark writes a zero byte before the version in the files of ``sources`` alone.
+_ZERO = "\x00"  # Spark writes a zero byte before the version in files below ``sources`` only.
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +37,18 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class BegunBatch:
+    """A batch that a query has begun and not finished."""
+
     number: int
-    slices: tuple[Slice, ...]  # Of each partition whose start is known, in the order of sources, topics and partitions.
+    slices: tuple[Slice, ...]  # One per partition with a known start, ordered by source, topic and partition.
 
     @property
     def records(self) -> int:
-        return sum(one.records for one in self.slices)
+        return sum(part.records for part in self.slices)
 
 
 def begun_batch(checkpoint_dir: Path, record: CheckpointRecord) -> BegunBatch | None:
-    """Returns the batch that is begun and not finished; None where every batch is finished, or its starts are not known.
+    """Returns the unfinished batch; None if every batch is finished or the start offsets are unknown.
 
     Raises:
         UnknownFormatError: a file is in a format of a later Spark.
@@ -69,14 +71,16 @@ def begun_batch(checkpoint_dir: Path, record: CheckpointRecord) -> BegunBatch | 
 
 
 def write_begun_batch(checkpoint_dir: Path, record: CheckpointRecord, batch: BegunBatch) -> None:
-    """Writes the batch's starts and ends back into Spark's files. No query may run."""
+    """Writes the batch's start and end offsets into Spark's files. No query may run."""
     live, number = checkpoint_dir / record.live, batch.number
     if number > 0:
         _replace_offsets(live / "offsets" / str(number - 1), batch.slices, at_end=False)
     else:
         for file in sorted((live / "sources").glob("*/0")):
             source = int(file.parent.name)
-            offsets = _changed(_read_initial(file), [one for one in batch.slices if one.source == source], at_end=False)
+            offsets = _changed(
+                _read_initial(file), [part for part in batch.slices if part.source == source], at_end=False
+            )
             _write(file, f"{_ZERO}{SPARK_LOG_VERSION}\n{json.dumps(offsets)}")
     _replace_offsets(live / "offsets" / str(number), batch.slices, at_end=True)
 
@@ -102,22 +106,22 @@ def _read_initial(file: Path) -> Offsets:
 def _replace_offsets(file: Path, slices: Sequence[Slice], *, at_end: bool) -> None:
     version, head, *lines = file.read_text(encoding="utf-8").splitlines()
     for source, offsets in enumerate(read_offsets(file)):
-        mine = [one for one in slices if one.source == source]
-        if mine:
-            lines[source] = json.dumps(_changed(offsets, mine, at_end=at_end))
+        of_source = [part for part in slices if part.source == source]
+        if of_source:
+            lines[source] = json.dumps(_changed(offsets, of_source, at_end=at_end))
     _write(file, "\n".join([version, head, *lines]))
 
 
 def _changed(offsets: Offsets, slices: Sequence[Slice], *, at_end: bool) -> dict[str, dict[str, int]]:
-    made = {topic: {str(p): offset for p, offset in of_topic.items()} for topic, of_topic in offsets.items()}
-    for one in slices:
-        made[one.topic][str(one.partition)] = one.end if at_end else one.start
-    return made
+    changed = {topic: {str(p): offset for p, offset in of_topic.items()} for topic, of_topic in offsets.items()}
+    for part in slices:
+        changed[part.topic][str(part.partition)] = part.end if at_end else part.start
+    return changed
 
 
 def _write(file: Path, content: str) -> None:
     draft = file.with_name(f".{file.name}.rheostat.tmp")
     draft.write_text(content, encoding="utf-8")
-    # Hadoop keeps a checksum beside each file, and reads a file without one as it is.
+    # Hadoop keeps a checksum file next to each file, and does not check a file that has none.
     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
     draft.replace(file)

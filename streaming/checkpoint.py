@@ -1,13 +1,13 @@
-"""What is left of a query for the next one: who holds it, what it was made with, how far it came.
+"""The checkpoint of a query: locks the folder, records what the query was made with, and keeps its progress.
 
-    <checkpoint_dir>/rheostat.json   the record: one file, replaced whole, so that a crash leaves the old one or the new
-    <checkpoint_dir>/live-<n>/       Spark's own files of the query that runs; the record says which <n>
-    <checkpoint_dir>.lock            beside the folder, which may be removed to start anew
+    <checkpoint_dir>/rheostat.json   the record; replaced atomically, so a crash leaves the old or the new one
+    <checkpoint_dir>/live-<n>/       Spark's files of the running query; the record names <n>
+    <checkpoint_dir>.lock            the lock; outside the folder, because an operator may remove the folder to start anew
 
-Spark keeps no note of what state was made with: with another window, or another row in the state, it fails late and
-obscurely, or goes on and is wrong. So that is in the record, and compared at every start.
+Spark does not record what its state was made with. With another window length or row layout it fails late and obscurely, or
+continues with wrong results. So the record holds these values, and every start compares them.
 
-Invariants: nothing is reset silently. A query starts from a folder that is new, or whole and made with the same.
+Invariant: nothing is reset silently. A query starts from an empty folder, or from an intact one that was made with the same values.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from streaming.sources import Offsets
 RECORD = "rheostat.json"
 _RECORD_VERSION = 2
 _LIVE = "live-"
-SPARK_LOG_VERSION = "v1"  # Of Spark's own files; rheostat knows no other format.
+SPARK_LOG_VERSION = "v1"  # The only version of Spark's files that rheostat reads.
 _JVM_GONE_S_MAX = 20.0
 _SHOWN_CHARS_MAX = 120
 _LISTS = ("sources", "kafka_ids")
-_LOST = "lost by that: signals of the last half minute and, with stream.start latest, what was not read yet"
+_LOST = "this loses the signals of the last half minute and, with stream.start latest, the records not read yet"
 
 
 class UnknownFormatError(StreamError):
-    """Spark wrote a file in a format that rheostat does not read. The file is not damaged."""
+    """Spark wrote a file in a format that rheostat does not read. The file may be intact."""
 
 
 @dataclass(frozen=True, slots=True)
 class MadeWith:
-    """What a checkpoint fits. Names as the operator sets them, where they are settings."""
+    """The values that a checkpoint was made with; a query with other values cannot use it. Fields are named like the settings."""
 
     spark: str
     state: str
@@ -55,13 +55,11 @@ class MadeWith:
     slide_s: int
     watermark_delay_s: int
     shuffle_partitions: int
-    sources: tuple[str, ...]  # What is read, as what, and from which address.
-    kafka_ids: tuple[str, ...] = ()  # For every source the Kafka cluster that has it; none in a record of before.
+    sources: tuple[str, ...]  # Topics, format and bootstrap address of each source.
+    kafka_ids: tuple[str, ...] = ()  # Kafka cluster id of each source; empty in records of earlier versions.
 
     def reads_as(self, other: MadeWith) -> bool:
-        """Whether the sources of both are the same. A Kafka cluster is so under every address; where its id is not known on
-        both sides, only the address can tell.
-        """
+        """Returns whether both read the same sources. Clusters are compared by id, or by address if an id is unknown."""
         if not (self.kafka_ids and other.kafka_ids):
             return self.sources == other.sources
         return self.kafka_ids == other.kafka_ids and _without_address(self) == _without_address(other)
@@ -76,43 +74,43 @@ def _without_address(made: MadeWith) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Windows that end after ``from_ms`` and not after ``to_ms``, and are not worked off yet."""
+    """A stretch of time whose windows (ending after ``from_ms`` and not after ``to_ms``) are not made yet."""
 
     from_ms: int
     to_ms: int
-    records: int  # That they are made from.
+    records: int  # Number of records in the stretch.
 
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """A batch of the live query that has failed by what a record can cause, and where that record is."""
+    """A failed batch of the live query, and the offsets before which the record that may have caused it lies."""
 
     live: str
     batch: int
-    times: int  # In a row, of this batch and those before it that were cut to find the record.
-    ends: tuple[tuple[int, str, int, int], ...] = ()  # It is before these: source, topic, partition, offset.
+    times: int  # Consecutive failures, including those of earlier batches halved in the search.
+    ends: tuple[tuple[int, str, int, int], ...] = ()  # The record is before these: source, topic, partition, offset.
 
 
 @dataclass(frozen=True, slots=True)
 class FailingChunk:
-    """A chunk of the backlog that has ended Spark's JVM, by where it ends."""
+    """A chunk of the backlog that has ended Spark's JVM, identified by its end."""
 
     to_ms: int
-    times: int  # In a row.
-    suspect_from_ms: int  # The record that did it is not older.
+    times: int  # Consecutive failures.
+    suspect_from_ms: int  # The record that caused it is not older than this.
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointRecord:
-    """The file beside Spark's."""
+    """The content of rheostat.json."""
 
     made_with: MadeWith
-    live: str  # The folder of Spark's files.
-    live_from_ms: int | None = None  # Where its query began; None: where the settings say.
-    whole_from_ms: int | None = None  # Windows that end after this are its, the others are the backlog's.
+    live: str  # Name of the folder with Spark's files.
+    live_from_ms: int | None = None  # Time at which the live query began; None: as stream.start says.
+    whole_from_ms: int | None = None  # The live query owns windows that end after this; the backlog owns the others.
     skipped: tuple[Skipped, ...] = ()
-    skipped_records: int = 0  # Of all that is or was in ``skipped`` since it was last empty.
-    lost_records: int = 0  # Of those, what retention took, or was given up.
+    skipped_records: int = 0  # Records of all stretches since ``skipped`` was last empty.
+    lost_records: int = 0  # Those of them that retention deleted or that were given up.
     failing: Failing | None = None
     failing_chunk: FailingChunk | None = None
 
@@ -121,11 +119,11 @@ class CheckpointRecord:
 
 
 @contextmanager
-def held(checkpoint_dir: Path) -> Iterator[None]:
-    """Holds the checkpoint until left. The lock file stays, the lock ends with its process, however that ends.
+def locked(checkpoint_dir: Path) -> Iterator[None]:
+    """Locks the checkpoint for this process. The lock file stays; the lock ends with the process.
 
     Raises:
-        StreamError: another query holds it, or it cannot be made.
+        StreamError: another query has the lock, or the folder cannot be created.
     """
     lock = _lock_file(checkpoint_dir)
     try:
@@ -145,13 +143,13 @@ def held(checkpoint_dir: Path) -> Iterator[None]:
 
 
 @contextmanager
-def held_by_jvm(spark: SparkSession, checkpoint_dir: Path, wait_s: float = _JVM_GONE_S_MAX) -> Iterator[None]:
-    """Holds it in the JVM too, which is who writes: it may outlive a Python process that was killed by a few seconds.
+def locked_by_jvm(spark: SparkSession, checkpoint_dir: Path, wait_s: float = _JVM_GONE_S_MAX) -> Iterator[None]:
+    """Locks the checkpoint in the JVM too, because the JVM writes it and may outlive a killed Python process by seconds.
 
-    The kernel keeps these locks apart from those of ``held``, on one file.
+    This lock (fcntl) is independent of that of ``locked`` (flock) on the same file.
 
     Raises:
-        StreamError: a JVM of before still has it after ``wait_s``.
+        StreamError: an earlier JVM still has the lock after ``wait_s``.
     """
     assert spark._jvm is not None
     file = spark._jvm.java.io.RandomAccessFile(str(_lock_file(checkpoint_dir)), "rw")
@@ -177,11 +175,11 @@ def _in_use(checkpoint_dir: Path) -> StreamError:
     )
 
 
-def opened(checkpoint_dir: Path, now: MadeWith) -> CheckpointRecord:
-    """The record of the checkpoint; of an empty folder a new one, which is written.
+def open_record(checkpoint_dir: Path, now: MadeWith) -> CheckpointRecord:
+    """Returns the checkpoint's record. Writes a new record if the folder is empty.
 
     Raises:
-        StreamError: the checkpoint was made with something else, or is damaged.
+        StreamError: the checkpoint was made with other values, or is damaged.
     """
     file = checkpoint_dir / RECORD
     if not file.exists():
@@ -205,7 +203,7 @@ def opened(checkpoint_dir: Path, now: MadeWith) -> CheckpointRecord:
     for path in checkpoint_dir.glob(f"{_LIVE}*"):
         if path.name != record.live:  # Left by a switch that a crash cut short.
             shutil.rmtree(path, ignore_errors=True)
-    if record.made_with != now:  # Another address of the same Kafka, or a record from before its id was in it.
+    if record.made_with != now:  # Another address of the same cluster, or a record without cluster ids.
         record = replace(record, made_with=now)
         write(checkpoint_dir, record)
     return record
@@ -221,7 +219,7 @@ def read(checkpoint_dir: Path) -> CheckpointRecord:
 
 
 def write(checkpoint_dir: Path, record: CheckpointRecord) -> None:
-    """Replaces the record whole, and returns when it is on the disk."""
+    """Replaces the record atomically and returns once it is on disk."""
     file = checkpoint_dir / RECORD
     draft = checkpoint_dir / f".{RECORD}.tmp"
     with draft.open("w", encoding="utf-8") as out:
@@ -236,14 +234,14 @@ def write(checkpoint_dir: Path, record: CheckpointRecord) -> None:
         os.close(folder)
 
 
-def switched(checkpoint_dir: Path, before: CheckpointRecord, after: CheckpointRecord) -> None:
-    """From one live folder to the next. The old one goes when the new one is on record."""
+def switch_live_folder(checkpoint_dir: Path, before: CheckpointRecord, after: CheckpointRecord) -> None:
+    """Switches to the next live folder: writes the new record, then removes the old folder."""
     write(checkpoint_dir, after)
     shutil.rmtree(checkpoint_dir / before.live, ignore_errors=True)
 
 
 def positions(checkpoint_dir: Path, record: CheckpointRecord) -> list[Offsets] | None:
-    """Of every source the first offsets that are not in a finished batch; None when no batch was finished."""
+    """Returns for each source the first offsets after the last finished batch; None if no batch was finished."""
     folder = checkpoint_dir / record.live
     commits = batches(folder / "commits")
     if not commits:
@@ -281,14 +279,14 @@ def _failing(body: dict[str, Any] | None) -> Failing | None:
 def _differences(then: MadeWith, now: MadeWith) -> list[str]:
     names = {"spark": "Spark", "state": "what the state keeps"}
     found = [
-        f"{names.get(field.name, f'stream.{field.name}')}: {_shown(before, after)} then, {_shown(after, before)} now"
+        f"{names.get(field.name, f'stream.{field.name}')}: {_diff_text(before, after)} then, {_diff_text(after, before)} now"
         for field in fields(MadeWith)
         if field.name not in _LISTS
         if (before := getattr(then, field.name)) != (after := getattr(now, field.name))
     ]
     if not then.reads_as(now):
         before, after = _sources(then), _sources(now)
-        found.append(f"stream.sources: {_shown(before, after)} then, {_shown(after, before)} now")
+        found.append(f"stream.sources: {_diff_text(before, after)} then, {_diff_text(after, before)} now")
     return found
 
 
@@ -307,12 +305,12 @@ def _hint(then: MadeWith, now: MadeWith) -> str:
     )
 
 
-def _shown(value: Any, other: Any) -> str:
-    """Of a long text only what differs, and not where it begins, which is the same."""
-    text, beside = (", ".join(v) if isinstance(v, tuple) else str(v) for v in (value, other))
-    if max(len(text), len(beside)) <= _SHOWN_CHARS_MAX:
+def _diff_text(value: Any, other: Any) -> str:
+    """Returns the value as text; of a long text only the part around the first difference."""
+    text, other_text = (", ".join(v) if isinstance(v, tuple) else str(v) for v in (value, other))
+    if max(len(text), len(other_text)) <= _SHOWN_CHARS_MAX:
         return text
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, beside, strict=False)))
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, other_text, strict=False)))
     begin = max(0, same - _SHOWN_CHARS_MAX // 4)
     return (
         ("…" if begin else "")
@@ -322,7 +320,11 @@ def _shown(value: Any, other: Any) -> str:
 
 
 def _check_whole(folder: Path, sources: int) -> None:
-    """What Spark reads first when it starts; a cut file there ends it with words that name neither file nor remedy."""
+    """Checks the files that Spark reads first. A truncated one would end Spark with a message that names no file.
+
+    Raises:
+        StreamError: a file is damaged.
+    """
     if not folder.exists():
         return  # No query has started in it yet.
     offsets, commits = batches(folder / "offsets"), batches(folder / "commits")
@@ -332,7 +334,7 @@ def _check_whole(folder: Path, sources: int) -> None:
             json.loads(metadata.read_text(encoding="utf-8"))["id"]
         except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
             raise damaged(metadata, "empty or cut") from error
-    with suppress(UnknownFormatError):  # Spark looks at its own files when it starts.
+    with suppress(UnknownFormatError):  # Spark itself checks files of its newer formats.
         for batch in offsets[-2:]:
             if len(read_offsets(folder / "offsets" / str(batch))) != sources:
                 raise damaged(folder / "offsets" / str(batch), f"not the offsets of {sources} sources")

@@ -1,12 +1,11 @@
-"""A class data archive for Spark's JVM: the classes of an earlier run, ready to be mapped instead of loaded and verified.
+"""A class data sharing (CDS) archive for Spark's JVM, which makes later starts faster.
 
-Half of a start is class loading. The JVM can write what it has loaded to a file when it ends, and begin with that file the
-next time. So the first run on a machine leaves the archive behind, and every later one starts sooner. An archive fits one
-Java and one class path; its name says which, and one that does not fit all the same is passed over by the JVM itself.
+Half of a JVM start is class loading. The JVM can write its loaded classes to an archive when it ends and map that archive at the
+next start. An archive fits one Java version and one class path, which its name contains; the JVM itself ignores an archive that
+does not fit.
 
-Invariant: the archive appears whole or not at all. It is written under a name of its own and renamed after the JVM has
-ended in order; a run that is killed leaves at most a file that the next one sweeps away. A machine on which writing it took
-too long is not asked again.
+Invariant: the archive is complete or absent. It is written under a temporary name and renamed after the JVM has ended cleanly; a
+killed run leaves at most a file that the next run removes. If writing takes too long on a machine, it is not tried there again.
 """
 
 from __future__ import annotations
@@ -19,33 +18,35 @@ from pathlib import Path
 import psutil
 from pyspark import SparkContext
 
-# Dumping takes seconds; who stops us waits no longer than that.
+# Longest wait for the dump, which delays the end of the process.
 DUMP_S_MAX = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
+    """The archive file, and how the JVM uses or records it."""
+
     path: Path
 
     def java_options(self) -> tuple[str, ...]:
-        """To use it when it is there, to record it when it is not, and nothing where it cannot be written."""
+        """Returns the JVM options that use the archive, or record it if it is missing; none if it cannot be written."""
         quiet = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
         if self.path.exists():
             return (f"-XX:SharedArchiveFile={self.path}", *quiet)
-        if not self._is_wanted():
+        if not self._may_record():
             return ()
-        self._sweep()
+        self._remove_leftovers()
         return (f"-XX:ArchiveClassesAtExit={self._recording(os.getpid())}", *quiet)
 
     def keep(self) -> None:
-        """Ends the JVM, when it is recording, and puts what it has written in place. The session must be over."""
+        """Ends a recording JVM and moves the archive into place. The Spark session must have ended."""
         gateway = SparkContext._gateway
         process = getattr(gateway, "proc", None)
-        if not self._is_wanted() or gateway is None or process is None:
+        if not self._may_record() or gateway is None or process is None:
             return
         recording = self._recording(os.getpid())
         gateway.shutdown()
-        # The JVM ends when nobody holds its standard input any more.
+        # The JVM ends when its standard input is closed.
         process.stdin.close()
         SparkContext._gateway = SparkContext._jvm = None
         try:
@@ -59,7 +60,7 @@ class ClassArchive:
             if recording.exists():
                 recording.replace(self.path)
 
-    def _is_wanted(self) -> bool:
+    def _may_record(self) -> bool:
         return not (self.path.exists() or self._too_slow.exists()) and os.access(self.path.parent, os.W_OK)
 
     @property
@@ -69,7 +70,7 @@ class ClassArchive:
     def _recording(self, pid: int) -> Path:
         return self.path.with_name(f"{self.path.name}.{pid}")
 
-    def _sweep(self) -> None:
+    def _remove_leftovers(self) -> None:
         for left in self.path.parent.glob(f"{self.path.name}.*"):
             pid = left.suffix.removeprefix(".")
             if pid.isdigit() and not psutil.pid_exists(int(pid)):

@@ -1,10 +1,9 @@
-"""The thorough compiler of Spark's JVM steps back while others want the cores.
+"""Lowers the priority of the JVM's optimizing compiler (C2) so that it does not slow down Spark's start.
 
-Intuition: a JVM that starts has two kinds of work, its own and the compiling of it. The quick compiler pays at once. The
-thorough one takes seconds for code that pays in a minute, and on two cores takes them from the start itself. As the thread
-of the least weight it has what the others leave: next to nothing while Spark starts, and plenty between two batches.
+C2 takes seconds of CPU for code that pays off after a minute, and on two cores it competes with the start itself. At the lowest
+priority it uses idle CPU time: little while Spark starts, much between two batches.
 
-Only Linux gives every thread a priority of its own. Elsewhere, and where it is refused, all stays as it was.
+Only Linux has per-thread priorities. Elsewhere, and where the change is refused, nothing changes.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from pathlib import Path
 
 import psutil
 
-_NAME = "C2 CompilerThre"  # Linux cuts names at 15 characters. Threads that it starts later have its priority.
+_NAME = "C2 CompilerThre"  # Linux cuts names at 15 characters. Threads that it starts inherit its priority.
 _NICE = 19
-_LOOK_S = 0.1
+_POLL_S = 0.1
 
 
 @contextmanager
-def steps_back() -> Iterator[None]:
-    """In every JVM that this process starts until the block is left; the one that runs Spark has the thread from its start."""
+def lowered_priority() -> Iterator[None]:
+    """Lowers the compiler's priority in every JVM that this process starts within the block."""
     if not sys.platform.startswith("linux"):
         yield
         return
@@ -33,7 +32,7 @@ def steps_back() -> Iterator[None]:
     done = threading.Event()
 
     def watch() -> None:
-        while not any(_weaken(pid) for pid in _children() - before) and not done.wait(_LOOK_S):
+        while not any(_lower_priority(pid) for pid in _children() - before) and not done.wait(_POLL_S):
             pass
 
     watcher = threading.Thread(target=watch, name="compiler-thread", daemon=True)
@@ -49,8 +48,8 @@ def _children() -> set[int]:
     return {child.pid for child in psutil.Process().children()}
 
 
-def _weaken(pid: int) -> bool:
-    """Whether the process had such threads. One that is gone has none."""
+def _lower_priority(pid: int) -> bool:
+    """Lowers the priority of the process's compiler threads. Returns whether it has any; a process that has ended has none."""
     found = False
     with suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():

@@ -1,22 +1,22 @@
-"""Scrapes in, entity rows out: everything a scrape says, folded to a few small rows before any state.
+"""Scrapes in, entity rows out: reduces each scrape to a few small rows before any state.
 
-Intuition: state is what a stream processor pays for. A scrape has dozens of samples, or thousands of partitions; what the
-signals are made of is two short arrays an entity. So names are looked up here, once, and never again (kernel/Fold.java).
+State is the main cost of a stream processor. A scrape has dozens of samples or thousands of partitions; a signal needs two short
+arrays per entity. So sample names are resolved here once (kernel/Fold.java).
 
 Vocabulary:
-    entity    what a signal is about, by ``cluster, kind, node, part``: a broker, a controller, one side of a broker that
-              moves or throttles replicas (part: the side), a tenant on a controller (part: its labels).
-    kind      one of contract.py's, or ``reject``: a refused record travels as an entity (part: its place, one of so many for
-              each partition), since a second way out would be a second parsing of the topic.
-    at_ms     when Kafka took the record; what windows and watermark go by. Every clock but that one may be wrong.
-    own_ms    the sender's clock; what rates are measured by. Its error cancels out.
-    ts        the time to show: the sender's while it agrees with Kafka's, otherwise Kafka's.
-    every_ms  the source's scrape interval; how long a gauge is good for.
-    whole     a format that brings all of a scrape in one record. Others bring a metric a record; ``signals`` puts them
-              together again by ``own_ms``, so here nothing may be summed or multiplied across samples.
-    sure      this row alone tells that the node is a broker, or a controller. Much is measured on both.
-    sums      of counters that are summed over labels: index of the counter, labels, value. Only in rows that are not whole.
-    row       all of that, as the state keeps it (kernel/Row.java).
+    entity    the subject of a signal, keyed by ``cluster, kind, node, part``: a broker, a controller, one side of a broker
+              with moving or throttled replicas (part: the side), or a tenant on a controller (part: its labels).
+    kind      a signal kind of the contract, or ``reject``. A refused record travels as an entity (part: its slot, one of a fixed
+              number per partition), because a second output would parse the topic a second time.
+    at_ms     Kafka's timestamp of the record; windows and watermark use it. All other clocks may be wrong.
+    own_ms    the sender's clock; rates use it, because its error cancels out.
+    ts        the time to show: the sender's if it agrees with Kafka's, otherwise Kafka's.
+    every_ms  the source's scrape interval; it decides how long a gauge is valid.
+    whole     a format that brings a whole scrape in one record. Other formats bring one metric per record; ``signals`` joins them
+              by ``own_ms``, so nothing may be summed or multiplied across samples here.
+    sure      the row alone proves that the node is a broker, or a controller; many metrics exist on both.
+    sums      counters that are summed over labels: index of the counter, labels, value. Only in rows that are not whole.
+    row       the binary form of all of this in the state (kernel/Row.java).
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def entities(
     apart_ms: int = 0,
     places: int | None = None,
 ) -> DataFrame:
-    """Records of one source (``formats.common.RAW``) → rows of ``KEYS``, ``time`` (event time: ``at_ms``) and ``row``.
+    """Returns rows of ``KEYS``, ``time`` (event time: ``at_ms``) and ``row`` for records (``formats.common.RAW``) of one source.
 
     Args:
         every_ms: the source's scrape interval.
-        kafka: which Kafka cluster has its topics; two of them may use one name for a topic.
-        apart_ms: by how much longer than lateness alone asks the watermark waits for the slowest source.
-        places: for refused records of each partition; None: one for each of them, where there is no state to be filled.
-            The offsets of a batch follow one another, so as long as it has no more of a partition, each has a place of its own.
+        kafka: id of the Kafka cluster with the topics; two clusters may use the same topic name.
+        apart_ms: how long the watermark waits for the slowest source, in addition to the watermark delay.
+        places: slots in the state for refused records, per partition; None: no limit (no state). Offsets of a batch are
+            consecutive, so refused records share a slot only if a batch has more of one partition than slots.
     """
     taken_ms = F.unix_millis("timestamp")
     rows = kernel.entities(

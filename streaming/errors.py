@@ -1,4 +1,4 @@
-"""What the operator is told when the pipeline cannot run."""
+"""The error that the stream processor reports to the operator."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""What a query died of, in the operator's words.
+"""Explains the death of a query in one line that an operator can act on: cluster, topic, folder or setting, and what to do.
 
-Spark wraps a cause in the name of its own exception, that in Py4J's, and adds pages of plan. What an operator can act on is
-one line: which cluster, topic, folder or setting, and what to do. Causes are told by marks in the text, since the classes
-differ by who noticed first: Spark's consumer, its producer, or ours.
+Spark wraps a cause in its own exception, Py4J wraps that, and both add pages of plan. Causes are recognized by marks in the text,
+because the exception class depends on which client noticed first: Spark's consumer, its producer, or rheostat's own.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings
 from streaming.sources import Feed
 
-_SHOWN_CHARS_MAX = 300  # Of Spark's words: its plans are pages.
+_SHOWN_CHARS_MAX = 300  # Longest quote of a Spark message, which may contain a whole plan.
 
 _LOST = (
     "node assignment",
@@ -71,14 +70,14 @@ _CHECKPOINT = ("STATE_STORE", "STATEFUL_OPERATOR", "StateSchema", "STREAMING_CHE
 
 
 def first_line(report: object) -> str:
-    """The first line of a failure that says something; of one that says nothing, what kind it is."""
+    """Returns the first non-empty line of a failure's message, or the name of its class if it has none."""
     silent = type(report).__name__ if isinstance(report, BaseException) else "no message"
     lines = str(_innermost(report)).strip().splitlines()
     return next((line[:_SHOWN_CHARS_MAX] for line in lines if line), silent)
 
 
 def _innermost(report: object) -> object:
-    """Py4J's own words are that an error occurred in a call of o7743; what occurred is the last of Java's causes."""
+    """Returns the innermost Java cause, because Py4J's own message says only that a call failed."""
     java = getattr(report, "java_exception", None)
     if java is None:
         return report
@@ -91,17 +90,17 @@ def _innermost(report: object) -> object:
 
 
 def is_lost(report: str) -> bool:
-    """Whether a query died because Kafka was away, and nothing else."""
+    """Returns whether a query died only because Kafka was unreachable."""
     return any(mark in report for mark in _LOST) and not any(mark in report for mark in _REFUSED)
 
 
 def may_be_a_record(report: str) -> bool:
-    """Returns whether a query may have died of a record that it read, and of nothing around it."""
+    """Returns whether a record may have killed the query, that is, no cause in its environment is known."""
     return not any(mark in report for mark in (*_LOST, *_REFUSED, *_MISSING, *_CHECKPOINT, *_MACHINE))
 
 
 def why_not_started(error: Exception, last_words: str, settings: StreamSettings) -> str:
-    """Returns the operator's words for a JVM that does not start, or for no session in it.
+    """Returns the message for a JVM or Spark session that does not start.
 
     Args:
         last_words: what the JVM printed.
@@ -116,29 +115,29 @@ def why_not_started(error: Exception, last_words: str, settings: StreamSettings)
 
 
 def why_gone(last_words: str, settings: StreamSettings) -> str:
-    """Returns the operator's words for a JVM that has ended under a query."""
+    """Returns the message for a JVM that has ended while a query ran."""
     cause = _of_machine(last_words, settings) or _of_java(last_words, settings)
     return (
         f"Spark's Java process has ended. {cause}"
         if cause is not None
         else (
-            "Spark's Java process has ended without a word: it was killed, as the kernel does where memory runs out (dmesg says "
-            f"so). Give this machine or container more memory than stream.driver_memory_mb ({settings.driver_memory_mb} MiB) and "
-            "700 MiB besides, or lower it."
+            "Spark's Java process has ended without a message: it was killed, most likely by the kernel for lack of memory (see "
+            f"dmesg). Give this machine or container more memory than stream.driver_memory_mb ({settings.driver_memory_mb} MiB) "
+            "and 700 MiB besides, or lower it."
         )
     )
 
 
 def _of_machine(report: str, settings: StreamSettings) -> str | None:
-    """Returns what is said of disks and of limits of the system; None: they are not the cause."""
-    known = storage.places(settings)
+    """Returns the message about a disk or a system limit; None if neither is the cause."""
+    known = storage.folders(settings)
     if any(mark in report for mark in storage.FULL):
         return storage.full_of(known)
     # Spark does not always say why it could not write its state.
     if any(mark in report for mark in _CHECKPOINT) and (full := storage.full_now(known)) is not None:
         return full
     if any(mark in report for mark in (*storage.READ_ONLY, *storage.DENIED)):
-        found = next((text for place in known if (text := storage.fault(place)) is not None), None)
+        found = next((text for place in known if (text := storage.folder_fault(place)) is not None), None)
         return found or storage.foreign_file(settings.checkpoint_dir)
     if any(mark in report for mark in _NATIVE):
         return f"{storage.native_libraries(known[1])}."
@@ -153,7 +152,7 @@ def _of_machine(report: str, settings: StreamSettings) -> str | None:
 
 
 def _of_java(report: str, settings: StreamSettings) -> str | None:
-    """Returns what is said of a JVM that does not come up; None: its words do not tell."""
+    """Returns the message about a JVM that does not start; None if its output names no known cause."""
     line = next((text for text in report.splitlines() if any(mark in text for mark in _JAVA_MARKS)), None)
     if line is None:
         return None
@@ -180,7 +179,7 @@ def _of_java(report: str, settings: StreamSettings) -> str | None:
 def why(
     report: str, kafka_: KafkaSettings, topics: Topics, settings: StreamSettings, feeds: Sequence[Feed] = ()
 ) -> str:
-    """The operator's words for what a query died of. Causes that hide others come last."""
+    """Returns the message for a query that died. Marks that also occur with other causes are checked last."""
     if (of_machine := _of_machine(report, settings)) is not None:
         return f"The stream processor died. {of_machine}"
     read = dict.fromkeys([topics.metrics, *(topic for feed in feeds for topic in feed.topics)])
@@ -191,7 +190,7 @@ def why(
         (("SaslAuthentication", "SslAuthentication"), "Kafka refuses our credentials"),
         (("AuthorizationException", "AuthorizationFailed", "MissingPermission"), f"no right to read or write {ours}"),
         (("UnknownTopicOrPartition",), f"a topic is missing: {ours}"),
-        # A producer says the same of a topic that is not there as of brokers that never told it.
+        # A producer reports a missing topic and missing metadata in the same way.
         (("not present in metadata",), f"{no_answer}, or a topic is missing there: {ours}"),
         (
             _CHECKPOINT,

@@ -1,7 +1,7 @@
-"""Java functions that Python has looked up once stay looked up.
+"""Caches PySpark's look-ups of Java functions, which makes building the pipeline faster.
 
-PySpark asks the JVM anew, for every call, what ``functions`` is and what ``functions.when`` is: two round trips beside the
-one that makes the expression. Building the pipeline makes thousands of expressions, and a start waits for it.
+PySpark asks the JVM for ``functions`` and ``functions.when`` in every call: two round trips besides the one that creates the
+expression. Building the pipeline creates thousands of expressions, and the start waits for it.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 
 from pyspark import SparkContext
 
-# What expressions are made with, as PySpark names them.
+# Java classes that PySpark creates expressions with.
 _CLASSES = ("functions", "org.apache.spark.sql.functions", "PythonSQLUtils")
-_LIST_OF_MAX = 10  # Beyond it Java wants an array.
+_LIST_OF_MAX = 10  # Java's List.of takes more than ten elements as an array only.
 
 
-class _Remembered:
-    """A Java class whose members are asked for once."""
+class _CachedClass:
+    """A Java class whose members are looked up once."""
 
     def __init__(self, java_class: Any) -> None:
         self._java_class = java_class
@@ -28,28 +28,28 @@ class _Remembered:
         return member
 
 
-class _Sequences(_Remembered):
-    """``PythonUtils``. A list is handed over in one call, and not in one for itself and one for each element."""
+class _CachedPythonUtils(_CachedClass):
+    """``PythonUtils``, with lists passed to Java in one call instead of one call per element."""
 
     def __init__(self, java_class: Any, java_list: Any) -> None:
         super().__init__(java_class)
         self._list_of = java_list.of
-        self._nothing = java_class.toSeq(java_list.of())
+        self._empty = java_class.toSeq(java_list.of())
 
     def toSeq(self, elements: Sequence[Any]) -> Any:  # noqa: N802 - Spark's name
         if not elements:
-            return self._nothing  # Every ``let`` begins with it.
-        handed = self._list_of(*elements) if len(elements) <= _LIST_OF_MAX else elements
-        return self._java_class.toSeq(handed)
+            return self._empty
+        java_list = self._list_of(*elements) if len(elements) <= _LIST_OF_MAX else elements
+        return self._java_class.toSeq(java_list)
 
 
-def remember() -> None:
-    """From now on, for the JVM of the running session."""
+def cache_lookups() -> None:
+    """Installs the caches for the JVM of the running session."""
     jvm = SparkContext._jvm
     assert jvm is not None, "no session is running"
     for name in _CLASSES:
-        # An attribute that is there is not asked for.
+        # Py4J looks up missing attributes only.
         if name not in vars(jvm):
-            setattr(jvm, name, _Remembered(getattr(jvm, name)))
+            setattr(jvm, name, _CachedClass(getattr(jvm, name)))
     if "PythonUtils" not in vars(jvm):
-        jvm.PythonUtils = _Sequences(jvm.PythonUtils, jvm.java.util.List)
+        jvm.PythonUtils = _CachedPythonUtils(jvm.PythonUtils, jvm.java.util.List)

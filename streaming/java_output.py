@@ -1,7 +1,7 @@
-"""What Spark's JVM prints: read here, line by line, so that pages of Java never reach the operator's terminal.
+"""Reads the output of Spark's JVM line by line, so that Java's logs do not reach the operator's terminal unfiltered.
 
-Spark's own log events arrive as one JSON object a line (``PATTERN``). Other lines are the JVM's own words, such as why it does
-not start; the last of them are kept, to tell the cause of its death.
+Spark's log events arrive as one JSON object per line (``PATTERN``). Other lines come from the JVM itself, for example why it does
+not start; the last of them are kept to explain its death.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-# Log4j's layout: an event is one line, whatever its message and its stack hold.
+# Log4j layout: one line per event, whatever its message and stack contain.
 PATTERN = r'{"level":"%p","logger":"%c{1}","message":"%enc{%m}{JSON}","stack":"%enc{%ex}{JSON}"}%n'
 _KEPT = 200
 _JVM = "java"
@@ -31,7 +31,7 @@ class JavaLine:
     stack: str = ""
 
     @property
-    def is_of_jvm(self) -> bool:
+    def is_from_jvm(self) -> bool:
         return self.logger == _JVM
 
 
@@ -44,37 +44,34 @@ def parse(line: str) -> JavaLine:
 
 
 class JavaOutput:
-    """The reading end of what one JVM writes to its standard output and error."""
+    """Reads the standard output and error of one JVM through a pipe."""
 
-    def __init__(self, hear: Callable[[JavaLine], None]) -> None:
+    def __init__(self, on_line: Callable[[JavaLine], None]) -> None:
         """
         Args:
-            hear: called for each event, and each line of the JVM itself but frames of stacks; in a thread of its own.
+            on_line: called in a separate thread for each log event and each other line, stack frames excepted.
         """
-        self._hear = hear
+        self._on_line = on_line
         self._kept: deque[str] = deque(maxlen=_KEPT)
         reading, self._writing = os.pipe()
-        self._is_open = True  # The writing end, here.
+        self._is_open = True  # Whether this process has its writing end open.
         self._thread = threading.Thread(target=self._read, args=(reading,), name="java-output", daemon=True)
         self._thread.start()
 
     @property
     def popen_options(self) -> dict[str, int]:
-        """To start the JVM with."""
+        """Options for ``Popen`` that connect the JVM's output to the pipe."""
         return {"stdout": self._writing, "stderr": self._writing}
 
-    def started(self) -> None:
-        """Closes this process's writing end: the JVM has its own by now, or there is none. A second call does nothing.
-
-        With the last of the writing ends the reading ends.
-        """
+    def close_writing_end(self) -> None:
+        """Closes this process's writing end, so that reading ends with the JVM. A second call does nothing."""
         if self._is_open:
             self._is_open = False
             os.close(self._writing)
 
     def last_words(self) -> str:
-        """Returns the last lines of a JVM that has ended, or that did not start."""
-        self.started()
+        """Returns the last lines of a JVM that has ended or did not start."""
+        self.close_writing_end()
         self._thread.join(timeout=_READ_S_MAX)
         return "\n".join(self._kept)
 
@@ -83,5 +80,5 @@ class JavaOutput:
             for text in lines:
                 line = parse(text.rstrip("\n"))
                 self._kept.append(line.message)
-                if not (line.is_of_jvm and text[:1].isspace()):  # A frame of a stack.
-                    self._hear(line)
+                if not (line.is_from_jvm and text[:1].isspace()):  # A frame of a stack.
+                    self._on_line(line)

@@ -1,7 +1,7 @@
-"""A small HTTP server for the metrics of a process that has no other. Every path is answered with the page.
+"""A small HTTP server for the metrics of collector and stream. Every path returns the metrics page.
 
-Other machines may be able to reach it, so they need the token, and what they can take up is bounded: connections at a time,
-in all and of one address, and the time of each. Some places are kept for this machine.
+Other machines may reach it, so they need a token, and their use of resources is bounded: connections in total and per address,
+and the time of each connection. Some slots are reserved for this machine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = structlog.get_logger("metrics")
 STOP_S_MAX = 5.0
 CONNECTION_S_MAX = 10.0  # From its first byte to the end of the answer; a scrape takes milliseconds.
 CONNECTIONS = SlotLimits(total_max=32, network_max=24, per_address_max=6)
-_TELL_EVERY_S = 60.0  # Clients of other machines can cause errors: a line for each would fill the disk.
+_LOG_INTERVAL_S = 60.0  # Remote clients can cause errors; a line for each could fill the disk.
 
 
 class MetricsServer:
@@ -48,12 +48,13 @@ class MetricsServer:
 
 
 def serve(registry: CollectorRegistry, host: str, port: int, token: str | None = None) -> MetricsServer:
-    """
+    """Starts the server.
+
     Args:
-        token: that other machines must send (``Authorization: Bearer``); this machine needs none.
+        token: bearer token that other machines must send; this machine needs none.
 
     Raises:
-        OSError: the address cannot be listened on.
+        OSError: the server cannot listen on the address.
     """
     kind = _ThreadedV6 if ":" in host else _Threaded
     return MetricsServer(make_server(host, port, _guarded(make_wsgi_app(registry), token), kind, _Quiet))
@@ -74,25 +75,25 @@ def _guarded(page: WSGIApplication, token: str | None) -> WSGIApplication:
 
 class _Threaded(ThreadingMixIn, WSGIServer):
     daemon_threads = True
-    request_queue_size = 2 * CONNECTIONS.total_max  # Those without a place are closed, and do not wait.
+    request_queue_size = 2 * CONNECTIONS.total_max  # Connections without a slot are closed at once.
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._places = ConnectionSlots(CONNECTIONS)
-        self._told_s = float("-inf")
+        self._slots = ConnectionSlots(CONNECTIONS)
+        self._logged_s = float("-inf")
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._places.acquire(client_address[0]):
+        if not self._slots.acquire(client_address[0]):
             self.shutdown_request(request)
             return
         try:
             super().process_request(request, client_address)
         except Exception:
-            self._places.release(client_address[0])  # The thread that would release it did not start.
+            self._slots.release(client_address[0])  # The thread that would release it did not start.
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        # A client that sends a byte now and then keeps its place no longer than one that sends none.
+        # The deadline holds for the whole connection, so that a slow sender cannot keep its slot.
         deadline = threading.Timer(CONNECTION_S_MAX, _cut, (request,))
         deadline.daemon = True
         try:
@@ -103,16 +104,16 @@ class _Threaded(ThreadingMixIn, WSGIServer):
             self.shutdown_request(request)
         finally:
             deadline.cancel()
-            self._places.release(client_address[0])
+            self._slots.release(client_address[0])
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002 - socketserver's signature
-        """Logs the error that is being handled, at most one a minute. A connection that breaks off (OSError) is no news."""
+        """Logs the current error, at most one per minute. A broken connection (OSError) is normal and not logged."""
         error, now_s = sys.exception(), time.monotonic()
-        if isinstance(error, OSError) or now_s < self._told_s + _TELL_EVERY_S:
+        if isinstance(error, OSError) or now_s < self._logged_s + _LOG_INTERVAL_S:
             return
-        self._told_s = now_s
+        self._logged_s = now_s
         log.error(
-            "a request for the metrics was not answered; the next one is tried anew",
+            "a metrics request failed; later requests are not affected",
             client=str(client_address[0]),
             error=f"{type(error).__name__}: {error}",
         )
@@ -133,4 +134,4 @@ class _Quiet(WSGIRequestHandler):
     timeout = CONNECTION_S_MAX
 
     def log_message(self, *args: Any) -> None:
-        """A scrape every few seconds is no news."""
+        """Logs nothing, because scrapes arrive every few seconds."""

@@ -1,11 +1,11 @@
-"""The pipeline, joined. Read this file first.
+"""Assembles and starts the pipeline. Read this file first.
 
     sources.records ─→ formats.*.parse ─→ entities.entities ─┐ one branch a source
                                                             ├─→ signals.signals ─→ signals topic, rejects topic
     sources.records ─→ ...             ─→ ...              ─┘ one state, one query
 
-Everything between source and sink is a function from DataFrame to DataFrame, and runs on a batch as well as on a
-stream: the tests use that, and so does the backlog after an outage. State is kept in one place, ``signals.spans``.
+Every step between source and sink is a function from DataFrame to DataFrame, so it runs on a batch as well as on a stream; tests
+and the backlog use that. State is kept in one place, ``signals.spans``.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ from streaming.sources import Feed
 DEFAULT_SHAPE = WindowShape()
 DEFAULT_APART_S = 120  # As long as stream.backfill_after_s by default.
 CLIENT = "rheostat-stream"
-# In the report of a batch: how many records were refused, and how many of those went to the rejects topic.
+# Counters in Spark's batch report: refused records, and those of them that went to the rejects topic.
 REFUSED, WRITTEN = "refused", "refused_written"
-# Of 1.4 KB each, twice while one span follows another; a heap of 1 GiB has room for that.
-PLACES, PLACES_MIN = 20_000, 500
-STOP_S_MAX = 1.5  # With batches longer than the trigger there is no such moment.
+# Slots for refused records in the state. Each takes 1.4 KB, twice while spans overlap, which fits a heap of 1 GiB.
+REJECT_SLOTS, REJECT_SLOTS_MIN = 20_000, 500
+STOP_S_MAX = 1.5  # Longest wait for a pause between batches; without a pause the query is interrupted.
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One source: what it is read as."""
+    """How one source is read."""
 
     format: FormatName
     source: Source
     every_ms: int = 5000
-    kafka: str = ""  # Which Kafka cluster has it.
-    places: int = 5000  # In the state, for refused records of each of its partitions.
+    kafka: str = ""  # Id of its Kafka cluster.
+    places: int = 5000  # Slots in the state for refused records, per partition.
 
 
 def build(
@@ -63,13 +63,12 @@ def build(
     apart_s: int = DEFAULT_APART_S,
     backlog: bool = False,
 ) -> DataFrame:
-    """Raw records (``formats.common.RAW``) of every source → records with key, value and topic.
+    """Returns output records (key, value, topic) for the raw records (``formats.common.RAW``) of all sources.
 
     Args:
-        apart_s: how far several sources may be read apart: as far as a query may be behind that goes on in order. A small
-            source has caught up in one batch, and a large one, which needs twenty, is not late by that. One alone is read in
-            step with itself. Not a watermark for each source, of which Spark would take the least: one that is silent would
-            hold everybody's state for as long as it is.
+        apart_s: how far several sources may be read apart. After an outage a small source catches up in one batch and a large one
+            in twenty, and the large one's records must not count as late. A watermark per source would not do: Spark takes the
+            lowest one, so a silent source would hold all state.
     """
     waited_s = apart_s if len(inputs) > 1 else 0
     rows = [
@@ -84,21 +83,21 @@ def build(
         )
         for raw, one in inputs
     ]
-    patient = replace(shape, watermark_delay_s=shape.watermark_delay_s + waited_s)
+    widened = replace(shape, watermark_delay_s=shape.watermark_delay_s + waited_s)
     all_ = reduce(DataFrame.unionByName, rows)
     if backlog:  # Without state, nothing is left out.
-        return signals(all_, patient, topics, backlog=True)
+        return signals(all_, widened, topics, backlog=True)
     counted = _counting(REFUSED, all_, F.col("kind") == REJECT)
-    return _counting(WRITTEN, signals(counted, patient, topics), F.col("topic") == topics.rejects)
+    return _counting(WRITTEN, signals(counted, widened, topics), F.col("topic") == topics.rejects)
 
 
 def _counting(name: str, frame: DataFrame, which: Column) -> DataFrame:
-    """The same rows; the report of a batch says of how many of them that is true."""
+    """Returns the same rows, and counts those that match ``which`` in Spark's batch report under ``name``."""
     return frame.observe(name, F.count_if(which).alias("rows"))
 
 
 def ending_between(records: DataFrame, topics: Topics, after_ms: int | None, until_ms: int | None) -> DataFrame:
-    """Signals of the windows that end after the one and not after the other; rejects have no window, and all pass."""
+    """Returns the signals whose window ends after ``after_ms`` and not after ``until_ms``. All rejects pass."""
     if after_ms is None and until_ms is None:
         return records
     end_ms = F.substring_index(F.col("key").cast("string"), "|", -1).try_cast("long")
@@ -110,17 +109,17 @@ def ending_between(records: DataFrame, topics: Topics, after_ms: int | None, unt
     return records.filter((F.col("topic") != topics.signals) | inside)
 
 
-def places(records_max: int, partitions: int) -> int:
-    """How many refused records of one partition the state has places for, so that a flood of them cannot fill the heap.
+def reject_slots(records_max: int, partitions: int) -> int:
+    """Returns the number of slots for refused records of one partition; it bounds the state when many records are refused.
 
-    As many as a batch can bring of it, and all are told. Only of more than a handful of partitions there are fewer: each then
-    has but a small part of a batch.
+    With few partitions there is a slot for every record of a batch, so all refused records are reported. With many partitions each
+    has fewer slots, because it has only a small part of a batch.
 
     Args:
-        records_max: that a batch can bring of the source.
-        partitions: of all sources.
+        records_max: most records of the source in one batch.
+        partitions: number of partitions of all sources.
     """
-    return min(records_max, max(PLACES_MIN, PLACES // partitions))
+    return min(records_max, max(REJECT_SLOTS_MIN, REJECT_SLOTS // partitions))
 
 
 def shape_of(settings: StreamSettings) -> WindowShape:
@@ -130,14 +129,14 @@ def shape_of(settings: StreamSettings) -> WindowShape:
 def made_with(
     spark: SparkSession, feeds: Sequence[Feed], settings: StreamSettings, kafka_ids: tuple[str, ...] = ()
 ) -> MadeWith:
-    """What a checkpoint of this very program, with these settings, is made with.
+    """Returns the values that a checkpoint of this program with these settings depends on.
 
     Args:
-        kafka_ids: what ``sources.kafka_ids`` found.
+        kafka_ids: cluster id of each feed, from ``sources.kafka_ids``.
     """
     return MadeWith(
         spark=spark.version,
-        # A row's arrays have no names: what stands where is the order of the tables.
+        # A row's arrays have no field names: the order of the tables decides the meaning of each position.
         state=f"{STATE_TYPE} {LAYOUT} {' '.join(field for table in ROW_TABLES for field in table)}",
         window_s=settings.window_s,
         slide_s=settings.slide_s,
@@ -150,7 +149,7 @@ def made_with(
 
 @dataclass(frozen=True, slots=True)
 class RunningQuery:
-    """What runs: the query, and beside it whoever works off what it skipped."""
+    """The running query and, if there is a backlog, the worker for it."""
 
     query: StreamingQuery
     worker: backlog.Worker | None
@@ -165,36 +164,37 @@ def start(
     settings: StreamSettings,
     on_backlog: Callable[[backlog.State], None],
     on_backlog_failure: Callable[[str, float], None],
-    hears: quarantine.RejectListener,
+    on_reject: quarantine.RejectListener,
 ) -> Iterator[RunningQuery]:
-    """The running query; stopped when the block is left. The caller holds the checkpoint.
+    """Starts the query and yields it; stops it on exit. The caller holds the checkpoint's lock.
 
     Args:
-        feeds: what ``sources.feeds`` made of the settings.
-        on_backlog: hears of every chunk, in another thread; ``on_backlog_failure`` of one that is tried again later.
-        hears: of records that are left out because they end the query, and of the search for them.
+        feeds: the sources, from ``sources.feeds``.
+        on_backlog: called in another thread after each chunk.
+        on_backlog_failure: called in another thread when a chunk fails and will be retried.
+        on_reject: called for records that are skipped because they end the query, and during the search for them.
 
     Raises:
         StreamError: the checkpoint does not fit or is damaged.
-        ClusterError, KafkaError: the topics cannot be asked how far the checkpoint is behind them.
+        ClusterError, KafkaError: the topics' offsets cannot be read.
     """
     folder, shape, apart_s = settings.checkpoint_dir, shape_of(settings), ceil(settings.backfill_after_s)
     kafka_ids = sources.kafka_ids(feeds, CLIENT)
-    record = checkpoint.opened(folder, made_with(spark, feeds, settings, kafka_ids))
-    record = quarantine.resolve(folder, record, kafka, topics, feeds, kafka_ids, hears)
+    record = checkpoint.open_record(folder, made_with(spark, feeds, settings, kafka_ids))
+    record = quarantine.resolve(folder, record, kafka, topics, feeds, kafka_ids, on_reject)
     with backlog.timelines(feeds) as times:
-        partitions = sum(one.partitions for one in times)
+        partitions = sum(timeline.partitions for timeline in times)
         positions, now_ms = checkpoint.positions(folder, record), int(time.time() * 1000)
-        planned = backlog.record_step(record, positions, times, settings, now_ms)
+        planned = backlog.plan_start(record, positions, times, settings, now_ms)
         if planned != record:
-            checkpoint.switched(folder, record, planned)
+            checkpoint.switch_live_folder(folder, record, planned)
             positions = None
-        waiting = backlog.waiting(planned, positions, times, settings, now_ms)
+        waiting = backlog.unread_records(planned, positions, times, settings, now_ms)
 
     begin = settings.start if planned.live_from_ms is None else planned.live_from_ms
     shares = sources.shares(settings.max_records_per_trigger, waiting)
     inputs = [
-        Input(feed.format, feed.source, feed.every_ms, kafka_id, places(share, partitions))
+        Input(feed.format, feed.source, feed.every_ms, kafka_id, reject_slots(share, partitions))
         for feed, kafka_id, share in zip(feeds, kafka_ids, shares, strict=True)
     ]
     frames = [
@@ -205,7 +205,7 @@ def start(
 
     def work(chunk: Chunk) -> None:
         pieces = [
-            # One task a feed: what is left of the cores is the live query's.
+            # One task per feed; the other cores stay free for the live query.
             (sources.between(spark, feed, first, end).coalesce(1), input_)
             for feed, input_, (first, end) in zip(feeds, inputs, chunk.reads, strict=True)
         ]
@@ -235,7 +235,7 @@ def start(
 
 
 def _stop(query: StreamingQuery) -> None:
-    """Stops between two batches if it can: one that is cut short fills the log with errors, and is done again later."""
+    """Stops the query, if possible between two batches. An interrupted batch logs many errors and is repeated later."""
     deadline = time.monotonic() + STOP_S_MAX
     while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""How old and how far behind a batch was, out of Spark's report of it. What Spark does not say is None, never 0."""
+"""Reads age and lag of a batch from Spark's progress reports. Values that Spark does not report are None, never 0."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 
 class Query(Protocol):
-    """Of one run of a query: Spark's newest report, and the last of them, oldest first."""
+    """The part of Spark's query that has its progress reports: the newest one, and the recent ones, oldest first."""
 
     @property
     def lastProgress(self) -> Mapping[str, Any] | None: ...  # noqa: N802 - Spark's name for it.
@@ -19,48 +19,49 @@ class Query(Protocol):
 
 
 class Reports:
-    """What a query has reported since it was last asked, so that what is counted of batches is counted of every one.
+    """Returns each batch report of a query once, so that counters cover every batch.
 
-    Batches end more often than somebody asks. All that Spark keeps is read only when the newest report is not the next
-    batch's: it is some hundred kB of JSON.
+    Several batches can end between two calls. Spark's whole list of reports (about 100 kB of JSON) is read only if the newest
+    report is not that of the next batch.
     """
 
     def __init__(self) -> None:
         self._reported = -1
         self._newest: str | None = None
-        self.any = False  # Whether there was one at all, with input or without.
+        self.any = False  # Whether there was any report, with input or without.
 
     def new(self, query: Query) -> list[Mapping[str, Any]]:
-        """Of every batch with input that was not told before, oldest first."""
+        """Returns the new reports of batches with input, oldest first."""
         last = query.lastProgress
         if last is None or last["timestamp"] == self._newest:
             return []
         self.any, self._newest = True, last["timestamp"]
         is_next = last["numInputRows"] and last["batchId"] == self._reported + 1
         candidates = [last] if is_next else query.recentProgress
-        # Nobody has input to report of twice; the number of a batch to come stands in the reports of an idle query.
-        found = [one for one in candidates if one["numInputRows"] and one["batchId"] > self._reported]
-        if found:
-            self._reported = found[-1]["batchId"]
-        return found
+        # Reports of an idle query carry the number of the next batch; only reports with input count.
+        new = [report for report in candidates if report["numInputRows"] and report["batchId"] > self._reported]
+        if new:
+            self._reported = new[-1]["batchId"]
+        return new
 
 
 def event_time_s(report: Mapping[str, Any], which: str) -> float | None:
-    """
+    """Returns an event time of the report in epoch seconds; None if it is absent.
+
     Args:
-        which: "max", the newest record's time, or "watermark".
+        which: "max" (time of the newest record) or "watermark".
     """
     text = (report.get("eventTime") or {}).get(which)
     try:
         at = datetime.fromisoformat(text) if text is not None else None
     except ValueError:
         return None
-    # Before the first record the watermark is at the beginning of time.
+    # Before the first record the watermark is 0.
     return at.timestamp() if at is not None and at.timestamp() > 0 else None
 
 
 def behind_records(sources: Iterable[Mapping[str, Any]]) -> int | None:
-    """Records that were there when the batch was cut, and that it left; of Kafka's sources."""
+    """Returns how many records were in the topics but not in the batch, over all Kafka sources; None if unknown."""
     known = [left for source in sources if (left := _left(source)) is not None]
     return sum(known) if known else None
 
@@ -73,7 +74,7 @@ def _left(source: Mapping[str, Any]) -> int | None:
 
 
 def _offsets(text: str | None) -> dict[tuple[str, str], int] | None:
-    """Kafka's ``{"topic": {"0": 12}}``, flat; None where it is of another source."""
+    """Returns Kafka's ``{"topic": {"0": 12}}`` as a flat dictionary; None for a source that is not Kafka."""
     try:
         by_topic = json.loads(text or "")
         return {(topic, number): int(at) for topic, found in by_topic.items() for number, at in found.items()}

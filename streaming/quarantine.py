@@ -1,11 +1,11 @@
-"""Records that end the query whenever they are read: found by halving the batch, left out, and told.
+"""Finds records that end the query whenever they are read, by halving the batch; skips and reports them.
 
-A record of 0.7 MB that unpacks to 700 MB ends Spark's JVM, and the query that starts after it reads the same record again. So
-the runner notes which batch has failed. From its second failure on each start cuts the batch in half, until the half that
-fails is one record; that record is left out, with the rest of its Kafka batch where that is compressed, because no record of
-a compressed batch can be read without those before it. Other records are not lost: a half that does not fail is finished in order.
+A record of 0.7 MB that unpacks to 700 MB ends Spark's JVM, and the next query reads the same record again. So the runner notes the
+failed batch. From its second failure on, each start halves the batch until the failing half is one record. That record is skipped,
+together with the rest of its Kafka batch if that is compressed, because records of a compressed batch cannot be read separately.
+Other records are not lost: a half that does not fail is finished in order.
 
-Only failures that a record can cause are counted (``causes.may_be_a_record``), never an absent Kafka or a killed process.
+Only failures that a record can cause are counted (``failure_causes.may_be_a_record``), never an absent Kafka or a killed process.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _READ_MS, _SEND_S, _CLOSE_S = 8000, 10.0, 5.0
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """Records that are left out: from ``first_offset`` to ``last_offset``, both included."""
+    """The skipped records from ``first_offset`` to ``last_offset``, both included."""
 
     kafka_id: str
     topic: str
@@ -53,14 +53,14 @@ class Quarantined:
 
 @dataclass(frozen=True, slots=True)
 class RejectListener:
-    """``halved``: a batch of so many records was cut to so many."""
+    """Callbacks of the search: ``halved`` gets the batch's records before and after, ``quarantined`` the skipped records."""
 
     halved: Callable[[int, int], None]
     quarantined: Callable[[Quarantined], None]
 
 
 def note_failure(checkpoint_dir: Path) -> None:
-    """Notes that the begun batch has failed, by what a record can cause. No query may run.
+    """Records that the unfinished batch failed for a reason that a record can cause. No query may run.
 
     Raises:
         StreamError: the checkpoint is damaged.
@@ -73,7 +73,7 @@ def note_failure(checkpoint_dir: Path) -> None:
     known = record.failing
     times = 0
     if known is not None and known.live == record.live:
-        # The batch before this one was cut, and did not fail: so the record is in the rest of what was cut.
+        # The first half has succeeded, so the record is in the second half.
         was_cut = known.times >= FAILURES_MIN and known.batch == batch.number - 1
         if was_cut or known.batch == batch.number:
             times, batch = known.times, _suspects(batch, known)
@@ -88,12 +88,12 @@ def resolve(
     topics: Topics,
     feeds: Sequence[Feed],
     kafka_ids: Sequence[str],
-    hears: RejectListener,
+    listener: RejectListener,
 ) -> CheckpointRecord:
-    """Cuts or skips in the begun batch where it has failed before. Returns the record as it is then. No query may run.
+    """Halves an unfinished batch that has failed before, or skips the record found. Returns the new record. No query may run.
 
     Raises:
-        KafkaError: the record's Kafka batch cannot be looked at, or the rejects topic does not take the note.
+        KafkaError: the record's Kafka batch cannot be read, or the note cannot be written to the rejects topic.
         StreamError: the checkpoint is damaged.
     """
     failing = record.failing
@@ -105,22 +105,23 @@ def resolve(
     suspects = _suspects(batch, failing)
     if suspects.records > 1:
         cut = halved(suspects)
-        hears.halved(suspects.records, cut.records)
+        listener.halved(suspects.records, cut.records)
         write_begun_batch(checkpoint_dir, record, cut)
         return record
-    one = next(part for part in suspects.slices if part.records)
-    feed, kafka_id = feeds[one.source], kafka_ids[one.source]
-    found = Quarantined(kafka_id, one.topic, one.partition, one.start, _last_of_its_batch(feed.kafka, one))
-    hears.quarantined(found)
+    suspect = next(part for part in suspects.slices if part.records)
+    feed, kafka_id = feeds[suspect.source], kafka_ids[suspect.source]
+    last_offset = _last_of_its_batch(feed.kafka, suspect)
+    found = Quarantined(kafka_id, suspect.topic, suspect.partition, suspect.start, last_offset)
+    listener.quarantined(found)
     _write_note(kafka_, topics.rejects, found)
     record = replace(record, failing=None)
     checkpoint.write(checkpoint_dir, record)
-    write_begun_batch(checkpoint_dir, record, without(suspects, one, found.last_offset))
+    write_begun_batch(checkpoint_dir, record, without(suspects, suspect, found.last_offset))
     return record
 
 
 def _begun_batch(checkpoint_dir: Path, record: CheckpointRecord) -> BegunBatch | None:
-    """Returns the begun batch; None where there is none, or Spark wrote it in a format that must not be rewritten."""
+    """Returns the unfinished batch; None if there is none, or if Spark wrote it in a format that must not be rewritten."""
     try:
         return begun_batch(checkpoint_dir, record)
     except UnknownFormatError as error:
@@ -131,15 +132,15 @@ def _begun_batch(checkpoint_dir: Path, record: CheckpointRecord) -> BegunBatch |
 def halved(batch: BegunBatch) -> BegunBatch:
     """Returns the batch with the first half of its records, counted partition after partition."""
     left, slices = batch.records // 2, []
-    for one in batch.slices:
-        taken = min(one.records, left)
+    for part in batch.slices:
+        taken = min(part.records, left)
         left -= taken
-        slices.append(replace(one, end=one.start + taken))
+        slices.append(replace(part, end=part.start + taken))
     return replace(batch, slices=tuple(slices))
 
 
 def _suspects(batch: BegunBatch, failing: Failing) -> BegunBatch:
-    """Returns the part of the batch in which the record can be; all of it where nothing of that part is left to be read."""
+    """Returns the part of the batch that can hold the record; the whole batch if that part is empty."""
     ends = {(source, topic, partition): end_ for source, topic, partition, end_ in failing.ends}
     slices = [replace(s, end=min(s.end, ends.get((s.source, s.topic, s.partition), s.start))) for s in batch.slices]
     part = replace(batch, slices=tuple(slices))
@@ -147,14 +148,14 @@ def _suspects(batch: BegunBatch, failing: Failing) -> BegunBatch:
 
 
 def without(batch: BegunBatch, part: Slice, last_offset: int) -> BegunBatch:
-    """Returns the batch that begins behind ``last_offset`` in this partition."""
+    """Returns the batch starting after ``last_offset`` in the partition of ``part``."""
     behind = last_offset + 1
     slices = [replace(s, start=behind, end=max(s.end, behind)) if s == part else s for s in batch.slices]
     return replace(batch, slices=tuple(slices))
 
 
 def _last_of_its_batch(kafka_: KafkaSettings, one: Slice) -> int:
-    """Returns the last offset of the compressed Kafka batch that holds the record; of an uncompressed one its own offset."""
+    """Returns the last offset of the compressed Kafka batch with the record, or the record's own offset if uncompressed."""
     refused: list[RefusedBatch] = []
     partition = TopicPartition(one.topic, one.partition)
     with closing(consumer(kafka_, _CLIENT)) as reader:

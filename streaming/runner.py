@@ -96,10 +96,10 @@ def run(
     # Torn down last in, first out: query, locks, session, scratch folder.
     with ExitStack() as teardown:
         _check_places(settings)
-        teardown.enter_context(checkpoint.held(settings.checkpoint_dir))
+        teardown.enter_context(checkpoint.locked(settings.checkpoint_dir))
         scratch = teardown.enter_context(tempfile.TemporaryDirectory(prefix="rheostat-spark-"))
         output = JavaOutput(listener.java)
-        teardown.callback(output.started)  # A session that fails before it starts a JVM leaves it open.
+        teardown.callback(output.close_writing_end)  # A session that fails before it starts a JVM leaves it open.
         try:
             spark = spark_session(
                 jars,
@@ -121,7 +121,7 @@ def run(
             # A run that never made a signal has loaded half of the classes, and an archive is made once.
             teardown.callback(lambda: class_archive.keep() if watch.was_reached else None)
         teardown.callback(spark.stop)
-        teardown.enter_context(checkpoint.held_by_jvm(spark, settings.checkpoint_dir))
+        teardown.enter_context(checkpoint.locked_by_jvm(spark, settings.checkpoint_dir))
         while not stop.is_set():
             watch.ran = False
             try:
@@ -145,7 +145,7 @@ def run(
                     ) from error
                 raise StreamError(why_gone(output.last_words(), settings)) from error
             except OSError as error:
-                raise storage.told(error, storage.places(settings)) from error
+                raise storage.storage_error(error, storage.folders(settings)) from error
             except (PySparkException, Py4JError, kafka.errors.KafkaError, ClusterError) as error:
                 report = f"{type(error).__name__}: {first_line(error)}\n{error}"
                 cause = why(report, kafka_, topics, settings, feeds)
@@ -172,8 +172,8 @@ def _check_places(settings: StreamSettings) -> None:
     Raises:
         StreamError: a folder that the stream writes to does not take it; said before Spark starts.
     """
-    for place in storage.places(settings):
-        if (text := storage.fault(place)) is not None:
+    for place in storage.folders(settings):
+        if (text := storage.folder_fault(place)) is not None:
             raise StreamError(f"The stream cannot start. {text}")
     if (text := storage.foreign_file(settings.checkpoint_dir)) is not None:
         raise StreamError(f"The stream cannot start. {text}")

@@ -199,7 +199,7 @@ def spark_session(
     builder = SparkSession.builder
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with compiler_thread.steps_back() if compiler == "thorough" else nullcontext():
+    with compiler_thread.lowered_priority() if compiler == "thorough" else nullcontext():
         _start_java(settings, output or JavaOutput(lambda _: None))
         spark = builder.getOrCreate()
     if spark.sparkContext.getConf().get("spark.authenticate", "false") != "true":
@@ -208,7 +208,7 @@ def spark_session(
             "Set spark.authenticate and spark.authenticate.secret on all of them (docs/streaming.md)",
             master=master,
         )
-    java_lookups.remember()
+    java_lookups.cache_lookups()
     return spark
 
 
@@ -226,14 +226,14 @@ def ran_out_of_memory() -> bool:
 def _start_java(settings: Mapping[str, str], output: JavaOutput) -> None:
     """Starts the JVM as the first session of a process would, but with its output going to ``output``."""
     if SparkContext._gateway is not None:
-        output.started()
+        output.close_writing_end()
         return
     try:
         gateway = launch_gateway(  # type: ignore[no-untyped-call]  # PySpark does not say
             SparkConf().setAll(list(settings.items())), dict(output.popen_options)
         )
     finally:
-        output.started()
+        output.close_writing_end()
     SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm
 
 

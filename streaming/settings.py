@@ -146,7 +146,7 @@ class StreamSettings(BaseModel):
     def _windows_fit(self) -> StreamSettings:
         if self.window_s % self.slide_s != 0:
             raise ValueError(
-                f"window_s ({self.window_s}) is not a multiple of slide_s ({self.slide_s}): windows end at multiples of the hop,"
+                f"window_s ({self.window_s}) is not a multiple of slide_s ({self.slide_s}): windows end at multiples of the slide,"
                 " and no two may overlap by part of one"
             )
         if self.backfill_after_s < 2 * self.window_s + self.watermark_delay_s:

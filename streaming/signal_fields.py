@@ -1,6 +1,6 @@
-"""Which samples make which field of which signal. Tables, no code that thinks.
+"""Tables that map samples to the fields of signals. No logic.
 
-The order within a table is the order of a row's arrays, and so of what a checkpoint holds.
+The order within a table is the order of the arrays in a row, and therefore part of a checkpoint's format.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 from streaming.formats import cruise_control
 from streaming.shared.contract import Metric
 
-SMOOTHED = "_smoothed"  # What a source has made a rate of itself; taken where there is no counter.
+SMOOTHED = "_smoothed"  # Suffix of a rate that the source computed itself; used if there is no counter.
 
-# Field → sample name and labels; None sums over all labels.
-Wanted = dict[str, tuple[str, str | None]]
+# Field → sample name and labels; labels None: sum over all labels.
+FieldSamples = dict[str, tuple[str, str | None]]
 
-BROKER_COUNTERS: Wanted = {
+BROKER_COUNTERS: FieldSamples = {
     "replication_in_bytes_per_s": (Metric.REPLICATION_IN, ""),
     "replication_out_bytes_per_s": (Metric.REPLICATION_OUT, ""),
     "reassignment_in_bytes_per_s": (Metric.REASSIGNMENT_IN, ""),
@@ -24,9 +24,9 @@ BROKER_COUNTERS: Wanted = {
     "isr_expands_per_s": (Metric.ISR_EXPANDS, ""),
     "network_in_bytes_per_s": (Metric.NETWORK_IN, None),
     "network_out_bytes_per_s": (Metric.NETWORK_OUT, None),
-    "produced_per_s": (Metric.TOTAL_TIME_COUNT, "request=Produce"),  # Hidden, as all that follow: for the totals below.
+    "produced_per_s": (Metric.TOTAL_TIME_COUNT, "request=Produce"),  # Not in signals; used by BROKER_TOTALS.
 }
-BROKER_GAUGES: Wanted = {
+BROKER_GAUGES: FieldSamples = {
     "leader_throttled_bytes_per_s": (Metric.LEADER_THROTTLED, ""),
     "follower_throttled_bytes_per_s": (Metric.FOLLOWER_THROTTLED, ""),
     "leader_rate_bytes_per_s": (Metric.LEADER_RATE, ""),
@@ -44,18 +44,18 @@ BROKER_GAUGES: Wanted = {
     **{f"{field}{SMOOTHED}": (name, "") for name, field in cruise_control.RATES.items()},
     "produce_mean": (Metric.TOTAL_TIME_MEAN, "request=Produce"),
 }
-CONTROLLER_COUNTERS: Wanted = {
+CONTROLLER_COUNTERS: FieldSamples = {
     "events_per_s": (Metric.EVENT_QUEUE_TIME_COUNT, ""),
     "operations_per_s": (Metric.OPERATIONS_STARTED, ""),
     "operations_timed_out_per_s": (Metric.OPERATIONS_TIMED_OUT, ""),
     "heartbeats_timed_out_per_s": (Metric.HEARTBEATS_TIMED_OUT, ""),
     "mutations_rejected_per_s": (Metric.MUTATIONS_REJECTED, None),
     "metadata_records_per_s": (Metric.METADATA_COMMITTED, ""),
-    "processed_per_s": (Metric.EVENT_PROCESSING_COUNT, ""),  # Hidden, as all that follow.
+    "processed_per_s": (Metric.EVENT_PROCESSING_COUNT, ""),  # Not in signals, nor are the next two.
     "created_per_s": (Metric.TOTAL_TIME_COUNT, "request=CreateTopics"),
     "deleted_per_s": (Metric.TOTAL_TIME_COUNT, "request=DeleteTopics"),
 }
-CONTROLLER_GAUGES: Wanted = {
+CONTROLLER_GAUGES: FieldSamples = {
     "active": (Metric.ACTIVE_CONTROLLER, ""),
     "event_queue_time_p99_ms": (Metric.EVENT_QUEUE_TIME_P99, ""),
     "event_processing_p99_ms": (Metric.EVENT_PROCESSING_P99, ""),
@@ -70,7 +70,7 @@ CONTROLLER_GAUGES: Wanted = {
     "create_mean": (Metric.TOTAL_TIME_MEAN, "request=CreateTopics"),
     "delete_mean": (Metric.TOTAL_TIME_MEAN, "request=DeleteTopics"),
 }
-# Field → which mean and which count, both over the JVM's life: their product is a counter, the ms spent so far.
+# Field → mean and count since JVM start. Their product is a counter: the ms spent so far.
 Totals = dict[str, tuple[str, str]]
 
 BROKER_TOTALS: Totals = {"produced_ms_per_s": ("produce_mean", "produced_per_s")}
@@ -80,7 +80,7 @@ CONTROLLER_TOTALS: Totals = {
     "created_ms_per_s": ("create_mean", "created_per_s"),
     "deleted_ms_per_s": ("delete_mean", "deleted_per_s"),
 }
-# Field → the total and the count whose increases it is the ratio of: a mean over the window and not over the JVM's life.
+# Field → total and count. The ratio of their increases is the mean over the window instead of since JVM start.
 BROKER_MEANS: Totals = {"produce_mean_ms": ("produced_ms_per_s", "produced_per_s")}
 CONTROLLER_MEANS: Totals = {
     "event_queue_time_mean_ms": ("queued_ms_per_s", "events_per_s"),
@@ -94,7 +94,7 @@ TENANT_GAUGES = {
     "throttle_time_ms": Metric.MUTATION_THROTTLE_TIME,
 }
 ROW_TABLES = (BROKER_COUNTERS, BROKER_GAUGES, CONTROLLER_COUNTERS, CONTROLLER_GAUGES, TENANT_GAUGES)
-# Controllers have request handlers, sockets and even topic metrics, which stay 0; they have no replicas.
+# Samples that only brokers have. Controllers too have request handlers, sockets and topic metrics, but no replicas.
 SURELY_BROKERS = sorted(
     {
         Metric.LEADER_THROTTLED,

@@ -1,19 +1,18 @@
-"""Entity rows in, records out, through the one stateful operator of the pipeline.
+"""Entity rows in, output records out, through the pipeline's one stateful operator.
 
-Intuition: every measurement is taken from the last WINDOW seconds of an entity's rows. The state keeps them in spans twice as
-long as a window, one beginning with every window: whichever window one asks for lies whole in one span. So a row is kept
-twice, where sliding windows would keep it once for each of the six it is in.
+Every measurement uses the last window of an entity's rows. The state keeps rows in spans twice as long as a window, and one span
+begins with every window, so each window lies whole in one span. A row is therefore stored twice; sliding windows would store it
+six times.
 
 Vocabulary:
-    span      what the state keeps: the rows of one entity over two windows, in no order.
-    window    ends at a multiple of the hop. A span answers for the windows that end in its second half.
-    due       a window with a row within its last hop. Others leave nothing: their rows are all in one that is.
-    touched   a window that a row of this very batch is in. Only those leave, so that a row yields one record and not one
-              for each window that the span still remembers.
+    span      the unit of state: the rows of one entity over two windows, unordered.
+    window    ends at a multiple of the slide. A span produces the windows that end in its second half.
+    due       a window with a row within its last slide. Other windows produce nothing, because a due window has all their rows.
+    touched   a window that contains a row of the current batch. Only touched windows are produced, so that a row yields one record
+              and not one for each window that the span still holds.
 
-Invariants: a row that arrives twice changes nothing, nor does the order of arrival. What leaves for a window is a
-function of the rows that have come, not of how they were cut into batches; after a crash the last record of a key is
-the one of an uninterrupted run.
+Invariants: a duplicate row changes nothing, nor does the order of arrival. A window's record depends only on the rows that have
+arrived, not on how they were cut into batches; after a crash the last record of a key equals that of an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from streaming import kernel
 from streaming.entities import KEYS, REJECT
 from streaming.shared.contract import Topics
 
-# What ``spans`` yields, and so what a checkpoint holds. Asking Spark would take seconds of every start; a test does.
+# Schema of the rows of ``spans``, part of the checkpoint. A test compares it with Spark's, which would delay each start.
 STATE_TYPE = (
     "struct<span:struct<start:timestamp,end:timestamp>,cluster:string,kind:string,node:int,part:string,"
     "rows:array<binary>,refused:binary>"
@@ -36,7 +35,7 @@ STATE_TYPE = (
 
 @dataclass(frozen=True, slots=True)
 class WindowShape:
-    """How time is cut. Part of what a checkpoint was made with."""
+    """Window length, slide and watermark delay. A checkpoint fits one shape only."""
 
     window_s: int = 30
     slide_s: int = 5
@@ -44,7 +43,7 @@ class WindowShape:
 
 
 def signals(entities: DataFrame, shape: WindowShape, topics: Topics, *, backlog: bool = False) -> DataFrame:
-    """Rows of ``entities`` → records with key, value and topic, as contract.py's functions write them."""
+    """Returns output records (key, value, topic) for the rows of ``entities``, encoded as the contract says."""
     records = kernel.records(
         span_start_ms=F.unix_millis("span.start"),
         window_ms=shape.window_s * 1000,
@@ -56,19 +55,18 @@ def signals(entities: DataFrame, shape: WindowShape, topics: Topics, *, backlog:
 
 
 def spans(entities: DataFrame, shape: WindowShape) -> DataFrame:
-    """``span``, ``KEYS``, ``rows`` and ``refused``. The one operator with state."""
+    """Returns ``span``, ``KEYS``, ``rows`` and ``refused``. This is the only stateful operator."""
     is_refused = F.col("kind") == REJECT
     span = F.window("time", f"{2 * shape.window_s} seconds", f"{shape.window_s} seconds")
     return (
         entities.withWatermark("time", f"{shape.watermark_delay_s} seconds")
         .withColumn("span", span)
-        # A refused record has no history to be looked back on.
+        # A refused record needs one span only.
         .filter(~is_refused | (F.unix_millis("time") >= F.unix_millis("span.start") + F.lit(shape.window_s * 1000)))
         .groupBy("span", *KEYS)
         .agg(
             F.collect_list(F.when(~is_refused, F.col("row"))).alias("rows"),
-            # Of refused records each place keeps one, the last (a row begins with when it was seen): the state of a flood of
-            # them has an end.
+            # Each slot keeps the last refused record (a row begins with its time), which bounds the state.
             F.max(F.when(is_refused, F.col("row"))).alias("refused"),
         )
     )

@@ -1,6 +1,6 @@
-"""Records out: signals and refused input leave through one query, each with the topic it goes to.
+"""Writes output records to Kafka: signals and rejects leave through one query, each record with its topic.
 
-A query for the rejects would parse the topics again, write its own logs, and could fall behind on its own.
+A separate query for rejects would parse the topics again, keep its own logs, and could fall behind.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from streaming.shared.kafka import KafkaSettings
 from streaming.sources import kafka_options
 
-# A batch whose brokers went away while it was written would otherwise hang for two minutes before anybody is told.
-_PATIENCE = {"kafka.request.timeout.ms": "8000", "kafka.delivery.timeout.ms": "20000"}
-# A batch's signals come all at once, and at its end nothing waits any more: without this they went out a handful at a time,
-# which cost the brokers more than the rest of the pipeline cost us.
-_TOGETHER = {"kafka.linger.ms": "20", "kafka.batch.size": str(1 << 18)}
-_OPTIONS = _PATIENCE | _TOGETHER
+# Fail a write to unreachable brokers after 20 s; Kafka's default is two minutes.
+_TIMEOUTS = {"kafka.request.timeout.ms": "8000", "kafka.delivery.timeout.ms": "20000"}
+# Send the signals of a batch in few requests; small requests would load the brokers.
+_BATCHING = {"kafka.linger.ms": "20", "kafka.batch.size": str(1 << 18)}
+_OPTIONS = _TIMEOUTS | _BATCHING
 
 
 def to_kafka(records: DataFrame, kafka: KafkaSettings, *, checkpoint_dir: Path, trigger_ms: int) -> DataStreamWriter:
-    """Key, value and topic → Kafka, at least once: after a crash the last batch may be written again, key by key."""
+    """Returns a writer of key, value and topic to Kafka, at least once: after a crash the last batch may be written again."""
     writer = records.writeStream.format("kafka").outputMode("update")
     for name, value in (kafka_options(kafka) | _OPTIONS).items():
         writer = writer.option(name, value)
@@ -30,7 +29,7 @@ def to_kafka(records: DataFrame, kafka: KafkaSettings, *, checkpoint_dir: Path, 
 
 
 def write_once(records: DataFrame, kafka: KafkaSettings) -> None:
-    """The same of a DataFrame that ends; returns when Kafka has it all."""
+    """Writes a bounded DataFrame to Kafka and returns once Kafka has all of it."""
     writer = records.write.format("kafka")
     for name, value in (kafka_options(kafka) | _OPTIONS).items():
         writer = writer.option(name, value)

@@ -1,4 +1,4 @@
-"""Topics with metrics as DataFrames of ``formats.common.RAW``, and which of them there are."""
+"""Reads metrics topics as DataFrames of ``formats.common.RAW``, and lists the configured feeds."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from streaming.shared.kafka import KafkaSettings, admin_client
 from streaming.shared.kafka.cluster import Unreachable
 from streaming.shared.kafka.settings import PemError
 
-# Topic → partition → offset: the first that is not read yet, or the end of a range.
+# Topic → partition → offset: the first unread offset, or the end (exclusive) of a range.
 Offsets = Mapping[str, Mapping[int, int]]
 
 _COLUMNS = ("value", "topic", "partition", "offset", "timestamp")
-# How long Spark asks for the ends of the topics before the query ends: twice, 8 s each. A broker that is restarted is back
-# by then. With Spark's and Kafka's own numbers, three times a minute, an unreachable cluster is three minutes of silence.
-_PATIENCE = {
+# Spark asks for the topics' end offsets twice, 8 s each, before the query ends; a restarted broker is back by then. With the
+# defaults (three times a minute) an unreachable cluster would mean three minutes of silence.
+_TIMEOUTS = {
     "kafka.default.api.timeout.ms": "8000",
     "kafka.request.timeout.ms": "8000",
     "fetchOffset.numRetries": "2",
-    # Two minutes by default for a record that was there when the batch was planned.
+    # Wait for a record that the batch plans to read; two minutes by default.
     "kafkaConsumer.pollTimeoutMs": "20000",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """Topics that are read as one: from one cluster, in one format."""
+    """Topics of one cluster in one format, read as one source."""
 
     kafka: KafkaSettings
     topics: tuple[str, ...]
@@ -48,29 +48,29 @@ class Feed:
 def feeds(
     kafka: KafkaSettings, topics: Topics, settings: StreamSettings, *, cluster: str, own_interval_s: float
 ) -> list[Feed]:
-    """rheostat's own topic, then the others; those that differ in nothing but the topic are one."""
-    found = [Feed(kafka, (topics.metrics,), "rheostat_json", Source(cluster), int(own_interval_s * 1000))]
-    for one in settings.sources:
+    """Returns the feed of rheostat's own topic, then those of other sources. Sources that differ only in topic share a feed."""
+    all_feeds = [Feed(kafka, (topics.metrics,), "rheostat_json", Source(cluster), int(own_interval_s * 1000))]
+    for source in settings.sources:
         feed = Feed(
-            one.kafka or kafka,
-            (one.topic,),
-            one.format,
-            Source(one.cluster or cluster, dict(one.hosts)),
-            int(one.interval_s * 1000),
+            source.kafka or kafka,
+            (source.topic,),
+            source.format,
+            Source(source.cluster or cluster, dict(source.hosts)),
+            int(source.interval_s * 1000),
         )
-        same = next((i for i, other in enumerate(found) if replace(other, topics=feed.topics) == feed), None)
+        same = next((i for i, other in enumerate(all_feeds) if replace(other, topics=feed.topics) == feed), None)
         if same is None:
-            found.append(feed)
+            all_feeds.append(feed)
         else:
-            found[same] = replace(feed, topics=(*found[same].topics, *feed.topics))
-    return found
+            all_feeds[same] = replace(feed, topics=(*all_feeds[same].topics, *feed.topics))
+    return all_feeds
 
 
 def kafka_options(kafka: KafkaSettings) -> dict[str, str]:
-    """The Java client's settings as Spark's Kafka source and sink want them.
+    """Returns the Java client's settings with the prefix that Spark's Kafka source and sink need.
 
     Raises:
-        StreamError: a file of certificates or of a key cannot be used.
+        StreamError: a certificate or key file cannot be used.
     """
     try:
         return {f"kafka.{name}": value for name, value in kafka.for_java().items()}
@@ -79,10 +79,10 @@ def kafka_options(kafka: KafkaSettings) -> dict[str, str]:
 
 
 def live(spark: SparkSession, feed: Feed, *, start: str | int, max_records_per_trigger: int) -> DataFrame:
-    """The topics as a stream.
+    """Returns the feed's topics as a streaming DataFrame.
 
     Args:
-        start: where a query without checkpoint begins: latest, earliest, or at a time, epoch ms.
+        start: where a query without checkpoint begins: latest, earliest, or a time in epoch ms.
     """
     reader = _options(spark.readStream.format("kafka"), feed)
     if isinstance(start, int):
@@ -99,7 +99,7 @@ def live(spark: SparkSession, feed: Feed, *, start: str | int, max_records_per_t
 
 
 def between(spark: SparkSession, feed: Feed, start: Offsets, end: Offsets) -> DataFrame:
-    """The records from ``start`` to before ``end``, for which partition by partition both are given."""
+    """Returns the records from ``start`` to before ``end`` as a batch DataFrame; both name the same partitions."""
     reader = _options(spark.read.format("kafka"), feed).option(
         "assign", json.dumps({topic: sorted(partitions) for topic, partitions in start.items()})
     )
@@ -112,16 +112,14 @@ def between(spark: SparkSession, feed: Feed, start: Offsets, end: Offsets) -> Da
     return found
 
 
-# A batch ends where the topic ends. A consumer that has already asked for more would sit out this wait, half a second by
-# default, before it hands over what it has.
+# Longest wait of a fetch for new data, half a second by default. A batch that ends at the topic's end would wait that long.
 _NO_WAIT = {"kafka.fetch.max.wait.ms": "20"}
 
 
 def _options(reader: Any, feed: Feed) -> Any:
-    for name, value in (kafka_options(feed.kafka) | _PATIENCE | _NO_WAIT).items():
+    for name, value in (kafka_options(feed.kafka) | _TIMEOUTS | _NO_WAIT).items():
         reader = reader.option(name, value)
-    # Retention may delete records while we are down. That gap is no reason to stay down: freshness and completeness of
-    # the signals show it.
+    # Retention may delete records during an outage. The query must start anyway; age and completeness of signals show the gap.
     return reader.option("failOnDataLoss", "false")
 
 
@@ -130,37 +128,39 @@ def _plain(offsets: Offsets) -> dict[str, dict[str, int]]:
 
 
 def kafka_ids(feeds: Sequence[Feed], client_id: str) -> tuple[str, ...]:
-    """For every feed the id that its Kafka cluster has given itself: the same under whatever address it is reached, and of
-    no two clusters the same. Of a cluster that has none, the address.
+    """Returns the Kafka cluster id of each feed, which does not depend on the bootstrap address; the address if it has no id.
 
     Raises:
-        Unreachable: a cluster does not answer, or refuses our login.
+        Unreachable: a cluster does not answer or refuses the login.
     """
-    found: dict[str, str] = {}
+    ids: dict[str, str] = {}
     for feed in feeds:
         address = feed.kafka.bootstrap_servers
-        if address in found:
+        if address in ids:
             continue
         try:
             with closing(admin_client(feed.kafka, client_id)) as admin:
-                found[address] = admin.describe_cluster()["cluster_id"] or address
+                ids[address] = admin.describe_cluster()["cluster_id"] or address
         except (kafka.errors.KafkaError, OSError, RuntimeError) as error:
             raise Unreachable(f"cannot describe the cluster at {address}: {type(error).__name__}: {error}") from error
-    return tuple(found[feed.kafka.bootstrap_servers] for feed in feeds)
+    return tuple(ids[feed.kafka.bootstrap_servers] for feed in feeds)
 
 
 def share(records_max: int, feeds: Sized) -> int:
-    """How many of so many records one feed may bring to a batch."""
+    """Returns one feed's equal share of ``records_max`` records per batch."""
     return max(1, records_max // len(feeds))
 
 
 def shares(records_max: int, waiting: Sequence[int]) -> list[int]:
-    """How many of so many records each feed may bring to a batch, when so many of each wait for the first.
+    """Returns each feed's share of ``records_max`` records per batch.
 
-    A query cannot change them later. So half of the batch goes to those that have the most to catch up with, who are also
-    those that bring the most in any other minute; and half evenly, for a feed that is silent now may not be so for long.
+    A running query cannot change the shares. So half of a batch is divided by unread records, which also reflects the usual load,
+    and half equally, for feeds that are silent at the start.
+
+    Args:
+        waiting: unread records of each feed.
     """
-    even, all_ = share(records_max, waiting), sum(waiting)
-    if not all_:
-        return [even] * len(waiting)
-    return [max(1, (even + records_max * one // all_) // 2) for one in waiting]
+    equal_share, total = share(records_max, waiting), sum(waiting)
+    if not total:
+        return [equal_share] * len(waiting)
+    return [max(1, (equal_share + records_max * unread // total) // 2) for unread in waiting]

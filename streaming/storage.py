@@ -1,7 +1,7 @@
-"""The folders that the stream writes to: whether they take what it writes, and if not, why and what to do.
+"""Checks the folders that the stream writes to, and explains what is wrong with them and what to do.
 
-A disk that is full, a folder of another user or a file system that is mounted read-only end Spark with pages of Java that name
-neither. All of these can be seen from outside, before a start and after a death.
+A full disk, a folder of another user or a read-only file system ends Spark with pages of Java that name none of these. All can be
+checked from outside, before a start and after a death.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from streaming.errors import StreamError
 from streaming.settings import StreamSettings
 
 MB = 1_000_000
-START_BYTES_MIN = 32 * MB  # Less, and the first batches of a small cluster fill it.
+START_BYTES_MIN = 32 * MB  # The first batches of a small cluster fill less.
 FREE_BYTES_ADVISED = 256 * MB  # State and logs of a thousand brokers: 100 batches of changes and ten snapshots.
 FULL = ("No space left on device", "Disk quota exceeded")
 READ_ONLY = ("Read-only file system",)
@@ -27,48 +27,50 @@ DENIED = ("Permission denied", "AccessControlException", "Operation not permitte
 
 @dataclass(frozen=True, slots=True)
 class StorageFolder:
-    """A folder that is written to."""
+    """A folder that the stream writes to."""
 
     name: str
     folder: Path
-    setting: str  # What names another folder.
+    setting: str  # The setting that selects the folder.
 
     @property
-    def there(self) -> Path:
-        """The folder itself, or as long as it is not there the nearest one above it."""
+    def existing(self) -> Path:
+        """The folder itself, or its nearest existing parent."""
         return next(path for path in (self.folder, *self.folder.absolute().parents) if os.path.exists(path))
 
     @property
     def mount_point(self) -> Path:
-        return next(path for path in (self.there.resolve(), *self.there.resolve().parents) if os.path.ismount(path))
+        return next(
+            path for path in (self.existing.resolve(), *self.existing.resolve().parents) if os.path.ismount(path)
+        )
 
     @property
     def free_bytes(self) -> int:
-        found = os.statvfs(self.there)
-        return found.f_bavail * found.f_frsize if found.f_favail or not found.f_files else 0  # Without inodes: nothing.
+        status = os.statvfs(self.existing)
+        return status.f_bavail * status.f_frsize if status.f_favail or not status.f_files else 0  # No inodes: no space.
 
     @property
     def size_bytes(self) -> int:
-        found = os.statvfs(self.there)
-        return found.f_blocks * found.f_frsize
+        status = os.statvfs(self.existing)
+        return status.f_blocks * status.f_frsize
 
     @property
     def forbids_execution(self) -> bool:
-        return bool(os.statvfs(self.there).f_flag & os.ST_NOEXEC)
+        return bool(os.statvfs(self.existing).f_flag & os.ST_NOEXEC)
 
     def __str__(self) -> str:
         return f"{self.name} {self.folder}"
 
 
-def places(settings: StreamSettings) -> tuple[StorageFolder, StorageFolder]:
-    """Returns the checkpoint, and the scratch space of Spark.
+def folders(settings: StreamSettings) -> tuple[StorageFolder, StorageFolder]:
+    """Returns the checkpoint folder and Spark's scratch folder.
 
     Raises:
         StreamError: there is no folder for the scratch space.
     """
     try:
         scratch = Path(tempfile.gettempdir())
-    except FileNotFoundError as error:  # Python has tried to write into each of the usual ones.
+    except FileNotFoundError as error:  # Python could write to none of the usual folders.
         raise StreamError(
             f"There is no folder for Spark's scratch space ({error.strerror}): set TMPDIR to one that this user may write, with "
             f"{_mb(START_BYTES_MIN)} free at least."
@@ -79,22 +81,22 @@ def places(settings: StreamSettings) -> tuple[StorageFolder, StorageFolder]:
     )
 
 
-def fault(place: StorageFolder, free_bytes_min: int = START_BYTES_MIN) -> str | None:
-    """Returns what keeps the stream from writing to a place, with what to do; None: nothing."""
-    there = place.there
-    if os.statvfs(there).f_flag & os.ST_RDONLY:
+def folder_fault(place: StorageFolder, free_bytes_min: int = START_BYTES_MIN) -> str | None:
+    """Returns why the stream cannot write to a folder, with the remedy; None if it can."""
+    existing = place.existing
+    if os.statvfs(existing).f_flag & os.ST_RDONLY:
         return (
             f"{place} cannot be written: the file system {place.mount_point} is mounted read-only. {_elsewhere(place)}"
         )
-    if not there.is_dir() or not os.access(there, os.R_OK | os.W_OK | os.X_OK):
-        return f"{place} cannot be written: {_owned(there)}. {_elsewhere(place)}"
+    if not existing.is_dir() or not os.access(existing, os.R_OK | os.W_OK | os.X_OK):
+        return f"{place} cannot be written: {_owned(existing)}. {_elsewhere(place)}"
     if place.free_bytes < free_bytes_min:
         return full(place)
     return None
 
 
 def full(place: StorageFolder) -> str:
-    """Returns how full the file system of a place is, how much the stream needs, and what to do."""
+    """Returns the message for a full file system: how full it is, how much the stream needs, and the remedy."""
     return (
         f"The file system {place.mount_point}, which holds {place}, is full: {_mb(place.free_bytes)} of {_mb(place.size_bytes)} "
         f"are free, and the stream needs {_mb(FREE_BYTES_ADVISED)}. Free some, and it goes on where it ended; "
@@ -122,7 +124,7 @@ def full_of(known: Sequence[StorageFolder]) -> str:
 
 
 def foreign_file(folder: Path) -> str | None:
-    """Returns whose file within a folder this process cannot read and write, and what to do; None: there is none."""
+    """Returns the owner of a file in the folder that this process cannot read and write, with the remedy; None if there is none."""
     for parent, folders, files in os.walk(folder):
         for path in (Path(parent), *(Path(parent, name) for name in (*folders, *files))):
             needed = os.R_OK | os.W_OK | (os.X_OK if path.is_dir() else 0)
@@ -134,11 +136,11 @@ def foreign_file(folder: Path) -> str | None:
     return None
 
 
-def told(error: OSError, known: Sequence[StorageFolder]) -> StreamError:
-    """Returns what is said of a file operation of ours that failed."""
+def storage_error(error: OSError, known: Sequence[StorageFolder]) -> StreamError:
+    """Returns the error to report for a failed file operation of rheostat itself."""
     by_path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else None
     for place in known:
-        if (text := fault(place)) is not None:
+        if (text := folder_fault(place)) is not None:
             return StreamError(text)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StreamError(full_of(known))
@@ -150,7 +152,7 @@ def told(error: OSError, known: Sequence[StorageFolder]) -> StreamError:
 
 
 def native_libraries(place: StorageFolder) -> str:
-    """Returns what is said where Java may not load the native code that it unpacks."""
+    """Returns the message for a folder from which Java may not load native code."""
     return (
         f"Java cannot load the native code of compressed topics (snappy, zstd): it unpacks that into {place.folder}, and the file "
         f"system {place.mount_point} is mounted noexec. Set TMPDIR to a folder of a file system that allows execution, or remount "

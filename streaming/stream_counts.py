@@ -1,4 +1,4 @@
-"""What happened to the stream since its process began: for Prometheus. Told by the runner's listener."""
+"""Counts events of the stream since its process started, for Prometheus. The runner's listener updates the counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class BacklogState(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LastBatch:
-    """The last one that had input; None where Spark did not say."""
+    """The last batch with input; a field is None if Spark did not report it."""
 
     ended_at_s: float
     took_s: float | None
@@ -29,7 +29,7 @@ class LastBatch:
 
 @dataclass(slots=True)
 class StreamCounts:
-    """Written by the runner's thread, but for the backlog's; read by any."""
+    """Event counts. The runner's thread writes them, the backlog's thread its own; any thread reads."""
 
     last: LastBatch | None = None
     batches: int = 0
@@ -43,9 +43,10 @@ class StreamCounts:
     backlog_lost: int = 0
 
     def progressed(self, progress: Mapping[str, Any], ended_at_s: float) -> None:
-        """
+        """Adds one batch.
+
         Args:
-            progress: of one batch, as ``runner.Listener.progress`` is given it.
+            progress: the batch's report, as ``runner.ProgressListener.progress`` gets it.
         """
         took_ms = progress["batch_ms"]
         self.last = LastBatch(

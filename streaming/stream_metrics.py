@@ -1,4 +1,4 @@
-"""The stream about itself, for Prometheus: how old what it makes is, how far it is behind, what it could not read."""
+"""Serves the stream's metrics to Prometheus: the age of its signals, its lag, and the records it could not read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class StreamCollector(Collector):
     def __init__(self, cluster: str, counts: StreamCounts, slide_s: float) -> None:
         self._cluster = cluster
         self._counts = counts
-        self._hop_s = slide_s
+        self._slide_s = slide_s
 
     def collect(self) -> Iterator[Metric]:
         counts, c = self._counts, (self._cluster,)
@@ -33,7 +33,7 @@ class StreamCollector(Collector):
             ):
                 yield metric_family(definition, {c: measured} if measured is not None else {})
         for definition, value in (
-            (StreamMetric.BATCH_INTERVAL, self._hop_s),
+            (StreamMetric.BATCH_INTERVAL, self._slide_s),
             (StreamMetric.BATCHES, counts.batches),
             (StreamMetric.INPUT_ROWS, counts.input_rows),
             (StreamMetric.LATE_ROWS, counts.late_rows),
@@ -48,9 +48,10 @@ class StreamCollector(Collector):
 
 
 def registry_of(cluster: str, counts: StreamCounts, slide_s: float, own: Collector | None = None) -> CollectorRegistry:
-    """
+    """Returns a registry with the stream's metrics.
+
     Args:
-        own: what every process tells of itself.
+        own: the collector of the metrics that every process has.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(StreamCollector(cluster, counts, slide_s))

@@ -39,7 +39,7 @@ def machine() -> Iterator[Finding]:
 def storage_of_stream(settings: Settings) -> Iterator[Finding]:
     """Checks whether the stream can write to its folders, and their free space."""
     try:
-        checkpoint, scratch = storage.places(settings.stream)
+        checkpoint, scratch = storage.folders(settings.stream)
     except StreamError as error:
         yield Finding("scratch space", FindingVerdict.FAILED, str(error), "only the stream needs it")
         return
@@ -56,7 +56,7 @@ def storage_of_stream(settings: Settings) -> Iterator[Finding]:
 
 
 def _place(check: str, place: storage.StorageFolder) -> Finding:
-    if (text := storage.fault(place)) is not None:
+    if (text := storage.folder_fault(place)) is not None:
         return _failed(check, text)
     free_mb, advised_mb = place.free_bytes // storage.MB, storage.FREE_BYTES_ADVISED // storage.MB
     if free_mb < advised_mb:

@@ -163,7 +163,7 @@ def _java_log(stop: threading.Event) -> Callable[[JavaLine], None]:
 
     def tell(line: JavaLine) -> None:
         message = line.message.partition("\n")[0][:_JAVA_CHARS_MAX]
-        if stop.is_set() or not message or (on_terminal and line.is_of_jvm):
+        if stop.is_set() or not message or (on_terminal and line.is_from_jvm):
             return
         stack = {"stack": line.stack} if line.stack and not on_terminal else {}
         log.log(_LEVELS.get(line.level, logging.INFO), message, logger=line.logger, **stack)

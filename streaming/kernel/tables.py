@@ -19,16 +19,16 @@ from streaming.signal_fields import (
     SURELY_BROKERS,
     SURELY_CONTROLLERS,
     TENANT_GAUGES,
+    FieldSamples,
     Totals,
-    Wanted,
 )
 
 PARTITION_PREFIX = "rheostat_move_"  # Of the names of the samples that are of partitions.
 
 
 def _node(
-    counters: Wanted,
-    gauges: Wanted,
+    counters: FieldSamples,
+    gauges: FieldSamples,
     totals: Totals,
     means: Totals,
     surely: list[str],

@@ -112,7 +112,7 @@ class Real:
         key = RATE_KEYS[side]
         operation = kafka_names.OP_DELETE if value is None else kafka_names.OP_SET
         change = [(key, operation, None if value is None else str(value))]
-        answer: Any = self._client._wire.one(
+        answer: Any = self._client._wire.send_any(
             "alter the default", IncrementalAlterConfigsRequest(resources=[(kafka_names.RESOURCE_BROKER, "", change)])
         )
         assert [r.error_code for r in answer.responses] == [kafka_names.ERROR_NONE]

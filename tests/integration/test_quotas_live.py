@@ -92,7 +92,7 @@ def test_other_quotas_of_an_entity_are_left_alone(quotas: QuotaClient, settings:
     )
     wire = Wire(settings, "somebody-else")
     try:
-        wire.one("set another quota", AlterClientQuotasRequest(entries=[externally_owned], validate_only=False))
+        wire.send_any("set another quota", AlterClientQuotasRequest(entries=[externally_owned], validate_only=False))
         assert quotas.alter_mutation_quotas({ALICE: 5.0}) == {ALICE: None}
         seen(quotas, {ALICE: 5.0})
         assert quotas.alter_mutation_quotas({ALICE: None}) == {ALICE: None}
@@ -103,7 +103,7 @@ def test_other_quotas_of_an_entity_are_left_alone(quotas: QuotaClient, settings:
 
 
 def other_quotas(wire: Wire) -> dict[str, float]:
-    answer = wire.one("describe", DescribeClientQuotasRequest(components=[], strict=False))
+    answer = wire.send_any("describe", DescribeClientQuotasRequest(components=[], strict=False))
     return {str(v.key): float(v.value) for entry in answer.entries for v in entry.values}
 
 
@@ -120,13 +120,13 @@ def test_quotas_of_addresses_are_passed_over(lab: Lab, quotas: QuotaClient) -> N
         return AlterClientQuotasRequest(entries=[entry], validate_only=False)
 
     try:
-        wire.one("limit an address", of_address(remove=False))
+        wire.send_any("limit an address", of_address(remove=False))
         quotas.alter_mutation_quotas({ALICE: 5.0})
         seen(quotas, {ALICE: 5.0})
         until(lambda: 9.0 in other_quotas(wire).values(), VISIBLE_S_MAX, "the address's own quota")
         assert quotas.mutation_quotas() == {ALICE: 5.0}
     finally:
-        wire.one("free the address", of_address(remove=True))
+        wire.send_any("free the address", of_address(remove=True))
         wire.close()
 
 

@@ -120,7 +120,7 @@ def _work_off(bootstrap_servers: str, folder: Path, said: multiprocessing.Queue[
     checkpoint_dir.mkdir()
     settings = settings.model_copy(update={"checkpoint_dir": checkpoint_dir})
     # As a version has left it that did not ask for the cluster's id.
-    before = checkpoint.opened(checkpoint_dir, pipeline.made_with(spark, [one], settings))
+    before = checkpoint.open_record(checkpoint_dir, pipeline.made_with(spark, [one], settings))
     assert before.made_with.kafka_ids == ()
     with pipeline.start(spark, one.kafka, TOPICS, [one], settings, heard, failed, hears):
         finished = ended.wait(TIME_S_MAX)

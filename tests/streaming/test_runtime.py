@@ -42,16 +42,16 @@ def test_a_jvm_that_is_left_over_is_waited_for(spark: SparkSession, tmp_path: Pa
     left.start()
     try:
         assert ready.wait(30)
-        with checkpoint.held(folder):  # Python's own lock is free: its process is gone.
+        with checkpoint.locked(folder):  # Python's own lock is free: its process is gone.
             with (
                 pytest.raises(StreamError, match="in use by another rheostat"),
-                checkpoint.held_by_jvm(spark, folder, wait_s=0.3),
+                checkpoint.locked_by_jvm(spark, folder, wait_s=0.3),
             ):
                 pass
             left.kill()
-            with checkpoint.held_by_jvm(spark, folder, wait_s=20):
+            with checkpoint.locked_by_jvm(spark, folder, wait_s=20):
                 pass
-            with checkpoint.held_by_jvm(spark, folder, wait_s=0):  # Leaving gives it back.
+            with checkpoint.locked_by_jvm(spark, folder, wait_s=0):  # Leaving gives it back.
                 pass
     finally:
         left.kill()

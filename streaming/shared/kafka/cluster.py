@@ -94,7 +94,9 @@ class ClusterClient:
     def brokers(self) -> list[Endpoint]:
         """Returns the brokers that are alive and unfenced now."""
         # describe_cluster would include fenced brokers, which cannot serve replicas.
-        answer = self._wire.one("describe the cluster", MetadataRequest(topics=[], allow_auto_topic_creation=False))
+        answer = self._wire.send_any(
+            "describe the cluster", MetadataRequest(topics=[], allow_auto_topic_creation=False)
+        )
         return [Endpoint(int(b.node_id), str(b.host), int(b.port)) for b in answer.brokers]
 
     def partitions(self, topics: Iterable[str] | None = None) -> list[PartitionState]:
@@ -107,7 +109,7 @@ class ClusterClient:
         if named == []:
             return []
         request = MetadataRequest(topics=named, allow_auto_topic_creation=False)
-        answer = self._wire.one("list partitions", request)
+        answer = self._wire.send_any("list partitions", request)
         states = []
         for topic in answer.topics:
             if topic.error_code == kafka_names.ERROR_TOPIC_AUTHORIZATION_FAILED:
@@ -136,7 +138,7 @@ class ClusterClient:
         if not named:
             return {}
         request = MetadataRequest(topics=named, allow_auto_topic_creation=False)
-        answer = self._wire.one("read topic ids", request)
+        answer = self._wire.send_any("read topic ids", request)
         return {
             str(t.name): str(t.topic_id)
             for t in answer.topics
@@ -158,7 +160,7 @@ class ClusterClient:
                 for name, code in kafka_names.OPERATIONS.items()
                 if code not in {int(o) for o in topic.authorized_operations}
             ]
-            for topic in self._wire.one("list rights on topics", request).topics
+            for topic in self._wire.send_any("list rights on topics", request).topics
         }
         return {topic: missing for topic, missing in missing_by_topic.items() if missing}
 
@@ -179,7 +181,7 @@ class ClusterClient:
             operation=ACLOperation.ANY,
             permission_type=ACLPermissionType.ANY,
         )
-        answer = self._wire.one("describe ACLs", request)
+        answer = self._wire.send_any("describe ACLs", request)
         if answer.error_code == kafka_names.ERROR_SECURITY_DISABLED:
             return None
         raise_for_code(answer.error_code, "Describe on Cluster", "to describe ACLs")
@@ -209,7 +211,7 @@ class ClusterClient:
         self._find_coordinator(transactional_id, kafka_names.COORDINATOR_OF_TRANSACTION, right, "to write transactions")
 
     def _find_coordinator(self, key: str, key_type: int, right: str, call: str) -> None:
-        answer = self._wire.one(
+        answer = self._wire.send_any(
             "find a coordinator", FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
         )
         codes = [int(c.error_code) for c in answer.coordinators or ()] or [int(answer.error_code)]
@@ -245,7 +247,7 @@ class ClusterClient:
         Raises:
             MissingPermission: Describe on Cluster.
         """
-        answer = self._wire.one(
+        answer = self._wire.send_any(
             "list reassignments", ListPartitionReassignmentsRequest(timeout_ms=self._wire.timeout_ms, topics=None)
         )
         raise_for_code(answer.error_code, "Describe on Cluster", "to list reassignments")
@@ -281,7 +283,9 @@ class ClusterClient:
             by_topic.setdefault(topic, []).append(partition)
         topic_type = DescribeLogDirsRequest.DescribableLogDirTopic
         topics = [topic_type(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()]
-        answers = self._wire.each("describe log dirs", {b: DescribeLogDirsRequest(topics=topics) for b in set(brokers)})
+        answers = self._wire.send_each(
+            "describe log dirs", {b: DescribeLogDirsRequest(topics=topics) for b in set(brokers)}
+        )
         return {broker: read_or_error(answer, read_log_sizes) for broker, answer in answers.items()}
 
     def end_offsets(self, partitions: Iterable[PartitionState]) -> dict[tuple[str, int], int]:
@@ -314,7 +318,7 @@ class ClusterClient:
             for leader, topics in by_leader.items()
         }
         offsets: dict[tuple[str, int], int] = {}
-        for answer in self._wire.each("list offsets", requests).values():
+        for answer in self._wire.send_each("list offsets", requests).values():
             if isinstance(answer, ClusterError):
                 continue
             for topic in answer.topics:
@@ -334,7 +338,7 @@ class ClusterClient:
             b: DescribeConfigsRequest(resources=[(kafka_names.RESOURCE_BROKER, str(b), names)], include_synonyms=False)
             for b in set(brokers)
         }
-        answers = self._wire.each("describe broker configs", requests)
+        answers = self._wire.send_each("describe broker configs", requests)
         configs = {broker: read_or_error(answer, _broker_configs) for broker, answer in answers.items()}
         return {
             broker: found if isinstance(found, ClusterError) else found.get(str(broker), {})
@@ -371,7 +375,7 @@ class ClusterClient:
         request = DescribeConfigsRequest(
             resources=[(kafka_names.RESOURCE_TOPIC, name, settings) for name in names], include_synonyms=False
         )
-        return read_configs(self._wire.one("describe topic configs", request), "DescribeConfigs on Topic")
+        return read_configs(self._wire.send_any("describe topic configs", request), "DescribeConfigs on Topic")
 
     def alter_broker_configs(
         self, changes: Mapping[int, Mapping[str, Change]], *, validate_only: bool = False
@@ -388,7 +392,7 @@ class ClusterClient:
             )
             for broker, configs in changes.items()
         }
-        answers = self._wire.each("alter broker configs", requests)
+        answers = self._wire.send_each("alter broker configs", requests)
         return {broker: read_alter_result(answer, "AlterConfigs on Cluster") for broker, answer in answers.items()}
 
     def alter_topic_configs(
@@ -406,7 +410,7 @@ class ClusterClient:
             ],
             validate_only=validate_only,
         )
-        answer = self._wire.one("alter topic configs", request)
+        answer = self._wire.send_any("alter topic configs", request)
         return {
             str(r.resource_name): error_for_code(
                 r.error_code, r.error_message, "AlterConfigs on Topic", "to alter topic configs"

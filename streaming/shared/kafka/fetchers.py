@@ -30,7 +30,7 @@ class FetcherClient(ClusterClient):
         request = DescribeConfigsRequest(
             resources=[(kafka_names.RESOURCE_BROKER, _DEFAULT, [key])], include_synonyms=False
         )
-        answer = self._wire.one("describe the cluster's default configs", request)
+        answer = self._wire.send_any("describe the cluster's default configs", request)
         config = read_configs(answer, "DescribeConfigs on Cluster").get(_DEFAULT, {}).get(key)
         is_default = config is not None and config.source == kafka_names.SOURCE_DYNAMIC_DEFAULT_BROKER
         return config.value if config is not None and is_default else None
@@ -42,7 +42,7 @@ class FetcherClient(ClusterClient):
             resources=[(kafka_names.RESOURCE_BROKER, _DEFAULT, changes)], validate_only=False
         )
         return read_alter_result(
-            self._wire.one("alter the cluster's default configs", request), "AlterConfigs on Cluster"
+            self._wire.send_any("alter the cluster's default configs", request), "AlterConfigs on Cluster"
         )
 
     def unreplicated_messages(self, partitions: Iterable[PartitionState]) -> tuple[int, int]:

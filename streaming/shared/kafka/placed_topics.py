@@ -53,7 +53,7 @@ class PlacingClient(ClusterClient):
             timeout_ms=self._wire.timeout_ms // 2,
             validate_only=False,
         )
-        answer = self._wire.one(f"create topic {topic}", request)
+        answer = self._wire.send_any(f"create topic {topic}", request)
         for result in answer.topics:
             if result.error_code in AUTHORIZATION_ERRORS:
                 raise MissingPermission(f"Create on Topic {topic}", f"to create topic {topic}")

@@ -42,7 +42,7 @@ class QuotaClient:
             MissingPermission: DescribeConfigs on Cluster.
             Unreachable: the cluster did not answer in time.
         """
-        answer = self._wire.one("describe client quotas", DescribeClientQuotasRequest(components=[], strict=False))
+        answer = self._wire.send_any("describe client quotas", DescribeClientQuotasRequest(components=[], strict=False))
         raise_for_code(answer.error_code, "DescribeConfigs on Cluster", "to describe client quotas")
         # The response holds all client quotas, including those of ip entities, which have other keys.
         entries = ((e.entity, {str(v.key): float(v.value) for v in e.values}) for e in answer.entries or ())
@@ -66,7 +66,7 @@ class QuotaClient:
         if not changes:
             return {}
         entries = [_entry(entity, rate) for entity, rate in changes.items()]
-        answer = self._wire.one(
+        answer = self._wire.send_any(
             "alter client quotas", AlterClientQuotasRequest(entries=entries, validate_only=validate_only)
         )
         return {

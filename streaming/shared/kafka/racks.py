@@ -12,7 +12,7 @@ def broker_racks(settings: KafkaSettings, client_id: str) -> dict[int, str | Non
     """Returns the rack of each alive, unfenced broker; None if it has none."""
     wire = Wire(settings, client_id)
     try:
-        answer = wire.one("describe the cluster", MetadataRequest(topics=[], allow_auto_topic_creation=False))
+        answer = wire.send_any("describe the cluster", MetadataRequest(topics=[], allow_auto_topic_creation=False))
         return {int(b.node_id): None if b.rack is None else str(b.rack) for b in answer.brokers}
     finally:
         wire.close()

@@ -67,7 +67,7 @@ class ReassignmentClient(ClusterClient):
             for topic, of_topic in _by_topic(replicas).items()
         ]
         call = "to alter reassignments"
-        answer = self._wire.one(
+        answer = self._wire.send_any(
             "alter reassignments",
             AlterPartitionReassignmentsRequest(
                 timeout_ms=self._wire.timeout_ms,
@@ -92,7 +92,7 @@ class ReassignmentClient(ClusterClient):
             MissingPermission: Alter on Cluster, for reassignments and elections.
         """
         call = "to alter reassignments"
-        answer = self._wire.one(
+        answer = self._wire.send_any(
             "alter no reassignments", AlterPartitionReassignmentsRequest(timeout_ms=self._wire.timeout_ms, topics=[])
         )
         raise_for_code(answer.error_code, _ALTER, call)
@@ -125,7 +125,7 @@ class ReassignmentClient(ClusterClient):
             for topic, numbers in _by_topic(dict.fromkeys(keys)).items()
         ]
         call = "to elect leaders"
-        answer = self._wire.one(
+        answer = self._wire.send_any(
             "elect leaders",
             ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=topics, timeout_ms=self._wire.timeout_ms),
         )
@@ -154,7 +154,9 @@ class ReassignmentClient(ClusterClient):
     def disks(self, brokers: Iterable[int]) -> dict[int, tuple[Disk, ...] | ClusterError]:
         """Returns the volumes of each broker's working log directories; empty for brokers before 3.3, which report no sizes."""
         # Kafka reports the volumes even if the request names no topic.
-        answers = self._wire.each("describe log dirs", {b: DescribeLogDirsRequest(topics=[]) for b in set(brokers)})
+        answers = self._wire.send_each(
+            "describe log dirs", {b: DescribeLogDirsRequest(topics=[]) for b in set(brokers)}
+        )
         read: Callable[[Any], tuple[Disk, ...]] = _disks
         return {broker: read_or_error(answer, read) for broker, answer in answers.items()}
 

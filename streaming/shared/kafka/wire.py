@@ -71,7 +71,7 @@ class Wire:
                 f"cannot {what} at {self._settings.bootstrap_servers}: {type(error).__name__}: {error}"
             ) from error
 
-    def one(self, what: str, request: Any) -> Any:
+    def send_any(self, what: str, request: Any) -> Any:
         """Sends a request to the least loaded broker, which forwards it to the controller if needed. Returns the answer."""
 
         def ask_any(admin: KafkaAdminClient) -> Any:
@@ -93,7 +93,7 @@ class Wire:
 
         return self.call(what, ask_any)
 
-    def each(self, what: str, requests: Mapping[int, Any]) -> dict[int, Any | ClusterError]:
+    def send_each(self, what: str, requests: Mapping[int, Any]) -> dict[int, Any | ClusterError]:
         """Sends one request per broker in parallel. Returns each broker's answer or error; a failure delays no other broker."""
         if not requests:
             return {}
@@ -167,7 +167,7 @@ class Wire:
             self._silent.discard(broker)  # Slow but alive.
         return False
 
-    def alone(self, what: str, broker: int, request: Any) -> Any | ClusterError:
+    def send_isolated(self, what: str, broker: int, request: Any) -> Any | ClusterError:
         """Sends a request to one broker. Returns the answer or the error; a failure leaves other brokers' connections open."""
 
         def ask(admin: KafkaAdminClient) -> Any | ClusterError:

@@ -13,15 +13,15 @@ from streaming.backlog import (
     _FAILURES_MAX,
     Chunk,
     State,
-    counted,
     failures_of_newest,
-    given_up,
     is_suspect,
     next_chunk,
-    planned,
-    shortened,
+    plan_start,
     state,
-    with_failure,
+    with_chunk_failure,
+    with_chunk_lost,
+    with_recount,
+    without_chunk,
 )
 from streaming.checkpoint import CheckpointRecord, MadeWith, Skipped
 from streaming.settings import StreamSettings
@@ -66,33 +66,33 @@ def every(step_ms: int, begin_ms: int, end_ms: int) -> list[int]:
 def worked_off(record: CheckpointRecord, topic: Topic) -> list[Chunk]:
     chunks = []
     while record.skipped:
-        record = counted(record, [topic])
+        record = with_recount(record, [topic])
         chunks.append(next_chunk(record.skipped[-1], [topic], SETTINGS))
-        record = shortened(record, chunks[-1], [topic])
+        record = without_chunk(record, chunks[-1], [topic])
     return chunks
 
 
 def test_who_is_not_far_behind_goes_on_in_order() -> None:
     topic = Topic(every(1000, 0, HOUR_MS))
     read = [{"t": {0: 3600 - 115}}]
-    assert planned(NEW, read, [topic], SETTINGS, HOUR_MS) is NEW
-    assert planned(NEW, [{"t": {0: 3600 - 125}}], [topic], SETTINGS, HOUR_MS) is not NEW
+    assert plan_start(NEW, read, [topic], SETTINGS, HOUR_MS) is NEW
+    assert plan_start(NEW, [{"t": {0: 3600 - 125}}], [topic], SETTINGS, HOUR_MS) is not NEW
 
 
 def test_who_has_read_all_is_not_behind_however_long_nothing_came() -> None:
     topic = Topic([0, 1000])
-    assert planned(NEW, [{"t": {0: 2}}], [topic], SETTINGS, HOUR_MS) is NEW
+    assert plan_start(NEW, [{"t": {0: 2}}], [topic], SETTINGS, HOUR_MS) is NEW
 
 
 def test_a_first_start_skips_only_what_it_is_asked_to_read() -> None:
     topic = Topic(every(1000, 0, HOUR_MS))
-    assert planned(NEW, None, [topic], SETTINGS.model_copy(update={"start": "latest"}), HOUR_MS) is NEW
-    assert planned(NEW, None, [topic], SETTINGS, HOUR_MS).skipped != ()
+    assert plan_start(NEW, None, [topic], SETTINGS.model_copy(update={"start": "latest"}), HOUR_MS) is NEW
+    assert plan_start(NEW, None, [topic], SETTINGS, HOUR_MS).skipped != ()
 
 
 def test_the_live_query_begins_so_far_back_that_its_first_window_is_whole() -> None:
     topic = Topic(every(1000, 0, HOUR_MS), every(1000, 500, HOUR_MS))
-    found = planned(NEW, [{"t": {0: 3, 1: 7}}], [topic], SETTINGS, HOUR_MS + 2_345)
+    found = plan_start(NEW, [{"t": {0: 3, 1: 7}}], [topic], SETTINGS, HOUR_MS + 2_345)
     assert found.live == "live-2"
     assert found.live_from_ms == HOUR_MS - 70_000
     assert found.whole_from_ms == found.live_from_ms + WINDOW_MS
@@ -115,7 +115,7 @@ def test_every_window_is_in_one_chunk_and_has_all_its_records() -> None:
             partitions.append(times)
         topic = Topic(*partitions)
         now_ms = max(map(max, partitions)) + chance.randrange(200_000)
-        found = planned(NEW, None, [topic], SETTINGS, now_ms)
+        found = plan_start(NEW, None, [topic], SETTINGS, now_ms)
         if not found.skipped:
             continue
         chunks = worked_off(found, topic)
@@ -146,19 +146,19 @@ def test_chunk_that_ends_the_jvm_shrinks_and_is_given_up_alone() -> None:
     """What a poisoned record costs: the windows that are made from it, and a few starts."""
     topic, poisoned_ms = Topic(every(100, 0, HOUR_MS // 10)), 200_000
     settings = SETTINGS.model_copy(update={"backlog_records_per_chunk": 2000})
-    record = counted(replace(NEW, skipped=(Skipped(0, HOUR_MS // 10, 0),), skipped_records=3600), [topic])
+    record = with_recount(replace(NEW, skipped=(Skipped(0, HOUR_MS // 10, 0),), skipped_records=3600), [topic])
     deaths, made, lost = 0, [], []
     while record.skipped:
         chunk = next_chunk(record.skipped[-1], [topic], settings, smallest=is_suspect(record, settings))
         if failures_of_newest(record) >= _FAILURES_MAX:
             lost.append((chunk.from_ms, chunk.to_ms))
-            record = given_up(record, chunk, [topic])
+            record = with_chunk_lost(record, chunk, [topic])
         elif poisoned_ms in topic.read(*chunk.reads[0]):
             deaths += 1
-            record = with_failure(record, chunk, settings)
+            record = with_chunk_failure(record, chunk, settings)
         else:
             made.append((chunk.from_ms, chunk.to_ms))
-            record = shortened(record, chunk, [topic])
+            record = without_chunk(record, chunk, [topic])
     assert deaths <= 3 * _FAILURES_MAX
     assert lost[0][1] - lost[-1][0] <= 3 * WINDOW_MS
     assert all(to_ms - from_ms == WINDOW_MS for from_ms, to_ms in lost)
@@ -169,14 +169,14 @@ def test_chunk_that_ends_the_jvm_shrinks_and_is_given_up_alone() -> None:
 
 def test_what_retention_took_is_counted_and_the_rest_goes_on() -> None:
     topic = Topic(every(1000, 0, HOUR_MS), gone=100)
-    found = planned(NEW, [{"t": {0: 40}}], [topic], SETTINGS, HOUR_MS)
+    found = plan_start(NEW, [{"t": {0: 40}}], [topic], SETTINGS, HOUR_MS)
     assert found.lost_records == 60
     assert found.skipped[-1].from_ms == 90_000
     topic.gone = 500
-    found = counted(found, [topic])
+    found = with_recount(found, [topic])
     assert found.lost_records == 460
     assert state(found).remaining_records == 3600 - 40 - 500
-    assert counted(found, [topic]) == found
+    assert with_recount(found, [topic]) == found
     assert state(found).done_percent == 100 * 460 // (3600 - 40 - 40)
     topic.gone = 3600
     chunks = worked_off(found, topic)
@@ -185,14 +185,14 @@ def test_what_retention_took_is_counted_and_the_rest_goes_on() -> None:
 
 def test_a_second_outage_joins_what_touches_and_keeps_apart_what_does_not() -> None:
     topic = Topic(every(1000, 0, 3 * HOUR_MS))
-    first = planned(NEW, None, [topic], SETTINGS, HOUR_MS)
+    first = plan_start(NEW, None, [topic], SETTINGS, HOUR_MS)
     assert first.skipped == (Skipped(0, HOUR_MS - 40_000, 3560),)
     # The live query was killed before it had finished a batch.
-    joined = planned(first, None, [topic], SETTINGS, 2 * HOUR_MS)
+    joined = plan_start(first, None, [topic], SETTINGS, 2 * HOUR_MS)
     assert joined.skipped == (Skipped(0, 2 * HOUR_MS - 40_000, 7160),)
     assert state(joined) == State(7160, 7160, 0)
     # It ran for a while.
-    apart = planned(first, [{"t": {0: 4000}}], [topic], SETTINGS, 2 * HOUR_MS)
+    apart = plan_start(first, [{"t": {0: 4000}}], [topic], SETTINGS, 2 * HOUR_MS)
     assert apart.skipped == (first.skipped[0], Skipped(3_990_000, 2 * HOUR_MS - 40_000, 3170))
     assert apart.live == "live-3"
     assert state(apart).records == 3560 + 3170
@@ -203,14 +203,14 @@ def test_a_second_outage_joins_what_touches_and_keeps_apart_what_does_not() -> N
 @pytest.mark.parametrize("bad_ms", [0, -1])
 def test_records_without_a_time_of_their_own_do_not_make_it_endless(bad_ms: int) -> None:
     topic = Topic([bad_ms, *every(1000, 1_700_000_000_000, 1_700_000_600_000)])
-    found = planned(NEW, None, [topic], SETTINGS, 1_700_000_600_000)
+    found = plan_start(NEW, None, [topic], SETTINGS, 1_700_000_600_000)
     assert found.skipped[-1].from_ms == 0
     assert len(worked_off(found, topic)) < 20
 
 
 def test_when_all_is_done_counting_begins_anew() -> None:
     topic = Topic(every(1000, 0, 2 * HOUR_MS))
-    done = replace(planned(NEW, None, [topic], SETTINGS, HOUR_MS), skipped=(), lost_records=7)
+    done = replace(plan_start(NEW, None, [topic], SETTINGS, HOUR_MS), skipped=(), lost_records=7)
     assert state(done).done_percent == 100
-    again = planned(done, [{"t": {0: 3600}}], [topic], SETTINGS, 2 * HOUR_MS)
+    again = plan_start(done, [{"t": {0: 3600}}], [topic], SETTINGS, 2 * HOUR_MS)
     assert state(again) == State(3570, 3570, 0)

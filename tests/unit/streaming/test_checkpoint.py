@@ -16,7 +16,7 @@ from streaming.errors import StreamError
 NOW = MadeWith(
     "4.2.0", "struct<span:struct<start:timestamp>>", 30, 5, 10, 1, ("rheostat.metrics as rheostat_json from k:1",)
 )
-REMEDY = "Remove the folder {}, or set another stream.checkpoint_dir; lost by that: signals of the last half minute"
+REMEDY = "Remove the folder {}, or set another stream.checkpoint_dir; this loses the signals of the last half minute"
 
 
 def finished(folder: Path, batches: int, *sources: dict[str, dict[str, int]]) -> None:
@@ -33,28 +33,28 @@ def finished(folder: Path, batches: int, *sources: dict[str, dict[str, int]]) ->
 @pytest.fixture
 def whole(tmp_path: Path) -> Path:
     """A checkpoint that a query has left, whole."""
-    record = checkpoint.opened(tmp_path, NOW)
+    record = checkpoint.open_record(tmp_path, NOW)
     finished(tmp_path / record.live, 3, {"rheostat.metrics": {"0": 7, "1": 9}})
     return tmp_path
 
 
 def refusal(folder: Path, now: MadeWith = NOW) -> str:
     with pytest.raises(StreamError) as caught:
-        checkpoint.opened(folder, now)
+        checkpoint.open_record(folder, now)
     assert REMEDY.format(folder) in str(caught.value)
     return str(caught.value)
 
 
 def test_a_new_folder_gets_a_record_before_anything_starts(tmp_path: Path) -> None:
-    record = checkpoint.opened(tmp_path, NOW)
+    record = checkpoint.open_record(tmp_path, NOW)
     assert record == CheckpointRecord(NOW, "live-1")
     assert [path.name for path in tmp_path.iterdir()] == ["rheostat.json"]
-    assert checkpoint.opened(tmp_path, NOW) == record
+    assert checkpoint.open_record(tmp_path, NOW) == record
     assert checkpoint.positions(tmp_path, record) is None
 
 
 def test_the_position_is_that_of_the_last_finished_batch(whole: Path) -> None:
-    record = checkpoint.opened(whole, NOW)
+    record = checkpoint.open_record(whole, NOW)
     begun = ["v1", "{}", json.dumps({"rheostat.metrics": {"0": 70, "1": 90}})]
     (whole / "live-1" / "offsets" / "3").write_text("\n".join(begun))
     assert checkpoint.positions(whole, record) == [{"rheostat.metrics": {0: 7, 1: 9}}]
@@ -76,12 +76,12 @@ def test_the_position_is_that_of_the_last_finished_batch(whole: Path) -> None:
 )
 def test_what_it_was_made_with_is_compared(whole: Path, changed: dict[str, Any], said: str) -> None:
     assert said in refusal(whole, replace(NOW, **changed))
-    assert checkpoint.opened(whole, NOW).live == "live-1", "a refusal changes nothing"
+    assert checkpoint.open_record(whole, NOW).live == "live-1", "a refusal changes nothing"
 
 
 def test_of_a_long_state_what_differs_is_shown(tmp_path: Path) -> None:
     then = replace(NOW, state="struct<" + "a long field:double," * 40 + "gauges:array<double>>")
-    checkpoint.opened(tmp_path, then)
+    checkpoint.open_record(tmp_path, then)
     said = refusal(tmp_path, replace(then, state=then.state.replace("gauges:array", "gauges:map")))
     assert "gauges:array" in said
     assert "gauges:map" in said
@@ -130,7 +130,7 @@ def test_offsets_that_lack_a_source_or_are_missing_are_damage(whole: Path) -> No
 
 
 def test_a_switch_is_whole_or_not_at_all(whole: Path) -> None:
-    before = checkpoint.opened(whole, NOW)
+    before = checkpoint.open_record(whole, NOW)
     after = replace(
         before,
         live=before.next_live(),
@@ -140,16 +140,16 @@ def test_a_switch_is_whole_or_not_at_all(whole: Path) -> None:
     )
     # The crash came before the record: what was begun goes.
     (whole / after.live).mkdir()
-    assert checkpoint.opened(whole, NOW) == before
+    assert checkpoint.open_record(whole, NOW) == before
     assert not (whole / after.live).exists()
     # It came after the record, and before the old folder was gone.
     checkpoint.write(whole, after)
-    assert checkpoint.opened(whole, NOW) == after
+    assert checkpoint.open_record(whole, NOW) == after
     assert not (whole / before.live).exists()
     assert checkpoint.positions(whole, after) is None
 
     finished(whole / after.live, 1, {})
     again = replace(after, live=after.next_live())
-    checkpoint.switched(whole, after, again)
+    checkpoint.switch_live_folder(whole, after, again)
     assert sorted(path.name for path in whole.iterdir()) == ["rheostat.json"]
     assert again.live == "live-3"

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from streaming.compiler_thread import steps_back
+from streaming.compiler_thread import lowered_priority
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads have priorities on Linux only")
 
@@ -44,7 +44,11 @@ def nice(thread: int) -> int:
 def test_the_thorough_compiler_of_a_process_that_starts_steps_back_and_nothing_else() -> None:
     mine = nice(0)
     with process("C2 CompilerThread0") as (_, old):
-        with steps_back(), process("C1 CompilerThread0") as (main, other), process("C2 CompilerThread0") as (_, new):
+        with (
+            lowered_priority(),
+            process("C1 CompilerThread0") as (main, other),
+            process("C2 CompilerThread0") as (_, new),
+        ):
             deadline = time.monotonic() + 10
             while nice(new) != 19 and time.monotonic() < deadline:
                 time.sleep(0.01)
@@ -55,5 +59,5 @@ def test_the_thorough_compiler_of_a_process_that_starts_steps_back_and_nothing_e
 
 
 def test_nothing_is_waited_for_where_nothing_starts() -> None:
-    with steps_back():
+    with lowered_priority():
         pass

@@ -66,7 +66,7 @@ class Stream:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    record = checkpoint.opened(tmp_path, NOW)
+    record = checkpoint.open_record(tmp_path, NOW)
     for log in ("offsets", "commits", "sources/0"):
         (tmp_path / record.live / log).mkdir(parents=True)
     (tmp_path / record.live / "sources" / "0" / "0").write_text('\x00v1\n{"telegraf": {"0": 0, "1": 0}}')

@@ -22,7 +22,7 @@ from streaming.failure_causes import why, why_gone, why_not_started
 from streaming.java_output import JavaLine, JavaOutput, parse
 from streaming.settings import StreamSettings
 from streaming.shared.contract import Topics
-from streaming.storage import StorageFolder, fault, foreign_file
+from streaming.storage import StorageFolder, folder_fault, foreign_file
 
 Mount = Callable[[str], Path]
 
@@ -32,19 +32,19 @@ def stream(folder: Path) -> StreamSettings:
 
 
 def checkpoint(folder: Path) -> StorageFolder:
-    return storage.places(stream(folder))[0]
+    return storage.folders(stream(folder))[0]
 
 
 # -- folders -------------------------------------------------------------------------------------------------------------
 
 
 def test_fault_of_a_folder_with_room_is_none(tmp_path: Path) -> None:
-    assert fault(checkpoint(tmp_path / "not" / "there" / "yet")) is None
+    assert folder_fault(checkpoint(tmp_path / "not" / "there" / "yet")) is None
 
 
 def test_fault_of_a_full_disk_names_file_system_and_need(mount: Mount) -> None:
     folder = mount("size=8m")
-    text = fault(checkpoint(folder / "checkpoint"))
+    text = folder_fault(checkpoint(folder / "checkpoint"))
     assert text is not None
     assert (
         f"The file system {folder}, which holds the checkpoint {folder}/checkpoint, is full: 8 MB of 8 MB are free"
@@ -55,7 +55,7 @@ def test_fault_of_a_full_disk_names_file_system_and_need(mount: Mount) -> None:
 
 
 def test_fault_of_a_read_only_mount_says_so(mount: Mount) -> None:
-    text = fault(checkpoint(mount("ro") / "checkpoint")) or ""
+    text = folder_fault(checkpoint(mount("ro") / "checkpoint")) or ""
     assert "is mounted read-only" in text
     assert "Let stream.checkpoint_dir name" in text
 
@@ -86,8 +86,8 @@ def test_fault_below_a_folder_of_another_user_names_that_folder(tmp_path: Path) 
     os.chown(tmp_path, 10002, 10002)
     tmp_path.chmod(0o700)
     program = (
-        "from pathlib import Path; from streaming.storage import StorageFolder, fault; "
-        f"print(fault(StorageFolder('the checkpoint', Path({str(tmp_path / 'a' / 'b')!r}), 'stream.checkpoint_dir')))"
+        "from pathlib import Path; from streaming.storage import StorageFolder, folder_fault; "
+        f"print(folder_fault(StorageFolder('the checkpoint', Path({str(tmp_path / 'a' / 'b')!r}), 'stream.checkpoint_dir')))"
     )
     done = subprocess.run(
         ["setpriv", "--bounding-set=-dac_override,-dac_read_search", sys.executable, "-c", program],
@@ -102,7 +102,7 @@ def test_places_without_a_temporary_folder_say_so(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(storage.tempfile, "gettempdir", none)
     with pytest.raises(StreamError, match="set TMPDIR to one"):
-        storage.places(stream(tmp_path))
+        storage.folders(stream(tmp_path))
 
 
 # -- what Java says ------------------------------------------------------------------------------------------------------
@@ -193,9 +193,9 @@ def test_why_gone_tells_of_a_kill_where_java_said_nothing(tmp_path: Path) -> Non
 
 def test_parse_reads_events_and_leaves_other_lines() -> None:
     event = parse(r'{"level":"ERROR","logger":"Executor","message":"a \"b\"\nc","stack":"java.io.IOException\n\tat x"}')
-    assert (event.level, event.message, event.stack.count("\n"), event.is_of_jvm) == ("ERROR", 'a "b"\nc', 1, False)
-    assert parse("Error occurred during initialization of VM").is_of_jvm
-    assert parse('{"level": 1}').is_of_jvm
+    assert (event.level, event.message, event.stack.count("\n"), event.is_from_jvm) == ("ERROR", 'a "b"\nc', 1, False)
+    assert parse("Error occurred during initialization of VM").is_from_jvm
+    assert parse('{"level": 1}').is_from_jvm
 
 
 def test_java_output_is_heard_without_frames_and_kept_with_them() -> None:
@@ -205,7 +205,7 @@ def test_java_output_is_heard_without_frames_and_kept_with_them() -> None:
     try:
         subprocess.run(["bash", "-c", program], check=True, timeout=20, **output.popen_options)  # type: ignore[call-overload]
     finally:
-        output.started()
+        output.close_writing_end()
     assert output.last_words().splitlines() == ["Exception in thread x", "\tat a.b(c)", "Caused by: y", "m"]
     assert [line.message for line in heard] == ["Exception in thread x", "Caused by: y", "m"]
 

@@ -18,7 +18,7 @@ from streaming import checkpoint, runner
 from streaming.errors import StreamError
 from streaming.formats.common import Source
 from streaming.formats.registry import FORMATS
-from streaming.pipeline import places
+from streaming.pipeline import reject_slots
 from streaming.runner import is_lost, why
 from streaming.settings import StreamSettings
 from streaming.shared.contract import Topics
@@ -31,7 +31,7 @@ TOPICS = Topics.with_prefix("rheostat")
 
 
 def _hold(folder: Path, ready: multiprocessing.synchronize.Event, leave: multiprocessing.synchronize.Event) -> None:
-    with checkpoint.held(folder):
+    with checkpoint.locked(folder):
         ready.set()
         leave.wait(30)
 
@@ -43,13 +43,13 @@ def test_two_queries_never_share_a_checkpoint(tmp_path: Path) -> None:
     other = context.Process(target=_hold, args=(folder, ready, leave))
     other.start()
     assert ready.wait(30)
-    with pytest.raises(StreamError, match=r"checkpoint .* is in use by another rheostat"), checkpoint.held(folder):
+    with pytest.raises(StreamError, match=r"checkpoint .* is in use by another rheostat"), checkpoint.locked(folder):
         pass
     other.kill()  # A lock ends with its process, however that ends.
     other.join()
-    with checkpoint.held(folder):
+    with checkpoint.locked(folder):
         pass
-    with checkpoint.held(folder):
+    with checkpoint.locked(folder):
         pass
 
 
@@ -148,7 +148,7 @@ def test_every_format_has_a_name_in_the_settings() -> None:
 def test_refusals_have_as_many_places_as_a_batch_brings_and_in_all_no_more_than_the_heap_bears(
     records_max: int, partitions: int, expected: int
 ) -> None:
-    assert places(records_max, partitions) == expected
+    assert reject_slots(records_max, partitions) == expected
 
 
 def test_java_output_ends_where_the_session_never_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +184,7 @@ def test_failure_that_cannot_be_noted_does_not_replace_the_cause(
         raise noting
 
     monkeypatch.setattr(runner, "spark_session", lambda *_, **__: spark)
-    monkeypatch.setattr(runner.checkpoint, "held_by_jvm", held)
+    monkeypatch.setattr(runner.checkpoint, "locked_by_jvm", held)
     monkeypatch.setattr(runner.pipeline, "start", live)
     monkeypatch.setattr(runner, "ran_out_of_memory", lambda: True)
     monkeypatch.setattr(runner.quarantine, "note_failure", note)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streaming import checkpoint
-from streaming.backlog import waiting
+from streaming.backlog import unread_records
 from streaming.checkpoint import CheckpointRecord, MadeWith
 from streaming.errors import StreamError
 from streaming.failure_causes import first_line
@@ -27,20 +27,20 @@ def made(ours: str, theirs: str, *kafka_ids: str) -> MadeWith:
 def refusal(folder: Path, now: MadeWith) -> str:
     before = (folder / "rheostat.json").read_bytes()
     with pytest.raises(StreamError) as caught:
-        checkpoint.opened(folder, now)
+        checkpoint.open_record(folder, now)
     assert (folder / "rheostat.json").read_bytes() == before, "a refusal changes nothing"
     return str(caught.value)
 
 
 def test_another_address_of_the_same_kafka_is_the_same_source(tmp_path: Path) -> None:
-    checkpoint.opened(tmp_path, made("a:1", "b:1", "A", "B"))
+    checkpoint.open_record(tmp_path, made("a:1", "b:1", "A", "B"))
     now = made("a:2,a:3", "b:1", "A", "B")
-    assert checkpoint.opened(tmp_path, now) == CheckpointRecord(now, "live-1")
+    assert checkpoint.open_record(tmp_path, now) == CheckpointRecord(now, "live-1")
     assert json.loads((tmp_path / "rheostat.json").read_text())["made_with"]["sources"][0] == OURS.format("a:2,a:3")
 
 
 def test_another_kafka_at_the_same_address_is_another_source_and_it_is_said_which(tmp_path: Path) -> None:
-    checkpoint.opened(tmp_path, made("a:1", "b:1", "A", "B"))
+    checkpoint.open_record(tmp_path, made("a:1", "b:1", "A", "B"))
     said = refusal(tmp_path, made("a:1", "b:1", "A", "C"))
     assert "b:1 (Kafka cluster B) then" in said
     assert "b:1 (Kafka cluster C) now" in said
@@ -52,13 +52,13 @@ def test_another_kafka_at_the_same_address_is_another_source_and_it_is_said_whic
 )
 def test_other_topics_or_another_order_are_other_sources(tmp_path: Path, sources: tuple[str, str]) -> None:
     then = made("a:1", "b:1", "A", "A")
-    checkpoint.opened(tmp_path, then)
+    checkpoint.open_record(tmp_path, then)
     assert "stream.sources: " in refusal(tmp_path, replace(then, sources=sources))
 
 
 def test_a_checkpoint_from_before_the_ids_is_taken_over_at_its_address(tmp_path: Path) -> None:
     old = made("a:1", "b:1")
-    checkpoint.opened(tmp_path, old)
+    checkpoint.open_record(tmp_path, old)
     body = json.loads((tmp_path / "rheostat.json").read_text())
     del body["made_with"]["kafka_ids"]  # As it was written then.
     (tmp_path / "rheostat.json").write_text(json.dumps(body))
@@ -68,12 +68,12 @@ def test_a_checkpoint_from_before_the_ids_is_taken_over_at_its_address(tmp_path:
     assert "from a:2 (Kafka cluster A), telegraf" in said
     assert "start once with the addresses of then" in said
 
-    assert checkpoint.opened(tmp_path, made("a:1", "b:1", "A", "B")).made_with.kafka_ids == ("A", "B")
-    assert checkpoint.opened(tmp_path, made("a:2", "b:1", "A", "B")).made_with.sources[0] == OURS.format("a:2")
+    assert checkpoint.open_record(tmp_path, made("a:1", "b:1", "A", "B")).made_with.kafka_ids == ("A", "B")
+    assert checkpoint.open_record(tmp_path, made("a:2", "b:1", "A", "B")).made_with.sources[0] == OURS.format("a:2")
 
 
 def test_what_an_address_cannot_mend_is_not_said_to_be_mended_by_it(tmp_path: Path) -> None:
-    checkpoint.opened(tmp_path, made("a:1", "b:1"))
+    checkpoint.open_record(tmp_path, made("a:1", "b:1"))
     other = replace(made("a:2", "b:1", "A", "B"), sources=(OURS.format("a:2"), "t as otlp_json from b:1"))
     assert "start once" not in refusal(tmp_path, other)
     assert "start once" not in refusal(tmp_path, replace(made("a:1", "b:1", "A", "B"), window_s=60))
@@ -89,11 +89,11 @@ def test_who_has_most_to_catch_up_with_gets_most_and_nobody_less_than_half_an_ev
     assert shares(2, [1_000_000, 0, 0]) == [1, 1, 1]
 
 
-@pytest.mark.parametrize("waiting", [[1], [0, 9], [5, 5, 5], [1, 10**12, 0, 3]])
-def test_the_shares_are_never_more_than_a_batch(waiting: list[int]) -> None:
-    found = shares(5000, waiting)
+@pytest.mark.parametrize("unread_records", [[1], [0, 9], [5, 5, 5], [1, 10**12, 0, 3]])
+def test_the_shares_are_never_more_than_a_batch(unread_records: list[int]) -> None:
+    found = shares(5000, unread_records)
     assert sum(found) <= 5000
-    assert min(found) >= 5000 // len(waiting) // 2
+    assert min(found) >= 5000 // len(unread_records) // 2
 
 
 class Ticks:
@@ -116,11 +116,11 @@ def test_what_waits_is_counted_from_where_the_query_will_begin() -> None:
     settings = StreamSettings(checkpoint_dir=Path("/c"))
     new = CheckpointRecord(made("a:1", "b:1"), "live-1")
     times = [Ticks(1000), Ticks(40)]
-    assert waiting(new, None, times, settings, 1_000_000) == [0, 0], "stream.start is latest"
+    assert unread_records(new, None, times, settings, 1_000_000) == [0, 0], "stream.start is latest"
     earliest = settings.model_copy(update={"start": "earliest"})
-    assert waiting(new, None, times, earliest, 1_000_000) == [1000, 40]
-    assert waiting(new, [{"t": {0: 940}}, {"t": {0: 40}}], times, settings, 1_000_000) == [60, 0]
-    assert waiting(replace(new, live_from_ms=930_000), None, times, settings, 1_000_000) == [70, 0]
+    assert unread_records(new, None, times, earliest, 1_000_000) == [1000, 40]
+    assert unread_records(new, [{"t": {0: 940}}, {"t": {0: 40}}], times, settings, 1_000_000) == [60, 0]
+    assert unread_records(replace(new, live_from_ms=930_000), None, times, settings, 1_000_000) == [70, 0]
 
 
 # -- words -------------------------------------------------------------------------------------------------------------
