@@ -26,9 +26,9 @@ class PlanStepBody(BaseModel):
 class PlanStatusBody(BaseModel):
     plan: str
     submitted_by: str
-    last_order_by: str = Field(description="who said the newest word about it")
+    ordered_by: str = Field(description="who gave the newest order about it")
     submitted_at_ms: int
-    desired_state: Literal["running", "paused", "cancelling"]
+    desired: Literal["running", "paused", "cancelling"]
     partitions: int
     arrived: int
     moving: int
