@@ -15,7 +15,7 @@ from tuner.control.throttle.decision import Reason
 ROOT = Path(__file__).resolve().parent.parent
 PURE = [path for room in ("control", "planning", "core") for path in sorted((ROOT / "tuner" / room).rglob("*.py"))]
 PURE += [
-    ROOT / "streaming" / "shared" / name for name in ("units.py", "listed.py")
+    ROOT / "streaming" / "shared" / name for name in ("units.py", "short_lists.py")
 ]  # Decisions write their sentences with these.
 # import-linter does not see modules of the standard library.
 IMPURE_MODULES = {

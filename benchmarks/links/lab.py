@@ -113,7 +113,7 @@ class BenchLab:
         self._log = lab.home / "logs" / "rheostat.log"
         self._measuring = self._rheostat("collect", "stream")
         self._exit.callback(self._measuring.stop)
-        self._measuring.look()
+        self._measuring.check()
         # A session of Spark that has just begun takes both cores to compile what it will run.
         awaited("signals are made", lambda: "first batch" in self._log.read_text(errors="replace"), 120)
         self.pause(WARM_S)
@@ -211,7 +211,7 @@ class BenchLab:
         say(f"after {time.monotonic() - began_s:.0f} s broker {SOURCE} says that its produce p99 is {p99_ms:.1f} ms")
 
     def pause(self, lasts_s: float) -> None:
-        self._measuring.look()
+        self._measuring.check()
         threading.Event().wait(lasts_s)
 
     # -- what is seen -------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ BLIND_LOOKS_MAX = 5
 _SAID_EVERY_S = 10.0
 
 
-class FetcherSetting(Protocol):
+class FetcherSettingPort(Protocol):
     """The cluster, as far as this needs it."""
 
     def write(self, values: Mapping[ConfigTarget, int | None]) -> dict[ConfigTarget, str]:
@@ -41,7 +41,7 @@ class FetcherSetting(Protocol):
         """
 
 
-class Clock(Protocol):
+class PollClock(Protocol):
     def now_s(self) -> float: ...
 
     def wait(self, seconds: float) -> None: ...
@@ -60,10 +60,10 @@ class Outcome:
 class ResizeRun:
     def __init__(
         self,
-        knob: FetcherSetting,
+        knob: FetcherSettingPort,
         change: ResizePlan,
         settle_s: float,
-        clock: Clock,
+        clock: PollClock,
         say: Callable[[str], None],
         watched: Callable[[float], None],
     ) -> None:

@@ -353,7 +353,7 @@ class TunerMetric:
         "The throttle as set on the broker now; absent while none is set.",
     )  # fmt: skip
     RATE_SETPOINT = MetricDef(
-        "rheostat_throttle_setpoint_bytes_per_second", "gauge", Unit.BYTES_PER_SECOND, ("cluster", "broker", "side"),
+        "rheostat_setpoint_bytes_per_second", "gauge", Unit.BYTES_PER_SECOND, ("cluster", "broker", "side"),
         "Where the tuner is taking it, or what it means it to be in the mean; absent while it holds.",
     )  # fmt: skip
     RATE_MAX = MetricDef(
@@ -382,7 +382,7 @@ class TunerMetric:
         "Bytes that count against the throttle: Kafka's own 11 s mean, or where that is not collected an estimate.",
     )  # fmt: skip
     STEADY_STATE_BYTES = MetricDef(
-        "rheostat_steady_state_replication_bytes_per_second", "gauge", Unit.BYTES_PER_SECOND, ("cluster", "broker", "side"),
+        "rheostat_steady_state_bytes_per_second", "gauge", Unit.BYTES_PER_SECOND, ("cluster", "broker", "side"),
         "What the throttle must carry before anything catches up: W. A throttle at or below it never ends the move.",
     )  # fmt: skip
     INFEASIBLE = MetricDef(

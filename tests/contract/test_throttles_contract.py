@@ -88,7 +88,7 @@ class Fake:
 
     def lists(self, topic: str) -> set[Side]:
         stands = self.port.lists.get(topic, TopicThrottle())
-        return {side for side in Side if stands.of(side)}
+        return {side for side in Side if stands.for_side(side)}
 
     def set_pairs(self, throttle: TopicThrottle) -> None:
         self.port.lists[TOPIC] = throttle

@@ -282,7 +282,7 @@ def test_a_look_reads_what_has_come_since_the_last_one(lab: Lab, writer: Writer)
     """Between two looks Kafka has answered the fetch that waited, with nothing; the next look needs one of its own."""
     with contextlib.closing(consumer(lab.kafka_settings(), "test")) as reading:
         reader = SignalReader(reading, writer.topic, "lab")
-        until(lambda: (reader.poll(), reader._tail._assigned)[1], ANSWER_S_MAX, "the topic is followed")
+        until(lambda: (reader.poll(), reader._tail._partitions)[1], ANSWER_S_MAX, "the topic is followed")
         for window in range(1, 4):
             threading.Event().wait(1.0)  # Twice what a fetch waits for records.
             at_ms = now_ms() + window

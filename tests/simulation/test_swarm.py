@@ -70,7 +70,7 @@ def without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def without_age(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every signal looks as if it had just been made."""
-    turn = SteeringController.turn
+    next_changes = SteeringController.next_changes
 
     def young(signals: Mapping[Any, Any], now_ms: int) -> dict[Any, Any]:
         return {key: replace(signal, sampled_at_ms=now_ms) for key, signal in signals.items()}
@@ -81,8 +81,8 @@ def without_age(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tuner.control.throttle.view.freshness", freshness)
     monkeypatch.setattr(
         SteeringController,
-        "turn",
-        lambda self, now_s, ms, brokers, moves, *more: turn(
+        "next_changes",
+        lambda self, now_s, ms, brokers, moves, *more: next_changes(
             self, now_s, ms, young(brokers, ms), young(moves, ms), *more
         ),
     )

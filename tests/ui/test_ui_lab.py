@@ -26,7 +26,7 @@ THROTTLE = 4_500_000
 def until(what: str, probe: Callable[[], bool], supervisor: Supervisor, limit_s: float) -> None:
     deadline_s = time.monotonic() + limit_s
     while not probe():
-        supervisor.look()
+        supervisor.check()
         assert time.monotonic() < deadline_s, what
         time.sleep(0.3)  # Between two looks at what is waited for.
 
@@ -61,7 +61,7 @@ def test_an_operator_watches_a_real_rescue_and_pauses_it(browser: Browser) -> No
             log = lab.home / "logs" / "rheostat.log"
             supervisor = Supervisor(children_for(config, dry_run=False), log_to=log)
             try:
-                supervisor.look()
+                supervisor.check()
                 seat: Seat | None = None
 
                 def opened() -> bool:

@@ -195,8 +195,8 @@ def test_page_has_one_end_for_a_plan_and_commands_as_code(browser: Browser, open
     )
     turn = PlanDecision(plan, PartitionProgress(arrived=[("t", 0)], running={("t", 1): begins}))
     open_tuner.plans.record_step((turn,), BatchLimits(), PartitionMeasurements(), at_ms)
-    open_tuner.board.no_plans_why = "a plan waits, until `rheostat reassign resume p`; what is `unpaired"
-    open_tuner.board.ready = lambda: (False, open_tuner.board.no_plans_why or "")  # type: ignore[method-assign]
+    why = "a plan waits, until `rheostat reassign resume p`; what is `unpaired"
+    open_tuner.board.ready = lambda: (False, why)  # type: ignore[method-assign]
     seat = Seat(browser, open_tuner.address)
     page = seat.page
     status = told(open_tuner)

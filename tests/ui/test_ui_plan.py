@@ -65,7 +65,7 @@ class Parts:
     def until(self, what: str, probe: Callable[[], object], limit_s: float) -> None:
         deadline_s = time.monotonic() + limit_s
         while not probe():
-            self.supervisor.look()
+            self.supervisor.check()
             if time.monotonic() > deadline_s:
                 tail = self.log.read_text(errors="replace").splitlines()[-10:]
                 pytest.fail("\n".join([f"not within {limit_s:.0f} s: {what}", *tail]))

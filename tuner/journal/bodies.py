@@ -81,7 +81,7 @@ class OrdersBody(Struct):
     by: Text = ""
 
 
-class DecisionBody(Struct):
+class DecisionDigestBody(Struct):
     """The fields of an entry's ``decision`` that other code reads. An entry may have any of them, and further fields."""
 
     broker: NodeId | None = None
@@ -112,7 +112,7 @@ class EntryBody(Struct):
     def __post_init__(self) -> None:
         if is_too_deep(self.decision) or is_too_deep(self.inputs):
             raise ValueError("nested too deeply")
-        msgspec.convert(self.decision, DecisionBody)
+        msgspec.convert(self.decision, DecisionDigestBody)
 
 
 class OwnedRow(Struct, array_like=True):

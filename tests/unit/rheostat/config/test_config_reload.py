@@ -62,7 +62,7 @@ def test_a_faulty_file_changes_nothing_and_says_key_and_line(file: Path, watch: 
         watch.reload()
     assert not watch.waiting()
     assert "clutser: unknown key" in said[0]["error"]
-    assert watch.state() == ConfigState(good=False, good_at_s=1_000.0, in_force=False, reloads_refused=1)
+    assert watch.state() == ConfigState(is_valid=False, valid_at_s=1_000.0, is_applied=False, reloads_refused=1)
     file.write_text(LOWER)
     watch.reload()
     assert watch.take().tuner.rate_bytes_per_s_max == 40 * MB

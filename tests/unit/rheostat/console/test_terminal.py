@@ -87,7 +87,7 @@ def signals(hostile: str, console: Console) -> None:
         replace(broker, cluster=hostile, throttled_by=hostile),
     ]
     for kind, signal in zip(("tenant", "move", "broker"), every, strict=True):
-        for made in tables(SHEETS[kind], [signal], NOW_MS, 15, console, wide=True, clusters=True):
+        for made in tables(SHEETS[kind], [signal], NOW_MS, 15, console, wide=True, has_cluster_column=True):
             console.print(made)
 
 
@@ -168,7 +168,7 @@ def reassigned(hostile: str) -> PlanProgress:
     look = ReassignmentSnapshot(
         frozenset({1, 2, 3, 4}), {key: CurrentAssignment(1, (3, 4, 1, 2), (1, 2), (3, 4), (1, 2))}
     )
-    return replace(reassign_picture(made, look, 100_000), batch=((key, (1, 2), (3, 4)),), grown=(hostile,))
+    return replace(reassign_picture(made, look, 100_000), batch=((key, (1, 2), (3, 4)),), new_partitions=(hostile,))
 
 
 def reassign(hostile: str, console: Console) -> None:
@@ -182,7 +182,7 @@ def reassign(hostile: str, console: Console) -> None:
 
 def replayed(hostile: str, console: Console) -> None:
     count = {"same": 1, "different": 1}
-    counts = dict.fromkeys(("cycles", "decisions", "seconds", "quotas", "quota_decisions", "memory"), count)
+    counts = dict.fromkeys(("cycles", "decisions", "steering_ticks", "quotas", "quota_decisions", "memory"), count)
     difference = {"at_ms": NOW_MS, "kind": hostile, "then": hostile, "now": hostile}
     missed = {"before_a_frame": 0, "unfinished": 0, "unreadable": 0}
     body = {

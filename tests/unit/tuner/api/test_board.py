@@ -92,13 +92,13 @@ def seen(board: StatusStore, *decisions: Decision, memory: Memory = MEMORY, **ch
 
 def test_a_steered_side_shows_what_is_meant_and_whether_there_is_headroom(board: StatusStore) -> None:
     seen(board, courses={SOURCE: Setpoint(12 * MB), TARGET: Setpoint(5 * MB, no_headroom=True)})
-    assert series(board, "rheostat_throttle_setpoint_bytes_per_second") == {
+    assert series(board, "rheostat_setpoint_bytes_per_second") == {
         ("1", "leader"): 12 * MB,
         ("3", "follower"): 5 * MB,
     }
     assert series(board, "rheostat_throttle_no_headroom") == {("1", "leader"): 0.0, ("3", "follower"): 1.0}
     seen(board)
-    assert series(board, "rheostat_throttle_setpoint_bytes_per_second") == {}
+    assert series(board, "rheostat_setpoint_bytes_per_second") == {}
 
 
 @pytest.mark.parametrize("definition", BY_PROCESS["tuner"], ids=lambda d: d.name)
@@ -111,10 +111,10 @@ def test_names_are_as_prometheus_asks(definition: MetricDef) -> None:
 def test_the_numbers(board: StatusStore) -> None:
     seen(board, SET, brokers=[broker_signal(1, leader=9.5 * MB, p99=12.5), broker_signal(3, follower=6 * MB, age_s=4)])
     assert series(board, "rheostat_throttle_rate_bytes_per_second") == {("1", "leader"): 1e7, ("3", "follower"): 1e7}
-    assert series(board, "rheostat_throttle_setpoint_bytes_per_second") == {("1", "leader"): 5e7}
+    assert series(board, "rheostat_setpoint_bytes_per_second") == {("1", "leader"): 5e7}
     assert series(board, "rheostat_throttle_rate_max_bytes_per_second") == {(): 5e7}
     assert series(board, "rheostat_throttled_bytes_per_second") == {("1", "leader"): 9.5e6, ("3", "follower"): 6e6}
-    assert series(board, "rheostat_steady_state_replication_bytes_per_second") == {
+    assert series(board, "rheostat_steady_state_bytes_per_second") == {
         ("1", "leader"): 6e6,
         ("3", "follower"): 3e6,
     }
@@ -183,7 +183,7 @@ def test_what_is_not_measured_has_no_series_and_is_not_zero(board: StatusStore) 
     for name in (
         "rheostat_move_remaining_bytes",
         "rheostat_move_remaining_slope_bytes_per_second",
-        "rheostat_steady_state_replication_bytes_per_second",
+        "rheostat_steady_state_bytes_per_second",
         "rheostat_throttle_infeasible",
         "rheostat_produce_p99_seconds",
         "rheostat_throttled_bytes_per_second",
@@ -206,7 +206,7 @@ def test_before_the_first_cycle_there_is_an_answer_already(board: StatusStore) -
 
 
 def test_wanted_stands_while_the_ramp_runs_and_goes_with_it(board: StatusStore) -> None:
-    name = "rheostat_throttle_setpoint_bytes_per_second"
+    name = "rheostat_setpoint_bytes_per_second"
     seen(board, SET)
     seen(board, hold(), busy=[SOURCE])
     assert series(board, name) == {("1", "leader"): 5e7}
@@ -259,7 +259,7 @@ def test_who_stands_by_says_so_and_shows_nothing_of_its_own(board: StatusStore) 
     ready, why = board.ready()
     assert not ready
     assert why.startswith("standing by: another tuner of this cluster has the lease")
-    assert series(board, "rheostat_throttle_setpoint_bytes_per_second") == {}
+    assert series(board, "rheostat_setpoint_bytes_per_second") == {}
     assert board.cycled_at_s is None  # So that nobody takes its silence for a loop that hangs.
     board.become_active()
     assert board.ready() == (False, "the first cycle has not ended yet")

@@ -1061,14 +1061,14 @@ def test_a_tenth_is_the_most_though_the_controller_is_pressed_a_little_more() ->
 
 def test_a_tail_at_rest_near_its_objective_is_no_news() -> None:
     """Where the law comes to rest, nothing goes on record and no reel runs."""
-    rig, eventful = Rig(FELT_AND_LAG), QuotaChangeDetector()
+    rig, changes = Rig(FELT_AND_LAG), QuotaChangeDetector()
     for _ in range(10):
         felt(rig, 56.0)
     for _ in range(10):
         before = rig.memory
         _, made = felt(rig, 56.0)
-        eventful.sees(made.decisions, before, made.memory)
-    assert not eventful.sees(made.decisions, before, made.memory)
+        changes.has_changed(made.decisions, before, made.memory)
+    assert not changes.has_changed(made.decisions, before, made.memory)
     assert not is_state_changed(made.memory, before)
 
 

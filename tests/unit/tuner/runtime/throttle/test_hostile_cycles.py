@@ -117,7 +117,7 @@ def fed(rig: Rig, data: st.DataObject, seconds: int) -> None:
         if second % 5 == 2:
             decisions = rig.loop.cycle()
             observation = rig.observer.cycles[-1][0]
-            history.observed(observation, rig.limits)
+            history.record_cycle(observation, rig.limits)
             board.record_cycle(observation, rig.loop.memory, decisions)
             board.become_active()
             assert board.ready()

@@ -55,7 +55,7 @@ def test_inputs_and_records_by_topic_are_those_of_a_search(
         assert list(known["memory.seen"].items()) == list(after.items()) or forgets
         assert known["memory.seen"] == after
         joined = {topic for (topic, partition), found in after.items() if before.get((topic, partition)) is not found}
-        assert by_topic.grown(before, after) == {
+        assert by_topic.grown_topics(before, after) == {
             topic: {p: found for (t, p), found in after.items() if t == topic} for topic in joined
         }
         known["memory.seen"] = before = after
@@ -64,8 +64,8 @@ def test_inputs_and_records_by_topic_are_those_of_a_search(
 def test_what_others_have_put_on_record_meanwhile_is_not_forgotten() -> None:
     by_topic = MovingReplicasByTopic()
     first = DeltaMapping({}, {("orders", 0): A})
-    by_topic.grown({}, first)
+    by_topic.grown_topics({}, first)
     # A memory that was written whole went on record without it.
     later = DeltaMapping({}, {("orders", 7): B, ("pay", 0): B})
     more = DeltaMapping(later, {("orders", 8): B})
-    assert by_topic.grown(later, more) == {"orders": {7: B, 8: B}}
+    assert by_topic.grown_topics(later, more) == {"orders": {7: B, 8: B}}
