@@ -48,7 +48,7 @@ def test_the_worlds_are_many_kinds() -> None:
 
 
 def without_looking(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SteeringController, "refused", lambda *_: [])
+    monkeypatch.setattr(SteeringController, "find_refused", lambda *_: [])
     monkeypatch.setattr(SteeringController, "still_free", lambda _, changes: list(changes))
 
 
@@ -102,7 +102,7 @@ def below_what_keeps_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ReplicaListWriter, "_start", lambda *_: set())
+    monkeypatch.setattr(ReplicaListWriter, "_start_rates", lambda *_: set())
 
 
 def without_a_record_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -193,7 +193,10 @@ def replayed(hostile: str, console: Console) -> None:
         "from_ms": NOW_MS,
         "to_ms": NOW_MS,
     }
-    replay._show({**body, **counts, "seconds_not_asked": 1, "missed": missed, "differences": [difference]}, console)
+    replay._show(
+        {**body, **counts, "steering_ticks_without_objective": 1, "missed": missed, "differences": [difference]},
+        console,
+    )
 
 
 def demo(hostile: str, console: Console) -> None:

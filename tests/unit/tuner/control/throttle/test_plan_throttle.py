@@ -321,7 +321,7 @@ def test_fill_that_the_write_budget_delays_withholds_the_step() -> None:
     rig.throttles.rates = {SOURCE: CEILING, TARGET: CEILING}
     for _ in range(4):
         cycle(rig)
-    rig.loop._ramps._writes_per_s_max = rig.loop._ramps._left = rig.loop._ramps._most = 1.0
+    rig.loop._ramps._writes_per_s_max = rig.loop._ramps._budget = rig.loop._ramps._budget_max = 1.0
     announce(rig, announcing, plans)
     assert announcing.deferred is not None
     assert "has still to be lowered" in announcing.deferred[KEY]
