@@ -49,7 +49,7 @@ def test_the_worlds_are_many_kinds() -> None:
 
 def without_looking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SteeringController, "find_refused", lambda *_: [])
-    monkeypatch.setattr(SteeringController, "still_free", lambda _, changes: list(changes))
+    monkeypatch.setattr(SteeringController, "filter_unchanged", lambda _, changes: list(changes))
 
 
 def without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
