@@ -115,7 +115,7 @@ def test_hostile_records_of_the_journal(make_stage: MakeStage, record_property: 
     assert following.alive()
     listed = rheostat("journal", "check", "--config", stage.config)
     assert listed.returncode == 1, listed.stderr + listed.stdout
-    assert "no tuner acts: what is rheostat's own in the cluster is not known" in listed.stdout
+    assert "no tuner acts: what rheostat manages in the cluster is not known" in listed.stdout
     assert rheostat("status", "--config", stage.config).returncode in (0, 1)
 
     def mended() -> bool:

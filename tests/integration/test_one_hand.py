@@ -206,7 +206,7 @@ def test_what_stands_behind_an_open_transaction_is_waited_for_and_never_taken_fo
         ours.take_over()
         ours.write(owned=owned)
         monkeypatch.setattr(topic_reader, "SILENCE_S_MAX", 3.0)
-        with pytest.raises(JournalError, match="its end was not reached: a transaction is open in it"):
+        with pytest.raises(JournalError, match="before the end of the topic: a transaction is open in it"):
             recovered(lab, ours)
         killed.abort_transaction()
         assert recovered(lab, ours).owned == owned
