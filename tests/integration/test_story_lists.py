@@ -146,7 +146,7 @@ def test_a_move_that_nobody_throttled_is_listed_exactly_and_leaves_nothing() -> 
             assert look(client).lists.keys() == {BYSTANDER}
             assert eye.looks > 10
 
-            entries = last_entries(rheostat.config.settings, 1000)
+            entries = last_entries(rheostat.settings, 1000)
             lists = [(entry.kind, entry.action) for entry in entries if entry.action.endswith("_pairs")]
             assert ("intent", "add_pairs") in lists
             assert lists.count(("intent", "remove_pairs")) >= 2, "not all of them at once"

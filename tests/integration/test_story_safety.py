@@ -49,7 +49,7 @@ def test_dry_run_writes_nothing_and_a_killed_tuner_leaves_nothing() -> None:
                 rheostat.until(
                     "the dry run finds the stall", lambda: rheostat.decided("stalled_below_steady_state"), 120
                 )
-                settings = rheostat.config.settings
+                settings = rheostat.settings
                 told = read_status(settings)
                 assert told["moves"]
                 assert any(
@@ -85,7 +85,7 @@ def test_dry_run_writes_nothing_and_a_killed_tuner_leaves_nothing() -> None:
 
             with running(lab) as rheostat:
                 rheostat.until("a ramp is under way", lambda: rates(client)[(1, Side.LEADER)] > THROTTLE, 90)
-                tuner = next(c for c in rheostat.run.supervisor.children if c.name == "tune")
+                tuner = next(c for c in rheostat.supervisor.children if c.name == "tune")
                 assert tuner.process is not None
                 tuner.process.kill()
                 rheostat.until("it is started again", lambda: tuner.restarts and tuner.process, 30)

@@ -56,7 +56,7 @@ def test_the_law_takes_a_move_up_is_killed_and_leaves_nothing() -> None:
             rheostat.until("the law has it", lambda: rheostat.decided("follows_clients"), 60)
             rheostat.until("it is on its way up", lambda: rates(client)[SOURCE] > 2 * THROTTLE, 60)
 
-            tuner = next(c for c in rheostat.run.supervisor.children if c.name == "tune")
+            tuner = next(c for c in rheostat.supervisor.children if c.name == "tune")
             assert tuner.process is not None
             tuner.process.kill()
             rheostat.until("it is started again", lambda: tuner.restarts and tuner.process, 30)
@@ -77,7 +77,7 @@ def test_the_law_takes_a_move_up_is_killed_and_leaves_nothing() -> None:
             assert isinstance(live, LiveCluster)
             assert live.lists == {}
 
-            turns = last_entries(rheostat.config.settings, 1000, ring="steering")
+            turns = last_entries(rheostat.settings, 1000, ring="steering")
             written = [(b, Side(s), rate) for turn in turns for b, s, _, rate in turn.decision["rates"]]
             assert {(b, s) for b, s, _ in written} >= {SOURCE, TARGET}
             assert max(rate for _, _, rate in written) <= CEILING
