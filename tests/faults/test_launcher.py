@@ -76,7 +76,7 @@ def test_what_does_not_only_read_goes_through_those_requests() -> None:
     }
     text = (root / looked_at).read_text()
     assert sum(text.count(word) for word in changing) == text.count("validate_only=True") == 1
-    assert "[(words.RESOURCE_TOPIC, self._topic, [])]" in text, "and it names no setting"
+    assert "[(kafka_names.RESOURCE_TOPIC, self._topic, [])]" in text, "and it names no setting"
     for module in ("kafka.fetchers", "kafka.placed_topics"):
         assert [f for f in (root / "tuner").rglob("*.py") if module in f.read_text()] == []
 
