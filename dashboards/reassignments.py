@@ -330,7 +330,7 @@ def decisions() -> list[timeseries.Panel]:
                 "Throttles that a person has set for a while, and those that are left alone since somebody else changed them.",
                 COUNT,
                 query(f"count({select(TunerMetric.OVERRIDE_UNTIL)}) or vector(0)", "overrides"),
-                query(f"count({select(TunerMetric.EXTERNAL_CHANGE_HOLD_UNTIL)}) or vector(0)", "somebody else's"),
+                query(f"count({select(TunerMetric.EXTERNAL_CHANGE_HOLD_UNTIL)}) or vector(0)", "externally owned"),
                 alert="OperatorOverrideInForce",
             ).min(0),
             1,
