@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks.stalls.recordings import recordings
 from benchmarks.stalls.score import Score, Verdict, score, verdict, worth
 from benchmarks.stalls.traces import PERIODS_S, Sampled, made, sampled
-from tuner.control.throttle.diagnosis.stall_detector import judge
+from tuner.control.throttle.diagnosis.stall_detector import judge_steps
 from tuner.control.throttle.state import StallState
 from tuner.core.throttle_limits import StallLimits
 
@@ -38,7 +38,7 @@ def ours(one: Sampled, limits: StallLimits) -> list[bool]:
     """What the production judge says after every step."""
     state, alarms = StallState(), []
     for step, expected in zip(one.steps, one.expected_bytes_per_s, strict=True):
-        state = judge(state, [step], expected, limits)
+        state = judge_steps(state, [step], expected, limits)
         alarms.append(state.stalled)
     return alarms
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
-from tuner.control.throttle.objective import Capacity, LawLimits, Mode, Objective
+from tuner.control.throttle.objective import Capacity, ControlLimits, Mode, Objective
 from tuner.control.throttle.quota_window.ramp import WINDOW_S
 from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState
@@ -17,7 +17,7 @@ from tuner.runtime.throttle.steering_controller import TICK_EVERY_S
 
 LINK = Capacity(100e6, 100e6)
 # The take-over of a rate that stands is another story: here it is over at once. Nor are the rates of a lab those of a floor.
-LIMITS = LawLimits(rate_bytes_per_s_min=0.5e6, rate_bytes_per_s_max=50e6, takeover_ramp_s=1.0)
+LIMITS = ControlLimits(rate_bytes_per_s_min=0.5e6, rate_bytes_per_s_max=50e6, takeover_ramp_s=1.0)
 SCRAPE_S, STEPS = 5.0, 5  # The stream's window.
 LATE_S = 2.0  # What the tuner hears of is so old.
 ENDLESS_BYTES = 1e12

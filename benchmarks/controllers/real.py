@@ -47,8 +47,8 @@ from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.quotas import QuotaClient
 from tuner.control.mutation_quota.entity import DEFAULT
-from tuner.core.controller import ControllerObjective, beside_of
-from tuner.core.controller_pressure import Pressure, Rests, pressure, rested
+from tuner.core.controller import ControllerObjective, cluster_wide_measures
+from tuner.core.controller_pressure import Pressure, IdleBaselines, worst_pressure, learn_idle_baselines
 from tuner.runtime.observe.signals_reader import SignalReader
 
 EVERYBODY = QuotaEntity(client_id=DEFAULT)
@@ -103,7 +103,7 @@ class Bench:
         self._lab = lab
         self._run = 0
         self._was_released = False
-        self._rests: Rests = {}
+        self._rests: IdleBaselines = {}
         self.objective = ControllerObjective(create_probe_p90_ms_max=_FELT_MS_MAX_START)
         self._alone_p99_ms = 0.0
         self._static_least = _STATIC_FIRST
@@ -337,15 +337,15 @@ class Bench:
         if active:
             newest = max(active, key=lambda s: s.sampled_at_ms)
             felt_ms = self._felt.felt_ms() if self._felt is not None else None
-            beside = beside_of(self._signals.controllers, self._signals.brokers, now_ms, _AGE_S_MAX, felt_ms)
+            beside = cluster_wide_measures(self._signals.controllers, self._signals.brokers, now_ms, _AGE_S_MAX, felt_ms)
             if felt_ms is not None:
                 seen.felt_ms.append((now_s, felt_ms))
             if beside.forwarding_busy_ratio is not None:
                 seen.forwarding_busy_ratio.append((now_s, beside.forwarding_busy_ratio))
             if not seen.signals or seen.signals[-1][1].sampled_at_ms != newest.sampled_at_ms:
                 seen.signals.append((now_s, newest))
-                self._rests = rested(beside, self._rests)
-            found = pressure(newest, beside, self.objective, self._rests)
+                self._rests = learn_idle_baselines(beside, self._rests)
+            found = worst_pressure(newest, beside, self.objective, self._rests)
             if found is not None:
                 seen.pressures.append((now_s, found.ratio))
                 seen.worst = found if seen.worst is None or found.ratio > seen.worst.ratio else seen.worst
@@ -375,7 +375,7 @@ class Bench:
 
     def _calm_again(self) -> bool:
         now_ms = round(time.time() * 1000)
-        lag_ms = beside_of(self._signals.controllers, self._signals.brokers, now_ms, _AGE_S_MAX).apply_lag_ms
+        lag_ms = cluster_wide_measures(self._signals.controllers, self._signals.brokers, now_ms, _AGE_S_MAX).apply_lag_ms
         return lag_ms is not None and lag_ms < CALM_LAG_MS
 
     # -- its surroundings ---------------------------------------------------------------------------------------------

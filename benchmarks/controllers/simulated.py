@@ -24,7 +24,7 @@ from benchmarks.controllers.queue_signals import ControllerStream
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
 from tuner.control.mutation_quota.model import MutationPolicy
 from tuner.core.controller import ControllerObjective
-from tuner.core.controller_pressure import pressure
+from tuner.core.controller_pressure import worst_pressure
 from tuner.planning.quota_time import KRAFT, ZOOKEEPER
 
 STORM_AT_S = 60.0
@@ -55,7 +55,7 @@ class _Watched:
         if stream.newest is not None:
             signal, _, beside = stream.newest
             self.idle.append(signal.idle_ratio if signal.idle_ratio is not None else 1.0)
-            found = pressure(replace(signal, idle_ratio=sum(self.idle) / len(self.idle)), beside, self.objective)
+            found = worst_pressure(replace(signal, idle_ratio=sum(self.idle) / len(self.idle)), beside, self.objective)
             assert found is not None, "the made-up controller measures everything"
             self.pressures.append((now_s, found.ratio))
         return self.hand.deal(now_s, stream, quotas)

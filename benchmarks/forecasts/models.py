@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from river import linear_model, optim, preprocessing, time_series
 
-from tuner.control.throttle.objective import LawLimits
+from tuner.control.throttle.objective import ControlLimits
 from tuner.control.throttle.steering.headroom import DirectionLoad, update_load
 
 MB = 1_000_000
@@ -81,7 +81,7 @@ class OfTheLaw:
 
     def __init__(self, period_s: int) -> None:
         self._period_s = float(period_s)
-        self._limits = LawLimits()
+        self._limits = ControlLimits()
         self._load: DirectionLoad | None = None
 
     def next(self) -> float:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streaming.shared.contract import Side
-from tuner.control.throttle.objective import LawLimits
+from tuner.control.throttle.objective import ControlLimits
 from tuner.control.throttle.quota_window.model import SECONDS_KEPT, QuotaSamples, rate_for_setpoint
 from tuner.core.cluster import BrokerSide
 from tuner.simulation.numbers import Floats, sums
@@ -58,7 +58,7 @@ class _Hand:
             window = _window([float(second[sensor]) for second in self.seconds])
             rate = rate_for_setpoint(window, float(wanted[sensor]), samples, compensation_range=0.0)
             if side[1] is Side.FOLLOWER:
-                rate = LawLimits().follower_margin_ratio * max(rate, float(wanted[sensor]))
+                rate = ControlLimits().follower_margin_ratio * max(rate, float(wanted[sensor]))
             rates[side] = max(round(rate), round(_RATE_BYTES_PER_S_MIN))
         self.simulated.throttles.write_rates(rates)
 

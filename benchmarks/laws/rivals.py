@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from streaming.shared.contract import Side
-from tuner.control.throttle.objective import Capacity, LawLimits, Objective
+from tuner.control.throttle.objective import Capacity, ControlLimits, Objective
 from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide
@@ -36,7 +36,7 @@ def policies(world: World) -> list[Policy]:
     mean = clairvoyant_bytes_per_s(world)
     statics = [(f"static {share:.0%}", round(share * mean)) for share in (0.25, 0.5, 1.0)]
     return [
-        Law(LawLimits(quota_samples=world.fetch.quota_samples)),
+        Law(ControlLimits(quota_samples=world.fetch.quota_samples)),
         *(RulePolicy(name, Static(rate), every_s=1e9) for name, rate in statics),
         RulePolicy("habit 50 MB/s", Static(_HABIT_BYTES_PER_S), every_s=1e9),
         *(Fresh(f"autothrottle {share:.1f}", _Autothrottle, share) for share in (1.0, 0.8)),
@@ -78,7 +78,7 @@ class _Tuner:
     """rheostat's law by itself: pure functions of what the view shows."""
 
     world: World
-    limits: LawLimits
+    limits: ControlLimits
     memory: ControlState = field(default_factory=ControlState)
 
     def rates(self, now_s: float, view: RuleInput) -> Mapping[BrokerSide, int | None]:
@@ -98,7 +98,7 @@ class _Tuner:
 class Law:
     """Ours, asked once a second."""
 
-    limits: LawLimits = field(default_factory=LawLimits)
+    limits: ControlLimits = field(default_factory=ControlLimits)
     name: str = OURS
 
     def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:

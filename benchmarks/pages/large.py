@@ -25,7 +25,7 @@ from tuner.api.observers import Observers
 from tuner.api.plan_status_store import PlanStatusStore
 from tuner.api.server import HttpServer, make_app
 from tuner.api.status_store import StatusStore
-from tuner.control.throttle.objective import Capacity, LawLimits
+from tuner.control.throttle.objective import Capacity, ControlLimits
 from tuner.control.throttle.state import Memory
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.throttle_limits import MB, Limits, StallLimits
@@ -52,7 +52,7 @@ class LargeTuner:
         throttles = KafkaThrottles(client)
         limits = Limits(rate_bytes_per_s_max=100 * MB, steers=True, throttles_moves=True)
         inputs = InputLog(
-            SettingsSnapshot(limits, StallLimits(), OBJECTIVE, LawLimits()),
+            SettingsSnapshot(limits, StallLimits(), OBJECTIVE, ControlLimits()),
             run="benchmark",
             program="",
             wall_clock=self.now_s,
@@ -86,7 +86,7 @@ class LargeTuner:
             memory=Memory(),
             ramps=RampExecutor(throttles),
             steering=SteeringController(
-                throttles, OBJECTIVE, lambda _: link, LawLimits(), writes_per_s_max=50.0, inputs=inputs
+                throttles, OBJECTIVE, lambda _: link, ControlLimits(), writes_per_s_max=50.0, inputs=inputs
             ),
         )
         quotas = metrics_extras.quotas(CLUSTER, now_ms(1))

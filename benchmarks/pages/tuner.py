@@ -19,7 +19,7 @@ from tuner.api.plan_status_store import PlanStatusStore
 from tuner.api.quota_status_store import QuotaStatusStore
 from tuner.api.server import HttpServer, make_app
 from tuner.api.status_store import StatusStore
-from tuner.control.throttle.objective import LawLimits, Objective
+from tuner.control.throttle.objective import ControlLimits, Objective
 from tuner.control.throttle.state import Memory
 from tuner.core.operator_orders import Orders
 from tuner.core.throttle_limits import Limits, StallLimits
@@ -82,7 +82,7 @@ class SimulatedTuner:
         self.observers = Observers(self.board)
         self.orders = KeptOrders()
         signals, throttles = SimulatedSignals(self._stream), SimulatedThrottles(self._cluster)
-        law_limits = LawLimits(rate_bytes_per_s_max=found.rate_bytes_per_s_max)
+        law_limits = ControlLimits(rate_bytes_per_s_max=found.rate_bytes_per_s_max)
         steering = None
         if objective is not None:
             steering = SteeringController(

@@ -32,9 +32,9 @@ from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.api.status_store import StatusStore
 from tuner.control.throttle.decision import SetRate
-from tuner.control.throttle.objective import Capacity, LawLimits, Objective
+from tuner.control.throttle.objective import Capacity, ControlLimits, Objective
 from tuner.control.throttle.state import Memory, OwnedRate
-from tuner.core.cluster import BrokerSide, LiveCluster, NotSeen
+from tuner.core.cluster import BrokerSide, LiveCluster, ClusterUnreadable
 from tuner.core.operator_orders import Orders
 from tuner.core.throttle_limits import MB, Limits, StallLimits
 from tuner.journal.entries import Entry, encode_entry, encode_memory, encode_moving, encode_owned
@@ -123,9 +123,9 @@ class Looked:
     """The newest look, taken before."""
 
     def __init__(self) -> None:
-        self.live: LiveCluster | NotSeen = NotSeen("not looked yet")
+        self.live: LiveCluster | ClusterUnreadable = ClusterUnreadable("not looked yet")
 
-    def snapshot(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | NotSeen:  # noqa: ARG002 - the port's shape
+    def snapshot(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | ClusterUnreadable:  # noqa: ARG002 - the port's shape
         return self.live
 
 
@@ -151,7 +151,7 @@ class Tuner:
         throttles = KafkaThrottles(client)
         limits = Limits(rate_bytes_per_s_max=100 * MB, steers=steers, throttles_moves=steers)
         inputs = InputLog(
-            SettingsSnapshot(limits, StallLimits(), OBJECTIVE, LawLimits()),
+            SettingsSnapshot(limits, StallLimits(), OBJECTIVE, ControlLimits()),
             run="benchmark",
             program="",
             wall_clock=self._now_s,
@@ -220,7 +220,7 @@ class Tuner:
 
 def _steering(throttles: KafkaThrottles, inputs: InputLog) -> SteeringController:
     link = Capacity(125 * MB, 125 * MB)
-    return SteeringController(throttles, OBJECTIVE, lambda _: link, LawLimits(), writes_per_s_max=50.0, inputs=inputs)
+    return SteeringController(throttles, OBJECTIVE, lambda _: link, ControlLimits(), writes_per_s_max=50.0, inputs=inputs)
 
 
 def measure(brokers: int, seed: int, *, rescue: bool) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from tuner.control.throttle.diagnosis.fetcher_load import Cell, Fetchers, Pair, Share, cells
+from tuner.control.throttle.diagnosis.fetcher_load import Cell, Fetchers, Pair, Share, loads_by_cell
 
 BROKERS_MAX = 40  # Above it stripes are too thin to see: each field is one, its busiest thread.
 
@@ -30,7 +30,7 @@ class Map:
         return sorted({f for f, _ in self.by_pair}), sorted({leader for _, leader in self.by_pair})
 
     def loads(self) -> dict[Cell, float]:
-        return {cell: load for cell, (load, _) in cells(self.by_pair, self.fetchers).items()}
+        return {cell: load for cell, (load, _) in loads_by_cell(self.by_pair, self.fetchers).items()}
 
 
 def as_text(maps: Sequence[Map]) -> str:

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
-from tuner.control.throttle.diagnosis.fetcher_choice import best, pays
+from tuner.control.throttle.diagnosis.fetcher_choice import choose_outlook, is_worthwhile
 from tuner.control.throttle.diagnosis.fetcher_load import (
     Cell,
-    Collision,
+    TopicCollision,
     FetchedPartition,
     Fetchers,
     Outlook,
     Pair,
     Share,
-    cells,
-    collisions,
+    loads_by_cell,
+    find_topic_collisions,
     outlook,
     outlooks,
-    shares,
+    shares_by_pair,
 )
 from tuner.core.fetchers import client_id, resize_steps
 
@@ -34,13 +34,13 @@ class FetchersReport:
     today: Outlook
     all_of: tuple[Outlook, ...]  # For 1, 2, 3 and so on, the same on all brokers.
     best: Outlook
-    collisions: tuple[Collision, ...]
+    collisions: tuple[TopicCollision, ...]
     notes: tuple[str, ...] = ()
 
     @property
     def pays(self) -> bool:
         """Another value than today's is clearly better."""
-        return pays(self.today, self.best)
+        return is_worthwhile(self.today, self.best)
 
     @property
     def steps(self) -> dict[int, tuple[int, ...]]:
@@ -66,7 +66,7 @@ def report(
     Args:
         fetchers: num.replica.fetchers of each broker that is alive; what others follow is left out.
     """
-    by_pair = {pair: those for pair, those in shares(partitions).items() if pair[0] in fetchers}
+    by_pair = {pair: those for pair, those in shares_by_pair(partitions).items() if pair[0] in fetchers}
     today, all_of = outlook(by_pair, fetchers), outlooks(by_pair)
     return FetchersReport(
         source,
@@ -75,8 +75,8 @@ def report(
         by_pair,
         today,
         all_of,
-        best(today, all_of, thread_bytes_per_s_max),
-        collisions(by_pair, fetchers),
+        choose_outlook(today, all_of, thread_bytes_per_s_max),
+        find_topic_collisions(by_pair, fetchers),
         notes,
     )
 
@@ -114,7 +114,7 @@ def as_record(made: FetchersReport) -> dict[str, Any]:
                 "load": load,
                 "partitions": count,
             }
-            for (follower, leader, thread), (load, count) in sorted(cells(made.by_pair, made.fetchers).items())
+            for (follower, leader, thread), (load, count) in sorted(loads_by_cell(made.by_pair, made.fetchers).items())
         ],
         "notes": list(made.notes),
     }

@@ -22,7 +22,7 @@ from tuner.core.partition_limits import (
     PRESETS,
     PartitionCounts,
     PartitionLimits,
-    counted,
+    count_partitions,
 )
 from tuner.planning.placement import PlacementRequest, PolicyViolation, place
 
@@ -95,7 +95,7 @@ def applied_to(topic: str, limits: PartitionLimits | None) -> PartitionLimits:
 
 
 def counts_of(standing: ClusterLayout) -> PartitionCounts:
-    return counted(((key, state.replicas) for key, state in standing.partitions.items()), standing.brokers)
+    return count_partitions(((key, state.replicas) for key, state in standing.partitions.items()), standing.brokers)
 
 
 def wanted_of(
@@ -155,7 +155,7 @@ def _after(
     placed: Sequence[Sequence[int]],
     limits: PartitionLimits | None,
 ) -> LimitsReport:
-    added = counted((((topic, n), brokers) for n, brokers in enumerate(placed)), ())
+    added = count_partitions((((topic, n), brokers) for n, brokers in enumerate(placed)), ())
     then = PartitionCounts({b: counts.of(b) + added.of(b) for b in {*counts.by_broker, *added.by_broker}})
     return report(
         standing.source, standing.racks, then, _RECOMMENDED if limits is None else limits, binding=limits is not None

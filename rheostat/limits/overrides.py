@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rheostat.errors import BadInputError
-from tuner.core.partition_limits import PRESETS, PartitionLimits, set_or_none
+from tuner.core.partition_limits import PRESETS, PartitionLimits, limit_or_none
 from tuner.planning.plan_json import TOPIC_NAME_RULE, is_topic_name
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class LimitOverrides:
             return None
         preset = PartitionLimits() if self.preset is None else PRESETS[self.preset].limits
         return PartitionLimits(
-            _first(self.broker_partitions_max, set_or_none(preset.broker_partitions_max), below.broker_partitions_max),
+            _first(self.broker_partitions_max, limit_or_none(preset.broker_partitions_max), below.broker_partitions_max),
             _first(self.partitions_max, preset.cluster_max, below.partitions_max),
             {**below.by_broker, **own},
         )
@@ -96,4 +96,4 @@ def parse_topic_configs(texts: Sequence[str]) -> dict[str, str]:
 
 
 def limit_text(limit: int) -> str:
-    return "unlimited" if set_or_none(limit) is None else str(limit)
+    return "unlimited" if limit_or_none(limit) is None else str(limit)

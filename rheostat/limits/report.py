@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
-from tuner.core.partition_limits import WARN_SHARE, PartitionCounts, PartitionLimits, set_or_none
+from tuner.core.partition_limits import WARN_SHARE, PartitionCounts, PartitionLimits, limit_or_none
 from tuner.planning.fill_forecast import FillForecast, forecast, sum_histories
 
 
@@ -84,7 +84,7 @@ def report(
             return None
         limit = limits.partitions_max if broker is None else limits.of(broker)
         there = counts.total if broker is None else counts.of(broker)
-        return forecast(history, None if set_or_none(limit) is None else limit - there)
+        return forecast(history, None if limit_or_none(limit) is None else limit - there)
 
     rows = tuple(
         BrokerLimitRow(broker, counts.of(broker), limits.of(broker), broker in racks, racks.get(broker), when(broker))
@@ -99,7 +99,7 @@ def as_record(made: LimitsReport) -> dict[str, Any]:
     return {
         "source": made.source,
         "limits_are_set": made.binding,
-        "max.broker.partitions": set_or_none(made.limits.broker_partitions_max),
+        "max.broker.partitions": limit_or_none(made.limits.broker_partitions_max),
         "max.partitions": made.limits.cluster_max,
         "why_no_projection": made.why_no_projection,
         "cluster": _row(made.cluster),
@@ -108,10 +108,10 @@ def as_record(made: LimitsReport) -> dict[str, Any]:
 
 
 def _row(row: BrokerLimitRow) -> dict[str, Any]:
-    unlimited = set_or_none(row.limit) is None
+    unlimited = limit_or_none(row.limit) is None
     return {
         "partitions": row.partitions,
-        "limit": set_or_none(row.limit),
+        "limit": limit_or_none(row.limit),
         "headroom": None if unlimited else row.headroom,
         "share": None if unlimited else row.share,
         "fill": row.fill.value,

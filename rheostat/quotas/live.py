@@ -35,8 +35,8 @@ from tuner.control.mutation_quota.entity import QuotaEntity
 from tuner.control.mutation_quota.model import MutationPolicy, QuotaView, with_broker_window
 from tuner.control.mutation_quota.operator_orders import step_with_orders
 from tuner.control.mutation_quota.state import MutationMemory
-from tuner.core.cluster import NotSeen
-from tuner.core.controller import beside_of
+from tuner.core.cluster import ClusterUnreadable
+from tuner.core.controller import cluster_wide_measures
 from tuner.core.operator_orders import Orders
 from tuner.core.quota_window import QuotaWindow
 from tuner.journal.topic_tail import KAFKA_ERRORS
@@ -89,7 +89,7 @@ def gather(settings: Settings) -> dict[str, Any]:
 
 def asked_now(
     settings: Settings,
-    stands: Mapping[QuotaEntity, float] | NotSeen,
+    stands: Mapping[QuotaEntity, float] | ClusterUnreadable,
     signals: SignalCache,
     memory: MutationMemory,
     orders: Orders,
@@ -110,7 +110,7 @@ def asked_now(
     unfelt = felt_ms is None and policy.objective.create_probe_p90_ms_max is not None
     if unfelt:
         policy = replace(policy, objective=replace(policy.objective, create_probe_p90_ms_max=None))
-    beside = beside_of(signals.controllers, signals.brokers, now_ms, policy.limits.hold_age_s, felt_ms)
+    beside = cluster_wide_measures(signals.controllers, signals.brokers, now_ms, policy.limits.hold_age_s, felt_ms)
     view = QuotaView(now_ms, stands, dict(signals.controllers), tuple(signals.tenants.values()), beside)
     made = step_with_orders(view, memory, policy, orders)
     told = quotas_json(QuotaSnapshot(view, made, made.memory))

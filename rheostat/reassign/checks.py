@@ -18,7 +18,7 @@ from tuner.control.reassignment.explain import name_partitions
 from tuner.control.reassignment.scheduler_model import WaitingPartition, planned_partitions
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import BrokerSide, side_name
-from tuner.core.partition_limits import INTERNAL_TOPICS, PartitionLimits, counted
+from tuner.core.partition_limits import INTERNAL_TOPICS, PartitionLimits, count_partitions
 from tuner.core.reassignment_plan import Plan
 from tuner.core.reassignment_steps import PartitionTransition
 from tuner.planning.fluid_bound import FluidBound, fluid_bound
@@ -140,7 +140,7 @@ def _over_limits(given: PlanInput, ground: PlanGround, limits: PartitionLimits, 
             more.update(new)
             more.subtract(gone)
             grows += len(new) - len(gone)
-    counts = counted(((key, s.replicas) for key, s in ground.standing.partitions.items()), ground.standing.brokers)
+    counts = count_partitions(((key, s.replicas) for key, s in ground.standing.partitions.items()), ground.standing.brokers)
     total = counts.total + sum(more.values())
     most = limits.cluster_max
     whole = f"the cluster would have {total}, and max.partitions is {'not set' if most is None else most}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from rheostat.errors import BadInputError
 from streaming.shared import units
-from tuner.control.throttle.objective import LawLimits, Mode, Objective
+from tuner.control.throttle.objective import ControlLimits, Mode, Objective
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import Limits
 from tuner.settings.tuner import TunerSettings
@@ -47,7 +47,7 @@ def parse_policy(text: str, scenario: Scenario) -> tuple[Scenario, Policy]:
             return scenario, LoopPolicy(limits, name=text)
         case "rheostat", _:
             scenario, objective = _parse_objective(text, goal, scenario)
-            law_limits = LawLimits(
+            law_limits = ControlLimits(
                 rate_bytes_per_s_min=limits.rate_bytes_per_s_min, rate_bytes_per_s_max=limits.rate_bytes_per_s_max
             )
             return scenario, LoopPolicy(limits, objective, law_limits, name=text)

@@ -10,7 +10,7 @@ from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
 from rheostat.plan.estimate.text import side_name
 from streaming.shared.short_lists import more_text
 from streaming.shared.units import rate_text, share_text, size_text, span_text
-from tuner.control.throttle.decision import ELSEWHERE, Reason
+from tuner.control.throttle.decision import NOT_THROTTLE_LIMITED, Reason
 from tuner.core.cluster import BrokerSide
 from tuner.core.drain_time import rate_bytes_per_s_min
 from tuner.journal.entries import Entry
@@ -19,7 +19,7 @@ from tuner.simulation.scenario import Scenario, sum_side_loads
 from tuner.simulation.trace import Trace, rate_series
 
 # Reasons that no throttle rate cures.
-DIAGNOSES = {Reason.INFEASIBLE, Reason.NO_HEADROOM, Reason.DEADLINE_NOT_MET, *ELSEWHERE}
+DIAGNOSES = {Reason.INFEASIBLE, Reason.NO_HEADROOM, Reason.DEADLINE_NOT_MET, *NOT_THROTTLE_LIMITED}
 SIDES_MAX = 10
 DECISIONS_MAX = 5
 

@@ -28,7 +28,7 @@ from tuner.api.status_store import CycleResult
 from tuner.control.throttle.decision import AllowSteering, Hold, Relinquish
 from tuner.control.throttle.plan_moves import PlanMoves
 from tuner.control.throttle.policy import decide
-from tuner.control.throttle.rate_changes import rates_since
+from tuner.control.throttle.rate_changes import track_rate_changes
 from tuner.control.throttle.state import Memory, RateSince, StallState
 from tuner.control.throttle.view import MovesView, judge_destinations
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, Setpoint
@@ -88,7 +88,7 @@ class StatusEvaluator:
         known = replace(memory or Memory(), stalls=self._stalls)
         # As the tuner: what is paused is not judged, and what has ended is forgotten.
         judged = live.moves and orders.pause is None
-        self._rates_since = rates_since(seen, live, replace(known, rates_since=self._rates_since))
+        self._rates_since = track_rate_changes(seen, live, replace(known, rates_since=self._rates_since))
         view = MovesView(seen, live, self._limits, rates_since=self._rates_since)
         self._stalls = judge_destinations(view, known, StallLimits()) if judged else {}
         self._history.record_cycle(seen, self._limits)

@@ -27,9 +27,9 @@ from tuner.api.broker_views import brokers_json
 from tuner.api.decision_rows import decision_json
 from tuner.api.decisions import DecisionFilter, DecisionStore, EventRow, throttles_of
 from tuner.api.views import orders_json
-from tuner.control.throttle.decision import ELSEWHERE, Reason
+from tuner.control.throttle.decision import NOT_THROTTLE_LIMITED, Reason
 from tuner.control.throttle.plan_moves import moves_under_way
-from tuner.control.throttle.rescue_rate import floor_bytes_per_s
+from tuner.control.throttle.rescue_rate import min_draining_bytes_per_s
 from tuner.core.cluster import BrokerSide, LiveCluster
 from tuner.core.drain_time import SideLoad
 from tuner.core.plan_progress import UNKNOWN, Progress
@@ -41,7 +41,7 @@ from tuner.runtime.observe.signals_reader import SignalCache
 from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
 
 DECISIONS_SHOWN = 10
-_STUCK = {Reason.INFEASIBLE, Reason.DEADLINE_NOT_MET, *ELSEWHERE}
+_STUCK = {Reason.INFEASIBLE, Reason.DEADLINE_NOT_MET, *NOT_THROTTLE_LIMITED}
 _SIGNAL_BACKLOG = 400
 _JUDGES = {TunerMode.ACTING, TunerMode.DRY_RUN}
 _CHANGES = {"set", "start", "put_back"}
@@ -267,7 +267,7 @@ def last_entries(settings: Settings, count: int = DECISIONS_SHOWN, ring: str = "
 def _floor(side: Mapping[str, Any], settings: Settings) -> float | None:
     """By the settings: what the law means, which may be less where clients leave less, is not known from outside."""
     steady_state = side["steady_state_bytes_per_s"]
-    return None if steady_state is None else floor_bytes_per_s(SideLoad(0.0, steady_state), settings.tuner.limits())
+    return None if steady_state is None else min_draining_bytes_per_s(SideLoad(0.0, steady_state), settings.tuner.limits())
 
 
 def _signals(settings: Settings) -> SignalHistory:

@@ -11,7 +11,7 @@ from rheostat.quotas.live import asked_now
 from streaming.shared.kafka.cluster import ClusterError
 from tuner.control.mutation_quota.entity import QuotaEntity
 from tuner.control.mutation_quota.state import MutationMemory
-from tuner.core.cluster import NotSeen
+from tuner.core.cluster import ClusterUnreadable
 from tuner.core.operator_orders import Orders
 from tuner.core.quota_window import QuotaWindow
 from tuner.runtime.observe.signals_reader import SignalCache
@@ -36,7 +36,7 @@ class TenantsPane:
         self._stand = stand
         self._monotonic = monotonic
         self._due_s = float("-inf")
-        self._quotas: Mapping[QuotaEntity, float] | NotSeen = {}
+        self._quotas: Mapping[QuotaEntity, float] | ClusterUnreadable = {}
 
     def told(
         self,
@@ -54,8 +54,8 @@ class TenantsPane:
             self._due_s = self._monotonic() + EVERY_S
         return asked_now(self._settings, self._quotas, signals, memory, orders, now_ms, windows=windows)
 
-    def _looked(self) -> Mapping[QuotaEntity, float] | NotSeen:
+    def _looked(self) -> Mapping[QuotaEntity, float] | ClusterUnreadable:
         try:
             return self._stand()
         except ClusterError as error:
-            return NotSeen(str(error))
+            return ClusterUnreadable(str(error))

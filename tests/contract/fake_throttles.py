@@ -9,7 +9,7 @@ from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.throttle_settings import LIST_CHARS_MAX, ThrottledReplicas, TopicThrottle
 from tuner.core.cluster import BrokerSide
-from tuner.core.outcome import CHANGED_SINCE, Failure
+from tuner.core.outcome import CHANGED_EXTERNALLY, Failure
 
 
 class FakeThrottles:
@@ -79,7 +79,7 @@ class FakeThrottles:
             return f"Kafka refused to alter topic configs: topic {topic} is not there"
         now = self.lists[topic]
         if decided_on is not None and any(now.for_side(side) != decided_on.for_side(side) for side in sides):
-            return CHANGED_SINCE
+            return CHANGED_EXTERNALLY
         self.lists[topic] = TopicThrottle(
             ThrottledReplicas() if Side.LEADER in sides else now.leader,
             ThrottledReplicas() if Side.FOLLOWER in sides else now.follower,

@@ -34,7 +34,7 @@ from lab_parts import rheostat, until
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_ACKNOWLEDGED
 from streaming.shared.kafka.cluster import ClusterClient
-from tuner.control.throttle.objective import LawLimits
+from tuner.control.throttle.objective import ControlLimits
 from tuner.core.throttle_limits import MB
 
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(600)]
@@ -132,7 +132,7 @@ def test_what_moves_is_fast_where_the_tuner_is_free(case: Case, table: list[Sequ
         until(lambda: nothing_left(client), 90, "nothing is left", every_s=1.0)
     written = WRITTEN if case.writes else 0
     # Out of the paced leader go the writes to in-sync followers as well; into a node come those of clients who write to it.
-    room = LawLimits().utilisation_max * LINK - (1 + case.in_sync) * written
+    room = ControlLimits().utilisation_max * LINK - (1 + case.in_sync) * written
     optimum_s = to_move / room
     table.append((case.name, "", "", "", f"{took_s / optimum_s:.2f} ({took_s:.0f} s)"))
     assert took_s <= RATIO_MAX * optimum_s

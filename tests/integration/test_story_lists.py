@@ -16,8 +16,8 @@ from rheostat.lab.tools import reassign_partitions
 from rheostat.status.report import last_entries
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, Pair, TopicThrottle
-from tuner.control.throttle.replica_lists.list_rules import needed_pairs
-from tuner.core.cluster import LiveCluster, NotSeen
+from tuner.control.throttle.replica_lists.list_rules import required_by_topic
+from tuner.core.cluster import LiveCluster, ClusterUnreadable
 from tuner.core.throttle_limits import MB
 from tuner.runtime.observe.cluster_reader import ClusterReader
 
@@ -72,10 +72,10 @@ class Eye:
     def exact(self, *, whole: bool = False) -> bool:
         """Whether there is a list at all (``whole``: and nothing is missing on it)."""
         live = ClusterReader(self._client).snapshot(full=True)
-        if isinstance(live, NotSeen):
+        if isinstance(live, ClusterUnreadable):
             return False  # One of the brokers is slowed down: the next look sees it.
         self.looks += 1
-        now = needed_pairs(live)
+        now = required_by_topic(live)
         for topic, each in now.items():
             leader, follower = self._needed.setdefault(topic, (set(), set()))
             leader |= each.leader

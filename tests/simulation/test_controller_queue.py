@@ -26,7 +26,7 @@ from benchmarks.controllers.queue_signals import ControllerStream
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
 from tuner.control.mutation_quota.model import MutationPolicy
 from tuner.core.controller import ControllerObjective
-from tuner.core.controller_pressure import pressure
+from tuner.core.controller_pressure import worst_pressure
 from tuner.planning.quota_time import KRAFT, ZOOKEEPER
 
 SETTLED_S = 300.0  # Storms begin at 60 s; from here on objectives are held.
@@ -50,7 +50,7 @@ class Watched:
             signal, _, beside = stream.newest
             assert signal.idle_ratio is not None
             self.idle.append(signal.idle_ratio)
-            found = pressure(replace(signal, idle_ratio=sum(self.idle) / len(self.idle)), beside, self.objective)
+            found = worst_pressure(replace(signal, idle_ratio=sum(self.idle) / len(self.idle)), beside, self.objective)
             self.pressures.append((now_s, found.ratio if found is not None else math.nan))
         return self.hand.deal(now_s, stream, quotas)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from streaming.shared.contract import Side
-from tuner.control.throttle.objective import Capacity, LawLimits, Mode, Objective
+from tuner.control.throttle.objective import Capacity, ControlLimits, Mode, Objective
 from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide
@@ -30,7 +30,7 @@ class Law:
         rates = {side: rate.bytes_per_s for side, rate in view.live.rates.items()}
         links = {b.broker: LINK for b in view.world.brokers}
         seen = ControlInput(EPOCH_MS + round(now_s * 1000), view.brokers, view.moves, rates, links)
-        self.memory, writes = control_step(seen, self.memory, self.objective, LawLimits())
+        self.memory, writes = control_step(seen, self.memory, self.objective, ControlLimits())
         return writes
 
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
-from tuner.control.throttle.objective import Capacity, LawLimits, Mode, Objective
+from tuner.control.throttle.objective import Capacity, ControlLimits, Mode, Objective
 from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState, SideControlState
 from tuner.core.cluster import BrokerSide
@@ -37,7 +37,7 @@ from tuner.simulation.world import (
 )
 
 CEILING = 90 * MB
-LIMITS = LawLimits(rate_bytes_per_s_max=CEILING)
+LIMITS = ControlLimits(rate_bytes_per_s_max=CEILING)
 SIDES: tuple[BrokerSide, ...] = ((1, Side.LEADER), (2, Side.LEADER), (3, Side.FOLLOWER))
 OBJECTIVES = (
     Objective(50.0),

@@ -10,7 +10,7 @@ import pytest
 
 from streaming.shared.contract import Side
 from tuner.control.throttle.decision import Reason
-from tuner.control.throttle.objective import LawLimits, Objective
+from tuner.control.throttle.objective import ControlLimits, Objective
 from tuner.control.throttle.state import Memory
 from tuner.core.throttle_limits import MB, Limits, StallLimits
 from tuner.journal.entries import Entry
@@ -53,7 +53,7 @@ class Filmed:
     entries: list[Entry] = field(default_factory=list)
 
     def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:
-        limits, law = replace(self.limits, steers=self.objective is not None), LawLimits(rate_bytes_per_s_max=80 * MB)
+        limits, law = replace(self.limits, steers=self.objective is not None), ControlLimits(rate_bytes_per_s_max=80 * MB)
 
         def now_s() -> float:
             return simulated.cluster.now_s

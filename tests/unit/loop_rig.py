@@ -26,12 +26,12 @@ from tuner_cases import (
 from streaming.shared.contract import BrokerSignal, MoveSignal
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle.decision import Acted, Decision, Reason
-from tuner.control.throttle.objective import Capacity, LawLimits, Objective
+from tuner.control.throttle.objective import Capacity, ControlLimits, Objective
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import (
     BrokerSide,
     LiveCluster,
-    NotSeen,
+    ClusterUnreadable,
     Observation,
     PartitionMove,
     RateSetting,
@@ -64,12 +64,12 @@ class FakeLive:
         self.beside: Mapping[int, frozenset[BrokerSide]] = {}
         self.waits: list[Collection[int]] = []
 
-    def snapshot(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | NotSeen:
+    def snapshot(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | ClusterUnreadable:
         self.also = frozenset(also)
         self.looks.append(full)
         self.waits.append(waits)
         if self.not_seen is not None:
-            return NotSeen(self.not_seen)
+            return ClusterUnreadable(self.not_seen)
         inherited = {
             (broker, side): RateSetting(value, own=False)
             for side, value in self.throttles.default_rates.items()
@@ -178,7 +178,7 @@ class Rig:
         *,
         dry_run: bool = False,
         objective: Objective | None = None,
-        law_limits: LawLimits | None = None,
+        law_limits: ControlLimits | None = None,
         writes_per_s_max: float = 50.0,
         throttles_moves: bool = False,
     ) -> None:
@@ -225,7 +225,7 @@ class Rig:
                     port,
                     objective,
                     lambda _: Capacity(125 * MB, 125 * MB),
-                    law_limits or LawLimits(rate_bytes_per_s_max=LIMITS.rate_bytes_per_s_max),
+                    law_limits or ControlLimits(rate_bytes_per_s_max=LIMITS.rate_bytes_per_s_max),
                     writes_per_s_max=writes_per_s_max,
                 ),
             )

@@ -12,7 +12,7 @@ from tuner.control.mutation_quota.model import MutationPolicy, QuotaView
 from tuner.control.mutation_quota.ownership import intend, settle
 from tuner.control.mutation_quota.policy import QuotaStep, step
 from tuner.control.mutation_quota.state import MutationMemory
-from tuner.core.cluster import NotSeen
+from tuner.core.cluster import ClusterUnreadable
 from tuner.core.controller import ClusterWideMeasures
 
 START_MS = 1_600_000_000_000
@@ -54,7 +54,7 @@ class Rig:
     ) -> QuotaStep:
         """One turn now; then five seconds pass. Without a controller, one that is well."""
         found = [controller(self.now_ms)] if controllers is None else controllers
-        quotas: Mapping[QuotaEntity, float] | NotSeen = NotSeen("no answer") if unseen else self.quotas
+        quotas: Mapping[QuotaEntity, float] | ClusterUnreadable = ClusterUnreadable("no answer") if unseen else self.quotas
         view = QuotaView(
             self.now_ms, quotas, {s.node: s for s in found}, tuple(tenants), beside or ClusterWideMeasures()
         )

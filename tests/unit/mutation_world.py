@@ -18,7 +18,7 @@ from tuner.control.mutation_quota.model import MutationPolicy, QuotaView, Tenant
 from tuner.control.mutation_quota.ownership import intend, settle
 from tuner.control.mutation_quota.policy import step
 from tuner.control.mutation_quota.state import MutationMemory
-from tuner.core.cluster import NotSeen
+from tuner.core.cluster import ClusterUnreadable
 from tuner.core.controller import ClusterWideMeasures
 
 NAMES = [Tenant("alice"), Tenant("bob"), Tenant("carol", "app"), Tenant("dave", "app")]
@@ -94,7 +94,7 @@ class World:
             for name, (rate, tokens, node) in event["tenants"].items()
         ]
         before = self.memory
-        quotas = NotSeen("no answer") if event["unseen"] else dict(self.quotas)
+        quotas = ClusterUnreadable("no answer") if event["unseen"] else dict(self.quotas)
         view = QuotaView(self.now_ms, quotas, news, tuple(of_tenants), ClusterWideMeasures())
         made = step(view, before, self.policy)
         assert made == step(view, before, self.policy), "a decision depends on its values alone"

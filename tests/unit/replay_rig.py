@@ -9,7 +9,7 @@ from loop_rig import FakeJournal, Rig
 from tuner_cases import LIMITS, STALL
 
 from streaming.shared.contract import MoveStep
-from tuner.control.throttle.objective import Capacity, LawLimits, Objective
+from tuner.control.throttle.objective import Capacity, ControlLimits, Objective
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
@@ -76,7 +76,7 @@ class FilmedRig(Rig):
 
     def filmed_loop(self, memory: Memory) -> ThrottleController:
         self.runs += 1
-        law = LawLimits(rate_bytes_per_s_max=LIMITS.rate_bytes_per_s_max, takeover_ramp_s=0.1)
+        law = ControlLimits(rate_bytes_per_s_max=LIMITS.rate_bytes_per_s_max, takeover_ramp_s=0.1)
         limits = replace(LIMITS, steers=self.objective is not None, throttles_moves=self.throttles_moves)
         in_force = SettingsSnapshot(
             limits, STALL, self.objective, law if self.objective else None, writes_max(WRITES_PER_S_MAX), self.dry_run

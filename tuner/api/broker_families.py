@@ -12,8 +12,8 @@ from streaming.shared.metric_page import Labels, metric_family
 from tuner.api.series_limit import nonzero_values
 from tuner.api.status_store import CycleResult, StatusStore
 from tuner.core.freshness import age_s
-from tuner.core.partition_fill import fills
-from tuner.core.partition_limits import PartitionLimits, set_or_none
+from tuner.core.partition_fill import partition_fills
+from tuner.core.partition_limits import PartitionLimits, limit_or_none
 
 Signals = Mapping[int, BrokerSignal]
 
@@ -78,14 +78,14 @@ def _capacities(board: StatusStore, c: Labels) -> Iterator[Metric]:
 
 def _fills(board: StatusStore, brokers: Signals, now_ms: int, c: Labels) -> Iterator[Metric]:
     limits = board.partition_limits if board.partition_limits is not None else PartitionLimits()
-    rows = fills(brokers, limits, now_ms, board.limits.signal_age_s_max)
+    rows = partition_fills(brokers, limits, now_ms, board.limits.signal_age_s_max)
     cluster = next((row for row in rows if row.broker is None), None)
     each = {(*c, str(row.broker)): row.partitions for row in rows if row.broker is not None}
     yield metric_family(TunerMetric.CLUSTER_PARTITIONS, {c: cluster.partitions} if cluster is not None else {})
     of_cluster = cluster.limit if cluster is not None else None
     yield metric_family(TunerMetric.CLUSTER_PARTITIONS_LIMIT, {c: float(of_cluster)} if of_cluster is not None else {})
     yield metric_family(TunerMetric.PARTITIONS, each)
-    of_all = set_or_none(limits.broker_partitions_max)
+    of_all = limit_or_none(limits.broker_partitions_max)
     named = {(*c, str(b)): float(n) for b, n in limits.by_broker.items() if b in brokers}
     yield metric_family(TunerMetric.PARTITIONS_LIMIT, ({(*c, ""): float(of_all)} if of_all is not None else {}) | named)
 

@@ -13,7 +13,7 @@ from streaming.shared.metric_page import Labels, metric_family
 from tuner.api.series_limit import SERIES_MAX
 from tuner.api.status_store import CycleResult
 from tuner.control.throttle.decision import (
-    ELSEWHERE,
+    NOT_THROTTLE_LIMITED,
     AddPairs,
     ClearLists,
     Decision,
@@ -38,7 +38,7 @@ NEEDS_ATTENTION = frozenset(
         Reason.NO_HEADROOM,
         Reason.DEADLINE_NOT_MET,
         Reason.LOAD_NOT_MEASURED,
-        *ELSEWHERE,
+        *NOT_THROTTLE_LIMITED,
     }
 )
 

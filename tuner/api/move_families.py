@@ -13,8 +13,8 @@ from streaming.shared.metric_page import Labels, metric_family
 from tuner.api.decision_families import last_decision_by_side
 from tuner.api.series_limit import largest_values
 from tuner.api.status_store import CycleResult
-from tuner.control.throttle.decision import ELSEWHERE, Decision
-from tuner.control.throttle.diagnosis.fetcher_bound import moving_collisions
+from tuner.control.throttle.decision import NOT_THROTTLE_LIMITED, Decision
+from tuner.control.throttle.diagnosis.fetcher_bound import count_idle_threads_of_moves
 from tuner.core.cluster import LiveCluster, PartitionMove
 
 _LARGE_MOVE = 2_000  # Partitions; up to here counting takes some milliseconds.
@@ -92,7 +92,7 @@ class FetcherCollisions:
         large = len(live.moves) > _LARGE_MOVE and bool(self._moves)
         young = 0 <= now_ms - self._counted_at_ms < _COUNTED_EVERY_MS
         if live.moves is not self._moves and not (large and young):
-            self._found, self._moves, self._counted_at_ms = moving_collisions(live), live.moves, now_ms
+            self._found, self._moves, self._counted_at_ms = count_idle_threads_of_moves(live), live.moves, now_ms
         return self._found
 
 
@@ -107,7 +107,7 @@ def _largest(onto: dict[int, MoveSignal], count: int) -> list[tuple[float, int, 
 
 
 def _is_elsewhere(decided: Decision | None) -> bool:
-    return decided is not None and decided.reason in ELSEWHERE
+    return decided is not None and decided.reason in NOT_THROTTLE_LIMITED
 
 
 def _of(c: Labels, side: tuple[int, Side]) -> Labels:

@@ -17,7 +17,7 @@ from tuner.control.mutation_quota.decision import HoldQuota, TotalRateReport, ac
 from tuner.control.mutation_quota.model import MutationLimits, QuotaView
 from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory
-from tuner.core.cluster import NotSeen
+from tuner.core.cluster import ClusterUnreadable
 from tuner.core.controller import ControllerObjective
 from tuner.core.freshness import age_s
 
@@ -133,7 +133,7 @@ class QuotaCollector(Collector):
         if shown is None:
             return
         total, memory = shown.total, shown.memory
-        yield metric_family(TunerMetric.QUOTAS_READABLE, {c: float(not isinstance(shown.view.quotas, NotSeen))})
+        yield metric_family(TunerMetric.QUOTAS_READABLE, {c: float(not isinstance(shown.view.quotas, ClusterUnreadable))})
         if total is not None:
             yield metric_family(TunerMetric.CONTROLLER_PRESSURE, {c: total.pressure})
         if memory.total is not None:

@@ -13,9 +13,9 @@ from typing import Any
 from streaming.shared.contract.bounds import TIMESTAMP_MS_MAX
 from streaming.shared.short_lists import shorten_lines
 from streaming.shared.units import rate_text, size_text, span_text
-from tuner.control.throttle.cleanup_rules import end_of_moves
+from tuner.control.throttle.cleanup_rules import cleanup_after_moves
 from tuner.control.throttle.decision import AllowSteering, Decision, Hold, Relinquish, RestoreRate
-from tuner.control.throttle.orphaned_throttles import idle_rates
+from tuner.control.throttle.orphaned_throttles import count_orphaned_rates
 from tuner.control.throttle.plan_moves import is_throttled
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory
@@ -210,7 +210,7 @@ def _at_the_end(live: LiveCluster, memory: Memory, limits: Limits) -> list[str]:
     if len(live.moves) > FORECAST_PARTITIONS_MAX:
         return ["When the moves have ended: every throttle becomes what it was before them."]
     after = LiveCluster(live.brokers, (), live.rates, live.lists, live.unreadable, live.quota_samples)
-    endings = end_of_moves(after, memory, limits)
+    endings = cleanup_after_moves(after, memory, limits)
     rates = [decision for decision in endings if isinstance(decision, RestoreRate)]
     lists = len(endings) - len(rates)
     gone = sum(decision.value_bytes_per_s is None for decision in rates)
@@ -227,7 +227,7 @@ def _left_behind(live: LiveCluster, memory: Memory, limits: Limits) -> list[str]
     """Throttles that stand where nothing moves, and are nobody's here."""
     if not live.moves and (memory.owned or memory.throttled):
         return []
-    count = idle_rates(live, memory, limits)
+    count = count_orphaned_rates(live, memory, limits)
     if count == 0:
         return []
     stand = "1 throttle stands" if count == 1 else f"{count} throttles stand"

@@ -11,7 +11,7 @@ from tuner.api.history import RemainingPeaks
 from tuner.api.observers import CycleSnapshot
 from tuner.control.throttle.decision import Decision
 from tuner.control.throttle.objective import Objective
-from tuner.control.throttle.rescue_rate import infeasible
+from tuner.control.throttle.rescue_rate import is_infeasible
 from tuner.core.cluster import BrokerSide, Observation, RateSetting
 from tuner.core.drain_time import SideLoad
 from tuner.core.operator_orders import Orders
@@ -90,4 +90,4 @@ class StatusSnapshot:
         """The sides that neither throttle nor ceiling lets through; in order."""
         limits, rates = self.cycle.result.limits, self.rates
         both = [(side, load, rates[side]) for side, load in self.loads.items() if side in rates]
-        return dict.fromkeys(sorted(side for side, load, rate in both if infeasible(rate.bytes_per_s, load, limits)))
+        return dict.fromkeys(sorted(side for side, load, rate in both if is_infeasible(rate.bytes_per_s, load, limits)))

@@ -25,11 +25,11 @@ from tuner.control.throttle.decision import (
 )
 from tuner.control.throttle.isr_recovery import lost_replicas
 from tuner.control.throttle.objective import Capacity, Objective
-from tuner.control.throttle.orphaned_throttles import idle_keys
-from tuner.control.throttle.rescue_rate import infeasible
+from tuner.control.throttle.orphaned_throttles import count_orphaned_settings
+from tuner.control.throttle.rescue_rate import is_infeasible
 from tuner.control.throttle.signal_age import SignalAges
 from tuner.control.throttle.state import Memory
-from tuner.core.cluster import BrokerSide, LiveCluster, NotSeen, Observation
+from tuner.core.cluster import BrokerSide, LiveCluster, ClusterUnreadable, Observation
 from tuner.core.drain_time import SideLoad
 from tuner.core.freshness import Freshness, freshness
 from tuner.core.operator_orders import Orders
@@ -135,7 +135,7 @@ class StatusStore:
         newest_ms = max(map(_SAMPLED_AT_MS, observation.brokers.values()), default=None)
         with self._lock:
             self._observation, self._memory, self._decided = observation, memory, decisions
-            self._signal_ages = signal_age.looked(
+            self._signal_ages = signal_age.record_age(
                 self._signal_ages, newest_ms, observation.now_ms, self.limits.signal_age_s_max
             )
             if isinstance(observation.live, LiveCluster):
@@ -246,13 +246,13 @@ class StatusStore:
         if seen is None:
             why = "the first cycle has not ended yet"
             return False, why, why
-        if isinstance(seen.live, NotSeen):
+        if isinstance(seen.live, ClusterUnreadable):
             return False, "the cluster is not seen", f"the cluster is not seen: {seen.live.reason}"
         now_ms, age_s_max = self.now_ms(), self.limits.signal_age_s_max
         if ages.sampled_at_ms is None:
             why = self._no_signal()
             return False, why, why
-        late = signal_age.told(ages, now_ms, age_s_max)
+        late = signal_age.explain_stale_signal(ages, now_ms, age_s_max)
         if not signal_age.is_ready(ages, now_ms, age_s_max):
             why = f"{late}: are the collector and the stream running?"
             return False, why, why
@@ -325,7 +325,7 @@ class CycleResult:
     def orphaned_settings(self) -> int:
         """Rates and lists that serve no move."""
         live = self.live
-        return idle_keys(live, self.memory, self.limits) if live is not None else 0
+        return count_orphaned_settings(live, self.memory, self.limits) if live is not None else 0
 
     def recovering_partitions(self) -> int:
         live = self.live
@@ -362,7 +362,7 @@ class CycleResult:
     def infeasible(self, side: BrokerSide) -> bool:
         load, live = self.loads().get(side), self.live
         setting = live.rates.get(side) if live is not None else None
-        return load is not None and setting is not None and infeasible(setting.bytes_per_s, load, self.limits)
+        return load is not None and setting is not None and is_infeasible(setting.bytes_per_s, load, self.limits)
 
     def as_json(self) -> dict[str, Any]:
         live = self.live

@@ -58,7 +58,7 @@ class LiveCluster:
 
 
 @dataclass(frozen=True, slots=True)
-class NotSeen:
+class ClusterUnreadable:
     """A look that failed; ``reason`` is for people."""
 
     reason: str
@@ -78,7 +78,7 @@ class Observation:
     """Everything a decision may depend on, besides what is remembered."""
 
     now_ms: int
-    live: LiveCluster | NotSeen
+    live: LiveCluster | ClusterUnreadable
     brokers: Mapping[int, BrokerSignal] = field(default_factory=dict)
     moves: Mapping[BrokerSide, MoveSignal] = field(default_factory=dict)
     busy: frozenset[BrokerSide] = frozenset()  # A change of rate is under way there.

@@ -36,7 +36,7 @@ class ClusterWideMeasures:
     forwarding_busy_ratio: float | None = None  # How much of the time brokers' lines to it are taken, on average.
 
 
-def beside_of(
+def cluster_wide_measures(
     controllers: Mapping[int, ControllerSignal],
     brokers: Mapping[int, BrokerSignal],
     now_ms: int,

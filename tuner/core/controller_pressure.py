@@ -35,7 +35,7 @@ _FORGOTTEN = 0.002  # Of the difference, with every signal: a rest of before is 
 _REST_MS_LEAST = 1.0
 _REST_OF_OBJECTIVE_MAX = 0.8  # Whoever asks for less than what it takes at rest would ask for the impossible.
 
-Rests = Mapping[str, float]  # ms, by Measure.
+IdleBaselines = Mapping[str, float]  # ms, by Measure.
 
 
 class Measure(StrEnum):
@@ -80,14 +80,14 @@ class Pressure:
                 )
 
 
-def pressure(
-    signal: ControllerSignal, beside: ClusterWideMeasures, objective: ControllerObjective, rests: Rests | None = None
+def worst_pressure(
+    signal: ControllerSignal, beside: ClusterWideMeasures, objective: ControllerObjective, rests: IdleBaselines | None = None
 ) -> Pressure | None:
     """Of the active controller. None: nothing of what is asked for is measured."""
     return max(_measured(signal, beside, objective, rests or {}), key=lambda found: found.ratio, default=None)
 
 
-def unmeasured(
+def missing_measures(
     signal: ControllerSignal, beside: ClusterWideMeasures, objective: ControllerObjective
 ) -> tuple[Measure, ...]:
     """What is asked for and not told: whatever it is, nobody can say that there is room."""
@@ -102,19 +102,19 @@ def unmeasured(
     return tuple(measure for measure, found, asked in told if asked is not None and found is None)
 
 
-def felt_ratio(beside: ClusterWideMeasures, objective: ControllerObjective) -> float | None:
+def create_probe_ratio(beside: ClusterWideMeasures, objective: ControllerObjective) -> float | None:
     """None: nobody asks for it, or it is not known."""
     felt_ms, allowed_ms = beside.create_probe_p90_ms, objective.create_probe_p90_ms_max
     return None if felt_ms is None or allowed_ms is None else felt_ms / allowed_ms
 
 
-def lines_pressure(beside: ClusterWideMeasures, objective: ControllerObjective) -> Pressure | None:
+def forwarding_pressure(beside: ClusterWideMeasures, objective: ControllerObjective) -> Pressure | None:
     """None: nobody asks for it, or it is not known."""
     ratio, allowed = beside.forwarding_busy_ratio, objective.forwarding_busy_ratio_max
     return None if ratio is None or allowed is None else Pressure(ratio / allowed, Measure.FORWARDING, ratio, allowed)
 
 
-def rested(beside: ClusterWideMeasures, rests: Rests) -> Rests:
+def learn_idle_baselines(beside: ClusterWideMeasures, rests: IdleBaselines) -> IdleBaselines:
     """After one more signal."""
     found = {measure: rest for measure, rest in rests.items() if measure in _RESTED}
     for measure, measured in (
@@ -130,7 +130,7 @@ def rested(beside: ClusterWideMeasures, rests: Rests) -> Rests:
 
 
 def _measured(
-    signal: ControllerSignal, beside: ClusterWideMeasures, objective: ControllerObjective, rests: Rests
+    signal: ControllerSignal, beside: ClusterWideMeasures, objective: ControllerObjective, rests: IdleBaselines
 ) -> Iterator[Pressure]:
     idle, idle_min = signal.idle_ratio, objective.idle_ratio_min
     if idle is not None and idle_min is not None:
@@ -146,6 +146,6 @@ def _measured(
         if measured is not None and allowed is not None:
             rest = min(rests.get(measure.value, 0.0), _REST_OF_OBJECTIVE_MAX * allowed) if measure in _RESTED else 0.0
             yield Pressure(max(0.0, measured - rest) / (allowed - rest), measure, measured, allowed)
-    lines = lines_pressure(beside, objective)
+    lines = forwarding_pressure(beside, objective)
     if lines is not None:
         yield lines

@@ -52,7 +52,7 @@ def rate_bytes_per_s_min(load: SideLoad) -> int:
     return math.floor(load.steady_state_bytes_per_s) + 1
 
 
-def rate_for(load: SideLoad, time_s: float) -> int:
+def rate_for_time(load: SideLoad, time_s: float) -> int:
     """The smallest whole rate at which this side ends within ``time_s``, which is above 0."""
     rate = max(rate_bytes_per_s_min(load), math.ceil(load.steady_state_bytes_per_s + load.remaining_bytes / time_s))
     # The sum is rounded to a float's precision, and may come out a byte/s short.
@@ -79,7 +79,7 @@ class RateEstimate(Generic[K]):
     rate_bytes_per_s_needed: int | None = None  # For the time asked.
 
 
-def answer(
+def estimate_rate(
     loads: Mapping[K, SideLoad], *, rate_bytes_per_s_max: float | None = None, time_s_max: float | None = None
 ) -> RateEstimate[K]:
     """
@@ -90,7 +90,7 @@ def answer(
     """
     steady_state_side = max(loads, key=lambda side: loads[side].steady_state_bytes_per_s)
     least = rate_bytes_per_s_min(loads[steady_state_side])
-    needed = None if time_s_max is None else max(rate_for(load, time_s_max) for load in loads.values())
+    needed = None if time_s_max is None else max(rate_for_time(load, time_s_max) for load in loads.values())
     most = None if rate_bytes_per_s_max is None else math.floor(rate_bytes_per_s_max)
     known = [rate for rate in (needed, most) if rate is not None]
     if not known:

@@ -29,10 +29,10 @@ def topic_hash(topic: str) -> int:
 
 def fetcher_number(topic: str, partition: int) -> int:
     """0 to 2³¹ − 1: what the thread is worked out from, whatever the number of threads."""
-    return numbered(topic_hash(topic), partition)
+    return fetcher_number_from_hash(topic_hash(topic), partition)
 
 
-def numbered(topic_hash: int, partition: int) -> int:
+def fetcher_number_from_hash(topic_hash: int, partition: int) -> int:
     """The same, for a topic whose hash is known."""
     mixed = _signed((31 * topic_hash + partition) % _WORD)
     return 0 if mixed == -(_WORD // 2) else abs(mixed)

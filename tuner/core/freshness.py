@@ -27,6 +27,6 @@ def freshness(signal: Signal | None, now_ms: int, age_s_max: float) -> Freshness
     return Freshness.FRESH if apart_s <= age_s_max else Freshness.STALE
 
 
-def fresh(brokers: Mapping[int, BrokerSignal], now_ms: int, age_s_max: float) -> dict[int, BrokerSignal]:
+def fresh_signals(brokers: Mapping[int, BrokerSignal], now_ms: int, age_s_max: float) -> dict[int, BrokerSignal]:
     """Of all of them."""
     return {b: signal for b, signal in brokers.items() if freshness(signal, now_ms, age_s_max) is Freshness.FRESH}

@@ -19,4 +19,4 @@ Outcome = dict[TopicPartition, StepRefusal | None]
 Failure = str
 
 
-CHANGED_SINCE = "somebody has changed it since it was decided"
+CHANGED_EXTERNALLY = "somebody has changed it since it was decided"

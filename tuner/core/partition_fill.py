@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streaming.shared.contract import BrokerSignal
-from tuner.core.partition_limits import PartitionLimits, set_or_none
+from tuner.core.partition_limits import PartitionLimits, limit_or_none
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class PartitionFill:
         return self.partitions / self.limit if self.limit else 1.0
 
 
-def fills(
+def partition_fills(
     brokers: Mapping[int, BrokerSignal], limits: PartitionLimits, now_ms: int, age_s_max: float
 ) -> tuple[PartitionFill, ...]:
     """The cluster first, then brokers by id; nothing where none tells its count.
@@ -45,7 +45,7 @@ def fills(
     oldest_ms = now_ms - round(age_s_max * 1000)
     whole = PartitionFill(None, sum(s.partitions or 0.0 for s in told.values()), limits.cluster_max)
     rows = (
-        PartitionFill(b, s.partitions or 0.0, set_or_none(limits.of(b)))
+        PartitionFill(b, s.partitions or 0.0, limit_or_none(limits.of(b)))
         for b, s in told.items()
         if s.sampled_at_ms >= oldest_ms
     )

@@ -22,7 +22,7 @@ UNLIMITED = 2**63 - 1  # The KIP's default.
 WARN_SHARE = 0.8
 
 
-def set_or_none(limit: int) -> int | None:
+def limit_or_none(limit: int) -> int | None:
     """None: nobody set it; what is so large, also after something was taken off it, comes from the default."""
     return None if limit >= UNLIMITED // 2 else limit
 
@@ -44,7 +44,7 @@ class PartitionLimits:
     @property
     def cluster_max(self) -> int | None:
         """None where there is no such limit."""
-        return set_or_none(self.partitions_max)
+        return limit_or_none(self.partitions_max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class PartitionCounts:
         return max(0, limits.partitions_max - self.total)
 
 
-def counted(replicas: Iterable[tuple[tuple[str, int], Iterable[int]]], brokers: Iterable[int]) -> PartitionCounts:
+def count_partitions(replicas: Iterable[tuple[tuple[str, int], Iterable[int]]], brokers: Iterable[int]) -> PartitionCounts:
     """
     Args:
         replicas: of each (topic, partition), with those that are being added or removed: a broker hosts both.
@@ -105,7 +105,7 @@ def counted(replicas: Iterable[tuple[tuple[str, int], Iterable[int]]], brokers: 
     return PartitionCounts(found)
 
 
-def overfull(before: PartitionCounts, added: Mapping[int, int], limits: PartitionLimits) -> dict[int, int]:
+def brokers_above_limit(before: PartitionCounts, added: Mapping[int, int], limits: PartitionLimits) -> dict[int, int]:
     """Brokers that adding so many replicas (fewer than 0: they go) takes above their limit, with what they would have.
 
     An old excess that stays or shrinks is none of them. The cluster's limit isn't asked: the KIP lets a reassignment pass it

@@ -18,17 +18,17 @@ class ThrottleState:
     most: Mapping[BrokerSide, float] = field(default_factory=dict)  # What it may be given at most.
 
 
-NOTHING_FILLS: Mapping[BrokerSide, float] = {}
+NO_WARMUP_RATES: Mapping[BrokerSide, float] = {}
 
 
 NO_RATES: Mapping[BrokerSide, int] = {}
 
 
-def throttling_of(
+def throttle_state_of(
     live: LiveCluster | None,
     courses: Mapping[BrokerSide, Setpoint],
     limits: Limits,
-    filling: Mapping[BrokerSide, float] = NOTHING_FILLS,
+    filling: Mapping[BrokerSide, float] = NO_WARMUP_RATES,
     plan_rates: Mapping[BrokerSide, int] = NO_RATES,
     loosest_bytes_per_s: float | None = None,
 ) -> ThrottleState:

@@ -20,7 +20,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from streaming.shared.contract import BrokerSignal, ControllerSignal, MoveSignal, TenantSignal
 from streaming.shared.contract.quotas import QuotaEntity
 from tuner.control.mutation_quota.state import MutationMemory
-from tuner.control.throttle.incremental.delta_mapping import grown_since
+from tuner.control.throttle.incremental.delta_mapping import added_since
 from tuner.control.throttle.objective import Capacity
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.steering.state import ControlState
@@ -135,7 +135,7 @@ def piece_weight(piece: Piece) -> float:
 
 def search_weight(field: str, before: Any, value: Any) -> float:
     """Returns the cost of finding what has changed, in the unit of ``piece_weight``."""
-    if value is before or not is_collection(field) or (field != _MOVES and grown_since(before, value) is not None):
+    if value is before or not is_collection(field) or (field != _MOVES and added_since(before, value) is not None):
         return 0.0
     return len(value) / _ITEMS_SEARCHED
 
@@ -260,7 +260,7 @@ def _chunks(field: str, value: Any) -> Iterator[Any]:
 
 
 def _diff_mapping(field: str, before: Mapping[Any, Any], value: Mapping[Any, Any]) -> Iterator[Piece]:
-    if (added := grown_since(before, value)) is not None:
+    if (added := added_since(before, value)) is not None:
         yield from (Piece(field, "put", chunk) for chunk in _chunks(field, added))
         return
     if field == _TENANT_SIGNALS:

@@ -10,10 +10,10 @@ from tuner.control.mutation_quota.decision import HoldQuota, QuotaDecision, Tota
 from tuner.control.mutation_quota.model import QuotaView
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.decision import Decision, Hold
-from tuner.control.throttle.objective import LawLimits
+from tuner.control.throttle.objective import ControlLimits
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.steering.state import ControlInput, ControlState
-from tuner.core.cluster import BrokerSide, LiveCluster, NotSeen, Observation
+from tuner.core.cluster import BrokerSide, LiveCluster, ClusterUnreadable, Observation
 from tuner.core.operator_orders import Orders
 from tuner.journal.codec import StateValues
 
@@ -70,8 +70,8 @@ def capture_quota_cycle(view: QuotaView, before: MutationMemory, orders: Orders)
     """Returns the inputs of a mutation quota cycle."""
     quotas = view.quotas
     return {
-        "quotas.not_seen": quotas.reason if isinstance(quotas, NotSeen) else None,
-        **({"quotas.current": quotas} if not isinstance(quotas, NotSeen) else {}),
+        "quotas.not_seen": quotas.reason if isinstance(quotas, ClusterUnreadable) else None,
+        **({"quotas.current": quotas} if not isinstance(quotas, ClusterUnreadable) else {}),
         "quotas.cluster_wide": view.cluster_wide,
         "quotas.orders": orders,
         "signals.controllers": view.controllers,
@@ -125,6 +125,6 @@ EMPTY_INPUTS = {
     "steering.restore_rates": {},
     "steering.planned": frozenset(),
     "steering.max_rates": {},
-    "steering.quota_samples": LawLimits().quota_samples,
+    "steering.quota_samples": ControlLimits().quota_samples,
 }
 EMPTY_QUOTA_INPUTS: StateValues = {"quotas.current": {}}

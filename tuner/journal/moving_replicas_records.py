@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tuner.control.throttle.incremental.delta_mapping import grown_since
+from tuner.control.throttle.incremental.delta_mapping import added_since
 
 MovingReplicas = Mapping[tuple[str, int], frozenset[int]]  # Brokers by topic and partition.
 ReplicasByTopic = dict[str, dict[int, frozenset[int]]]
@@ -24,7 +24,7 @@ class MovingReplicasByTopic:
         """
         if after is before:
             return {}
-        added = grown_since(before, after)
+        added = added_since(before, after)
         if added is None:
             added = {key: brokers for key, brokers in after.items() if before.get(key) is not brokers}
             self._by_topic = {}  # Partitions may be gone: group everything again.

@@ -12,7 +12,7 @@ from typing import Any
 
 from tuner.control.mutation_quota.entity import QuotaEntity
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, TenantRule
-from tuner.control.throttle.objective import LawLimits, Objective
+from tuner.control.throttle.objective import ControlLimits, Objective
 from tuner.core.controller import ControllerObjective
 from tuner.core.throttle_limits import Limits, StallLimits
 from tuner.journal.type_codec import codec_of
@@ -32,7 +32,7 @@ class SettingsSnapshot:
     limits: Limits
     stall: StallLimits
     objective: Objective | None = None
-    law: LawLimits | None = None
+    law: ControlLimits | None = None
     writes_max: int = 50
     dry_run: bool = False
     quotas: MutationPolicy | None = None
@@ -61,7 +61,7 @@ class SettingsSnapshot:
             Limits(**_known_values(Limits, body["limits"])),
             StallLimits(**_known_values(StallLimits, body["stall"])),
             None if objective is None else codec_of(Objective).decode(objective)[0],
-            None if body["law"] is None else LawLimits(**_known_values(LawLimits, body["law"])),
+            None if body["law"] is None else ControlLimits(**_known_values(ControlLimits, body["law"])),
             body["writes_max"],
             body["dry_run"],
             None if quotas is None else _quotas_of(quotas),
@@ -91,12 +91,12 @@ def _quotas_of(body: Mapping[str, Any]) -> MutationPolicy:
 
 
 def _known_values(
-    kind: type[Limits | StallLimits | LawLimits | MutationLimits], body: Mapping[str, Any]
+    kind: type[Limits | StallLimits | ControlLimits | MutationLimits], body: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Returns the values that this version knows. If a dropped value mattered, the replayed decisions differ."""
     return {f.name: body[f.name] for f in fields(kind) if f.name in body}
 
 
-def _non_defaults(limits: Limits | StallLimits | LawLimits | MutationLimits) -> dict[str, Any]:
+def _non_defaults(limits: Limits | StallLimits | ControlLimits | MutationLimits) -> dict[str, Any]:
     values = {f.name: (getattr(limits, f.name), f.default) for f in fields(limits)}
     return {name: value for name, (value, default) in values.items() if default is MISSING or value != default}

@@ -21,7 +21,7 @@ import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tuner.core.partition_limits import PartitionCounts, PartitionLimits, set_or_none
+from tuner.core.partition_limits import PartitionCounts, PartitionLimits, limit_or_none
 
 
 class PolicyViolation(ValueError):
@@ -157,4 +157,4 @@ def _refusal(
 
 
 def _shown(limit: int) -> str:
-    return "unlimited" if set_or_none(limit) is None else str(limit)
+    return "unlimited" if limit_or_none(limit) is None else str(limit)

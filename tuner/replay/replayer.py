@@ -22,7 +22,7 @@ from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState
-from tuner.core.cluster import LiveCluster, NotSeen, Observation, Setpoint
+from tuner.core.cluster import LiveCluster, ClusterUnreadable, Observation, Setpoint
 from tuner.journal.codec import StateValues, apply_piece
 from tuner.journal.decision_digest import digest_decisions, digest_quota_decisions, digest_rate_changes
 from tuner.journal.settings_snapshot import SettingsSnapshot
@@ -109,7 +109,7 @@ class Replayer:
 
     def _decide_cycle(self, step: RecordedStep, settings: SettingsSnapshot) -> Sequence[Decision]:
         state = self._state
-        live = NotSeen(state["not_seen"]) if state["not_seen"] is not None else self._build(LiveCluster, "live")
+        live = ClusterUnreadable(state["not_seen"]) if state["not_seen"] is not None else self._build(LiveCluster, "live")
         control = self._build(ControlState, "control")
         courses = {
             side: Setpoint(c.setpoint.rate_bytes_per_s, c.setpoint.infeasible, c.inputs_stale)
@@ -159,7 +159,7 @@ class Replayer:
         not_seen = state["quotas.not_seen"]
         view = QuotaView(
             step.now_ms,
-            NotSeen(not_seen) if not_seen is not None else state["quotas.current"],
+            ClusterUnreadable(not_seen) if not_seen is not None else state["quotas.current"],
             state["signals.controllers"],
             tuple(state["signals.tenants"].values()),
             state["quotas.cluster_wide"],

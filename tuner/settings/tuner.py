@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validato
 
 from streaming.shared.unit_settings import Milliseconds, Rate, Seconds
 from tuner.control.mutation_quota.model import MutationPolicy
-from tuner.control.throttle.objective import Capacity, LawLimits, Mode, Objective
+from tuner.control.throttle.objective import Capacity, ControlLimits, Mode, Objective
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.throttle_limits import MB, Limits
 from tuner.settings.http import HttpSettings
@@ -180,9 +180,9 @@ class TunerSettings(BaseModel):
         """Whether the tuner does not act because ``dry_run`` is missing in the settings."""
         return self.dry_run and "dry_run" not in self.model_fields_set
 
-    def law_limits(self) -> LawLimits:
+    def law_limits(self) -> ControlLimits:
         """Returns the limits of the steering law."""
-        return LawLimits(rate_bytes_per_s_min=self.rate_bytes_per_s_min, rate_bytes_per_s_max=self.rate_bytes_per_s_max)
+        return ControlLimits(rate_bytes_per_s_min=self.rate_bytes_per_s_min, rate_bytes_per_s_max=self.rate_bytes_per_s_max)
 
     def plan_leaders_ratio(self) -> float:
         """Returns the share of the ceiling that leaders get while a plan still has steps to begin.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from streaming.shared.contract import BrokerSignal, MoveSignal
-from tuner.control.throttle.objective import Capacity, LawLimits, Objective
+from tuner.control.throttle.objective import Capacity, ControlLimits, Objective
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide, LiveCluster
 from tuner.core.throttle_limits import Limits, StallLimits
@@ -116,7 +116,7 @@ class LoopPolicy:
 
     limits: Limits
     objective: Objective | None = None
-    law_limits: LawLimits = field(default_factory=LawLimits)
+    law_limits: ControlLimits = field(default_factory=ControlLimits)
     name: str = "rheostat"
     stall_limits: StallLimits = field(default_factory=StallLimits)
     cycle_s: float = 5.0

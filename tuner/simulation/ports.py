@@ -18,7 +18,7 @@ from tuner.control.throttle.decision import Acted, Decision
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting
 from tuner.core.operator_orders import Orders
-from tuner.core.outcome import CHANGED_SINCE, Failure
+from tuner.core.outcome import CHANGED_EXTERNALLY, Failure
 from tuner.journal.entries import Entry
 from tuner.runtime.observe.signals_reader import SignalCache
 from tuner.runtime.observe.stationary_partitions import StationaryPartitions
@@ -134,7 +134,7 @@ class SimulatedThrottles:
     def clear_lists(self, topic: str, sides: Iterable[Side], decided_on: TopicThrottle | None = None) -> Failure | None:
         current, cleared = self._cluster.lists.get(topic, TopicThrottle()), set(sides)
         if decided_on is not None and any(current.for_side(side) != decided_on.for_side(side) for side in cleared):
-            return CHANGED_SINCE
+            return CHANGED_EXTERNALLY
         self.writes += 1
         self._cluster.set_lists(
             topic,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from streaming.shared.throttle_settings import TopicThrottle
-from tuner.control.throttle.objective import LawLimits
+from tuner.control.throttle.objective import ControlLimits
 from tuner.core.operator_orders import Orders
 from tuner.core.throttle_limits import StallLimits
 from tuner.runtime.clock import Clock
@@ -120,7 +120,7 @@ class SwarmRunner:
     def _start_loop(self) -> ThrottleController:
         simulated, drawn = self._simulated, self._drawn
         known = capacities(drawn.world)
-        law_limits = LawLimits(
+        law_limits = ControlLimits(
             rate_bytes_per_s_min=drawn.limits.rate_bytes_per_s_min,
             rate_bytes_per_s_max=drawn.limits.rate_bytes_per_s_max,
         )

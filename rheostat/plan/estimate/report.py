@@ -13,10 +13,10 @@ from tuner.core.drain_time import (
     RateEstimate,
     RateVerdict,
     SideLoad,
-    answer,
+    estimate_rate,
     drain_s,
     rate_bytes_per_s_min,
-    rate_for,
+    rate_for_time,
 )
 from tuner.core.side_load import idle_steady_state_bytes_per_s, side_loads
 from tuner.planning.kip73 import ResponseRule
@@ -104,9 +104,9 @@ def report(figures: EstimateFigures, asked: EstimateQuestion) -> EstimateReport:
     return EstimateReport(
         figures,
         asked,
-        answer({_KIP73: figures.kip73.load()}, **limits),
+        estimate_rate({_KIP73: figures.kip73.load()}, **limits),
         loads,
-        answer(loads, **limits) if loads else None,
+        estimate_rate(loads, **limits) if loads else None,
     )
 
 
@@ -141,7 +141,7 @@ def as_record(made: EstimateReport) -> dict[str, Any]:
                     "remaining_bytes": load.remaining_bytes,
                     "steady_state_bytes_per_s": load.steady_state_bytes_per_s,
                     "rate_bytes_per_s_min": rate_bytes_per_s_min(load),
-                    "rate_bytes_per_s_needed": None if time_s is None else rate_for(load, time_s),
+                    "rate_bytes_per_s_needed": None if time_s is None else rate_for_time(load, time_s),
                     "time_s": None if rate_asked is None else drain_s(load, rate_asked),
                 }
                 for side, load in made.loads.items()

@@ -12,7 +12,7 @@ from rheostat.plan.estimate.report import EstimateReport
 from rheostat.plan.estimate.text import differences, remarks, sentences, side_name
 from streaming.shared.units import rate_text, size_text, span_text
 from tuner.core.cluster import BrokerSide
-from tuner.core.drain_time import RateVerdict, drain_s, fluid_optimum_s, rate_bytes_per_s_min, rate_for
+from tuner.core.drain_time import RateVerdict, drain_s, fluid_optimum_s, rate_bytes_per_s_min, rate_for_time
 
 ROWS_MAX = 20
 _COLOUR = {RateVerdict.ENDS: "green", RateVerdict.TOO_SLOW: "yellow", RateVerdict.NEVER_ENDS: "red"}
@@ -107,7 +107,7 @@ def _throttles(made: EstimateReport) -> Table:
             rate_text(rate_bytes_per_s_min(load)),
         ]
         cells += [_span(drain_s(load, rate))] if rate is not None else []
-        cells += [rate_text(rate_for(load, time_s))] if time_s is not None else []
+        cells += [rate_text(rate_for_time(load, time_s))] if time_s is not None else []
         found.add_row(side_name(side), *cells)
     return found
 

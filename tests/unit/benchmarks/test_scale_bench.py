@@ -12,7 +12,7 @@ from benchmarks.sizes.world import RATE_BYTES_PER_S, LargeCluster, records, size
 from streaming.shared import kafka_names
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side, decode_signal
 from streaming.shared.kafka.values import Append, Subtract
-from tuner.control.throttle.replica_lists.list_rules import needed_pairs
+from tuner.control.throttle.replica_lists.list_rules import required_by_topic
 from tuner.core.cluster import LiveCluster, RateSetting
 from tuner.runtime.observe.cluster_reader import ClusterReader
 
@@ -124,7 +124,7 @@ def test_the_lists_are_exact_in_every_cycle() -> None:
         tuner.cycle(drained=WELL)
         seen = look(tuner.cluster, full=True)
         assert isinstance(seen, LiveCluster)
-        needed = needed_pairs(seen)
+        needed = required_by_topic(seen)
         assert {topic: (lists.leader.pairs, lists.follower.pairs) for topic, lists in seen.lists.items()} == {
             topic: (each.leader, each.follower) for topic, each in needed.items()
         }

@@ -12,7 +12,7 @@ from tuner.control.mutation_quota.decision import QuotaReason, SetQuota
 from tuner.control.mutation_quota.default_quota import EVERY_PAIR, UNLIMITED_PER_S
 from tuner.control.mutation_quota.model import MutationPolicy, QuotaView
 from tuner.control.mutation_quota.state import MutationMemory
-from tuner.core.cluster import NotSeen
+from tuner.core.cluster import ClusterUnreadable
 
 
 def decide_metering_quota(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> SetQuota | None:
@@ -24,7 +24,7 @@ def decide_metering_quota(view: QuotaView, memory: MutationMemory, policy: Mutat
     if (
         not policy.enable_metering
         or policy.default_entity is not None
-        or isinstance(view.quotas, NotSeen)
+        or isinstance(view.quotas, ClusterUnreadable)
         or view.quotas
     ):
         return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from streaming.shared.contract import ControllerSignal, TenantSignal
 from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
-from tuner.core.cluster import NotSeen
+from tuner.core.cluster import ClusterUnreadable
 from tuner.core.controller import ClusterWideMeasures, ControllerObjective
 from tuner.core.quota_window import QuotaWindow
 from tuner.core.token_bucket import SAMPLES, WINDOW_S
@@ -184,7 +184,7 @@ class QuotaView:
     """
 
     now_ms: int
-    quotas: Mapping[QuotaEntity, float] | NotSeen
+    quotas: Mapping[QuotaEntity, float] | ClusterUnreadable
     controllers: Mapping[int, ControllerSignal] = field(default_factory=dict)
     tenants: tuple[TenantSignal, ...] = ()
     cluster_wide: ClusterWideMeasures = field(default_factory=ClusterWideMeasures)

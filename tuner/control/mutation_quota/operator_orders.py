@@ -17,7 +17,7 @@ from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, Q
 from tuner.control.mutation_quota.ownership import restore_all
 from tuner.control.mutation_quota.policy import QuotaStep, step
 from tuner.control.mutation_quota.state import MutationMemory, TenantState
-from tuner.core.cluster import NotSeen
+from tuner.core.cluster import ClusterUnreadable
 from tuner.core.operator_orders import Orders
 
 
@@ -35,7 +35,7 @@ def step_with_orders(
         result = step(view, memory, policy)
         metering = decide_metering_quota(view, result.memory, policy)
         return result if metering is None else replace(result, decisions=(*result.decisions, metering))
-    if isinstance(view.quotas, NotSeen):
+    if isinstance(view.quotas, ClusterUnreadable):
         text = f"the quotas could not be read: {view.quotas.reason}"
         return QuotaStep(memory, (HoldQuota(None, QuotaReason.QUOTAS_UNREADABLE, text),))
     memory, changes = track_external_changes(view.quotas, memory, view.now_ms, limits)

@@ -28,8 +28,8 @@ from tuner.control.mutation_quota.tenant_rules import update_tenant_state
 from tuner.control.mutation_quota.tenant_status import Quotas, assess_tenants, find_absent_tenants
 from tuner.control.mutation_quota.total_rate import decay_total, find_size_limit, size_brake_ratio
 from tuner.control.mutation_quota.total_update import ControllerUpdate, update_total
-from tuner.core.cluster import NotSeen
-from tuner.core.controller_pressure import pressure, rested, unmeasured
+from tuner.core.cluster import ClusterUnreadable
+from tuner.core.controller_pressure import worst_pressure, learn_idle_baselines, missing_measures
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class QuotaStep:
 def step(view: QuotaView, memory: MutationMemory, policy: MutationPolicy) -> QuotaStep:
     """Decides one cycle from a snapshot and the state of the cycle before."""
     limits, quotas = policy.limits, view.quotas
-    if isinstance(quotas, NotSeen):
+    if isinstance(quotas, ClusterUnreadable):
         return _hold_all(memory, view, QuotaReason.QUOTAS_UNREADABLE, f"the quotas could not be read: {quotas.reason}")
     memory = clamp_to_now(memory, view.now_ms, limits)
     memory, changes = track_external_changes(quotas, memory, view.now_ms, limits)
@@ -85,8 +85,8 @@ def _step_with_signal(
         measures = replace(view.cluster_wide, create_probe_p90_ms=None, forwarding_busy_ratio=None)
         view = replace(view, cluster_wide=measures)
     if memory.window is None or signal.sampled_at_ms > memory.window.sampled_at_ms:
-        memory = replace(memory, idle_baselines_ms=rested(view.cluster_wide, memory.idle_baselines_ms))
-    load = pressure(signal, view.cluster_wide, policy.objective, memory.idle_baselines_ms)
+        memory = replace(memory, idle_baselines_ms=learn_idle_baselines(view.cluster_wide, memory.idle_baselines_ms))
+    load = worst_pressure(signal, view.cluster_wide, policy.objective, memory.idle_baselines_ms)
     brake_ratio = size_brake_ratio(signal.partitions, policy, view.cluster_wide.replicas)
     if load is None or (brake_ratio is None and memory.total is None):
         missing = (
@@ -99,7 +99,7 @@ def _step_with_signal(
 
     memory = replace(memory, tenants=_update_tenants(view, quotas, memory, signal.node, limits))
     tenants, holds = assess_tenants(quotas, memory, policy, find_absent_tenants(memory, view.now_ms, limits))
-    missing_signals = unmeasured(signal, view.cluster_wide, policy.objective)
+    missing_signals = missing_measures(signal, view.cluster_wide, policy.objective)
     update = ControllerUpdate(signal, load, active_since_ms, _metered_per_s(view, signal.node, limits))
     braked = brake_ratio != 1 or bool(missing_signals)
     memory, report = update_total(view, update, memory, tenants, policy, braked=braked)

@@ -19,7 +19,7 @@ from tuner.control.mutation_quota.probe_margin import is_spread_known, likely_ra
 from tuner.control.mutation_quota.state import ControllerWindow, MutationMemory, ProbeTrend, TotalRate
 from tuner.control.mutation_quota.tenant_status import TenantStatus, claim_of, used_per_s
 from tuner.control.mutation_quota.total_rate import burst_cap_per_s, initial_total, next_total
-from tuner.core.controller_pressure import Pressure, felt_ratio, lines_pressure
+from tuner.core.controller_pressure import Pressure, create_probe_ratio, forwarding_pressure
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def update_total(
     window_now = memory.window
     assert window_now is not None
     probe = window_now.probe or ProbeTrend()
-    forwarding = lines_pressure(view.cluster_wide, policy.objective)
+    forwarding = forwarding_pressure(view.cluster_wide, policy.objective)
     probe_is_full = likely_ratio(probe, limits) >= limits.probe_target_ratio
     if probe_is_full or (forwarding is not None and forwarding.ratio >= limits.forwarding_target_ratio):
         window_now = replace(window_now, no_headroom_at_ms=view.now_ms)
@@ -101,7 +101,7 @@ def _next_window(
     signal = update.signal
     probe = update_trend(
         before.probe if before is not None else None,
-        felt_ratio(view.cluster_wide, policy.objective),
+        create_probe_ratio(view.cluster_wide, policy.objective),
         signal.sampled_at_ms,
         (signal.sampled_at_ms - previous.sampled_at_ms) / 1000 if previous is not None else None,
         max(total.cut_at_ms, total.raised_at_ms) if total is not None else 0,

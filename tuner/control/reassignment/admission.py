@@ -34,7 +34,7 @@ from tuner.control.reassignment.scheduler_model import (
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import BrokerSide
 from tuner.core.controller import ControllerObjective
-from tuner.core.partition_limits import PartitionCounts, PartitionLimits, counted
+from tuner.core.partition_limits import PartitionCounts, PartitionLimits, count_partitions
 from tuner.core.reassignment_plan import Plan, ReassignmentSnapshot, TopicPartition
 from tuner.core.throttle_state import ThrottleState
 
@@ -178,4 +178,4 @@ def _hosted_partitions(snapshot: ReassignmentSnapshot, limits: OperatorLimits) -
     if limits.partitions == PartitionLimits():
         return PartitionCounts({})
     replicas = ((key, current.replicas) for key, current in snapshot.partitions.items())
-    return counted(replicas, snapshot.online)
+    return count_partitions(replicas, snapshot.online)

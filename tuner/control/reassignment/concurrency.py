@@ -42,8 +42,8 @@ from tuner.control.reassignment.concurrency_model import (
 )
 from tuner.control.reassignment.concurrency_text import describe_side_change, describe_starts_change, side_text
 from tuner.core.cluster import BrokerSide
-from tuner.core.controller import beside_of
-from tuner.core.controller_pressure import Pressure, pressure, rested
+from tuner.core.controller import cluster_wide_measures
+from tuner.core.controller_pressure import Pressure, worst_pressure, learn_idle_baselines
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,14 +231,14 @@ def _controller_load(
     inputs: ConcurrencyInput, state: ConcurrencyState, limits: ConcurrencyLimits
 ) -> tuple[_ControllerLoad, Mapping[str, float]]:
     """Returns the controller's load, and the idle baselines that it was compared with."""
-    beside = beside_of(inputs.controllers, inputs.brokers, inputs.now_ms, limits.hold_age_s)
-    baselines = rested(beside, state.idle_baselines)
+    beside = cluster_wide_measures(inputs.controllers, inputs.brokers, inputs.now_ms, limits.hold_age_s)
+    baselines = learn_idle_baselines(beside, state.idle_baselines)
     active = [signal for signal in inputs.controllers.values() if signal.active]
     newest: ControllerSignal | None = max(active, key=lambda signal: signal.sampled_at_ms, default=None)
     if newest is None:
         return _ControllerLoad(None, is_fresh=False), baselines
     is_fresh = abs(inputs.now_ms - newest.sampled_at_ms) <= limits.hold_age_s * 1000
-    return _ControllerLoad(pressure(newest, beside, inputs.objective, baselines), is_fresh), baselines
+    return _ControllerLoad(worst_pressure(newest, beside, inputs.objective, baselines), is_fresh), baselines
 
 
 def _decide_starts(

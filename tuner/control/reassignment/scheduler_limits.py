@@ -28,7 +28,7 @@ from tuner.control.reassignment.scheduler_model import (
     steps_that_copy,
 )
 from tuner.core.cluster import BrokerSide, side_name
-from tuner.core.partition_limits import INTERNAL_TOPICS, PartitionCounts, overfull
+from tuner.core.partition_limits import INTERNAL_TOPICS, PartitionCounts, brokers_above_limit
 from tuner.core.reassignment_steps import ReassignmentStep
 
 # New writes may use this share of a throttle; a sixth stays for the backlog, as with the minimum rate of a throttle.
@@ -140,7 +140,7 @@ class RemainingCapacity:
         if candidate.transition.topic in INTERNAL_TOPICS:
             return None
         added, limits = dict.fromkeys(step.adding, 1), self._constraints.limits
-        counts = overfull(PartitionCounts(self._hosted), added, limits)
+        counts = brokers_above_limit(PartitionCounts(self._hosted), added, limits)
         full = {broker for broker, count in counts.items() if count > limits.of(broker) + (broker in self._leaving)}
         self.full_brokers |= full
         return HeldBy.PARTITION_LIMIT if full else None

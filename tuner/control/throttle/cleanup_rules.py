@@ -27,16 +27,16 @@ from tuner.core.cluster import BrokerSide, LiveCluster, side_name
 from tuner.core.throttle_limits import Limits
 
 
-def end_of_moves(live: LiveCluster, memory: Memory, limits: Limits) -> Sequence[ClearLists | RestoreRate]:
+def cleanup_after_moves(live: LiveCluster, memory: Memory, limits: Limits) -> Sequence[ClearLists | RestoreRate]:
     """What is still to be done; empty when nothing is."""
-    if came_with_the_move(live, memory, limits):
+    if is_throttle_of_move(live, memory, limits):
         # Of a move before this one, too: a broker that was away at its end may be back since.
         went = _took_part(memory) | memory.to_clear
         return [*_clear_lists(live), *_remove_rates(live, memory, went), *_put_back(live, memory, but=went)]
     return [*_put_back(live, memory, but=memory.to_clear), *_remove_rates(live, memory, memory.to_clear)]
 
 
-def is_ending(memory: Memory, live: LiveCluster | None) -> bool:
+def may_need_cleanup(memory: Memory, live: LiveCluster | None) -> bool:
     """Whether the moves may have just ended, so that the next look has to be at everything.
 
     A rate on a broker that is away does not count: a broker that is away for good would have everything looked at for ever.
@@ -49,11 +49,11 @@ def is_ending(memory: Memory, live: LiveCluster | None) -> bool:
     return bool(memory.seen) or any(live is None or broker in live.brokers for broker, _ in memory.owned)
 
 
-def came_with_the_move(live: LiveCluster, memory: Memory, limits: Limits) -> bool:
+def is_throttle_of_move(live: LiveCluster, memory: Memory, limits: Limits) -> bool:
     return limits.clear_finished and memory.throttled and not _serves_others(live, memory)
 
 
-def away_at_the_end(live: LiveCluster, memory: Memory) -> frozenset[int]:
+def unreadable_participants(live: LiveCluster, memory: Memory) -> frozenset[int]:
     """Brokers that took part in what ended, and whose settings cannot be read now."""
     return (_took_part(memory) | memory.to_clear) - _readable(live)
 
@@ -117,7 +117,7 @@ def _remove_rates(live: LiveCluster, memory: Memory, brokers: frozenset[int]) ->
     return found
 
 
-def put_back_all(live: LiveCluster, memory: Memory, reason: Reason, why: str) -> list[RestoreRate]:
+def restore_all(live: LiveCluster, memory: Memory, reason: Reason, why: str) -> list[RestoreRate]:
     """Of every rate that is ours what stood there before, as far as its broker can be reached; and of a broker that was away when
     its move ended what the move had brought, unless it takes part in another by now."""
     busy = {b for move in live.moves for b in (*move.replicas, *move.adding, *move.removing)}
@@ -125,7 +125,7 @@ def put_back_all(live: LiveCluster, memory: Memory, reason: Reason, why: str) ->
     return [replace(each, reason=reason) for each in (*back, *_remove_rates(live, memory, memory.to_clear - busy))]
 
 
-def back_already(live: LiveCluster, memory: Memory) -> Memory:
+def without_restored(live: LiveCluster, memory: Memory) -> Memory:
     """Without the rates that were meant to be changed and stand as they stood before, and the brokers with none left to clear."""
 
     def stands(side: BrokerSide) -> int | None:

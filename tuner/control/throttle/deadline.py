@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 
 from streaming.shared.units import rate_text, size_text, span_text
 from tuner.core.cluster import BrokerSide, Setpoint, side_name
-from tuner.core.drain_time import SideLoad, drain_s, rate_for
+from tuner.core.drain_time import SideLoad, drain_s, rate_for_time
 from tuner.core.throttle_limits import Limits
 from tuner.core.value import value
 
@@ -31,7 +31,7 @@ _AT_CEILING = 0.9
 
 
 @value
-class Late:
+class DeadlineMiss:
     """The side that ends last, too late."""
 
     side: BrokerSide
@@ -57,7 +57,7 @@ class Late:
         )
 
     def _what_gives(self) -> str:
-        needed = rate_for(self.load, self.left_s) if self.left_s > 0 else None
+        needed = rate_for_time(self.load, self.left_s) if self.left_s > 0 else None
         takes = "no rate makes up for it" if needed is None else f"in time takes {rate_text(needed)}"
         later = "" if math.isinf(self.ends_s) else f", or set finish_at {span_text(self.late_s)} later or more"
         if self.rate_bytes_per_s >= _AT_CEILING * self.ceiling_bytes_per_s:
@@ -67,13 +67,13 @@ class Late:
         return f"{takes}, {held}{later}, or move fewer partitions"
 
 
-def late(
+def find_deadline_miss(
     loads: Mapping[BrokerSide, SideLoad],
     courses: Mapping[BrokerSide, Setpoint],
     watched: Iterable[BrokerSide],
     now_ms: int,
     limits: Limits,
-) -> Late | None:
+) -> DeadlineMiss | None:
     """
     Args:
         watched: sides that have been looked at for long enough.
@@ -84,7 +84,7 @@ def late(
     if limits.finish_at_ms is None:
         return None
     ends = {
-        side: ends_s(loads[side], courses[side])
+        side: drain_time_s(loads[side], courses[side])
         for side in watched
         # A side that is blind sinks; that is said of it, and what it will have is not known.
         if side in loads and side in courses and not courses[side].blind
@@ -92,7 +92,7 @@ def late(
     if not ends:
         return None
     slowest = max(sorted(ends), key=ends.__getitem__)
-    found = Late(
+    found = DeadlineMiss(
         slowest,
         loads[slowest],
         courses[slowest].meant_bytes_per_s,
@@ -103,17 +103,17 @@ def late(
     return found if found.late_s >= LATE_S_MIN else None
 
 
-def ends_s(load: SideLoad, course: Setpoint) -> float:
+def drain_time_s(load: SideLoad, course: Setpoint) -> float:
     """From now on, at the rate that is meant; infinite where that is not in anybody's time."""
     found = drain_s(load, course.meant_bytes_per_s)
     return math.inf if found is None or found > _NEVER_S else found
 
 
-def told(found: Late, side: BrokerSide, load: SideLoad, course: Setpoint) -> str | None:
+def explain_deadline_miss(found: DeadlineMiss, side: BrokerSide, load: SideLoad, course: Setpoint) -> str | None:
     """Of one side: the numbers, or for which other it waits; None where it is in time."""
     if side == found.side:
         return f"too late for the deadline: {found}"
-    if ends_s(load, course) - found.left_s < LATE_S_MIN:
+    if drain_time_s(load, course) - found.left_s < LATE_S_MIN:
         return None
     by = "never ends" if math.isinf(found.ends_s) else f"ends {span_text(found.late_s)} after finish_at"
     return f"too late for the deadline, with the {side_name(found.side)}, which {by}: see there what has to give"

@@ -65,7 +65,7 @@ class Reason(StrEnum):
 
 
 # A move has stalled, and it is not a throttle that holds it.
-ELSEWHERE = frozenset(
+NOT_THROTTLE_LIMITED = frozenset(
     {
         Reason.STALLED_UNTHROTTLED,
         Reason.STALLED_NOT_THROTTLE_BOUND,

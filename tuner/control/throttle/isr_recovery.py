@@ -17,7 +17,7 @@ from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove
 _NONE = frozenset[int]()
 
 
-def stalled_ends(live: LiveCluster, memory: Memory) -> frozenset[BrokerSide]:
+def sides_of_stalled_moves(live: LiveCluster, memory: Memory) -> frozenset[BrokerSide]:
     """Both ends of every move that the judge calls stalled."""
     stalled = {broker for broker, state in memory.stalls.items() if state.stalled}
     ends: set[BrokerSide] = set()
@@ -38,7 +38,7 @@ def lost_replicas(move: PartitionMove, live: LiveCluster) -> frozenset[int]:
     return _NONE
 
 
-def recovering(live: LiveCluster, brokers: Mapping[int, BrokerSignal]) -> frozenset[BrokerSide]:
+def sides_blocking_writes(live: LiveCluster, brokers: Mapping[int, BrokerSignal]) -> frozenset[BrokerSide]:
     """Sides whose throttle holds back what brings such replicas back, where partitions take no writes until they are.
 
     Args:
@@ -46,15 +46,15 @@ def recovering(live: LiveCluster, brokers: Mapping[int, BrokerSignal]) -> frozen
 
     A side whose list does not name them is in nobody's way, and to open it would only let the moves through.
     """
-    return held_back(live, writes_wait_for(brokers))
+    return sides_holding_lost_replicas(live, leaders_under_min_isr(brokers))
 
 
-def writes_wait_for(brokers: Mapping[int, BrokerSignal]) -> set[int]:
+def leaders_under_min_isr(brokers: Mapping[int, BrokerSignal]) -> set[int]:
     """Leaders of partitions that take no writes until replicas are back, by their own word."""
     return {broker for broker, signal in brokers.items() if (signal.under_min_isr_partitions or 0.0) > 0.0}
 
 
-def to_look_beside(
+def leaders_to_inspect(
     live: LiveCluster | None,
     memory: Memory,
     steered: Collection[BrokerSide],
@@ -77,19 +77,19 @@ def to_look_beside(
     }
     if live is None or not (live.moves or memory.owned):
         return frozenset(opened)
-    return frozenset(opened) | writes_wait_for(brokers)
+    return frozenset(opened) | leaders_under_min_isr(brokers)
 
 
-def may_hold_back(live: LiveCluster, brokers: Mapping[int, BrokerSignal]) -> frozenset[BrokerSide]:
+def sides_possibly_blocking_writes(live: LiveCluster, brokers: Mapping[int, BrokerSignal]) -> frozenset[BrokerSide]:
     """Sides that writes may still wait for: a leader that has not said of late that it has no such partition may have one.
 
     Args:
         brokers: what is fresh of their signals.
     """
-    return held_back(live, (live.brokers - brokers.keys()) | writes_wait_for(brokers))
+    return sides_holding_lost_replicas(live, (live.brokers - brokers.keys()) | leaders_under_min_isr(brokers))
 
 
-def held_back(live: LiveCluster, leaders: Collection[int]) -> frozenset[BrokerSide]:
+def sides_holding_lost_replicas(live: LiveCluster, leaders: Collection[int]) -> frozenset[BrokerSide]:
     """Sides whose throttle holds back lost replicas of what these lead, whether writes wait for them or not."""
     ends: set[BrokerSide] = set()
     for leader in leaders if live.beside else ():

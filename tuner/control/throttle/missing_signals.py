@@ -20,7 +20,7 @@ from tuner.core.freshness import Freshness, freshness
 _FOR_WANT_OF_SIGNALS = {Reason.SIGNALS_MISSING, Reason.SIGNALS_STALE, Reason.SIGNALS_CONTRADICT}
 
 
-def awaited(
+def find_missing_signals(
     decisions: Iterable[Decision], moves: Mapping[BrokerSide, MoveSignal], now_ms: int, age_s_max: float
 ) -> frozenset[BrokerSide]:
     """The sides that were held in this cycle and whose signals do not tell all that is needed."""
@@ -32,7 +32,7 @@ def awaited(
     return frozenset(side for side in held if not _is_whole(moves.get(side), now_ms, age_s_max))
 
 
-def have_come(
+def are_signals_complete(
     sides: Collection[BrokerSide], moves: Mapping[BrokerSide, MoveSignal], now_ms: int, age_s_max: float
 ) -> bool:
     """All of them: a cycle for each that comes would be one a second on a large cluster."""

@@ -58,7 +58,7 @@ class Objective:
 
 
 @dataclass(frozen=True, slots=True)
-class LawLimits:
+class ControlLimits:
     """The constants of the law, with the reason for each."""
 
     # Above this a link's queue grows faster than any throttle follows; ``margin_min_slow_p99`` says where it may all the same.
@@ -179,10 +179,10 @@ class LawLimits:
         assert max(self.latency_aim, self.latency_aim_max, self.latency_aim_low_headroom) < 1.0
 
 
-AnyLimits = TypeVar("AnyLimits", Limits, LawLimits)
+AnyLimits = TypeVar("AnyLimits", Limits, ControlLimits)
 
 
-def capped(limits: AnyLimits, most_bytes_per_s: float) -> AnyLimits:
+def with_max_rate(limits: AnyLimits, most_bytes_per_s: float) -> AnyLimits:
     """The limits of a side that is allowed less than the operator's ceiling; ``limits`` itself where that is not less.
 
     The lowest rate that is asked for comes down with it.

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from streaming.shared.units import rate_text
-from tuner.control.throttle.cleanup_rules import put_back_all
+from tuner.control.throttle.cleanup_rules import restore_all
 from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import BrokerSide, LiveCluster, RateSetting, side_name
@@ -22,7 +22,7 @@ from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.throttle_limits import Limits
 
 
-def heard(orders: Orders, memory: Memory, limits: Limits, now_ms: int) -> tuple[Memory, frozenset[BrokerSide]]:
+def apply_new_orders(orders: Orders, memory: Memory, limits: Limits, now_ms: int) -> tuple[Memory, frozenset[BrokerSide]]:
     """What is remembered of other people's values after ``resume`` and ``override``, and of which sides there is a new order.
 
     The newer word counts, whoever's it is. Which one that is says the order in which they were heard: the clocks of those who
@@ -42,7 +42,7 @@ def heard(orders: Orders, memory: Memory, limits: Limits, now_ms: int) -> tuple[
     news = frozenset(
         side
         for side, order in orders.overrides.items()
-        if in_force(order, now_ms) and (before is None or order != before.overrides.get(side))
+        if is_in_force(order, now_ms) and (before is None or order != before.overrides.get(side))
     )
     return _holding(memory, {side: until_ms for side, until_ms in theirs.items() if side not in news}), news
 
@@ -60,7 +60,7 @@ def _holding(memory: Memory, externally_owned_until_ms: Mapping[BrokerSide, int]
     )
 
 
-def permitted(order: Override | None, limits: Limits) -> Override | None:
+def limit_override(order: Override | None, limits: Limits) -> Override | None:
     """Return the order with its rate between 1 B/s and the ceiling that holds now.
 
     It may have been given while the ceiling was higher. A throttle of 0 would stop what moves, and Kafka takes no rate below 0.
@@ -71,7 +71,7 @@ def permitted(order: Override | None, limits: Limits) -> Override | None:
     return order if rate == order.bytes_per_s else replace(order, bytes_per_s=rate)
 
 
-def while_paused(pause: Pause, live: LiveCluster, memory: Memory) -> Sequence[Decision]:
+def decide_while_paused(pause: Pause, live: LiveCluster, memory: Memory) -> Sequence[Decision]:
     if not pause.released:
         return [Hold(None, None, Reason.PAUSED, f"paused by {pause.by}: nothing is changed until `rheostat resume`")]
     why = f"released by {pause.by}"
@@ -79,10 +79,10 @@ def while_paused(pause: Pause, live: LiveCluster, memory: Memory) -> Sequence[De
     left = [side_name(side) for side in sorted(memory.owned) if side[0] not in readable]
     rest = f"; still to come, as they cannot be reached: {', '.join(left)}" if left else ""
     text = f"{why}: all that was ours is taken back, and nothing is changed until `rheostat resume`{rest}"
-    return [*put_back_all(live, memory, Reason.RELEASED, why), Hold(None, None, Reason.RELEASED, text)]
+    return [*restore_all(live, memory, Reason.RELEASED, why), Hold(None, None, Reason.RELEASED, text)]
 
 
-def overridden(side: BrokerSide, order: Override, setting: RateSetting | None, now_ms: int) -> Decision | None:
+def decide_override(side: BrokerSide, order: Override, setting: RateSetting | None, now_ms: int) -> Decision | None:
     """What an override wants of one side; None when it has expired."""
     if now_ms >= order.until_ms:
         return None
@@ -94,7 +94,7 @@ def overridden(side: BrokerSide, order: Override, setting: RateSetting | None, n
     return SetRate(*side, setting.bytes_per_s, order.bytes_per_s, Reason.OVERRIDDEN, head, setting.own)
 
 
-def restored(
+def decide_restore(
     side: BrokerSide, ours: OwnedRate | None, setting: RateSetting | None, drains_bytes_per_s: float, limits: Limits
 ) -> SetRate | None:
     """To what stood before a change for a while that is over now; None where there was none, or that stands.
@@ -118,17 +118,17 @@ def restored(
     return SetRate(*side, setting.bytes_per_s, wanted, Reason.RESTORED, text, setting.own)
 
 
-def in_force(order: Override | None, now_ms: int) -> bool:
+def is_in_force(order: Override | None, now_ms: int) -> bool:
     return order is not None and now_ms < order.until_ms
 
 
-def still_ordered(change: SetRate, order: Override | None, limits: Limits, now_ms: int) -> bool:
+def is_still_ordered(change: SetRate, order: Override | None, limits: Limits, now_ms: int) -> bool:
     """Whether a change of rate is what somebody wants now."""
-    order = permitted(order, limits)
-    return order is not None and in_force(order, now_ms) and order.bytes_per_s == change.setpoint_bytes_per_s
+    order = limit_override(order, limits)
+    return order is not None and is_in_force(order, now_ms) and order.bytes_per_s == change.setpoint_bytes_per_s
 
 
-def being_overridden(side: BrokerSide, order: Override, ours: OwnedRate | None, now_ms: int) -> Decision | None:
+def hold_during_override_ramp(side: BrokerSide, order: Override, ours: OwnedRate | None, now_ms: int) -> Decision | None:
     """A change of rate is under way here: nothing but to let it go on, if it is what the override wants; else None."""
     if now_ms >= order.until_ms or ours is None or ours.setpoint_bytes_per_s != order.bytes_per_s:
         return None

@@ -19,7 +19,7 @@ class OrderEvent(NamedTuple):
     side: Side | None = None
 
 
-def ordered(before: Orders, after: Orders, told_ms: int, now_ms: int) -> list[OrderEvent]:
+def list_order_events(before: Orders, after: Orders, told_ms: int, now_ms: int) -> list[OrderEvent]:
     """In a row, what makes ``after`` of ``before``, and by whom; nothing where they are the same.
 
     Args:
@@ -47,7 +47,7 @@ def ordered(before: Orders, after: Orders, told_ms: int, now_ms: int) -> list[Or
     return told
 
 
-def expired(orders: Orders, told_ms: int, now_ms: int) -> list[OrderEvent]:
+def list_expired_orders(orders: Orders, told_ms: int, now_ms: int) -> list[OrderEvent]:
     """What has run out since ``told_ms``, though nobody has said a word since."""
     return [
         _expired(side, order) for side, order in sorted(orders.overrides.items()) if told_ms < order.until_ms <= now_ms

@@ -17,13 +17,13 @@ from tuner.core.throttle_limits import Limits
 _AT_A_TIME = 1_000
 
 
-def idle_keys(live: LiveCluster, memory: Memory, limits: Limits) -> int:
+def count_orphaned_settings(live: LiveCluster, memory: Memory, limits: Limits) -> int:
     """Settings: a rate for all brokers (``<default>``) is one a side, a list one a topic and side."""
     touched = _Touched(live, memory, limits)
     return _rates(live, memory, touched) + _lists(live, memory, touched)
 
 
-def idle_rates(live: LiveCluster, memory: Memory, limits: Limits) -> int:
+def count_orphaned_rates(live: LiveCluster, memory: Memory, limits: Limits) -> int:
     return _rates(live, memory, _Touched(live, memory, limits))
 
 

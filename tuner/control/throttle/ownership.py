@@ -21,7 +21,7 @@ from dataclasses import replace
 
 from streaming.shared.units import rate_text
 from tuner.control.throttle.decision import Hold, Reason, Relinquish, SetRate
-from tuner.control.throttle.rescue_rate import floor_bytes_per_s
+from tuner.control.throttle.rescue_rate import min_draining_bytes_per_s
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide, LiveCluster, side_name
 from tuner.core.drain_time import SideLoad
@@ -31,7 +31,7 @@ from tuner.core.throttle_limits import Limits
 _CALM = frozenset({Reason.WATCHING, Reason.PROGRESSING, Reason.WITHIN_DEADBAND, Reason.AT_CEILING})
 
 
-def swept(live: LiveCluster, memory: Memory, now_ms: int, limits: Limits, *, unlisted: bool) -> dict[BrokerSide, int]:
+def find_cleared_rates(live: LiveCluster, memory: Memory, now_ms: int, limits: Limits, *, unlisted: bool) -> dict[BrokerSide, int]:
     """What stood on our sides before a sweep; nothing where there was none.
 
     Args:
@@ -52,12 +52,12 @@ def swept(live: LiveCluster, memory: Memory, now_ms: int, limits: Limits, *, unl
     return {side: ours.setpoint_bytes_per_s for side, ours in seen.items()}
 
 
-def may_be_swept(found: int | None, *, throttles: bool) -> bool:
+def may_be_cleared_by_tool(found: int | None, *, throttles: bool) -> bool:
     """Of one side by itself: whether a tool may have swept all of it away, which only a look at everything can tell."""
     return found is None and throttles
 
 
-def forget_swept(memory: Memory, sides: Iterable[BrokerSide], now_ms: int) -> tuple[Memory, list[Hold]]:
+def forget_cleared_rates(memory: Memory, sides: Iterable[BrokerSide], now_ms: int) -> tuple[Memory, list[Hold]]:
     """Neither ours any more nor anybody's: what stood before us was swept away as well, and is not put back either."""
     gone = set(sides)
     if not gone:
@@ -72,7 +72,7 @@ def forget_swept(memory: Memory, sides: Iterable[BrokerSide], now_ms: int) -> tu
     return memory, [Hold(None, None, Reason.CLEARED_BY_TOOL, text)]
 
 
-def let_go_of_changed(
+def relinquish_changed_rates(
     live: LiveCluster, memory: Memory, now_ms: int, limits: Limits, *, throttles: bool
 ) -> tuple[Memory, list[Relinquish | Hold]]:
     """Drops from ``owned`` what no longer is ours, and from ``theirs`` what is free again.
@@ -107,7 +107,7 @@ def let_go_of_changed(
         ):
             missing.add(side)
         elif found not in ours.may_stand:
-            memory, decision = let_go(side, found, memory, now_ms, limits)
+            memory, decision = relinquish_rate(side, found, memory, now_ms, limits)
             decisions.append(decision)
     return replace(memory, missing=frozenset(missing)), decisions
 
@@ -116,7 +116,7 @@ def _is_late(side: BrokerSide, found: int | None, memory: Memory, now_ms: int) -
     return now_ms < memory.late_until_ms and found in memory.late.get(side, ())
 
 
-def let_go(
+def relinquish_rate(
     side: BrokerSide, found: int | None, memory: Memory, now_ms: int, limits: Limits
 ) -> tuple[Memory, Relinquish | Hold]:
     """Somebody else's from now on, unless it is what the tuner before us was about to write. ``side`` is one of ``owned``."""
@@ -142,7 +142,7 @@ def let_go(
     return replace(memory, owned=memory.with_owned(side, None), externally_owned_until_ms=theirs), decision
 
 
-def set_right(
+def correct_late_writes(
     holds: Mapping[BrokerSide, Hold],
     live: LiveCluster,
     loads: Mapping[BrokerSide, SideLoad],
@@ -162,7 +162,7 @@ def set_right(
             continue
         wanted = min(stood, int(limits.rate_bytes_per_s_max))
         # What stood and does not drain was left by whoever came late, on the way up.
-        if wanted == setting.bytes_per_s or wanted < floor_bytes_per_s(load, limits):
+        if wanted == setting.bytes_per_s or wanted < min_draining_bytes_per_s(load, limits):
             continue
         text = (
             f"{side_name(side)}: {rate_text(setting.bytes_per_s)}, which the tuner before this one had sent late, to "

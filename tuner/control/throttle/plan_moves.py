@@ -79,15 +79,15 @@ def plan_rates(
     return found
 
 
-def paced_plan_rates(
+def plan_setpoints(
     moves: Iterable[PartitionMove], plan_moves: PlanMoves, limits: Limits, *, may_lead: bool = False
 ) -> dict[BrokerSide, int]:
     """Returns ``plan_rates`` as the tuner sets them: without an objective leaders get a little less."""
     rates = plan_rates(moves, plan_moves, limits, may_lead=may_lead)
-    return {side: paced(rate, side, limits) for side, rate in rates.items()}
+    return {side: leader_margin_rate(rate, side, limits) for side, rate in rates.items()}
 
 
-def paced(rate_bytes_per_s: int, side: BrokerSide, limits: Limits) -> int:
+def leader_margin_rate(rate_bytes_per_s: int, side: BrokerSide, limits: Limits) -> int:
     """Returns the rate of a side for a plan of this rate, in bytes/s. With an objective the law paces leaders itself."""
     if limits.steers or side[1] is Side.FOLLOWER:
         return rate_bytes_per_s
@@ -124,7 +124,7 @@ def is_throttled(move: PartitionMove, live: LiveCluster) -> bool:
     )
 
 
-def loosest_bytes_per_s(plans: Iterable[Plan], limits: Limits) -> float | None:
+def highest_plan_rate_bytes_per_s(plans: Iterable[Plan], limits: Limits) -> float | None:
     """The highest rate that any active plan allows a side, in bytes/s; None if one is unthrottled, or none is active."""
     rates = [rate_of(plan.head.throttle, limits.rate_bytes_per_s_max) for plan in plans if plan.is_active]
     known = [rate for rate in rates if rate is not None]

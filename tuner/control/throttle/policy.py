@@ -19,10 +19,10 @@ from streaming.shared.short_lists import join_names
 from streaming.shared.throttle_settings import TopicThrottle
 from streaming.shared.units import rate_text
 from tuner.control.throttle.cleanup_rules import (
-    away_at_the_end,
-    back_already,
-    came_with_the_move,
-    end_of_moves,
+    unreadable_participants,
+    without_restored,
+    is_throttle_of_move,
+    cleanup_after_moves,
 )
 from tuner.control.throttle.decision import (
     Decision,
@@ -35,17 +35,17 @@ from tuner.control.throttle.decision import (
 )
 from tuner.control.throttle.incremental.cycle_cache import CycleCache
 from tuner.control.throttle.incremental.delta_mapping import DeltaMapping
-from tuner.control.throttle.isr_recovery import may_hold_back
-from tuner.control.throttle.operator_overrides import heard, while_paused, without_holds
-from tuner.control.throttle.ownership import forget_swept, let_go_of_changed, set_right, swept
+from tuner.control.throttle.isr_recovery import sides_possibly_blocking_writes
+from tuner.control.throttle.operator_overrides import apply_new_orders, decide_while_paused, without_holds
+from tuner.control.throttle.ownership import forget_cleared_rates, relinquish_changed_rates, correct_late_writes, find_cleared_rates
 from tuner.control.throttle.plan_moves import throttles_any
-from tuner.control.throttle.rate_changes import rates_since
-from tuner.control.throttle.replica_lists.list_rules import list_moves, take_off, without_ours
-from tuner.control.throttle.side_rules import decide_beside, decide_sides, fill_started
+from tuner.control.throttle.rate_changes import track_rate_changes
+from tuner.control.throttle.replica_lists.list_rules import list_moves, remove_unneeded_pairs, lists_of_others
+from tuner.control.throttle.side_rules import decide_stationary_sides, decide_sides, warm_up_started_rates
 from tuner.control.throttle.state import Memory, OwnedRate, RateAfterMove
 from tuner.control.throttle.view import MovesView, judge_destinations
-from tuner.core.cluster import BrokerSide, LiveCluster, NotSeen, Observation, side_name
-from tuner.core.freshness import fresh
+from tuner.core.cluster import BrokerSide, LiveCluster, ClusterUnreadable, Observation, side_name
+from tuner.core.freshness import fresh_signals
 from tuner.core.operator_orders import Pause
 from tuner.core.throttle_limits import Limits, StallLimits
 
@@ -68,24 +68,24 @@ def decide(
     """
     live, kept = observation.live, kept or CycleCache()
     orders = observation.orders
-    memory, news = heard(orders, memory, limits, observation.now_ms)
+    memory, news = apply_new_orders(orders, memory, limits, observation.now_ms)
     # Nothing is seen, so nothing is known: neither that a move runs nor that it ended. Nor is anything done about orders.
-    if isinstance(live, NotSeen):
+    if isinstance(live, ClusterUnreadable):
         return memory, (Hold(None, None, Reason.CLUSTER_NOT_SEEN, f"the cluster is not seen: {live.reason}"),)
     memory = replace(
         memory,
         orders_at_ms=max(memory.orders_at_ms, orders.at_ms),
-        rates_since=rates_since(observation, live, memory),
+        rates_since=track_rate_changes(observation, live, memory),
     )
     again: Mapping[BrokerSide, int] = {}
     told: Sequence[Decision] = ()
     throttles = throttles_any(live.moves, observation.plan_moves, limits, memory.listed)
     if throttles and orders.pause is None and live.moves:
         # Lists that are not ours were seen to throttle what moves, and do not any more.
-        unlisted = memory.throttled and not _named(without_ours(live, memory, kept), memory.seen)
-        again = swept(live, memory, observation.now_ms, limits, unlisted=unlisted)
-        memory, told = forget_swept(memory, again, observation.now_ms)
-    memory, let_go = let_go_of_changed(live, memory, observation.now_ms, limits, throttles=throttles)
+        unlisted = memory.throttled and not _named(lists_of_others(live, memory, kept), memory.seen)
+        again = find_cleared_rates(live, memory, observation.now_ms, limits, unlisted=unlisted)
+        memory, told = forget_cleared_rates(memory, again, observation.now_ms)
+    memory, let_go = relinquish_changed_rates(live, memory, observation.now_ms, limits, throttles=throttles)
     # Of a change by hand and an order that are both news the order counts: it is the plainer word.
     memory = without_holds(memory, news)
     changed = [*told, *let_go]
@@ -94,7 +94,7 @@ def decide(
     if not live.moves:
         return _without_moves(live, memory, limits, changed, _keeps_open(observation, live, limits))
     seen = _seen(live, memory, kept)
-    throttled = memory.throttled or _named(without_ours(live, memory, kept), seen)
+    throttled = memory.throttled or _named(lists_of_others(live, memory, kept), seen)
     memory = replace(memory, idle_looks=0, after=None, seen=seen, throttled=throttled)
     view = MovesView(observation, live, limits, kept, memory.rates_since, memory.listed)
     # Where the law steers it knows itself since when.
@@ -106,11 +106,11 @@ def decide(
         stalls=judge_destinations(view, memory, stall_limits),
         unseen_since_ms={side: memory.unseen_since_ms.get(side, observation.now_ms) for side in untold},
     )
-    listing = list_moves(view, memory, again, kept) if throttles else take_off(memory, {})
+    listing = list_moves(view, memory, again, kept) if throttles else remove_unneeded_pairs(memory, {})
     started = {(d.broker, d.side): d for d in listing if isinstance(d, StartRate)}
     decisions = decide_sides((side for side in view.sides if side not in started), view, memory, stall_limits)
-    decisions = [*decisions, *fill_started(started, view)]
-    decisions = [*decisions, *decide_beside(view, memory)]
+    decisions = [*decisions, *warm_up_started_rates(started, view)]
+    decisions = [*decisions, *decide_stationary_sides(view, memory)]
     if memory.late_predecessor_write and not limits.steers:  # Where the law steers, its next second sets it right.
         decisions = _set_right(decisions, view, memory, limits)
     answered = {
@@ -131,7 +131,7 @@ def _set_right(decisions: Sequence[Decision], view: MovesView, memory: Memory, l
     holds = {
         (d.broker, d.side): d for d in decisions if isinstance(d, Hold) and d.broker is not None and d.side is not None
     }
-    changes = set_right(holds, view.live, view.loads, memory, limits)
+    changes = correct_late_writes(holds, view.live, view.loads, memory, limits)
     instead = {holds[change.broker, change.side]: change for change in changes}
     return [instead.get(d, d) if isinstance(d, Hold) else d for d in decisions]
 
@@ -141,7 +141,7 @@ def _paused(
 ) -> tuple[Memory, tuple[Decision, ...]]:
     """Looks on, so that what moves meanwhile is known when the pause is over."""
     seen = _seen(live, memory, kept)
-    throttled = memory.throttled or _named(without_ours(live, memory, kept), seen)
+    throttled = memory.throttled or _named(lists_of_others(live, memory, kept), seen)
     memory = replace(
         memory,
         stalls={},
@@ -155,9 +155,9 @@ def _paused(
     )
     removals: list[RemovePairs] = []
     if pause.released:
-        memory = back_already(live, memory)
-        removals = take_off(memory, {}, Reason.RELEASED, f"released by {pause.by}")
-    return memory, (*changed, *removals, *while_paused(pause, live, memory))
+        memory = without_restored(live, memory)
+        removals = remove_unneeded_pairs(memory, {}, Reason.RELEASED, f"released by {pause.by}")
+    return memory, (*changed, *removals, *decide_while_paused(pause, live, memory))
 
 
 def _leaderless(live: LiveCluster, kept: CycleCache) -> list[Hold]:
@@ -175,9 +175,9 @@ def _leaderless(live: LiveCluster, kept: CycleCache) -> list[Hold]:
 def _keeps_open(observation: Observation, live: LiveCluster, limits: Limits) -> frozenset[BrokerSide]:
     """Throttles that the end of the moves does not lower: writes may wait for what comes back through them. Who has ordered
     otherwise is acknowledged."""
-    heard_of = fresh(observation.brokers, observation.now_ms, limits.signal_age_s_max)
+    heard_of = fresh_signals(observation.brokers, observation.now_ms, limits.signal_age_s_max)
     ordered = {s for s, order in observation.orders.overrides.items() if observation.now_ms < order.until_ms}
-    return may_hold_back(live, heard_of) - ordered
+    return sides_possibly_blocking_writes(live, heard_of) - ordered
 
 
 def _kept_open(decision: RestoreRate) -> Hold:
@@ -204,14 +204,14 @@ def _without_moves(
 ) -> tuple[Memory, tuple[Decision, ...]]:
     """Args: keeps_open: throttles that are not lowered yet."""
     # Who puts more on the lists goes on: batches of what is small are over before anybody has seen them move.
-    goes_on = memory.after is not None and _more_is_listed(without_ours(live, memory), memory.after.listed)
+    goes_on = memory.after is not None and _more_is_listed(lists_of_others(live, memory), memory.after.listed)
     looks = 1 if goes_on else memory.idle_looks + 1
     memory = replace(memory, after=_after(live, memory), idle_looks=looks, unseen_since_ms={}, sunk_at_ms={})
-    removals = take_off(memory, {})
+    removals = remove_unneeded_pairs(memory, {})
     if looks < limits.idle_looks_before_end:
         return memory, (*changed, *removals)  # Perhaps just the moment between two batches.
-    live = replace(live, lists=without_ours(live, memory))
-    endings: list[Decision] = [*removals, *end_of_moves(live, memory, limits)]
+    live = replace(live, lists=lists_of_others(live, memory))
+    endings: list[Decision] = [*removals, *cleanup_after_moves(live, memory, limits)]
     if keeps_open:
         endings = [_kept_open(e) if _lowers(e) and (e.broker, e.side) in keeps_open else e for e in endings]
     memory = replace(memory, stalls={}, rescued=frozenset())
@@ -225,7 +225,7 @@ def _after(live: LiveCluster, memory: Memory) -> RateAfterMove | None:
     if not memory.seen:
         return None
     rates, lists = frozenset(side for side, setting in live.rates.items() if setting.own), frozenset(live.lists)
-    join_names = without_ours(live, memory)
+    join_names = lists_of_others(live, memory)
     before, readable = memory.after, live.brokers - live.unreadable
     if before is None:
         return RateAfterMove(readable, rates, lists, listed=join_names)
@@ -259,9 +259,9 @@ def _left_there(side: BrokerSide, owned: OwnedRate) -> Hold:
 def _settled(live: LiveCluster, memory: Memory, limits: Limits) -> Memory:
     """Nothing moves and nothing is left to do on the brokers that can be seen: what stands now is how things are."""
     readable = live.brokers - live.unreadable
-    away = away_at_the_end(live, memory)
+    away = unreadable_participants(live, memory)
     to_clear = away & memory.to_clear
-    if memory.seen and came_with_the_move(live, memory, limits):
+    if memory.seen and is_throttle_of_move(live, memory, limits):
         to_clear = away
     standing = {side: rate for side, rate in memory.standing.items() if side[0] not in readable}
     theirs = memory.externally_owned_until_ms
@@ -319,7 +319,7 @@ def intend_start(memory: Memory, decision: StartRate) -> Memory:
     return replace(memory, owned=memory.with_owned(side, OwnedRate(None, value, (None, value))))
 
 
-def intend(memory: Memory, decision: SetRate, steps: Sequence[int]) -> Memory:
+def record_intent(memory: Memory, decision: SetRate, steps: Sequence[int]) -> Memory:
     """From now on any of ``steps`` may stand there, and so may what stood there until now."""
     side = (decision.broker, decision.side)
     before = memory.owned.get(side)
@@ -349,7 +349,7 @@ def intend_put_back(memory: Memory, decision: RestoreRate) -> Memory:
     return replace(memory, owned=memory.with_owned(side, replace(ours, may_stand=may_stand)))
 
 
-def narrow(memory: Memory, side: BrokerSide, values: Sequence[int | None]) -> Memory:
+def narrow_possible_rates(memory: Memory, side: BrokerSide, values: Sequence[int | None]) -> Memory:
     """A change stopped on the way: of all that might have stood there, only these still may."""
     ours = memory.owned.get(side)
     if ours is None:
@@ -364,7 +364,7 @@ def _is_before(ours: OwnedRate, values: Sequence[int | None]) -> bool:
     return set(values) == {ours.before_bytes_per_s}
 
 
-def narrow_to_live(memory: Memory, live: LiveCluster, now_ms: int, limits: Limits) -> Memory:
+def narrow_to_current(memory: Memory, live: LiveCluster, now_ms: int, limits: Limits) -> Memory:
     """After a start: what stands there now and is ours is all that may stand there from now on, but for what comes late."""
     readable, owned = live.brokers - live.unreadable, dict(memory.owned)
     # What the one before us still waited for may come to us, and no longer than to it.
@@ -391,7 +391,7 @@ def narrow_to_live(memory: Memory, live: LiveCluster, now_ms: int, limits: Limit
     return replace(memory, owned=owned, late=late, late_until_ms=until_ms)
 
 
-def settle(memory: Memory, decision: Decision) -> Memory:
+def record_success(memory: Memory, decision: Decision) -> Memory:
     """After it went well: a rate that was put back is no longer ours; one that was set stands at what was wanted."""
     match decision:
         case RestoreRate(broker=broker, side=side):

@@ -15,7 +15,7 @@ from tuner.control.throttle.state import Memory, OwnedRate, RateSince
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation
 
 
-def rates_since(observation: Observation, live: LiveCluster, memory: Memory) -> Mapping[BrokerSide, RateSince]:
+def track_rate_changes(observation: Observation, live: LiveCluster, memory: Memory) -> Mapping[BrokerSide, RateSince]:
     """The rate of each throttle and when it changed last; the same mapping as before where nothing changed."""
     before, now_ms = memory.rates_since, observation.now_ms
     after: dict[BrokerSide, RateSince] = {}

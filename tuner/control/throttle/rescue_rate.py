@@ -20,11 +20,11 @@ from tuner.core.drain_time import SideLoad, drain_s
 from tuner.core.throttle_limits import Limits
 
 
-def floor_bytes_per_s(load: SideLoad, limits: Limits) -> float:
+def min_draining_bytes_per_s(load: SideLoad, limits: Limits) -> float:
     return max(limits.rate_bytes_per_s_min, limits.min_rate_over_steady_state * load.steady_state_bytes_per_s)
 
 
-def infeasible(current_bytes_per_s: float, load: SideLoad, limits: Limits) -> bool:
+def is_infeasible(current_bytes_per_s: float, load: SideLoad, limits: Limits) -> bool:
     """No permitted throttle ends this side's move, and the one that stands does not either."""
     return load.steady_state_bytes_per_s >= max(limits.rate_bytes_per_s_max, current_bytes_per_s)
 
@@ -41,11 +41,11 @@ def setpoint_bytes_per_s(
     """The rate for one side of one broker, so that it is done in ``target_s``."""
     slack = limits.follower_slack if side is Side.FOLLOWER else 1.0
     needed = slack * (load.steady_state_bytes_per_s + load.remaining_bytes / target_s)
-    within = min(limits.rate_bytes_per_s_max, max(floor_bytes_per_s(load, limits), needed))
+    within = min(limits.rate_bytes_per_s_max, max(min_draining_bytes_per_s(load, limits), needed))
     return round(max(within, current_bytes_per_s))
 
 
-def throttle_bound(
+def is_throttle_bound(
     current_bytes_per_s: float, load: SideLoad, measured_bytes_per_s: float | None, limits: Limits
 ) -> bool:
     """Is it this throttle that holds the move back?

@@ -11,15 +11,15 @@ from collections.abc import Iterable, Mapping, Set
 from streaming.shared.contract import Side
 from streaming.shared.units import rate_text, size_text
 from tuner.control.throttle import deadline, rescue_rate
-from tuner.control.throttle.deadline import OBSERVED_S_MIN, Late, late
+from tuner.control.throttle.deadline import OBSERVED_S_MIN, DeadlineMiss, find_deadline_miss
 from tuner.control.throttle.decision import AllowSteering, Decision, Hold, Reason, SetRate, StartRate
-from tuner.control.throttle.diagnosis.not_throttle_bound import Causes, not_bound
+from tuner.control.throttle.diagnosis.not_throttle_bound import BottleneckFinder, explain_unthrottled_stall
 from tuner.control.throttle.operator_overrides import (
-    being_overridden,
-    in_force,
-    overridden,
-    permitted,
-    restored,
+    hold_during_override_ramp,
+    is_in_force,
+    decide_override,
+    limit_override,
+    decide_restore,
 )
 from tuner.control.throttle.quota_window.ramp import plan_fill
 from tuner.control.throttle.state import Memory, OwnedRate
@@ -39,8 +39,8 @@ def decide_sides(
     """Each throttle by itself."""
     stalled = {destination for destination, state in memory.stalls.items() if state.stalled}
     watched = (side for side in view.sides if _is_watched(side, view, memory))
-    too_late = late(view.loads, view.courses, watched, view.now_ms, view.limits)
-    causes = Causes(view, memory, stall_limits)
+    too_late = find_deadline_miss(view.loads, view.courses, watched, view.now_ms, view.limits)
+    causes = BottleneckFinder(view, memory, stall_limits)
     return [_decide_side(side, view, memory, stall_limits, stalled, too_late, causes) for side in sides]
 
 
@@ -55,8 +55,8 @@ def _decide_side(
     memory: Memory,
     stall_limits: StallLimits,
     stalled_brokers: Set[int],
-    too_late: Late | None,
-    causes: Causes,
+    too_late: DeadlineMiss | None,
+    causes: BottleneckFinder,
 ) -> Decision:
     """One throttle. A ladder: safety first, then patience, then the diagnosis, and only then a higher rate."""
     limits = view.limits_of(side)
@@ -147,7 +147,7 @@ def _decide_side(
         )
     # No permitted rate can end it: a person has to decide, and is told the numbers.
     # The law would lower what stands above the ceiling, and must not where only that keeps the move going.
-    if rescue_rate.infeasible(0 if limits.steers else setting.bytes_per_s, load, limits):
+    if rescue_rate.is_infeasible(0 if limits.steers else setting.bytes_per_s, load, limits):
         return _hold(
             side,
             Reason.INFEASIBLE,
@@ -160,7 +160,7 @@ def _decide_side(
         return _hold(side, Reason.RATE_IS_CHANGING, "its rate is changing, in steps over the quota's window")
     if limits.steers:
         nobody_binds = bool(stalled) and not bound and not unknown
-        unbound = not_bound(side, setting.bytes_per_s, stalled, view, causes) if nobody_binds else None
+        unbound = explain_unthrottled_stall(side, setting.bytes_per_s, stalled, view, causes) if nobody_binds else None
         return _steer(side, setting, load, view, too_late, unbound)
     if not stalled:
         # After a rescue a throttle that binds again is not high enough yet.
@@ -180,7 +180,7 @@ def _decide_side(
         )
     # Stalled, but the throttle is not what holds it: a higher one would only be dangerous later.
     elif not bound:
-        return _hold(side, *not_bound(side, setting.bytes_per_s, stalled, view, causes))
+        return _hold(side, *explain_unthrottled_stall(side, setting.bytes_per_s, stalled, view, causes))
     return _raise(side, setting, load, stalled, view, memory)
 
 
@@ -189,7 +189,7 @@ def _steer(
     setting: RateSetting,
     load: SideLoad,
     view: MovesView,
-    too_late: Late | None,
+    too_late: DeadlineMiss | None,
     unbound: tuple[Reason, str] | None,
 ) -> AllowSteering:
     """The law has it: it knows the clients, the ladder above what it must not be given.
@@ -220,7 +220,7 @@ def _steer(
             f"what clients use of broker {side[0]} is not measured, or not any more (network and reassignment bytes): it is not "
             "raised; see docs/streaming.md for what a collector has to deliver",
         )
-    late_text = deadline.told(too_late, side, load, course) if too_late is not None and course is not None else None
+    late_text = deadline.explain_deadline_miss(too_late, side, load, course) if too_late is not None and course is not None else None
     # Its clients come first; the move goes on with the least that drains.
     if course is not None and course.no_headroom:
         return steer(
@@ -264,7 +264,7 @@ def _planned(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | No
     return SetRate(*side, live, wanted, Reason.PLAN_RATE, text, setting.own)
 
 
-def fill_started(started: Mapping[BrokerSide, StartRate], view: MovesView) -> list[SetRate]:
+def warm_up_started_rates(started: Mapping[BrokerSide, StartRate], view: MovesView) -> list[SetRate]:
     """The way up of the throttles that a plan has just been given, as the windows of their quotas fill."""
     found = []
     for side, start in started.items():
@@ -374,7 +374,7 @@ def _sunk(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
     if sunk_at_ms is not None and 0 <= view.now_ms - sunk_at_ms < limits.decay_every_s * 1000:
         return None
     steady_state = (signal.steady_state_bytes_per_s if signal is not None else None) or 0.0
-    least = max(ours.before_bytes_per_s or 0.0, rescue_rate.floor_bytes_per_s(SideLoad(0.0, steady_state), limits))
+    least = max(ours.before_bytes_per_s or 0.0, rescue_rate.min_draining_bytes_per_s(SideLoad(0.0, steady_state), limits))
     wanted = round(max(least, limits.decay_ratio * live))
     if wanted >= live:
         return None
@@ -420,15 +420,15 @@ def _to_ceiling(side: BrokerSide, view: MovesView, memory: Memory) -> Decision |
 
 def _ordered(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
     """What a person wants of it; None where nobody does, or another change is under way."""
-    order = permitted(view.orders.overrides.get(side), view.limits)
+    order = limit_override(view.orders.overrides.get(side), view.limits)
     if order is None:
         return None
     if side in view.busy:
-        return being_overridden(side, order, memory.owned.get(side), view.now_ms)
-    return overridden(side, order, view.live.rates.get(side), view.now_ms)
+        return hold_during_override_ramp(side, order, memory.owned.get(side), view.now_ms)
+    return decide_override(side, order, view.live.rates.get(side), view.now_ms)
 
 
-def decide_beside(view: MovesView, memory: Memory) -> list[Decision]:
+def decide_stationary_sides(view: MovesView, memory: Memory) -> list[Decision]:
     """Throttles of brokers that only have replicas to bring back: a "*" holds those back, too. And back, when they are."""
     gone = {side for side, ours in memory.owned.items() if ours.goes_back_to_bytes_per_s is not None}
     if not (view.recovering or gone):
@@ -455,16 +455,16 @@ def _back(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
     if side in view.recovering or side in view.perhaps_recovering:
         return None
     if side in view.busy:
-        ordered = in_force(view.orders.overrides.get(side), view.now_ms)
+        ordered = is_in_force(view.orders.overrides.get(side), view.now_ms)
         return None if ordered else _sinking(side, ours, setting)
     if ours.goes_back_to_bytes_per_s > setting.bytes_per_s and not view.is_told(side):
         return None
     signal = view.signal(side)
     steady_state = (signal.steady_state_bytes_per_s or 0.0) if signal is not None else None
     drains = (
-        rescue_rate.floor_bytes_per_s(SideLoad(0.0, steady_state), view.limits) if steady_state is not None else 0.0
+        rescue_rate.min_draining_bytes_per_s(SideLoad(0.0, steady_state), view.limits) if steady_state is not None else 0.0
     )
-    return restored(side, ours, setting, drains, view.limits_of(side))
+    return decide_restore(side, ours, setting, drains, view.limits_of(side))
 
 
 def _opened(side: BrokerSide, view: MovesView) -> Decision:

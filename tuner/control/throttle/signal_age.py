@@ -26,7 +26,7 @@ class SignalAges:
     ready: bool = False
 
 
-def looked(before: SignalAges, sampled_at_ms: int | None, now_ms: int, age_s_max: float) -> SignalAges:
+def record_age(before: SignalAges, sampled_at_ms: int | None, now_ms: int, age_s_max: float) -> SignalAges:
     """The state after one look.
 
     Args:
@@ -45,7 +45,7 @@ def is_ready(ages: SignalAges, now_ms: int, age_s_max: float) -> bool:
     return _age_s(ages.sampled_at_ms, now_ms) <= age_s_max * (READY_LIMITS if ages.ready else 1.0)
 
 
-def told(ages: SignalAges, now_ms: int, age_s_max: float) -> str | None:
+def explain_stale_signal(ages: SignalAges, now_ms: int, age_s_max: float) -> str | None:
     """The age of the newest signal beside what is usual, in words; None where it is within the limit or there is none."""
     if ages.sampled_at_ms is None or (age_s := _age_s(ages.sampled_at_ms, now_ms)) <= age_s_max:
         return None

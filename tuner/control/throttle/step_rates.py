@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from streaming.shared.units import rate_text
 from tuner.control.throttle.decision import Decision, Reason, SetRate, StartRate
-from tuner.control.throttle.operator_overrides import in_force, permitted
+from tuner.control.throttle.operator_overrides import is_in_force, limit_override
 from tuner.control.throttle.plan_moves import PlanMoves, plan_rates, sides_passed
 from tuner.core.cluster import (
     BrokerSide,
@@ -25,7 +25,7 @@ from tuner.core.reassignment_plan import TopicPartition
 from tuner.core.throttle_limits import Limits
 
 
-def too_fast(
+def find_steps_too_fast(
     announced: Sequence[PartitionMove],
     decisions: Sequence[Decision],
     observation: Observation,
@@ -47,7 +47,7 @@ def too_fast(
     assert isinstance(observation.live, LiveCluster)
     started = {(d.broker, d.side): RateSetting(d.value_bytes_per_s) for d in decisions if isinstance(d, StartRate)}
     rates = {**observation.live.rates, **{side: rate for side, rate in started.items() if side not in not_set}}
-    above = above_their_rate(
+    above = find_sides_above_plan_rate(
         announced, observation.plan_moves, rates, lowered, observation.orders, limits, observation.now_ms
     )
     late = set[BrokerSide]()
@@ -68,7 +68,7 @@ def too_fast(
     return failed, {key: why for key, why in waits.items() if key not in failed}
 
 
-def above_their_rate(
+def find_sides_above_plan_rate(
     announced: Iterable[PartitionMove],
     plan_moves: PlanMoves,
     rates: Mapping[BrokerSide, RateSetting],
@@ -85,8 +85,8 @@ def above_their_rate(
     """
     found: dict[BrokerSide, str] = {}
     for side, most in plan_rates(announced, plan_moves, limits).items():
-        order = permitted(orders.overrides.get(side), limits)
-        if order is not None and in_force(order, now_ms):
+        order = limit_override(orders.overrides.get(side), limits)
+        if order is not None and is_in_force(order, now_ms):
             most = max(most, order.bytes_per_s)
         setting = rates.get(side)
         if setting is None:

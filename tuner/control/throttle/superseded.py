@@ -13,12 +13,12 @@ from collections.abc import Collection, Mapping, Sequence
 from streaming.shared.contract import MoveSignal
 from streaming.shared.units import rate_text
 from tuner.control.throttle.decision import Decision, Hold, Reason, Relinquish, SetRate
-from tuner.control.throttle.isr_recovery import recovering
-from tuner.control.throttle.operator_overrides import in_force, still_ordered
-from tuner.control.throttle.rescue_rate import floor_bytes_per_s
+from tuner.control.throttle.isr_recovery import sides_blocking_writes
+from tuner.control.throttle.operator_overrides import is_in_force, is_still_ordered
+from tuner.control.throttle.rescue_rate import min_draining_bytes_per_s
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation
 from tuner.core.drain_time import SideLoad
-from tuner.core.freshness import fresh
+from tuner.core.freshness import fresh_signals
 from tuner.core.throttle_limits import Limits
 
 # Reasons to hold for which it is not seen any more what a change does, or an operator wants none.
@@ -34,7 +34,7 @@ _BLIND = {
 }
 
 
-def overtaken(
+def find_superseded_changes(
     changes: Mapping[BrokerSide, SetRate], waiting: Collection[BrokerSide], observation: Observation, limits: Limits
 ) -> dict[BrokerSide, str]:
     """Those of ``changes`` that end where they are, and why.
@@ -46,14 +46,14 @@ def overtaken(
         return {}
     live, now_ms = observation.live, observation.now_ms
     seen = isinstance(live, LiveCluster)
-    told = fresh(observation.brokers, now_ms, limits.signal_age_s_max)
-    needed = recovering(live, told) if isinstance(live, LiveCluster) else frozenset[BrokerSide]()
+    told = fresh_signals(observation.brokers, now_ms, limits.signal_age_s_max)
+    needed = sides_blocking_writes(live, told) if isinstance(live, LiveCluster) else frozenset[BrokerSide]()
     found = {}
     for side, change in changes.items():
         order = observation.orders.overrides.get(side)
-        ordered = in_force(order, now_ms)
+        ordered = is_in_force(order, now_ms)
         if ordered or change.reason is Reason.OVERRIDDEN:
-            if not still_ordered(change, order, limits, now_ms):
+            if not is_still_ordered(change, order, limits, now_ms):
                 found[side] = "ordered otherwise, or no longer"
         # Throttles that are being opened for replicas that nobody says are waited for any more.
         elif change.reason is Reason.ISR_RECOVERY:
@@ -71,7 +71,7 @@ def overtaken(
     return found
 
 
-def stopped_by(
+def find_changes_to_stop(
     decisions: Sequence[Decision],
     busy: Collection[BrokerSide],
     filling: Collection[BrokerSide],
@@ -105,7 +105,7 @@ def stopped_by(
     return stops
 
 
-def drains_no_more(
+def find_undraining_changes(
     changes: Mapping[BrokerSide, SetRate], moves: Mapping[BrokerSide, MoveSignal], limits: Limits
 ) -> dict[BrokerSide, str]:
     """The changes back down to an earlier rate that would leave less than the move needs by now, by side, and why.
@@ -121,7 +121,7 @@ def drains_no_more(
             continue
         if signal is None or signal.steady_state_bytes_per_s is None:
             continue
-        needed = floor_bytes_per_s(SideLoad(0.0, signal.steady_state_bytes_per_s), limits)
+        needed = min_draining_bytes_per_s(SideLoad(0.0, signal.steady_state_bytes_per_s), limits)
         if change.setpoint_bytes_per_s < round(needed):
             found[side] = f"stopped on the way: {rate_text(needed)} are needed by now for it to drain"
     return found

@@ -15,18 +15,18 @@ from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledB
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle import rescue_rate
 from tuner.control.throttle.diagnosis import stall_detector
-from tuner.control.throttle.diagnosis.fetcher_bound import FetcherCollision, fetcher_bound
-from tuner.control.throttle.diagnosis.signal_sanity import doubts
+from tuner.control.throttle.diagnosis.fetcher_bound import FetcherCollision, find_fetcher_collision
+from tuner.control.throttle.diagnosis.signal_sanity import find_contradictions
 from tuner.control.throttle.incremental.cycle_cache import CycleCache
-from tuner.control.throttle.isr_recovery import held_back, recovering
-from tuner.control.throttle.objective import capped
-from tuner.control.throttle.operator_overrides import in_force, permitted
-from tuner.control.throttle.plan_moves import moves_to_list, paced, paced_plan_rates, sides_passed
+from tuner.control.throttle.isr_recovery import sides_holding_lost_replicas, sides_blocking_writes
+from tuner.control.throttle.objective import with_max_rate
+from tuner.control.throttle.operator_overrides import is_in_force, limit_override
+from tuner.control.throttle.plan_moves import moves_to_list, leader_margin_rate, plan_setpoints, sides_passed
 from tuner.control.throttle.quota_window.ramp import WINDOW_S
 from tuner.control.throttle.state import Memory, RateSince, StallState
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting
 from tuner.core.drain_time import SideLoad
-from tuner.core.freshness import Freshness, fresh, freshness
+from tuner.core.freshness import Freshness, fresh_signals, freshness
 from tuner.core.throttle_limits import Limits, StallLimits
 
 
@@ -54,13 +54,13 @@ class MovesView:
         self.courses = observation.courses
         self.orders = observation.orders
         self.to_list = moves_to_list(live.moves, observation.plan_moves, limits, listed)
-        self.plan_rates = paced_plan_rates(live.moves, observation.plan_moves, limits)
-        self._limiting_rates = paced_plan_rates(live.moves, observation.plan_moves, limits, may_lead=True)
+        self.plan_rates = plan_setpoints(live.moves, observation.plan_moves, limits)
+        self._limiting_rates = plan_setpoints(live.moves, observation.plan_moves, limits, may_lead=True)
         self._plan_moves = observation.plan_moves
         self.live = live
         self.limits = limits
-        told = fresh(observation.brokers, self.now_ms, limits.signal_age_s_max)
-        self.recovering = recovering(live, told)
+        told = fresh_signals(observation.brokers, self.now_ms, limits.signal_age_s_max)
+        self.recovering = sides_blocking_writes(live, told)
         self._untold = live.brokers - told.keys()
         self._rates_since = rates_since
         self._signals = observation.moves
@@ -69,7 +69,7 @@ class MovesView:
         self.destinations = frozenset(kept.paths.destinations)
         self.sides = kept.paths.sides()
         self.sides_now = frozenset(self.sides)
-        self.doubts = doubts(self.sides, live, observation.brokers, observation.moves, observation.now_ms, limits)
+        self.doubts = find_contradictions(self.sides, live, observation.brokers, observation.moves, observation.now_ms, limits)
         self._fresh_brokers: dict[int, BrokerSignal | None] = {}  # None: old or missing. Made where they are asked for.
         self._sides_of: dict[int, list[BrokerSide]] = {}  # Made where they are asked for.
         # A side is asked about for every broker that it copies to or from: each answer is found once, or where it is asked for.
@@ -101,17 +101,17 @@ class MovesView:
     def limits_of(self, side: BrokerSide) -> Limits:
         """The operator's limits, with the rate of the plans that copy through this side as its ceiling."""
         rate = self._limiting_rates.get(side)
-        return self.limits if rate is None else capped(self.limits, rate)
+        return self.limits if rate is None else with_max_rate(self.limits, rate)
 
     def is_limited_by_plan(self, side: BrokerSide) -> bool:
         """Whether a throttle that an operator gave a plan limits this side, rather than the ceiling."""
         rate = self._limiting_rates.get(side)
-        return rate is not None and rate < paced(int(self.limits.rate_bytes_per_s_max), side, self.limits)
+        return rate is not None and rate < leader_margin_rate(int(self.limits.rate_bytes_per_s_max), side, self.limits)
 
     def rate_for_plan(self, side: BrokerSide) -> int | None:
         """The rate of a side that plans copy through: of an override as long as it lasts, else of the plans; None of others."""
-        rate, order = self.plan_rates.get(side), permitted(self.orders.overrides.get(side), self.limits)
-        ordered = rate is not None and order is not None and in_force(order, self.now_ms)
+        rate, order = self.plan_rates.get(side), limit_override(self.orders.overrides.get(side), self.limits)
+        ordered = rate is not None and order is not None and is_in_force(order, self.now_ms)
         return order.bytes_per_s if ordered and order is not None else rate
 
     @cached_property
@@ -123,7 +123,7 @@ class MovesView:
     @cached_property
     def perhaps_recovering(self) -> frozenset[BrokerSide]:
         """They hold back lost replicas of brokers that have not said of late whether writes wait for them."""
-        return held_back(self.live, self._untold)
+        return sides_holding_lost_replicas(self.live, self._untold)
 
     def destinations_of(self, side: BrokerSide) -> Set[int]:
         return {side[0]} if side[1] is Side.FOLLOWER else self._paths.destinations_of.get(side[0], frozenset())
@@ -176,7 +176,7 @@ class MovesView:
         """The fetcher threads' part in it that a move onto this broker has stalled and no throttle binds."""
         if destination not in self._crowds:
             signal = self.fresh_signal((destination, Side.FOLLOWER))
-            self._crowds[destination] = fetcher_bound(
+            self._crowds[destination] = find_fetcher_collision(
                 destination, self._moves_onto.get(destination, ()), self.live.fetchers, signal
             )
         return self._crowds[destination]
@@ -275,7 +275,7 @@ class MovesView:
         allowed, load = self._allowed[side], self.loads.get(side)
         if allowed is None or load is None:
             return False
-        return rescue_rate.throttle_bound(allowed, load, self.measured_bytes_per_s(side), self.limits)
+        return rescue_rate.is_throttle_bound(allowed, load, self.measured_bytes_per_s(side), self.limits)
 
     def known(self, side: BrokerSide) -> bool:
         """Whether it can be said what this side lets through: no throttle is an answer, no measurement is none."""
@@ -321,5 +321,5 @@ def judge_destinations(view: MovesView, memory: Memory, limits: StallLimits) -> 
             steered=view.is_steered(destination),
         )
         steps = [step for step in signal.steps if step.at_ms - 1000 * step.dt_s >= changed_ms] if signal else []
-        states[destination] = stall_detector.judge(state, steps, expected, limits) if steps else state
+        states[destination] = stall_detector.judge_steps(state, steps, expected, limits) if steps else state
     return states

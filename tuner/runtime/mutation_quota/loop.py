@@ -26,8 +26,8 @@ from tuner.control.mutation_quota.operator_orders import step_with_orders
 from tuner.control.mutation_quota.ownership import intend, settle
 from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory
-from tuner.core.cluster import NotSeen
-from tuner.core.controller import beside_of
+from tuner.core.cluster import ClusterUnreadable
+from tuner.core.controller import cluster_wide_measures
 from tuner.core.outcome import Failure
 from tuner.core.quota_window import QuotaWindow
 from tuner.journal.input_log import InputLog
@@ -169,14 +169,14 @@ class MutationQuotaController:
 
     def _cycle(self, answer: dict[QuotaEntity, float] | ClusterError) -> None:
         now_ms = self._clock.now_ms()
-        quotas = NotSeen(str(answer)) if isinstance(answer, ClusterError) else answer
+        quotas = ClusterUnreadable(str(answer)) if isinstance(answer, ClusterError) else answer
         signals = self._signals
         view = QuotaView(
             now_ms,
             quotas,
             dict(signals.controllers),
             tuple(signals.tenants.values()),
-            beside_of(
+            cluster_wide_measures(
                 signals.controllers,
                 signals.brokers,
                 now_ms,
@@ -185,7 +185,7 @@ class MutationQuotaController:
             ),
         )
         memory, seen = self.recorder.memory, dict[QuotaEntity, Failure | None]()
-        if not isinstance(quotas, NotSeen):
+        if not isinstance(quotas, ClusterUnreadable):
             memory, seen = self._looked_back(quotas, memory)
         orders, policy = self._orders.latest, self._policy
         if policy is not None and self._windows is not None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Set
 from streaming.shared import kafka_names
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, ConfigValue
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, TopicThrottle
-from tuner.core.cluster import BrokerSide, LiveCluster, NotSeen, PartitionMove, RateSetting
+from tuner.core.cluster import BrokerSide, LiveCluster, ClusterUnreadable, PartitionMove, RateSetting
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT
 from tuner.core.quota_window import QuotaWindow
 from tuner.core.token_bucket import SAMPLES, WINDOW_S
@@ -47,7 +47,7 @@ class ClusterReader:
             frozenset()
         )  # The different windows of the brokers at the last full scan.
 
-    def snapshot(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | NotSeen:
+    def snapshot(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | ClusterUnreadable:
         """Returns a snapshot, or why the cluster could not be read.
 
         Args:
@@ -62,9 +62,9 @@ class ClusterReader:
             self._lost_move_ended = False
             return live
         except ClusterError as error:
-            return NotSeen(str(error))
+            return ClusterUnreadable(str(error))
         except ValueError as error:  # A throttled-replica list in an unknown format.
-            return NotSeen(str(error))
+            return ClusterUnreadable(str(error))
 
     def _read_snapshot(self, full: bool, also: Collection[str], *, waits: Collection[int]) -> LiveCluster:
         client = self._client

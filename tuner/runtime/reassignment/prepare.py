@@ -13,9 +13,9 @@ from tuner.control.throttle.replica_lists.prepared_moves import (
     ALL_GO,
     STOPS_FIRST,
     Deferred,
-    moves_of,
+    steps_as_moves,
     sides_of,
-    withheld_of,
+    classify_deferred,
 )
 from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.reassignment_plan import DesiredPlanState, ReassignmentSnapshot, TopicPartition
@@ -44,7 +44,7 @@ class PrepareStep:
     def begin(self, made: ExecutorDecision, look: ReassignmentSnapshot) -> Deferred | None:
         """What of the turn is not to be asked for, where it need not wait; None: it waits."""
         throttled = (each for each in made.plans if not each.plan.head.throttle.unthrottled)
-        moves = moves_of((step for each in throttled for step in each.starts), look)
+        moves = steps_as_moves((step for each in throttled for step in each.starts), look)
         if self._announcing is None or not moves:
             return ALL_GO
         if any(each.cancels for each in made.plans):
@@ -81,12 +81,12 @@ class PrepareStep:
             for plan, step in steps
             if paused or wanted.get(plan.id) is not plan.head.desired
         ]
-        return made, withheld_of(found, urgent, unsaid, without_room)
+        return made, classify_deferred(found, urgent, unsaid, without_room)
 
     def note_running_steps(self, made: ExecutorDecision, look: ReassignmentSnapshot) -> None:
         """Notes through which sides steps run at this look."""
         if self._announcing is not None:
-            running = moves_of((step for each in made.plans for step in each.progress.running.values()), look)
+            running = steps_as_moves((step for each in made.plans for step in each.progress.running.values()), look)
             self._announcing.last_copied_at_s.update(dict.fromkeys(sides_of(running), self._monotonic()))
 
     def note_step_ended(self) -> None:

@@ -22,7 +22,7 @@ from streaming.shared.throttle_settings import (
     replica_list_text,
 )
 from tuner.core.cluster import BrokerSide
-from tuner.core.outcome import CHANGED_SINCE, Failure
+from tuner.core.outcome import CHANGED_EXTERNALLY, Failure
 
 CONFIRM_S_MAX = 2.0
 # The change itself, the removal of an emptied list, and one more in case another tool writes in between.
@@ -140,7 +140,7 @@ class KafkaThrottles:
                 if any(
                     ThrottledReplicas.parse(current.get(key)) != decided_on.for_side(side) for side, key in keys.items()
                 ):
-                    return CHANGED_SINCE
+                    return CHANGED_EXTERNALLY
             deadline_s = self._monotonic() + CONFIRM_S_MAX
             refused = self._client.alter_topic_configs({topic: dict.fromkeys(keys.values())}).get(topic)
             if refused is not None:

@@ -15,9 +15,9 @@ import structlog
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle.decision import Acted, ClearLists, Reason, RestoreRate
-from tuner.control.throttle.policy import intend_put_back, settle
-from tuner.core.cluster import BrokerSide, LiveCluster, NotSeen
-from tuner.core.outcome import CHANGED_SINCE, Failure
+from tuner.control.throttle.policy import intend_put_back, record_success
+from tuner.core.cluster import BrokerSide, LiveCluster, ClusterUnreadable
+from tuner.core.outcome import CHANGED_EXTERNALLY, Failure
 from tuner.runtime.throttle.actuator import Throttles
 from tuner.runtime.throttle.list_writer import ActObserver
 from tuner.runtime.throttle.recorder import ThrottleRecorder
@@ -30,7 +30,7 @@ D = TypeVar("D", bound=ClearLists | RestoreRate)
 
 
 class ClusterLooker(Protocol):
-    def snapshot(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | NotSeen:
+    def snapshot(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | ClusterUnreadable:
         """Returns a snapshot of the cluster.
 
         Args:
@@ -70,7 +70,7 @@ class Cleanup:
             JournalError: the writes that are not in the journal were not made.
         """
         live = self._live.snapshot(full=False)
-        if isinstance(live, NotSeen):
+        if isinstance(live, ClusterUnreadable):
             return
         # While something moves, only throttles that an operator has released are cleaned up.
         cleanups = [c for c in cleanups if not live.moves or c.reason is Reason.RELEASED]
@@ -112,7 +112,7 @@ class Cleanup:
         if isinstance(current, ClusterError):
             return f"not read before it was to be restored: {current}"
         if current != decision.current_bytes_per_s:
-            return CHANGED_SINCE
+            return CHANGED_EXTERNALLY
         rates = {side: decision.value_bytes_per_s}
         failure = next(iter(self._throttles.write_rates(rates).values()))
         return failure if failure is not None else next(iter(self._throttles.confirm_rates(rates).values()))
@@ -130,7 +130,7 @@ class Cleanup:
         else:
             log.error(f"not done: {decision.text}: {failure}")
             self._recorder.back_off(decision)
-        settled = settle(self._recorder.memory, decision) if failure is None else None
+        settled = record_success(self._recorder.memory, decision) if failure is None else None
         side = (decision.broker, decision.side) if isinstance(decision, RestoreRate) else None
         self._recorder.add_outcome(self._recorder.outcome(decision, failure), settled, side)
         self._recorder.record(memory=self._recorder.memory)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from tuner.control.throttle.decision import Decision
-from tuner.control.throttle.missing_signals import awaited, have_come
+from tuner.control.throttle.missing_signals import find_missing_signals, are_signals_complete
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide, Observation
 from tuner.core.operator_orders import Orders
@@ -81,7 +81,7 @@ class CycleScheduler:
         if not self._awaited:
             return False
         self._signals.poll()
-        return have_come(self._awaited, self._signals.moves, self._clock.now_ms(), self._signal_age_s_max)
+        return are_signals_complete(self._awaited, self._signals.moves, self._clock.now_ms(), self._signal_age_s_max)
 
     def begin_cycle(self) -> bool:
         """Reads all orders for the cycle that begins now. Returns whether its snapshot has to be a full scan."""
@@ -95,7 +95,7 @@ class CycleScheduler:
 
     def await_signals(self, decisions: tuple[Decision, ...], observation: Observation) -> None:
         """Remembers which signals this cycle lacked, so that their arrival causes an early cycle."""
-        self._awaited = awaited(decisions, observation.moves, observation.now_ms, self._signal_age_s_max)
+        self._awaited = find_missing_signals(decisions, observation.moves, observation.now_ms, self._signal_age_s_max)
 
     def end_cycle(self, took_s: float, processor_s: float) -> None:
         """Starts the pause after a cycle.

@@ -14,9 +14,9 @@ import structlog
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle.decision import Acted, AddPairs, Decision, RemovePairs, StartRate
-from tuner.control.throttle.policy import intend_start, settle
+from tuner.control.throttle.policy import intend_start, record_success
 from tuner.control.throttle.replica_lists.list_rules import intend_pairs, settle_pairs, without_sides
-from tuner.control.throttle.replica_lists.prepared_moves import Unthrottled
+from tuner.control.throttle.replica_lists.prepared_moves import FailedThrottles
 from tuner.core.cluster import BrokerSide
 from tuner.core.outcome import Failure
 from tuner.journal import list_records
@@ -48,7 +48,7 @@ class ReplicaListWriter:
         self._observer = observer
         self._clock = clock
 
-    def carry_out(self, decisions: Sequence[Decision]) -> Unthrottled:
+    def carry_out(self, decisions: Sequence[Decision]) -> FailedThrottles:
         """Carries out the list edits and first rates of a cycle. Returns the topics and sides where that failed.
 
         Raises:
@@ -64,7 +64,7 @@ class ReplicaListWriter:
             unset, removals = self._start_rates(starts), []
         unlisted = self._edit(removals, without_sides(adds, unset))
         self._recorder.settle()
-        return Unthrottled(frozenset(unlisted), frozenset(unset))
+        return FailedThrottles(frozenset(unlisted), frozenset(unset))
 
     def _start_rates(self, starts: Sequence[StartRate]) -> set[BrokerSide]:
         """Sets all rates together. Returns the sides that did not get theirs."""
@@ -81,7 +81,7 @@ class ReplicaListWriter:
         self._report([(start, failures[(start.broker, start.side)]) for start in starts])
         for start in starts:
             failure = failures[(start.broker, start.side)]
-            settled = settle(self._recorder.memory, start) if failure is None else None
+            settled = record_success(self._recorder.memory, start) if failure is None else None
             self._recorder.add_outcome(self._recorder.outcome(start, failure), settled, (start.broker, start.side))
         return unset | {side for side, failure in failures.items() if failure is not None}
 

@@ -19,31 +19,31 @@ from typing import Protocol
 import structlog
 
 from streaming.shared.short_lists import join_names
-from tuner.control.throttle.cleanup_rules import is_ending
+from tuner.control.throttle.cleanup_rules import may_need_cleanup
 from tuner.control.throttle.decision import ClearLists, Decision, Reason, RestoreRate, SetRate
 from tuner.control.throttle.incremental.cycle_cache import CycleCache
-from tuner.control.throttle.isr_recovery import to_look_beside
-from tuner.control.throttle.ownership import may_be_swept
+from tuner.control.throttle.isr_recovery import leaders_to_inspect
+from tuner.control.throttle.ownership import may_be_cleared_by_tool
 from tuner.control.throttle.plan_moves import (
-    loosest_bytes_per_s,
+    highest_plan_rate_bytes_per_s,
     moves_to_list,
     moves_under_way,
-    paced_plan_rates,
+    plan_setpoints,
     throttles_any,
 )
-from tuner.control.throttle.policy import decide, intend, narrow, narrow_to_live, settle
-from tuner.control.throttle.replica_lists.capacity import with_room
-from tuner.control.throttle.replica_lists.prepared_moves import Unthrottled, unseen, with_announced, withheld
+from tuner.control.throttle.policy import decide, record_intent, narrow_possible_rates, narrow_to_current, record_success
+from tuner.control.throttle.replica_lists.capacity import steps_that_fit
+from tuner.control.throttle.replica_lists.prepared_moves import FailedThrottles, sides_not_readable, with_prepared_moves, find_deferred_steps
 from tuner.control.throttle.state import Memory
-from tuner.control.throttle.step_rates import too_fast
-from tuner.control.throttle.superseded import drains_no_more, overtaken, stopped_by
+from tuner.control.throttle.step_rates import find_steps_too_fast
+from tuner.control.throttle.superseded import find_undraining_changes, find_superseded_changes, find_changes_to_stop
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, PartitionMove
-from tuner.core.freshness import fresh
+from tuner.core.freshness import fresh_signals
 from tuner.core.outcome import Failure
 from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.reassignment_plan import Plan, PlanThrottle, TopicPartition
 from tuner.core.throttle_limits import Limits, StallLimits
-from tuner.core.throttle_state import ThrottleState, throttling_of
+from tuner.core.throttle_state import ThrottleState, throttle_state_of
 from tuner.journal.event_lines import NAMED_MAX, log_fields
 from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
@@ -200,7 +200,7 @@ class ThrottleController:
     def _cycle(self, prepared: Sequence[PartitionMove]) -> tuple[Decision, ...]:
         observation = self._observe()
         if not self._recovered and isinstance(observation.live, LiveCluster):
-            self.recorder.memory = narrow_to_live(self.memory, observation.live, observation.now_ms, self._limits)
+            self.recorder.memory = narrow_to_current(self.memory, observation.live, observation.now_ms, self._limits)
             self._recovered = True
         memory, decisions = decide(observation, self.memory, self._limits, self._stall_limits, self._cache)
         if self._steering is not None:
@@ -226,7 +226,7 @@ class ThrottleController:
     def tick(self) -> None:
         """Writes the ramp steps that are due, and runs the steering law if its next second has come."""
         now_s = self._clock.monotonic_s()
-        if stopped := drains_no_more(self._ramps.changes, self._signals.moves, self._limits):
+        if stopped := find_undraining_changes(self._ramps.changes, self._signals.moves, self._limits):
             try:
                 self._stop(stopped)
             except JournalError as error:
@@ -264,9 +264,9 @@ class ThrottleController:
         warming_up = {side: float(change.setpoint_bytes_per_s) for side, change in self._windows.active().items()}
         plans = self._plans()
         moves = self._last_live.moves if self._last_live is not None else ()
-        rates = paced_plan_rates(moves, moves_under_way(plans), self._limits)
-        loosest = loosest_bytes_per_s(plans, self._limits)
-        return throttling_of(self._last_live, setpoints, self._limits, warming_up, rates, loosest)
+        rates = plan_setpoints(moves, moves_under_way(plans), self._limits)
+        loosest = highest_plan_rate_bytes_per_s(plans, self._limits)
+        return throttle_state_of(self._last_live, setpoints, self._limits, warming_up, rates, loosest)
 
     def connect_plans(
         self,
@@ -329,12 +329,12 @@ class ThrottleController:
         else:
             log.error(f"not done: {decision.text.split(':')[0]}: {failure}", broker=side[0], side=side[1])
             recorder.back_off(decision)
-        memory = settle(self.memory, decision) if failure is None else self.memory
+        memory = record_success(self.memory, decision) if failure is None else self.memory
         if failure is not None and end.may_stand:
-            memory = narrow(memory, side, end.may_stand)
+            memory = narrow_possible_rates(memory, side, end.may_stand)
         recorder.add_outcome(recorder.outcome(decision, failure), memory, side)
         # Only a full scan can tell whether a tool has cleared all throttles of the cluster.
-        if end.external_change and not may_be_swept(end.found, throttles=self._throttles_moves):
+        if end.external_change and not may_be_cleared_by_tool(end.found, throttles=self._throttles_moves):
             recorder.relinquish(side, end.found)
 
     # -- parts of a cycle ---------------------------------------------------------------------------------------------
@@ -346,13 +346,13 @@ class ThrottleController:
         self._signals.forget_old(now_ms)
         setpoints = self._steering.setpoints if self._steering is not None else {}
         live = self._live.snapshot(
-            full=full or is_ending(self.memory, self._last_live),
+            full=full or may_need_cleanup(self.memory, self._last_live),
             also={move.topic for move in self._handshake.moves},
-            waits=to_look_beside(
+            waits=leaders_to_inspect(
                 self._last_live,
                 self.memory,
                 setpoints.keys(),
-                fresh(self._signals.brokers, now_ms, self._limits.signal_age_s_max),
+                fresh_signals(self._signals.brokers, now_ms, self._limits.signal_age_s_max),
             ),
         )
         empty, plan_moves = self._windows.pending_sides(self.memory), moves_under_way(self._plans())
@@ -384,11 +384,11 @@ class ThrottleController:
         self._moving = {(m.topic, m.partition) for m in live.moves} if self._handshake.moves else set()
         prepared, self._without_room = self._handshake.moves, {}
         if self._orders.latest.pause is None:
-            prepared, self._without_room = with_room(live, prepared)
+            prepared, self._without_room = steps_that_fit(live, prepared)
         urgent = [move for move in prepared if (move.topic, move.partition) in self._handshake.urgent]
         running = moves_to_list(live.moves, plan_moves, self._limits, self.memory.listed)
         empty = self._windows.find_unfilled(live, prepared, urgent, running, self._handshake.last_copied_at_s)
-        live = with_announced(live, prepared)
+        live = with_prepared_moves(live, prepared)
         self._throttles_moves = throttles_any(live.moves, plan_moves, self._limits, self.memory.listed)
         return live, empty
 
@@ -400,15 +400,15 @@ class ThrottleController:
         kept_back: Mapping[TopicPartition, str] = {}
         begin: Sequence[PartitionMove] | None = None
         if isinstance(observation.live, LiveCluster):
-            not_seen = unseen(observation.live, self.memory)
-            kept_back = {**self._without_room, **withheld(prepared, unthrottled, not_seen, self._moving)}
+            not_seen = sides_not_readable(observation.live, self.memory)
+            kept_back = {**self._without_room, **find_deferred_steps(prepared, unthrottled, not_seen, self._moving)}
             begin = [move for move in prepared if (move.topic, move.partition) not in kept_back]
         self._start_ramps(decisions, observation, unthrottled, begin)
         cleanups = [d for d in decisions if isinstance(d, ClearLists | RestoreRate)]
         if cleanups and isinstance(observation.live, LiveCluster):
             self._cleanup.carry_out(cleanups, observation.live)
         if isinstance(observation.live, LiveCluster):
-            failed, waits = too_fast(
+            failed, waits = find_steps_too_fast(
                 prepared,
                 decisions,
                 observation,
@@ -424,7 +424,7 @@ class ThrottleController:
         self,
         decisions: Sequence[Decision],
         observation: Observation,
-        unthrottled: Unthrottled,
+        unthrottled: FailedThrottles,
         begin: Sequence[PartitionMove] | None,
     ) -> None:
         """Journals the rate changes of a cycle and starts their ramps.
@@ -444,7 +444,7 @@ class ThrottleController:
         memory, ramps, owned = self.memory, [], self.memory.owned
         for change in changes:
             steps = self._windows.ramp_steps(change, together)
-            memory = intend(memory, change, [s.rate_bytes_per_s for s in steps])
+            memory = record_intent(memory, change, [s.rate_bytes_per_s for s in steps])
             ramps.append((change, steps))
         if changes:
             self.recorder.record([self.recorder.intent(change, observation) for change in changes], memory)
@@ -461,8 +461,8 @@ class ThrottleController:
             self._stop(dict.fromkeys(late, "too many at a time to be lowered before it begins"), intended=True)
 
     def _stop_changes(self, decisions: tuple[Decision, ...], observation: Observation) -> None:
-        self._stop(stopped_by(decisions, self._ramps.busy, self._windows.active().keys(), self.memory.owned.keys()))
-        self._stop(overtaken(self._ramps.changes, self._ramps.waiting, observation, self._limits), intended=True)
+        self._stop(find_changes_to_stop(decisions, self._ramps.busy, self._windows.active().keys(), self.memory.owned.keys()))
+        self._stop(find_superseded_changes(self._ramps.changes, self._ramps.waiting, observation, self._limits), intended=True)
 
     def _stop(self, stops: Mapping[BrokerSide, Failure], *, intended: bool = False) -> None:
         """Stops ramps at their current rate and records their outcomes. Sides without a ramp are skipped.
@@ -484,7 +484,7 @@ class ThrottleController:
             else:
                 log.warning(f"not done: {end.decision.text.split(':')[0]}: {end.failure}")
             side = (end.decision.broker, end.decision.side)
-            memory = narrow(self.memory, side, end.may_stand)
+            memory = narrow_possible_rates(self.memory, side, end.may_stand)
             self.recorder.add_outcome(self.recorder.outcome(end.decision, end.failure), memory, side)
         if stopped:
             self.recorder.record(memory=self.memory)

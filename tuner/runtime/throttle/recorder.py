@@ -31,8 +31,8 @@ from tuner.control.throttle.decision import (
     SetRate,
     action_of,
 )
-from tuner.control.throttle.order_events import expired, ordered
-from tuner.control.throttle.ownership import let_go
+from tuner.control.throttle.order_events import list_expired_orders, list_order_events
+from tuner.control.throttle.ownership import relinquish_rate
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.backoff import Backoff
 from tuner.core.cluster import BrokerSide, Observation
@@ -210,8 +210,8 @@ class ThrottleRecorder:
             # A dry run writes no memory, so an earlier run may have recorded everything before its first cycle.
             given, recorded_until_ms = [current], None
         since_ms = now_ms if recorded_until_ms is None else recorded_until_ms
-        news = [event for before, after in pairwise(given) for event in ordered(before, after, since_ms, now_ms)]
-        news += expired(current, since_ms, now_ms)
+        news = [event for before, after in pairwise(given) for event in list_order_events(before, after, since_ms, now_ms)]
+        news += list_expired_orders(current, since_ms, now_ms)
         if news or recorded_until_ms is None or memory.ordered != current:
             memory = replace(memory, ordered=current, ordered_until_ms=now_ms)
         return memory, [order_entry(event, now_ms) for event in news]
@@ -250,7 +250,7 @@ class ThrottleRecorder:
             current_bytes_per_s: the rate that Kafka has now; None: none.
         """
         if side in self.memory.owned:
-            memory, decision = let_go(side, current_bytes_per_s, self.memory, self._clock.now_ms(), self._limits)
+            memory, decision = relinquish_rate(side, current_bytes_per_s, self.memory, self._clock.now_ms(), self._limits)
             self._outbox.relinquished.append(self._entry("decision", decision, {}))
             self._change_memory(memory, side)
             self.log_decisions([decision])

@@ -16,7 +16,7 @@ from streaming.shared.contract import BrokerSignal, MoveSignal
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.units import rate_text
 from tuner.control.throttle.decision import Reason, SetRate
-from tuner.control.throttle.objective import Capacity, LawLimits, Objective
+from tuner.control.throttle.objective import Capacity, ControlLimits, Objective
 from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide, Setpoint, side_name
@@ -54,7 +54,7 @@ class SteeringController:
         throttles: Throttles,
         objective: Objective,
         capacity_of: Callable[[int], Capacity],
-        limits: LawLimits,
+        limits: ControlLimits,
         *,
         writes_per_s_max: float,
         inputs: InputLog | None = None,

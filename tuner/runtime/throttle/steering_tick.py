@@ -13,12 +13,12 @@ import structlog
 
 from streaming.shared.contract import BrokerSignal, MoveSignal
 from tuner.control.throttle.decision import Acted, AllowSteering, Decision, Hold, Reason
-from tuner.control.throttle.isr_recovery import recovering, stalled_ends
-from tuner.control.throttle.ownership import may_be_swept
+from tuner.control.throttle.isr_recovery import sides_blocking_writes, sides_of_stalled_moves
+from tuner.control.throttle.ownership import may_be_cleared_by_tool
 from tuner.control.throttle.plan_moves import plan_rates
-from tuner.control.throttle.policy import intend
+from tuner.control.throttle.policy import record_intent
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation
-from tuner.core.freshness import fresh
+from tuner.core.freshness import fresh_signals
 from tuner.core.plan_backlog import with_pending
 from tuner.core.throttle_limits import Limits
 from tuner.runtime.clock import Clock
@@ -103,8 +103,8 @@ class SteeringTick:
             _held_sides(decisions, live, owned.keys() | observation.courses.keys()),
             live.quota_samples,
             self._clock.monotonic_s(),
-            stalled=stalled_ends(live, self._recorder.memory),
-            recovering=recovering(live, fresh(observation.brokers, observation.now_ms, self._limits.signal_age_s_max)),
+            stalled=sides_of_stalled_moves(live, self._recorder.memory),
+            recovering=sides_blocking_writes(live, fresh_signals(observation.brokers, observation.now_ms, self._limits.signal_age_s_max)),
             restore_rates={side: managed.before_bytes_per_s or 0 for side, managed in owned.items()},
             max_rates=plan_rates(live.moves, observation.plan_moves, self._limits),
         )
@@ -138,7 +138,7 @@ class SteeringTick:
             return
         memory = self._recorder.memory
         for change in changes:
-            memory = intend(memory, change, [change.setpoint_bytes_per_s])
+            memory = record_intent(memory, change, [change.setpoint_bytes_per_s])
         sides = [(change.broker, change.side) for change in changes]
         self._recorder.record_owned([self._recorder.steering_intent(changes)], memory, sides)
         changes = steering.filter_unchanged(changes)
@@ -166,7 +166,7 @@ class SteeringTick:
         failures = [
             refusal
             for refusal in refused
-            if not (refusal.external_change and may_be_swept(refusal.found, throttles=self._throttles_moves))
+            if not (refusal.external_change and may_be_cleared_by_tool(refusal.found, throttles=self._throttles_moves))
         ]
         for refusal in failures:
             decision, side = refusal.decision, (refusal.decision.broker, refusal.decision.side)

@@ -9,7 +9,7 @@ from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, broker_signal, live, mov
 
 from streaming.shared.contract import Side
 from tuner.api.history import COLUMNS, RateHistoryStore, RemainingPeak, RemainingPeaks
-from tuner.core.cluster import NotSeen, Observation, Setpoint
+from tuner.core.cluster import ClusterUnreadable, Observation, Setpoint
 from tuner.core.throttle_limits import MB
 
 LEADER = "leader_throttled_bytes_per_s"
@@ -64,7 +64,7 @@ def test_only_what_is_newer_comes() -> None:
 def test_a_cycle_that_saw_nothing_is_a_gap_for_all() -> None:
     history = RateHistoryStore()
     cycle(history, 0, rate=1.0)
-    history.record_cycle(Observation(NOW_MS + 5000, NotSeen("away")), LIMITS)
+    history.record_cycle(Observation(NOW_MS + 5000, ClusterUnreadable("away")), LIMITS)
     assert history.series([1])[1][1][LEADER] == [1.0, None]
 
 

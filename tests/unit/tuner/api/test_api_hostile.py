@@ -18,7 +18,7 @@ from tuner.api.limits import RequestRate, TokenBuckets
 from tuner.api.orders_api import OrderChange
 from tuner.api.responses import SECURITY_HEADERS
 from tuner.api.server import make_app
-from tuner.control.throttle.operator_overrides import heard, permitted
+from tuner.control.throttle.operator_overrides import apply_new_orders, limit_override
 from tuner.control.throttle.state import Memory
 from tuner.core.operator_orders import Orders, Override
 from tuner.core.plan_progress import move_eta_s
@@ -151,13 +151,13 @@ def test_an_end_beyond_all_calendars_is_none() -> None:
 def test_an_override_that_is_over_does_not_end_anybodys_hold() -> None:
     memory = Memory(externally_owned_until_ms={SOURCE: NOW_MS + 3_600_000})
     assert (
-        heard(overridden(MB, NOW_MS - 1), memory, LIMITS, NOW_MS)[0].externally_owned_until_ms
+        apply_new_orders(overridden(MB, NOW_MS - 1), memory, LIMITS, NOW_MS)[0].externally_owned_until_ms
         == memory.externally_owned_until_ms
     )
-    assert heard(overridden(MB, NOW_MS + 60_000), memory, LIMITS, NOW_MS)[0].externally_owned_until_ms == {}
+    assert apply_new_orders(overridden(MB, NOW_MS + 60_000), memory, LIMITS, NOW_MS)[0].externally_owned_until_ms == {}
 
 
 def test_an_override_is_never_above_what_is_permitted_now() -> None:
-    assert permitted(Override(900 * MB, NOW_MS, "kim"), LIMITS) == Override(50 * MB, NOW_MS, "kim")
-    assert permitted(Override(5 * MB, NOW_MS, "kim"), LIMITS) == Override(5 * MB, NOW_MS, "kim")
-    assert permitted(None, LIMITS) is None
+    assert limit_override(Override(900 * MB, NOW_MS, "kim"), LIMITS) == Override(50 * MB, NOW_MS, "kim")
+    assert limit_override(Override(5 * MB, NOW_MS, "kim"), LIMITS) == Override(5 * MB, NOW_MS, "kim")
+    assert limit_override(None, LIMITS) is None

@@ -10,7 +10,7 @@ from tuner_cases import NOW_MS, SOURCE, TARGET, F, L
 
 from tuner.api.orders_api import end_override_change, override_change, pause_change, release_change, resume_change
 from tuner.api.status_store import STANDBY_REASON
-from tuner.core.cluster import NotSeen, Observation
+from tuner.core.cluster import ClusterUnreadable, Observation
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.throttle_limits import MB
 from tuner.journal.order_records import decode_orders, encode_orders
@@ -140,7 +140,7 @@ def test_what_is_not_on_record_is_not_said_to_be(rig: Rig) -> None:
     assert rig.post("/api/v1/pause").json() == {
         "detail": "no cycle has ended for 50 s, so an order would not be acknowledged"
     }
-    rig.observers.record_cycle(Observation(NOW_MS, NotSeen("away")), MEMORY, ())
+    rig.observers.record_cycle(Observation(NOW_MS, ClusterUnreadable("away")), MEMORY, ())
     answer = rig.post("/api/v1/override", ORDERS[3][1])
     assert answer.json() == {"detail": "it is not known which brokers are alive: the cluster is not seen: away"}
     assert rig.order_service.orders == Orders()

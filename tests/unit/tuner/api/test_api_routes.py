@@ -16,7 +16,7 @@ from tuner.control.mutation_quota.model import QuotaView
 from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory, TotalRate
 from tuner.control.throttle.state import Memory, StallState
-from tuner.core.cluster import NotSeen, Observation, Setpoint
+from tuner.core.cluster import ClusterUnreadable, Observation, Setpoint
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.throttle_limits import MB
 
@@ -122,7 +122,7 @@ def test_status(rig: Rig) -> None:
 
 
 def test_status_of_a_cluster_that_is_not_seen(rig: Rig) -> None:
-    rig.observers.record_cycle(Observation(NOW_MS, NotSeen("away")), Memory(), ())
+    rig.observers.record_cycle(Observation(NOW_MS, ClusterUnreadable("away")), Memory(), ())
     found = rig.get("/api/v1/status").json()
     assert (found["headline"], found["moving_partitions"], found["ready"]) == ("The cluster is not seen.", None, False)
     assert found["next"] == ["It waits until the cluster is seen: what is not known changes nothing."]

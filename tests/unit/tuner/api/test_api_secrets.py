@@ -11,7 +11,7 @@ from api_rig import MEMORY, OPERATE_TOKEN, READ_TOKEN, Rig, bearer, entry
 from tuner_cases import live, observation
 
 from tuner.api.status_store import THROTTLES
-from tuner.core.cluster import NotSeen
+from tuner.core.cluster import ClusterUnreadable
 from tuner.core.operator_orders import Orders
 from tuner.core.throttle_limits import MB
 
@@ -68,7 +68,7 @@ def test_readyz_names_hosts_and_errors_only_with_a_token(rig: Rig, what: str) ->
     if what == "it waits":
         rig.board.become_standby(why)
     elif what == "the cluster is away":
-        rig.observers.record_cycle(replace(observation(live()), live=NotSeen(why)), MEMORY, ())
+        rig.observers.record_cycle(replace(observation(live()), live=ClusterUnreadable(why)), MEMORY, ())
     elif what == "a cycle fails":
         rig.board.cycle_failed(THROTTLES, why, 0.0)
     else:

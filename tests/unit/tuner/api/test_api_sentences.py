@@ -11,7 +11,7 @@ from tuner.api import sentences
 from tuner.api.sentences import headline, next_steps
 from tuner.control.throttle.decision import AllowSteering, Decision, Hold, Reason, SetRate
 from tuner.control.throttle.state import Memory, StallState
-from tuner.core.cluster import NotSeen, Observation
+from tuner.core.cluster import ClusterUnreadable, Observation
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.throttle_limits import MB
 
@@ -64,7 +64,7 @@ def test_override_of_both_sides_is_one_line_with_one_end() -> None:
 
 
 def test_what_is_not_seen_changes_nothing() -> None:
-    assert steps(Observation(NOW_MS, NotSeen("away"))) == [
+    assert steps(Observation(NOW_MS, ClusterUnreadable("away"))) == [
         "It waits until the cluster is seen: what is not known changes nothing."
     ]
 

@@ -40,7 +40,7 @@ from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.decision import ClearLists, Decision, Hold, Reason, SetRate
 from tuner.control.throttle.state import Memory, StallState
-from tuner.core.cluster import LiveCluster, NotSeen, Observation, RateSetting, Setpoint
+from tuner.core.cluster import LiveCluster, ClusterUnreadable, Observation, RateSetting, Setpoint
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.throttle_limits import MB
 
@@ -194,7 +194,7 @@ def test_what_is_not_measured_has_no_series_and_is_not_zero(board: StatusStore) 
 
 def test_an_unseen_cluster_shows_no_settings_of_before(board: StatusStore) -> None:
     seen(board, SET)
-    board.record_cycle(Observation(NOW_MS, NotSeen("away")), MEMORY, ())
+    board.record_cycle(Observation(NOW_MS, ClusterUnreadable("away")), MEMORY, ())
     assert series(board, "rheostat_throttle_rate_bytes_per_second") == {}
     assert series(board, "rheostat_reassigning_partitions") == {}
     assert series(board, "rheostat_tuner_ready") == {(): 0.0}
@@ -273,7 +273,7 @@ def test_ready_says_what_is_missing(board: StatusStore, clock: Clock) -> None:
         return found.status_code, found.text.strip()
 
     assert answer() == (503, "the first cycle has not ended yet")
-    board.record_cycle(Observation(NOW_MS, NotSeen("no broker answers")), Memory(), ())
+    board.record_cycle(Observation(NOW_MS, ClusterUnreadable("no broker answers")), Memory(), ())
     assert answer() == (503, "the cluster is not seen: no broker answers")
     seen(board, brokers=[])
     starting = "starting: no broker signal has arrived yet; the stream takes about 30 to 60 s to start, {} s so far"

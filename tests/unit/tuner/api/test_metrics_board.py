@@ -22,7 +22,7 @@ from tuner.api.series_limit import SERIES_MAX
 from tuner.control.throttle.decision import Hold, Reason
 from tuner.control.throttle.state import Memory
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.cluster import LiveCluster, NotSeen, Observation, PartitionMove, Setpoint
+from tuner.core.cluster import LiveCluster, ClusterUnreadable, Observation, PartitionMove, Setpoint
 from tuner.core.operator_orders import Orders
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.reassignment_plan import DesiredPlanState
@@ -237,7 +237,7 @@ def test_sides_are_counted_by_what_was_decided_last_about_each(everything: Every
 
 def test_of_many_sides_that_are_not_well_a_hundred_are_named_and_all_are_counted(everything: Everything) -> None:
     blind = [Hold(broker, L, Reason.SIGNALS_STALE, "old") for broker in range(1, 1_001)]
-    told(everything, Observation(round(NOW_S * 1000), NotSeen("away")), Memory(), *blind)
+    told(everything, Observation(round(NOW_S * 1000), ClusterUnreadable("away")), Memory(), *blind)
     assert len(series(everything, "rheostat_throttle_needs_attention")) == SERIES_MAX
     assert series(everything, "rheostat_sides") == {("hold", "signals_stale"): 1_000.0}
 

@@ -19,8 +19,8 @@ from tuner.control.mutation_quota.entity import DEFAULT, QuotaEntity
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, TenantRule
 from tuner.control.mutation_quota.state import TotalRate
 from tuner.control.mutation_quota.total_rate import next_total
-from tuner.core.controller import ClusterWideMeasures, ControllerObjective, beside_of
-from tuner.core.controller_pressure import Measure, Pressure, pressure, unmeasured
+from tuner.core.controller import ClusterWideMeasures, ControllerObjective, cluster_wide_measures
+from tuner.core.controller_pressure import Measure, Pressure, worst_pressure, missing_measures
 
 LIMITS, FIRST = MutationLimits(), PressureTrend()
 ASKED = ControllerObjective(
@@ -33,7 +33,7 @@ def ratio_of(
     in_progress: float | None, brokers: float | None, *, active: float = 1.0, at_ms: int = START_MS
 ) -> float | None:
     one = replace(controller(at_ms, active=active), topic_requests_in_progress_mean=in_progress, active_brokers=brokers)
-    return beside_of({1: one}, {}, START_MS, 15.0).forwarding_busy_ratio
+    return cluster_wide_measures({1: one}, {}, START_MS, 15.0).forwarding_busy_ratio
 
 
 def test_requests_in_progress_are_lines_taken() -> None:
@@ -51,20 +51,20 @@ def test_of_two_that_say_they_are_active_the_newer_one_counts_and_none_that_is_a
         return replace(found, topic_requests_in_progress_mean=in_progress, active_brokers=3.0)
 
     both = {1: one(1, 2.7, START_MS - 5_000), 2: one(2, 0.3, START_MS)}
-    assert beside_of(both, {}, START_MS, 15.0).forwarding_busy_ratio == pytest.approx(0.1)
-    assert beside_of(both, {2: broker_signal(2)}, START_MS, 15.0).forwarding_busy_ratio is None
+    assert cluster_wide_measures(both, {}, START_MS, 15.0).forwarding_busy_ratio == pytest.approx(0.1)
+    assert cluster_wide_measures(both, {2: broker_signal(2)}, START_MS, 15.0).forwarding_busy_ratio is None
 
 
 def test_it_presses_as_far_as_it_may_be_and_what_is_not_told_leaves_no_room() -> None:
-    found = pressure(controller(START_MS), ClusterWideMeasures(forwarding_busy_ratio=0.12), ASKED)
+    found = worst_pressure(controller(START_MS), ClusterWideMeasures(forwarding_busy_ratio=0.12), ASKED)
     assert found is not None
     assert (found.by, found.ratio) == (Measure.FORWARDING, pytest.approx(1.2))
     assert "12.0 % of the time" in str(found)
     assert "10.0 % are allowed" in str(found)
-    assert unmeasured(controller(START_MS), ClusterWideMeasures(), ASKED) == (Measure.FORWARDING,)
-    assert unmeasured(controller(START_MS), ClusterWideMeasures(forwarding_busy_ratio=0.0), ASKED) == ()
+    assert missing_measures(controller(START_MS), ClusterWideMeasures(), ASKED) == (Measure.FORWARDING,)
+    assert missing_measures(controller(START_MS), ClusterWideMeasures(forwarding_busy_ratio=0.0), ASKED) == ()
     unasked = replace(ASKED, forwarding_busy_ratio_max=None, queue_ms_max=500.0)
-    other = pressure(controller(START_MS), ClusterWideMeasures(forwarding_busy_ratio=0.9), unasked)
+    other = worst_pressure(controller(START_MS), ClusterWideMeasures(forwarding_busy_ratio=0.9), unasked)
     assert other is not None
     assert other.by is Measure.QUEUE
 

@@ -11,11 +11,11 @@ from tuner.core.drain_time import (
     RateEstimate,
     RateVerdict,
     SideLoad,
-    answer,
+    estimate_rate,
     drain_s,
     fluid_optimum_s,
     rate_bytes_per_s_min,
-    rate_for,
+    rate_for_time,
 )
 from tuner.core.side_load import PlannedPartition, idle_steady_state_bytes_per_s, side_loads
 from tuner.core.throttle_limits import MB
@@ -70,7 +70,7 @@ def test_partitions_of_the_plan_that_stay_take_their_share_all_the_same() -> Non
 @pytest.mark.parametrize(("quota", "ends"), [(4.5, False), (6.0, False), (7.0, True), (12.0, True)])
 def test_the_lab_runs_end_when_the_throttle_is_above_steady_state(quota: float, ends: bool) -> None:
     loads = side_loads([LAB])
-    assert (answer(loads, rate_bytes_per_s_max=quota * MB).verdict is RateVerdict.ENDS) is ends
+    assert (estimate_rate(loads, rate_bytes_per_s_max=quota * MB).verdict is RateVerdict.ENDS) is ends
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_the_lab_runs_end_when_the_throttle_is_above_steady_state(quota: float, 
     ],
 )
 def test_rate_for_a_time(remaining: float, steady_state: float, time_s: float, rate: int) -> None:
-    assert rate_for(side(remaining, steady_state), time_s) == rate
+    assert rate_for_time(side(remaining, steady_state), time_s) == rate
 
 
 LOADS = st.builds(SideLoad, st.floats(0, 1e15), st.floats(0, 1e11))
@@ -93,7 +93,7 @@ TIMES = st.floats(1, 1e7)
 
 @given(LOADS, TIMES)
 def test_the_rate_found_ends_in_time_and_a_byte_less_does_not(load: SideLoad, time_s: float) -> None:
-    rate = rate_for(load, time_s)
+    rate = rate_for_time(load, time_s)
     taken_s = drain_s(load, rate)
     assert taken_s is not None
     assert taken_s <= time_s
@@ -114,29 +114,29 @@ TWO = {"a": side(60, 6), "b": side(100, 2)}
 
 
 def test_nothing_asked_says_what_ends() -> None:
-    assert answer(TWO) == RateEstimate(RateVerdict.ENDS, 6_000_001, "a")
+    assert estimate_rate(TWO) == RateEstimate(RateVerdict.ENDS, 6_000_001, "a")
 
 
 def test_a_rate_alone_gives_its_time_and_who_takes_it() -> None:
-    assert answer(TWO, rate_bytes_per_s_max=12 * MB) == RateEstimate(
+    assert estimate_rate(TWO, rate_bytes_per_s_max=12 * MB) == RateEstimate(
         RateVerdict.ENDS, 6_000_001, "a", 12_000_000, 10.0, "a"
     )
-    slow_b = answer(TWO, rate_bytes_per_s_max=22 * MB)
+    slow_b = estimate_rate(TWO, rate_bytes_per_s_max=22 * MB)
     assert (slow_b.time_s, slow_b.slowest_side) == (5.0, "b")
 
 
 def test_a_time_alone_gives_its_rate() -> None:
-    found = answer(TWO, time_s_max=10)
+    found = estimate_rate(TWO, time_s_max=10)
     assert found == RateEstimate(RateVerdict.ENDS, 6_000_001, "a", 12_000_000, 10.0, "a", 12_000_000)
 
 
 def test_both_that_fit_give_the_smaller_rate() -> None:
-    found = answer(TWO, rate_bytes_per_s_max=50 * MB, time_s_max=10)
+    found = estimate_rate(TWO, rate_bytes_per_s_max=50 * MB, time_s_max=10)
     assert (found.verdict, found.rate_bytes_per_s, found.time_s) == (RateVerdict.ENDS, 12_000_000, 10.0)
 
 
 def test_both_that_do_not_fit_say_by_how_much_each_would_have_to_give() -> None:
-    found = answer(TWO, rate_bytes_per_s_max=8 * MB, time_s_max=10)
+    found = estimate_rate(TWO, rate_bytes_per_s_max=8 * MB, time_s_max=10)
     assert found.verdict is RateVerdict.TOO_SLOW
     assert (found.rate_bytes_per_s, found.time_s) == (8_000_000, 30.0)  # The time gives, by 20 s ...
     assert found.rate_bytes_per_s_needed == 12_000_000  # ... or the rate, by 4 MB/s.
@@ -144,14 +144,14 @@ def test_both_that_do_not_fit_say_by_how_much_each_would_have_to_give() -> None:
 
 def test_below_steady_state_no_time_helps() -> None:
     for time_s in (None, 10.0, 1e9):
-        found = answer(TWO, rate_bytes_per_s_max=6 * MB, time_s_max=time_s)
+        found = estimate_rate(TWO, rate_bytes_per_s_max=6 * MB, time_s_max=time_s)
         assert (found.verdict, found.time_s, found.steady_state_side) == (RateVerdict.NEVER_ENDS, None, "a")
         assert found.rate_bytes_per_s_min == 6_000_001
 
 
 @given(st.dictionaries(st.integers(0, 9), LOADS, min_size=1), st.floats(1, 1e12), TIMES)
 def test_the_verdict_is_what_the_rate_does(loads: dict[int, SideLoad], rate_max: float, time_s: float) -> None:
-    found = answer(loads, rate_bytes_per_s_max=rate_max, time_s_max=time_s)
+    found = estimate_rate(loads, rate_bytes_per_s_max=rate_max, time_s_max=time_s)
     assert found.rate_bytes_per_s is not None
     assert found.rate_bytes_per_s <= rate_max
     assert found.time_s == fluid_optimum_s(loads.values(), found.rate_bytes_per_s)

@@ -6,14 +6,14 @@ import pytest
 from mutation_rig import START_MS, controller
 
 from tuner.core.controller import ClusterWideMeasures, ControllerObjective
-from tuner.core.controller_pressure import Measure, Pressure, pressure, rested
+from tuner.core.controller_pressure import Measure, Pressure, worst_pressure, learn_idle_baselines
 
 OBJECTIVE = ControllerObjective(idle_ratio_min=None, queue_ms_max=None, create_ms_max=60.0)
 
 
 def pressed(create_ms: float, rest_ms: float | None = None) -> Pressure:
     rests = {} if rest_ms is None else {Measure.CREATE.value: rest_ms}
-    found = pressure(controller(START_MS), ClusterWideMeasures(create_ms=create_ms), OBJECTIVE, rests)
+    found = worst_pressure(controller(START_MS), ClusterWideMeasures(create_ms=create_ms), OBJECTIVE, rests)
     assert found is not None
     return found
 
@@ -33,26 +33,26 @@ def test_at_the_objective_it_is_1_whatever_the_rest(rest_ms: float | None) -> No
 def test_the_rest_is_the_least_that_was_seen_and_is_forgotten_slowly() -> None:
     rests = dict[str, float]()
     for create_ms in (90.0, 40.0, 80.0):
-        rests = dict(rested(ClusterWideMeasures(create_ms=create_ms), rests))
+        rests = dict(learn_idle_baselines(ClusterWideMeasures(create_ms=create_ms), rests))
     assert rests[Measure.CREATE.value] == pytest.approx(40.08)
     for _ in range(720):  # An hour, every five seconds.
-        rests = dict(rested(ClusterWideMeasures(create_ms=80.0), rests))
+        rests = dict(learn_idle_baselines(ClusterWideMeasures(create_ms=80.0), rests))
     assert 65.0 < rests[Measure.CREATE.value] < 80.0
 
 
 def test_what_is_not_measured_changes_no_rest() -> None:
-    assert rested(ClusterWideMeasures(), {Measure.CREATE.value: 40.0}) == {Measure.CREATE.value: 40.0}
-    assert rested(ClusterWideMeasures(apply_lag_ms=5.0), {})[Measure.APPLY_LAG.value] == 5.0
+    assert learn_idle_baselines(ClusterWideMeasures(), {Measure.CREATE.value: 40.0}) == {Measure.CREATE.value: 40.0}
+    assert learn_idle_baselines(ClusterWideMeasures(apply_lag_ms=5.0), {})[Measure.APPLY_LAG.value] == 5.0
 
 
 def test_what_is_felt_has_no_rest() -> None:
     asked = ControllerObjective(idle_ratio_min=None, queue_ms_max=None, create_probe_p90_ms_max=60.0)
     # Of a journal that a version before has written.
-    rests = rested(
+    rests = learn_idle_baselines(
         ClusterWideMeasures(create_probe_p90_ms=20.0), {Measure.FELT.value: 20.0, Measure.CREATE.value: 40.0}
     )
     assert rests == {Measure.CREATE.value: 40.0}
-    found = pressure(
+    found = worst_pressure(
         controller(START_MS), ClusterWideMeasures(create_probe_p90_ms=45.0), asked, {Measure.FELT.value: 20.0}
     )
     assert found is not None
@@ -61,14 +61,14 @@ def test_what_is_felt_has_no_rest() -> None:
 
 
 def test_a_storm_is_no_rest() -> None:
-    rests = dict(rested(ClusterWideMeasures(create_ms=16.0), {}))
+    rests = dict(learn_idle_baselines(ClusterWideMeasures(create_ms=16.0), {}))
     for _ in range(120):  # Ten minutes.
-        rests = dict(rested(ClusterWideMeasures(create_ms=400.0), rests))
+        rests = dict(learn_idle_baselines(ClusterWideMeasures(create_ms=400.0), rests))
     assert rests[Measure.CREATE.value] < 21
 
 
 def test_a_rest_of_nothing_is_forgotten_as_well() -> None:
-    rests = dict(rested(ClusterWideMeasures(apply_lag_ms=0.0), {}))
+    rests = dict(learn_idle_baselines(ClusterWideMeasures(apply_lag_ms=0.0), {}))
     for _ in range(720):
-        rests = dict(rested(ClusterWideMeasures(apply_lag_ms=300.0), rests))
+        rests = dict(learn_idle_baselines(ClusterWideMeasures(apply_lag_ms=300.0), rests))
     assert rests[Measure.APPLY_LAG.value] > 1.0

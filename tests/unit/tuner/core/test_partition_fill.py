@@ -7,7 +7,7 @@ from dataclasses import replace
 from tuner_cases import NOW_MS, broker_signal
 
 from streaming.shared.contract import BrokerSignal
-from tuner.core.partition_fill import PartitionFill, fills
+from tuner.core.partition_fill import PartitionFill, partition_fills
 from tuner.core.partition_limits import PartitionLimits
 
 
@@ -17,19 +17,19 @@ def hosting(broker: int, count: float | None, age_s: float = 2.0) -> BrokerSigna
 
 def test_every_broker_and_the_cluster_beside_their_limits() -> None:
     told = {2: hosting(2, 30), 1: hosting(1, 50), 3: hosting(3, None)}
-    assert fills(told, PartitionLimits(40, 100, {1: 60}), NOW_MS, 15) == (
+    assert partition_fills(told, PartitionLimits(40, 100, {1: 60}), NOW_MS, 15) == (
         PartitionFill(None, 80, 100), PartitionFill(1, 50, 60), PartitionFill(2, 30, 40),
     )  # fmt: skip
-    assert [row.headroom for row in fills(told, PartitionLimits(45), NOW_MS, 15)] == [None, 0, 15]
-    assert [row.share for row in fills(told, PartitionLimits(100, 0), NOW_MS, 15)] == [1.0, 0.5, 0.3]
-    assert fills(told, PartitionLimits(), NOW_MS, 15)[1] == PartitionFill(1, 50, None)
+    assert [row.headroom for row in partition_fills(told, PartitionLimits(45), NOW_MS, 15)] == [None, 0, 15]
+    assert [row.share for row in partition_fills(told, PartitionLimits(100, 0), NOW_MS, 15)] == [1.0, 0.5, 0.3]
+    assert partition_fills(told, PartitionLimits(), NOW_MS, 15)[1] == PartitionFill(1, 50, None)
 
 
 def test_who_is_silent_counts_for_the_cluster_alone() -> None:
     told = {1: hosting(1, 50), 2: hosting(2, 30, age_s=60)}
-    assert fills(told, PartitionLimits(), NOW_MS, 15) == (PartitionFill(None, 80, None), PartitionFill(1, 50, None))
+    assert partition_fills(told, PartitionLimits(), NOW_MS, 15) == (PartitionFill(None, 80, None), PartitionFill(1, 50, None))
 
 
 def test_where_nobody_tells_there_is_nothing_to_show() -> None:
-    assert fills({}, PartitionLimits(5), NOW_MS, 15) == ()
-    assert fills({1: hosting(1, None)}, PartitionLimits(5), NOW_MS, 15) == ()
+    assert partition_fills({}, PartitionLimits(5), NOW_MS, 15) == ()
+    assert partition_fills({1: hosting(1, None)}, PartitionLimits(5), NOW_MS, 15) == ()

@@ -24,7 +24,7 @@ from tuner.control.mutation_quota.state import (
     TotalRate,
     UnconfirmedChange,
 )
-from tuner.control.throttle.objective import LawLimits, Objective
+from tuner.control.throttle.objective import ControlLimits, Objective
 from tuner.control.throttle.quota_window.model import steady_window
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.control.throttle.steering.broker_estimate import BrokerEstimate, DirectionEstimate
@@ -106,7 +106,7 @@ VALUES: list[tuple[Any, Any]] = [
     (Orders, Orders(7, Pause(1, "me", released=True), 5, {SOURCE: Override(1, 2, "me")})),
     (ControlState, ControlState({1: SIGHT}, {SOURCE: COURSE, TARGET: COURSE})),
     (Objective, Objective(latency_ms=50.0)),
-    (LawLimits, LawLimits()),
+    (ControlLimits, ControlLimits()),
     (Limits, Limits(rate_bytes_per_s_max=1e9)),
     (QuotaEntity, QuotaEntity("<default>", Default.DEFAULT)),
     (QuotaEntity, QuotaEntity(client_id="")),

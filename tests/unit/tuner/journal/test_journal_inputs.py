@@ -15,7 +15,7 @@ from tuner.control.mutation_quota.model import MutationPolicy, QuotaView
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.decision import Hold, Reason
 from tuner.control.throttle.state import Memory
-from tuner.core.cluster import NotSeen
+from tuner.core.cluster import ClusterUnreadable
 from tuner.core.operator_orders import Orders
 from tuner.journal.entries import entry_of
 from tuner.journal.input_log import InputLog, inputs_topic_of
@@ -105,7 +105,7 @@ def test_what_the_quotas_stood_on_goes_with_their_own_decision() -> None:
     recorder = MutationQuotaRecorder(
         journal, "lab", MutationMemory(), Clock(lambda: NOW_MS / 1000, lambda: 0.0), dry_run=False
     )
-    view, memory = QuotaView(NOW_MS, NotSeen("no answer")), MutationMemory(last_step_at_ms=NOW_MS)
+    view, memory = QuotaView(NOW_MS, ClusterUnreadable("no answer")), MutationMemory(last_step_at_ms=NOW_MS)
     held = HoldQuota(None, QuotaReason.QUOTAS_UNREADABLE, "the quotas could not be read: no answer")
     for _ in range(2):  # The second time there is nothing new to say, and what it stood on goes all the same.
         inputs.record_quota_cycle(view, Orders(), MutationPolicy(), MutationMemory(), memory, [held])

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from tuner_cases import LIMITS, NOW_MS, STALLED, WELL, F, L, broker_signal, live, move, move_signal, observation
 
 from tuner.control.throttle.state import Memory
-from tuner.core.cluster import NotSeen, Observation
+from tuner.core.cluster import ClusterUnreadable, Observation
 from tuner.journal.decision_inputs import DecisionInputs
 
 MOVES = (
@@ -35,7 +35,7 @@ def test_a_leader_stands_on_all_that_it_copies_to_and_a_follower_on_itself() -> 
 
 
 def test_nobody_copies_where_nothing_is_seen() -> None:
-    stood = DecisionInputs(Observation(NOW_MS, NotSeen("away")), MEMORY, LIMITS)
+    stood = DecisionInputs(Observation(NOW_MS, ClusterUnreadable("away")), MEMORY, LIMITS)
     assert stood.of((1, L))["stalls"] == {}
     assert list(stood.of((9, F))["stalls"]) == ["9"]
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from max_flow import max_flow
 
-from tuner.core.partition_limits import PartitionLimits, counted
+from tuner.core.partition_limits import PartitionLimits, count_partitions
 from tuner.planning.broker_load import BrokerLoads, PlacedPartition
 from tuner.planning.generate import (
     GeneratedPlan,
@@ -28,7 +28,7 @@ def ground(
     partitions: Sequence[PlacedPartition], brokers: int | dict[int, str | None], limits: PartitionLimits = NO_LIMITS
 ) -> BrokerLoads:
     racks = dict.fromkeys(range(1, brokers + 1)) if isinstance(brokers, int) else brokers
-    counts = counted(((p.key, p.replicas) for p in partitions), racks)
+    counts = count_partitions(((p.key, p.replicas) for p in partitions), racks)
     return BrokerLoads(partitions, racks, counts, limits)
 
 
@@ -186,8 +186,8 @@ def kept(before: BrokerLoads, plan: GeneratedPlan, limits: PartitionLimits) -> N
         assert len(set(target.replicas)) == len(target.replicas) == len(old)
         assert target.replicas != old
         assert all(new == was or new not in old for new, was in zip(target.replicas, old, strict=True))
-    first = counted(((p.key, p.replicas) for p in before.partitions.values()), before.alive)
-    last = counted(((key, moves(plan).get(key, p.replicas)) for key, p in before.partitions.items()), before.alive)
+    first = count_partitions(((p.key, p.replicas) for p in before.partitions.values()), before.alive)
+    last = count_partitions(((key, moves(plan).get(key, p.replicas)) for key, p in before.partitions.items()), before.alive)
     assert all(last.of(b) <= max(limits.of(b), first.of(b)) for b in before.alive)
     assert {b: plan.hosted[b] for b in before.alive} == dict(last.by_broker)
 

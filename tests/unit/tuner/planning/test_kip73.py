@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.core.drain_time import RateVerdict, answer, drain_s
+from tuner.core.drain_time import RateVerdict, estimate_rate, drain_s
 from tuner.core.throttle_limits import MB
 from tuner.planning.kip73 import RESPONSE_BYTES_MAX, Kip73Figures, ResponseRule, kip73_figures
 
@@ -66,13 +66,13 @@ def test_move_time() -> None:
 
 def test_at_max_bytes_in_it_never_ends() -> None:
     kip = {"cluster": Kip73Figures(0.10, 1 * TB, 12, 20.0 * MB).load()}
-    assert answer(kip, rate_bytes_per_s_max=20 * MB).verdict is RateVerdict.NEVER_ENDS
-    assert answer(kip, rate_bytes_per_s_max=20 * MB).rate_bytes_per_s_min == 20_000_001
+    assert estimate_rate(kip, rate_bytes_per_s_max=20 * MB).verdict is RateVerdict.NEVER_ENDS
+    assert estimate_rate(kip, rate_bytes_per_s_max=20 * MB).rate_bytes_per_s_min == 20_000_001
 
 
 def test_rate_from_time_is_the_formula_turned_round() -> None:
     kip = {"cluster": Kip73Figures(0.5, 36.0 * GB, 4, 5.0 * MB).load()}
-    assert answer(kip, time_s_max=7200).rate_bytes_per_s == 15_000_000
+    assert estimate_rate(kip, time_s_max=7200).rate_bytes_per_s == 15_000_000
 
 
 def test_the_figures_from_a_cluster() -> None:

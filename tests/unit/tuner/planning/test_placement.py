@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from max_flow import max_flow
 
-from tuner.core.partition_limits import PRESETS, PartitionCounts, PartitionLimits, counted, overfull
+from tuner.core.partition_limits import PRESETS, PartitionCounts, PartitionLimits, count_partitions, brokers_above_limit
 from tuner.planning.placement import PlacementRequest, PolicyViolation, place
 
 Racks = Mapping[int, str | None]
@@ -80,7 +80,7 @@ def test_the_stricter_limit_wins_and_a_brokers_own_is_before_all_brokers(limits:
 
 
 def test_internal_topics_do_not_count_and_what_moves_counts_on_both_sides() -> None:
-    counts = counted(
+    counts = count_partitions(
         [(("a", 0), (1, 2)), (("__consumer_offsets", 0), (1, 2)), (("__transaction_state", 1), (3,)),
          (("a", 1), (1, 2, 3))],
         [1, 2, 3, 4],
@@ -95,9 +95,9 @@ def test_an_old_excess_keeps_working_and_gets_no_more() -> None:
     assert set(place(PlacementRequest("a", 5, 2), NONE, counts, TEN)) == {(2, 3), (3, 2)}
     with pytest.raises(PolicyViolation):
         place(PlacementRequest("a", 1, 3), NONE, counts, TEN)
-    assert overfull(counts, {1: -1, 2: 1}, TEN) == {}
-    assert overfull(counts, {1: 1, 2: 8, 3: 7}, TEN) == {1: 13, 2: 11}
-    assert overfull(counts, {2: 1}, PartitionLimits(10, 5)) == {}, "a reassignment may be where the cluster is full"
+    assert brokers_above_limit(counts, {1: -1, 2: 1}, TEN) == {}
+    assert brokers_above_limit(counts, {1: 1, 2: 8, 3: 7}, TEN) == {1: 13, 2: 11}
+    assert brokers_above_limit(counts, {2: 1}, PartitionLimits(10, 5)) == {}, "a reassignment may be where the cluster is full"
 
 
 def test_the_presets_are_what_their_sources_say() -> None:

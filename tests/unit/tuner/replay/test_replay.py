@@ -14,7 +14,7 @@ from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle import objective as objectives
 from tuner.control.throttle.decision import Hold, Reason
-from tuner.control.throttle.objective import LawLimits, Objective
+from tuner.control.throttle.objective import ControlLimits, Objective
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.steering import law, side_control
 from tuner.control.throttle.steering.state import ControlState
@@ -241,13 +241,13 @@ def test_records_of_two_tuners_that_stand_between_each_other_are_told_apart() ->
 
 def test_another_constant_of_the_law_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = steered()
-    [pace] = [f for f in objectives.LawLimits.__dataclass_fields__.values() if f.name == "leader_margin_ratio"]
-    original = LawLimits.__init__
+    [pace] = [f for f in objectives.ControlLimits.__dataclass_fields__.values() if f.name == "leader_margin_ratio"]
+    original = ControlLimits.__init__
 
-    def slower(self: LawLimits, **given: Any) -> None:
+    def slower(self: ControlLimits, **given: Any) -> None:
         original(self, **({"leader_margin_ratio": pace.default + 0.1} | given))
 
-    monkeypatch.setattr(LawLimits, "__init__", slower)
+    monkeypatch.setattr(ControlLimits, "__init__", slower)
     found = compare_steps(rig.replayed(), *ALWAYS, differences_max=5)
     assert found.steering_ticks.different > 0
     assert found.different > 0
@@ -341,7 +341,7 @@ def test_what_the_law_remembers_otherwise_is_told_at_the_next_frame(monkeypatch:
 
 def test_settings_are_on_record_where_they_differ_from_the_programs_own() -> None:
     assert rescued().replayed()[0].step.settings == SettingsSnapshot(LIMITS, STALL)
-    body = SettingsSnapshot(LIMITS, STALL, OBJECTIVE, LawLimits(rate_bytes_per_s_max=7.0)).body()
+    body = SettingsSnapshot(LIMITS, STALL, OBJECTIVE, ControlLimits(rate_bytes_per_s_max=7.0)).body()
     assert body["limits"] == {"rate_bytes_per_s_max": 50 * MB, "idle_looks_before_end": 2}
     assert (body["stall"], body["law"]) == ({}, {"rate_bytes_per_s_max": 7.0})
     assert SettingsSnapshot.of(json.loads(json.dumps(body))).objective == OBJECTIVE

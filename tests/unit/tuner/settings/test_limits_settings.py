@@ -13,7 +13,7 @@ from tuner_cases import NOW_MS, broker_signal
 from rheostat.config.settings import parse_settings
 from tuner.control.mutation_quota.model import MutationPolicy
 from tuner.control.mutation_quota.total_rate import size_brake_ratio
-from tuner.core.controller import beside_of
+from tuner.core.controller import cluster_wide_measures
 from tuner.core.partition_limits import PRESETS, PartitionLimits
 from tuner.settings.partition_limits import LimitsSettings
 
@@ -96,10 +96,10 @@ def test_the_brakes_own_number_is_before_it() -> None:
 def test_brokers_that_are_silent_host_as_much_as_the_others() -> None:
     told = {b: replace(broker_signal(b), partitions=100.0 * b) for b in (1, 2, 3)}
     asked = replace(controller(NOW_MS), active=1.0, active_brokers=3.0, fenced_brokers=1.0)
-    assert beside_of({}, told, NOW_MS, 15).replicas == 600
-    assert beside_of({9: asked}, told, NOW_MS, 15).replicas == 800, "the fourth is down, and comes back"
+    assert cluster_wide_measures({}, told, NOW_MS, 15).replicas == 600
+    assert cluster_wide_measures({9: asked}, told, NOW_MS, 15).replicas == 800, "the fourth is down, and comes back"
     told[3] = replace(told[3], sampled_at_ms=NOW_MS - 60_000)
-    assert beside_of({9: asked}, told, NOW_MS, 15).replicas == 600
+    assert cluster_wide_measures({9: asked}, told, NOW_MS, 15).replicas == 600
     told[2] = replace(told[2], partitions=None)
-    assert beside_of({9: asked}, told, NOW_MS, 15).replicas is None, "one of four tells nothing of all"
-    assert beside_of({}, {}, NOW_MS, 15).replicas is None
+    assert cluster_wide_measures({9: asked}, told, NOW_MS, 15).replicas is None, "one of four tells nothing of all"
+    assert cluster_wide_measures({}, {}, NOW_MS, 15).replicas is None

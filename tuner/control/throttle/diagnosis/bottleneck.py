@@ -37,15 +37,15 @@ class Bottleneck:
 
 
 @value
-class Feeds:
+class SourceProgress:
     """The destinations of one source that can be judged."""
 
     well: tuple[int, ...] = ()
     stalled: tuple[int, ...] = ()  # By no throttle.
 
 
-def culprit(
-    destination: int, sources: Mapping[int, Feeds], steps: Sequence[MoveStep], idle_ratios: Mapping[int, float]
+def find_bottleneck(
+    destination: int, sources: Mapping[int, SourceProgress], steps: Sequence[MoveStep], idle_ratios: Mapping[int, float]
 ) -> Bottleneck | None:
     """
     Args:

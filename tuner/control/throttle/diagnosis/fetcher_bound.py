@@ -19,15 +19,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from streaming.shared.contract import MoveSignal
-from tuner.control.throttle.diagnosis.fetcher_choice import best, pays
+from tuner.control.throttle.diagnosis.fetcher_choice import choose_outlook, is_worthwhile
 from tuner.control.throttle.diagnosis.fetcher_load import (
     FetchedPartition,
     Pair,
     Share,
-    idle_threads,
+    count_idle_threads,
     outlook,
     outlooks,
-    shares,
+    shares_by_pair,
 )
 from tuner.core.cluster import LiveCluster, PartitionMove
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS, client_id
@@ -57,7 +57,7 @@ class FetcherCollision:
         )
 
 
-def fetcher_bound(
+def find_fetcher_collision(
     destination: int, moves: Iterable[PartitionMove], fetchers: Mapping[int, int], signal: MoveSignal | None
 ) -> FetcherCollision | None:
     """The crowd that holds the move onto this broker back; to be asked where it has stalled and no throttle binds.
@@ -74,8 +74,8 @@ def fetcher_bound(
     if not by_pair:
         return None
     today, all_of = outlook(by_pair, {destination: threads}), outlooks(by_pair)
-    then = best(today, all_of)
-    if not pays(today, then) or today.busiest is None or then.fetchers is None:
+    then = choose_outlook(today, all_of)
+    if not is_worthwhile(today, then) or today.busiest is None or then.fetchers is None:
         return None
     _, leader, thread = today.busiest
     return FetcherCollision(
@@ -90,7 +90,7 @@ def fetcher_bound(
     )
 
 
-def moving_collisions(live: LiveCluster) -> dict[int, int]:
+def count_idle_threads_of_moves(live: LiveCluster) -> dict[int, int]:
     """By destination: threads that have none of what moves although another towards the same leader has two or more of it.
 
     Destinations whose num.replica.fetchers is not known are absent.
@@ -100,12 +100,12 @@ def moving_collisions(live: LiveCluster) -> dict[int, int]:
     # One thread alone cannot be idle, and one is what most brokers have.
     several = {b: live.fetchers[b] for b in found if live.fetchers[b] > 1}
     if several:
-        found |= idle_threads([(m.topic, m.partition, m.leader, m.adding) for m in led], several)
+        found |= count_idle_threads([(m.topic, m.partition, m.leader, m.adding) for m in led], several)
     return found
 
 
 def _onto(destination: int, moves: Iterable[PartitionMove]) -> dict[Pair, list[Share]]:
-    found = shares(FetchedPartition(m.topic, m.partition, m.leader, (destination,)) for m in moves)
+    found = shares_by_pair(FetchedPartition(m.topic, m.partition, m.leader, (destination,)) for m in moves)
     return {pair: those for pair, those in found.items() if pair[1] >= 0}
 
 

@@ -20,7 +20,7 @@ GAIN_ENOUGH = 0.8
 THREAD_FILL_MAX = 0.6
 
 
-def best(today: Outlook, all_of: Sequence[Outlook], thread_bytes_per_s_max: float | None = None) -> Outlook:
+def choose_outlook(today: Outlook, all_of: Sequence[Outlook], thread_bytes_per_s_max: float | None = None) -> Outlook:
     """The outlook to go for: today's where it brings most of what any could, else the fewest threads that do.
 
     Args:
@@ -37,6 +37,6 @@ def best(today: Outlook, all_of: Sequence[Outlook], thread_bytes_per_s_max: floa
     return next(one for one in (today, *all_of) if one.load_max <= bar + 1e-9 * alone)
 
 
-def pays(today: Outlook, then: Outlook) -> bool:
+def is_worthwhile(today: Outlook, then: Outlook) -> bool:
     """Whether the busiest thread has clearly less to do."""
     return today.load_max > 0 and then.load_max <= (1 - GAIN_MIN) * today.load_max * (1 + 1e-9)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from operator import add
 from typing import NamedTuple
 
-from tuner.core.fetchers import numbered, topic_hash
+from tuner.core.fetchers import fetcher_number_from_hash, topic_hash
 
 FETCHERS_MAX = 32
 
@@ -61,7 +61,7 @@ class Outlook:
 
 
 @dataclass(frozen=True, slots=True)
-class Collision:
+class TopicCollision:
     """A topic of which partitions share a thread while others of the pair have none of it."""
 
     topic: str
@@ -72,7 +72,7 @@ class Collision:
     threads: int  # That they use there.
 
 
-def shares(partitions: Iterable[FetchedPartition]) -> dict[Pair, list[Share]]:
+def shares_by_pair(partitions: Iterable[FetchedPartition]) -> dict[Pair, list[Share]]:
     """What each pair has to copy."""
     hashes: dict[str, int] = {}
     found: dict[Pair, list[Share]] = {}
@@ -80,14 +80,14 @@ def shares(partitions: Iterable[FetchedPartition]) -> dict[Pair, list[Share]]:
         code = hashes.get(p.topic)
         if code is None:
             code = hashes[p.topic] = topic_hash(p.topic)
-        share = Share(p.topic, numbered(code, p.partition), p.load)
+        share = Share(p.topic, fetcher_number_from_hash(code, p.partition), p.load)
         for follower in p.followers:
             if follower != p.leader:
                 found.setdefault((follower, p.leader), []).append(share)
     return found
 
 
-def idle_threads(partitions: Sequence[tuple[str, int, int, Sequence[int]]], fetchers: Fetchers) -> dict[int, int]:
+def count_idle_threads(partitions: Sequence[tuple[str, int, int, Sequence[int]]], fetchers: Fetchers) -> dict[int, int]:
     """``Outlook.idle`` of each follower, without anything else: of tens of thousands of partitions in a fraction of the time.
 
     Args:
@@ -109,14 +109,14 @@ def idle_threads(partitions: Sequence[tuple[str, int, int, Sequence[int]]], fetc
             code = hashes.get(topic)
             if code is None:
                 code = hashes[topic] = topic_hash(topic)
-            those.append(numbered(code, partition))
+            those.append(fetcher_number_from_hash(code, partition))
     for (follower, _), those in numbers.items():
         n = fetchers[follower]
         idle[follower] += min(len(those), n) - len({number % n for number in those})
     return idle
 
 
-def cells(by_pair: Mapping[Pair, Sequence[Share]], fetchers: Fetchers) -> dict[Cell, tuple[float, int]]:
+def loads_by_cell(by_pair: Mapping[Pair, Sequence[Share]], fetchers: Fetchers) -> dict[Cell, tuple[float, int]]:
     """Load and partitions of each cell that has any."""
     found: dict[Cell, tuple[float, int]] = {}
     for (follower, leader), those in by_pair.items():
@@ -207,9 +207,9 @@ class _Seen:
         return Outlook(self.fetchers, max(0.0, self.load_max), self.busiest, self.partitions_max, self.idle)
 
 
-def collisions(by_pair: Mapping[Pair, Sequence[Share]], fetchers: Fetchers) -> tuple[Collision, ...]:
+def find_topic_collisions(by_pair: Mapping[Pair, Sequence[Share]], fetchers: Fetchers) -> tuple[TopicCollision, ...]:
     """Topics that collide with these settings, the worst first."""
-    worst: dict[str, Collision] = {}
+    worst: dict[str, TopicCollision] = {}
     for (follower, leader), those in by_pair.items():
         n = fetchers[follower]
         counts: dict[str, int] = {}
@@ -222,13 +222,13 @@ def collisions(by_pair: Mapping[Pair, Sequence[Share]], fetchers: Fetchers) -> t
             idle = min(count, n) - used
             if not idle:
                 continue
-            here = Collision(topic, idle, follower, leader, count, used)
+            here = TopicCollision(topic, idle, follower, leader, count, used)
             other = worst.get(topic)
             if other is None:
                 worst[topic] = here
                 continue
             keep = max(other, here, key=lambda one: (one.partitions / one.threads, one.partitions))
-            worst[topic] = Collision(
+            worst[topic] = TopicCollision(
                 topic, other.idle + idle, keep.follower, keep.leader, keep.partitions, keep.threads
             )
     return tuple(sorted(worst.values(), key=lambda one: (-one.partitions / one.threads, -one.idle, one.topic)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from streaming.shared.contract import Side
 from streaming.shared.units import rate_text
 from tuner.control.throttle.decision import Reason
-from tuner.control.throttle.diagnosis.bottleneck import Bottleneck, Feeds, culprit
+from tuner.control.throttle.diagnosis.bottleneck import Bottleneck, SourceProgress, find_bottleneck
 from tuner.control.throttle.diagnosis.fetcher_bound import FetcherCollision
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.view import MovesView
@@ -14,7 +14,7 @@ from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import StallLimits
 
 
-class Causes:
+class BottleneckFinder:
     """By destination; each is looked for once, where it is asked for."""
 
     def __init__(self, view: MovesView, memory: Memory, limits: StallLimits) -> None:
@@ -22,7 +22,7 @@ class Causes:
         self._stalls = memory.stalls
         self._limits = limits
         self._found: dict[int, Bottleneck | None] = {}
-        self._feeds: dict[int, Feeds] = {}  # By source; large clusters ask for each of a thousand times.
+        self._feeds: dict[int, SourceProgress] = {}  # By source; large clusters ask for each of a thousand times.
 
     def of(self, destination: int) -> Bottleneck | None:
         if destination not in self._found:
@@ -37,21 +37,21 @@ class Causes:
             return None
         sources = view.leaders_of(destination)
         idle = {b: ratio for b in (destination, *sources) if (ratio := view.idle_ratio(b)) is not None}
-        return culprit(destination, {source: self._feeds_of(source) for source in sources}, signal.steps, idle)
+        return find_bottleneck(destination, {source: self._feeds_of(source) for source in sources}, signal.steps, idle)
 
-    def _feeds_of(self, source: int) -> Feeds:
+    def _feeds_of(self, source: int) -> SourceProgress:
         """Whom a throttle holds, or who has not been seen for long enough, says nothing of the source."""
         if source not in self._feeds:
             heard = sorted(self._view.heard_of((source, Side.LEADER)))
             judged = [d for d in heard if self._stalls[d].observed_s >= self._limits.observed_s_min]
             well = tuple(d for d in judged if not self._stalls[d].stalled)
             stalled = (d for d in judged if self._stalls[d].stalled and self._view.first_bound(d) is None)
-            self._feeds[source] = Feeds(well, tuple(stalled))
+            self._feeds[source] = SourceProgress(well, tuple(stalled))
         return self._feeds[source]
 
 
-def not_bound(
-    side: BrokerSide, current_bytes_per_s: int, stalled: list[int], view: MovesView, causes: Causes
+def explain_unthrottled_stall(
+    side: BrokerSide, current_bytes_per_s: int, stalled: list[int], view: MovesView, causes: BottleneckFinder
 ) -> tuple[Reason, str]:
     """What is said of a throttle through which ``stalled`` destinations copy, none of them bound by one."""
     measured = view.measured_bytes_per_s(side)

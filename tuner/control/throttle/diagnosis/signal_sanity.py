@@ -24,7 +24,7 @@ from tuner.core.freshness import Freshness, freshness
 from tuner.core.throttle_limits import Limits
 
 
-def doubts(
+def find_contradictions(
     sides: Iterable[BrokerSide],
     live: LiveCluster,
     brokers: Mapping[int, BrokerSignal],

@@ -56,7 +56,7 @@ def expected_drain_bytes_per_s(
     return max([limits.progress_bytes_per_s_min, *([min(allowed)] if allowed else [])])
 
 
-def judge(state: StallState, steps: Sequence[MoveStep], expected_bytes_per_s: float, limits: StallLimits) -> StallState:
+def judge_steps(state: StallState, steps: Sequence[MoveStep], expected_bytes_per_s: float, limits: StallLimits) -> StallState:
     """The state after the steps that are newer than those judged before. ``expected_bytes_per_s`` is above 0."""
     # A window has five steps, and four of them were judged with the one before.
     new = [step for step in steps if step.at_ms > state.judged_until_ms and step.dt_s > 0]

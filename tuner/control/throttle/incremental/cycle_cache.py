@@ -20,8 +20,8 @@ from typing import Any, Generic, TypeVar
 
 from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import Pair, TopicThrottle
-from tuner.control.throttle.incremental.sequence_diff import came_and_went
-from tuner.control.throttle.replica_lists.required import RequiredReplicas, less, needed_of
+from tuner.control.throttle.incremental.sequence_diff import diff_sequences
+from tuner.control.throttle.replica_lists.required import RequiredReplicas, pairs_missing_from, required_replicas
 from tuner.core.cluster import BrokerSide, PartitionMove
 
 A = TypeVar("A")
@@ -50,7 +50,7 @@ class IdentityMemo(Generic[A]):
             self._known = {topic: known for topic, known in self._known.items() if topic in topics}
 
 
-class Paths:
+class CopyPaths:
     """Who copies from whom."""
 
     def __init__(self) -> None:
@@ -107,9 +107,9 @@ class Paths:
 
 class CycleCache:
     def __init__(self) -> None:
-        self.paths = Paths()
+        self.paths = CopyPaths()
         self.topics: dict[str, tuple[PartitionMove, ...]] = {}  # Another tuple where another move is in it.
-        self.needed: IdentityMemo[RequiredReplicas] = IdentityMemo(needed_of)
+        self.needed: IdentityMemo[RequiredReplicas] = IdentityMemo(required_replicas)
         self.missing: IdentityMemo[Pairs] = IdentityMemo(_missing)  # Of what is needed, on lists as they stand.
         self.done: IdentityMemo[Pairs] = IdentityMemo(_done)  # Of ours, what is needed no more.
         self.others: IdentityMemo[TopicThrottle] = IdentityMemo(
@@ -124,7 +124,7 @@ class CycleCache:
         """From now on these move."""
         if moves is self._moves:
             return
-        came, went = came_and_went(self._moves, moves)
+        came, went = diff_sequences(self._moves, moves)
         # What came first goes after: a path that only changes hands does not end on the way.
         self.paths.change(came, 1)
         self.paths.change(went, -1)
@@ -162,10 +162,10 @@ class CycleCache:
 
 def _missing(needed: RequiredReplicas, stands: TopicThrottle) -> Pairs:
     return {
-        side: frozenset() if stands.for_side(side).all_replicas else less(needed.of(side), stands.for_side(side).pairs)
+        side: frozenset() if stands.for_side(side).all_replicas else pairs_missing_from(needed.of(side), stands.for_side(side).pairs)
         for side in Side
     }
 
 
 def _done(ours: TopicThrottle, needed: RequiredReplicas) -> Pairs:
-    return {side: less(ours.for_side(side).pairs, needed.of(side)) for side in Side}
+    return {side: pairs_missing_from(ours.for_side(side).pairs, needed.of(side)) for side in Side}

@@ -30,6 +30,6 @@ class DeltaMapping(dict[K, V]):
         return self._more if isinstance(before, DeltaMapping) and before._mark is self._made_from else None
 
 
-def grown_since(before: Mapping[K, V], after: Mapping[K, V]) -> Mapping[K, V] | None:
+def added_since(before: Mapping[K, V], after: Mapping[K, V]) -> Mapping[K, V] | None:
     """What ``after`` has over ``before``; None where that takes a search."""
     return after.since(before) if isinstance(after, DeltaMapping) else None

@@ -20,7 +20,7 @@ _STRETCH = 512
 _NEAR = 8  # So far the two are looked through for where they meet again, then ever further.
 
 
-def came_and_went(before: Sequence[T], now: Sequence[T]) -> tuple[list[T], list[T]]:
+def diff_sequences(before: Sequence[T], now: Sequence[T]) -> tuple[list[T], list[T]]:
     """
     Args:
         before, now: no object is in one of them twice.

@@ -14,14 +14,14 @@ from collections.abc import Sequence
 
 from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import LIST_CHARS_MAX, LIST_KEYS, Pair, TopicThrottle, replica_list_text
-from tuner.control.throttle.replica_lists.required import needed_of
+from tuner.control.throttle.replica_lists.required import required_replicas
 from tuner.core.cluster import LiveCluster, PartitionMove
 from tuner.core.reassignment_plan import TopicPartition
 
 _NOTHING = TopicThrottle()
 
 
-def with_room(
+def steps_that_fit(
     live: LiveCluster, announced: Sequence[PartitionMove]
 ) -> tuple[tuple[PartitionMove, ...], dict[TopicPartition, str]]:
     """
@@ -46,7 +46,7 @@ def with_room(
             continue
         if move.topic not in taken:
             taken[move.topic] = _taken(live, move.topic, stands)
-        needed = needed_of([move])
+        needed = required_replicas([move])
         more = {side: _chars(needed.of(side), stands, side) for side in Side}
         of_topic = taken[move.topic]
         if any(more[side] and of_topic[side] + more[side] > LIST_CHARS_MAX for side in Side):
@@ -61,7 +61,7 @@ def with_room(
 
 def _taken(live: LiveCluster, topic: str, stands: TopicThrottle) -> dict[Side, int]:
     """The characters of each list with all that stands on it and all that has to be on it for what moves."""
-    needed = needed_of([move for move in live.moves if move.topic == topic])
+    needed = required_replicas([move for move in live.moves if move.topic == topic])
     return {
         side: len(replica_list_text(stands.for_side(side).pairs)) + _chars(needed.of(side), stands, side)
         for side in Side

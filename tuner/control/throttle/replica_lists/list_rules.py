@@ -34,8 +34,8 @@ from streaming.shared.throttle_settings import (
 from streaming.shared.units import rate_text
 from tuner.control.throttle.decision import AddPairs, Hold, Reason, RemovePairs, StartRate
 from tuner.control.throttle.incremental.cycle_cache import CycleCache
-from tuner.control.throttle.objective import LawLimits
-from tuner.control.throttle.operator_overrides import permitted
+from tuner.control.throttle.objective import ControlLimits
+from tuner.control.throttle.operator_overrides import limit_override
 from tuner.control.throttle.quota_window.ramp import plan_fill
 from tuner.control.throttle.replica_lists.required import RequiredReplicas, without_recovering
 from tuner.control.throttle.state import Memory
@@ -44,11 +44,11 @@ from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove, side_name
 
 NOTHING = TopicThrottle()
 _NOT_NEEDED = RequiredReplicas()
-_DRAINS_OVER_STEADY_STATE = LawLimits().min_rate_over_steady_state_low_headroom  # The law never means less.
+_DRAINS_OVER_STEADY_STATE = ControlLimits().min_rate_over_steady_state_low_headroom  # The law never means less.
 _PAIR_CHARS_MAX = 22  # Two numbers of ten digits, a colon, a comma: beyond that much of a list it is counted exactly.
 
 
-def needed_pairs(live: LiveCluster, kept: CycleCache | None = None) -> dict[str, RequiredReplicas]:
+def required_by_topic(live: LiveCluster, kept: CycleCache | None = None) -> dict[str, RequiredReplicas]:
     """What has to be listed, by topic."""
     kept = kept or CycleCache()
     kept.follow(live.moves)
@@ -56,7 +56,7 @@ def needed_pairs(live: LiveCluster, kept: CycleCache | None = None) -> dict[str,
     return {topic: needed for topic, needed in found.items() if needed.follower}
 
 
-def without_ours(live: LiveCluster, memory: Memory, kept: CycleCache | None = None) -> Mapping[str, TopicThrottle]:
+def lists_of_others(live: LiveCluster, memory: Memory, kept: CycleCache | None = None) -> Mapping[str, TopicThrottle]:
     """The lists as others have made them."""
     if not memory.listed:
         return live.lists
@@ -79,10 +79,10 @@ def list_moves(
     live, kept = view.live, kept or CycleCache()
     if view.to_list is not live.moves:
         live, kept = replace(live, moves=view.to_list), kept.of_some()
-    needed = needed_pairs(live, kept)
+    needed = required_by_topic(live, kept)
     missing = {topic: kept.missing.of(topic, each, live.lists.get(topic, NOTHING)) for topic, each in needed.items()}
     starts = _starts(view, memory, needed, missing, again)
-    removals = take_off(memory, needed, kept=kept)
+    removals = remove_unneeded_pairs(memory, needed, kept=kept)
     going: dict[str, TopicThrottle] = {}
     for removal in removals:
         going[removal.topic] = going.get(removal.topic, NOTHING).plus(removal.pairs)
@@ -110,7 +110,7 @@ def _as_they_move(topics: Collection[str], live: LiveCluster) -> Sequence[str]:
     return [*dict.fromkeys(move.topic for move in live.moves if move.topic in topics)]
 
 
-def take_off(
+def remove_unneeded_pairs(
     memory: Memory,
     needed: Mapping[str, RequiredReplicas],
     reason: Reason = Reason.IN_SYNC,
@@ -193,7 +193,7 @@ def _starts(
 
 def _start(side: BrokerSide, view: MovesView, copies: Copies, again: Mapping[BrokerSide, int]) -> StartRate:
     limits = view.limits_of(side)
-    order = permitted(view.orders.overrides.get(side), view.limits)
+    order = limit_override(view.orders.overrides.get(side), view.limits)
     if order is not None and view.now_ms < order.until_ms:
         rate, why = order.bytes_per_s, f"by order of {order.by}"
         if not limits.steers and side in view.empty:

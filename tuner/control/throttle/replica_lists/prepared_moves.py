@@ -26,7 +26,7 @@ SAID_MEANWHILE = "something else was said meanwhile"
 
 
 @dataclass(frozen=True, slots=True)
-class Unthrottled:
+class FailedThrottles:
     """What a cycle could not put on."""
 
     topics: frozenset[str] = frozenset()  # Whose lists could not be written.
@@ -47,7 +47,7 @@ class Deferred:
 ALL_GO = Deferred()
 
 
-def moves_of(steps: Iterable[ReassignmentStep], look: ReassignmentSnapshot) -> tuple[PartitionMove, ...]:
+def steps_as_moves(steps: Iterable[ReassignmentStep], look: ReassignmentSnapshot) -> tuple[PartitionMove, ...]:
     """The steps that copy anything, as Kafka will tell of them once they have begun."""
     found = []
     for step in steps:
@@ -61,7 +61,7 @@ def moves_of(steps: Iterable[ReassignmentStep], look: ReassignmentSnapshot) -> t
     return tuple(found)
 
 
-def with_announced(live: LiveCluster, announced: Sequence[PartitionMove]) -> LiveCluster:
+def with_prepared_moves(live: LiveCluster, announced: Sequence[PartitionMove]) -> LiveCluster:
     """What moves by now is told by the cluster, and better."""
     moving = {(move.topic, move.partition) for move in live.moves} if announced else set()
     more = tuple(move for move in announced if (move.topic, move.partition) not in moving)
@@ -77,21 +77,21 @@ def sides_of(announced: Iterable[PartitionMove]) -> frozenset[BrokerSide]:
     )
 
 
-def unseen(live: LiveCluster, memory: Memory) -> frozenset[BrokerSide]:
+def sides_not_readable(live: LiveCluster, memory: Memory) -> frozenset[BrokerSide]:
     """Where nobody can say by this look whether anything throttles: settings that could not be read, a rate that is gone since."""
     return memory.missing | {(broker, side) for broker in live.unreadable for side in Side}
 
 
-def withheld(
+def find_deferred_steps(
     announced: Sequence[PartitionMove],
-    failed: Unthrottled,
+    failed: FailedThrottles,
     not_seen: Collection[BrokerSide] = frozenset(),
     moving: Collection[TopicPartition] = frozenset(),
 ) -> dict[TopicPartition, str]:
     """Which of them must not begin, and why.
 
     Args:
-        not_seen: see ``unseen``.
+        not_seen: see ``sides_not_readable``.
         moving: what is being reassigned by now.
     """
     found = {}
@@ -105,7 +105,7 @@ def withheld(
     return found
 
 
-def withheld_of(
+def classify_deferred(
     found: Mapping[TopicPartition, str],
     urgent: Collection[TopicPartition],
     unsaid: Collection[TopicPartition],

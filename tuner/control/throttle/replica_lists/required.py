@@ -29,7 +29,7 @@ class RequiredReplicas:
         return self.leader if side is Side.LEADER else self.follower
 
 
-def needed_of(moves: Sequence[PartitionMove]) -> RequiredReplicas:
+def required_replicas(moves: Sequence[PartitionMove]) -> RequiredReplicas:
     """As if nothing came back."""
     leader: set[Pair] = set()
     follower: set[Pair] = set()
@@ -57,6 +57,6 @@ def without_recovering(needed: RequiredReplicas, live: LiveCluster) -> RequiredR
     return replace(needed, leader=leader, recovering=recovering)
 
 
-def less(pairs: frozenset[Pair], others: frozenset[Pair]) -> frozenset[Pair]:
+def pairs_missing_from(pairs: frozenset[Pair], others: frozenset[Pair]) -> frozenset[Pair]:
     """What is not among the others; mostly nothing, which is cheaper to see than to make a set of."""
     return frozenset() if pairs <= others else pairs - others

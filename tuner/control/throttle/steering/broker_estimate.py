@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 
 from streaming.shared.contract import BrokerSignal, Side
-from tuner.control.throttle.objective import LawLimits, Objective
+from tuner.control.throttle.objective import ControlLimits, Objective
 from tuner.control.throttle.steering.headroom import (
     DirectionLoad,
     is_load_jump,
@@ -75,7 +75,7 @@ def update_estimate(
     before: BrokerEstimate | None,
     fills_link: bool,
     objective: Objective,
-    limits: LawLimits,
+    limits: ControlLimits,
     *,
     low_headroom: bool = False,
     near_capacity: bool = False,
@@ -137,7 +137,7 @@ def _update_margin(
     latency: LatencyFilter,
     fills_link: bool,
     objective: Objective,
-    limits: LawLimits,
+    limits: ControlLimits,
     *,
     low_headroom: bool,
 ) -> tuple[float, int]:
@@ -167,7 +167,7 @@ def _update_margin(
 
 
 def _update_directions(
-    signal: BrokerSignal, before: BrokerEstimate | None, step_s: float, steps: int, whole: bool, limits: LawLimits
+    signal: BrokerSignal, before: BrokerEstimate | None, step_s: float, steps: int, whole: bool, limits: ControlLimits
 ) -> dict[Side, DirectionEstimate]:
     directions = {}
     for side in (Side.LEADER, Side.FOLLOWER):
@@ -189,7 +189,7 @@ def _steps_in_window(signal: BrokerSignal) -> int:
     return max(1, min(signal.samples, expected) - 1)
 
 
-def _produce_p99_ms(signal: BrokerSignal, limits: LawLimits) -> float:
+def _produce_p99_ms(signal: BrokerSignal, limits: ControlLimits) -> float:
     """Returns the produce p99 (ms); 0 if it is not known or says nothing.
 
     Kafka's p99 covers the last thousand requests. On a broker that clients hardly write to, those reach back to its start. Fetch
@@ -236,7 +236,7 @@ def _is_new_level(old: DirectionEstimate, now: DirectionEstimate) -> bool:
 
 
 def _update_direction(
-    old: DirectionEstimate, network: StepRates, catch_up: StepRates, step_s: float, limits: LawLimits
+    old: DirectionEstimate, network: StepRates, catch_up: StepRates, step_s: float, limits: ControlLimits
 ) -> DirectionEstimate:
     other = max(0.0, (network.newest or 0.0) - (catch_up.newest or 0.0))
     jumped = old.load is not None and is_load_jump(old.load, other, step_s, limits)

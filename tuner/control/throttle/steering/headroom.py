@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tuner.control.throttle.objective import LawLimits
+from tuner.control.throttle.objective import ControlLimits
 from tuner.core.value import value
 
 
@@ -40,7 +40,7 @@ class DirectionLoad:
 
 
 def update_load(
-    load: DirectionLoad | None, measured_bytes_per_s: float, step_s: float, limits: LawLimits
+    load: DirectionLoad | None, measured_bytes_per_s: float, step_s: float, limits: ControlLimits
 ) -> DirectionLoad:
     """Returns the forecast after one more measured step of ``step_s`` seconds; ``load`` is None before the first one."""
     if load is None:
@@ -58,14 +58,14 @@ def update_load(
     )
 
 
-def is_load_jump(load: DirectionLoad, measured_bytes_per_s: float, step_s: float, limits: LawLimits) -> bool:
+def is_load_jump(load: DirectionLoad, measured_bytes_per_s: float, step_s: float, limits: ControlLimits) -> bool:
     """Returns whether this step is a new load level, rather than noise of the known one."""
     expected = load.level_bytes_per_s + load.slope_bytes_per_s2 * step_s
     error = measured_bytes_per_s - expected
     return abs(error) > limits.jump_spreads * max(load.spread_bytes_per_s, 0.02 * expected)
 
 
-def forecast_bytes_per_s(load: DirectionLoad, horizon_s: float, limits: LawLimits) -> float:
+def forecast_bytes_per_s(load: DirectionLoad, horizon_s: float, limits: ControlLimits) -> float:
     """Returns a conservative forecast of the load ``horizon_s`` seconds after the newest step, in bytes/s."""
     forecast = load.level_bytes_per_s + load.slope_bytes_per_s2 * horizon_s
     return max(0.0, forecast + limits.forecast_spreads * load.spread_bytes_per_s)
@@ -75,7 +75,7 @@ def next_margin(
     margin: float,
     latency_ratio: float,
     fills_link: bool,
-    limits: LawLimits,
+    limits: ControlLimits,
     *,
     low_headroom: bool = False,
     fast_component: float = 1.0,
@@ -106,7 +106,7 @@ def next_margin(
     return min(limits.margin_max, max(min_margin(fast_component, limits), before + limits.margin_gain * error))
 
 
-def min_margin(fast_component: float, limits: LawLimits) -> float:
+def min_margin(fast_component: float, limits: ControlLimits) -> float:
     """Returns the smallest margin that is allowed at any latency, as a share of the capacity.
 
     A fast p99 says nothing about the next seconds, so a positive margin covers them. A slow p99 contains them: as long as it is
@@ -118,7 +118,7 @@ def min_margin(fast_component: float, limits: LawLimits) -> float:
 
 
 def headroom_bytes_per_s(
-    capacity_bytes_per_s: float, load: DirectionLoad, margin: float, horizon_s: float, limits: LawLimits
+    capacity_bytes_per_s: float, load: DirectionLoad, margin: float, horizon_s: float, limits: ControlLimits
 ) -> float:
     """Returns the catch-up rate (bytes/s) that this direction of the broker can carry ``horizon_s`` after the newest step."""
     allowed = (limits.utilisation_max - margin) * capacity_bytes_per_s

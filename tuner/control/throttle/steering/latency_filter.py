@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from dataclasses import field
 
-from tuner.control.throttle.objective import LawLimits
+from tuner.control.throttle.objective import ControlLimits
 from tuner.control.throttle.steering.latest_step import StepRates, append_step_from_mean
 from tuner.core.value import value
 
@@ -63,7 +63,7 @@ def update_filter(
     step_s: float,
     steps: int,
     whole: bool,
-    limits: LawLimits,
+    limits: ControlLimits,
 ) -> LatencyFilter:
     """Returns the state after one more window.
 
@@ -92,7 +92,7 @@ def update_filter(
     return LatencyFilter(mean_ms, peak_mean_ms, newest, p99_ms, peak_p99_ms, mean_variation, p99_variation)
 
 
-def current_p99_ms(p99_ms: float, state: LatencyFilter, limits: LawLimits) -> float:
+def current_p99_ms(p99_ms: float, state: LatencyFilter, limits: ControlLimits) -> float:
     """Returns the p99 (ms) without the reservoir's memory of an earlier peak."""
     if state.mean_ms is None or state.mean_ms >= limits.mean_relief_ratio * state.peak_mean_ms:
         return p99_ms

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streaming.shared.contract import MoveSignal, Side
-from tuner.control.throttle.objective import Capacity, LawLimits, Objective, capped
+from tuner.control.throttle.objective import Capacity, ControlLimits, Objective, with_max_rate
 from tuner.control.throttle.steering.broker_estimate import BrokerEstimate, update_estimate
 from tuner.control.throttle.steering.headroom import headroom_bytes_per_s
 from tuner.control.throttle.steering.side_control import (
@@ -55,7 +55,7 @@ class _Sides:
 
 
 def control_step(
-    inputs: ControlInput, state: ControlState, objective: Objective, limits: LawLimits
+    inputs: ControlInput, state: ControlState, objective: Objective, limits: ControlLimits
 ) -> tuple[ControlState, dict[BrokerSide, int]]:
     """Returns the state after this second, and the rates to write, in bytes/s; a side whose rate stays is not in it."""
     estimates = _update_estimates(inputs, state, objective, limits)
@@ -87,7 +87,7 @@ def control_step(
 
 
 def _update_estimates(
-    inputs: ControlInput, state: ControlState, objective: Objective, limits: LawLimits
+    inputs: ControlInput, state: ControlState, objective: Objective, limits: ControlLimits
 ) -> dict[int, BrokerEstimate]:
     fills_link, low_headroom = set(), set()
     for (broker, which), side_state in state.side_states.items():
@@ -120,14 +120,14 @@ def _bound_sides(
     state: ControlState,
     estimates: dict[int, BrokerEstimate],
     objective: Objective,
-    limits: LawLimits,
+    limits: ControlLimits,
 ) -> _Sides:
     loads = _find_loads(inputs, state)
     all_inputs, bounds = {}, {}
     for side, load in loads.items():
         side_inputs = all_inputs[side] = collect_side_inputs(side, inputs, estimates)
         plan_max = inputs.max_rates.get(side)
-        side_limits = limits if plan_max is None else capped(limits, plan_max)
+        side_limits = limits if plan_max is None else with_max_rate(limits, plan_max)
         max_rate = max_rate_bytes_per_s(
             side_inputs.which, side_inputs.in_sync_bytes_per_s, side_inputs.capacity, objective, side_limits
         )
@@ -138,7 +138,7 @@ def _bound_sides(
 
 
 def _find_target(
-    inputs: ControlInput, state: ControlState, sides: _Sides, objective: Objective, limits: LawLimits
+    inputs: ControlInput, state: ControlState, sides: _Sides, objective: Objective, limits: ControlLimits
 ) -> MoveTarget:
     """Returns T, and the slowest side if something other than its throttle limits it."""
     # A side without a recent signal sets no time: its broker is gone, or its part of the move was cancelled.
@@ -174,11 +174,11 @@ def _find_loads(inputs: ControlInput, state: ControlState) -> dict[BrokerSide, S
     return loads
 
 
-def _is_recent(move: MoveSignal | None, now_ms: int, limits: LawLimits) -> bool:
+def _is_recent(move: MoveSignal | None, now_ms: int, limits: ControlLimits) -> bool:
     return move is not None and abs(now_ms - move.sampled_at_ms) <= limits.hold_age_s * 1000
 
 
-def _has_low_headroom(state: SideControlState, limits: LawLimits) -> bool:
+def _has_low_headroom(state: SideControlState, limits: ControlLimits) -> bool:
     """Returns whether the side is at its ceiling and gets little more than its steady-state replication."""
     return (
         state.setpoint.at_ceiling
@@ -186,7 +186,7 @@ def _has_low_headroom(state: SideControlState, limits: LawLimits) -> bool:
     )
 
 
-def _is_near_capacity(estimate: BrokerEstimate, capacity: Capacity | None, limits: LawLimits) -> bool:
+def _is_near_capacity(estimate: BrokerEstimate, capacity: Capacity | None, limits: ControlLimits) -> bool:
     """Returns whether one direction of the broker was nearly full in the newest step."""
     if capacity is None:
         return False
@@ -197,7 +197,7 @@ def _is_near_capacity(estimate: BrokerEstimate, capacity: Capacity | None, limit
 
 
 def _is_not_throttle_limited(
-    state: SideControlState | None, inputs: SideInputs, now_ms: int, limits: LawLimits
+    state: SideControlState | None, inputs: SideInputs, now_ms: int, limits: ControlLimits
 ) -> bool:
     """Returns whether something other than the throttle limits a leader side, now or within the last ``decoupled_for_s``.
 
@@ -214,7 +214,7 @@ def _ceiling(
     max_bytes_per_s: float,
     now_ms: int,
     objective: Objective,
-    limits: LawLimits,
+    limits: ControlLimits,
 ) -> float:
     """Returns the side's ceiling in bytes/s; 0 if its broker is not known, and the old setpoint if its move is not."""
     estimate, other_load = inputs.estimate, inputs.other_load
@@ -229,7 +229,7 @@ def _ceiling(
     return ceiling_bytes_per_s(room, inputs.in_sync_bytes_per_s, max_bytes_per_s, objective)
 
 
-def _available_bytes_per_s(inputs: SideInputs, limits: LawLimits) -> float:
+def _available_bytes_per_s(inputs: SideInputs, limits: ControlLimits) -> float:
     """Returns a conservative estimate of what clients usually leave to this throttle, W included; infinite if not known."""
     other_load = inputs.other_load
     if inputs.move is None or other_load is None:

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from streaming.shared.contract import Side
-from tuner.control.throttle.objective import LawLimits
+from tuner.control.throttle.objective import ControlLimits
 from tuner.control.throttle.quota_window.model import SECONDS_KEPT, steady_window
 from tuner.control.throttle.steering.side_inputs import SideInputs
 from tuner.control.throttle.steering.state import SideControlState
@@ -62,7 +62,7 @@ class SideBounds(NamedTuple):
         max_bytes_per_s: what operator and plan allow.
     """
 
-    limits: LawLimits
+    limits: ControlLimits
     min_bytes_per_s: float
     ceiling_bytes_per_s: float
     max_bytes_per_s: float
@@ -104,7 +104,7 @@ class _Followed(NamedTuple):
 
 
 def control_side(
-    side: SideContext, before: SideControlState | None, target: MoveTarget, now_ms: int, limits: LawLimits
+    side: SideContext, before: SideControlState | None, target: MoveTarget, now_ms: int, limits: ControlLimits
 ) -> tuple[SideControlState, int | None]:
     """Returns the side's state after this second, and the rate to write in bytes/s; None if the current rate stays.
 
@@ -176,7 +176,7 @@ def is_throttle_full(
     which: Side,
     state: SideControlState,
     throttled_bytes_per_s: float | None,
-    limits: LawLimits,
+    limits: ControlLimits,
     *,
     planned: bool = False,
 ) -> bool:
@@ -187,7 +187,7 @@ def is_throttle_full(
     return slack * throttled_bytes_per_s >= limits.throttle_full_ratio_min * state.setpoint.rate_bytes_per_s
 
 
-def is_limited_elsewhere(state: SideControlState, inputs: SideInputs, now_ms: int, limits: LawLimits) -> bool:
+def is_limited_elsewhere(state: SideControlState, inputs: SideInputs, now_ms: int, limits: ControlLimits) -> bool:
     """Returns whether a side at its ceiling passes less than its throttle allows.
 
     The measured mean has to lie wholly after the takeover and its ramp; before that the result is False.
@@ -205,7 +205,7 @@ def _follow_target(
     min_rate_bytes_per_s: float,
     target: MoveTarget,
     now_ms: int,
-    limits: LawLimits,
+    limits: ControlLimits,
 ) -> _Followed:
     bounds, boost, boosted_at_ms = side.bounds, before.boost, before.boosted_at_ms
     not_limited_until_ms = before.not_throttle_limited_until_ms
@@ -238,7 +238,7 @@ def _follow_target(
     return _Followed(setpoint, boost, boosted_at_ms, not_limited_until_ms)
 
 
-def _initial_state(side: SideContext, now_ms: int, limits: LawLimits) -> SideControlState:
+def _initial_state(side: SideContext, now_ms: int, limits: ControlLimits) -> SideControlState:
     """Returns the state at the takeover: the setpoint is the current rate, and the window holds what was measured.
 
     Two windows count as full instead. A rate at or below the steady-state replication limits the move, although Kafka's mean over a
@@ -268,14 +268,14 @@ def _unchanged(before: SideControlState) -> _Followed:
     return _Followed(setpoint, before.boost, before.boosted_at_ms, before.not_throttle_limited_until_ms)
 
 
-def _decay(before: TargetRate, current_bytes_per_s: int, min_bytes_per_s: float, limits: LawLimits) -> TargetRate:
+def _decay(before: TargetRate, current_bytes_per_s: int, min_bytes_per_s: float, limits: ControlLimits) -> TargetRate:
     """Returns the setpoint one second further down to the minimum rate, starting at the current rate if that is lower."""
     setpoint = min(before.rate_bytes_per_s, float(current_bytes_per_s))
     min_rate = min(setpoint, min_bytes_per_s)
     return TargetRate(max(min_rate, setpoint * limits.decay_per_s), before.infeasible)
 
 
-def _is_worth_a_write(side: SideContext, rate_bytes_per_s: int, min_bytes_per_s: float, limits: LawLimits) -> bool:
+def _is_worth_a_write(side: SideContext, rate_bytes_per_s: int, min_bytes_per_s: float, limits: ControlLimits) -> bool:
     """Returns whether the rate differs from the current one by more than the deadband."""
     current = side.current_bytes_per_s
     # A current rate that does not drain, or exceeds the maximum, does not get the wider deadband of a plan.

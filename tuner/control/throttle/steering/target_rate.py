@@ -28,7 +28,7 @@ import math
 from collections.abc import Mapping
 
 from streaming.shared.contract import Side
-from tuner.control.throttle.objective import Capacity, LawLimits, Mode, Objective
+from tuner.control.throttle.objective import Capacity, ControlLimits, Mode, Objective
 from tuner.core.cluster import BrokerSide
 from tuner.core.drain_time import SideLoad, drain_s
 from tuner.core.value import value
@@ -49,7 +49,7 @@ class TargetRate:
 
 
 def max_rate_bytes_per_s(
-    side: Side, in_sync_bytes_per_s: float, capacity: Capacity | None, objective: Objective, limits: LawLimits
+    side: Side, in_sync_bytes_per_s: float, capacity: Capacity | None, objective: Objective, limits: ControlLimits
 ) -> float:
     """Returns the operator's ceiling; in share mode also at most the share of the link.
 
@@ -68,7 +68,7 @@ def max_rate_bytes_per_s(
 
 
 def min_rate_bytes_per_s(
-    load: SideLoad, limits: LawLimits, available_bytes_per_s: float = math.inf, max_bytes_per_s: float = math.inf
+    load: SideLoad, limits: ControlLimits, available_bytes_per_s: float = math.inf, max_bytes_per_s: float = math.inf
 ) -> float:
     """Returns the smallest rate at which the side still drains, at most what the operator allows.
 
@@ -117,7 +117,7 @@ def drain_times_s(
     return times
 
 
-def drain_target_s(times_s: Mapping[BrokerSide, float], objective: Objective, now_ms: int, limits: LawLimits) -> float:
+def drain_target_s(times_s: Mapping[BrokerSide, float], objective: Objective, now_ms: int, limits: ControlLimits) -> float:
     """Returns T in seconds: the time of the slowest side; in deadline mode at least what the deadline leaves."""
     target_s = max([limits.drain_s_min, *times_s.values()])
     if objective.mode is Mode.DEADLINE and objective.finish_at_ms is not None:
@@ -132,7 +132,7 @@ def target_rate(
     min_bytes_per_s: float,
     ceiling_bytes_per_s: float,
     target_s: float,
-    limits: LawLimits,
+    limits: ControlLimits,
     boost: float = 1.0,
     max_bytes_per_s: float = math.inf,
     *,
@@ -166,7 +166,7 @@ def target_rate(
     return TargetRate(rate, infeasible, at_ceiling=needed >= limits.at_ceiling_ratio * highest)
 
 
-def margin_ratio(side: Side, limits: LawLimits, *, planned: bool) -> float:
+def margin_ratio(side: Side, limits: ControlLimits, *, planned: bool) -> float:
     """Returns the factor on the side's even share of the catch-up bytes."""
     ratio = limits.leader_margin_ratio if side is Side.LEADER else limits.follower_margin_ratio
     return max(ratio, limits.plan_margin_ratio) if planned else ratio
@@ -178,7 +178,7 @@ def decoupled_rate(
     min_bytes_per_s: float,
     ceiling_bytes_per_s: float,
     target_s: float,
-    limits: LawLimits,
+    limits: ControlLimits,
     boost: float = 1.0,
     max_bytes_per_s: float = math.inf,
     *,
@@ -197,13 +197,13 @@ def decoupled_rate(
     return TargetRate(min(rate.rate_bytes_per_s, highest), rate.infeasible, rate.at_ceiling)
 
 
-def isr_recovery_rate(side: Side, min_bytes_per_s: float, capacity: Capacity, limits: LawLimits) -> TargetRate:
+def isr_recovery_rate(side: Side, min_bytes_per_s: float, capacity: Capacity, limits: ControlLimits) -> TargetRate:
     """Returns all that the operator and the link allow, for replicas that have to return to the ISR."""
     link = capacity.out_bytes_per_s if side is Side.LEADER else capacity.in_bytes_per_s
     return TargetRate(max(min_bytes_per_s, min(link, limits.rate_bytes_per_s_max)))
 
 
-def next_boost(boost: float, stalled: bool, throttle_full: bool, limits: LawLimits) -> float:
+def next_boost(boost: float, stalled: bool, throttle_full: bool, limits: ControlLimits) -> float:
     """Returns the boost for the next ``boost_interval_s``.
 
     It rises while the move stalls at a full throttle, and falls once the move progresses.
@@ -214,7 +214,7 @@ def next_boost(boost: float, stalled: bool, throttle_full: bool, limits: LawLimi
     return max(1.0, boost / limits.stall_boost)
 
 
-def limit_takeover(target: TargetRate, initial_bytes_per_s: float, since_s: float, limits: LawLimits) -> TargetRate:
+def limit_takeover(target: TargetRate, initial_bytes_per_s: float, since_s: float, limits: ControlLimits) -> TargetRate:
     """Returns ``target``, limited to a ramp up from the rate at the takeover; a lower target applies at once.
 
     Args:

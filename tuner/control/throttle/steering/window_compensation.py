@@ -13,7 +13,7 @@ Invariant: a measured step wins over the model of the window. The rate never exc
 from __future__ import annotations
 
 from streaming.shared.contract import Side
-from tuner.control.throttle.objective import LawLimits
+from tuner.control.throttle.objective import ControlLimits
 from tuner.control.throttle.quota_window.model import (
     SECONDS_KEPT,
     QuotaSamples,
@@ -29,7 +29,7 @@ from tuner.control.throttle.steering.target_rate import min_rate_bytes_per_s
 
 
 def compensated_rate(
-    which: Side, state: SideControlState, limits: LawLimits, *, compensation_range: float, planned: bool = False
+    which: Side, state: SideControlState, limits: ControlLimits, *, compensation_range: float, planned: bool = False
 ) -> int:
     """Returns the rate to write, in bytes/s.
 
@@ -66,7 +66,7 @@ def compensated_rate(
 
 
 def replay_window(
-    state: SideControlState, inputs: SideInputs, current_bytes_per_s: int, now_ms: int, limits: LawLimits
+    state: SideControlState, inputs: SideInputs, current_bytes_per_s: int, now_ms: int, limits: ControlLimits
 ) -> tuple[QuotaSamples, int]:
     """Returns the window up to now, corrected by a newly measured step, and the end of the newest measured step (epoch ms).
 
@@ -112,7 +112,7 @@ def replay_window(
     return window, until_ms
 
 
-def _follower_rate(state: SideControlState, limits: LawLimits, *, window_known: bool) -> int:
+def _follower_rate(state: SideControlState, limits: ControlLimits, *, window_known: bool) -> int:
     setpoint = state.setpoint.rate_bytes_per_s
     if not window_known:
         return round(setpoint)
@@ -122,7 +122,7 @@ def _follower_rate(state: SideControlState, limits: LawLimits, *, window_known: 
     return round(min(max(setpoint, limits.rate_bytes_per_s_max), max(setpoint, held)))
 
 
-def _takeover_min_rate(state: SideControlState, limits: LawLimits) -> float:
+def _takeover_min_rate(state: SideControlState, limits: ControlLimits) -> float:
     """Returns the rate at the takeover minus the compensation range, until a whole window has been observed; then 0.
 
     Kafka's mean over a young move counts seconds before its start. They make the window look emptier than it is, and a rate that
@@ -136,7 +136,7 @@ def _takeover_min_rate(state: SideControlState, limits: LawLimits) -> float:
     return (1.0 - limits.window_compensation_range) * initial
 
 
-def _next_second_bytes(state: SideControlState, limits: LawLimits) -> float:
+def _next_second_bytes(state: SideControlState, limits: ControlLimits) -> float:
     """Returns what the next second should bring: the setpoint; on a long way down, a share of the setpoints in the window."""
     setpoints = state.window.setpoints[-min(limits.quota_samples, SECONDS_KEPT) :]
     return max(state.setpoint.rate_bytes_per_s, limits.setpoint_fall_ratio_min * sum(setpoints) / len(setpoints))

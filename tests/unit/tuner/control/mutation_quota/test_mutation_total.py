@@ -22,7 +22,7 @@ from tuner.control.mutation_quota.total_rate import (
     size_brake_ratio,
 )
 from tuner.core.controller import ClusterWideMeasures, ControllerObjective
-from tuner.core.controller_pressure import Measure, Pressure, pressure
+from tuner.core.controller_pressure import Measure, Pressure, worst_pressure
 
 LIMITS = MutationLimits()
 NOW = 1_000_000
@@ -54,23 +54,23 @@ def after(
 def test_the_worst_of_what_is_measured_is_the_pressure() -> None:
     objective = ControllerObjective(idle_ratio_min=0.2, queue_ms_max=500, create_ms_max=100, apply_lag_ms_max=1_000)
     signal = replace(SIGNAL, idle_ratio=0.6, event_queue_time_mean_ms=100.0)
-    found = pressure(signal, ClusterWideMeasures(create_ms=90.0, apply_lag_ms=700.0), objective)
+    found = worst_pressure(signal, ClusterWideMeasures(create_ms=90.0, apply_lag_ms=700.0), objective)
     assert found is not None
     assert (found.by, found.ratio) == (Measure.CREATE, 0.9)
-    found = pressure(replace(signal, idle_ratio=0.1), ClusterWideMeasures(create_ms=90.0), objective)
+    found = worst_pressure(replace(signal, idle_ratio=0.1), ClusterWideMeasures(create_ms=90.0), objective)
     assert found is not None
     assert (found.by, found.ratio) == (Measure.IDLE, pytest.approx(1.125))
     assert "idle 10 % of the time, at least 20 % is asked for" in str(found)
 
 
 def test_where_nothing_is_measured_or_asked_for_there_is_no_pressure_to_speak_of() -> None:
-    assert pressure(SIGNAL, ClusterWideMeasures(), ControllerObjective()) is None
+    assert worst_pressure(SIGNAL, ClusterWideMeasures(), ControllerObjective()) is None
     nothing = ControllerObjective(idle_ratio_min=None, queue_ms_max=None)
-    assert pressure(replace(SIGNAL, idle_ratio=0.0), ClusterWideMeasures(), nothing) is None
+    assert worst_pressure(replace(SIGNAL, idle_ratio=0.0), ClusterWideMeasures(), nothing) is None
 
 
 def test_an_idle_ratio_a_little_beyond_its_scale_is_full() -> None:
-    found = pressure(replace(SIGNAL, idle_ratio=1.02), ClusterWideMeasures(), ControllerObjective())
+    found = worst_pressure(replace(SIGNAL, idle_ratio=1.02), ClusterWideMeasures(), ControllerObjective())
     assert found is not None
     assert found.ratio == 0.0
 

@@ -8,7 +8,7 @@ from loop_rig import Rig
 from tuner_cases import NOW_MS, SOURCE, TARGET, move, move_signal
 
 from tuner.control.throttle.decision import Decision, Hold, Reason
-from tuner.control.throttle.missing_signals import awaited, have_come
+from tuner.control.throttle.missing_signals import find_missing_signals, are_signals_complete
 from tuner.control.throttle.objective import Objective
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.prepare_handshake import PrepareHandshake
@@ -25,36 +25,36 @@ TWICE = {SOURCE: move_signal(*SOURCE), TARGET: move_signal(*TARGET)}
 
 
 def test_what_is_measured_once_is_awaited_until_it_is_measured_twice() -> None:
-    sides = awaited(MISSING, ONCE, NOW_MS, AGE_S_MAX)
+    sides = find_missing_signals(MISSING, ONCE, NOW_MS, AGE_S_MAX)
     assert sides == {SOURCE, TARGET}
-    assert not have_come(sides, ONCE, NOW_MS, AGE_S_MAX)
-    assert have_come(sides, TWICE, NOW_MS, AGE_S_MAX)
+    assert not are_signals_complete(sides, ONCE, NOW_MS, AGE_S_MAX)
+    assert are_signals_complete(sides, TWICE, NOW_MS, AGE_S_MAX)
 
 
 def test_one_side_of_two_is_not_enough() -> None:
-    sides = awaited(MISSING, {}, NOW_MS, AGE_S_MAX)
-    assert not have_come(sides, {**ONCE, SOURCE: move_signal(*SOURCE)}, NOW_MS, AGE_S_MAX)
+    sides = find_missing_signals(MISSING, {}, NOW_MS, AGE_S_MAX)
+    assert not are_signals_complete(sides, {**ONCE, SOURCE: move_signal(*SOURCE)}, NOW_MS, AGE_S_MAX)
 
 
 def test_a_signal_that_is_whole_and_doubted_is_not_awaited() -> None:
     doubted: list[Decision] = [Hold(*SOURCE, Reason.SIGNALS_CONTRADICT, "more is sent than passes the network")]
-    assert awaited(doubted, TWICE, NOW_MS, AGE_S_MAX) == frozenset()
+    assert find_missing_signals(doubted, TWICE, NOW_MS, AGE_S_MAX) == frozenset()
 
 
 def test_one_that_tells_of_no_move_yet_is_awaited() -> None:
     doubted: list[Decision] = [Hold(*SOURCE, Reason.SIGNALS_CONTRADICT, "the signals tell of no move")]
     before = {SOURCE: move_signal(*SOURCE, moving=0)}
-    sides = awaited(doubted, before, NOW_MS, AGE_S_MAX)
+    sides = find_missing_signals(doubted, before, NOW_MS, AGE_S_MAX)
     assert sides == {SOURCE}
-    assert not have_come(sides, before, NOW_MS, AGE_S_MAX)
+    assert not are_signals_complete(sides, before, NOW_MS, AGE_S_MAX)
 
 
 def test_old_signals_are_awaited_and_do_not_count_as_come() -> None:
     stale: list[Decision] = [Hold(*SOURCE, Reason.SIGNALS_STALE, "20 s old")]
     old = {SOURCE: move_signal(*SOURCE, age_s=20.0)}
-    sides = awaited(stale, old, NOW_MS, AGE_S_MAX)
+    sides = find_missing_signals(stale, old, NOW_MS, AGE_S_MAX)
     assert sides == {SOURCE}
-    assert not have_come(sides, old, NOW_MS, AGE_S_MAX)
+    assert not are_signals_complete(sides, old, NOW_MS, AGE_S_MAX)
 
 
 def test_what_is_held_for_another_reason_waits_for_its_cycle() -> None:
@@ -62,8 +62,8 @@ def test_what_is_held_for_another_reason_waits_for_its_cycle() -> None:
         Hold(*SOURCE, Reason.BROKER_DOWN, "not alive"),
         Hold(None, None, Reason.NO_LEADER, "no leader"),
     ]
-    assert awaited(others, {}, NOW_MS, AGE_S_MAX) == frozenset()
-    assert not have_come(frozenset(), TWICE, NOW_MS, AGE_S_MAX)
+    assert find_missing_signals(others, {}, NOW_MS, AGE_S_MAX) == frozenset()
+    assert not are_signals_complete(frozenset(), TWICE, NOW_MS, AGE_S_MAX)
 
 
 def test_the_loop_asks_for_a_cycle_once_all_of_it_has_come() -> None:

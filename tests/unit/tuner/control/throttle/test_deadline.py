@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, WELL, live, move, move_signal, observation
 
-from tuner.control.throttle.deadline import Late, ends_s, late, told
+from tuner.control.throttle.deadline import DeadlineMiss, drain_time_s, find_deadline_miss, explain_deadline_miss
 from tuner.control.throttle.decision import AllowSteering, Reason
 from tuner.control.throttle.objective import Mode
 from tuner.control.throttle.policy import decide
@@ -26,8 +26,8 @@ def by(seconds: float, limits: Limits = LIMITS) -> Limits:
     return replace(limits, steers=True, finish_at_ms=NOW_MS + round(1000 * seconds))
 
 
-def one(seconds: float, course: Setpoint = AT_12, load: SideLoad = LOAD) -> Late | None:
-    return late({SOURCE: load}, {SOURCE: course}, [SOURCE], NOW_MS, by(seconds))
+def one(seconds: float, course: Setpoint = AT_12, load: SideLoad = LOAD) -> DeadlineMiss | None:
+    return find_deadline_miss({SOURCE: load}, {SOURCE: course}, [SOURCE], NOW_MS, by(seconds))
 
 
 @pytest.mark.parametrize(("left_s", "is_late"), [(100.0, False), (85.1, False), (85.0, True), (-20.0, True)])
@@ -36,7 +36,7 @@ def test_late_by_a_quarter_of_a_minute_or_more(left_s: float, is_late: bool) -> 
 
 
 def test_without_a_deadline_nothing_is_late() -> None:
-    assert late({SOURCE: LOAD}, {SOURCE: AT_12}, [SOURCE], NOW_MS, LIMITS) is None
+    assert find_deadline_miss({SOURCE: LOAD}, {SOURCE: AT_12}, [SOURCE], NOW_MS, LIMITS) is None
 
 
 def test_what_is_left_at_what_rate_until_when_how_late_and_what_has_to_give() -> None:
@@ -67,25 +67,25 @@ def test_what_never_ends_has_no_end_to_name(meant: float) -> None:
         "600 MB remain and never end at 6.00 MB/s, of which 6.00 MB/s keep up; finish_at is in 1 h; "
     )
     assert "finish_at" not in str(found).split(";")[2]
-    assert ends_s(LOAD, Setpoint(meant)) == float("inf")
+    assert drain_time_s(LOAD, Setpoint(meant)) == float("inf")
 
 
 def test_the_slowest_is_named_and_who_waits_for_it_says_so() -> None:
     loads = {SOURCE: LOAD, TARGET: SideLoad(600 * MB, 3 * MB)}
     courses = {SOURCE: AT_12, TARGET: Setpoint(15 * MB)}  # 100 s, and 50 s.
-    found = late(loads, courses, loads, NOW_MS, by(30))
+    found = find_deadline_miss(loads, courses, loads, NOW_MS, by(30))
     assert found is not None
     assert (found.side, found.late_s) == (SOURCE, 70.0)
-    assert told(found, TARGET, loads[TARGET], courses[TARGET]) == (
+    assert explain_deadline_miss(found, TARGET, loads[TARGET], courses[TARGET]) == (
         "too late for the deadline, with the broker 1 leader throttle, which ends 70 s after finish_at: see there what has to give"
     )
-    assert told(replace(found, left_s=40.0), TARGET, loads[TARGET], courses[TARGET]) is None
+    assert explain_deadline_miss(replace(found, left_s=40.0), TARGET, loads[TARGET], courses[TARGET]) is None
 
 
 def test_a_side_that_nobody_sees_says_nothing_of_the_end() -> None:
     assert one(10, Setpoint(12 * MB, blind=True)) is None
-    assert late({SOURCE: LOAD}, {}, [SOURCE], NOW_MS, by(10)) is None
-    assert late({SOURCE: LOAD}, {SOURCE: AT_12}, [], NOW_MS, by(10)) is None
+    assert find_deadline_miss({SOURCE: LOAD}, {}, [SOURCE], NOW_MS, by(10)) is None
+    assert find_deadline_miss({SOURCE: LOAD}, {SOURCE: AT_12}, [], NOW_MS, by(10)) is None
 
 
 # -- in what is decided ------------------------------------------------------------------------------------------------

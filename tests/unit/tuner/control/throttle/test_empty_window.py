@@ -12,7 +12,7 @@ from test_steering import OBJECTIVE
 from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, broker_signal, live, move, observation, owned
 
 from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate
-from tuner.control.throttle.policy import decide, settle
+from tuner.control.throttle.policy import decide, record_success
 from tuner.control.throttle.quota_window.ramp import WINDOW_S, plan_fill
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import LiveCluster
@@ -86,7 +86,7 @@ def test_one_that_was_cut_short_goes_on_to_what_stood() -> None:
     assert isinstance(found, SetRate)
     assert (found.current_bytes_per_s, found.setpoint_bytes_per_s) == (3 * MB, 10 * MB)
     assert "3.00 MB/s → 10.0 MB/s: what stood here" in found.text
-    after = settle(Memory(owned={SOURCE: ours}), found)
+    after = record_success(Memory(owned={SOURCE: ours}), found)
     assert SOURCE not in after.owned
 
 

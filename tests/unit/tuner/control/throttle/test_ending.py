@@ -9,7 +9,7 @@ import pytest
 from tuner_cases import LIMITS, NOW_MS, OWN_LISTS, SEEN, SOURCE, TARGET, F, L, live, move, owned, throttle
 
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
-from tuner.control.throttle.cleanup_rules import end_of_moves, is_ending, put_back_all
+from tuner.control.throttle.cleanup_rules import cleanup_after_moves, may_need_cleanup, restore_all
 from tuner.control.throttle.decision import ClearLists, Reason, RestoreRate
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import LiveCluster, RateSetting
@@ -31,7 +31,7 @@ def plan(cluster: LiveCluster, memory: Memory = AFTER, limits: Limits = LIMITS) 
         ("clear", d.topic, d.sides)
         if isinstance(d, ClearLists)
         else ("back", (d.broker, d.side), d.current_bytes_per_s, d.value_bytes_per_s)
-        for d in end_of_moves(cluster, memory, limits)
+        for d in cleanup_after_moves(cluster, memory, limits)
     ]
 
 
@@ -50,7 +50,7 @@ def test_moves_are_ending_while_something_of_theirs_may_stand(
     memory: Memory, cluster: LiveCluster | None, ends: bool
 ) -> None:
     """The broker of the only rate of ours may be away for good."""
-    assert is_ending(memory, cluster) is ends
+    assert may_need_cleanup(memory, cluster) is ends
 
 
 def test_the_moves_own_throttle_goes_lists_first() -> None:
@@ -62,7 +62,7 @@ def test_the_moves_own_throttle_goes_lists_first() -> None:
 
 
 def test_what_a_person_reads() -> None:
-    clear, source, _ = end_of_moves(idle(), AFTER, LIMITS)
+    clear, source, _ = cleanup_after_moves(idle(), AFTER, LIMITS)
     assert clear.text == "topic orders: its move has ended, so its throttled-replica lists go"
     assert source.text == (
         "broker 1 leader throttle 21.0 MB/s removed: the move has ended and the throttle was put on for it, so it goes"
@@ -121,7 +121,7 @@ def test_the_catch_up_of_another_topic_keeps_its_throttle(before: frozenset[str]
 
 
 def test_what_stood_before_is_named() -> None:
-    (decision,) = end_of_moves(idle(lists=STANDING["*"]), AFTER, LIMITS)
+    (decision,) = cleanup_after_moves(idle(lists=STANDING["*"]), AFTER, LIMITS)
     assert decision.text == (
         "broker 1 leader throttle 21.0 MB/s → 4.50 MB/s: the move has ended; 4.50 MB/s stood there before"
     )
@@ -129,7 +129,7 @@ def test_what_stood_before_is_named() -> None:
 
 def test_where_nothing_stood_before_nothing_stands_after() -> None:
     memory = replace(AFTER, owned={SOURCE: owned(None, 21 * MB)})
-    (decision,) = end_of_moves(idle(lists=STANDING["*"]), memory, LIMITS)
+    (decision,) = cleanup_after_moves(idle(lists=STANDING["*"]), memory, LIMITS)
     assert isinstance(decision, RestoreRate)
     assert decision.value_bytes_per_s is None
     assert decision.text.endswith("removed: the move has ended; there was none")
@@ -178,7 +178,7 @@ def test_a_rate_that_stood_before_the_move_is_spared() -> None:
 
 def test_a_rate_that_stood_before_the_move_gets_its_value_back_when_we_changed_it() -> None:
     memory = replace(AFTER, standing={SOURCE: 4_500_000})
-    (_, source, _) = end_of_moves(idle(), memory, LIMITS)
+    (_, source, _) = cleanup_after_moves(idle(), memory, LIMITS)
     assert isinstance(source, RestoreRate)
     assert (source.current_bytes_per_s, source.value_bytes_per_s) == (21 * MB, 4_500_000)
     assert source.text.endswith("→ 4.50 MB/s: the move has ended; that stood there before it came")
@@ -222,12 +222,12 @@ def test_what_an_earlier_move_brought_goes_at_the_end_of_the_next() -> None:
 def test_a_release_takes_what_an_earlier_move_brought_as_soon_as_its_broker_is_back() -> None:
     memory = Memory(to_clear=frozenset({5}), owned={SOURCE: owned(4_500_000, 21 * MB)})
     cluster = idle(SINCE, brokers=(1, 2, 3, 5), lists={})
-    found = put_back_all(cluster, memory, Reason.RELEASED, "released")
+    found = restore_all(cluster, memory, Reason.RELEASED, "released")
     assert [(d.broker, d.side, d.value_bytes_per_s, d.reason) for d in found] == [
         (*SOURCE, 4_500_000, Reason.RELEASED),
         (*BACK, None, Reason.RELEASED),
     ]
-    assert len(put_back_all(idle(RATES, lists={}), memory, Reason.RELEASED, "released")) == 1
+    assert len(restore_all(idle(RATES, lists={}), memory, Reason.RELEASED, "released")) == 1
     # Another move goes through it by now, and what stands there may be that one's.
     taken = replace(cluster, moves=(replace(move(), adding=(5,)),))
-    assert len(put_back_all(taken, memory, Reason.RELEASED, "released")) == 1
+    assert len(restore_all(taken, memory, Reason.RELEASED, "released")) == 1

@@ -8,7 +8,7 @@ import pytest
 from tuner_cases import LIMITS, OWN_LISTS, SEEN, SOURCE, TARGET, F, L, live, owned, throttle
 
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
-from tuner.control.throttle.orphaned_throttles import idle_keys, idle_rates
+from tuner.control.throttle.orphaned_throttles import count_orphaned_settings, count_orphaned_rates
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import LiveCluster, RateSetting
 from tuner.core.throttle_limits import MB
@@ -43,33 +43,33 @@ def default(cluster: LiveCluster, *brokers: int) -> LiveCluster:
     ],
 )  # fmt: skip
 def test_what_serves_no_move_is_counted(cluster: LiveCluster, keys: int) -> None:
-    assert idle_keys(cluster, Memory(), LIMITS) == keys
+    assert count_orphaned_settings(cluster, Memory(), LIMITS) == keys
 
 
 def test_while_something_moves_ours_is_none_of_them_and_at_the_end_it_is() -> None:
     memory = Memory(owned={(4, L): owned(None, 5 * MB)}, listed={"t": throttle([(0, 4)])})
     lists = OWN_LISTS | {"t": throttle([(0, 4)])}
-    assert idle_keys(live({**MOVES, **AWAY}, brokers=FIVE, lists=lists), memory, LIMITS) == 1
-    assert idle_keys(live(AWAY, moves=(), lists=lists), memory, LIMITS) == 2 + 3
+    assert count_orphaned_settings(live({**MOVES, **AWAY}, brokers=FIVE, lists=lists), memory, LIMITS) == 1
+    assert count_orphaned_settings(live(AWAY, moves=(), lists=lists), memory, LIMITS) == 2 + 3
 
 
 def test_what_goes_with_the_last_of_the_moves_is_not_counted_before() -> None:
     """The throttle of a plan of which the part of brokers 4 and 5 is done."""
     cluster = live({**MOVES, **AWAY}, brokers=FIVE, lists=OWN_LISTS | {"t": throttle([(0, 4)], [(0, 5)])})
     memory = Memory(seen=SEEN | {("t", 0): frozenset({4, 5})}, throttled=True)
-    assert idle_keys(cluster, memory, LIMITS) == 0
-    assert idle_keys(cluster, replace(memory, throttled=False), LIMITS) == 4
-    assert idle_keys(cluster, memory, replace(LIMITS, clear_finished=False)) == 4, "nobody would take it off"
-    assert idle_keys(replace(cluster, moves=()), memory, LIMITS) == 4 + 4
+    assert count_orphaned_settings(cluster, memory, LIMITS) == 0
+    assert count_orphaned_settings(cluster, replace(memory, throttled=False), LIMITS) == 4
+    assert count_orphaned_settings(cluster, memory, replace(LIMITS, clear_finished=False)) == 4, "nobody would take it off"
+    assert count_orphaned_settings(replace(cluster, moves=()), memory, LIMITS) == 4 + 4
 
 
 def test_what_goes_with_the_moves_of_a_broker_that_is_down_is_not_counted_either() -> None:
     cluster = live(MOVES, lists=OWN_LISTS | {"t": throttle([(0, 4)])})
     memory = Memory(seen=SEEN | {("t", 0): frozenset({4, 5})}, throttled=True)
     assert cluster.brokers == {1, 2, 3}
-    assert idle_keys(cluster, memory, LIMITS) == 0
+    assert count_orphaned_settings(cluster, memory, LIMITS) == 0
 
 
 def test_rates_alone() -> None:
-    assert idle_rates(live({**MOVES, **AWAY}, brokers=FIVE), Memory(), LIMITS) == 2
-    assert idle_rates(live({}, moves=()), Memory(), LIMITS) == 0
+    assert count_orphaned_rates(live({**MOVES, **AWAY}, brokers=FIVE), Memory(), LIMITS) == 2
+    assert count_orphaned_rates(live({}, moves=()), Memory(), LIMITS) == 0

@@ -8,7 +8,7 @@ import pytest
 from tuner_cases import LIMITS, SOURCE, TARGET, broker_signal, live, move, move_signal, observation
 
 from tuner.control.throttle.decision import Hold, Reason, Relinquish, SetRate
-from tuner.control.throttle.superseded import drains_no_more, overtaken, stopped_by
+from tuner.control.throttle.superseded import find_undraining_changes, find_superseded_changes, find_changes_to_stop
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
 
@@ -29,9 +29,9 @@ def test_what_replicas_come_back_through_is_not_lowered_nor_held_low(
     behind = replace(broker_signal(1), under_min_isr_partitions=1)
     comes_back = live(moves=(replace(move(), isr=(1,)),))
     seen = observation(comes_back, brokers=(behind, broker_signal(3)))
-    found = overtaken({SOURCE: change}, {SOURCE} if waiting else set(), seen, LIMITS)
+    found = find_superseded_changes({SOURCE: change}, {SOURCE} if waiting else set(), seen, LIMITS)
     assert bool(found) == ends
-    assert overtaken({TARGET: change}, {TARGET}, observation(live()), LIMITS) == {}, "nothing is behind"
+    assert find_superseded_changes({TARGET: change}, {TARGET}, observation(live()), LIMITS) == {}, "nothing is behind"
 
 
 # -- changes that a cycle's decisions stop ------------------------------------------------------------------------------
@@ -53,18 +53,18 @@ def hold(reason: Reason, side: BrokerSide | None = None) -> Hold:
     ],
 )
 def test_change_stops_where_a_decision_is_blind_or_lets_go(decision: Hold | Relinquish, stops: set[BrokerSide]) -> None:
-    found = stopped_by([decision], SIDES, (), SIDES)
+    found = find_changes_to_stop([decision], SIDES, (), SIDES)
     assert found == dict.fromkeys(stops, f"stopped on the way: {decision.text}")
 
 
 def test_pause_stops_all_but_windows_that_fill() -> None:
     paused = hold(Reason.PAUSED)
-    assert stopped_by([paused], SIDES, [TARGET], SIDES).keys() == {SOURCE}
-    assert stopped_by([hold(Reason.RELEASED)], SIDES, [TARGET], SIDES).keys() == {SOURCE, TARGET}
+    assert find_changes_to_stop([paused], SIDES, [TARGET], SIDES).keys() == {SOURCE}
+    assert find_changes_to_stop([hold(Reason.RELEASED)], SIDES, [TARGET], SIDES).keys() == {SOURCE, TARGET}
 
 
 def test_change_of_a_rate_no_longer_owned_stops() -> None:
-    assert stopped_by([], SIDES, [TARGET], [SOURCE]) == {TARGET: "what it was for is over"}
+    assert find_changes_to_stop([], SIDES, [TARGET], [SOURCE]) == {TARGET: "what it was for is over"}
 
 
 @pytest.mark.parametrize(
@@ -82,5 +82,5 @@ def test_way_back_stops_where_it_would_not_drain(
 ) -> None:
     signal = replace(move_signal(*SOURCE), steady_state_bytes_per_s=steady_state)
     changes = {SOURCE: SetRate(*SOURCE, 50 * MB, wanted, reason, "text")}
-    assert (drains_no_more(changes, {SOURCE: signal}, LIMITS).keys() == {SOURCE}) is stops
-    assert drains_no_more(changes, {}, LIMITS) == {}
+    assert (find_undraining_changes(changes, {SOURCE: signal}, LIMITS).keys() == {SOURCE}) is stops
+    assert find_undraining_changes(changes, {}, LIMITS) == {}

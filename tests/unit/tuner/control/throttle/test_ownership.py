@@ -8,8 +8,8 @@ import pytest
 from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, live, owned
 
 from tuner.control.throttle.decision import Hold, Reason, Relinquish, SetRate
-from tuner.control.throttle.ownership import let_go_of_changed, set_right
-from tuner.control.throttle.policy import narrow_to_live
+from tuner.control.throttle.ownership import relinquish_changed_rates, correct_late_writes
+from tuner.control.throttle.policy import narrow_to_current
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import BrokerSide, LiveCluster, RateSetting
 from tuner.core.drain_time import SideLoad
@@ -21,7 +21,7 @@ SETTLED = owned(4_500_000, 21 * MB)
 
 
 def look(cluster: LiveCluster, memory: Memory, *, now_ms: int = NOW_MS) -> tuple[Memory, list[Relinquish | Hold]]:
-    return let_go_of_changed(cluster, memory, now_ms, LIMITS, throttles=False)
+    return relinquish_changed_rates(cluster, memory, now_ms, LIMITS, throttles=False)
 
 
 @pytest.mark.parametrize("stands", [4.5, 10, 16, 21])
@@ -89,7 +89,7 @@ def test_the_hold_expires(late_ms: int, still_theirs: bool) -> None:
 def test_the_hold_is_as_long_as_configured() -> None:
     limits = Limits(rate_bytes_per_s_max=50 * MB, external_change_hold_s=90.0)
     cluster, ours = live({SOURCE: MB}), Memory(owned={SOURCE: SETTLED})
-    memory, decisions = let_go_of_changed(cluster, ours, NOW_MS, limits, throttles=False)
+    memory, decisions = relinquish_changed_rates(cluster, ours, NOW_MS, limits, throttles=False)
     assert memory.externally_owned_until_ms == {SOURCE: NOW_MS + 90_000}
     assert decisions[0].until_ms == NOW_MS + 90_000
 
@@ -103,7 +103,7 @@ def test_what_we_never_wrote_is_nobodys_business() -> None:
 
 def taken_over() -> Memory:
     """At our first look what stood before the ramp stands there still."""
-    memory = narrow_to_live(Memory(owned={SOURCE: MID_RAMP}), live({SOURCE: 4_500_000}), NOW_MS, LIMITS)
+    memory = narrow_to_current(Memory(owned={SOURCE: MID_RAMP}), live({SOURCE: 4_500_000}), NOW_MS, LIMITS)
     assert memory.owned[SOURCE].may_stand == (4_500_000,)
     return memory
 
@@ -111,9 +111,9 @@ def taken_over() -> Memory:
 def test_of_a_way_that_ends_where_it_began_its_end_may_still_come() -> None:
     """It stands among what may stand as what stood before."""
     fills = OwnedRate(10 * MB, 10 * MB, (10 * MB, 1 * MB, 5 * MB, 9 * MB), goes_back_to_bytes_per_s=10 * MB)
-    memory = narrow_to_live(Memory(owned={SOURCE: fills}), live({SOURCE: 9 * MB}), NOW_MS, LIMITS)
+    memory = narrow_to_current(Memory(owned={SOURCE: fills}), live({SOURCE: 9 * MB}), NOW_MS, LIMITS)
     assert (memory.owned[SOURCE].may_stand, memory.late[SOURCE]) == ((9 * MB,), (10 * MB,))
-    memory = narrow_to_live(Memory(owned={SOURCE: fills}), live({SOURCE: 10 * MB}), NOW_MS, LIMITS)
+    memory = narrow_to_current(Memory(owned={SOURCE: fills}), live({SOURCE: 10 * MB}), NOW_MS, LIMITS)
     assert memory.late[SOURCE] == (1 * MB, 5 * MB, 9 * MB)
 
 
@@ -145,7 +145,7 @@ def test_of_another_side_it_is_somebody_elses() -> None:
 @pytest.mark.parametrize("stands", [4.5, 10])
 def test_what_had_been_does_not_come_again(stands: float) -> None:
     """The tuner before us was at 16 of 4.5, 10, 16, 21: who sets one of the first two is a person who goes back."""
-    memory = narrow_to_live(Memory(owned={SOURCE: MID_RAMP}), live({SOURCE: 16 * MB}), NOW_MS, LIMITS)
+    memory = narrow_to_current(Memory(owned={SOURCE: MID_RAMP}), live({SOURCE: 16 * MB}), NOW_MS, LIMITS)
     assert memory.late == {SOURCE: (21 * MB,)}
     _, decisions = look(live({SOURCE: round(stands * MB)}), memory)
     assert [d.reason for d in decisions] == [Reason.EXTERNAL_CHANGE]
@@ -154,20 +154,20 @@ def test_what_had_been_does_not_come_again(stands: float) -> None:
 def test_what_the_one_before_still_waited_for_may_come_to_us() -> None:
     """It died as well, before it had seen it; and what it was about to write itself may come, too."""
     before = replace(taken_over(), owned={SOURCE: owned(4_500_000, 14 * MB, 12 * MB, 14 * MB)})
-    memory = narrow_to_live(before, live({SOURCE: 10 * MB}), NOW_MS + 60_000, LIMITS)
+    memory = narrow_to_current(before, live({SOURCE: 10 * MB}), NOW_MS + 60_000, LIMITS)
     assert memory.late == {SOURCE: (10 * MB, 16 * MB, 21 * MB, 12 * MB, 14 * MB)}
     memory, decisions = look(live({SOURCE: 10 * MB}), memory)
     assert [d.reason for d in decisions] == [Reason.LATE_PREDECESSOR_WRITE]
     memory, decisions = look(live({SOURCE: 14 * MB}), memory)
     assert decisions == []
-    assert narrow_to_live(before, live({SOURCE: 12 * MB}), NOW_MS + 601_000, LIMITS).late == {SOURCE: (14 * MB,)}
+    assert narrow_to_current(before, live({SOURCE: 12 * MB}), NOW_MS + 601_000, LIMITS).late == {SOURCE: (14 * MB,)}
 
 
 def test_it_is_waited_for_no_longer_however_often_somebody_takes_over() -> None:
     """Nor for longer than that by a clock that was ahead. And then it goes from the record as well."""
     before, there = replace(taken_over(), owned={SOURCE: owned(4_500_000, 14 * MB)}), live({SOURCE: 14 * MB})
-    assert narrow_to_live(before, there, NOW_MS + 500_000, LIMITS).late_until_ms == NOW_MS + 600_000
-    assert narrow_to_live(before, there, NOW_MS - 3_600_000, LIMITS).late_until_ms == NOW_MS - 3_000_000
+    assert narrow_to_current(before, there, NOW_MS + 500_000, LIMITS).late_until_ms == NOW_MS + 600_000
+    assert narrow_to_current(before, there, NOW_MS - 3_600_000, LIMITS).late_until_ms == NOW_MS - 3_000_000
     memory, _ = look(there, before, now_ms=NOW_MS + 599_000)
     assert memory.late == before.late
     memory, _ = look(there, before, now_ms=NOW_MS + 600_000)
@@ -177,7 +177,7 @@ def test_it_is_waited_for_no_longer_however_often_somebody_takes_over() -> None:
 def test_a_setting_that_was_there_is_not_what_was_about_to_come() -> None:
     """Somebody removes what the tuner before us had put where nothing stood."""
     memory = Memory(owned={SOURCE: owned(None, 5 * MB, None, 5 * MB)})
-    memory = narrow_to_live(memory, live({SOURCE: 5 * MB}), NOW_MS, LIMITS)
+    memory = narrow_to_current(memory, live({SOURCE: 5 * MB}), NOW_MS, LIMITS)
     assert memory.late == {}
 
 
@@ -198,7 +198,7 @@ def late_predecessor_write(stands: float = 21, *, stood: int = 14) -> Memory:
 def test_what_came_late_is_set_right_as_long_as_it_stands(stands: float) -> None:
     memory, there = late_predecessor_write(stands), live({SOURCE: round(stands * MB)})
     for _ in range(2):
-        (change,) = set_right(CALM, there, LOADS, memory, LIMITS)
+        (change,) = correct_late_writes(CALM, there, LOADS, memory, LIMITS)
         assert isinstance(change, SetRate)
         assert (change.current_bytes_per_s, change.setpoint_bytes_per_s) == (stands * MB, 14 * MB)
         memory, _ = look(there, memory, now_ms=NOW_MS + 30_000)
@@ -207,14 +207,14 @@ def test_what_came_late_is_set_right_as_long_as_it_stands(stands: float) -> None
 @pytest.mark.parametrize("reason", [Reason.SIGNALS_STALE, Reason.INFEASIBLE, Reason.RATE_IS_CHANGING, Reason.NO_LEADER])
 def test_it_is_not_set_right_where_something_speaks_against_a_change(reason: Reason) -> None:
     assert (
-        set_right({SOURCE: Hold(*SOURCE, reason, "")}, live({SOURCE: 21 * MB}), LOADS, late_predecessor_write(), LIMITS)
+        correct_late_writes({SOURCE: Hold(*SOURCE, reason, "")}, live({SOURCE: 21 * MB}), LOADS, late_predecessor_write(), LIMITS)
         == []
     )
 
 
 def test_nor_to_more_than_is_permitted() -> None:
     memory = late_predecessor_write(10, stood=18)
-    (change,) = set_right(CALM, live({SOURCE: 10 * MB}), LOADS, memory, replace(LIMITS, rate_bytes_per_s_max=15 * MB))
+    (change,) = correct_late_writes(CALM, live({SOURCE: 10 * MB}), LOADS, memory, replace(LIMITS, rate_bytes_per_s_max=15 * MB))
     assert change.setpoint_bytes_per_s == 15 * MB
 
 
@@ -228,13 +228,13 @@ def test_what_stands_no_more_or_came_long_ago_is_forgotten(cluster: LiveCluster,
 
 def test_where_nothing_was_set_since_it_goes_back_to_what_was_found() -> None:
     found = owned(14 * MB, 21 * MB, 14 * MB, 21 * MB)
-    memory = narrow_to_live(Memory(owned={SOURCE: found}), live({SOURCE: 14 * MB}), NOW_MS, LIMITS)
+    memory = narrow_to_current(Memory(owned={SOURCE: found}), live({SOURCE: 14 * MB}), NOW_MS, LIMITS)
     memory, _ = look(live({SOURCE: 21 * MB}), memory)
-    (change,) = set_right(CALM, live({SOURCE: 21 * MB}), LOADS, memory, LIMITS)
+    (change,) = correct_late_writes(CALM, live({SOURCE: 21 * MB}), LOADS, memory, LIMITS)
     assert change.setpoint_bytes_per_s == 14 * MB
 
 
 @pytest.mark.parametrize("loads", [{SOURCE: SideLoad(500 * MB, 13 * MB)}, {}])
 def test_it_does_not_go_back_to_what_does_not_drain_or_is_not_known_to(loads: dict[BrokerSide, SideLoad]) -> None:
     """The one before was on its way up from there."""
-    assert set_right(CALM, live({SOURCE: 21 * MB}), loads, late_predecessor_write(), LIMITS) == []
+    assert correct_late_writes(CALM, live({SOURCE: 21 * MB}), loads, late_predecessor_write(), LIMITS) == []

@@ -14,12 +14,12 @@ from test_steering import OBJECTIVE
 from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, F, L, live, move, observation, owned
 
 from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate, StartRate
-from tuner.control.throttle.objective import LawLimits, Objective, capped
+from tuner.control.throttle.objective import ControlLimits, Objective, with_max_rate
 from tuner.control.throttle.plan_moves import (
-    loosest_bytes_per_s,
+    highest_plan_rate_bytes_per_s,
     moves_to_list,
     moves_under_way,
-    paced_plan_rates,
+    plan_setpoints,
     plan_rates,
     rate_of,
 )
@@ -127,12 +127,12 @@ def test_plan_throttle_above_a_lowered_ceiling_gives_the_ceiling() -> None:
     assert rate_of(PlanThrottle(90 * MB), PLAN_LIMITS.rate_bytes_per_s_max) == CEILING
 
 
-@pytest.mark.parametrize("limits", [Limits(48 * MB), LawLimits(rate_bytes_per_s_max=48 * MB)])
+@pytest.mark.parametrize("limits", [Limits(48 * MB), ControlLimits(rate_bytes_per_s_max=48 * MB)])
 def test_capped_limits_bring_the_lowest_rate_down_too(limits: Any) -> None:
-    low = capped(limits, 2 * MB)
+    low = with_max_rate(limits, 2 * MB)
     assert (low.rate_bytes_per_s_max, low.rate_bytes_per_s_min) == (2 * MB, 2 * MB)
-    assert capped(limits, 12 * MB).rate_bytes_per_s_min == 5 * MB
-    assert capped(limits, 48 * MB) is limits
+    assert with_max_rate(limits, 12 * MB).rate_bytes_per_s_min == 5 * MB
+    assert with_max_rate(limits, 48 * MB) is limits
 
 
 def test_plan_leaves_nothing_behind_at_its_end() -> None:
@@ -473,7 +473,7 @@ def test_rescue_never_goes_above_the_throttle_of_a_plan() -> None:
     ],
 )
 def test_loosest_is_what_any_plan_allows(throttles: list[PlanThrottle], loosest: int | None) -> None:
-    assert loosest_bytes_per_s([plan(each) for each in throttles], PLAN_LIMITS) == loosest
+    assert highest_plan_rate_bytes_per_s([plan(each) for each in throttles], PLAN_LIMITS) == loosest
 
 
 def test_of_several_plans_on_a_side_the_lowest_throttle_holds() -> None:
@@ -482,9 +482,9 @@ def test_of_several_plans_on_a_side_the_lowest_throttle_holds() -> None:
     moves = (move(), other)
     assert plan_rates(moves, plan_moves, PLAN_LIMITS) == {SOURCE: 12 * MB, (2, L): CEILING, TARGET: 12 * MB}
     paced = {SOURCE: 11_040_000, (2, L): LEADER_MAX, TARGET: 12 * MB}
-    assert paced_plan_rates(moves, plan_moves, PLAN_LIMITS) == paced
+    assert plan_setpoints(moves, plan_moves, PLAN_LIMITS) == paced
     steered = replace(PLAN_LIMITS, steers=True)
-    assert paced_plan_rates(moves, plan_moves, steered) == plan_rates(moves, plan_moves, steered)
+    assert plan_setpoints(moves, plan_moves, steered) == plan_rates(moves, plan_moves, steered)
 
 
 def test_plan_that_has_ended_throttles_nothing() -> None:

@@ -37,9 +37,9 @@ from tuner.control.throttle.decision import (
     RestoreRate,
     SetRate,
 )
-from tuner.control.throttle.policy import decide, intend, settle
+from tuner.control.throttle.policy import decide, record_intent, record_success
 from tuner.control.throttle.state import Memory
-from tuner.core.cluster import LiveCluster, NotSeen, Observation, RateSetting
+from tuner.core.cluster import LiveCluster, ClusterUnreadable, Observation, RateSetting
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.throttle_limits import MB, Limits
 
@@ -65,7 +65,7 @@ def reasons(decisions: tuple[Decision, ...]) -> list[Reason]:
 
 def test_what_is_not_seen_changes_nothing() -> None:
     memory = Memory(stalls={3: STALLED}, rescued=frozenset({3}), owned=OURS, seen=SEEN, idle_looks=1)
-    after, decisions = think(Observation(NOW_MS, NotSeen("no broker answers")), memory)
+    after, decisions = think(Observation(NOW_MS, ClusterUnreadable("no broker answers")), memory)
     assert after is memory
     assert decisions == (Hold(None, None, Reason.CLUSTER_NOT_SEEN, "the cluster is not seen: no broker answers"),)
 
@@ -108,7 +108,7 @@ def test_where_a_law_steers_its_next_second_sets_it_right() -> None:
 def test_what_it_goes_back_to_when_an_order_is_over_is_not_forgotten_for_it() -> None:
     memory = Memory(owned={SOURCE: replace(owned(5 * MB, 15 * MB), goes_back_to_bytes_per_s=5 * MB)})
     change = SetRate(*SOURCE, 21 * MB, 15 * MB, Reason.LATE_PREDECESSOR_WRITE, "")
-    assert intend(memory, change, [15 * MB]).owned[SOURCE].goes_back_to_bytes_per_s == 5 * MB
+    assert record_intent(memory, change, [15 * MB]).owned[SOURCE].goes_back_to_bytes_per_s == 5 * MB
 
 
 # -- moves -------------------------------------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ def test_a_standing_rate_survives_a_throttled_move() -> None:
     """Quiet, a move of the tool over it, raised by us, the end: what stood stands again."""
     memory = Memory(standing={SOURCE: 4_500_000})
     memory, _ = think(live({SOURCE: 4_500_000, TARGET: 10 * MB}), memory)
-    memory = settle(intend(memory, SET, [21 * MB]), SET)
+    memory = record_success(record_intent(memory, SET, [21 * MB]), SET)
     for _ in range(2):
         memory, decisions = think(live({SOURCE: 21 * MB, TARGET: 10 * MB}, moves=()), memory)
     back = {(d.broker, d.side): d.value_bytes_per_s for d in decisions if isinstance(d, RestoreRate)}
@@ -325,7 +325,7 @@ def test_what_was_seen_is_kept_while_anything_is_left_to_do() -> None:
         memory, decisions = think(IDLE, memory)
         assert len(decisions) == 2
         assert memory.seen == SEEN
-    memory = settle(memory, decisions[1])
+    memory = record_success(memory, decisions[1])
     memory, decisions = think(GONE, memory)
     assert decisions == ()
     assert (memory.seen, memory.throttled) == ({}, False)
@@ -350,36 +350,36 @@ def test_a_dead_broker_gets_its_value_back_when_it_returns() -> None:
 
 
 def test_before_a_ramp_everything_it_may_leave_is_on_record() -> None:
-    memory = intend(Memory(), SET, [10 * MB, 16 * MB, 21 * MB])
+    memory = record_intent(Memory(), SET, [10 * MB, 16 * MB, 21 * MB])
     assert memory.owned == {SOURCE: owned(4_500_000, 21 * MB, 4_500_000, 10 * MB, 16 * MB, 21 * MB)}
 
 
 def test_the_second_ramp_remembers_what_stood_before_the_first() -> None:
     second = replace(SET, current_bytes_per_s=21 * MB, setpoint_bytes_per_s=30 * MB)
-    memory = intend(Memory(owned=OURS), second, [25 * MB, 30 * MB])
+    memory = record_intent(Memory(owned=OURS), second, [25 * MB, 30 * MB])
     assert memory.owned == {SOURCE: owned(4_500_000, 30 * MB, 21 * MB, 25 * MB, 30 * MB)}
 
 
 def test_after_a_ramp_only_its_end_may_stand() -> None:
-    memory = settle(intend(Memory(), SET, [10 * MB, 21 * MB]), SET)
+    memory = record_success(record_intent(Memory(), SET, [10 * MB, 21 * MB]), SET)
     assert memory.owned == {SOURCE: owned(4_500_000, 21 * MB, 21 * MB)}
 
 
 def test_a_ramp_that_ends_after_it_was_let_go_does_not_come_back() -> None:
-    assert settle(Memory(), SET) == Memory()
+    assert record_success(Memory(), SET) == Memory()
 
 
 def test_what_was_put_back_is_no_longer_ours() -> None:
     back = RestoreRate(*SOURCE, 21 * MB, 4_500_000, Reason.MOVE_ENDED, "")
     other = {TARGET: owned(None, 9 * MB)}
-    assert settle(Memory(owned=OURS | other), back) == Memory(owned=other)
+    assert record_success(Memory(owned=OURS | other), back) == Memory(owned=other)
 
 
 @pytest.mark.parametrize(
     "decision", [Hold(None, None, Reason.WATCHING, ""), ClearLists("t", (), Reason.MOVE_ENDED, "")]
 )
 def test_other_decisions_change_no_ownership(decision: Any) -> None:
-    assert settle(Memory(owned=OURS), decision) == Memory(owned=OURS)
+    assert record_success(Memory(owned=OURS), decision) == Memory(owned=OURS)
 
 
 # -- what is wrong today -----------------------------------------------------------------------------------------------
@@ -395,7 +395,7 @@ def test_the_moves_throttle_goes_from_a_broker_that_was_away_at_the_end(ours: An
 
 def test_what_was_inherited_is_not_put_back_as_the_brokers_own() -> None:
     """4.5 came from <default>: on the broker itself nothing stood."""
-    memory = intend(Memory(), replace(SET, own=False), [21 * MB])
+    memory = record_intent(Memory(), replace(SET, own=False), [21 * MB])
     cluster = live({SOURCE: 21 * MB}, moves=(), lists={"orders": throttle(leader=[(7, 1)])})
     _, decisions = think(cluster, replace(memory, seen=SEEN, idle_looks=1))
     assert [d.value_bytes_per_s for d in decisions if isinstance(d, RestoreRate)] == [None]

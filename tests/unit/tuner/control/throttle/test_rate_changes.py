@@ -27,7 +27,7 @@ from tuner_cases import (
 
 from tuner.control.throttle.decision import Decision, Reason
 from tuner.control.throttle.policy import RESCUES, decide
-from tuner.control.throttle.rate_changes import rates_since
+from tuner.control.throttle.rate_changes import track_rate_changes
 from tuner.control.throttle.state import Memory, RateSince
 from tuner.core.cluster import BrokerSide, Setpoint
 from tuner.core.throttle_limits import MB
@@ -49,7 +49,7 @@ def seen(
     rates: Mapping[BrokerSide, float], memory: Memory | None = None, **others: Any
 ) -> Mapping[BrokerSide, RateSince]:
     cluster = live(rates)
-    return rates_since(replace(observation(cluster), **others), cluster, memory or Memory(rates_since=KNOWN))
+    return track_rate_changes(replace(observation(cluster), **others), cluster, memory or Memory(rates_since=KNOWN))
 
 
 @pytest.mark.parametrize(

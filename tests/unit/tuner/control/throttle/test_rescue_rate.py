@@ -37,7 +37,7 @@ def test_a_move_ends_exactly_when_the_lab_says_so(run: str) -> None:
 @pytest.mark.parametrize("run", RUNS)
 def test_every_run_was_held_by_its_throttle(run: str) -> None:
     _, quota, steady_state, measured, _ = RUNS[run]
-    assert rr.throttle_bound(quota * MB, load(steady_state=steady_state), measured * MB, LIMITS)
+    assert rr.is_throttle_bound(quota * MB, load(steady_state=steady_state), measured * MB, LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_every_run_was_held_by_its_throttle(run: str) -> None:
 )
 def test_bound(quota: float, steady_state: float, measured: float | None, bound: bool) -> None:
     measured_bytes = None if measured is None else measured * MB
-    assert rr.throttle_bound(quota * MB, load(steady_state=steady_state), measured_bytes, LIMITS) is bound
+    assert rr.is_throttle_bound(quota * MB, load(steady_state=steady_state), measured_bytes, LIMITS) is bound
 
 
 @pytest.mark.parametrize(
@@ -63,17 +63,17 @@ def test_bound(quota: float, steady_state: float, measured: float | None, bound:
     [(6.0, 7.2), (9.0, 10.8), (3.0, 5.0), (0.0, 5.0), (40.0, 48.0)],  # 1.2 W, and never below the operator's 5.
 )
 def test_floor(steady_state: float, floor: float) -> None:
-    assert rr.floor_bytes_per_s(load(steady_state=steady_state), LIMITS) == pytest.approx(floor * MB)
+    assert rr.min_draining_bytes_per_s(load(steady_state=steady_state), LIMITS) == pytest.approx(floor * MB)
 
 
 @pytest.mark.parametrize(("steady_state", "infeasible"), [(49.9, False), (50.0, True), (80.0, True), (0.0, False)])
 def test_infeasible_when_the_ceiling_is_not_above_steady_state(steady_state: float, infeasible: bool) -> None:
-    assert rr.infeasible(10 * MB, load(steady_state=steady_state), LIMITS) is infeasible
+    assert rr.is_infeasible(10 * MB, load(steady_state=steady_state), LIMITS) is infeasible
 
 
 def test_what_a_person_set_above_the_ceiling_may_be_feasible() -> None:
-    assert not rr.infeasible(100 * MB, load(steady_state=60.0), LIMITS)
-    assert rr.infeasible(60 * MB, load(steady_state=60.0), LIMITS)
+    assert not rr.is_infeasible(100 * MB, load(steady_state=60.0), LIMITS)
+    assert rr.is_infeasible(60 * MB, load(steady_state=60.0), LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_wanted_stays_inside(
     wanted = rr.setpoint_bytes_per_s(side, SideLoad(remaining, steady_state), live, target_s, limits)
     assert wanted >= round(live)
     assert wanted <= round(max(ceiling, live))
-    if not rr.infeasible(live, SideLoad(remaining, steady_state), limits):
-        assert wanted >= round(min(ceiling, rr.floor_bytes_per_s(SideLoad(remaining, steady_state), limits)))
+    if not rr.is_infeasible(live, SideLoad(remaining, steady_state), limits):
+        assert wanted >= round(min(ceiling, rr.min_draining_bytes_per_s(SideLoad(remaining, steady_state), limits)))
 
 
 @pytest.mark.parametrize(

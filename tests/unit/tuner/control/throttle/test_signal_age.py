@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.control.throttle.signal_age import READY_LIMITS, SignalAges, is_ready, looked, told
+from tuner.control.throttle.signal_age import READY_LIMITS, SignalAges, is_ready, record_age, explain_stale_signal
 
 LIMIT_S = 15.0
 NOW_MS = 1_700_000_000_000
@@ -26,7 +26,7 @@ def watched(arrivals: Iterable[tuple[float, float]], until_s: float) -> tuple[Si
         while coming and coming[0][0] <= second:
             at_s, age_s = coming.pop(0)
             newest_ms = NOW_MS + round(1000 * (at_s - age_s))
-        ages = looked(ages, newest_ms, NOW_MS + 1000 * second, LIMIT_S)
+        ages = record_age(ages, newest_ms, NOW_MS + 1000 * second, LIMIT_S)
         answers.append(ages.ready)
     return ages, answers
 
@@ -40,7 +40,7 @@ def test_ready_does_not_flap_while_signals_come_late_on_a_busy_host() -> None:
     ages, answers = watched([(second, 12.0) for second in range(0, 65, 5)], 65)
     assert changes(answers) == 0
     assert answers[0]
-    assert told(ages, NOW_MS + 77_000, LIMIT_S) == (
+    assert explain_stale_signal(ages, NOW_MS + 77_000, LIMIT_S) == (
         "the newest broker signal is 29 s old (signals are usually 12 s old here, limit 15 s)"
     )
 
@@ -56,14 +56,14 @@ def test_ready_begins_with_a_signal_within_the_limit() -> None:
 
 
 def test_no_signal_is_not_ready_and_has_no_age() -> None:
-    ages = looked(SignalAges(), None, NOW_MS, LIMIT_S)
+    ages = record_age(SignalAges(), None, NOW_MS, LIMIT_S)
     assert not ages.ready
-    assert told(ages, NOW_MS, LIMIT_S) is None
+    assert explain_stale_signal(ages, NOW_MS, LIMIT_S) is None
 
 
 def test_signal_that_was_dropped_goes_on_to_age() -> None:
-    ages = looked(looked(SignalAges(), NOW_MS, NOW_MS, LIMIT_S), None, NOW_MS + 60_000, LIMIT_S)
-    assert told(ages, NOW_MS + 60_000, LIMIT_S) == "the newest broker signal is 60 s old (limit 15 s)"
+    ages = record_age(record_age(SignalAges(), NOW_MS, NOW_MS, LIMIT_S), None, NOW_MS + 60_000, LIMIT_S)
+    assert explain_stale_signal(ages, NOW_MS + 60_000, LIMIT_S) == "the newest broker signal is 60 s old (limit 15 s)"
 
 
 @given(ages_s=st.lists(st.floats(0, 60), min_size=1, max_size=30))
@@ -71,7 +71,7 @@ def test_ready_changes_only_at_its_two_thresholds(ages_s: list[float]) -> None:
     state = SignalAges()
     for number, age_s in enumerate(ages_s):
         now_ms = NOW_MS + 100_000 * number
-        before, state = state, looked(state, now_ms - round(1000 * age_s), now_ms, LIMIT_S)
+        before, state = state, record_age(state, now_ms - round(1000 * age_s), now_ms, LIMIT_S)
         age_s = round(1000 * age_s) / 1000
         if state.ready and not before.ready:
             assert age_s <= LIMIT_S

@@ -25,10 +25,10 @@ from tuner_cases import (
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.throttle.decision import AllowSteering, Reason
 from tuner.control.throttle.isr_recovery import (
-    may_hold_back,
-    recovering,
-    stalled_ends,
-    to_look_beside,
+    sides_possibly_blocking_writes,
+    sides_blocking_writes,
+    sides_of_stalled_moves,
+    leaders_to_inspect,
 )
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory
@@ -37,8 +37,8 @@ from tuner.core.throttle_limits import MB
 
 def test_the_ends_of_a_stalled_move_and_of_no_other() -> None:
     cluster = live(moves=(move(), move(partition=1, leader=2, adding=(4,), replicas=(4, 1, 2))))
-    assert stalled_ends(cluster, Memory(stalls={3: STALLED, 4: WELL})) == {SOURCE, TARGET}
-    assert stalled_ends(cluster, Memory(stalls={3: WELL, 4: WELL})) == frozenset()
+    assert sides_of_stalled_moves(cluster, Memory(stalls={3: STALLED, 4: WELL})) == {SOURCE, TARGET}
+    assert sides_of_stalled_moves(cluster, Memory(stalls={3: WELL, 4: WELL})) == frozenset()
 
 
 LOST = move(isr=(1,))
@@ -47,34 +47,34 @@ STAR = {"orders": TopicThrottle(ThrottledReplicas(all_replicas=True), ThrottledR
 
 
 def test_the_sides_are_opened_that_hold_a_replica_back_and_not_for_one_that_is_being_added() -> None:
-    assert recovering(live(), WAITING) == frozenset()
-    assert recovering(live(moves=(LOST,)), WAITING) == {(1, L)}
-    assert recovering(live(moves=(LOST,), lists=STAR), WAITING) == {(1, L), (2, F)}
+    assert sides_blocking_writes(live(), WAITING) == frozenset()
+    assert sides_blocking_writes(live(moves=(LOST,)), WAITING) == {(1, L)}
+    assert sides_blocking_writes(live(moves=(LOST,), lists=STAR), WAITING) == {(1, L), (2, F)}
 
 
 def test_nothing_is_opened_where_no_list_names_the_partition() -> None:
-    assert recovering(live(moves=(LOST,), lists={}), WAITING) == frozenset()
+    assert sides_blocking_writes(live(moves=(LOST,), lists={}), WAITING) == frozenset()
     others = {"orders": throttle(leader=[(7, 1)], follower=[(0, 3)])}
-    assert recovering(live(moves=(LOST,), lists=others), WAITING) == frozenset()
+    assert sides_blocking_writes(live(moves=(LOST,), lists=others), WAITING) == frozenset()
 
 
 def test_nothing_is_opened_while_producers_can_write() -> None:
     well = {1: replace(broker_signal(1), under_min_isr_partitions=0.0), 2: broker_signal(2)}
-    assert recovering(live(moves=(LOST,), lists=STAR), well) == frozenset()
+    assert sides_blocking_writes(live(moves=(LOST,), lists=STAR), well) == frozenset()
 
 
 def test_what_does_not_move_is_brought_back_as_well() -> None:
     aside = {1: frozenset({(1, L), (2, F)}), 3: frozenset({(2, F)})}
-    assert recovering(replace(live(), beside=aside), WAITING) == {(1, L), (2, F)}
+    assert sides_blocking_writes(replace(live(), beside=aside), WAITING) == {(1, L), (2, F)}
     well = {1: broker_signal(1), 3: broker_signal(3)}
-    assert recovering(replace(live(), beside=aside), well) == frozenset()
-    assert may_hold_back(replace(live(), beside=aside), {3: broker_signal(3)}) == {(1, L), (2, F)}
-    assert may_hold_back(replace(live(), beside=aside), well) == frozenset()
+    assert sides_blocking_writes(replace(live(), beside=aside), well) == frozenset()
+    assert sides_possibly_blocking_writes(replace(live(), beside=aside), {3: broker_signal(3)}) == {(1, L), (2, F)}
+    assert sides_possibly_blocking_writes(replace(live(), beside=aside), well) == frozenset()
 
 
 def test_a_dead_broker_waits_and_so_does_a_partition_without_a_leader() -> None:
-    assert recovering(live(moves=(LOST,), brokers=(1, 3)), WAITING) == frozenset()
-    assert recovering(live(moves=(move(leader=-1, isr=()),)), WAITING) == frozenset()
+    assert sides_blocking_writes(live(moves=(LOST,), brokers=(1, 3)), WAITING) == frozenset()
+    assert sides_blocking_writes(live(moves=(move(leader=-1, isr=()),)), WAITING) == frozenset()
 
 
 def test_the_journal_says_that_it_is_opened_and_for_whom() -> None:
@@ -102,14 +102,14 @@ def test_the_law_opens_what_it_is_told_to() -> None:
 
 def test_leaders_that_writes_wait_for_are_looked_at() -> None:
     waiting = {1: WAITING[1], 3: broker_signal(3)}
-    assert to_look_beside(live(), Memory(), (), waiting) == {1}
-    assert to_look_beside(live(moves=()), Memory(owned={TARGET: owned(None, 5 * MB)}), (), waiting) == {1}
-    assert to_look_beside(live(moves=()), Memory(), (), waiting) == frozenset()
-    assert to_look_beside(None, Memory(), (), waiting) == frozenset()
+    assert leaders_to_inspect(live(), Memory(), (), waiting) == {1}
+    assert leaders_to_inspect(live(moves=()), Memory(owned={TARGET: owned(None, 5 * MB)}), (), waiting) == {1}
+    assert leaders_to_inspect(live(moves=()), Memory(), (), waiting) == frozenset()
+    assert leaders_to_inspect(None, Memory(), (), waiting) == frozenset()
 
 
 def test_throttle_open_for_a_while_is_looked_at_unless_steered() -> None:
     memory = Memory(owned={TARGET: replace(owned(None, 50 * MB), goes_back_to_bytes_per_s=5 * MB)})
     for cluster in (live(moves=()), None):
-        assert to_look_beside(cluster, memory, (), {}) == {3}
-        assert to_look_beside(cluster, memory, (TARGET,), {}) == frozenset()
+        assert leaders_to_inspect(cluster, memory, (), {}) == {3}
+        assert leaders_to_inspect(cluster, memory, (TARGET,), {}) == frozenset()

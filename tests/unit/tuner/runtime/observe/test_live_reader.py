@@ -10,7 +10,7 @@ from streaming.shared import kafka_names
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterError, ConfigValue, Endpoint, PartitionState
 from streaming.shared.throttle_settings import ThrottledReplicas
-from tuner.core.cluster import BrokerSide, LiveCluster, NotSeen, PartitionMove
+from tuner.core.cluster import BrokerSide, LiveCluster, ClusterUnreadable, PartitionMove
 from tuner.runtime.observe.cluster_reader import ClusterReader
 from tuner.runtime.observe.stationary_partitions import READ_EVERY
 
@@ -62,7 +62,7 @@ def over(answers: object) -> ClusterReader:
     return ClusterReader(answers)  # type: ignore[arg-type]  # A client that knows the calls of a look and no other.
 
 
-def lists_of(live: LiveCluster | NotSeen) -> dict[str, ThrottledReplicas]:
+def lists_of(live: LiveCluster | ClusterUnreadable) -> dict[str, ThrottledReplicas]:
     assert isinstance(live, LiveCluster)
     return {topic: throttle.leader for topic, throttle in live.lists.items()}
 
@@ -102,7 +102,7 @@ def test_a_list_in_an_unknown_form_is_not_seen_however_often_it_is_looked_at() -
     answers.lists["orders"] = {kafka_names.LEADER_REPLICAS: "0-1"}
     for _ in range(2):
         seen = reader.snapshot(full=False)
-        assert isinstance(seen, NotSeen)
+        assert isinstance(seen, ClusterUnreadable)
         assert seen.reason.startswith("topic orders: '0-1'")
 
 
@@ -219,6 +219,6 @@ def test_a_look_that_fails_has_not_looked() -> None:
     reader = over(answers)
     assert beside(reader, full=True) == {}
     answers.isr_at_rest, answers.fails = (1,), True
-    assert isinstance(reader.snapshot(full=False, waits=(1,)), NotSeen)
+    assert isinstance(reader.snapshot(full=False, waits=(1,)), ClusterUnreadable)
     answers.fails = False
     assert beside(reader, waits=(1,)) == {1: {LED}}

@@ -13,7 +13,7 @@ from tuner_cases import LIMITS, NOW_MS, SEEN, SOURCE, STALL, TARGET, L, move, mo
 
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle.decision import AddPairs, Reason, RemovePairs, StartRate
-from tuner.control.throttle.objective import LawLimits
+from tuner.control.throttle.objective import ControlLimits
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import LiveCluster
@@ -33,7 +33,7 @@ def unthrottled(memory: Memory | None = None, *, dry_run: bool = False, throttle
         memory or Memory(),
         objective=OBJECTIVE,
         dry_run=dry_run,
-        law_limits=LawLimits(rate_bytes_per_s_max=50 * MB, takeover_ramp_s=0.1),
+        law_limits=ControlLimits(rate_bytes_per_s_max=50 * MB, takeover_ramp_s=0.1),
         throttles_moves=throttles_moves,
     )
     rig.throttles.rates.clear()

@@ -32,9 +32,9 @@ from tuner.control.throttle.decision import Hold, Reason, Relinquish, RestoreRat
 from tuner.control.throttle.objective import Objective
 from tuner.control.throttle.quota_window.ramp import STARTING_S, WINDOW_S
 from tuner.control.throttle.state import Memory, OwnedRate
-from tuner.core.cluster import LiveCluster, NotSeen, PartitionMove
+from tuner.core.cluster import LiveCluster, ClusterUnreadable, PartitionMove
 from tuner.core.operator_orders import Orders, Override
-from tuner.core.outcome import CHANGED_SINCE
+from tuner.core.outcome import CHANGED_EXTERNALLY
 from tuner.core.throttle_limits import MB
 from tuner.runtime.leadership_term import serve
 from tuner.runtime.reload import NoReloads
@@ -426,7 +426,7 @@ def test_who_sets_a_rate_while_it_is_to_be_put_back_is_not_overwritten() -> None
     while_written(rig, "put_back", lambda: rig.throttles.rates.update({SOURCE: 7 * MB}))
     rig.cycle()
     assert rig.throttles.rates == {SOURCE: 7 * MB}
-    assert [failure for _, failure in rig.observer.acts if failure] == [CHANGED_SINCE]
+    assert [failure for _, failure in rig.observer.acts if failure] == [CHANGED_EXTERNALLY]
     rig.cycle()
     assert rig.throttles.rates == {SOURCE: 7 * MB}
     assert SOURCE in rig.loop.memory.externally_owned_until_ms
@@ -1089,7 +1089,7 @@ def test_an_ending_looks_once_more_and_a_new_move_stops_it() -> None:
     rig.end_the_move()
     look = rig.live.snapshot
 
-    def next_batch(*, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | NotSeen:
+    def next_batch(*, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | ClusterUnreadable:
         found = look(full=full, also=also, waits=waits)
         rig.live.moves = live().moves
         return found
@@ -1107,7 +1107,7 @@ def test_an_ending_does_not_take_back_what_was_changed_since_the_look() -> None:
 
     def somebody_is_quicker(
         *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()
-    ) -> LiveCluster | NotSeen:
+    ) -> LiveCluster | ClusterUnreadable:
         found = look(full=full, also=also, waits=waits)
         rig.throttles.rates[SOURCE] = 7 * MB
         return found
@@ -1123,7 +1123,7 @@ def test_an_ending_does_not_clear_a_list_that_changed_since_the_look() -> None:
     rig.end_the_move()
     look = rig.live.snapshot
 
-    def next_plan(*, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | NotSeen:
+    def next_plan(*, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | ClusterUnreadable:
         found = look(full=full, also=also, waits=waits)
         rig.throttles.lists |= {"orders": throttle(leader=[(0, 2)], follower=[(0, 1)])}
         return found

@@ -10,7 +10,7 @@ from tuner_cases import NOW_MS, SEEN, SOURCE, STALLED, TARGET, WELL, broker_sign
 
 from streaming.shared.contract import BrokerSignal
 from tuner.control.throttle.decision import AllowSteering, Reason, SetRate
-from tuner.control.throttle.objective import LawLimits, Objective
+from tuner.control.throttle.objective import ControlLimits, Objective
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
@@ -39,7 +39,7 @@ def steered(
         memory or Memory(stalls={3: WELL}),
         objective=OBJECTIVE,
         dry_run=dry_run,
-        law_limits=LawLimits(rate_bytes_per_s_max=ceiling, takeover_ramp_s=0.1),
+        law_limits=ControlLimits(rate_bytes_per_s_max=ceiling, takeover_ramp_s=0.1),
         writes_per_s_max=writes_per_s_max,
     )
     rig.signals.brokers = {b: loaded(b) for b in (1, 3)}

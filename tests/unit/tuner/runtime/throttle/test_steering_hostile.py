@@ -14,7 +14,7 @@ from tuner_cases import NOW_MS, SEEN, SOURCE, STALL, TARGET, WELL, F, L, move_si
 from streaming.shared.contract import ContractError, MoveStep, decode_signal, encode_signal
 from streaming.shared.kafka.cluster import ClusterError
 from tuner.control.throttle.decision import Reason
-from tuner.control.throttle.objective import Capacity, LawLimits
+from tuner.control.throttle.objective import Capacity, ControlLimits
 from tuner.control.throttle.quota_window.model import rate_for_setpoint, steady_window
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.steering.law import control_step
@@ -107,7 +107,7 @@ def test_what_somebody_wrote_while_the_journal_took_its_time_stands() -> None:
 
 def many(count: int, rate: int = 20 * MB, writes_per_s_max: float = 50.0) -> tuple[FakeThrottles, SteeringController]:
     throttles = FakeThrottles(brokers=range(count), rates={(b, L): rate for b in range(count)})
-    limits = LawLimits(rate_bytes_per_s_max=100 * MB, takeover_ramp_s=0.1)
+    limits = ControlLimits(rate_bytes_per_s_max=100 * MB, takeover_ramp_s=0.1)
     steering = SteeringController(
         throttles, OBJECTIVE, lambda _: Capacity(125 * MB, 125 * MB), limits, writes_per_s_max=writes_per_s_max
     )
@@ -187,7 +187,7 @@ def test_a_throttle_of_zero_is_a_rate_like_others() -> None:
 @pytest.mark.parametrize("after_s", [3, 60])
 def test_a_clock_that_is_set_back_writes_no_rate_below_the_floor(back_ms: int, after_s: int) -> None:
     rig = steered()
-    rig.loop._steering._limits = LawLimits(rate_bytes_per_s_max=50 * MB)  # type: ignore[union-attr]
+    rig.loop._steering._limits = ControlLimits(rate_bytes_per_s_max=50 * MB)  # type: ignore[union-attr]
     rig.signals.moves = {s: replace(m, remaining_bytes=600_000 * MB) for s, m in rig.signals.moves.items()}
     rig.cycle()
     seconds(rig, after_s)
@@ -230,7 +230,7 @@ def test_a_signal_from_ahead_does_not_keep_out_those_that_follow(tells_steps: bo
 @pytest.mark.parametrize("tells_steps", [True, False])
 def test_a_load_that_is_not_measured_any_more_raises_nothing_and_sinks(tells_steps: bool) -> None:
     rig = steered(ceiling=100 * MB)
-    rig.loop._steering._limits = LawLimits(rate_bytes_per_s_max=100 * MB)  # type: ignore[union-attr]
+    rig.loop._steering._limits = ControlLimits(rate_bytes_per_s_max=100 * MB)  # type: ignore[union-attr]
     world = World(rig, 20 * MB, tells_steps=tells_steps)
     world.five_seconds()
     world.five_seconds()
@@ -265,7 +265,7 @@ def test_steady_state_that_is_not_measured_for_a_moment_is_not_none_at_all() -> 
 
 def test_a_broker_that_is_gone_does_not_set_the_pace_of_the_others() -> None:
     memory, rates, now_ms = ControlState(), {SOURCE: 10 * MB, TARGET: 10 * MB}, NOW_MS
-    limits = LawLimits(rate_bytes_per_s_max=100 * MB, takeover_ramp_s=0.1)
+    limits = ControlLimits(rate_bytes_per_s_max=100 * MB, takeover_ramp_s=0.1)
     for _ in range(60):
         now_ms += 1000
         brokers = {b: replace(loaded(b, 20 * MB), sampled_at_ms=now_ms - 2000) for b in (1, 3)}

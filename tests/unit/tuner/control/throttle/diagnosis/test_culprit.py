@@ -25,7 +25,7 @@ from tuner_cases import (
 
 from streaming.shared.contract import BrokerSignal, MoveStep
 from tuner.control.throttle.decision import Decision, Hold, Reason
-from tuner.control.throttle.diagnosis.bottleneck import Bottleneck, Feeds, culprit
+from tuner.control.throttle.diagnosis.bottleneck import Bottleneck, SourceProgress, find_bottleneck
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory, StallState
 from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove
@@ -36,15 +36,15 @@ NOTHING = tuple(traced([0.0] * 6, start_ms=NOW_MS - 40_000))
 
 
 def found(
-    sources: dict[int, Feeds], steps: tuple[MoveStep, ...] = TRICKLE, idle: dict[int, float] | None = None
+    sources: dict[int, SourceProgress], steps: tuple[MoveStep, ...] = TRICKLE, idle: dict[int, float] | None = None
 ) -> tuple[Reason, int] | None:
     """Of broker 9, onto which the ``sources`` copy."""
-    one = culprit(9, sources, steps, idle or {})
+    one = find_bottleneck(9, sources, steps, idle or {})
     return None if one is None else (one.reason, one.broker)
 
 
 def test_a_source_that_feeds_another_is_not_what_this_one_waits_for() -> None:
-    assert culprit(9, {1: Feeds(well=(4,), stalled=(9,))}, TRICKLE, {}) == Bottleneck(
+    assert find_bottleneck(9, {1: SourceProgress(well=(4,), stalled=(9,))}, TRICKLE, {}) == Bottleneck(
         Reason.STALLED_DESTINATION_BOUND, 9,
         "it is likely broker 9, the destination: broker 1 feeds broker 4 as it should; look at its disks and its network",
     )  # fmt: skip
@@ -52,7 +52,7 @@ def test_a_source_that_feeds_another_is_not_what_this_one_waits_for() -> None:
 
 def test_where_nothing_at_all_comes_meanwhile_its_replicas_are_dead() -> None:
     """Registered, six steps of 5 s without a byte."""
-    assert culprit(9, {1: Feeds(well=(4, 5), stalled=(9,))}, NOTHING, {}) == Bottleneck(
+    assert find_bottleneck(9, {1: SourceProgress(well=(4, 5), stalled=(9,))}, NOTHING, {}) == Bottleneck(
         Reason.STALLED_REPLICA_DEAD, 9,
         "the replicas on broker 9 are likely dead, though it is registered: nothing has come to it for 30 s, while broker 1 feeds "
         "brokers 4, 5 as it should; look at its log directories, and in its log for partitions whose fetching has failed; "
@@ -65,23 +65,23 @@ def test_where_nothing_at_all_comes_meanwhile_its_replicas_are_dead() -> None:
 )
 def test_twenty_seconds_without_a_byte_are_more_than_the_quotas_silence(silent: int, reason: Reason) -> None:
     steps = tuple(traced([1 * MB] * (6 - silent) + [0.0] * silent))
-    assert found({1: Feeds(well=(4,))}, steps) == (reason, 9)
-    assert found({1: Feeds(well=(4,))}, tuple(reversed(steps))) == (reason, 9), "whatever their order"
+    assert found({1: SourceProgress(well=(4,))}, steps) == (reason, 9)
+    assert found({1: SourceProgress(well=(4,))}, tuple(reversed(steps))) == (reason, 9), "whatever their order"
 
 
 def test_a_source_all_of_whose_destinations_stall_is_ill_itself() -> None:
-    assert culprit(9, {1: Feeds(stalled=(4, 9))}, TRICKLE, {}) == Bottleneck(
+    assert find_bottleneck(9, {1: SourceProgress(stalled=(4, 9))}, TRICKLE, {}) == Bottleneck(
         Reason.STALLED_SOURCE_BOUND, 1,
         "it is likely broker 1, the source: what it sends to broker 4 has stalled as well; look at its disks (what followers lack "
         "for long is read from there) and its network",
     )  # fmt: skip
     # So is one of two, where the other feeds somebody.
-    assert found({1: Feeds(stalled=(4, 9)), 2: Feeds(well=(5,), stalled=(9,))}) == (Reason.STALLED_SOURCE_BOUND, 1)
+    assert found({1: SourceProgress(stalled=(4, 9)), 2: SourceProgress(well=(5,), stalled=(9,))}) == (Reason.STALLED_SOURCE_BOUND, 1)
 
 
 def test_several_sources_are_not_all_ill_at_once() -> None:
-    sources = {1: Feeds(stalled=(9,)), 2: Feeds(stalled=(9,)), 3: Feeds(stalled=(9,))}
-    one = culprit(9, sources, TRICKLE, {})
+    sources = {1: SourceProgress(stalled=(9,)), 2: SourceProgress(stalled=(9,)), 3: SourceProgress(stalled=(9,))}
+    one = find_bottleneck(9, sources, TRICKLE, {})
     assert one is not None
     assert (one.reason, one.broker) == (Reason.STALLED_DESTINATION_BOUND, 9)
     assert "brokers 1, 2, 3 all have room in their throttles towards it" in one.text
@@ -90,10 +90,10 @@ def test_several_sources_are_not_all_ill_at_once() -> None:
 
 
 def test_two_brokers_alone_are_told_apart_by_who_is_busy() -> None:
-    alone = {1: Feeds(stalled=(9,))}
+    alone = {1: SourceProgress(stalled=(9,))}
     assert found(alone, idle={1: 0.12, 9: 0.80}) == (Reason.STALLED_SOURCE_BOUND, 1)
     assert found(alone, idle={1: 0.80, 9: 0.12}) == (Reason.STALLED_DESTINATION_BOUND, 9)
-    one = culprit(9, alone, TRICKLE, {1: 0.12})
+    one = find_bottleneck(9, alone, TRICKLE, {1: 0.12})
     assert one is not None
     assert "its request handlers are idle for 12 % of the time only" in one.text
 
@@ -101,15 +101,15 @@ def test_two_brokers_alone_are_told_apart_by_who_is_busy() -> None:
 @pytest.mark.parametrize(
     ("sources", "idle"),
     [
-        ({1: Feeds(stalled=(9,))}, {}),  # Nobody to compare them with, nothing measured.
-        ({1: Feeds(stalled=(9,))}, {1: 0.30, 9: 0.31}),  # Neither is busy,
-        ({1: Feeds(stalled=(9,))}, {1: 0.29, 9: 0.10}),  # or both are.
-        ({1: Feeds(stalled=(4, 9)), 2: Feeds(stalled=(4, 9))}, {}),  # Two brokers from two: it may be either end.
-        ({1: Feeds(stalled=(4, 9)), 2: Feeds(stalled=(9,))}, {}),  # Of the second nothing is known.
+        ({1: SourceProgress(stalled=(9,))}, {}),  # Nobody to compare them with, nothing measured.
+        ({1: SourceProgress(stalled=(9,))}, {1: 0.30, 9: 0.31}),  # Neither is busy,
+        ({1: SourceProgress(stalled=(9,))}, {1: 0.29, 9: 0.10}),  # or both are.
+        ({1: SourceProgress(stalled=(4, 9)), 2: SourceProgress(stalled=(4, 9))}, {}),  # Two brokers from two: it may be either end.
+        ({1: SourceProgress(stalled=(4, 9)), 2: SourceProgress(stalled=(9,))}, {}),  # Of the second nothing is known.
         ({}, {}),
     ],
 )
-def test_where_nothing_speaks_nobody_is_accused(sources: dict[int, Feeds], idle: dict[int, float]) -> None:
+def test_where_nothing_speaks_nobody_is_accused(sources: dict[int, SourceProgress], idle: dict[int, float]) -> None:
     assert found(sources, idle=idle) is None
     assert found(sources, steps=NOTHING, idle=idle) is None
 

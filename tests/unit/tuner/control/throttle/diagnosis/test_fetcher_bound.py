@@ -21,7 +21,7 @@ from tuner_cases import (
 
 from streaming.shared.contract import MoveSignal
 from tuner.control.throttle.decision import Hold, Reason
-from tuner.control.throttle.diagnosis.fetcher_bound import FetcherCollision, fetcher_bound, moving_collisions
+from tuner.control.throttle.diagnosis.fetcher_bound import FetcherCollision, find_fetcher_collision, count_idle_threads_of_moves
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import LiveCluster, PartitionMove
@@ -37,7 +37,7 @@ def onto_3(gained_bytes_per_s: float) -> MoveSignal:
 
 
 def test_five_on_one_thread_of_four_and_five_threads_would_part_them() -> None:
-    crowd = fetcher_bound(3, CROWDED, {3: 4}, onto_3(20 * MB))
+    crowd = find_fetcher_collision(3, CROWDED, {3: 4}, onto_3(20 * MB))
     assert crowd == FetcherCollision(3, 1, 0, 5, 5, 4, 5, 1)
     assert str(crowd) == (
         "5 of the 5 partitions that move onto broker 3 from broker 1 are copied by one thread of 4, ReplicaFetcherThread-0-1; with "
@@ -46,7 +46,7 @@ def test_five_on_one_thread_of_four_and_five_threads_would_part_them() -> None:
 
 
 def test_one_thread_for_all_is_a_crowd_too() -> None:
-    crowd = fetcher_bound(3, SPREAD, {3: 1}, onto_3(20 * MB))
+    crowd = find_fetcher_collision(3, SPREAD, {3: 1}, onto_3(20 * MB))
     assert crowd is not None
     assert (crowd.size, crowd.threads, crowd.better, crowd.size_then) == (4, 1, 4, 1)
 
@@ -67,7 +67,7 @@ def test_one_thread_for_all_is_a_crowd_too() -> None:
 def test_what_is_no_crowd_or_not_known_to_be_one(
     moves: tuple[PartitionMove, ...], fetchers: dict[int, int], signal: MoveSignal | None
 ) -> None:
-    assert fetcher_bound(3, moves, fetchers, signal) is None
+    assert find_fetcher_collision(3, moves, fetchers, signal) is None
 
 
 # -- in what is said of a throttle -----------------------------------------------------------------------------------------
@@ -124,8 +124,8 @@ def test_a_leader_that_the_crowd_does_not_copy_from_is_not_accused() -> None:
 def test_threads_that_idle_beside_a_crowd_are_counted_by_destination() -> None:
     more = move("a", 2, adding=(2,), replicas=(2, 3, 1))
     cluster = replace(live(moves=(*CROWDED, more)), fetchers={2: 4, 3: 4})
-    assert moving_collisions(cluster) == {2: 0, 3: 3}
-    assert moving_collisions(replace(cluster, fetchers={3: 5})) == {3: 0}
-    assert moving_collisions(replace(cluster, fetchers={})) == {}
-    assert moving_collisions(replace(cluster, moves=())) == {}
-    assert moving_collisions(replace(cluster, moves=(replace(more, leader=-1),))) == {}
+    assert count_idle_threads_of_moves(cluster) == {2: 0, 3: 3}
+    assert count_idle_threads_of_moves(replace(cluster, fetchers={3: 5})) == {3: 0}
+    assert count_idle_threads_of_moves(replace(cluster, fetchers={})) == {}
+    assert count_idle_threads_of_moves(replace(cluster, moves=())) == {}
+    assert count_idle_threads_of_moves(replace(cluster, moves=(replace(more, leader=-1),))) == {}

@@ -30,7 +30,7 @@ from tuner_cases import (
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, ThrottledBy
 from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate
-from tuner.control.throttle.diagnosis.signal_sanity import doubts
+from tuner.control.throttle.diagnosis.signal_sanity import find_contradictions
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import Observation
@@ -337,16 +337,16 @@ def test_what_is_sent_and_what_is_received(out: float, into: float, doubted: boo
     one = replace(loaded(1), reassignment_out_bytes_per_s=out * MB, reassignment_in_bytes_per_s=0.0)
     none = {b: replace(loaded(b, caught=0.0), network_in_bytes_per_s=90.0 * MB) for b in (2, 3)}
     other = replace(none[3], reassignment_in_bytes_per_s=into * MB)
-    found = doubts([SOURCE], live(), {1: one, 2: none[2], 3: other}, {}, NOW_MS, LIMITS)
+    found = find_contradictions([SOURCE], live(), {1: one, 2: none[2], 3: other}, {}, NOW_MS, LIMITS)
     assert bool(found) is doubted
 
 
 def test_without_one_broker_a_sum_says_nothing() -> None:
     lone = {1: replace(loaded(1), reassignment_out_bytes_per_s=40.0 * MB), 2: loaded(2)}
-    assert doubts([SOURCE], live(), lone, {}, NOW_MS, LIMITS) == {}
-    assert doubts([SOURCE], live(), {**lone, 3: replace(broker_signal(3))}, {}, NOW_MS, LIMITS) == {}
+    assert find_contradictions([SOURCE], live(), lone, {}, NOW_MS, LIMITS) == {}
+    assert find_contradictions([SOURCE], live(), {**lone, 3: replace(broker_signal(3))}, {}, NOW_MS, LIMITS) == {}
 
 
 def test_what_counts_too_much_by_its_nature_is_doubted_only_above_all_that_passes() -> None:
     busy = replace(loaded(1), throttled_by=ThrottledBy.REPLICATION, leader_throttled_bytes_per_s=60.0 * MB)
-    assert doubts([SOURCE], live(), {1: busy}, {}, NOW_MS, LIMITS) == {}
+    assert find_contradictions([SOURCE], live(), {1: busy}, {}, NOW_MS, LIMITS) == {}

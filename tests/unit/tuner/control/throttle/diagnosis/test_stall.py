@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tuner_cases import NOW_MS, STALL, traced
 
 from streaming.shared.contract import MoveStep
-from tuner.control.throttle.diagnosis.stall_detector import expected_drain_bytes_per_s, judge
+from tuner.control.throttle.diagnosis.stall_detector import expected_drain_bytes_per_s, judge_steps
 from tuner.control.throttle.state import StallState
 from tuner.core.throttle_limits import MB
 
@@ -21,7 +21,7 @@ FRESH_START = StallState()
 def stalls_after_s(steps: list[MoveStep], expected: float, state: StallState = FRESH_START) -> float | None:
     """Seconds from the start of the trace to the first word "stalled"; None: it is never said."""
     for step in steps:
-        state = judge(state, [step], expected, STALL)
+        state = judge_steps(state, [step], expected, STALL)
         if state.stalled:
             return (step.at_ms - NOW_MS) / 1000
     return None
@@ -30,7 +30,7 @@ def stalls_after_s(steps: list[MoveStep], expected: float, state: StallState = F
 def worst_lost_s(steps: list[MoveStep], expected: float) -> float:
     state, worst = FRESH_START, 0.0
     for step in steps:
-        state = judge(state, [step], expected, STALL)
+        state = judge_steps(state, [step], expected, STALL)
         worst = max(worst, state.lost_s)
     return worst
 
@@ -154,16 +154,16 @@ def test_slow_and_growing(gained: float, written: float, within_s: float) -> Non
 
 def test_one_clump_wins_back_no_more_than_five_times_its_time() -> None:
     state = StallState(lost_s=60.0, stalled=True, stalled_since_ms=NOW_MS)
-    after = judge(state, traced([800 * MB], dt_s=10.0, remaining_bytes=9_000 * MB), 14 * MB, STALL)
+    after = judge_steps(state, traced([800 * MB], dt_s=10.0, remaining_bytes=9_000 * MB), 14 * MB, STALL)
     assert after.lost_s == pytest.approx(60.0 + 10.0 * (0.5 - 5.0))
     assert after.stalled
 
 
 def test_what_is_too_short_to_be_judged_waits_for_the_rest() -> None:
     second = traced([0.0] * 9, dt_s=1.0)
-    state = judge(FRESH_START, second[:8], 14 * MB, STALL)
+    state = judge_steps(FRESH_START, second[:8], 14 * MB, STALL)
     assert (state.lost_s, state.pending_s, state.observed_s) == (0.0, 8.0, 8.0)
-    state = judge(state, second, 14 * MB, STALL)
+    state = judge_steps(state, second, 14 * MB, STALL)
     assert (state.lost_s, state.pending_s, state.observed_s) == (pytest.approx(4.5), 0.0, 9.0)
 
 
@@ -172,7 +172,7 @@ def test_a_stretch_spans_most_of_the_quotas_eleven_seconds(dt_s: float, stretch:
     """Two scrapes 5 s apart or one after 10 s are a stretch, also when they come a tenth early."""
     state = FRESH_START
     for taken, step in enumerate(traced([0.0] * 20, dt_s=dt_s), start=1):
-        state = judge(state, [step], 14 * MB, STALL)
+        state = judge_steps(state, [step], 14 * MB, STALL)
         assert (state.pending_s == 0.0) == (taken % stretch == 0)
 
 
@@ -183,33 +183,33 @@ def test_silence_in_one_scrape_and_its_clump_in_the_next_are_judged_together() -
 
 def test_one_burst_of_writes_costs_no_more_than_seven_tenths_of_its_time() -> None:
     steps = traced([0.0], dt_s=10.0, write_bytes_per_s=1_000 * MB, remaining_bytes=9_000 * MB)
-    assert judge(FRESH_START, steps, 14 * MB, STALL).lost_s == pytest.approx(10.0 * 0.7)
+    assert judge_steps(FRESH_START, steps, 14 * MB, STALL).lost_s == pytest.approx(10.0 * 0.7)
 
 
 def test_stalled_ends_when_all_lost_time_is_won_back_and_not_before() -> None:
     """20 s lost; at full pace half a second is won back each second."""
     state = StallState(lost_s=20.0, stalled=True, stalled_since_ms=NOW_MS, judged_until_ms=NOW_MS)
     steps = traced([14 * MB] * 8, remaining_bytes=9_000 * MB)
-    almost = judge(state, steps[:6], 14 * MB, STALL)
+    almost = judge_steps(state, steps[:6], 14 * MB, STALL)
     assert almost.stalled
     assert almost.lost_s == pytest.approx(5.0)
     assert almost.stalled_since_ms == NOW_MS
-    well = judge(state, steps, 14 * MB, STALL)
+    well = judge_steps(state, steps, 14 * MB, STALL)
     assert (well.stalled, well.stalled_since_ms, well.lost_s) == (False, None, 0.0)
 
 
 def test_the_time_of_the_stall_is_the_step_that_made_it() -> None:
-    state = judge(FRESH_START, traced([0.0] * 20), 14 * MB, STALL)
+    state = judge_steps(FRESH_START, traced([0.0] * 20), 14 * MB, STALL)
     assert state.stalled_since_ms == NOW_MS + 30_000  # Three stretches of 10 s at half a second a second.
     assert state.lost_s == pytest.approx(25.0)  # 50 s were lost, and no more than that is counted.
 
 
 @pytest.mark.parametrize("stood_steps", [10, 1000])
 def test_a_move_that_goes_again_is_well_as_soon_however_long_it_stood(stood_steps: int) -> None:
-    state = judge(FRESH_START, traced([0.0] * stood_steps), 14 * MB, STALL)
+    state = judge_steps(FRESH_START, traced([0.0] * stood_steps), 14 * MB, STALL)
     at_ms = NOW_MS + stood_steps * 5000
     again = traced([14 * MB] * 20, start_ms=at_ms, remaining_bytes=4_000 * MB)
-    stalled = [judge(state, again[: n + 1], 14 * MB, STALL).stalled for n in range(20)]
+    stalled = [judge_steps(state, again[: n + 1], 14 * MB, STALL).stalled for n in range(20)]
     assert stalled.index(False) + 1 == 10  # Fifty seconds at the rate expected make 25 s good.
 
 
@@ -218,13 +218,13 @@ def test_a_move_that_goes_again_is_well_as_soon_however_long_it_stood(stood_step
 
 def test_without_steps_nothing_changes() -> None:
     state = StallState(lost_s=7.0, judged_until_ms=NOW_MS, observed_s=20.0)
-    assert judge(state, [], 14 * MB, STALL) == state
+    assert judge_steps(state, [], 14 * MB, STALL) == state
 
 
 def test_a_step_is_judged_once() -> None:
     steps = traced([0.0] * 4)
-    once = judge(FRESH_START, steps, 14 * MB, STALL)
-    assert judge(once, steps, 14 * MB, STALL) == once
+    once = judge_steps(FRESH_START, steps, 14 * MB, STALL)
+    assert judge_steps(once, steps, 14 * MB, STALL) == once
     assert once.lost_s == pytest.approx(10.0)
 
 
@@ -232,40 +232,40 @@ def test_overlapping_windows_count_every_step_once() -> None:
     steps = traced([0.0] * 12)
     state = FRESH_START
     for newest in range(1, 13):
-        state = judge(state, steps[max(0, newest - 6) : newest], 14 * MB, STALL)
-    assert state == judge(FRESH_START, steps, 14 * MB, STALL)
+        state = judge_steps(state, steps[max(0, newest - 6) : newest], 14 * MB, STALL)
+    assert state == judge_steps(FRESH_START, steps, 14 * MB, STALL)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_order_within_a_signal_does_not_matter(seed: int) -> None:
     steps = traced([0.0, 30 * MB, 0.0, 0.0, 2 * MB, 14 * MB, 0.0])
     shuffled = random.Random(seed).sample(steps, k=len(steps))
-    assert judge(FRESH_START, shuffled, 14 * MB, STALL) == judge(FRESH_START, steps, 14 * MB, STALL)
+    assert judge_steps(FRESH_START, shuffled, 14 * MB, STALL) == judge_steps(FRESH_START, steps, 14 * MB, STALL)
 
 
 def test_a_late_step_older_than_what_was_judged_is_left_out() -> None:
     steps = traced([14 * MB, 0.0])
-    newer = judge(FRESH_START, steps[1:], 14 * MB, STALL)
-    assert judge(newer, steps[:1], 14 * MB, STALL) == newer
+    newer = judge_steps(FRESH_START, steps[1:], 14 * MB, STALL)
+    assert judge_steps(newer, steps[:1], 14 * MB, STALL) == newer
 
 
 @pytest.mark.parametrize(("dt_s", "lost_s", "observed_s"), [(45.0, 22.5, 45.0), (45.001, 0.0, 0.0), (600.0, 0.0, 0.0)])
 def test_a_gap_is_not_known_rather_than_lost(dt_s: float, lost_s: float, observed_s: float) -> None:
-    state = judge(FRESH_START, traced([0.0], dt_s=dt_s), 14 * MB, STALL)
+    state = judge_steps(FRESH_START, traced([0.0], dt_s=dt_s), 14 * MB, STALL)
     assert (state.lost_s, state.observed_s) == (pytest.approx(lost_s), pytest.approx(observed_s))
     assert state.judged_until_ms == NOW_MS + round(dt_s * 1000)
 
 
 def test_a_gap_neither_forgets_what_was_lost_before() -> None:
-    before = judge(FRESH_START, traced([0.0] * 4), 14 * MB, STALL)
+    before = judge_steps(FRESH_START, traced([0.0] * 4), 14 * MB, STALL)
     gap = traced([0.0], dt_s=120.0, start_ms=NOW_MS + 20_000)
-    assert judge(before, gap, 14 * MB, STALL).lost_s == before.lost_s
+    assert judge_steps(before, gap, 14 * MB, STALL).lost_s == before.lost_s
 
 
 @pytest.mark.parametrize("dt_s", [0.0, -5.0])
 def test_a_step_without_time_in_it_is_left_out(dt_s: float) -> None:
     step = MoveStep(NOW_MS + 1, dt_s, 0.0, 5 * MB, 900 * MB)
-    assert judge(FRESH_START, [step], 14 * MB, STALL) == FRESH_START
+    assert judge_steps(FRESH_START, [step], 14 * MB, STALL) == FRESH_START
 
 
 def test_more_to_do_is_no_loss_by_itself() -> None:
@@ -274,7 +274,7 @@ def test_more_to_do_is_no_loss_by_itself() -> None:
     joined = [
         MoveStep(s.at_ms, s.dt_s, s.gained_bytes, s.written_bytes, s.remaining_bytes + 50_000 * MB) for s in steady
     ]
-    assert judge(FRESH_START, joined, 14 * MB, STALL).lost_s == 0.0
+    assert judge_steps(FRESH_START, joined, 14 * MB, STALL).lost_s == 0.0
 
 
 @pytest.mark.parametrize(
@@ -290,11 +290,11 @@ def test_more_to_do_is_no_loss_by_itself() -> None:
 )
 def test_near_the_end_nothing_is_lost(remaining: float, written_per_s: float, lost_s: float) -> None:
     step = MoveStep(NOW_MS + 10_000, 10.0, 0.0, written_per_s * 10.0, remaining)
-    assert judge(FRESH_START, [step], 14 * MB, STALL).lost_s == pytest.approx(lost_s)
+    assert judge_steps(FRESH_START, [step], 14 * MB, STALL).lost_s == pytest.approx(lost_s)
 
 
 def test_seconds_seen_are_counted() -> None:
-    assert judge(FRESH_START, traced([14 * MB] * 5), 14 * MB, STALL).observed_s == pytest.approx(25.0)
+    assert judge_steps(FRESH_START, traced([14 * MB] * 5), 14 * MB, STALL).observed_s == pytest.approx(25.0)
 
 
 @given(
@@ -308,7 +308,7 @@ def test_lost_time_is_never_negative_and_stalled_says_when(
 ) -> None:
     state = FRESH_START
     for step in traced([g * MB for g in gains], write_bytes_per_s=written * MB, dt_s=dt_s, remaining_bytes=9_999 * MB):
-        before, state = state, judge(state, [step], expected * MB, STALL)
+        before, state = state, judge_steps(state, [step], expected * MB, STALL)
         assert state.lost_s >= 0.0
         assert state.stalled == (state.stalled_since_ms is not None)
         assert not state.stalled or state.lost_s > 0.0

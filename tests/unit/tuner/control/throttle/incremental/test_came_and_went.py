@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.control.throttle.incremental import sequence_diff as came_and_went_module
-from tuner.control.throttle.incremental.sequence_diff import _STRETCH, came_and_went
+from tuner.control.throttle.incremental.sequence_diff import _STRETCH, diff_sequences
 
 
 class Thing:
@@ -28,7 +28,7 @@ def by_sets(before: list[Thing], now: list[Thing]) -> tuple[list[Thing], list[Th
 
 
 def check(before: list[Thing], now: list[Thing]) -> None:
-    found, told = came_and_went(before, now), by_sets(before, now)
+    found, told = diff_sequences(before, now), by_sets(before, now)
     assert [list(map(id, each)) for each in found] == [list(map(id, each)) for each in told]
 
 
@@ -40,7 +40,7 @@ def test_what_is_equal_and_not_the_same_is_another() -> None:
 
 def test_nothing_differs_in_what_is_the_same() -> None:
     things = [Thing() for _ in range(3 * _STRETCH + 7)]
-    assert came_and_went(things, [*things]) == ([], [])
+    assert diff_sequences(things, [*things]) == ([], [])
 
 
 def test_what_begins_and_what_ends_is_found_in_its_order() -> None:
@@ -62,15 +62,15 @@ def test_of_what_follows_a_long_gap_nothing_is_held_against_all(monkeypatch: pyt
 
     monkeypatch.setattr(came_and_went_module, "id", counted, raising=False)
     gone = things[: 3 * _STRETCH] + things[5 * _STRETCH :]
-    came, went = came_and_went(things, gone)
+    came, went = diff_sequences(things, gone)
     assert (came, len(went)) == ([], 2 * _STRETCH)
     assert asked < 20 * _STRETCH
 
 
 def test_what_only_changes_places_has_neither_come_nor_gone() -> None:
     things = [Thing() for _ in range(4 * _STRETCH)]
-    assert came_and_went(things, things[::-1]) == ([], [])
-    assert came_and_went(things, [*things[_STRETCH + 1 :], *things[: _STRETCH + 1]]) == ([], [])
+    assert diff_sequences(things, things[::-1]) == ([], [])
+    assert diff_sequences(things, [*things[_STRETCH + 1 :], *things[: _STRETCH + 1]]) == ([], [])
 
 
 @given(st.integers(0, 2**32), st.integers(0, 3 * _STRETCH), st.sampled_from([0, 1, 30, 300, 3000]))

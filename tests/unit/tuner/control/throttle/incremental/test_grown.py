@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.control.throttle.incremental.delta_mapping import DeltaMapping, grown_since
+from tuner.control.throttle.incremental.delta_mapping import DeltaMapping, added_since
 from tuner.journal.codec import Piece, apply_piece, diff_field
 from tuner.journal.moving_replicas_records import MovingReplicasByTopic
 
@@ -16,18 +16,18 @@ def test_it_tells_what_came_over_the_one_that_it_was_made_from() -> None:
     first = DeltaMapping({("orders", 0): A}, {("orders", 1): B})
     second = DeltaMapping(first, {("pay", 0): B, ("orders", 0): C})
     assert second == {("orders", 0): C, ("orders", 1): B, ("pay", 0): B}
-    assert grown_since(first, second) == {("pay", 0): B, ("orders", 0): C}
+    assert added_since(first, second) == {("pay", 0): B, ("orders", 0): C}
 
 
 def test_of_any_other_it_tells_nothing() -> None:
     first = DeltaMapping({}, {("orders", 0): A})
     second = DeltaMapping(first, {("orders", 1): B})
     third = DeltaMapping(second, {("orders", 2): B})
-    assert grown_since(first, third) is None
-    assert grown_since({}, first) is None
-    assert grown_since(dict(first), second) is None
-    assert grown_since(second, first) is None
-    assert grown_since(first, dict(second)) is None
+    assert added_since(first, third) is None
+    assert added_since({}, first) is None
+    assert added_since(dict(first), second) is None
+    assert added_since(second, first) is None
+    assert added_since(first, dict(second)) is None
 
 
 def test_a_piece_of_the_inputs_is_what_came() -> None:

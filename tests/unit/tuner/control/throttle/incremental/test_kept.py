@@ -10,9 +10,9 @@ from tuner_cases import LIMITS, NOW_MS, STALL, F, L, move_signal
 
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.throttle.decision import AddPairs, RemovePairs
-from tuner.control.throttle.incremental.cycle_cache import CycleCache, IdentityMemo, Paths
+from tuner.control.throttle.incremental.cycle_cache import CycleCache, IdentityMemo, CopyPaths
 from tuner.control.throttle.policy import decide
-from tuner.control.throttle.replica_lists.list_rules import intend_pairs, needed_pairs, settle_pairs
+from tuner.control.throttle.replica_lists.list_rules import intend_pairs, required_by_topic, settle_pairs
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import LiveCluster, Observation, PartitionMove, RateSetting
 from tuner.core.operator_orders import Orders, Pause
@@ -76,7 +76,7 @@ def test_paths_are_counted_as_a_new_one_counts_them(looks: list[list[PartitionMo
     kept = CycleCache()
     for look in looks:
         kept.follow(tuple(look))
-        new = Paths()
+        new = CopyPaths()
         new.change(look, 1)
         assert kept.paths.destinations_of == new.destinations_of
         assert set(kept.paths.destinations) == set(new.destinations)
@@ -91,11 +91,11 @@ def test_paths_are_counted_as_a_new_one_counts_them(looks: list[list[PartitionMo
 def test_what_moves_as_it_did_is_not_worked_out_again() -> None:
     kept = CycleCache()
     first, second = moving("orders", 0, 1, 3), moving("pay", 0, 1, 3)
-    before = needed_pairs(LiveCluster(BROKERS, (first, second)), kept)
-    after = needed_pairs(LiveCluster(BROKERS, (first, moving("pay", 0, 1, 4))), kept)
+    before = required_by_topic(LiveCluster(BROKERS, (first, second)), kept)
+    after = required_by_topic(LiveCluster(BROKERS, (first, moving("pay", 0, 1, 4))), kept)
     assert after["orders"] is before["orders"]
     assert after["pay"].follower == {(0, 4)}
-    assert needed_pairs(LiveCluster(BROKERS, (first,)), kept) == {"orders": before["orders"]}
+    assert required_by_topic(LiveCluster(BROKERS, (first,)), kept) == {"orders": before["orders"]}
 
 
 def test_moves_that_went_on_no_record_are_not_seen_yet() -> None:

@@ -13,11 +13,11 @@ from tuner_cases import SOURCE, TARGET, F, L, move, throttle
 
 from tuner.control.throttle.replica_lists.prepared_moves import (
     BEGUN_BY_SOMEBODY,
-    Unthrottled,
-    moves_of,
-    unseen,
-    with_announced,
-    withheld,
+    FailedThrottles,
+    steps_as_moves,
+    sides_not_readable,
+    with_prepared_moves,
+    find_deferred_steps,
 )
 from tuner.control.throttle.state import Memory
 from tuner.core.backoff import RETRY_S_MIN
@@ -44,43 +44,43 @@ def test_a_step_is_told_as_kafka_will_tell_of_it() -> None:
     reorder = ReassignmentStep(
         "orders", 1, (2, 1), (), (), StepReason.PREFERRED_LEADER, moves_leader=True, needs_election=True, is_last=True
     )
-    assert moves_of([STEP, reorder, replace(STEP, topic="gone")], look) == (ANNOUNCED,)
+    assert steps_as_moves([STEP, reorder, replace(STEP, topic="gone")], look) == (ANNOUNCED,)
 
 
 def test_what_moves_by_now_is_told_by_the_cluster() -> None:
     begun = replace(ANNOUNCED, isr=(1, 2, 3))
     live = LiveCluster(frozenset({1, 2, 3}), (begun,))
-    assert with_announced(live, [ANNOUNCED]) is live
+    assert with_prepared_moves(live, [ANNOUNCED]) is live
     other = replace(ANNOUNCED, partition=7)
-    assert with_announced(live, [ANNOUNCED, other]).moves == (begun, other)
+    assert with_prepared_moves(live, [ANNOUNCED, other]).moves == (begun, other)
 
 
 @pytest.mark.parametrize(
     ("failed", "why"),
     [
-        (Unthrottled(), None),
-        (Unthrottled(sides=frozenset({(1, F), (2, L), (3, L)})), None),  # None of them is passed.
-        (Unthrottled(sides=frozenset({(1, L)})), "broker 1 leader throttle could not be read or set"),
-        (Unthrottled(sides=frozenset({(3, F)})), "broker 3 follower throttle could not be read or set"),
-        (Unthrottled(topics=frozenset({"payments"})), None),
-        (Unthrottled(topics=frozenset({"orders"})), "lists of topic orders could not be written"),
+        (FailedThrottles(), None),
+        (FailedThrottles(sides=frozenset({(1, F), (2, L), (3, L)})), None),  # None of them is passed.
+        (FailedThrottles(sides=frozenset({(1, L)})), "broker 1 leader throttle could not be read or set"),
+        (FailedThrottles(sides=frozenset({(3, F)})), "broker 3 follower throttle could not be read or set"),
+        (FailedThrottles(topics=frozenset({"payments"})), None),
+        (FailedThrottles(topics=frozenset({"orders"})), "lists of topic orders could not be written"),
     ],
 )
-def test_withheld_is_what_would_not_be_throttled(failed: Unthrottled, why: str | None) -> None:
-    found = withheld([ANNOUNCED], failed)
+def test_withheld_is_what_would_not_be_throttled(failed: FailedThrottles, why: str | None) -> None:
+    found = find_deferred_steps([ANNOUNCED], failed)
     assert (why is None and not found) or (why is not None and why in found[("orders", 0)])
 
 
 def test_withheld_is_what_somebody_has_begun_to_reassign_meanwhile() -> None:
-    (why,) = withheld([ANNOUNCED], Unthrottled(), moving={("orders", 0)}).values()
+    (why,) = find_deferred_steps([ANNOUNCED], FailedThrottles(), moving={("orders", 0)}).values()
     assert why == "not begun: somebody has begun to reassign it meanwhile"
-    assert withheld([ANNOUNCED], Unthrottled(), moving={("orders", 1)}) == {}
+    assert find_deferred_steps([ANNOUNCED], FailedThrottles(), moving={("orders", 1)}) == {}
 
 
 def test_what_no_look_has_told_of_is_no_throttle() -> None:
     live = LiveCluster(frozenset({1, 2, 3}), unreadable=frozenset({3}))
-    assert unseen(live, Memory(missing=frozenset({(1, L)}))) == {(3, F), (3, L), (1, L)}
-    assert withheld([ANNOUNCED], Unthrottled(), unseen(live, Memory())).keys() == {("orders", 0)}
+    assert sides_not_readable(live, Memory(missing=frozenset({(1, L)}))) == {(3, F), (3, L), (1, L)}
+    assert find_deferred_steps([ANNOUNCED], FailedThrottles(), sides_not_readable(live, Memory())).keys() == {("orders", 0)}
 
 
 # -- the tuner's cycle ----------------------------------------------------------------------------------------------------

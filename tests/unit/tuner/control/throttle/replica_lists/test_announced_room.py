@@ -17,7 +17,7 @@ from streaming.shared.throttle_settings import (
     replica_list_text,
 )
 from tuner.control.throttle.decision import Reason
-from tuner.control.throttle.replica_lists.capacity import with_room
+from tuner.control.throttle.replica_lists.capacity import steps_that_fit
 from tuner.core.cluster import LiveCluster, PartitionMove
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.prepare_handshake import PrepareHandshake
@@ -49,9 +49,9 @@ def test_a_step_needs_room_for_all_of_it_on_either_side(side: Side) -> None:
     fits = LIST_CHARS_MAX - ITS_CHARS[side]
     lengths = {Side.LEADER: 0, Side.FOLLOWER: 0}
     full = cluster(*(lengths | {side: fits}).values())
-    assert with_room(full, [ONE]) == ((ONE,), {})
+    assert steps_that_fit(full, [ONE]) == ((ONE,), {})
     over = cluster(*(lengths | {side: fits + 1}).values())
-    found, waits = with_room(over, [ONE])
+    found, waits = steps_that_fit(over, [ONE])
     assert not found
     assert "the throttled-replica lists of topic orders have no room for it" in waits[("orders", 9000)]
 
@@ -60,15 +60,15 @@ def test_what_moves_comes_before_what_is_announced_also_where_it_is_not_listed_y
     first = ITS_CHARS[Side.LEADER]
     running = replace(ONE, partition=9001)
     live = cluster(LIST_CHARS_MAX - first, 0, running)
-    assert with_room(live, [ONE])[1].keys() == {("orders", 9000)}
+    assert steps_that_fit(live, [ONE])[1].keys() == {("orders", 9000)}
     # What is announced and moves by now is no newcomer.
-    assert with_room(live, [running]) == ((running,), {})
+    assert steps_that_fit(live, [running]) == ((running,), {})
 
 
 def test_the_first_of_several_has_the_room_and_another_topic_has_its_own() -> None:
     live = cluster(LIST_CHARS_MAX - ITS_CHARS[Side.LEADER])
     later, elsewhere = replace(ONE, partition=9001), replace(ONE, topic="payments")
-    found, waits = with_room(live, [later, ONE, elsewhere])
+    found, waits = steps_that_fit(live, [later, ONE, elsewhere])
     assert found == (later, elsewhere)
     assert waits.keys() == {("orders", 9000)}
 
@@ -76,10 +76,10 @@ def test_the_first_of_several_has_the_room_and_another_topic_has_its_own() -> No
 def test_what_is_listed_needs_no_room() -> None:
     everything = TopicThrottle(ThrottledReplicas(all_replicas=True), ThrottledReplicas(all_replicas=True))
     live = LiveCluster(frozenset({1, 2, 3}), lists={"orders": everything})
-    assert with_room(live, [ONE]) == ((ONE,), {})
+    assert steps_that_fit(live, [ONE]) == ((ONE,), {})
     full = of_length(LIST_CHARS_MAX - ITS_CHARS[Side.LEADER]).pairs | {(9000, 1), (9000, 2)}
     live = LiveCluster(frozenset({1, 2, 3}), lists={"orders": throttle(leader=full)})
-    assert with_room(live, [ONE]) == ((ONE,), {})
+    assert steps_that_fit(live, [ONE]) == ((ONE,), {})
 
 
 # -- the tuner's cycle ----------------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def test_what_producers_wait_for_does_not_wait_for_room() -> None:
     made.ticks()
     (step,) = made.announcing.moves
     full = LiveCluster(frozenset({1, 3, 4}), lists={"t": TopicThrottle(of_length(LIST_CHARS_MAX))})
-    _, waits = with_room(full, [step])
+    _, waits = steps_that_fit(full, [step])
     assert waits.keys() == {T0}
     made.announcing.answer(waits, waits.keys())
     made.ticks()
@@ -130,8 +130,8 @@ def test_what_producers_wait_for_does_not_wait_for_room() -> None:
 def test_who_waits_is_told_for_whom_and_where_nobody_moves_what_to_take_off() -> None:
     first, second = move(partition=0), move(partition=1)
     full = LiveCluster(frozenset({1, 3}), lists={"orders": TopicThrottle(of_length(LIST_CHARS_MAX))})
-    _, waits = with_room(full, [first, second])
+    _, waits = steps_that_fit(full, [first, second])
     assert all("nothing of it moves: take off what somebody has left there" in why for why in waits.values())
     assert all("--entity-name orders --delete-config" in why for why in waits.values())
-    _, waits = with_room(replace(full, moves=(first,)), [second])
+    _, waits = steps_that_fit(replace(full, moves=(first,)), [second])
     assert [why.endswith("until others are done") for why in waits.values()] == [True]

@@ -18,11 +18,11 @@ from tuner.control.throttle.replica_lists.list_rules import (
     drains_bytes_per_s,
     intend_pairs,
     list_moves,
-    needed_pairs,
+    required_by_topic,
     settle_pairs,
     start_bytes_per_s,
-    take_off,
-    without_ours,
+    remove_unneeded_pairs,
+    lists_of_others,
     without_sides,
 )
 from tuner.control.throttle.state import Memory
@@ -97,7 +97,7 @@ def test_a_move_that_copies_nothing_needs_nothing(still: PartitionMove) -> None:
 
 def test_of_two_that_come_the_one_in_sync_is_not_listed() -> None:
     half = move(replicas=(3, 4, 2, 1), adding=(3, 4), isr=(1, 2, 3))
-    assert needed_pairs(live(moves=(half,)))["orders"].follower == {(0, 4)}
+    assert required_by_topic(live(moves=(half,)))["orders"].follower == {(0, 4)}
 
 
 # -- what goes ----------------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def test_what_joined_is_taken_off_and_what_is_needed_stays() -> None:
 
 
 def test_a_move_that_ended_was_cancelled_or_whose_topic_went_leaves_nothing_of_ours() -> None:
-    assert removed([*take_off(OURS, {})]) == OURS.listed
+    assert removed([*remove_unneeded_pairs(OURS, {})]) == OURS.listed
     others = live(moves=(move(topic="payments"),), lists=dict(OURS.listed))
     assert removed(think(others, OURS)) == OURS.listed
 
@@ -121,14 +121,14 @@ def test_a_move_that_ended_was_cancelled_or_whose_topic_went_leaves_nothing_of_o
 def test_what_somebody_else_listed_is_never_taken_off() -> None:
     stands = {"orders": throttle(leader=[(0, 1), (0, 2), (7, 7)], follower=[(0, 3)])}
     memory = Memory(listed={"orders": throttle(follower=[(0, 3)])})
-    assert removed([*take_off(memory, {})]) == {"orders": throttle(follower=[(0, 3)])}
-    assert without_ours(live(lists=stands), memory) == {"orders": throttle(leader=[(0, 1), (0, 2), (7, 7)])}
-    assert without_ours(live(lists=OURS.listed), OURS) == {}
+    assert removed([*remove_unneeded_pairs(memory, {})]) == {"orders": throttle(follower=[(0, 3)])}
+    assert lists_of_others(live(lists=stands), memory) == {"orders": throttle(leader=[(0, 1), (0, 2), (7, 7)])}
+    assert lists_of_others(live(lists=OURS.listed), OURS) == {}
 
 
 def test_a_move_to_another_broker_lists_that_one_and_not_the_first() -> None:
     elsewhere = move(replicas=(4, 3, 2, 1), adding=(4,), removing=(3, 1), isr=(1, 2))
-    found = needed_pairs(live(moves=(elsewhere,), brokers=(1, 2, 4)))["orders"]
+    found = required_by_topic(live(moves=(elsewhere,), brokers=(1, 2, 4)))["orders"]
     assert found.leader == {(0, 1), (0, 2), (0, 3)}
     assert found.follower == {(0, 4)}
 
@@ -207,12 +207,12 @@ def test_while_a_replica_comes_back_its_partition_is_off_the_leaders_list() -> N
 
 def test_a_replica_of_a_dead_broker_waits_for_it_and_stays_listed() -> None:
     cluster = live(EVERYWHERE, moves=(LOST,), brokers=(1, 3), lists={})
-    assert needed_pairs(cluster)["orders"].leader == {(0, 1), (0, 2)}
+    assert required_by_topic(cluster)["orders"].leader == {(0, 1), (0, 2)}
 
 
 def test_where_no_broker_leads_nobody_is_called_lost() -> None:
     cluster = live(EVERYWHERE, moves=(move(leader=-1, isr=()),), lists={})
-    assert needed_pairs(cluster)["orders"].leader == {(0, 1), (0, 2)}
+    assert required_by_topic(cluster)["orders"].leader == {(0, 1), (0, 2)}
 
 
 # -- rates --------------------------------------------------------------------------------------------------------------
@@ -343,4 +343,4 @@ def test_after_any_looks_ours_are_pairs_of_live_moves_and_what_others_listed_sta
         assert all(b in moving[p].replicas and b not in moving[p].adding for p, b in now.leader.pairs)
         assert all(b in moving[p].adding and b not in moving[p].isr for p, b in now.follower.pairs)
         assert all(memory.listed.values()), "a topic of which nothing is ours is not remembered"
-    assert settle_pairs(memory, take_off(memory, {})).listed == {}
+    assert settle_pairs(memory, remove_unneeded_pairs(memory, {})).listed == {}

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.control.throttle.objective import LawLimits
+from tuner.control.throttle.objective import ControlLimits
 from tuner.control.throttle.steering.headroom import next_margin
 from tuner.control.throttle.steering.latency_filter import LatencyFilter, current_p99_ms, fast_component, update_filter
 
-LIMITS = LawLimits()
+LIMITS = ControlLimits()
 WAITS_MS = st.floats(0.1, 500.0)
 
 

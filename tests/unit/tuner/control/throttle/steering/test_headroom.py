@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.control.throttle.objective import LawLimits
+from tuner.control.throttle.objective import ControlLimits
 from tuner.control.throttle.steering.headroom import (
     DirectionLoad,
     forecast_bytes_per_s,
@@ -17,7 +17,7 @@ from tuner.control.throttle.steering.headroom import (
 from tuner.control.throttle.steering.latest_step import StepRates, append_step_from_mean
 from tuner.core.throttle_limits import MB
 
-LIMITS = LawLimits(margin_start=0.03, margin_min=-0.03, latency_aim=0.74)
+LIMITS = ControlLimits(margin_start=0.03, margin_min=-0.03, latency_aim=0.74)
 
 
 def test_a_mean_that_never_changes_has_steps_that_are_that_mean() -> None:
@@ -84,7 +84,7 @@ def test_a_link_that_replication_does_not_fill_gives_no_margin_back() -> None:
     assert next_margin(0.03, 1.5, False, LIMITS) > 0.03
 
 
-SHIPPED = LawLimits()
+SHIPPED = ControlLimits()
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_headroom_by_the_constants_that_ship() -> None:
 
 
 def test_where_little_more_than_keeping_up_is_left_only_what_comes_near_a_miss_counts() -> None:
-    limits = LawLimits(latency_aim=0.74, latency_aim_low_headroom=0.95)
+    limits = ControlLimits(latency_aim=0.74, latency_aim_low_headroom=0.95)
     assert next_margin(0.03, 0.9, True, limits, low_headroom=True) == pytest.approx(0.0295)
     assert next_margin(0.03, 0.9, True, limits, low_headroom=False) == pytest.approx(0.0316)
     assert next_margin(0.03, 1.2, True, limits, low_headroom=True) == pytest.approx(0.0525)
@@ -161,4 +161,4 @@ def test_headroom_is_what_the_load_leaves_below_the_allowed_share() -> None:
 @pytest.mark.parametrize("aim", ["latency_aim", "latency_aim_max", "latency_aim_low_headroom"])
 def test_an_aim_lies_below_the_objective(aim: str) -> None:
     with pytest.raises(AssertionError):
-        LawLimits(**{aim: 1.0})
+        ControlLimits(**{aim: 1.0})

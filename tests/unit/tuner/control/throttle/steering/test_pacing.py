@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from streaming.shared.contract import Side
-from tuner.control.throttle.objective import Capacity, LawLimits
+from tuner.control.throttle.objective import Capacity, ControlLimits
 from tuner.control.throttle.quota_window.model import QuotaSamples, steady_window
 from tuner.control.throttle.steering.broker_estimate import BrokerEstimate, DirectionEstimate
 from tuner.control.throttle.steering.headroom import DirectionLoad
@@ -19,7 +19,7 @@ from tuner.control.throttle.steering.window_compensation import compensated_rate
 from tuner.core.drain_time import SideLoad
 from tuner.core.throttle_limits import MB
 
-LIMITS = LawLimits()
+LIMITS = ControlLimits()
 
 
 def course(meant: float, stands: float, passed: float) -> SideControlState:

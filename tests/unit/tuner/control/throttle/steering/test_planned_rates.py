@@ -8,13 +8,13 @@ import pytest
 from tuner_cases import F, L
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
-from tuner.control.throttle.objective import Capacity, LawLimits, Mode, Objective
+from tuner.control.throttle.objective import Capacity, ControlLimits, Mode, Objective
 from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
 
-LIMITS = LawLimits()
+LIMITS = ControlLimits()
 FAST = Objective(50.0)
 LINK = Capacity(125 * MB, 125 * MB)
 
@@ -24,7 +24,7 @@ class Planned:
 
     def __init__(self, side: Side, stands: float, *, objective: Objective = FAST, planned: bool = True) -> None:
         self.side: BrokerSide = (1, side)
-        self.limits = LawLimits(rate_bytes_per_s_max=30 * MB)
+        self.limits = ControlLimits(rate_bytes_per_s_max=30 * MB)
         self.stands = round(stands)
         self._objective = objective
         self._planned = frozenset({self.side}) if planned else frozenset[BrokerSide]()

@@ -8,13 +8,13 @@ import pytest
 from tuner_cases import F, L
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side, ThrottledBy
-from tuner.control.throttle.objective import Capacity, LawLimits, Objective
+from tuner.control.throttle.objective import Capacity, ControlLimits, Objective
 from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
 
-LIMITS = LawLimits(takeover_ramp_s=0.1, margin_start=0.03, margin_min=-0.03, latency_aim=0.74)
+LIMITS = ControlLimits(takeover_ramp_s=0.1, margin_start=0.03, margin_min=-0.03, latency_aim=0.74)
 FAST = Objective(50.0)
 SIDE, OTHER, OTHER_LEADER = (1, L), (2, F), (2, L)
 START_MS = 1_000_000
@@ -285,7 +285,7 @@ def test_a_rate_that_is_not_above_what_keeping_up_takes_holds_the_move_however_y
 def test_more_than_nine_tenths_are_planned_only_where_a_link_is_nearly_full(client: float, margin: float) -> None:
     """A p99 far below its aim that stands still while the mean comes and goes, at 100 and at 40 MB/s of 125; an operator's ceiling holds
     the move at 20, so that it fills what it may have in both."""
-    memory, limits = ControlState(), LawLimits(rate_bytes_per_s_max=20 * MB, takeover_ramp_s=0.1)
+    memory, limits = ControlState(), ControlLimits(rate_bytes_per_s_max=20 * MB, takeover_ramp_s=0.1)
     for at_s in range(10, 200, 5):
         seen = replace(broker(1, at_s, throttled=20 * MB, client=client), produce_mean_ms=5.0 + at_s % 10)
         memory, _ = control_step(view(at_s + 2, seen, move(SIDE, at_s)), memory, FAST, limits)

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from streaming.shared.contract import BrokerSignal, Side
-from tuner.control.throttle.objective import LawLimits, Objective
+from tuner.control.throttle.objective import ControlLimits, Objective
 from tuner.control.throttle.steering.broker_estimate import BrokerEstimate, update_estimate
 from tuner.core.throttle_limits import MB
 
-LIMITS = LawLimits(margin_start=0.03, margin_min=-0.03, latency_aim=0.74)
+LIMITS = ControlLimits(margin_start=0.03, margin_min=-0.03, latency_aim=0.74)
 OBJECTIVE = Objective(50.0)
 
 
@@ -54,9 +54,9 @@ def test_a_miss_of_the_producers_p99_widens_the_margin_and_a_fetch_that_takes_lo
     ],
 )
 def test_the_margin_after_one_signal_by_the_constants_that_ship(p99_ms: float, margin: float) -> None:
-    first = update_estimate(signal(0, p99_ms=30.0), None, True, OBJECTIVE, LawLimits())
+    first = update_estimate(signal(0, p99_ms=30.0), None, True, OBJECTIVE, ControlLimits())
     assert first.margin == pytest.approx(0.03)
-    assert update_estimate(signal(5, p99_ms=p99_ms), first, True, OBJECTIVE, LawLimits()).margin == pytest.approx(
+    assert update_estimate(signal(5, p99_ms=p99_ms), first, True, OBJECTIVE, ControlLimits()).margin == pytest.approx(
         margin
     )
 
@@ -64,17 +64,17 @@ def test_the_margin_after_one_signal_by_the_constants_that_ship(p99_ms: float, m
 def test_by_the_constants_that_ship_a_calm_broker_keeps_two_per_cent() -> None:
     sight = None
     for at_s in range(0, 100, 5):
-        sight = update_estimate(signal(at_s, p99_ms=10.0), sight, True, OBJECTIVE, LawLimits())
+        sight = update_estimate(signal(at_s, p99_ms=10.0), sight, True, OBJECTIVE, ControlLimits())
     assert sight is not None
     assert sight.margin == pytest.approx(0.02)
 
 
 def test_a_shrink_by_the_constants_that_ship_is_a_cut_of_five_hundredths_for_half_a_minute() -> None:
-    before = update_estimate(signal(0, p99_ms=30.0), None, True, OBJECTIVE, LawLimits())
-    cut = update_estimate(signal(5, p99_ms=35.0, shrinks_per_s=0.1), before, True, OBJECTIVE, LawLimits())
+    before = update_estimate(signal(0, p99_ms=30.0), None, True, OBJECTIVE, ControlLimits())
+    cut = update_estimate(signal(5, p99_ms=35.0, shrinks_per_s=0.1), before, True, OBJECTIVE, ControlLimits())
     assert cut.margin == pytest.approx(0.03 + 0.01 * 0.1 + 0.05)
     assert cut.margin_held_until_ms == 35_000
-    calm = update_estimate(signal(5, p99_ms=29.0, shrinks_per_s=0.1), before, True, OBJECTIVE, LawLimits())
+    calm = update_estimate(signal(5, p99_ms=29.0, shrinks_per_s=0.1), before, True, OBJECTIVE, ControlLimits())
     assert calm.margin == pytest.approx(0.03 - 0.01 * 0.02)
 
 
@@ -190,7 +190,7 @@ def test_a_load_that_goes_to_and_fro_is_no_excuse_for_a_miss() -> None:
             signal(200 + 5 * k, p99_ms=150.0), step_s=5.0, step_network_out_bytes_per_s=(clients + 50) * MB,
             step_reassignment_out_bytes_per_s=50 * MB, produce_mean_ms=40.0,
         )  # fmt: skip
-        sight = update_estimate(now, sight, True, OBJECTIVE, LawLimits(), near_capacity=True)
+        sight = update_estimate(now, sight, True, OBJECTIVE, ControlLimits(), near_capacity=True)
         assert sight.margin >= 0.0
     assert sight.margin > 0.15
 
@@ -205,7 +205,7 @@ def test_a_load_that_goes_up_by_steps_is_another_at_each_of_them() -> None:
             signal(200 + 5 * k, p99_ms=55.0), step_s=5.0, step_network_out_bytes_per_s=110 * MB,
             step_reassignment_out_bytes_per_s=(110 - clients) * MB, produce_mean_ms=20.0,
         )  # fmt: skip
-        sight = update_estimate(now, sight, True, OBJECTIVE, LawLimits(), near_capacity=True)
+        sight = update_estimate(now, sight, True, OBJECTIVE, ControlLimits(), near_capacity=True)
     assert sight.directions[Side.LEADER].jumped
     assert sight.margin == 0.0
 
@@ -217,7 +217,7 @@ def given(*, near_capacity: bool, fills: bool = True) -> BrokerEstimate:
     """After three minutes of a p99 that stands still far below its aim while the mean comes and goes."""
     sight = None
     for each in REMEMBERS:
-        sight = update_estimate(each, sight, fills, OBJECTIVE, LawLimits(), near_capacity=near_capacity)
+        sight = update_estimate(each, sight, fills, OBJECTIVE, ControlLimits(), near_capacity=near_capacity)
     assert sight is not None
     return sight
 
@@ -238,25 +238,25 @@ def test_the_last_tenth_is_given_only_where_clients_were_seen_on_a_link_that_is_
 def test_what_was_given_of_it_ends_with_its_reason(now: dict[str, float | None]) -> None:
     later = replace(REMEMBERS[-1], sampled_at_ms=REMEMBERS[-1].sampled_at_ms + 5000, **now)
     assert update_estimate(
-        later, given(near_capacity=True), True, OBJECTIVE, LawLimits(), near_capacity=True
+        later, given(near_capacity=True), True, OBJECTIVE, ControlLimits(), near_capacity=True
     ).margin == pytest.approx(0.02)
 
 
 def test_what_was_given_of_it_ends_where_the_link_is_not_full_any_more_also_for_the_next_move() -> None:
     later = replace(REMEMBERS[-1], sampled_at_ms=REMEMBERS[-1].sampled_at_ms + 600_000)
     for fills in (True, False):
-        assert update_estimate(later, given(near_capacity=True), fills, OBJECTIVE, LawLimits()).margin >= 0.02 - 1e-9
+        assert update_estimate(later, given(near_capacity=True), fills, OBJECTIVE, ControlLimits()).margin >= 0.02 - 1e-9
 
 
 def test_a_miss_and_a_shrink_from_beyond_the_tenth_are_answered_from_the_tenth() -> None:
     later = replace(REMEMBERS[-1], sampled_at_ms=REMEMBERS[-1].sampled_at_ms + 5000)
     missed = update_estimate(
-        replace(later, produce_p99_ms=60.0), given(near_capacity=True), True, OBJECTIVE, LawLimits(), near_capacity=True
+        replace(later, produce_p99_ms=60.0), given(near_capacity=True), True, OBJECTIVE, ControlLimits(), near_capacity=True
     )
     assert missed.margin >= 0.02
     shrunk = replace(later, produce_p99_ms=40.0, isr_shrinks_per_s=0.1)
     assert update_estimate(
-        shrunk, given(near_capacity=True), True, OBJECTIVE, LawLimits(), near_capacity=True
+        shrunk, given(near_capacity=True), True, OBJECTIVE, ControlLimits(), near_capacity=True
     ).margin == pytest.approx(0.07)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tuner_cases import F, L
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, Side
-from tuner.control.throttle.objective import Capacity, LawLimits, Mode, Objective
+from tuner.control.throttle.objective import Capacity, ControlLimits, Mode, Objective
 from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState
 from tuner.control.throttle.steering.target_rate import (
@@ -31,7 +31,7 @@ from tuner.core.cluster import BrokerSide
 from tuner.core.drain_time import SideLoad
 from tuner.core.throttle_limits import MB
 
-LIMITS = LawLimits(leader_margin_ratio=1.03, takeover_ramp_s=30.0)
+LIMITS = ControlLimits(leader_margin_ratio=1.03, takeover_ramp_s=30.0)
 FAST = Objective(50.0)
 LINK = Capacity(125 * MB, 125 * MB)
 RATES = st.floats(0.0, 1e9)
@@ -181,7 +181,7 @@ def test_a_share_that_does_not_carry_what_keeps_up_is_called_infeasible() -> Non
 
 def after_forty_seconds(objective: Objective, planned: frozenset[BrokerSide] = frozenset()) -> dict[int, float]:
     """What is meant for two leaders, by broker: one has 400 GB to send and one 100 GB, at 30 MB/s at most."""
-    limits = LawLimits(rate_bytes_per_s_max=30 * MB)
+    limits = ControlLimits(rate_bytes_per_s_max=30 * MB)
     quiet = BrokerSignal(
         "c", 1, 0, 0, 6, 1.0, network_out_bytes_per_s=0.0, network_in_bytes_per_s=0.0,
         reassignment_out_bytes_per_s=0.0, reassignment_in_bytes_per_s=0.0, produce_p99_ms=1.0,
@@ -343,7 +343,7 @@ def unseen(ours: dict[tuple[int, Side], int], seconds: int, *, partial: bool) ->
         now = view(second * 1000, second // 5 * 5000, stands)
         broker = replace(now.brokers[1], network_out_bytes_per_s=None)
         now = replace(now, brokers={1: broker}) if partial else replace(now, brokers={}, moves={})
-        memory, writes = control_step(replace(now, restore_rates=ours), memory, FAST, LawLimits())
+        memory, writes = control_step(replace(now, restore_rates=ours), memory, FAST, ControlLimits())
         stands = writes.get((1, L), stands)
         seen.append(stands)
     return seen
