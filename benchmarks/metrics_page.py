@@ -75,8 +75,8 @@ def registry_at(brokers: int, *, stalled: bool = False, fetchers: int = 1) -> Co
     live = replace(live, fetchers=dict.fromkeys(live.brokers, fetchers))
     courses = {side: Setpoint(0.8 * RATE_BYTES_PER_S + side[0]) for side in live.rates}
     orders = metrics_extras.orders(now_ms(cycle))
-    observation = Observation(now_ms(cycle), live, signals.brokers, signals.moves, courses=courses, orders=orders)
-    limits = Limits(rate_bytes_per_s_max=100 * MB, steers=True, throttles_moves=True)
+    observation = Observation(now_ms(cycle), live, signals.brokers, signals.moves, setpoints=courses, orders=orders)
+    limits = Limits(rate_bytes_per_s_max=100 * MB, closed_loop=True, throttles_all_moves=True)
     link = Capacity(125.0 * MB, 125.0 * MB)
     board = StatusStore(
         CLUSTER,

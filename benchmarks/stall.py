@@ -95,8 +95,8 @@ def _rivals(unseen: Sequence[Sampled], tuning: Sequence[Sampled]) -> list[dict[s
 
 def _at(unseen: Sequence[Sampled], limits: StallLimits, share: float, lost_s: float) -> dict[str, Any]:
     """Our own judge at another place of the curve between early and quiet."""
-    moved = replace(limits, share_expected=share, lost_s_max=lost_s)
-    settings = {"share_expected": share, "lost_s_max": lost_s}
+    moved = replace(limits, share_expected=share, stalled_lost_s=lost_s)
+    settings = {"share_expected": share, "stalled_lost_s": lost_s}
     return settings | _score(unseen, partial(ours, limits=moved)).as_json()
 
 
@@ -131,7 +131,7 @@ def _table(found: dict[str, Any]) -> None:
         for rival in part.get("rivals", ()):
             _row(rival["name"], rival)
         for one in part.get("trade_off", ()):
-            _row(f"  rheostat at κ {one['share_expected']:g}, h {one['lost_s_max']:g} s", one)
+            _row(f"  rheostat at κ {one['share_expected']:g}, h {one['stalled_lost_s']:g} s", one)
         print("  delay by kind, s: " + _pairs(part["judge"]["delay_s_by_kind"]))
         if part["recorded"]:
             right = sum(one["right"] for one in part["recorded"])

@@ -92,7 +92,7 @@ class ControllerQueue:
             bucket = self._buckets.get(client_id, TokenBucket.full(quota, now_s * 1000))
             admitted = 0
             while admitted < topics and bucket.admits(quota, now_s * 1000):
-                bucket = bucket.taken(quota, partitions_per_topic, now_s * 1000)
+                bucket = bucket.with_admitted(quota, partitions_per_topic, now_s * 1000)
                 admitted += 1
             self._buckets[client_id] = bucket
             if admitted < topics:

@@ -48,7 +48,7 @@ from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.kafka.quotas import QuotaClient
 from tuner.control.mutation_quota.entity import DEFAULT
 from tuner.core.controller import ControllerObjective, cluster_wide_measures
-from tuner.core.controller_pressure import Pressure, IdleBaselines, worst_pressure, learn_idle_baselines
+from tuner.core.controller_pressure import IdleBaselines, Pressure, learn_idle_baselines, worst_pressure
 from tuner.runtime.observe.signals_reader import SignalReader
 
 EVERYBODY = QuotaEntity(client_id=DEFAULT)
@@ -337,7 +337,9 @@ class Bench:
         if active:
             newest = max(active, key=lambda s: s.sampled_at_ms)
             felt_ms = self._felt.felt_ms() if self._felt is not None else None
-            beside = cluster_wide_measures(self._signals.controllers, self._signals.brokers, now_ms, _AGE_S_MAX, felt_ms)
+            beside = cluster_wide_measures(
+                self._signals.controllers, self._signals.brokers, now_ms, _AGE_S_MAX, felt_ms
+            )
             if felt_ms is not None:
                 seen.felt_ms.append((now_s, felt_ms))
             if beside.forwarding_busy_ratio is not None:
@@ -375,7 +377,9 @@ class Bench:
 
     def _calm_again(self) -> bool:
         now_ms = round(time.time() * 1000)
-        lag_ms = cluster_wide_measures(self._signals.controllers, self._signals.brokers, now_ms, _AGE_S_MAX).apply_lag_ms
+        lag_ms = cluster_wide_measures(
+            self._signals.controllers, self._signals.brokers, now_ms, _AGE_S_MAX
+        ).apply_lag_ms
         return lag_ms is not None and lag_ms < CALM_LAG_MS
 
     # -- its surroundings ---------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ class LargeTuner:
         self._cluster = LargeCluster(self._size, _SEED, throttled=False)
         client = cast(ClusterClient, self._cluster)
         throttles = KafkaThrottles(client)
-        limits = Limits(rate_bytes_per_s_max=100 * MB, steers=True, throttles_moves=True)
+        limits = Limits(rate_bytes_per_s_max=100 * MB, closed_loop=True, throttles_all_moves=True)
         inputs = InputLog(
             SettingsSnapshot(limits, StallLimits(), OBJECTIVE, ControlLimits()),
             run="benchmark",

@@ -68,7 +68,7 @@ class SimulatedTuner:
         self._cluster = Cluster(found.world)
         self._stream = Stream(self._cluster, round(self._epoch_s * 1000))
         objective = Objective(found.world.latency.objective_ms) if steers else None
-        limits = Limits(rate_bytes_per_s_max=found.rate_bytes_per_s_max, steers=steers, throttles_moves=steers)
+        limits = Limits(rate_bytes_per_s_max=found.rate_bytes_per_s_max, closed_loop=steers, throttles_all_moves=steers)
         self.board = StatusStore(
             scenario,
             limits,

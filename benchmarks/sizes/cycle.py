@@ -20,7 +20,7 @@ import resource
 import statistics
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 import psutil
@@ -34,7 +34,7 @@ from tuner.api.status_store import StatusStore
 from tuner.control.throttle.decision import SetRate
 from tuner.control.throttle.objective import Capacity, ControlLimits, Objective
 from tuner.control.throttle.state import Memory, OwnedRate
-from tuner.core.cluster import BrokerSide, LiveCluster, ClusterUnreadable
+from tuner.core.cluster import BrokerSide, ClusterUnreadable, LiveCluster
 from tuner.core.operator_orders import Orders
 from tuner.core.throttle_limits import MB, Limits, StallLimits
 from tuner.journal.entries import Entry, encode_entry, encode_memory, encode_moving, encode_owned
@@ -125,7 +125,7 @@ class Looked:
     def __init__(self) -> None:
         self.live: LiveCluster | ClusterUnreadable = ClusterUnreadable("not looked yet")
 
-    def snapshot(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | ClusterUnreadable:  # noqa: ARG002 - the port's shape
+    def snapshot(self, **_: object) -> LiveCluster | ClusterUnreadable:
         return self.live
 
 
@@ -149,7 +149,7 @@ class Tuner:
         self._journal = SilentJournal()
         client = cast(ClusterClient, self.cluster)
         throttles = KafkaThrottles(client)
-        limits = Limits(rate_bytes_per_s_max=100 * MB, steers=steers, throttles_moves=steers)
+        limits = Limits(rate_bytes_per_s_max=100 * MB, closed_loop=steers, throttles_all_moves=steers)
         inputs = InputLog(
             SettingsSnapshot(limits, StallLimits(), OBJECTIVE, ControlLimits()),
             run="benchmark",
@@ -220,7 +220,9 @@ class Tuner:
 
 def _steering(throttles: KafkaThrottles, inputs: InputLog) -> SteeringController:
     link = Capacity(125 * MB, 125 * MB)
-    return SteeringController(throttles, OBJECTIVE, lambda _: link, ControlLimits(), writes_per_s_max=50.0, inputs=inputs)
+    return SteeringController(
+        throttles, OBJECTIVE, lambda _: link, ControlLimits(), writes_per_s_max=50.0, inputs=inputs
+    )
 
 
 def measure(brokers: int, seed: int, *, rescue: bool) -> dict[str, Any]:

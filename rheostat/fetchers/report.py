@@ -10,14 +10,14 @@ from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
 from tuner.control.throttle.diagnosis.fetcher_choice import choose_outlook, is_worthwhile
 from tuner.control.throttle.diagnosis.fetcher_load import (
     Cell,
-    TopicCollision,
     FetchedPartition,
     Fetchers,
     Outlook,
     Pair,
     Share,
-    loads_by_cell,
+    TopicCollision,
     find_topic_collisions,
+    loads_by_cell,
     outlook,
     outlooks,
     shares_by_pair,

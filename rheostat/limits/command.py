@@ -156,7 +156,7 @@ def _after(
     limits: PartitionLimits | None,
 ) -> LimitsReport:
     added = count_partitions((((topic, n), brokers) for n, brokers in enumerate(placed)), ())
-    then = PartitionCounts({b: counts.of(b) + added.of(b) for b in {*counts.by_broker, *added.by_broker}})
+    then = PartitionCounts({b: counts.on_broker(b) + added.on_broker(b) for b in {*counts.by_broker, *added.by_broker}})
     return report(
         standing.source, standing.racks, then, _RECOMMENDED if limits is None else limits, binding=limits is not None
     )

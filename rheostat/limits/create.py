@@ -116,9 +116,9 @@ def filled_meanwhile(placed: Placed, after: PartitionCounts, limits: PartitionLi
         after: what is counted with the new topic.
     """
     found = [
-        _raced(f"broker {broker} has", after.of(broker), limits.of(broker))
+        _raced(f"broker {broker} has", after.on_broker(broker), limits.for_broker(broker))
         for broker in sorted({broker for brokers in placed for broker in brokers})
-        if after.of(broker) > limits.of(broker)
+        if after.on_broker(broker) > limits.for_broker(broker)
     ]
     if after.total > limits.partitions_max:
         found.append(_raced("the cluster has", after.total, limits.partitions_max))

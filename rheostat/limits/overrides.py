@@ -48,7 +48,9 @@ class LimitOverrides:
             return None
         preset = PartitionLimits() if self.preset is None else PRESETS[self.preset].limits
         return PartitionLimits(
-            _first(self.broker_partitions_max, limit_or_none(preset.broker_partitions_max), below.broker_partitions_max),
+            _first(
+                self.broker_partitions_max, limit_or_none(preset.broker_partitions_max), below.broker_partitions_max
+            ),
             _first(self.partitions_max, preset.cluster_max, below.partitions_max),
             {**below.by_broker, **own},
         )

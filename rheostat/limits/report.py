@@ -82,12 +82,19 @@ def report(
         history = sum_histories(known) if broker is None else known.get(broker)
         if not history:
             return None
-        limit = limits.partitions_max if broker is None else limits.of(broker)
-        there = counts.total if broker is None else counts.of(broker)
+        limit = limits.partitions_max if broker is None else limits.for_broker(broker)
+        there = counts.total if broker is None else counts.on_broker(broker)
         return forecast(history, None if limit_or_none(limit) is None else limit - there)
 
     rows = tuple(
-        BrokerLimitRow(broker, counts.of(broker), limits.of(broker), broker in racks, racks.get(broker), when(broker))
+        BrokerLimitRow(
+            broker,
+            counts.on_broker(broker),
+            limits.for_broker(broker),
+            broker in racks,
+            racks.get(broker),
+            when(broker),
+        )
         for broker in sorted({*racks, *counts.by_broker})
     )
     cluster = BrokerLimitRow(None, counts.total, limits.partitions_max, projection=when(None))

@@ -22,7 +22,7 @@ class Explained:
 
     @property
     def tokens(self) -> float:
-        return TokenBucket.full(self.quota, 0).taken(self.quota, self.burst, 0).tokens
+        return TokenBucket.full(self.quota, 0).with_admitted(self.quota, self.burst, 0).tokens
 
     @property
     def throttle_s(self) -> float:

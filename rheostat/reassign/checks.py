@@ -140,16 +140,18 @@ def _over_limits(given: PlanInput, ground: PlanGround, limits: PartitionLimits, 
             more.update(new)
             more.subtract(gone)
             grows += len(new) - len(gone)
-    counts = count_partitions(((key, s.replicas) for key, s in ground.standing.partitions.items()), ground.standing.brokers)
+    counts = count_partitions(
+        ((key, s.replicas) for key, s in ground.standing.partitions.items()), ground.standing.brokers
+    )
     total = counts.total + sum(more.values())
     most = limits.cluster_max
     whole = f"the cluster would have {total}, and max.partitions is {'not set' if most is None else most}"
     said = [
-        f"POLICY_VIOLATION: broker {broker} would have {count} partitions, and its max.broker.partitions is {limits.of(broker)} "
-        f"({whole})"
+        f"POLICY_VIOLATION: broker {broker} would have {count} partitions, "
+        f"and its max.broker.partitions is {limits.for_broker(broker)} ({whole})"
         for broker in sorted(comes)
-        for count in [counts.of(broker) + more[broker]]
-        if count > limits.of(broker)
+        for count in [counts.on_broker(broker) + more[broker]]
+        if count > limits.for_broker(broker)
     ]
     # What only moves may do so where the cluster is full (the KIP's Compatibility); what grows is as if it were created.
     if most is not None and grows > 0 and total > most:

@@ -23,9 +23,9 @@ _LIMITS_FIELDS = {
     "rate_bytes_per_s_min": "rate_bytes_per_s_min",
     "signal_age_s_max": "signal_age_s_max",
     "external_change_hold_s": "external_change_hold_s",
-    "clear_finished": "clear_finished",
-    "existing_throttles": "adopts",
-    "unthrottled_moves": "throttles_moves",
+    "clear_finished": "clears_finished",
+    "existing_throttles": "adopts_existing",
+    "unthrottled_moves": "throttles_all_moves",
 }
 
 
@@ -95,7 +95,7 @@ def _with_settings(recorded: SettingsSnapshot, settings: TunerSettings, keys: se
         law = replace(law, **{name: value for name, value in changes.items() if name.startswith("rate_bytes_per_s_")})
     if "objective" in keys:
         objective = settings.objective.objective() if settings.objective is not None else None
-        changes |= {field: getattr(limits, field) for field in ("steers", "throttles_moves", "finish_at_ms")}
+        changes |= {field: getattr(limits, field) for field in ("closed_loop", "throttles_all_moves", "finish_at_ms")}
     has_writes_max = "config_writes_per_s_max" in keys
     return replace(
         recorded,

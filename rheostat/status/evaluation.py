@@ -81,7 +81,7 @@ class StatusEvaluator:
             live,
             dict(signals.brokers) if signals is not None else {},
             dict(signals.moves) if signals is not None else {},
-            courses=self._courses(live),
+            setpoints=self._courses(live),
             orders=orders,
             plan_moves=plan_moves,
         )
@@ -105,7 +105,9 @@ class StatusEvaluator:
 
     def _courses(self, live: LiveCluster) -> Mapping[BrokerSide, Setpoint]:
         """Where the law steers, what stands is what it means: what it has weighed against clients is no stall."""
-        return {side: Setpoint(rate.bytes_per_s) for side, rate in live.rates.items()} if self._limits.steers else {}
+        return (
+            {side: Setpoint(rate.bytes_per_s) for side, rate in live.rates.items()} if self._limits.closed_loop else {}
+        )
 
 
 def steps_without_tuner(look: StatusSnapshot, state: str) -> list[str]:

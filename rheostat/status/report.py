@@ -267,7 +267,9 @@ def last_entries(settings: Settings, count: int = DECISIONS_SHOWN, ring: str = "
 def _floor(side: Mapping[str, Any], settings: Settings) -> float | None:
     """By the settings: what the law means, which may be less where clients leave less, is not known from outside."""
     steady_state = side["steady_state_bytes_per_s"]
-    return None if steady_state is None else min_draining_bytes_per_s(SideLoad(0.0, steady_state), settings.tuner.limits())
+    return (
+        None if steady_state is None else min_draining_bytes_per_s(SideLoad(0.0, steady_state), settings.tuner.limits())
+    )
 
 
 def _signals(settings: Settings) -> SignalHistory:

@@ -129,7 +129,7 @@ def not_on_record(looks: Sequence[Look], records: Iterable[Record], cluster: str
         except ValueError:
             continue  # Of a client that is none of ours.
         for side, ours in owned.items():
-            for rate in ours.may_stand:
+            for rate in ours.possible_rates:
                 if rate is not None:
                     recorded_ms.setdefault((side, rate), record.at_ms)
     found, seen = [], set()

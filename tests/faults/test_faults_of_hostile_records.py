@@ -18,8 +18,8 @@ from tuner.journal.plan_records import head_key
 
 Tell = Callable[[str, object], None]
 
-DEEP = b'{"v": 2, "later": ' + b"[" * 100_000
-INFINITE = b'{"v": 2, "at_ms": 1, "pause": null, "resumed_at_ms": 0, "overrides": [[1, "leader", Infinity, 9e15, "x"]]}'
+DEEP = b'{"v": 3, "later": ' + b"[" * 100_000
+INFINITE = b'{"v": 3, "at_ms": 1, "pause": null, "resumed_at_ms": 0, "overrides": [[1, "leader", Infinity, 9e15, "x"]]}'
 HUGE = b"1" + b"0" * 400
 MENDED_S_MAX = 60.0  # A tuner that was killed counts as acting for 20 s.
 
@@ -98,9 +98,9 @@ def test_hostile_records_of_the_journal(make_stage: MakeStage, record_property: 
     tuner = stage.start_tuner()
     stage.move()
     stage.until_turned()
-    own = [(memory_key(cluster), DEEP), (owned_key(cluster, SOURCE), b'{"v": 2, "owned": [1, "leader", null, -5, []]}')]
+    own = [(memory_key(cluster), DEEP), (owned_key(cluster, SOURCE), b'{"v": 3, "owned": [1, "leader", null, -5, []]}')]
     entries = [(entry_key("entry", cluster, 7), DEEP), (f"tuner|{cluster}|x".encode(), DEEP), (b"\xff|\xff", DEEP)]
-    orders = [(orders_key(cluster), INFINITE), (orders_key(cluster), DEEP), (head_key(cluster, "p"), b'{"v": 2}')]
+    orders = [(orders_key(cluster), INFINITE), (orders_key(cluster), DEEP), (head_key(cluster, "p"), b'{"v": 3}')]
     put(stage, stage.topics.journal, [*own, *entries, *orders])
     put(stage, stage.topics.orders, orders)
     for command in ("pause", "resume"):

@@ -17,7 +17,7 @@ from rheostat.status.report import last_entries
 from streaming.shared.kafka.cluster import ClusterClient
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, Pair, TopicThrottle
 from tuner.control.throttle.replica_lists.list_rules import required_by_topic
-from tuner.core.cluster import LiveCluster, ClusterUnreadable
+from tuner.core.cluster import ClusterUnreadable, LiveCluster
 from tuner.core.throttle_limits import MB
 from tuner.runtime.observe.cluster_reader import ClusterReader
 

@@ -53,7 +53,10 @@ class Filmed:
     entries: list[Entry] = field(default_factory=list)
 
     def start(self, simulated: SimulatedCluster) -> ThrottlePolicyRunner:
-        limits, law = replace(self.limits, steers=self.objective is not None), ControlLimits(rate_bytes_per_s_max=80 * MB)
+        limits, law = (
+            replace(self.limits, closed_loop=self.objective is not None),
+            ControlLimits(rate_bytes_per_s_max=80 * MB),
+        )
 
         def now_s() -> float:
             return simulated.cluster.now_s

@@ -18,7 +18,7 @@ OTHERS: list[Any] = [
     [None], [1, 2], {"x": 1}, [[[[[[]]]]]],
 ]  # fmt: skip
 VALUES = st.sampled_from(NUMBERS + OTHERS) | st.integers() | st.floats() | st.text(max_size=5)
-NESTED = [b"[" * 5_000, b'{"v":2,"a":' * 5_000, b'{"v": 2, "x": ' + b"[" * 900 + b"]" * 900 + b"}"]
+NESTED = [b"[" * 5_000, b'{"v":3,"a":' * 5_000, b'{"v": 3, "x": ' + b"[" * 900 + b"]" * 900 + b"}"]
 
 
 def paths(body: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

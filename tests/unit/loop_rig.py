@@ -30,8 +30,8 @@ from tuner.control.throttle.objective import Capacity, ControlLimits, Objective
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import (
     BrokerSide,
-    LiveCluster,
     ClusterUnreadable,
+    LiveCluster,
     Observation,
     PartitionMove,
     RateSetting,
@@ -64,14 +64,16 @@ class FakeLive:
         self.beside: Mapping[int, frozenset[BrokerSide]] = {}
         self.waits: list[Collection[int]] = []
 
-    def snapshot(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | ClusterUnreadable:
+    def snapshot(
+        self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()
+    ) -> LiveCluster | ClusterUnreadable:
         self.also = frozenset(also)
         self.looks.append(full)
         self.waits.append(waits)
         if self.not_seen is not None:
             return ClusterUnreadable(self.not_seen)
         inherited = {
-            (broker, side): RateSetting(value, own=False)
+            (broker, side): RateSetting(value, is_own=False)
             for side, value in self.throttles.default_rates.items()
             for broker in self.throttles.brokers
         }
@@ -81,7 +83,7 @@ class FakeLive:
             inherited | {side: RateSetting(value) for side, value in self.throttles.rates.items()},
             {topic: lists for topic, lists in self.throttles.lists.items() if lists},
             quota_samples=dict.fromkeys(self.throttles.brokers, self.quota_samples),
-            beside=self.beside,
+            lost_replica_sides=self.beside,
         )
 
 
@@ -198,7 +200,7 @@ class Rig:
         self.now_ms = NOW_MS  # Stands still where a test does not move it: signals stay as old as they are.
         self.clock = Clock(lambda: self.now_ms / 1000, lambda: self.now_s)
         port: Throttles = DryRunThrottles(self.throttles) if dry_run else self.throttles
-        self.limits = replace(LIMITS, steers=objective is not None, throttles_moves=throttles_moves)
+        self.limits = replace(LIMITS, closed_loop=objective is not None, throttles_all_moves=throttles_moves)
 
         def loop(memory: Memory) -> ThrottleController:
             ports = ThrottlePorts(
@@ -240,7 +242,7 @@ class Rig:
 
     def respect(self) -> None:
         """As tuner.existing_throttles says it."""
-        self.limits = replace(self.limits, adopts=False)
+        self.limits = replace(self.limits, adopts_existing=False)
         self.loop = self._make_loop(self.loop.memory)
 
     def die_and_start_again(self) -> None:
@@ -253,7 +255,10 @@ class Rig:
         recorded = self.journal.memories[-1] if self.journal.memories else Memory()
         memory = decode_memory(encode_memory(recorded))
         listed = {topic: pairs for topic, pairs in {**memory.listed, **self.journal.listed}.items() if pairs}
-        newer = {"owned": {**memory.owned, **self.journal.owned}, "seen": {**memory.seen, **self.journal.seen}}
+        newer = {
+            "owned": {**memory.owned, **self.journal.owned},
+            "moving_replicas": {**memory.moving_replicas, **self.journal.seen},
+        }
         self.loop = self._make_loop(replace(memory, **newer, listed=listed))
 
     def cycle(self) -> list[Reason]:
@@ -276,7 +281,7 @@ class Rig:
 
 
 RAISED = Memory(
-    seen=SEEN,
+    moving_replicas=SEEN,
     throttled=True,
     stalls={3: WELL},
     owned={SOURCE: owned(10 * MB, 50 * MB), TARGET: owned(10 * MB, 50 * MB)},

@@ -76,7 +76,7 @@ class Everything:
 
     def __post_init__(self) -> None:
         self.board = StatusStore(
-            CLUSTER, Limits(50.0 * MB, steers=True), dry_run=False, wall_clock=self.wall_clock,
+            CLUSTER, Limits(50.0 * MB, closed_loop=True), dry_run=False, wall_clock=self.wall_clock,
             objective=Objective(50.0, Mode.DEADLINE, 1_900_000_000_000), capacity=Capacity(125.0 * MB, 125.0 * MB),
             capacity_by_broker={4: Capacity(60.0 * MB, 125.0 * MB)},
             partition_limits=PartitionLimits(4_000, 9_000), partitions_named_max=self.named,
@@ -159,7 +159,7 @@ def observation(now_ms: int) -> Observation:
         live,
         brokers={b: _broker(b, now_ms) for b in (1, 2, 3, 4)},
         moves={side: _move(side, now_ms) for side in SIDES},
-        courses={(1, L): Setpoint(12.0 * MB), (2, L): Setpoint(5.0 * MB, no_headroom=True)},
+        setpoints={(1, L): Setpoint(12.0 * MB), (2, L): Setpoint(5.0 * MB, no_headroom=True)},
         orders=Orders(
             now_ms,
             pause=Pause(now_ms - 60_000, "kim@desk", released=True),

@@ -54,7 +54,9 @@ class Rig:
     ) -> QuotaStep:
         """One turn now; then five seconds pass. Without a controller, one that is well."""
         found = [controller(self.now_ms)] if controllers is None else controllers
-        quotas: Mapping[QuotaEntity, float] | ClusterUnreadable = ClusterUnreadable("no answer") if unseen else self.quotas
+        quotas: Mapping[QuotaEntity, float] | ClusterUnreadable = (
+            ClusterUnreadable("no answer") if unseen else self.quotas
+        )
         view = QuotaView(
             self.now_ms, quotas, {s.node: s for s in found}, tuple(tenants), beside or ClusterWideMeasures()
         )

@@ -77,7 +77,7 @@ class FilmedRig(Rig):
     def filmed_loop(self, memory: Memory) -> ThrottleController:
         self.runs += 1
         law = ControlLimits(rate_bytes_per_s_max=LIMITS.rate_bytes_per_s_max, takeover_ramp_s=0.1)
-        limits = replace(LIMITS, steers=self.objective is not None, throttles_moves=self.throttles_moves)
+        limits = replace(LIMITS, closed_loop=self.objective is not None, throttles_all_moves=self.throttles_moves)
         in_force = SettingsSnapshot(
             limits, STALL, self.objective, law if self.objective else None, writes_max(WRITES_PER_S_MAX), self.dry_run
         )

@@ -23,7 +23,9 @@ L, F = Side.LEADER, Side.FOLLOWER
 SOURCE: BrokerSide = (1, L)  # The one leader of the standard move …
 TARGET: BrokerSide = (3, F)  # … and its destination.
 
-LIMITS = Limits(rate_bytes_per_s_max=50 * MB, idle_looks_before_end=2)  # Shorter than the 3 that ship, see test_policy.
+LIMITS = Limits(
+    rate_bytes_per_s_max=50 * MB, idle_snapshots_before_cleanup=2
+)  # Shorter than the 3 that ship, see test_policy.
 STALL = StallLimits()
 
 WELL = StallState(judged_until_ms=NOW_MS, observed_s=60.0)
@@ -149,8 +151,8 @@ def observation(
         cluster,
         brokers={s.broker: s for s in brokers},
         moves={(s.broker, s.side): s for s in signals},
-        busy=frozenset(busy),
-        courses=courses or {},
+        ramping=frozenset(busy),
+        setpoints=courses or {},
     )
 
 

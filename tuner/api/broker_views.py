@@ -42,7 +42,7 @@ def brokers_json(look: StatusSnapshot, wanted: Sequence[int]) -> list[dict[str, 
 def _side(look: StatusSnapshot, side: BrokerSide, signal: BrokerSignal | None, now_ms: int) -> dict[str, Any]:
     snapshot, seen = look.cycle.result, look.observation
     setting, load, decision = look.rates.get(side), look.loads.get(side), look.last_decisions.get(side)
-    course = seen.courses.get(side) if seen is not None else None
+    course = seen.setpoints.get(side) if seen is not None else None
     externally_owned_until_ms = snapshot.memory.externally_owned_until_ms.get(side)
     order = look.orders.overrides.get(side)
     actual = None
@@ -66,7 +66,7 @@ def _side(look: StatusSnapshot, side: BrokerSide, signal: BrokerSignal | None, n
         "overridden_until_ms": order.until_ms if order is not None and order.until_ms > now_ms else None,
         "infeasible": side in look.infeasible,
         "no_headroom": course.no_headroom if course is not None else None,
-        "changing": seen is not None and side in seen.busy,
+        "changing": seen is not None and side in seen.ramping,
         "reason": decision.reason.value if decision is not None else None,
         "text": decision.text if decision is not None else None,
     }

@@ -25,7 +25,7 @@ _FROM_TO = {
     "set": ("current_bytes_per_s", "setpoint_bytes_per_s"),
     "start": (None, "value_bytes_per_s"),
     "put_back": ("current_bytes_per_s", "value_bytes_per_s"),
-    "let_go": ("ours_bytes_per_s", "found_bytes_per_s"),
+    "let_go": ("managed_bytes_per_s", "current_bytes_per_s"),
     "steer": ("current_bytes_per_s", None),
 }
 

@@ -161,7 +161,7 @@ class RateHistoryStore:
                 _NAN
                 if steady_state is None
                 else current_min_rate_bytes_per_s(
-                    SideLoad(0.0, steady_state), seen.courses.get((broker, side)), limits
+                    SideLoad(0.0, steady_state), seen.setpoints.get((broker, side)), limits
                 ),
             ]
         onto = seen.moves.get((broker, Side.FOLLOWER))

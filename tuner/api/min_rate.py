@@ -11,4 +11,4 @@ from tuner.core.throttle_limits import Limits
 def current_min_rate_bytes_per_s(load: SideLoad, course: Setpoint | None, limits: Limits) -> float:
     """The law's floor comes down to what clients leave; what it means is never below it."""
     least = min_draining_bytes_per_s(load, limits)
-    return least if course is None else min(least, course.meant_bytes_per_s)
+    return least if course is None else min(least, course.bytes_per_s)

@@ -40,7 +40,7 @@ def move_families(
             TunerMetric.FETCHER_COLLISIONS, largest_values({(*c, str(b)): float(n) for b, n in idle.items() if n})
         )
     yield metric_family(TunerMetric.RATE_SETPOINT, {_of(c, s): float(r) for s, r in snapshot.setpoints.items()})
-    courses = seen.courses if seen is not None else {}
+    courses = seen.setpoints if seen is not None else {}
     yield metric_family(
         TunerMetric.NO_HEADROOM, largest_values({_of(c, s): float(course.no_headroom) for s, course in courses.items()})
     )

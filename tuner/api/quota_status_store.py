@@ -133,7 +133,9 @@ class QuotaCollector(Collector):
         if shown is None:
             return
         total, memory = shown.total, shown.memory
-        yield metric_family(TunerMetric.QUOTAS_READABLE, {c: float(not isinstance(shown.view.quotas, ClusterUnreadable))})
+        yield metric_family(
+            TunerMetric.QUOTAS_READABLE, {c: float(not isinstance(shown.view.quotas, ClusterUnreadable))}
+        )
         if total is not None:
             yield metric_family(TunerMetric.CONTROLLER_PRESSURE, {c: total.pressure})
         if memory.total is not None:

@@ -157,7 +157,7 @@ def upcoming_changes(
 
 def unthrottled_moves_warning(live: LiveCluster, limits: Limits) -> list[str]:
     """That the ceiling does not hold for some moves, and why, where no side of them is throttled and the tuner leaves them so."""
-    if limits.throttles_moves:
+    if limits.throttles_all_moves:
         return []
     if len(live.moves) > FORECAST_PARTITIONS_MAX:
         free = 0 if live.lists else len(live.moves)
@@ -166,7 +166,7 @@ def unthrottled_moves_warning(live: LiveCluster, limits: Limits) -> list[str]:
     if not free:
         return []
     moves = "1 partition moves" if free == 1 else f"{free} partitions move"
-    why = "tuner.unthrottled_moves is leave" if limits.steers else "tuner.objective is not set"
+    why = "tuner.unthrottled_moves is leave" if limits.closed_loop else "tuner.objective is not set"
     return [
         f"{moves} without a throttle, so the ceiling of {rate_text(limits.rate_bytes_per_s_max)} does not hold: {why}, and the "
         "tuner throttles its own plans only. Give the move a throttle with the tool that began it."
@@ -197,7 +197,7 @@ def stall_warnings(memory: Memory, stall_limits: StallLimits) -> list[str]:
     for broker, state in sorted(memory.stalls.items()):
         if not state.stalled and state.lost_s >= 1.0:
             found.append(
-                f"The move onto broker {broker} is called stalled when {stall_limits.lost_s_max:.0f} s of progress are lost; "
+                f"The move onto broker {broker} is called stalled when {stall_limits.stalled_lost_s:.0f} s of progress are lost; "
                 f"{state.lost_s:.0f} s are."
             )
     return found[:NAMED_MAX]

@@ -29,7 +29,7 @@ from tuner.control.throttle.orphaned_throttles import count_orphaned_settings
 from tuner.control.throttle.rescue_rate import is_infeasible
 from tuner.control.throttle.signal_age import SignalAges
 from tuner.control.throttle.state import Memory
-from tuner.core.cluster import BrokerSide, LiveCluster, ClusterUnreadable, Observation
+from tuner.core.cluster import BrokerSide, ClusterUnreadable, LiveCluster, Observation
 from tuner.core.drain_time import SideLoad
 from tuner.core.freshness import Freshness, freshness
 from tuner.core.operator_orders import Orders
@@ -142,8 +142,8 @@ class StatusStore:
                 self._cluster_seen_at_ms = observation.now_ms
             self.cycled_at_s = self._looped_at_s = self._wall_clock()
             wanted = {(d.broker, d.side): d.setpoint_bytes_per_s for d in decisions if isinstance(d, SetRate)}
-            meant = {side: round(course.meant_bytes_per_s) for side, course in observation.courses.items()}
-            self._wanted = {s: rate for s, rate in self._wanted.items() if s in observation.busy} | wanted | meant
+            meant = {side: round(course.bytes_per_s) for side, course in observation.setpoints.items()}
+            self._wanted = {s: rate for s, rate in self._wanted.items() if s in observation.ramping} | wanted | meant
             new: list[Decision] = []
             # Of thousands of decisions nearly all are of one kind: the kinds are counted here, and each is named once.
             kinds: dict[tuple[type, Reason], tuple[Decision, int]] = {}

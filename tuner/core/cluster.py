@@ -22,7 +22,7 @@ class RateSetting:
     """A throttle rate in force on one side of one broker."""
 
     bytes_per_s: int
-    own: bool = True  # Set on this broker; False when it comes from <default> or the broker's file.
+    is_own: bool = True  # Set on this broker; False when it comes from <default> or the broker's file.
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class LiveCluster:
     quota_samples: Mapping[int, int] = field(default_factory=dict)  # replication.quota.window.num, by broker.
     fetchers: Mapping[int, int] = field(default_factory=dict)  # num.replica.fetchers, by broker.
     # Of what does not move: by leader, the sides whose lists hold back a living replica of it that is not in sync.
-    beside: Mapping[int, frozenset[BrokerSide]] = field(default_factory=dict)
+    lost_replica_sides: Mapping[int, frozenset[BrokerSide]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,9 @@ class ClusterUnreadable:
 class Setpoint:
     """What the law means one throttle to do, after its last second."""
 
-    meant_bytes_per_s: float
+    bytes_per_s: float
     no_headroom: bool = False  # Its clients leave less than what keeping up takes.
-    blind: bool = False  # What it depends on is not measured now.
+    inputs_stale: bool = False  # What it depends on is not measured now.
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +81,10 @@ class Observation:
     live: LiveCluster | ClusterUnreadable
     brokers: Mapping[int, BrokerSignal] = field(default_factory=dict)
     moves: Mapping[BrokerSide, MoveSignal] = field(default_factory=dict)
-    busy: frozenset[BrokerSide] = frozenset()  # A change of rate is under way there.
-    courses: Mapping[BrokerSide, Setpoint] = field(default_factory=dict)  # Of what the law steers now.
+    ramping: frozenset[BrokerSide] = frozenset()  # A change of rate is under way there.
+    setpoints: Mapping[BrokerSide, Setpoint] = field(default_factory=dict)  # Of what the law steers now.
     orders: Orders = field(default_factory=Orders)
     # Their quota's window is empty, and a step of ours is about to begin there; or it is being filled, or that was cut short.
-    empty: frozenset[BrokerSide] = frozenset()
+    empty_windows: frozenset[BrokerSide] = frozenset()
     # Partitions that plans of rheostat move now, or are about to, with the throttle that each plan was given.
     plan_moves: Mapping[TopicPartition, PlanThrottle] = field(default_factory=dict)

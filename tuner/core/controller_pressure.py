@@ -43,7 +43,7 @@ class Measure(StrEnum):
     QUEUE = "queue_ms"
     CREATE = "create_ms"
     APPLY_LAG = "apply_lag_ms"
-    FELT = "create_probe_p90_ms"
+    CREATE_PROBE = "create_probe_p90_ms"
     FORWARDING = "forwarding_busy_ratio"
 
 
@@ -69,7 +69,7 @@ class Pressure:
                 return f"creating a topic takes {self.measured:.0f} ms, {self.objective:.0f} ms are allowed"
             case Measure.APPLY_LAG:
                 return f"metadata is applied {self.measured:.0f} ms late, {self.objective:.0f} ms are allowed"
-            case Measure.FELT:
+            case Measure.CREATE_PROBE:
                 return (
                     f"one creation in ten waits for {self.measured:.0f} ms or more, {self.objective:.0f} ms are allowed"
                 )
@@ -81,7 +81,10 @@ class Pressure:
 
 
 def worst_pressure(
-    signal: ControllerSignal, beside: ClusterWideMeasures, objective: ControllerObjective, rests: IdleBaselines | None = None
+    signal: ControllerSignal,
+    beside: ClusterWideMeasures,
+    objective: ControllerObjective,
+    rests: IdleBaselines | None = None,
 ) -> Pressure | None:
     """Of the active controller. None: nothing of what is asked for is measured."""
     return max(_measured(signal, beside, objective, rests or {}), key=lambda found: found.ratio, default=None)
@@ -95,7 +98,7 @@ def missing_measures(
         (Measure.IDLE, signal.idle_ratio, objective.idle_ratio_min),
         (Measure.QUEUE, signal.event_queue_time_mean_ms, objective.queue_ms_max),
         (Measure.APPLY_LAG, beside.apply_lag_ms, objective.apply_lag_ms_max),
-        (Measure.FELT, beside.create_probe_p90_ms, objective.create_probe_p90_ms_max),
+        (Measure.CREATE_PROBE, beside.create_probe_p90_ms, objective.create_probe_p90_ms_max),
         (Measure.FORWARDING, beside.forwarding_busy_ratio, objective.forwarding_busy_ratio_max),
     )
     # Nobody creates: then there is no time of a creation, and none that is too long.
@@ -141,7 +144,7 @@ def _measured(
         (Measure.QUEUE, signal.event_queue_time_mean_ms, objective.queue_ms_max),
         (Measure.CREATE, beside.create_ms, objective.create_ms_max),
         (Measure.APPLY_LAG, beside.apply_lag_ms, objective.apply_lag_ms_max),
-        (Measure.FELT, beside.create_probe_p90_ms, objective.create_probe_p90_ms_max),
+        (Measure.CREATE_PROBE, beside.create_probe_p90_ms, objective.create_probe_p90_ms_max),
     ):
         if measured is not None and allowed is not None:
             rest = min(rests.get(measure.value, 0.0), _REST_OF_OBJECTIVE_MAX * allowed) if measure in _RESTED else 0.0

@@ -45,7 +45,7 @@ def partition_fills(
     oldest_ms = now_ms - round(age_s_max * 1000)
     whole = PartitionFill(None, sum(s.partitions or 0.0 for s in told.values()), limits.cluster_max)
     rows = (
-        PartitionFill(b, s.partitions or 0.0, limit_or_none(limits.of(b)))
+        PartitionFill(b, s.partitions or 0.0, limit_or_none(limits.for_broker(b)))
         for b, s in told.items()
         if s.sampled_at_ms >= oldest_ms
     )

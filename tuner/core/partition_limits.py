@@ -38,7 +38,7 @@ class PartitionLimits:
     def __post_init__(self) -> None:
         assert min(self.broker_partitions_max, self.partitions_max, *self.by_broker.values()) >= 0
 
-    def of(self, broker: int) -> int:
+    def for_broker(self, broker: int) -> int:
         return self.by_broker.get(broker, self.broker_partitions_max)
 
     @property
@@ -80,18 +80,20 @@ class PartitionCounts:
     def total(self) -> int:
         return sum(self.by_broker.values())
 
-    def of(self, broker: int) -> int:
+    def on_broker(self, broker: int) -> int:
         return self.by_broker.get(broker, 0)
 
     def headroom(self, broker: int, limits: PartitionLimits) -> int:
         """Of this broker alone; the cluster's may be less."""
-        return max(0, limits.of(broker) - self.of(broker))
+        return max(0, limits.for_broker(broker) - self.on_broker(broker))
 
     def cluster_headroom(self, limits: PartitionLimits) -> int:
         return max(0, limits.partitions_max - self.total)
 
 
-def count_partitions(replicas: Iterable[tuple[tuple[str, int], Iterable[int]]], brokers: Iterable[int]) -> PartitionCounts:
+def count_partitions(
+    replicas: Iterable[tuple[tuple[str, int], Iterable[int]]], brokers: Iterable[int]
+) -> PartitionCounts:
     """
     Args:
         replicas: of each (topic, partition), with those that are being added or removed: a broker hosts both.
@@ -112,5 +114,5 @@ def brokers_above_limit(before: PartitionCounts, added: Mapping[int, int], limit
     ("any reassignment … should work fine"), whatever its copies come to meanwhile; a plan that ends with more than there were is
     held against it as a whole, before it begins.
     """
-    after = {broker: before.of(broker) + count for broker, count in added.items() if count > 0}
-    return {broker: count for broker, count in after.items() if count > limits.of(broker)}
+    after = {broker: before.on_broker(broker) + count for broker, count in added.items() if count > 0}
+    return {broker: count for broker, count in after.items() if count > limits.for_broker(broker)}

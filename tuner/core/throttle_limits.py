@@ -33,34 +33,34 @@ class Limits:
     decay_every_s: float = 4.0
     # Two measures of one thing differ by a multiple of this only where one of them is wrong: Kafka's quota moves bytes in clumps,
     # and its own mean spans 11 s where the stream's spans 30. Below the second number clumps are all that there is.
-    doubt_ratio: float = 3.0
-    doubt_bytes_per_s: float = 10 * MB
+    contradiction_ratio: float = 3.0
+    contradiction_bytes_per_s_min: float = 10 * MB
     # A reassignment has ended when three looks in a row find none: tools that move in batches have pauses of up to 10 s.
-    idle_looks_before_end: int = 3
+    idle_snapshots_before_cleanup: int = 3
     # How long a value that somebody else wrote is left alone.
     external_change_hold_s: float = 3600.0
     # For so long after a take-over a value that the tuner before us was about to write is still its own: a call that hung, or a
     # process that was stopped in it and goes on. Later somebody may well have meant the same number.
-    late_s: float = 600.0
+    predecessor_write_s: float = 600.0
     # A throttle that stood before a move and before us is tuned while the move needs it, and put back; or else left alone.
-    adopts: bool = True
+    adopts_existing: bool = True
     # An objective for client latency is set and what the brokers can carry is known: throttles follow the clients all the
     # time. Otherwise the tuner only rescues stalled moves.
-    steers: bool = False
+    closed_loop: bool = False
     # A move that nobody throttles is throttled: what steers has to have something to turn.
-    throttles_moves: bool = False
+    throttles_all_moves: bool = False
     # Deadline mode: when the moves are to be done (epoch), so that it can be said when they will not be.
     finish_at_ms: int | None = None
     # Take away, at the end of a move, the throttle that was put on for it (as kafka-reassign-partitions --verify does).
-    clear_finished: bool = True
+    clears_finished: bool = True
 
     @property
-    def fill_from_bytes_per_s(self) -> float:
+    def warmup_start_bytes_per_s(self) -> float:
         """The least from which a throttle is brought up as its window fills, in bytes/s.
 
         Without an objective from nothing: any more would pass a second time within the window, which is above the ceiling then.
         """
-        return self.rate_bytes_per_s_min if self.steers else 0.0
+        return self.rate_bytes_per_s_min if self.closed_loop else 0.0
 
     def __post_init__(self) -> None:
         # settings.py has told the operator already, naming the key; here it guards the core.
@@ -72,10 +72,10 @@ class StallLimits:
     # Progress below this share of what is expected counts as lost time.
     share_expected: float = 0.5
     # Lost seconds that make a stall. More than the healthy worst dip (0.5 · 10.5 s of the quota's echo) plus one hiccup.
-    lost_s_max: float = 15.0
+    stalled_lost_s: float = 15.0
     # What was lost beyond this is not counted: a move that stood for an hour and goes again at the rate expected is well after
     # half a minute, and not after another hour.
-    lost_s_most: float = 25.0
+    lost_s_max: float = 25.0
     # A longer step is a gap in the data: unknown, not stalled. Three looks in a row may be missed at one every 10 s: the sizes
     # at both ends still tell the mean between them, but what the throttles allowed for longer is anybody's guess.
     step_s_max: float = 45.0

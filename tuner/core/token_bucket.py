@@ -69,7 +69,7 @@ class TokenBucket:
         """Whether a topic of any number of partitions would pass now."""
         return self.refilled(quota, now_ms).tokens >= 0
 
-    def taken(self, quota: MutationQuota, partitions: float, now_ms: float) -> TokenBucket:
+    def with_admitted(self, quota: MutationQuota, partitions: float, now_ms: float) -> TokenBucket:
         """After so many partitions were admitted; nobody checks here whether they may."""
         refilled = self.refilled(quota, now_ms)
         return TokenBucket(min(quota.burst, refilled.tokens - partitions), now_ms)

@@ -19,7 +19,7 @@ from streaming.shared.contract import Side
 from streaming.shared.contract.bounds import Count, NodeId, Number, Text, TimestampMs, error_text
 from tuner.core.reassignment_plan import DesiredPlanState, PlanEnding
 
-VERSION = 2
+VERSION = 3
 SEQ_MAX = 2**52  # Largest accepted sequence number; a tuner continues counting from the largest number that it reads.
 DEPTH_MAX = (
     16  # Deepest accepted nesting of an entry's ``decision`` and ``inputs``; the code that renders them recurses.
@@ -93,8 +93,8 @@ class DecisionDigestBody(Struct):
     current_bytes_per_s: Rate | None = None
     setpoint_bytes_per_s: Rate | None = None
     value_bytes_per_s: Rate | None = None
-    ours_bytes_per_s: Rate | None = None
-    found_bytes_per_s: Rate | None = None
+    managed_bytes_per_s: Rate | None = None
+    current_bytes_per_s: Rate | None = None
 
 
 class EntryBody(Struct):
@@ -120,8 +120,8 @@ class OwnedRow(Struct, array_like=True):
     side: Side
     before_bytes_per_s: Rate | None
     setpoint_bytes_per_s: Rate
-    possible_values: list[Rate | None]
-    goes_back_to_bytes_per_s: Rate | None = None
+    possible_rates: list[Rate | None]
+    restore_to_bytes_per_s: Rate | None = None
 
 
 class OwnedBody(Struct):
@@ -130,7 +130,7 @@ class OwnedBody(Struct):
 
 class MovingBody(Struct):
     topic: Text
-    seen: list[tuple[NodeId, list[NodeId]]]
+    moving_replicas: list[tuple[NodeId, list[NodeId]]]
 
 
 class ListedRow(Struct, array_like=True):
@@ -146,20 +146,20 @@ class ListedBody(Struct):
 class MemoryBody(Struct):
     owned: list[OwnedRow]
     externally_owned_until_ms: list[SideRow]
-    seen: list[tuple[Text, NodeId, list[NodeId]]]
+    moving_replicas: list[tuple[Text, NodeId, list[NodeId]]]
     rescued: list[NodeId]
     throttled: bool
-    standing: list[RateRow]
-    standing_lists: list[Text] | None
+    preexisting_rates: list[RateRow]
+    preexisting_lists: list[Text] | None
     idle_lists: list[Text]
-    to_clear: list[NodeId]
+    brokers_to_clear: list[NodeId]
     holder: Text = ""
     orders_at_ms: TimestampMs = 0
-    ordered: OrdersBody | None = None
-    ordered_until_ms: TimestampMs | None = None
-    swept_at_ms: TimestampMs = 0
-    late: list[tuple[NodeId, Side, list[Rate | None]]] = []
-    late_until_ms: TimestampMs = 0
+    recorded_orders: OrdersBody | None = None
+    orders_recorded_until_ms: TimestampMs | None = None
+    cleared_at_ms: TimestampMs = 0
+    predecessor_writes: list[tuple[NodeId, Side, list[Rate | None]]] = []
+    predecessor_writes_until_ms: TimestampMs = 0
     listed: list[ListedRow] = []
 
 

@@ -70,7 +70,7 @@ def describe_holdings(state: ReplayedState, brokers: Collection[int] | None = No
     """
     memory = state.memory
     sides = [side for side in memory.owned if brokers is None or side[0] in brokers]
-    to_clear = [broker for broker in memory.to_clear if brokers is None or broker in brokers]
+    to_clear = [broker for broker in memory.brokers_to_clear if brokers is None or broker in brokers]
     # A plan without any requested step has changed nothing in the cluster.
     begun = [plan for plan in state.plans.plans if plan.state.ending is None and plan.requested]
     counts = (

@@ -242,19 +242,19 @@ def encode_memory(memory: Memory, holder: str = "") -> bytes:
         "externally_owned_until_ms": [
             [b, s.value, until] for (b, s), until in memory.externally_owned_until_ms.items()
         ],
-        "seen": [[topic, partition, sorted(brokers)] for (topic, partition), brokers in memory.seen.items()],
+        "moving_replicas": [[topic, partition, sorted(brokers)] for (topic, partition), brokers in memory.moving_replicas.items()],
         "rescued": sorted(memory.rescued),
         "throttled": memory.throttled,
-        "standing": [[broker, side.value, rate] for (broker, side), rate in memory.standing.items()],
-        "standing_lists": None if memory.standing_lists is None else sorted(memory.standing_lists),
+        "preexisting_rates": [[broker, side.value, rate] for (broker, side), rate in memory.preexisting_rates.items()],
+        "preexisting_lists": None if memory.preexisting_lists is None else sorted(memory.preexisting_lists),
         "idle_lists": sorted(memory.idle_lists),
-        "to_clear": sorted(memory.to_clear),
+        "brokers_to_clear": sorted(memory.brokers_to_clear),
         "orders_at_ms": memory.orders_at_ms,
-        "ordered": orders_body(memory.ordered),
-        "ordered_until_ms": memory.ordered_until_ms,
-        "swept_at_ms": memory.swept_at_ms,
-        "late": [[broker, side.value, list(values)] for (broker, side), values in memory.late.items()],
-        "late_until_ms": memory.late_until_ms,
+        "recorded_orders": orders_body(memory.recorded_orders),
+        "orders_recorded_until_ms": memory.orders_recorded_until_ms,
+        "cleared_at_ms": memory.cleared_at_ms,
+        "predecessor_writes": [[broker, side.value, list(values)] for (broker, side), values in memory.predecessor_writes.items()],
+        "predecessor_writes_until_ms": memory.predecessor_writes_until_ms,
         "listed": [listed_row(topic, pairs) for topic, pairs in memory.listed.items()],
     }
     return json.dumps(body).encode()
@@ -276,24 +276,24 @@ def decode_owned(value: bytes) -> tuple[BrokerSide, OwnedRate]:
 
 def encode_moving(topic: str, seen: Mapping[int, frozenset[int]]) -> bytes:
     rows = [[partition, sorted(brokers)] for partition, brokers in seen.items()]
-    return json.dumps({"v": VERSION, "topic": topic, "seen": rows}).encode()
+    return json.dumps({"v": VERSION, "topic": topic, "moving_replicas": rows}).encode()
 
 
 def decode_moving(value: bytes) -> dict[tuple[str, int], frozenset[int]]:
     """Returns the moving replicas by topic and partition. Raises ValueError as ``decode_memory``."""
     body = decode_body(value, MovingBody)
-    return {(body.topic, partition): frozenset(brokers) for partition, brokers in body.seen}
+    return {(body.topic, partition): frozenset(brokers) for partition, brokers in body.moving_replicas}
 
 
 def _owned_row(side: BrokerSide, owned: OwnedRate) -> list[Any]:
     broker, which = side
-    row = [broker, which.value, owned.before_bytes_per_s, owned.setpoint_bytes_per_s, list(owned.may_stand)]
-    return row if owned.goes_back_to_bytes_per_s is None else [*row, owned.goes_back_to_bytes_per_s]
+    row = [broker, which.value, owned.before_bytes_per_s, owned.setpoint_bytes_per_s, list(owned.possible_rates)]
+    return row if owned.restore_to_bytes_per_s is None else [*row, owned.restore_to_bytes_per_s]
 
 
 def _owned(row: OwnedRow) -> tuple[BrokerSide, OwnedRate]:
     owned = OwnedRate(
-        row.before_bytes_per_s, row.setpoint_bytes_per_s, tuple(row.possible_values), row.goes_back_to_bytes_per_s
+        row.before_bytes_per_s, row.setpoint_bytes_per_s, tuple(row.possible_rates), row.restore_to_bytes_per_s
     )
     return (row.broker, row.side), owned
 
@@ -308,19 +308,19 @@ def decode_memory(value: bytes) -> Memory:
     return Memory(
         owned=dict(_owned(row) for row in body.owned),
         externally_owned_until_ms={(broker, side): until for broker, side, until in body.externally_owned_until_ms},
-        seen={(topic, partition): frozenset(brokers) for topic, partition, brokers in body.seen},
+        moving_replicas={(topic, partition): frozenset(brokers) for topic, partition, brokers in body.moving_replicas},
         rescued=frozenset(body.rescued),
         throttled=body.throttled,
-        standing={(broker, side): rate for broker, side, rate in body.standing},
-        standing_lists=None if body.standing_lists is None else frozenset(body.standing_lists),
+        preexisting_rates={(broker, side): rate for broker, side, rate in body.preexisting_rates},
+        preexisting_lists=None if body.preexisting_lists is None else frozenset(body.preexisting_lists),
         idle_lists=frozenset(body.idle_lists),
-        to_clear=frozenset(body.to_clear),
+        brokers_to_clear=frozenset(body.brokers_to_clear),
         orders_at_ms=body.orders_at_ms,
         # Without the orders themselves, only the time of the acknowledged ones is known.
-        ordered=Orders(body.orders_at_ms) if body.ordered is None else orders_of(body.ordered),
-        ordered_until_ms=body.ordered_until_ms,
-        swept_at_ms=body.swept_at_ms,
-        late={(broker, side): tuple(values) for broker, side, values in body.late},
-        late_until_ms=body.late_until_ms,
+        recorded_orders=Orders(body.orders_at_ms) if body.recorded_orders is None else orders_of(body.recorded_orders),
+        orders_recorded_until_ms=body.orders_recorded_until_ms,
+        cleared_at_ms=body.cleared_at_ms,
+        predecessor_writes={(broker, side): tuple(values) for broker, side, values in body.predecessor_writes},
+        predecessor_writes_until_ms=body.predecessor_writes_until_ms,
         listed=dict(listed_of(row) for row in body.listed),
     )

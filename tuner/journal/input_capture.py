@@ -13,7 +13,7 @@ from tuner.control.throttle.decision import Decision, Hold
 from tuner.control.throttle.objective import ControlLimits
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.steering.state import ControlInput, ControlState
-from tuner.core.cluster import BrokerSide, LiveCluster, ClusterUnreadable, Observation
+from tuner.core.cluster import BrokerSide, ClusterUnreadable, LiveCluster, Observation
 from tuner.core.operator_orders import Orders
 from tuner.journal.codec import StateValues
 
@@ -30,11 +30,11 @@ def capture_cycle(observation: Observation, before: Memory) -> StateValues:
         **(prefix_fields("live", live) if isinstance(live, LiveCluster) else {}),
         "signals.brokers": observation.brokers,
         "signals.moves": observation.moves,
-        "busy": observation.busy,
-        "empty": observation.empty,
+        "ramping": observation.ramping,
+        "empty_windows": observation.empty_windows,
         "orders": observation.orders,
         "plan_moves": observation.plan_moves,
-        "steered": frozenset(observation.courses),
+        "steered": frozenset(observation.setpoints),
         **prefix_fields("memory", before),
     }
 
@@ -85,7 +85,7 @@ def is_worth_recording(observation: Observation, before: Memory, decisions: Iter
     live = observation.live
     moves = isinstance(live, LiveCluster) and bool(live.moves)
     specific = (d for d in decisions if not (isinstance(d, Hold) and d.broker is None))
-    return moves or bool(before.seen or before.owned) or any(True for _ in specific)
+    return moves or bool(before.moving_replicas or before.owned) or any(True for _ in specific)
 
 
 class QuotaChangeDetector:

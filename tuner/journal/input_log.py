@@ -41,7 +41,7 @@ from tuner.journal.input_capture import (
 )
 from tuner.journal.settings_snapshot import SettingsSnapshot
 
-VERSION = 2
+VERSION = 3
 # Weights are in the unit of codec.piece_weight.
 _WEIGHT_PER_RECORD = 4.0
 # A cycle may write six times in a moment, and each of the next four seconds once. The budget spreads a large cluster's steps

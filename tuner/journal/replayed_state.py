@@ -65,7 +65,7 @@ class ReplayedState:
     @property
     def orders(self) -> Orders:
         """The newest orders. If the orders topic was emptied, the acknowledged ones hold: no operator has taken them back."""
-        return self.orders_history[-1] if self.orders_history else self.memory.ordered
+        return self.orders_history[-1] if self.orders_history else self.memory.recorded_orders
 
     @property
     def superseded_orders(self) -> tuple[Orders, ...]:
@@ -78,7 +78,7 @@ class ReplayedState:
     @property
     def whole_memory(self) -> Memory:
         """The throttle memory with the content of the acknowledged orders."""
-        return replace(self.memory, ordered=self._acknowledged_orders)
+        return replace(self.memory, recorded_orders=self._acknowledged_orders)
 
     @property
     def memory_if_known(self) -> Memory | None:
@@ -92,7 +92,7 @@ class ReplayedState:
 
     @property
     def _acknowledged_orders(self) -> Orders:
-        acknowledged = self.memory.ordered
+        acknowledged = self.memory.recorded_orders
         if acknowledged != Orders(acknowledged.at_ms):
             return acknowledged
         # The memory has only their time. The history may have their content.
@@ -131,7 +131,7 @@ class ReplayedState:
         elif key == orders_key(self.cluster):
             self.orders_history.append(decode_orders(value))
         elif key.startswith(moving_prefix(self.cluster)):
-            self.memory = replace(self.memory, seen={**self.memory.seen, **decode_moving(value)})
+            self.memory = replace(self.memory, moving_replicas={**self.memory.moving_replicas, **decode_moving(value)})
         elif key.startswith(listed_prefix(self.cluster)):
             self.memory = replace(self.memory, listed=self.memory.with_listed(*decode_listed(value)))
         else:

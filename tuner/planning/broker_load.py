@@ -51,7 +51,7 @@ class BrokerLoads:
         self.partitions = {p.key: p for p in partitions}
         self.replicas = {key: p.replicas for key, p in self.partitions.items()}
         brokers = {*racks, *counts.by_broker, *(b for p in self.partitions.values() for b in p.replicas)}
-        self.hosted = {b: counts.of(b) for b in brokers}
+        self.hosted = {b: counts.on_broker(b) for b in brokers}
         self.held_bytes = dict.fromkeys(brokers, 0.0)
         for p in self.partitions.values():
             for b in p.replicas:
@@ -72,7 +72,7 @@ class BrokerLoads:
 
     def has_room(self, key: TopicPartition, broker: int) -> bool:
         """Returns whether the broker's partition limit allows one more."""
-        return key[0] in INTERNAL_TOPICS or self.hosted[broker] < self.limits.of(broker)
+        return key[0] in INTERNAL_TOPICS or self.hosted[broker] < self.limits.for_broker(broker)
 
     def may_be_on(self, key: TopicPartition, broker: int) -> bool:
         """Returns whether the broker has no replica of the partition. Its limit is not considered."""

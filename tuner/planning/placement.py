@@ -77,7 +77,7 @@ def _broker_quotas(
     left, level = request.replicas, 0
     while left:
         level += 1
-        heap = [(quota[b], counts.of(b), b) for b in rack_of if quota[b] < room[b]]
+        heap = [(quota[b], counts.on_broker(b), b) for b in rack_of if quota[b] < room[b]]
         heapq.heapify(heap)
         while heap and left:
             given, hosted, broker = heapq.heappop(heap)
@@ -147,7 +147,7 @@ def _refusal(
     counts: PartitionCounts,
     limits: PartitionLimits,
 ) -> str:
-    each = ", ".join(f"{b}: {counts.of(b)} of {_shown(limits.of(b))}" for b in sorted(racks))
+    each = ", ".join(f"{b}: {counts.on_broker(b)} of {_shown(limits.for_broker(b))}" for b in sorted(racks))
     return (
         f"POLICY_VIOLATION: {request.partitions} partitions of topic {request.topic} with replication factor {request.replication} "
         f"need room for {request.replicas} replicas within max.broker.partitions={_shown(limits.broker_partitions_max)} and "

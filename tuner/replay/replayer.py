@@ -22,7 +22,7 @@ from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.steering.law import control_step
 from tuner.control.throttle.steering.state import ControlInput, ControlState
-from tuner.core.cluster import LiveCluster, ClusterUnreadable, Observation, Setpoint
+from tuner.core.cluster import ClusterUnreadable, LiveCluster, Observation, Setpoint
 from tuner.journal.codec import StateValues, apply_piece
 from tuner.journal.decision_digest import digest_decisions, digest_quota_decisions, digest_rate_changes
 from tuner.journal.settings_snapshot import SettingsSnapshot
@@ -109,7 +109,9 @@ class Replayer:
 
     def _decide_cycle(self, step: RecordedStep, settings: SettingsSnapshot) -> Sequence[Decision]:
         state = self._state
-        live = ClusterUnreadable(state["not_seen"]) if state["not_seen"] is not None else self._build(LiveCluster, "live")
+        live = (
+            ClusterUnreadable(state["not_seen"]) if state["not_seen"] is not None else self._build(LiveCluster, "live")
+        )
         control = self._build(ControlState, "control")
         courses = {
             side: Setpoint(c.setpoint.rate_bytes_per_s, c.setpoint.infeasible, c.inputs_stale)
@@ -121,10 +123,10 @@ class Replayer:
             live,
             state["signals.brokers"],
             state["signals.moves"],
-            busy=state["busy"],
-            courses=courses,
+            ramping=state["ramping"],
+            setpoints=courses,
             orders=state["orders"],
-            empty=state["empty"],
+            empty_windows=state["empty_windows"],
             plan_moves=state["plan_moves"],
         )
         memory, decisions = decide(observation, self._build(Memory, "memory"), settings.limits, settings.stall)

@@ -45,7 +45,7 @@ def presence_of(
         rate_bytes_per_s_min=settings.rate_bytes_per_s_min,
         objective_mode=objective.mode.value if objective is not None else None,
         objective_latency_ms=objective.latency_ms if objective is not None else None,
-        unthrottled_moves="throttle" if settings.limits().throttles_moves else "leave",
+        unthrottled_moves="throttle" if settings.limits().throttles_all_moves else "leave",
         executes_plans=settings.reassign.enabled and not settings.dry_run and PLANS not in status.suspended_controllers,
         plan_leaders_ratio=settings.plan_leaders_ratio(),
         page=page,

@@ -182,14 +182,16 @@ class TunerSettings(BaseModel):
 
     def law_limits(self) -> ControlLimits:
         """Returns the limits of the steering law."""
-        return ControlLimits(rate_bytes_per_s_min=self.rate_bytes_per_s_min, rate_bytes_per_s_max=self.rate_bytes_per_s_max)
+        return ControlLimits(
+            rate_bytes_per_s_min=self.rate_bytes_per_s_min, rate_bytes_per_s_max=self.rate_bytes_per_s_max
+        )
 
     def plan_leaders_ratio(self) -> float:
         """Returns the share of the ceiling that leaders get while a plan still has steps to begin.
 
         A gentle objective limits them in another way, so it is 1.
         """
-        is_gentle = self.objective is not None and not self.objective.objective().hurries
+        is_gentle = self.objective is not None and not self.objective.objective().uses_all_headroom
         return 1.0 if is_gentle else self.law_limits().plan_leader_ratio
 
     def mutation_policy(self, limits: PartitionLimits | None = None) -> MutationPolicy | None:
@@ -210,10 +212,10 @@ class TunerSettings(BaseModel):
             rate_bytes_per_s_min=self.rate_bytes_per_s_min,
             signal_age_s_max=self.signal_age_s_max,
             external_change_hold_s=self.external_change_hold_s,
-            clear_finished=self.clear_finished,
-            steers=self.objective is not None,
-            throttles_moves=self.objective is not None and self.unthrottled_moves == "throttle",
-            adopts=self.existing_throttles == "adopt",
+            clears_finished=self.clear_finished,
+            closed_loop=self.objective is not None,
+            throttles_all_moves=self.objective is not None and self.unthrottled_moves == "throttle",
+            adopts_existing=self.existing_throttles == "adopt",
             finish_at_ms=self.objective.objective().finish_at_ms if self.objective is not None else None,
         )
 

@@ -144,7 +144,7 @@ class _LoopRunner:
         )
         config = ThrottleConfig(
             # As in production: with an objective, moves without a throttle get one.
-            limits=replace(policy.limits, steers=steers, throttles_moves=steers, finish_at_ms=finish_at_ms),
+            limits=replace(policy.limits, closed_loop=steers, throttles_all_moves=steers, finish_at_ms=finish_at_ms),
             stall_limits=policy.stall_limits,
             writes_per_s_max=policy.writes_per_s_max,
         )

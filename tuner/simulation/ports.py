@@ -65,7 +65,7 @@ class SimulatedLive:
             dict(cluster.lists),
             quota_samples=dict.fromkeys(alive, fetch.quota_samples),
             fetchers=dict.fromkeys(alive, fetch.fetchers),
-            beside=self._stationary.sides,
+            lost_replica_sides=self._stationary.sides,
         )
 
 
@@ -192,7 +192,10 @@ class MemoryJournal:
         }
         managed = {topic: pairs for topic, pairs in {**before.listed, **(listed or {})}.items() if pairs}
         self.memory = replace(
-            before, owned={**before.owned, **(owned or {})}, seen={**before.seen, **more}, listed=managed
+            before,
+            owned={**before.owned, **(owned or {})},
+            moving_replicas={**before.moving_replicas, **more},
+            listed=managed,
         )
 
 

@@ -138,7 +138,7 @@ class SwarmRunner:
             observer=SilentWatcher(),
         )
         config = ThrottleConfig(
-            limits=replace(drawn.limits, steers=steering is not None, throttles_moves=steering is not None),
+            limits=replace(drawn.limits, closed_loop=steering is not None, throttles_all_moves=steering is not None),
             stall_limits=StallLimits(),
             writes_per_s_max=50.0,
         )

@@ -65,7 +65,7 @@ class SwarmJournal(MemoryJournal):
         if self.is_down:
             raise JournalError("the brokers of the journal do not answer")
         super().write(entries, memory=memory, owned=owned, seen=seen, listed=listed)
-        self.saw_move |= bool(self.memory.seen)
+        self.saw_move |= bool(self.memory.moving_replicas)
 
     def recovered(self) -> Memory:
         return decode_memory(encode_memory(self.memory))
@@ -142,7 +142,7 @@ class WatchedThrottles(SimulatedThrottles):
             lowest = min(min_rate, current) if may_be_below and current is not None else min_rate
             if not lowest / _ROUND <= rate <= max(limits.rate_bytes_per_s_max, current or 0) * _ROUND:
                 findings.append(f"not within {lowest} and {limits.rate_bytes_per_s_max:.0f}")
-            if owned_rate is None or rate not in owned_rate.may_stand:
+            if owned_rate is None or rate not in owned_rate.possible_rates:
                 findings.append("not recorded as managed")
             if stale and current is not None and rate > current * _ROUND and now_s < self._drawn.mishaps.clock_set_at_s:
                 findings.append(f"raised from {current} without fresh signals")

@@ -13,8 +13,8 @@ from tuner.core.drain_time import (
     RateEstimate,
     RateVerdict,
     SideLoad,
-    estimate_rate,
     drain_s,
+    estimate_rate,
     rate_bytes_per_s_min,
     rate_for_time,
 )

@@ -169,7 +169,7 @@ def test_the_judge_that_is_scored_is_the_one_that_runs() -> None:
     steps = tuple(traced([0.0] * 6, start_ms=0))
     one = Sampled(Trace("dead", "made", (0.0, 30.0), ()), steps, (14.0 * MB,) * 6)
     assert ours(one, StallLimits()) == [False] * 5 + [True]
-    assert ours(one, StallLimits(lost_s_max=10.0)) == [False] * 3 + [True] * 3
+    assert ours(one, StallLimits(stalled_lost_s=10.0)) == [False] * 3 + [True] * 3
 
 
 def test_the_judge_is_within_its_bounds_on_a_small_unseen_set() -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from tests.unit.command_rig import Command
+from command_rig import Command
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from tuner.control.mutation_quota.tenant_status import Quotas, assess_tenants, f
 from tuner.control.mutation_quota.total_rate import decay_total, find_size_limit, size_brake_ratio
 from tuner.control.mutation_quota.total_update import ControllerUpdate, update_total
 from tuner.core.cluster import ClusterUnreadable
-from tuner.core.controller_pressure import worst_pressure, learn_idle_baselines, missing_measures
+from tuner.core.controller_pressure import learn_idle_baselines, missing_measures, worst_pressure
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,7 +155,7 @@ def _respond_to_excess(total: TotalRate, pressure: Pressure, cycle: _Cycle) -> t
     if total.rate_per_s <= minimum:
         return total, QuotaReason.AT_MINIMUM
     # A tail latency gives no early warning, so this rate is noted: it would exceed the objective again.
-    if pressure.by is Measure.FELT and in_use:
+    if pressure.by is Measure.CREATE_PROBE and in_use:
         total = with_known_limit(total, base, trend, now_ms, limits)
     rate = max(minimum, base * _cut_factor(pressure, trend, limits))
     return _cut_to(total, rate, QuotaReason.OVER_OBJECTIVE, cycle)
@@ -165,7 +165,7 @@ def _is_covered_by_near_cut(pressure: Pressure, cycle: _Cycle) -> bool:
     """Returns whether a recent cut in advance explains the excess: the window still covers the time before that cut."""
     limits = cycle.limits
     step_ratio = {
-        Measure.FELT: limits.probe_step_ratio,
+        Measure.CREATE_PROBE: limits.probe_step_ratio,
         Measure.FORWARDING: 1 - limits.smallest_cut_factor,
     }.get(pressure.by, 0.0)
     is_recent = cycle.now_ms - cycle.trend.near_cut_at_ms < limits.hold_after_cut_s * 1000
@@ -228,7 +228,7 @@ def _raise_step(rate: float, pressure: Pressure, probe_ratio: float, cap: float,
         return min(step, half_of_headroom)
     # The probe latency is one commit time over a wide range of rates, so its distance from the objective says little.
     small_step = min(step, limits.probe_step_ratio * rate)
-    return small_step if pressure.by is Measure.FELT else min(small_step, half_of_headroom)
+    return small_step if pressure.by is Measure.CREATE_PROBE else min(small_step, half_of_headroom)
 
 
 def _cut_factor(pressure: Pressure, trend: PressureTrend, limits: MutationLimits) -> float:
@@ -236,7 +236,7 @@ def _cut_factor(pressure: Pressure, trend: PressureTrend, limits: MutationLimits
     if is_first_lag_breach(pressure, trend):
         return limits.smallest_cut_factor
     # A tail latency hardly differs over a wide range of rates, so one cut is no smaller than one raise.
-    factor_max = 1 - limits.probe_step_ratio if pressure.by is Measure.FELT else limits.smallest_cut_factor
+    factor_max = 1 - limits.probe_step_ratio if pressure.by is Measure.CREATE_PROBE else limits.smallest_cut_factor
     return min(factor_max, max(limits.largest_cut_factor, 1 / pressure.ratio))
 
 
@@ -255,7 +255,7 @@ def _reduce_near_objective(rate: float, trend: PressureTrend, limits: MutationLi
 def _minimum_per_s(pressure: Pressure, trend: PressureTrend, limits: MutationLimits) -> float:
     """Returns the rate below which this measure does not cut the total; 0 for measures of the controller's own load."""
     match pressure.by:
-        case Measure.FELT:
+        case Measure.CREATE_PROBE:
             return _probe_minimum_per_s(trend, limits) if pressure.ratio <= limits.probe_far_ratio else 0.0
         case Measure.FORWARDING:
             return _forwarding_minimum_per_s(trend, limits)
@@ -278,7 +278,7 @@ def _forwarding_ratio(trend: PressureTrend) -> float:
 
 
 def _target_ratio(pressure: Pressure, limits: MutationLimits) -> float:
-    targets = {Measure.FELT: limits.probe_target_ratio, Measure.FORWARDING: limits.forwarding_target_ratio}
+    targets = {Measure.CREATE_PROBE: limits.probe_target_ratio, Measure.FORWARDING: limits.forwarding_target_ratio}
     return targets.get(pressure.by, limits.target_ratio)
 
 

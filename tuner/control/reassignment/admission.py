@@ -110,8 +110,8 @@ def admit(
         concurrency.slots,
         concurrency.cluster_max,
         concurrency.starts_max,
-        measurements.throttles.most,
-        setpoints=measurements.throttles.meant,
+        measurements.throttles.max_rates,
+        setpoints=measurements.throttles.setpoints,
         limits=limits.partitions,
         hosted=_hosted_partitions(snapshot, limits),
         writes_known=writes_known,
@@ -138,13 +138,13 @@ def _concurrency_input(
     now_ms: int,
 ) -> ConcurrencyInput:
     copying = steps_that_copy(running, snapshot.online)
-    slots, waiting_counts = slots_in_use(copying, measurements.throttles.meant), waiting_by_side(waiting)
+    slots, waiting_counts = slots_in_use(copying, measurements.throttles.setpoints), waiting_by_side(waiting)
     return ConcurrencyInput(
         now_ms,
         frozenset(slots) | frozenset(waiting_counts),
         slots,
         waiting_counts,
-        measurements.throttles.meant,
+        measurements.throttles.setpoints,
         steady_state(copying),
         measurements.last_request_steps,
         measurements.brokers,

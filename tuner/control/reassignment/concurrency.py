@@ -43,7 +43,7 @@ from tuner.control.reassignment.concurrency_model import (
 from tuner.control.reassignment.concurrency_text import describe_side_change, describe_starts_change, side_text
 from tuner.core.cluster import BrokerSide
 from tuner.core.controller import cluster_wide_measures
-from tuner.core.controller_pressure import Pressure, worst_pressure, learn_idle_baselines
+from tuner.core.controller_pressure import Pressure, learn_idle_baselines, worst_pressure
 
 
 @dataclass(frozen=True, slots=True)

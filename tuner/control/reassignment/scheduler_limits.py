@@ -141,7 +141,9 @@ class RemainingCapacity:
             return None
         added, limits = dict.fromkeys(step.adding, 1), self._constraints.limits
         counts = brokers_above_limit(PartitionCounts(self._hosted), added, limits)
-        full = {broker for broker, count in counts.items() if count > limits.of(broker) + (broker in self._leaving)}
+        full = {
+            broker for broker, count in counts.items() if count > limits.for_broker(broker) + (broker in self._leaving)
+        }
         self.full_brokers |= full
         return HeldBy.PARTITION_LIMIT if full else None
 

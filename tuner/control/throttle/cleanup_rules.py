@@ -31,9 +31,12 @@ def cleanup_after_moves(live: LiveCluster, memory: Memory, limits: Limits) -> Se
     """What is still to be done; empty when nothing is."""
     if is_throttle_of_move(live, memory, limits):
         # Of a move before this one, too: a broker that was away at its end may be back since.
-        went = _took_part(memory) | memory.to_clear
+        went = _took_part(memory) | memory.brokers_to_clear
         return [*_clear_lists(live), *_remove_rates(live, memory, went), *_put_back(live, memory, but=went)]
-    return [*_put_back(live, memory, but=memory.to_clear), *_remove_rates(live, memory, memory.to_clear)]
+    return [
+        *_put_back(live, memory, but=memory.brokers_to_clear),
+        *_remove_rates(live, memory, memory.brokers_to_clear),
+    ]
 
 
 def may_need_cleanup(memory: Memory, live: LiveCluster | None) -> bool:
@@ -44,22 +47,22 @@ def may_need_cleanup(memory: Memory, live: LiveCluster | None) -> bool:
     Args:
         live: as seen last; None: not yet.
     """
-    if memory.idle_looks == 0:
+    if memory.idle_snapshots == 0:
         return False
-    return bool(memory.seen) or any(live is None or broker in live.brokers for broker, _ in memory.owned)
+    return bool(memory.moving_replicas) or any(live is None or broker in live.brokers for broker, _ in memory.owned)
 
 
 def is_throttle_of_move(live: LiveCluster, memory: Memory, limits: Limits) -> bool:
-    return limits.clear_finished and memory.throttled and not _serves_others(live, memory)
+    return limits.clears_finished and memory.throttled and not _serves_others(live, memory)
 
 
 def unreadable_participants(live: LiveCluster, memory: Memory) -> frozenset[int]:
     """Brokers that took part in what ended, and whose settings cannot be read now."""
-    return (_took_part(memory) | memory.to_clear) - _readable(live)
+    return (_took_part(memory) | memory.brokers_to_clear) - _readable(live)
 
 
 def _took_part(memory: Memory) -> frozenset[int]:
-    return frozenset(broker for brokers in memory.seen.values() for broker in brokers)
+    return frozenset(broker for brokers in memory.moving_replicas.values() for broker in brokers)
 
 
 def _readable(live: LiveCluster) -> frozenset[int]:
@@ -73,14 +76,15 @@ def _serves_others(live: LiveCluster, memory: Memory) -> bool:
     catch-up of another topic. One that does name some is the move's; the others in it belong to partitions that were done
     before our first look.
     """
-    lists_came = memory.after.lists_came if memory.after is not None else ()
+    lists_came = memory.after_moves.new_lists if memory.after_moves is not None else ()
     for topic, throttle in live.lists.items():
         if throttle.leader.all_replicas or throttle.follower.all_replicas or topic in lists_came:
             return True
-        if memory.standing_lists is not None and topic in memory.standing_lists:
+        if memory.preexisting_lists is not None and topic in memory.preexisting_lists:
             return True
         if not any(
-            broker in memory.seen.get((topic, p), ()) for p, broker in throttle.leader.pairs | throttle.follower.pairs
+            broker in memory.moving_replicas.get((topic, p), ())
+            for p, broker in throttle.leader.pairs | throttle.follower.pairs
         ):
             return True
     return False
@@ -102,12 +106,12 @@ def _clear_lists(live: LiveCluster) -> list[ClearLists]:
 
 def _remove_rates(live: LiveCluster, memory: Memory, brokers: frozenset[int]) -> list[RestoreRate]:
     found = []
-    came = memory.after.rates_came if memory.after is not None else ()
+    came = memory.after_moves.new_rates if memory.after_moves is not None else ()
     for side in ((broker, side) for broker in sorted(brokers & _readable(live)) for side in Side):
         setting = live.rates.get(side)
-        if setting is None or not setting.own or side in memory.externally_owned_until_ms or side in came:
+        if setting is None or not setting.is_own or side in memory.externally_owned_until_ms or side in came:
             continue
-        stood = memory.standing.get(side)
+        stood = memory.preexisting_rates.get(side)
         if stood is None:
             why = "the move has ended and the throttle was put on for it, so it goes"
             found.append(_back(side, setting.bytes_per_s, None, why))
@@ -121,8 +125,10 @@ def restore_all(live: LiveCluster, memory: Memory, reason: Reason, why: str) -> 
     """Of every rate that is ours what stood there before, as far as its broker can be reached; and of a broker that was away when
     its move ended what the move had brought, unless it takes part in another by now."""
     busy = {b for move in live.moves for b in (*move.replicas, *move.adding, *move.removing)}
-    back = _put_back(live, memory, why, but=memory.to_clear)
-    return [replace(each, reason=reason) for each in (*back, *_remove_rates(live, memory, memory.to_clear - busy))]
+    back = _put_back(live, memory, why, but=memory.brokers_to_clear)
+    return [
+        replace(each, reason=reason) for each in (*back, *_remove_rates(live, memory, memory.brokers_to_clear - busy))
+    ]
 
 
 def without_restored(live: LiveCluster, memory: Memory) -> Memory:
@@ -130,7 +136,7 @@ def without_restored(live: LiveCluster, memory: Memory) -> Memory:
 
     def stands(side: BrokerSide) -> int | None:
         setting = live.rates.get(side)
-        return setting.bytes_per_s if setting is not None and setting.own else None
+        return setting.bytes_per_s if setting is not None and setting.is_own else None
 
     readable = _readable(live)
     owned = {
@@ -139,8 +145,10 @@ def without_restored(live: LiveCluster, memory: Memory) -> Memory:
         if side[0] not in readable or stands(side) != ours.before_bytes_per_s
     }
     # Whoever sets a rate on such a broker from now on is somebody else.
-    to_clear = {b for b in memory.to_clear if b not in readable or any(stands((b, side)) is not None for side in Side)}
-    return replace(memory, owned=owned, to_clear=frozenset(to_clear))
+    to_clear = {
+        b for b in memory.brokers_to_clear if b not in readable or any(stands((b, side)) is not None for side in Side)
+    }
+    return replace(memory, owned=owned, brokers_to_clear=frozenset(to_clear))
 
 
 def _put_back(
@@ -151,7 +159,7 @@ def _put_back(
     for side, owned in sorted(memory.owned.items()):
         setting = live.rates.get(side)
         # A broker that is away keeps its dynamic settings: it is put back when it is seen again.
-        if side[0] not in readable or side[0] in but or setting is None or not setting.own:
+        if side[0] not in readable or side[0] in but or setting is None or not setting.is_own:
             continue
         before = owned.before_bytes_per_s
         if setting.bytes_per_s == before:

@@ -87,7 +87,7 @@ def find_deadline_miss(
         side: drain_time_s(loads[side], courses[side])
         for side in watched
         # A side that is blind sinks; that is said of it, and what it will have is not known.
-        if side in loads and side in courses and not courses[side].blind
+        if side in loads and side in courses and not courses[side].inputs_stale
     }
     if not ends:
         return None
@@ -95,7 +95,7 @@ def find_deadline_miss(
     found = DeadlineMiss(
         slowest,
         loads[slowest],
-        courses[slowest].meant_bytes_per_s,
+        courses[slowest].bytes_per_s,
         ends[slowest],
         (limits.finish_at_ms - now_ms) / 1000,
         limits.rate_bytes_per_s_max,
@@ -105,7 +105,7 @@ def find_deadline_miss(
 
 def drain_time_s(load: SideLoad, course: Setpoint) -> float:
     """From now on, at the rate that is meant; infinite where that is not in anybody's time."""
-    found = drain_s(load, course.meant_bytes_per_s)
+    found = drain_s(load, course.bytes_per_s)
     return math.inf if found is None or found > _NEVER_S else found
 
 

@@ -95,7 +95,7 @@ class SetRate:
     setpoint_bytes_per_s: int
     reason: Reason
     text: str
-    own: bool = True  # Whether ``live`` is set on the broker itself; else it is inherited, and nothing stands there.
+    is_own: bool = True  # Whether ``live`` is set on the broker itself; else it is inherited, and nothing stands there.
 
 
 @value
@@ -107,7 +107,7 @@ class AllowSteering:
     current_bytes_per_s: int
     reason: Reason
     text: str
-    own: bool = True  # As for SetRate.
+    is_own: bool = True  # As for SetRate.
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +174,8 @@ class Relinquish:
 
     broker: int
     side: Side
-    ours_bytes_per_s: int
-    found_bytes_per_s: int | None
+    managed_bytes_per_s: int
+    current_bytes_per_s: int | None
     until_ms: int
     reason: Reason
     text: str

@@ -73,7 +73,7 @@ def leaders_to_inspect(
     opened = {
         side[0]
         for side, ours in memory.owned.items()
-        if ours.goes_back_to_bytes_per_s is not None and side not in steered
+        if ours.restore_to_bytes_per_s is not None and side not in steered
     }
     if live is None or not (live.moves or memory.owned):
         return frozenset(opened)
@@ -92,8 +92,8 @@ def sides_possibly_blocking_writes(live: LiveCluster, brokers: Mapping[int, Brok
 def sides_holding_lost_replicas(live: LiveCluster, leaders: Collection[int]) -> frozenset[BrokerSide]:
     """Sides whose throttle holds back lost replicas of what these lead, whether writes wait for them or not."""
     ends: set[BrokerSide] = set()
-    for leader in leaders if live.beside else ():
-        ends |= live.beside.get(leader, frozenset())
+    for leader in leaders if live.lost_replica_sides else ():
+        ends |= live.lost_replica_sides.get(leader, frozenset())
     for move in live.moves if leaders else ():
         lists = live.lists.get(move.topic)
         if move.leader not in leaders or lists is None:

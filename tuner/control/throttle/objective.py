@@ -52,7 +52,7 @@ class Objective:
         assert 0 < self.gentle_ratio <= 1
 
     @property
-    def hurries(self) -> bool:
+    def uses_all_headroom(self) -> bool:
         """Whether plans get all that they can use; else no more than it takes."""
         return self.mode in (Mode.FAST, Mode.SHARE)
 

@@ -22,13 +22,15 @@ from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.throttle_limits import Limits
 
 
-def apply_new_orders(orders: Orders, memory: Memory, limits: Limits, now_ms: int) -> tuple[Memory, frozenset[BrokerSide]]:
+def apply_new_orders(
+    orders: Orders, memory: Memory, limits: Limits, now_ms: int
+) -> tuple[Memory, frozenset[BrokerSide]]:
     """What is remembered of other people's values after ``resume`` and ``override``, and of which sides there is a new order.
 
     The newer word counts, whoever's it is. Which one that is says the order in which they were heard: the clocks of those who
     give orders may be off. Only where it was never told what was ordered before, clocks have to do.
     """
-    before = memory.ordered if memory.ordered_until_ms is not None else None
+    before = memory.recorded_orders if memory.orders_recorded_until_ms is not None else None
     if before is not None:
         over = orders.resumed_at_ms != before.resumed_at_ms
         theirs = {} if over else memory.externally_owned_until_ms
@@ -91,7 +93,7 @@ def decide_override(side: BrokerSide, order: Override, setting: RateSetting | No
         return Hold(*side, Reason.OVERRIDDEN, f"{head}, but no throttle stands here, and none is put where none was")
     if setting.bytes_per_s == order.bytes_per_s:
         return Hold(*side, Reason.OVERRIDDEN, head)
-    return SetRate(*side, setting.bytes_per_s, order.bytes_per_s, Reason.OVERRIDDEN, head, setting.own)
+    return SetRate(*side, setting.bytes_per_s, order.bytes_per_s, Reason.OVERRIDDEN, head, setting.is_own)
 
 
 def decide_restore(
@@ -102,12 +104,12 @@ def decide_restore(
     Args:
         drains_bytes_per_s: the least that does by now: down it goes no further than that, as the move would only stall.
     """
-    if ours is None or ours.goes_back_to_bytes_per_s is None or setting is None:
+    if ours is None or ours.restore_to_bytes_per_s is None or setting is None:
         return None
-    live, wanted = setting.bytes_per_s, min(ours.goes_back_to_bytes_per_s, int(limits.rate_bytes_per_s_max))
+    live, wanted = setting.bytes_per_s, min(ours.restore_to_bytes_per_s, int(limits.rate_bytes_per_s_max))
     if wanted < live:
         wanted = max(wanted, round(min(live, drains_bytes_per_s)))
-        if wanted > ours.goes_back_to_bytes_per_s and wanted >= live * (1 - limits.deadband_ratio):
+        if wanted > ours.restore_to_bytes_per_s and wanted >= live * (1 - limits.deadband_ratio):
             return None
     if live == wanted:
         return None
@@ -115,7 +117,7 @@ def decide_restore(
         f"{side_name(side)} {rate_text(setting.bytes_per_s)} → {rate_text(wanted)}: what it was changed for is over, and that "
         "is what stood before it"
     )
-    return SetRate(*side, setting.bytes_per_s, wanted, Reason.RESTORED, text, setting.own)
+    return SetRate(*side, setting.bytes_per_s, wanted, Reason.RESTORED, text, setting.is_own)
 
 
 def is_in_force(order: Override | None, now_ms: int) -> bool:
@@ -128,7 +130,9 @@ def is_still_ordered(change: SetRate, order: Override | None, limits: Limits, no
     return order is not None and is_in_force(order, now_ms) and order.bytes_per_s == change.setpoint_bytes_per_s
 
 
-def hold_during_override_ramp(side: BrokerSide, order: Override, ours: OwnedRate | None, now_ms: int) -> Decision | None:
+def hold_during_override_ramp(
+    side: BrokerSide, order: Override, ours: OwnedRate | None, now_ms: int
+) -> Decision | None:
     """A change of rate is under way here: nothing but to let it go on, if it is what the override wants; else None."""
     if now_ms >= order.until_ms or ours is None or ours.setpoint_bytes_per_s != order.bytes_per_s:
         return None

@@ -37,7 +37,7 @@ class _Touched:
     def __init__(self, live: LiveCluster, memory: Memory, limits: Limits) -> None:
         self._found: set[int] = set()
         moves = (move.replicas for move in live.moves)
-        ended = memory.seen.values() if live.moves and limits.clear_finished and memory.throttled else ()
+        ended = memory.moving_replicas.values() if live.moves and limits.clears_finished and memory.throttled else ()
         self._replicas = chain(moves, ended)
 
     def __contains__(self, broker: object) -> bool:
@@ -56,9 +56,9 @@ def _rates(live: LiveCluster, memory: Memory, touched: _Touched) -> int:
         return 0
     standing = {side: setting for side, setting in others.items() if side[0] not in touched}
     # What holds for all brokers serves a move on any of them.
-    serving = {side for (broker, side), setting in live.rates.items() if not setting.own and broker in touched}
-    return sum(setting.own for setting in standing.values()) + len(
-        {side for (_, side), setting in standing.items() if not setting.own} - serving
+    serving = {side for (broker, side), setting in live.rates.items() if not setting.is_own and broker in touched}
+    return sum(setting.is_own for setting in standing.values()) + len(
+        {side for (_, side), setting in standing.items() if not setting.is_own} - serving
     )
 
 

@@ -31,7 +31,9 @@ from tuner.core.throttle_limits import Limits
 _CALM = frozenset({Reason.WATCHING, Reason.PROGRESSING, Reason.WITHIN_DEADBAND, Reason.AT_CEILING})
 
 
-def find_cleared_rates(live: LiveCluster, memory: Memory, now_ms: int, limits: Limits, *, unlisted: bool) -> dict[BrokerSide, int]:
+def find_cleared_rates(
+    live: LiveCluster, memory: Memory, now_ms: int, limits: Limits, *, unlisted: bool
+) -> dict[BrokerSide, int]:
     """What stood on our sides before a sweep; nothing where there was none.
 
     Args:
@@ -39,13 +41,13 @@ def find_cleared_rates(live: LiveCluster, memory: Memory, now_ms: int, limits: L
     """
     readable = live.brokers - live.unreadable
     seen = {side: ours for side, ours in memory.owned.items() if side[0] in readable}
-    if not seen or any(side in live.rates and live.rates[side].own for side in seen):
+    if not seen or any(side in live.rates and live.rates[side].is_own for side in seen):
         return {}
-    if any(None in ours.may_stand for ours in seen.values()):
+    if any(None in ours.possible_rates for ours in seen.values()):
         return {}  # A rate that is only being set may not stand yet.
     lists_went = unlisted or any(topic not in live.lists for topic in memory.listed)
     by_hand = (
-        len({broker for broker, _ in seen}) == 1 or now_ms - memory.swept_at_ms < limits.external_change_hold_s * 1000
+        len({broker for broker, _ in seen}) == 1 or now_ms - memory.cleared_at_ms < limits.external_change_hold_s * 1000
     )
     if by_hand and not lists_went:
         return {}
@@ -63,12 +65,14 @@ def forget_cleared_rates(memory: Memory, sides: Iterable[BrokerSide], now_ms: in
     if not gone:
         return memory, []
     owned = {side: ours for side, ours in memory.owned.items() if side not in gone}
-    standing = {side: rate for side, rate in memory.standing.items() if side not in gone}
+    standing = {side: rate for side, rate in memory.preexisting_rates.items() if side not in gone}
     text = (
         f"all our {len(gone)} rates were removed at once, as kafka-reassign-partitions --verify and --cancel do it with every "
         "broker's: what still moves is throttled again. Whoever wants it to run free says so with `rheostat pause`"
     )
-    memory = replace(memory, owned=owned, standing=standing, missing=memory.missing - gone, swept_at_ms=now_ms)
+    memory = replace(
+        memory, owned=owned, preexisting_rates=standing, missing_rates=memory.missing_rates - gone, cleared_at_ms=now_ms
+    )
     return memory, [Hold(None, None, Reason.CLEARED_BY_TOOL, text)]
 
 
@@ -82,19 +86,22 @@ def relinquish_changed_rates(
     """
     theirs = {side: until for side, until in memory.externally_owned_until_ms.items() if until > now_ms}
     waits = throttles and bool(live.moves)
-    before, missing = memory.missing, set()
+    before, missing = memory.missing_rates, set()
     # It is on record, and a ramp has dozens of steps.
-    late = memory.late if now_ms < memory.late_until_ms else {}
+    late = memory.predecessor_writes if now_ms < memory.predecessor_writes_until_ms else {}
     memory = replace(
-        memory, externally_owned_until_ms=theirs, late=late, late_predecessor_write=_still_late(live, memory, now_ms)
+        memory,
+        externally_owned_until_ms=theirs,
+        predecessor_writes=late,
+        late_predecessor_writes=_still_late(live, memory, now_ms),
     )
     decisions: list[Relinquish | Hold] = []
     for side, ours in list(memory.owned.items()):
         if side[0] not in live.brokers or side[0] in live.unreadable:
             continue  # Not seen is not changed.
         setting = live.rates.get(side)
-        found = setting.bytes_per_s if setting is not None and setting.own else None
-        came_with_it = side not in memory.standing and (memory.throttled or ours.before_bytes_per_s is None)
+        found = setting.bytes_per_s if setting is not None and setting.is_own else None
+        came_with_it = side not in memory.preexisting_rates and (memory.throttled or ours.before_bytes_per_s is None)
         if found is None and not live.moves and came_with_it:
             # The move has ended and its throttle is gone, as it should be: the tool's --verify was quicker than we.
             memory = replace(memory, owned=memory.with_owned(side, None))
@@ -102,18 +109,18 @@ def relinquish_changed_rates(
             found is None
             and waits
             and side not in before
-            and found not in ours.may_stand
+            and found not in ours.possible_rates
             and not _is_late(side, found, memory, now_ms)
         ):
             missing.add(side)
-        elif found not in ours.may_stand:
+        elif found not in ours.possible_rates:
             memory, decision = relinquish_rate(side, found, memory, now_ms, limits)
             decisions.append(decision)
-    return replace(memory, missing=frozenset(missing)), decisions
+    return replace(memory, missing_rates=frozenset(missing)), decisions
 
 
 def _is_late(side: BrokerSide, found: int | None, memory: Memory, now_ms: int) -> bool:
-    return now_ms < memory.late_until_ms and found in memory.late.get(side, ())
+    return now_ms < memory.predecessor_writes_until_ms and found in memory.predecessor_writes.get(side, ())
 
 
 def relinquish_rate(
@@ -127,9 +134,9 @@ def relinquish_rate(
             f"{side_name(side)}: we had set {rate_text(ours.setpoint_bytes_per_s)}, now {stands} stands there, as the tuner "
             "before this one was about to set it: its request came late. It stays ours"
         )
-        owned = replace(ours, may_stand=tuple(dict.fromkeys((found, *ours.may_stand))))
-        late_predecessor_write = {**memory.late_predecessor_write, side: (found, ours.may_stand[0])}
-        memory = replace(memory, owned=memory.with_owned(side, owned), late_predecessor_write=late_predecessor_write)
+        owned = replace(ours, possible_rates=tuple(dict.fromkeys((found, *ours.possible_rates))))
+        late_predecessor_write = {**memory.late_predecessor_writes, side: (found, ours.possible_rates[0])}
+        memory = replace(memory, owned=memory.with_owned(side, owned), late_predecessor_writes=late_predecessor_write)
         return memory, Hold(*side, Reason.LATE_PREDECESSOR_WRITE, text)
     until_ms = now_ms + round(limits.external_change_hold_s * 1000)
     stands = "nothing" if found is None else rate_text(found)
@@ -156,7 +163,7 @@ def correct_late_writes(
         loads: what is known to go through each.
     """
     changes = []
-    for side, (_, stood) in memory.late_predecessor_write.items():
+    for side, (_, stood) in memory.late_predecessor_writes.items():
         hold, setting, load = holds.get(side), live.rates.get(side), loads.get(side)
         if hold is None or hold.reason not in _CALM or setting is None or stood is None or load is None:
             continue
@@ -173,11 +180,11 @@ def correct_late_writes(
 
 
 def _still_late(live: LiveCluster, memory: Memory, now_ms: int) -> Mapping[BrokerSide, tuple[int | None, int | None]]:
-    if now_ms >= memory.late_until_ms or not memory.late_predecessor_write:
+    if now_ms >= memory.predecessor_writes_until_ms or not memory.late_predecessor_writes:
         return {}
-    found = {side: setting.bytes_per_s for side, setting in live.rates.items() if setting.own}
+    found = {side: setting.bytes_per_s for side, setting in live.rates.items() if setting.is_own}
     return {
         side: late
-        for side, late in memory.late_predecessor_write.items()
+        for side, late in memory.late_predecessor_writes.items()
         if side in memory.owned and (side[0] in live.unreadable or found.get(side) == late[0])
     }

@@ -39,7 +39,7 @@ def moves_to_list(
         listed: what the tuner has put on the lists of each topic. A move with an entry there keeps it, also where no plan is
             known for it.
     """
-    if limits.throttles_moves:
+    if limits.throttles_all_moves:
         if not any(throttle.unthrottled for throttle in plan_moves.values()):
             return moves
         return tuple(m for m in moves if not _throttle_of(m, plan_moves, PlanThrottle()).unthrottled)
@@ -56,7 +56,7 @@ def throttles_any(
     moves: tuple[PartitionMove, ...], plan_moves: PlanMoves, limits: Limits, listed: Mapping[str, TopicThrottle]
 ) -> bool:
     """Whether the tuner throttles any of these moves, or any move at all."""
-    return limits.throttles_moves or bool(moves_to_list(moves, plan_moves, limits, listed))
+    return limits.throttles_all_moves or bool(moves_to_list(moves, plan_moves, limits, listed))
 
 
 def plan_rates(
@@ -89,7 +89,7 @@ def plan_setpoints(
 
 def leader_margin_rate(rate_bytes_per_s: int, side: BrokerSide, limits: Limits) -> int:
     """Returns the rate of a side for a plan of this rate, in bytes/s. With an objective the law paces leaders itself."""
-    if limits.steers or side[1] is Side.FOLLOWER:
+    if limits.closed_loop or side[1] is Side.FOLLOWER:
         return rate_bytes_per_s
     return max(1, int(PLAN_LEADER_RATIO * rate_bytes_per_s))
 

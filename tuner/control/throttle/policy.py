@@ -19,10 +19,10 @@ from streaming.shared.short_lists import join_names
 from streaming.shared.throttle_settings import TopicThrottle
 from streaming.shared.units import rate_text
 from tuner.control.throttle.cleanup_rules import (
+    cleanup_after_moves,
+    is_throttle_of_move,
     unreadable_participants,
     without_restored,
-    is_throttle_of_move,
-    cleanup_after_moves,
 )
 from tuner.control.throttle.decision import (
     Decision,
@@ -37,14 +37,19 @@ from tuner.control.throttle.incremental.cycle_cache import CycleCache
 from tuner.control.throttle.incremental.delta_mapping import DeltaMapping
 from tuner.control.throttle.isr_recovery import sides_possibly_blocking_writes
 from tuner.control.throttle.operator_overrides import apply_new_orders, decide_while_paused, without_holds
-from tuner.control.throttle.ownership import forget_cleared_rates, relinquish_changed_rates, correct_late_writes, find_cleared_rates
+from tuner.control.throttle.ownership import (
+    correct_late_writes,
+    find_cleared_rates,
+    forget_cleared_rates,
+    relinquish_changed_rates,
+)
 from tuner.control.throttle.plan_moves import throttles_any
 from tuner.control.throttle.rate_changes import track_rate_changes
-from tuner.control.throttle.replica_lists.list_rules import list_moves, remove_unneeded_pairs, lists_of_others
-from tuner.control.throttle.side_rules import decide_stationary_sides, decide_sides, warm_up_started_rates
+from tuner.control.throttle.replica_lists.list_rules import list_moves, lists_of_others, remove_unneeded_pairs
+from tuner.control.throttle.side_rules import decide_sides, decide_stationary_sides, warm_up_started_rates
 from tuner.control.throttle.state import Memory, OwnedRate, RateAfterMove
 from tuner.control.throttle.view import MovesView, judge_destinations
-from tuner.core.cluster import BrokerSide, LiveCluster, ClusterUnreadable, Observation, side_name
+from tuner.core.cluster import BrokerSide, ClusterUnreadable, LiveCluster, Observation, side_name
 from tuner.core.freshness import fresh_signals
 from tuner.core.operator_orders import Pause
 from tuner.core.throttle_limits import Limits, StallLimits
@@ -82,7 +87,7 @@ def decide(
     throttles = throttles_any(live.moves, observation.plan_moves, limits, memory.listed)
     if throttles and orders.pause is None and live.moves:
         # Lists that are not ours were seen to throttle what moves, and do not any more.
-        unlisted = memory.throttled and not _named(lists_of_others(live, memory, kept), memory.seen)
+        unlisted = memory.throttled and not _named(lists_of_others(live, memory, kept), memory.moving_replicas)
         again = find_cleared_rates(live, memory, observation.now_ms, limits, unlisted=unlisted)
         memory, told = forget_cleared_rates(memory, again, observation.now_ms)
     memory, let_go = relinquish_changed_rates(live, memory, observation.now_ms, limits, throttles=throttles)
@@ -95,35 +100,37 @@ def decide(
         return _without_moves(live, memory, limits, changed, _keeps_open(observation, live, limits))
     seen = _seen(live, memory, kept)
     throttled = memory.throttled or _named(lists_of_others(live, memory, kept), seen)
-    memory = replace(memory, idle_looks=0, after=None, seen=seen, throttled=throttled)
+    memory = replace(memory, idle_snapshots=0, after_moves=None, moving_replicas=seen, throttled=throttled)
     view = MovesView(observation, live, limits, kept, memory.rates_since, memory.listed)
     # Where the law steers it knows itself since when.
-    untold = [] if limits.steers else [side for side in memory.owned if view.signal(side) is None]
+    untold = [] if limits.closed_loop else [side for side in memory.owned if view.signal(side) is None]
     if untold:
         untold = [side for side in view.sides if side in {*untold}]
     memory = replace(
         memory,
         stalls=judge_destinations(view, memory, stall_limits),
-        unseen_since_ms={side: memory.unseen_since_ms.get(side, observation.now_ms) for side in untold},
+        unmeasured_since_ms={side: memory.unmeasured_since_ms.get(side, observation.now_ms) for side in untold},
     )
     listing = list_moves(view, memory, again, kept) if throttles else remove_unneeded_pairs(memory, {})
     started = {(d.broker, d.side): d for d in listing if isinstance(d, StartRate)}
     decisions = decide_sides((side for side in view.sides if side not in started), view, memory, stall_limits)
     decisions = [*decisions, *warm_up_started_rates(started, view)]
     decisions = [*decisions, *decide_stationary_sides(view, memory)]
-    if memory.late_predecessor_write and not limits.steers:  # Where the law steers, its next second sets it right.
+    if (
+        memory.late_predecessor_writes and not limits.closed_loop
+    ):  # Where the law steers, its next second sets it right.
         decisions = _set_right(decisions, view, memory, limits)
     answered = {
         destination
         for decision in decisions
         if isinstance(decision, SetRate) and decision.reason in RESCUES
-        for destination in view.destinations_of((decision.broker, decision.side))
+        for destination in view.destinations_through((decision.broker, decision.side))
         if memory.stalls[destination].stalled
     }
     rescued = (memory.rescued | answered) & view.destinations
     sunk = {(d.broker, d.side) for d in decisions if isinstance(d, SetRate) and d.reason is Reason.STALE_DECAY}
-    sunk_at_ms = {side: at_ms for side, at_ms in memory.sunk_at_ms.items() if side in memory.owned}
-    memory = replace(memory, sunk_at_ms=sunk_at_ms | dict.fromkeys(sunk, observation.now_ms))
+    sunk_at_ms = {side: at_ms for side, at_ms in memory.decayed_at_ms.items() if side in memory.owned}
+    memory = replace(memory, decayed_at_ms=sunk_at_ms | dict.fromkeys(sunk, observation.now_ms))
     return replace(memory, rescued=rescued), (*changed, *_leaderless(live, kept), *listing, *decisions)
 
 
@@ -146,12 +153,12 @@ def _paused(
         memory,
         stalls={},
         rescued=frozenset(),
-        idle_looks=0,
-        after=None,
-        seen=seen,
+        idle_snapshots=0,
+        after_moves=None,
+        moving_replicas=seen,
         throttled=throttled,
-        unseen_since_ms={},
-        sunk_at_ms={},
+        unmeasured_since_ms={},
+        decayed_at_ms={},
     )
     removals: list[RemovePairs] = []
     if pause.released:
@@ -204,11 +211,15 @@ def _without_moves(
 ) -> tuple[Memory, tuple[Decision, ...]]:
     """Args: keeps_open: throttles that are not lowered yet."""
     # Who puts more on the lists goes on: batches of what is small are over before anybody has seen them move.
-    goes_on = memory.after is not None and _more_is_listed(lists_of_others(live, memory), memory.after.listed)
-    looks = 1 if goes_on else memory.idle_looks + 1
-    memory = replace(memory, after=_after(live, memory), idle_looks=looks, unseen_since_ms={}, sunk_at_ms={})
+    goes_on = memory.after_moves is not None and _more_is_listed(
+        lists_of_others(live, memory), memory.after_moves.listed
+    )
+    looks = 1 if goes_on else memory.idle_snapshots + 1
+    memory = replace(
+        memory, after_moves=_after(live, memory), idle_snapshots=looks, unmeasured_since_ms={}, decayed_at_ms={}
+    )
     removals = remove_unneeded_pairs(memory, {})
-    if looks < limits.idle_looks_before_end:
+    if looks < limits.idle_snapshots_before_cleanup:
         return memory, (*changed, *removals)  # Perhaps just the moment between two batches.
     live = replace(live, lists=lists_of_others(live, memory))
     endings: list[Decision] = [*removals, *cleanup_after_moves(live, memory, limits)]
@@ -222,19 +233,19 @@ def _without_moves(
 
 def _after(live: LiveCluster, memory: Memory) -> RateAfterMove | None:
     """A throttle that was gone and is there again is not the one of the moves that have ended, though it may look the same."""
-    if not memory.seen:
+    if not memory.moving_replicas:
         return None
-    rates, lists = frozenset(side for side, setting in live.rates.items() if setting.own), frozenset(live.lists)
+    rates, lists = frozenset(side for side, setting in live.rates.items() if setting.is_own), frozenset(live.lists)
     join_names = lists_of_others(live, memory)
-    before, readable = memory.after, live.brokers - live.unreadable
+    before, readable = memory.after_moves, live.brokers - live.unreadable
     if before is None:
         return RateAfterMove(readable, rates, lists, listed=join_names)
     # Of a broker that could not be read nobody knows whether it had one.
     new = {side for side in rates - before.rates - memory.owned.keys() if side[0] in before.brokers}
-    rates_came = (before.rates_came | new) - {
-        side for side in before.rates_came if side[0] in readable and side not in rates
+    rates_came = (before.new_rates | new) - {
+        side for side in before.new_rates if side[0] in readable and side not in rates
     }
-    lists_came = before.lists_came | (lists - before.lists - memory.listed.keys())
+    lists_came = before.new_lists | (lists - before.lists - memory.listed.keys())
     return RateAfterMove(readable, rates, lists, rates_came, lists_came & lists, join_names)
 
 
@@ -260,31 +271,31 @@ def _settled(live: LiveCluster, memory: Memory, limits: Limits) -> Memory:
     """Nothing moves and nothing is left to do on the brokers that can be seen: what stands now is how things are."""
     readable = live.brokers - live.unreadable
     away = unreadable_participants(live, memory)
-    to_clear = away & memory.to_clear
-    if memory.seen and is_throttle_of_move(live, memory, limits):
+    to_clear = away & memory.brokers_to_clear
+    if memory.moving_replicas and is_throttle_of_move(live, memory, limits):
         to_clear = away
-    standing = {side: rate for side, rate in memory.standing.items() if side[0] not in readable}
+    standing = {side: rate for side, rate in memory.preexisting_rates.items() if side[0] not in readable}
     theirs = memory.externally_owned_until_ms
-    stands = {side: r.bytes_per_s for side, r in live.rates.items() if r.own and side not in theirs}
+    stands = {side: r.bytes_per_s for side, r in live.rates.items() if r.is_own and side not in theirs}
     # A rate next to a list may be the throttle of a move that is about to start, where either was not there a look ago.
     if not live.lists:
         standing |= stands
     elif live.lists.keys() <= memory.idle_lists:
         standing |= {side: rate for side, rate in stands.items() if memory.idle_rates.get(side) == rate}
     else:
-        standing |= {side: rate for side, rate in memory.standing.items() if side in live.rates}
+        standing |= {side: rate for side, rate in memory.preexisting_rates.items() if side in live.rates}
     idle_lists = frozenset(live.lists)
     return replace(
         memory,
         owned={side: owned for side, owned in memory.owned.items() if side[0] not in readable},
-        seen={},
+        moving_replicas={},
         throttled=False,
-        standing=standing,
-        standing_lists=idle_lists & memory.idle_lists,
+        preexisting_rates=standing,
+        preexisting_lists=idle_lists & memory.idle_lists,
         idle_lists=idle_lists,
         idle_rates=stands,
-        after=None,
-        to_clear=to_clear,
+        after_moves=None,
+        brokers_to_clear=to_clear,
     )
 
 
@@ -292,15 +303,15 @@ def _seen(live: LiveCluster, memory: Memory, kept: CycleCache) -> Mapping[tuple[
     """The same mapping as before where nothing new moves: what does not differ need not be on record again."""
     kept.follow(live.moves)
     new = {}
-    for move in kept.unseen(memory.seen):
+    for move in kept.moves_not_in(memory.moving_replicas):
         key = (move.topic, move.partition)
-        known = memory.seen.get(key)
+        known = memory.moving_replicas.get(key)
         if known is None or not (
             known.issuperset(move.replicas) and known.issuperset(move.adding) and known.issuperset(move.removing)
         ):
             new[key] = frozenset((*(known or ()), *move.replicas, *move.adding, *move.removing))
-    seen = DeltaMapping(memory.seen, new) if new else memory.seen
-    kept.saw(seen)
+    seen = DeltaMapping(memory.moving_replicas, new) if new else memory.moving_replicas
+    kept.mark_recorded(seen)
     return seen
 
 
@@ -323,8 +334,8 @@ def record_intent(memory: Memory, decision: SetRate, steps: Sequence[int]) -> Me
     """From now on any of ``steps`` may stand there, and so may what stood there until now."""
     side = (decision.broker, decision.side)
     before = memory.owned.get(side)
-    stands = decision.current_bytes_per_s if decision.own else None
-    earlier = before.goes_back_to_bytes_per_s if before else None
+    stands = decision.current_bytes_per_s if decision.is_own else None
+    earlier = before.restore_to_bytes_per_s if before else None
     over = earlier if decision.reason in _FOR_A_WHILE | _STILL_GOES_BACK else None
     # One may follow another; what stood before the first of them is what the tuner goes on from.
     if over is None and decision.reason in _FOR_A_WHILE:
@@ -332,8 +343,8 @@ def record_intent(memory: Memory, decision: SetRate, steps: Sequence[int]) -> Me
     owned = OwnedRate(
         before_bytes_per_s=before.before_bytes_per_s if before else stands,
         setpoint_bytes_per_s=decision.setpoint_bytes_per_s,
-        may_stand=tuple(dict.fromkeys((stands, *steps))),
-        goes_back_to_bytes_per_s=over,
+        possible_rates=tuple(dict.fromkeys((stands, *steps))),
+        restore_to_bytes_per_s=over,
     )
     return replace(memory, owned=memory.with_owned(side, owned))
 
@@ -344,9 +355,9 @@ def intend_put_back(memory: Memory, decision: RestoreRate) -> Memory:
     ours = memory.owned.get(side)
     if ours is None:
         return memory
-    others = [value for value in ours.may_stand if value != decision.value_bytes_per_s]
+    others = [value for value in ours.possible_rates if value != decision.value_bytes_per_s]
     may_stand = (*others, decision.value_bytes_per_s)  # In the order in which they may come.
-    return replace(memory, owned=memory.with_owned(side, replace(ours, may_stand=may_stand)))
+    return replace(memory, owned=memory.with_owned(side, replace(ours, possible_rates=may_stand)))
 
 
 def narrow_possible_rates(memory: Memory, side: BrokerSide, values: Sequence[int | None]) -> Memory:
@@ -354,9 +365,9 @@ def narrow_possible_rates(memory: Memory, side: BrokerSide, values: Sequence[int
     ours = memory.owned.get(side)
     if ours is None:
         return memory
-    if _is_before(ours, values) and ours.goes_back_to_bytes_per_s in (None, ours.before_bytes_per_s):
+    if _is_before(ours, values) and ours.restore_to_bytes_per_s in (None, ours.before_bytes_per_s):
         return replace(memory, owned=memory.with_owned(side, None))
-    return replace(memory, owned=memory.with_owned(side, replace(ours, may_stand=tuple(dict.fromkeys(values)))))
+    return replace(memory, owned=memory.with_owned(side, replace(ours, possible_rates=tuple(dict.fromkeys(values)))))
 
 
 def _is_before(ours: OwnedRate, values: Sequence[int | None]) -> bool:
@@ -368,27 +379,27 @@ def narrow_to_current(memory: Memory, live: LiveCluster, now_ms: int, limits: Li
     """After a start: what stands there now and is ours is all that may stand there from now on, but for what comes late."""
     readable, owned = live.brokers - live.unreadable, dict(memory.owned)
     # What the one before us still waited for may come to us, and no longer than to it.
-    late = dict(memory.late) if now_ms < memory.late_until_ms else {}
-    ends_ms = now_ms + round(1000 * limits.late_s)
-    until_ms = min(memory.late_until_ms, ends_ms)
+    late = dict(memory.predecessor_writes) if now_ms < memory.predecessor_writes_until_ms else {}
+    ends_ms = now_ms + round(1000 * limits.predecessor_write_s)
+    until_ms = min(memory.predecessor_writes_until_ms, ends_ms)
     for side, ours in memory.owned.items():
         setting = live.rates.get(side)
-        found = setting.bytes_per_s if setting is not None and setting.own else None
+        found = setting.bytes_per_s if setting is not None and setting.is_own else None
         if side[0] not in readable:
             continue
         others: tuple[int | None, ...] = ()
-        if found in ours.may_stand:
-            owned[side] = replace(ours, may_stand=(found,))
+        if found in ours.possible_rates:
+            owned[side] = replace(ours, possible_rates=(found,))
             # In the order in which they were to come: what is behind it has been, and does not come again.
-            others = ours.may_stand[ours.may_stand.index(found) + 1 :]
+            others = ours.possible_rates[ours.possible_rates.index(found) + 1 :]
             if found != ours.setpoint_bytes_per_s and ours.setpoint_bytes_per_s not in others:
                 others = (*others, ours.setpoint_bytes_per_s)  # Of a way that ends where it began.
         elif found in late.get(side, ()):
             # It is of the one before the one before us, and says nothing of how far that one had come.
-            others = ours.may_stand
+            others = ours.possible_rates
         if others:
             late[side], until_ms = tuple(dict.fromkeys((*late.get(side, ()), *others))), ends_ms
-    return replace(memory, owned=owned, late=late, late_until_ms=until_ms)
+    return replace(memory, owned=owned, predecessor_writes=late, predecessor_writes_until_ms=until_ms)
 
 
 def record_success(memory: Memory, decision: Decision) -> Memory:
@@ -403,7 +414,7 @@ def record_success(memory: Memory, decision: Decision) -> Memory:
             owned = memory.owned.get((broker, side))
             if owned is None:
                 return memory
-            over = owned.goes_back_to_bytes_per_s
+            over = owned.restore_to_bytes_per_s
             # Where more than that had to be left for the move to drain, the rest of the way is still to go.
             filled = decision.reason is Reason.WINDOW_WARMUP and wanted == over
             if filled or (decision.reason is Reason.RESTORED and over is not None and wanted <= over):
@@ -411,7 +422,7 @@ def record_success(memory: Memory, decision: Decision) -> Memory:
                     return replace(memory, owned=memory.with_owned((broker, side), None))
                 # Of a rate for all brokers a setting of our own is left, which is as good as that until the end of the moves.
                 over = over if owned.before_bytes_per_s is None else None
-            settled = replace(owned, may_stand=(wanted,), goes_back_to_bytes_per_s=over)
+            settled = replace(owned, possible_rates=(wanted,), restore_to_bytes_per_s=over)
             return replace(memory, owned=memory.with_owned((broker, side), settled))
         case _:
             return memory

@@ -21,13 +21,13 @@ def track_rate_changes(observation: Observation, live: LiveCluster, memory: Memo
     after: dict[BrokerSide, RateSince] = {}
     for side, setting in live.rates.items():
         known = before.get(side)
-        course = observation.courses.get(side)
-        if side in observation.busy:
+        course = observation.setpoints.get(side)
+        if side in observation.ramping:
             after[side] = RateSince(setting.bytes_per_s, now_ms)
         elif known is None:
             # A predecessor that ended during a ramp left the rate on the way.
             after[side] = RateSince(setting.bytes_per_s, now_ms if _interrupted(memory.owned.get(side)) else 0)
-        elif known.bytes_per_s == setting.bytes_per_s or (course is not None and not course.blind):
+        elif known.bytes_per_s == setting.bytes_per_s or (course is not None and not course.inputs_stale):
             after[side] = known
         elif known.bytes_per_s is None:
             # Without a throttle there was no lower rate that could have caused what was measured.
@@ -42,4 +42,4 @@ def track_rate_changes(observation: Observation, live: LiveCluster, memory: Memo
 
 
 def _interrupted(owned: OwnedRate | None) -> bool:
-    return owned is not None and len(owned.may_stand) > 1
+    return owned is not None and len(owned.possible_rates) > 1

@@ -15,11 +15,11 @@ from tuner.control.throttle.deadline import OBSERVED_S_MIN, DeadlineMiss, find_d
 from tuner.control.throttle.decision import AllowSteering, Decision, Hold, Reason, SetRate, StartRate
 from tuner.control.throttle.diagnosis.not_throttle_bound import BottleneckFinder, explain_unthrottled_stall
 from tuner.control.throttle.operator_overrides import (
+    decide_override,
+    decide_restore,
     hold_during_override_ramp,
     is_in_force,
-    decide_override,
     limit_override,
-    decide_restore,
 )
 from tuner.control.throttle.quota_window.ramp import plan_fill
 from tuner.control.throttle.state import Memory, OwnedRate
@@ -46,7 +46,7 @@ def decide_sides(
 
 def _is_watched(side: BrokerSide, view: MovesView, memory: Memory) -> bool:
     """For long enough to say when it ends."""
-    return all(memory.stalls[d].observed_s >= OBSERVED_S_MIN for d in view.heard_of(side))
+    return all(memory.stalls[d].observed_s >= OBSERVED_S_MIN for d in view.measured_destinations(side))
 
 
 def _decide_side(
@@ -76,7 +76,7 @@ def _decide_side(
         minutes = (memory.externally_owned_until_ms[side] - view.now_ms) / 60_000
         return _hold(side, Reason.EXTERNALLY_OWNED, f"somebody else set it; left alone for another {minutes:.0f} min")
     # A plan is about to copy through a window that is empty: also what a person wants there is brought up as it fills.
-    plan_fills = not limits.steers and _respected(side, view, memory) is None
+    plan_fills = not limits.closed_loop and _respected(side, view, memory) is None
     if plan_fills and (filling := _filling(side, view, memory)) is not None:
         return filling
     # A person wants it to stand at a rate for a while. The ramp to it goes on unseen, too.
@@ -86,15 +86,17 @@ def _decide_side(
     if (standing := _respected(side, view, memory)) is not None:
         return _hold(side, Reason.PRESERVED, f"{rate_text(standing)} stood here before the move, and is left as it is")
     # A step of ours is about to begin where nothing has moved for a while: Kafka would let a whole window's worth through at once.
-    if limits.steers and (filling := _filling(side, view, memory)) is not None:
+    if limits.closed_loop and (filling := _filling(side, view, memory)) is not None:
         return filling
     # A plan of rheostat copies through it, or is about to: its rate is the operator's, and needs no measurement.
     if (planned := _planned(side, view, memory)) is not None:
         return planned
     # What it was changed for is over: an order, or replicas that had to come back. The law means its own rate anyway, where it has
     # something to go by, and may; a rescue only ever raises, and would leave it as it is.
-    means_its_own = limits.steers and view.freshness(side) is Freshness.FRESH
-    goes_back = (not means_its_own or not limits.adopts) and (limits.steers or side not in view.plan_rates)
+    means_its_own = limits.closed_loop and view.freshness(side) is Freshness.FRESH
+    goes_back = (not means_its_own or not limits.adopts_existing) and (
+        limits.closed_loop or side not in view.plan_rates
+    )
     if goes_back and (back := _back(side, view, memory)) is not None:
         return back
     # What we had raised is above the ceiling, which somebody has lowered since. No measurement says that it may stay.
@@ -104,21 +106,21 @@ def _decide_side(
     if (blind := _blind(side, side, view)) is not None:
         return _sunk(side, view, memory) or blind
     # Signals that contradict each other are fresh, and as little a judgement.
-    if side in view.doubts:
-        return _hold(side, Reason.SIGNALS_CONTRADICT, view.doubts[side])
+    if side in view.contradictions:
+        return _hold(side, Reason.SIGNALS_CONTRADICT, view.contradictions[side])
     # Partitions take no writes until their replicas are back: durability comes before any throttle. The law opens it itself.
-    if not limits.steers and side in view.recovering:
+    if not limits.closed_loop and side in view.recovering:
         return _opened(side, view)
     # A destination that is down or silent holds only itself up, not the others of its leader.
-    destinations = view.heard_of(side)
-    if not destinations and view.live.brokers.isdisjoint(onto := view.destinations_of(side)):
+    destinations = view.measured_destinations(side)
+    if not destinations and view.live.brokers.isdisjoint(onto := view.destinations_through(side)):
         return _hold(
             side,
             Reason.BROKER_DOWN,
             f"nothing is copied onto {formatting.brokers(sorted(onto))}, not alive: bring it back, or cancel its part of the move",
         )
     if not destinations:
-        return _blind(side, (min(view.destinations_of(side)), Side.FOLLOWER), view) or _hold(
+        return _blind(side, (min(view.destinations_through(side)), Side.FOLLOWER), view) or _hold(
             side, Reason.SIGNALS_MISSING, "no destination is measured"
         )
     stalled = sorted(destinations & stalled_brokers) if stalled_brokers else []
@@ -147,7 +149,7 @@ def _decide_side(
         )
     # No permitted rate can end it: a person has to decide, and is told the numbers.
     # The law would lower what stands above the ceiling, and must not where only that keeps the move going.
-    if rescue_rate.is_infeasible(0 if limits.steers else setting.bytes_per_s, load, limits):
+    if rescue_rate.is_infeasible(0 if limits.closed_loop else setting.bytes_per_s, load, limits):
         return _hold(
             side,
             Reason.INFEASIBLE,
@@ -158,13 +160,13 @@ def _decide_side(
     # A ramp is under way: what is measured now is neither the old rate nor the new one.
     if side in view.busy:
         return _hold(side, Reason.RATE_IS_CHANGING, "its rate is changing, in steps over the quota's window")
-    if limits.steers:
+    if limits.closed_loop:
         nobody_binds = bool(stalled) and not bound and not unknown
         unbound = explain_unthrottled_stall(side, setting.bytes_per_s, stalled, view, causes) if nobody_binds else None
         return _steer(side, setting, load, view, too_late, unbound)
     if not stalled:
         # After a rescue a throttle that binds again is not high enough yet.
-        if not (view.bound(side) and any(d in memory.rescued for d in destinations)):
+        if not (view.is_bound(side) and any(d in memory.rescued for d in destinations)):
             observed_s = min(memory.stalls[d].observed_s for d in destinations)
             if observed_s < stall_limits.observed_s_min:
                 return _hold(
@@ -201,10 +203,10 @@ def _steer(
     live = setting.bytes_per_s
 
     def steer(reason: Reason, text: str) -> AllowSteering:
-        return AllowSteering(*side, live, reason, f"{side_name(side)}: {text}", setting.own)
+        return AllowSteering(*side, live, reason, f"{side_name(side)}: {text}", setting.is_own)
 
     # Partitions take no writes until their replicas are back: durability comes before latency.
-    if side in view.recovering and not (course is not None and course.blind):
+    if side in view.recovering and not (course is not None and course.inputs_stale):
         return steer(
             Reason.ISR_RECOVERY,
             "replicas that were in sync come back through it, and partitions take no writes until they are back: it is opened "
@@ -214,25 +216,29 @@ def _steer(
     if unbound is not None:
         return steer(*unbound)
     # Without the broker's network bytes nobody knows what clients leave; the operator's rate is as good as any.
-    if course is not None and course.blind:
+    if course is not None and course.inputs_stale:
         return steer(
             Reason.LOAD_NOT_MEASURED,
             f"what clients use of broker {side[0]} is not measured, or not any more (network and reassignment bytes): it is not "
             "raised; see docs/streaming.md for what a collector has to deliver",
         )
-    late_text = deadline.explain_deadline_miss(too_late, side, load, course) if too_late is not None and course is not None else None
+    late_text = (
+        deadline.explain_deadline_miss(too_late, side, load, course)
+        if too_late is not None and course is not None
+        else None
+    )
     # Its clients come first; the move goes on with the least that drains.
     if course is not None and course.no_headroom:
         return steer(
             Reason.NO_HEADROOM,
             f"clients (or objective.share_max) leave less than the {rate_text(load.steady_state_bytes_per_s)} that keeping up "
-            f"takes, so it runs at its least, {rate_text(course.meant_bytes_per_s)}: move fewer partitions at a time, or at a "
+            f"takes, so it runs at its least, {rate_text(course.bytes_per_s)}: move fewer partitions at a time, or at a "
             "quieter hour" + (f"; {late_text}" if late_text else ""),
         )
     # It gets all that may be had, and that is too little for the moment that was promised: a person decides what gives.
     if late_text is not None:
         return steer(Reason.DEADLINE_NOT_MET, late_text)
-    meant = f"{rate_text(course.meant_bytes_per_s)} meant" if course is not None else f"from {rate_text(live)} on"
+    meant = f"{rate_text(course.bytes_per_s)} meant" if course is not None else f"from {rate_text(live)} on"
     return steer(
         Reason.FOLLOWS_CLIENTS,
         f"follows its clients, {meant}: {size_text(load.remaining_bytes)} remain and "
@@ -251,17 +257,19 @@ def _planned(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | No
     live = setting.bytes_per_s
     if side in view.busy:
         leads_there = ours is not None and ours.setpoint_bytes_per_s == wanted
-        return _hold(side, Reason.RATE_IS_CHANGING, _TO_PLAN_RATE) if leads_there and not view.limits.steers else None
-    if view.limits.steers:
+        return (
+            _hold(side, Reason.RATE_IS_CHANGING, _TO_PLAN_RATE) if leads_there and not view.limits.closed_loop else None
+        )
+    if view.limits.closed_loop:
         wanted = min(live, wanted)
-    elif side in view.shared and live < wanted:
+    elif side in view.sides_with_other_moves and live < wanted:
         # Another tool's move runs here as well, under the rate that came with it: a plan is no reason to raise that.
-        stood = ours.goes_back_to_bytes_per_s if ours is not None else live
+        stood = ours.restore_to_bytes_per_s if ours is not None else live
         wanted = wanted if stood is None else min(wanted, max(live, stood))
     if live == wanted:
         return None
     text = f"{side_name(side)} {rate_text(live)} → {rate_text(wanted)}: the rate of a plan of rheostat that copies through it"
-    return SetRate(*side, live, wanted, Reason.PLAN_RATE, text, setting.own)
+    return SetRate(*side, live, wanted, Reason.PLAN_RATE, text, setting.is_own)
 
 
 def warm_up_started_rates(started: Mapping[BrokerSide, StartRate], view: MovesView) -> list[SetRate]:
@@ -269,7 +277,7 @@ def warm_up_started_rates(started: Mapping[BrokerSide, StartRate], view: MovesVi
     found = []
     for side, start in started.items():
         wanted = view.rate_for_plan(side)
-        if view.limits.steers or side not in view.empty or wanted is None or start.value_bytes_per_s >= wanted:
+        if view.limits.closed_loop or side not in view.empty or wanted is None or start.value_bytes_per_s >= wanted:
             continue
         head = f"{side_name(side)} {rate_text(start.value_bytes_per_s)} → {rate_text(wanted)}"
         text = f"{head}: brought up for a plan of rheostat as the window of its quota fills"
@@ -279,10 +287,10 @@ def warm_up_started_rates(started: Mapping[BrokerSide, StartRate], view: MovesVi
 
 def _unheld(view: MovesView) -> str:
     """What is said of a side on which nothing throttles what moves."""
-    if view.limits.throttles_moves:
+    if view.limits.throttles_all_moves:
         return "no throttle on this side, nothing to turn"
     ceiling = f"the ceiling of {rate_text(view.limits.rate_bytes_per_s_max)} does not hold here"
-    if view.limits.steers:
+    if view.limits.closed_loop:
         return f"no throttle on this side, so {ceiling}: with tuner.unthrottled_moves: leave, moves of other tools stay as they are"
     return (
         f"no throttle on this side, so {ceiling}: without tuner.objective rheostat leaves moves of other tools as they are. Give "
@@ -303,21 +311,21 @@ def _filling(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | No
     """For a window that is empty: brought up to what stood, or to a plan's rate, as it fills, which needs no measurement; None of
     any other."""
     limits, setting, ours = view.limits_of(side), view.live.rates.get(side), memory.owned.get(side)
-    planned = None if limits.steers else view.rate_for_plan(side)
+    planned = None if limits.closed_loop else view.rate_for_plan(side)
     if side not in view.empty or setting is None or side in view.recovering:
         return None
-    if not limits.steers and planned is None:
+    if not limits.closed_loop and planned is None:
         return None
     if side in view.busy:
         return _hold(side, Reason.RATE_IS_CHANGING, "it is brought up as its quota's window fills")
     live = setting.bytes_per_s
-    stood = ours.goes_back_to_bytes_per_s if ours is not None else None
+    stood = ours.restore_to_bytes_per_s if ours is not None else None
     wanted = planned or min(live if stood is None else stood, int(limits.rate_bytes_per_s_max))
-    first = plan_fill(wanted, limits.fill_from_bytes_per_s)[0].rate_bytes_per_s
+    first = plan_fill(wanted, limits.warmup_start_bytes_per_s)[0].rate_bytes_per_s
     if live >= wanted and first >= wanted:
         return None
     # A write that was not answered, and was not taken: there is nothing to come back from.
-    if stood is not None and live >= wanted and ours is not None and ours.may_stand != (live,):
+    if stood is not None and live >= wanted and ours is not None and ours.possible_rates != (live,):
         return None
     why = "nothing has moved for a while, so a whole window's worth would pass at once"
     what = "what stood here" if stood is not None else "what stands here" if wanted == live else "the ceiling"
@@ -325,7 +333,7 @@ def _filling(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | No
         whose = "the rate of a plan of rheostat" if wanted == view.plan_rates[side] else "as ordered"
         text = f"{side_name(side)} is brought up to {rate_text(wanted)}, {whose}"
         return SetRate(
-            *side, live, wanted, Reason.WINDOW_WARMUP, f"{text}, as its quota's window fills: {why}", setting.own
+            *side, live, wanted, Reason.WINDOW_WARMUP, f"{text}, as its quota's window fills: {why}", setting.is_own
         )
     head = f"{side_name(side)} {rate_text(first if live >= wanted else live)} → {rate_text(wanted)}: {what}"
     text = (
@@ -333,7 +341,7 @@ def _filling(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | No
         if live >= wanted
         else f"{head}; it was brought up to that, and cut short"
     )
-    return SetRate(*side, live, wanted, Reason.WINDOW_WARMUP, text, setting.own)
+    return SetRate(*side, live, wanted, Reason.WINDOW_WARMUP, text, setting.is_own)
 
 
 def _blind(side: BrokerSide, needed: BrokerSide, view: MovesView) -> Hold | None:
@@ -358,30 +366,32 @@ def _sunk(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
     setting = view.live.rates.get(side)
     if side in view.plan_rates:
         return None  # A plan's rate is the operator's, whatever is measured.
-    if limits.steers or ours is None or setting is None or view.freshness(side) is Freshness.FRESH:
+    if limits.closed_loop or ours is None or setting is None or view.freshness(side) is Freshness.FRESH:
         return None
     if side in view.recovering:
         return None  # By its leader's word, which is of now, writes wait for what comes through it.
     # What nobody has told us of since we began was raised by the tuner before us.
-    since_ms = memory.unseen_since_ms.get(side, view.now_ms)
+    since_ms = memory.unmeasured_since_ms.get(side, view.now_ms)
     age = age_s(signal, view.now_ms) if signal is not None else (view.now_ms - since_ms) / 1000
     if age <= limits.decay_age_s:
         return None
     live = setting.bytes_per_s
     if side in view.busy:
         return _sinking(side, ours, setting)
-    sunk_at_ms = memory.sunk_at_ms.get(side)
+    sunk_at_ms = memory.decayed_at_ms.get(side)
     if sunk_at_ms is not None and 0 <= view.now_ms - sunk_at_ms < limits.decay_every_s * 1000:
         return None
     steady_state = (signal.steady_state_bytes_per_s if signal is not None else None) or 0.0
-    least = max(ours.before_bytes_per_s or 0.0, rescue_rate.min_draining_bytes_per_s(SideLoad(0.0, steady_state), limits))
+    least = max(
+        ours.before_bytes_per_s or 0.0, rescue_rate.min_draining_bytes_per_s(SideLoad(0.0, steady_state), limits)
+    )
     wanted = round(max(least, limits.decay_ratio * live))
     if wanted >= live:
         return None
     seen = f"its last measurements are {age:.0f} s old" if signal is not None else f"no measurements for {age:.0f} s"
     head = f"{side_name(side)} {rate_text(live)} → {rate_text(wanted)}"
     text = f"{head}: {seen}, so what we had raised sinks to {rate_text(least)}"
-    return SetRate(*side, live, wanted, Reason.STALE_DECAY, text, setting.own)
+    return SetRate(*side, live, wanted, Reason.STALE_DECAY, text, setting.is_own)
 
 
 def _sinking(side: BrokerSide, ours: OwnedRate, setting: RateSetting) -> Hold | None:
@@ -395,19 +405,19 @@ def _respected(side: BrokerSide, view: MovesView, memory: Memory) -> int | None:
     """The rate that stands here and stood before the move, where such rates are left as they are. One for all brokers came with no
     move."""
     found, ours = view.live.rates.get(side), memory.owned.get(side)
-    if view.limits.adopts or found is None:
+    if view.limits.adopts_existing or found is None:
         return None
     if ours is not None:  # By an order that is over, or was before anything was written.
-        stood = ours.goes_back_to_bytes_per_s if side not in view.busy else None
+        stood = ours.restore_to_bytes_per_s if side not in view.busy else None
     else:
-        stood = memory.standing.get(side) if found.own else found.bytes_per_s
+        stood = memory.preexisting_rates.get(side) if found.is_own else found.bytes_per_s
     return found.bytes_per_s if found.bytes_per_s == stood else None
 
 
 def _to_ceiling(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
     """No lower than a person's own that stood before. Where the law steers it does this itself."""
     limits, ours, setting = view.limits, memory.owned.get(side), view.live.rates.get(side)
-    if limits.steers or ours is None or setting is None:
+    if limits.closed_loop or ours is None or setting is None:
         return None
     most = max(limits.rate_bytes_per_s_max, ours.before_bytes_per_s or 0)
     if setting.bytes_per_s <= most:
@@ -415,7 +425,7 @@ def _to_ceiling(side: BrokerSide, view: MovesView, memory: Memory) -> Decision |
     if side in view.busy:
         return _sinking(side, ours, setting)
     text = f"{side_name(side)} {rate_text(setting.bytes_per_s)} → {rate_text(most)}: the ceiling is lower by now"
-    return SetRate(*side, setting.bytes_per_s, int(most), Reason.AT_CEILING, text, setting.own)
+    return SetRate(*side, setting.bytes_per_s, int(most), Reason.AT_CEILING, text, setting.is_own)
 
 
 def _ordered(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
@@ -430,7 +440,7 @@ def _ordered(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | No
 
 def decide_stationary_sides(view: MovesView, memory: Memory) -> list[Decision]:
     """Throttles of brokers that only have replicas to bring back: a "*" holds those back, too. And back, when they are."""
-    gone = {side for side, ours in memory.owned.items() if ours.goes_back_to_bytes_per_s is not None}
+    gone = {side for side, ours in memory.owned.items() if ours.restore_to_bytes_per_s is not None}
     if not (view.recovering or gone):
         return []
     found: list[Decision] = []
@@ -450,19 +460,21 @@ def decide_stationary_sides(view: MovesView, memory: Memory) -> list[Decision]:
 def _back(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | None:
     """To what stood before a change that was for a while, when that is over as far as anybody can tell; up only on news of now."""
     ours, setting = memory.owned.get(side), view.live.rates.get(side)
-    if ours is None or ours.goes_back_to_bytes_per_s is None or setting is None:
+    if ours is None or ours.restore_to_bytes_per_s is None or setting is None:
         return None
-    if side in view.recovering or side in view.perhaps_recovering:
+    if side in view.recovering or side in view.possibly_recovering:
         return None
     if side in view.busy:
         ordered = is_in_force(view.orders.overrides.get(side), view.now_ms)
         return None if ordered else _sinking(side, ours, setting)
-    if ours.goes_back_to_bytes_per_s > setting.bytes_per_s and not view.is_told(side):
+    if ours.restore_to_bytes_per_s > setting.bytes_per_s and not view.has_fresh_signal(side):
         return None
     signal = view.signal(side)
     steady_state = (signal.steady_state_bytes_per_s or 0.0) if signal is not None else None
     drains = (
-        rescue_rate.min_draining_bytes_per_s(SideLoad(0.0, steady_state), view.limits) if steady_state is not None else 0.0
+        rescue_rate.min_draining_bytes_per_s(SideLoad(0.0, steady_state), view.limits)
+        if steady_state is not None
+        else 0.0
     )
     return decide_restore(side, ours, setting, drains, view.limits_of(side))
 
@@ -476,7 +488,7 @@ def _opened(side: BrokerSide, view: MovesView) -> Decision:
     if setting is None or setting.bytes_per_s >= most * (1 - view.limits.deadband_ratio):
         return _hold(side, Reason.ISR_RECOVERY, f"{story}: it is open for them")
     head = f"{side_name(side)} {rate_text(setting.bytes_per_s)} → {rate_text(most)}"
-    return SetRate(*side, setting.bytes_per_s, round(most), Reason.ISR_RECOVERY, f"{head}: {story}", setting.own)
+    return SetRate(*side, setting.bytes_per_s, round(most), Reason.ISR_RECOVERY, f"{head}: {story}", setting.is_own)
 
 
 def _raise(
@@ -487,7 +499,7 @@ def _raise(
     view: MovesView,
     memory: Memory,
 ) -> Decision:
-    limits, live, own = view.limits_of(side), setting.bytes_per_s, setting.own
+    limits, live, own = view.limits_of(side), setting.bytes_per_s, setting.is_own
     wanted = rescue_rate.setpoint_bytes_per_s(side[1], load, live, view.target_s, limits)
     # A small change is not worth a write, unless it is the one that takes the throttle above what keeping up takes.
     crosses = live <= load.steady_state_bytes_per_s < wanted
@@ -514,7 +526,7 @@ def _raise(
             + f", so it would never end; {size_text(load.remaining_bytes)} remain"
         )
         return SetRate(*side, live, wanted, Reason.STALLED_BELOW_STEADY_STATE, f"{head}: {story}; {why}", own)
-    role = "this throttle binds" if view.bound(side) else "so that this side does not bind next"
+    role = "this throttle binds" if view.is_bound(side) else "so that this side does not bind next"
     return SetRate(*side, live, wanted, Reason.STALLED_THROTTLE_BOUND, f"{head}: {story}; {role}; {need}", own)
 
 

@@ -44,9 +44,9 @@ class OwnedRate:
 
     before_bytes_per_s: int | None  # What stood there before we came; None: nothing did.
     setpoint_bytes_per_s: int
-    may_stand: tuple[int | None, ...]
+    possible_rates: tuple[int | None, ...]
     # When what it was changed for is over, an order or replicas that come back; None: it was changed for good.
-    goes_back_to_bytes_per_s: int | None = None
+    restore_to_bytes_per_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class RateAfterMove:
     brokers: frozenset[int]  # Whose rates could be read.
     rates: frozenset[BrokerSide]
     lists: frozenset[str]
-    rates_came: frozenset[BrokerSide] = frozenset()
-    lists_came: frozenset[str] = frozenset()
+    new_rates: frozenset[BrokerSide] = frozenset()
+    new_lists: frozenset[str] = frozenset()
     listed: Mapping[str, TopicThrottle] = field(default_factory=dict)  # By others.
 
 
@@ -68,38 +68,46 @@ class Memory:
     owned: Mapping[BrokerSide, OwnedRate] = field(default_factory=dict)
     externally_owned_until_ms: Mapping[BrokerSide, int] = field(default_factory=dict)
     # Replicas of the partitions seen moving since the last end: (topic, partition) → brokers.
-    seen: Mapping[tuple[str, int], frozenset[int]] = field(default_factory=dict)
+    moving_replicas: Mapping[tuple[str, int], frozenset[int]] = field(default_factory=dict)
     # Whether a throttled-replica list named any of them, so that a throttle came with the move.
     throttled: bool = False
     # Rates that stood while nothing moved and no list was set: they came with no move, and no move's end takes them away.
-    standing: Mapping[BrokerSide, int] = field(default_factory=dict)
+    preexisting_rates: Mapping[BrokerSide, int] = field(default_factory=dict)
     # Topics with lists at two idle looks in a row (None: never looked): those too came with no move. Two, because
     # kafka-reassign-partitions sets the lists of a move a moment before the move.
-    standing_lists: frozenset[str] | None = None
+    preexisting_lists: frozenset[str] | None = None
     idle_lists: frozenset[str] = frozenset()
     idle_rates: Mapping[BrokerSide, int] = field(default_factory=dict)  # At the idle look before. Not on record.
-    after: RateAfterMove | None = None  # The throttles of idle looks since something was seen to move. Not on record.
+    after_moves: RateAfterMove | None = (
+        None  # The throttles of idle looks since something was seen to move. Not on record.
+    )
     # Brokers that were away when the move they took part in ended: its throttle goes when they are back.
-    to_clear: frozenset[int] = frozenset()
+    brokers_to_clear: frozenset[int] = frozenset()
     # Replicas that we have put on the throttled-replica lists, by topic: on record before they are listed, and until they are not.
     listed: Mapping[str, TopicThrottle] = field(default_factory=dict)
-    missing: frozenset[BrokerSide] = (
+    missing_rates: frozenset[BrokerSide] = (
         frozenset()
     )  # Where nothing of ours stood at the last look, and nobody is blamed yet.
     # Of ours: since when nobody has told us of it. Not on record: who has just begun has not waited for anybody yet.
-    unseen_since_ms: Mapping[BrokerSide, int] = field(default_factory=dict)
-    sunk_at_ms: Mapping[BrokerSide, int] = field(default_factory=dict)  # Of those, when one sank last. Not on record.
+    unmeasured_since_ms: Mapping[BrokerSide, int] = field(default_factory=dict)
+    decayed_at_ms: Mapping[BrokerSide, int] = field(
+        default_factory=dict
+    )  # Of those, when one sank last. Not on record.
     rates_since: Mapping[BrokerSide, RateSince] = field(default_factory=dict)  # Not on record.
     # What a tuner before this one was about to write, and had not at our first look: its request may still come.
-    late: Mapping[BrokerSide, tuple[int | None, ...]] = field(default_factory=dict)
-    late_until_ms: int = 0
+    predecessor_writes: Mapping[BrokerSide, tuple[int | None, ...]] = field(default_factory=dict)
+    predecessor_writes_until_ms: int = 0
     # Of those, what has come and stands, and what had stood there until then. Not on record.
-    late_predecessor_write: Mapping[BrokerSide, tuple[int | None, int | None]] = field(default_factory=dict)
-    swept_at_ms: int = 0  # When all our rates were last gone at once.
-    idle_looks: int = 0
+    late_predecessor_writes: Mapping[BrokerSide, tuple[int | None, int | None]] = field(default_factory=dict)
+    cleared_at_ms: int = 0  # When all our rates were last gone at once.
+    idle_snapshots: int = 0
     orders_at_ms: int = 0  # The newest orders that were acknowledged.
-    ordered: Orders = field(default_factory=Orders)  # As the journal has told of them last; what differs is news.
-    ordered_until_ms: int | None = None  # When that was: what has expired since is news, too. None: it was never told.
+    recorded_orders: Orders = field(
+        default_factory=Orders
+    )  # As the journal has told of them last; what differs is news.
+    orders_recorded_until_ms: int | None = (
+        None  # When that was: what has expired since is news, too. None: it was never told.
+    )
 
     def with_listed(self, topic: str, pairs: TopicThrottle) -> Mapping[str, TopicThrottle]:
         if pairs:

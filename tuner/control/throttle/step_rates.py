@@ -51,7 +51,7 @@ def find_steps_too_fast(
         announced, observation.plan_moves, rates, lowered, observation.orders, limits, observation.now_ms
     )
     late = set[BrokerSide]()
-    if not limits.steers:
+    if not limits.closed_loop:
         to_fill = {(d.broker, d.side) for d in decisions if isinstance(d, SetRate) and d.reason is Reason.WINDOW_WARMUP}
         late = to_fill - {*lowered} - started.keys()
     failed: dict[TopicPartition, str] = {}

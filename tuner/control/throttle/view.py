@@ -18,10 +18,10 @@ from tuner.control.throttle.diagnosis import stall_detector
 from tuner.control.throttle.diagnosis.fetcher_bound import FetcherCollision, find_fetcher_collision
 from tuner.control.throttle.diagnosis.signal_sanity import find_contradictions
 from tuner.control.throttle.incremental.cycle_cache import CycleCache
-from tuner.control.throttle.isr_recovery import sides_holding_lost_replicas, sides_blocking_writes
+from tuner.control.throttle.isr_recovery import sides_blocking_writes, sides_holding_lost_replicas
 from tuner.control.throttle.objective import with_max_rate
 from tuner.control.throttle.operator_overrides import is_in_force, limit_override
-from tuner.control.throttle.plan_moves import moves_to_list, leader_margin_rate, plan_setpoints, sides_passed
+from tuner.control.throttle.plan_moves import leader_margin_rate, moves_to_list, plan_setpoints, sides_passed
 from tuner.control.throttle.quota_window.ramp import WINDOW_S
 from tuner.control.throttle.state import Memory, RateSince, StallState
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting
@@ -50,10 +50,10 @@ class MovesView:
         kept = kept or CycleCache()
         kept.follow(live.moves)
         self.now_ms = observation.now_ms
-        self.busy, self.empty = observation.busy, observation.empty
-        self.courses = observation.courses
+        self.busy, self.empty = observation.ramping, observation.empty_windows
+        self.courses = observation.setpoints
         self.orders = observation.orders
-        self.to_list = moves_to_list(live.moves, observation.plan_moves, limits, listed)
+        self.moves_to_list = moves_to_list(live.moves, observation.plan_moves, limits, listed)
         self.plan_rates = plan_setpoints(live.moves, observation.plan_moves, limits)
         self._limiting_rates = plan_setpoints(live.moves, observation.plan_moves, limits, may_lead=True)
         self._plan_moves = observation.plan_moves
@@ -69,7 +69,9 @@ class MovesView:
         self.destinations = frozenset(kept.paths.destinations)
         self.sides = kept.paths.sides()
         self.sides_now = frozenset(self.sides)
-        self.doubts = find_contradictions(self.sides, live, observation.brokers, observation.moves, observation.now_ms, limits)
+        self.contradictions = find_contradictions(
+            self.sides, live, observation.brokers, observation.moves, observation.now_ms, limits
+        )
         self._fresh_brokers: dict[int, BrokerSignal | None] = {}  # None: old or missing. Made where they are asked for.
         self._sides_of: dict[int, list[BrokerSide]] = {}  # Made where they are asked for.
         # A side is asked about for every broker that it copies to or from: each answer is found once, or where it is asked for.
@@ -82,7 +84,7 @@ class MovesView:
             if signal.remaining_bytes is not None and signal.steady_state_bytes_per_s is not None:
                 self.loads[side] = SideLoad(signal.remaining_bytes, signal.steady_state_bytes_per_s)
         courses = ((side, self.courses.get(side)) for side in self.sides)
-        self._unsteered = {side for side, course in courses if course is None or course.blind}
+        self._unsteered = {side for side, course in courses if course is None or course.inputs_stale}
         self._unknown = {side for side in self.sides if not self._is_known(side)}
         self._allowed = {side: self._allowed_on(side) for side in self.sides}
         self._surplus = {side: self._surplus_of(side) for side in self.sides}
@@ -115,22 +117,22 @@ class MovesView:
         return order.bytes_per_s if ordered and order is not None else rate
 
     @cached_property
-    def shared(self) -> Set[BrokerSide]:
+    def sides_with_other_moves(self) -> Set[BrokerSide]:
         """The sides that carry moves which are of no plan."""
         others = (m for m in self.live.moves if (m.topic, m.partition) not in self._plan_moves)
         return {side for move in others for side in sides_passed(move)}
 
     @cached_property
-    def perhaps_recovering(self) -> frozenset[BrokerSide]:
+    def possibly_recovering(self) -> frozenset[BrokerSide]:
         """They hold back lost replicas of brokers that have not said of late whether writes wait for them."""
         return sides_holding_lost_replicas(self.live, self._untold)
 
-    def destinations_of(self, side: BrokerSide) -> Set[int]:
+    def destinations_through(self, side: BrokerSide) -> Set[int]:
         return {side[0]} if side[1] is Side.FOLLOWER else self._paths.destinations_of.get(side[0], frozenset())
 
-    def heard_of(self, side: BrokerSide) -> Set[int]:
+    def measured_destinations(self, side: BrokerSide) -> Set[int]:
         """Of those the ones that are measured."""
-        every = self.destinations_of(side)
+        every = self.destinations_through(side)
         return every if len(self._heard) == len(self.destinations) else every & self._heard
 
     def sides_of(self, destination: int) -> list[BrokerSide]:
@@ -154,7 +156,7 @@ class MovesView:
     def first_bound(self, destination: int) -> BrokerSide | None:
         """A side that binds, of those that a move onto this broker passes."""
         if destination not in self._first_bound:
-            self._first_bound[destination] = min(filter(self.bound, self.sides_of(destination)), default=None)
+            self._first_bound[destination] = min(filter(self.is_bound, self.sides_of(destination)), default=None)
         return self._first_bound[destination]
 
     def first_unknown(self, destination: int) -> BrokerSide | None:
@@ -172,7 +174,7 @@ class MovesView:
         signal = self._fresh_broker(broker)
         return None if signal is None else signal.request_handler_idle_ratio
 
-    def crowd(self, destination: int) -> FetcherCollision | None:
+    def fetcher_collision(self, destination: int) -> FetcherCollision | None:
         """The fetcher threads' part in it that a move onto this broker has stalled and no throttle binds."""
         if destination not in self._crowds:
             signal = self.fresh_signal((destination, Side.FOLLOWER))
@@ -195,7 +197,7 @@ class MovesView:
     def freshness(self, side: BrokerSide) -> Freshness:
         return self._freshness.get(side, Freshness.MISSING)  # Where nothing moves now.
 
-    def is_told(self, side: BrokerSide) -> bool:
+    def has_fresh_signal(self, side: BrokerSide) -> bool:
         """Whether there is news of it: of its move, or where nothing moves of its broker."""
         if side in self._freshness:
             return self._freshness[side] is Freshness.FRESH
@@ -249,7 +251,7 @@ class MovesView:
     def _listed_now(self) -> set[BrokerSide]:
         """Where we throttle what moves, and the signals may not tell of it yet: the sides that the lists name as they stand."""
         found: set[BrokerSide] = set()
-        for move in self.to_list:
+        for move in self.moves_to_list:
             lists = self.live.lists.get(move.topic)
             if lists is not None:
                 if lists.leader.includes(move.partition, move.leader):
@@ -264,11 +266,11 @@ class MovesView:
             return None
         course = self.courses.get(side)
         # In a dry run, or where writes wait for their turn, what is meant is not what stands.
-        if course is None or not 0.5 <= setting.bytes_per_s / max(1.0, course.meant_bytes_per_s) <= 1.5:
+        if course is None or not 0.5 <= setting.bytes_per_s / max(1.0, course.bytes_per_s) <= 1.5:
             return float(setting.bytes_per_s)
-        return course.meant_bytes_per_s
+        return course.bytes_per_s
 
-    def bound(self, side: BrokerSide) -> bool:
+    def is_bound(self, side: BrokerSide) -> bool:
         return self._bound[side]
 
     def _is_bound(self, side: BrokerSide) -> bool:
@@ -277,7 +279,7 @@ class MovesView:
             return False
         return rescue_rate.is_throttle_bound(allowed, load, self.measured_bytes_per_s(side), self.limits)
 
-    def known(self, side: BrokerSide) -> bool:
+    def is_known(self, side: BrokerSide) -> bool:
         """Whether it can be said what this side lets through: no throttle is an answer, no measurement is none."""
         return side not in self._unknown
 

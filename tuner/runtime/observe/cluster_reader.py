@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Set
 from streaming.shared import kafka_names
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, ConfigValue
 from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS, TopicThrottle
-from tuner.core.cluster import BrokerSide, LiveCluster, ClusterUnreadable, PartitionMove, RateSetting
+from tuner.core.cluster import BrokerSide, ClusterUnreadable, LiveCluster, PartitionMove, RateSetting
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS, NUM_REPLICA_FETCHERS_DEFAULT
 from tuner.core.quota_window import QuotaWindow
 from tuner.core.token_bucket import SAMPLES, WINDOW_S
@@ -47,7 +47,9 @@ class ClusterReader:
             frozenset()
         )  # The different windows of the brokers at the last full scan.
 
-    def snapshot(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | ClusterUnreadable:
+    def snapshot(
+        self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()
+    ) -> LiveCluster | ClusterUnreadable:
         """Returns a snapshot, or why the cluster could not be read.
 
         Args:
@@ -168,4 +170,4 @@ def _windows(answers: Mapping[int, dict[str, ConfigValue] | ClusterError]) -> It
 
 
 def _setting(config: ConfigValue) -> RateSetting:
-    return RateSetting(int(config.value), own=config.source == kafka_names.SOURCE_DYNAMIC_BROKER)
+    return RateSetting(int(config.value), is_own=config.source == kafka_names.SOURCE_DYNAMIC_BROKER)

@@ -246,7 +246,7 @@ class ReassignmentExecutor:
             self._throttle_state(),
             dict(self._signals.brokers),
             dict(self._signals.controllers),
-            len(self._asked.steps.keys() - self._withheld.failed.keys() - self._withheld.waits.keys()),
+            len(self._asked.steps.keys() - self._withheld.failed.keys() - self._withheld.waiting.keys()),
         )
 
         def find() -> _CycleResult | ClusterError:
@@ -321,7 +321,7 @@ class ReassignmentExecutor:
         if not (stops or steps or elections):
             self._prepare.clear()
             return
-        kept_back = withheld.failed.keys() | withheld.waits.keys()
+        kept_back = withheld.failed.keys() | withheld.waiting.keys()
         allowed = {key: replicas for key, replicas in steps.items() if key not in kept_back}
         if not (stops or allowed or elections):
             self._answered({})
@@ -341,7 +341,7 @@ class ReassignmentExecutor:
 
     def _answered(self, answer: Outcome | ClusterError) -> None:
         self._prepare.clear()  # By now what has begun is told by the cluster.
-        asked, waits = self._asked, self._withheld.waits
+        asked, waits = self._asked, self._withheld.waiting
         keys = [*asked.stops, *asked.steps, *asked.elections]
         outcome = (
             answer
@@ -364,7 +364,7 @@ class ReassignmentExecutor:
             )
         self._memory = replace(self._memory, plans=recent)
         self.recorder.note_accepted(key for key in keys if key not in failures and key not in waits)
-        self.recorder.record_failures(plans, after, failures, waits, self._withheld.rests)
+        self.recorder.record_failures(plans, after, failures, waits, self._withheld.waiting_for_room)
 
     def _is_paused(self) -> bool:
         return _paused(self._orders.latest) is not None

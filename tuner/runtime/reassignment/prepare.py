@@ -13,9 +13,9 @@ from tuner.control.throttle.replica_lists.prepared_moves import (
     ALL_GO,
     STOPS_FIRST,
     Deferred,
-    steps_as_moves,
-    sides_of,
     classify_deferred,
+    sides_of,
+    steps_as_moves,
 )
 from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.reassignment_plan import DesiredPlanState, ReassignmentSnapshot, TopicPartition
@@ -49,7 +49,7 @@ class PrepareStep:
             return ALL_GO
         if any(each.cancels for each in made.plans):
             # Whoever cancels waits for nobody's throttle.
-            return Deferred(waits={(move.topic, move.partition): STOPS_FIRST for move in moves})
+            return Deferred(waiting={(move.topic, move.partition): STOPS_FIRST for move in moves})
         self._announcing.submit(moves, urgent_of(made))
         self._waiting = (made, self._monotonic())
         return None

@@ -16,7 +16,7 @@ from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle.decision import Acted, ClearLists, Reason, RestoreRate
 from tuner.control.throttle.policy import intend_put_back, record_success
-from tuner.core.cluster import BrokerSide, LiveCluster, ClusterUnreadable
+from tuner.core.cluster import BrokerSide, ClusterUnreadable, LiveCluster
 from tuner.core.outcome import CHANGED_EXTERNALLY, Failure
 from tuner.runtime.throttle.actuator import Throttles
 from tuner.runtime.throttle.list_writer import ActObserver
@@ -30,7 +30,9 @@ D = TypeVar("D", bound=ClearLists | RestoreRate)
 
 
 class ClusterLooker(Protocol):
-    def snapshot(self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | ClusterUnreadable:
+    def snapshot(
+        self, *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()
+    ) -> LiveCluster | ClusterUnreadable:
         """Returns a snapshot of the cluster.
 
         Args:

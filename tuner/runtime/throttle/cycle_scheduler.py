@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from tuner.control.throttle.decision import Decision
-from tuner.control.throttle.missing_signals import find_missing_signals, are_signals_complete
+from tuner.control.throttle.missing_signals import are_signals_complete, find_missing_signals
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import BrokerSide, Observation
 from tuner.core.operator_orders import Orders
@@ -72,10 +72,10 @@ class CycleScheduler:
             self._orders.follow(wait_ms=0)
         # Tools that move in batches pause between them. Only snapshots that are a regular cycle apart show that a move has ended.
         has_ended = ended and now_s >= self._began_at_s + ENDED_S_MIN
-        is_called = (has_ended or self._orders.latest != self._orders_applied) and not memory.idle_looks
+        is_called = (has_ended or self._orders.latest != self._orders_applied) and not memory.idle_snapshots
         # A tool that removes many rates takes longer than a second. A rate that was missing in the last snapshot may be one of
         # them, and an early cycle would take its absence for an operator's decision.
-        if (prepared or is_called) and not memory.missing and now_s >= self._rested_at_s:
+        if (prepared or is_called) and not memory.missing_rates and now_s >= self._rested_at_s:
             self._is_early = True
             return True
         if not self._awaited:

@@ -31,12 +31,23 @@ from tuner.control.throttle.plan_moves import (
     plan_setpoints,
     throttles_any,
 )
-from tuner.control.throttle.policy import decide, record_intent, narrow_possible_rates, narrow_to_current, record_success
+from tuner.control.throttle.policy import (
+    decide,
+    narrow_possible_rates,
+    narrow_to_current,
+    record_intent,
+    record_success,
+)
 from tuner.control.throttle.replica_lists.capacity import steps_that_fit
-from tuner.control.throttle.replica_lists.prepared_moves import FailedThrottles, sides_not_readable, with_prepared_moves, find_deferred_steps
+from tuner.control.throttle.replica_lists.prepared_moves import (
+    FailedThrottles,
+    find_deferred_steps,
+    sides_not_readable,
+    with_prepared_moves,
+)
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.step_rates import find_steps_too_fast
-from tuner.control.throttle.superseded import find_undraining_changes, find_superseded_changes, find_changes_to_stop
+from tuner.control.throttle.superseded import find_changes_to_stop, find_superseded_changes, find_undraining_changes
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, PartitionMove
 from tuner.core.freshness import fresh_signals
 from tuner.core.outcome import Failure
@@ -154,7 +165,9 @@ class ThrottleController:
         self._last_live: LiveCluster | None = None  # The last snapshot that could be read.
         self._handshake = PrepareHandshake()
         self._plans: Callable[[], Sequence[Plan]] = tuple
-        self._throttles_moves = limits.throttles_moves  # The tuner throttles at least one move of the last snapshot.
+        self._throttles_moves = (
+            limits.throttles_all_moves
+        )  # The tuner throttles at least one move of the last snapshot.
         self._moving: set[TopicPartition] = (
             set()
         )  # Partitions that Kafka reports as moving, while a step is being prepared.
@@ -366,9 +379,9 @@ class ThrottleController:
             live,
             dict(self._signals.brokers),
             dict(self._signals.moves),
-            busy=self._ramps.busy,
-            empty=empty,
-            courses=setpoints,
+            ramping=self._ramps.busy,
+            empty_windows=empty,
+            setpoints=setpoints,
             orders=self._orders.latest,
             plan_moves=plan_moves,
         )
@@ -439,7 +452,7 @@ class ThrottleController:
         changes = [d for d in decisions if isinstance(d, SetRate) and not self.recorder.is_paused(d)]
         changes = [d for d in changes if (d.broker, d.side) not in unthrottled.sides]
         if begin is not None:
-            changes = self._windows.drop_unneeded(changes, observation.empty, begin)
+            changes = self._windows.drop_unneeded(changes, observation.empty_windows, begin)
         together = len(changes) + len(self._ramps.busy)
         memory, ramps, owned = self.memory, [], self.memory.owned
         for change in changes:
@@ -451,7 +464,7 @@ class ThrottleController:
         resumed = self._windows.resume(changes)
         for change, steps in ramps:
             managed = owned.get((change.broker, change.side))
-            may_stand = managed.may_stand if managed is not None else ()
+            may_stand = managed.possible_rates if managed is not None else ()
             self._ramps.start(change, steps, self._clock.monotonic_s(), may_stand=may_stand)
         if any(change.reason is Reason.WINDOW_WARMUP for change in changes):
             # The prepared step begins right after this cycle, and its quota window has to be lowered before. A warm-up that
@@ -461,8 +474,12 @@ class ThrottleController:
             self._stop(dict.fromkeys(late, "too many at a time to be lowered before it begins"), intended=True)
 
     def _stop_changes(self, decisions: tuple[Decision, ...], observation: Observation) -> None:
-        self._stop(find_changes_to_stop(decisions, self._ramps.busy, self._windows.active().keys(), self.memory.owned.keys()))
-        self._stop(find_superseded_changes(self._ramps.changes, self._ramps.waiting, observation, self._limits), intended=True)
+        self._stop(
+            find_changes_to_stop(decisions, self._ramps.busy, self._windows.active().keys(), self.memory.owned.keys())
+        )
+        self._stop(
+            find_superseded_changes(self._ramps.changes, self._ramps.waiting, observation, self._limits), intended=True
+        )
 
     def _stop(self, stops: Mapping[BrokerSide, Failure], *, intended: bool = False) -> None:
         """Stops ramps at their current rate and records their outcomes. Sides without a ramp are skipped.

@@ -110,7 +110,7 @@ class RampExecutor:
         Args:
             may_stand: the managed rates until now; a broker may show late what an earlier ramp has written.
         """
-        rate = decision.current_bytes_per_s if decision.own else None
+        rate = decision.current_bytes_per_s if decision.is_own else None
         self._ramps[(decision.broker, decision.side)] = _Ramp(
             decision, tuple(steps), rate, now_s + steps[0].after_s, may_stand=frozenset(may_stand)
         )

@@ -115,14 +115,16 @@ class ThrottleRecorder:
             self._write(entries)
         elif (
             saved is None
-            or memory.seen.keys() < saved.seen.keys()
+            or memory.moving_replicas.keys() < saved.moving_replicas.keys()
             or _whole_record(memory) != _whole_record(saved, memory)
         ):
             self._write(entries, memory=memory)
             self._saved = memory
-        elif memory.seen is not saved.seen or memory.listed is not saved.listed:
+        elif memory.moving_replicas is not saved.moving_replicas or memory.listed is not saved.listed:
             listed = _changed_lists(memory.listed, saved.listed)
-            self._write(entries, seen=self._seen.grown_topics(saved.seen, memory.seen), listed=listed)
+            self._write(
+                entries, seen=self._seen.grown_topics(saved.moving_replicas, memory.moving_replicas), listed=listed
+            )
             self._saved = memory
         else:
             self._write(entries)
@@ -205,15 +207,20 @@ class ThrottleRecorder:
     ) -> tuple[Memory, list[Entry]]:
         """Returns the memory with the current orders, and an entry for each order that was given or has expired."""
         now_ms, current = observation.now_ms, observation.orders
-        given, recorded_until_ms = [self.memory.ordered, *overtaken, current], self.memory.ordered_until_ms
+        given, recorded_until_ms = (
+            [self.memory.recorded_orders, *overtaken, current],
+            self.memory.orders_recorded_until_ms,
+        )
         if self._dry_run and not self._has_noted:
             # A dry run writes no memory, so an earlier run may have recorded everything before its first cycle.
             given, recorded_until_ms = [current], None
         since_ms = now_ms if recorded_until_ms is None else recorded_until_ms
-        news = [event for before, after in pairwise(given) for event in list_order_events(before, after, since_ms, now_ms)]
+        news = [
+            event for before, after in pairwise(given) for event in list_order_events(before, after, since_ms, now_ms)
+        ]
         news += list_expired_orders(current, since_ms, now_ms)
-        if news or recorded_until_ms is None or memory.ordered != current:
-            memory = replace(memory, ordered=current, ordered_until_ms=now_ms)
+        if news or recorded_until_ms is None or memory.recorded_orders != current:
+            memory = replace(memory, recorded_orders=current, orders_recorded_until_ms=now_ms)
         return memory, [order_entry(event, now_ms) for event in news]
 
     # -- entries --------------------------------------------------------------------------------------------------------
@@ -250,7 +257,9 @@ class ThrottleRecorder:
             current_bytes_per_s: the rate that Kafka has now; None: none.
         """
         if side in self.memory.owned:
-            memory, decision = relinquish_rate(side, current_bytes_per_s, self.memory, self._clock.now_ms(), self._limits)
+            memory, decision = relinquish_rate(
+                side, current_bytes_per_s, self.memory, self._clock.now_ms(), self._limits
+            )
             self._outbox.relinquished.append(self._entry("decision", decision, {}))
             self._change_memory(memory, side)
             self.log_decisions([decision])
@@ -316,4 +325,11 @@ def _whole_record(memory: Memory, newer: Memory | None = None) -> Memory:
     """Returns the part of the memory that is one record: without what is measured again after a restart, and without what
     has records by topic."""
     newer = newer or memory
-    return replace(memory, stalls={}, idle_looks=0, missing=frozenset(), seen=newer.seen, listed=newer.listed)
+    return replace(
+        memory,
+        stalls={},
+        idle_snapshots=0,
+        missing_rates=frozenset(),
+        moving_replicas=newer.moving_replicas,
+        listed=newer.listed,
+    )

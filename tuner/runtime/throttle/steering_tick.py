@@ -66,7 +66,7 @@ class SteeringTick:
         self._clock = clock
         self._dry_run = dry_run
         self.pending_bytes: Callable[[], Mapping[BrokerSide, float]] = dict  # Bytes that plans have not begun to copy.
-        self._throttles_moves = limits.throttles_moves
+        self._throttles_moves = limits.throttles_all_moves
         self._ignored_brokers: set[int | None] = set()  # Their signals contradict each other; until the next cycle.
 
     def next_due_s(self) -> float | None:
@@ -80,7 +80,7 @@ class SteeringTick:
         """
         self._throttles_moves = throttles_moves
         free = {
-            (d.broker, d.side): (d.current_bytes_per_s, d.own)
+            (d.broker, d.side): (d.current_bytes_per_s, d.is_own)
             for d in decisions
             if isinstance(d, AllowSteering) and not self._recorder.is_paused(d)
         }
@@ -100,11 +100,13 @@ class SteeringTick:
                 self._steering.drop((d.broker, d.side))
         self._steering.steer(
             free,
-            _held_sides(decisions, live, owned.keys() | observation.courses.keys()),
+            _held_sides(decisions, live, owned.keys() | observation.setpoints.keys()),
             live.quota_samples,
             self._clock.monotonic_s(),
             stalled=sides_of_stalled_moves(live, self._recorder.memory),
-            recovering=sides_blocking_writes(live, fresh_signals(observation.brokers, observation.now_ms, self._limits.signal_age_s_max)),
+            recovering=sides_blocking_writes(
+                live, fresh_signals(observation.brokers, observation.now_ms, self._limits.signal_age_s_max)
+            ),
             restore_rates={side: managed.before_bytes_per_s or 0 for side, managed in owned.items()},
             max_rates=plan_rates(live.moves, observation.plan_moves, self._limits),
         )
@@ -190,5 +192,5 @@ def _held_sides(
             continue
         side = (d.broker, d.side)
         if side in managed and side in live.rates and d.broker in live.brokers:
-            held[side] = (live.rates[side].bytes_per_s, live.rates[side].own)
+            held[side] = (live.rates[side].bytes_per_s, live.rates[side].is_own)
     return held

@@ -69,8 +69,8 @@ class WindowWarmup:
             for side, at_s in self._cut_short_at_s.items()
             if at_s >= since_s
             and (managed := owned.get(side)) is not None
-            and managed.goes_back_to_bytes_per_s is not None
-            and managed.setpoint_bytes_per_s == min(managed.goes_back_to_bytes_per_s, ceiling)
+            and managed.restore_to_bytes_per_s is not None
+            and managed.setpoint_bytes_per_s == min(managed.restore_to_bytes_per_s, ceiling)
         }
         return frozenset(self.active()) | self._cut_short_at_s.keys()
 
@@ -92,7 +92,7 @@ class WindowWarmup:
             carried_at_s: when the reassignment executor last saw its steps copy through a side, in monotonic seconds.
         """
         begin = sides_of(prepared) - sides_of(urgent)
-        if self._limits.steers:
+        if self._limits.closed_loop:
             return self.find_empty(live, begin) if prepared else frozenset()
         return self.find_idle(live, begin, sides_of(throttled), carried_at_s)
 
@@ -155,8 +155,8 @@ class WindowWarmup:
             counted_ratio = max(
                 0.0, 1.0 - self._idle_s.get(side, math.inf) / FILLS_S
             )  # Share of the window that is filled.
-            first_rate = max(self._limits.fill_from_bytes_per_s, counted_ratio * change.setpoint_bytes_per_s)
-            starts_s = 0.0 if self._limits.steers else _STARTS_S
+            first_rate = max(self._limits.warmup_start_bytes_per_s, counted_ratio * change.setpoint_bytes_per_s)
+            starts_s = 0.0 if self._limits.closed_loop else _STARTS_S
             return plan_fill(
                 change.setpoint_bytes_per_s, first_rate, sides=together, writes_per_s_max=budget, starts_s=starts_s
             )
@@ -189,6 +189,6 @@ class WindowWarmup:
         """Remembers warm-ups that ended after the rate was lowered and before it was back."""
         for end in ends:
             decision = end.decision
-            rate_before = decision.current_bytes_per_s if decision.own else None
+            rate_before = decision.current_bytes_per_s if decision.is_own else None
             if decision.reason is Reason.WINDOW_WARMUP and end.failure is not None and {*end.may_stand} - {rate_before}:
                 self._cut_short_at_s[(decision.broker, decision.side)] = self._clock.monotonic_s()

@@ -126,7 +126,7 @@ def test_what_is_shown_is_measured_against_the_new_word(file: Path) -> None:
     )
     show_settings(load_settings(file, {}).tuner, PartitionLimits(broker_partitions_max=5), board, quotas)
     assert board.limits.rate_bytes_per_s_max == 40 * MB
-    assert board.limits.steers
+    assert board.limits.closed_loop
     assert board.objective is not None
     assert board.capacity == Capacity(1e8, 1e8)
     assert board.partition_limits == PartitionLimits(broker_partitions_max=5)

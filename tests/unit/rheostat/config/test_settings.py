@@ -87,31 +87,31 @@ def test_an_objective_and_what_the_brokers_carry() -> None:
     assert tuner.objective is not None
     assert tuner.capacity is not None
     assert tuner.objective.objective() == Objective(50.0)
-    assert tuner.limits().steers
+    assert tuner.limits().closed_loop
     assert tuner.capacity.of(1) == Capacity(100_000_000, 125_000_000)
     assert tuner.capacity.of(3) == Capacity(50_000_000, 60_000_000)
     assert tuner.law_limits().rate_bytes_per_s_max == 50_000_000
 
 
 def test_standing_throttles_are_adopted_unless_said_otherwise() -> None:
-    assert parse_settings(GOOD, "f.yaml", {}).tuner.limits().adopts
-    assert not parse_settings(GOOD + "  existing_throttles: preserve\n", "f.yaml", {}).tuner.limits().adopts
+    assert parse_settings(GOOD, "f.yaml", {}).tuner.limits().adopts_existing
+    assert not parse_settings(GOOD + "  existing_throttles: preserve\n", "f.yaml", {}).tuner.limits().adopts_existing
 
 
 @pytest.mark.parametrize(("more", "throttles"), [("", True), ("  unthrottled_moves: leave\n", False)])
 def test_with_an_objective_what_nobody_throttled_is_throttled(more: str, throttles: bool) -> None:
-    assert parse_settings(OBJECTIVE + CAPACITY + more, "f.yaml", {}).tuner.limits().throttles_moves is throttles
+    assert parse_settings(OBJECTIVE + CAPACITY + more, "f.yaml", {}).tuner.limits().throttles_all_moves is throttles
 
 
 def test_without_an_objective_nothing_is_throttled_and_nobody_may_ask_for_it() -> None:
-    assert not parse_settings(GOOD, "f.yaml", {}).tuner.limits().throttles_moves
-    assert not parse_settings(GOOD + "  unthrottled_moves: leave\n", "f.yaml", {}).tuner.limits().throttles_moves
+    assert not parse_settings(GOOD, "f.yaml", {}).tuner.limits().throttles_all_moves
+    assert not parse_settings(GOOD + "  unthrottled_moves: leave\n", "f.yaml", {}).tuner.limits().throttles_all_moves
     said = fault(GOOD + "  unthrottled_moves: throttle\n")
     assert "unthrottled_moves: throttle needs objective.latency_ms and capacity" in said
 
 
 def test_without_an_objective_it_only_rescues() -> None:
-    assert not parse_settings(GOOD, "f.yaml", {}).tuner.limits().steers
+    assert not parse_settings(GOOD, "f.yaml", {}).tuner.limits().closed_loop
 
 
 def test_a_deadline_is_a_moment_in_time() -> None:

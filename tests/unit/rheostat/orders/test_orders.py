@@ -328,7 +328,7 @@ def test_orders_come_back_as_they_were(orders: Orders) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [b"", b"7", b"null", b"{}", b'{"v": 9}', b'{"v": 2, "at_ms": 1, "pause": [1]}', b"[" * 100_000]
+    "value", [b"", b"7", b"null", b"{}", b'{"v": 9}', b'{"v": 3, "at_ms": 1, "pause": [1]}', b"[" * 100_000]
 )
 def test_what_is_no_order_is_refused(value: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
@@ -472,7 +472,7 @@ def test_a_dry_run_which_remembers_nothing_tells_what_is_ordered_from_its_start_
 def test_a_dry_run_does_not_tell_what_ran_out_before_it_began() -> None:
     """Whatever a tuner that acted had told of before that: the dry run before it may have told of it."""
     order = overridden(7 * MB)
-    rig = Rig(Memory(ordered=order, ordered_until_ms=NOW_MS), dry_run=True)
+    rig = Rig(Memory(recorded_orders=order, orders_recorded_until_ms=NOW_MS), dry_run=True)
     rig.orders.latest = order
     rig.now_ms = NOW_MS + 60_001
     rig.cycle()

@@ -57,7 +57,7 @@ JOURNAL = [
     (entry_key("entry", "other", 1), encode_entry(Entry(1, "decision", "hold", "progressing", "of another cluster"))),
 ]  # fmt: skip
 ORDERS = [*PLAN, (orders_key("lab"), encode_orders(LATER)), (memory_key("lab"), encode_memory(Memory()))]
-TOLD_PAUSE = [(memory_key("lab"), encode_memory(Memory(owned=MEMORY.owned, ordered=PAUSED)))]
+TOLD_PAUSE = [(memory_key("lab"), encode_memory(Memory(owned=MEMORY.owned, recorded_orders=PAUSED)))]
 
 Records = list[tuple[bytes, bytes | None]]
 

@@ -73,7 +73,7 @@ def test_the_floor_is_what_the_table_says_and_a_gap_where_nothing_must_pass() ->
     meant = {SOURCE: Setpoint(5.5 * MB)}
     seen = observation(live(), [move_signal(*SOURCE, steady_state=6 * MB), move_signal(*TARGET, steady_state=None)], [])
     history.record_cycle(seen, LIMITS)
-    history.record_cycle(replace(seen, courses=meant), LIMITS)
+    history.record_cycle(replace(seen, setpoints=meant), LIMITS)
     history.record_cycle(seen, replace(LIMITS, rate_bytes_per_s_min=9 * MB))
     rows = history.series([1, 3])[1]
     assert rows[1]["leader_min_rate_bytes_per_s"] == [7.2 * MB, 5.5 * MB, 9 * MB]

@@ -243,7 +243,7 @@ def test_what_it_would_do_were_it_not_paused_is_a_dry_run_of_the_same_thinking(r
 
 def test_what_comes_at_the_end_of_the_moves_is_said_before(rig: Rig) -> None:
     seen = {("orders", 0): frozenset({1, 2, 3})}
-    rig.cycle(memory=replace(MEMORY, throttled=True, seen=seen, standing_lists=frozenset()))
+    rig.cycle(memory=replace(MEMORY, throttled=True, moving_replicas=seen, preexisting_lists=frozenset()))
     assert rig.get("/api/v1/status").json()["next"][-1] == (
         "When the moves have ended: 2 throttles removed, the throttled-replica lists of 1 topic cleared."
     )

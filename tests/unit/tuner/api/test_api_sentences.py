@@ -134,7 +134,7 @@ def test_moves_without_a_throttle_are_said_to_be_above_no_ceiling() -> None:
         "a list without a rate throttles nothing"
     )
     assert not [step for step in steps(observation(live())) if "ceiling" in step]
-    steered = replace(LIMITS, steers=True, throttles_moves=True)
+    steered = replace(LIMITS, closed_loop=True, throttles_all_moves=True)
     assert not [s for s in next_steps(bare, Memory(), (), steered, STALL, dry_run=False) if "ceiling" in s]
-    left = replace(LIMITS, steers=True)
+    left = replace(LIMITS, closed_loop=True)
     assert "unthrottled_moves is leave" in next_steps(bare, Memory(), (), left, STALL, dry_run=False)[0]

@@ -40,7 +40,7 @@ from tuner.control.mutation_quota.policy import QuotaStep
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.control.throttle.decision import ClearLists, Decision, Hold, Reason, SetRate
 from tuner.control.throttle.state import Memory, StallState
-from tuner.core.cluster import LiveCluster, ClusterUnreadable, Observation, RateSetting, Setpoint
+from tuner.core.cluster import ClusterUnreadable, LiveCluster, Observation, RateSetting, Setpoint
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.throttle_limits import MB
 
@@ -225,7 +225,7 @@ EVERY = TopicThrottle(ThrottledReplicas(all_replicas=True), ThrottledReplicas(al
         (live({SOURCE: 5 * MB, (2, F): 5 * MB}, moves=(), lists={}), 2),
         (live({}, moves=()), 2),  # Both lists of one topic.
         (live({SOURCE: 5 * MB}, moves=(), lists=OWN_LISTS | {"t": EVERY}), 5),
-        (LiveCluster(frozenset({1}), rates={SOURCE: RateSetting(5 * MB, own=False)}), 1),  # For all brokers.
+        (LiveCluster(frozenset({1}), rates={SOURCE: RateSetting(5 * MB, is_own=False)}), 1),  # For all brokers.
         (live({SOURCE: 5 * MB, (4, F): 5 * MB}, brokers=(1, 2, 3, 4)), 1),  # Broker 4 has no part in what moves.
     ],
 )

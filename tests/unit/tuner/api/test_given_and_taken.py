@@ -161,7 +161,7 @@ def test_order_that_cannot_be_read_back_is_not_said_to_be_taken(broker: Broker) 
 
 def test_an_unreadable_order_on_record_does_not_keep_an_order_from_being_given(broker: Broker) -> None:
     standing = Orders(5, overrides={(1, Side.LEADER): Override(7, 10**9, "kim")})
-    broker.records += [(orders_key("c"), encode_orders(standing)), (orders_key("c"), b'{"v": 2, "at_ms": Infinity}')]
+    broker.records += [(orders_key("c"), encode_orders(standing)), (orders_key("c"), b'{"v": 3, "at_ms": Infinity}')]
     assert give(broker) == "taken"
     newest = decode_orders(broker.records[-1][1])
     assert (newest.pause is not None, newest.overrides) == (True, standing.overrides)

@@ -22,7 +22,7 @@ from tuner.api.series_limit import SERIES_MAX
 from tuner.control.throttle.decision import Hold, Reason
 from tuner.control.throttle.state import Memory
 from tuner.core.batch_limits import BatchLimits
-from tuner.core.cluster import LiveCluster, ClusterUnreadable, Observation, PartitionMove, Setpoint
+from tuner.core.cluster import ClusterUnreadable, LiveCluster, Observation, PartitionMove, Setpoint
 from tuner.core.operator_orders import Orders
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.reassignment_plan import DesiredPlanState
@@ -344,7 +344,9 @@ def many(everything: Everything, no_headroom: set[int], under_min: dict[int, flo
         brokers={
             b: replace(whole.brokers[1], broker=b, under_min_isr_partitions=under_min.get(b, 0.0)) for b in range(count)
         },
-        courses={(b, side): Setpoint(5.0 * MB, no_headroom=b in no_headroom) for b in range(count) for side in (L, F)},
+        setpoints={
+            (b, side): Setpoint(5.0 * MB, no_headroom=b in no_headroom) for b in range(count) for side in (L, F)
+        },
     )
     told(everything, crowd, Memory())
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from tuner.control.throttle.diagnosis.fetcher_choice import choose_outlook
 from tuner.control.throttle.diagnosis.fetcher_load import (
-    TopicCollision,
     FetchedPartition,
     Outlook,
-    loads_by_cell,
-    find_topic_collisions,
+    TopicCollision,
     count_idle_threads,
+    find_topic_collisions,
+    loads_by_cell,
     outlook,
     outlooks,
     shares_by_pair,
@@ -161,7 +161,9 @@ def test_loads_add_up_to_the_same_whatever_the_number_of_threads(partitions: lis
     seen = outlook(shares_by_pair(partitions), dict.fromkeys(range(1, 5), n))
     assert seen.load_max == max((load for load, _ in found.values()), default=0.0)
     assert seen.partitions_max == max((count for _, count in found.values()), default=0)
-    assert outlooks(shares_by_pair(partitions))[n - 1] == (seen if partitions else Outlook(n)), "folded from 2 n as well"
+    assert outlooks(shares_by_pair(partitions))[n - 1] == (seen if partitions else Outlook(n)), (
+        "folded from 2 n as well"
+    )
     if seen.busiest is not None:
         assert found.get(seen.busiest, (0.0, 0))[0] == seen.load_max
 
@@ -202,7 +204,9 @@ def test_where_a_threads_speed_is_known_room_is_enough() -> None:
 def test_idle_threads_counted_alone_are_those_of_the_outlook(
     partitions: list[tuple[str, int, int, list[int]]], fetchers: dict[int, int]
 ) -> None:
-    by_pair = shares_by_pair(FetchedPartition(topic, p, leader, tuple(followers)) for topic, p, leader, followers in partitions)
+    by_pair = shares_by_pair(
+        FetchedPartition(topic, p, leader, tuple(followers)) for topic, p, leader, followers in partitions
+    )
     asked = {pair[0] for pair in by_pair} & fetchers.keys()
     known = {b: outlook({pair: those for pair, those in by_pair.items() if pair[0] == b}, fetchers).idle for b in asked}
     assert count_idle_threads(partitions, fetchers) == known

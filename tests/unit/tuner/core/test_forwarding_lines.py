@@ -20,7 +20,7 @@ from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, T
 from tuner.control.mutation_quota.state import TotalRate
 from tuner.control.mutation_quota.total_rate import next_total
 from tuner.core.controller import ClusterWideMeasures, ControllerObjective, cluster_wide_measures
-from tuner.core.controller_pressure import Measure, Pressure, worst_pressure, missing_measures
+from tuner.core.controller_pressure import Measure, Pressure, missing_measures, worst_pressure
 
 LIMITS, FIRST = MutationLimits(), PressureTrend()
 ASKED = ControllerObjective(
@@ -131,12 +131,15 @@ def test_it_is_left_alone_where_it_neither_wavers_over_the_objective_nor_has_roo
 
 def test_what_lines_ask_for_is_done_whatever_presses_most() -> None:
     """What others feel takes nothing below 25/s, and so lines that were over their objective were left so."""
-    felt, other = Pressure(1.2, Measure.FELT, 42.0, 35.0), Pressure(0.98, Measure.QUEUE, 490.0, 500.0)
+    felt, other = Pressure(1.2, Measure.CREATE_PROBE, 42.0, 35.0), Pressure(0.98, Measure.QUEUE, 490.0, 500.0)
     course = PressureTrend(probe_ratio=1.2, probe_likely_ratio=1.4)
     assert after(20.0, 1.15, course, felt) == (pytest.approx(20 / 1.15), QuotaReason.OVER_OBJECTIVE)
     assert after(20.0, 0.9, course, felt) == (20.0, QuotaReason.AT_MINIMUM)
     likely = PressureTrend(probe_ratio=0.9, probe_likely_ratio=1.1)
-    assert after(20.0, 0.96, likely, Pressure(0.9, Measure.FELT, 31.5, 35.0)) == (19.0, QuotaReason.NEAR_OBJECTIVE)
+    assert after(20.0, 0.96, likely, Pressure(0.9, Measure.CREATE_PROBE, 31.5, 35.0)) == (
+        19.0,
+        QuotaReason.NEAR_OBJECTIVE,
+    )
     assert after(20.0, 0.97, worst=other) == (19.0, QuotaReason.NEAR_OBJECTIVE)
     assert after(20.0, 0.81, worst=Pressure(0.84, Measure.QUEUE, 420.0, 500.0)) == (20.0, QuotaReason.WITHIN_OBJECTIVE)
 

@@ -6,7 +6,7 @@ import pytest
 from mutation_rig import START_MS, controller
 
 from tuner.core.controller import ClusterWideMeasures, ControllerObjective
-from tuner.core.controller_pressure import Measure, Pressure, worst_pressure, learn_idle_baselines
+from tuner.core.controller_pressure import Measure, Pressure, learn_idle_baselines, worst_pressure
 
 OBJECTIVE = ControllerObjective(idle_ratio_min=None, queue_ms_max=None, create_ms_max=60.0)
 
@@ -49,14 +49,14 @@ def test_what_is_felt_has_no_rest() -> None:
     asked = ControllerObjective(idle_ratio_min=None, queue_ms_max=None, create_probe_p90_ms_max=60.0)
     # Of a journal that a version before has written.
     rests = learn_idle_baselines(
-        ClusterWideMeasures(create_probe_p90_ms=20.0), {Measure.FELT.value: 20.0, Measure.CREATE.value: 40.0}
+        ClusterWideMeasures(create_probe_p90_ms=20.0), {Measure.CREATE_PROBE.value: 20.0, Measure.CREATE.value: 40.0}
     )
     assert rests == {Measure.CREATE.value: 40.0}
     found = worst_pressure(
-        controller(START_MS), ClusterWideMeasures(create_probe_p90_ms=45.0), asked, {Measure.FELT.value: 20.0}
+        controller(START_MS), ClusterWideMeasures(create_probe_p90_ms=45.0), asked, {Measure.CREATE_PROBE.value: 20.0}
     )
     assert found is not None
-    assert (found.by, found.ratio) == (Measure.FELT, 0.75)
+    assert (found.by, found.ratio) == (Measure.CREATE_PROBE, 0.75)
     assert str(found) == "one creation in ten waits for 45 ms or more, 60 ms are allowed"
 
 

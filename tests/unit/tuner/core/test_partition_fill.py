@@ -27,7 +27,10 @@ def test_every_broker_and_the_cluster_beside_their_limits() -> None:
 
 def test_who_is_silent_counts_for_the_cluster_alone() -> None:
     told = {1: hosting(1, 50), 2: hosting(2, 30, age_s=60)}
-    assert partition_fills(told, PartitionLimits(), NOW_MS, 15) == (PartitionFill(None, 80, None), PartitionFill(1, 50, None))
+    assert partition_fills(told, PartitionLimits(), NOW_MS, 15) == (
+        PartitionFill(None, 80, None),
+        PartitionFill(1, 50, None),
+    )
 
 
 def test_where_nobody_tells_there_is_nothing_to_show() -> None:

@@ -14,7 +14,7 @@ KIP = MutationQuota(rate_per_s=5, samples=100, window_s=1)
 def test_the_kips_burst_of_560_leaves_minus_60_and_12_seconds() -> None:
     """KIP-599: "The burst of 560 mutations brings the number of tokens to -60. The throttle time is -(-60) / 5 = 12s"."""
     assert KIP.burst == 500
-    after = TokenBucket.full(KIP, 0).taken(KIP, 560, 0)
+    after = TokenBucket.full(KIP, 0).with_admitted(KIP, 560, 0)
     assert after.tokens == -60
     assert after.throttle_ms(KIP, 0) == 12_000
     assert not after.admits(KIP, 11_999)
@@ -49,7 +49,7 @@ def test_what_was_measured_at_5_a_second() -> None:
     bucket = TokenBucket.full(quota, 0)
     for at_ms in range(0, 600, 100):
         assert bucket.admits(quota, at_ms)
-        bucket = bucket.taken(quota, 10, at_ms)
+        bucket = bucket.with_admitted(quota, 10, at_ms)
     assert bucket.tokens == pytest.approx(-2.5)
     assert not bucket.admits(quota, 500)
     assert bucket.throttle_ms(quota, 500) == 500
@@ -58,14 +58,14 @@ def test_what_was_measured_at_5_a_second() -> None:
 def test_a_tiny_quota_makes_debts_of_a_quarter_of_an_hour() -> None:
     """Kafka 4.2 at 0.001/s: one partition, and a minute later tokens −0.94 and 942 s to wait."""
     quota = MutationQuota(0.001)
-    bucket = TokenBucket.full(quota, 0).taken(quota, 1, 0)
+    bucket = TokenBucket.full(quota, 0).with_admitted(quota, 1, 0)
     assert bucket.refilled(quota, 60_000).tokens == pytest.approx(-0.929)
     assert bucket.throttle_ms(quota, 60_000) == pytest.approx(929_000)
 
 
 def test_a_quota_that_is_raised_is_refilled_at_the_new_rate_for_the_time_before_too() -> None:
     low, high = MutationQuota(1), MutationQuota(10)
-    empty = TokenBucket.full(low, 0).taken(low, 11, 0)
+    empty = TokenBucket.full(low, 0).with_admitted(low, 11, 0)
     assert empty.tokens == 0.0
     assert empty.refilled(high, 5_000).tokens == 50.0
     assert empty.refilled(high, 60_000).tokens == 110.0
@@ -92,7 +92,7 @@ def test_no_bucket_holds_more_than_its_burst_and_a_throttle_time_is_long_enough(
         wait_ms = bucket.throttle_ms(quota, now_ms)
         assert bucket.admits(quota, now_ms + wait_ms + 1)
         assert (wait_ms == 0) or not bucket.admits(quota, now_ms)
-        bucket = bucket.taken(quota, partitions, now_ms)
+        bucket = bucket.with_admitted(quota, partitions, now_ms)
         assert bucket.tokens <= quota.burst
 
 
@@ -103,7 +103,7 @@ def test_in_the_long_run_no_more_passes_than_burst_and_rate_and_one_topic(rate: 
     bucket, passed = TokenBucket.full(quota, 0), 0
     for second in range(seconds):
         while bucket.admits(quota, second * 1000):
-            bucket = bucket.taken(quota, size, second * 1000)
+            bucket = bucket.with_admitted(quota, size, second * 1000)
             passed += size
     assert passed <= quota.burst + rate * seconds + size + 1e-6
 

@@ -96,9 +96,9 @@ VALUES: list[tuple[Any, Any]] = [
             rescued=frozenset({3}),
             owned={TARGET: owned(None, 5 * MB), SOURCE: OwnedRate(1, 2, (None, 2))},
             externally_owned_until_ms={SOURCE: NOW_MS},
-            seen=SEEN,
-            standing={SOURCE: 7},
-            standing_lists=frozenset({"orders"}),
+            moving_replicas=SEEN,
+            preexisting_rates={SOURCE: 7},
+            preexisting_lists=frozenset({"orders"}),
         ),
     ),
     (LiveCluster, live()),
@@ -156,9 +156,9 @@ def test_of_a_signal_everything_comes_back_that_somebody_decides_by(kind: type, 
 
 
 def test_a_field_that_an_older_program_did_not_know_has_its_default() -> None:
-    body = codec_of(Memory).encode([Memory(seen=SEEN, throttled=True)])
+    body = codec_of(Memory).encode([Memory(moving_replicas=SEEN, throttled=True)])
     del body["throttled"], body["stalls"]
-    assert codec_of(Memory).decode(body) == [Memory(seen=SEEN)]
+    assert codec_of(Memory).decode(body) == [Memory(moving_replicas=SEEN)]
 
 
 def test_a_field_that_must_be_there_and_is_not_is_named() -> None:

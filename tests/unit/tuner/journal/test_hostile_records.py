@@ -75,10 +75,10 @@ ORDERS = Orders(
     "lee",
 )
 MEMORY = Memory(
-    owned={SOURCE: OWNED}, externally_owned_until_ms={SOURCE: NOW_MS}, seen={("t", 0): frozenset({1, 2})}, rescued=frozenset({3}),
-    throttled=True, standing={SOURCE: 5}, standing_lists=frozenset({"t"}), idle_lists=frozenset({"u"}),
-    to_clear=frozenset({4}), orders_at_ms=5, ordered=ORDERS, ordered_until_ms=5, swept_at_ms=5, late={SOURCE: (5, None)},
-    late_until_ms=5, listed={"t": throttle([(0, 1)], [(0, 3)])},
+    owned={SOURCE: OWNED}, externally_owned_until_ms={SOURCE: NOW_MS}, moving_replicas={("t", 0): frozenset({1, 2})}, rescued=frozenset({3}),
+    throttled=True, preexisting_rates={SOURCE: 5}, preexisting_lists=frozenset({"t"}), idle_lists=frozenset({"u"}),
+    brokers_to_clear=frozenset({4}), orders_at_ms=5, recorded_orders=ORDERS, orders_recorded_until_ms=5, cleared_at_ms=5, predecessor_writes={SOURCE: (5, None)},
+    predecessor_writes_until_ms=5, listed={"t": throttle([(0, 1)], [(0, 3)])},
 )  # fmt: skip
 QUOTAS = MutationMemory(
     TotalRate(5.0, 5, 5, 5.0, 5),

@@ -89,7 +89,7 @@ ENTRIES = st.builds(
 )
 
 
-ENTRY = b'{"v": 2, "at_ms": 5, "kind": "decision", "action": "hold", "reason": "watching", "text": "t"}'
+ENTRY = b'{"v": 3, "at_ms": 5, "kind": "decision", "action": "hold", "reason": "watching", "text": "t"}'
 
 
 @given(MEMORIES)
@@ -99,11 +99,11 @@ def test_a_memory_comes_back_as_it_was(memory: Memory) -> None:
 
 def test_of_a_memory_of_before_orders_were_kept_in_it_it_is_known_when_they_were() -> None:
     before = changed(encode_memory(Memory(orders_at_ms=7)), ordered=...)
-    assert decode_memory(before) == Memory(orders_at_ms=7, ordered=Orders(7))
+    assert decode_memory(before) == Memory(orders_at_ms=7, recorded_orders=Orders(7))
 
 
 def test_the_judges_state_is_measured_anew() -> None:
-    memory = Memory(stalls={3: StallState(lost_s=9.0)}, idle_looks=1, owned={SOURCE: owned(None, 5 * MB)})
+    memory = Memory(stalls={3: StallState(lost_s=9.0)}, idle_snapshots=1, owned={SOURCE: owned(None, 5 * MB)})
     assert decode_memory(encode_memory(memory)) == Memory(owned=memory.owned)
 
 
@@ -129,7 +129,7 @@ def test_the_refusal_names_both_versions() -> None:
         decode_memory(changed(encode_memory(Memory()), v=7))
 
 
-@pytest.mark.parametrize("field", ["owned", "externally_owned_until_ms", "seen", "rescued", "throttled", "standing"])
+@pytest.mark.parametrize("field", ["owned", "externally_owned_until_ms", "moving_replicas", "rescued", "throttled", "preexisting_rates"])
 def test_a_memory_with_a_hole_is_refused(field: str) -> None:
     """To act without knowing what is ours would be to forget it."""
     with pytest.raises(ValueError, match=f"missing required field `{field}`"):
@@ -164,7 +164,7 @@ def test_what_is_no_memory_is_refused(value: bytes) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        b"", b"not json", b"\xff\xfe", b"null", b"[]", b"7", b"{}", b'{"v": 2}', b'{"v": 2, "at_ms": 1, "new": 2}',
+        b"", b"not json", b"\xff\xfe", b"null", b"[]", b"7", b"{}", b'{"v": 3}', b'{"v": 3, "at_ms": 1, "new": 2}',
         b"[" * 100_000, ENTRY[:-1] + b', "inputs": {"deep": ' + b"[" * 40 + b"]" * 40 + b"}}", ENTRY.replace(b"5", b"1e999"),
     ],
 )  # fmt: skip
@@ -213,7 +213,7 @@ def test_a_rate_of_ours_comes_back_as_it_was(ours: OwnedRate) -> None:
     assert decode_owned(encode_owned(SOURCE, ours)) == (SOURCE, ours)
 
 
-@pytest.mark.parametrize("value", [b"", b"7", b"{}", b'{"v": 9, "owned": []}', b'{"v": 2, "owned": [1, "leader"]}'])
+@pytest.mark.parametrize("value", [b"", b"7", b"{}", b'{"v": 9, "owned": []}', b'{"v": 3, "owned": [1, "leader"]}'])
 def test_what_is_no_rate_of_ours_is_refused(value: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
         decode_owned(value)
@@ -226,7 +226,7 @@ def test_what_was_seen_of_a_topic_comes_back_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [b"", b"7", b"{}", b'{"v": 9, "topic": "t", "seen": []}', b'{"v": 2, "topic": "t", "seen": [[0, 3]]}']
+    "value", [b"", b"7", b"{}", b'{"v": 9, "topic": "t", "moving_replicas": []}', b'{"v": 3, "topic": "t", "moving_replicas": [[0, 3]]}']
 )
 def test_what_was_not_seen_is_refused(value: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):

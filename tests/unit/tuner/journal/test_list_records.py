@@ -20,13 +20,13 @@ LISTS = st.builds(throttle, PAIRS, PAIRS)
 
 @given(st.dictionaries(st.text(max_size=20), LISTS, max_size=5))
 def test_a_memory_comes_back_with_what_is_ours_on_the_lists(listed: dict[str, object]) -> None:
-    memory = Memory(listed=listed, swept_at_ms=7)  # type: ignore[arg-type]
+    memory = Memory(listed=listed, cleared_at_ms=7)  # type: ignore[arg-type]
     assert decode_memory(encode_memory(memory)) == memory
 
 
 def test_a_memory_of_an_older_version_owns_no_list() -> None:
     body = json.loads(encode_memory(Memory(listed={"orders": throttle([(0, 1)])})))
-    del body["listed"], body["swept_at_ms"]
+    del body["listed"], body["cleared_at_ms"]
     assert decode_memory(json.dumps(body).encode()) == Memory()
 
 
@@ -38,7 +38,7 @@ def test_a_topics_record_comes_back_as_it_was(topic: str, pairs: object) -> None
 
 @pytest.mark.parametrize(
     "value",
-    [b"{}", b"[]", b'{"v": 9, "listed": ["a", "", ""]}', b'{"v": 2}', b'{"v": 2, "listed": ["a"]}', b"nothing"],
+    [b"{}", b"[]", b'{"v": 9, "listed": ["a", "", ""]}', b'{"v": 3}', b'{"v": 3, "listed": ["a"]}', b"nothing"],
 )
 def test_another_record_is_refused(value: bytes) -> None:
     with pytest.raises(ValueError, match=r"version|not a record|not enough values|Expecting value"):

@@ -126,7 +126,7 @@ def test_what_is_the_same_is_not_written() -> None:
     for member, value in (
         ("live.moves", POOL),
         ("live.rates", {TARGET: RateSetting(5)}),
-        ("busy", frozenset({TARGET})),
+        ("ramping", frozenset({TARGET})),
     ):
         assert list(diff_field(member, value, value)) == []
     assert list(diff_field("live.rates", {TARGET: RateSetting(5)}, {TARGET: RateSetting(5)})) == []

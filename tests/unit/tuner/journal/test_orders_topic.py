@@ -105,7 +105,7 @@ def test_pause_in_the_journal_of_an_earlier_build_holds_and_is_told(monkeypatch:
 
 
 def test_pause_that_a_tuner_told_of_outlives_an_emptied_orders_topic(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = (memory_key("c"), encode_memory(Memory(ordered=PAUSED)))
+    told = (memory_key("c"), encode_memory(Memory(recorded_orders=PAUSED)))
     journal, _ = recovered(monkeypatch, [told], [])
     assert journal.orders == PAUSED
     assert journal.superseded_orders == ()
@@ -185,7 +185,7 @@ def test_journal_of_an_earlier_version_is_refused_with_the_upgrade_steps(monkeyp
 
 
 def test_order_of_an_earlier_version_is_passed_over_and_has_to_be_given_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    old = encode_orders(PAUSED).replace(b'"v": 2', b'"v": 1')
+    old = encode_orders(PAUSED).replace(b'"v": 3', b'"v": 1')
     journal, _ = recovered(monkeypatch, [], [(orders_key("c"), old), (head_key("c", "p"), b'{"v": 1}')])
     assert (journal.orders, journal.blocked) == (Orders(), None)
     order, plan = journal.unreadable

@@ -92,13 +92,13 @@ def test_what_can_be_read_again_is_what_holds() -> None:
 
 
 def test_brokers_that_were_away_at_a_moves_end_are_still_to_be_cleared() -> None:
-    names = found((memory_key("old"), encode_memory(Memory(to_clear=frozenset({3})))))
+    names = found((memory_key("old"), encode_memory(Memory(brokers_to_clear=frozenset({3})))))
     assert names.holdings_by_name() == {"old": "1 broker to be cleared"}
     assert names.holdings_by_name({3}) == {"old": "1 broker to be cleared"}
 
 
 def test_what_stands_on_a_broker_that_is_gone_hinders_nobody() -> None:
-    names = found(memory("old", ONE, TWO), (memory_key("gone"), encode_memory(Memory(to_clear=frozenset({3})))))
+    names = found(memory("old", ONE, TWO), (memory_key("gone"), encode_memory(Memory(brokers_to_clear=frozenset({3})))))
     assert names.holdings_by_name({1, 4}) == {"old": "1 throttle"}
     assert names.holdings_by_name(()) == {}
 

@@ -64,7 +64,7 @@ def test_what_is_written_is_read_back() -> None:
 
 def test_parts_of_an_older_program_say_nothing_of_their_topics() -> None:
     book = PlanBook("c")
-    book.take(part_key("c", "p", 0), b'{"v": 2, "parts": [["t", 0, [3, 4], [1, 2], 7.0, 0.5]]}')
+    book.take(part_key("c", "p", 0), b'{"v": 3, "parts": [["t", 0, [3, 4], [1, 2], 7.0, 0.5]]}')
     book.take(head_key("c", "p"), encode_head(HEAD))
     assert book.plans[0].partitions == {("t", 0): PlanPartition((3, 4), (1, 2), 7.0, 0.5)}
 
@@ -189,7 +189,7 @@ def test_head_without_the_time_of_its_state_is_refused() -> None:
         (b"{}", "missing required field `v`"),
         (b"[]", "Expected `object`"),
         (b"nonsense", "malformed"),
-        (b'{"v": 2, "later": ' + b"[" * 100_000, "nested too deeply"),
+        (b'{"v": 3, "later": ' + b"[" * 100_000, "nested too deeply"),
         (encode_head(HEAD).replace(b"[2, 3, 4]", b"[0, 3, 4]"), "Expected `int` >= 1"),
         (encode_head(HEAD).replace(b'"part_records": 1', b'"part_records": 1000000000'), "part_records"),
         (encode_head(replace(HEAD, id="q")), "has the key of another plan"),

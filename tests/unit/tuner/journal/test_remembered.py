@@ -51,7 +51,7 @@ def test_a_new_journal_remembers_nothing() -> None:
 
 
 def test_what_is_newer_than_the_memory_written_last_is_added_to_it() -> None:
-    memory = Memory(owned={SOURCE: FIRST, TARGET: FIRST}, seen={("t", 0): frozenset({1})}, swept_at_ms=7)
+    memory = Memory(owned={SOURCE: FIRST, TARGET: FIRST}, moving_replicas={("t", 0): frozenset({1})}, cleared_at_ms=7)
     found = taken(
         (memory_key("c"), encode_memory(memory)),
         (owned_key("c", SOURCE), encode_owned(SOURCE, NEWER)),
@@ -61,7 +61,7 @@ def test_what_is_newer_than_the_memory_written_last_is_added_to_it() -> None:
     assert found.memory == replace(
         memory,
         owned={SOURCE: NEWER, TARGET: FIRST},
-        seen={("t", 0): frozenset({1}), ("t", 1): frozenset({2, 3})},
+        moving_replicas={("t", 0): frozenset({1}), ("t", 1): frozenset({2, 3})},
         listed={"t": throttle([(0, 1)])},
     )
 
@@ -91,13 +91,13 @@ def test_orders_quotas_and_plans_are_there_beside_it() -> None:
 
 def test_what_was_ordered_since_it_was_last_told_is_there_with_what_another_overtook() -> None:
     first, pause, resume = Orders(5), Orders(6, Pause(6, "kim")), Orders(7, resumed_at_ms=7)
-    memory = memory_key("c"), encode_memory(Memory(ordered=first))
+    memory = memory_key("c"), encode_memory(Memory(recorded_orders=first))
     given = [(orders_key("c"), encode_orders(orders)) for orders in (first, pause, resume)]
     found = taken(given[0], memory, given[1], given[2])
     assert (found.superseded_orders, found.orders) == ((pause,), resume)
     found = taken(given[0], given[1], memory, given[2])  # Given before the first was told, and not seen by then.
     assert (found.superseded_orders, found.orders) == ((pause,), resume)
-    found = taken(*given, (memory_key("c"), encode_memory(Memory(ordered=resume))))
+    found = taken(*given, (memory_key("c"), encode_memory(Memory(recorded_orders=resume))))
     assert (found.superseded_orders, found.orders) == ((), resume)
     found = taken(given[2], memory)  # Compacted: the newest is always there.
     assert (found.superseded_orders, found.orders) == ((), resume)
@@ -106,21 +106,21 @@ def test_what_was_ordered_since_it_was_last_told_is_there_with_what_another_over
 def test_of_before_it_was_kept_what_had_been_told_of_orders_the_journal_knows_what_they_were() -> None:
     """A rheostat of then had acknowledged the second; what it was is no news, and what came after it is."""
     first, acknowledged, paused, resumed = Orders(5), Orders(6, Pause(6, "kim")), Orders(4, Pause(8, "lee")), Orders(9)
-    memory = memory_key("c"), encode_memory(Memory(ordered=Orders(6)))
+    memory = memory_key("c"), encode_memory(Memory(recorded_orders=Orders(6)))
     given = [(orders_key("c"), encode_orders(orders)) for orders in (first, acknowledged, paused, resumed)]
     found = taken(*given, memory)
-    assert found.whole_memory.ordered == acknowledged
+    assert found.whole_memory.recorded_orders == acknowledged
     assert (found.superseded_orders, found.orders) == ((paused,), resumed), "in their order, whatever the clocks said"
     found = taken(given[3], memory)
-    assert (found.whole_memory.ordered, found.superseded_orders) == (Orders(6), ())
+    assert (found.whole_memory.recorded_orders, found.superseded_orders) == (Orders(6), ())
 
 
 def test_of_two_orders_of_the_same_moment_it_is_known_which_has_been_told() -> None:
     first, second = Orders(5, Pause(5, "kim")), Orders(5, Pause(5, "lee"))
     given = [(orders_key("c"), encode_orders(orders)) for orders in (first, second)]
     for told, overtaken in ((first, ()), (second, ())):
-        found = taken(*given, (memory_key("c"), encode_memory(Memory(ordered=told))))
-        assert (found.whole_memory.ordered, found.superseded_orders, found.orders) == (told, overtaken, second)
+        found = taken(*given, (memory_key("c"), encode_memory(Memory(recorded_orders=told))))
+        assert (found.whole_memory.recorded_orders, found.superseded_orders, found.orders) == (told, overtaken, second)
 
 
 def test_it_is_known_who_wrote_the_memory() -> None:
@@ -167,9 +167,9 @@ def test_entries_are_counted_on_in_each_ring() -> None:
 
 UNREADABLE = {
     "version": b'{"v": 99}',
-    "infinite": b'{"v": 2, "at_ms": 1, "pause": null, "resumed_at_ms": 0, "overrides": [[1, "leader", Infinity, 2, "k"]]}',
+    "infinite": b'{"v": 3, "at_ms": 1, "pause": null, "resumed_at_ms": 0, "overrides": [[1, "leader", Infinity, 2, "k"]]}',
     "nested": b"[" * 100_000,
-    "huge": b'{"v": 2, "at_ms": 1' + b"0" * 400 + b"}",
+    "huge": b'{"v": 3, "at_ms": 1' + b"0" * 400 + b"}",
 }
 BLOCKS = (
     memory_key("c"), owned_key("c", SOURCE), moving_key("c", "t"), listed_key("c", "t"), quota_records.state_key("c"),

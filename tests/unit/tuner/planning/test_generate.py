@@ -187,8 +187,10 @@ def kept(before: BrokerLoads, plan: GeneratedPlan, limits: PartitionLimits) -> N
         assert target.replicas != old
         assert all(new == was or new not in old for new, was in zip(target.replicas, old, strict=True))
     first = count_partitions(((p.key, p.replicas) for p in before.partitions.values()), before.alive)
-    last = count_partitions(((key, moves(plan).get(key, p.replicas)) for key, p in before.partitions.items()), before.alive)
-    assert all(last.of(b) <= max(limits.of(b), first.of(b)) for b in before.alive)
+    last = count_partitions(
+        ((key, moves(plan).get(key, p.replicas)) for key, p in before.partitions.items()), before.alive
+    )
+    assert all(last.on_broker(b) <= max(limits.for_broker(b), first.on_broker(b)) for b in before.alive)
     assert {b: plan.hosted[b] for b in before.alive} == dict(last.by_broker)
 
 
@@ -231,7 +233,7 @@ def room_for_all(cluster: BrokerLoads, leaving: int) -> bool:
                 if b not in p.replicas:
                     edges[(name, f"internal {b}" if key[0] != "a" else f"b{b}")] = 1
     for b in among:
-        edges[(f"b{b}", "sink")] = max(0, cluster.limits.of(b) - cluster.hosted[b])
+        edges[(f"b{b}", "sink")] = max(0, cluster.limits.for_broker(b) - cluster.hosted[b])
         edges[(f"internal {b}", "sink")] = 99
     return wanted == 0 or max_flow(edges, "source", "sink") == wanted
 

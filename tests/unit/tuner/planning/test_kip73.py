@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.core.drain_time import RateVerdict, estimate_rate, drain_s
+from tuner.core.drain_time import RateVerdict, drain_s, estimate_rate
 from tuner.core.throttle_limits import MB
 from tuner.planning.kip73 import RESPONSE_BYTES_MAX, Kip73Figures, ResponseRule, kip73_figures
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from max_flow import max_flow
 
-from tuner.core.partition_limits import PRESETS, PartitionCounts, PartitionLimits, count_partitions, brokers_above_limit
+from tuner.core.partition_limits import PRESETS, PartitionCounts, PartitionLimits, brokers_above_limit, count_partitions
 from tuner.planning.placement import PlacementRequest, PolicyViolation, place
 
 Racks = Mapping[int, str | None]
@@ -97,7 +97,9 @@ def test_an_old_excess_keeps_working_and_gets_no_more() -> None:
         place(PlacementRequest("a", 1, 3), NONE, counts, TEN)
     assert brokers_above_limit(counts, {1: -1, 2: 1}, TEN) == {}
     assert brokers_above_limit(counts, {1: 1, 2: 8, 3: 7}, TEN) == {1: 13, 2: 11}
-    assert brokers_above_limit(counts, {2: 1}, PartitionLimits(10, 5)) == {}, "a reassignment may be where the cluster is full"
+    assert brokers_above_limit(counts, {2: 1}, PartitionLimits(10, 5)) == {}, (
+        "a reassignment may be where the cluster is full"
+    )
 
 
 def test_the_presets_are_what_their_sources_say() -> None:
@@ -165,7 +167,7 @@ def flows(
             edges[(f"p{p}", f"p{p} in {rack}")] = per_rack
             edges[(f"p{p} in {rack}", f"b{b}")] = 1
     for b in racks:
-        edges[(f"b{b}", "sink")] = max(0, limits.of(b) - counts.of(b))
+        edges[(f"b{b}", "sink")] = max(0, limits.for_broker(b) - counts.on_broker(b))
     return max_flow(edges, "source", "sink")
 
 
@@ -186,7 +188,7 @@ def test_what_a_maximum_flow_can_place_is_placed_and_nothing_else(
     assert len(placed) == wanted.partitions
     assert all(len(set(replicas)) == len(replicas) == wanted.replication for replicas in placed)
     then = after(dict(counts.by_broker), placed)
-    assert all(then.get(b, 0) <= max(limits.of(b), counts.of(b)) for b in racks)
+    assert all(then.get(b, 0) <= max(limits.for_broker(b), counts.on_broker(b)) for b in racks)
 
 
 @settings(deadline=None, max_examples=100)

@@ -131,6 +131,6 @@ def test_the_bucket_in_it_is_kip_599s(
         if not bucket.admits(quota, now_ms):
             assert bucket.throttle_ms(quota, now_ms) == pytest.approx(-tokens / rate * 1000, abs=0.51)
             now_ms -= tokens / rate * 1000
-        bucket = bucket.taken(quota, size, now_ms)
+        bucket = bucket.with_admitted(quota, size, now_ms)
     felt = simulate_creation(Creation(topics, size, per_request, asked), quota, KRAFT)
     assert felt.admitted_s == pytest.approx(now_ms / 1000, abs=1e-6)

@@ -342,7 +342,7 @@ def test_what_the_law_remembers_otherwise_is_told_at_the_next_frame(monkeypatch:
 def test_settings_are_on_record_where_they_differ_from_the_programs_own() -> None:
     assert rescued().replayed()[0].step.settings == SettingsSnapshot(LIMITS, STALL)
     body = SettingsSnapshot(LIMITS, STALL, OBJECTIVE, ControlLimits(rate_bytes_per_s_max=7.0)).body()
-    assert body["limits"] == {"rate_bytes_per_s_max": 50 * MB, "idle_looks_before_end": 2}
+    assert body["limits"] == {"rate_bytes_per_s_max": 50 * MB, "idle_snapshots_before_cleanup": 2}
     assert (body["stall"], body["law"]) == ({}, {"rate_bytes_per_s_max": 7.0})
     assert SettingsSnapshot.of(json.loads(json.dumps(body))).objective == OBJECTIVE
     older = {**body, "limits": {**body["limits"], "moons_max": 3}}

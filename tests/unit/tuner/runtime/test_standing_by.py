@@ -314,7 +314,7 @@ def test_of_two_names_that_both_have_something_to_put_back_each_can(seen: Seen) 
 
 
 def test_a_throttle_on_a_broker_that_is_gone_hinders_nobody(seen: Seen) -> None:
-    gone = Memory(owned={(7, Side.LEADER): OwnedRate(None, 5, (5,))}, to_clear=frozenset({7}))
+    gone = Memory(owned={(7, Side.LEADER): OwnedRate(None, 5, (5,))}, brokers_to_clear=frozenset({7}))
     assert seen(Read(gone)) == (True, 0, [])
 
 

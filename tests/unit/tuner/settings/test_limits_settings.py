@@ -34,7 +34,7 @@ def test_numbers_stand_in_place_of_their_preset() -> None:
     assert found.are_set
     assert found.limits() == PartitionLimits(2000, 9000, {3: 500})
     assert limits("limits: {preset: kafka}\n").limits() == PRESETS["kafka"].limits
-    assert limits("limits: {max_broker_partitions: 0}\n").limits().of(1) == 0, "no more of them is a limit too"
+    assert limits("limits: {max_broker_partitions: 0}\n").limits().for_broker(1) == 0, "no more of them is a limit too"
 
 
 def test_every_preset_can_be_named() -> None:

@@ -33,7 +33,7 @@ class BottleneckFinder:
         view = self._view
         signal = view.fresh_signal((destination, Side.FOLLOWER))
         # Where threads are crowded that is the cause, also on the way from other sources.
-        if signal is None or view.crowd(destination) is not None:
+        if signal is None or view.fetcher_collision(destination) is not None:
             return None
         sources = view.leaders_of(destination)
         idle = {b: ratio for b in (destination, *sources) if (ratio := view.idle_ratio(b)) is not None}
@@ -42,7 +42,7 @@ class BottleneckFinder:
     def _feeds_of(self, source: int) -> SourceProgress:
         """Whom a throttle holds, or who has not been seen for long enough, says nothing of the source."""
         if source not in self._feeds:
-            heard = sorted(self._view.heard_of((source, Side.LEADER)))
+            heard = sorted(self._view.measured_destinations((source, Side.LEADER)))
             judged = [d for d in heard if self._stalls[d].observed_s >= self._limits.observed_s_min]
             well = tuple(d for d in judged if not self._stalls[d].stalled)
             stalled = (d for d in judged if self._stalls[d].stalled and self._view.first_bound(d) is None)
@@ -58,7 +58,9 @@ def explain_unthrottled_stall(
     used = "how much of it is used is not measured" if measured is None else f"only {rate_text(measured)} of it is used"
     of_it = f"{rate_text(current_bytes_per_s)}, {used}"
     head = f"the move onto {formatting.brokers(stalled)} has stalled, but not by the throttle ({of_it}): "
-    crowd = next((found for d in stalled if (found := view.crowd(d)) is not None and _passes(side, found)), None)
+    crowd = next(
+        (found for d in stalled if (found := view.fetcher_collision(d)) is not None and _passes(side, found)), None
+    )
     if crowd is not None:
         why = "a higher throttle does not help: change it with `rheostat fetchers --apply`, once nothing moves"
         return Reason.STALLED_FETCHER_BOUND, f"{head}it is the fetcher threads: {crowd}; {why}"

@@ -87,4 +87,4 @@ def _unequal(live: LiveCluster, brokers: Mapping[int, BrokerSignal], now_ms: int
 
 
 def _by_far(more: float, less: float, limits: Limits) -> bool:
-    return more > limits.doubt_ratio * less and more - less > limits.doubt_bytes_per_s
+    return more > limits.contradiction_ratio * less and more - less > limits.contradiction_bytes_per_s_min

@@ -56,7 +56,9 @@ def expected_drain_bytes_per_s(
     return max([limits.progress_bytes_per_s_min, *([min(allowed)] if allowed else [])])
 
 
-def judge_steps(state: StallState, steps: Sequence[MoveStep], expected_bytes_per_s: float, limits: StallLimits) -> StallState:
+def judge_steps(
+    state: StallState, steps: Sequence[MoveStep], expected_bytes_per_s: float, limits: StallLimits
+) -> StallState:
     """The state after the steps that are newer than those judged before. ``expected_bytes_per_s`` is above 0."""
     # A window has five steps, and four of them were judged with the one before.
     new = [step for step in steps if step.at_ms > state.judged_until_ms and step.dt_s > 0]
@@ -85,8 +87,8 @@ def _take(state: StallState, step: MoveStep, expected_bytes_per_s: float, limits
             state.lost_s, stalled, since_ms, step.at_ms, observed_s, pending_s, gained_bytes, written_bytes
         )
     share = _share(pending_s, gained_bytes, written_bytes, step.remaining_bytes, expected_bytes_per_s, limits)
-    lost_s = min(limits.lost_s_most, max(0.0, state.lost_s + pending_s * (limits.share_expected - share)))
-    if lost_s >= limits.lost_s_max and not stalled:
+    lost_s = min(limits.lost_s_max, max(0.0, state.lost_s + pending_s * (limits.share_expected - share)))
+    if lost_s >= limits.stalled_lost_s and not stalled:
         stalled, since_ms = True, step.at_ms
     elif lost_s == 0.0:
         stalled, since_ms = False, None

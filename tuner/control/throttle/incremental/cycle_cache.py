@@ -36,7 +36,7 @@ class IdentityMemo(Generic[A]):
         self._work = work
         self._known: dict[str, tuple[tuple[Any, ...], A]] = {}
 
-    def of(self, topic: str, *given: Any) -> A:
+    def answer_for(self, topic: str, *given: Any) -> A:
         known = self._known.get(topic)
         if known is not None and all(map(is_, known[0], given)):
             return known[1]
@@ -44,7 +44,7 @@ class IdentityMemo(Generic[A]):
         self._known[topic] = (given, answer)
         return answer
 
-    def keep(self, topics: Collection[str]) -> None:
+    def retain(self, topics: Collection[str]) -> None:
         """Only about these it is asked again."""
         if len(self._known) > len(topics):
             self._known = {topic: known for topic, known in self._known.items() if topic in topics}
@@ -109,9 +109,9 @@ class CycleCache:
     def __init__(self) -> None:
         self.paths = CopyPaths()
         self.topics: dict[str, tuple[PartitionMove, ...]] = {}  # Another tuple where another move is in it.
-        self.needed: IdentityMemo[RequiredReplicas] = IdentityMemo(required_replicas)
+        self.required: IdentityMemo[RequiredReplicas] = IdentityMemo(required_replicas)
         self.missing: IdentityMemo[Pairs] = IdentityMemo(_missing)  # Of what is needed, on lists as they stand.
-        self.done: IdentityMemo[Pairs] = IdentityMemo(_done)  # Of ours, what is needed no more.
+        self.unneeded: IdentityMemo[Pairs] = IdentityMemo(_done)  # Of ours, what is needed no more.
         self.others: IdentityMemo[TopicThrottle] = IdentityMemo(
             TopicThrottle.without
         )  # On lists as they stand, without ours.
@@ -133,17 +133,17 @@ class CycleCache:
             self._seen = None  # Nobody has put these into it.
         self._came, self._moves = came, moves
 
-    def of_some(self) -> CycleCache:
+    def for_listed_moves(self) -> CycleCache:
         """What is kept of those moves alone that have to be listed, where it is not all of them."""
         if self._some is None:
             self._some = CycleCache()
         return self._some
 
-    def unseen(self, seen: Seen) -> Sequence[PartitionMove]:
+    def moves_not_in(self, seen: Seen) -> Sequence[PartitionMove]:
         """Moves that may not be in ``seen`` yet."""
         return self._came if seen is self._seen else self._moves
 
-    def saw(self, seen: Seen) -> None:
+    def mark_recorded(self, seen: Seen) -> None:
         """All that moves is in it."""
         self._seen, self._came = seen, ()
 
@@ -162,7 +162,9 @@ class CycleCache:
 
 def _missing(needed: RequiredReplicas, stands: TopicThrottle) -> Pairs:
     return {
-        side: frozenset() if stands.for_side(side).all_replicas else pairs_missing_from(needed.of(side), stands.for_side(side).pairs)
+        side: frozenset()
+        if stands.for_side(side).all_replicas
+        else pairs_missing_from(needed.of(side), stands.for_side(side).pairs)
         for side in Side
     }
 

@@ -52,7 +52,9 @@ def required_by_topic(live: LiveCluster, kept: CycleCache | None = None) -> dict
     """What has to be listed, by topic."""
     kept = kept or CycleCache()
     kept.follow(live.moves)
-    found = {topic: without_recovering(kept.needed.of(topic, moves), live) for topic, moves in kept.topics.items()}
+    found = {
+        topic: without_recovering(kept.required.answer_for(topic, moves), live) for topic, moves in kept.topics.items()
+    }
     return {topic: needed for topic, needed in found.items() if needed.follower}
 
 
@@ -62,9 +64,10 @@ def lists_of_others(live: LiveCluster, memory: Memory, kept: CycleCache | None =
         return live.lists
     others = (kept or CycleCache()).others
     left = {
-        topic: others.of(topic, throttle, memory.listed.get(topic, NOTHING)) for topic, throttle in live.lists.items()
+        topic: others.answer_for(topic, throttle, memory.listed.get(topic, NOTHING))
+        for topic, throttle in live.lists.items()
     }
-    others.keep(live.lists)
+    others.retain(live.lists)
     return {topic: throttle for topic, throttle in left.items() if throttle}
 
 
@@ -77,10 +80,12 @@ def list_moves(
         again: rates that stood there until somebody swept them away, lists and all.
     """
     live, kept = view.live, kept or CycleCache()
-    if view.to_list is not live.moves:
-        live, kept = replace(live, moves=view.to_list), kept.of_some()
+    if view.moves_to_list is not live.moves:
+        live, kept = replace(live, moves=view.moves_to_list), kept.for_listed_moves()
     needed = required_by_topic(live, kept)
-    missing = {topic: kept.missing.of(topic, each, live.lists.get(topic, NOTHING)) for topic, each in needed.items()}
+    missing = {
+        topic: kept.missing.answer_for(topic, each, live.lists.get(topic, NOTHING)) for topic, each in needed.items()
+    }
     starts = _starts(view, memory, needed, missing, again)
     removals = remove_unneeded_pairs(memory, needed, kept=kept)
     going: dict[str, TopicThrottle] = {}
@@ -98,8 +103,8 @@ def list_moves(
             full.append(topic)
         if any(fits.values()):
             adds.append(_add(topic, fits))
-    kept.needed.keep(kept.topics)
-    kept.missing.keep(needed)
+    kept.required.retain(kept.topics)
+    kept.missing.retain(needed)
     return [*_full(full), *starts, *removals, *adds]
 
 
@@ -119,10 +124,10 @@ def remove_unneeded_pairs(
     kept: CycleCache | None = None,
 ) -> list[RemovePairs]:
     """Of ours what is not needed."""
-    removals, answers = [], (kept or CycleCache()).done
+    removals, answers = [], (kept or CycleCache()).unneeded
     for topic, ours in sorted(memory.listed.items(), key=itemgetter(0)):
         of_topic = needed.get(topic, _NOT_NEEDED)
-        done = {**answers.of(topic, ours, of_topic)}
+        done = {**answers.answer_for(topic, ours, of_topic)}
         if not any(done.values()):
             continue
         back = frozenset(pair for pair in done[Side.LEADER] if pair[0] in of_topic.recovering)
@@ -133,7 +138,7 @@ def remove_unneeded_pairs(
             count = sum(map(len, done.values()))
             text = f"topic {topic}: {count} of our entries leave its throttled-replica lists: {why}"
             removals.append(RemovePairs(topic, _sorted(done[Side.LEADER]), _sorted(done[Side.FOLLOWER]), reason, text))
-    answers.keep(memory.listed)
+    answers.retain(memory.listed)
     return removals
 
 
@@ -178,7 +183,7 @@ def _starts(
     live = view.live
     brokers = live.brokers - live.unreadable
     bare = {(broker, side) for broker in brokers for side in Side} - live.rates.keys()
-    bare -= memory.externally_owned_until_ms.keys() | memory.missing | view.busy
+    bare -= memory.externally_owned_until_ms.keys() | memory.missing_rates | view.busy
     if not bare:
         return []
     wanted: set[BrokerSide] = set()
@@ -187,7 +192,7 @@ def _starts(
         for side in Side:
             pairs = missing[topic][side] | (ours.for_side(side).pairs & of_topic.of(side))
             wanted.update((broker, side) for _, broker in pairs)
-    copies = copies_of(view.to_list)
+    copies = copies_of(view.moves_to_list)
     return [_start(side, view, copies.get(side[0], ONE_COPY), again) for side in sorted(wanted & bare)]
 
 
@@ -196,8 +201,8 @@ def _start(side: BrokerSide, view: MovesView, copies: Copies, again: Mapping[Bro
     order = limit_override(view.orders.overrides.get(side), view.limits)
     if order is not None and view.now_ms < order.until_ms:
         rate, why = order.bytes_per_s, f"by order of {order.by}"
-        if not limits.steers and side in view.empty:
-            rate = plan_fill(rate, limits.fill_from_bytes_per_s)[0].rate_bytes_per_s
+        if not limits.closed_loop and side in view.empty:
+            rate = plan_fill(rate, limits.warmup_start_bytes_per_s)[0].rate_bytes_per_s
     elif side in again:
         stood = round(min(again[side], limits.rate_bytes_per_s_max))
         rate, why = stood, "as it stood until it was swept away"
@@ -206,12 +211,12 @@ def _start(side: BrokerSide, view: MovesView, copies: Copies, again: Mapping[Bro
         drains = drains_bytes_per_s(side, view, copies)
         if stood < drains:
             rate, why = drains, f"{rate_text(stood)} stood until it was swept away, and would not drain any more"
-    elif not view.limits.steers:
+    elif not view.limits.closed_loop:
         # The rate of the plan, whose step waits for it; a whole window of it would pass at once where nothing has moved.
         most = round(limits.rate_bytes_per_s_max)
         rate, why = most, "a plan of rheostat moves partitions through it"
         if side in view.empty or side not in view.sides_now:
-            rate = plan_fill(most, limits.fill_from_bytes_per_s)[0].rate_bytes_per_s
+            rate = plan_fill(most, limits.warmup_start_bytes_per_s)[0].rate_bytes_per_s
             why += f"; the rate rises to {rate_text(most)} as the window of its quota fills"
     else:
         rate, why = (

@@ -40,8 +40,8 @@ class Deferred:
     failed: Mapping[TopicPartition, str] = field(
         default_factory=dict
     )  # Something has to be mended first: tried again later.
-    waits: Mapping[TopicPartition, str] = field(default_factory=dict)  # Nothing has: the next look goes on with them.
-    rests: frozenset[TopicPartition] = frozenset()  # Of those, what a look at once would find as it is.
+    waiting: Mapping[TopicPartition, str] = field(default_factory=dict)  # Nothing has: the next look goes on with them.
+    waiting_for_room: frozenset[TopicPartition] = frozenset()  # Of those, what a look at once would find as it is.
 
 
 ALL_GO = Deferred()
@@ -79,7 +79,7 @@ def sides_of(announced: Iterable[PartitionMove]) -> frozenset[BrokerSide]:
 
 def sides_not_readable(live: LiveCluster, memory: Memory) -> frozenset[BrokerSide]:
     """Where nobody can say by this look whether anything throttles: settings that could not be read, a rate that is gone since."""
-    return memory.missing | {(broker, side) for broker in live.unreadable for side in Side}
+    return memory.missing_rates | {(broker, side) for broker in live.unreadable for side in Side}
 
 
 def find_deferred_steps(

@@ -22,7 +22,7 @@ class RequiredReplicas:
     leader: frozenset[Pair] = frozenset()
     follower: frozenset[Pair] = frozenset()
     first: frozenset[Pair] = frozenset()  # Of the leader's side, what counts now and not only after a failure.
-    out: tuple[PartitionMove, ...] = ()  # Of which a replica that was in sync is not.
+    with_lost_replicas: tuple[PartitionMove, ...] = ()  # Of which a replica that was in sync is not.
     recovering: frozenset[int] = frozenset()  # Partitions that are off the leader's side for that.
 
     def of(self, side: Side) -> frozenset[Pair]:
@@ -50,7 +50,7 @@ def required_replicas(moves: Sequence[PartitionMove]) -> RequiredReplicas:
 
 def without_recovering(needed: RequiredReplicas, live: LiveCluster) -> RequiredReplicas:
     """The same object where nothing comes back."""
-    recovering = frozenset(move.partition for move in needed.out if lost_replicas(move, live))
+    recovering = frozenset(move.partition for move in needed.with_lost_replicas if lost_replicas(move, live))
     if not recovering:
         return needed
     leader = frozenset(pair for pair in needed.leader if pair[0] not in recovering)

@@ -62,7 +62,7 @@ def control_step(
     sides = _bound_sides(inputs, state, estimates, objective, limits)
     target = _find_target(inputs, state, sides, objective, limits)
     # Plans get additional rate only in the modes that want the move fast.
-    planned = inputs.planned_sides if objective.hurries else frozenset[BrokerSide]()
+    planned = inputs.planned_sides if objective.uses_all_headroom else frozenset[BrokerSide]()
     side_states: dict[BrokerSide, SideControlState] = {}
     writes: dict[BrokerSide, int] = {}
     for side, load in sides.loads.items():

@@ -117,7 +117,9 @@ def drain_times_s(
     return times
 
 
-def drain_target_s(times_s: Mapping[BrokerSide, float], objective: Objective, now_ms: int, limits: ControlLimits) -> float:
+def drain_target_s(
+    times_s: Mapping[BrokerSide, float], objective: Objective, now_ms: int, limits: ControlLimits
+) -> float:
     """Returns T in seconds: the time of the slowest side; in deadline mode at least what the deadline leaves."""
     target_s = max([limits.drain_s_min, *times_s.values()])
     if objective.mode is Mode.DEADLINE and objective.finish_at_ms is not None:

@@ -265,7 +265,7 @@ def test_near_what_others_may_feel_who_is_not_ours_to_hold_back_takes_nothing_of
 
 
 def felt(ratio: float) -> Pressure:
-    return Pressure(ratio, Measure.FELT, 50 * ratio, 50.0)
+    return Pressure(ratio, Measure.CREATE_PROBE, 50 * ratio, 50.0)
 
 
 def test_over_what_others_may_feel_nobody_is_taken_below_what_any_controller_bears_unless_it_is_far() -> None:

@@ -35,32 +35,32 @@ def test_before_a_look_nothing_is_known_to_be_throttled() -> None:
 
 def test_without_a_law_a_side_has_what_stands_there() -> None:
     found = throttle_state_of(LIVE, {}, Limits(100 * MB))
-    assert (found.meant, found.most) == ({L1: 20 * MB}, {L1: 20 * MB})
+    assert (found.setpoints, found.max_rates) == ({L1: 20 * MB}, {L1: 20 * MB})
 
 
 def test_the_law_means_more_than_stands_and_may_go_to_the_ceiling() -> None:
-    found = throttle_state_of(LIVE, {L1: Setpoint(35 * MB)}, Limits(100 * MB, steers=True))
-    assert (found.meant, found.most) == ({L1: 35 * MB}, {L1: 100 * MB})
+    found = throttle_state_of(LIVE, {L1: Setpoint(35 * MB)}, Limits(100 * MB, closed_loop=True))
+    assert (found.setpoints, found.max_rates) == ({L1: 35 * MB}, {L1: 100 * MB})
 
 
 def test_a_law_that_throttles_by_itself_has_the_ceiling_everywhere() -> None:
-    found = throttle_state_of(LIVE, {}, Limits(100 * MB, steers=True, throttles_moves=True))
-    assert found.meant == {L1: 20 * MB}
-    assert set(found.most) == {(b, side) for b in (1, 2) for side in Side}
-    assert found.most[F1] == 100 * MB
+    found = throttle_state_of(LIVE, {}, Limits(100 * MB, closed_loop=True, throttles_all_moves=True))
+    assert found.setpoints == {L1: 20 * MB}
+    assert set(found.max_rates) == {(b, side) for b in (1, 2) for side in Side}
+    assert found.max_rates[F1] == 100 * MB
 
 
 def test_what_is_brought_up_as_its_window_fills_carries_all_of_it_whatever_stands() -> None:
     found = throttle_state_of(LIVE, {}, Limits(100 * MB), {L1: 60.0 * MB})
-    assert (found.meant, found.most) == ({L1: 60 * MB}, {L1: 60 * MB})
+    assert (found.setpoints, found.max_rates) == ({L1: 60 * MB}, {L1: 60 * MB})
 
 
 def test_side_that_no_plan_uses_yet_is_reckoned_with_the_plans_rate() -> None:
     """A replica that only may lead has a twelfth: with that its side would be given hardly anything to begin."""
     standby = LiveCluster(frozenset({1, 2}), rates={L1: RateSetting(1 * MB), F1: RateSetting(9 * MB)})
     found = throttle_state_of(standby, {}, Limits(100 * MB), {}, {F1: 12 * MB}, 12.0 * MB)
-    assert found.meant == {L1: 12 * MB, F1: 9 * MB, (2, Side.LEADER): 12 * MB, (2, Side.FOLLOWER): 12 * MB}
-    assert found.most == dict.fromkeys(found.meant, 12 * MB)
+    assert found.setpoints == {L1: 12 * MB, F1: 9 * MB, (2, Side.LEADER): 12 * MB, (2, Side.FOLLOWER): 12 * MB}
+    assert found.max_rates == dict.fromkeys(found.setpoints, 12 * MB)
 
 
 def plan_of(name: str, *keys: TopicPartition) -> Plan:

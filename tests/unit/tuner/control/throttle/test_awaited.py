@@ -8,7 +8,7 @@ from loop_rig import Rig
 from tuner_cases import NOW_MS, SOURCE, TARGET, move, move_signal
 
 from tuner.control.throttle.decision import Decision, Hold, Reason
-from tuner.control.throttle.missing_signals import find_missing_signals, are_signals_complete
+from tuner.control.throttle.missing_signals import are_signals_complete, find_missing_signals
 from tuner.control.throttle.objective import Objective
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.prepare_handshake import PrepareHandshake
@@ -109,7 +109,7 @@ def test_a_rate_that_is_gone_since_has_its_second_look_in_its_own_time_whatever_
     """A tool that takes rates off one by one would else be taken for a person."""
     rig = Rig()
     rig.cycle()
-    rig.loop.recorder.memory = replace(rig.loop.memory, missing=frozenset({TARGET}))
+    rig.loop.recorder.memory = replace(rig.loop.memory, missing_rates=frozenset({TARGET}))
     rig.orders.coming.append(Orders(NOW_MS, pause=Pause(NOW_MS, "me")))
     rig.now_s += 2.0
     assert not rig.loop.cycle_is_due()
@@ -122,7 +122,7 @@ def test_between_two_batches_of_a_tool_no_order_hurries_the_end() -> None:
     rig.live.moves = ()
     rig.now_s += 5.0
     rig.cycle()
-    assert rig.loop.memory.idle_looks == 1
+    assert rig.loop.memory.idle_snapshots == 1
     rig.orders.coming.append(Orders(NOW_MS, pause=Pause(NOW_MS, "me")))
     rig.now_s += 2.0
     assert not rig.loop.cycle_is_due()

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, WELL, live, move, move_signal, observation
 
-from tuner.control.throttle.deadline import DeadlineMiss, drain_time_s, find_deadline_miss, explain_deadline_miss
+from tuner.control.throttle.deadline import DeadlineMiss, drain_time_s, explain_deadline_miss, find_deadline_miss
 from tuner.control.throttle.decision import AllowSteering, Reason
 from tuner.control.throttle.objective import Mode
 from tuner.control.throttle.policy import decide
@@ -23,7 +23,7 @@ AT_12 = Setpoint(12 * MB)
 
 
 def by(seconds: float, limits: Limits = LIMITS) -> Limits:
-    return replace(limits, steers=True, finish_at_ms=NOW_MS + round(1000 * seconds))
+    return replace(limits, closed_loop=True, finish_at_ms=NOW_MS + round(1000 * seconds))
 
 
 def one(seconds: float, course: Setpoint = AT_12, load: SideLoad = LOAD) -> DeadlineMiss | None:
@@ -83,7 +83,7 @@ def test_the_slowest_is_named_and_who_waits_for_it_says_so() -> None:
 
 
 def test_a_side_that_nobody_sees_says_nothing_of_the_end() -> None:
-    assert one(10, Setpoint(12 * MB, blind=True)) is None
+    assert one(10, Setpoint(12 * MB, inputs_stale=True)) is None
     assert find_deadline_miss({SOURCE: LOAD}, {}, [SOURCE], NOW_MS, by(10)) is None
     assert find_deadline_miss({SOURCE: LOAD}, {SOURCE: AT_12}, [], NOW_MS, by(10)) is None
 

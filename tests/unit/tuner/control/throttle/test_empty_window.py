@@ -20,7 +20,7 @@ from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.throttle_limits import MB, Limits
 
-STEERS = replace(LIMITS, steers=True, rate_bytes_per_s_min=1 * MB)
+STEERS = replace(LIMITS, closed_loop=True, rate_bytes_per_s_min=1 * MB)
 KEY = ("orders", 0)
 
 
@@ -29,7 +29,7 @@ KEY = ("orders", 0)
 
 def decided(limits: Limits = STEERS, memory: Memory | None = None, **more: Any) -> Decision:
     """About the leader's side of the standard move, of which nothing is measured yet."""
-    seen = replace(observation(live(), signals=()), **{"empty": frozenset({SOURCE, TARGET}), **more})
+    seen = replace(observation(live(), signals=()), **{"empty_windows": frozenset({SOURCE, TARGET}), **more})
     _, decisions = decide(seen, memory or Memory(), limits, STALL)
     (found,) = (d for d in decisions if isinstance(d, SetRate | Hold) and (d.broker, d.side) == SOURCE)
     return found
@@ -49,9 +49,9 @@ def test_an_empty_window_is_filled_without_any_measurement() -> None:
 @pytest.mark.parametrize(
     ("reason", "more"),
     [
-        (Reason.RATE_IS_CHANGING, {"busy": frozenset({SOURCE, TARGET})}),
+        (Reason.RATE_IS_CHANGING, {"ramping": frozenset({SOURCE, TARGET})}),
         (Reason.SIGNALS_MISSING, {"live": live({})}),
-        (Reason.SIGNALS_MISSING, {"empty": frozenset({TARGET})}),
+        (Reason.SIGNALS_MISSING, {"empty_windows": frozenset({TARGET})}),
     ],
 )
 def test_nothing_is_filled_twice_or_where_no_throttle_stands(reason: Reason, more: dict[str, Any]) -> None:
@@ -62,8 +62,8 @@ def test_a_persons_word_and_anybody_elses_throttle_come_before_it() -> None:
     order = Orders(overrides={SOURCE: Override(9 * MB, NOW_MS + 60_000, "kim")})
     assert decided(orders=order).reason is Reason.OVERRIDDEN
     assert decided(memory=Memory(externally_owned_until_ms={SOURCE: NOW_MS + 60_000})).reason is Reason.EXTERNALLY_OWNED
-    standing = Memory(standing={SOURCE: 10 * MB})
-    assert decided(replace(STEERS, adopts=False), standing).reason is Reason.PRESERVED
+    standing = Memory(preexisting_rates={SOURCE: 10 * MB})
+    assert decided(replace(STEERS, adopts_existing=False), standing).reason is Reason.PRESERVED
 
 
 def test_where_a_twelfth_is_less_than_the_operator_allows_it_begins_there() -> None:
@@ -81,7 +81,7 @@ def test_it_is_brought_up_to_the_ceiling_and_no_further() -> None:
 
 
 def test_one_that_was_cut_short_goes_on_to_what_stood() -> None:
-    ours = replace(owned(10 * MB, 10 * MB, 3 * MB), goes_back_to_bytes_per_s=10 * MB)
+    ours = replace(owned(10 * MB, 10 * MB, 3 * MB), restore_to_bytes_per_s=10 * MB)
     found = decided(live=live({SOURCE: 3 * MB, TARGET: 3 * MB}), memory=Memory(owned={SOURCE: ours}))
     assert isinstance(found, SetRate)
     assert (found.current_bytes_per_s, found.setpoint_bytes_per_s) == (3 * MB, 10 * MB)
@@ -91,7 +91,7 @@ def test_one_that_was_cut_short_goes_on_to_what_stood() -> None:
 
 
 def test_without_an_objective_nothing_is_filled() -> None:
-    assert decided(replace(STEERS, steers=False)).reason is Reason.SIGNALS_MISSING
+    assert decided(replace(STEERS, closed_loop=False)).reason is Reason.SIGNALS_MISSING
 
 
 def test_what_replicas_come_back_through_stays_open() -> None:
@@ -211,7 +211,7 @@ def test_one_that_is_cut_short_goes_back_with_the_end_of_the_move_or_is_whoevers
 
 def test_what_is_withheld_after_all_is_not_filled_and_is_as_empty_the_next_time() -> None:
     rig, announcing = idle()
-    rig.limits = replace(rig.limits, throttles_moves=True)
+    rig.limits = replace(rig.limits, throttles_all_moves=True)
     rig.loop = rig._make_loop(Memory())
     rig.loop.connect_plans(dict, announcing)
     for _ in range(4):
@@ -243,7 +243,7 @@ def test_the_executor_reckons_with_what_passes_and_not_with_what_stands_for_a_se
     seen = rig.observer.cycles[-1][0].live
     assert isinstance(seen, LiveCluster)
     assert seen.rates[SOURCE].bytes_per_s == 1 * MB
-    assert rig.loop.throttling.meant[SOURCE] == 10 * MB
+    assert rig.loop.throttling.setpoints[SOURCE] == 10 * MB
 
 
 def test_a_window_in_which_somebody_has_begun_to_move_since_the_last_look_is_not_empty() -> None:
@@ -318,8 +318,8 @@ def test_whoever_comes_after_one_that_died_on_the_way_takes_it_back_too() -> Non
     cycle(rig)
     rig.die_and_start_again()
     ours = rig.loop.memory.owned[SOURCE]
-    assert (ours.before_bytes_per_s, ours.goes_back_to_bytes_per_s) == (10 * MB, 10 * MB)
-    assert {1 * MB, 10 * MB} <= {*ours.may_stand}
+    assert (ours.before_bytes_per_s, ours.restore_to_bytes_per_s) == (10 * MB, 10 * MB)
+    assert {1 * MB, 10 * MB} <= {*ours.possible_rates}
     rig.live.moves = ()
     for _ in range(8):
         cycle(rig)

@@ -16,7 +16,7 @@ from tuner.core.cluster import LiveCluster, RateSetting
 from tuner.core.throttle_limits import MB, Limits
 
 # We took the source from 4.5 to 21; the target is as the tool set it.
-AFTER = Memory(seen=SEEN, throttled=True, owned={SOURCE: owned(4_500_000, 21 * MB)})
+AFTER = Memory(moving_replicas=SEEN, throttled=True, owned={SOURCE: owned(4_500_000, 21 * MB)})
 RATES = {SOURCE: 21 * MB, TARGET: 10 * MB}
 EVERY = ThrottledReplicas(all_replicas=True)
 
@@ -39,11 +39,11 @@ def plan(cluster: LiveCluster, memory: Memory = AFTER, limits: Limits = LIMITS) 
     ("memory", "cluster", "ends"),
     [
         (AFTER, idle(), False),
-        (replace(AFTER, idle_looks=1), idle(), True),
-        (replace(AFTER, idle_looks=1, seen={}), idle(), True),
-        (replace(AFTER, idle_looks=1, seen={}), None, True),
-        (replace(AFTER, idle_looks=1, seen={}), idle(brokers=(2, 3)), False),
-        (Memory(idle_looks=1), None, False),
+        (replace(AFTER, idle_snapshots=1), idle(), True),
+        (replace(AFTER, idle_snapshots=1, moving_replicas={}), idle(), True),
+        (replace(AFTER, idle_snapshots=1, moving_replicas={}), None, True),
+        (replace(AFTER, idle_snapshots=1, moving_replicas={}), idle(brokers=(2, 3)), False),
+        (Memory(idle_snapshots=1), None, False),
     ],
 )
 def test_moves_are_ending_while_something_of_theirs_may_stand(
@@ -83,7 +83,7 @@ def test_after_the_lists_are_gone_the_rates_still_go() -> None:
 
 
 def test_when_all_is_gone_nothing_is_left_to_do() -> None:
-    assert plan(idle({}, lists={}), Memory(seen=SEEN, throttled=True)) == []
+    assert plan(idle({}, lists={}), Memory(moving_replicas=SEEN, throttled=True)) == []
 
 
 def test_brokers_that_took_no_part_keep_theirs() -> None:
@@ -103,7 +103,7 @@ STANDING = {
 
 @pytest.mark.parametrize("name", STANDING)
 def test_a_standing_throttle_stays_and_gets_its_value_back(name: str) -> None:
-    memory = replace(AFTER, standing_lists=frozenset(STANDING[name]))
+    memory = replace(AFTER, preexisting_lists=frozenset(STANDING[name]))
     assert plan(idle(lists=STANDING[name]), memory) == [("back", SOURCE, 21 * MB, 4_500_000)]
 
 
@@ -117,7 +117,7 @@ def test_a_standing_throttle_is_known_for_one_also_without_a_look_before_the_mov
 def test_the_catch_up_of_another_topic_keeps_its_throttle(before: frozenset[str] | None) -> None:
     """Somebody throttles a rebuilt broker on "payments", without any reassignment, while "orders" moves."""
     lists = OWN_LISTS | {"payments": throttle(leader=[(0, 1)], follower=[(0, 2)])}
-    assert plan(idle(lists=lists), replace(AFTER, standing_lists=before)) == [("back", SOURCE, 21 * MB, 4_500_000)]
+    assert plan(idle(lists=lists), replace(AFTER, preexisting_lists=before)) == [("back", SOURCE, 21 * MB, 4_500_000)]
 
 
 def test_what_stood_before_is_named() -> None:
@@ -136,7 +136,7 @@ def test_where_nothing_stood_before_nothing_stands_after() -> None:
 
 
 def test_clear_finished_off_puts_back_and_clears_nothing() -> None:
-    limits = Limits(rate_bytes_per_s_max=50 * MB, clear_finished=False)
+    limits = Limits(rate_bytes_per_s_max=50 * MB, clears_finished=False)
     assert plan(idle(), limits=limits) == [("back", SOURCE, 21 * MB, 4_500_000)]
 
 
@@ -147,14 +147,14 @@ def test_without_a_move_seen_nothing_is_cleared() -> None:
 
 
 def test_a_rate_that_became_theirs_stays() -> None:
-    memory = Memory(seen=SEEN, throttled=True, externally_owned_until_ms={SOURCE: NOW_MS + 1})
+    memory = Memory(moving_replicas=SEEN, throttled=True, externally_owned_until_ms={SOURCE: NOW_MS + 1})
     assert plan(idle()) != plan(idle(), memory)
     assert plan(idle(), memory) == [("clear", "orders", (L, F)), ("back", TARGET, 10 * MB, None)]
 
 
 def test_an_inherited_rate_is_not_removed_from_a_broker() -> None:
-    cluster = replace(idle(lists={}), rates={SOURCE: RateSetting(21 * MB, own=False), TARGET: RateSetting(10 * MB)})
-    assert plan(cluster, Memory(seen=SEEN, throttled=True)) == [("back", TARGET, 10 * MB, None)]
+    cluster = replace(idle(lists={}), rates={SOURCE: RateSetting(21 * MB, is_own=False), TARGET: RateSetting(10 * MB)})
+    assert plan(cluster, Memory(moving_replicas=SEEN, throttled=True)) == [("back", TARGET, 10 * MB, None)]
 
 
 @pytest.mark.parametrize("away", [{"brokers": (2, 3)}, {"unreadable": (1,)}])
@@ -167,17 +167,17 @@ def test_a_dead_broker_is_left_for_later(away: Any) -> None:
 
 def test_a_move_that_brought_no_throttle_takes_none_away() -> None:
     """No list ever named a moving replica, and nothing is ours: the rate is somebody's, kept for another day."""
-    assert plan(idle({SOURCE: 30 * MB}, lists={}), Memory(seen=SEEN)) == []
+    assert plan(idle({SOURCE: 30 * MB}, lists={}), Memory(moving_replicas=SEEN)) == []
 
 
 def test_a_rate_that_stood_before_the_move_is_spared() -> None:
     """And without it no list goes less: they came with the move."""
-    memory = replace(AFTER, owned={}, standing={SOURCE: 21 * MB})
+    memory = replace(AFTER, owned={}, preexisting_rates={SOURCE: 21 * MB})
     assert plan(idle(), memory) == [("clear", "orders", (L, F)), ("back", TARGET, 10 * MB, None)]
 
 
 def test_a_rate_that_stood_before_the_move_gets_its_value_back_when_we_changed_it() -> None:
-    memory = replace(AFTER, standing={SOURCE: 4_500_000})
+    memory = replace(AFTER, preexisting_rates={SOURCE: 4_500_000})
     (_, source, _) = cleanup_after_moves(idle(), memory, LIMITS)
     assert isinstance(source, RestoreRate)
     assert (source.current_bytes_per_s, source.value_bytes_per_s) == (21 * MB, 4_500_000)
@@ -185,7 +185,7 @@ def test_a_rate_that_stood_before_the_move_gets_its_value_back_when_we_changed_i
 
 
 def test_a_rate_that_somebody_changed_during_the_move_is_spared_where_one_stood_before() -> None:
-    memory = replace(AFTER, owned={}, standing={SOURCE: 30 * MB})
+    memory = replace(AFTER, owned={}, preexisting_rates={SOURCE: 30 * MB})
     assert ("back", SOURCE) not in [step[:2] for step in plan(idle(), memory)]
 
 
@@ -215,12 +215,12 @@ def test_what_is_ours_of_an_earlier_move_is_put_back_at_the_end_of_the_next(befo
 
 
 def test_what_an_earlier_move_brought_goes_at_the_end_of_the_next() -> None:
-    memory = replace(AFTER, to_clear=frozenset({5}), owned={**AFTER.owned, BACK: owned(10 * MB, 40 * MB)})
+    memory = replace(AFTER, brokers_to_clear=frozenset({5}), owned={**AFTER.owned, BACK: owned(10 * MB, 40 * MB)})
     assert plan(idle(SINCE, brokers=(1, 2, 3, 5)), memory)[-1] == ("back", BACK, 40 * MB, None)
 
 
 def test_a_release_takes_what_an_earlier_move_brought_as_soon_as_its_broker_is_back() -> None:
-    memory = Memory(to_clear=frozenset({5}), owned={SOURCE: owned(4_500_000, 21 * MB)})
+    memory = Memory(brokers_to_clear=frozenset({5}), owned={SOURCE: owned(4_500_000, 21 * MB)})
     cluster = idle(SINCE, brokers=(1, 2, 3, 5), lists={})
     found = restore_all(cluster, memory, Reason.RELEASED, "released")
     assert [(d.broker, d.side, d.value_bytes_per_s, d.reason) for d in found] == [

@@ -8,7 +8,7 @@ import pytest
 from tuner_cases import LIMITS, OWN_LISTS, SEEN, SOURCE, TARGET, F, L, live, owned, throttle
 
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
-from tuner.control.throttle.orphaned_throttles import count_orphaned_settings, count_orphaned_rates
+from tuner.control.throttle.orphaned_throttles import count_orphaned_rates, count_orphaned_settings
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import LiveCluster, RateSetting
 from tuner.core.throttle_limits import MB
@@ -21,7 +21,7 @@ AWAY = {(4, L): 5 * MB, (5, F): 5 * MB}
 
 def default(cluster: LiveCluster, *brokers: int) -> LiveCluster:
     """With a rate of 5 MB/s for all brokers, in force on these: both sides."""
-    everywhere = {(broker, side): RateSetting(5 * MB, own=False) for broker in brokers for side in (L, F)}
+    everywhere = {(broker, side): RateSetting(5 * MB, is_own=False) for broker in brokers for side in (L, F)}
     return replace(cluster, rates={**everywhere, **cluster.rates})
 
 
@@ -56,16 +56,18 @@ def test_while_something_moves_ours_is_none_of_them_and_at_the_end_it_is() -> No
 def test_what_goes_with_the_last_of_the_moves_is_not_counted_before() -> None:
     """The throttle of a plan of which the part of brokers 4 and 5 is done."""
     cluster = live({**MOVES, **AWAY}, brokers=FIVE, lists=OWN_LISTS | {"t": throttle([(0, 4)], [(0, 5)])})
-    memory = Memory(seen=SEEN | {("t", 0): frozenset({4, 5})}, throttled=True)
+    memory = Memory(moving_replicas=SEEN | {("t", 0): frozenset({4, 5})}, throttled=True)
     assert count_orphaned_settings(cluster, memory, LIMITS) == 0
     assert count_orphaned_settings(cluster, replace(memory, throttled=False), LIMITS) == 4
-    assert count_orphaned_settings(cluster, memory, replace(LIMITS, clear_finished=False)) == 4, "nobody would take it off"
+    assert count_orphaned_settings(cluster, memory, replace(LIMITS, clears_finished=False)) == 4, (
+        "nobody would take it off"
+    )
     assert count_orphaned_settings(replace(cluster, moves=()), memory, LIMITS) == 4 + 4
 
 
 def test_what_goes_with_the_moves_of_a_broker_that_is_down_is_not_counted_either() -> None:
     cluster = live(MOVES, lists=OWN_LISTS | {"t": throttle([(0, 4)])})
-    memory = Memory(seen=SEEN | {("t", 0): frozenset({4, 5})}, throttled=True)
+    memory = Memory(moving_replicas=SEEN | {("t", 0): frozenset({4, 5})}, throttled=True)
     assert cluster.brokers == {1, 2, 3}
     assert count_orphaned_settings(cluster, memory, LIMITS) == 0
 

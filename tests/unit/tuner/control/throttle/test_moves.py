@@ -73,7 +73,7 @@ def e1(side: BrokerSide = SOURCE, **others: Any) -> Decision:
 
 @pytest.mark.parametrize("steers", [False, True])
 def test_a_standing_throttle_is_respected_where_the_operator_wants_it(steers: bool) -> None:
-    respects = replace(LIMITS, adopts=False, steers=steers)
+    respects = replace(LIMITS, adopts_existing=False, closed_loop=steers)
     decision = e1(standing={SOURCE: 4_500_000}, limits=respects)
     assert isinstance(decision, Hold)
     assert decision.reason is Reason.PRESERVED
@@ -82,7 +82,7 @@ def test_a_standing_throttle_is_respected_where_the_operator_wants_it(steers: bo
 
 def test_a_throttle_that_the_move_brought_is_not_a_standing_one() -> None:
     """The operator's 2 MB/s stood there; ``--execute --throttle`` has written over it since."""
-    respects = replace(LIMITS, adopts=False)
+    respects = replace(LIMITS, adopts_existing=False)
     assert e1(standing={SOURCE: 2_000_000}, limits=respects).reason is Reason.STALLED_BELOW_STEADY_STATE
     assert e1(limits=respects).reason is Reason.STALLED_BELOW_STEADY_STATE
 
@@ -309,7 +309,7 @@ def test_each_rung_goes_before_the_next() -> None:
     measured = [move_signal(*SOURCE), move_signal(*TARGET, steady_state=3 * MB)]
     bare, blind, seen = live({}), live({}, unreadable=[1]), live()
     idle, used = [broker_signal(1, leader=0)], [broker_signal(1, leader=10 * MB)]
-    stalled, busy = {"stalls": {3: STALLED}}, {"busy": [SOURCE]}
+    stalled, busy = {"stalls": {3: STALLED}}, {"ramping": [SOURCE]}
     ladder = [
         decide(SOURCE, blind, old, idle, **stalled, **busy, limits=bad, externally_owned_until_ms=theirs),
         decide(SOURCE, bare, old, idle, **stalled, **busy, limits=bad, externally_owned_until_ms=theirs),
@@ -377,7 +377,7 @@ def test_who_takes_part() -> None:
     view = MovesView(observation(live(moves=FAN_OUT)), live(moves=FAN_OUT), LIMITS)
     assert view.sides == [(1, L), (3, F), (4, F)]
     assert view.destinations == {3, 4}
-    assert view.destinations_of(SOURCE) == {3, 4}
+    assert view.destinations_through(SOURCE) == {3, 4}
     assert view.sides_of(3) == [(1, L), (3, F)]
 
 
@@ -522,7 +522,7 @@ def test_a_dead_destination_does_not_hold_up_the_others() -> None:
     ("courses", "stalled"),
     [
         ({SOURCE: Setpoint(6.6 * MB), TARGET: Setpoint(11 * MB)}, False),
-        ({SOURCE: Setpoint(6.6 * MB, blind=True), TARGET: Setpoint(11 * MB)}, True),
+        ({SOURCE: Setpoint(6.6 * MB, inputs_stale=True), TARGET: Setpoint(11 * MB)}, True),
         ({SOURCE: Setpoint(6.6 * MB)}, True),
     ],
 )
@@ -533,5 +533,5 @@ def test_of_what_the_law_leaves_no_more_is_expected_than_that(
     steps = tuple(traced([0.4 * MB] * 34, start_ms=NOW_MS - 180_000))
     signals = [move_signal(*SOURCE), move_signal(*TARGET, steps=steps)]
     cluster = live({SOURCE: 6.6 * MB, TARGET: 11 * MB})
-    view = MovesView(replace(observation(cluster, signals), courses=courses), cluster, LIMITS)
+    view = MovesView(replace(observation(cluster, signals), setpoints=courses), cluster, LIMITS)
     assert judge_destinations(view, Memory(), STALL)[3].stalled is stalled

@@ -8,7 +8,7 @@ import pytest
 from tuner_cases import LIMITS, SOURCE, TARGET, broker_signal, live, move, move_signal, observation
 
 from tuner.control.throttle.decision import Hold, Reason, Relinquish, SetRate
-from tuner.control.throttle.superseded import find_undraining_changes, find_superseded_changes, find_changes_to_stop
+from tuner.control.throttle.superseded import find_changes_to_stop, find_superseded_changes, find_undraining_changes
 from tuner.core.cluster import BrokerSide
 from tuner.core.throttle_limits import MB
 

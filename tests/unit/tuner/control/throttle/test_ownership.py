@@ -8,7 +8,7 @@ import pytest
 from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, live, owned
 
 from tuner.control.throttle.decision import Hold, Reason, Relinquish, SetRate
-from tuner.control.throttle.ownership import relinquish_changed_rates, correct_late_writes
+from tuner.control.throttle.ownership import correct_late_writes, relinquish_changed_rates
 from tuner.control.throttle.policy import narrow_to_current
 from tuner.control.throttle.state import Memory, OwnedRate
 from tuner.core.cluster import BrokerSide, LiveCluster, RateSetting
@@ -34,7 +34,7 @@ def test_every_step_of_a_ramp_is_ours(stands: float) -> None:
 def test_a_value_between_the_steps_is_not_ours(stands: float) -> None:
     memory, decisions = look(live({SOURCE: stands * MB}), Memory(owned={SOURCE: MID_RAMP}))
     assert memory.owned == {}
-    assert [d.found_bytes_per_s for d in decisions if isinstance(d, Relinquish)] == [round(stands * MB)]
+    assert [d.current_bytes_per_s for d in decisions if isinstance(d, Relinquish)] == [round(stands * MB)]
 
 
 def test_a_foreign_change_is_let_go_and_said() -> None:
@@ -60,14 +60,14 @@ def test_only_the_changed_side_is_let_go() -> None:
 def test_what_somebody_removed_is_theirs_too() -> None:
     _, decisions = look(live({}), Memory(owned={SOURCE: SETTLED}))
     assert isinstance(decisions[0], Relinquish)
-    assert decisions[0].found_bytes_per_s is None
+    assert decisions[0].current_bytes_per_s is None
     assert "now nothing stands there" in decisions[0].text
 
 
 def test_an_inherited_rate_is_nothing_on_the_broker_itself() -> None:
-    inherited = LiveCluster(brokers=frozenset({1, 2, 3}), rates={SOURCE: RateSetting(21 * MB, own=False)})
+    inherited = LiveCluster(brokers=frozenset({1, 2, 3}), rates={SOURCE: RateSetting(21 * MB, is_own=False)})
     _, decisions = look(inherited, Memory(owned={SOURCE: SETTLED}))
-    assert [d.found_bytes_per_s for d in decisions] == [None]
+    assert [d.current_bytes_per_s for d in decisions] == [None]
 
 
 @pytest.mark.parametrize(
@@ -104,17 +104,17 @@ def test_what_we_never_wrote_is_nobodys_business() -> None:
 def taken_over() -> Memory:
     """At our first look what stood before the ramp stands there still."""
     memory = narrow_to_current(Memory(owned={SOURCE: MID_RAMP}), live({SOURCE: 4_500_000}), NOW_MS, LIMITS)
-    assert memory.owned[SOURCE].may_stand == (4_500_000,)
+    assert memory.owned[SOURCE].possible_rates == (4_500_000,)
     return memory
 
 
 def test_of_a_way_that_ends_where_it_began_its_end_may_still_come() -> None:
     """It stands among what may stand as what stood before."""
-    fills = OwnedRate(10 * MB, 10 * MB, (10 * MB, 1 * MB, 5 * MB, 9 * MB), goes_back_to_bytes_per_s=10 * MB)
+    fills = OwnedRate(10 * MB, 10 * MB, (10 * MB, 1 * MB, 5 * MB, 9 * MB), restore_to_bytes_per_s=10 * MB)
     memory = narrow_to_current(Memory(owned={SOURCE: fills}), live({SOURCE: 9 * MB}), NOW_MS, LIMITS)
-    assert (memory.owned[SOURCE].may_stand, memory.late[SOURCE]) == ((9 * MB,), (10 * MB,))
+    assert (memory.owned[SOURCE].possible_rates, memory.predecessor_writes[SOURCE]) == ((9 * MB,), (10 * MB,))
     memory = narrow_to_current(Memory(owned={SOURCE: fills}), live({SOURCE: 10 * MB}), NOW_MS, LIMITS)
-    assert memory.late[SOURCE] == (1 * MB, 5 * MB, 9 * MB)
+    assert memory.predecessor_writes[SOURCE] == (1 * MB, 5 * MB, 9 * MB)
 
 
 @pytest.mark.parametrize("stands", [10, 16, 21])
@@ -146,7 +146,7 @@ def test_of_another_side_it_is_somebody_elses() -> None:
 def test_what_had_been_does_not_come_again(stands: float) -> None:
     """The tuner before us was at 16 of 4.5, 10, 16, 21: who sets one of the first two is a person who goes back."""
     memory = narrow_to_current(Memory(owned={SOURCE: MID_RAMP}), live({SOURCE: 16 * MB}), NOW_MS, LIMITS)
-    assert memory.late == {SOURCE: (21 * MB,)}
+    assert memory.predecessor_writes == {SOURCE: (21 * MB,)}
     _, decisions = look(live({SOURCE: round(stands * MB)}), memory)
     assert [d.reason for d in decisions] == [Reason.EXTERNAL_CHANGE]
 
@@ -155,30 +155,34 @@ def test_what_the_one_before_still_waited_for_may_come_to_us() -> None:
     """It died as well, before it had seen it; and what it was about to write itself may come, too."""
     before = replace(taken_over(), owned={SOURCE: owned(4_500_000, 14 * MB, 12 * MB, 14 * MB)})
     memory = narrow_to_current(before, live({SOURCE: 10 * MB}), NOW_MS + 60_000, LIMITS)
-    assert memory.late == {SOURCE: (10 * MB, 16 * MB, 21 * MB, 12 * MB, 14 * MB)}
+    assert memory.predecessor_writes == {SOURCE: (10 * MB, 16 * MB, 21 * MB, 12 * MB, 14 * MB)}
     memory, decisions = look(live({SOURCE: 10 * MB}), memory)
     assert [d.reason for d in decisions] == [Reason.LATE_PREDECESSOR_WRITE]
     memory, decisions = look(live({SOURCE: 14 * MB}), memory)
     assert decisions == []
-    assert narrow_to_current(before, live({SOURCE: 12 * MB}), NOW_MS + 601_000, LIMITS).late == {SOURCE: (14 * MB,)}
+    assert narrow_to_current(before, live({SOURCE: 12 * MB}), NOW_MS + 601_000, LIMITS).predecessor_writes == {
+        SOURCE: (14 * MB,)
+    }
 
 
 def test_it_is_waited_for_no_longer_however_often_somebody_takes_over() -> None:
     """Nor for longer than that by a clock that was ahead. And then it goes from the record as well."""
     before, there = replace(taken_over(), owned={SOURCE: owned(4_500_000, 14 * MB)}), live({SOURCE: 14 * MB})
-    assert narrow_to_current(before, there, NOW_MS + 500_000, LIMITS).late_until_ms == NOW_MS + 600_000
-    assert narrow_to_current(before, there, NOW_MS - 3_600_000, LIMITS).late_until_ms == NOW_MS - 3_000_000
+    assert narrow_to_current(before, there, NOW_MS + 500_000, LIMITS).predecessor_writes_until_ms == NOW_MS + 600_000
+    assert (
+        narrow_to_current(before, there, NOW_MS - 3_600_000, LIMITS).predecessor_writes_until_ms == NOW_MS - 3_000_000
+    )
     memory, _ = look(there, before, now_ms=NOW_MS + 599_000)
-    assert memory.late == before.late
+    assert memory.predecessor_writes == before.predecessor_writes
     memory, _ = look(there, before, now_ms=NOW_MS + 600_000)
-    assert memory.late == {}
+    assert memory.predecessor_writes == {}
 
 
 def test_a_setting_that_was_there_is_not_what_was_about_to_come() -> None:
     """Somebody removes what the tuner before us had put where nothing stood."""
     memory = Memory(owned={SOURCE: owned(None, 5 * MB, None, 5 * MB)})
     memory = narrow_to_current(memory, live({SOURCE: 5 * MB}), NOW_MS, LIMITS)
-    assert memory.late == {}
+    assert memory.predecessor_writes == {}
 
 
 CALM = {SOURCE: Hold(*SOURCE, Reason.PROGRESSING, "")}
@@ -207,14 +211,18 @@ def test_what_came_late_is_set_right_as_long_as_it_stands(stands: float) -> None
 @pytest.mark.parametrize("reason", [Reason.SIGNALS_STALE, Reason.INFEASIBLE, Reason.RATE_IS_CHANGING, Reason.NO_LEADER])
 def test_it_is_not_set_right_where_something_speaks_against_a_change(reason: Reason) -> None:
     assert (
-        correct_late_writes({SOURCE: Hold(*SOURCE, reason, "")}, live({SOURCE: 21 * MB}), LOADS, late_predecessor_write(), LIMITS)
+        correct_late_writes(
+            {SOURCE: Hold(*SOURCE, reason, "")}, live({SOURCE: 21 * MB}), LOADS, late_predecessor_write(), LIMITS
+        )
         == []
     )
 
 
 def test_nor_to_more_than_is_permitted() -> None:
     memory = late_predecessor_write(10, stood=18)
-    (change,) = correct_late_writes(CALM, live({SOURCE: 10 * MB}), LOADS, memory, replace(LIMITS, rate_bytes_per_s_max=15 * MB))
+    (change,) = correct_late_writes(
+        CALM, live({SOURCE: 10 * MB}), LOADS, memory, replace(LIMITS, rate_bytes_per_s_max=15 * MB)
+    )
     assert change.setpoint_bytes_per_s == 15 * MB
 
 
@@ -223,7 +231,7 @@ def test_nor_to_more_than_is_permitted() -> None:
 )
 def test_what_stands_no_more_or_came_long_ago_is_forgotten(cluster: LiveCluster, after_s: int) -> None:
     memory, _ = look(cluster, late_predecessor_write(), now_ms=NOW_MS + 1000 * after_s)
-    assert memory.late_predecessor_write == {}
+    assert memory.late_predecessor_writes == {}
 
 
 def test_where_nothing_was_set_since_it_goes_back_to_what_was_found() -> None:

@@ -19,8 +19,8 @@ from tuner.control.throttle.plan_moves import (
     highest_plan_rate_bytes_per_s,
     moves_to_list,
     moves_under_way,
-    plan_setpoints,
     plan_rates,
+    plan_setpoints,
     rate_of,
 )
 from tuner.control.throttle.policy import decide
@@ -231,7 +231,7 @@ def test_unthrottled_plan_is_neither_announced_nor_listed() -> None:
     made.ticks()
     assert dict(made.cluster.asked) == {("t", 0): (3, 2)}
     for throttles_moves in (False, True):
-        limits = replace(PLAN_LIMITS, throttles_moves=throttles_moves)
+        limits = replace(PLAN_LIMITS, throttles_all_moves=throttles_moves)
         assert moves_to_list((move(),), {KEY: PlanThrottle(unthrottled=True)}, limits, WANTED) == ()
     assert plan_rates((move(),), {KEY: PlanThrottle(unthrottled=True)}, PLAN_LIMITS) == {}
 
@@ -277,7 +277,7 @@ def test_default_of_the_cluster_does_not_open_a_plan() -> None:
 def test_respected_rate_above_the_ceiling_withholds_the_step() -> None:
     rig, announcing, plans = rig_of()
     rig.throttles.rates = {SOURCE: 200 * MB, TARGET: 200 * MB}
-    rig.limits = replace(rig.limits, adopts=False)
+    rig.limits = replace(rig.limits, adopts_existing=False)
     rig.loop = rig._make_loop(rig.loop.memory)
     rig.loop.connect_plans(dict, announcing, lambda: plans)
     for _ in range(4):
@@ -483,7 +483,7 @@ def test_of_several_plans_on_a_side_the_lowest_throttle_holds() -> None:
     assert plan_rates(moves, plan_moves, PLAN_LIMITS) == {SOURCE: 12 * MB, (2, L): CEILING, TARGET: 12 * MB}
     paced = {SOURCE: 11_040_000, (2, L): LEADER_MAX, TARGET: 12 * MB}
     assert plan_setpoints(moves, plan_moves, PLAN_LIMITS) == paced
-    steered = replace(PLAN_LIMITS, steers=True)
+    steered = replace(PLAN_LIMITS, closed_loop=True)
     assert plan_setpoints(moves, plan_moves, steered) == plan_rates(moves, plan_moves, steered)
 
 

@@ -39,7 +39,7 @@ from tuner.control.throttle.decision import (
 )
 from tuner.control.throttle.policy import decide, record_intent, record_success
 from tuner.control.throttle.state import Memory
-from tuner.core.cluster import LiveCluster, ClusterUnreadable, Observation, RateSetting
+from tuner.core.cluster import ClusterUnreadable, LiveCluster, Observation, RateSetting
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.throttle_limits import MB, Limits
 
@@ -64,7 +64,7 @@ def reasons(decisions: tuple[Decision, ...]) -> list[Reason]:
 
 
 def test_what_is_not_seen_changes_nothing() -> None:
-    memory = Memory(stalls={3: STALLED}, rescued=frozenset({3}), owned=OURS, seen=SEEN, idle_looks=1)
+    memory = Memory(stalls={3: STALLED}, rescued=frozenset({3}), owned=OURS, moving_replicas=SEEN, idle_snapshots=1)
     after, decisions = think(Observation(NOW_MS, ClusterUnreadable("no broker answers")), memory)
     assert after is memory
     assert decisions == (Hold(None, None, Reason.CLUSTER_NOT_SEEN, "the cluster is not seen: no broker answers"),)
@@ -77,8 +77,8 @@ def late(stands: float = 21, stood: float = 14) -> Memory:
     return Memory(
         stalls={3: WELL},
         owned={SOURCE: owned(4_500_000, round(stood * MB), round(stands * MB), round(stood * MB))},
-        late_until_ms=NOW_MS + 1_000,
-        late_predecessor_write={SOURCE: (round(stands * MB), round(stood * MB))},
+        predecessor_writes_until_ms=NOW_MS + 1_000,
+        late_predecessor_writes={SOURCE: (round(stands * MB), round(stood * MB))},
     )
 
 
@@ -101,14 +101,14 @@ def test_it_is_left_where_nothing_is_told_of_it_and_where_it_is_being_changed() 
 
 def test_where_a_law_steers_its_next_second_sets_it_right() -> None:
     seen = observation(live({SOURCE: 21 * MB, TARGET: 10 * MB}))
-    _, decisions = decide(seen, late(), replace(LIMITS, steers=True), STALL)
+    _, decisions = decide(seen, late(), replace(LIMITS, closed_loop=True), STALL)
     assert not any(isinstance(d, SetRate) for d in decisions), reasons(decisions)
 
 
 def test_what_it_goes_back_to_when_an_order_is_over_is_not_forgotten_for_it() -> None:
-    memory = Memory(owned={SOURCE: replace(owned(5 * MB, 15 * MB), goes_back_to_bytes_per_s=5 * MB)})
+    memory = Memory(owned={SOURCE: replace(owned(5 * MB, 15 * MB), restore_to_bytes_per_s=5 * MB)})
     change = SetRate(*SOURCE, 21 * MB, 15 * MB, Reason.LATE_PREDECESSOR_WRITE, "")
-    assert record_intent(memory, change, [15 * MB]).owned[SOURCE].goes_back_to_bytes_per_s == 5 * MB
+    assert record_intent(memory, change, [15 * MB]).owned[SOURCE].restore_to_bytes_per_s == 5 * MB
 
 
 # -- moves -------------------------------------------------------------------------------------------------------------
@@ -122,9 +122,9 @@ def test_every_side_that_takes_part_gets_a_word_leaders_first() -> None:
 def test_all_replicas_of_a_move_are_remembered() -> None:
     """Also those that leave, and also when the next batch no longer moves the partition."""
     memory, _ = think(live(), Memory())
-    assert memory.seen == {("orders", 0): {1, 2, 3}}
+    assert memory.moving_replicas == {("orders", 0): {1, 2, 3}}
     memory, _ = think(live(moves=(move("payments", 5, replicas=(2, 3), adding=(2,), removing=()),)), memory)
-    assert memory.seen == {("orders", 0): {1, 2, 3}, ("payments", 5): {2, 3}}
+    assert memory.moving_replicas == {("orders", 0): {1, 2, 3}, ("payments", 5): {2, 3}}
 
 
 def test_a_stall_is_answered_on_both_sides_and_remembered() -> None:
@@ -166,34 +166,34 @@ def test_a_foreign_change_is_said_first_and_its_side_is_left_alone() -> None:
 
 
 def test_one_idle_look_is_perhaps_the_moment_between_two_batches() -> None:
-    memory, decisions = think(IDLE, Memory(owned=OURS, seen=SEEN, stalls={3: WELL}, rescued=frozenset({3})))
+    memory, decisions = think(IDLE, Memory(owned=OURS, moving_replicas=SEEN, stalls={3: WELL}, rescued=frozenset({3})))
     assert decisions == ()
-    assert memory.idle_looks == 1
-    assert (memory.seen, memory.owned, memory.rescued) == (SEEN, OURS, {3})
+    assert memory.idle_snapshots == 1
+    assert (memory.moving_replicas, memory.owned, memory.rescued) == (SEEN, OURS, {3})
 
 
 def test_two_idle_looks_are_the_end() -> None:
-    _, decisions = think(IDLE, Memory(owned=OURS, seen=SEEN, throttled=True, idle_looks=1))
+    _, decisions = think(IDLE, Memory(owned=OURS, moving_replicas=SEEN, throttled=True, idle_snapshots=1))
     assert [type(d) for d in decisions] == [ClearLists, RestoreRate]
 
 
 def test_a_throttle_that_comes_after_the_end_is_the_next_moves_and_not_taken_away_with_the_last() -> None:
     """Somebody takes the throttle of the last move off and puts one on for the next, before it was certain that the last is over:
     the same rate, and lists that name the same replicas."""
-    limits = replace(LIMITS, idle_looks_before_end=4)
-    memory = Memory(owned=OURS, seen=SEEN, throttled=True)
+    limits = replace(LIMITS, idle_snapshots_before_cleanup=4)
+    memory = Memory(owned=OURS, moving_replicas=SEEN, throttled=True)
     found: list[Decision] = []
     for cluster in (IDLE, GONE, IDLE, IDLE, IDLE):
         memory, decisions = think(cluster, memory, limits=limits)
         found += decisions
     assert [d for d in found if isinstance(d, RestoreRate | ClearLists)] == []
     # Without the gap nobody could tell.
-    memory = Memory(owned=OURS, seen=SEEN, throttled=True)
+    memory = Memory(owned=OURS, moving_replicas=SEEN, throttled=True)
     for _ in range(4):
         memory, decisions = think(IDLE, memory, limits=limits)
     assert {type(d) for d in decisions} == {RestoreRate, ClearLists}
     # What moves meanwhile is of the next move, and its end takes its throttle away.
-    memory = Memory(owned=OURS, seen=SEEN, throttled=True)
+    memory = Memory(owned=OURS, moving_replicas=SEEN, throttled=True)
     for cluster in (IDLE, GONE, IDLE, live({SOURCE: 21 * MB, TARGET: 10 * MB}), IDLE, IDLE, IDLE, IDLE):
         memory, decisions = think(cluster, memory, limits=limits)
     assert {type(d) for d in decisions} == {RestoreRate, ClearLists}
@@ -201,8 +201,8 @@ def test_a_throttle_that_comes_after_the_end_is_the_next_moves_and_not_taken_awa
 
 def test_who_puts_more_on_the_lists_goes_on_though_nothing_was_seen_to_move() -> None:
     """Batches so small that they are over between two looks; their throttle was taken away with what moved first."""
-    limits = replace(LIMITS, idle_looks_before_end=3)
-    memory, found = Memory(owned=OURS, seen=SEEN, throttled=True), list[Decision]()
+    limits = replace(LIMITS, idle_snapshots_before_cleanup=3)
+    memory, found = Memory(owned=OURS, moving_replicas=SEEN, throttled=True), list[Decision]()
     for partition in range(9):
         lists = {"orders": throttle(leader=[(partition, 1)], follower=[(partition, 3)])}
         # Off again before every third look.
@@ -213,7 +213,7 @@ def test_who_puts_more_on_the_lists_goes_on_though_nothing_was_seen_to_move() ->
         memory, decisions = think(replace(IDLE, lists=lists), memory, limits=limits)
     assert RestoreRate in {type(d) for d in decisions}
     # To take something off is no new beginning.
-    memory = Memory(owned=OURS, seen=SEEN, throttled=True)
+    memory = Memory(owned=OURS, moving_replicas=SEEN, throttled=True)
     for cluster in (IDLE, IDLE, replace(IDLE, lists={"orders": throttle(leader=[(0, 1)])})):
         memory, decisions = think(cluster, memory, limits=limits)
     assert {type(d) for d in decisions} == {RestoreRate, ClearLists}
@@ -221,12 +221,12 @@ def test_who_puts_more_on_the_lists_goes_on_though_nothing_was_seen_to_move() ->
 
 def test_the_throttle_of_a_broker_that_comes_back_after_the_end_goes_with_its_move() -> None:
     """It was not seen at the first look at which nothing moved, and nobody has just put it there."""
-    limits = replace(LIMITS, idle_looks_before_end=4)
+    limits = replace(LIMITS, idle_snapshots_before_cleanup=4)
     both = live({SOURCE: 21 * MB, TARGET: 10 * MB}, moves=())
     away = replace(both, brokers=both.brokers - {TARGET[0]}, rates={SOURCE: both.rates[SOURCE]})
     unread = replace(away, brokers=both.brokers, unreadable=frozenset({TARGET[0]}))
     for hidden in (away, unread):
-        memory, decisions = Memory(owned=OURS, seen=SEEN, throttled=True), ()
+        memory, decisions = Memory(owned=OURS, moving_replicas=SEEN, throttled=True), ()
         for cluster in (hidden, hidden, both, both):
             memory, decisions = think(cluster, memory, limits=limits)
         assert (*TARGET, None) in [
@@ -235,11 +235,11 @@ def test_the_throttle_of_a_broker_that_comes_back_after_the_end_goes_with_its_mo
 
 
 def test_a_move_between_two_idle_looks_starts_the_count_anew() -> None:
-    memory, _ = think(IDLE, Memory(owned=OURS, seen=SEEN))
+    memory, _ = think(IDLE, Memory(owned=OURS, moving_replicas=SEEN))
     memory, _ = think(live({SOURCE: 21 * MB, TARGET: 10 * MB}), memory)
-    assert memory.idle_looks == 0
+    assert memory.idle_snapshots == 0
     memory, decisions = think(IDLE, memory)
-    assert (memory.idle_looks, decisions) == (1, ())
+    assert (memory.idle_snapshots, decisions) == (1, ())
 
 
 @pytest.mark.parametrize(
@@ -260,21 +260,23 @@ def test_a_throttle_comes_with_a_move_when_a_list_names_its_replicas(lists: Any,
 
 
 def test_rates_that_stand_while_nothing_moves_are_remembered_as_standing() -> None:
-    cluster = replace(live(moves=(), lists={}), rates={SOURCE: RateSetting(30 * MB), TARGET: RateSetting(5, own=False)})
+    cluster = replace(
+        live(moves=(), lists={}), rates={SOURCE: RateSetting(30 * MB), TARGET: RateSetting(5, is_own=False)}
+    )
     first, _ = think(cluster, Memory())
-    assert first.standing == {}
+    assert first.preexisting_rates == {}
     second, _ = think(cluster, first)
-    assert second.standing == {SOURCE: 30 * MB}
+    assert second.preexisting_rates == {SOURCE: 30 * MB}
 
 
 @pytest.mark.parametrize("lists", [OWN_LISTS, {"orders": TopicThrottle(EVERY, EVERY)}])
 def test_a_rate_that_stands_with_its_lists_is_respected_through_a_move(lists: Any) -> None:
     """A throttle for good, with its lists, is seen idle; then a move begins below it and stalls."""
-    respects, memory = replace(LIMITS, adopts=False), Memory()
+    respects, memory = replace(LIMITS, adopts_existing=False), Memory()
     stands = {SOURCE: 4_500_000, TARGET: 4_500_000}
     for looks in range(1, 4):
         memory, _ = think(live(stands, moves=(), lists=lists), memory)
-        assert (memory.standing == stands) is (looks == 3), "lists and rates of a move come a moment before it"
+        assert (memory.preexisting_rates == stands) is (looks == 3), "lists and rates of a move come a moment before it"
     memory = replace(memory, stalls={3: STALLED})
     memory, decisions = decide(observation(live(stands, lists=lists)), memory, respects, STALL)
     assert reasons(decisions) == [Reason.PRESERVED, Reason.PRESERVED]
@@ -287,15 +289,15 @@ def test_rates_that_have_just_come_beside_a_standing_list_are_perhaps_a_moves_ow
     for _ in range(4):
         memory, _ = think(live({}, moves=(), lists=OWN_LISTS), memory)
     memory, _ = think(live({SOURCE: 4_500_000}, moves=(), lists=OWN_LISTS), memory)
-    assert memory.standing == {}
+    assert memory.preexisting_rates == {}
     memory, _ = think(live({SOURCE: 4_500_000}, moves=(), lists=OWN_LISTS), memory)
-    assert memory.standing == {SOURCE: 4_500_000}
+    assert memory.preexisting_rates == {SOURCE: 4_500_000}
 
 
 def test_a_released_broker_on_which_nothing_is_left_to_clear_is_everybodys_again() -> None:
     """What was left there is removed once; what somebody sets after that is theirs."""
     released = Orders(at_ms=NOW_MS, pause=Pause(NOW_MS, "kim@desk", released=True))
-    memory = Memory(to_clear=frozenset({3}))
+    memory = Memory(brokers_to_clear=frozenset({3}))
     for rates, removed in (
         ({TARGET: 40 * MB}, True),
         ({}, False),
@@ -305,12 +307,12 @@ def test_a_released_broker_on_which_nothing_is_left_to_clear_is_everybodys_again
         seen = replace(observation(live(rates, moves=(), lists={})), orders=released)
         memory, decisions = decide(seen, memory, LIMITS, STALL)
         assert any(isinstance(d, RestoreRate) for d in decisions) is removed
-    assert memory.to_clear == frozenset()
+    assert memory.brokers_to_clear == frozenset()
 
 
 def test_a_standing_rate_survives_a_throttled_move() -> None:
     """Quiet, a move of the tool over it, raised by us, the end: what stood stands again."""
-    memory = Memory(standing={SOURCE: 4_500_000})
+    memory = Memory(preexisting_rates={SOURCE: 4_500_000})
     memory, _ = think(live({SOURCE: 4_500_000, TARGET: 10 * MB}), memory)
     memory = record_success(record_intent(memory, SET, [21 * MB]), SET)
     for _ in range(2):
@@ -320,25 +322,25 @@ def test_a_standing_rate_survives_a_throttled_move() -> None:
 
 
 def test_what_was_seen_is_kept_while_anything_is_left_to_do() -> None:
-    memory = Memory(owned=OURS, seen=SEEN, throttled=True, idle_looks=1)
+    memory = Memory(owned=OURS, moving_replicas=SEEN, throttled=True, idle_snapshots=1)
     for _ in range(3):  # The writes fail again and again.
         memory, decisions = think(IDLE, memory)
         assert len(decisions) == 2
-        assert memory.seen == SEEN
+        assert memory.moving_replicas == SEEN
     memory = record_success(memory, decisions[1])
     memory, decisions = think(GONE, memory)
     assert decisions == ()
-    assert (memory.seen, memory.throttled) == ({}, False)
+    assert (memory.moving_replicas, memory.throttled) == ({}, False)
 
 
 def test_at_the_end_the_judge_forgets() -> None:
-    memory, _ = think(IDLE, Memory(seen=SEEN, idle_looks=1, stalls={3: STALLED}, rescued=frozenset({3})))
+    memory, _ = think(IDLE, Memory(moving_replicas=SEEN, idle_snapshots=1, stalls={3: STALLED}, rescued=frozenset({3})))
     assert (memory.stalls, memory.rescued) == ({}, frozenset())
 
 
 def test_a_dead_broker_gets_its_value_back_when_it_returns() -> None:
     standing = {"orders": throttle(leader=[(0, 1), (7, 1)])}
-    memory = Memory(owned=OURS, seen=SEEN, idle_looks=1)
+    memory = Memory(owned=OURS, moving_replicas=SEEN, idle_snapshots=1)
     memory, decisions = think(live({}, moves=(), lists=standing, brokers=(2, 3)), memory)
     assert [d.reason for d in decisions] == [Reason.BROKER_DOWN]
     assert memory.owned == OURS
@@ -387,7 +389,7 @@ def test_other_decisions_change_no_ownership(decision: Any) -> None:
 
 @pytest.mark.parametrize("ours", [OURS, {}], ids=["raised by us", "as the tool set it"])
 def test_the_moves_throttle_goes_from_a_broker_that_was_away_at_the_end(ours: Any) -> None:
-    memory = Memory(owned=ours, seen=SEEN, throttled=True, idle_looks=1)
+    memory = Memory(owned=ours, moving_replicas=SEEN, throttled=True, idle_snapshots=1)
     memory, _ = think(live({}, moves=(), lists={}, brokers=(2, 3)), memory)
     _, decisions = think(live({SOURCE: 21 * MB}, moves=(), lists={}), memory)
     assert [d.value_bytes_per_s for d in decisions if isinstance(d, RestoreRate)] == [None]
@@ -395,9 +397,9 @@ def test_the_moves_throttle_goes_from_a_broker_that_was_away_at_the_end(ours: An
 
 def test_what_was_inherited_is_not_put_back_as_the_brokers_own() -> None:
     """4.5 came from <default>: on the broker itself nothing stood."""
-    memory = record_intent(Memory(), replace(SET, own=False), [21 * MB])
+    memory = record_intent(Memory(), replace(SET, is_own=False), [21 * MB])
     cluster = live({SOURCE: 21 * MB}, moves=(), lists={"orders": throttle(leader=[(7, 1)])})
-    _, decisions = think(cluster, replace(memory, seen=SEEN, idle_looks=1))
+    _, decisions = think(cluster, replace(memory, moving_replicas=SEEN, idle_snapshots=1))
     assert [d.value_bytes_per_s for d in decisions if isinstance(d, RestoreRate)] == [None]
 
 
@@ -408,14 +410,14 @@ def test_a_move_without_a_leader_is_not_passed_over_in_silence() -> None:
 
 @pytest.mark.parametrize("away", [{"unreadable": (1,)}, {"brokers": (2, 3)}])
 def test_what_stands_on_a_broker_that_is_away_is_not_forgotten(away: Any) -> None:
-    memory = Memory(standing={SOURCE: 30 * MB}, idle_looks=5)
+    memory = Memory(preexisting_rates={SOURCE: 30 * MB}, idle_snapshots=5)
     memory, _ = think(live({}, moves=(), lists={}, **away), memory)
-    assert memory.standing == {SOURCE: 30 * MB}
+    assert memory.preexisting_rates == {SOURCE: 30 * MB}
 
 
 def test_a_throttle_put_on_just_before_its_move_is_the_moves_own() -> None:
     """kafka-reassign-partitions sets lists and rates first, and then submits the plan."""
-    memory = Memory(idle_looks=5)
+    memory = Memory(idle_snapshots=5)
     memory, _ = think(live({SOURCE: 10 * MB, TARGET: 10 * MB}, moves=()), memory)
     memory, _ = think(live(), memory)
     for _ in range(2):

@@ -42,7 +42,7 @@ DIAGNOSES = RESCUES | {
 }
 KNOWN = {SOURCE: RateSince(10 * MB, 7), TARGET: RateSince(10 * MB, 7)}
 # Time must be lost for this long before a move counts as stalled, whatever it gains.
-EVIDENCE_S_MIN = STALL.lost_s_max / (STALL.share_expected - STALL.share_min)
+EVIDENCE_S_MIN = STALL.stalled_lost_s / (STALL.share_expected - STALL.share_min)
 
 
 def seen(
@@ -60,11 +60,11 @@ def seen(
         ({TARGET: 10 * MB}, {}, {**KNOWN, SOURCE: RateSince(None, NOW_MS)}),
         (
             {SOURCE: 10 * MB, TARGET: 10 * MB},
-            {"busy": frozenset({SOURCE})},
+            {"ramping": frozenset({SOURCE})},
             {**KNOWN, SOURCE: RateSince(10 * MB, NOW_MS)},
         ),
         # The control law changes its rates every second around a mean.
-        ({SOURCE: 20 * MB, TARGET: 10 * MB}, {"courses": {SOURCE: Setpoint(19 * MB, False, False)}}, KNOWN),
+        ({SOURCE: 20 * MB, TARGET: 10 * MB}, {"setpoints": {SOURCE: Setpoint(19 * MB, False, False)}}, KNOWN),
     ],
 )
 def test_rates_since_notes_each_change(

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.control.throttle.signal_age import READY_LIMITS, SignalAges, is_ready, record_age, explain_stale_signal
+from tuner.control.throttle.signal_age import READY_LIMITS, SignalAges, explain_stale_signal, is_ready, record_age
 
 LIMIT_S = 15.0
 NOW_MS = 1_700_000_000_000

@@ -35,7 +35,7 @@ def judged(
     busy: tuple[BrokerSide, ...] = (),
     steers: bool = False,
 ) -> tuple[dict[tuple[str, int], str], dict[tuple[str, int], str]]:
-    limits = replace(LIMITS, steers=steers)
+    limits = replace(LIMITS, closed_loop=steers)
     return find_steps_too_fast((move(),), decisions, found, limits, not_set=not_set, lowered=lowered, busy=busy)
 
 

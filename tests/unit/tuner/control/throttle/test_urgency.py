@@ -25,10 +25,10 @@ from tuner_cases import (
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.throttle.decision import AllowSteering, Reason
 from tuner.control.throttle.isr_recovery import (
-    sides_possibly_blocking_writes,
+    leaders_to_inspect,
     sides_blocking_writes,
     sides_of_stalled_moves,
-    leaders_to_inspect,
+    sides_possibly_blocking_writes,
 )
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory
@@ -65,11 +65,14 @@ def test_nothing_is_opened_while_producers_can_write() -> None:
 
 def test_what_does_not_move_is_brought_back_as_well() -> None:
     aside = {1: frozenset({(1, L), (2, F)}), 3: frozenset({(2, F)})}
-    assert sides_blocking_writes(replace(live(), beside=aside), WAITING) == {(1, L), (2, F)}
+    assert sides_blocking_writes(replace(live(), lost_replica_sides=aside), WAITING) == {(1, L), (2, F)}
     well = {1: broker_signal(1), 3: broker_signal(3)}
-    assert sides_blocking_writes(replace(live(), beside=aside), well) == frozenset()
-    assert sides_possibly_blocking_writes(replace(live(), beside=aside), {3: broker_signal(3)}) == {(1, L), (2, F)}
-    assert sides_possibly_blocking_writes(replace(live(), beside=aside), well) == frozenset()
+    assert sides_blocking_writes(replace(live(), lost_replica_sides=aside), well) == frozenset()
+    assert sides_possibly_blocking_writes(replace(live(), lost_replica_sides=aside), {3: broker_signal(3)}) == {
+        (1, L),
+        (2, F),
+    }
+    assert sides_possibly_blocking_writes(replace(live(), lost_replica_sides=aside), well) == frozenset()
 
 
 def test_a_dead_broker_waits_and_so_does_a_partition_without_a_leader() -> None:
@@ -80,7 +83,7 @@ def test_a_dead_broker_waits_and_so_does_a_partition_without_a_leader() -> None:
 def test_the_journal_says_that_it_is_opened_and_for_whom() -> None:
     cluster = live(moves=(LOST,))
     seen = observation(cluster, brokers=WAITING.values())
-    limits = replace(LIMITS, steers=True)
+    limits = replace(LIMITS, closed_loop=True)
     [steer, other] = [
         d for d in decide(seen, Memory(stalls={3: WELL}), limits, STALL)[1] if isinstance(d, AllowSteering)
     ]
@@ -109,7 +112,7 @@ def test_leaders_that_writes_wait_for_are_looked_at() -> None:
 
 
 def test_throttle_open_for_a_while_is_looked_at_unless_steered() -> None:
-    memory = Memory(owned={TARGET: replace(owned(None, 50 * MB), goes_back_to_bytes_per_s=5 * MB)})
+    memory = Memory(owned={TARGET: replace(owned(None, 50 * MB), restore_to_bytes_per_s=5 * MB)})
     for cluster in (live(moves=()), None):
         assert leaders_to_inspect(cluster, memory, (), {}) == {3}
         assert leaders_to_inspect(cluster, memory, (TARGET,), {}) == frozenset()

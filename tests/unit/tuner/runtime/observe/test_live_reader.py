@@ -10,7 +10,7 @@ from streaming.shared import kafka_names
 from streaming.shared.contract import Side
 from streaming.shared.kafka.cluster import ClusterError, ConfigValue, Endpoint, PartitionState
 from streaming.shared.throttle_settings import ThrottledReplicas
-from tuner.core.cluster import BrokerSide, LiveCluster, ClusterUnreadable, PartitionMove
+from tuner.core.cluster import BrokerSide, ClusterUnreadable, LiveCluster, PartitionMove
 from tuner.runtime.observe.cluster_reader import ClusterReader
 from tuner.runtime.observe.stationary_partitions import READ_EVERY
 
@@ -173,7 +173,7 @@ def beside(
 ) -> dict[int, frozenset[BrokerSide]]:
     live = reader.snapshot(full=full, waits=waits)
     assert isinstance(live, LiveCluster)
-    return dict(live.beside)
+    return dict(live.lost_replica_sides)
 
 
 LED, COMES = (1, Side.LEADER), (2, Side.FOLLOWER)

@@ -16,10 +16,10 @@ LISTED = {topic: throttle([(p, 1) for p in range(500)], [(p, 3) for p in range(5
 def test_only_the_topics_that_changed_are_written_and_one_of_which_nothing_is_left_is_empty() -> None:
     journal = FakeJournal([])
     recorder = ThrottleRecorder(journal, Memory(), LIMITS, Clock(lambda: 0.0, lambda: 0.0), dry_run=False)
-    recorder.record((), Memory(seen=SEEN, listed=LISTED))
+    recorder.record((), Memory(moving_replicas=SEEN, listed=LISTED))
     assert len(journal.memories) == 1
     left = throttle([(0, 1)], [(0, 3)])
-    recorder.record((), Memory(seen=SEEN, listed={**LISTED, "b": left}))
+    recorder.record((), Memory(moving_replicas=SEEN, listed={**LISTED, "b": left}))
     assert (len(journal.memories), journal.listed) == (1, {"b": left})
-    recorder.record((), Memory(seen=SEEN, listed={"a": LISTED["a"]}))
+    recorder.record((), Memory(moving_replicas=SEEN, listed={"a": LISTED["a"]}))
     assert (len(journal.memories), journal.listed) == (1, {"b": throttle()})

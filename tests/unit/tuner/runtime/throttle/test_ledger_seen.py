@@ -21,10 +21,10 @@ def recorder_of(journal: FakeJournal) -> ThrottleRecorder:
 def test_only_the_topics_that_grew_are_written() -> None:
     journal = FakeJournal([])
     recorder = recorder_of(journal)
-    first = Memory(seen=SEEN)
+    first = Memory(moving_replicas=SEEN)
     recorder.record((), first)
-    recorder.record((), replace(first, idle_looks=1, seen=first.seen))
-    more = replace(first, seen={**SEEN, ("orders", 1): frozenset({1, 3})})
+    recorder.record((), replace(first, idle_snapshots=1, moving_replicas=first.moving_replicas))
+    more = replace(first, moving_replicas={**SEEN, ("orders", 1): frozenset({1, 3})})
     recorder.record((), more)
     assert journal.events == [("memory", ()), ("seen", ("orders",))]
     assert recorder.memory == more
@@ -33,9 +33,9 @@ def test_only_the_topics_that_grew_are_written() -> None:
 def test_what_is_forgotten_or_comes_with_something_else_is_written_whole() -> None:
     journal = FakeJournal([])
     recorder = recorder_of(journal)
-    first = Memory(seen=SEEN)
+    first = Memory(moving_replicas=SEEN)
     recorder.record((), first)
-    recorder.record((), replace(first, seen={}))
-    recorder.record((), replace(first, seen=SEEN, throttled=True))
+    recorder.record((), replace(first, moving_replicas={}))
+    recorder.record((), replace(first, moving_replicas=SEEN, throttled=True))
     assert [event for event, _ in journal.events] == ["memory", "memory", "memory"]
-    assert journal.memories[-1].seen == SEEN
+    assert journal.memories[-1].moving_replicas == SEEN

@@ -135,7 +135,7 @@ def test_each_pair_goes_as_it_joins_and_in_the_end_nothing_is_left() -> None:
     for _ in range(3):
         cycle(rig)
     assert rig.throttles.rates == {}
-    assert (rig.loop.memory.owned, rig.loop.memory.listed, rig.loop.memory.seen) == ({}, {}, {})
+    assert (rig.loop.memory.owned, rig.loop.memory.listed, rig.loop.memory.moving_replicas) == ({}, {}, {})
 
 
 def test_a_second_move_joins_and_a_static_list_stays_as_it_is() -> None:
@@ -175,7 +175,7 @@ def test_with_leave_or_without_an_objective_it_is_left_alone() -> None:
 
 
 def test_throttled_move_stays_listed_when_setting_becomes_leave() -> None:
-    rig = unthrottled(Memory(listed=WANTED, seen=SEEN), throttles_moves=False)
+    rig = unthrottled(Memory(listed=WANTED, moving_replicas=SEEN), throttles_moves=False)
     rig.throttles.lists |= WANTED
     rig.live.moves = (move(), move(partition=7))
     cycle(rig)
@@ -272,9 +272,9 @@ def test_that_a_rate_stands_is_known_in_the_next_term_though_it_is_not_on_record
     rig = unthrottled()
     rig.journal.refusing_kinds = frozenset({"outcome"})
     cycle(rig)
-    assert {None in ours.may_stand for ours in rig.journal.memories[-1].owned.values()} == {True}
+    assert {None in ours.possible_rates for ours in rig.journal.memories[-1].owned.values()} == {True}
     rig.begin_another_term()
-    assert {None in ours.may_stand for ours in rig.loop.memory.owned.values()} == {False}
+    assert {None in ours.possible_rates for ours in rig.loop.memory.owned.values()} == {False}
 
 
 def test_while_paused_nothing_changes_and_released_all_of_it_goes() -> None:
@@ -383,7 +383,7 @@ def test_a_sweep_of_which_the_first_look_sees_a_part_is_known_by_the_second() ->
     rig = steered_for_a_while()
     del rig.throttles.rates[SOURCE]
     assert Reason.EXTERNAL_CHANGE not in cycle(rig)
-    assert rig.loop.memory.missing == {SOURCE}
+    assert rig.loop.memory.missing_rates == {SOURCE}
     assert SOURCE not in rig.throttles.rates, "nobody knows yet whose it is"
     rig.throttles.rates.clear()
     rig.throttles.lists["orders"] = NOTHING
@@ -479,7 +479,7 @@ def test_the_decision_is_a_value() -> None:
     rig = unthrottled()
     cycle(rig)
     seen, _, _ = rig.observer.cycles[-1]
-    limits = replace(LIMITS, steers=True, throttles_moves=True)
+    limits = replace(LIMITS, closed_loop=True, throttles_all_moves=True)
     _, decisions = decide(seen, Memory(), limits, STALL)
     assert [type(d) for d in decisions[:4]] == [StartRate, StartRate, StartRate, AddPairs]
     assert isinstance(seen.live, LiveCluster)
@@ -489,7 +489,7 @@ def test_the_decision_is_a_value() -> None:
 
 
 def test_a_rate_that_is_only_being_set_was_not_swept_away() -> None:
-    rig = unthrottled(Memory(owned={SOURCE: owned(None, 5 * MB, None, 5 * MB)}, seen=SEEN, listed=WANTED))  # type: ignore[arg-type]
+    rig = unthrottled(Memory(owned={SOURCE: owned(None, 5 * MB, None, 5 * MB)}, moving_replicas=SEEN, listed=WANTED))  # type: ignore[arg-type]
     assert Reason.CLEARED_BY_TOOL not in cycle(rig)
     assert listed(rig) == WANTED
     assert rig.throttles.rates.keys() == {SOURCE, STANDBY, TARGET}

@@ -32,7 +32,7 @@ from tuner.control.throttle.decision import Hold, Reason, Relinquish, RestoreRat
 from tuner.control.throttle.objective import Objective
 from tuner.control.throttle.quota_window.ramp import STARTING_S, WINDOW_S
 from tuner.control.throttle.state import Memory, OwnedRate
-from tuner.core.cluster import LiveCluster, ClusterUnreadable, PartitionMove
+from tuner.core.cluster import ClusterUnreadable, LiveCluster, PartitionMove
 from tuner.core.operator_orders import Orders, Override
 from tuner.core.outcome import CHANGED_EXTERNALLY
 from tuner.core.throttle_limits import MB
@@ -60,7 +60,7 @@ def test_intent_and_ownership_are_on_record_before_the_first_write() -> None:
 def test_every_value_a_ramp_writes_was_on_record_as_ours() -> None:
     rig = Rig()
     rig.cycle()
-    may_stand = {side: set(ours.may_stand) for side, ours in rig.journal.memories[-1].owned.items()}
+    may_stand = {side: set(ours.possible_rates) for side, ours in rig.journal.memories[-1].owned.items()}
     rig.run_ramps()
     written = [(side, value) for _, side, value in rig.writes()]
     assert len(written) == 88
@@ -158,12 +158,12 @@ def test_an_outcome_that_cannot_be_recorded_leaves_the_whole_ramp_on_record_unti
     rig.journal.refusing_kinds = frozenset({"outcome"})
     rig.run_ramps()
     assert rig.throttles.rates[SOURCE] == 50 * MB
-    assert rig.loop.memory.owned[SOURCE].may_stand == (50 * MB,), "what came of it is so"
-    assert {10 * MB, 50 * MB} <= set(rig.journal.memories[-1].owned[SOURCE].may_stand)
+    assert rig.loop.memory.owned[SOURCE].possible_rates == (50 * MB,), "what came of it is so"
+    assert {10 * MB, 50 * MB} <= set(rig.journal.memories[-1].owned[SOURCE].possible_rates)
     assert rig.kinds("set") == ["intent", "intent"]
     rig.journal.refusing_kinds = frozenset()
     rig.cycle()
-    assert rig.journal.memories[-1].owned[SOURCE].may_stand == (50 * MB,)
+    assert rig.journal.memories[-1].owned[SOURCE].possible_rates == (50 * MB,)
     rig.cycle()
     assert rig.kinds("set") == ["intent", "intent", "outcome", "outcome"], "told once it is taken, and once"
 
@@ -206,7 +206,7 @@ def test_when_a_term_ends_each_change_under_way_has_come_to_something(away: bool
     rig.journal.refusing = False
     rig.begin_another_term()
     before = 11_818_182  # Which the broker may show for a while.
-    assert rig.loop.memory.owned[SOURCE].may_stand == (stands, before)
+    assert rig.loop.memory.owned[SOURCE].possible_rates == (stands, before)
     rig.throttles.rates[SOURCE] = 10 * MB  # What stood before the ramp: a person's word, for it was past that.
     rig.cycle()
     assert [e.failure for e in rig.journal.entries if e.kind == "outcome"] == [
@@ -295,8 +295,8 @@ def test_the_end_of_a_move_leaves_no_trace() -> None:
     assert not rig.throttles.lists["orders"]
     assert rig.loop.memory.owned == {}
     rig.cycle()
-    assert rig.loop.memory.seen == {}
-    assert rig.journal.memories[-1] == replace(rig.loop.memory, idle_looks=rig.journal.memories[-1].idle_looks)
+    assert rig.loop.memory.moving_replicas == {}
+    assert rig.journal.memories[-1] == replace(rig.loop.memory, idle_snapshots=rig.journal.memories[-1].idle_snapshots)
 
 
 def test_each_act_of_the_end_is_on_record_before_and_after_lists_first() -> None:
@@ -445,7 +445,7 @@ def test_who_lists_another_move_while_the_lists_are_to_go_keeps_them() -> None:
 def test_lists_that_cannot_go_keep_no_others_from_going() -> None:
     topics = [f"t{number:02d}" for number in range(WRITES_PER_CYCLE_MAX + 5)]
     moved = {(topic, 0): frozenset({1, 2, 3}) for topic in topics}
-    rig = Rig(replace(RAISED, seen={**SEEN, **moved}))
+    rig = Rig(replace(RAISED, moving_replicas={**SEEN, **moved}))
     rig.throttles.rates.update({SOURCE: 50 * MB, TARGET: 50 * MB})
     rig.throttles.lists |= {topic: throttle(leader=[(0, 1)]) for topic in topics}
     rig.throttles.refusing |= dict.fromkeys(topics[:WRITES_PER_CYCLE_MAX], "missing right: AlterConfigs on Topic")
@@ -459,7 +459,7 @@ def test_lists_that_cannot_go_keep_no_others_from_going() -> None:
 @pytest.mark.parametrize("over", ["expired", "cleared"])
 def test_after_an_order_stands_what_stood_before_it(over: str) -> None:
     """Also where another order had followed it, and where nobody would raise it again: without an objective a rescue only raises."""
-    rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True))
+    rig = Rig(Memory(stalls={3: WELL}, moving_replicas=SEEN, throttled=True))
     for rate in (8 * MB, 9 * MB):
         order = Override(rate, NOW_MS + 60_000, "an operator")
         rig.orders.latest = Orders(rate, overrides={SOURCE: order})
@@ -487,7 +487,7 @@ def told_now(rig: Rig) -> None:
 
 def test_without_news_an_order_that_is_over_lowers_and_does_not_raise() -> None:
     """Both sides were ordered away from 10 MB/s, one up and one down, and meanwhile nothing is heard of either any more."""
-    rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True))
+    rig = Rig(Memory(stalls={3: WELL}, moving_replicas=SEEN, throttled=True))
     until = NOW_MS + 60_000
     rates = {SOURCE: 2 * MB, TARGET: 40 * MB}
     rig.orders.latest = Orders(1, overrides={side: Override(rate, until, "kim") for side, rate in rates.items()})
@@ -618,7 +618,7 @@ def test_a_step_that_a_broker_shows_late_is_not_somebodys_when_a_newer_order_end
 
 @pytest.mark.parametrize("steered", [True, False])
 def test_a_rate_for_all_brokers_is_respected_again_after_an_order(steered: bool) -> None:
-    memory = Memory(stalls={3: WELL}, seen=SEEN, throttled=True)
+    memory = Memory(stalls={3: WELL}, moving_replicas=SEEN, throttled=True)
     rig = Rig(memory, objective=Objective(latency_ms=50.0) if steered else None)
     rig.respect()
     rig.throttles.rates.clear()
@@ -628,7 +628,7 @@ def test_a_rate_for_all_brokers_is_respected_again_after_an_order(steered: bool)
     rig.run_ramps()
     rig.orders.latest = Orders(at_ms=rig.now_ms + 1)
     assert Reason.RESTORED in rig.cycle()
-    while rig.loop.memory.owned[SOURCE].may_stand != (10 * MB,):
+    while rig.loop.memory.owned[SOURCE].possible_rates != (10 * MB,):
         run_until(rig, rig.now_s + 1.0)
     rig.loop.recorder.memory = replace(rig.loop.memory, stalls={3: STALLED})
     assert rig.cycle().count(Reason.PRESERVED) == 2
@@ -639,7 +639,7 @@ def test_a_rate_for_all_brokers_is_respected_again_after_an_order(steered: bool)
 
 
 def test_a_death_after_the_last_step_back_leaves_a_throttle_respected() -> None:
-    rig = Rig(Memory(stalls={3: WELL}, standing={SOURCE: 10 * MB, TARGET: 10 * MB}))
+    rig = Rig(Memory(stalls={3: WELL}, preexisting_rates={SOURCE: 10 * MB, TARGET: 10 * MB}))
     rig.respect()
     order(rig, 20 * MB)
     rig.loop.cycle()
@@ -653,7 +653,11 @@ def test_a_death_after_the_last_step_back_leaves_a_throttle_respected() -> None:
 
 
 def test_a_throttle_that_is_respected_is_so_again_after_an_order() -> None:
-    rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True, standing={SOURCE: 10 * MB, TARGET: 10 * MB}))
+    rig = Rig(
+        Memory(
+            stalls={3: WELL}, moving_replicas=SEEN, throttled=True, preexisting_rates={SOURCE: 10 * MB, TARGET: 10 * MB}
+        )
+    )
     rig.respect()
     assert rig.cycle().count(Reason.PRESERVED) == 2
     order(rig, 20 * MB)
@@ -668,7 +672,7 @@ def test_a_throttle_that_is_respected_is_so_again_after_an_order() -> None:
 
 
 def test_an_order_that_is_taken_back_before_its_first_step_leaves_a_throttle_respected() -> None:
-    rig = Rig(Memory(standing={SOURCE: 10 * MB, TARGET: 10 * MB}))
+    rig = Rig(Memory(preexisting_rates={SOURCE: 10 * MB, TARGET: 10 * MB}))
     rig.respect()
     moves, rig.live.moves = rig.live.moves, ()
     rig.loop.cycle()
@@ -684,7 +688,7 @@ def test_an_order_that_is_taken_back_before_its_first_step_leaves_a_throttle_res
 
 def test_a_rate_for_all_brokers_is_respected_too() -> None:
     """It came with no move, for nobody puts a move's throttle there."""
-    rig = Rig(Memory(stalls={3: STALLED}, seen=SEEN, throttled=True))
+    rig = Rig(Memory(stalls={3: STALLED}, moving_replicas=SEEN, throttled=True))
     rig.respect()
     rig.throttles.rates.clear()
     rig.throttles.default_rates.update({side[1]: 10 * MB for side in (SOURCE, TARGET)})
@@ -695,7 +699,7 @@ def test_a_rate_for_all_brokers_is_respected_too() -> None:
 
 def test_replicas_that_writes_wait_for_open_the_throttle_until_they_are_back() -> None:
     """Without an objective, too. The tool's list names replica 2 as well, which was in sync and comes back through it."""
-    rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True))
+    rig = Rig(Memory(stalls={3: WELL}, moving_replicas=SEEN, throttled=True))
     (whole,) = rig.live.moves
     rig.live.moves = (replace(whole, isr=(1,)),)
     rig.signals.brokers = {**rig.signals.brokers, 1: replace(rig.signals.brokers[1], under_min_isr_partitions=1.0)}
@@ -712,7 +716,7 @@ def test_replicas_that_writes_wait_for_open_the_throttle_until_they_are_back() -
 
 
 def test_what_writes_wait_for_does_not_wait_for_the_move_to_be_older() -> None:
-    rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True))
+    rig = Rig(Memory(stalls={3: WELL}, moving_replicas=SEEN, throttled=True))
     (whole,) = rig.live.moves
     rig.live.moves = ()
     rig.cycle()
@@ -724,7 +728,7 @@ def test_what_writes_wait_for_does_not_wait_for_the_move_to_be_older() -> None:
 
 def recovering() -> tuple[Rig, PartitionMove]:
     """As above, when it is open; and the move as it is when the replica is back."""
-    rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True))
+    rig = Rig(Memory(stalls={3: WELL}, moving_replicas=SEEN, throttled=True))
     (whole,) = rig.live.moves
     rig.live.moves = (replace(whole, isr=(1,)),)
     rig.signals.brokers = {**rig.signals.brokers, 1: replace(rig.signals.brokers[1], under_min_isr_partitions=1.0)}
@@ -771,7 +775,7 @@ def test_not_to_know_whether_replicas_are_back_closes_nothing() -> None:
 
 
 def test_what_its_broker_said_long_ago_opens_nothing() -> None:
-    rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True))
+    rig = Rig(Memory(stalls={3: WELL}, moving_replicas=SEEN, throttled=True))
     rig.live.moves = (replace(rig.live.moves[0], isr=(1,)),)
     old = replace(rig.signals.brokers[1], under_min_isr_partitions=1.0, sampled_at_ms=NOW_MS - 300_000)
     rig.signals.brokers = {**rig.signals.brokers, 1: old}
@@ -779,7 +783,7 @@ def test_what_its_broker_said_long_ago_opens_nothing() -> None:
 
 
 def test_the_broker_of_the_lost_replica_is_opened_as_well_where_a_star_holds_it_back() -> None:
-    rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True))
+    rig = Rig(Memory(stalls={3: WELL}, moving_replicas=SEEN, throttled=True))
     every = ThrottledReplicas(all_replicas=True)
     rig.throttles.lists = {"orders": TopicThrottle(every, every)}
     lost = (2, Side.FOLLOWER)
@@ -804,7 +808,7 @@ class Aside:
     """A topic with a "*" that does not move, on brokers that no move touches; it takes no writes until its replica is back."""
 
     def __init__(self, objective: Objective | None = None) -> None:
-        self.rig = rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True), objective=objective)
+        self.rig = rig = Rig(Memory(stalls={3: WELL}, moving_replicas=SEEN, throttled=True), objective=objective)
         every = ThrottledReplicas(all_replicas=True)
         rig.throttles.lists["payments"] = TopicThrottle(every, every)
         rig.throttles.brokers |= {4}
@@ -895,7 +899,12 @@ def test_an_order_at_the_end_of_the_moves_is_not_kept_for_them(objective: Object
 def test_the_end_of_the_moves_keeps_open_what_the_law_had_opened() -> None:
     """A side of the moves themselves: the law has raised it, and no record says what for."""
     rig = Rig(
-        Memory(stalls={3: WELL}, seen=SEEN, throttled=True, owned={SOURCE: OwnedRate(3 * MB, 10 * MB, (10 * MB,))})
+        Memory(
+            stalls={3: WELL},
+            moving_replicas=SEEN,
+            throttled=True,
+            owned={SOURCE: OwnedRate(3 * MB, 10 * MB, (10 * MB,))},
+        )
     )
     every = ThrottledReplicas(all_replicas=True)
     rig.throttles.lists["orders"] = TopicThrottle(every, every)
@@ -955,7 +964,7 @@ def test_who_is_given_a_move_while_it_is_open_and_not_seen_goes_back() -> None:
 
 def test_to_open_a_throttle_ends_where_the_replica_is_back() -> None:
     """Half of the way up is enough: what came back needs no more, and the moves would get it."""
-    rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True))
+    rig = Rig(Memory(stalls={3: WELL}, moving_replicas=SEEN, throttled=True))
     (whole,) = rig.live.moves
     rig.live.moves = (replace(whole, isr=(1,)),)
     rig.signals.brokers = {**rig.signals.brokers, 1: replace(rig.signals.brokers[1], under_min_isr_partitions=1.0)}
@@ -1022,7 +1031,7 @@ def test_to_go_back_is_no_rescue() -> None:
 
 
 def test_old_news_of_replicas_that_are_missing_opens_nothing() -> None:
-    rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True))
+    rig = Rig(Memory(stalls={3: WELL}, moving_replicas=SEEN, throttled=True))
     rig.live.moves = (replace(rig.live.moves[0], isr=(1,)),)
     rig.signals.brokers = {**rig.signals.brokers, 1: replace(rig.signals.brokers[1], under_min_isr_partitions=1.0)}
     rig.now_ms += 40_000
@@ -1089,7 +1098,9 @@ def test_an_ending_looks_once_more_and_a_new_move_stops_it() -> None:
     rig.end_the_move()
     look = rig.live.snapshot
 
-    def next_batch(*, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | ClusterUnreadable:
+    def next_batch(
+        *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()
+    ) -> LiveCluster | ClusterUnreadable:
         found = look(full=full, also=also, waits=waits)
         rig.live.moves = live().moves
         return found
@@ -1123,7 +1134,9 @@ def test_an_ending_does_not_clear_a_list_that_changed_since_the_look() -> None:
     rig.end_the_move()
     look = rig.live.snapshot
 
-    def next_plan(*, full: bool, also: Collection[str] = (), waits: Collection[int] = ()) -> LiveCluster | ClusterUnreadable:
+    def next_plan(
+        *, full: bool, also: Collection[str] = (), waits: Collection[int] = ()
+    ) -> LiveCluster | ClusterUnreadable:
         found = look(full=full, also=also, waits=waits)
         rig.throttles.lists |= {"orders": throttle(leader=[(0, 2)], follower=[(0, 1)])}
         return found
@@ -1162,7 +1175,7 @@ def test_after_a_ramp_that_stopped_only_what_it_left_is_ours() -> None:
     rig = Rig(replace(RAISED, owned={SOURCE: owned(10 * MB, 50 * MB, *steps), TARGET: owned(10 * MB, 50 * MB, *steps)}))
     rig.throttles.rates.update({SOURCE: 20 * MB, TARGET: 20 * MB})
     rig.cycle()
-    assert rig.loop.memory.owned[SOURCE].may_stand == (20 * MB,)
+    assert rig.loop.memory.owned[SOURCE].possible_rates == (20 * MB,)
     rig.throttles.rates[SOURCE] = 10 * MB
     assert isinstance(rig.loop.cycle()[0], Relinquish)
     assert rig.throttles.rates[SOURCE] == 10 * MB
@@ -1371,7 +1384,7 @@ def test_a_lower_order_does_not_wait_for_the_end_of_a_way_up(by_order: bool) -> 
 
 def test_what_writes_wait_for_does_not_wait_for_a_way_down() -> None:
     """An order of 50 MB/s is over, and the throttle on its way back to 10."""
-    rig = Rig(Memory(stalls={3: WELL}, seen=SEEN, throttled=True))
+    rig = Rig(Memory(stalls={3: WELL}, moving_replicas=SEEN, throttled=True))
     (whole,) = rig.live.moves
     order(rig, 50 * MB)
     rig.loop.cycle()

@@ -83,7 +83,7 @@ def test_a_seconds_writes_are_on_record_and_ours_before_they_are_made() -> None:
         )
     ours = rig.journal.owned[SOURCE]
     assert ours.before_bytes_per_s == 10 * MB
-    assert rig.throttles.rates[SOURCE] in ours.may_stand
+    assert rig.throttles.rates[SOURCE] in ours.possible_rates
 
 
 def test_a_cycle_after_the_laws_writes_finds_nothing_changed_by_somebody() -> None:
@@ -115,7 +115,9 @@ def test_what_a_tuner_before_had_sent_and_comes_late_is_set_right_by_the_laws_ne
         seconds(rig, 5)
     stood = rig.throttles.rates[SOURCE]
     late = round(share * stood)
-    rig.loop.recorder.memory = replace(rig.loop.memory, late={SOURCE: (late,)}, late_until_ms=rig.now_ms + 60_000)
+    rig.loop.recorder.memory = replace(
+        rig.loop.memory, predecessor_writes={SOURCE: (late,)}, predecessor_writes_until_ms=rig.now_ms + 60_000
+    )
     rig.throttles.rates[SOURCE] = late
     assert Reason.LATE_PREDECESSOR_WRITE in rig.cycle()
     seconds(rig, 8)
@@ -241,11 +243,11 @@ def test_a_dry_run_means_and_writes_nothing() -> None:
     assert {e.kind for e in rig.journal.entries} == {"decision"}
     assert rig.journal.memories == []
     observed = rig.observer.cycles[-1][0]
-    assert observed.courses[SOURCE].meant_bytes_per_s > 11 * MB
+    assert observed.setpoints[SOURCE].bytes_per_s > 11 * MB
 
 
 def test_the_end_of_a_steered_move_leaves_no_trace() -> None:
-    rig = steered(Memory(seen=SEEN, throttled=True, stalls={3: WELL}))
+    rig = steered(Memory(moving_replicas=SEEN, throttled=True, stalls={3: WELL}))
     rig.cycle()
     seconds(rig, 5)
     rig.end_the_move()

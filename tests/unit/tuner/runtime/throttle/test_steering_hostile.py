@@ -153,7 +153,7 @@ def test_a_cluster_that_goes_away_while_a_change_is_looked_at_does_not_end_the_t
 
 
 def test_a_broker_that_shows_our_write_four_seconds_late_is_nobodys() -> None:
-    rig = steered(Memory(seen=SEEN, throttled=True, stalls={3: WELL}))
+    rig = steered(Memory(moving_replicas=SEEN, throttled=True, stalls={3: WELL}))
     rig.cycle()
     seconds(rig, 2)
     shown, until_s, read = rig.throttles.rates[SOURCE], rig.now_s + 4, rig.throttles.read_rates
@@ -246,7 +246,7 @@ def test_a_load_that_was_never_measured_does_not_drop_the_rate_at_once() -> None
     world.jmx = False
     world.minutes(5)
     assert rig.throttles.rates == {SOURCE: 50 * MB, TARGET: 50 * MB}
-    assert not any(course.no_headroom for course in rig.observer.cycles[-1][0].courses.values())
+    assert not any(course.no_headroom for course in rig.observer.cycles[-1][0].setpoints.values())
     assert {d.reason for d in rig.loop.cycle()} == {Reason.LOAD_NOT_MEASURED}
 
 
@@ -351,7 +351,7 @@ def test_a_dry_run_judges_by_what_stands_and_not_by_what_it_would_do() -> None:
         }
         rig.cycle()
     assert not rig.loop.memory.stalls[3].stalled
-    assert STALL.lost_s_max > rig.loop.memory.stalls[3].lost_s
+    assert STALL.stalled_lost_s > rig.loop.memory.stalls[3].lost_s
 
 
 def test_what_clients_need_is_written_before_what_the_move_would_like() -> None:

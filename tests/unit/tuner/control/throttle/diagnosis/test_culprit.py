@@ -76,7 +76,10 @@ def test_a_source_all_of_whose_destinations_stall_is_ill_itself() -> None:
         "for long is read from there) and its network",
     )  # fmt: skip
     # So is one of two, where the other feeds somebody.
-    assert found({1: SourceProgress(stalled=(4, 9)), 2: SourceProgress(well=(5,), stalled=(9,))}) == (Reason.STALLED_SOURCE_BOUND, 1)
+    assert found({1: SourceProgress(stalled=(4, 9)), 2: SourceProgress(well=(5,), stalled=(9,))}) == (
+        Reason.STALLED_SOURCE_BOUND,
+        1,
+    )
 
 
 def test_several_sources_are_not_all_ill_at_once() -> None:
@@ -104,7 +107,10 @@ def test_two_brokers_alone_are_told_apart_by_who_is_busy() -> None:
         ({1: SourceProgress(stalled=(9,))}, {}),  # Nobody to compare them with, nothing measured.
         ({1: SourceProgress(stalled=(9,))}, {1: 0.30, 9: 0.31}),  # Neither is busy,
         ({1: SourceProgress(stalled=(9,))}, {1: 0.29, 9: 0.10}),  # or both are.
-        ({1: SourceProgress(stalled=(4, 9)), 2: SourceProgress(stalled=(4, 9))}, {}),  # Two brokers from two: it may be either end.
+        (
+            {1: SourceProgress(stalled=(4, 9)), 2: SourceProgress(stalled=(4, 9))},
+            {},
+        ),  # Two brokers from two: it may be either end.
         ({1: SourceProgress(stalled=(4, 9)), 2: SourceProgress(stalled=(9,))}, {}),  # Of the second nothing is known.
         ({}, {}),
     ],

@@ -21,7 +21,11 @@ from tuner_cases import (
 
 from streaming.shared.contract import MoveSignal
 from tuner.control.throttle.decision import Hold, Reason
-from tuner.control.throttle.diagnosis.fetcher_bound import FetcherCollision, find_fetcher_collision, count_idle_threads_of_moves
+from tuner.control.throttle.diagnosis.fetcher_bound import (
+    FetcherCollision,
+    count_idle_threads_of_moves,
+    find_fetcher_collision,
+)
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import LiveCluster, PartitionMove

@@ -38,7 +38,7 @@ from tuner.core.throttle_limits import MB, Limits
 
 MOVES = (move_signal(*SOURCE), move_signal(*TARGET, steady_state=3 * MB))
 BROKERS = (loaded(1), loaded(2), loaded(3))
-RESCUES = Memory(seen=SEEN, throttled=True, stalls={3: STALLED})
+RESCUES = Memory(moving_replicas=SEEN, throttled=True, stalls={3: STALLED})
 
 
 def aged(signals: Iterable[MoveSignal], age_s: float) -> tuple[MoveSignal, ...]:
@@ -232,7 +232,7 @@ def test_what_the_tuner_before_us_raised_sinks_where_nothing_is_heard_of_it() ->
         unseen_for(rig, 80.0 + 5 * step)
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
     rig.die_and_start_again()
-    assert rig.loop.memory.unseen_since_ms == {}
+    assert rig.loop.memory.unmeasured_since_ms == {}
 
 
 def test_a_batch_that_has_just_begun_has_not_been_unseen_for_long() -> None:

@@ -10,7 +10,7 @@ from tuner_cases import LIMITS, NOW_MS, STALL, F, L, move_signal
 
 from streaming.shared.throttle_settings import ThrottledReplicas, TopicThrottle
 from tuner.control.throttle.decision import AddPairs, RemovePairs
-from tuner.control.throttle.incremental.cycle_cache import CycleCache, IdentityMemo, CopyPaths
+from tuner.control.throttle.incremental.cycle_cache import CopyPaths, CycleCache, IdentityMemo
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.replica_lists.list_rules import intend_pairs, required_by_topic, settle_pairs
 from tuner.control.throttle.state import Memory
@@ -18,7 +18,7 @@ from tuner.core.cluster import LiveCluster, Observation, PartitionMove, RateSett
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.throttle_limits import MB
 
-THROTTLES = replace(LIMITS, steers=True, throttles_moves=True)
+THROTTLES = replace(LIMITS, closed_loop=True, throttles_all_moves=True)
 BROKERS = frozenset(range(1, 7))
 RATES = {(broker, side): RateSetting(50 * MB) for broker in BROKERS for side in (L, F)}
 SIGNALS = {(broker, side): move_signal(broker, side) for broker in BROKERS for side in (L, F)}
@@ -59,7 +59,7 @@ def test_decisions_are_those_that_a_new_one_comes_to(
         )  # fmt: skip
         found, decisions = decide(seen, memory, THROTTLES, STALL, kept)
         assert (found, decisions) == decide(seen, memory, THROTTLES, STALL)
-        assert list(found.seen) == list(decide(seen, memory, THROTTLES, STALL)[0].seen)
+        assert list(found.moving_replicas) == list(decide(seen, memory, THROTTLES, STALL)[0].moving_replicas)
         if at in lost:
             continue  # The journal did not take it, so it is not remembered.
         adds = [decision for decision in decisions if isinstance(decision, AddPairs)]
@@ -102,12 +102,12 @@ def test_moves_that_went_on_no_record_are_not_seen_yet() -> None:
     kept = CycleCache()
     first, second, third = (moving("orders", partition, 1, 3) for partition in range(3))
     kept.follow((first,))
-    kept.saw(recorded := {("orders", 0): frozenset({1, 2, 3})})
+    kept.mark_recorded(recorded := {("orders", 0): frozenset({1, 2, 3})})
     kept.follow((first, second))
-    assert kept.unseen(recorded) == [second]
-    assert kept.unseen(dict(recorded)) == (first, second)  # Another memory, of which nothing is known.
+    assert kept.moves_not_in(recorded) == [second]
+    assert kept.moves_not_in(dict(recorded)) == (first, second)  # Another memory, of which nothing is known.
     kept.follow((first, second, third))
-    assert kept.unseen(recorded) == (first, second, third)
+    assert kept.moves_not_in(recorded) == (first, second, third)
 
 
 def test_an_answer_is_good_for_the_same_objects_alone() -> None:
@@ -119,11 +119,16 @@ def test_an_answer_is_good_for_the_same_objects_alone() -> None:
 
     answers = IdentityMemo(count)
     one, equal = frozenset({1, 2}), frozenset({2, 1})
-    assert [answers.of("a", one), answers.of("a", one), answers.of("b", one), answers.of("a", equal)] == [2] * 4
+    assert [
+        answers.answer_for("a", one),
+        answers.answer_for("a", one),
+        answers.answer_for("b", one),
+        answers.answer_for("a", equal),
+    ] == [2] * 4
     assert len(asked) == 3
-    answers.keep({"b"})
-    assert (answers.of("b", one), len(asked)) == (2, 3)
-    assert (answers.of("a", equal), len(asked)) == (2, 4)
+    answers.retain({"b"})
+    assert (answers.answer_for("b", one), len(asked)) == (2, 3)
+    assert (answers.answer_for("a", equal), len(asked)) == (2, 4)
 
 
 def test_a_list_that_somebody_changes_is_looked_at_again() -> None:

@@ -14,10 +14,10 @@ from tuner_cases import SOURCE, TARGET, F, L, move, throttle
 from tuner.control.throttle.replica_lists.prepared_moves import (
     BEGUN_BY_SOMEBODY,
     FailedThrottles,
-    steps_as_moves,
-    sides_not_readable,
-    with_prepared_moves,
     find_deferred_steps,
+    sides_not_readable,
+    steps_as_moves,
+    with_prepared_moves,
 )
 from tuner.control.throttle.state import Memory
 from tuner.core.backoff import RETRY_S_MIN
@@ -79,8 +79,10 @@ def test_withheld_is_what_somebody_has_begun_to_reassign_meanwhile() -> None:
 
 def test_what_no_look_has_told_of_is_no_throttle() -> None:
     live = LiveCluster(frozenset({1, 2, 3}), unreadable=frozenset({3}))
-    assert sides_not_readable(live, Memory(missing=frozenset({(1, L)}))) == {(3, F), (3, L), (1, L)}
-    assert find_deferred_steps([ANNOUNCED], FailedThrottles(), sides_not_readable(live, Memory())).keys() == {("orders", 0)}
+    assert sides_not_readable(live, Memory(missing_rates=frozenset({(1, L)}))) == {(3, F), (3, L), (1, L)}
+    assert find_deferred_steps([ANNOUNCED], FailedThrottles(), sides_not_readable(live, Memory())).keys() == {
+        ("orders", 0)
+    }
 
 
 # -- the tuner's cycle ----------------------------------------------------------------------------------------------------
@@ -230,7 +232,7 @@ def test_a_rate_that_is_gone_since_has_its_second_look_in_its_own_time() -> None
     cycle(rig)
     del rig.throttles.rates[TARGET]
     cycle(rig)
-    assert rig.loop.memory.missing == {TARGET}
+    assert rig.loop.memory.missing_rates == {TARGET}
     announcing.submit([replace(move(), partition=5)])
     rig.now_s += 2.0
     assert not rig.loop.cycle_is_due()

@@ -18,11 +18,11 @@ from tuner.control.throttle.replica_lists.list_rules import (
     drains_bytes_per_s,
     intend_pairs,
     list_moves,
+    lists_of_others,
+    remove_unneeded_pairs,
     required_by_topic,
     settle_pairs,
     start_bytes_per_s,
-    remove_unneeded_pairs,
-    lists_of_others,
     without_sides,
 )
 from tuner.control.throttle.state import Memory
@@ -31,7 +31,7 @@ from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove, RateSetti
 from tuner.core.operator_orders import Orders, Override
 from tuner.core.throttle_limits import MB
 
-THROTTLES = replace(LIMITS, steers=True, throttles_moves=True)
+THROTTLES = replace(LIMITS, closed_loop=True, throttles_all_moves=True)
 EVERYWHERE = {(b, side): 10.0 * MB for b in (1, 2, 3) for side in (L, F)}
 
 
@@ -219,7 +219,7 @@ def test_where_no_broker_leads_nobody_is_called_lost() -> None:
 
 
 def test_a_rate_stands_already_whoever_set_it() -> None:
-    inherited = replace(live({}, lists={}), rates={side: RateSetting(8 * MB, own=False) for side in EVERYWHERE})
+    inherited = replace(live({}, lists={}), rates={side: RateSetting(8 * MB, is_own=False) for side in EVERYWHERE})
     assert starts(think(inherited)) == set()
     assert adds(think(inherited)) == {"orders": throttle(leader=[(0, 1), (0, 2)], follower=[(0, 3)])}
 
@@ -228,7 +228,7 @@ def test_a_rate_stands_already_whoever_set_it() -> None:
     ("memory", "cluster"),
     [
         (Memory(externally_owned_until_ms={SOURCE: NOW_MS + 1}), live({}, lists={})),
-        (Memory(missing=frozenset({SOURCE})), live({}, lists={})),
+        (Memory(missing_rates=frozenset({SOURCE})), live({}, lists={})),
         (Memory(), live({}, lists={}, unreadable=(1,))),
         (Memory(), live({}, lists={}, brokers=(2, 3))),
     ],

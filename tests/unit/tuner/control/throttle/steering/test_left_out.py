@@ -56,7 +56,7 @@ def test_nobody_else_is_left_out() -> None:
 def test_all_of_what_is_observed_is_on_record() -> None:
     """Of what is remembered, and of the cluster, new fields go on record by themselves; of these three they do not."""
     told = "what is new here belongs into journal/input_capture.py, journal/codec.py and replay/replayer.py"
-    seen = {"now_ms", "live", "brokers", "moves", "busy", "courses", "orders", "empty", "plan_moves"}
+    seen = {"now_ms", "live", "brokers", "moves", "ramping", "setpoints", "orders", "empty_windows", "plan_moves"}
     assert {f.name for f in fields(Observation)} == seen, told
     asked = {
         "now_ms", "brokers", "moves", "current_rates", "capacities", "stalled_sides", "recovering_sides", "restore_rates",

@@ -245,13 +245,20 @@ def test_what_was_given_of_it_ends_with_its_reason(now: dict[str, float | None])
 def test_what_was_given_of_it_ends_where_the_link_is_not_full_any_more_also_for_the_next_move() -> None:
     later = replace(REMEMBERS[-1], sampled_at_ms=REMEMBERS[-1].sampled_at_ms + 600_000)
     for fills in (True, False):
-        assert update_estimate(later, given(near_capacity=True), fills, OBJECTIVE, ControlLimits()).margin >= 0.02 - 1e-9
+        assert (
+            update_estimate(later, given(near_capacity=True), fills, OBJECTIVE, ControlLimits()).margin >= 0.02 - 1e-9
+        )
 
 
 def test_a_miss_and_a_shrink_from_beyond_the_tenth_are_answered_from_the_tenth() -> None:
     later = replace(REMEMBERS[-1], sampled_at_ms=REMEMBERS[-1].sampled_at_ms + 5000)
     missed = update_estimate(
-        replace(later, produce_p99_ms=60.0), given(near_capacity=True), True, OBJECTIVE, ControlLimits(), near_capacity=True
+        replace(later, produce_p99_ms=60.0),
+        given(near_capacity=True),
+        True,
+        OBJECTIVE,
+        ControlLimits(),
+        near_capacity=True,
     )
     assert missed.margin >= 0.02
     shrunk = replace(later, produce_p99_ms=40.0, isr_shrinks_per_s=0.1)
