@@ -94,7 +94,6 @@ class DecisionDigestBody(Struct):
     setpoint_bytes_per_s: Rate | None = None
     value_bytes_per_s: Rate | None = None
     managed_bytes_per_s: Rate | None = None
-    current_bytes_per_s: Rate | None = None
 
 
 class EntryBody(Struct):
