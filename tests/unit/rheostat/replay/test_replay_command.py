@@ -199,10 +199,10 @@ def test_a_range_whose_beginning_is_gone_says_so(tmp_path: Path) -> None:
         ),
         (
             [b'{"v": 1}'],
-            "case.jsonl:1: an earlier version of rheostat wrote it: record version 1, this one reads 2: replay the file with the version "
+            "case.jsonl:1: an earlier version of rheostat wrote it: record version 1, this one reads 3: replay the file with the version "
             "that wrote it",
         ),
-        ([b'{"v": 9}'], "case.jsonl:1: record version 9, this rheostat reads 2"),
+        ([b'{"v": 9}'], "case.jsonl:1: record version 9, this rheostat reads 3"),
         ([], "case.jsonl is empty"),
     ],
 )

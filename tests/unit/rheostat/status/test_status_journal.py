@@ -164,7 +164,7 @@ def test_journal_of_an_earlier_version_is_one_line_with_the_upgrade_steps(monkey
     followed, _ = Cluster(monkeypatch, old, []).observers()
     [text] = followed.newest.unreadable
     assert text.startswith("records of an earlier version of rheostat: key b'owned|lab|")
-    assert "record version 1, this one reads 2), and 1 more. " in text
+    assert "record version 1, this one reads 3), and 1 more. " in text
     assert text.endswith('docs/operations.md, "Upgrade"')
     assert "\n" not in text
     assert followed.newest.memory is None

@@ -177,7 +177,7 @@ def test_journal_of_an_earlier_version_is_refused_with_the_upgrade_steps(monkeyp
     assert blocked.startswith(
         "the journal rheostat.journal has records of an earlier version of rheostat: key b'memory|c'"
     )
-    assert "record version 1, this one reads 2" in blocked
+    assert "record version 1, this one reads 3" in blocked
     assert "Let that version end its moves, or `rheostat release` with it, stop it, and delete the topics" in blocked
     assert 'docs/operations.md, "Upgrade"' in blocked
     assert "repair" not in blocked, "the records are not damaged"
@@ -190,7 +190,7 @@ def test_order_of_an_earlier_version_is_passed_over_and_has_to_be_given_again(mo
     assert (journal.orders, journal.blocked) == (Orders(), None)
     order, plan = journal.unreadable
     assert order.effect == "passed over: give the order again with this version"
-    assert "an earlier version of rheostat wrote it: record version 1, this one reads 2" in order.text()
+    assert "an earlier version of rheostat wrote it: record version 1, this one reads 3" in order.text()
     assert plan.effect == "this plan is not executed: submit it again with this version"
 
 

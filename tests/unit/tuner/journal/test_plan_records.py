@@ -193,7 +193,7 @@ def test_head_without_the_time_of_its_state_is_refused() -> None:
         (encode_head(HEAD).replace(b"[2, 3, 4]", b"[0, 3, 4]"), "Expected `int` >= 1"),
         (encode_head(HEAD).replace(b'"part_records": 1', b'"part_records": 1000000000'), "part_records"),
         (encode_head(replace(HEAD, id="q")), "has the key of another plan"),
-        (json.dumps({"v": 9}).encode(), "record version 9, this rheostat reads 2"),
+        (json.dumps({"v": 9}).encode(), "record version 9, this rheostat reads 3"),
     ],
 )
 def test_a_record_that_cannot_be_read_is_named(value: bytes, said: str) -> None:

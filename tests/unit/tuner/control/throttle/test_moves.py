@@ -74,7 +74,7 @@ def e1(side: BrokerSide = SOURCE, **others: Any) -> Decision:
 @pytest.mark.parametrize("steers", [False, True])
 def test_a_standing_throttle_is_respected_where_the_operator_wants_it(steers: bool) -> None:
     respects = replace(LIMITS, adopts_existing=False, closed_loop=steers)
-    decision = e1(standing={SOURCE: 4_500_000}, limits=respects)
+    decision = e1(preexisting_rates={SOURCE: 4_500_000}, limits=respects)
     assert isinstance(decision, Hold)
     assert decision.reason is Reason.PRESERVED
     assert decision.text == "broker 1 leader throttle: 4.50 MB/s stood here before the move, and is left as it is"
@@ -83,12 +83,12 @@ def test_a_standing_throttle_is_respected_where_the_operator_wants_it(steers: bo
 def test_a_throttle_that_the_move_brought_is_not_a_standing_one() -> None:
     """The operator's 2 MB/s stood there; ``--execute --throttle`` has written over it since."""
     respects = replace(LIMITS, adopts_existing=False)
-    assert e1(standing={SOURCE: 2_000_000}, limits=respects).reason is Reason.STALLED_BELOW_STEADY_STATE
+    assert e1(preexisting_rates={SOURCE: 2_000_000}, limits=respects).reason is Reason.STALLED_BELOW_STEADY_STATE
     assert e1(limits=respects).reason is Reason.STALLED_BELOW_STEADY_STATE
 
 
 def test_by_default_a_standing_throttle_is_adopted() -> None:
-    assert e1(standing={SOURCE: 4_500_000}).reason is Reason.STALLED_BELOW_STEADY_STATE
+    assert e1(preexisting_rates={SOURCE: 4_500_000}).reason is Reason.STALLED_BELOW_STEADY_STATE
 
 
 def test_progressing() -> None:
@@ -309,7 +309,7 @@ def test_each_rung_goes_before_the_next() -> None:
     measured = [move_signal(*SOURCE), move_signal(*TARGET, steady_state=3 * MB)]
     bare, blind, seen = live({}), live({}, unreadable=[1]), live()
     idle, used = [broker_signal(1, leader=0)], [broker_signal(1, leader=10 * MB)]
-    stalled, busy = {"stalls": {3: STALLED}}, {"ramping": [SOURCE]}
+    stalled, busy = {"stalls": {3: STALLED}}, {"busy": [SOURCE]}
     ladder = [
         decide(SOURCE, blind, old, idle, **stalled, **busy, limits=bad, externally_owned_until_ms=theirs),
         decide(SOURCE, bare, old, idle, **stalled, **busy, limits=bad, externally_owned_until_ms=theirs),

@@ -33,7 +33,9 @@ def test_of_any_other_it_tells_nothing() -> None:
 def test_a_piece_of_the_inputs_is_what_came() -> None:
     before = DeltaMapping({}, {("orders", 0): A})
     after = DeltaMapping(before, {("orders", 1): B})
-    assert list(diff_field("memory.seen", before, after)) == [Piece("memory.seen", "put", {("orders", 1): B})]
+    assert list(diff_field("memory.moving_replicas", before, after)) == [
+        Piece("memory.moving_replicas", "put", {("orders", 1): B})
+    ]
 
 
 keys = st.tuples(st.sampled_from(["orders", "pay"]), st.integers(0, 3))
@@ -45,20 +47,20 @@ def test_inputs_and_records_by_topic_are_those_of_a_search(
     steps: list[tuple[dict[tuple[str, int], frozenset[int]], bool]],
 ) -> None:
     by_topic, before = MovingReplicasByTopic(), DeltaMapping({}, {})
-    known = {"memory.seen": dict(before)}
+    known = {"memory.moving_replicas": dict(before)}
     for more, forgets in steps:
         after = DeltaMapping(
             {} if forgets else before, {k: v for k, v in more.items() if forgets or before.get(k) != v}
         )
-        for piece in diff_field("memory.seen", before, after):
+        for piece in diff_field("memory.moving_replicas", before, after):
             apply_piece(known, piece)
-        assert list(known["memory.seen"].items()) == list(after.items()) or forgets
-        assert known["memory.seen"] == after
+        assert list(known["memory.moving_replicas"].items()) == list(after.items()) or forgets
+        assert known["memory.moving_replicas"] == after
         joined = {topic for (topic, partition), found in after.items() if before.get((topic, partition)) is not found}
         assert by_topic.grown_topics(before, after) == {
             topic: {p: found for (t, p), found in after.items() if t == topic} for topic in joined
         }
-        known["memory.seen"] = before = after
+        known["memory.moving_replicas"] = before = after
 
 
 def test_what_others_have_put_on_record_meanwhile_is_not_forgotten() -> None:
