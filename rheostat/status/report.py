@@ -44,7 +44,7 @@ DECISIONS_SHOWN = 10
 _STUCK = {Reason.INFEASIBLE, Reason.DEADLINE_NOT_MET, *NOT_THROTTLE_LIMITED}
 _SIGNAL_BACKLOG = 400
 _JUDGES = {TunerMode.ACTING, TunerMode.DRY_RUN}
-_CHANGES = {"set", "start", "put_back"}
+_CHANGES = {"set", "start", "restore"}
 # Of the page's own status.
 _AS_ON_THE_PAGE = (
     "headline",

@@ -95,7 +95,7 @@ def test_dry_run_writes_nothing_and_a_killed_tuner_leaves_nothing() -> None:
                 live = ClusterReader(client).snapshot(full=True)
                 assert isinstance(live, LiveCluster)
                 assert live.lists == {}
-            assert any(e.action == "put_back" and e.kind == "outcome" for e in last_entries(settings, 100))
+            assert any(e.action == "restore" and e.kind == "outcome" for e in last_entries(settings, 100))
             ended = command("status", "--config", rheostat.config)
             assert ended.returncode == 0, ended.stdout
             assert ended.stdout.startswith("Tuner: none runs.")

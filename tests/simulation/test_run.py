@@ -158,7 +158,7 @@ def test_the_loop_yields_to_an_operator() -> None:
         watch=seen.append,
     )
     assert seen[-1].cluster.controller.rates[(1, L)] == 3_000_000
-    assert any(entry.action == "let_go" for entry in journal.entries)
+    assert any(entry.action == "relinquish" for entry in journal.entries)
 
 
 def test_signals_come_late_and_say_what_is() -> None:

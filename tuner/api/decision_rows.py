@@ -24,9 +24,9 @@ OUTCOMES = {
 _FROM_TO = {
     "set": ("current_bytes_per_s", "setpoint_bytes_per_s"),
     "start": (None, "value_bytes_per_s"),
-    "put_back": ("current_bytes_per_s", "value_bytes_per_s"),
-    "let_go": ("managed_bytes_per_s", "current_bytes_per_s"),
-    "steer": ("current_bytes_per_s", None),
+    "restore": ("current_bytes_per_s", "value_bytes_per_s"),
+    "relinquish": ("managed_bytes_per_s", "current_bytes_per_s"),
+    "allow_steering": ("current_bytes_per_s", None),
 }
 
 
@@ -83,11 +83,11 @@ def _outcome(entry: Entry, outcome: Entry | None) -> str:
     if entry.kind == CONCURRENCY:
         return "done"
     # A decision to leave a throttle as it is changes nothing in a dry run either.
-    if entry.kind == "decision" and entry.action != "steer":
+    if entry.kind == "decision" and entry.action != "allow_steering":
         return "no_change"
     if entry.dry_run:
         return "dry_run"
-    if entry.kind in (STEERING, QUOTAS, STEPS) or entry.action == "steer":
+    if entry.kind in (STEERING, QUOTAS, STEPS) or entry.action == "allow_steering":
         return "started"  # A failure is told by an entry of its own.
     return "in_progress"
 

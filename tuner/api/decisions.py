@@ -81,7 +81,7 @@ class DecisionFilter:
             return False
         if self.reason is not None and entry.reason != self.reason:
             return False
-        if self.changes_only and entry.kind == "decision" and entry.action not in ("let_go", ORDER):
+        if self.changes_only and entry.kind == "decision" and entry.action not in ("relinquish", ORDER):
             return False
         return (self.broker is None and self.side is None) or any(
             self.broker in (None, broker) and self.side in (None, side) for broker, side in throttles_of(entry)

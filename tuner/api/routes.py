@@ -173,7 +173,7 @@ def read_routes(desktop: ApiState, guard: AccessGuard, openapi: Callable[[], dic
             int | None, Query(ge=0, le=response_models.BROKER_MAX, description="only about this broker")
         ] = None,
         side: Annotated[Literal["leader", "follower"] | None, Query()] = None,
-        action: Annotated[str | None, Query(max_length=64, description="set, hold, put_back, …")] = None,
+        action: Annotated[str | None, Query(max_length=64, description="set, hold, restore, …")] = None,
         reason: Annotated[
             str | None, Query(max_length=64, description="one of the reasons that /reasons lists")
         ] = None,

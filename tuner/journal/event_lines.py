@@ -42,7 +42,7 @@ def subject_of(entry: Entry) -> Hashable | None:
 def is_cleanup(entry: Entry) -> bool:
     """Returns whether the entry restores or removes one throttle, or clears the lists of one topic."""
     decision = entry.decision
-    if entry.action == "put_back":
+    if entry.action == "restore":
         return decision.get("broker") is not None and decision.get("side") is not None
     return entry.action == "clear_lists" and decision.get("topic") is not None
 
@@ -108,7 +108,7 @@ def _subject_text(entry: Entry) -> str:
 
 
 def _cleanup_text(entries: Sequence[Entry]) -> str:
-    rates = [entry.decision for entry in entries if entry.action == "put_back"]
+    rates = [entry.decision for entry in entries if entry.action == "restore"]
     removed = [decision for decision in rates if decision.get("value_bytes_per_s") is None]
     restored = [
         f"broker {decision['broker']} {decision['side']} to {rate_text(decision['value_bytes_per_s'])}"

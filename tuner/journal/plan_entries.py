@@ -56,7 +56,7 @@ def outcome_entry(plan: Plan, decision: PlanDecision, at_ms: int) -> Entry | Non
     rows = {
         "plan": plan.id,
         "reached": progress.reached,
-        "put_back": progress.rolled_back,
+        "rolled_back": progress.rolled_back,
         "never_taken": progress.never_accepted,
         "given_up": [[*key, reason] for key, reason in given_up.items()],
         "arrived": len(progress.arrived),

@@ -193,7 +193,7 @@ def action_of(decision: Decision) -> str:
         case SetRate():
             return "set"
         case AllowSteering():
-            return "steer"
+            return "allow_steering"
         case StartRate():
             return "start"
         case AddPairs():
@@ -201,8 +201,8 @@ def action_of(decision: Decision) -> str:
         case RemovePairs():
             return "remove_pairs"
         case RestoreRate():
-            return "put_back"
+            return "restore"
         case ClearLists():
             return "clear_lists"
         case Relinquish():
-            return "let_go"
+            return "relinquish"

@@ -227,8 +227,8 @@ def test_sides_are_counted_by_what_was_decided_last_about_each(everything: Every
     assert series(everything, "rheostat_sides") == {
         ("set", "stalled_throttle_bound"): 1.0,
         ("hold", "stalled_not_throttle_bound"): 1.0,
-        ("steer", "follows_clients"): 1.0,
-        ("let_go", "external_change"): 1.0,
+        ("allow_steering", "follows_clients"): 1.0,
+        ("relinquish", "external_change"): 1.0,
     }
     assert series(everything, "rheostat_throttle_needs_attention") == {
         ("4", "follower", "stalled_not_throttle_bound"): 1.0

@@ -103,8 +103,8 @@ def test_ends_that_name_no_throttle_are_told_one_by_one() -> None:
     strange = [
         ("clear_lists", side),
         ("clear_lists", {**side, "broker": 2}),
-        ("put_back", topic),
-        ("put_back", {"topic": "t"}),
+        ("restore", topic),
+        ("restore", {"topic": "t"}),
     ]
     decisions = DecisionStore()
     decisions.take([Entry(NOW_MS, "intent", action, "move_ended", "it ends", said) for action, said in strange])

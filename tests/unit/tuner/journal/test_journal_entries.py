@@ -181,9 +181,9 @@ def test_a_number_that_no_tuner_can_count_on_from_is_left_out() -> None:
 DECISIONS: list[tuple[Decision, str]] = [
     (Hold(None, None, Reason.CLUSTER_NOT_SEEN, "a"), "hold"),
     (SetRate(1, L, 5 * MB, 20 * MB, Reason.STALLED_THROTTLE_BOUND, "b"), "set"),
-    (RestoreRate(1, L, 20 * MB, None, Reason.MOVE_ENDED, "c"), "put_back"),
+    (RestoreRate(1, L, 20 * MB, None, Reason.MOVE_ENDED, "c"), "restore"),
     (ClearLists("orders", (L, F), Reason.MOVE_ENDED, "d"), "clear_lists"),
-    (Relinquish(1, L, 5 * MB, None, NOW_MS, Reason.EXTERNAL_CHANGE, "e"), "let_go"),
+    (Relinquish(1, L, 5 * MB, None, NOW_MS, Reason.EXTERNAL_CHANGE, "e"), "relinquish"),
 ]
 
 

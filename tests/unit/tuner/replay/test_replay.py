@@ -64,7 +64,7 @@ def actions(played: list[ReplayedStep]) -> set[str]:
 
 def test_a_rescue_replays_to_the_same_decisions() -> None:
     played = rescued().replayed()
-    assert actions(played) >= {"hold", "set", "clear_lists", "put_back"}
+    assert actions(played) >= {"hold", "set", "clear_lists", "restore"}
     assert differing(played) == []
 
 
@@ -75,7 +75,7 @@ def test_the_law_replays_to_the_same_rates_second_by_second() -> None:
     assert len(seconds) > 90
     written = [row for one in seconds for row in one.step.decisions]
     assert {(row[0], row[1]) for row in written} == {(1, "leader"), (3, "follower")}
-    assert {"steer", "let_go", "hold"} <= actions(played)
+    assert {"allow_steering", "relinquish", "hold"} <= actions(played)
     assert differing(played) == []
     # What was written is what the journal says was written, to the byte.
     turns = [row for e in rig.journal.entries if e.kind == "steering" for row in e.decision["rates"]]
@@ -105,7 +105,7 @@ def test_a_move_that_nobody_throttled_replays_with_the_lists_that_are_put_on_for
     rig.live.moves = ()
     rig.goes_on(30)
     played = rig.replayed()
-    assert {"start", "add_pairs", "remove_pairs", "put_back"} <= actions(played)
+    assert {"start", "add_pairs", "remove_pairs", "restore"} <= actions(played)
     assert differing(played) == []
 
 
@@ -153,7 +153,7 @@ def test_plan_with_a_throttle_of_its_own_replays(objective: Objective | None) ->
     rig.goes_on(30)
     assert not rig.throttles.rates
     played = rig.replayed()
-    assert {"start", "add_pairs", "remove_pairs", "put_back"} <= actions(played)
+    assert {"start", "add_pairs", "remove_pairs", "restore"} <= actions(played)
     assert differing(played) == []
 
 

@@ -107,7 +107,7 @@ def test_what_somebody_has_set_meanwhile_stays_theirs_in_the_next_term_though_no
     after = recorder_of(journal, owed, RAMP)
     assert after.memory == Memory(externally_owned_until_ms={SOURCE: NOW_MS + HOLD_MS})
     after.record(memory=after.memory)
-    assert [entry.action for entry in journal.entries] == ["let_go"]
+    assert [entry.action for entry in journal.entries] == ["relinquish"]
     assert journal.memories[-1] == after.memory
     assert recorder_of(journal, owed, RAMP).memory == RAMP, "a third term has it from the journal, and not from here"
 
@@ -148,7 +148,7 @@ def test_what_another_tuner_has_set_since_is_ours_to_take_back_though_it_is_the_
     after = recorder_of(journal, owed, RAMP)
     assert after.memory == RAMP
     after.record([SAID])
-    assert [entry.action for entry in journal.entries] == ["let_go", "hold"], "and yet it has happened"
+    assert [entry.action for entry in journal.entries] == ["relinquish", "hold"], "and yet it has happened"
 
 
 def test_that_it_is_theirs_is_on_record_only_together_with_the_memory_of_it() -> None:
@@ -158,7 +158,7 @@ def test_that_it_is_theirs_is_on_record_only_together_with_the_memory_of_it() ->
     recorder.record_owned([SAID], replace(recorder.memory, owned={TARGET: owned_rate(None, 7)}), [TARGET])
     assert journal.entries == [SAID, SAID]
     recorder.record(memory=recorder.memory)
-    assert [entry.action for entry in journal.entries] == ["hold", "hold", "let_go"]
+    assert [entry.action for entry in journal.entries] == ["hold", "hold", "relinquish"]
     assert SOURCE in journal.memories[-1].externally_owned_until_ms
 
 
@@ -214,4 +214,4 @@ def test_a_term_begins_with_what_is_not_in_the_journal_that_it_reads(
     assert replace(HAPPENED, at_ms=NOW_MS + 1) in owed.entries
     expected = Memory(externally_owned_until_ms={SOURCE: NOW_MS + HOLD_MS}) if last_by == "us" else RAMP
     assert recorder_of(FakeJournal([]), owed, memory).memory == expected
-    assert [e.action for e in owed.entries] == (["set"] if last_by == "us" else ["set", "let_go"])
+    assert [e.action for e in owed.entries] == (["set"] if last_by == "us" else ["set", "relinquish"])

@@ -366,7 +366,7 @@ def test_what_a_tool_sweeps_away_is_set_again_within_a_cycle_as_it_stood() -> No
     assert rig.throttles.rates == stood
     assert listed(rig) == WANTED
     assert rig.loop.memory.externally_owned_until_ms == {}
-    assert rig.kinds("let_go") == []
+    assert rig.kinds("relinquish") == []
 
 
 def test_a_sweep_that_the_law_sees_first_is_no_persons_word() -> None:

@@ -181,7 +181,7 @@ def test_a_person_who_goes_back_to_what_stood_before_is_not_taken_for_us_in_the_
     rig.run_ramps()
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 50 * MB}
     assert rig.kinds("set") == ["intent", "intent", "outcome", "outcome"]
-    assert rig.kinds("let_go") == ["decision"]
+    assert rig.kinds("relinquish") == ["decision"]
 
 
 @pytest.mark.parametrize("away", [False, True])
@@ -212,7 +212,7 @@ def test_when_a_term_ends_each_change_under_way_has_come_to_something(away: bool
     assert [e.failure for e in rig.journal.entries if e.kind == "outcome"] == [
         "stopped on the way: this tuner's term has ended"
     ] * 2
-    assert rig.kinds("let_go") == ["decision"]
+    assert rig.kinds("relinquish") == ["decision"]
 
 
 def test_term_ends_where_orders_cannot_be_read() -> None:
@@ -230,11 +230,11 @@ def test_term_ends_where_orders_cannot_be_read() -> None:
     assert board.ready() == (False, "records 3 to 5 are not read")
 
 
-@pytest.mark.parametrize("acts", ["clear_lists", "put_back"])
+@pytest.mark.parametrize("acts", ["clear_lists", "restore"])
 def test_what_came_of_an_ending_is_on_record_when_the_journal_takes_it_again(acts: str) -> None:
     rig = raised()
     rig.end_the_move()
-    if acts == "put_back":
+    if acts == "restore":
         rig.throttles.lists = {"orders": TopicThrottle()}
     rig.journal.refusing_kinds = frozenset({"outcome"})
     rig.cycle()
@@ -273,7 +273,7 @@ def test_a_person_who_stops_a_ramp_is_not_overruled_where_the_journal_takes_no_o
     rig.cycle()
     rig.run_ramps()
     assert rig.throttles.rates[SOURCE] == 10 * MB
-    assert rig.kinds("let_go") == ["decision"]
+    assert rig.kinds("relinquish") == ["decision"]
 
 
 def test_the_watcher_is_told_of_a_cycle_in_which_nothing_could_be_recorded() -> None:
@@ -309,12 +309,12 @@ def test_each_act_of_the_end_is_on_record_before_and_after_lists_first() -> None
         ("intent", "clear_lists"),
         ("clear", "orders"),
         ("outcome", "clear_lists"),
-        ("intent", "put_back"),
+        ("intent", "restore"),
         ("write", SOURCE),
-        ("outcome", "put_back"),
-        ("intent", "put_back"),
+        ("outcome", "restore"),
+        ("intent", "restore"),
         ("write", TARGET),
-        ("outcome", "put_back"),
+        ("outcome", "restore"),
     ]
 
 
@@ -396,7 +396,7 @@ def test_letting_go_stops_the_ramp_and_writes_no_more() -> None:
     )
     assert SOURCE not in rig.loop.memory.owned
     assert rig.journal.memories[-1].externally_owned_until_ms == {SOURCE: NOW_MS + 3_600_000}
-    assert rig.kinds("let_go") == ["decision"]
+    assert rig.kinds("relinquish") == ["decision"]
 
 
 def test_what_is_theirs_is_left_alone_at_the_end_too() -> None:
@@ -423,7 +423,7 @@ def while_written(rig: Rig, action: str, then: Callable[[], None]) -> None:
 def test_who_sets_a_rate_while_it_is_to_be_put_back_is_not_overwritten() -> None:
     rig = raised()
     rig.end_the_move()
-    while_written(rig, "put_back", lambda: rig.throttles.rates.update({SOURCE: 7 * MB}))
+    while_written(rig, "restore", lambda: rig.throttles.rates.update({SOURCE: 7 * MB}))
     rig.cycle()
     assert rig.throttles.rates == {SOURCE: 7 * MB}
     assert [failure for _, failure in rig.observer.acts if failure] == [CHANGED_EXTERNALLY]

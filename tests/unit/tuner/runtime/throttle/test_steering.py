@@ -135,7 +135,7 @@ def test_what_somebody_wrote_between_two_seconds_is_theirs() -> None:
     assert rig.throttles.rates[SOURCE] == 7 * MB
     assert SOURCE not in rig.loop.memory.owned
     assert rig.loop.memory.externally_owned_until_ms.keys() == {SOURCE}
-    assert rig.kinds("let_go") == ["decision"]
+    assert rig.kinds("relinquish") == ["decision"]
     assert rig.throttles.rates[TARGET] != 10 * MB  # The other goes on.
     assert rig.cycle() == [Reason.EXTERNALLY_OWNED, Reason.FOLLOWS_CLIENTS]
 
@@ -188,7 +188,7 @@ def test_what_somebody_wrote_is_theirs_though_the_journal_is_away() -> None:
     rig.journal.refusing = False
     assert rig.cycle() == [Reason.EXTERNALLY_OWNED, Reason.FOLLOWS_CLIENTS]
     assert rig.throttles.rates[SOURCE] == 7 * MB
-    assert (rig.kinds("let_go"), rig.kinds("set")[-1]) == (["decision"], "outcome")
+    assert (rig.kinds("relinquish"), rig.kinds("set")[-1]) == (["decision"], "outcome")
     assert rig.journal.memories[-1].externally_owned_until_ms.keys() == {SOURCE}
 
 
