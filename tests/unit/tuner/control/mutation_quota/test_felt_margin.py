@@ -40,26 +40,26 @@ def seen(ratios: list[float], start: float = LIMITS.probe_spread_start, every_s:
 
 
 @pytest.mark.parametrize("sigma", [0.01, 0.03, 0.08])
-def test_what_windows_differ_by_that_have_nothing_in_common_is_found_from_those_that_overlap(sigma: float) -> None:
+def test_spread_of_disjoint_windows_is_estimated_from_overlapping_ones(sigma: float) -> None:
     found = [np.sqrt(np.mean(np.square(seen(sliding(sigma, 600, seed))[100:]))) for seed in range(5)]
     assert np.mean(found) == pytest.approx(sigma, rel=0.15)
 
 
-def test_looks_that_overlap_by_less_say_the_same() -> None:
+def test_spread_does_not_depend_on_window_overlap() -> None:
     every = sliding(0.05, 3_000, 1)
     for apart in (1, 2, 3, 6, 12):
         looks = seen(every[::apart], every_s=apart * LOOK_S)
         assert np.sqrt(np.mean(np.square(looks[50:]))) == pytest.approx(0.05, rel=0.25), apart
 
 
-def test_a_tenth_is_believed_until_it_is_seen_otherwise_and_then_forgotten_within_minutes() -> None:
+def test_initial_spread_is_a_tenth_and_fades_within_minutes() -> None:
     spreads = seen([0.8] * 60)
     assert spreads[1] == LIMITS.probe_spread_start
     assert spreads[6] > 0.07
     assert spreads[-1] < 0.015
 
 
-def test_what_comes_up_from_far_below_again_and_again_wavers() -> None:
+def test_repeated_rise_from_far_below_counts_as_spread() -> None:
     """Though most looks are as high as the one before them."""
     assert seen([0.4, 0.4, 0.95, 0.95, 0.95, 0.95, 0.4] * 10)[-1] > 0.1
 
@@ -75,12 +75,12 @@ def test_one_odd_look_makes_no_margin() -> None:
     assert 0.8 * (1 + LIMITS.probe_margin_spreads * max(spreads[100:])) < 1
 
 
-def test_what_goes_up_steadily_hardly_wavers() -> None:
+def test_steady_rise_hardly_counts_as_spread() -> None:
     """By a tenth in half a minute, as after a raise."""
     assert seen([0.6 * 1.1 ** (n / 6) for n in range(18)], start=0.0)[-1] < 0.03
 
 
-def test_the_likely_is_beyond_the_ratio_by_as_much_as_it_wavers() -> None:
+def test_likely_ratio_exceeds_ratio_by_the_spread() -> None:
     assert likely_ratio(ProbeTrend(0.8, spread=0.0), LIMITS) == 0.8
     assert likely_ratio(ProbeTrend(0.8, spread=0.1), LIMITS) == pytest.approx(
         0.8 * (1 + 0.1 * LIMITS.probe_margin_spreads)
@@ -110,13 +110,13 @@ def looked(
 CALM = looked([0.8] * 100)
 
 
-def test_the_window_that_grows_at_first_says_nothing_of_its_wavering() -> None:
+def test_growing_first_window_does_not_count_as_spread() -> None:
     assert looked([0.7, 0.9, 0.6, 0.95, 0.7, 0.9]).spread is None
     assert looked([0.7, 0.9, 0.6, 0.95, 0.7, 0.9, 0.8]).spread is not None
     assert current_spread(CALM, LIMITS) < 0.01
 
 
-def test_it_is_known_once_what_it_was_taken_to_be_is_nearly_forgotten() -> None:
+def test_spread_is_known_when_initial_value_has_faded() -> None:
     """What is dead calm a little below its objective is never thought to be near it."""
     ratios = [0.93] * 60
     first = next(n for n in range(60) if is_spread_known(looked(ratios[:n]), LIMITS))
@@ -141,14 +141,14 @@ def test_no_time_says_nothing(since_s: float) -> None:
     assert (found.spread, found.learned_s) == (CALM.spread, CALM.learned_s)
 
 
-def test_what_a_turn_of_the_total_has_made_of_it_is_no_wavering() -> None:
+def test_change_by_total_update_does_not_count_as_spread() -> None:
     falls = [0.8, 0.75, 0.7, 0.65, 0.6, 0.55, 0.5]
     turned = looked(falls, felt=CALM, at_s=1_500.0, total_changed_at_ms=1_499_000)
     assert (turned.spread, turned.learned_s) == (CALM.spread, CALM.learned_s)
     assert current_spread(looked(falls, felt=CALM, at_s=1_500.0), LIMITS) > current_spread(CALM, LIMITS)
 
 
-def test_what_was_not_known_for_a_while_is_watched_anew_and_its_wavering_is_remembered() -> None:
+def test_gap_in_measurements_keeps_the_spread() -> None:
     gone = looked([None], felt=CALM, at_s=1_500.0)
     assert (gone.ratio, gone.spread, gone.learned_s) == (None, CALM.spread, CALM.learned_s)
     assert not is_spread_known(gone, LIMITS)

@@ -37,7 +37,7 @@ def after(total: TotalRate, ms: float, course: PressureTrend, cap: float = 10_00
     return next_total(total, lag(ms), course, False, True, 0.0, cap, NOW, LIMITS)
 
 
-def test_who_is_a_second_later_after_four_does_three_quarters() -> None:
+def test_lag_growth_of_quarter_means_three_quarters_applied() -> None:
     behind = lag_growth_ratio(lag(1_500), 500, 4_000)
     assert behind == 0.25
     assert sustained_per_s(160, PressureTrend(lag_growth_ratio=behind)) == 120
@@ -53,31 +53,31 @@ def test_one_odd_look_is_not_believed_beyond_a_half() -> None:
     assert sustained_per_s(160, PressureTrend(lag_growth_ratio=3.0)) == 80
 
 
-def test_what_falls_behind_is_cut_to_less_than_it_does() -> None:
+def test_growing_apply_lag_cuts_below_applied_rate() -> None:
     total, reason = after(TotalRate(160), 2_500, PressureTrend(1.2, 0.25))
     assert reason is QuotaReason.OVER_OBJECTIVE
     assert total == TotalRate(102, NOW, NOW, 120, NOW)
 
 
-def test_that_is_done_at_once_though_a_moment_ago_it_was_cut_a_little() -> None:
+def test_growing_apply_lag_cuts_at_once_after_small_cut() -> None:
     assert after(TotalRate(160, NOW - 5_000, NOW - 5_000), 2_500, PressureTrend(1.2, 0.25))[0].known_limit_per_s == 120
     again = TotalRate(100, NOW - 5_000, NOW - 5_000, 120, NOW - 5_000)
     assert after(again, 2_500, PressureTrend(1.2, 0.25)) == (again, QuotaReason.SETTLING)
 
 
-def test_a_look_over_the_objective_may_be_a_burst_and_costs_little() -> None:
+def test_single_apply_lag_above_objective_causes_small_cut() -> None:
     assert after(TotalRate(160), 2_500, PressureTrend(0.3, 0.45))[0] == TotalRate(152, NOW, NOW)
     assert after(TotalRate(160), 2_500, PressureTrend())[0] == TotalRate(152, NOW, NOW)
 
 
-def test_what_catches_up_too_slowly_is_cut_and_nothing_is_learned_of_it() -> None:
+def test_slow_catch_up_is_cut_without_learning_a_limit() -> None:
     known = TotalRate(100, known_limit_per_s=120, known_limit_at_ms=1)
     total, reason = after(known, 4_000, PressureTrend(4.1, -0.02))
     assert reason is QuotaReason.OVER_OBJECTIVE
     assert total == TotalRate(50, NOW, NOW, 120, 1)
 
 
-def test_what_will_soon_be_too_late_is_cut_a_little_before_it_is() -> None:
+def test_apply_lag_nearing_objective_causes_early_small_cut() -> None:
     # 0.7 s, and 10 ms later with every second: over 1 s within the 35 that pass before a cut is seen.
     found, reason = after(TotalRate(160), 700, PressureTrend(0.65, 0.01, 650))
     assert reason is QuotaReason.FALLING_BEHIND
@@ -98,25 +98,25 @@ def test_what_will_soon_be_too_late_is_cut_a_little_before_it_is() -> None:
         (640, PressureTrend(0.63, 0.002, 630)),  # takes three minutes to be too late.
     ],
 )
-def test_a_lag_below_the_objective_that_does_not_creep_up_is_left_alone(ms: float, course: PressureTrend) -> None:
+def test_steady_apply_lag_below_objective_causes_no_cut(ms: float, course: PressureTrend) -> None:
     # Given too lately for a raise, and long enough ago for a cut.
     before = TotalRate(160, raised_at_ms=NOW)
     assert after(before, ms, course)[0] == before
 
 
-def test_that_waits_for_the_last_cut_to_be_seen_and_is_not_for_who_is_not_held_back() -> None:
+def test_apply_lag_cut_waits_for_effect_of_last_cut() -> None:
     just_cut, creeping = TotalRate(160, cut_at_ms=NOW - 30_000), PressureTrend(0.9, 0.01, 900)
     assert after(just_cut, 950, creeping) == (just_cut, QuotaReason.WITHIN_OBJECTIVE)
     found = next_total(TotalRate(160), lag(950), creeping, False, False, 100.0, 1_000, NOW, LIMITS)
     assert found == (TotalRate(160), QuotaReason.WITHIN_OBJECTIVE)
 
 
-def test_what_was_missed_is_never_taken_for_more_than_before() -> None:
+def test_known_limit_never_rises_after_a_miss() -> None:
     known = TotalRate(110, known_limit_per_s=100, known_limit_at_ms=NOW)
     assert with_known_limit(known, 200, PressureTrend(lag_growth_ratio=0.1), NOW, LIMITS).known_limit_per_s == 100
 
 
-def test_half_of_the_way_is_gone_to_where_it_was_too_much() -> None:
+def test_raise_goes_half_of_the_way_to_known_limit() -> None:
     total, reason = after(TotalRate(60, known_limit_per_s=100, known_limit_at_ms=NOW), 100, PressureTrend())
     assert reason is QuotaReason.HEADROOM_AVAILABLE
     assert total.rate_per_s == pytest.approx(60 + 35 / 2)
@@ -139,7 +139,7 @@ def test_next_to_nothing_is_forgotten_as_soon(minutes: int, most: float) -> None
     assert known_limit_per_s(known, NOW, LIMITS) == pytest.approx(most)
 
 
-def test_what_falls_behind_while_nobody_does_anything_says_nothing_of_what_can_be_borne() -> None:
+def test_apply_lag_without_mutations_teaches_no_limit() -> None:
     found, reason = next_total(
         TotalRate(200), lag(2_500), PressureTrend(1.2, 0.5), False, False, 0.0, 1_000, NOW, LIMITS
     )
@@ -147,7 +147,7 @@ def test_what_falls_behind_while_nobody_does_anything_says_nothing_of_what_can_b
     assert found == TotalRate(LIMITS.rate_per_s_safe, NOW, NOW)
 
 
-def test_who_never_missed_it_has_no_such_bound() -> None:
+def test_no_known_limit_without_a_miss() -> None:
     assert known_limit_per_s(TotalRate(90), NOW, LIMITS) == math.inf
 
 
@@ -158,7 +158,7 @@ def test_who_never_missed_it_has_no_such_bound() -> None:
     missed=st.none() | st.floats(1, 5_000),
     since_ms=st.integers(0, NOW),
 )
-def test_near_what_was_too_much_it_is_never_passed(
+def test_raise_never_passes_known_limit(
     rate: float, ms: float, behind: float, missed: float | None, since_ms: int
 ) -> None:
     total = TotalRate(rate, known_limit_per_s=missed, known_limit_at_ms=NOW - since_ms)
@@ -212,7 +212,7 @@ def settled(applies_per_s: float, bursts_every: int, slows_to: float = 1.0) -> t
 
 
 @pytest.mark.parametrize("applies_per_s", [37.0, 90.0, 130.0, 210.0])
-def test_a_storm_settles_below_what_is_applied_and_stays_there(applies_per_s: float) -> None:
+def test_storm_settles_below_applied_rate(applies_per_s: float) -> None:
     lags, rates = settled(applies_per_s, 1_000)
     assert max(lags) <= 1.0
     assert min(rates) >= 0.85 * applies_per_s
@@ -226,7 +226,7 @@ def test_bursts_that_come_and_go_take_little_of_it(applies_per_s: float) -> None
 
 
 @pytest.mark.parametrize("applies_per_s", [90.0, 130.0, 210.0])
-def test_a_sink_that_slows_down_by_a_fifth_in_five_minutes_is_followed_without_a_miss(applies_per_s: float) -> None:
+def test_slowly_slower_broker_is_followed_without_a_miss(applies_per_s: float) -> None:
     lags, rates = settled(applies_per_s, 1_000, slows_to=0.8)
     assert max(lags) <= 1.0
     assert min(rates) >= 0.9 * 0.8 * applies_per_s

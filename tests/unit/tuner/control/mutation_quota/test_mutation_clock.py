@@ -45,11 +45,11 @@ def remembered(at_ms: int) -> MutationMemory:
     )
 
 
-def test_what_happened_later_than_now_happened_now() -> None:
+def test_future_timestamp_is_clipped_to_now() -> None:
     assert clamp_to_now(remembered(NOW + HOUR), NOW, LIMITS) == remembered(NOW)
 
 
-def test_what_was_felt_later_than_now_was_felt_now_though_the_signals_clock_was_right() -> None:
+def test_future_probe_timestamp_is_clipped_to_now() -> None:
     felt = ProbeTrend(0.8, since_ms=NOW + HOUR, near_cut_at_ms=NOW + HOUR)
     memory = MutationMemory(window=ControllerWindow(1, NOW, no_headroom_at_ms=NOW + HOUR, probe=felt))
     felt = ProbeTrend(0.8, since_ms=NOW, near_cut_at_ms=NOW)
@@ -59,12 +59,12 @@ def test_what_was_felt_later_than_now_was_felt_now_though_the_signals_clock_was_
 
 
 @given(since_ms=st.integers(0, 2 * HOUR))
-def test_what_happened_before_is_left_as_it_is(since_ms: int) -> None:
+def test_past_timestamp_is_kept(since_ms: int) -> None:
     memory = remembered(NOW - since_ms)
     assert clamp_to_now(memory, NOW, LIMITS) == memory
 
 
-def test_news_from_a_clock_a_little_ahead_are_not_judged_twice() -> None:
+def test_signal_from_fast_clock_is_judged_once() -> None:
     memory = replace(
         remembered(NOW),
         window=ControllerWindow(1, NOW + 15_000),
@@ -73,7 +73,7 @@ def test_news_from_a_clock_a_little_ahead_are_not_judged_twice() -> None:
     assert clamp_to_now(memory, NOW, LIMITS) == memory
 
 
-def test_a_controller_that_is_pressed_is_relieved_though_the_last_cut_is_to_come() -> None:
+def test_pressure_is_relieved_when_last_cut_is_in_the_future() -> None:
     rig = Rig(PLAIN)
     for _ in range(10):
         rig.cycle([tenant(rig.now_ms, 20.0, -1.0, user="alice")], [controller(rig.now_ms, queue=900.0)])

@@ -20,7 +20,7 @@ LIMITS = MutationLimits()
 A = QuotaEntity("a")
 
 
-def test_what_is_too_little_to_measure_still_costs_something() -> None:
+def test_cost_below_resolution_is_not_zero() -> None:
     cost = initial_cost(LIMITS)
     for _ in range(2_400):
         cost = update_cost(cost, 0.0, 1.25, 5.0, LIMITS)
@@ -42,7 +42,7 @@ def test_nothing_takes_longer_than_the_controller_was_busy_at_all() -> None:
     assert 1.5 * cost.partition_total_ms <= 10.1
 
 
-def test_of_what_fades_nothing_is_found_to_be_cheaper_but_it_may_be_dearer() -> None:
+def test_fading_load_may_raise_but_not_lower_cost() -> None:
     cost = initial_cost(LIMITS)
     assert update_cost(cost, 0.0, 10, 40, LIMITS).partition_ms < 0.06
     assert update_cost(cost, 0.0, 10, 40, LIMITS, fades=True).partition_ms == 0.06
@@ -50,7 +50,7 @@ def test_of_what_fades_nothing_is_found_to_be_cheaper_but_it_may_be_dearer() -> 
 
 
 @given(windows=st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1e4), st.floats(0, 1e4)), max_size=60))
-def test_whatever_the_windows_say_there_is_a_cost_and_a_cap(windows: list[tuple[float, float, float]]) -> None:
+def test_cost_and_cap_exist_for_any_windows(windows: list[tuple[float, float, float]]) -> None:
     cost = initial_cost(LIMITS)
     for busy, topics, partitions in windows:
         cost = update_cost(cost, busy, topics, partitions, LIMITS)
@@ -60,7 +60,7 @@ def test_whatever_the_windows_say_there_is_a_cost_and_a_cap(windows: list[tuple[
         assert 1 <= burst_cap_per_s(cost, ControllerObjective(), LIMITS) <= 5_000
 
 
-def test_a_storm_that_fades_leaves_what_was_learned_of_it() -> None:
+def test_learned_cost_survives_fading_storm() -> None:
     """A partition takes 3 ms and everything else a fiftieth of the time; the books are means of forty seconds."""
     rig = Rig(MutationPolicy(default_entity=None))
     for _ in range(60):
@@ -76,7 +76,7 @@ def test_a_storm_that_fades_leaves_what_was_learned_of_it() -> None:
     assert rig.memory.total == total
 
 
-def test_what_looked_dear_while_the_controller_was_busy_otherwise_is_found_to_be_cheap_again() -> None:
+def test_cost_overestimated_under_other_load_recovers() -> None:
     """Quotas that are rounded, and are not written for a few percent, add up to a little less than the least of all totals."""
     rig = Rig(MutationPolicy(default_entity=None))
     for _ in range(40):

@@ -65,7 +65,7 @@ def test_between_two_controllers_it_holds() -> None:
     assert reasons(rig.cycle(three(rig), [controller(rig.now_ms, active=0.0)])) == [QuotaReason.CONTROLLER_UNKNOWN]
 
 
-def test_old_news_hold_and_very_old_news_lower_and_never_raise() -> None:
+def test_stale_signals_hold_then_lower_and_never_raise() -> None:
     rig = Rig(PLAIN)
     rig.cycle(three(rig, 50, 0, 0))
     stale, before = [controller(rig.now_ms)], dict(rig.quotas)
@@ -87,14 +87,14 @@ def test_news_from_the_far_future_are_no_younger_for_it() -> None:
     assert reasons(rig.cycle(three(rig), [controller(rig.now_ms + 3_600_000)])) == [QuotaReason.CONTROLLER_STALE]
 
 
-def test_how_many_partitions_there_are_has_to_be_known_where_it_brakes() -> None:
+def test_partition_brake_needs_the_partition_count() -> None:
     rig = Rig(MutationPolicy(partitions_max=100))
     assert reasons(rig.cycle(three(rig), [controller(rig.now_ms, partitions=None)])) == [
         QuotaReason.PRESSURE_NOT_MEASURED
     ]
 
 
-def test_where_nobody_knows_how_many_there_are_nothing_is_raised_and_what_presses_is_answered() -> None:
+def test_unknown_partition_count_forbids_raises_but_allows_cuts() -> None:
     rig = Rig(replace(PLAIN, partitions_max=10_000))
     for _ in range(3):
         rig.cycle(three(rig, 20, 20, 20, a=-1.0, b=-1.0, c=-1.0))
@@ -112,7 +112,7 @@ def test_where_nobody_knows_how_many_there_are_nothing_is_raised_and_what_presse
 # -- sharing and lending --------------------------------------------------------------------------------------------------
 
 
-def test_at_the_start_everybody_has_a_standing_share_or_what_it_does_and_a_quarter() -> None:
+def test_initial_quota_is_base_share_or_use_plus_quarter() -> None:
     rig = Rig(PLAIN)
     made = rig.cycle(three(rig, 30, 0, 0))
     # 50/s to begin with: the one that does 30 may do 37.5, the others begin with a third each.
@@ -122,7 +122,7 @@ def test_at_the_start_everybody_has_a_standing_share_or_what_it_does_and_a_quart
     ]  # fmt: skip
 
 
-def test_two_that_are_held_back_share_alike_what_the_third_leaves() -> None:
+def test_two_backlogged_tenants_share_the_rest_equally() -> None:
     rig = Rig(PLAIN)
     rig.cycle(three(rig, 10, 10, 4))
     rig.now_ms += 30_000
@@ -135,7 +135,7 @@ def test_two_that_are_held_back_share_alike_what_the_third_leaves() -> None:
     }  # fmt: skip
 
 
-def test_what_was_lent_is_given_back_in_the_cycle_in_which_its_owner_is_held_back() -> None:
+def test_borrowed_rate_returns_when_owner_becomes_backlogged() -> None:
     rig = Rig(PLAIN)
     rig.cycle(three(rig))
     for _ in range(33):  # The last raise was written by then.
@@ -148,7 +148,7 @@ def test_what_was_lent_is_given_back_in_the_cycle_in_which_its_owner_is_held_bac
     assert rig.quotas[B] >= rig.memory.total.rate_per_s / 3
 
 
-def test_a_tenant_is_held_back_until_its_bucket_is_half_full() -> None:
+def test_tenant_is_backlogged_until_bucket_is_half_full() -> None:
     rig = Rig(PLAIN)
     rig.cycle(three(rig, 10, 10, 10))
     burst = 11 * rig.quotas[A]
@@ -169,14 +169,14 @@ def test_quotas_add_up_to_no_more_than_the_over_allocation() -> None:
         assert sum(rig.quotas.values()) <= 2 * rig.memory.total.rate_per_s * 1.04
 
 
-def test_whoever_comes_anew_has_the_defaults_standing_share() -> None:
+def test_new_tenant_gets_default_base_share() -> None:
     rig = Rig(replace(PLAIN, default_entity=EVERY_CLIENT))
     made = rig.cycle(three(rig))
     assert written(made)[EVERY_CLIENT] == pytest.approx(50 / (3 + 10), abs=0.001)
     assert QuotaReason.DEFAULT_SHARE in reasons(made)
 
 
-def test_a_new_controller_has_new_books_and_old_ones_do_not_count() -> None:
+def test_counters_of_previous_controller_do_not_count() -> None:
     rig = Rig(PLAIN)
     rig.cycle(three(rig, 30))
     old = [tenant(rig.now_ms, 500.0, -9.0, node=1, client_id="a")]
@@ -206,7 +206,7 @@ def test_weights_floors_and_exemptions_come_from_the_rule_that_wins() -> None:
     assert made.shares[2].reason is QuotaReason.EXEMPT
 
 
-def test_the_rule_that_wins_is_said_and_which_it_comes_before() -> None:
+def test_reason_names_winning_rule_and_the_shadowed_one() -> None:
     rules = (TenantRule(client_id="*"), TenantRule(client_id="a"))
     rig = Rig(MutationPolicy(rules=rules, default_entity=None))
     texts = [d.text for d in rig.cycle(three(rig)).decisions if isinstance(d, SetQuota)]
@@ -214,7 +214,7 @@ def test_the_rule_that_wins_is_said_and_which_it_comes_before() -> None:
     assert "(rule 1)" in texts[1]
 
 
-def test_floors_that_are_more_than_there_is_are_cut_and_said() -> None:
+def test_guarantees_above_total_are_cut_and_explained() -> None:
     rules = (TenantRule(client_id="*", rate_per_s_min=40.0),)
     limits = MutationLimits(over_allocation=1.0)
     rig = Rig(MutationPolicy(rules=rules, default_entity=None, limits=limits))
@@ -228,7 +228,7 @@ def test_floors_that_are_more_than_there_is_are_cut_and_said() -> None:
 # -- other people ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_quota_that_somebody_changed_is_theirs_until_the_hold_expires() -> None:
+def test_externally_changed_quota_is_left_until_hold_expires() -> None:
     rig = Rig(PLAIN)
     rig.cycle(three(rig, 30))
     rig.quotas[A] = 7.0
@@ -248,7 +248,7 @@ def test_a_quota_that_somebody_changed_is_theirs_until_the_hold_expires() -> Non
     assert rig.quotas[A] != 7.0
 
 
-def test_a_quota_that_somebody_took_away_stays_away() -> None:
+def test_externally_removed_quota_stays_removed() -> None:
     rig = Rig(PLAIN)
     rig.cycle(three(rig, 30))
     del rig.quotas[A]
@@ -259,7 +259,7 @@ def test_a_quota_that_somebody_took_away_stays_away() -> None:
     assert A not in rig.quotas
 
 
-def test_a_quota_that_somebody_sets_while_we_look_is_theirs_until_the_hold_expires() -> None:
+def test_quota_set_externally_during_cycle_is_left_until_hold_expires() -> None:
     """A person who stops a tenant that has no quota of ours, by name, is not overruled with the next look."""
     rig = Rig(PLAIN, {B: 40.0})
     rig.cycle([])
@@ -281,7 +281,7 @@ def test_a_quota_that_somebody_sets_while_we_look_is_theirs_until_the_hold_expir
     assert rig.memory.owned[A].before_per_s == 0.5
 
 
-def test_what_we_put_back_is_nobodys_news() -> None:
+def test_restored_quota_is_not_an_external_change() -> None:
     rig = Rig(PLAIN, {A: 3.0})
     rig.cycle(three(rig, 30))
     rig.now_ms += 3_601_000
@@ -292,7 +292,7 @@ def test_what_we_put_back_is_nobodys_news() -> None:
     assert A in rig.memory.owned
 
 
-def test_a_broker_that_is_behind_and_shows_what_was_taken_back_is_nobodys_word() -> None:
+def test_lagging_broker_showing_old_quota_is_no_external_change() -> None:
     rig = Rig(PLAIN)
     rig.cycle(three(rig, 30))
     old = rig.quotas[A]
@@ -307,7 +307,7 @@ def test_a_broker_that_is_behind_and_shows_what_was_taken_back_is_nobodys_word()
     assert A not in {**rig.memory.externally_owned_until_ms, **rig.memory.unconfirmed}
 
 
-def test_what_somebody_else_holds_counts_but_for_no_more_than_its_quota() -> None:
+def test_foreign_quota_counts_at_most_its_value() -> None:
     rig = Rig(PLAIN)
     rig.cycle(three(rig))
     rig.quotas[C] = 20.0
@@ -316,14 +316,14 @@ def test_what_somebody_else_holds_counts_but_for_no_more_than_its_quota() -> Non
     assert made.shares[0].setpoint_per_s == pytest.approx((50 - 20) / 2)
 
 
-def test_what_stood_before_is_adopted_and_remembered() -> None:
+def test_existing_quota_is_adopted_and_remembered() -> None:
     rig = Rig(PLAIN, {A: 3.0})
     rig.cycle(three(rig, 30))
     assert rig.memory.owned[A].before_per_s == 3.0
     assert rig.memory.owned[B].before_per_s is None
 
 
-def test_what_stood_before_is_respected_where_that_is_asked_for() -> None:
+def test_existing_quota_is_preserved_when_configured() -> None:
     policy = MutationPolicy(adopt_existing=False, default_entity=QuotaEntity(client_id=DEFAULT))
     rig = Rig(policy, {A: 3.0})
     made = rig.cycle(three(rig, 30))
@@ -334,7 +334,7 @@ def test_what_stood_before_is_respected_where_that_is_asked_for() -> None:
     assert written(rig.cycle(three(rig, 30))) == {}
 
 
-def test_a_users_quota_that_would_take_over_a_pair_is_not_written() -> None:
+def test_user_quota_that_would_shadow_a_pair_is_not_written() -> None:
     rig = Rig(PLAIN, {QuotaEntity(DEFAULT, "app"): 5.0, QuotaEntity(DEFAULT): 2.0})
     signals = [tenant(rig.now_ms, 1.0, 5.0, user="alice", client_id="app"), tenant(rig.now_ms, 1.0, 5.0, user="alice")]
     made = rig.cycle(signals)
@@ -346,14 +346,14 @@ def test_a_users_quota_that_would_take_over_a_pair_is_not_written() -> None:
 # -- writes ---------------------------------------------------------------------------------------------------------------
 
 
-def test_in_a_dry_run_the_same_is_said_again_and_nothing_stands() -> None:
+def test_dry_run_repeats_decision_and_writes_nothing() -> None:
     rig = Rig(PLAIN, dry=True)
     first, second = rig.cycle(three(rig, 30)), rig.cycle(three(rig, 30))
     assert written(first) == written(second)
     assert rig.memory.owned == {}
 
 
-def test_small_differences_are_left_alone_and_others_wait_half_a_minute() -> None:
+def test_small_differences_are_not_written_others_wait_half_minute() -> None:
     rig = Rig(PLAIN)
     rig.cycle(three(rig, 30))
     assert written(rig.cycle(three(rig, 30.9))) == {}
@@ -362,7 +362,7 @@ def test_small_differences_are_left_alone_and_others_wait_half_a_minute() -> Non
     assert written(rig.cycle(three(rig, 36))) == {A: 45.0}
 
 
-def test_under_steady_load_nobody_is_written_to_more_than_twice_a_minute() -> None:
+def test_steady_load_writes_each_tenant_at_most_twice_a_minute() -> None:
     rig = Rig(MutationPolicy(default_entity=QuotaEntity(client_id=DEFAULT)))
     writes: dict[QuotaEntity, list[int]] = {}
     for cycle in range(180):
@@ -376,7 +376,7 @@ def test_under_steady_load_nobody_is_written_to_more_than_twice_a_minute() -> No
         assert all(sum(minute <= at_s < minute + 60 for at_s in settled) <= 2 for minute in range(120, 840, 5))
 
 
-def test_a_tenant_that_kafka_has_forgotten_is_put_back_and_forgotten() -> None:
+def test_tenant_unknown_to_kafka_is_restored_and_forgotten() -> None:
     rig = Rig(PLAIN, {A: 3.0})
     rig.cycle(three(rig, 30))
     rig.now_ms += 3_601_000
@@ -388,7 +388,7 @@ def test_a_tenant_that_kafka_has_forgotten_is_put_back_and_forgotten() -> None:
     assert list(rig.memory.tenants) == [Tenant(client_id="b")]
 
 
-def test_client_ids_that_are_made_up_anew_do_not_become_quotas_without_an_end() -> None:
+def test_random_client_ids_do_not_create_endless_quotas() -> None:
     rig = Rig(MutationPolicy(limits=MutationLimits(tenants_max=5), default_entity=EVERY_CLIENT))
     signals = [tenant(rig.now_ms, i / 10, client_id=f"c{i}") for i in range(20)]
     made = rig.cycle(signals)
@@ -406,7 +406,7 @@ def test_client_ids_that_are_made_up_anew_do_not_become_quotas_without_an_end() 
 # -- the controller -------------------------------------------------------------------------------------------------------
 
 
-def test_under_pressure_everybody_who_is_held_back_has_less_at_once() -> None:
+def test_pressure_cuts_every_backlogged_tenant_at_once() -> None:
     rig = Rig(PLAIN)
     for _ in range(3):
         rig.cycle(three(rig, 20, 20, 20, a=-1.0, b=-1.0, c=-1.0))
@@ -417,7 +417,7 @@ def test_under_pressure_everybody_who_is_held_back_has_less_at_once() -> None:
     assert all(rig.quotas[entity] == pytest.approx(before[entity] / 2, rel=0.1) for entity in (A, B, C))
 
 
-def test_near_the_limit_of_partitions_quotas_shrink_but_not_of_the_exempt() -> None:
+def test_quotas_except_exempt_shrink_near_partition_limit() -> None:
     rules = (TenantRule(client_id="c", exempt=True),)
     policy = MutationPolicy(
         rules=rules, partitions_max=2_000, default_entity=None, objective=ControllerObjective(burst_ms_max=1e6)
@@ -432,7 +432,7 @@ def test_near_the_limit_of_partitions_quotas_shrink_but_not_of_the_exempt() -> N
 
 
 @pytest.mark.parametrize("partitions", [1_980, 2_100])
-def test_at_the_limit_of_partitions_everybody_keeps_what_he_was_promised(partitions: int) -> None:
+def test_guarantees_hold_at_partition_limit(partitions: int) -> None:
     rules = (TenantRule(client_id="a", rate_per_s_min=20.0), TenantRule(client_id="c", exempt=True))
     rig = Rig(replace(PLAIN, rules=rules, partitions_max=2_000))
     for _ in range(3):
@@ -446,7 +446,7 @@ def test_at_the_limit_of_partitions_everybody_keeps_what_he_was_promised(partiti
     assert "but not below guaranteed rates" in text
 
 
-def test_a_tenant_at_its_floor_is_said_to_be() -> None:
+def test_tenant_at_guaranteed_rate_is_reported() -> None:
     rules = (TenantRule(client_id="a", rate_per_s_min=40.0), TenantRule(client_id="b", rate_per_s_min=30.0))
     rig = Rig(replace(PLAIN, rules=rules))
     rig.cycle(three(rig, 20, 0, 20))
@@ -461,7 +461,7 @@ def test_a_tenant_at_its_floor_is_said_to_be() -> None:
     assert "→ 25/s: uses 20.00/s; its demand plus 25 %" in texts[2]
 
 
-def test_who_has_less_than_he_wants_is_not_said_to_have_all_of_it() -> None:
+def test_tenant_below_demand_is_not_reported_as_demand_met() -> None:
     rig = Rig(replace(PLAIN, limits=MutationLimits(rate_per_s_start=30.0, over_allocation=1.0)))
     rig.memory = replace(rig.memory, total=TotalRate(30.0))
     made = rig.cycle(three(rig, 40, 40, 0))
@@ -470,7 +470,7 @@ def test_who_has_less_than_he_wants_is_not_said_to_have_all_of_it() -> None:
     assert "uses 40.00/s; its share by weight is 1 × 15.00/s" in texts[0]
 
 
-def test_the_quota_of_everybody_else_is_written_no_more_than_twice_a_minute() -> None:
+def test_default_quota_is_written_at_most_twice_a_minute() -> None:
     """Tenants come by tens and leave again, and the standing share of whoever comes anew goes up and down with them."""
     rig, writes = Rig(replace(PLAIN, default_entity=EVERY_CLIENT, limits=MutationLimits(absent_after_s=4.0))), []
     for cycle in range(120):
@@ -481,7 +481,7 @@ def test_the_quota_of_everybody_else_is_written_no_more_than_twice_a_minute() ->
     assert all(sum(minute <= at_s < minute + 60 for at_s in writes) <= 2 for minute in range(600))
 
 
-def test_the_quota_of_everybody_else_goes_down_at_once_where_it_holds_somebody_back() -> None:
+def test_default_quota_falls_at_once_when_it_throttles_tenants() -> None:
     limits = MutationLimits(tenants_max=1)
     rig = Rig(replace(PLAIN, default_entity=EVERY_CLIENT, limits=limits))
     for _ in range(10):
@@ -491,7 +491,7 @@ def test_the_quota_of_everybody_else_goes_down_at_once_where_it_holds_somebody_b
     assert rig.quotas[EVERY_CLIENT] < 0.7 * before
 
 
-def test_the_brake_of_the_partitions_does_not_wind_the_total_up() -> None:
+def test_partition_brake_does_not_wind_up_the_total() -> None:
     rig = Rig(replace(PLAIN, partitions_max=2_000))
     for _ in range(30):
         rig.cycle(three(rig, 20, 20, 20, a=-1.0, b=-1.0, c=-1.0), [controller(rig.now_ms, partitions=1_950)])
@@ -499,7 +499,7 @@ def test_the_brake_of_the_partitions_does_not_wind_the_total_up() -> None:
     assert rig.memory.total.rate_per_s == 75.0  # As at the first look: a quarter more than what was done.
 
 
-def test_a_storm_of_whose_end_nobody_tells_is_over_after_a_minute() -> None:
+def test_storm_without_new_signals_ends_after_a_minute() -> None:
     rig = Rig(PLAIN)
     rig.cycle(three(rig, 20, a=-1.0))
     rig.cycle(three(rig, 20, a=-1.0))
@@ -509,13 +509,13 @@ def test_a_storm_of_whose_end_nobody_tells_is_over_after_a_minute() -> None:
     assert made.shares[0].reason is QuotaReason.STANDING_SHARE
 
 
-def test_books_from_the_far_future_do_not_keep_out_what_comes_after() -> None:
+def test_counters_from_far_future_do_not_block_later_ones() -> None:
     rig = Rig(PLAIN)
     rig.cycle([tenant(rig.now_ms + 3_600_000, 99.0, client_id="a")])
     assert rig.cycle(three(rig, 20)).shares[0].rate_per_s == 20.0
 
 
-def test_from_the_same_signal_is_learned_and_changed_once() -> None:
+def test_same_signal_is_used_once() -> None:
     rig = Rig(PLAIN)
     rig.cycle(three(rig, 20, a=-1.0))
     rig.now_ms += 40_000
@@ -528,7 +528,7 @@ def test_from_the_same_signal_is_learned_and_changed_once() -> None:
     assert (rig.memory.total, rig.memory.cost) == (total, cost)
 
 
-def test_who_is_exempt_is_not_held_back_by_our_default_either() -> None:
+def test_exempt_tenant_is_lifted_out_of_managed_default() -> None:
     policy = replace(
         PLAIN, rules=(TenantRule(client_id="ops", exempt=True),), default_entity=QuotaEntity(client_id=DEFAULT)
     )
@@ -544,7 +544,7 @@ def test_who_is_exempt_is_not_held_back_by_our_default_either() -> None:
     assert ops not in written(rig.cycle(books()))
 
 
-def test_who_is_exempt_by_name_does_not_wait_for_being_held_back_first() -> None:
+def test_exemption_by_name_applies_before_any_backlog() -> None:
     """Who has to delete topics at the limit of partitions would begin with the bucket of the default, which is nothing there."""
     rules = (
         TenantRule(client_id="ops", exempt=True),
@@ -572,7 +572,7 @@ def test_who_is_exempt_by_name_does_not_wait_for_being_held_back_first() -> None
     [QuotaEntity(DEFAULT, DEFAULT), QuotaEntity(DEFAULT, "batch")],
     ids=["every pair", "a client-id of everybody's"],
 )
-def test_who_is_exempt_is_not_lifted_out_of_what_somebody_set(theirs: QuotaEntity) -> None:
+def test_exempt_tenant_keeps_externally_owned_quota(theirs: QuotaEntity) -> None:
     """Under the user's own name a quota comes before these, and all of his clients would leave them."""
     rules = (TenantRule("ops", exempt=True),)
     everybody = QuotaEntity(DEFAULT)
@@ -586,7 +586,7 @@ def test_who_is_exempt_is_not_lifted_out_of_what_somebody_set(theirs: QuotaEntit
     assert free.quotas[QuotaEntity("ops")] == 1e9
 
 
-def test_of_a_name_that_somebody_gave_a_quota_nothing_is_written_though_it_is_exempt() -> None:
+def test_exempt_name_with_external_quota_is_not_written() -> None:
     ops = QuotaEntity(client_id="ops")
     rules = (TenantRule(client_id="ops", exempt=True),)
     rig = Rig(replace(PLAIN, rules=rules, default_entity=EVERY_CLIENT), {ops: 7.0})
@@ -594,7 +594,7 @@ def test_of_a_name_that_somebody_gave_a_quota_nothing_is_written_though_it_is_ex
     assert rig.quotas[ops] == 7.0
 
 
-def test_client_ids_that_are_made_up_anew_and_exempt_by_a_pattern_are_not_lifted_without_an_end() -> None:
+def test_random_client_ids_exempt_by_pattern_are_bounded() -> None:
     limits = MutationLimits(tenants_max=5)
     rig = Rig(
         replace(PLAIN, rules=(TenantRule(client_id="*", exempt=True),), default_entity=EVERY_CLIENT, limits=limits)
@@ -606,7 +606,7 @@ def test_client_ids_that_are_made_up_anew_and_exempt_by_a_pattern_are_not_lifted
     assert set(rig.quotas) == {EVERY_CLIENT, *(QuotaEntity(client_id=f"c{i}") for i in range(15, 20))}
 
 
-def test_who_was_lifted_out_of_our_default_leaves_the_others_their_share_though_its_books_are_late() -> None:
+def test_lifted_tenant_with_late_counters_leaves_others_their_share() -> None:
     ops, app = QuotaEntity(client_id="ops"), QuotaEntity(client_id="app")
     rules = (TenantRule(client_id="ops", exempt=True),)
     rig = Rig(replace(PLAIN, rules=rules, default_entity=QuotaEntity(client_id=DEFAULT)))
@@ -620,7 +620,7 @@ def test_who_was_lifted_out_of_our_default_leaves_the_others_their_share_though_
     }
 
 
-def test_where_everybody_is_exempt_nobody_is_held_back_however_hard_it_is_pressed() -> None:
+def test_pressure_throttles_no_one_when_all_are_exempt() -> None:
     rules = (TenantRule(client_id="*", exempt=True),)
     rig = Rig(replace(PLAIN, rules=rules, default_entity=QuotaEntity(client_id=DEFAULT)))
     for _ in range(30):
@@ -640,14 +640,14 @@ def test_a_look_an_hour_ago_is_not_the_one_before() -> None:
     assert rig.memory.total.known_limit_per_s is None
 
 
-def test_who_is_exempt_and_held_back_by_somebody_elses_default_is_left_as_it_is() -> None:
+def test_exempt_tenant_under_external_default_is_left_alone() -> None:
     rules = (TenantRule(client_id="ops", exempt=True),)
     rig = Rig(replace(PLAIN, rules=rules, default_entity=None), {QuotaEntity(client_id=DEFAULT): 7.0})
     made = rig.cycle([tenant(rig.now_ms, 5.0, -1.0, client_id="ops")])
     assert QuotaEntity(client_id="ops") not in written(made)
 
 
-def test_who_is_blind_lifts_nobody_out_of_a_default() -> None:
+def test_stale_inputs_lift_no_tenant_out_of_a_default() -> None:
     rules = (TenantRule(client_id="ops", exempt=True),)
     rig = Rig(replace(PLAIN, rules=rules, default_entity=QuotaEntity(client_id=DEFAULT)))
     rig.cycle([tenant(rig.now_ms, 5.0, -1.0, client_id="app")])
@@ -660,7 +660,7 @@ def test_who_is_blind_lifts_nobody_out_of_a_default() -> None:
     assert QuotaEntity(client_id="ops") not in written(rig.cycle([], [old]))
 
 
-def test_a_broker_that_is_behind_is_nobodys_word() -> None:
+def test_lagging_broker_is_no_external_change() -> None:
     rig = Rig(PLAIN)
     rig.cycle(three(rig, 30))
     stands = dict(rig.quotas)
@@ -674,7 +674,7 @@ def test_a_broker_that_is_behind_is_nobodys_word() -> None:
     assert rig.memory.unconfirmed == {}
 
 
-def test_what_is_in_doubt_is_not_put_back_yet() -> None:
+def test_uncertain_quota_is_not_restored_yet() -> None:
     rig = Rig(PLAIN)
     rig.cycle(three(rig, 30))
     rig.quotas[A] = 7.0
@@ -683,7 +683,7 @@ def test_what_is_in_doubt_is_not_put_back_yet() -> None:
     assert A not in {decision.entity for decision in restore_all(rig.quotas, rig.memory)}
 
 
-def test_who_has_gone_is_put_back_once_and_not_set_again() -> None:
+def test_departed_tenant_is_restored_once() -> None:
     rig = Rig(PLAIN, {A: 500.0})
     rig.cycle(three(rig, 30))
     rig.now_ms += 3_700_000
@@ -695,7 +695,7 @@ def test_who_has_gone_is_put_back_once_and_not_set_again() -> None:
     assert Tenant(client_id="a") not in rig.memory.tenants
 
 
-def test_an_hour_without_news_takes_nobodys_quota_away() -> None:
+def test_hour_without_signals_removes_no_quota() -> None:
     rig = Rig(PLAIN, {A: 500.0})
     rig.cycle(three(rig, 30))
     stands, old = rig.quotas[A], controller(rig.now_ms)
@@ -708,7 +708,7 @@ def test_an_hour_without_news_takes_nobodys_quota_away() -> None:
 
 
 @pytest.mark.parametrize("adopts", [True, False])
-def test_a_default_that_would_put_somebodys_quota_out_of_force_is_not_kept(adopts: bool) -> None:
+def test_default_that_shadows_external_quota_is_withdrawn(adopts: bool) -> None:
     nightly = QuotaEntity(client_id="nightly")
     rig = Rig(replace(PLAIN, default_entity=QuotaEntity(DEFAULT), adopt_existing=adopts), {nightly: 5.0})
     for _ in range(4):
@@ -729,7 +729,7 @@ def test_a_default_of_other_settings_is_taken_back() -> None:
     assert set(rig.quotas) == {QuotaEntity(client_id=DEFAULT)}
 
 
-def test_quotas_by_name_of_other_settings_are_taken_back_and_not_written_again() -> None:
+def test_quotas_of_earlier_settings_are_removed_once() -> None:
     """One for the user whom all are without a login comes before all that client-ids have."""
     everybody = QuotaEntity("ANONYMOUS")
 
@@ -753,7 +753,7 @@ def test_quotas_by_name_of_other_settings_are_taken_back_and_not_written_again()
     assert Tenant("ANONYMOUS") not in {share.tenant for share in made.shares}
 
 
-def test_a_quota_by_name_that_puts_somebodys_out_of_force_is_taken_back() -> None:
+def test_named_quota_that_shadows_external_quota_is_removed() -> None:
     alice, nightly = QuotaEntity("alice"), QuotaEntity(client_id="nightly")
     rig = Rig(replace(PLAIN, default_entity=QuotaEntity(DEFAULT)))
     rig.cycle([tenant(rig.now_ms, 3.0, 5.0, user="alice")])
@@ -771,7 +771,7 @@ def test_a_quota_by_name_that_puts_somebodys_out_of_force_is_taken_back() -> Non
     )
 
 
-def test_a_pair_keeps_no_quota_for_its_user_out_of_force() -> None:
+def test_pair_quota_does_not_shadow_its_users_quota() -> None:
     pair, alice = QuotaEntity("alice", "app"), QuotaEntity("alice")
     rig = Rig(replace(PLAIN, default_entity=QuotaEntity(DEFAULT, DEFAULT)))
     for _ in range(2):
@@ -782,7 +782,7 @@ def test_a_pair_keeps_no_quota_for_its_user_out_of_force() -> None:
     assert pair not in rig.quotas
 
 
-def test_where_standing_quotas_are_respected_from_now_on_those_that_were_adopted_are_put_back() -> None:
+def test_switch_to_preserve_restores_adopted_quotas() -> None:
     rig = Rig(replace(PLAIN, default_entity=EVERY_CLIENT), {A: 100.0, EVERY_CLIENT: 90.0})
     for _ in range(2):
         rig.cycle(three(rig, 30))
@@ -796,7 +796,7 @@ def test_where_standing_quotas_are_respected_from_now_on_those_that_were_adopted
     assert {share.reason for share in made.shares} == {QuotaReason.PRESERVED}
 
 
-def test_who_becomes_exempt_is_let_free() -> None:
+def test_newly_exempt_tenant_is_unthrottled() -> None:
     rig = Rig(PLAIN)
     rig.cycle(three(rig, 30))
     assert A in rig.quotas
@@ -808,7 +808,7 @@ def test_who_becomes_exempt_is_let_free() -> None:
 
 
 @pytest.mark.parametrize("default", [None, EVERY_CLIENT])
-def test_who_becomes_exempt_has_what_somebody_gave_him_and_not_everything(default: QuotaEntity | None) -> None:
+def test_newly_exempt_tenant_gets_its_external_quota_back(default: QuotaEntity | None) -> None:
     rig = Rig(replace(PLAIN, default_entity=default), {A: 100.0})
     rig.cycle(three(rig, 30))
     assert rig.quotas[A] == 37.5
@@ -822,7 +822,7 @@ def test_who_becomes_exempt_has_what_somebody_gave_him_and_not_everything(defaul
 @pytest.mark.parametrize(
     "objective", [ControllerObjective(apply_lag_ms_max=1_000.0), ControllerObjective(create_probe_p90_ms_max=60.0)]
 )
-def test_where_something_asked_for_is_not_measured_nothing_is_raised(objective: ControllerObjective) -> None:
+def test_unmeasured_objective_forbids_raises(objective: ControllerObjective) -> None:
     rig = Rig(replace(PLAIN, objective=objective))
     for _ in range(20):
         made = rig.cycle(three(rig, 30, a=-5.0))
@@ -831,7 +831,7 @@ def test_where_something_asked_for_is_not_measured_nothing_is_raised(objective: 
     assert QuotaReason.PRESSURE_NOT_MEASURED in reasons(made)
 
 
-def test_what_others_felt_once_is_not_come_back_to_soon() -> None:
+def test_rate_that_broke_probe_objective_is_not_retried_soon() -> None:
     """A tail that is over its objective at 400/s, and far below it at less: no mean leads the law to just below."""
     rig = Rig(replace(PLAIN, objective=ControllerObjective(create_probe_p90_ms_max=60.0)))
     over = 0
@@ -848,7 +848,7 @@ def test_what_others_felt_once_is_not_come_back_to_soon() -> None:
 
 
 @pytest.mark.parametrize(("felt_ms", "most_ratio"), [(12.0, 2.0), (33.0, 1.1), (41.0, 1.1)])
-def test_a_tail_that_is_half_of_what_it_may_be_leaves_room_for_a_tenth(felt_ms: float, most_ratio: float) -> None:
+def test_tail_at_half_of_objective_allows_a_tenth_more(felt_ms: float, most_ratio: float) -> None:
     """A tail gives no warning: at 28 of 36 ms there seemed to be room for half as much again, which was four cuts too much."""
     rig = Rig(replace(PLAIN, objective=ControllerObjective(create_probe_p90_ms_max=60.0)))
     rates = []
@@ -877,7 +877,7 @@ def felt(rig: Rig, felt_ms: float, lag_ms: float = 0.0, idle: float = 0.9) -> tu
 
 
 @pytest.mark.parametrize("lag_ms", [0.0, 950.0])
-def test_of_a_tail_that_wavers_the_least_look_promises_no_room(lag_ms: float) -> None:
+def test_lowest_sample_of_varying_tail_gives_no_headroom(lag_ms: float) -> None:
     """Though something else presses more whenever it is long."""
     rig = Rig(FELT_AND_LAG)
     felt(rig, 20.0)
@@ -886,7 +886,7 @@ def test_of_a_tail_that_wavers_the_least_look_promises_no_room(lag_ms: float) ->
     assert max(found) == before
 
 
-def test_what_was_too_much_a_moment_ago_leaves_no_room_now() -> None:
+def test_recent_objective_violation_leaves_no_headroom() -> None:
     rig = Rig(FELT_AND_LAG)
     for _ in range(3):
         felt(rig, 20.0)
@@ -896,7 +896,7 @@ def test_what_was_too_much_a_moment_ago_leaves_no_room_now() -> None:
     assert felt(rig, 41.0)[0] > cut
 
 
-def test_what_is_felt_too_much_comes_down_by_a_tenth_at_least() -> None:
+def test_probe_above_objective_cuts_at_least_a_tenth() -> None:
     """At 37 to 40 of 36 ms, twentieths took five minutes from 86 to 55/s."""
     rig = Rig(FELT_AND_LAG)
     before, _ = felt(rig, 50.0)
@@ -905,7 +905,7 @@ def test_what_is_felt_too_much_comes_down_by_a_tenth_at_least() -> None:
     assert felt(rig, 61.0)[0] == pytest.approx(0.9 * before)
 
 
-def test_a_cut_is_written_at_once_and_a_third_write_waits_for_its_minute() -> None:
+def test_cut_is_written_at_once_and_third_write_waits() -> None:
     """Whoever was given more ten seconds ago has it taken away now; and twice a minute is all, counted at any moment."""
     rig = Rig(FELT_AND_LAG)
     writes: list[tuple[int, float]] = []
@@ -925,7 +925,7 @@ def wavering(middle_ms: float, apart_ms: float, looks: int) -> list[float]:
     return [middle_ms + apart_ms * math.sin(2 * math.pi * look / 12) for look in range(looks)]
 
 
-def test_what_wavers_comes_down_step_by_step_where_the_next_look_may_be_over() -> None:
+def test_varying_tail_near_objective_is_lowered_stepwise() -> None:
     """At 60/s looks of 34 to 41 ms were as it should be, of 41, and one of a hundred was 46."""
     rig = Rig(FELT_AND_LAG)
     before, _ = felt(rig, 54.0)
@@ -944,7 +944,7 @@ def used_to(waves: Sequence[float]) -> tuple[Rig, float]:
     return rig, [felt(rig, ms)[0] for ms in waves][-1]
 
 
-def test_what_hardly_wavers_may_come_near_to_its_objective() -> None:
+def test_steady_tail_may_approach_its_objective() -> None:
     rig, before = used_to(wavering(54.0, 0.3, 120))
     rates = [felt(rig, ms)[0] for ms in wavering(51.0, 0.3, 12)]
     assert rates[-1] > before, "there is room"
@@ -954,12 +954,12 @@ def test_what_hardly_wavers_may_come_near_to_its_objective() -> None:
     assert rates == [rates[0]] * 60, "and here is neither room nor need"
 
 
-def test_what_wavers_by_as_much_has_no_room_at_the_same_height() -> None:
+def test_varying_tail_has_no_headroom_at_same_level() -> None:
     rig, before = used_to(wavering(48.0, 6.0, 60))
     assert [felt(rig, 51.0)[0] for _ in range(8)] == [before] * 8
 
 
-def test_a_step_down_in_time_keeps_no_cut_from_being_made_that_is_urgent() -> None:
+def test_early_step_down_does_not_delay_urgent_cut() -> None:
     for urgent_ms in (90.0, 180.0):
         rig = Rig(FELT_AND_LAG)
         before, _ = felt(rig, 54.0)
@@ -970,7 +970,7 @@ def test_a_step_down_in_time_keeps_no_cut_from_being_made_that_is_urgent() -> No
         assert cut == pytest.approx(eased * max(0.5, 60.0 / urgent_ms))
 
 
-def test_near_the_objective_nobody_is_taken_below_what_a_small_controller_bears() -> None:
+def test_no_tenant_falls_below_small_controller_rate_near_objective() -> None:
     """Else an objective that is nearly reached whatever tenants do would leave them nothing."""
     rig, least = Rig(FELT_AND_LAG), FELT_AND_LAG.limits.rate_per_s_safe
     assert min(felt(rig, ms)[0] for ms in wavering(54.0, 5.0, 200)) == least
@@ -978,14 +978,14 @@ def test_near_the_objective_nobody_is_taken_below_what_a_small_controller_bears(
     assert felt(rig, 130.0)[0] < least, "far over it they are"
 
 
-def test_what_is_felt_leaves_no_room_and_that_is_said_though_something_else_presses_more() -> None:
+def test_probe_without_headroom_is_reason_despite_higher_pressure() -> None:
     rig = Rig(FELT_AND_LAG)
     felt(rig, 53.5, idle=0.36)
     made = [felt(rig, 53.5, idle=0.36) for _ in range(20)][-1][1]
     assert QuotaReason.WITHIN_OBJECTIVE in reasons(made)
 
 
-def test_after_a_start_nothing_goes_down_for_a_wavering_that_nobody_has_seen() -> None:
+def test_unobserved_spread_causes_no_cut_after_start() -> None:
     """The total of before is remembered, how it wavered is not."""
     rig = Rig(FELT_AND_LAG)
     felt(rig, 46.0)
@@ -994,7 +994,7 @@ def test_after_a_start_nothing_goes_down_for_a_wavering_that_nobody_has_seen() -
     assert min(felt(rig, 56.0)[0] for _ in range(120)) == before
 
 
-def test_who_is_not_ours_to_hold_back_counts_however_that_came_about() -> None:
+def test_unmanaged_tenants_count_against_the_total() -> None:
     """With quotas for one tenant at most, the others' use came off the one's floor, step by step."""
     rules = (TenantRule(client_id="a", rate_per_s_min=60.0),)
     limits = replace(FELT_AND_LAG.limits, tenants_max=1)
@@ -1010,7 +1010,7 @@ def test_who_is_not_ours_to_hold_back_counts_however_that_came_about() -> None:
     assert made.memory.total.rate_per_s >= 99
 
 
-def test_whom_our_quota_for_everybody_holds_back_is_held_back_by_the_total() -> None:
+def test_tenants_under_managed_default_are_limited_by_total() -> None:
     """Random client-ids, more than may have quotas of their own: the total has to come up for them all the same."""
     limits = replace(PLAIN.limits, tenants_max=1)
     rig = Rig(replace(PLAIN, limits=limits, default_entity=QuotaEntity(client_id=DEFAULT)))
@@ -1023,7 +1023,7 @@ def test_whom_our_quota_for_everybody_holds_back_is_held_back_by_the_total() -> 
     assert rig.memory.total.rate_per_s > before
 
 
-def test_who_is_gone_takes_nobodys_place() -> None:
+def test_departed_tenant_frees_its_slot() -> None:
     limits = replace(PLAIN.limits, tenants_max=1)
     rig = Rig(replace(PLAIN, limits=limits))
     for _ in range(4):
@@ -1053,7 +1053,7 @@ def test_how_much_it_wavers_is_kept_through_a_fail_over() -> None:
     assert (made.memory.window.probe.ratio, made.memory.window.probe.spread) == (None, known)
 
 
-def test_a_tenth_is_the_most_though_the_controller_is_pressed_a_little_more() -> None:
+def test_cut_is_at_most_a_tenth_under_slight_pressure() -> None:
     rig = Rig(FELT_AND_LAG)
     found = [felt(rig, 33.0, idle=0.61)[0] for _ in range(30)]
     assert max(later / rate for rate, later in itertools.pairwise(found)) == pytest.approx(1.1)
@@ -1072,7 +1072,7 @@ def test_a_tail_at_rest_near_its_objective_is_no_news() -> None:
     assert not is_state_changed(made.memory, before)
 
 
-def test_what_was_waited_for_while_there_was_no_controller_is_no_pressure() -> None:
+def test_waits_without_controller_are_no_pressure() -> None:
     rig = Rig(replace(PLAIN, objective=ControllerObjective(create_probe_p90_ms_max=60.0)))
     for _ in range(4):
         rig.cycle(three(rig, 30, a=-5.0), beside=ClusterWideMeasures(create_probe_p90_ms=20.0))

@@ -23,7 +23,7 @@ claims_of = st.builds(
 
 @settings(deadline=None, max_examples=300)
 @given(whole=st.floats(0, 1e5), claims=st.lists(claims_of, min_size=1, max_size=12))
-def test_it_is_what_the_exact_solver_says(whole: float, claims: list[Claim]) -> None:
+def test_share_equals_exact_solver(whole: float, claims: list[Claim]) -> None:
     found, exact = share_max_min(whole, claims).shares, oracle(Fraction(whole), claims)
     for one, expected in zip(found, exact, strict=True):
         assert one == pytest.approx(float(expected), rel=1e-9, abs=1e-9 * (1 + whole))
@@ -42,31 +42,31 @@ def test_shares_add_up_and_stay_between_floor_and_want(whole: float, claims: lis
 
 @settings(deadline=None)
 @given(whole=st.floats(0, 1e5), claims=st.lists(claims_of, min_size=2, max_size=12), more=st.floats(0, 1e4))
-def test_nobody_loses_where_the_whole_grows(whole: float, claims: list[Claim], more: float) -> None:
+def test_larger_total_lowers_no_share(whole: float, claims: list[Claim], more: float) -> None:
     before, after = share_max_min(whole, claims).shares, share_max_min(whole + more, claims).shares
     for one, other in zip(before, after, strict=True):
         assert other >= one - 1e-7 * (1 + whole)
 
 
-def test_equal_tenants_who_want_more_get_the_same() -> None:
+def test_equal_backlogged_tenants_get_equal_shares() -> None:
     assert share_max_min(90, [Claim(HUNGRY)] * 3).shares == (30, 30, 30)
 
 
-def test_who_wants_little_has_it_and_the_others_share_the_rest() -> None:
+def test_small_demand_is_met_and_others_share_the_rest() -> None:
     found = share_max_min(100, [Claim(10), Claim(HUNGRY), Claim(HUNGRY)])
     assert found.shares == (10, 45, 45)
     assert found.rate_per_weight == 45
 
 
-def test_weights_count_among_those_who_want_more() -> None:
+def test_weights_apply_to_backlogged_tenants() -> None:
     assert share_max_min(100, [Claim(10), Claim(HUNGRY, 2), Claim(HUNGRY)]).shares == (10, 60, 30)
 
 
-def test_a_floor_is_kept_also_where_the_weight_would_give_less() -> None:
+def test_guarantee_holds_above_weighted_share() -> None:
     assert share_max_min(100, [Claim(HUNGRY, 1, 40), Claim(HUNGRY, 3), Claim(HUNGRY, 3)]).shares == (40, 30, 30)
 
 
-def test_a_floor_is_no_more_than_what_is_wanted() -> None:
+def test_guarantee_never_exceeds_demand() -> None:
     assert share_max_min(100, [Claim(5, 1, 40), Claim(HUNGRY)]).shares == (5, 95)
 
 
@@ -76,17 +76,17 @@ def test_floors_that_are_more_than_the_whole_are_cut_alike() -> None:
     assert found.guarantees_cut
 
 
-def test_where_everybody_has_enough_something_is_left() -> None:
+def test_rest_remains_when_all_demand_is_met() -> None:
     found = share_max_min(100, [Claim(10), Claim(20)])
     assert found.shares == (10, 20)
     assert found.rate_per_weight == math.inf
 
 
-def test_nobody_to_share_with() -> None:
+def test_share_without_tenants_is_empty() -> None:
     assert share_max_min(100, []).shares == ()
 
 
-def test_a_thousand_tenants_are_shared_among_within_a_hair_of_the_exact_optimum() -> None:
+def test_shares_of_thousand_tenants_are_close_to_exact_optimum() -> None:
     claims = [Claim((i * 7919) % 97 if i % 3 else HUNGRY, 1 + i % 5, (i % 11) / 10) for i in range(1_000)]
     found, exact = share_max_min(5_000, claims).shares, oracle(Fraction(5_000), claims)
     assert max(abs(one - float(expected)) for one, expected in zip(found, exact, strict=True)) < 1e-8

@@ -22,7 +22,7 @@ RULES = [
 
 
 @pytest.mark.parametrize("first", range(len(RULES)))
-def test_rules_win_in_kafkas_order_wherever_they_stand_in_the_list(first: int) -> None:
+def test_rules_apply_in_kafka_precedence_not_list_order(first: int) -> None:
     rules = list(reversed(RULES[first:]))
     found = match_rule(Tenant("alice", "app"), rules)
     assert found is not None
@@ -37,7 +37,7 @@ def test_among_equals_the_first_wins() -> None:
     assert (found.index, found.also_matching) == (1, (2,))
 
 
-def test_a_rule_for_a_part_that_the_books_do_not_have_does_not_fit() -> None:
+def test_rule_for_absent_entity_part_does_not_match() -> None:
     assert match_rule(Tenant("alice"), [TenantRule("alice", "*")]) is None
     assert match_rule(Tenant(client_id="app"), [TenantRule("*")]) is None
     assert match_rule(Tenant("alice"), []) is None
@@ -50,18 +50,18 @@ def test_only_star_and_question_mark_are_patterns() -> None:
     assert match_rule(Tenant("ab"), [TenantRule("a")]) is None
 
 
-def test_who_is_held_back_wants_nobody_knows_how_much() -> None:
+def test_backlogged_tenant_has_unknown_demand() -> None:
     state = update_tenant_state(TenantState(), tenant(START_MS, 3.0, -1.0, user="a"), 5.0, LIMITS)
     assert state == TenantState(5.0, True, START_MS, START_MS)
     assert demand_per_s(state, LIMITS) == math.inf
 
 
-def test_who_is_not_wants_what_it_does_and_a_quarter() -> None:
+def test_unthrottled_tenant_demands_its_rate_plus_quarter() -> None:
     state = update_tenant_state(TenantState(), tenant(START_MS, 3.0, 50.0, user="a"), 5.0, LIMITS)
     assert demand_per_s(state, LIMITS) == 3.75
 
 
-def test_what_it_did_is_forgotten_by_two_thirds_in_a_minute() -> None:
+def test_past_rate_decays_by_two_thirds_in_a_minute() -> None:
     state = TenantState(10.0, False, START_MS, START_MS)
     state = update_tenant_state(state, tenant(START_MS + 60_000, 0.0, 50.0, user="a"), 5.0, LIMITS)
     assert state.rate_per_s == pytest.approx(10 / math.e)
@@ -73,35 +73,35 @@ def test_an_older_signal_changes_nothing() -> None:
     assert update_tenant_state(state, tenant(START_MS, 99.0, -5.0, user="a"), 5.0, LIMITS) == state
 
 
-def test_without_a_quota_or_tokens_nobody_is_called_held_back() -> None:
+def test_tenant_without_quota_or_tokens_is_not_backlogged() -> None:
     assert not update_tenant_state(TenantState(), tenant(START_MS, 3.0, -1.0, user="a"), None, LIMITS).backlogged
     assert not update_tenant_state(TenantState(), tenant(START_MS, None, None, user="a"), 5.0, LIMITS).backlogged
     held = TenantState(5.0, True, START_MS, START_MS)
     assert update_tenant_state(held, tenant(START_MS + 5_000, 3.0, None, user="a"), 5.0, LIMITS).backlogged
 
 
-def test_tokens_from_before_a_quota_that_holds_nobody_back_are_no_hunger() -> None:
+def test_stale_tokens_of_loose_quota_are_no_backlog() -> None:
     state = update_tenant_state(TenantState(), tenant(START_MS, 3.0, -5.0, user="a"), 1e9, LIMITS)
     assert (state.rate_per_s, state.backlogged) == (3.0, False)
 
 
-def test_nobody_is_let_do_more_than_a_controller_does() -> None:
+def test_quota_never_exceeds_controller_capacity() -> None:
     state = update_tenant_state(TenantState(), tenant(START_MS, 3.0, -5.0, user="a"), 1e6, LIMITS)
     assert (state.rate_per_s, state.backlogged) == (LIMITS.rate_per_s_max, True)
 
 
-def test_who_only_waits_for_a_debt_to_be_paid_does_nothing() -> None:
+def test_tenant_repaying_token_debt_is_idle() -> None:
     state = update_tenant_state(TenantState(), tenant(START_MS, 0.0, -500.0, user="a"), 5.0, LIMITS)
     assert (state.rate_per_s, state.backlogged) == (0.0, True)
 
 
-def test_who_does_nothing_is_not_held_back_for_ever_by_tokens_that_nobody_tells() -> None:
+def test_idle_tenant_without_token_metric_stops_being_backlogged() -> None:
     held = TenantState(5.0, True, START_MS, START_MS)
     for idle in (0.0, None):
         assert not update_tenant_state(held, tenant(START_MS + 5_000, idle, None, user="a"), 5.0, LIMITS).backlogged
 
 
-def test_a_bucket_that_is_not_full_yet_holds_back_nobody_who_does_nothing() -> None:
+def test_idle_tenant_with_filling_bucket_is_not_backlogged() -> None:
     """A quota raised from 5 to 50 a moment ago: the bucket still holds the 55 of before."""
 
     def held_back(rate: float, tokens: float) -> bool:

@@ -51,7 +51,7 @@ def after(
 # -- pressure -------------------------------------------------------------------------------------------------------------
 
 
-def test_the_worst_of_what_is_measured_is_the_pressure() -> None:
+def test_pressure_is_worst_measured_ratio() -> None:
     objective = ControllerObjective(idle_ratio_min=0.2, queue_ms_max=500, create_ms_max=100, apply_lag_ms_max=1_000)
     signal = replace(SIGNAL, idle_ratio=0.6, event_queue_time_mean_ms=100.0)
     found = worst_pressure(signal, ClusterWideMeasures(create_ms=90.0, apply_lag_ms=700.0), objective)
@@ -63,7 +63,7 @@ def test_the_worst_of_what_is_measured_is_the_pressure() -> None:
     assert "idle 10 % of the time, at least 20 % is asked for" in str(found)
 
 
-def test_where_nothing_is_measured_or_asked_for_there_is_no_pressure_to_speak_of() -> None:
+def test_pressure_is_unknown_without_measures_or_objectives() -> None:
     assert worst_pressure(SIGNAL, ClusterWideMeasures(), ControllerObjective()) is None
     nothing = ControllerObjective(idle_ratio_min=None, queue_ms_max=None)
     assert worst_pressure(replace(SIGNAL, idle_ratio=0.0), ClusterWideMeasures(), nothing) is None
@@ -78,21 +78,21 @@ def test_an_idle_ratio_a_little_beyond_its_scale_is_full() -> None:
 # -- the total ------------------------------------------------------------------------------------------------------------
 
 
-def test_with_room_and_somebody_held_back_it_doubles() -> None:
+def test_total_doubles_with_headroom_and_backlog() -> None:
     assert after(TotalRate(100), 0.1) == (TotalRate(200, NOW), QuotaReason.HEADROOM_AVAILABLE)
 
 
-def test_near_the_objective_it_grows_by_half_of_what_is_left() -> None:
+def test_total_grows_by_half_of_headroom_near_objective() -> None:
     total, reason = after(TotalRate(100), 0.8)
     assert reason is QuotaReason.HEADROOM_AVAILABLE
     assert total.rate_per_s == pytest.approx(100 + 100 * (0.85 / 0.8 - 1) / 2)
 
 
-def test_in_between_a_step_is_a_part_of_the_cap() -> None:
+def test_total_step_is_a_share_of_cap_in_between() -> None:
     assert after(TotalRate(100), 0.45, cap=400)[0].rate_per_s == 120.0
 
 
-def test_where_nobody_is_held_back_it_does_not_grow() -> None:
+def test_total_does_not_grow_without_backlog() -> None:
     assert after(TotalRate(100), 0.1, binds=False) == (TotalRate(100), QuotaReason.NOT_BINDING)
 
 
@@ -108,7 +108,7 @@ def test_between_aim_and_objective_it_stays() -> None:
 
 
 @pytest.mark.parametrize(("ratio", "rate"), [(1.01, 95.0), (1.25, 80.0), (2.0, 50.0), (80.0, 50.0)])
-def test_over_the_objective_it_falls_by_as_much_as_it_is_over(ratio: float, rate: float) -> None:
+def test_total_falls_by_the_excess_over_objective(ratio: float, rate: float) -> None:
     assert after(TotalRate(100, NOW - 1), ratio) == (TotalRate(rate, NOW, NOW), QuotaReason.OVER_OBJECTIVE)
 
 
@@ -117,11 +117,11 @@ def test_it_falls_again_only_when_the_last_fall_is_seen() -> None:
     assert after(before, 3.0) == (before, QuotaReason.SETTLING)
 
 
-def test_a_total_that_does_not_bind_falls_from_what_is_done() -> None:
+def test_nonbinding_total_falls_from_the_applied_rate() -> None:
     assert after(TotalRate(1_000), 2.0, binds=False, done=100)[0].rate_per_s == pytest.approx(62.5)
 
 
-def test_heartbeats_that_time_out_halve_it_whatever_else_is_measured() -> None:
+def test_heartbeat_timeouts_halve_the_total() -> None:
     assert after(TotalRate(100), 0.1, late=True) == (TotalRate(50, NOW, NOW), QuotaReason.HEARTBEAT_TIMEOUTS)
 
 
@@ -132,7 +132,7 @@ def test_it_never_leaves_its_bounds() -> None:
     assert after(TotalRate(1.2), 9.0)[0].rate_per_s == LIMITS.rate_per_s_min
 
 
-def test_the_first_look_begins_with_what_is_done() -> None:
+def test_initial_total_is_the_applied_rate() -> None:
     assert initial_total(pressed(0.5), 200, CAP, NOW, LIMITS).rate_per_s == 250
     assert initial_total(pressed(0.5), 0, CAP, NOW, LIMITS).rate_per_s == LIMITS.rate_per_s_start
     assert initial_total(pressed(4.0), 200, CAP, NOW, LIMITS).rate_per_s == 50
@@ -170,7 +170,7 @@ def test_while_a_backlog_goes_down_it_is_not_cut_again() -> None:
     assert after(TotalRate(100), 20.0, course=PressureTrend(24.0), late=True)[1] is QuotaReason.HEARTBEAT_TIMEOUTS
 
 
-def test_what_was_judged_once_is_not_judged_again() -> None:
+def test_same_measurement_is_judged_once() -> None:
     assert after(TotalRate(100), 20.0, course=PressureTrend(is_new_window=False)) == (
         TotalRate(100),
         QuotaReason.SETTLING,
@@ -180,7 +180,7 @@ def test_what_was_judged_once_is_not_judged_again() -> None:
 # -- cap and brake --------------------------------------------------------------------------------------------------------
 
 
-def test_at_the_cap_the_buckets_of_the_total_are_what_the_controller_may_be_busy_with() -> None:
+def test_bucket_capacity_at_cap_equals_allowed_busy_time() -> None:
     cap = burst_cap_per_s(LearnedCost(0.0, 6.0), ControllerObjective(burst_ms_max=5_000), LIMITS)
     assert 11 * cap * 1.04 * 6.0 == pytest.approx(5_000)
 
@@ -209,7 +209,7 @@ def test_without_a_limit_there_is_no_brake() -> None:
     topic=st.floats(0, 20), partition=st.floats(0.01, 10), per_topic=st.integers(1, 50), other=st.floats(0, 0.2),
     rates=st.lists(st.floats(2, 60), min_size=40, max_size=60),
 )  # fmt: skip
-def test_the_cost_of_what_comes_is_learned(
+def test_mutation_cost_is_learned(
     topic: float, partition: float, per_topic: int, other: float, rates: list[float]
 ) -> None:
     true_ms = partition + topic / per_topic
@@ -223,7 +223,7 @@ def test_the_cost_of_what_comes_is_learned(
         assert cost.partitions_per_topic == pytest.approx(per_topic)
 
 
-def test_what_the_controller_does_besides_is_learned_while_nothing_is_created() -> None:
+def test_other_controller_load_is_learned_when_idle() -> None:
     cost = initial_cost(LIMITS)
     for _ in range(30):
         cost = update_cost(cost, 0.1, 0.0, 0.0, LIMITS)
@@ -231,23 +231,23 @@ def test_what_the_controller_does_besides_is_learned_while_nothing_is_created() 
     assert (cost.topic_ms, cost.partition_ms) == (0.9, 0.06)
 
 
-def test_a_controller_that_works_off_a_queue_says_nothing_of_what_it_does_besides() -> None:
+def test_draining_queue_teaches_no_other_load() -> None:
     assert update_cost(initial_cost(LIMITS), 1.0, 0.0, 0.0, LIMITS) == initial_cost(LIMITS)
 
 
-def test_a_controller_that_is_busy_all_the_time_may_cost_more_but_not_less() -> None:
+def test_saturated_controller_may_raise_but_not_lower_cost() -> None:
     dear = LearnedCost(0.0001, 6.0, steps=5)
     assert update_cost(dear, 1.0, 100, 400, LIMITS).partition_ms == 6.0
     assert update_cost(dear, 1.0, 10, 40, LIMITS).partition_ms > 6.0
 
 
-def test_fewer_partitions_a_topic_are_believed_at_once_and_more_of_them_slowly() -> None:
+def test_partitions_per_topic_fall_at_once_and_rise_slowly() -> None:
     cost = LearnedCost(0.9, 0.06, partitions_per_topic=10, steps=5)
     assert update_cost(cost, 0.1, 10, 20, LIMITS).partitions_per_topic == 2
     assert update_cost(cost, 0.1, 1, 20, LIMITS).partitions_per_topic == 13
 
 
-def test_near_what_others_may_feel_what_was_promised_is_kept() -> None:
+def test_guarantees_hold_near_probe_objective() -> None:
     near = PressureTrend(probe_ratio=0.9, probe_likely_ratio=1.01, guaranteed_per_s=80.0)
     assert after(TotalRate(100), 0.5, course=near) == (TotalRate(90, NOW), QuotaReason.NEAR_OBJECTIVE)
     assert after(TotalRate(85), 0.5, course=near) == (TotalRate(80, NOW), QuotaReason.NEAR_OBJECTIVE)
@@ -258,7 +258,7 @@ def test_near_what_others_may_feel_what_was_promised_is_kept() -> None:
     assert after(TotalRate(100, NOW - 34_000), 0.5, course=near) == (TotalRate(100, NOW - 34_000), QuotaReason.SETTLING)
 
 
-def test_near_what_others_may_feel_who_is_not_ours_to_hold_back_takes_nothing_of_what_others_keep() -> None:
+def test_unmanaged_tenants_take_no_guarantees_near_probe_objective() -> None:
     near = PressureTrend(probe_ratio=0.9, probe_likely_ratio=1.01, guaranteed_per_s=20.0, unmanaged_per_s=30.0)
     assert after(TotalRate(60), 0.5, course=near)[0].rate_per_s == 30 + LIMITS.rate_per_s_safe
     assert after(TotalRate(55), 0.5, course=near)[1] is QuotaReason.WITHIN_OBJECTIVE
@@ -268,7 +268,7 @@ def felt(ratio: float) -> Pressure:
     return Pressure(ratio, Measure.CREATE_PROBE, 50 * ratio, 50.0)
 
 
-def test_over_what_others_may_feel_nobody_is_taken_below_what_any_controller_bears_unless_it_is_far() -> None:
+def test_minimum_rate_holds_slightly_above_probe_objective() -> None:
     """From 25.5 to 23/s at 38 of 37 ms, six tenants were left 3.8/s each, and those who want 4/s waited for 13 s."""
     ease, course = LIMITS.rate_per_s_safe, PressureTrend(probe_ratio=1.03)
 
@@ -298,7 +298,7 @@ def test_over_what_others_may_feel_nobody_is_taken_below_what_any_controller_bea
         (1.2, 5, 75, QuotaReason.OVER_OBJECTIVE),
     ],
 )
-def test_after_a_step_in_time_what_is_over_by_no_more_than_the_step_takes_is_of_before_it(
+def test_excess_within_early_step_predates_the_step(
     ratio: float, since_s: int, rate: float, reason: QuotaReason
 ) -> None:
     course = PressureTrend(probe_ratio=ratio, probe_likely_ratio=ratio, near_cut_at_ms=NOW - 1000 * since_s)
@@ -306,7 +306,7 @@ def test_after_a_step_in_time_what_is_over_by_no_more_than_the_step_takes_is_of_
     assert (found[0].rate_per_s, found[1]) == (pytest.approx(rate), reason)
 
 
-def test_a_start_that_was_slow_by_itself_leaves_what_any_controller_bears_with_ease() -> None:
+def test_slow_start_keeps_minimum_total() -> None:
     """One in ten of the first answers took 41 of 38 ms while next to nothing was done, and everybody had 1/s for a minute."""
     ease = LIMITS.rate_per_s_safe
     assert initial_total(pressed(1.1), 0.35, 1_000, NOW, LIMITS) == TotalRate(ease, raised_at_ms=NOW)
@@ -323,7 +323,7 @@ def test_so_little_is_not_remembered_as_too_much(found: Pressure) -> None:
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_at_its_least_it_is_not_said_to_be_lowered(late: bool) -> None:
+def test_minimum_total_is_not_reported_as_lowered(late: bool) -> None:
     least = TotalRate(LIMITS.rate_per_s_min)
     course = PressureTrend(pressure_before=1.2, lag_growth_ratio=0.5)
     for found in (felt(4.0), Pressure(2.5, Measure.APPLY_LAG, 2_500.0, 1_000.0)):
@@ -341,5 +341,5 @@ def test_a_controller_that_bears_less_than_that_is_given_less() -> None:
     assert after(TotalRate(25), 2.0, done=4, binds=False, course=by_else)[0].rate_per_s == pytest.approx(1.25 * 4 / 2)
 
 
-def test_where_brokers_heartbeats_time_out_even_little_is_halved() -> None:
+def test_heartbeat_timeouts_halve_even_small_totals() -> None:
     assert after(TotalRate(50), 0.1, done=4, binds=False, late=True)[0].rate_per_s == 2.5

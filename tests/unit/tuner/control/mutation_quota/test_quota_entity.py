@@ -34,7 +34,7 @@ def test_the_order_is_kafkas() -> None:
 
 
 @pytest.mark.parametrize("place", range(8))
-def test_of_all_that_fit_the_first_wins(place: int) -> None:
+def test_first_matching_entity_wins(place: int) -> None:
     quotas = {entity: float(i + 1) for i, (entity, _) in enumerate(IN_ORDER) if i >= place}
     entity, tenant = IN_ORDER[place]
     assert resolve_quota(quotas, "alice", "app") == (entity, tenant, place + 1.0)
@@ -42,19 +42,19 @@ def test_of_all_that_fit_the_first_wins(place: int) -> None:
     assert found == (entity, place + 1.0)
 
 
-def test_what_is_for_others_is_not_in_force() -> None:
+def test_quota_of_other_entity_does_not_apply() -> None:
     quotas = {QuotaEntity("bob"): 1.0, QuotaEntity("alice", "other"): 2.0, QuotaEntity(client_id="other"): 3.0}
     assert resolve_quota(quotas, "alice", "app") is None
     assert find_quota_in_force(quotas, Tenant("alice", "app")) is None
 
 
-def test_a_user_who_is_called_default_is_not_everybody() -> None:
+def test_user_named_default_is_not_the_default_entity() -> None:
     assert resolve_quota({QuotaEntity("<default>"): 1.0}, "alice", "app") is None
     assert str(QuotaEntity("<default>")) == "user '<default>'"
     assert str(QuotaEntity(DEFAULT, "app")) == "user <default>, client-id 'app'"
 
 
-def test_a_users_quota_would_take_a_pair_out_of_its_default_bucket() -> None:
+def test_user_quota_would_shadow_the_pairs_default() -> None:
     quotas = {QuotaEntity(DEFAULT, "app"): 5.0, QuotaEntity(DEFAULT): 1.0}
     pair, other, user = Tenant("alice", "app"), Tenant("bob", "app"), Tenant("alice")
     assert find_rebucketed_tenants(QuotaEntity("alice"), quotas, [pair, other, user]) == (pair,)
@@ -86,9 +86,7 @@ def test_a_bucket_has_the_quota_that_its_client_was_given(
 @given(
     quotas=st.dictionaries(entities, st.floats(0.1, 10)), user=st.sampled_from("ab"), client_id=st.sampled_from("xy")
 )
-def test_a_quota_under_a_tenants_own_name_reaches_its_bucket_and_takes_only_what_is_said(
-    quotas: dict[QuotaEntity, float], user: str, client_id: str
-) -> None:
+def test_named_quota_changes_only_its_own_bucket(quotas: dict[QuotaEntity, float], user: str, client_id: str) -> None:
     clients = [(u, c) for u in "ab" for c in "xy"]
     before = {client: resolve_quota(quotas, *client) for client in clients}
     mine = before[user, client_id]
