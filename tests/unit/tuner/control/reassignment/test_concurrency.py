@@ -74,7 +74,7 @@ def test_it_begins_with_five_and_says_so() -> None:
     assert found.changes[0].text == "partitions at a time onto broker 3: 5, the start value of every plan"
 
 
-def test_while_the_quota_was_never_full_they_grow_to_what_would_fill_it_and_then_by_one() -> None:
+def test_concurrency_grows_to_fill_unused_quota_then_by_one() -> None:
     memory = begun()
     slots = []
     for now_s in range(5, 100, 5):
@@ -87,7 +87,7 @@ def test_while_the_quota_was_never_full_they_grow_to_what_would_fill_it_and_then
     assert slots == [5, 5, 10, 10, 10, 10, 20, 20, 20, 20, 21, 21, 21, 21, 22, 22, 22, 22, 23]
 
 
-def test_no_more_than_would_fill_it_and_no_more_than_twice_as_many() -> None:
+def test_growth_is_limited_to_quota_and_to_doubling() -> None:
     """Half a quota used asks for twice as many, four fifths for a quarter more; next to nothing is no measure to go by."""
     for measured_mb, slots in ((50, 10), (60, 9), (80, 7), (84, 6), (3, 10)):
         assert at(20, begun(), brokers={3: broker(20_000, measured_mb)}).slots[SIDE] == slots, measured_mb
@@ -118,14 +118,14 @@ def test_more_is_not_tried_where_it_would_change_nothing() -> None:
         assert found.changes == ()
 
 
-def test_a_raise_is_judged_by_what_came_after_it() -> None:
+def test_raise_is_judged_by_later_measurements() -> None:
     memory = at(21, at(20, begun()).state).state
     found = at(30, memory)
     assert (found.slots[SIDE], reason(found)) == (10, ConcurrencyReason.COOLDOWN)
     assert at(36, memory).slots[SIDE] == 20
 
 
-def test_the_seconds_before_the_first_byte_are_no_reason_for_more() -> None:
+def test_seconds_before_first_byte_do_not_raise_concurrency() -> None:
     """As on four real brokers: a plan's first steps are decided on, announced, throttled and asked for within six seconds. When
     ten more have gone by, the mean that Kafka tells still has empty seconds in it, and twice as many partitions of which each is
     written to would take half of the throttle for keeping up."""
@@ -137,14 +137,14 @@ def test_the_seconds_before_the_first_byte_are_no_reason_for_more() -> None:
     assert reason(found) is ConcurrencyReason.QUOTA_FULL
 
 
-def test_what_is_measured_late_is_judged_by_when_it_was_measured() -> None:
+def test_late_measurement_is_judged_by_its_timestamp() -> None:
     """A signal of ten seconds ago tells nothing of the slots that have been in use for fifteen."""
     memory = at(1, begun(using=0)).state
     assert at(16, memory, brokers={3: broker(6_000)}).slots[SIDE] == 5
     assert at(16, memory, brokers={3: broker(14_000)}).slots[SIDE] == 10
 
 
-def test_half_is_taken_back_when_somebody_is_hurt() -> None:
+def test_concurrency_halves_when_clients_suffer() -> None:
     memory = at(20, begun()).state
     for others, why in (
         ({"under_min_isr_partitions": 1.0}, ConcurrencyReason.UNDER_MIN_ISR),
@@ -181,7 +181,7 @@ def test_late_metadata_counts_where_it_is_asked_for() -> None:
     assert reason(found) is ConcurrencyReason.CONTROLLER_BUSY
 
 
-def test_requests_grow_while_they_are_full_and_the_controller_has_time() -> None:
+def test_request_size_grows_while_full_and_controller_idle() -> None:
     memory = begun()
     assert at(20, memory, last_request_steps=50).starts_max == 100
     assert at(20, memory, last_request_steps=49).starts_max == 50
@@ -209,7 +209,7 @@ def test_without_any_controller_no_more_than_a_few() -> None:
     assert (found.slots[SIDE], reason(found)) == (12, ConcurrencyReason.CONTROLLER_NOT_MEASURED)
 
 
-def test_a_controller_that_was_there_and_is_gone_stops_all_growth() -> None:
+def test_lost_controller_metrics_stop_growth() -> None:
     found = at(20, begun(), controllers={})
     assert (found.slots[SIDE], reason(found)) == (5, ConcurrencyReason.CONTROLLER_NOT_MEASURED)
 
@@ -243,7 +243,7 @@ def test_a_side_that_the_plan_is_done_with_is_forgotten() -> None:
     st.integers(1, 4),
     st.integers(4, 30),
 )
-def test_it_stays_within_the_limits_whatever_happens(
+def test_concurrency_stays_within_limits(
     looks: list[tuple[float, float, float, float, bool]], least: int, most: int
 ) -> None:
     limits = ConcurrencyLimits(slots_min=least, slots_max=most)

@@ -53,17 +53,17 @@ def begun(made: Schedule) -> list[int]:
     return sorted(start.transition.partition for start in made.starts)
 
 
-def test_with_enough_under_way_what_may_begin_waits_for_others() -> None:
+def test_ready_partition_waits_to_be_batched_when_enough_runs() -> None:
     made = schedule([waits(1)], long_ones(), TERMS)
     assert (begun(made), made.held) == ([], {HeldBy.REQUEST: 1})
 
 
-def test_where_nothing_may_begin_nothing_is_said_to_wait() -> None:
+def test_no_batching_delay_without_ready_partitions() -> None:
     assert schedule([waits(1)], long_ones(), replace(TERMS, slots=dict.fromkeys(RATES, 3))).held == {HeldBy.SLOTS: 1}
     assert schedule([], long_ones(), TERMS).held == {}
 
 
-def test_it_begins_when_the_next_look_would_come_too_late_or_nothing_ever_began() -> None:
+def test_batch_starts_before_next_snapshot_would_be_too_late() -> None:
     for ago_s, look_s in (
         (BATCHING_DELAY_S_MAX - 0.9, 1.0),
         (0.5, BATCHING_DELAY_S_MAX),
@@ -74,13 +74,13 @@ def test_it_begins_when_the_next_look_would_come_too_late_or_nothing_ever_began(
         assert (begun(made), made.held) == ([1], {})
 
 
-def test_it_begins_at_once_where_a_side_of_it_may_run_dry() -> None:
+def test_batch_starts_at_once_when_a_side_may_idle() -> None:
     """The destination of the second has nothing under way; with it goes whoever else may."""
     assert begun(schedule([waits(1), waits(2, to=(1, 4))], long_ones(), TERMS)) == [1, 2]
     assert begun(schedule([waits(1)], [runs(n, 0.9) for n in (7, 8, 9)], TERMS)) == [1]
 
 
-def test_the_rarer_the_looks_the_more_must_be_under_way() -> None:
+def test_longer_snapshot_interval_needs_more_running_copies() -> None:
     running = [runs(n, 1.5) for n in (7, 8, 9)]
     assert begun(schedule([waits(1)], running, replace(TERMS, snapshot_interval_s=2.0))) == []
     assert begun(schedule([waits(1)], running, replace(TERMS, snapshot_interval_s=3.0))) == [1]
@@ -90,14 +90,14 @@ def test_one_giant_alone_is_not_enough_however_long_it_takes() -> None:
     assert begun(schedule([waits(1)], [runs(9, 3_600.0)], TERMS)) == [1]
 
 
-def test_what_is_left_of_each_copy_counts_at_both_its_ends() -> None:
+def test_remaining_copy_counts_on_both_sides() -> None:
     """Two replicas are added: their leader sends both, each destination takes one."""
     both = [runs(n, 0.9, (1, 2), (1, 3, 4)) for n in (7, 8, 9)]
     assert begun(schedule([waits(1)], both, TERMS)) == [1], "broker 3 has 2.7 s of it"
     assert begun(schedule([waits(1)], [*both, runs(6, 1.0, (5, 6), (5, 3))], TERMS)) == [], "and broker 1 has 5.4"
 
 
-def test_what_is_copied_to_a_broker_that_is_away_keeps_nobody_busy() -> None:
+def test_copy_to_absent_broker_occupies_no_side() -> None:
     running, terms = long_ones(to=(1, 3, 4)), replace(TERMS, online=ONLINE - {3})
     assert begun(schedule([waits(1, to=(1, 4))], running, terms)) == []
     assert begun(
@@ -110,16 +110,16 @@ def test_a_full_request_has_nothing_to_wait_for() -> None:
     assert begun(schedule([waits(1), waits(2)], long_ones(), replace(TERMS, starts_max=1))) == [1]
 
 
-def test_what_producers_wait_for_waits_for_nobody() -> None:
+def test_urgent_partition_is_never_delayed() -> None:
     refused = WaitingPartition(
         PartitionTransition("orders", 1, (1, 2), (1, 3), 1, frozenset({1}), min_in_sync=2), 100 * MB, 0.0
     )
     assert begun(schedule([refused], long_ones((1, 5)), replace(TERMS, online=ONLINE - {2}))) == [1]
 
 
-def test_what_copies_nothing_waits_for_nobody_either() -> None:
+def test_partition_without_copy_is_never_delayed() -> None:
     assert begun(schedule([waits(1, to=(2, 1))], long_ones(), TERMS)) == [1]
 
 
-def test_of_a_side_that_nobody_throttles_it_is_not_known_how_long_anything_lasts() -> None:
+def test_unthrottled_side_has_unknown_copy_time() -> None:
     assert begun(schedule([waits(1)], long_ones(), replace(TERMS, max_rates={}))) == [1]

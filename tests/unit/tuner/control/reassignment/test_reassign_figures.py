@@ -22,7 +22,7 @@ def test_before_a_measure_the_plans_own_figures_hold() -> None:
     assert update_measurements(PartitionMeasurements(), look(STILL), 1000) == PartitionMeasurements()
 
 
-def test_what_a_log_grows_by_is_what_is_written() -> None:
+def test_write_rate_is_log_growth() -> None:
     first = update_measurements(PartitionMeasurements(), look(STILL, b1=1000), 10_000)
     assert (first.size(KEY, PART), first.write_rate(KEY, PART)) == (1000.0, 3.0)
     second = update_measurements(first, look(STILL, b1=1600), 20_000)
@@ -31,25 +31,25 @@ def test_what_a_log_grows_by_is_what_is_written() -> None:
     assert third.write_rate(KEY, PART) == 30.0
 
 
-def test_a_log_that_shrinks_tells_nothing_of_what_is_written() -> None:
+def test_shrinking_log_gives_no_write_rate() -> None:
     first = update_measurements(PartitionMeasurements(), look(STILL, b1=1000), 10_000)
     second = update_measurements(first, look(STILL, b1=1600), 20_000)
     third = update_measurements(second, look(STILL, b1=100), 30_000)
     assert (third.size(KEY, PART), third.write_rate(KEY, PART)) == (100.0, 60.0)
 
 
-def test_what_remains_is_what_the_new_replicas_lack() -> None:
+def test_remaining_bytes_are_missing_bytes_of_new_replicas() -> None:
     assert update_measurements(PartitionMeasurements(), look(MOVING, b1=1000, b3=400), 1000).remaining_bytes == {
         KEY: 600.0 + 1000.0
     }
 
 
-def test_a_look_at_what_runs_alone_forgets_nothing_of_the_rest() -> None:
+def test_partial_snapshot_keeps_other_partitions() -> None:
     first = update_measurements(PartitionMeasurements(), look(STILL, b1=1000), 10_000)
     second = update_measurements(first, look(MOVING, b1=1000, b3=900, b4=900), 11_000, whole=False)
     assert (second.size_bytes, second.remaining_bytes, second.at_ms) == ({KEY: 1000.0}, {KEY: 200.0}, 10_000)
 
 
-def test_a_leader_that_does_not_answer_leaves_what_was_known() -> None:
+def test_silent_leader_keeps_last_known_sizes() -> None:
     first = update_measurements(PartitionMeasurements(), look(MOVING, b1=1000), 10_000)
     assert update_measurements(first, look(MOVING, b3=900), 20_000).size(KEY, PART) == 500.0

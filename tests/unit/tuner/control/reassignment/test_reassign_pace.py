@@ -33,12 +33,12 @@ def test_before_a_look_nothing_is_known_to_be_throttled() -> None:
     assert throttle_state_of(None, {}, Limits(100 * MB)) == ThrottleState()
 
 
-def test_without_a_law_a_side_has_what_stands_there() -> None:
+def test_side_without_closed_loop_uses_current_rate() -> None:
     found = throttle_state_of(LIVE, {}, Limits(100 * MB))
     assert (found.setpoints, found.max_rates) == ({L1: 20 * MB}, {L1: 20 * MB})
 
 
-def test_the_law_means_more_than_stands_and_may_go_to_the_ceiling() -> None:
+def test_setpoint_above_current_rate_may_reach_ceiling() -> None:
     found = throttle_state_of(LIVE, {L1: Setpoint(35 * MB)}, Limits(100 * MB, closed_loop=True))
     assert (found.setpoints, found.max_rates) == ({L1: 35 * MB}, {L1: 100 * MB})
 
@@ -50,12 +50,12 @@ def test_a_law_that_throttles_by_itself_has_the_ceiling_everywhere() -> None:
     assert found.max_rates[F1] == 100 * MB
 
 
-def test_what_is_brought_up_as_its_window_fills_carries_all_of_it_whatever_stands() -> None:
+def test_side_in_window_warmup_counts_with_full_rate() -> None:
     found = throttle_state_of(LIVE, {}, Limits(100 * MB), {L1: 60.0 * MB})
     assert (found.setpoints, found.max_rates) == ({L1: 60 * MB}, {L1: 60 * MB})
 
 
-def test_side_that_no_plan_uses_yet_is_reckoned_with_the_plans_rate() -> None:
+def test_unused_side_counts_with_plan_rate() -> None:
     """A replica that only may lead has a twelfth: with that its side would be given hardly anything to begin."""
     standby = LiveCluster(frozenset({1, 2}), rates={L1: RateSetting(1 * MB), F1: RateSetting(9 * MB)})
     found = throttle_state_of(standby, {}, Limits(100 * MB), {}, {F1: 12 * MB}, 12.0 * MB)
@@ -83,12 +83,12 @@ def test_parts_of_all_plans_stand_in_one_line() -> None:
     assert line(writes=1 * MB, most=100 * MB) == (["a", "b"], {}, 2e9)
 
 
-def test_none_begins_whose_keeping_up_would_fill_the_throttle_together_with_the_others() -> None:
+def test_partition_whose_steady_state_would_fill_throttle_waits() -> None:
     names, held, _ = line(writes=6 * MB, most=10 * MB)
     assert (len(names), held) == (1, {HeldBy.QUOTA: 1})
 
 
-def test_before_anybody_has_measured_what_is_written_two_large_ones_are_enough_and_are_no_full_slots() -> None:
+def test_two_large_partitions_start_before_write_rates_are_known() -> None:
     """More beside them would take the quota for keeping up, if much is written; and what two bring says nothing of five."""
     keys = [("a", p) for p in range(9)]
     plan = plan_of("p", *keys)
@@ -128,7 +128,7 @@ def test_before_anybody_has_measured_what_is_written_two_large_ones_are_enough_a
     assert [unknown.concurrency.state.sides[side].fully_used_at_ms for side in (L1, F3)] == [None, None]
 
 
-def test_what_comes_free_is_begun_together_by_the_clock() -> None:
+def test_freed_slots_are_filled_together_on_schedule() -> None:
     """Looks a second apart; three large ones are under way on every side."""
     keys = [("a", p) for p in range(9)]
     plan = plan_of("p", *keys)

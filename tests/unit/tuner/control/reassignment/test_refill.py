@@ -79,14 +79,14 @@ def test_the_largest_goes_first_and_slots_are_not_exceeded() -> None:
     assert found.held == {HeldBy.SLOTS: 1}
 
 
-def test_what_the_kips_limit_keeps_back_is_said_to_be_kept_back_by_it() -> None:
+def test_partition_delayed_by_kip_limit_names_it() -> None:
     found = schedule([waits(0), waits(1)], [], terms(9, batch=BatchLimits(partition_movements_max=1)))
     assert (len(found.starts), found.held) == (1, {HeldBy.PARTITION_MOVEMENTS: 1})
     found = schedule([waits(0), waits(1)], [], terms(9, starts_max=1))
     assert (len(found.starts), found.held) == (1, {HeldBy.REQUEST: 1})
 
 
-def test_to_a_broker_that_is_down_nothing_is_copied_so_its_leader_has_room() -> None:
+def test_copy_to_down_broker_frees_leader_slot() -> None:
     dead = runs(waits(9, to=(1, 3)))
     without = terms(1, online=ONLINE - {3})
     assert begun(schedule([waits(0, to=(1, 4))], [dead], terms(1))) == []
@@ -101,7 +101,7 @@ def test_to_a_broker_that_is_down_nothing_is_copied_so_its_leader_has_room() -> 
     ) == [0]
 
 
-def test_what_runs_counts() -> None:
+def test_running_partitions_use_slots() -> None:
     assert begun(schedule([waits(0), waits(1)], [runs(waits(9))], terms(2))) == [0]
     assert begun(schedule([waits(0)], [runs(waits(8)), runs(waits(9))], terms(2))) == []
 
@@ -126,7 +126,7 @@ def test_refill_with_two_leaders_as_slow_begins_from_both() -> None:
     assert sorted(leaders) == [1, 2]
 
 
-def test_what_grows_most_does_not_wait_but_for_giants() -> None:
+def test_fast_growing_partition_waits_only_for_giants() -> None:
     """Of what is left of a side a giant has half or more where there is one slot: of 800 MB 400, of 1,400 MB 700."""
     hot, small = waits(0, mb=100, write_mb=1), waits(1, mb=100)
     large = [waits(2, mb=300), waits(3, mb=300)]
@@ -138,7 +138,7 @@ def test_what_grows_most_does_not_wait_but_for_giants() -> None:
     ]
 
 
-def test_none_begins_whose_steady_state_would_fill_the_quota() -> None:
+def test_partition_whose_steady_state_fills_quota_waits() -> None:
     """Keeping up with 2 MB/s to one in-sync follower and a new one takes 4 of the leader's quota; 5/6 of 10 is 8.3."""
     three = [waits(i, write_mb=2) for i in range(3)]
     found = schedule(three, [], terms(60, rate_mb=10))
@@ -163,29 +163,29 @@ def test_a_partition_that_never_fits_is_named() -> None:
     )
 
 
-def test_without_a_throttle_no_quota_holds_anybody() -> None:
+def test_unthrottled_side_has_no_quota_limit() -> None:
     assert begun(schedule([waits(i, write_mb=500) for i in range(3)], [], terms(9))) == [0, 1, 2]
 
 
-def test_what_producers_wait_for_passes_slots_and_quota() -> None:
+def test_urgent_partition_bypasses_slots_and_quota() -> None:
     refused = waits(5, isr=frozenset({1}), min_in_sync=2, write_mb=50)
     found = schedule([waits(0), refused], [runs(waits(9))], terms(1, rate_mb=10))
     assert begun(found) == [5]
     assert found.starts[0].step.reason is StepReason.MIN_IN_SYNC
 
 
-def test_what_copies_nothing_takes_no_slot() -> None:
+def test_partition_without_copy_takes_no_slot() -> None:
     order = waits(0, on=(1, 2), to=(2, 1))
     drop = waits(1, on=(1, 2, 3), to=(1, 2))
     found = schedule([order, drop], [runs(waits(9))], terms(1))
     assert begun(found) == [0, 1]
 
 
-def test_who_has_arrived_is_passed_over() -> None:
+def test_finished_partition_is_skipped() -> None:
     assert schedule([waits(0, on=(1, 3))], [], terms()) == Schedule((), (), {}, ())
 
 
-def test_who_can_not_go_on_is_told() -> None:
+def test_blocked_partitions_are_explained() -> None:
     """Broker 7 is away: one partition waits for it, another has no leader; the third goes."""
     up = ONLINE - {7}
     found = schedule(
@@ -212,7 +212,7 @@ def test_small_ones_share_a_slot() -> None:
 TEN_AND_FORTY = [waits(i, mb=100) for i in range(10)] + [waits(i, mb=1) for i in range(10, 50)]
 
 
-def test_what_is_small_goes_all_of_the_time_and_is_not_kept_to_the_end() -> None:
+def test_small_partitions_run_throughout_the_plan() -> None:
     """10 large ones and 40 small ones, 1,040 MB at 10 MB/s: 104 s, so of the small ones four are due every tenth of it."""
     often = terms(2, rate_mb=10, since_last_request_s=3.0)  # 40 × 3 ÷ 104 is 1.2.
     assert begun(schedule(TEN_AND_FORTY, [], often)) == [10, 0, 1]
@@ -228,7 +228,7 @@ def test_what_is_small_goes_all_of_the_time_and_is_not_kept_to_the_end() -> None
 
 
 @pytest.mark.parametrize(("on", "to"), [((1, 2), (1, 3)), ((5, 2), (5, 3)), ((5, 9), (5, 1))])
-def test_whatever_the_brokers_numbers_are_small_ones_are_due(on: tuple[int, int], to: tuple[int, int]) -> None:
+def test_small_partitions_are_due_for_any_broker_ids(on: tuple[int, int], to: tuple[int, int]) -> None:
     """Also where all goes to one broker, which is the slowest and would fill its slots with what is large."""
     plan = [
         replace(one, transition=replace(one.transition, replicas=on, target=to, leader=on[0], isr=frozenset(on)))
@@ -240,7 +240,7 @@ def test_whatever_the_brokers_numbers_are_small_ones_are_due(on: tuple[int, int]
     assert len([p for p in found if p >= 10]) == 1, "broker 8 needs 104 s, its leaders a fourth of that"
 
 
-def test_what_is_due_in_part_is_carried_to_the_next_request() -> None:
+def test_fraction_due_carries_to_next_request() -> None:
     terms_now = terms(2, rate_mb=10, since_last_request_s=2.0)  # 40 × 2 ÷ 104 is 0.77.
     found = schedule(TEN_AND_FORTY, [], terms_now)
     assert found.carried_small_share == pytest.approx(40 * 2 / 104)
@@ -257,7 +257,7 @@ def test_what_is_due_in_part_is_carried_to_the_next_request() -> None:
     assert (begun(busy), busy.carried_small_share) == ([], 0.5)
 
 
-def test_small_ones_leave_half_of_a_request_and_go_by_what_the_law_means() -> None:
+def test_small_partitions_use_half_request_at_setpoint() -> None:
     plan = [*TEN_AND_FORTY, *(waits(i, mb=1) for i in range(50, 1_000))]
     found = begun(schedule(plan, [], terms(9, rate_mb=10, since_last_request_s=4.5, starts_max=6)))
     assert len([p for p in found if p >= 10]) == 3
@@ -269,7 +269,7 @@ def test_small_ones_leave_half_of_a_request_and_go_by_what_the_law_means() -> No
     assert begun(schedule(TEN_AND_FORTY, [], replace(often, setpoints=terms(rate_mb=1.5).max_rates))) == [0, 1]
 
 
-def test_what_is_small_by_the_ceiling_alone_waits_its_turn() -> None:
+def test_partition_small_only_by_ceiling_waits() -> None:
     plan = [waits(i, mb=100) for i in range(10)] + [waits(i, mb=5) for i in range(10, 1_000)]
     on_time = terms(2, rate_mb=10, since_last_request_s=4.5, carried_small_share=0.9)
     assert begun(schedule(plan, [], on_time))[0] == 10
@@ -278,44 +278,44 @@ def test_what_is_small_by_the_ceiling_alone_waits_its_turn() -> None:
     )
 
 
-def test_no_more_than_a_part_of_one_is_carried_however_long_none_may_begin() -> None:
+def test_carry_stays_below_one_partition() -> None:
     none_may = terms(2, rate_mb=10, since_last_request_s=4.5, carried_small_share=0.9, cluster_max=0)
     found = schedule(TEN_AND_FORTY, [], none_may)
     assert begun(found) == []
     assert 0.99 < found.carried_small_share < 1.0
 
 
-def test_where_nothing_is_to_be_copied_what_is_small_is_due_at_once() -> None:
+def test_small_partitions_are_due_at_once_without_copies() -> None:
     """Empty partitions; and the end of a plan, where empty ones are what is left."""
     on_time = terms(8, rate_mb=10, since_last_request_s=1.0)
     assert sorted(begun(schedule([waits(i, mb=0) for i in range(4)], [], on_time))) == [0, 1, 2, 3]
     assert begun(schedule([waits(0, mb=0)], [runs(waits(9, mb=1), left_mb=0)], on_time)) == [0]
 
 
-def test_where_one_may_begin_at_a_time_it_is_not_always_a_small_one() -> None:
+def test_single_slot_is_not_always_given_to_small_partitions() -> None:
     plan = [*TEN_AND_FORTY, *(waits(i, mb=1) for i in range(50, 1_000))]
     assert begun(
         schedule(plan, [], terms(9, rate_mb=10, since_last_request_s=4.5, carried_small_share=0.9, starts_max=1))
     ) == [0]
 
 
-def test_without_any_throttle_small_ones_are_due_as_over_a_slow_network() -> None:
+def test_unthrottled_small_partitions_assume_slow_network() -> None:
     found = schedule(TEN_AND_FORTY, [], terms(2, since_last_request_s=3.0))
     assert begun(found) == [10, 0, 1], "104 s at 10 MB/s, as where that stands"
 
 
-def test_looks_that_are_far_apart_count_for_as_long_as_they_are() -> None:
+def test_long_snapshot_interval_counts_in_full() -> None:
     seldom = terms(2, rate_mb=10, since_last_request_s=20.0, snapshot_interval_s=20.0)
     assert begun(schedule(TEN_AND_FORTY, [], replace(seldom, slots=terms(20).slots)))[:8] == [*range(10, 17), 0]
 
 
-def test_a_side_that_only_keeps_up_does_not_stop_the_small_ones_of_others() -> None:
+def test_side_at_steady_state_does_not_block_small_partitions() -> None:
     stuck = waits(99, on=(6, 7), to=(6, 8), mb=1_000, write_mb=5)
     hot = [runs(waits(98, on=(6, 7), to=(6, 8), mb=1_000, write_mb=20))]
     assert begun(schedule([stuck, *TEN_AND_FORTY], hot, terms(2, rate_mb=10, since_last_request_s=3.0)))[0] == 10
 
 
-def test_what_is_written_to_takes_more_slots_as_long_as_it_lasts() -> None:
+def test_written_partition_takes_extra_slots_while_it_lasts() -> None:
     """Of five slots two take a tenth of the quota for keeping up, and there is enough under way; what nobody writes to goes beside
     them only where they leave a slot."""
     written = [waits(i, mb=300, write_mb=0.75) for i in range(4)]
@@ -381,7 +381,7 @@ def test_a_slot_that_no_partition_names_is_one() -> None:
     assert len(schedule([waits(0), waits(1)], [], terms({})).starts) == 1
 
 
-def test_what_waits_for_a_side_and_what_it_takes() -> None:
+def test_waiting_partitions_and_needed_bytes_by_side() -> None:
     one = waits(0, on=(1, 2), to=(3, 4), mb=100, write_mb=1)
     assert waiting_by_side([one]) == {(1, L): 2, (3, F): 1, (4, F): 1}
     assert steady_state([runs(one)]) == {(1, L): 3 * MB, (3, F): MB, (4, F): MB}
@@ -394,7 +394,7 @@ def test_what_waits_for_a_side_and_what_it_takes() -> None:
     }
 
 
-def test_the_law_is_told_what_the_plan_still_has_to_begin() -> None:
+def test_remaining_plan_is_passed_to_the_controller() -> None:
     move = MoveSignal("c", 3, F, 0, 0, 1, 1.0, 1, 1, remaining_bytes=5 * MB)
     blind = replace(move, remaining_bytes=None)
     assert with_pending({(3, F): move}, {(3, F): 2 * MB})[3, F].remaining_bytes == 7 * MB

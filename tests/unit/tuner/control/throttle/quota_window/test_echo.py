@@ -12,25 +12,25 @@ SAMPLES = 11
 FREE = float("inf")
 
 
-def test_most_of_a_difference_is_the_steps_and_what_is_before_it_evens_that_out() -> None:
+def test_echo_attributes_most_of_a_difference_to_the_step() -> None:
     assert kalman_gains(SAMPLES, 5) == pytest.approx(
         (-0.131, 0.158, -0.074, 0.122, -0.087, -0.231, 0.256, -0.090, 0.123, -0.073, 0.504), abs=0.001
     )
     assert sum(kalman_gains(SAMPLES, 5)[-5:]) == pytest.approx(0.720, abs=0.001)
 
 
-def test_a_step_longer_than_the_window_has_a_share_for_each_of_its_seconds() -> None:
+def test_step_longer_than_window_is_shared_over_its_seconds() -> None:
     assert len(kalman_gains(3, 5)) == 5
     assert len(kalman_gains(SAMPLES, 15)) == 15
     assert sum(kalman_gains(3, 5)) == pytest.approx(0.70, abs=0.01)
 
 
-def test_a_step_as_long_as_the_echo_tells_next_to_nothing_of_its_seconds() -> None:
+def test_step_as_long_as_echo_reveals_little() -> None:
     """Twelve of them bring what the bound says, however they share it."""
     assert kalman_gains(SAMPLES, 12) == pytest.approx((0.0,) * 11 + (0.2,), abs=0.001)
 
 
-def test_a_pattern_that_comes_back_every_twelve_seconds_is_known_after_some_steps() -> None:
+def test_twelve_second_pattern_is_learned_after_some_steps() -> None:
     """20 MB/s in the mean, and 10 MB more or less in every third second, which hardly changes the sum of five."""
     pattern = [20 * MB + 10 * MB * (-1, 0, 1)[i % 3] for i in range(12)]
     window = steady_window(0, 20 * MB)

@@ -20,7 +20,7 @@ def looked(*looks: tuple[float, tuple[BrokerSide, ...]]) -> QuotaAges:
     return ages
 
 
-def test_a_move_may_have_begun_right_after_the_look_that_did_not_see_it() -> None:
+def test_move_may_have_started_right_after_last_snapshot() -> None:
     ages = looked((100.0, ()), (104.0, (SOURCE,)))
     assert ages.age_s(SOURCE, 104.0) == 4.0
     ages = ages.with_snapshot((SOURCE, TARGET), 108.0)
@@ -29,23 +29,23 @@ def test_a_move_may_have_begun_right_after_the_look_that_did_not_see_it() -> Non
 
 
 @pytest.mark.parametrize("side", [SOURCE, TARGET])
-def test_what_moved_at_the_first_look_or_was_never_seen_has_a_whole_window(side: BrokerSide) -> None:
+def test_move_of_first_snapshot_has_a_whole_window(side: BrokerSide) -> None:
     ages = looked((100.0, (SOURCE,)), (101.0, (SOURCE,)))
     assert ages.age_s(side, 101.0) == math.inf
 
 
-def test_what_ended_within_a_window_is_still_in_it() -> None:
+def test_move_ended_within_window_still_counts() -> None:
     ages = looked((100.0, ()), (104.0, (SOURCE,)), (120.0, ()))
     assert ages.with_snapshot((SOURCE,), 126.0).age_s(SOURCE, 126.0) == math.inf
     assert ages.with_snapshot((), 128.0).with_snapshot((SOURCE,), 131.0).age_s(SOURCE, 131.0) == math.inf
     assert ages.with_snapshot((), 132.0).with_snapshot((SOURCE,), 134.0).age_s(SOURCE, 134.0) == 2.0
 
 
-def test_a_clock_that_stands_makes_nothing_younger_than_none() -> None:
+def test_stopped_clock_gives_age_zero() -> None:
     assert looked((100.0, ()), (100.0, (SOURCE,))).age_s(SOURCE, 99.0) == 0.0
 
 
-def test_what_is_on_a_list_before_its_move_begins_may_have_counted_already() -> None:
+def test_replica_listed_before_its_move_may_count() -> None:
     ages = QuotaAges().with_snapshot((), 100.0, lists_set=True).with_snapshot((SOURCE,), 104.0, lists_set=True)
     assert ages.age_s(SOURCE, 104.0) == math.inf
     assert ages.move_age_s(SOURCE, 104.0) == 4.0, "what moves has not: Kafka's own tool writes the lists first"
@@ -60,18 +60,18 @@ def test_a_move_after_another_is_as_young_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("side", [SOURCE, TARGET])
-def test_a_move_that_was_there_at_the_first_look_is_of_unknown_age(side: BrokerSide) -> None:
+def test_move_of_first_snapshot_has_unknown_age(side: BrokerSide) -> None:
     assert looked((100.0, (SOURCE,)), (101.0, (SOURCE,))).move_age_s(side, 101.0) == math.inf
 
 
-def test_a_window_is_empty_where_nothing_has_moved_for_as_long_as_it_is() -> None:
+def test_window_is_empty_after_its_length_without_moves() -> None:
     ages = looked((100.0, ()), (104.0, (SOURCE,)), (114.0, (SOURCE,)), (120.0, ()))
     assert ages.empty_windows([SOURCE, TARGET], 122.0) == {TARGET}
     assert ages.empty_windows([SOURCE, TARGET], 132.0) == {SOURCE, TARGET}
     assert ages.with_snapshot((SOURCE,), 131.0).empty_windows([SOURCE, TARGET], 160.0) == {TARGET}
 
 
-def test_what_nobody_has_watched_for_a_window_is_not_known_to_be_empty() -> None:
+def test_unobserved_window_is_not_known_to_be_empty() -> None:
     assert QuotaAges().empty_windows([SOURCE], 100.0) == frozenset(), "nobody has looked"
     assert looked((100.0, ())).empty_windows([SOURCE], 101.0) == frozenset(), "a move may have ended just before"
     assert looked((100.0, ()), (108.0, ())).empty_windows([SOURCE], 112.0) == {SOURCE}
@@ -87,7 +87,7 @@ def test_what_nobody_has_watched_for_a_window_is_not_known_to_be_empty() -> None
     )
 
 
-def test_what_has_not_begun_after_all_has_filled_nothing() -> None:
+def test_move_that_never_started_fills_nothing() -> None:
     ages = looked((100.0, ()), (108.0, ()), (112.0, (SOURCE, TARGET)))
     assert ages.without({SOURCE}).with_snapshot((TARGET,), 113.0).empty_windows([SOURCE, TARGET], 114.0) == {SOURCE}
     assert ages.without(frozenset()) is ages

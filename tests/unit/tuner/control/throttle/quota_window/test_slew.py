@@ -35,9 +35,7 @@ def test_every_step_lies_between_the_ends_and_none_goes_back(live: int, wanted: 
 
 
 @given(RATES, RATES, SIDES, BUDGETS)
-def test_steps_are_even_in_time_begin_at_once_and_fill_one_window(
-    live: int, wanted: int, sides: int, budget: float
-) -> None:
+def test_ramp_steps_are_even_and_fill_one_window(live: int, wanted: int, sides: int, budget: float) -> None:
     steps = plan_ramp(live, wanted, sides=sides, writes_per_s_max=budget)
     assert steps[0].after_s == 0.0
     gaps = [b.after_s - a.after_s for a, b in itertools.pairwise(steps)]
@@ -75,7 +73,7 @@ def test_a_thousand_brokers_do_not_flood_the_metadata_log() -> None:
     assert 1_000 * len(steps) / took_s <= 50.0
 
 
-def test_a_raise_waits_until_a_window_has_passed_since_all_replicas_are_made() -> None:
+def test_raise_waits_one_window_after_replica_creation() -> None:
     """What did not flow in the first seconds of a move, while they were, would else come all at once."""
     late, full = plan_ramp(2 * MB, 8 * MB, move_age_s=2.0), plan_ramp(2 * MB, 8 * MB, move_age_s=STARTING_S + WINDOW_S)
     assert (full[0].after_s, late[0].after_s) == (0.0, 19.0)
@@ -84,12 +82,12 @@ def test_a_raise_waits_until_a_window_has_passed_since_all_replicas_are_made() -
     assert {round(b.after_s - a.after_s, 3) for a, b in itertools.pairwise(late)} == {STEP_S_MIN}
 
 
-def test_a_way_up_goes_by_the_age_of_the_move_and_a_way_down_by_that_of_what_the_quota_counts() -> None:
+def test_raise_uses_move_age_and_cut_uses_quota_age() -> None:
     assert plan_ramp(2 * MB, 8 * MB, age_s=2.0) == plan_ramp(2 * MB, 8 * MB)
     assert plan_ramp(8 * MB, 2 * MB, move_age_s=2.0) == plan_ramp(8 * MB, 2 * MB)
 
 
-def test_down_it_goes_at_once_and_the_faster_the_younger_the_window() -> None:
+def test_cut_is_immediate_and_faster_for_younger_windows() -> None:
     assert [(s.after_s, s.rate_bytes_per_s) for s in plan_ramp(8 * MB, 2 * MB, age_s=0.0)] == [(0.0, 2 * MB)]
     steps = plan_ramp(8 * MB, 2 * MB, age_s=2.0)
     assert steps[0] == RampStep(0.0, round((2 * 8 + 0.25 * 2) / 2.25 * MB))
@@ -100,7 +98,7 @@ def test_down_it_goes_at_once_and_the_faster_the_younger_the_window() -> None:
 
 
 @given(RATES, RATES, SIDES, st.floats(0.0, 30.0), st.floats(0.0, 30.0))
-def test_of_any_age_every_step_lies_between_the_ends(
+def test_every_ramp_step_lies_between_both_ends(
     live: int, wanted: int, sides: int, age_s: float, move_age_s: float
 ) -> None:
     values = [
@@ -116,9 +114,7 @@ def test_no_rise_is_no_change() -> None:
 
 
 @given(RATES, RATES, SIDES, BUDGETS)
-def test_a_window_is_filled_without_a_step_back_and_ends_at_what_stood(
-    rate: int, least: int, sides: int, budget: float
-) -> None:
+def test_warmup_rises_monotonically_to_current_rate(rate: int, least: int, sides: int, budget: float) -> None:
     steps = plan_fill(rate, least, sides=sides, writes_per_s_max=budget)
     values = [s.rate_bytes_per_s for s in steps]
     assert values[-1] == rate

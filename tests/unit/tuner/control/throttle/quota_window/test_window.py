@@ -31,7 +31,7 @@ def test_an_even_window_passes_its_bound_every_second() -> None:
     assert window.until_ms == 5_000
 
 
-def test_a_step_up_lets_twelve_seconds_of_the_difference_through_at_once() -> None:
+def test_step_up_releases_twelve_seconds_of_difference() -> None:
     window = advance(steady_window(0, 5 * MB), 2_000, 20 * MB, FREE, SAMPLES)
     assert window.seconds[-2:] == pytest.approx((185 * MB, 5 * MB))
 
@@ -49,7 +49,7 @@ def test_a_step_down_is_silent_until_the_window_has_emptied() -> None:
     assert window.seconds[-10:] == pytest.approx((*[0.0] * 9, 20 * MB))
 
 
-def test_the_link_limits_what_a_step_up_lets_through() -> None:
+def test_link_limits_the_burst_of_a_step_up() -> None:
     window = advance(steady_window(0, 5 * MB), 1_000, 20 * MB, 100 * MB, SAMPLES)
     assert window.seconds[-1] == 100 * MB
 
@@ -61,7 +61,7 @@ def test_the_written_bound_lets_the_wanted_second_through(held: float, wanted: f
     assert after.seconds[-1] == pytest.approx(wanted, abs=10.0)
 
 
-def test_after_a_burst_the_bound_stands_above_the_wanted_rate_for_as_long_as_the_burst_is_held() -> None:
+def test_bound_exceeds_setpoint_while_window_holds_a_burst() -> None:
     none = (0.0,) * SECONDS_KEPT
     burst = QuotaSamples(0, (0.0,) * (SECONDS_KEPT - 1) + (110 * MB,), none, none)
     assert rate_for_setpoint(burst, 5 * MB, SAMPLES) == pytest.approx(115 * MB / 12)
@@ -69,7 +69,7 @@ def test_after_a_burst_the_bound_stands_above_the_wanted_rate_for_as_long_as_the
     assert rate_for_setpoint(quiet, 5 * MB, SAMPLES) == pytest.approx(5 * MB / 12)
 
 
-def test_the_planned_bound_is_a_line_from_the_old_rate_to_the_new_one_twelve_seconds_long() -> None:
+def test_planned_bound_is_a_twelve_second_line() -> None:
     """4× up from 5 MB/s: the first bound is 75 ÷ 12, so that 20 MB pass and not 185."""
     window, planned = steady_window(0, 5 * MB), []
     for second in range(1, 13):
@@ -79,7 +79,7 @@ def test_the_planned_bound_is_a_line_from_the_old_rate_to_the_new_one_twelve_sec
     assert window.seconds[-12:] == pytest.approx((20 * MB,) * 12)
 
 
-def test_what_the_window_is_thought_to_hold_moves_the_bound_by_no_more_than_its_play() -> None:
+def test_window_contents_move_bound_within_compensation_range() -> None:
     """Nothing has passed for as long as anybody remembers, or twice as much as was meant: the model may be wrong."""
     empty, brimming = steady_window(0, 20 * MB, 0.0), steady_window(0, 20 * MB, 40 * MB)
     assert rate_for_setpoint(empty, 20 * MB, SAMPLES, compensation_range=0.1) == pytest.approx(18 * MB)
@@ -89,7 +89,7 @@ def test_what_the_window_is_thought_to_hold_moves_the_bound_by_no_more_than_its_
     ) == pytest.approx(245.5 * MB / 12)
 
 
-def test_what_is_never_used_of_a_setting_is_no_room_that_the_next_second_fills() -> None:
+def test_never_used_rate_is_not_available_next_second() -> None:
     """96 % of what was meant has passed in every second, as a follower that was held up asks again half a second later. Taken for
     room, it would be taken off the setting, of which 96 % pass again, and so on down to the end of the play."""
     used = steady_window(0, 20 * MB, 0.96 * 20 * MB)
@@ -142,7 +142,7 @@ def test_an_uneven_step_is_believed_for_the_most_part(passed_ratio: float, late_
     assert window.seconds[: end - 11] == before.seconds[: end - 11]
 
 
-def test_what_came_after_the_measured_step_is_replayed_with_the_bounds_that_stood() -> None:
+def test_seconds_after_measured_step_are_replayed_with_their_bounds() -> None:
     """Twice as much as the model thought came in the step, so nothing can have come since."""
     window = correct(steady_window(60_000, 10 * MB), 58_000, 5.0, 100 * MB, FREE, SAMPLES)
     assert window.seconds[-2:] == (0.0, 0.0)
@@ -160,7 +160,7 @@ def new_to_kafka(bound: float) -> QuotaSamples:
     return advance(steady_window(0, bound, 0.0), 8_000, bound, FREE, SAMPLES, setpoint_bytes_per_s=0.0)
 
 
-def test_a_throttle_that_is_new_to_kafka_is_told_by_its_first_step() -> None:
+def test_new_throttle_is_recognised_by_its_first_step() -> None:
     """20 MB/s passed in each second of the first five, and not 240 MB in the first: so they did in the three since."""
     before = new_to_kafka(20 * MB)
     assert before.seconds[-8:] == pytest.approx((240 * MB, *[0.0] * 7))
@@ -169,21 +169,21 @@ def test_a_throttle_that_is_new_to_kafka_is_told_by_its_first_step() -> None:
     assert rate_for_setpoint(window, 20 * MB, SAMPLES, compensation_range=0.07) == pytest.approx(20 * MB)
 
 
-def test_a_throttle_that_was_merely_idle_lets_its_window_through_and_its_first_step_tells() -> None:
+def test_idle_throttle_releases_its_window_in_first_step() -> None:
     before = new_to_kafka(20 * MB)
     window = correct_first_use(before, 5_000, 5.0, 235 * MB, FREE, SAMPLES)
     assert window == correct(before, 5_000, 5.0, 235 * MB, FREE, SAMPLES)
     assert sum(window.seconds[-8:]) == pytest.approx(240 * MB, rel=0.02)
 
 
-def test_where_less_than_its_bound_passes_in_the_first_step_the_line_up_begins_there() -> None:
+def test_ramp_starts_at_first_step_below_bound() -> None:
     """A disk lets 5 MB/s pass of 20: a window of that is what is planned from, whatever might pass since."""
     window = correct_first_use(new_to_kafka(20 * MB), 5_000, 5.0, 25 * MB, 5 * MB, SAMPLES)
     assert window.seconds[-11:] == pytest.approx((5 * MB,) * 11)
     assert window.setpoints[-11:] == pytest.approx((5 * MB,) * 11)
 
 
-def test_a_first_step_of_a_window_that_was_known_corrects_it_as_any_other() -> None:
+def test_first_step_corrects_a_known_window_normally() -> None:
     before = advance(steady_window(0, 20 * MB), 7_000, 20 * MB, FREE, SAMPLES)
     assert correct_first_use(before, 5_000, 5.0, 110 * MB, FREE, SAMPLES) == correct(
         before, 5_000, 5.0, 110 * MB, FREE, SAMPLES
@@ -191,7 +191,7 @@ def test_a_first_step_of_a_window_that_was_known_corrects_it_as_any_other() -> N
     assert correct_first_use(before, 20_000, 5.0, 1.0, FREE, SAMPLES) == before
 
 
-def test_what_a_young_move_has_brought_was_meant_to() -> None:
+def test_bytes_of_new_move_count_as_planned() -> None:
     """Its followers let 30 MB/s through for five seconds, where the throttle stands at 20 and held nothing when we came: its window
     will be full in a moment. 25 MB/s are meant now, so the setting goes up instead of closing for as long as that takes to leave."""
     came = steady_window(0, 20 * MB, 4 * MB)

@@ -22,14 +22,14 @@ def after(*told: tuple[float | None, float], steps: int = 1) -> LatencyFilter:
     return felt
 
 
-def test_clients_that_have_been_relieved_are_believed_before_the_reservoir_forgets() -> None:
+def test_latency_falls_after_relief_before_p99_reservoir_forgets() -> None:
     """Two minutes at 12 ms, then 4: the p99 still tells 45, of which a third is left."""
     felt = after(*[(12.0, 45.0)] * 24, (4.0, 45.0))
     assert felt.peak_mean_ms == pytest.approx(12.0 - 8.0 * 0.0368, abs=0.01)
     assert current_p99_ms(45.0, felt, LIMITS) == pytest.approx(45.0 * 4.0 / 11.71, abs=0.05)
 
 
-def test_a_burst_of_45_s_is_remembered_as_long_as_it_makes_the_p99() -> None:
+def test_burst_counts_while_it_determines_the_p99() -> None:
     """As seen on real brokers: 20 ms in the burst after 3, and 9 after it, while the p99 stood at 48 for a minute. A mean over as long
     would have forgotten half of the burst before it was over."""
     burst = [(3.0, 30.0)] * 12 + [(20.0, 49.0)] * 9
@@ -38,7 +38,7 @@ def test_a_burst_of_45_s_is_remembered_as_long_as_it_makes_the_p99() -> None:
         assert current_p99_ms(48.0, felt, LIMITS) < 35.0, minute_s
 
 
-def test_a_p99_that_goes_beyond_what_it_was_at_the_worst_is_news() -> None:
+def test_p99_above_its_remembered_maximum_counts_at_once() -> None:
     """One window of 200 ms, as a broker collects memory, of which the p99 hears nothing; and then clients begin to wait."""
     pause = [(10.0, 36.0)] * 12 + [(200.0, 36.0)] + [(10.0, 36.0)] * 6
     assert current_p99_ms(40.0, after(*pause, (13.0, 40.0)), LIMITS) == 40.0
@@ -55,7 +55,7 @@ def test_a_mean_that_rises_takes_nothing_off_the_p99() -> None:
     assert current_p99_ms(20.0, after(*[(4.0, 20.0)] * 12, (40.0, 20.0)), LIMITS) == 20.0
 
 
-def test_what_is_forgotten_in_the_end_is_told_as_it_is() -> None:
+def test_faded_memory_reports_the_measured_latency() -> None:
     """Ten minutes after the relief the mean is what it is remembered to be, and so is the p99."""
     felt = after(*[(12.0, 45.0)] * 24, *[(4.0, 18.0)] * 120)
     assert current_p99_ms(18.0, felt, LIMITS) == 18.0
@@ -68,17 +68,17 @@ def test_without_a_mean_all_is_as_it_was() -> None:
     assert fast_component(felt) == 1.0
 
 
-def test_a_mean_that_is_lost_for_one_window_is_learned_anew() -> None:
+def test_mean_is_learned_anew_after_one_missing_window() -> None:
     felt = after(*[(12.0, 45.0), (6.0, 45.0)] * 20, (None, 45.0), (12.0, 45.0))
     assert felt == LatencyFilter(12.0, 12.0, felt.steps, 45.0, 45.0)
     assert fast_component(felt) == 1.0
 
 
-def test_a_p99_that_stands_still_over_a_mean_that_swings_holds_its_moments() -> None:
+def test_steady_p99_over_varying_mean_includes_the_peaks() -> None:
     assert fast_component(after(*[(12.0, 45.0), (9.0, 45.5)] * 15)) == 0.0
 
 
-def test_a_p99_that_swings_as_the_mean_does_is_of_this_moment() -> None:
+def test_p99_that_varies_with_mean_is_current() -> None:
     assert fast_component(after(*[(10.0, 46.0), (8.0, 36.8)] * 15)) == 1.0
 
 
@@ -94,7 +94,7 @@ def test_the_window_of_several_steps_tells_its_newest() -> None:
 
 
 @given(st.lists(st.tuples(st.none() | WAITS_MS, st.floats(0.0, 500.0)), min_size=1, max_size=40))
-def test_nobody_is_thought_to_wait_longer_than_the_p99_says(told: list[tuple[float | None, float]]) -> None:
+def test_estimated_latency_never_exceeds_the_p99(told: list[tuple[float | None, float]]) -> None:
     felt = after(*told)
     p99_ms = told[-1][1]
     assert 0.0 <= current_p99_ms(p99_ms, felt, LIMITS) <= p99_ms
@@ -102,9 +102,7 @@ def test_nobody_is_thought_to_wait_longer_than_the_p99_says(told: list[tuple[flo
 
 
 @given(st.floats(0.02, 0.3), st.floats(1.0001, 10.0), st.floats(0.0, 1.0), st.booleans())
-def test_where_the_objective_is_missed_the_margin_grows_as_ever(
-    margin: float, ratio: float, share: float, tight: bool
-) -> None:
+def test_margin_grows_when_objective_is_missed(margin: float, ratio: float, share: float, tight: bool) -> None:
     usual = next_margin(margin, ratio, True, LIMITS, low_headroom=tight)
     assert next_margin(margin, ratio, True, LIMITS, low_headroom=tight, fast_component=share) == usual
 
@@ -115,11 +113,11 @@ def test_a_link_is_never_planned_fuller_than_it_may_be(margin: float, ratio: flo
 
 
 @given(st.floats(-0.04, 0.3), st.floats(0.0, 3.0))
-def test_without_a_memory_that_says_so_it_is_left_a_tenth_and_two_per_cent(margin: float, ratio: float) -> None:
+def test_default_margin_is_a_tenth_and_two_percent(margin: float, ratio: float) -> None:
     assert next_margin(margin, ratio, True, LIMITS) >= LIMITS.margin_min
 
 
-def test_a_p99_that_holds_its_moments_may_come_nearer_to_the_objective() -> None:
+def test_p99_that_includes_peaks_may_approach_the_objective() -> None:
     assert next_margin(0.05, 0.8, True, LIMITS) == pytest.approx(0.052)
     assert next_margin(0.05, 0.8, True, LIMITS, fast_component=0.5) == pytest.approx(0.05)
     assert next_margin(0.05, 0.95, True, LIMITS, fast_component=0.0) == pytest.approx(0.05)
@@ -131,7 +129,7 @@ def test_a_p99_that_holds_its_moments_may_come_nearer_to_the_objective() -> None
 
 
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.2, 0.0])
-def test_the_pull_is_as_strong_halfway_to_the_objective_wherever_the_aim_is(share: float) -> None:
+def test_correction_halfway_to_objective_is_independent_of_aim(share: float) -> None:
     aim = max(LIMITS.latency_aim, min(LIMITS.latency_aim_max, 1.0 - share * (1.0 - LIMITS.latency_aim)))
     halfway = next_margin(0.05, (1.0 + aim) / 2, True, LIMITS, fast_component=share)
     assert halfway == pytest.approx(0.05 + LIMITS.margin_gain * (1.0 - LIMITS.latency_aim) / 2)

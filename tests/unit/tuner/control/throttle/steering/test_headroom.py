@@ -20,14 +20,14 @@ from tuner.core.throttle_limits import MB
 LIMITS = ControlLimits(margin_start=0.03, margin_min=-0.03, latency_aim=0.74)
 
 
-def test_a_mean_that_never_changes_has_steps_that_are_that_mean() -> None:
+def test_constant_mean_gives_equal_steps() -> None:
     steps = StepRates()
     for _ in range(8):
         steps = append_step_from_mean(steps, 40 * MB, 5)
     assert steps.newest == pytest.approx(40 * MB)
 
 
-def test_a_jump_is_seen_whole_in_the_step_it_comes_in() -> None:
+def test_jump_appears_whole_in_its_step() -> None:
     """Five steps of 40, then one of 90: the mean says 50, the newest step 90."""
     steps = append_step_from_mean(append_step_from_mean(StepRates(), 40 * MB, 5), 50 * MB, 5)
     assert steps.newest == pytest.approx(90 * MB, rel=0.02)
@@ -42,7 +42,7 @@ def test_a_first_error_fades_and_no_step_is_negative(rates: list[float]) -> None
         assert steps.newest >= 0.0
 
 
-def test_a_steady_load_is_expected_to_stay_with_little_on_top() -> None:
+def test_forecast_of_steady_load_adds_little() -> None:
     load = None
     for _ in range(40):
         load = update_load(load, 50 * MB, 5.0, LIMITS)
@@ -61,7 +61,7 @@ def test_noise_moves_the_level_a_little_and_widens_the_spread() -> None:
     assert load.spread_bytes_per_s > 1 * MB
 
 
-def test_what_is_usual_is_learned_in_minutes_and_forgotten_at_a_step() -> None:
+def test_usual_load_is_learned_slowly_and_reset_by_step() -> None:
     load = update_load(None, 50 * MB, 5.0, LIMITS)
     for _ in range(12):
         load = update_load(load, 52 * MB, 5.0, LIMITS)
@@ -72,13 +72,13 @@ def test_what_is_usual_is_learned_in_minutes_and_forgotten_at_a_step() -> None:
     assert update_load(load, 90 * MB, 5.0, LIMITS).usual_bytes_per_s == 90 * MB
 
 
-def test_the_margin_grows_above_the_aim_and_comes_back_half_as_fast() -> None:
+def test_margin_grows_above_aim_and_shrinks_half_as_fast() -> None:
     assert next_margin(0.03, 0.9, True, LIMITS) == pytest.approx(0.0316)
     assert next_margin(0.03, 2.0, True, LIMITS) == pytest.approx(0.06)
     assert next_margin(0.03, 0.0, True, LIMITS) == pytest.approx(0.025)
 
 
-def test_a_link_that_replication_does_not_fill_gives_no_margin_back() -> None:
+def test_margin_does_not_shrink_on_unfilled_link() -> None:
     """Anti-windup: low latency on an idle link is no reason for more."""
     assert next_margin(0.03, 0.1, False, LIMITS) == 0.03
     assert next_margin(0.03, 1.5, False, LIMITS) > 0.03
@@ -103,7 +103,7 @@ def test_one_step_of_the_margin_by_the_constants_that_ship(ratio: float, after: 
     assert next_margin(0.03, ratio, True, SHIPPED) == pytest.approx(after)
 
 
-def test_the_margin_by_the_constants_that_ship_goes_from_two_per_cent_to_thirty() -> None:
+def test_default_margin_ranges_from_two_to_thirty_percent() -> None:
     low = high = SHIPPED.margin_start
     for _ in range(20):
         low, high = next_margin(low, 0.1, True, SHIPPED), next_margin(high, 2.0, True, SHIPPED)
@@ -123,7 +123,7 @@ def test_the_margin_by_the_constants_that_ship_goes_from_two_per_cent_to_thirty(
     assert next_margin(0.03, 1.0, True, SHIPPED, fast_component=0.0) == pytest.approx(0.034)
 
 
-def test_where_it_is_tight_the_constants_that_ship_answer_to_what_comes_near_a_miss() -> None:
+def test_low_headroom_reacts_to_near_misses_by_default() -> None:
     assert next_margin(0.03, 0.9, True, SHIPPED, low_headroom=True) == pytest.approx(0.0295)
     assert next_margin(0.03, 1.0, True, SHIPPED, low_headroom=True) == pytest.approx(0.0305)
 
@@ -138,7 +138,7 @@ def test_headroom_by_the_constants_that_ship() -> None:
     )
 
 
-def test_where_little_more_than_keeping_up_is_left_only_what_comes_near_a_miss_counts() -> None:
+def test_near_steady_state_only_near_misses_count() -> None:
     limits = ControlLimits(latency_aim=0.74, latency_aim_low_headroom=0.95)
     assert next_margin(0.03, 0.9, True, limits, low_headroom=True) == pytest.approx(0.0295)
     assert next_margin(0.03, 0.9, True, limits, low_headroom=False) == pytest.approx(0.0316)
@@ -153,7 +153,7 @@ def test_the_margin_stays_within_its_limits(ratios: list[tuple[float, bool]]) ->
         assert LIMITS.margin_min <= margin <= LIMITS.margin_max
 
 
-def test_headroom_is_what_the_load_leaves_below_the_allowed_share() -> None:
+def test_headroom_is_allowed_share_minus_load() -> None:
     assert headroom_bytes_per_s(100 * MB, DirectionLoad(30 * MB), 0.05, 5.0, LIMITS) == pytest.approx(55 * MB)
     assert headroom_bytes_per_s(100 * MB, DirectionLoad(95 * MB), 0.05, 5.0, LIMITS) == 0.0
 

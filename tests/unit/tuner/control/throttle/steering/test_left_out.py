@@ -39,9 +39,7 @@ def read_by(paths: Iterable[Path]) -> set[str]:
     ],
     ids=["throttles", "mutation quotas"],
 )
-def test_nobody_who_decides_reads_what_is_left_out(
-    paths: Sequence[Path], signals: tuple[type, ...], found: str
-) -> None:
+def test_decisions_read_no_omitted_input(paths: Sequence[Path], signals: tuple[type, ...], found: str) -> None:
     """Those who decide about throttles see signals of brokers and moves, the others those of controllers and tenants."""
     read = read_by(paths)
     assert found in read, "the search above finds nothing"
@@ -49,11 +47,11 @@ def test_nobody_who_decides_reads_what_is_left_out(
     assert read & left_out == set(), "take them off LEFT_OUT: what is decided by has to be on record"
 
 
-def test_nobody_else_is_left_out() -> None:
+def test_every_other_input_is_recorded() -> None:
     assert set(OMITTED_FIELDS) == {BrokerSignal, MoveSignal, ControllerSignal, TenantSignal}
 
 
-def test_all_of_what_is_observed_is_on_record() -> None:
+def test_all_observed_fields_are_recorded() -> None:
     """Of what is remembered, and of the cluster, new fields go on record by themselves; of these three they do not."""
     told = "what is new here belongs into journal/input_capture.py, journal/codec.py and replay/replayer.py"
     seen = {"now_ms", "live", "brokers", "moves", "ramping", "setpoints", "orders", "empty_windows", "plan_moves"}

@@ -26,14 +26,14 @@ def course(meant: float, stands: float, passed: float) -> SideControlState:
     return SideControlState(0, stands, TargetRate(meant), steady_window(0, stands, passed))
 
 
-def test_a_guard_is_not_lowered_under_what_its_window_holds() -> None:
+def test_follower_margin_is_not_lowered_below_window_contents() -> None:
     """1.3 times 30 MB/s are held, and 20 are meant."""
     assert (
         compensated_rate(Side.FOLLOWER, course(20 * MB, 60 * MB, 30 * MB), LIMITS, compensation_range=0.1) == 39_000_000
     )
 
 
-def test_what_a_window_holds_is_no_reason_to_raise_a_guard() -> None:
+def test_window_contents_do_not_raise_follower_margin() -> None:
     assert (
         compensated_rate(Side.FOLLOWER, course(40 * MB, 50 * MB, 50 * MB), LIMITS, compensation_range=0.1) == 50_000_000
     )
@@ -42,24 +42,24 @@ def test_what_a_window_holds_is_no_reason_to_raise_a_guard() -> None:
     )
 
 
-def test_who_is_blind_stands_where_it_is_meant() -> None:
+def test_stale_inputs_keep_rate_at_setpoint() -> None:
     assert (
         compensated_rate(Side.FOLLOWER, course(20 * MB, 60 * MB, 30 * MB), LIMITS, compensation_range=0.0) == 20_000_000
     )
 
 
-def test_a_long_way_down_goes_by_a_share_of_the_line_that_was_meant() -> None:
+def test_large_cut_follows_share_of_planned_line() -> None:
     """From 40 MB/s to 10: the next second is meant to bring 24, and the window of eleven that held 40 lets that through."""
     found = compensated_rate(Side.LEADER, course(10 * MB, 40 * MB, 40 * MB), LIMITS, compensation_range=0.1)
     assert found == pytest.approx((11 * 40 + 24) * MB / 12, abs=1.0)
 
 
-def test_a_short_way_down_is_gone_at_once() -> None:
+def test_small_cut_is_immediate() -> None:
     found = compensated_rate(Side.LEADER, course(30 * MB, 40 * MB, 40 * MB), LIMITS, compensation_range=0.1)
     assert found == pytest.approx((11 * 40 + 30) * MB / 12, abs=1.0)
 
 
-def test_a_guard_is_thought_to_have_let_through_all_that_it_allowed() -> None:
+def test_follower_margin_is_assumed_fully_used() -> None:
     """Five seconds at 50 MB/s, of which nothing is measured yet: it is not lowered for what has perhaps not come."""
     link = Capacity(60 * MB, 60 * MB)
     view = ControlInput(5_000, {}, {}, {}, {2: link})
@@ -70,7 +70,7 @@ def test_a_guard_is_thought_to_have_let_through_all_that_it_allowed() -> None:
     assert window.seconds[-5:] == pytest.approx([50 * MB] * 5)
 
 
-def test_a_pace_lets_the_meant_second_through_what_the_window_holds() -> None:
+def test_leader_rate_compensates_for_window_contents() -> None:
     """Eleven seconds of 19 MB are held where 20 were planned: the twelfth of all that, and the 25th of 20 that is never used."""
     seen = replace(course(20 * MB, 20 * MB, 19 * MB), controlled_since_ms=-11_000)
     assert compensated_rate(Side.LEADER, seen, LIMITS, compensation_range=0.1) == pytest.approx(
@@ -82,9 +82,7 @@ def test_a_pace_lets_the_meant_second_through_what_the_window_holds() -> None:
     ("held", "setting"),
     [(19.3, 20.0), (19.0, 20 - 2 * (11 / 12 - 0.8)), (18.0, (11 * 18 + 20) / 12), (20.4, (11 * 20.4 + 20) / 12)],
 )
-def test_what_half_a_minute_of_ours_has_never_used_of_a_setting_is_not_taken_off_it(
-    held: float, setting: float
-) -> None:
+def test_never_used_part_of_rate_is_not_deducted(held: float, setting: float) -> None:
     """The twenty-fifth of it, 0.8 MB of 20, is not missing at all, and what is twice as much is missing wholly."""
     seen = replace(course(20 * MB, 20 * MB, held * MB), controlled_since_ms=-32_000)
     assert compensated_rate(Side.LEADER, seen, LIMITS, compensation_range=0.2) == pytest.approx(setting * MB, abs=1.0)
@@ -92,7 +90,7 @@ def test_what_half_a_minute_of_ours_has_never_used_of_a_setting_is_not_taken_off
     assert younger == pytest.approx((11 * held + 20) * MB / 12, abs=1.0)
 
 
-def test_until_a_whole_window_is_seen_what_stood_is_hardly_lowered_for_it() -> None:
+def test_rate_is_hardly_lowered_before_whole_window_is_seen() -> None:
     """Unless less is meant than stood, or what the window holds is not known at all."""
     young = replace(course(20 * MB, 20 * MB, 12 * MB), controlled_since_ms=-10_000)
     assert compensated_rate(Side.LEADER, young, LIMITS, compensation_range=0.1) == pytest.approx(
@@ -106,7 +104,7 @@ def test_until_a_whole_window_is_seen_what_stood_is_hardly_lowered_for_it() -> N
     assert compensated_rate(Side.LEADER, old, LIMITS, compensation_range=0.1) == pytest.approx(0.9 * 20 * MB, abs=1.0)
 
 
-def test_where_the_floor_has_come_down_a_setting_plays_below_what_is_meant_too() -> None:
+def test_lowered_minimum_allows_compensation_below_setpoint() -> None:
     """20 MB/s keep up, so the floor is 24; 22 are meant, and the window held two less than it was meant to."""
     seen = replace(course(22 * MB, 22 * MB, 20 * MB), controlled_since_ms=-11_000, load=SideLoad(1e9, 19 * MB))
     assert compensated_rate(Side.LEADER, seen, LIMITS, compensation_range=0.1) == pytest.approx(
@@ -116,12 +114,12 @@ def test_where_the_floor_has_come_down_a_setting_plays_below_what_is_meant_too()
     assert compensated_rate(Side.LEADER, at_the_floor, LIMITS, compensation_range=0.1) == 24 * MB
 
 
-def test_a_setting_drains_whatever_it_plays_for_as_nobody_may_be_there_to_write_another() -> None:
+def test_compensated_rate_always_drains() -> None:
     seen = replace(course(22 * MB, 22 * MB, 20 * MB), controlled_since_ms=-11_000, load=SideLoad(1e9, 20 * MB))
     assert compensated_rate(Side.LEADER, seen, LIMITS, compensation_range=0.1) == 21 * MB
 
 
-def test_what_did_not_hold_when_we_came_is_not_thought_to_let_a_burst_through() -> None:
+def test_nonbinding_initial_throttle_is_assumed_without_burst() -> None:
     """Of 50 MB/s there passed 20: so they do in the three seconds of which nothing is measured yet, and no more is meant by it."""
     sights = {1: BrokerEstimate(0, 5.0, 0.0, dict.fromkeys(Side, DirectionEstimate(load=DirectionLoad(30 * MB))))}
     view = ControlInput(3_000, {}, {}, {}, {1: Capacity(125 * MB, 125 * MB)})
@@ -151,18 +149,18 @@ def after_a_step(
     return window
 
 
-def test_a_window_that_was_a_guess_goes_by_the_first_step_and_one_that_was_not_keeps_its_past() -> None:
+def test_first_step_replaces_guessed_window_only() -> None:
     assert after_a_step(held_to=1 * MB).seconds[-11:] == pytest.approx((2 * MB,) * 11)
     assert after_a_step(held_to=None).seconds[-11:-5] == (1 * MB,) * 6
     assert after_a_step(held_to=1 * MB, corrected_until_ms=5_000).seconds[-11:-5] == (1 * MB,) * 6
 
 
-def test_what_comes_in_a_young_moves_first_step_was_meant_to() -> None:
+def test_first_step_of_new_move_counts_as_planned() -> None:
     """More than the throttle lets through at once: followers pace it, and the line up goes on from what they let pass."""
     assert after_a_step(1 * MB, -1, 30 * MB).setpoints[-6:] == pytest.approx((1 * MB, *[25 * MB] * 5))
 
 
-def test_what_held_it_when_we_came_holds_it_no_more_once_more_has_passed() -> None:
+def test_initial_bound_ends_once_more_has_passed() -> None:
     """The second after that step, of which nothing is measured yet, has brought as much as those in it."""
     window = after_a_step(1 * MB, -1, 30 * MB, now_ms=6_000)
     assert window.seconds[-6:] == pytest.approx((*[30 * MB] * 6,))

@@ -67,7 +67,7 @@ class Planned:
 UNEVEN = (22 * MB, 26 * MB, 24 * MB, 28 * MB)
 
 
-def test_while_a_plan_begins_more_a_leader_stands_still_where_its_seconds_are_uneven() -> None:
+def test_leader_of_growing_plan_ignores_uneven_seconds() -> None:
     """Moves end and begin within a window: what it holds is not chased with a write a second."""
     leader = Planned(L, 5 * MB)
     leader.go(60, UNEVEN)
@@ -79,7 +79,7 @@ def test_while_a_plan_begins_more_a_leader_stands_still_where_its_seconds_are_un
         assert len(other.go(120, UNEVEN)) > 30
 
 
-def test_what_is_meant_is_written_where_it_differs_by_more_than_a_little() -> None:
+def test_setpoint_is_written_outside_the_deadband() -> None:
     leader = Planned(L, 5 * MB)
     leader.go(60, UNEVEN, remaining=30 * MB)
     stood = leader.stands
@@ -88,14 +88,14 @@ def test_what_is_meant_is_written_where_it_differs_by_more_than_a_little() -> No
     assert leader.stands > 1.02 * stood
 
 
-def test_what_stood_is_no_way_up_for_a_leader_whose_move_has_just_begun() -> None:
+def test_leader_of_new_move_does_not_ramp_from_current_rate() -> None:
     """Kafka's mean, and the newest step, are of seconds in which its partition was not there yet."""
     leader = Planned(L, 27.6 * MB)
     assert leader.go(5, [2.4 * MB], throttled=1 * MB) == []
     assert min([leader.stands, *leader.go(40, [27 * MB], throttled=20 * MB)]) > 27 * MB
 
 
-def test_what_does_not_drain_or_is_not_allowed_is_no_matter_of_a_plans_deadband() -> None:
+def test_deadband_does_not_cover_undraining_or_forbidden_rates() -> None:
     leader = Planned(L, 24 * MB)
     leader.go(60, [23 * MB], steady_state=20 * MB, remaining=1000)
     assert leader.stands == pytest.approx(24 * MB, rel=0.01)
@@ -106,7 +106,7 @@ def test_what_does_not_drain_or_is_not_allowed_is_no_matter_of_a_plans_deadband(
     assert somebodys.stands == 30 * MB
 
 
-def test_no_follower_of_a_plan_stands_below_its_leaders() -> None:
+def test_plan_follower_is_never_below_its_leaders() -> None:
     follower = Planned(F, 27.3 * MB)
     follower.go(60, UNEVEN)
     leaders = LIMITS.plan_leader_ratio * 30 * MB

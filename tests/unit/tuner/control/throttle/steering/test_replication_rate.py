@@ -49,7 +49,7 @@ def meant(memory: ControlState) -> float:
     return memory.side_states[SIDE].setpoint.rate_bytes_per_s
 
 
-def test_replicas_that_writes_wait_for_open_the_throttle_to_the_link() -> None:
+def test_replicas_blocking_writes_open_throttle_to_link() -> None:
     waiting = view(12, broker(1, 10, under_min=1.0), move(SIDE, 10))
     assert (
         meant(control_step(replace(waiting, recovering_sides=frozenset({SIDE})), ControlState(), FAST, LIMITS)[0])
@@ -62,7 +62,7 @@ def test_replicas_that_writes_wait_for_open_the_throttle_to_the_link() -> None:
     )
 
 
-def test_a_partition_whose_replica_is_gone_for_good_opens_nothing() -> None:
+def test_permanently_lost_replica_opens_no_throttle() -> None:
     """Nothing recovers through this throttle, so more of it would only hurt the clients."""
     waiting = view(12, broker(1, 10, under_min=1.0), move(SIDE, 10))
     assert meant(control_step(waiting, ControlState(), FAST, LIMITS)[0]) < 85 * MB
@@ -110,7 +110,7 @@ def stalled(throttled: float) -> float:
     return meant(memory)
 
 
-def test_a_stall_raises_the_throttle_that_is_full_and_leaves_one_that_is_not() -> None:
+def test_stall_raises_only_the_binding_throttle() -> None:
     slow = stalled(throttled=2 * MB)
     assert slow == pytest.approx(10.2 * MB, rel=0.1)
     assert stalled(throttled=60 * MB) > 2 * slow
@@ -132,14 +132,14 @@ def beside_the_slowest(throttled: float | None, seconds: int = 60, remaining: fl
     return found
 
 
-def test_nobody_waits_for_a_side_that_something_else_than_its_throttle_holds() -> None:
+def test_side_limited_elsewhere_delays_no_other() -> None:
     """It could take 80 MB/s and takes 40. What is measured looks back over 25 seconds; until then the other waits."""
     meant_rates = beside_the_slowest(throttled=40 * MB)
     assert max(meant_rates[:25]) < 8 * MB
     assert min(meant_rates[27:]) > 9 * MB
 
 
-def test_a_slowest_side_whose_throttle_is_full_or_not_measured_is_waited_for() -> None:
+def test_slowest_side_with_full_or_unmeasured_throttle_is_awaited() -> None:
     assert max(beside_the_slowest(throttled=80 * MB)) < 8 * MB
     assert max(beside_the_slowest(throttled=None)) < 8 * MB
 
@@ -169,12 +169,12 @@ def margin_after_misses_nearly(steady_state: float) -> float:
     return memory.broker_estimates[1].margin
 
 
-def test_a_margin_grows_short_of_a_miss_only_where_there_is_much_to_take_it_from() -> None:
+def test_margin_grows_before_a_miss_only_with_much_headroom() -> None:
     assert margin_after_misses_nearly(steady_state=2 * MB) > LIMITS.margin_start
     assert margin_after_misses_nearly(steady_state=40 * MB) <= LIMITS.margin_start + 0.005
 
 
-def test_low_latency_gives_margin_back_only_while_what_is_measured_fills_the_throttle() -> None:
+def test_low_latency_shrinks_margin_only_at_full_throttle() -> None:
     assert margin_after_a_calm_minute(80 * MB) < 0.0
     assert margin_after_a_calm_minute(40 * MB) == LIMITS.margin_start
     assert margin_after_a_calm_minute(None) == LIMITS.margin_start
@@ -209,7 +209,7 @@ def test_a_move_that_has_ended_takes_its_course_with_it() -> None:
     assert writes == {}
 
 
-def test_a_throttle_that_did_not_hold_has_nothing_to_come_down_from() -> None:
+def test_nonbinding_throttle_needs_no_ramp_down() -> None:
     """50 MB/s stand, 20 pass: the window is taken to hold 20, and the line to another rate begins there."""
     memory, _ = control_step(
         view(12, broker(1, 10, throttled=20 * MB), move(SIDE, 10), 50_000_000), ControlState(), FAST, LIMITS
@@ -224,7 +224,7 @@ def first_write(stands: int, client: float = 30 * MB) -> float:
     return writes.get(SIDE, stands)
 
 
-def test_a_rate_that_is_to_go_up_is_hardly_lowered_first_for_a_window_that_was_not_full() -> None:
+def test_planned_raise_is_hardly_preceded_by_a_cut() -> None:
     """20 MB/s stand under a move that has just begun, and 80 are free: Kafka's mean counts seconds in which it was not there.
 
     The newest step has 21 MB/s, of which 1 is in sync: that is what the window has held, and in the two seconds since 9 and 21 are
@@ -233,7 +233,7 @@ def test_a_rate_that_is_to_go_up_is_hardly_lowered_first_for_a_window_that_was_n
     assert first_write(20_000_000) == 20_000_000
 
 
-def test_a_rate_that_is_to_go_down_begins_at_what_passes() -> None:
+def test_planned_cut_starts_at_measured_rate() -> None:
     """Clients leave 80 MB/s of the link, and 120 stand."""
     assert first_write(120_000_000) < 40 * MB
 
@@ -251,19 +251,19 @@ def crowded(client: float, *, stalled: bool = False) -> float:
     return meant(memory)
 
 
-def test_where_clients_leave_less_than_the_floor_it_comes_down_to_what_they_leave() -> None:
+def test_minimum_falls_to_what_clients_leave() -> None:
     """112.5 MB/s may be used; what in-sync followers take is in the load, and the throttle counts it too."""
     assert crowded(112.5 * MB + 15 * MB - 40 * MB) == pytest.approx(36 * MB)
     assert crowded(112.5 * MB + 15 * MB - 33.5 * MB) == pytest.approx(33.5 * MB, rel=0.01)
     assert crowded(112.5 * MB + 15 * MB - 25 * MB) == pytest.approx(31.5 * MB)
 
 
-def test_a_floor_that_was_brought_down_and_drains_nothing_goes_back_up() -> None:
+def test_lowered_minimum_that_does_not_drain_rises_again() -> None:
     assert crowded(112.5 * MB + 15 * MB - 25 * MB, stalled=True) == pytest.approx(36 * MB)
 
 
 @pytest.mark.parametrize(("throttled", "held_to"), [(20 * MB, 20 * MB), (46 * MB, None), (None, None)])
-def test_what_held_when_we_came_is_told_by_what_passed(throttled: float | None, held_to: float | None) -> None:
+def test_initial_bottleneck_is_inferred_from_measured_rate(throttled: float | None, held_to: float | None) -> None:
     memory, _ = control_step(
         view(12, broker(1, 10, throttled=throttled), move(SIDE, 10), 50_000_000), ControlState(), FAST, LIMITS
     )
@@ -271,9 +271,7 @@ def test_what_held_when_we_came_is_told_by_what_passed(throttled: float | None, 
 
 
 @pytest.mark.parametrize(("steady_state", "held_to"), [(5 * MB, None), (4 * MB, 3 * MB)])
-def test_a_rate_that_is_not_above_what_keeping_up_takes_holds_the_move_however_young(
-    steady_state: float, held_to: float | None
-) -> None:
+def test_rate_below_steady_state_binds_even_new_moves(steady_state: float, held_to: float | None) -> None:
     """Of 5 MB/s 3 have passed in Kafka's mean, which counts seconds from before the move."""
     young = replace(move(SIDE, 10), steady_state_bytes_per_s=steady_state)
     memory, _ = control_step(view(12, broker(1, 10, throttled=3 * MB), young, 5_000_000), ControlState(), FAST, LIMITS)
@@ -282,7 +280,7 @@ def test_a_rate_that_is_not_above_what_keeping_up_takes_holds_the_move_however_y
 
 
 @pytest.mark.parametrize(("client", "margin"), [(80 * MB, -0.04), (20 * MB, 0.02)])
-def test_more_than_nine_tenths_are_planned_only_where_a_link_is_nearly_full(client: float, margin: float) -> None:
+def test_last_tenth_is_planned_only_near_full_link(client: float, margin: float) -> None:
     """A p99 far below its aim that stands still while the mean comes and goes, at 100 and at 40 MB/s of 125; an operator's ceiling holds
     the move at 20, so that it fills what it may have in both."""
     memory, limits = ControlState(), ControlLimits(rate_bytes_per_s_max=20 * MB, takeover_ramp_s=0.1)

@@ -34,7 +34,7 @@ def after(*signals: BrokerSignal, fills: bool = True) -> BrokerEstimate:
     return sight
 
 
-def test_a_miss_of_the_producers_p99_widens_the_margin_and_a_fetch_that_takes_long_does_not() -> None:
+def test_produce_p99_miss_widens_margin_and_slow_fetch_does_not() -> None:
     """The objective is of produce requests; a consumer's fetch waits for the next record where nothing is slow."""
     missed = signal(5, p99_ms=60.0)
     for fetch_ms in (1.0, 59.0, 500.0):
@@ -61,7 +61,7 @@ def test_the_margin_after_one_signal_by_the_constants_that_ship(p99_ms: float, m
     )
 
 
-def test_by_the_constants_that_ship_a_calm_broker_keeps_two_per_cent() -> None:
+def test_calm_broker_keeps_two_percent_margin_by_default() -> None:
     sight = None
     for at_s in range(0, 100, 5):
         sight = update_estimate(signal(at_s, p99_ms=10.0), sight, True, OBJECTIVE, ControlLimits())
@@ -69,7 +69,7 @@ def test_by_the_constants_that_ship_a_calm_broker_keeps_two_per_cent() -> None:
     assert sight.margin == pytest.approx(0.02)
 
 
-def test_a_shrink_by_the_constants_that_ship_is_a_cut_of_five_hundredths_for_half_a_minute() -> None:
+def test_isr_shrink_cuts_five_percent_for_half_a_minute() -> None:
     before = update_estimate(signal(0, p99_ms=30.0), None, True, OBJECTIVE, ControlLimits())
     cut = update_estimate(signal(5, p99_ms=35.0, shrinks_per_s=0.1), before, True, OBJECTIVE, ControlLimits())
     assert cut.margin == pytest.approx(0.03 + 0.01 * 0.1 + 0.05)
@@ -78,14 +78,14 @@ def test_a_shrink_by_the_constants_that_ship_is_a_cut_of_five_hundredths_for_hal
     assert calm.margin == pytest.approx(0.03 - 0.01 * 0.02)
 
 
-def test_a_miss_that_another_load_has_brought_says_nothing_of_the_margin() -> None:
+def test_miss_caused_by_new_load_does_not_widen_margin() -> None:
     """From 40 to 80 MB/s of clients in one step: the forecast answers that, at once."""
     sight = after(signal(0), signal(5), signal(10, p99_ms=60.0, used=100 * MB))
     assert sight.margin == pytest.approx(0.03)
     assert after(signal(0), signal(5), signal(10, p99_ms=60.0)).margin > 0.05
 
 
-def test_followers_that_fall_behind_while_clients_wait_are_a_cut_and_then_a_rest() -> None:
+def test_isr_shrink_under_high_latency_cuts_then_pauses() -> None:
     cut = after(signal(0), signal(5, p99_ms=38.0, shrinks_per_s=0.1))
     assert cut.margin == pytest.approx(0.03 + 0.01 * 0.02 + 0.05)
     assert cut.margin_held_until_ms == 35_000
@@ -97,7 +97,7 @@ def test_followers_that_fall_behind_while_clients_wait_are_a_cut_and_then_a_rest
     assert after(signal(0), signal(5, p99_ms=38.0, shrinks_per_s=0.1), signal(35, p99_ms=5.0)).margin < cut.margin
 
 
-def test_followers_that_fall_behind_while_clients_are_well_have_stopped_for_another_reason() -> None:
+def test_isr_shrink_under_low_latency_does_not_cut() -> None:
     assert after(signal(0), signal(5, p99_ms=20.0, shrinks_per_s=0.1), fills=False).margin == 0.03
 
 
@@ -106,7 +106,7 @@ def test_without_a_latency_the_margin_stays() -> None:
     assert after(signal(0), silent).margin == 0.03
 
 
-def test_a_consumer_that_waits_for_the_next_record_is_no_reason_for_a_margin() -> None:
+def test_long_polling_consumer_does_not_widen_margin() -> None:
     waiting = replace(signal(5), fetch_p99_ms=500.0)
     assert after(signal(0), waiting).margin == after(signal(0), signal(5)).margin
 
@@ -119,7 +119,7 @@ def test_a_look_between_two_others_makes_no_window_longer() -> None:
     assert newest == pytest.approx((5 * 65 - 4 * 60) * MB, rel=0.02)
 
 
-def test_a_step_that_is_told_is_believed_whatever_the_means_of_the_window_say() -> None:
+def test_reported_step_overrides_window_mean() -> None:
     """A move that began five seconds ago: the mean of thirty has a sixth of it, and whoever took that for all of the window would
     see what is missing go round in it for minutes."""
     told = replace(
@@ -146,20 +146,20 @@ def load_of(told: dict[str, float], *, means: bool = True) -> float | None:
 
 
 @pytest.mark.parametrize(("network", "caught"), [(-1e12, 3 * MB), (70 * MB, 90 * MB), (0.0, 20 * MB)])
-def test_of_a_part_that_is_more_than_the_whole_the_window_is_asked(network: float, caught: float) -> None:
+def test_step_above_total_falls_back_to_window(network: float, caught: float) -> None:
     told = {"step_network_out_bytes_per_s": network, "step_reassignment_out_bytes_per_s": caught}
     assert load_of(told) == pytest.approx(40 * MB)
     # And where that does not know either what was known stays, and no bytes are said of this step.
     assert load_of(told, means=False) == 40 * MB
 
 
-def test_a_step_below_nothing_is_nothing_and_one_of_more_than_a_minute_is_none() -> None:
+def test_negative_step_is_zero_and_overlong_step_is_ignored() -> None:
     told = {"step_network_out_bytes_per_s": 40 * MB, "step_reassignment_out_bytes_per_s": -1e12}
     assert load_of(told) == pytest.approx(40 * MB)
     assert after(replace(signal(0), step_s=1e300, **told)).step_s == 5.0  # type: ignore[arg-type]  # As above.
 
 
-def test_a_step_that_is_not_told_is_worked_out_of_those_that_were() -> None:
+def test_missing_step_is_derived_from_reported_ones() -> None:
     """Clients go from 50 to 100 MB/s; of the third step at that only the window's mean is known: five steps, three of them at 100."""
     told = [50.0, 50.0, 50.0, 100.0, 100.0]
     sight = None
@@ -181,7 +181,7 @@ def test_a_step_that_is_not_told_is_worked_out_of_those_that_were() -> None:
     assert not direction.jumped
 
 
-def test_a_load_that_goes_to_and_fro_is_no_excuse_for_a_miss() -> None:
+def test_oscillating_load_does_not_excuse_a_miss() -> None:
     """40 and 60 MB/s by turns, each far from what was expected; p99 is three times the objective all the while."""
     sight = given(near_capacity=True)
     for k in range(20):
@@ -195,7 +195,7 @@ def test_a_load_that_goes_to_and_fro_is_no_excuse_for_a_miss() -> None:
     assert sight.margin > 0.15
 
 
-def test_a_load_that_goes_up_by_steps_is_another_at_each_of_them() -> None:
+def test_each_load_step_counts_as_new_load() -> None:
     """As clients do who come while the link is full: what is taken from the move shows them, a step at a time."""
     before = given(near_capacity=True)
     sight = before
@@ -222,7 +222,7 @@ def given(*, near_capacity: bool, fills: bool = True) -> BrokerEstimate:
     return sight
 
 
-def test_the_last_tenth_is_given_only_where_clients_were_seen_on_a_link_that_is_as_full() -> None:
+def test_last_tenth_needs_clients_observed_on_full_link() -> None:
     assert given(near_capacity=True).margin == pytest.approx(-0.04)
     # An operator's ceiling, or half of the headroom on purpose: what p99 says there is not of a full link.
     assert given(near_capacity=False).margin == pytest.approx(0.02)
@@ -235,14 +235,14 @@ def test_the_last_tenth_is_given_only_where_clients_were_seen_on_a_link_that_is_
         pytest.param({"client_in_bytes_per_s": 0.0}, id="there are none any more"),
     ],
 )
-def test_what_was_given_of_it_ends_with_its_reason(now: dict[str, float | None]) -> None:
+def test_last_tenth_ends_with_its_reason(now: dict[str, float | None]) -> None:
     later = replace(REMEMBERS[-1], sampled_at_ms=REMEMBERS[-1].sampled_at_ms + 5000, **now)
     assert update_estimate(
         later, given(near_capacity=True), True, OBJECTIVE, ControlLimits(), near_capacity=True
     ).margin == pytest.approx(0.02)
 
 
-def test_what_was_given_of_it_ends_where_the_link_is_not_full_any_more_also_for_the_next_move() -> None:
+def test_last_tenth_ends_when_link_is_no_longer_full() -> None:
     later = replace(REMEMBERS[-1], sampled_at_ms=REMEMBERS[-1].sampled_at_ms + 600_000)
     for fills in (True, False):
         assert (
@@ -250,7 +250,7 @@ def test_what_was_given_of_it_ends_where_the_link_is_not_full_any_more_also_for_
         )
 
 
-def test_a_miss_and_a_shrink_from_beyond_the_tenth_are_answered_from_the_tenth() -> None:
+def test_miss_or_shrink_takes_back_the_last_tenth_first() -> None:
     later = replace(REMEMBERS[-1], sampled_at_ms=REMEMBERS[-1].sampled_at_ms + 5000)
     missed = update_estimate(
         replace(later, produce_p99_ms=60.0),
@@ -267,14 +267,14 @@ def test_a_miss_and_a_shrink_from_beyond_the_tenth_are_answered_from_the_tenth()
     ).margin == pytest.approx(0.07)
 
 
-def test_what_passed_is_of_the_time_in_which_it_passed_also_where_a_look_came_between() -> None:
+def test_measured_rate_belongs_to_its_own_interval() -> None:
     told = {"step_network_out_bytes_per_s": 60 * MB, "step_reassignment_out_bytes_per_s": 20 * MB}
     sight = after(signal(0), replace(signal(10), step_s=2.5, **told))
     assert sight.step_s == 2.5
     assert after(signal(0), replace(signal(5), step_s=0.0, **told)).step_s == 5.0
 
 
-def test_a_p99_that_remembers_is_no_reason_for_a_margin_once_clients_are_relieved() -> None:
+def test_outdated_p99_does_not_widen_margin_after_relief() -> None:
     """Means fall from 12 ms to 3 while Kafka still tells 48: with them it is far below the aim, without them above it."""
     told = [(i * 5, 12.0) for i in range(8)] + [(40 + i * 5, 3.0) for i in range(3)]
     with_means = after(*(replace(signal(at_s, p99_ms=48.0), produce_mean_ms=mean) for at_s, mean in told))
@@ -284,7 +284,7 @@ def test_a_p99_that_remembers_is_no_reason_for_a_margin_once_clients_are_relieve
     assert with_means.margin < before.margin
 
 
-def test_the_mean_of_a_broker_to_which_almost_nobody_writes_says_nothing() -> None:
+def test_mean_of_nearly_idle_broker_is_ignored() -> None:
     silent = replace(signal(0), produce_mean_ms=200.0, client_in_bytes_per_s=100.0)
     assert after(silent).latency.mean_ms is None
     assert after(replace(silent, client_in_bytes_per_s=1 * MB)).latency.mean_ms == 200.0

@@ -38,7 +38,7 @@ RATES = st.floats(0.0, 1e9)
 
 
 @given(RATES, st.floats(0.0, 1e12), RATES, st.floats(2.0, 1e5))
-def test_a_rate_is_never_below_the_floor_and_never_above_what_is_allowed(
+def test_rate_stays_between_minimum_and_maximum(
     steady_state: float, remaining: float, ceiling: float, target_s: float
 ) -> None:
     load = SideLoad(remaining, steady_state)
@@ -50,7 +50,7 @@ def test_a_rate_is_never_below_the_floor_and_never_above_what_is_allowed(
 
 
 @pytest.mark.parametrize(("side", "alone"), [(L, 1.03), (F, 1.3)])
-def test_where_a_plan_still_begins_something_a_side_gets_more_than_just_enough(side: Side, alone: float) -> None:
+def test_side_of_growing_plan_gets_spare_rate(side: Side, alone: float) -> None:
     load, ceiling = SideLoad(1_000 * MB, 4 * MB), 100 * MB
     floor = min_rate_bytes_per_s(load, LIMITS)
     assert target_rate(side, load, floor, ceiling, 50.0, LIMITS).rate_bytes_per_s == pytest.approx(
@@ -62,7 +62,7 @@ def test_where_a_plan_still_begins_something_a_side_gets_more_than_just_enough(s
     assert target_rate(side, load, floor, 20 * MB, 50.0, LIMITS, planned=True).rate_bytes_per_s == 20 * MB
 
 
-def test_while_a_plan_begins_more_leaders_stay_below_the_operators_ceiling_and_followers_stand_at_it() -> None:
+def test_growing_plan_keeps_leaders_below_and_followers_at_ceiling() -> None:
     """So what arrives does not find the follower's quota used up, and who writes to it does not wait."""
     limits = replace(LIMITS, rate_bytes_per_s_max=100 * MB)
     most, paced = 100 * MB, limits.plan_leader_ratio * 100 * MB
@@ -82,7 +82,7 @@ def test_while_a_plan_begins_more_leaders_stay_below_the_operators_ceiling_and_f
     assert not tight.infeasible
 
 
-def test_the_slowest_side_runs_at_its_ceiling_and_the_others_at_what_they_need() -> None:
+def test_slowest_side_runs_at_ceiling_others_at_need() -> None:
     loads = {(1, L): SideLoad(10_000 * MB, 0.0), (2, L): SideLoad(2_000 * MB, 0.0)}
     ceilings = {(1, L): 50 * MB, (2, L): 80 * MB}
     floors = {side: min_rate_bytes_per_s(load, LIMITS) for side, load in loads.items()}
@@ -96,7 +96,7 @@ def test_the_slowest_side_runs_at_its_ceiling_and_the_others_at_what_they_need()
     assert not rates[(2, L)].at_ceiling
 
 
-def test_a_side_whose_ceiling_does_not_carry_its_steady_state_is_called_infeasible_and_stands_at_its_floor() -> None:
+def test_ceiling_below_steady_state_is_infeasible_and_uses_minimum() -> None:
     found = target_rate(L, SideLoad(1e9, 30 * MB), 36 * MB, 25 * MB, 100.0, LIMITS)
     assert found.infeasible
     assert found.rate_bytes_per_s == pytest.approx(36 * MB)
@@ -123,7 +123,7 @@ def test_a_side_that_never_ends_sets_no_time() -> None:
     assert drain_times_s(loads, floors, {(1, L): 100 * MB, (2, L): 60 * MB}) == {(1, L): 100.0}
 
 
-def test_who_goes_ahead_is_done_in_half_the_time_and_its_follower_is_bound_by_the_ceiling() -> None:
+def test_decoupled_side_ends_in_half_the_time() -> None:
     load = SideLoad(2_000 * MB, 4 * MB)
     assert decoupled_rate(L, load, 5 * MB, 80 * MB, 200.0, LIMITS).rate_bytes_per_s == pytest.approx(24.6 * MB)
     assert decoupled_rate(L, load, 5 * MB, 20 * MB, 200.0, LIMITS).rate_bytes_per_s == 20 * MB
@@ -132,7 +132,7 @@ def test_who_goes_ahead_is_done_in_half_the_time_and_its_follower_is_bound_by_th
     assert target_rate(F, load, 5 * MB, 25 * MB, 100.0, LIMITS).rate_bytes_per_s == pytest.approx(30 * MB)
 
 
-def test_who_goes_ahead_stands_at_its_floor_where_the_ceiling_is_below() -> None:
+def test_decoupled_side_uses_minimum_above_ceiling() -> None:
     found = decoupled_rate(F, SideLoad(1e9, 30 * MB), 36 * MB, 20 * MB, 100.0, LIMITS)
     assert found.infeasible
     assert found.rate_bytes_per_s == pytest.approx(36 * MB)
@@ -157,7 +157,7 @@ def test_the_most_that_the_operator_allows() -> None:
     assert max_rate_bytes_per_s(L, 5 * MB, None, share, replace(LIMITS, rate_bytes_per_s_max=40 * MB)) == 40 * MB
 
 
-def test_a_share_is_a_promise_that_neither_the_floor_nor_the_followers_slack_breaks() -> None:
+def test_share_holds_against_minimum_and_follower_slack() -> None:
     """2 % of 125 MB/s is less than the least rate; 20 % on the follower's side is 25 MB/s and not 1.3 times that."""
     load = SideLoad(1e12, 0.0)
     small = max_rate_bytes_per_s(L, 0.0, LINK, Objective(50.0, Mode.SHARE, share_max=0.02), LIMITS)
@@ -170,7 +170,7 @@ def test_a_share_is_a_promise_that_neither_the_floor_nor_the_followers_slack_bre
     assert target_rate(F, load, 5 * MB, fifth, 10.0, LIMITS, max_bytes_per_s=fifth).rate_bytes_per_s == 25 * MB
 
 
-def test_a_share_that_does_not_carry_what_keeps_up_is_called_infeasible() -> None:
+def test_share_below_steady_state_is_infeasible() -> None:
     load, share = SideLoad(1e9, 4 * MB), Objective(50.0, Mode.SHARE, share_max=0.02)
     most = max_rate_bytes_per_s(F, 0.0, LINK, share, LIMITS)
     found = target_rate(
@@ -209,7 +209,7 @@ def test_the_operators_ceiling_sets_the_time_for_all() -> None:
 
 
 @pytest.mark.parametrize(("mode", "hurries"), [(Mode.FAST, True), (Mode.SHARE, True), (Mode.GENTLE, False)])
-def test_only_who_wants_it_fast_gets_more_for_a_plan(mode: Mode, *, hurries: bool) -> None:
+def test_only_fast_modes_give_plans_spare_rate(mode: Mode, *, hurries: bool) -> None:
     objective = Objective(50.0, mode, share_max=0.8 if mode is Mode.SHARE else None)
     alone = after_forty_seconds(objective)
     by_turns = after_forty_seconds(objective, frozenset({(1, L), (2, L)}))
@@ -218,28 +218,28 @@ def test_only_who_wants_it_fast_gets_more_for_a_plan(mode: Mode, *, hurries: boo
     assert by_turns == {1: pytest.approx(paced * alone[1]), 2: pytest.approx((1.5 if hurries else 1.0) * alone[2])}
 
 
-def test_a_take_over_begins_at_the_rate_that_stood_and_lowers_one_that_is_too_high_at_once() -> None:
+def test_takeover_starts_at_current_rate_and_cuts_excess_at_once() -> None:
     assert limit_takeover(TargetRate(80 * MB), 20 * MB, 0.0, LIMITS).rate_bytes_per_s == 20 * MB
     assert limit_takeover(TargetRate(80 * MB), 20 * MB, 15.0, LIMITS).rate_bytes_per_s == 50 * MB
     assert limit_takeover(TargetRate(80 * MB), 20 * MB, 90.0, LIMITS).rate_bytes_per_s == 80 * MB
     assert limit_takeover(TargetRate(10 * MB), 20 * MB, 0.0, LIMITS).rate_bytes_per_s == 10 * MB
 
 
-def test_on_the_way_to_its_ceiling_a_side_does_not_fill_the_link() -> None:
+def test_ramping_side_does_not_count_as_full_link() -> None:
     """Else the margin would be given away before the link was ever full."""
     assert not limit_takeover(TargetRate(80 * MB, at_ceiling=True), 20 * MB, 15.0, LIMITS).at_ceiling
     assert limit_takeover(TargetRate(80 * MB, at_ceiling=True), 20 * MB, 30.0, LIMITS).at_ceiling
     assert limit_takeover(TargetRate(10 * MB, at_ceiling=True), 20 * MB, 0.0, LIMITS).at_ceiling
 
 
-def test_a_side_that_is_pushed_gets_times_what_it_should_need_up_to_its_ceiling() -> None:
+def test_boost_multiplies_need_up_to_ceiling() -> None:
     load = SideLoad(2_000 * MB, 4 * MB)
     assert target_rate(L, load, 5 * MB, 80 * MB, 200.0, LIMITS).rate_bytes_per_s == pytest.approx(14.3 * MB)
     assert target_rate(L, load, 5 * MB, 80 * MB, 200.0, LIMITS, 1.5).rate_bytes_per_s == pytest.approx(21.45 * MB)
     assert target_rate(L, load, 5 * MB, 20 * MB, 200.0, LIMITS, 1.5).rate_bytes_per_s == 20 * MB
 
 
-def test_a_stall_pushes_only_the_throttle_that_is_full_and_the_push_goes_as_it_came() -> None:
+def test_stall_boosts_only_full_throttle_and_boost_fades() -> None:
     assert next_boost(1.0, True, True, LIMITS) == 1.5
     assert next_boost(1.5, True, True, LIMITS) == 2.25
     assert next_boost(4.0, True, True, LIMITS) == 5.0
@@ -248,7 +248,7 @@ def test_a_stall_pushes_only_the_throttle_that_is_full_and_the_push_goes_as_it_c
     assert next_boost(1.0, False, False, LIMITS) == 1.0
 
 
-def test_a_throttle_is_opened_as_far_as_operator_and_link_allow_and_not_beyond() -> None:
+def test_throttle_opens_to_lower_of_ceiling_and_link() -> None:
     assert isr_recovery_rate(L, 12 * MB, Capacity(90 * MB, 125 * MB), LIMITS).rate_bytes_per_s == 125 * MB
     assert isr_recovery_rate(F, 12 * MB, Capacity(90 * MB, 125 * MB), LIMITS).rate_bytes_per_s == 90 * MB
     assert (
@@ -262,15 +262,13 @@ def test_a_throttle_is_opened_as_far_as_operator_and_link_allow_and_not_beyond()
     ("left_mb", "floor_mb"),
     [(100.0, 36.0), (36.0, 36.0), (34.0, 34.0), (31.5, 31.5), (31.0, 31.5), (20.0, 31.5), (-50.0, 31.5)],
 )
-def test_the_floor_comes_down_to_what_clients_leave_as_long_as_that_still_drains(
-    left_mb: float, floor_mb: float
-) -> None:
+def test_minimum_falls_while_the_rest_still_drains(left_mb: float, floor_mb: float) -> None:
     load = SideLoad(1_000 * MB, 30 * MB)
     assert min_rate_bytes_per_s(load, LIMITS) == 36 * MB
     assert min_rate_bytes_per_s(load, LIMITS, left_mb * MB) == pytest.approx(floor_mb * MB)
 
 
-def test_what_clients_leave_does_not_move_the_operators_bounds() -> None:
+def test_client_load_does_not_change_operator_limits() -> None:
     assert min_rate_bytes_per_s(SideLoad(1_000 * MB, 1 * MB), LIMITS, 0.0) == 5 * MB
     assert min_rate_bytes_per_s(SideLoad(1_000 * MB, 0.0), LIMITS, 0.0) == 5 * MB
     assert (
@@ -291,7 +289,7 @@ def view(now_ms: int, sampled_at_ms: int, stands: int) -> ControlInput:
     return ControlInput(now_ms, {1: broker}, {(1, L): move}, {(1, L): stands}, {1: LINK})
 
 
-def test_a_rate_rises_from_what_stood_there_to_the_headroom() -> None:
+def test_rate_rises_from_current_to_headroom() -> None:
     memory, stands = ControlState(), 20 * MB
     for second in range(120):
         memory, writes = control_step(view(second * 1000, second // 5 * 5000, stands), memory, FAST, LIMITS)
@@ -313,7 +311,7 @@ def test_old_signals_hold_and_then_sink_and_never_raise() -> None:
     assert seen[-1] >= 5 * MB
 
 
-def test_old_signals_stop_a_take_over_on_its_way() -> None:
+def test_stale_signals_stop_a_takeover() -> None:
     """The way up takes 30 s; the only signal there is grows old after 15."""
     memory, seen = ControlState(), []
     for second in range(28):
@@ -350,7 +348,7 @@ def unseen(ours: dict[tuple[int, Side], int], seconds: int, *, partial: bool) ->
 
 
 @pytest.mark.parametrize("partial", [False, True])
-def test_what_is_ours_from_before_a_restart_sinks_where_nothing_is_known_of_it(partial: bool) -> None:
+def test_managed_rate_decays_after_restart_without_signals(partial: bool) -> None:
     """Down to what stood there before us; where that was nothing, to what drains."""
     seen = unseen({(1, L): 20 * MB}, 400, partial=partial)
     assert seen[:30] == [70 * MB] * 30
@@ -359,5 +357,5 @@ def test_what_is_ours_from_before_a_restart_sinks_where_nothing_is_known_of_it(p
     assert unseen({(1, L): 0}, 600, partial=partial)[-1] == pytest.approx(5 * MB, rel=0.005)
 
 
-def test_what_somebody_has_set_stands_where_nothing_is_known_of_it() -> None:
+def test_external_rate_is_kept_without_signals() -> None:
     assert set(unseen({}, 300, partial=True)) == {70 * MB}
