@@ -38,7 +38,7 @@ def subjects(request: pytest.FixtureRequest) -> tuple[ProbeClient, ProbeClient]:
     return found
 
 
-def test_every_broker_that_is_there_can_be_met_and_brings_an_answer(subjects: tuple[ProbeClient, ProbeClient]) -> None:
+def test_every_live_broker_answers(subjects: tuple[ProbeClient, ProbeClient]) -> None:
     asker, _ = subjects
     brokers = [broker.node for broker in asker.brokers()]
     assert len(brokers) >= 2
@@ -46,7 +46,7 @@ def test_every_broker_that_is_there_can_be_met_and_brings_an_answer(subjects: tu
     assert [asker.ping(broker) for broker in brokers for _ in range(3)] == [None] * 3 * len(brokers)
 
 
-def test_a_broker_that_is_not_there_is_said_to_be_away_and_the_others_go_on(
+def test_absent_broker_is_reported_and_others_answer(
     subjects: tuple[ProbeClient, ProbeClient],
 ) -> None:
     asker, _ = subjects
@@ -55,7 +55,7 @@ def test_a_broker_that_is_not_there_is_said_to_be_away_and_the_others_go_on(
     assert asker.ping(asker.brokers()[0].node) is None
 
 
-def test_of_a_cluster_that_is_away_the_failure_is_a_value_but_for_who_is_there(
+def test_unreachable_cluster_returns_failures_as_values(
     subjects: tuple[ProbeClient, ProbeClient],
 ) -> None:
     _, away = subjects

@@ -92,11 +92,11 @@ def put(subject: Subject, rates: dict[QuotaEntity, float | None]) -> None:
     until_read(subject.port, {entity: rate for entity, rate in {**before, **rates}.items() if rate is not None})
 
 
-def test_nothing_stands_where_nobody_set_anything(subject: Subject) -> None:
+def test_cluster_without_quotas_reads_empty(subject: Subject) -> None:
     assert subject.port.read() == {}
 
 
-def test_what_was_set_is_read_bit_for_bit(subject: Subject) -> None:
+def test_written_quota_is_read_bit_for_bit(subject: Subject) -> None:
     rates = {ALICE: 0.1, PAIR: 1 / 3, ANYBODY: 12_345.678, CLIENT: 5.0}
     put(subject, {**rates})
     assert subject.port.read() == rates
@@ -108,7 +108,7 @@ def test_none_removes_and_leaves_the_others(subject: Subject) -> None:
     assert subject.port.read() == {PAIR: 7.0}
 
 
-def test_what_is_not_there_is_removed_without_a_failure(subject: Subject) -> None:
+def test_removal_of_absent_quota_succeeds(subject: Subject) -> None:
     put(subject, {ALICE: None})
 
 
@@ -116,7 +116,7 @@ def test_nothing_asked_is_nothing_done(subject: Subject) -> None:
     assert subject.port.write({}) == {}
 
 
-def test_one_that_is_refused_says_why_and_keeps_no_other_back(subject: Subject) -> None:
+def test_refused_quota_says_why_and_others_are_written(subject: Subject) -> None:
     outcome = subject.port.write({ALICE: 0.0, PAIR: 7.0})
     assert "must be greater than 0" in str(outcome[ALICE])
     assert outcome[PAIR] is None
@@ -131,12 +131,12 @@ def test_more_entities_than_go_into_one_request(subject: Subject) -> None:
     assert subject.port.read() == many
 
 
-def test_a_cluster_that_is_away_is_a_failure_of_every_entity(subject: Subject) -> None:
+def test_unreachable_cluster_fails_every_entity(subject: Subject) -> None:
     assert isinstance(subject.away.read(), ClusterError)
     assert all(subject.away.write({ALICE: 5.0, PAIR: None}).values())
 
 
-def test_a_dry_run_writes_nothing_and_sees_what_stands(subject: Subject) -> None:
+def test_dry_run_reads_quotas_and_writes_none(subject: Subject) -> None:
     put(subject, {ALICE: 5.0})
     dry = DryRunQuotaActuator(subject.port)
     assert dry.write({ALICE: 7.0, PAIR: None}) == {ALICE: None, PAIR: None}

@@ -182,11 +182,11 @@ def put(subject: Subject, rates: dict[BrokerSide, int | None]) -> None:
     assert subject.port.confirm_rates(rates) == dict.fromkeys(rates)
 
 
-def test_nothing_stands_on_a_side_that_nobody_set(subject: Subject) -> None:
+def test_unset_side_reads_as_no_throttle(subject: Subject) -> None:
     assert subject.port.read_rates(ALL) == dict.fromkeys(ALL)
 
 
-def test_what_was_set_is_read(subject: Subject) -> None:
+def test_written_throttle_is_read(subject: Subject) -> None:
     put(subject, {LEADER_1: 5_000_000})
     assert subject.port.read_rates([LEADER_1]) == {LEADER_1: 5_000_000}
 
@@ -213,7 +213,7 @@ def test_set_and_remove_go_in_one_call(subject: Subject) -> None:
     }
 
 
-def test_to_remove_what_is_not_there_is_no_failure(subject: Subject) -> None:
+def test_removal_of_absent_throttle_succeeds(subject: Subject) -> None:
     put(subject, {LEADER_1: None})
     assert subject.port.read_rates([LEADER_1]) == {LEADER_1: None}
 
@@ -230,14 +230,14 @@ def test_a_refused_value_is_a_failure_and_changes_nothing(subject: Subject) -> N
     assert subject.port.read_rates([LEADER_1]) == {LEADER_1: 5_000_000}
 
 
-def test_a_refused_value_takes_the_other_side_of_its_broker_with_it_but_no_other_broker(subject: Subject) -> None:
+def test_refused_value_fails_both_sides_of_its_broker_only(subject: Subject) -> None:
     failures = subject.port.write_rates({LEADER_1: -1, FOLLOWER_1: 5_000_000, LEADER_2: 6_000_000})
     assert {side for side, failure in failures.items() if failure is not None} == {LEADER_1, FOLLOWER_1}
     assert subject.port.confirm_rates({LEADER_2: 6_000_000}) == {LEADER_2: None}
     assert subject.port.read_rates([LEADER_1, FOLLOWER_1]) == {LEADER_1: None, FOLLOWER_1: None}
 
 
-def test_an_unknown_broker_is_its_own_failure_and_nobody_elses(subject: Subject) -> None:
+def test_unknown_broker_fails_alone(subject: Subject) -> None:
     nobody: BrokerSide = (NOBODY, Side.LEADER)
     failures = subject.port.write_rates({nobody: 5_000_000, LEADER_1: 5_000_000})
     assert failures[nobody] is not None
@@ -245,7 +245,7 @@ def test_an_unknown_broker_is_its_own_failure_and_nobody_elses(subject: Subject)
     assert subject.port.confirm_rates({LEADER_1: 5_000_000}) == {LEADER_1: None}
 
 
-def test_what_stands_on_an_unknown_broker_is_not_known_rather_than_nothing(subject: Subject) -> None:
+def test_throttle_of_unknown_broker_is_unknown_not_absent(subject: Subject) -> None:
     nobody: BrokerSide = (NOBODY, Side.LEADER)
     put(subject, {LEADER_1: 5_000_000})
     found = subject.port.read_rates([nobody, LEADER_1])
@@ -253,13 +253,13 @@ def test_what_stands_on_an_unknown_broker_is_not_known_rather_than_nothing(subje
     assert found[LEADER_1] == 5_000_000
 
 
-def test_confirm_says_what_stands_there_instead(subject: Subject) -> None:
+def test_confirm_reports_the_differing_value(subject: Subject) -> None:
     put(subject, {LEADER_1: 5_000_000, LEADER_2: 6_000_000})
     failures = subject.impatient.confirm_rates({LEADER_1: 7_000_000, LEADER_2: 6_000_000})
     assert failures == {LEADER_1: "7000000 was written, 5000000 stands there", LEADER_2: None}
 
 
-def test_confirm_of_a_removal_says_what_still_stands(subject: Subject) -> None:
+def test_confirm_of_removal_reports_the_remaining_value(subject: Subject) -> None:
     put(subject, {LEADER_1: 5_000_000})
     assert subject.impatient.confirm_rates({LEADER_1: None}) == {LEADER_1: "None was written, 5000000 stands there"}
 
@@ -302,14 +302,14 @@ def test_one_list_is_cleared_and_the_other_stays(subject: Subject, side: Side) -
     assert_stands(subject.lists, TOPIC, set(Side) - {side})
 
 
-def test_to_clear_lists_that_are_absent_is_no_failure(subject: Subject) -> None:
+def test_clearing_absent_lists_succeeds(subject: Subject) -> None:
     subject.set_lists(TOPIC, (Side.LEADER,))
     assert subject.port.clear_lists(TOPIC, tuple(Side)) is None
     assert subject.port.clear_lists(TOPIC, tuple(Side)) is None
     assert_stands(subject.lists, TOPIC, set())
 
 
-def test_to_clear_the_lists_of_a_topic_that_is_not_there_fails(subject: Subject) -> None:
+def test_clearing_lists_of_absent_topic_fails(subject: Subject) -> None:
     assert subject.port.clear_lists("nothing-of-that-name", tuple(Side)) is not None
 
 
@@ -367,13 +367,13 @@ def test_only_the_pairs_asked_for_go(subject: Subject) -> None:
     assert_stands(subject.pairs, TOPIC, listing([(7, 7)], [(0, 3)]))
 
 
-def test_with_the_last_pair_the_list_goes_and_not_even_an_empty_one_is_left(subject: Subject) -> None:
+def test_removal_of_last_pair_removes_the_list(subject: Subject) -> None:
     subject.set_pairs(listing([(0, 1)], [(0, 3)]))
     assert subject.port.remove_pairs({TOPIC: listing([(0, 1)], [(0, 3)])}) == {TOPIC: None}
     assert_stands(subject.lists, TOPIC, set())
 
 
-def test_to_take_off_what_is_not_there_leaves_no_list_behind(subject: Subject) -> None:
+def test_removal_of_absent_pair_creates_no_list(subject: Subject) -> None:
     assert subject.port.remove_pairs({TOPIC: listing([(0, 1)], [(0, 3)])}) == {TOPIC: None}
     assert_stands(subject.lists, TOPIC, set())
 
@@ -385,7 +385,7 @@ def test_a_star_stays_a_star(subject: Subject) -> None:
     assert_stands(subject.pairs, TOPIC, TopicThrottle(STAR, ThrottledReplicas(pairs=frozenset({(0, 3)}))))
 
 
-def test_a_list_that_is_made_a_star_between_the_look_and_the_change_has_the_pairs_already(subject: Subject) -> None:
+def test_list_replaced_by_wildcard_meanwhile_counts_as_containing_pairs(subject: Subject) -> None:
     """Kafka refuses to add pairs to "*"; a broker that is a little behind shows the list that it replaced."""
     star = TopicThrottle(STAR, ThrottledReplicas(pairs=frozenset({(0, 3)})))
     port = subject.port.guarded(lambda: subject.set_pairs(star))
@@ -393,7 +393,7 @@ def test_a_list_that_is_made_a_star_between_the_look_and_the_change_has_the_pair
     assert_stands(subject.pairs, TOPIC, TopicThrottle(STAR, ThrottledReplicas(pairs=frozenset({(0, 3), (0, 4)}))))
 
 
-def test_of_two_topics_the_one_that_is_not_there_fails_alone(subject: Subject) -> None:
+def test_absent_topic_of_two_fails_alone(subject: Subject) -> None:
     failures = subject.port.add_pairs({TOPIC: listing([(0, 1)]), NO_TOPIC: listing([(0, 1)]), OTHER: listing([(0, 2)])})
     assert {topic for topic, failure in failures.items() if failure is not None} == {NO_TOPIC}
     assert "does not exist" in (failures[NO_TOPIC] or "")
@@ -408,7 +408,7 @@ def test_a_topic_that_is_gone_has_lost_its_pairs_already(subject: Subject) -> No
     assert_stands(subject.lists, TOPIC, set())
 
 
-def test_a_list_is_as_long_as_kafka_takes_it_and_no_longer(subject: Subject) -> None:
+def test_list_length_is_limited_to_what_kafka_accepts(subject: Subject) -> None:
     """32,767 characters: 4,000 pairs like these fit, and 10,000 do not, in whatever pieces they come."""
     some = [(partition, 1 + partition % 9) for partition in range(4000)]
     assert subject.port.add_pairs({TOPIC: listing(some)}) == {TOPIC: None}

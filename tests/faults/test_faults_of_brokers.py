@@ -91,7 +91,7 @@ def test_replicas_that_writes_wait_for_come_back_first(make_stage: MakeStage, re
     )
 
 
-def test_what_a_star_holds_back_beside_the_move_comes_back_first(make_stage: MakeStage, record_property: Tell) -> None:
+def test_replicas_throttled_by_wildcard_recover_before_the_move(make_stage: MakeStage, record_property: Tell) -> None:
     """The same of a topic that does not move, on brokers that no move touches: an operator has put "*" on its lists."""
     stage = make_stage("star", steers=False, stalled=False, megabytes=30, journal_on=1)
     beside, every = "star-beside", dict.fromkeys(LIST_KEYS.values(), "*")

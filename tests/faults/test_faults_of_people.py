@@ -70,7 +70,7 @@ def test_a_tool_clears_rates_and_lists_while_it_moves(make_stage: MakeStage, rec
 
 
 @pytest.mark.parametrize("history", ["tool", "unthrottled", "killed", "changed"])
-def test_release_leaves_what_stood_before_it_came(history: str, make_stage: MakeStage, record_property: Tell) -> None:
+def test_release_restores_earlier_rates_and_lists(history: str, make_stage: MakeStage, record_property: Tell) -> None:
     """In the middle of a move that goes on: rates of brokers and lists of topics, each as somebody else had made it."""
     stage = make_stage(f"release-{history}", megabytes=1_000)
     beside = f"{stage.topic}-beside"
@@ -126,7 +126,7 @@ def test_an_override_ends_by_itself(make_stage: MakeStage, record_property: Tell
     record_property("told", f"stood for {lasted_s:.0f} s of 20, the way up after it included")
 
 
-def test_what_somebody_changed_is_turned_again_after_resume(make_stage: MakeStage, record_property: Tell) -> None:
+def test_externally_changed_rate_is_controlled_again_after_resume(make_stage: MakeStage, record_property: Tell) -> None:
     stage = make_stage("resumed", megabytes=1_000)
     tuner = stage.start_tuner()
     stage.move()

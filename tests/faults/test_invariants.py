@@ -40,7 +40,7 @@ def test_a_persons_value_must_stand_from_its_first_look_on() -> None:
     assert "was never seen" in overwritten([look(1, OURS), look(3, OURS)], people)[0]
 
 
-def test_rates_stay_between_floor_and_ceiling_but_for_what_people_set() -> None:
+def test_rates_stay_within_limits_except_operator_rates() -> None:
     people = Words(stood={STOOD, 9_000_000})
     assert outside([look(1, STOOD), look(2, OURS), look(3, 9_000_000)], people, FLOOR, CEILING) == []
     assert "1500001 stood there" in outside([look(1, 1_500_001)], people, FLOOR, CEILING)[0]
@@ -55,7 +55,7 @@ def test_a_throttle_may_go_only_after_its_list() -> None:
     assert outside([look(1, None), look(2, OURS)], NOBODY, FLOOR, CEILING) == [], "before its throttle was set"
 
 
-def test_only_the_newest_holder_may_act_and_the_journal_says_the_same() -> None:
+def test_only_newest_lease_holder_acts() -> None:
     def line(at_s: float, pid: int, **what: str) -> dict[str, object]:
         return {"at_s": at_s, "pid": pid, **what}
 
@@ -77,7 +77,7 @@ def test_nothing_rises_once_signals_are_too_old() -> None:
     assert "from 600000 to None" in rises([*looks[:3], look(21, None)], [(2.0, 30.0)], age_s_max=10)[0]
 
 
-def test_what_is_seen_was_on_record_before() -> None:
+def test_every_write_was_recorded_before() -> None:
     whole = Record(500, memory_key(CLUSTER), encode_memory(Memory(owned={SIDE: OwnedRate(STOOD, OURS, (STOOD, OURS))})))
     newer = Record(1_500, owned_key(CLUSTER, SIDE), encode_owned(SIDE, OwnedRate(STOOD, HIGHER, (OURS, HIGHER))))
     looks = [look(0.1, STOOD), look(1, OURS), look(2, HIGHER)]

@@ -36,7 +36,7 @@ def test_the_cases_are_those_of_the_plan() -> None:
     ("name", "room"),
     [("2 nodes, writing", 7 * MB), ("3 nodes, 1 to 2, writing", 6 * MB), ("3 nodes, 2 to 1, writing", 7 * MB)],
 )
-def test_what_is_written_is_taken_off_as_often_as_it_passes(name: str, room: float) -> None:
+def test_produce_traffic_is_deducted_per_pass(name: str, room: float) -> None:
     assert moved(BY_NAME[name], [room] * 40, written=1 * MB).steady(5.0) == pytest.approx(1.0)
     assert moved(BY_NAME[name], [0.5 * room] * 40, written=1 * MB).steady(5.0) == pytest.approx(0.5)
 
@@ -49,7 +49,7 @@ def test_the_fullest_stretch_is_found_wherever_it_is() -> None:
     assert burst.steady(5.0) < 1.06
 
 
-def test_a_rhythm_of_twelve_seconds_is_counted_once_whenever_it_was_looked_at() -> None:
+def test_twelve_second_pattern_counts_once_at_any_phase() -> None:
     """A second of four times the quota and three of nothing in every twelve, seen by looks that do not hit its seconds."""
     case = BY_NAME["2 nodes"]
     rhythm = moved(case, ([QUOTA] * 8 + [4 * QUOTA, 0.0, 0.0, 0.0]) * 4)
@@ -63,11 +63,11 @@ def test_a_rhythm_of_twelve_seconds_is_counted_once_whenever_it_was_looked_at() 
     assert Moved(case, looks).fullest() == pytest.approx(1.0, abs=0.02)
 
 
-def test_what_came_before_the_override_had_settled_is_not_steady() -> None:
+def test_samples_before_override_settles_are_not_steady() -> None:
     assert moved(BY_NAME["2 nodes"], [0.1 * QUOTA] * 20 + [QUOTA] * 30).steady(8.0) == pytest.approx(1.0)
 
 
-def test_what_came_before_every_copy_ran_is_not_steady() -> None:
+def test_samples_before_all_copies_run_are_not_steady() -> None:
     seen = moved(BY_NAME["2 nodes"], [0.1 * QUOTA] * 20 + [QUOTA] * 30)
     assert seen.steady(2.0) < 0.9
     seen.looks = [replace(look, begun=99 if look.at_s < 8.0 else 100) for look in seen.looks]
@@ -76,12 +76,12 @@ def test_what_came_before_every_copy_ran_is_not_steady() -> None:
     assert seen.steady_from_s(9.0) == 21.0
 
 
-def test_a_move_that_is_too_short_to_tell_is_no_success() -> None:
+def test_move_too_short_to_measure_fails() -> None:
     with pytest.raises(AssertionError, match="too short to tell"):
         moved(BY_NAME["2 nodes"], [QUOTA] * 30).steady(5.0)
 
 
-def test_the_brokers_own_word_is_its_mean_while_the_move_was_steady() -> None:
+def test_broker_rate_is_mean_over_steady_interval() -> None:
     seen = moved(BY_NAME["2 nodes"], [QUOTA] * 40)
     seen.told = [(10.0, 9 * QUOTA), (20.0, 1.0 * QUOTA), (30.0, 1.1 * QUOTA), (45.0, 9 * QUOTA)]
     assert seen.own_word(5.0) == pytest.approx(1.05)

@@ -68,7 +68,7 @@ def table(request: pytest.FixtureRequest) -> Iterator[list[Sequence[str]]]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_what_moves_keeps_to_the_quota_that_is_held(case: Case, table: list[Sequence[str]]) -> None:
+def test_moving_bytes_stay_within_fixed_quota(case: Case, table: list[Sequence[str]]) -> None:
     with (
         filled(case, HELD_BYTES) as lab,
         ClusterClient(lab.kafka_settings(), "test") as client,
@@ -107,7 +107,7 @@ def test_what_moves_keeps_to_the_quota_that_is_held(case: Case, table: list[Sequ
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_what_moves_is_fast_where_the_tuner_is_free(case: Case, table: list[Sequence[str]]) -> None:
+def test_move_is_fast_when_tuner_controls_the_rate(case: Case, table: list[Sequence[str]]) -> None:
     capacity = {"in_bytes_per_s": LINK, "out_bytes_per_s": LINK}
     # On shared cores latency says more about the machine than about replication.
     free = {"objective": {"latency_ms": 5_000}, "capacity": capacity, "rate_bytes_per_s_max": LINK}

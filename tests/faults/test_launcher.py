@@ -53,7 +53,7 @@ for owner in (ClusterClient, ReassignmentClient, KafkaThrottles, KafkaJournal):
     assert {"_send", "take_over"} <= set(journal.split())
 
 
-def test_what_does_not_only_read_goes_through_those_requests() -> None:
+def test_only_known_requests_write() -> None:
     """No other file of the tuner knows a request that changes something; two more know one that commands alone send, and one knows
     how such a request is made that Kafka only looks at."""
     root = HERE.parents[1]

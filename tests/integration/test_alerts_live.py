@@ -35,7 +35,7 @@ LAB = LabSpec(brokers=3, broker_settings={"num.replica.fetchers": "4"})
 TARGET = {("orders", p): [1, 3] for p in (0, 4)}
 
 
-def test_a_stalled_move_calls_a_person_and_its_rescue_ends_the_call(tmp_path: Path) -> None:
+def test_stalled_move_fires_alert_until_its_rescue(tmp_path: Path) -> None:
     with Lab(LAB) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
         make_topic(lab, "orders", {p: [1, 2] for p in range(5)}, 150)
         with lab.admin() as admin:
@@ -101,7 +101,7 @@ def _is_over(scene: Scene, alert: str) -> bool:
     return not scene.monitoring.firing(alert) and not _stands(scene, alert)
 
 
-def test_a_plan_that_waits_for_a_broker_calls_a_person_and_goes_on_when_it_is_back(tmp_path: Path) -> None:
+def test_plan_waiting_for_broker_fires_alert_until_its_return(tmp_path: Path) -> None:
     target = {0: [3, 2], 1: [3, 2]}
     plan = tmp_path / "plan.json"
     entries = [{"topic": "orders", "partition": p, "replicas": replicas} for p, replicas in target.items()]

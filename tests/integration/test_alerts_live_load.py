@@ -25,7 +25,7 @@ SMALL = {3: {"replica.fetch.response.max.bytes": "200000", "replica.fetch.max.by
 TARGET = {("orders", p): [1, 3] for p in range(4)}
 
 
-def test_clients_that_leave_no_room_are_slower_than_anybody_promised(tmp_path: Path) -> None:
+def test_clients_without_headroom_fire_latency_alert(tmp_path: Path) -> None:
     # Keeping up takes 6 MB/s of broker 1, which is said to carry 4; and its follower stops for a fifth of a second at a time, as
     # brokers do whose disk stalls or whose memory is short: producers with acks=all wait for it.
     law = {"objective": {"latency_ms": 50}, "capacity": {"in_bytes_per_s": 4 * MB, "out_bytes_per_s": 4 * MB}}
@@ -94,7 +94,7 @@ def test_a_slow_destination_and_a_tuner_that_may_not_write(tmp_path: Path, allow
                 assert "throttles of cluster lab" in scene.hears("ticket", "TunerActuationFailing", 240)
 
 
-def test_a_storm_that_nothing_holds_back_enough(tmp_path: Path) -> None:
+def test_storm_beyond_control_fires_controller_alert(tmp_path: Path) -> None:
     # The tenant is promised more than a controller can bear that has half of its time: the law may not brake below that.
     asked: dict[str, Any] = {
         "default_entity": "client-id",

@@ -50,7 +50,7 @@ def _all_but_the_settings_of_the_topic(lab: Lab) -> ACLFilter:
     return found
 
 
-def test_a_tuner_that_may_not_see_what_a_plan_moves_calls_a_person(tmp_path: Path) -> None:
+def test_tuner_without_rights_on_plan_topics_fires_alert(tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps({"version": 1, "partitions": [{"topic": TOPIC, "partition": 0, "replicas": [2]}]}))
     port, *other = free_ports(3)

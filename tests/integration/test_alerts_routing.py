@@ -53,7 +53,7 @@ def page() -> Iterator[Page]:
 
 
 @pytest.mark.timeout(120)
-def test_who_is_told_what_is_kept_from_them_and_that_it_is_over(page: Page, tmp_path: Path) -> None:
+def test_alerts_are_routed_silenced_and_resolved(page: Page, tmp_path: Path) -> None:
     def stalled(broker: int, cluster: str = "prod") -> str:
         return f'rheostat_move_stalled{{cluster="{cluster}",broker="{broker}"}}'
 

@@ -94,7 +94,7 @@ def one_sentence(text: str) -> str:
     return lines[0]
 
 
-def test_what_is_in_the_cache_needs_neither_java_nor_network(cache: Path, tmp_path: Path) -> None:
+def test_cached_artifacts_need_no_java_and_no_network(cache: Path, tmp_path: Path) -> None:
     code, out, err = resolve({"RHEOSTAT_CACHE_DIR": str(cache), "PATH": str(tmp_path / "nothing")})
 
     assert (code, err) == (0, "")
@@ -122,7 +122,7 @@ def test_the_kernel_is_compiled_once_and_the_same_everywhere(cache: Path, artifa
     assert {entry.name for entry in mine.home.iterdir()} == there, "nothing else is left"
 
 
-def test_sources_that_do_not_compile_are_told_by_file_and_line(
+def test_compile_errors_name_file_and_line(
     artifacts: Artifacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "kernel").mkdir()
@@ -200,7 +200,7 @@ def test_a_registry_that_serves_another_jar_is_refused(artifacts: Artifacts, tmp
     ],
     ids=["none", "11", "8", "something else", "broken"],
 )
-def test_java_that_is_not_there_or_not_fit_is_one_sentence(tmp_path: Path, script: str | None, expected: str) -> None:
+def test_missing_or_unfit_java_is_one_sentence(tmp_path: Path, script: str | None, expected: str) -> None:
     path = tmp_path / "nothing" if script is None else fake_java(tmp_path / "java", script)
 
     code, out, err = resolve({"RHEOSTAT_CACHE_DIR": str(tmp_path / "cache"), "PATH": str(path)})
@@ -316,7 +316,7 @@ def test_the_java_that_is_found_is_the_one_that_runs(monkeypatch: pytest.MonkeyP
     assert (found.executable, found.major) == (bin_folder / "java", real.major)
 
 
-def test_doctor_says_what_to_do_about_java_and_artifacts(tmp_path: Path) -> None:
+def test_doctor_advises_on_java_and_artifacts(tmp_path: Path) -> None:
     config = tmp_path / "rheostat.yaml"
     config.write_text(
         "cluster: a\nkafka: {bootstrap_servers: '127.0.0.1:9', request_timeout_s: 1}\n"

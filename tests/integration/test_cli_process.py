@@ -51,9 +51,7 @@ def good(folder: Path, **kafka: Any) -> Path:
         ("cluster: main", "cluster: a b", ":1: cluster: string should match pattern"),
     ],
 )  # fmt: skip
-def test_a_fault_in_the_file_is_named_with_key_line_and_what_was_expected(
-    tmp_path: Path, old: str, new: str, expected: str
-) -> None:
+def test_settings_error_names_key_line_and_expected_value(tmp_path: Path, old: str, new: str, expected: str) -> None:
     text = yaml.safe_dump(GOOD, sort_keys=False)
     assert old in text
     config = write(tmp_path, text.replace(old, new, 1))
@@ -77,7 +75,7 @@ def test_no_command_starts_with_a_file_that_has_faults(tmp_path: Path, command: 
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_every_fault_is_told_at_once(tmp_path: Path) -> None:
+def test_all_settings_errors_are_reported_in_one_run(tmp_path: Path) -> None:
     config = write(tmp_path, yaml.safe_dump({**GOOD, "speed": 9, "cluster": 7, "colour": "red"}, sort_keys=False))
 
     done = rheostat("config", "check", "--config", config)
@@ -127,7 +125,7 @@ def test_config_check_and_show_hide_the_password(tmp_path: Path) -> None:
     assert "hush" not in check.stdout + show.stdout + check.stderr + show.stderr
 
 
-def test_the_reference_names_every_key_and_knows_whether_a_file_is_current(tmp_path: Path) -> None:
+def test_settings_reference_names_every_key_and_checks_files(tmp_path: Path) -> None:
     made = rheostat("config", "reference")
     assert made.returncode == 0
     for key in (
@@ -167,7 +165,7 @@ def timed(command: str, config: Path) -> tuple[subprocess.CompletedProcess[str],
     [("tune", "collect"), ("stream", "run"), ("status", "doctor"), ("plan estimate", "signals")],
     ids=" and ".join,
 )
-def test_a_cluster_that_is_not_there_is_told_within_ten_seconds(tmp_path: Path, commands: tuple[str, str]) -> None:
+def test_absent_cluster_is_reported_within_ten_seconds(tmp_path: Path, commands: tuple[str, str]) -> None:
     config = good(tmp_path)
     with ThreadPoolExecutor(2) as pool:  # Two at a time: nearly all of it is waiting.
         answers = dict(zip(commands, pool.map(lambda command: timed(command, config), commands), strict=True))
@@ -184,7 +182,7 @@ def test_a_cluster_that_is_not_there_is_told_within_ten_seconds(tmp_path: Path, 
             assert len(said.strip().splitlines()) == 1
 
 
-def test_a_cluster_that_never_answers_is_told_within_ten_seconds(tmp_path: Path) -> None:
+def test_silent_cluster_is_reported_within_ten_seconds(tmp_path: Path) -> None:
     """The port is open and silent, as behind a firewall that swallows, or with a broker that hangs."""
     with socket.socket() as silent, ThreadPoolExecutor(2) as pool:
         silent.bind(("127.0.0.1", 0))

@@ -151,7 +151,7 @@ def test_an_agent_that_drips_costs_its_timeout_and_no_more(agents: Agents, head:
     assert TIMEOUT_S * 0.9 < time.monotonic() - began < TIMEOUT_S + LATE_S_MAX
 
 
-def test_a_port_that_takes_connections_and_says_nothing_costs_its_timeout(certificates: Certificates) -> None:
+def test_silent_port_costs_one_timeout(certificates: Certificates) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         port = mute.getsockname()[1]
         for scheme in ("http", "https"):
@@ -207,14 +207,14 @@ def packed_and_cut_off(handler: http.server.BaseHTTPRequestHandler) -> None:
     ],
     ids=["404", "500", "302", "401", "cut off", "gzip cut off", "not gzip", "html", "empty", "ssh"],
 )
-def test_an_answer_that_is_none_says_what_to_look_at(agents: Agents, answer: Answer, cause: Cause, said: str) -> None:
+def test_invalid_answer_says_what_to_check(agents: Agents, answer: Answer, cause: Cause, said: str) -> None:
     agents.answers["/metrics"] = answer
     found = failure(agents.url())
     assert found.cause is cause
     assert said in str(found)
 
 
-def test_nobody_there_is_not_a_timeout() -> None:
+def test_refused_connection_is_not_a_timeout() -> None:
     assert failure(f"http://127.0.0.1:{free_ports(1)[0]}/metrics").cause is Cause.CONNECT
     assert failure("http://no-such-host.invalid:80/metrics").cause is Cause.CONNECT
 
@@ -272,7 +272,7 @@ def served(tls: ssl.SSLContext | None) -> Iterator[Agents]:
         made.close()
 
 
-def test_an_agent_behind_tls_is_read_when_its_authority_is_named(certificates: Certificates) -> None:
+def test_tls_agent_is_read_with_its_ca(certificates: Certificates) -> None:
     access = AccessFiles(ca=certificates.file("ca.pem")).load()
     with served(certificates.server("good")) as agents:
         assert jmx.scrape(agents.url(), 5, access) == SAMPLES
@@ -299,7 +299,7 @@ def test_a_certificate_that_is_wrong_is_refused_and_says_why(
         assert agents.asked == []
 
 
-def test_another_hosts_name_may_be_let_pass_but_not_another_authority(certificates: Certificates) -> None:
+def test_foreign_host_name_may_pass_but_not_foreign_ca(certificates: Certificates) -> None:
     with served(certificates.server("elsewhere")) as agents:
         lax = AccessFiles(ca=certificates.file("ca.pem"), verify_host=False).load()
         assert jmx.scrape(agents.url(), 5, lax) == SAMPLES
@@ -319,7 +319,7 @@ def test_an_agent_may_want_our_certificate(certificates: Certificates) -> None:
         assert (found.cause, "collector.tls_cert_file" in str(found)) == (Cause.TLS, True)
 
 
-def test_http_and_https_mixed_up_are_told_apart(agents: Agents, certificates: Certificates) -> None:
+def test_http_https_mixup_is_named(agents: Agents, certificates: Certificates) -> None:
     found = failure(agents.url().replace("http:", "https:"), timeout_s=TIMEOUT_S)
     assert found.cause in (Cause.TLS, Cause.TIMEOUT)
     with served(certificates.server("good")) as behind_tls:
@@ -332,9 +332,7 @@ def guarded(user: str, password: str) -> Answer:
     return lambda h: well(h) if h.headers["Authorization"] == wanted else status(401)(h)
 
 
-def test_a_password_from_a_file_opens_and_a_wrong_one_is_named_without_being_shown(
-    agents: Agents, tmp_path: Path
-) -> None:
+def test_wrong_password_is_reported_without_being_shown(agents: Agents, tmp_path: Path) -> None:
     agents.answers["/metrics"] = guarded("metrics", "s3cr3t:ü ")
     right, wrong = tmp_path / "right", tmp_path / "wrong"
     right.write_text("s3cr3t:ü \n")
@@ -346,9 +344,7 @@ def test_a_password_from_a_file_opens_and_a_wrong_one_is_named_without_being_sho
     assert "guess" not in str(found)
 
 
-def test_a_file_that_is_none_of_what_its_setting_needs_names_the_setting(
-    certificates: Certificates, tmp_path: Path
-) -> None:
+def test_unfit_file_names_its_setting(certificates: Certificates, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.write_text("\n")
     absent, cert, key = str(tmp_path / "absent"), certificates.file("client.pem"), certificates.file("good.key")
@@ -430,7 +426,7 @@ def test_many_nodes_share_the_slots_and_keep_their_moment(agents: Agents) -> Non
     assert watch.collector.counts.scrape_failures == {}
 
 
-def test_nodes_that_hang_cost_the_others_nothing_and_are_back_soon_after_they_heal(agents: Agents) -> None:
+def test_hanging_nodes_delay_no_others_and_recover_soon(agents: Agents) -> None:
     """As many hang as answer, and each slot would be needed three times over if all were asked each round."""
     healthy, hanging = range(20), range(100, 120)
     healed = threading.Event()
@@ -560,6 +556,6 @@ def page(port: int) -> str:
         return text
 
 
-def test_a_taken_port_is_an_error_and_not_a_line_in_a_log() -> None:
+def test_port_in_use_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
         serve(registry_of("main", Counts()), "127.0.0.1", taken.getsockname()[1])

@@ -105,9 +105,7 @@ def value(samples: tuple[Sample, ...], name: str, labels: str = "") -> float | N
     return found[0] if found else None
 
 
-def test_each_scrape_of_each_node_is_one_record_on_the_metrics_topic(
-    lab: Lab, move: None, lab_config_file: Path, tmp_path: Path
-) -> None:
+def test_each_scrape_is_one_metrics_record(lab: Lab, move: None, lab_config_file: Path, tmp_path: Path) -> None:
     env = {"RHEOSTAT_COLLECTOR__INTERVAL_S": str(INTERVAL_S), "RHEOSTAT_COLLECTOR__TIMEOUT_S": str(TIMEOUT_S)}
     env["RHEOSTAT_COLLECTOR__HTTP__PORT"] = "0"
     with running(
@@ -275,7 +273,7 @@ def until_none(missing: Callable[[], set[str]], timeout_s: float) -> None:
         threading.Event().wait(0.2)
 
 
-def test_what_remains_shrinks_as_the_throttle_allows(seen: tuple[Collector, Seen], lab: Lab) -> None:
+def test_remaining_bytes_shrink_at_throttle_rate(seen: tuple[Collector, Seen], lab: Lab) -> None:
     _, published = seen
 
     def remaining() -> list[tuple[int, float]]:

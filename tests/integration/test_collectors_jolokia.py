@@ -214,7 +214,7 @@ def read_by_telegraf(lab: Lab) -> tuple[list[Point], Source]:
     )
 
 
-def test_what_telegraf_reads_from_real_nodes_has_our_names_in_both_formats(lab: Lab, spark: SparkSession) -> None:
+def test_telegraf_metrics_have_known_names_in_both_formats(lab: Lab, spark: SparkSession) -> None:
     make_it_measurable(lab)
     points, source = read_by_telegraf(lab)
     logged = datetime.now(UTC)

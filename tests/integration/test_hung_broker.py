@@ -37,7 +37,7 @@ def answered(client: ClusterClient) -> tuple[set[int], float]:
     return {b for b, answer in found.items() if not isinstance(answer, ClusterError)}, time.monotonic() - began_s
 
 
-def test_brokers_that_hang_cost_one_timeout_once_and_what_is_known_of_the_others_is_not_held_up(lab: Lab) -> None:
+def test_hung_brokers_cost_one_timeout_and_delay_no_others(lab: Lab) -> None:
     settings = lab.kafka_settings().model_copy(update={"request_timeout_s": TIMEOUT_S})
     with ClusterClient(settings, "test") as client:
         assert answered(client)[0] == {1, 2, 3}

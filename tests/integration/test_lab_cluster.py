@@ -49,7 +49,7 @@ def test_it_is_up_in_seconds_with_every_broker_registered(lab: Lab) -> None:
     assert sorted(java_of(lab.home)) == sorted(n.process.pid for n in lab.nodes.values() if n.process)
 
 
-def test_every_node_carries_the_agent_with_our_rules_the_controller_too(lab: Lab) -> None:
+def test_every_lab_node_runs_the_jmx_agent(lab: Lab) -> None:
     for node in lab.nodes.values():
         names = {sample.name for sample in scrape(node.jmx_url, 10)}
 
@@ -139,7 +139,7 @@ def test_three_controllers_elect_one_and_outlive_one(make_lab: MakeLab) -> None:
         admin.create_topics([NewTopic("after", num_partitions=1, replication_factor=1)])
 
 
-def test_a_node_that_cannot_start_is_named_with_its_log_and_leaves_nothing_else() -> None:
+def test_node_that_cannot_start_is_named_with_its_log() -> None:
     lab = Lab(LabSpec(brokers=1, settings_by_node={1: {"log.segment.bytes": "many"}}))
 
     with pytest.raises(LabError) as raised, lab:
@@ -208,7 +208,7 @@ def test_a_lab_needs_a_broker_and_an_odd_quorum() -> None:
             LabSpec(**spec)
 
 
-def test_no_java_is_told_before_anything_is_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_java_is_reported_before_any_change(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     monkeypatch.delenv("JAVA_HOME", raising=False)

@@ -64,7 +64,7 @@ def test_up_use_down(env: dict[str, str], tmp_path: Path) -> None:
     assert (again.returncode, again.stdout.strip()) == (0, "No lab 'lab' is up.")
 
 
-def test_a_keeper_that_was_killed_does_not_stand_in_the_way(env: dict[str, str], tmp_path: Path) -> None:
+def test_killed_keeper_does_not_block_a_new_lab(env: dict[str, str], tmp_path: Path) -> None:
     assert rheostat("lab", "up", "--brokers", "1", "--name", "a", env=env, timeout_s=120).returncode == 0
     keeper = psutil.Process(json.loads((tmp_path / "state" / "labs" / "a.json").read_text())["pid"])
 
@@ -77,7 +77,7 @@ def test_a_keeper_that_was_killed_does_not_stand_in_the_way(env: dict[str, str],
     assert rheostat("lab", "down", "--name", "a", env=env).stdout.strip() == "Lab 'a' is down."
 
 
-def test_a_keeper_that_was_killed_while_it_started_leaves_nothing_either(env: dict[str, str], tmp_path: Path) -> None:
+def test_keeper_killed_during_start_leaves_nothing(env: dict[str, str], tmp_path: Path) -> None:
     up = [sys.executable, "-m", "rheostat", "lab", "up", "--brokers", "1"]
     starting = tmp_path / "state" / "labs" / "lab.starting"
     with running(*up, log=tmp_path / "up.log", env=env) as first:

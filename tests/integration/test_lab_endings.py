@@ -58,7 +58,7 @@ def test_killed_without_a_word_it_takes_its_nodes_along(holder: Running, tmp_pat
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
-def test_told_to_end_while_up_it_leaves_nothing(holder: Running, tmp_path: Path, number: signal.Signals) -> None:
+def test_lab_stopped_while_running_leaves_nothing(holder: Running, tmp_path: Path, number: signal.Signals) -> None:
     await_up(holder)
 
     assert holder.end(number, 15) == 128 + number
@@ -71,7 +71,7 @@ def test_told_to_end_while_up_it_leaves_nothing(holder: Running, tmp_path: Path,
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 # The first Java process is the one that is asked for its version.
 @pytest.mark.parametrize("count", [1, 2], ids=["looking for Java", "nodes are starting"])
-def test_told_to_end_while_starting_it_leaves_nothing(
+def test_lab_stopped_while_starting_leaves_nothing(
     holder: Running, tmp_path: Path, number: signal.Signals, count: int
 ) -> None:
     until(lambda: len(nodes(holder)) >= count, 60, f"{count} Java processes run", every_s=0.005)

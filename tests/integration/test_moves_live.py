@@ -98,7 +98,7 @@ def test_predicted_cells_are_those_of_the_running_brokers(
     assert (worst["topic"], worst["idle_threads"], worst["partitions"], worst["threads"]) == ("in-turn", 6, 4, 1)
 
 
-def test_by_writes_the_thread_of_the_busy_topic_is_the_busiest(
+def test_thread_of_busiest_topic_has_highest_write_load(
     lab: Lab, client: ClusterClient, lab_config_file: Path, tmp_path: Path
 ) -> None:
     with ProducerLoad(
@@ -134,7 +134,7 @@ def test_limits_agree_with_the_cluster(lab: Lab, client: ClusterClient, lab_conf
     )
 
 
-def test_a_topic_is_placed_within_the_limits_or_refused_and_kafka_takes_the_placement(
+def test_topic_placement_respects_limits_and_is_accepted_by_kafka(
     lab: Lab, client: ClusterClient, lab_config_file: Path
 ) -> None:
     counts = hosted(client)
@@ -247,7 +247,7 @@ def test_a_broker_takes_anothers_place(lab: Lab, client: ClusterClient, lab_conf
     nothing_left(lab_config_file, "--replace", "3=4")
 
 
-def test_a_broker_that_comes_has_its_share_and_nothing_else_moves(
+def test_added_broker_gets_its_share_and_nothing_else_moves(
     lab: Lab, client: ClusterClient, lab_config_file: Path
 ) -> None:
     assert not any(3 in replicas for replicas in replicas_of(client).values())
@@ -256,7 +256,7 @@ def test_a_broker_that_comes_has_its_share_and_nothing_else_moves(
     nothing_left(lab_config_file, "--add-broker", "3")
 
 
-def test_what_is_uneven_is_evened_out_by_bytes(lab: Lab, client: ClusterClient, lab_config_file: Path) -> None:
+def test_rebalance_evens_out_bytes(lab: Lab, client: ClusterClient, lab_config_file: Path) -> None:
     with lab.admin() as admin:
         admin.create_topics([NewTopic("lopsided", replica_assignments={p: [1, 2] for p in range(16)})])
     with ProducerLoad(
@@ -283,7 +283,7 @@ def test_what_is_uneven_is_evened_out_by_bytes(lab: Lab, client: ClusterClient, 
     nothing_left(lab_config_file, "--rebalance")
 
 
-def test_a_broker_that_cannot_be_drained_is_told_with_the_limits(client: ClusterClient, lab_config_file: Path) -> None:
+def test_undrainable_broker_is_reported_with_the_limits(client: ClusterClient, lab_config_file: Path) -> None:
     done = rheostat(
         "plan",
         "generate",
@@ -304,7 +304,7 @@ def test_a_broker_that_cannot_be_drained_is_told_with_the_limits(client: Cluster
     assert unknown.stderr == "--add-broker: broker 9 is not alive: expected one of 1, 2, 3, 4\n"
 
 
-def test_when_brokers_fill_is_told_by_the_signals(lab: Lab, client: ClusterClient, lab_config_file: Path) -> None:
+def test_fill_date_of_brokers_comes_from_signals(lab: Lab, client: ClusterClient, lab_config_file: Path) -> None:
     assert told("limits", "-c", lab_config_file)["why_no_projection"] == (
         "there is no topic rheostat.signals yet: `rheostat run` makes it"
     )
@@ -330,9 +330,7 @@ def test_when_brokers_fill_is_told_by_the_signals(lab: Lab, client: ClusterClien
 # -- what is changed -------------------------------------------------------------------------------------------------------
 
 
-def test_a_topic_is_created_where_there_is_room_and_not_where_there_is_none(
-    client: ClusterClient, lab_config_file: Path
-) -> None:
+def test_topic_is_created_only_within_partition_limits(client: ClusterClient, lab_config_file: Path) -> None:
     counts = hosted(client)
     room = {1: 3, 2: 3, 3: 1, 4: 1}
     limited = json.loads(lab_config_file.read_text())
@@ -368,7 +366,7 @@ def test_a_topic_is_created_where_there_is_room_and_not_where_there_is_none(
     assert "--topic: made exists already, with 4 partitions" in again.stderr
 
 
-def test_fetchers_are_changed_step_by_step_and_put_back_on_ctrl_c(
+def test_fetchers_change_stepwise_and_are_restored_on_ctrl_c(
     lab: Lab, client: ClusterClient, lab_config_file: Path, tmp_path: Path
 ) -> None:
     def values() -> set[str]:

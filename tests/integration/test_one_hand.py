@@ -88,7 +88,7 @@ def config(lab: Lab, path: Path) -> tuple[Path, int]:
     return path, port
 
 
-def test_a_stopped_tuner_is_succeeded_and_woken_up_acts_no_more(two: tuple[Tuner, Tuner]) -> None:
+def test_suspended_tuner_is_replaced_and_stays_inactive_after_wake(two: tuple[Tuner, Tuner]) -> None:
     leader, stand_by = two
     leader.run.process.send_signal(signal.SIGSTOP)
     try:
@@ -158,7 +158,7 @@ def stand_by(lab: Lab, tmp_path: Path, name: str, *, of: int) -> Iterator[Tuner]
         yield tuner
 
 
-def test_a_dry_run_looks_on_beside_the_one_that_acts(lab: Lab, two: tuple[Tuner, Tuner], tmp_path: Path) -> None:
+def test_dry_run_tuner_runs_beside_the_acting_one(lab: Lab, two: tuple[Tuner, Tuner], tmp_path: Path) -> None:
     leader, _ = two
     file, port = config(lab, tmp_path / "dry.yaml")
     with running(*RHEOSTAT, "tune", "--dry-run", "--config", file, log=tmp_path / "dry.log") as dry:
@@ -183,9 +183,7 @@ def recovered(lab: Lab, of: KafkaJournal) -> Memory:
         reader.close(timeout_ms=2000)
 
 
-def test_what_stands_behind_an_open_transaction_is_waited_for_and_never_taken_for_nothing(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reader_waits_for_records_behind_open_transaction(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another tuner was killed in the middle of its write: until that is aborted, Kafka shows nothing that came after it."""
     topics = Topics.with_prefix("open")
     with ClusterClient(lab.kafka_settings(), "test") as client:
@@ -216,7 +214,7 @@ def test_what_stands_behind_an_open_transaction_is_waited_for_and_never_taken_fo
 
 
 @pytest.mark.campaign
-def test_a_killed_tuners_open_transaction_is_aborted_before_a_reader_gives_up(lab: Lab) -> None:
+def test_open_transaction_of_killed_tuner_is_aborted_in_time(lab: Lab) -> None:
     topics = Topics.with_prefix("killed")
     with ClusterClient(lab.kafka_settings(), "test") as client:
         ensure_topics(client, topics)
@@ -234,7 +232,7 @@ def test_a_killed_tuners_open_transaction_is_aborted_before_a_reader_gives_up(la
         killed.close(timeout=2)
 
 
-def test_only_the_newest_journal_can_be_written_and_what_was_not_committed_was_not_done(lab: Lab) -> None:
+def test_only_newest_epoch_writes_and_uncommitted_records_do_not_count(lab: Lab) -> None:
     with ClusterClient(lab.kafka_settings(), "test") as client:
         ensure_topics(client, Topics.with_prefix("rheostat"))
         old, new = journal(lab, "old"), journal(lab, "new")

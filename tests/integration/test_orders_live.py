@@ -74,7 +74,7 @@ def why(port: int) -> list[str]:
         return []
 
 
-def test_release_without_a_tuner_leaves_what_stood_before(
+def test_release_without_tuner_restores_earlier_settings(
     lab: Lab, config: tuple[Path, int], throttles: KafkaThrottles
 ) -> None:
     left_by_a_tuner_that_died(lab, throttles)

@@ -199,7 +199,7 @@ def test_tuner_refuses_a_journal_that_forgets_until_it_does_not(lab: Lab, tmp_pa
             set_policy("compact")
 
 
-def test_doctor_names_who_else_may_write(lab: Lab, tmp_path: Path) -> None:
+def test_doctor_names_other_principals_with_write_rights(lab: Lab, tmp_path: Path) -> None:
     done = rheostat("doctor", "--config", config_of(lab, "tuner", tmp_path))
     lines = {
         topic: line

@@ -58,7 +58,7 @@ def planned(*arguments: str | Path, code: int = 0) -> dict[str, Any]:
     return found
 
 
-def test_a_plan_that_does_not_fit_the_cluster_is_refused_by_name(
+def test_plan_that_does_not_match_cluster_is_refused(
     client: ClusterClient, lab_config_file: Path, plan_file: Path
 ) -> None:
     plan_file.write_text(
@@ -73,15 +73,13 @@ def test_a_plan_that_does_not_fit_the_cluster_is_refused_by_name(
     ]
 
 
-def test_without_a_plan_and_without_a_move_there_is_nothing_to_say(
-    client: ClusterClient, lab_config_file: Path
-) -> None:
+def test_estimate_without_plan_or_move_says_so(client: ClusterClient, lab_config_file: Path) -> None:
     done = rheostat("plan", "estimate", "--config", lab_config_file)
     assert (done.returncode, done.stdout) == (1, "")
     assert "Nothing is moving" in done.stderr
 
 
-def test_it_counts_what_is_there_and_foretells_the_move(
+def test_estimate_counts_partitions_and_predicts_duration(
     lab: Lab, client: ClusterClient, lab_config_file: Path, plan_file: Path
 ) -> None:
     config = ("--config", lab_config_file)
@@ -131,7 +129,7 @@ def test_it_counts_what_is_there_and_foretells_the_move(
 
 
 @pytest.mark.campaign
-def test_near_the_smallest_rate_a_move_ends_when_foretold_within_a_clump(
+def test_estimate_near_minimum_rate_is_accurate(
     lab: Lab, client: ClusterClient, lab_config_file: Path, tmp_path: Path
 ) -> None:
     """W at 0.8 of the rate: a fifth of the throttle is left for copying, so every error counts five times.
@@ -185,7 +183,7 @@ def bytes_in_of(plan_file: Path, config: Path) -> float:
     return float(found["kip73"]["bytes_in_per_s_max"])
 
 
-def test_bytes_in_comes_from_the_signals_when_all_brokers_have_a_fresh_one(
+def test_bytes_in_comes_from_signals_when_all_are_fresh(
     lab: Lab, client: ClusterClient, lab_config_file: Path, plan_file: Path
 ) -> None:
     by_write_rate = 2 * 100_000.0  # Both partitions are led by broker 1.
@@ -197,7 +195,7 @@ def test_bytes_in_comes_from_the_signals_when_all_brokers_have_a_fresh_one(
     assert bytes_in_of(plan_file, lab_config_file) == 9e6
 
 
-def test_a_cluster_that_goes_away_while_it_is_watched_ends_with_three(
+def test_cluster_lost_while_watching_exits_with_three(
     lab: Lab, client: ClusterClient, lab_config_file: Path, plan_file: Path
 ) -> None:
     command = [

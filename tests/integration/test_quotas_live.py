@@ -64,7 +64,7 @@ def test_every_kind_of_entity_is_set_read_and_removed(quotas: QuotaClient) -> No
     seen(quotas, {entity: rate for entity, rate in wanted.items() if entity not in removed})
 
 
-def test_what_kafka_refuses_of_one_entity_keeps_no_other_from_its_quota(quotas: QuotaClient) -> None:
+def test_refused_quota_does_not_block_other_entities(quotas: QuotaClient) -> None:
     bob = QuotaEntity(user="bob")
     found = quotas.alter_mutation_quotas({ALICE: 0.0, bob: 5.0})
     assert found[bob] is None
@@ -73,7 +73,7 @@ def test_what_kafka_refuses_of_one_entity_keeps_no_other_from_its_quota(quotas: 
     seen(quotas, {bob: 5.0})
 
 
-def test_to_remove_what_is_not_there_is_no_failure(quotas: QuotaClient) -> None:
+def test_removal_of_absent_quota_is_no_failure(quotas: QuotaClient) -> None:
     assert quotas.alter_mutation_quotas({QuotaEntity(user="nobody"): None}) == {QuotaEntity(user="nobody"): None}
     assert quotas.alter_mutation_quotas({}) == {}
 
@@ -130,7 +130,7 @@ def test_quotas_of_addresses_are_passed_over(lab: Lab, quotas: QuotaClient) -> N
         wire.close()
 
 
-def test_an_entity_that_names_nobody_is_none() -> None:
+def test_entity_without_name_is_refused() -> None:
     with pytest.raises(ValueError, match="name at least one"):
         QuotaEntity()
 
@@ -179,7 +179,7 @@ def test_a_tenant_that_does_nothing_is_no_tenant(wrong: dict[str, float]) -> Non
         replace(StormTenant("nobody", 1.0), **wrong)  # type: ignore[arg-type]  # Which field is wrong is what varies.
 
 
-def test_who_asks_for_nothing_changes_nothing_and_leaves_no_word_of_it(lab: Lab, settings: KafkaSettings) -> None:
+def test_creation_probe_changes_nothing_and_logs_nothing(lab: Lab, settings: KafkaSettings) -> None:
     """Five times a second, for months: no quota is spent, no setting is set, no log of a broker's or a controller's grows."""
     asker = ControllerPing(settings, "asking", "there-already")
     client = ClusterClient(settings, "somebody")

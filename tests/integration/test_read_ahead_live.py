@@ -87,7 +87,7 @@ def found_memory(lab: Lab, topic: str) -> Memory:
         reader.close(timeout_ms=2000)
 
 
-def test_what_was_read_ahead_and_what_came_since_are_the_whole_journal(lab: Lab, client: ClusterClient) -> None:
+def test_read_ahead_plus_newer_records_is_whole_journal(lab: Lab, client: ClusterClient) -> None:
     topic = Topics.with_prefix("ahead").journal
     ensure_topics(client, Topics.with_prefix("ahead"))
     old, new = journal(lab, topic, "old"), journal(lab, topic, "new")
@@ -121,7 +121,7 @@ def test_what_was_read_ahead_and_what_came_since_are_the_whole_journal(lab: Lab,
         new.close()
 
 
-def test_a_journal_that_was_made_anew_is_read_from_its_beginning(lab: Lab, client: ClusterClient) -> None:
+def test_recreated_journal_is_read_from_its_beginning(lab: Lab, client: ClusterClient) -> None:
     topics = Topics.with_prefix("anew")
     ensure_topics(client, topics)
     first = journal(lab, topics.journal, "first")
@@ -141,7 +141,7 @@ def test_a_journal_that_was_made_anew_is_read_from_its_beginning(lab: Lab, clien
 
 @pytest.mark.campaign
 @pytest.mark.timeout(300)
-def test_whoever_stands_by_takes_a_journal_over_whose_rings_are_full(lab: Lab, tmp_path: Path) -> None:
+def test_standby_takes_over_a_full_journal(lab: Lab, tmp_path: Path) -> None:
     """As it is after some months of moves, and just before it is compacted."""
     topics = Topics.with_prefix("rheostat")
     with ClusterClient(lab.kafka_settings(), "test") as made:

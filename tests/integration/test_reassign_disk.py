@@ -42,7 +42,7 @@ def filled(lab: Lab, topic: str, total_bytes: int) -> None:
         load.wait(60)
 
 
-def test_what_a_disk_has_no_room_for_is_refused_by_name(small_disk: Path, make_lab: MakeLab, tmp_path: Path) -> None:
+def test_plan_exceeding_disk_space_is_refused_by_name(small_disk: Path, make_lab: MakeLab, tmp_path: Path) -> None:
     lab = make_lab(LabSpec(brokers=2, folder=small_disk))
     with lab.admin() as admin:
         admin.create_topics([NewTopic(topic, replica_assignments={0: [1]}) for topic in TOPICS])

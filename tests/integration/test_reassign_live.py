@@ -75,7 +75,7 @@ def status(config: Path) -> dict[str, Any]:
     return dict(found)
 
 
-def test_what_is_wrong_with_a_plan_is_named_and_nothing_is_begun(
+def test_invalid_plan_is_explained_and_starts_nothing(
     lab: Lab, config: Path, client: ReassignmentClient, tmp_path: Path
 ) -> None:
     with lab.admin() as admin:
@@ -112,7 +112,7 @@ def test_what_is_wrong_with_a_plan_is_named_and_nothing_is_begun(
     assert replicas_of(client, "still") == {0: [1, 2], 1: [2, 3]}
 
 
-def test_a_plan_goes_through_sigkill_and_resume_to_exactly_its_target(
+def test_plan_survives_sigkill_and_reaches_its_target(
     lab: Lab, config: Path, client: ReassignmentClient, tmp_path: Path
 ) -> None:
     make_topic(lab, "moved", BEFORE, 24)
@@ -255,7 +255,7 @@ def test_no_step_begins_before_it_is_throttled(lab: Lab, client: ReassignmentCli
 
 
 @pytest.mark.campaign
-def test_a_cancelled_plan_puts_back_what_is_on_its_way(
+def test_cancelled_plan_rolls_back_running_partitions(
     lab: Lab, config: Path, client: ReassignmentClient, tmp_path: Path
 ) -> None:
     before = {p: [1, 2] for p in range(8)}
@@ -286,7 +286,7 @@ def test_a_cancelled_plan_puts_back_what_is_on_its_way(
     assert status(config)["ending"] == "cancelled"
 
 
-def test_a_topic_made_anew_is_told_from_the_one_before(lab: Lab, client: ReassignmentClient) -> None:
+def test_recreated_topic_is_distinguished_from_the_old_one(lab: Lab, client: ReassignmentClient) -> None:
     def make() -> str:
         with lab.admin() as admin:
             admin.create_topics([NewTopic("again", replica_assignments={0: [1, 2]})])

@@ -131,7 +131,7 @@ def test_a_plan_that_is_paused_rests_before_the_service_ends(desk: Desk) -> None
 
 @pytest.mark.campaign
 @pytest.mark.timeout(900)
-def test_a_plan_that_is_left_goes_on_with_the_next_tuner_to_its_end(desk: Desk) -> None:
+def test_detached_plan_continues_with_next_tuner(desk: Desk) -> None:
     with desk.reassign(*ONE_BY_ONE) as shown:
         interrupted_on_the_way(shown)
         shown.press(CTRL_C)  # Instead of an answer.

@@ -42,7 +42,7 @@ def read(lab: Lab) -> Memory:
         reader.close(timeout_ms=2000)
 
 
-def test_journal_that_a_broker_compressed_anew_is_never_taken_for_empty(lab: Lab, tmp_path: Path) -> None:
+def test_recompressed_journal_is_never_read_as_empty(lab: Lab, tmp_path: Path) -> None:
     config = tmp_path / "rheostat.yaml"
     config.write_text(lab_config(lab))
     with lab.admin() as admin, ClusterClient(lab.kafka_settings(), "test") as client:

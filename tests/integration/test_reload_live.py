@@ -30,7 +30,7 @@ def asked(port: int, path: str) -> str:
 
 
 @pytest.mark.timeout(500)
-def test_a_new_ceiling_is_in_force_without_a_restart_and_a_fault_changes_nothing(lab: Lab, tmp_path: Path) -> None:
+def test_reload_applies_new_ceiling_and_ignores_invalid_file(lab: Lab, tmp_path: Path) -> None:
     (port,) = free_ports(1)
     config = tmp_path / "rheostat.yaml"
     settings = yaml.safe_load(lab_config(lab, http={"port": port}, rate_bytes_per_s_max=30_000_000))

@@ -203,7 +203,7 @@ def test_both_lives_replay_to_the_same_decisions(config: Path, tmp_path: Path) -
     assert again == found
 
 
-def test_another_policy_is_shown_beside_what_happened(config: Path, tmp_path: Path) -> None:
+def test_replay_with_other_policy_shows_both_decisions(config: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("rate_bytes_per_s_max: 500000\n")
     found = replayed("--config", config, "--from", "-15m", "--policy", policy, code=1)
@@ -214,7 +214,7 @@ def test_another_policy_is_shown_beside_what_happened(config: Path, tmp_path: Pa
     assert "  with  " in told.stdout
 
 
-def test_other_weights_of_the_quotas_are_shown_beside_what_happened(config: Path, tmp_path: Path) -> None:
+def test_replay_with_other_weights_shows_both_decisions(config: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("mutation_quota:\n  rate_per_s_max: 5\n")
     found = replayed("--config", config, "--from", "-15m", "--policy", policy, code=1)
@@ -223,7 +223,7 @@ def test_other_weights_of_the_quotas_are_shown_beside_what_happened(config: Path
     assert any(d["kind"] == "quotas" and "client-id 'rude'" in d["now"] for d in found["differences"])
 
 
-def test_a_range_with_nothing_in_it_says_what_there_is(config: Path) -> None:
+def test_empty_replay_range_reports_the_recorded_range(config: Path) -> None:
     done = rheostat("replay", "--config", config, "--from", "2020-01-01T00:00", "--to", "2020-01-01T01:00")
     assert done.returncode == 2
     assert "nothing can be replayed between 2020-01-01 00:00:00 UTC and 2020-01-01 01:00:00 UTC" in done.stderr

@@ -163,7 +163,7 @@ def test_without_rights_every_call_says_which_one_is_missing(client_of: Callable
             assert answer.right == right
 
 
-def test_sizes_of_a_topic_we_may_not_see_are_not_nothing(lab: Lab, client_of: Callable[[str], ClusterClient]) -> None:
+def test_sizes_of_unauthorised_topic_are_unknown_not_zero(lab: Lab, client_of: Callable[[str], ClusterClient]) -> None:
     """Asked for all, Kafka leaves out topics we may not see, without an error; we name them, and it answers."""
     grant(lab, TOPICLESS, "Describe")
     client = client_of(TOPICLESS)
@@ -191,7 +191,7 @@ KINDS = {
 }  # fmt: skip
 
 
-def test_who_follows_the_doctor_step_by_step_arrives_at_the_minimal_set(lab: Lab, tmp_path: Path) -> None:
+def test_following_doctor_leads_to_the_minimal_rights(lab: Lab, tmp_path: Path) -> None:
     settings = load_settings(config_of(lab, ADVISED, tmp_path), {})
     granted: list[tuple[str, str, str]] = []
 
@@ -235,7 +235,7 @@ def still(settings: Settings, finding: Finding) -> Finding | None:
     return now[0] if now else None
 
 
-def test_with_the_minimal_set_all_is_well(lab: Lab, tmp_path: Path) -> None:
+def test_doctor_passes_with_minimal_rights(lab: Lab, tmp_path: Path) -> None:
     grant_minimal(lab, MINIMAL)
     config = config_of(lab, MINIMAL, tmp_path)
     until(lambda: failed(list(examine(load_settings(config, {})))) == [], 10, "the rights are effective")
@@ -263,7 +263,7 @@ def test_with_the_minimal_set_all_is_well(lab: Lab, tmp_path: Path) -> None:
     assert {f"JMX agent of node {n}" for n in (1, 100)} <= findings.keys()
 
 
-def test_with_the_minimal_set_every_call_works(lab: Lab, client_of: Callable[[str], ClusterClient]) -> None:
+def test_every_call_works_with_minimal_rights(lab: Lab, client_of: Callable[[str], ClusterClient]) -> None:
     grant_minimal(lab, MINIMAL)
     client = client_of(MINIMAL)
     until(lambda: not refused(lambda: client.partitions([TOPIC])), 10, "the rights are effective")
@@ -289,7 +289,7 @@ def test_with_the_minimal_set_every_call_works(lab: Lab, client_of: Callable[[st
     assert client.end_offsets(client.partitions([TOPIC])) == {(TOPIC, 0): 0}
 
 
-def test_who_only_observes_needs_no_right_to_alter(lab: Lab, tmp_path: Path) -> None:
+def test_dry_run_needs_no_alter_rights(lab: Lab, tmp_path: Path) -> None:
     for operation in ("Describe", "DescribeConfigs"):
         grant(lab, OBSERVER, operation)
         grant(lab, OBSERVER, operation, topic="*")
@@ -321,7 +321,7 @@ def test_who_only_observes_needs_no_right_to_alter(lab: Lab, tmp_path: Path) -> 
     ]
 
 
-def test_who_feels_creations_needs_the_right_to_ask(lab: Lab, tmp_path: Path) -> None:
+def test_creation_probe_needs_create_right(lab: Lab, tmp_path: Path) -> None:
     feels = {"mutation_quota": {"objective": {"create_probe_p90_ms_max": 40}}}
     settings = load_settings(config_of(lab, NOBODY, tmp_path, **feels), {})
     (found,) = (f for f in examine(settings) if "measure how long creations wait" in f.found)
@@ -338,14 +338,14 @@ def test_who_feels_creations_needs_the_right_to_ask(lab: Lab, tmp_path: Path) ->
     until(may, 10, "with the minimal set it may ask")
 
 
-def test_who_executes_no_plans_needs_no_right_for_them(lab: Lab, tmp_path: Path) -> None:
+def test_tuner_without_plans_needs_no_plan_rights(lab: Lab, tmp_path: Path) -> None:
     no_plans = load_settings(config_of(lab, NOBODY, tmp_path, reassign={"enabled": False}), {})
     asked = {f.check for f in examine(no_plans)}
     assert f"right: Read on Group {LEASE}" in asked
     assert not {"right: Alter on Cluster", f"right: Describe on Group {LEASE}"} & asked
 
 
-def test_without_rights_what_plans_take_is_named(lab: Lab) -> None:
+def test_missing_plan_rights_are_named(lab: Lab) -> None:
     with ReassignmentClient(kafka_of(lab, NOBODY), "test") as client:
         assert right_of(client.may_alter) == "Alter on Cluster"
         assert right_of(lambda: client.may_describe(LEASE)) == f"Describe on Group {LEASE}"
@@ -374,7 +374,7 @@ def test_the_doctor_of_a_user_without_rights_ends_with_one(lab: Lab, tmp_path: P
     assert "Traceback" not in done.stderr
 
 
-def test_a_wrong_password_is_told_apart_from_no_answer(lab: Lab, tmp_path: Path) -> None:
+def test_wrong_password_is_distinguished_from_no_answer(lab: Lab, tmp_path: Path) -> None:
     config = config_of(lab, NOBODY, tmp_path)
 
     done = rheostat("doctor", "--config", config, env={"RHEOSTAT_KAFKA__SASL_PASSWORD": PASSWORD})
@@ -388,7 +388,7 @@ def test_a_wrong_password_is_told_apart_from_no_answer(lab: Lab, tmp_path: Path)
     assert "kafka.sasl_password" in done.stdout
 
 
-def test_a_refused_login_is_told_at_once_whoever_else_is_silent(lab: Lab) -> None:
+def test_refused_login_is_reported_at_once_despite_silent_brokers(lab: Lab) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         servers = f"127.0.0.1:{silent.getsockname()[1]},{lab.sasl_bootstrap_servers}"
         wrong = kafka_of(lab, NOBODY, sasl_password=PASSWORD).model_copy(update={"bootstrap_servers": servers})
@@ -410,7 +410,7 @@ def test_a_refused_login_is_told_at_once_whoever_else_is_silent(lab: Lab) -> Non
         ({}, False, ProbeOutcome.OPEN, "answers"),
     ],
 )  # fmt: skip
-def test_what_stands_in_the_way_of_a_real_broker_is_named(
+def test_connection_obstacle_of_real_broker_is_named(
     lab: Lab, other: dict[str, str], plain_listener: bool, way: ProbeOutcome, said: str
 ) -> None:
     server = lab.bootstrap_servers if plain_listener else lab.sasl_bootstrap_servers
@@ -419,7 +419,7 @@ def test_what_stands_in_the_way_of_a_real_broker_is_named(
     assert said in found.said
 
 
-def test_a_broker_that_hangs_is_slow_and_one_that_comes_back_is_told_to_be(lab: Lab, tmp_path: Path) -> None:
+def test_hanging_broker_is_slow_and_its_return_is_reported(lab: Lab, tmp_path: Path) -> None:
     process = lab.nodes[1].process
     assert process is not None
     process.send_signal(signal.SIGSTOP)

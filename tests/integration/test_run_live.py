@@ -125,7 +125,7 @@ def run(lab: Lab, tmp_path: Path, port: int) -> Iterator[Running]:
         yield run
 
 
-def test_run_becomes_ready_restarts_what_dies_and_leaves_nothing(run: Running, port: int, tmp_path: Path) -> None:
+def test_run_becomes_ready_restarts_dead_processes_and_leaves_nothing(run: Running, port: int, tmp_path: Path) -> None:
     starting = b"starting: no broker signal has arrived yet; the stream takes about 30 to 60 s to start, "
     until(lambda: body(port, "readyz").startswith(starting), 30, "/readyz says that the stream starts")
     assert starting in body(port, "status")
@@ -225,7 +225,7 @@ def end_offset_or_none(lab: Lab) -> int | None:
 
 
 @pytest.mark.campaign
-def test_ctrl_c_on_a_terminal_ends_run_without_a_word_of_spark(lab: Lab, tmp_path: Path, port: int) -> None:
+def test_ctrl_c_ends_run_without_spark_output(lab: Lab, tmp_path: Path, port: int) -> None:
     config = config_for(lab, tmp_path, port)
     with terminal(*RHEOSTAT, "run", "--config", config, columns=200) as shown:
         until(lambda: answer(port, "readyz") == 200, READY_S_MAX, "/readyz answers 200")

@@ -85,9 +85,7 @@ def is_ready(port: int) -> bool:
         return False
 
 
-def test_from_metric_to_signal_with_tls_a_certificate_and_a_login(
-    strict_lab: Lab, signed: Papers, tmp_path: Path
-) -> None:
+def test_metrics_become_signals_over_tls_and_sasl(strict_lab: Lab, signed: Papers, tmp_path: Path) -> None:
     """Ready is who has the lease and the journal, and sees signals that were measured, collected and streamed just now."""
     config, port = config_of(strict_lab, signed, tmp_path)
     with running(

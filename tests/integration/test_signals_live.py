@@ -92,7 +92,7 @@ def every(at_ms: int, cluster: str = "lab") -> list[Signal]:
     ]
 
 
-def test_it_answers_at_once_with_what_is_there(config: Path, writer: Writer) -> None:
+def test_signals_prints_present_signals_at_once(config: Path, writer: Writer) -> None:
     old = [replace(s, sampled_at_ms=s.sampled_at_ms - 5_000) for s in every(now_ms())]
     writer.write(*old, *every(now_ms()))
 
@@ -108,7 +108,7 @@ def test_it_answers_at_once_with_what_is_there(config: Path, writer: Writer) -> 
     assert "quota" in rheostat("signals", "--config", config, "--wide").stdout
 
 
-def test_plan_with_watch_s_0_takes_rates_from_signals_at_once(lab: Lab, config: Path, writer: Writer) -> None:
+def test_plan_without_watch_uses_signals_at_once(lab: Lab, config: Path, writer: Writer) -> None:
     none = rheostat("fetchers", "--config", config, "--watch-s", "0")
     assert none.returncode == 1
     assert "says what is written to broker 1" in none.stderr
@@ -122,7 +122,7 @@ def test_plan_with_watch_s_0_takes_rates_from_signals_at_once(lab: Lab, config: 
     assert "estimates from signals up to" in done.stderr
 
 
-def test_json_is_the_newest_of_every_entity_as_in_the_contract(config: Path, writer: Writer) -> None:
+def test_signals_json_is_newest_of_every_entity(config: Path, writer: Writer) -> None:
     at_ms = now_ms()
     fresh = every(at_ms)
     history = [replace(s, backlog=True, sampled_at_ms=at_ms + 1) for s in fresh]
@@ -142,7 +142,7 @@ def test_json_is_the_newest_of_every_entity_as_in_the_contract(config: Path, wri
     assert [one["kind"] for one in moves] == ["move"]
 
 
-def test_none_and_stale_ones_are_one_and_say_where_to_look(config: Path, writer: Writer) -> None:
+def test_missing_or_stale_signals_exit_one_with_advice(config: Path, writer: Writer) -> None:
     none = rheostat("signals", "--config", config, "--json")
     assert (none.returncode, json.loads(none.stdout)) == (1, [])
     assert f"There are no signals in {writer.topic}" in none.stderr
@@ -194,7 +194,7 @@ def test_a_missing_right_is_named_and_is_not_silence(lab: Lab, config: Path, wri
     until(lambda: f"missing right: Read on Topic {writer.topic}" in refused(), 20, "the other right is asked for")
 
 
-def test_with_wait_it_sees_what_comes_meanwhile(config: Path, writer: Writer, tmp_path: Path) -> None:
+def test_signals_with_wait_shows_newer_signals(config: Path, writer: Writer, tmp_path: Path) -> None:
     command = (*RHEOSTAT, "signals", "--config", config, "--json", "--wait", "4")
     with running(*command, log=tmp_path / "wait.json") as run:
 
@@ -243,7 +243,7 @@ def test_watch_goes_on_until_it_is_interrupted(config: Path, writer: Writer, tmp
     assert "interrupted" not in run.said()
 
 
-def test_watch_on_a_terminal_draws_in_place_and_gives_it_back(config: Path, writer: Writer) -> None:
+def test_signals_watch_redraws_and_restores_the_terminal(config: Path, writer: Writer) -> None:
     writer.write(*every(now_ms()))
     ours, theirs = pty.openpty()
     said = b""
@@ -278,7 +278,7 @@ def test_watch_on_a_terminal_draws_in_place_and_gives_it_back(config: Path, writ
         os.close(ours)
 
 
-def test_a_look_reads_what_has_come_since_the_last_one(lab: Lab, writer: Writer) -> None:
+def test_each_poll_reads_only_new_records(lab: Lab, writer: Writer) -> None:
     """Between two looks Kafka has answered the fetch that waited, with nothing; the next look needs one of its own."""
     with contextlib.closing(consumer(lab.kafka_settings(), "test")) as reading:
         reader = SignalReader(reading, writer.topic, "lab")

@@ -93,7 +93,7 @@ def told(name: str, waits_s: Sequence[float]) -> str:
 
 @pytest.mark.campaign
 @pytest.mark.timeout(300)
-def test_a_listed_replica_holds_up_acknowledgements_at_its_end_and_one_that_is_not_does_not(lab: Lab) -> None:
+def test_only_listed_replica_delays_acknowledgements_at_its_end(lab: Lab) -> None:
     listed, unlisted = "listed", "unlisted"
     with ClusterClient(lab.kafka_settings(), "step-end") as client:
         with lab.admin() as admin:

@@ -107,7 +107,7 @@ class Eye:
 # as well the parts alone may take two minutes to start.
 @pytest.mark.campaign
 @pytest.mark.timeout(480)
-def test_a_move_that_nobody_throttled_is_listed_exactly_and_leaves_nothing() -> None:
+def test_unthrottled_move_is_listed_exactly_and_leaves_nothing() -> None:
     with Lab(LabSpec(brokers=3)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
         make_topic(lab, "orders", {p: [1, 2] for p in range(2)}, 70)
         make_topic(lab, "payments", {0: [2, 1], 1: [2, 1], 2: [1, 2]}, 1)

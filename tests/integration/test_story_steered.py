@@ -43,7 +43,7 @@ def came_to(config: Path, broker: int) -> float:
 
 
 @pytest.mark.timeout(400)
-def test_the_law_takes_a_move_up_is_killed_and_leaves_nothing() -> None:
+def test_closed_loop_raises_a_move_and_leaves_nothing_after_kill() -> None:
     with Lab(LabSpec(brokers=3)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
         make_topic(lab, "orders", {p: [1, 2] for p in range(4)}, 400)
         with (

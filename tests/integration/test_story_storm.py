@@ -68,7 +68,7 @@ def rows(parts: Running) -> dict[str, dict[str, object]]:
     return {str(row["client_id"]): row for row in found["tenants"]}
 
 
-def test_a_storm_is_shared_out_through_a_fail_over_and_taken_back(lab: Lab) -> None:
+def test_storm_is_shared_through_failover_and_cleaned_up(lab: Lab) -> None:
     quotas = QuotaClient(lab.kafka_settings(), "story-looks")
     stood = {of(name): BEFORE for name in STORMS}
     assert quotas.alter_mutation_quotas(dict(stood)) == dict.fromkeys(stood)

@@ -83,7 +83,7 @@ def fill(kafka: KafkaSettings, until_ms: int) -> None:
                 sender.send(TOPICS.metrics, key=one.key(), value=one.value(), partition=node % 2, timestamp_ms=at_ms)
 
 
-def test_a_kafka_cluster_is_known_by_its_own_id_under_every_address(lab: Lab) -> None:
+def test_cluster_is_known_by_its_id_under_every_address(lab: Lab) -> None:
     here = lab.bootstrap_servers
     there = here.replace("127.0.0.1", "localhost")
     assert there != here
@@ -131,7 +131,7 @@ def _work_off(bootstrap_servers: str, folder: Path, said: multiprocessing.Queue[
     spark.stop()
 
 
-def test_what_fails_under_it_is_said_and_tried_again_until_it_is_done(lab: Lab, tmp_path: Path) -> None:
+def test_backfill_failures_are_reported_and_retried(lab: Lab, tmp_path: Path) -> None:
     kafka = lab.kafka_settings()
     make_metrics(kafka)
     with ClusterClient(kafka, "test") as client:

@@ -33,7 +33,7 @@ NOT_THERE = re.compile(r"backlog|restart")
 
 
 @pytest.mark.timeout(400)
-def test_the_stream_tells_prometheus_of_its_batches_and_of_what_it_refused(lab: Lab, tmp_path: Path) -> None:
+def test_stream_metrics_count_batches_and_rejects(lab: Lab, tmp_path: Path) -> None:
     (port,) = free_ports(1)
     settings = yaml.safe_load(lab_config(lab))
     settings["stream"] |= {

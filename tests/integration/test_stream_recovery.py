@@ -147,7 +147,7 @@ class Load:
                 self._producer.send(self._topic, key=one.key(), value=value, partition=node % 2)
 
 
-def test_killed_again_and_again_it_says_in_the_end_what_an_undisturbed_run_says(lab: Lab, tmp_path: Path) -> None:
+def test_repeatedly_killed_stream_yields_same_signals(lab: Lab, tmp_path: Path) -> None:
     sys.stderr.write(f"seed {SEED}\n")  # Shown when it fails.
     chance = random.Random(SEED)
     topics, others = make_topics(lab, "killed"), make_topics(lab, "calm")
@@ -187,7 +187,7 @@ def test_killed_again_and_again_it_says_in_the_end_what_an_undisturbed_run_says(
         assert len(rejects.last()) > 0
 
 
-def test_a_cluster_that_goes_away_and_comes_back_is_waited_for(lab: Lab, tmp_path: Path) -> None:
+def test_stream_waits_for_lost_cluster(lab: Lab, tmp_path: Path) -> None:
     topics = make_topics(lab, "away")
     node = lab.nodes[1]
     with stream(config_for(lab, tmp_path, "away")) as run:
@@ -267,7 +267,7 @@ def growing(lab: Lab, topic: str) -> Iterator[None]:
         thread.join(timeout=10)
 
 
-def test_after_an_hour_the_present_comes_first_and_the_past_whole(lab: Lab, tmp_path: Path) -> None:
+def test_after_an_hour_present_comes_first_and_past_whole(lab: Lab, tmp_path: Path) -> None:
     topics = Topics.with_prefix("late")
     hop_ms = HISTORY_EVERY_S * 1000
     history_end_ms = int(time.time() * 1000) // hop_ms * hop_ms - 100_000

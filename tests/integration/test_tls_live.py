@@ -61,7 +61,7 @@ def settings_of(lab: Lab, authority: Path, **other: Any) -> KafkaSettings:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", SCRAM])
-def test_who_has_all_that_it_takes_gets_in(tls_lab: Lab, authority: Path, mechanism: str) -> None:
+def test_complete_tls_settings_connect(tls_lab: Lab, authority: Path, mechanism: str) -> None:
     settings = settings_of(tls_lab, authority, sasl_mechanism=mechanism)
     (found,) = probe_servers(settings)
     assert found.way is ProbeOutcome.OPEN, found
@@ -95,7 +95,7 @@ def test_without_tls(tls_lab: Lab, authority: Path, protocol: str) -> None:
     assert f"speaks TLS on this port, and kafka.security_protocol {protocol} has none" in found.said
 
 
-def test_an_authority_we_were_not_told_of(tls_lab: Lab, authority: Path) -> None:
+def test_unknown_ca_is_refused(tls_lab: Lab, authority: Path) -> None:
     found = only(settings_of(tls_lab, authority, ssl_cafile=None))
     assert found.way is ProbeOutcome.TLS
     assert "shows a certificate we do not accept" in found.said

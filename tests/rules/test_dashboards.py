@@ -109,7 +109,7 @@ def test_an_expression_names_only_metrics_and_labels_that_exist(expr: str) -> No
         assert set(re.findall(r"(\w+)\s*(?:=|!)", matchers)) <= set(METRICS[of_family(name)].labels)
 
 
-def test_metric_names_are_found_whoever_gave_them() -> None:
+def test_metric_names_are_found_in_every_expression() -> None:
     expr = 'sum by (a) (rate(kafka_x_total{b="c"}[5m])) / on (a) group_left (d) up or vector(0) unless y offset 5m'
     assert metric_names(expr) == {"kafka_x_total", "up", "y"}
 
@@ -128,7 +128,7 @@ def test_prometheus_can_read_every_expression(promtool: Callable[..., None], tmp
 
 
 @pytest.mark.parametrize("panel", PANELS)
-def test_a_panel_says_what_it_shows_and_in_which_unit(panel: dict[str, Any]) -> None:
+def test_every_panel_has_description_and_unit(panel: dict[str, Any]) -> None:
     assert panel["description"].endswith(".")
     assert panel["fieldConfig"]["defaults"]["unit"]
     assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
@@ -140,7 +140,7 @@ def test_a_panel_says_what_it_shows_and_in_which_unit(panel: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("panel", PANELS)
-def test_a_panel_links_to_the_alert_that_it_names_and_to_no_other(panel: dict[str, Any]) -> None:
+def test_panel_links_match_the_alerts_it_names(panel: dict[str, Any]) -> None:
     """Of an alert that is there, by the anchor that its heading has."""
     named = re.findall(r" Alert: (\w+)\.$", panel["description"])
     assert [link["url"] for link in panel.get("links") or ()] == [f"${{runbook}}#{anchor(alert)}" for alert in named]

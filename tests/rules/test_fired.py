@@ -9,13 +9,13 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-STALLED = "integration/test_alerts_live.py::test_a_stalled_move_calls_a_person_and_its_rescue_ends_the_call"
-PLAN = "integration/test_alerts_live.py::test_a_plan_that_waits_for_a_broker_calls_a_person_and_goes_on_when_it_is_back"
+STALLED = "integration/test_alerts_live.py::test_stalled_move_fires_alert_until_its_rescue"
+PLAN = "integration/test_alerts_live.py::test_plan_waiting_for_broker_fires_alert_until_its_return"
 LOAD = "integration/test_alerts_live_load.py"
-NO_ROOM = f"{LOAD}::test_clients_that_leave_no_room_are_slower_than_anybody_promised"
+NO_ROOM = f"{LOAD}::test_clients_without_headroom_fire_latency_alert"
 SLOW = f"{LOAD}::test_a_slow_destination_and_a_tuner_that_may_not_write"
-RIGHTS = "integration/test_alerts_live_rights.py::test_a_tuner_that_may_not_see_what_a_plan_moves_calls_a_person"
-STORM = f"{LOAD}::test_a_storm_that_nothing_holds_back_enough"
+RIGHTS = "integration/test_alerts_live_rights.py::test_tuner_without_rights_on_plan_topics_fires_alert"
+STORM = f"{LOAD}::test_storm_beyond_control_fires_controller_alert"
 
 FIRED = {
     "ReassignmentStalled": STALLED,
@@ -115,6 +115,6 @@ def _fires(node: ast.AST, alert: str, *, demanded: bool) -> bool:
         ("other(scene)", False),
     ],
 )
-def test_who_only_speaks_of_an_alert_does_not_wait_for_it(body: str, asked: bool) -> None:
+def test_mention_of_an_alert_is_not_a_wait_for_it(body: str, asked: bool) -> None:
     text = f'def test_it(scene):\n    {body}\n\ndef helper(scene):\n    scene.hears("page", "Sick", 1)\n\ndef other(scene):\n    pass\n'
     assert asked_of(ast.parse(text), "test_it", "Sick") is asked

@@ -55,7 +55,7 @@ def test_prometheus_takes_the_example_with_a_token(promtool: Callable[..., None]
     promtool("check", "config", "--syntax-only", file)
 
 
-def test_prometheus_scrapes_each_part_once_and_keeps_the_name_of_the_cluster() -> None:
+def test_prometheus_scrapes_each_process_once_with_cluster_label() -> None:
     jobs = load(PROMETHEUS)["scrape_configs"]
     targets = {job["job_name"]: job["static_configs"][0]["targets"] for job in jobs}
     assert targets == {
@@ -66,7 +66,7 @@ def test_prometheus_scrapes_each_part_once_and_keeps_the_name_of_the_cluster() -
     assert all(job["honor_labels"] for job in jobs)
 
 
-def test_what_prometheus_scrapes_is_served_by_the_settings_as_shipped() -> None:
+def test_scrape_targets_match_the_shipped_settings() -> None:
     shipped = load_settings(conf_file("rheostat.yaml"), {})
     served = {
         "rheostat-tuner": shipped.tuner.http,
@@ -103,9 +103,7 @@ def test_alertmanager_takes_the_example_of_a_chat(amtool: Callable[..., None], t
 @pytest.mark.parametrize(
     ("severity", "receiver"), [("critical", "page"), ("warning", "ticket"), ("info", "notice"), ("unheard", "ticket")]
 )
-def test_who_hears_of_an_alert_is_told_by_its_severity(
-    amtool: Callable[..., None], severity: str, receiver: str
-) -> None:
+def test_alert_route_follows_severity(amtool: Callable[..., None], severity: str, receiver: str) -> None:
     labels = (f"severity={severity}", "cluster=prod", "alertname=Any")
     amtool("config", "routes", "test", f"--config.file={ALERTMANAGER}", f"--verify.receivers={receiver}", *labels)
 
@@ -141,24 +139,24 @@ def _matches(matcher: str, rule: dict[str, Any]) -> bool:
     return re.fullmatch(parts[3] if parts[2] else re.escape(parts[3]), value) is not None
 
 
-def test_a_stale_pipeline_silences_what_rests_on_signals_and_nothing_else() -> None:
+def test_stale_pipeline_silences_only_signal_alerts() -> None:
     silent = {target for source, target in inhibited() if source == "PipelineLagging"}
     assert silent == {a["alert"] for a in ALERTS if a["labels"].get("depends_on") == "signals"}
     assert {"ReassignmentStalled", "SignalsStale", "ClientLatencyOverObjective", "ControllerUnderPressure"} <= silent
     assert not silent & {"ThrottleLeftBehind", "TunerNotLeading", "RejectsRising", "ConfigReloadFailed"}
 
 
-def test_one_broker_that_is_unseen_silences_nobody() -> None:
+def test_one_unseen_broker_silences_no_alert() -> None:
     assert not any(source == "SignalsStale" for source, _ in inhibited())
 
 
-def test_without_a_tuner_only_what_stands_on_its_own_is_heard() -> None:
+def test_missing_tuner_silences_its_dependent_alerts() -> None:
     silent = {target for source, target in inhibited() if source == "TunerNotLeading"}
     heard = {"TunerNotLeading", "RejectsRising", "ConfigReloadFailed", "ThreadEnded"}
     assert {a["alert"] for a in ALERTS} - silent == heard
 
 
-def test_no_alert_silences_itself_or_whoever_silences_it() -> None:
+def test_no_alert_silences_itself_or_its_silencer() -> None:
     pairs = inhibited()
     assert not {(a, b) for a, b in pairs if (b, a) in pairs}
 

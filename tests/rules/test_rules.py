@@ -101,7 +101,7 @@ def test_an_alert_follows_the_conventions(rule: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
-def test_an_alert_says_what_it_rests_on(rule: dict[str, Any]) -> None:
+def test_every_alert_declares_depends_on(rule: dict[str, Any]) -> None:
     assert set(rule["labels"]) <= {"severity", "depends_on", "dry_run"}
     if rule["alert"] in RESTS_ON_NOTHING:
         assert "depends_on" not in rule["labels"]
@@ -127,7 +127,7 @@ def test_no_two_alerts_have_one_name() -> None:
 
 
 @pytest.mark.parametrize("rule", RECORDS, ids=lambda rule: rule["record"])
-def test_what_is_recorded_is_named_by_level_metric_and_operation_and_used(rule: dict[str, Any]) -> None:
+def test_recording_rules_follow_naming_and_are_used(rule: dict[str, Any]) -> None:
     assert re.fullmatch(r"(cluster|cluster_broker):rheostat_[a-z0-9_]+:[a-z0-9_]+", rule["record"])
     level = rule["record"].split(":")[0].replace("_", ", ")
     assert f"by ({level})" in rule["expr"], "it is aggregated to the level that its name says"
@@ -158,7 +158,7 @@ def test_links_within_the_runbook_lead_somewhere() -> None:
 
 
 @pytest.mark.parametrize("path", [*FILES, *RULE_TESTS, RUNBOOK], ids=lambda path: path.stem)
-def test_rules_their_tests_and_the_runbook_speak_of_metrics_that_exist(path: Path) -> None:
+def test_rules_and_runbook_use_existing_metrics(path: Path) -> None:
     recorded = {rule["record"] for rule in RECORDS}
     text = path.read_text(encoding="utf-8")
     assert set(re.findall(r"\b\w+:rheostat_\w+:\w+", text)) <= recorded

@@ -44,7 +44,7 @@ def test_commands_are_found_in_spans_and_in_blocks() -> None:
     assert len(FOUND) > 15
 
 
-def test_rows_and_panels_that_the_runbook_names_are_on_a_dashboard() -> None:
+def test_runbook_rows_and_panels_exist_on_a_dashboard() -> None:
     boards = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RUNBOOK.parent.glob("*.json"))]
     titles = {panel["title"] for board in boards for panel in board["panels"]}
     named = set(re.findall(r"\b(?:row|panel)\s+\*([^*]+)\*", RUNBOOK.read_text(encoding="utf-8")))

@@ -65,7 +65,7 @@ def test_the_committed_page_is_current(tmp_path: Path, capsys: pytest.CaptureFix
     assert stale.read_bytes() == PAGE.read_bytes()
 
 
-def test_the_address_is_that_of_a_tuner_with_the_shipped_settings() -> None:
+def test_runbook_address_matches_the_shipped_settings() -> None:
     http = load_settings(conf_file("rheostat.yaml"), {}).tuner.http
     assert (http.host, http.tls_certfile) == ("127.0.0.1", None)
     assert f"http://localhost:{http.port}/runbook" == RUNBOOK_AT
@@ -90,7 +90,7 @@ def test_as_many_links_as_alerts() -> None:
     assert {urldefrag(link)[1] for link in LINKS} == {heading.lower() for heading in headings}
 
 
-def test_what_the_page_itself_links_to_is_there(served: TestClient) -> None:
+def test_runbook_links_resolve(served: TestClient) -> None:
     text = served.get("/runbook").text
     hrefs = set(re.findall(r'(?:href|src)="([^"]+)"', text))
     assert len(hrefs) > 5
@@ -101,7 +101,7 @@ def test_what_the_page_itself_links_to_is_there(served: TestClient) -> None:
             assert served.get(href).status_code == 200, href
 
 
-def test_other_files_are_told_by_their_path_and_nothing_is_lost() -> None:
+def test_runbook_mentions_other_files_by_path() -> None:
     page = runbook_page.rendered(
         "# R\n\nSee [what it needs](../docs/operations.md#x), [A](#one).\n\n## One\n\n`<b>` & <i>\n"
     )

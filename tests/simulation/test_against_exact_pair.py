@@ -31,7 +31,7 @@ def echo_mb(p: Phases) -> float:
 @pytest.mark.parametrize("sides", [BOTH, (F,)])
 @pytest.mark.parametrize("method", [in_one_step, RAMP_22])
 @pytest.mark.parametrize("read", [silence_s, peak_mb, echo_mb])
-def test_a_tick_does_not_change_what_is_typical(
+def test_tick_length_does_not_change_typical_rates(
     read: Callable[[Phases], float], method: Method, sides: tuple[Side, ...], samples: int
 ) -> None:
     fetch = FetchSettings(quota_samples=samples, round_trip_s=ROUND_TRIP_S)

@@ -73,9 +73,7 @@ def test_after_the_start_the_mean_is_the_bound(sides: tuple[Side, ...]) -> None:
 
 @TICKS_MS
 @pytest.mark.parametrize("sides", [BOTH, (F,)])
-def test_a_step_up_empties_the_window_at_line_rate_and_comes_back_as_an_echo(
-    sides: tuple[Side, ...], tick_ms: int
-) -> None:
+def test_step_up_empties_window_at_line_rate_and_echoes(sides: tuple[Side, ...], tick_ms: int) -> None:
     up = phases(STEP, sides, tick_ms).up
     assert up.between(0, 4).peak_mb(2.0) == near(163.0)
     assert 4.5 * 20 <= up.between(0, 4).peak_mb() <= 8.0 * 20
@@ -93,7 +91,7 @@ def then_even(at_s: float, live: float, to: float) -> list[tuple[float, float]]:
 
 
 @TICKS_MS
-def test_a_step_down_from_an_even_window_is_followed_by_silence_and_a_clump(tick_ms: int) -> None:
+def test_step_down_from_even_window_causes_silence_and_burst(tick_ms: int) -> None:
     """8 s of nothing; then 3 to 5 times the new rate in a second, and again nothing for more than 4 s."""
     runs = at_moments(then_even, BOTH, tick_ms)
     assert typical(lambda p: p.down.between(0, 14).silence_s(), runs) == near(8.0)
@@ -102,7 +100,7 @@ def test_a_step_down_from_an_even_window_is_followed_by_silence_and_a_clump(tick
 
 
 @TICKS_MS
-def test_a_step_down_after_a_burst_is_silent_for_as_long_as_the_moment_makes_it(tick_ms: int) -> None:
+def test_silence_after_burst_depends_on_moment_of_step(tick_ms: int) -> None:
     """10 s were seen from 20 to 5 MB/s, once."""
     silences_s = each(lambda p: p.down.between(0, 14).silence_s(), at_moments(STEP, BOTH, tick_ms))
     assert silences_s[0] <= 10.0 <= silences_s[-1]
@@ -156,7 +154,7 @@ def test_a_window_of_3_costs_a_part_of_the_bound(tick_ms: int) -> None:
 
 
 @TICKS_MS
-def test_a_window_of_3_and_a_ramp_keep_near_the_bound(tick_ms: int) -> None:
+def test_window_of_3_with_ramp_stays_near_bound(tick_ms: int) -> None:
     runs = at_moments(RAMP_22, (F,), tick_ms, WINDOW_3)
     assert typical(lambda p: p.up.between(0, 11).peak_mb(), runs) == near(18.0)
 
@@ -228,7 +226,7 @@ SMALL_WINDOW_3 = FetchSettings(
         (STEP, (F,), SMALL, echo_mb, 82.0),
     ],
 )
-def test_what_else_was_measured_once(
+def test_other_single_measurements(
     method: Method, sides: tuple[Side, ...], fetch: FetchSettings, read: Callable[[Phases], float], measured: float
 ) -> None:
     assert typical(read, at_moments(method, sides, 250, fetch)) == near(measured)
@@ -285,7 +283,7 @@ def recorded_cases() -> list[object]:
 
 
 @pytest.mark.parametrize(("name", "read"), recorded_cases())
-def test_what_is_typical_of_recorded_runs_is_typical_of_simulated_ones(name: str, read: Read) -> None:
+def test_simulated_runs_match_typical_recorded_values(name: str, read: Read) -> None:
     """The same moments as in the recording, one by one; and the recording tells what the follower's disk kept."""
     method, sides, small, _ = RECORDED[name]
     fetch = replace(small or FetchSettings(), round_trip_s=RECORDED_ROUND_TRIP_S)
@@ -311,7 +309,7 @@ def follower(mb_per_s: float) -> list[InitialRate]:
 
 
 @TICKS_MS
-def test_e1_a_quota_above_bytes_in_but_below_w_never_ends(tick_ms: int) -> None:
+def test_e1_quota_between_bytes_in_and_w_never_ends(tick_ms: int) -> None:
     run = catching(lists=EXACT, rates=leader(4.5), tick_ms=tick_ms)
     assert run.done_s is None
     assert run.drain_mb_per_s(15, cycles=4) == near(1.6)
@@ -334,7 +332,7 @@ def test_e3_twice_w_is_done_in_seconds(tick_ms: int) -> None:
 
 
 @TICKS_MS
-def test_e4_a_star_counts_what_does_not_move(tick_ms: int) -> None:
+def test_e4_wildcard_counts_replicas_that_do_not_move(tick_ms: int) -> None:
     run = catching(lists=EVERY, rates=leader(7.5), partitions=2, tick_ms=tick_ms)
     assert run.done_s is None
     assert run.drain_mb_per_s(4, cycles=4) == near(1.6)

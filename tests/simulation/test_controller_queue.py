@@ -114,7 +114,7 @@ def test_the_kips_storm_keeps_the_controller_busy_for_two_minutes() -> None:
     assert sum(busy for _, busy in felt.busy) * 5 == pytest.approx(120.0, abs=0.5)
 
 
-def test_a_tenant_at_its_quota_gets_its_rate_whether_or_not_it_honours_what_it_is_told() -> None:
+def test_tenant_at_quota_gets_its_rate_regardless_of_throttle_hints() -> None:
     kind, rude = TenantSpec("kind", 10.0, 50, 4), TenantSpec("rude", 10.0, 50, 4, honours=False)
     felt = run_queue(QueueWorld(1, QueueModel(KRAFT), (kind, rude), 600.0), Fixed({"kind": 5.0, "rude": 5.0}))
     for name in ("kind", "rude"):
@@ -146,7 +146,7 @@ def test_it_settles_within_two_minutes_of_the_storm() -> None:
     assert max(at_s for at_s, ratio in watched.pressures if ratio > 1.1) <= 60 + 120
 
 
-def test_the_storms_beginning_stays_within_what_a_burst_may_be() -> None:
+def test_start_of_storm_stays_within_allowed_burst() -> None:
     felt, _ = tamed()
     assert max(wait for _, wait in felt.waits_s) <= 5.0
 
@@ -155,7 +155,7 @@ def test_equal_tenants_have_equal_shares() -> None:
     assert jain(tamed()[0]) >= 0.95
 
 
-def test_a_well_behaved_tenant_creates_as_fast_as_alone_and_half_again() -> None:
+def test_well_behaved_tenant_is_at_most_half_slower() -> None:
     by_itself = run_queue(alone(zookeeper(4), "quiet-0"), Fixed())
     assert quiet_p99_s(tamed()[0]) <= 1.5 * quiet_p99_s(by_itself)
 
@@ -167,7 +167,7 @@ def test_steady_load_is_written_about_at_most_twice_a_minute() -> None:
         assert all(sum(from_s <= at_s < from_s + 60 for at_s in late) <= 2 for from_s in late)
 
 
-def test_nine_tenths_of_what_the_best_fixed_quota_lets_through_at_the_same_pressure() -> None:
+def test_throughput_is_ninety_percent_of_best_fixed_quota() -> None:
     world = zookeeper(4)
     low, high, best = 5.0, 40.0, 0.0
     for _ in range(6):
@@ -181,7 +181,7 @@ def test_nine_tenths_of_what_the_best_fixed_quota_lets_through_at_the_same_press
     assert goodput_per_s(tamed()[0]) >= 0.9 * best
 
 
-def test_a_fail_over_in_mid_storm_gives_everybody_a_burst_and_no_more() -> None:
+def test_failover_in_storm_allows_one_burst_per_tenant() -> None:
     law = Law(policy())
     felt, watched = ran(replace(zookeeper(6), fail_overs_at_s=(600.0,)), law)
     after = [wait for at_s, wait in felt.waits_s if 600 <= at_s < 700]
@@ -207,7 +207,7 @@ def test_krafts_controller_is_kept_within_the_same_law() -> None:
 # -- what is felt ---------------------------------------------------------------------------------------------------------
 
 
-def test_whoever_asks_for_nothing_waits_for_the_commit_under_way() -> None:
+def test_probe_waits_for_the_commit_in_progress() -> None:
     queue = ControllerQueue(QueueModel(KRAFT))
     assert queue.felt_s(1.0) == queue.model.way_s
     took_s = queue.ask(1.0, "storm", 20, 4).took_s
@@ -216,7 +216,7 @@ def test_whoever_asks_for_nothing_waits_for_the_commit_under_way() -> None:
     assert queue.felt_s(1.0 + took_s) == queue.model.way_s
 
 
-def test_what_others_feel_is_kept_though_the_controller_has_time() -> None:
+def test_probe_objective_holds_although_controller_is_idle() -> None:
     """Large requests that keep the controller busy for a part of the time: whoever comes in between waits for one of them."""
     storms = [TenantSpec(name, 2.0, 20, 4, at_s=60.0, at_random=True) for name in STORMS]
     # From where it begins it goes up by tenths.

@@ -52,21 +52,21 @@ def lag_mb(cluster: Cluster, row: int = FOLLOWER) -> float:
     return float(cluster.replicas.lag_bytes[row]) / MB
 
 
-def test_whoever_is_given_less_than_is_written_falls_behind_by_the_rest() -> None:
+def test_replica_below_write_rate_lags_by_the_difference() -> None:
     cluster = until(Cluster(world(20.0)), BEGINS_S + 20.0)
     assert lag_mb(cluster) == pytest.approx(20 * (3 - 1))
     # 3 MB/s for 10 s, and 1 MB/s for 20 s.
     assert cluster.totals[2, 1] / MB == pytest.approx(10 * 3 + 20 * 1)
 
 
-def test_what_ends_in_time_is_caught_up_with_unseen() -> None:
+def test_short_lag_is_caught_up_within_isr_limit() -> None:
     cluster = until(Cluster(world(29.0)), BEGINS_S + 35.0)
     assert cluster.replicas.in_sync[FOLLOWER]
     assert lag_mb(cluster) == 0.0
     assert cluster.totals[2, 1] / MB == pytest.approx(45 * 3)
 
 
-def test_after_30_s_behind_it_leaves_the_isr_and_comes_back_when_it_can() -> None:
+def test_replica_leaves_isr_after_30_s_and_returns() -> None:
     cluster = until(Cluster(world(60.0)), BEGINS_S + 29.0)
     assert cluster.replicas.in_sync[FOLLOWER]
     assert not until(cluster, BEGINS_S + 31.0).replicas.in_sync[FOLLOWER]
@@ -95,7 +95,7 @@ def signals_at(at_s: float, made: World) -> tuple[dict[int, BrokerSignal], dict[
     return brokers, moves
 
 
-def test_the_leader_tells_of_shrinks_and_of_too_few_in_sync() -> None:
+def test_leader_reports_isr_shrinks_and_under_min_isr() -> None:
     before, _ = signals_at(BEGINS_S + 29.0, world(60.0))
     assert before[1].isr_shrinks_per_s == 0.0
     assert before[1].under_min_isr_partitions == 0.0
@@ -111,7 +111,7 @@ def test_the_leader_tells_of_shrinks_and_of_too_few_in_sync() -> None:
     assert grown[1].under_min_isr_partitions == 0.0
 
 
-def test_a_broker_tells_what_it_holds_and_how_idle_it_is() -> None:
+def test_broker_reports_partitions_and_idle_ratio() -> None:
     brokers, _ = signals_at(60.0, world(0.0, follower_rate=20_000_000, leader_rate=40_000_000, moves=True))
     assert (brokers[1].partitions, brokers[1].leaders) == (1.0, 1.0)
     assert (brokers[3].partitions, brokers[3].leaders) == (1.0, 0.0)

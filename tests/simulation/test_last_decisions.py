@@ -38,7 +38,7 @@ def told(*arguments: object) -> str:
     return done.stdout
 
 
-def test_the_last_decisions_are_told_oldest_first(slow: Path) -> None:
+def test_last_decisions_are_printed_oldest_first(slow: Path) -> None:
     said = told(slow).splitlines()
     last = said[said.index("The last decisions:") + 1 :]
     assert 1 <= len(last) <= DECISIONS_MAX
@@ -46,7 +46,7 @@ def test_the_last_decisions_are_told_oldest_first(slow: Path) -> None:
     assert all(line.startswith("  after ") for line in last)
 
 
-def test_for_machines(slow: Path) -> None:
+def test_last_decisions_as_json(slow: Path) -> None:
     found = json.loads(told(slow, "--json"))["last_decisions"]
     assert [set(one) for one in found] == [{"at_s", "action", "reason", "text", "failure"}] * len(found)
     times_s = [one["at_s"] for one in found]

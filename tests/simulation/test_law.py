@@ -54,14 +54,14 @@ def law(objective: Objective) -> Trace:
     return run(world(), RulePolicy("law", Law(objective), every_s=1.0), settle_s=0.0)
 
 
-def test_a_move_ends_near_the_optimum_and_clients_keep_their_latency() -> None:
+def test_move_ends_near_optimum_within_latency_objective() -> None:
     found = law(Objective(50.0)).summary
     assert found.completed
     assert found.ratio_to_optimum == pytest.approx(1.15, abs=0.15)
     assert found.slo_violation_ratio_5s <= 0.05
 
 
-def test_a_rate_far_too_low_is_raised_and_one_far_too_high_is_lowered() -> None:
+def test_far_too_low_rate_rises_and_far_too_high_falls() -> None:
     for start in (6_000_000, 500_000_000):
         found = run(world(start), RulePolicy("law", Law(Objective(50.0)), every_s=1.0), settle_s=0.0).summary
         assert found.completed

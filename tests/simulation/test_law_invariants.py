@@ -153,7 +153,7 @@ def whole(told: Told) -> int | None:
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(SECOND, min_size=3, max_size=40), st.sampled_from(OBJECTIVES), st.integers(1, 200))
-def test_whatever_it_is_told_it_stays_inside_and_raises_nothing_blindly(
+def test_any_signals_keep_rates_within_limits(
     seconds: list[dict[str, Any]], objective: Objective, start_mb: int
 ) -> None:
     memory, now_ms = ControlState(), 1_000_000
@@ -191,9 +191,7 @@ def test_whatever_it_is_told_it_stays_inside_and_raises_nothing_blindly(
 
 @given(st.floats(6 * MB, 80 * MB), st.floats(0.0, 10 * MB), st.integers(1, 60))
 @settings(max_examples=40, deadline=None)
-def test_a_side_that_is_not_heard_of_any_more_holds_and_then_comes_down_to_its_floor(
-    client: float, steady_state: float, heard_s: int
-) -> None:
+def test_side_without_signals_holds_then_falls_to_minimum(client: float, steady_state: float, heard_s: int) -> None:
     broker = BrokerSignal(
         "c", 1, 0, 0, 6, 1.0, network_out_bytes_per_s=client + 20 * MB, network_in_bytes_per_s=0.0,
         reassignment_out_bytes_per_s=20 * MB, reassignment_in_bytes_per_s=0.0, produce_p99_ms=20.0,
@@ -327,15 +325,13 @@ def worlds(draw: st.DrawFn) -> World:
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(worlds(), FATES)
-def test_at_a_cluster_whose_signals_come_late_or_not_at_all_it_stays_inside_and_raises_nothing_blindly(
-    world: World, fate: Fate
-) -> None:
+def test_late_or_missing_signals_keep_rates_within_limits(world: World, fate: Fate) -> None:
     law = Watched(fate)
     run(world, RulePolicy("law", law, every_s=1.0), settle_s=0.0)
     assert law.seconds > 0
 
 
-def test_a_world_with_all_of_it_is_steered_by_each_mode() -> None:
+def test_each_mode_steers_a_world_with_every_feature() -> None:
     """One of those worlds by hand: whoever draws none of that would not be seen to."""
     persons = (OperatorWrite(30.0, 1, Side.LEADER, 100_000), OperatorWrite(60.0, 4, Side.FOLLOWER, None))
     brokers = tuple(BrokerSpec(b, 125e6, 125e6, 400e6, 400e6) for b in range(1, 5))

@@ -70,7 +70,7 @@ def test_the_array_is_the_sensor(happens: list[tuple[int, float]], samples: int)
             plain.record(now_ms, value)
 
 
-def test_a_check_sees_what_was_recorded_a_moment_ago_and_one_fetch_more_passes() -> None:
+def test_quota_check_lags_and_one_more_fetch_passes() -> None:
     quotas = SimulatedQuotas(1)
     quotas.bound_bytes_per_s[0] = 5e6
     quotas.begin(0, TICK_S)
@@ -98,7 +98,7 @@ def test_within_a_tick_the_window_grows() -> None:
     assert room_at(quotas, 0.2) == pytest.approx(2.2 * 5e6 - 4e6)
 
 
-def test_a_bucket_is_emptied_within_the_tick_when_its_time_comes() -> None:
+def test_sample_expires_within_its_tick() -> None:
     """Its last drop was at 0.1 s, so it goes at 11.1 s; the next one began at 3 s."""
     quotas = filled([100, 3000])
     quotas.begin(11_000, TICK_S)
@@ -106,7 +106,7 @@ def test_a_bucket_is_emptied_within_the_tick_when_its_time_comes() -> None:
     assert room_at(quotas, 0.15) == pytest.approx(8.15 * 5e6 - 4e6)
 
 
-def test_a_bucket_begins_with_the_first_that_is_recorded_in_a_tick() -> None:
+def test_sample_starts_with_first_record_of_tick() -> None:
     quotas = SimulatedQuotas(1)
     quotas.begin(0, TICK_S)
     quotas.record(np.array([1e6]), np.array([0.05]), np.array([0.15]))
@@ -117,7 +117,7 @@ def test_a_bucket_begins_with_the_first_that_is_recorded_in_a_tick() -> None:
     assert quotas.rate_bytes_per_s[0] == pytest.approx(4e6 / 1.95)
 
 
-def test_a_tick_in_which_a_bucket_is_full_fills_the_next_one_too() -> None:
+def test_tick_that_fills_a_sample_starts_the_next() -> None:
     """A bucket that began at 0.1 s is full at 1.1 s: of what passes from 1.0 s to 1.2 s, half is in it, and goes at 12.1 s."""
     quotas = SimulatedQuotas(1)
     quotas.begin(100, TICK_S)
@@ -134,7 +134,7 @@ def test_a_tick_in_which_a_bucket_is_full_fills_the_next_one_too() -> None:
     assert quotas.held_bytes[0] == 0.0
 
 
-def test_a_full_window_at_a_lower_bound_is_used_up_until_its_samples_leave() -> None:
+def test_full_window_blocks_lower_bound_until_samples_expire() -> None:
     quotas = SimulatedQuotas(1)
     for second in range(20):
         quotas.begin(second * 1000, TICK_S)
@@ -171,7 +171,7 @@ def test_it_opens_when_there_is_room_and_not_before(happens: list[tuple[int, flo
         quotas.end()
 
 
-def test_what_a_drop_leaves_behind_is_waited_for() -> None:
+def test_small_late_record_delays_sample_expiry() -> None:
     """A burst of 12 MB at the start and 1 MB/s: the bucket goes 3 s after its last drop, and not before is there room."""
     quotas = SimulatedQuotas(2, samples=3)
     quotas.bound_bytes_per_s[:] = 1e6

@@ -62,7 +62,7 @@ def test_it_ends_near_the_optimum_and_ahead_of_batches(run: PlanRun) -> None:
     assert run.duration_s < 0.8 * batches.duration_s
 
 
-def test_steps_that_are_heard_of_late_are_no_reason_for_more_at_a_time() -> None:
+def test_late_step_reports_do_not_raise_concurrency() -> None:
     """The plan of the benchmark on real brokers. Its first bytes come some seconds after its first steps were decided on, and the
     seconds before them look like a throttle that is not full. Twice as many at a time of those that are written to would take
     half of it for keeping up with them."""
@@ -74,14 +74,14 @@ def test_steps_that_are_heard_of_late_are_no_reason_for_more_at_a_time() -> None
     assert found.duration_s < 0.8 * batches.duration_s
 
 
-def test_few_partitions_end_near_the_optimum_where_steps_are_heard_of_at_once() -> None:
+def test_few_partitions_end_near_optimum_with_immediate_reports() -> None:
     made = four_brokers(1)
     best = optimum(made).time_s
     assert best is not None
     assert ours(made)[0].duration_s <= 1.2 * best
 
 
-def test_all_at_once_keeps_everybody_waiting(run: PlanRun) -> None:
+def test_all_partitions_at_once_delay_other_requests(run: PlanRun) -> None:
     """400 operations of 1 ms come at one moment."""
     found = run_plan(replace(world(), duration_s_max=60.0), all_at_once)
     assert found.running_max == 400
@@ -126,7 +126,7 @@ def test_a_broker_that_is_lost_holds_up_only_its_own() -> None:
     assert found.done_partitions >= len(made.partitions) - onto_9
 
 
-def test_what_moves_is_listed_and_nothing_else() -> None:
+def test_only_moving_replicas_are_listed() -> None:
     cluster = Cluster(world())
     port = SimulatedReassignments(cluster)
     largest = sorted(port.plan, key=lambda i: cluster.world.partitions[i].size_bytes)[-3:]

@@ -146,7 +146,7 @@ def test_a_whole_move_replays(objective: Objective | None, rate: int) -> None:
     assert found.steering_ticks.same > (0 if objective is None else 30) - 1
 
 
-def test_ramp_cut_short_by_an_outage_of_signals_leads_to_no_diagnosis() -> None:
+def test_ramp_cut_by_signal_outage_causes_no_diagnosis() -> None:
     """The rescue's ramp ends on the way; the signals that come after it look back on the stall. The replay agrees."""
     undisturbed = Filmed(None)
     run(world(3_000_000), undisturbed)

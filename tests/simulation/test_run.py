@@ -81,7 +81,7 @@ def test_another_seed_gives_another() -> None:
     assert run(draw_world(3, shape), NOTHING).digest() != run(draw_world(4, shape), NOTHING).digest()
 
 
-def test_the_seed_and_the_world_are_told() -> None:
+def test_output_names_seed_and_world() -> None:
     told = draw_world(3, SMALL).describe()
     assert told.startswith("seed 3: 6 brokers, 30 partitions")
     assert "LoadStep" in told
@@ -115,7 +115,7 @@ def test_without_a_throttle_the_line_is_full_and_clients_pay() -> None:
     assert trace.p99_ms.max() > 50
 
 
-def test_under_a_throttle_nobody_is_hurt_and_it_takes_as_long_as_kip_73_says() -> None:
+def test_throttled_move_takes_kip_73_time_without_harm() -> None:
     """The leader side carries 20 MB/s: 3 for the in-sync follower, 3 to keep up; but 11 × 17 MB pass at once."""
     trace = run(one_move(), NOTHING)
     assert trace.summary.completed
@@ -123,7 +123,7 @@ def test_under_a_throttle_nobody_is_hurt_and_it_takes_as_long_as_kip_73_says() -
     assert trace.summary.duration_s == pytest.approx(1000 / 14, rel=0.25)
 
 
-def test_what_is_received_was_sent_and_a_replica_gets_what_it_lacked() -> None:
+def test_received_bytes_equal_sent_and_missing_bytes() -> None:
     trace = run(one_move(write_bytes_per_s=0.0), NOTHING)
     assert trace.catch_up_in_bytes_per_s.sum() == pytest.approx(1e9)
     assert trace.catch_up_out_bytes_per_s.sum() == pytest.approx(1e9)
@@ -135,7 +135,7 @@ def stalled() -> World:
     return one_move(rates=(InitialRate(1, L, 2_000_000), InitialRate(3, F, 2_000_000)))
 
 
-def test_the_production_loop_rescues_a_stalled_move_and_leaves_no_trace() -> None:
+def test_throttle_controller_rescues_stalled_move_and_cleans_up() -> None:
     seen: list[SimulatedCluster] = []
     journal = MemoryJournal()
     trace = run(stalled(), replace(LOOP, journal=journal), watch=seen.append)
@@ -161,7 +161,7 @@ def test_the_loop_yields_to_an_operator() -> None:
     assert any(entry.action == "relinquish" for entry in journal.entries)
 
 
-def test_signals_come_late_and_say_what_is() -> None:
+def test_signals_are_delayed_and_accurate() -> None:
     """Rates over the window; W by the listed replicas: two on the leader's side, one on the follower's."""
     found: list[tuple[float, float]] = []
     desks: list[SimulatedCluster] = []
@@ -220,7 +220,7 @@ def test_a_destination_that_goes_away_goes_on_where_it_was() -> None:
     assert trace.summary.completed
 
 
-def test_a_leader_that_goes_away_hands_over_to_an_in_sync_replica() -> None:
+def test_leadership_moves_to_in_sync_replica() -> None:
     desks: list[SimulatedCluster] = []
     run(one_move(disturbances=(BrokerLoss(10.0, 390.0, 1),)), NOTHING, watch=lambda simulated: desks.append(simulated))
     replicas = desks[-1].cluster.replicas

@@ -62,7 +62,7 @@ def test_a_tick_makes_no_second_wilder(rates: tuple[int, int]) -> None:
     assert coarse.std() <= fine.std() + 0.2 * RESPONSE_MB
 
 
-def test_what_is_seldom_written_to_wakes_nobody() -> None:
+def test_rarely_written_partition_wakes_no_fetcher() -> None:
     """Once in two seconds: the thread waits its half second, and the mean stays below the throttle's."""
     often, seldom = seconds_mb(40, 52, 50)[1:], seconds_mb(40, 52, 50, written_bytes_per_s=500.0)[1:]
     assert seldom.std() > 1.2 * often.std()

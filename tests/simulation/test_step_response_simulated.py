@@ -84,7 +84,7 @@ def typical(read: Callable[[Steps], float]) -> float:
     return statistics.median(read(each) for each in steps())
 
 
-def test_a_throttle_that_is_new_is_not_lowered_as_though_its_window_were_empty() -> None:
+def test_new_throttle_is_not_compensated_for_empty_window() -> None:
     """Nothing is changed in these seconds, so what passes is what a throttle that nobody touches lets through."""
     assert min(each.before.mean_mb_per_s() for each in steps()) >= 0.8 * LOW / MB
     assert max(each.before.between(3, BEFORE_S).silence_s() for each in steps()) <= 1.5
@@ -96,6 +96,6 @@ def test_a_step_up_of_four_neither_bursts_nor_falls_silent() -> None:
     assert max(each.up.silence_s() for each in steps()) <= 2.0
 
 
-def test_a_step_down_to_a_quarter_is_not_silent_for_long() -> None:
+def test_step_down_to_quarter_is_silent_only_briefly() -> None:
     assert typical(lambda each: each.down.silence_s()) <= 2.5
     assert typical(lambda each: each.down.mean_mb_per_s()) <= 1.8 * LOW / MB

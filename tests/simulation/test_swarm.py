@@ -27,7 +27,7 @@ from tuner.simulation.swarm_watch import SwarmJournal, WatchedThrottles
 SEEDS = range(120)
 
 
-def test_whatever_befalls_them_the_worlds_hold() -> None:
+def test_invariants_hold_in_every_world() -> None:
     found = {seed: said for seed in SEEDS if (said := findings_of(seed))}
     assert found == {}
 

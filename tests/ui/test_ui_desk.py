@@ -24,7 +24,7 @@ from tuner.journal.kafka_journal import KafkaJournal
 
 
 @pytest.mark.timeout(120)
-def test_an_order_is_on_record_and_keeps_what_a_command_has_ordered_meanwhile(tmp_path: Path) -> None:
+def test_page_order_is_recorded_and_keeps_command_orders(tmp_path: Path) -> None:
     file = tmp_path / "rheostat.yaml"
     with Lab(LabSpec(brokers=1)) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
         file.write_text(lab_config(lab))
@@ -60,7 +60,7 @@ def test_an_order_is_on_record_and_keeps_what_a_command_has_ordered_meanwhile(tm
         assert len(found) == 2
 
 
-def test_where_no_cluster_answers_the_order_is_not_taken_and_the_page_begins_empty() -> None:
+def test_order_is_refused_when_no_cluster_answers() -> None:
     nowhere = KafkaSettings(bootstrap_servers="127.0.0.1:1", request_timeout_s=1)
     with pytest.raises(OrderNotRecorded, match="the order is not taken"):
         KafkaOrderService(nowhere, "rheostat.orders", "lab", Orders, time.time).submit(resume_change("kim"))

@@ -53,7 +53,7 @@ def give_token(page: Page, secret: str) -> None:
     page.get_by_role("button", name="Use it").click()
 
 
-def test_a_stranger_sees_what_happens_why_and_when_it_ends(open_tuner: SimulatedTuner, sit: Sit) -> None:
+def test_page_shows_state_reason_and_end(open_tuner: SimulatedTuner, sit: Sit) -> None:
     seat = sit(open_tuner)
     page = seat.page
     expect(page.locator("#headline")).to_contain_text("4 partitions are moving onto broker 3")
@@ -88,7 +88,7 @@ def seen_once_more(tuner: SimulatedTuner, brokers: Any = None, moves: Any = None
     tuner.observers.record_cycle(replace(snapshot.observation, **changed), snapshot.memory, snapshot.decided)
 
 
-def test_it_says_when_the_move_ends_and_when_it_never_does(open_tuner: SimulatedTuner, sit: Sit) -> None:
+def test_page_shows_eta_or_never(open_tuner: SimulatedTuner, sit: Sit) -> None:
     seen_once_more(open_tuner, moves={"remaining_slope_bytes_per_s": -2e6})
     page = sit(open_tuner).page
     status = told(open_tuner)
@@ -123,7 +123,7 @@ def test_it_says_whether_latency_is_within_its_objective(open_tuner: SimulatedTu
     expect(meter).to_have_js_property("value", 2 * objective)
 
 
-def test_a_chart_tells_of_the_floor_and_of_a_ceiling_that_is_far_above(open_tuner: SimulatedTuner, sit: Sit) -> None:
+def test_chart_shows_minimum_and_distant_ceiling(open_tuner: SimulatedTuner, sit: Sit) -> None:
     page = sit(open_tuner).page
     chart = page.locator("#chart-3-follower")
     card = page.locator(".side", has=chart)
@@ -185,7 +185,7 @@ def test_stalled_is_on_screen_on_a_phone(browser: Browser, dark: bool) -> None:
         seat.close()
 
 
-def test_page_has_one_end_for_a_plan_and_commands_as_code(browser: Browser, open_tuner: SimulatedTuner) -> None:
+def test_page_shows_one_eta_per_plan(browser: Browser, open_tuner: SimulatedTuner) -> None:
     seen_once_more(open_tuner, moves={"remaining_slope_bytes_per_s": -50e6})
     parts = {("t", number): PlanPartition((1, 2), (4, 2), size_bytes=400e6) for number in range(3)}
     at_ms = round(open_tuner.now_s() * 1000)
@@ -232,7 +232,7 @@ def test_an_answer_that_another_has_overtaken_changes_no_chart(open_tuner: Simul
     assert since == 10_000
 
 
-def test_what_is_new_comes_by_itself(open_tuner: SimulatedTuner, sit: Sit) -> None:
+def test_page_updates_by_itself(open_tuner: SimulatedTuner, sit: Sit) -> None:
     page = sit(open_tuner).page
     expect(page.locator("#headline")).to_contain_text("4 partitions are moving")
     open_tuner.advance(60)
@@ -240,7 +240,7 @@ def test_what_is_new_comes_by_itself(open_tuner: SimulatedTuner, sit: Sit) -> No
     expect(page.locator("#decisions")).to_contain_text("move_ended")
 
 
-def test_charts_stay_and_go_on_when_their_card_is_made_anew(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
+def test_charts_survive_recreation_of_their_card(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
     page = sit(guarded_tuner).page
     give_token(page, READ_TOKEN)
     expect(page.locator("#brokers canvas").first).to_be_visible()
@@ -251,7 +251,7 @@ def test_charts_stay_and_go_on_when_their_card_is_made_anew(guarded_tuner: Simul
     assert page.evaluate("document.querySelector('#chart-4-follower canvas').dataset.mine") == "yes"
 
 
-def test_a_token_is_asked_for_and_kept_in_this_tab_alone(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
+def test_token_is_requested_and_kept_in_this_tab(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
     page = sit(guarded_tuner).page
     expect(page.get_by_role("dialog")).to_be_visible()
     give_token(page, "wrong-0123456789abcdef")
@@ -292,9 +292,7 @@ def test_an_operator_pauses_and_resumes(guarded_tuner: SimulatedTuner, sit: Sit)
     expect(page.locator("#now")).not_to_contain_text("By order of people")
 
 
-def test_what_was_heeded_is_what_was_sent_and_not_what_the_dialog_shows(
-    guarded_tuner: SimulatedTuner, sit: Sit
-) -> None:
+def test_acknowledged_order_is_the_submitted_one(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
     page = sit(guarded_tuner).page
     give_token(page, OPERATE_TOKEN)
     page.get_by_role("button", name="Pause…").click()
@@ -321,7 +319,7 @@ def test_an_answer_that_comes_late_leaves_another_dialog_open(guarded_tuner: Sim
     expect(dialog).to_contain_text("Release?")
 
 
-def test_whoever_pages_past_the_end_comes_back_with_one_click(open_tuner: SimulatedTuner, sit: Sit) -> None:
+def test_paging_past_the_end_offers_a_way_back(open_tuner: SimulatedTuner, sit: Sit) -> None:
     page = sit(open_tuner).page
     expect(page.locator("#brokers-shown")).to_contain_text("1 to 3 of 3")
     offset = page.locator("#brokers-asked [name=offset]")
@@ -395,7 +393,7 @@ def test_an_operator_releases_everything_by_keyboard_alone(guarded_tuner: Simula
     assert guarded_tuner.board.snapshot().memory.owned == {}
 
 
-def test_brokers_and_decisions_are_found_by_what_is_asked(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
+def test_page_filters_brokers_and_decisions(guarded_tuner: SimulatedTuner, sit: Sit) -> None:
     page = sit(guarded_tuner).page
     give_token(page, READ_TOKEN)
     find = page.get_by_role("search", name="Brokers").get_by_label("Broker")
@@ -423,7 +421,7 @@ def test_brokers_and_decisions_are_found_by_what_is_asked(guarded_tuner: Simulat
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False), (390, True)])
-def test_nothing_is_in_the_way_of_anybody(guarded_tuner: SimulatedTuner, sit: Sit, width: int, dark: bool) -> None:
+def test_page_passes_axe(guarded_tuner: SimulatedTuner, sit: Sit, width: int, dark: bool) -> None:
     """axe-core on the whole page, with the buttons of an operator, somebody's tenants, an override and a dialog open."""
     rows = tuple(
         TenantShare(Tenant(name), 5.0, True, 2.0, 2.0, QuotaReason.FAIR_SHARE, None)

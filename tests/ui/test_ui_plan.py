@@ -97,7 +97,7 @@ def sat(browser: Browser, port: int, width: int, height: int, dark: bool) -> Sea
 
 @pytest.mark.campaign
 @pytest.mark.timeout(1200)
-def test_a_plan_is_watched_from_its_first_step_to_its_last(browser: Browser, tmp_path: Path) -> None:
+def test_page_follows_a_plan_from_first_to_last_step(browser: Browser, tmp_path: Path) -> None:
     target = {p: [1, 3] if p % 2 else [3, 2] for p in range(PARTITIONS)}
     plan = tmp_path / "plan.json"
     entries = [{"topic": "orders", "partition": p, "replicas": replicas} for p, replicas in target.items()]
