@@ -51,7 +51,7 @@ def near(measured: float) -> object:
 
 @TICKS_MS
 @pytest.mark.parametrize("sides", [BOTH, (F,)])
-def test_a_start_at_5_mb_per_s_passes_two_fetches_and_then_backs_off(sides: tuple[Side, ...], tick_ms: int) -> None:
+def test_start_at_5_mb_passes_two_fetches_then_stops(sides: tuple[Side, ...], tick_ms: int) -> None:
     start = phases(STEP, sides, tick_ms).start
     assert start.peak_mb() == near(8.0)
     assert start.between(0, 5).silence_s() == near(2.0)

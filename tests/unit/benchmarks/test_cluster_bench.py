@@ -63,16 +63,16 @@ def test_the_optimum_of_a_steady_link_is_a_division() -> None:
     assert optimum_s(1_200 * MB, [(0.0, 20.0 * MB)]) == 60.0
 
 
-def test_while_clients_take_half_the_link_it_takes_so_much_longer() -> None:
+def test_optimal_time_doubles_when_clients_use_half_the_link() -> None:
     # 20 s × 20 MB, 30 s × 10 MB, and the 500 MB that are left at 20 MB/s.
     assert optimum_s(1_200 * MB, [(0.0, 20.0 * MB), (20.0, 10.0 * MB), (50.0, 20.0 * MB)]) == 75.0
 
 
-def test_a_move_that_ends_before_a_step_does_not_hear_of_it() -> None:
+def test_later_load_step_does_not_change_optimal_time() -> None:
     assert optimum_s(200 * MB, [(0.0, 20.0 * MB), (20.0, 1.0 * MB)]) == 10.0
 
 
-def test_what_is_written_faster_than_it_can_be_sent_adds_to_what_is_left() -> None:
+def test_writes_above_link_rate_increase_remaining_bytes() -> None:
     # 10 s at −2 MB/s: 120 MB instead of 100.
     assert optimum_s(100 * MB, [(0.0, -2.0 * MB), (10.0, 20.0 * MB)]) == 16.0
 
@@ -87,7 +87,7 @@ def test_a_link_without_room_never_ends_it(last: float) -> None:
     rates=st.lists(st.floats(1e5, 1e9), min_size=1, max_size=5),
     lasts=st.floats(1.0, 100.0),
 )
-def test_in_the_optimal_time_the_link_carries_just_the_move(size: float, rates: list[float], lasts: float) -> None:
+def test_link_is_exactly_full_in_optimal_time(size: float, rates: list[float], lasts: float) -> None:
     stretches = [(i * lasts, rate) for i, rate in enumerate(rates)]
     found = optimum_s(size, stretches)
     assert found is not None
@@ -96,13 +96,13 @@ def test_in_the_optimal_time_the_link_carries_just_the_move(size: float, rates: 
     assert carried == pytest.approx(size)
 
 
-def test_a_quota_for_a_share_of_the_link_has_room_for_in_sync_followers_besides() -> None:
+def test_link_share_quota_includes_in_sync_followers() -> None:
     assert throttle_bytes_per_s(0.5, 20.0 * MB, 0.5 * MB) == 10_500_000
     assert throttle_bytes_per_s(1.0, 20.0 * MB, 0.0) == 20_000_000
 
 
 @given(mbit=st.floats(1.0, 10_000.0))
-def test_on_a_link_of_any_speed_an_answer_and_the_clients_take_the_same_share_of_it(mbit: float) -> None:
+def test_fetch_response_and_clients_scale_with_link_speed(mbit: float) -> None:
     size, link = Size(link_mbit_per_s=mbit), mbit * 125_000
     assert size.answer_bytes / link == pytest.approx(0.013, rel=0.01)
     assert size.clients_bytes_per_s / link == pytest.approx(0.28)
@@ -110,7 +110,7 @@ def test_on_a_link_of_any_speed_an_answer_and_the_clients_take_the_same_share_of
 
 
 @given(mbit=st.floats(5.0, 1_000.0))
-def test_a_full_batch_is_what_one_fetch_asks_for(mbit: float) -> None:
+def test_full_batch_equals_one_fetch(mbit: float) -> None:
     # A batch of the format of today: 61 bytes, and 9 or 10 beside the value of each record; the producer reckons with 21 and
     # more for the one that it has still to put in.
     size = Size(link_mbit_per_s=mbit)
@@ -118,7 +118,7 @@ def test_a_full_batch_is_what_one_fetch_asks_for(mbit: float) -> None:
     assert 0.95 * size.fetch_bytes <= eight - 15 <= eight <= size.fetch_bytes
 
 
-def test_the_link_of_a_run_leaves_what_neither_clients_nor_the_moved_topic_take() -> None:
+def test_link_headroom_excludes_clients_and_moved_topic() -> None:
     size = Size(link_mbit_per_s=40.0)
     assert stretches(4.0 * MB, size, SCENARIOS["steady"]) == [(0.0, 3.9 * MB)]
     assert stretches(4.0 * MB, size, SCENARIOS["steps"]) == [(0.0, 3.9 * MB), (35.0, 2.1 * MB), (80.0, 3.9 * MB)]
@@ -131,15 +131,15 @@ def test_the_99th_percentile_leaves_one_in_a_hundred_above_it() -> None:
     assert latency([float(n) for n in range(200, 0, -1)]) == Latency(200, 100.5, 198.0, 200.0)
 
 
-def test_of_too_few_samples_nothing_is_said() -> None:
+def test_too_few_samples_give_no_percentile() -> None:
     assert latency([1.0] * 99) is None
 
 
-def test_latency_is_told_by_that_before_the_move() -> None:
+def test_latency_is_relative_to_latency_before_the_move() -> None:
     assert ratios(Latency(100, 2.0, 10.0, 20.0), Latency(100, 5.0, 15.0, 66.0)) == {"average": 2.5, "p99": 1.5}
 
 
-def test_a_move_is_told_by_the_second() -> None:
+def test_move_is_reported_per_second() -> None:
     watch = Watch()
     watch.saw(100.0, 0, None)
     watch.saw(101.0, 2_500_000, 4_000_000)
@@ -150,7 +150,7 @@ def test_a_move_is_told_by_the_second() -> None:
     ]
 
 
-def test_a_call_that_goes_on_aside_raises_where_it_is_waited_for() -> None:
+def test_background_call_raises_where_it_is_awaited() -> None:
     def fails() -> None:
         raise CommandError("the tool says no")
 
@@ -161,13 +161,13 @@ def test_a_call_that_goes_on_aside_raises_where_it_is_waited_for() -> None:
 # -- over the runs -----------------------------------------------------------------------------------------------------
 
 
-def test_runs_are_told_by_their_median_and_their_worst() -> None:
+def test_runs_report_median_and_worst() -> None:
     (total,) = totals([row(OURS, 1.2, 2.0), row(OURS, 1.1, 4.0, run=1), row(OURS, 1.6, 3.0, run=2, cpu_share=0.7)])
     assert (total["ratio_to_optimum"], total["ratio_worst"], total["cpu_share"]) == (1.2, 1.6, 0.7)
     assert total["produce_latency_ratio"]["average"] == 3.0
 
 
-def test_latency_is_told_over_that_of_one_idle_cluster_for_all() -> None:
+def test_latency_baseline_is_one_idle_cluster() -> None:
     """Its 25 s before a run are by chance good or bad, and a run's own would make the same milliseconds gentle or not."""
     lucky, unlucky = (
         row(name, 1.2, 2.0, idle={"average_ms": ms, "p99_ms": 9.0}) for name, ms in (("a", 6.0), ("b", 2.0))
@@ -177,12 +177,12 @@ def test_latency_is_told_over_that_of_one_idle_cluster_for_all() -> None:
     assert [total["produce_latency_ratio"]["average"] for total in found] == [1.5, 1.5, 6.0]
 
 
-def test_one_run_that_does_not_end_leaves_no_time_to_tell() -> None:
+def test_unfinished_run_gives_no_time() -> None:
     (total,) = totals([row(OURS, 1.2), row(OURS, None, run=1)])
     assert (total["completed"], total["runs"], total["ratio_to_optimum"]) == (1, 2, None)
 
 
-def test_the_front_is_what_nothing_else_beats() -> None:
+def test_pareto_front_is_undominated() -> None:
     found = totals(
         [
             row("none", 1.0, 6.0),
@@ -196,7 +196,7 @@ def test_the_front_is_what_nothing_else_beats() -> None:
     assert front(found, "average") == ["none", "static-100", OURS, "static-25"]
 
 
-def test_bounds_that_hold_are_not_told() -> None:
+def test_met_bounds_are_not_reported() -> None:
     assert missed([row(OURS, 1.25, 2.0), row("static-100", 1.1, 5.0, 5.0), row("static-25", 4.0, 1.1, 1.0)]) == []
 
 
@@ -211,22 +211,22 @@ def test_bounds_that_hold_are_not_told() -> None:
         ([row(OURS, 1.2, 1.0, 2.0), row("static-75", 1.1, 1.5, 1.9)], "static-75 is as fast as ours (steady) and as gentle by the p99"),
     ],
 )  # fmt: skip
-def test_a_bound_that_does_not_hold_is_told_as_a_sentence(rows: list[dict[str, Any]], said: str) -> None:
+def test_missed_bound_is_reported_as_a_sentence(rows: list[dict[str, Any]], said: str) -> None:
     assert missed(rows) == [said]
 
 
-def test_a_static_throttle_of_another_scenario_beats_nobody() -> None:
+def test_static_throttle_of_other_scenario_is_not_compared() -> None:
     assert missed([row(OURS, 1.2, 2.0), row("static-75", 1.0, 1.0, scenario="steps")]) == []
 
 
-def test_no_throttle_may_be_faster_and_a_machine_without_idle_time_is_named() -> None:
+def test_unthrottled_run_may_win_and_busy_machine_is_named() -> None:
     assert missed([row(OURS, 1.2, 2.0), row("none", 1.0, 1.0)]) == []
     assert report([row(OURS, 1.2, cpu_share=0.86)])["missed"] == [
         "the machine limits: steady, ours used over 85% of it"
     ]
 
 
-def test_every_turn_begins_with_another_policy_and_brokers_start_once_for_each_window() -> None:
+def test_rounds_rotate_policies_and_start_brokers_per_window() -> None:
     chosen = [policy for policy in POLICIES if policy.name in ("none", "static-50", OURS, OURS_CALM)]
     turns = [{samples: [p.name for p in own] for samples, own in in_turn(chosen, turn).items()} for turn in range(4)]
     assert [turn[11] for turn in turns] == [
@@ -245,7 +245,7 @@ def test_every_policy_of_a_scenario_exists() -> None:
 # -- the command -------------------------------------------------------------------------------------------------------
 
 
-def test_a_campaign_goes_on_with_what_was_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_campaign_resumes_from_saved_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "runs.jsonl"
     file.write_text("".join(json.dumps(r) + "\n" for r in (row(OURS, 1.2, 2.0), row("static-50", 2.2, 3.0))))
     assert [r["policy"] for r in kept(file)] == [OURS, "static-50"]
@@ -285,14 +285,14 @@ def test_an_argument_that_cannot_be_meant_is_refused(arguments: list[str]) -> No
     assert ended.value.code == 2
 
 
-def test_without_iproute2_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_iproute2_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(SetupError, match="ip and tc is not installed: on Debian apt-get install iproute2"):
         check_machine()
     assert main([]) == 1
 
 
-def test_a_command_is_set_before_others_by_its_session_and_not_by_its_process_alone() -> None:
+def test_priority_applies_to_the_whole_session() -> None:
     autogroup = Path("/proc/self/autogroup")
     if not autogroup.exists():
         pytest.skip("this kernel gives sessions no share of their own")
@@ -315,7 +315,7 @@ def test_addresses_do_not_meet() -> None:
 
 
 @pytest.mark.parametrize("longest", ["1.25", "0", "-3", "nan", "inf", "long"])
-def test_a_run_that_could_not_even_miss_the_bound_is_refused(longest: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_that_cannot_miss_the_bound_is_refused(longest: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--longest", longest])
     assert ended.value.code == 2
@@ -331,7 +331,7 @@ def test_a_picture_of_nothing_has_axes_and_no_points() -> None:
 # -- clients that come in a burst -------------------------------------------------------------------------------------
 
 
-def test_what_a_burst_tells_of_itself_is_told_without_its_first_words() -> None:
+def test_burst_summary_omits_its_prefix() -> None:
     said = (
         "501 records sent, 100.1 records/sec (0.30 MB/sec), 700.0 ms avg latency, 812.0 ms max latency.\n"
         "1000 records sent, 200.0 records/sec (2.00 MB/sec), 10.0 ms avg latency, 55.0 ms max latency.\n"
@@ -344,9 +344,7 @@ def test_what_a_burst_tells_of_itself_is_told_without_its_first_words() -> None:
 
 
 @pytest.mark.parametrize(("waits_ms", "beaten"), [(400.0, False), (80.0, True), (None, True)])
-def test_who_is_gentle_to_all_but_those_who_come_in_a_burst_is_not_as_gentle(
-    waits_ms: float | None, beaten: bool
-) -> None:
+def test_burst_clients_count_in_latency_comparison(waits_ms: float | None, beaten: bool) -> None:
     ours = row(OURS, 1.22, 3.0, scenario="steps", burst={"average_ms": 100.0})
     rival = row("static-75", 1.20, 2.0, scenario="steps", burst=waits_ms and {"average_ms": waits_ms})
     assert any("static-75 is as fast as ours" in failure for failure in missed([ours, rival])) is beaten

@@ -50,18 +50,18 @@ def row(policy: str = OURS, scenario: str = "broker-add", **others: Any) -> dict
         ({"ratio_to_optimum": None, "slo_violation_ratio_5s": 0.0, "completed": False}, False),  # It never ends.
     ],
 )
-def test_a_rival_beats_ours_where_it_ends_sooner_and_hurts_less(rival: dict[str, Any], better: bool) -> None:
+def test_rival_wins_when_faster_and_gentler(rival: dict[str, Any], better: bool) -> None:
     rows = [row(), row("static 50%", **rival)]
     assert beaten(rows) == ([("broker-add", "static 50%")] if better else [])
 
 
-def test_who_knows_the_future_is_no_rival() -> None:
+def test_clairvoyant_rate_is_no_rival() -> None:
     rows = [row(), row("clairvoyant", ratio_to_optimum=1.0, slo_violation_ratio_5s=0.0)]
     assert beaten(rows) == []
     assert [r for _, r in beaten([*rows, row("none", ratio_to_optimum=1.0, slo_violation_ratio_5s=0.0)])] == ["none"]
 
 
-def test_where_ours_does_not_end_whoever_does_is_sooner() -> None:
+def test_any_finished_rival_beats_an_unfinished_run() -> None:
     ours = row(completed=False, ratio_to_optimum=None)
     rival = row("none", ratio_to_optimum=9.0, slo_violation_ratio_1s=0.01)
     assert beaten([ours, rival]) == [("broker-add", "none")]
@@ -96,7 +96,7 @@ def test_totals_are_means_and_extremes_over_the_scenarios() -> None:
     assert (none["policy"], none["ratio_mean"], none["ratio_max"]) == ("none", None, None)
 
 
-def test_what_is_exactly_at_its_bound_is_within() -> None:
+def test_value_equal_to_bound_is_within() -> None:
     at = row(ratio_to_optimum=1.3, slo_violation_ratio_5s=0.01, slo_violation_ratio_1s=0.05)
     assert missed([at]) == []
 
@@ -162,7 +162,7 @@ def signal(broker: int, **values: Any) -> BrokerSignal:
         (1.0, 50, 10, 112_500_000),  # What the move does not use is not anybody else's.
     ],
 )
-def test_autothrottle_takes_nine_tenths_of_what_the_network_leaves_beside_the_throttle(
+def test_autothrottle_uses_ninety_percent_of_free_network(
     link_share: float, stands: int, network: int, rate: int | None
 ) -> None:
     law = _Autothrottle(WORLD, link_share)
@@ -206,7 +206,7 @@ def test_static_is_one_rate_everywhere_or_none() -> None:
     assert Static(None).rates(0.0, view(rates)) == {SOURCE: None, TARGET: None}
 
 
-def test_the_clairvoyant_rate_ends_the_busiest_side_just_at_the_optimum() -> None:
+def test_clairvoyant_rate_ends_busiest_side_at_optimum() -> None:
     """Clients take 25 of 125 MB/s, whose consumers read the 2 that are written: 112.5 less what clients and W take carry 11 GB."""
     rate = clairvoyant_bytes_per_s(WORLD)
     assert 80 * MB < rate < 90 * MB
@@ -222,7 +222,7 @@ def test_the_clairvoyant_rate_ends_the_busiest_side_just_at_the_optimum() -> Non
     assert half.rule == Static(round(0.5 * rate))
 
 
-def test_the_worlds_of_the_issue_are_there_and_those_before_are_drawn_as_they_were() -> None:
+def test_named_worlds_exist_and_older_ones_are_unchanged() -> None:
     """A world is drawn by its place in the table: whatever comes anew comes last."""
     found = worlds(2)
     assert list(found)[14:] == [

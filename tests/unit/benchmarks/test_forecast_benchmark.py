@@ -26,14 +26,14 @@ class Spy:
         self.did.append(value)
 
 
-def test_every_value_is_forecast_before_it_is_told() -> None:
+def test_every_value_is_forecast_before_it_is_known() -> None:
     spy = Spy()
     absolute, _ = errors(spy, [12.0, 9.0])
     assert spy.did == ["asked", 12.0, "asked", 9.0]
     assert absolute == [2.0, 1.0]
 
 
-def test_the_pinball_loss_weighs_too_little_nine_times_as_much_as_too_much() -> None:
+def test_pinball_loss_weighs_underestimates_nine_times() -> None:
     _, under = errors(Spy(), [20.0])
     _, over = errors(Spy(), [0.0])
     assert (under, over) == ([pytest.approx(9.0)], [pytest.approx(1.0)])

@@ -36,14 +36,14 @@ def test_every_broker_tells_everything_that_brokers_can() -> None:
 
 
 @pytest.mark.parametrize("stalled", [False, True])
-def test_a_page_of_a_thousand_brokers_with_a_name_of_twenty_letters_stays_within_two_megabytes(stalled: bool) -> None:
+def test_metrics_of_thousand_brokers_stay_within_two_megabytes(stalled: bool) -> None:
     """Some room is left for what this world has not, and for longer names of tenants."""
     assert len(CLUSTER) == LETTERS
     assert PAGE_KB_MAX * 1_000 == BYTES_MAX
     assert len(render_page(registry_at(BOUND_AT, stalled=stalled))) < (1 - SPARE) * BYTES_MAX
 
 
-def test_what_stands_beside_brokers_is_as_much_as_the_page_names() -> None:
+def test_other_series_match_the_metrics_page() -> None:
     text = render_page(registry_at(20)).decode()
     for name, count in (
         ("rheostat_tenant_mutation_partitions_per_second", 50), ("rheostat_plan_paused", 20),
@@ -52,7 +52,7 @@ def test_what_stands_beside_brokers_is_as_much_as_the_page_names() -> None:
         assert len(re.findall(rf"^{name}{{", text, re.M)) == count, name
 
 
-def test_with_all_of_it_stalled_every_broker_says_so() -> None:
+def test_every_stalled_broker_is_reported() -> None:
     text = render_page(registry_at(20, stalled=True)).decode()
     assert len(re.findall(r"^rheostat_move_bound_elsewhere{.* 1$", text, re.M)) == 20
     assert len(re.findall(r"^rheostat_throttle_needs_attention{.* 1$", text, re.M)) == 40

@@ -49,7 +49,7 @@ def cgroups_of(task: int) -> str:
     return Path(f"/proc/{task}/cgroup").read_text()
 
 
-def test_java_s_compilers_give_way_and_nothing_else_does(named: tuple[subprocess.Popen[str], int]) -> None:
+def test_only_jit_compiler_threads_get_low_priority(named: tuple[subprocess.Popen[str], int]) -> None:
     process, compiler = named
     with Behind() as behind:
         if not behind.is_idle_class:
@@ -66,7 +66,7 @@ def test_java_s_compilers_give_way_and_nothing_else_does(named: tuple[subprocess
     assert not group.exists()
 
 
-def test_without_cgroups_they_give_way_by_nice(
+def test_without_cgroups_nice_is_used(
     named: tuple[subprocess.Popen[str], int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     process, compiler = named
@@ -91,7 +91,7 @@ def test_within_the_bounds_nothing_is_missed() -> None:
     assert missed([row(), row("all at once", duration_s=2_000.0)], cheap, cheap) == []
 
 
-def test_every_bound_is_told_by_name() -> None:
+def test_every_bound_is_reported_by_name() -> None:
     found = missed([row(completed=False, done_partitions=5, ratio_to_optimum=1.25, queue_p99_ms_max=501.0)], None, None)
     assert found == [
         "joining: 5 partitions were done when the time was over",
@@ -106,7 +106,7 @@ def test_every_bound_is_told_by_name() -> None:
     ]
 
 
-def test_a_rival_that_is_sooner_done_and_hurts_nobody_is_told() -> None:
+def test_faster_and_gentle_rival_is_reported() -> None:
     sooner = row("cruise control", duration_s=1_800.0)
     assert missed([row(), sooner], None, None) == [
         "joining: cruise control is sooner done, and keeps nobody waiting longer"
@@ -137,7 +137,7 @@ def test_brokers_that_join_hold_nothing_and_take_everything() -> None:
     assert best > 100.0
 
 
-def test_a_rival_is_given_up_after_three_times_the_optimum_and_ours_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rival_is_stopped_after_three_times_the_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[float] = []
 
     def run_plan(world: World, _executor: object) -> PlanRun:
@@ -150,11 +150,11 @@ def test_a_rival_is_given_up_after_three_times_the_optimum_and_ours_is_not(monke
     assert (rival["completed"], rival["ratio_to_optimum"]) == (False, pytest.approx(3))
 
 
-def test_ours_is_the_first() -> None:
+def test_rheostat_runs_first() -> None:
     assert EXECUTORS == (OURS, "all at once", "batches of 5", "batches of 50", "the KIP's 500", "cruise control")
 
 
-def test_the_real_plan_weighs_the_same_on_every_broker_both_ways() -> None:
+def test_real_plan_is_balanced_in_both_directions() -> None:
     there, back = target(back=False), target(back=True)
     assert len(there) == len(back) == 200
     takes, gives = Counter[int](), Counter[int]()
@@ -168,7 +168,7 @@ def test_the_real_plan_weighs_the_same_on_every_broker_both_ways() -> None:
     assert set(gives.values()) == {50}
 
 
-def test_what_is_missed_on_real_brokers() -> None:
+def test_missed_bounds_on_real_brokers() -> None:
     ours = {"policy": "rheostat reassign", "move_s": 60.0, "p99_ms": 40.0}
     other = {"policy": "all at once", "move_s": 70.0, "p99_ms": 40.0}
     assert missed_for_real([ours, other], 0) == []
@@ -179,7 +179,7 @@ def test_what_is_missed_on_real_brokers() -> None:
     ]
 
 
-def test_of_several_rounds_the_middle_is_judged() -> None:
+def test_median_of_rounds_is_judged() -> None:
     runs = [
         {"policy": policy, "move_s": move_s, "p99_ms": p99_ms}
         for policy, move_s, p99_ms in [

@@ -32,7 +32,7 @@ def test_bounds_bite() -> None:
     assert broken(cycle_ratio=1.101) == ["cycle, watched ÷ alone"]
 
 
-def test_a_machine_whose_speed_changes_between_pairs_does_not_change_the_ratio() -> None:
+def test_ratio_is_independent_of_machine_speed() -> None:
     """Each time twice as fast as before: the ratio of means would be the last pair's alone, and luck at that."""
     pairs = [Pair({"wall_ms": s, "cpu_ms": s}, {"wall_ms": 1.05 * s, "cpu_ms": 1.02 * s}) for s in (800, 400, 200, 100)]
     pairs.append(Pair({"wall_ms": 100, "cpu_ms": 100}, {"wall_ms": 400, "cpu_ms": 300}))  # In the middle of a change.
@@ -61,9 +61,7 @@ class Paced:
 
 
 @pytest.mark.parametrize(("seconds", "pairs"), [(100.0, 5), (11.0, 4), (0.5, ROUNDS_MIN)])
-def test_pairs_are_made_by_turns_and_as_many_as_there_is_time_for(
-    seconds: float, pairs: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pairs_alternate_within_the_time_limit(seconds: float, pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     child = Paced()
 
     class Loaded:
@@ -104,7 +102,7 @@ def test_all_that_can_be_read_is_asked_for() -> None:
     assert len(set(PATHS)) == len(PATHS)
 
 
-def test_what_is_asked_for_is_there() -> None:
+def test_requested_paths_exist() -> None:
     rig = Rig()
     rig.cycle()
     rig.observers.decisions.take([entry("intent")])
@@ -114,7 +112,7 @@ def test_what_is_asked_for_is_there() -> None:
         assert rig.get(path.format(id=newest)).status_code in there, path
 
 
-def test_the_tuner_it_asks_is_a_real_one_with_moves_and_decisions_to_tell_of() -> None:
+def test_benchmarked_tuner_has_moves_and_decisions() -> None:
     child = Child(20, time.monotonic() + 60.0)
     try:
         told = child.cycles(3, paced=False)
@@ -129,7 +127,7 @@ def test_the_tuner_it_asks_is_a_real_one_with_moves_and_decisions_to_tell_of() -
     assert load.scrapes_ms
 
 
-def test_a_machine_that_does_not_get_on_is_told_so_and_nothing_waits_for_ever(
+def test_slow_machine_is_reported_and_waits_are_bounded(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     began_s = time.monotonic()

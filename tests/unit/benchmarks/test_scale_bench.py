@@ -46,27 +46,27 @@ def test_linear_growth_within_the_bounds_misses_nothing() -> None:
         ([row(1_000, 100.0), row(5_000, 660.0)], ["a broker costs 1.32 × as much"]),
     ],
 )
-def test_each_bound_is_told_by_name(rows: list[dict[str, Any]], named: list[str]) -> None:
+def test_each_bound_is_reported_by_name(rows: list[dict[str, Any]], named: list[str]) -> None:
     failures = missed(found(*rows))
     assert len(failures) == len(named)
     assert all(failure.startswith(name) for failure, name in zip(failures, named, strict=True))
 
 
-def test_the_stall_of_everything_is_held_to_the_bound_of_memory_alone() -> None:
+def test_total_stall_is_judged_by_memory_only() -> None:
     answer = {"set": 2_000, "cycle_ms": 1_900.0, "rss_mb_peak": 300.0}
     assert missed(found(row(1_000, 200.0)) | {"rescue": answer}) == []
     [failure] = missed(found(row(1_000, 200.0)) | {"rescue": answer | {"rss_mb_peak": 300.1}})
     assert failure.startswith("rss_mb_peak of the stall of everything is 300.1")
 
 
-def test_growth_is_not_told_of_one_size() -> None:
+def test_growth_needs_two_sizes() -> None:
     assert growth([row(1_000, 100.0)]) is None
 
 
 # -- the cluster -------------------------------------------------------------------------------------------------------
 
 
-def test_the_size_is_what_is_looked_at() -> None:
+def test_snapshot_has_the_requested_size() -> None:
     cluster = LargeCluster(sized(20), seed=1, throttled=True)
     live = look(cluster, full=True)
     assert isinstance(live, LiveCluster)
@@ -93,7 +93,7 @@ def test_every_broker_and_side_has_a_signal() -> None:
 # -- the cycles --------------------------------------------------------------------------------------------------------
 
 
-def test_an_unthrottled_cluster_has_neither_rates_nor_lists_until_they_are_set() -> None:
+def test_unthrottled_cluster_has_no_rates_or_lists() -> None:
     cluster = LargeCluster(sized(20), seed=1, throttled=False)
     topic, key = "orders-00000", kafka_names.LEADER_REPLICAS
     cluster.alter_topic_configs({topic: {key: Append("0:1,1:2")}})
@@ -107,7 +107,7 @@ def test_an_unthrottled_cluster_has_neither_rates_nor_lists_until_they_are_set()
     assert (live.rates, live.lists) == ({}, {})
 
 
-def test_a_steered_cycle_decides_on_every_side_and_the_law_writes() -> None:
+def test_closed_loop_cycle_decides_every_side_and_writes() -> None:
     tuner = Tuner(10, 1, steers=True)
     told = [tuner.cycle(drained=WELL) for _ in range(5)]
     # First a rate on every side and the lists of six topics, then every side; one topic ends a move and one begins one.

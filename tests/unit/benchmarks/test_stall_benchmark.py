@@ -48,7 +48,7 @@ def gained_per_s(ticks: list[Tick], from_s: int, until_s: int) -> list[float]:
 # -- the world ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_throttle_lets_the_quota_less_the_in_sync_follower_through() -> None:
+def test_throttled_copy_gets_quota_minus_in_sync_follower() -> None:
     ticks = run(world())
     mean = sum(gained_per_s(ticks, 30, 118)) / 88
     assert mean == pytest.approx(17.0, rel=0.05)  # 20 less 3 for the follower that is in sync.
@@ -62,7 +62,7 @@ def test_a_start_with_idle_windows_echoes_every_eleven_seconds() -> None:
     assert sum(mb for mb in seconds if mb <= 100) < 0.3 * sum(seconds)
 
 
-def test_a_throttle_below_steady_state_falls_behind_and_still_moves_clumps() -> None:
+def test_throttle_below_steady_state_lags_but_moves_bursts() -> None:
     ticks = run(world(quota=4.5 * MB, start=Start.BURST))
     first, last = ticks[60], ticks[-1]
     behind = (last.remaining_bytes - first.remaining_bytes) / (last.at_s - first.at_s)
@@ -83,14 +83,14 @@ def test_a_seed_gives_the_same_traces_and_another_gives_others() -> None:
     assert made(3, 1) != made(4, 1)
 
 
-def test_as_many_are_well_as_stall_and_every_kind_is_there() -> None:
+def test_traces_balance_stalls_and_cover_every_kind() -> None:
     traces = made(5, 2)
     assert [t.kind for t in traces if t.stall_s] == [kind for kind in STALLS for _ in range(2)]
     assert sum(t.stall_s is None for t in traces) == 10
 
 
 @pytest.mark.parametrize("period_s", PERIODS_S)
-def test_steps_add_up_to_what_the_trace_holds(period_s: float) -> None:
+def test_steps_add_up_to_trace_total(period_s: float) -> None:
     for trace in made(6, 1):
         steps = sampled(trace, period_s, 1).steps
         ends_s = steps[-1].at_ms / 1000
@@ -109,27 +109,27 @@ def judged(alarm_at_s: set[int], stall_s: tuple[float, float] | None) -> Verdict
     return verdict(Sampled(trace, steps, (1.0,) * 30), [s.at_ms // 1000 in alarm_at_s for s in steps])
 
 
-def test_the_delay_is_from_the_first_second_of_the_stall_to_the_word() -> None:
+def test_delay_runs_from_stall_start_to_alarm() -> None:
     found = judged({140, 150, 160}, (105.0, 200.0))
     assert (found.delay_s, found.false_alarms, found.clear_s) == (35.0, 0, None)
     assert found.well_h == pytest.approx(200 / 3600)
 
 
-def test_an_alarm_before_the_stall_is_false_and_does_not_count_as_seeing_it() -> None:
+def test_alarm_before_stall_is_false_and_no_detection() -> None:
     found = judged({90, 100, 110, 120}, (105.0, 200.0))
     assert (found.delay_s, found.false_alarms) == (None, 1)
 
 
-def test_every_alarm_outside_is_one_false_alarm_however_long_it_stands() -> None:
+def test_each_alarm_outside_a_stall_is_one_false_alarm() -> None:
     assert judged({20, 30, 40, 100, 290, 300}, None).false_alarms == 3
 
 
-def test_a_stall_seen_after_two_minutes_is_missed_and_not_false() -> None:
+def test_stall_detected_after_two_minutes_is_missed() -> None:
     found = judged({240}, (105.0, 250.0))
     assert (found.delay_s, found.false_alarms) == (None, 0)
 
 
-def test_how_long_the_word_stands_after_the_stall() -> None:
+def test_alarm_duration_after_stall_end() -> None:
     assert judged({150, 160, 170, 180}, (105.0, 165.0)).clear_s == 25.0
 
 
@@ -172,7 +172,7 @@ def test_the_judge_that_is_scored_is_the_one_that_runs() -> None:
     assert ours(one, StallLimits(stalled_lost_s=10.0)) == [False] * 3 + [True] * 3
 
 
-def test_the_judge_is_within_its_bounds_on_a_small_unseen_set() -> None:
+def test_detector_meets_bounds_on_unseen_traces() -> None:
     """A dozen minutes of each kind; the benchmark has more of everything."""
     limits = StallLimits()
     found = score(
@@ -204,7 +204,7 @@ def test_a_recording_comes_back_as_it_was_written(tmp_path: Path) -> None:
         ('{"kind": "dead", "stall": true, "onset_s": null, "ends_s": 4}\n', "line 1: "),
     ],
 )
-def test_a_file_that_is_no_recording_is_refused_by_name_and_line(text: str, said: str, tmp_path: Path) -> None:
+def test_invalid_recording_file_is_refused_with_its_line(text: str, said: str, tmp_path: Path) -> None:
     file = tmp_path / "bad.jsonl"
     file.write_text(text)
     with pytest.raises(ValueError, match=r"^bad\.jsonl") as error:

@@ -10,11 +10,11 @@ from benchmarks.controllers.storm import StormTenant, back_off_s, due_times_s
 
 
 @pytest.mark.parametrize(("tries", "waits_s"), [(1, 0.1), (2, 0.2), (4, 0.8), (5, 1.0), (5_000, 1.0)])
-def test_who_does_not_heed_a_refusal_waits_as_after_any_other_error(tries: int, waits_s: float) -> None:
+def test_client_ignoring_throttle_waits_as_after_error(tries: int, waits_s: float) -> None:
     assert back_off_s(tries) == pytest.approx(waits_s)
 
 
-def test_requests_are_due_at_set_times_or_at_any_moment_of_each_interval() -> None:
+def test_requests_are_periodic_or_random_within_each_interval() -> None:
     assert list(islice(due_times_s(StormTenant("a", 4)), 3)) == [0.0, 0.25, 0.5]
     found = [list(islice(due_times_s(StormTenant(name, 4, varies=True)), 400)) for name in ("a", "b", "a")]
     assert all([int(4 * due_s) for due_s in each] == list(range(400)) for each in found)

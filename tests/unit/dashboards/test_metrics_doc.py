@@ -45,7 +45,7 @@ def test_a_table_that_is_not_current_is_named(tmp_path: Path, capsys: pytest.Cap
     assert copy.read_text(encoding="utf-8") == DOC
 
 
-def test_the_annotation_that_is_told_of_is_the_dashboards() -> None:
+def test_documented_annotation_matches_the_dashboards() -> None:
     board = json.loads((metrics_doc.DOC.parents[1] / "dashboards" / "rheostat-overview.json").read_text())
     told = re.findall(r"```\n(sum by .*?)```", DOC, re.S)
     assert [" ".join(told[0].split())] == [" ".join(board["annotations"]["list"][0]["expr"].split())]
@@ -76,9 +76,7 @@ def lines(*decisions: Decision) -> list[dict[str, Any]]:
         (Hold(None, None, Reason.STALLED_THROTTLE_BOUND, "said"), {}),
     ],
 )
-def test_a_decision_is_one_line_with_all_that_a_store_of_logs_needs(
-    decision: Decision, of_whom: Mapping[str, Any]
-) -> None:
+def test_decision_is_one_log_line_with_all_fields(decision: Decision, of_whom: Mapping[str, Any]) -> None:
     (line,) = lines(decision)
     assert line.pop("at").endswith("Z")
     assert line.pop("action") in {"set", "clear_lists", "hold"}
@@ -88,7 +86,7 @@ def test_a_decision_is_one_line_with_all_that_a_store_of_logs_needs(
     }  # fmt: skip
 
 
-def test_every_key_of_a_decisions_line_is_told_of() -> None:
+def test_every_key_of_decision_line_is_documented() -> None:
     out = io.StringIO()
     set_up_logs(out, cluster="main", part="tune")
     recorder = MutationQuotaRecorder(
@@ -105,7 +103,7 @@ def test_every_key_of_a_decisions_line_is_told_of() -> None:
         assert f"`{key}`" in DOC, key
 
 
-def test_on_a_terminal_the_cluster_is_not_told_with_every_line() -> None:
+def test_terminal_lines_omit_the_cluster() -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True

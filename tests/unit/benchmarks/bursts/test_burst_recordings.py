@@ -19,13 +19,13 @@ def run(up: list[int]) -> Run:
     return Run((0.0, 0.0), (*start, *up, *rest))
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_recording_round_trips(tmp_path: Path) -> None:
     runs = [run(QUIET), Run((1.25, 3.0), (1, 2, 3))]
     write("a", runs, tmp_path)
     assert read("a", tmp_path) == runs
 
 
-def test_what_is_no_recording_is_named_with_its_line(tmp_path: Path) -> None:
+def test_invalid_recording_is_reported_with_its_line(tmp_path: Path) -> None:
     write("a", [run(QUIET)], tmp_path)
     with (tmp_path / "a.jsonl").open("a") as out:
         out.write('{"moments": [1], "grown_kb": []}\n')
@@ -33,7 +33,7 @@ def test_what_is_no_recording_is_named_with_its_line(tmp_path: Path) -> None:
         read("a", tmp_path)
 
 
-def test_what_is_read_off_a_run() -> None:
+def test_figures_of_a_run() -> None:
     phases = run([*QUIET, *QUIET, *[2_000] * 5]).phases()
     assert phases.start.peak_mb() == pytest.approx(5.0)
     assert phases.start.silence_s() == 0.0

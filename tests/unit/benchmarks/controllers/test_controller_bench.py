@@ -44,7 +44,7 @@ def test_within_every_bound_nothing_is_missed() -> None:
         ({"writes_per_tenant_min": 3.0}, "3 writes for one tenant in a minute"),
     ],
 )
-def test_what_is_missed_is_named(changes: dict[str, Any], said: str) -> None:
+def test_missed_bounds_are_named(changes: dict[str, Any], said: str) -> None:
     [found] = missed([row("static-20"), row("rheostat", **changes)])
     assert said in found
 
@@ -55,7 +55,7 @@ def test_a_static_quota_over_the_objective_is_no_rival() -> None:
     assert best_static([row("none"), row("rheostat")]) is None
 
 
-def test_static_quotas_are_held_against_ours_at_the_same_pressure() -> None:
+def test_static_quotas_are_compared_at_equal_pressure() -> None:
     rows = [
         row(f"static-{p}", pressure_p99=p, goodput_partitions_per_s=g)
         for p, g in ((0.8, 20.0), (1.0, 40.0), (1.4, 60.0))
@@ -73,7 +73,7 @@ def test_static_quotas_are_held_against_ours_at_the_same_pressure() -> None:
     assert len(missed([*rows, row("rheostat", goodput_partitions_per_s=26.9)])) == 1
 
 
-def test_a_smaller_static_quota_is_asked_for_where_ours_presses_less_than_all() -> None:
+def test_smaller_static_quota_is_requested_below_lowest_pressure() -> None:
     statics, ours = [row("static-10", pressure_p99=1.03), row("static-5", pressure_p99=0.92)], ("rheostat", "late")
     within, below = row("rheostat", pressure_p99=0.95), row("late", pressure_p99=0.89)
     assert not presses_less_than_statics([*statics, within], ours)
@@ -100,7 +100,7 @@ def test_jain() -> None:
     assert jain([0.0, 0.0]) is None
 
 
-def test_a_cycle_of_a_thousand_tenants_deals_what_max_min_asks_for() -> None:
+def test_cycle_of_thousand_tenants_gives_max_min_shares() -> None:
     found = large.measure()
     assert found["off_optimum_max"] <= large.OFF_OPTIMUM_MAX
     assert large.missed({**found, "cycle_ms_max": 101.0}) == ["large: the worst cycle takes 101.0 ms (100)"]

@@ -36,7 +36,7 @@ def test_a_move_that_goes_as_it_should_is_no_alarm(rival: Rival, settings: dict[
 
 
 @pytest.mark.parametrize(("rival", "settings"), SETTINGS, ids=NAMED)
-def test_a_move_that_stops_dead_is_an_alarm_and_none_before(rival: Rival, settings: dict[str, Any]) -> None:
+def test_sudden_stop_raises_one_alarm_and_none_before(rival: Rival, settings: dict[str, Any]) -> None:
     """Five minutes well, and then five minutes of what is written and not a byte of it more."""
     alarms = rival.alarms(looked_at([1.0, 1.1, 0.9, 1.05, 0.95] * 12 + [-0.2] * 60), **settings)
     assert len(alarms) == 120
