@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +11,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, core, settings
 from hypothesis.internal.conjecture import engine
 from hypothesis.vendor import pretty
+
+# A shell starts its background jobs with SIGINT ignored. The programs that tests start would inherit that, and miss Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(
     "rheostat",

@@ -11,6 +11,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,6 @@ CEILING_BYTES_PER_S = 2 * MB
 STEERED = {
     "rate_bytes_per_s_max": CEILING_BYTES_PER_S,
     "rate_bytes_per_s_min": 300_000,
-    "objective": {"latency_ms": 2_000},
     "capacity": {"in_bytes_per_s": 1.5 * MB, "out_bytes_per_s": 1.5 * MB},
     "metrics": {"partitions_named_max": 5},
     "mutation_quota": {
@@ -107,12 +107,14 @@ def steered(folder: Path) -> set[str]:
     plan.write_text(json.dumps({"version": 1, "partitions": entries}))
     # Four threads, and both partitions that move are the same one's.
     spec = LabSpec(brokers=3, broker_settings={"num.replica.fetchers": "4"})
+    finish_at = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    settings = STEERED | {"objective": {"latency_ms": 2_000, "mode": "deadline", "finish_at": finish_at}}
     with Lab(spec) as lab, ClusterClient(lab.kafka_settings(), "test") as client:
         make_topic(lab, "orders", {p: [1, 2] for p in range(8)}, 320)
         load = ProducerLoad(
             lab.artifacts, lab.bootstrap_servers, "orders", rate_bytes_per_s=1.5 * MB, record_bytes=10_000
         )
-        with load, looked_at(lab, folder, **STEERED) as (boards, config), storm(lab):
+        with load, looked_at(lab, folder, **settings) as (boards, config), storm(lab):
 
             def said(*words: str) -> subprocess.CompletedProcess[str]:
                 done = rheostat(*words, "--config", config)
