@@ -10,7 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from tuner.control.throttle.diagnosis.fetcher_load import Cell, Fetchers, Pair, Share, loads_by_cell
+from tuner.control.throttle.diagnosis.fetcher_load import (
+    FetchedReplica,
+    Fetchers,
+    FetcherThread,
+    FetchPair,
+    loads_by_thread,
+)
 
 BROKERS_MAX = 40  # Above it stripes are too thin to see: each field is one, its busiest thread.
 
@@ -23,14 +29,14 @@ _LEFT, _HEAD, _GAP, _FIELD = 60, 64, 50, 640
 class Map:
     title: str
     fetchers: Fetchers
-    by_pair: Mapping[Pair, Sequence[Share]]
+    by_pair: Mapping[FetchPair, Sequence[FetchedReplica]]
 
     def brokers(self) -> tuple[list[int], list[int]]:
         """Followers and leaders."""
         return sorted({f for f, _ in self.by_pair}), sorted({leader for _, leader in self.by_pair})
 
-    def loads(self) -> dict[Cell, float]:
-        return {cell: load for cell, (load, _) in loads_by_cell(self.by_pair, self.fetchers).items()}
+    def loads(self) -> dict[FetcherThread, float]:
+        return {cell: load for cell, (load, _) in loads_by_thread(self.by_pair, self.fetchers).items()}
 
 
 def as_text(maps: Sequence[Map]) -> str:

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL
-from tuner.control.throttle.diagnosis.fetcher_choice import choose_outlook, is_worthwhile
+from tuner.control.throttle.diagnosis.fetcher_choice import choose_fetcher_load, is_worthwhile
 from tuner.control.throttle.diagnosis.fetcher_load import (
-    Cell,
     FetchedPartition,
+    FetchedReplica,
+    FetcherLoad,
     Fetchers,
-    Outlook,
-    Pair,
-    Share,
+    FetcherThread,
+    FetchPair,
     TopicCollision,
+    estimate_load,
+    estimate_loads,
     find_topic_collisions,
-    loads_by_cell,
-    outlook,
-    outlooks,
-    shares_by_pair,
+    loads_by_thread,
+    replicas_by_pair,
 )
 from tuner.core.fetchers import client_id, resize_steps
 
@@ -30,10 +30,10 @@ class FetchersReport:
     source: str
     by_writes: bool  # Loads are bytes/s; else they are partitions.
     fetchers: Fetchers  # As they are set now, of every broker that is alive.
-    by_pair: Mapping[Pair, Sequence[Share]]
-    today: Outlook
-    all_of: tuple[Outlook, ...]  # For 1, 2, 3 and so on, the same on all brokers.
-    best: Outlook
+    by_pair: Mapping[FetchPair, Sequence[FetchedReplica]]
+    today: FetcherLoad
+    all_of: tuple[FetcherLoad, ...]  # For 1, 2, 3 and so on, the same on all brokers.
+    best: FetcherLoad
     collisions: tuple[TopicCollision, ...]
     notes: tuple[str, ...] = ()
 
@@ -66,8 +66,8 @@ def report(
     Args:
         fetchers: num.replica.fetchers of each broker that is alive; what others follow is left out.
     """
-    by_pair = {pair: those for pair, those in shares_by_pair(partitions).items() if pair[0] in fetchers}
-    today, all_of = outlook(by_pair, fetchers), outlooks(by_pair)
+    by_pair = {pair: those for pair, those in replicas_by_pair(partitions).items() if pair[0] in fetchers}
+    today, all_of = estimate_load(by_pair, fetchers), estimate_loads(by_pair)
     return FetchersReport(
         source,
         by_writes,
@@ -75,7 +75,7 @@ def report(
         by_pair,
         today,
         all_of,
-        choose_outlook(today, all_of, thread_bytes_per_s_max),
+        choose_fetcher_load(today, all_of, thread_bytes_per_s_max),
         find_topic_collisions(by_pair, fetchers),
         notes,
     )
@@ -114,13 +114,15 @@ def as_record(made: FetchersReport) -> dict[str, Any]:
                 "load": load,
                 "partitions": count,
             }
-            for (follower, leader, thread), (load, count) in sorted(loads_by_cell(made.by_pair, made.fetchers).items())
+            for (follower, leader, thread), (load, count) in sorted(
+                loads_by_thread(made.by_pair, made.fetchers).items()
+            )
         ],
         "notes": list(made.notes),
     }
 
 
-def _outlook(one: Outlook) -> dict[str, Any]:
+def _outlook(one: FetcherLoad) -> dict[str, Any]:
     return {
         "fetchers": one.fetchers,
         "load_max": one.load_max,
@@ -130,6 +132,6 @@ def _outlook(one: Outlook) -> dict[str, Any]:
     }
 
 
-def _cell(cell: Cell) -> dict[str, Any]:
+def _cell(cell: FetcherThread) -> dict[str, Any]:
     follower, leader, thread = cell
     return {"follower": follower, "leader": leader, "client_id": client_id(thread, leader)}

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from rheostat.fetchers.report import FetchersReport
 from streaming.shared.units import rate_text
-from tuner.control.throttle.diagnosis.fetcher_load import Outlook
+from tuner.control.throttle.diagnosis.fetcher_load import FetcherLoad
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS, client_id
 
 ROWS_MAX = 10
@@ -58,7 +58,7 @@ def _set(made: FetchersReport) -> str:
     return f"{NUM_REPLICA_FETCHERS} differs between brokers ({each})"
 
 
-def _busiest(made: FetchersReport, one: Outlook) -> str:
+def _busiest(made: FetchersReport, one: FetcherLoad) -> str:
     assert one.busiest is not None
     follower, leader, thread = one.busiest
     idle = f", while {one.idle} threads beside busy ones have nothing" if one.idle else ""
@@ -87,7 +87,7 @@ def _marked(made: FetchersReport) -> set[int | None]:
     return {made.best.fetchers, made.today.fetchers, made.all_of[-1].fetchers}
 
 
-def _mark(made: FetchersReport, one: Outlook) -> str:
+def _mark(made: FetchersReport, one: FetcherLoad) -> str:
     if one.fetchers == made.today.fetchers:
         return " (now)"
     return " (best)" if one.fetchers == made.best.fetchers else ""

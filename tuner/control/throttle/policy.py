@@ -45,7 +45,7 @@ from tuner.control.throttle.ownership import (
 )
 from tuner.control.throttle.plan_moves import throttles_any
 from tuner.control.throttle.rate_changes import track_rate_changes
-from tuner.control.throttle.replica_lists.list_rules import list_moves, lists_of_others, remove_unneeded_pairs
+from tuner.control.throttle.replica_lists.list_rules import decide_list_changes, external_lists, remove_unneeded_pairs
 from tuner.control.throttle.side_rules import decide_sides, decide_stationary_sides, warm_up_started_rates
 from tuner.control.throttle.state import Memory, OwnedRate, RateAfterMove
 from tuner.control.throttle.view import MovesView, judge_destinations
@@ -87,7 +87,7 @@ def decide(
     throttles = throttles_any(live.moves, observation.plan_moves, limits, memory.listed)
     if throttles and orders.pause is None and live.moves:
         # Lists that are not ours were seen to throttle what moves, and do not any more.
-        unlisted = memory.throttled and not _named(lists_of_others(live, memory, kept), memory.moving_replicas)
+        unlisted = memory.throttled and not _named(external_lists(live, memory, kept), memory.moving_replicas)
         again = find_cleared_rates(live, memory, observation.now_ms, limits, unlisted=unlisted)
         memory, told = forget_cleared_rates(memory, again, observation.now_ms)
     memory, let_go = relinquish_changed_rates(live, memory, observation.now_ms, limits, throttles=throttles)
@@ -99,7 +99,7 @@ def decide(
     if not live.moves:
         return _without_moves(live, memory, limits, changed, _keeps_open(observation, live, limits))
     seen = _seen(live, memory, kept)
-    throttled = memory.throttled or _named(lists_of_others(live, memory, kept), seen)
+    throttled = memory.throttled or _named(external_lists(live, memory, kept), seen)
     memory = replace(memory, idle_snapshots=0, after_moves=None, moving_replicas=seen, throttled=throttled)
     view = MovesView(observation, live, limits, kept, memory.rates_since, memory.listed)
     # Where the law steers it knows itself since when.
@@ -111,7 +111,7 @@ def decide(
         stalls=judge_destinations(view, memory, stall_limits),
         unmeasured_since_ms={side: memory.unmeasured_since_ms.get(side, observation.now_ms) for side in untold},
     )
-    listing = list_moves(view, memory, again, kept) if throttles else remove_unneeded_pairs(memory, {})
+    listing = decide_list_changes(view, memory, again, kept) if throttles else remove_unneeded_pairs(memory, {})
     started = {(d.broker, d.side): d for d in listing if isinstance(d, StartRate)}
     decisions = decide_sides((side for side in view.sides if side not in started), view, memory, stall_limits)
     decisions = [*decisions, *warm_up_started_rates(started, view)]
@@ -148,7 +148,7 @@ def _paused(
 ) -> tuple[Memory, tuple[Decision, ...]]:
     """Looks on, so that what moves meanwhile is known when the pause is over."""
     seen = _seen(live, memory, kept)
-    throttled = memory.throttled or _named(lists_of_others(live, memory, kept), seen)
+    throttled = memory.throttled or _named(external_lists(live, memory, kept), seen)
     memory = replace(
         memory,
         stalls={},
@@ -212,7 +212,7 @@ def _without_moves(
     """Args: keeps_open: throttles that are not lowered yet."""
     # Who puts more on the lists goes on: batches of what is small are over before anybody has seen them move.
     goes_on = memory.after_moves is not None and _more_is_listed(
-        lists_of_others(live, memory), memory.after_moves.listed
+        external_lists(live, memory), memory.after_moves.listed
     )
     looks = 1 if goes_on else memory.idle_snapshots + 1
     memory = replace(
@@ -221,7 +221,7 @@ def _without_moves(
     removals = remove_unneeded_pairs(memory, {})
     if looks < limits.idle_snapshots_before_cleanup:
         return memory, (*changed, *removals)  # Perhaps just the moment between two batches.
-    live = replace(live, lists=lists_of_others(live, memory))
+    live = replace(live, lists=external_lists(live, memory))
     endings: list[Decision] = [*removals, *cleanup_after_moves(live, memory, limits)]
     if keeps_open:
         endings = [_kept_open(e) if _lowers(e) and (e.broker, e.side) in keeps_open else e for e in endings]
@@ -236,7 +236,7 @@ def _after(live: LiveCluster, memory: Memory) -> RateAfterMove | None:
     if not memory.moving_replicas:
         return None
     rates, lists = frozenset(side for side, setting in live.rates.items() if setting.is_own), frozenset(live.lists)
-    join_names = lists_of_others(live, memory)
+    join_names = external_lists(live, memory)
     before, readable = memory.after_moves, live.brokers - live.unreadable
     if before is None:
         return RateAfterMove(readable, rates, lists, listed=join_names)

@@ -24,7 +24,7 @@ from tuner.control.reassignment.admission import ClusterMeasurements, OperatorLi
 from tuner.control.reassignment.measurements import PartitionMeasurements, update_measurements
 from tuner.control.reassignment.partition_progress import PlanMemory
 from tuner.control.reassignment.policy import ExecutorContext, ExecutorDecision, ExecutorState, PlanDecision, decide
-from tuner.control.throttle.replica_lists.prepared_moves import ALL_GO, Deferred
+from tuner.control.throttle.replica_lists.prepared_moves import NONE_DEFERRED, Deferred
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.cluster import BrokerSide
 from tuner.core.operator_orders import Orders
@@ -165,7 +165,7 @@ class ReassignmentExecutor:
         self._asking: Call[Outcome] | None = None
         self._may = False  # Of what is being asked for, as far as it was asked.
         self._asked: _Request = _Request((), {}, ())
-        self._withheld = ALL_GO  # Of what is asked, what is not.
+        self._withheld = NONE_DEFERRED  # Of what is asked, what is not.
         self._memory = ExecutorState()
         self._figures = PartitionMeasurements()
         self._measure_due_s = float("-inf")

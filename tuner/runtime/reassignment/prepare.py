@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 
 from tuner.control.reassignment.policy import ExecutorDecision
 from tuner.control.throttle.replica_lists.prepared_moves import (
-    ALL_GO,
-    STOPS_FIRST,
+    CANCELLATION_FIRST,
+    NONE_DEFERRED,
     Deferred,
     classify_deferred,
     sides_of,
@@ -46,10 +46,10 @@ class PrepareStep:
         throttled = (each for each in made.plans if not each.plan.head.throttle.unthrottled)
         moves = steps_as_moves((step for each in throttled for step in each.starts), look)
         if self._announcing is None or not moves:
-            return ALL_GO
+            return NONE_DEFERRED
         if any(each.cancels for each in made.plans):
             # Whoever cancels waits for nobody's throttle.
-            return Deferred(waiting={(move.topic, move.partition): STOPS_FIRST for move in moves})
+            return Deferred(waiting={(move.topic, move.partition): CANCELLATION_FIRST for move in moves})
         self._announcing.submit(moves, urgent_of(made))
         self._waiting = (made, self._monotonic())
         return None

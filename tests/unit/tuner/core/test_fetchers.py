@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.control.throttle.diagnosis.fetcher_choice import choose_outlook
+from tuner.control.throttle.diagnosis.fetcher_choice import choose_fetcher_load
 from tuner.control.throttle.diagnosis.fetcher_load import (
     FetchedPartition,
-    Outlook,
+    FetcherLoad,
     TopicCollision,
     count_idle_threads,
+    estimate_load,
+    estimate_loads,
     find_topic_collisions,
-    loads_by_cell,
-    outlook,
-    outlooks,
-    shares_by_pair,
+    loads_by_thread,
+    replicas_by_pair,
 )
 from tuner.core.fetchers import (
     client_id,
@@ -87,7 +87,7 @@ def in_turn(partitions: int, brokers: int, replicas: int = 3, first: int = 0, sh
 
 def busiest(partitions: Iterable[FetchedPartition]) -> dict[int, int]:
     """Most partitions of one thread, by num.replica.fetchers."""
-    return {n: one.partitions_max for n, one in enumerate(outlooks(shares_by_pair(partitions), 10), start=1)}
+    return {n: one.partitions_max for n, one in enumerate(estimate_loads(replicas_by_pair(partitions), 10), start=1)}
 
 
 def test_lines_experiment_five_fetchers_of_25_brokers_are_as_bad_as_one() -> None:
@@ -110,8 +110,8 @@ def test_the_lesson_holds_for_the_factors_of_other_numbers_of_brokers() -> None:
 
 
 def test_idle_threads_are_counted_where_their_pair_has_work_to_share() -> None:
-    by_pair = shares_by_pair(in_turn(40, 25))
-    assert [one.idle for one in outlooks(by_pair, 10)] == [0, 0, 0, 0, 15, 0, 0, 0, 0, 0]
+    by_pair = replicas_by_pair(in_turn(40, 25))
+    assert [one.idle for one in estimate_loads(by_pair, 10)] == [0, 0, 0, 0, 15, 0, 0, 0, 0, 0]
     (topic,) = find_topic_collisions(by_pair, dict.fromkeys(range(25), 5))
     assert (topic.topic, topic.idle, topic.partitions, topic.threads) == ("timeline", 15, 2, 1)
     assert find_topic_collisions(by_pair, dict.fromkeys(range(25), 4)) == ()
@@ -127,20 +127,20 @@ def test_cells_have_the_loads_of_the_partitions_that_fall_to_them() -> None:
         FetchedPartition("a", 3, 1, (2,), 7.0),
         FetchedPartition("a", 1, 1, (2,), 1.0),
     ]
-    by_pair = shares_by_pair(moved)
-    assert loads_by_cell(by_pair, {2: 3, 3: 1}) == {(2, 1, 1): (12.0, 2), (2, 1, 2): (1.0, 1), (3, 1, 0): (5.0, 1)}
-    assert outlook(by_pair, {2: 3, 3: 1}) == Outlook(None, 12.0, (2, 1, 1), 2, 1)
+    by_pair = replicas_by_pair(moved)
+    assert loads_by_thread(by_pair, {2: 3, 3: 1}) == {(2, 1, 1): (12.0, 2), (2, 1, 2): (1.0, 1), (3, 1, 0): (5.0, 1)}
+    assert estimate_load(by_pair, {2: 3, 3: 1}) == FetcherLoad(None, 12.0, (2, 1, 1), 2, 1)
     assert find_topic_collisions(by_pair, {2: 3, 3: 1}) == (TopicCollision("a", 1, 2, 1, 3, 2),)
 
 
 def test_a_leader_does_not_follow_itself() -> None:
-    assert shares_by_pair([FetchedPartition("a", 0, 1, (1, 2))]).keys() == {(2, 1)}
+    assert replicas_by_pair([FetchedPartition("a", 0, 1, (1, 2))]).keys() == {(2, 1)}
 
 
 def test_where_nothing_is_copied_every_value_is_as_good() -> None:
-    found = outlooks(shares_by_pair([]), 4)
+    found = estimate_loads(replicas_by_pair([]), 4)
     assert [one.fetchers for one in found] == [1, 2, 3, 4]
-    assert choose_outlook(Outlook(2), found).fetchers == 2
+    assert choose_fetcher_load(FetcherLoad(2), found).fetchers == 2
 
 
 partitions_of = st.lists(
@@ -154,14 +154,14 @@ partitions_of = st.lists(
 
 @given(partitions=partitions_of, n=st.integers(1, 32))
 def test_loads_add_up_to_the_same_whatever_the_number_of_threads(partitions: list[FetchedPartition], n: int) -> None:
-    found = loads_by_cell(shares_by_pair(partitions), dict.fromkeys(range(1, 5), n))
+    found = loads_by_thread(replicas_by_pair(partitions), dict.fromkeys(range(1, 5), n))
     assert sum(load for load, _ in found.values()) == sum(
         p.load for p in partitions for f in p.followers if f != p.leader
     )
-    seen = outlook(shares_by_pair(partitions), dict.fromkeys(range(1, 5), n))
+    seen = estimate_load(replicas_by_pair(partitions), dict.fromkeys(range(1, 5), n))
     assert seen.load_max == max((load for load, _ in found.values()), default=0.0)
     assert seen.partitions_max == max((count for _, count in found.values()), default=0)
-    assert outlooks(shares_by_pair(partitions))[n - 1] == (seen if partitions else Outlook(n)), (
+    assert estimate_loads(replicas_by_pair(partitions))[n - 1] == (seen if partitions else FetcherLoad(n)), (
         "folded from 2 n as well"
     )
     if seen.busiest is not None:
@@ -171,24 +171,24 @@ def test_loads_add_up_to_the_same_whatever_the_number_of_threads(partitions: lis
 # -- what is advised -------------------------------------------------------------------------------------------------------
 
 
-def looks(*loads: float) -> list[Outlook]:
-    return [Outlook(n, load) for n, load in enumerate(loads, start=1)]
+def looks(*loads: float) -> list[FetcherLoad]:
+    return [FetcherLoad(n, load) for n, load in enumerate(loads, start=1)]
 
 
 def test_the_fewest_threads_that_bring_four_fifths_of_what_any_could() -> None:
     all_of = looks(100, 60, 44, 60, 40, 36)  # 64 at most, so 51 are enough: down to 49.
-    assert choose_outlook(all_of[0], all_of).fetchers == 3
-    assert choose_outlook(all_of[3], all_of).fetchers == 3
-    assert choose_outlook(all_of[4], all_of).fetchers == 5, "today's stays where it does as well"
+    assert choose_fetcher_load(all_of[0], all_of).fetchers == 3
+    assert choose_fetcher_load(all_of[3], all_of).fetchers == 3
+    assert choose_fetcher_load(all_of[4], all_of).fetchers == 5, "today's stays where it does as well"
     few = looks(7, 4, 6, 3, 3, 3, 2, 2, *[2] * 7, 1)
-    assert choose_outlook(few[2], few).fetchers == 7, "the last partition's own thread is not worth nine more"
+    assert choose_fetcher_load(few[2], few).fetchers == 7, "the last partition's own thread is not worth nine more"
 
 
 def test_where_a_threads_speed_is_known_room_is_enough() -> None:
     all_of = looks(100, 60, 44, 60, 40, 36)
-    assert choose_outlook(all_of[0], all_of, 100.0).fetchers == 2
-    assert choose_outlook(all_of[0], all_of, 200.0).fetchers == 1
-    assert choose_outlook(all_of[0], all_of, 20.0).fetchers == 3, "none has room: as without"
+    assert choose_fetcher_load(all_of[0], all_of, 100.0).fetchers == 2
+    assert choose_fetcher_load(all_of[0], all_of, 200.0).fetchers == 1
+    assert choose_fetcher_load(all_of[0], all_of, 20.0).fetchers == 3, "none has room: as without"
 
 
 @given(
@@ -204,9 +204,11 @@ def test_where_a_threads_speed_is_known_room_is_enough() -> None:
 def test_idle_threads_counted_alone_are_those_of_the_outlook(
     partitions: list[tuple[str, int, int, list[int]]], fetchers: dict[int, int]
 ) -> None:
-    by_pair = shares_by_pair(
+    by_pair = replicas_by_pair(
         FetchedPartition(topic, p, leader, tuple(followers)) for topic, p, leader, followers in partitions
     )
     asked = {pair[0] for pair in by_pair} & fetchers.keys()
-    known = {b: outlook({pair: those for pair, those in by_pair.items() if pair[0] == b}, fetchers).idle for b in asked}
+    known = {
+        b: estimate_load({pair: those for pair, those in by_pair.items() if pair[0] == b}, fetchers).idle for b in asked
+    }
     assert count_idle_threads(partitions, fetchers) == known

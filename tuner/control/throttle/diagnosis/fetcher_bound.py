@@ -19,15 +19,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from streaming.shared.contract import MoveSignal
-from tuner.control.throttle.diagnosis.fetcher_choice import choose_outlook, is_worthwhile
+from tuner.control.throttle.diagnosis.fetcher_choice import choose_fetcher_load, is_worthwhile
 from tuner.control.throttle.diagnosis.fetcher_load import (
     FetchedPartition,
-    Pair,
-    Share,
+    FetchedReplica,
+    FetchPair,
     count_idle_threads,
-    outlook,
-    outlooks,
-    shares_by_pair,
+    estimate_load,
+    estimate_loads,
+    replicas_by_pair,
 )
 from tuner.core.cluster import LiveCluster, PartitionMove
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS, client_id
@@ -73,8 +73,8 @@ def find_fetcher_collision(
     by_pair = _onto(destination, moves)
     if not by_pair:
         return None
-    today, all_of = outlook(by_pair, {destination: threads}), outlooks(by_pair)
-    then = choose_outlook(today, all_of)
+    today, all_of = estimate_load(by_pair, {destination: threads}), estimate_loads(by_pair)
+    then = choose_fetcher_load(today, all_of)
     if not is_worthwhile(today, then) or today.busiest is None or then.fetchers is None:
         return None
     _, leader, thread = today.busiest
@@ -104,8 +104,8 @@ def count_idle_threads_of_moves(live: LiveCluster) -> dict[int, int]:
     return found
 
 
-def _onto(destination: int, moves: Iterable[PartitionMove]) -> dict[Pair, list[Share]]:
-    found = shares_by_pair(FetchedPartition(m.topic, m.partition, m.leader, (destination,)) for m in moves)
+def _onto(destination: int, moves: Iterable[PartitionMove]) -> dict[FetchPair, list[FetchedReplica]]:
+    found = replicas_by_pair(FetchedPartition(m.topic, m.partition, m.leader, (destination,)) for m in moves)
     return {pair: those for pair, those in found.items() if pair[1] >= 0}
 
 

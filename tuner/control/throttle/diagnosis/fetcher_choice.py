@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tuner.control.throttle.diagnosis.fetcher_load import Outlook
+from tuner.control.throttle.diagnosis.fetcher_load import FetcherLoad
 
 # A change makes every thread start anew, and is not worth less than this.
 GAIN_MIN = 0.2
@@ -20,7 +20,9 @@ GAIN_ENOUGH = 0.8
 THREAD_FILL_MAX = 0.6
 
 
-def choose_outlook(today: Outlook, all_of: Sequence[Outlook], thread_bytes_per_s_max: float | None = None) -> Outlook:
+def choose_fetcher_load(
+    today: FetcherLoad, all_of: Sequence[FetcherLoad], thread_bytes_per_s_max: float | None = None
+) -> FetcherLoad:
     """The outlook to go for: today's where it brings most of what any could, else the fewest threads that do.
 
     Args:
@@ -37,6 +39,6 @@ def choose_outlook(today: Outlook, all_of: Sequence[Outlook], thread_bytes_per_s
     return next(one for one in (today, *all_of) if one.load_max <= bar + 1e-9 * alone)
 
 
-def is_worthwhile(today: Outlook, then: Outlook) -> bool:
+def is_worthwhile(today: FetcherLoad, then: FetcherLoad) -> bool:
     """Whether the busiest thread has clearly less to do."""
     return today.load_max > 0 and then.load_max <= (1 - GAIN_MIN) * today.load_max * (1 + 1e-9)

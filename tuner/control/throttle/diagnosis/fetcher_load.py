@@ -25,8 +25,8 @@ from tuner.core.fetchers import fetcher_number_from_hash, topic_hash
 
 FETCHERS_MAX = 32
 
-Pair = tuple[int, int]  # Follower, leader.
-Cell = tuple[int, int, int]  # Follower, leader, thread.
+FetchPair = tuple[int, int]  # Follower, leader.
+FetcherThread = tuple[int, int, int]  # Follower, leader, thread.
 Fetchers = Mapping[int, int]  # num.replica.fetchers of each follower.
 
 
@@ -41,7 +41,7 @@ class FetchedPartition:
     load: float = 1.0
 
 
-class Share(NamedTuple):  # Half a million of them are gone through 32 times.
+class FetchedReplica(NamedTuple):  # Half a million of them are gone through 32 times.
     """One partition on one pair; ``number`` modulo the number of threads is its thread."""
 
     topic: str
@@ -50,12 +50,12 @@ class Share(NamedTuple):  # Half a million of them are gone through 32 times.
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class FetcherLoad:
     """How the threads would stand with one setting."""
 
     fetchers: int | None  # None: brokers have different ones.
     load_max: float = 0.0
-    busiest: Cell | None = None
+    busiest: FetcherThread | None = None
     partitions_max: int = 0  # Of one cell; not always the busiest's.
     idle: int = 0
 
@@ -72,15 +72,15 @@ class TopicCollision:
     threads: int  # That they use there.
 
 
-def shares_by_pair(partitions: Iterable[FetchedPartition]) -> dict[Pair, list[Share]]:
+def replicas_by_pair(partitions: Iterable[FetchedPartition]) -> dict[FetchPair, list[FetchedReplica]]:
     """What each pair has to copy."""
     hashes: dict[str, int] = {}
-    found: dict[Pair, list[Share]] = {}
+    found: dict[FetchPair, list[FetchedReplica]] = {}
     for p in partitions:
         code = hashes.get(p.topic)
         if code is None:
             code = hashes[p.topic] = topic_hash(p.topic)
-        share = Share(p.topic, fetcher_number_from_hash(code, p.partition), p.load)
+        share = FetchedReplica(p.topic, fetcher_number_from_hash(code, p.partition), p.load)
         for follower in p.followers:
             if follower != p.leader:
                 found.setdefault((follower, p.leader), []).append(share)
@@ -88,7 +88,7 @@ def shares_by_pair(partitions: Iterable[FetchedPartition]) -> dict[Pair, list[Sh
 
 
 def count_idle_threads(partitions: Sequence[tuple[str, int, int, Sequence[int]]], fetchers: Fetchers) -> dict[int, int]:
-    """``Outlook.idle`` of each follower, without anything else: of tens of thousands of partitions in a fraction of the time.
+    """``FetcherLoad.idle`` of each follower, without anything else: of tens of thousands of partitions in a fraction of the time.
 
     Args:
         partitions: topic, partition, leader, followers.
@@ -97,7 +97,7 @@ def count_idle_threads(partitions: Sequence[tuple[str, int, int, Sequence[int]]]
     counts = Counter((follower, leader) for _, _, leader, followers in partitions for follower in followers)
     idle = {follower: 0 for follower, leader in counts if follower in fetchers and follower != leader}
     # On a large cluster most pairs have one partition, which cannot collide.
-    numbers: dict[Pair, list[int]] = {
+    numbers: dict[FetchPair, list[int]] = {
         pair: [] for pair, count in counts.items() if count > 1 and pair[0] in idle and pair[0] != pair[1]
     }
     hashes: dict[str, int] = {}
@@ -116,9 +116,11 @@ def count_idle_threads(partitions: Sequence[tuple[str, int, int, Sequence[int]]]
     return idle
 
 
-def loads_by_cell(by_pair: Mapping[Pair, Sequence[Share]], fetchers: Fetchers) -> dict[Cell, tuple[float, int]]:
+def loads_by_thread(
+    by_pair: Mapping[FetchPair, Sequence[FetchedReplica]], fetchers: Fetchers
+) -> dict[FetcherThread, tuple[float, int]]:
     """Load and partitions of each cell that has any."""
-    found: dict[Cell, tuple[float, int]] = {}
+    found: dict[FetcherThread, tuple[float, int]] = {}
     for (follower, leader), those in by_pair.items():
         for share in those:
             cell = (follower, leader, share.number % fetchers[follower])
@@ -127,7 +129,7 @@ def loads_by_cell(by_pair: Mapping[Pair, Sequence[Share]], fetchers: Fetchers) -
     return found
 
 
-def outlook(by_pair: Mapping[Pair, Sequence[Share]], fetchers: Fetchers) -> Outlook:
+def estimate_load(by_pair: Mapping[FetchPair, Sequence[FetchedReplica]], fetchers: Fetchers) -> FetcherLoad:
     """How it stands with these settings."""
     values = set(fetchers.values())
     seen = _Seen(values.pop() if len(values) == 1 else None)
@@ -136,7 +138,9 @@ def outlook(by_pair: Mapping[Pair, Sequence[Share]], fetchers: Fetchers) -> Outl
     return seen.outlook()
 
 
-def outlooks(by_pair: Mapping[Pair, Sequence[Share]], most: int = FETCHERS_MAX) -> tuple[Outlook, ...]:
+def estimate_loads(
+    by_pair: Mapping[FetchPair, Sequence[FetchedReplica]], most: int = FETCHERS_MAX
+) -> tuple[FetcherLoad, ...]:
     """For every value from 1, the same on all brokers."""
     seen = {n: _Seen(n) for n in range(1, most + 1)}
     alone = -1.0
@@ -159,7 +163,7 @@ def outlooks(by_pair: Mapping[Pair, Sequence[Share]], most: int = FETCHERS_MAX) 
     return tuple(one.outlook() for one in seen.values())
 
 
-def _take_few(seen: Mapping[int, _Seen], pair: Pair, those: Sequence[Share]) -> None:
+def _take_few(seen: Mapping[int, _Seen], pair: FetchPair, those: Sequence[FetchedReplica]) -> None:
     """Most pairs are light, and can neither be the busiest nor the fullest: then only their idle threads count."""
     count, load = len(those), sum(share.load for share in those)
     numbers = [share.number for share in those]
@@ -174,7 +178,7 @@ _FEW = 8  # Partitions of a pair; of more, dealing them out once and folding is 
 _Dealt = tuple[list[float], list[int]]  # Load and partitions of each thread of a pair.
 
 
-def _dealt(those: Sequence[Share], n: int) -> _Dealt:
+def _dealt(those: Sequence[FetchedReplica], n: int) -> _Dealt:
     loads, counts = [0.0] * n, [0] * n
     for _, number, load in those:
         loads[number % n] += load
@@ -193,21 +197,23 @@ class _Seen:
 
     fetchers: int | None
     load_max: float = -1.0
-    busiest: Cell | None = None
+    busiest: FetcherThread | None = None
     partitions_max: int = 0
     idle: int = 0
 
-    def take(self, pair: Pair, loads: Sequence[float], counts: Sequence[int]) -> None:
+    def take(self, pair: FetchPair, loads: Sequence[float], counts: Sequence[int]) -> None:
         self.idle += min(sum(counts), len(counts)) - len(counts) + counts.count(0)
         self.partitions_max = max(self.partitions_max, *counts)
         if (most := max(loads)) > self.load_max:
             self.load_max, self.busiest = most, (*pair, loads.index(most))
 
-    def outlook(self) -> Outlook:
-        return Outlook(self.fetchers, max(0.0, self.load_max), self.busiest, self.partitions_max, self.idle)
+    def outlook(self) -> FetcherLoad:
+        return FetcherLoad(self.fetchers, max(0.0, self.load_max), self.busiest, self.partitions_max, self.idle)
 
 
-def find_topic_collisions(by_pair: Mapping[Pair, Sequence[Share]], fetchers: Fetchers) -> tuple[TopicCollision, ...]:
+def find_topic_collisions(
+    by_pair: Mapping[FetchPair, Sequence[FetchedReplica]], fetchers: Fetchers
+) -> tuple[TopicCollision, ...]:
     """Topics that collide with these settings, the worst first."""
     worst: dict[str, TopicCollision] = {}
     for (follower, leader), those in by_pair.items():

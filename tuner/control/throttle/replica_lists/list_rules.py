@@ -58,7 +58,7 @@ def required_by_topic(live: LiveCluster, kept: CycleCache | None = None) -> dict
     return {topic: needed for topic, needed in found.items() if needed.follower}
 
 
-def lists_of_others(live: LiveCluster, memory: Memory, kept: CycleCache | None = None) -> Mapping[str, TopicThrottle]:
+def external_lists(live: LiveCluster, memory: Memory, kept: CycleCache | None = None) -> Mapping[str, TopicThrottle]:
     """The lists as others have made them."""
     if not memory.listed:
         return live.lists
@@ -71,7 +71,7 @@ def lists_of_others(live: LiveCluster, memory: Memory, kept: CycleCache | None =
     return {topic: throttle for topic, throttle in left.items() if throttle}
 
 
-def list_moves(
+def decide_list_changes(
     view: MovesView, memory: Memory, again: Mapping[BrokerSide, int], kept: CycleCache | None = None
 ) -> list[Hold | StartRate | AddPairs | RemovePairs]:
     """What the moves that are to be throttled need: first the rates, then what counts against them, and what does not any more.

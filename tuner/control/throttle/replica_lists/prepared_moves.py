@@ -20,9 +20,9 @@ from tuner.core.cluster import BrokerSide, LiveCluster, PartitionMove, side_name
 from tuner.core.reassignment_plan import ReassignmentSnapshot, TopicPartition
 from tuner.core.reassignment_steps import ReassignmentStep
 
-BEGUN_BY_SOMEBODY = "not begun: somebody has begun to reassign it meanwhile"
-STOPS_FIRST = "what is stopped goes first"
-SAID_MEANWHILE = "something else was said meanwhile"
+REASSIGNED_EXTERNALLY = "not begun: somebody has begun to reassign it meanwhile"
+CANCELLATION_FIRST = "what is stopped goes first"
+ORDER_CHANGED = "something else was said meanwhile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Deferred:
     waiting_for_room: frozenset[TopicPartition] = frozenset()  # Of those, what a look at once would find as it is.
 
 
-ALL_GO = Deferred()
+NONE_DEFERRED = Deferred()
 
 
 def steps_as_moves(steps: Iterable[ReassignmentStep], look: ReassignmentSnapshot) -> tuple[PartitionMove, ...]:
@@ -97,7 +97,7 @@ def find_deferred_steps(
     found = {}
     for move in announced:
         if (move.topic, move.partition) in moving:
-            found[(move.topic, move.partition)] = BEGUN_BY_SOMEBODY
+            found[(move.topic, move.partition)] = REASSIGNED_EXTERNALLY
             continue
         why = _why_not(move, failed.topics, {*failed.sides, *not_seen})
         if why is not None:
@@ -119,8 +119,8 @@ def classify_deferred(
         without_room: of ``found``, what waits for others to be done.
     """
     rests = frozenset(key for key in without_room if key in found and key not in urgent)
-    waits = {key: why for key, why in found.items() if why == BEGUN_BY_SOMEBODY or key in rests}
-    waits |= dict.fromkeys(unsaid, SAID_MEANWHILE)
+    waits = {key: why for key, why in found.items() if why == REASSIGNED_EXTERNALLY or key in rests}
+    waits |= dict.fromkeys(unsaid, ORDER_CHANGED)
     failed = {key: why for key, why in found.items() if key not in waits and key not in urgent}
     return Deferred(failed, waits, rests - {*unsaid})
 

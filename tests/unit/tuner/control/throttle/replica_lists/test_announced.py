@@ -12,7 +12,7 @@ from test_listing import NOTHING, STANDBY, WANTED, cycle, listed, unthrottled
 from tuner_cases import SOURCE, TARGET, F, L, move, throttle
 
 from tuner.control.throttle.replica_lists.prepared_moves import (
-    BEGUN_BY_SOMEBODY,
+    REASSIGNED_EXTERNALLY,
     FailedThrottles,
     find_deferred_steps,
     sides_not_readable,
@@ -405,7 +405,7 @@ def assert_waits_and_has_not_failed(made: Announced) -> None:
 
 def test_what_would_not_be_throttled_has_failed_and_is_tried_again_later() -> None:
     made = rig()
-    made.announcing.answer({T0: "not begun, as it would not be throttled", T1: BEGUN_BY_SOMEBODY})
+    made.announcing.answer({T0: "not begun, as it would not be throttled", T1: REASSIGNED_EXTERNALLY})
     made.ticks()
     assert [reason for reason, _ in told(made)] == ["not_taken", "waits"]
     assert made.loop.recorder.backing_off == {T0}

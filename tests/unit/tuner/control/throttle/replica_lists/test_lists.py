@@ -15,10 +15,10 @@ from tuner.control.throttle.decision import AddPairs, Decision, Hold, Reason, Re
 from tuner.control.throttle.replica_lists.list_rules import (
     Copies,
     copies_of,
+    decide_list_changes,
     drains_bytes_per_s,
+    external_lists,
     intend_pairs,
-    list_moves,
-    lists_of_others,
     remove_unneeded_pairs,
     required_by_topic,
     settle_pairs,
@@ -41,7 +41,7 @@ def view_of(cluster: LiveCluster, *, orders: Orders | None = None) -> MovesView:
 
 
 def think(cluster: LiveCluster, memory: Memory | None = None) -> list[Decision]:
-    return [*list_moves(view_of(cluster), memory or Memory(), {})]
+    return [*decide_list_changes(view_of(cluster), memory or Memory(), {})]
 
 
 def adds(decisions: list[Decision]) -> dict[str, TopicThrottle]:
@@ -122,8 +122,8 @@ def test_what_somebody_else_listed_is_never_taken_off() -> None:
     stands = {"orders": throttle(leader=[(0, 1), (0, 2), (7, 7)], follower=[(0, 3)])}
     memory = Memory(listed={"orders": throttle(follower=[(0, 3)])})
     assert removed([*remove_unneeded_pairs(memory, {})]) == {"orders": throttle(follower=[(0, 3)])}
-    assert lists_of_others(live(lists=stands), memory) == {"orders": throttle(leader=[(0, 1), (0, 2), (7, 7)])}
-    assert lists_of_others(live(lists=OURS.listed), OURS) == {}
+    assert external_lists(live(lists=stands), memory) == {"orders": throttle(leader=[(0, 1), (0, 2), (7, 7)])}
+    assert external_lists(live(lists=OURS.listed), OURS) == {}
 
 
 def test_a_move_to_another_broker_lists_that_one_and_not_the_first() -> None:
@@ -153,7 +153,7 @@ def test_what_was_swept_is_put_as_it_stood_unless_it_would_not_drain_any_more(st
     view = MovesView(observation(cluster, signals), cluster, THROTTLES)
     found = {
         (d.broker, d.side): d
-        for d in list_moves(view, Memory(), {SOURCE: round(stood * MB)})
+        for d in decide_list_changes(view, Memory(), {SOURCE: round(stood * MB)})
         if isinstance(d, StartRate)
     }
     assert found[SOURCE].value_bytes_per_s == starts_at
@@ -178,11 +178,15 @@ def test_what_was_swept_is_not_raised_on_a_guess_or_on_no_news() -> None:
     assert drains_bytes_per_s(SOURCE, view, copies) == 21 * MB
     assert start_bytes_per_s(SOURCE, view, copies) == 48 * MB
     for stood, starts_at in ((40 * MB, 40 * MB), (20 * MB, 21 * MB)):
-        found = {(d.broker, d.side): d for d in list_moves(view, Memory(), {SOURCE: stood}) if isinstance(d, StartRate)}
+        found = {
+            (d.broker, d.side): d
+            for d in decide_list_changes(view, Memory(), {SOURCE: stood})
+            if isinstance(d, StartRate)
+        }
         assert found[SOURCE].value_bytes_per_s == starts_at
     blind = MovesView(observation(cluster, ()), cluster, THROTTLES)
     (found_blind,) = (
-        d for d in list_moves(blind, Memory(), {SOURCE: 2 * MB}) if isinstance(d, StartRate) and d.broker == 1
+        d for d in decide_list_changes(blind, Memory(), {SOURCE: 2 * MB}) if isinstance(d, StartRate) and d.broker == 1
     )
     assert found_blind.value_bytes_per_s == 2 * MB
 
@@ -258,11 +262,11 @@ def test_a_start_is_the_least_that_drains() -> None:
 
 def test_a_start_after_a_sweep_is_what_stood_and_an_order_comes_before_it() -> None:
     cluster = live({}, lists={})
-    found = list_moves(view_of(cluster), Memory(), {SOURCE: 21 * MB, TARGET: 99 * MB})
+    found = decide_list_changes(view_of(cluster), Memory(), {SOURCE: 21 * MB, TARGET: 99 * MB})
     rates = {(d.broker, d.side): d.value_bytes_per_s for d in found if isinstance(d, StartRate)}
     assert rates == {SOURCE: 21 * MB, (2, L): 5 * MB, TARGET: 50 * MB}
     order = Orders(NOW_MS, overrides={SOURCE: Override(7 * MB, NOW_MS + 1000, "kim@desk")})
-    found = list_moves(view_of(cluster, orders=order), Memory(), {SOURCE: 21 * MB})
+    found = decide_list_changes(view_of(cluster, orders=order), Memory(), {SOURCE: 21 * MB})
     assert next(d for d in found if isinstance(d, StartRate)).value_bytes_per_s == 7 * MB
 
 
