@@ -87,11 +87,11 @@ class Cluster:
                 outcome[key] = StepRefusal(self.refuses[key])
                 continue
             if self.deaf:
-                outcome[key] = StepRefusal("no answer", known=False)
+                outcome[key] = StepRefusal("no answer", is_certain=False)
                 continue
             self.reassign(key, wanted)
             self.asked.append((key, wanted))
-            outcome[key] = StepRefusal("no answer", known=False) if self.silent else None
+            outcome[key] = StepRefusal("no answer", is_certain=False) if self.silent else None
         self.under_way_most = max(self.under_way_most, sum(p.is_reassigning for p in self.partitions.values()))
         return outcome
 

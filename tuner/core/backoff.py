@@ -15,9 +15,8 @@ class Backoff(Generic[K]):
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
         self._monotonic_s = monotonic_s
-        self._pauses: dict[
-            K, tuple[float, float]
-        ] = {}  # Subject → (end of the pause, length of the pause), in seconds.
+        # Subject → (end of the pause, length of the pause), in seconds.
+        self._pauses: dict[K, tuple[float, float]] = {}
 
     def fail(self, subject: K) -> None:
         """Starts a pause, twice as long as the last one."""

@@ -1,19 +1,20 @@
-"""Which partitions take their next step now: KIP-435's batch, refilled as steps end.
+"""Chooses which partitions take their next reassignment step now: KIP-435's batch, refilled as steps end.
 
-Intuition: steps that move a leader are the ones that relieve a broker, so they go first, as many as leaders may move at a
-time; whatever room is left goes to the others. A slot is filled again when its step ends: waiting for the slowest of a batch,
-as the KIP's controller would, leaves brokers idle.
+Steps are chosen in this order, each kind in the caller's order:
 
-rheostat's own executor (refill.py) keeps these limits, and takes what the slowest broker has to do first instead of leaders: that
-ends sooner. This is the KIP's order, and what the benchmark holds it against (benchmarks/moves/rivals.py).
+1. steps that bring a partition back to min.insync.replicas, because its producers are refused;
+2. steps that move a leader, because they relieve a broker, up to the limit of leader movements;
+3. all other steps.
 
-Invariant: steps that run and steps handed out together stay within the limits. A limit that has been lowered below what
-runs lets that end, and hands out nothing until there is room.
+A slot is filled again as soon as its step ends. The KIP's controller waits for the slowest step of a batch, which leaves brokers
+idle. The KIP's text and its pseudocode differ on the limit of leader movements; this module follows the text: steps over that limit
+are left out and make room for others.
 
-Where the KIP says two things, this is what is done: its pseudocode fills the whole batch with leader movements and never looks
-at their own limit, its text disallows "those which would involve leader movement over the limit". The text; what is left out for
-that makes room for others, as the text also says. Before all go the steps without which producers are refused: the KIP puts
-them before every limit within a partition, so they should not stand in a queue.
+Invariant: running steps and chosen steps together stay within the limits. After a limit is lowered, the running steps may end, and
+no step is chosen until there is room.
+
+The executor of plans uses only ``BatchLimits``; its own order (tuner/control/reassignment/scheduler.py) starts with the broker that
+has most to copy. The benchmark benchmarks/moves/rivals.py compares it with the order of this module.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class BatchLimits:
 
     leader_movements_max: int = UNLIMITED
     partition_movements_max: int = UNLIMITED
-    replica_movements_max: int = UNLIMITED  # Of one partition.
+    replica_movements_max: int = UNLIMITED  # Per partition.
 
     def __post_init__(self) -> None:
         assert min(self.leader_movements_max, self.partition_movements_max, self.replica_movements_max) >= 1
@@ -39,41 +40,43 @@ class BatchLimits:
 
 @dataclass(frozen=True, slots=True)
 class StepBatch:
-    steps: tuple[ReassignmentStep, ...]  # To be asked for now.
-    waits: tuple[Wait, ...]  # Partitions that can't go on, and why.
+    """Steps to request now, and the partitions that cannot take a step, with the reason."""
+
+    steps: tuple[ReassignmentStep, ...]
+    waits: tuple[Wait, ...]
 
 
 def next_batch(
-    ways: Iterable[PartitionTransition],
+    transitions: Iterable[PartitionTransition],
     online: AbstractSet[int],
     limits: BatchLimits,
     running: Sequence[ReassignmentStep] = (),
 ) -> StepBatch:
-    """
+    """Returns the steps to request now.
+
     Args:
-        ways: partitions that have no step under way, the ones that should go first in front; those that have arrived are
-            passed over.
+        transitions: partitions without a running step, by priority. Partitions that have reached their target are skipped.
         online: brokers that are alive.
-        running: steps under way.
+        running: steps in progress.
     """
     candidates: list[ReassignmentStep] = []
     waits: list[Wait] = []
-    for way in ways:
-        match next_step(way, online, limits.replica_movements_max):
+    for transition in transitions:
+        match next_step(transition, online, limits.replica_movements_max):
             case ReassignmentStep() as step:
                 candidates.append(step)
             case Wait() as wait:
                 waits.append(wait)
-    partitions = limits.partition_movements_max - len(running)
-    leaders = limits.leader_movements_max - sum(step.moves_leader for step in running)
+    free_partitions = limits.partition_movements_max - len(running)
+    free_leaders = limits.leader_movements_max - sum(step.moves_leader for step in running)
     chosen: list[ReassignmentStep] = []
-    for step in sorted(candidates, key=_priority):  # A stable sort: the caller's order within a kind.
-        if len(chosen) >= partitions:
+    for step in sorted(candidates, key=_priority):  # A stable sort keeps the caller's order within a kind.
+        if len(chosen) >= free_partitions:
             break
         if step.moves_leader:
-            if leaders <= 0:
+            if free_leaders <= 0:
                 continue
-            leaders -= 1
+            free_leaders -= 1
         chosen.append(step)
     return StepBatch(tuple(chosen), tuple(waits))
 

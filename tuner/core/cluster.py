@@ -1,4 +1,4 @@
-"""The cluster as it stands now: what moves, and which throttles are set. Read anew every cycle, never remembered."""
+"""One snapshot of the cluster: the running moves and the throttles that are set. It is read anew every cycle."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def side_name(side: BrokerSide) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RateSetting:
-    """A throttle rate in force on one side of one broker."""
+    """The throttle rate in force on one side of one broker."""
 
     bytes_per_s: int
-    is_own: bool = True  # Set on this broker; False when it comes from <default> or the broker's file.
+    is_own: bool = True  # Set on this broker; False if it comes from <default> or the broker's file.
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionMove:
-    """A partition being reassigned."""
+    """A partition that is being reassigned."""
 
     topic: str
     partition: int
@@ -44,47 +44,62 @@ class PartitionMove:
 
 @dataclass(frozen=True, slots=True)
 class LiveCluster:
-    """One look at the cluster."""
+    """One snapshot of the cluster.
+
+    Attributes:
+        rates: throttle rates in force.
+        lists: throttled-replica lists of the topics that have at least one entry.
+        unreadable: brokers whose settings could not be read.
+        quota_samples: replication.quota.window.num, by broker.
+        fetchers: num.replica.fetchers, by broker.
+        lost_replica_sides: by leader, the sides whose lists throttle a replica that is alive, has fallen out of sync, and belongs
+            to a partition that is not being reassigned.
+    """
 
     brokers: frozenset[int]
     moves: tuple[PartitionMove, ...] = ()
     rates: Mapping[BrokerSide, RateSetting] = field(default_factory=dict)
-    lists: Mapping[str, TopicThrottle] = field(default_factory=dict)  # Topics with at least one entry.
-    unreadable: frozenset[int] = frozenset()  # Brokers whose settings could not be read.
-    quota_samples: Mapping[int, int] = field(default_factory=dict)  # replication.quota.window.num, by broker.
-    fetchers: Mapping[int, int] = field(default_factory=dict)  # num.replica.fetchers, by broker.
-    # Of what does not move: by leader, the sides whose lists hold back a living replica of it that is not in sync.
+    lists: Mapping[str, TopicThrottle] = field(default_factory=dict)
+    unreadable: frozenset[int] = frozenset()
+    quota_samples: Mapping[int, int] = field(default_factory=dict)
+    fetchers: Mapping[int, int] = field(default_factory=dict)
     lost_replica_sides: Mapping[int, frozenset[BrokerSide]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterUnreadable:
-    """A look that failed; ``reason`` is for people."""
+    """A snapshot that failed. ``reason`` is a sentence for operators."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Setpoint:
-    """What the law means one throttle to do, after its last second."""
+    """The rate that the control law wants on one side, as of its last second."""
 
     bytes_per_s: float
-    no_headroom: bool = False  # Its clients leave less than what keeping up takes.
-    inputs_stale: bool = False  # What it depends on is not measured now.
+    no_headroom: bool = False  # Clients leave less bandwidth than steady-state replication takes.
+    inputs_stale: bool = False  # The signals behind the setpoint are not measured now.
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Everything a decision may depend on, besides what is remembered."""
+    """All inputs of a decision, apart from the controller's own state.
+
+    Attributes:
+        ramping: sides whose rate is being changed in steps right now.
+        setpoints: setpoints of the sides that the control law steers now.
+        empty_windows: sides whose quota window is empty and through which a step of a plan is about to copy. Also sides whose
+            warm-up runs or was interrupted.
+        plan_moves: partitions that plans of rheostat move now or are about to move, with the throttle of their plan.
+    """
 
     now_ms: int
     live: LiveCluster | ClusterUnreadable
     brokers: Mapping[int, BrokerSignal] = field(default_factory=dict)
     moves: Mapping[BrokerSide, MoveSignal] = field(default_factory=dict)
-    ramping: frozenset[BrokerSide] = frozenset()  # A change of rate is under way there.
-    setpoints: Mapping[BrokerSide, Setpoint] = field(default_factory=dict)  # Of what the law steers now.
+    ramping: frozenset[BrokerSide] = frozenset()
+    setpoints: Mapping[BrokerSide, Setpoint] = field(default_factory=dict)
     orders: Orders = field(default_factory=Orders)
-    # Their quota's window is empty, and a step of ours is about to begin there; or it is being filled, or that was cut short.
     empty_windows: frozenset[BrokerSide] = frozenset()
-    # Partitions that plans of rheostat move now, or are about to, with the throttle that each plan was given.
     plan_moves: Mapping[TopicPartition, PlanThrottle] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The objective for the controller's load, and what is measured beside its own signals. KIP-599."""
+"""The objective for the controller's load (KIP-599), and the measures that need the signals of several nodes."""
 
 from __future__ import annotations
 
@@ -10,30 +10,42 @@ from streaming.shared.contract import BrokerSignal, ControllerSignal
 
 @dataclass(frozen=True, slots=True)
 class ControllerObjective:
-    """What the controller is kept within; of those that are measured the worst counts. None: not asked for."""
+    """The limits of the controller's load. The measure that comes closest to its limit counts. None: no limit.
 
-    idle_ratio_min: float | None = 0.3  # AvgIdleRatio reacts at once, and so it leads.
-    queue_ms_max: float | None = 500.0  # Mean of a window: how long an event waits for its turn.
-    create_ms_max: float | None = None  # Mean of a window: how long a CreateTopics request takes.
-    apply_lag_ms_max: float | None = None  # How far behind the metadata log the slowest node is.
-    # How long the controller may be busy when as much is spent at once as the buckets of all that is admitted hold.
+    Attributes:
+        idle_ratio_min: share of the time in which the controller is idle. It reacts first.
+        queue_ms_max: mean time that an event waits in the controller's queue, in the newest window.
+        create_ms_max: mean time of a CreateTopics request, in the newest window.
+        apply_lag_ms_max: how far the slowest node is behind the metadata log.
+        burst_ms_max: how long the controller may be busy if all tenants spend their full token buckets at once.
+        create_probe_p90_ms_max: p90 of rheostat's own topic creations, over half a minute.
+        forwarding_busy_ratio_max: share of the time in which a broker is forwarding a creation or deletion, averaged over all
+            brokers. Each broker forwards one at a time.
+    """
+
+    idle_ratio_min: float | None = 0.3
+    queue_ms_max: float | None = 500.0
+    create_ms_max: float | None = None
+    apply_lag_ms_max: float | None = None
     burst_ms_max: float = 3_000.0
-    create_probe_p90_ms_max: float | None = None  # Of half a minute: what 9 of 10 who ask for a creation wait at most.
-    # How much of the time a broker may be handing a creation or deletion on, on average of all: each does so one at a time.
+    create_probe_p90_ms_max: float | None = None
     forwarding_busy_ratio_max: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterWideMeasures:
-    """Of the cluster, what the signals of several nodes say together, each of its newest window; and what is felt beside."""
+    """Measures that combine the newest signals of several nodes, and the topic-create probe.
+
+    Attributes:
+        replicas: replicas on all brokers.
+        create_probe_p90_ms: see tuner/control/mutation_quota/probe_window.py.
+    """
 
     create_ms: float | None = None
     apply_lag_ms: float | None = None
-    replicas: float | None = None  # That all brokers host.
-    create_probe_p90_ms: float | None = (
-        None  # By creations that rheostat asks for itself (control/mutation_quota/probe_window.py).
-    )
-    forwarding_busy_ratio: float | None = None  # How much of the time brokers' lines to it are taken, on average.
+    replicas: float | None = None
+    create_probe_p90_ms: float | None = None
+    forwarding_busy_ratio: float | None = None
 
 
 def cluster_wide_measures(
@@ -43,37 +55,38 @@ def cluster_wide_measures(
     age_s_max: float,
     create_probe_p90_ms: float | None = None,
 ) -> ClusterWideMeasures:
-    """What nodes say of themselves: how long creations take where the controller is, and how late the slowest of all applies.
-    A node that is silent for longer is not late but away.
+    """Returns the measures of the whole cluster. Signals older than ``age_s_max`` do not count: a silent node is down, not late.
 
-    Books by tenant and the partitions there are tell what was done; no counter of Kafka's does.
+    ``replicas`` shows how many partitions were created or deleted, because Kafka has no counter of mutations.
     """
     oldest_ms = now_ms - round(age_s_max * 1000)
-    heard = [s for s in controllers.values() if s.sampled_at_ms >= oldest_ms]
-    active = [s.create_mean_ms for s in heard if s.active and s.create_mean_ms is not None]
-    lags = [s.metadata_lag_ms for s in heard if s.metadata_lag_ms is not None]
-    told = [s for s in brokers.values() if s.sampled_at_ms >= oldest_ms]
-    lags += [s.metadata_lag_ms for s in told if s.metadata_lag_ms is not None]
-    hosted = [s.partitions for s in told if s.partitions is not None]
-    newest = max((s for s in heard if s.active), key=lambda s: (s.sampled_at_ms, s.node), default=None)
+    controller_signals = [s for s in controllers.values() if s.sampled_at_ms >= oldest_ms]
+    create_means = [s.create_mean_ms for s in controller_signals if s.active and s.create_mean_ms is not None]
+    lags = [s.metadata_lag_ms for s in controller_signals if s.metadata_lag_ms is not None]
+    broker_signals = [s for s in brokers.values() if s.sampled_at_ms >= oldest_ms]
+    lags += [s.metadata_lag_ms for s in broker_signals if s.metadata_lag_ms is not None]
+    replica_counts = [s.partitions for s in broker_signals if s.partitions is not None]
+    newest = max((s for s in controller_signals if s.active), key=lambda s: (s.sampled_at_ms, s.node), default=None)
     return ClusterWideMeasures(
-        max(active, default=None),
+        max(create_means, default=None),
         max(lags, default=None),
-        _on_all(hosted, heard),
+        _estimate_all_replicas(replica_counts, controller_signals),
         create_probe_p90_ms,
-        # A broker counts what it hands on as well: where both are one process, nobody can tell the two apart.
+        # A broker counts forwarded requests as well. In a combined broker and controller the two cannot be told apart.
         _forwarding_busy_ratio(newest) if newest is not None and newest.node not in brokers else None,
     )
 
 
 def _forwarding_busy_ratio(controller: ControllerSignal) -> float | None:
-    """Every broker has one request at most under way to the controller, so those in progress are as many as lines are taken."""
+    """Each broker forwards at most one request at a time, so the requests in progress count the busy brokers."""
     in_progress, brokers = controller.topic_requests_in_progress_mean, controller.active_brokers
     return min(1.0, in_progress / brokers) if in_progress is not None and brokers else None
 
 
-def _on_all(hosted: Sequence[float], controllers: Iterable[ControllerSignal]) -> float | None:
-    """Brokers that are down or silent host as much as the others do; None where most are."""
-    there = [(s.active_brokers or 0.0) + (s.fenced_brokers or 0.0) for s in controllers if s.active]
-    brokers = max([float(len(hosted)), *there])
-    return sum(hosted) * brokers / len(hosted) if hosted and 2 * len(hosted) >= brokers else None
+def _estimate_all_replicas(replica_counts: Sequence[float], controllers: Iterable[ControllerSignal]) -> float | None:
+    """Returns the replicas of all brokers, with the mean for each silent broker; None if most brokers are silent."""
+    registered = [(s.active_brokers or 0.0) + (s.fenced_brokers or 0.0) for s in controllers if s.active]
+    brokers = max([float(len(replica_counts)), *registered])
+    if not replica_counts or 2 * len(replica_counts) < brokers:
+        return None
+    return sum(replica_counts) * brokers / len(replica_counts)

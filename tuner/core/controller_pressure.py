@@ -1,25 +1,18 @@
-"""How hard is the controller pressed, on a scale on which 1 is as hard as it may be?
+"""Computes the controller pressure: how close the controller is to its objective, where 1 means the limit is reached.
 
-Intuition: a doctor who takes pulse, temperature and blood pressure, and worries about the worst of the three. What a storm
-hurts differs: with ZooKeeper the controller's queue grows for minutes; with KRaft the queue hardly shows, while creations get
-slow, slowest for those who come in between, and brokers lag behind the metadata log. So each is held against its own
-objective, and the worst is the pressure.
+Pressure is the worst of up to six measures, each relative to its own objective:
 
-Creating a topic takes its 40 ms on a controller that does nothing else. So of that, and of a lag, only what is beyond the time
-at rest is held against what may be beyond it; what the time at rest is, is learned: the least that was seen, forgotten slowly.
-What is felt is a tail, and has none: whoever asks waits for the commit under way as soon as there are some, so what would be left
-beyond a rest would promise room that is not there.
+- With ZooKeeper, the event queue grows first.
+- With KRaft, the queue hardly grows; creations become slow, and brokers fall behind the metadata log.
+- The forwarding busy ratio covers the queue in front of the controller: a broker forwards one creation or deletion at a time. It
+  follows the admitted load, while the creation latency stays at two commits even at low load.
 
-And before the controller there is a line at every broker, which hands on one creation or deletion at a time. Whoever finds it
-taken waits for somebody else's commit before his own: how often that happens is the share of the time in which it is taken, which
-moves with what is let through where the tail stands still, at two commits, from little on.
+Creating a topic takes about 40 ms on an idle controller. So for create time and metadata lag the idle baseline is subtracted from
+both sides: only the excess counts, against the allowed excess. The baseline is learned: the lowest value seen, forgotten slowly.
+The probe's p90 has no baseline: even at low load, a request waits for the commit in progress.
 
-Invariant: at the objective the pressure is 1, whatever the time at rest. What is not measured does not count as well; where
-nothing at all is measured there is no pressure to speak of, not 0.
-
-Vocabulary:
-    pressure  measured ÷ objective, of the worst; for idleness it is the share that is busy ÷ the share that may be.
-    rest      how long something takes, or is behind, when nobody asks for anything.
+Invariant: at the objective the pressure is 1, whatever the baseline. A measure without a value is skipped; without any value
+there is no pressure (None, not 0).
 """
 
 from __future__ import annotations
@@ -31,9 +24,9 @@ from enum import StrEnum
 from streaming.shared.contract import ControllerSignal
 from tuner.core.controller import ClusterWideMeasures, ControllerObjective
 
-_FORGOTTEN = 0.002  # Of the difference, with every signal: a rest of before is forgotten in an hour.
-_REST_MS_LEAST = 1.0
-_REST_OF_OBJECTIVE_MAX = 0.8  # Whoever asks for less than what it takes at rest would ask for the impossible.
+_BASELINE_DECAY = 0.002  # Share of the difference, per signal: an old baseline is forgotten in about an hour.
+_BASELINE_MS_MIN = 1.0
+_BASELINE_OF_OBJECTIVE_MAX = 0.8  # An objective below the baseline could never be met.
 
 IdleBaselines = Mapping[str, float]  # ms, by Measure.
 
@@ -47,108 +40,118 @@ class Measure(StrEnum):
     FORWARDING = "forwarding_busy_ratio"
 
 
-_RESTED = frozenset({Measure.CREATE, Measure.APPLY_LAG})
+_WITH_BASELINE = frozenset({Measure.CREATE, Measure.APPLY_LAG})
 
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
+    """Ratio of one measure to its objective. For the idle ratio it is busy share ÷ allowed busy share."""
+
     ratio: float
-    by: Measure
+    measure: Measure
     measured: float
     objective: float
 
     def __str__(self) -> str:
-        match self.by:
+        match self.measure:
             case Measure.IDLE:
                 return (
-                    f"idle {100 * self.measured:.0f} % of the time, at least {100 * self.objective:.0f} % is asked for"
+                    f"idle {100 * self.measured:.0f} % of the time (objective: at least {100 * self.objective:.0f} %)"
                 )
             case Measure.QUEUE:
-                return f"events wait {self.measured:.0f} ms in its queue, {self.objective:.0f} ms are allowed"
+                text = f"events wait {self.measured:.0f} ms in its queue"
             case Measure.CREATE:
-                return f"creating a topic takes {self.measured:.0f} ms, {self.objective:.0f} ms are allowed"
+                text = f"creating a topic takes {self.measured:.0f} ms"
             case Measure.APPLY_LAG:
-                return f"metadata is applied {self.measured:.0f} ms late, {self.objective:.0f} ms are allowed"
+                text = f"metadata is applied {self.measured:.0f} ms late"
             case Measure.CREATE_PROBE:
-                return (
-                    f"one creation in ten waits for {self.measured:.0f} ms or more, {self.objective:.0f} ms are allowed"
-                )
+                text = f"one topic creation in ten takes {self.measured:.0f} ms or more"
             case Measure.FORWARDING:
                 return (
-                    f"creations and deletions take brokers' lines to the controller for {100 * self.measured:.1f} % of the time, "
-                    f"{100 * self.objective:.1f} % are allowed"
+                    f"brokers forward creations and deletions {100 * self.measured:.1f} % of the time "
+                    f"(objective: at most {100 * self.objective:.1f} %)"
                 )
+        return f"{text} (objective: at most {self.objective:.0f} ms)"
 
 
 def worst_pressure(
     signal: ControllerSignal,
-    beside: ClusterWideMeasures,
+    cluster_wide: ClusterWideMeasures,
     objective: ControllerObjective,
-    rests: IdleBaselines | None = None,
+    baselines: IdleBaselines | None = None,
 ) -> Pressure | None:
-    """Of the active controller. None: nothing of what is asked for is measured."""
-    return max(_measured(signal, beside, objective, rests or {}), key=lambda found: found.ratio, default=None)
+    """Returns the highest pressure; None if no measure that has an objective has a value.
+
+    Args:
+        signal: signal of the active controller.
+    """
+    pressures = _pressures(signal, cluster_wide, objective, baselines or {})
+    return max(pressures, key=lambda pressure: pressure.ratio, default=None)
 
 
 def missing_measures(
-    signal: ControllerSignal, beside: ClusterWideMeasures, objective: ControllerObjective
+    signal: ControllerSignal, cluster_wide: ClusterWideMeasures, objective: ControllerObjective
 ) -> tuple[Measure, ...]:
-    """What is asked for and not told: whatever it is, nobody can say that there is room."""
-    told = (
+    """Returns the measures that have an objective and no value. While one is missing, spare capacity is not proven."""
+    # The creation time is left out: without creations there is no value, and no creation is too slow.
+    measures = (
         (Measure.IDLE, signal.idle_ratio, objective.idle_ratio_min),
         (Measure.QUEUE, signal.event_queue_time_mean_ms, objective.queue_ms_max),
-        (Measure.APPLY_LAG, beside.apply_lag_ms, objective.apply_lag_ms_max),
-        (Measure.CREATE_PROBE, beside.create_probe_p90_ms, objective.create_probe_p90_ms_max),
-        (Measure.FORWARDING, beside.forwarding_busy_ratio, objective.forwarding_busy_ratio_max),
+        (Measure.APPLY_LAG, cluster_wide.apply_lag_ms, objective.apply_lag_ms_max),
+        (Measure.CREATE_PROBE, cluster_wide.create_probe_p90_ms, objective.create_probe_p90_ms_max),
+        (Measure.FORWARDING, cluster_wide.forwarding_busy_ratio, objective.forwarding_busy_ratio_max),
     )
-    # Nobody creates: then there is no time of a creation, and none that is too long.
-    return tuple(measure for measure, found, asked in told if asked is not None and found is None)
+    return tuple(measure for measure, measured, limit in measures if limit is not None and measured is None)
 
 
-def create_probe_ratio(beside: ClusterWideMeasures, objective: ControllerObjective) -> float | None:
-    """None: nobody asks for it, or it is not known."""
-    felt_ms, allowed_ms = beside.create_probe_p90_ms, objective.create_probe_p90_ms_max
-    return None if felt_ms is None or allowed_ms is None else felt_ms / allowed_ms
+def create_probe_ratio(cluster_wide: ClusterWideMeasures, objective: ControllerObjective) -> float | None:
+    """Returns probe p90 ÷ its limit; None without a limit or without a value."""
+    p90_ms, limit_ms = cluster_wide.create_probe_p90_ms, objective.create_probe_p90_ms_max
+    return None if p90_ms is None or limit_ms is None else p90_ms / limit_ms
 
 
-def forwarding_pressure(beside: ClusterWideMeasures, objective: ControllerObjective) -> Pressure | None:
-    """None: nobody asks for it, or it is not known."""
-    ratio, allowed = beside.forwarding_busy_ratio, objective.forwarding_busy_ratio_max
-    return None if ratio is None or allowed is None else Pressure(ratio / allowed, Measure.FORWARDING, ratio, allowed)
+def forwarding_pressure(cluster_wide: ClusterWideMeasures, objective: ControllerObjective) -> Pressure | None:
+    """Returns the pressure of the forwarding busy ratio; None without a limit or without a value."""
+    ratio, limit = cluster_wide.forwarding_busy_ratio, objective.forwarding_busy_ratio_max
+    return None if ratio is None or limit is None else Pressure(ratio / limit, Measure.FORWARDING, ratio, limit)
 
 
-def learn_idle_baselines(beside: ClusterWideMeasures, rests: IdleBaselines) -> IdleBaselines:
-    """After one more signal."""
-    found = {measure: rest for measure, rest in rests.items() if measure in _RESTED}
+def learn_idle_baselines(cluster_wide: ClusterWideMeasures, baselines: IdleBaselines) -> IdleBaselines:
+    """Returns the baselines after one more signal."""
+    updated = {measure: baseline for measure, baseline in baselines.items() if measure in _WITH_BASELINE}
     for measure, measured in (
-        (Measure.CREATE, beside.create_ms),
-        (Measure.APPLY_LAG, beside.apply_lag_ms),
+        (Measure.CREATE, cluster_wide.create_ms),
+        (Measure.APPLY_LAG, cluster_wide.apply_lag_ms),
     ):
         if measured is None:
             continue
-        before = found.get(measure.value, measured)
-        # By no more than itself: a minute of ten times as much is no rest. Nor is none at all one for ever.
-        found[measure.value] = min(measured, before + _FORGOTTEN * min(measured - before, max(before, _REST_MS_LEAST)))
-    return found
+        before = updated.get(measure.value, measured)
+        # The step is bounded by the baseline itself, so a busy minute hardly raises it; the minimum lets it leave 0.
+        step = min(measured - before, max(before, _BASELINE_MS_MIN))
+        updated[measure.value] = min(measured, before + _BASELINE_DECAY * step)
+    return updated
 
 
-def _measured(
-    signal: ControllerSignal, beside: ClusterWideMeasures, objective: ControllerObjective, rests: IdleBaselines
+def _pressures(
+    signal: ControllerSignal,
+    cluster_wide: ClusterWideMeasures,
+    objective: ControllerObjective,
+    baselines: IdleBaselines,
 ) -> Iterator[Pressure]:
     idle, idle_min = signal.idle_ratio, objective.idle_ratio_min
     if idle is not None and idle_min is not None:
-        # Kafka's measure is a little off at times: a controller is not busy for more than all of the time, nor for less than none.
-        busy = 1 - min(1.0, max(0.0, idle))
+        busy = 1 - min(1.0, max(0.0, idle))  # Kafka's measure can be slightly outside 0 to 1.
         yield Pressure(busy / (1 - idle_min), Measure.IDLE, idle, idle_min)
-    for measure, measured, allowed in (
+    for measure, measured, limit in (
         (Measure.QUEUE, signal.event_queue_time_mean_ms, objective.queue_ms_max),
-        (Measure.CREATE, beside.create_ms, objective.create_ms_max),
-        (Measure.APPLY_LAG, beside.apply_lag_ms, objective.apply_lag_ms_max),
-        (Measure.CREATE_PROBE, beside.create_probe_p90_ms, objective.create_probe_p90_ms_max),
+        (Measure.CREATE, cluster_wide.create_ms, objective.create_ms_max),
+        (Measure.APPLY_LAG, cluster_wide.apply_lag_ms, objective.apply_lag_ms_max),
+        (Measure.CREATE_PROBE, cluster_wide.create_probe_p90_ms, objective.create_probe_p90_ms_max),
     ):
-        if measured is not None and allowed is not None:
-            rest = min(rests.get(measure.value, 0.0), _REST_OF_OBJECTIVE_MAX * allowed) if measure in _RESTED else 0.0
-            yield Pressure(max(0.0, measured - rest) / (allowed - rest), measure, measured, allowed)
-    lines = forwarding_pressure(beside, objective)
-    if lines is not None:
-        yield lines
+        if measured is not None and limit is not None:
+            known = baselines.get(measure.value, 0.0) if measure in _WITH_BASELINE else 0.0
+            baseline = min(known, _BASELINE_OF_OBJECTIVE_MAX * limit)
+            yield Pressure(max(0.0, measured - baseline) / (limit - baseline), measure, measured, limit)
+    forwarding = forwarding_pressure(cluster_wide, objective)
+    if forwarding is not None:
+        yield forwarding

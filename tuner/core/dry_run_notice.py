@@ -1,4 +1,4 @@
-"""The sentence that says that a tuner changes nothing, why that is so, and how to let it act."""
+"""The notice that a tuner runs dry: the reason, and how to let it act."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ def dry_run_notice(*, by_default: bool) -> str:
     """Returns the sentences that name the dry run, its cause and the setting to change.
 
     Args:
-        by_default: the settings do not say ``tuner.dry_run``; otherwise the settings or ``--dry-run`` ask for the dry run.
+        by_default: the settings do not contain ``tuner.dry_run``; otherwise the settings or ``--dry-run`` ask for the dry run.
     """
     if by_default:
         return (

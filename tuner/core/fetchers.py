@@ -1,10 +1,10 @@
-"""Which fetcher thread copies a partition: Kafka's own sum, with Java's arithmetic.
+"""Computes which fetcher thread of a follower copies a partition, with Kafka's own formula and Java's arithmetic.
 
     thread = abs(31 × hash(topic) + partition) mod num.replica.fetchers      (AbstractFetcherManager.getFetcherId)
 
-Threads are numbered anew towards each leader, so a broker has up to num.replica.fetchers × leaders of them, and one is named by
-three numbers: follower, leader, thread. In 32 bits both the hash and the sum wrap around; abs of the least number is 0
-(Utils.abs). The same on Kafka 4.2 as when LINE found that round-robin placement and this sum can share a factor.
+A broker has up to num.replica.fetchers threads for each leader it follows. So a thread is identified by three numbers: follower,
+leader, thread. The hash and the sum are 32-bit integers that wrap around; abs of the smallest integer is 0 (Utils.abs). The
+formula is unchanged in Kafka 4.2. The LINE paper found that round-robin placement and this formula can share a factor.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CLIENT_ID = re.compile(r"ReplicaFetcherThread-(\d+)-(\d+)")
 
 
 def topic_hash(topic: str) -> int:
-    """``String.hashCode``: from −2³¹ to 2³¹ − 1."""
+    """Returns Java's ``String.hashCode``, from −2³¹ to 2³¹ − 1."""
     code = 0
     units = topic.encode("utf-16-be")
     for i in range(0, len(units), 2):
@@ -28,37 +28,37 @@ def topic_hash(topic: str) -> int:
 
 
 def fetcher_number(topic: str, partition: int) -> int:
-    """0 to 2³¹ − 1: what the thread is worked out from, whatever the number of threads."""
+    """Returns the number (0 to 2³¹ − 1) that, modulo the number of threads, gives the thread."""
     return fetcher_number_from_hash(topic_hash(topic), partition)
 
 
 def fetcher_number_from_hash(topic_hash: int, partition: int) -> int:
-    """The same, for a topic whose hash is known."""
+    """Returns ``fetcher_number`` for a topic whose hash is known."""
     mixed = _signed((31 * topic_hash + partition) % _WORD)
     return 0 if mixed == -(_WORD // 2) else abs(mixed)
 
 
 def fetcher_id(topic: str, partition: int, fetchers: int) -> int:
-    """The thread, 0 to ``fetchers`` − 1."""
+    """Returns the thread, 0 to ``fetchers`` − 1."""
     return fetcher_number(topic, partition) % fetchers
 
 
 def client_id(fetcher: int, leader: int) -> str:
-    """As a follower's metrics name the thread."""
+    """Returns the name of the thread in the follower's metrics."""
     return f"ReplicaFetcherThread-{fetcher}-{leader}"
 
 
 def read_client_id(text: str) -> tuple[int, int] | None:
-    """Thread and leader; None where it names no fetcher thread."""
-    found = _CLIENT_ID.fullmatch(text)
-    return None if found is None else (int(found[1]), int(found[2]))
+    """Returns the thread and the leader; None if the text names no fetcher thread."""
+    match = _CLIENT_ID.fullmatch(text)
+    return None if match is None else (int(match[1]), int(match[2]))
 
 
-def resize_steps(fetchers: int, wanted: int) -> tuple[int, ...]:
-    """The values to set one after another: Kafka takes at most double the present one, and at least half of it."""
+def resize_steps(fetchers: int, target: int) -> tuple[int, ...]:
+    """Returns the values to set one after another. Kafka accepts at most double and at least half of the current value."""
     steps = []
-    while fetchers != wanted:
-        fetchers = min(2 * fetchers, wanted) if wanted > fetchers else max(fetchers // 2, wanted)
+    while fetchers != target:
+        fetchers = min(2 * fetchers, target) if target > fetchers else max(fetchers // 2, target)
         steps.append(fetchers)
     return tuple(steps)
 

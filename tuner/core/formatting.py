@@ -1,4 +1,4 @@
-"""Brokers as a decision's sentence names them."""
+"""Formats broker ids for the sentences of decisions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from collections.abc import Collection
 from streaming.shared.short_lists import join_names
 
 
-def brokers(ids: Collection[int], most: int | None = None) -> str:
-    """Returns "broker 3", or "brokers 1, 3" for several; of more than ``most`` the first, and how many more."""
-    return f"{'broker' if len(ids) == 1 else 'brokers'} {join_names(sorted(ids), len(ids) if most is None else most)}"
+def brokers(ids: Collection[int], names_max: int | None = None) -> str:
+    """Returns "broker 3" or "brokers 1, 3". Beyond ``names_max`` ids, the rest is only counted."""
+    return f"{'broker' if len(ids) == 1 else 'brokers'} {join_names(sorted(ids), len(ids) if names_max is None else names_max)}"

@@ -1,4 +1,4 @@
-"""May this signal still be trusted? No news is not good news: what is old may hold a decision back, never push one on."""
+"""Classifies signals by age. A stale signal may hold a decision back, but never justifies raising a rate."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ class Freshness(StrEnum):
 
 
 def age_s(signal: Signal, now_ms: int) -> float:
-    """Age of the newest sample in it; a sample a little from the future (a clock ahead of ours) is new, not negative."""
+    """Returns the age of the newest sample in the signal; 0 for a sample from a clock that is ahead of ours."""
     return max(0.0, (now_ms - signal.sampled_at_ms) / 1000)
 
 
 def freshness(signal: Signal | None, now_ms: int, age_s_max: float) -> Freshness:
+    """Returns FRESH if the signal is at most ``age_s_max`` seconds from now, in the past or in the future."""
     if signal is None:
         return Freshness.MISSING
-    # Far in the future is as bad as far in the past: a clock that is wrong by that much says nothing about age.
-    apart_s = abs(now_ms - signal.sampled_at_ms) / 1000
-    return Freshness.FRESH if apart_s <= age_s_max else Freshness.STALE
+    # A timestamp far in the future comes from a wrong clock, so the age of the signal is unknown.
+    distance_s = abs(now_ms - signal.sampled_at_ms) / 1000
+    return Freshness.FRESH if distance_s <= age_s_max else Freshness.STALE
 
 
 def fresh_signals(brokers: Mapping[int, BrokerSignal], now_ms: int, age_s_max: float) -> dict[int, BrokerSignal]:
-    """Of all of them."""
+    """Returns the fresh signals, by broker."""
     return {b: signal for b, signal in brokers.items() if freshness(signal, now_ms, age_s_max) is Freshness.FRESH}

@@ -1,6 +1,6 @@
-"""What people have told the tuner: to pause, to take everything back, to set one throttle for a while.
+"""Operator orders to the tuner: pause, release everything, or override one throttle for a while.
 
-Orders are a state and not a sequence: what holds now is all that counts, also for a tuner that starts tomorrow.
+Orders are a state, not a sequence. The newest state is all that counts, also for a tuner that starts later.
 """
 
 from __future__ import annotations
@@ -13,22 +13,39 @@ from streaming.shared.contract import Side
 
 @dataclass(frozen=True, slots=True)
 class Pause:
+    """The tuner steers nothing.
+
+    Attributes:
+        by: the operator and the time of the order, as text.
+        released: the tuner also takes back every managed throttle.
+    """
+
     since_ms: int
-    by: str  # Who ordered it, and when, for people.
-    released: bool = False  # And everything that is ours is taken back.
+    by: str
+    released: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Override:
+    """A fixed rate for one throttle until ``until_ms``. ``by`` names the operator and the end, as text."""
+
     bytes_per_s: int
     until_ms: int
-    by: str  # And until when.
+    by: str
 
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    at_ms: int = 0  # Of the newest; what was done about it carries the same.
+    """All orders in force.
+
+    Attributes:
+        at_ms: time of the newest order. A tuner acknowledges an order with this number.
+        resumed_at_ms: at this time an operator ended all earlier holds for externally changed values.
+        by: the operator of the newest order.
+    """
+
+    at_ms: int = 0
     pause: Pause | None = None
-    resumed_at_ms: int = 0  # Holds for what somebody else changed before that are over.
+    resumed_at_ms: int = 0
     overrides: Mapping[tuple[int, Side], Override] = field(default_factory=dict)
-    by: str = ""  # Who gave the newest, whichever it was.
+    by: str = ""

@@ -9,14 +9,14 @@ from tuner.core.reassignment_plan import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class StepRefusal:
+    """A reassignment step that Kafka did not confirm."""
+
     why: str
-    known: bool = True  # False: nobody knows whether Kafka took it.
+    is_certain: bool = True  # False: the answer was lost, so Kafka may have accepted the step.
 
 
-Outcome = dict[TopicPartition, StepRefusal | None]
-
+Outcome = dict[TopicPartition, StepRefusal | None]  # None: accepted.
 
 Failure = str
 
-
-CHANGED_EXTERNALLY = "somebody has changed it since it was decided"
+CHANGED_EXTERNALLY = "another client changed it after the decision"

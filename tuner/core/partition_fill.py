@@ -1,7 +1,7 @@
-"""How many replicas brokers host beside how many they may, as their own signals tell it: what is shown and alerted on.
+"""Compares the replicas that brokers host, as their signals report them, with the limits of KIP-578. For display and alerts.
 
-A broker counts those of internal topics as well, which KIP-578 leaves out: a hundred or so more, on the careful side. Who places
-partitions counts them exactly (partition_limits.py).
+A broker's signal also counts internal topics, which KIP-578 leaves out. That is about a hundred replicas too many, on the safe
+side. Placement uses the exact counts of partition_limits.py instead.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tuner.core.partition_limits import PartitionLimits, limit_or_none
 class PartitionFill:
     broker: int | None  # None: the cluster.
     partitions: float
-    limit: int | None  # None: nobody set one.
+    limit: int | None  # None: no limit is set.
 
     @property
     def headroom(self) -> float | None:
@@ -25,6 +25,7 @@ class PartitionFill:
 
     @property
     def share(self) -> float | None:
+        """Used share of the limit, where 1 is full; None without a limit."""
         if self.limit is None:
             return None
         return self.partitions / self.limit if self.limit else 1.0
@@ -33,20 +34,20 @@ class PartitionFill:
 def partition_fills(
     brokers: Mapping[int, BrokerSignal], limits: PartitionLimits, now_ms: int, age_s_max: float
 ) -> tuple[PartitionFill, ...]:
-    """The cluster first, then brokers by id; nothing where none tells its count.
+    """Returns the fill of the cluster, then of each broker by id; empty if no signal has a partition count.
 
     Args:
-        brokers: the newest signal of each, also those that have been silent for a while: they count for the cluster.
-        age_s_max: older signals have no row of their own.
+        brokers: the newest signal of each broker. Old signals count for the cluster only.
+        age_s_max: maximum age of a signal, for a broker's own fill.
     """
-    told = {b: s for b, s in sorted(brokers.items()) if s.partitions is not None}
-    if not told:
+    counted = {b: s for b, s in sorted(brokers.items()) if s.partitions is not None}
+    if not counted:
         return ()
     oldest_ms = now_ms - round(age_s_max * 1000)
-    whole = PartitionFill(None, sum(s.partitions or 0.0 for s in told.values()), limits.cluster_max)
-    rows = (
+    cluster = PartitionFill(None, sum(s.partitions or 0.0 for s in counted.values()), limits.cluster_max)
+    by_broker = (
         PartitionFill(b, s.partitions or 0.0, limit_or_none(limits.for_broker(b)))
-        for b, s in told.items()
+        for b, s in counted.items()
         if s.sampled_at_ms >= oldest_ms
     )
-    return (whole, *rows)
+    return (cluster, *by_broker)

@@ -1,14 +1,13 @@
-"""How many partitions brokers and the cluster may have (KIP-578), and how many they have.
+"""Limits on the number of partitions of a broker and of the cluster (KIP-578), and the counts to compare with them.
 
-Intuition: every partition costs a broker files, memory and fetch requests, also one that nobody writes to. From some number
-on a broker is so busy with them that not even their deletion gets through. The limits keep a cluster from going there; they
-never take away what it has.
+Every partition costs a broker files, memory and fetch requests, even without writes. Beyond some number a broker is too busy to
+process even their deletion. The limits prevent such a state; they never remove existing partitions.
 
 Vocabulary:
-    partitions   replicas: what a broker hosts, the followers as much as the leaders. The KIP's broker "hosts 8 partitions",
-                 and of the cluster it counts those "that exist across all brokers". Those of internal topics are no part of it.
-    excess       what a broker or the cluster has above its limit: it goes on working, and gets no more.
-    headroom     what may be added. Each limit is asked on its own, so the stricter one wins.
+    partitions   replicas that a broker hosts, as leader or follower. Internal topics do not count. The KIP counts replicas too: its
+                 broker "hosts 8 partitions", and for the cluster it counts partitions "that exist across all brokers".
+    excess       partitions above a limit. They keep working; the broker or the cluster gets no more.
+    headroom     partitions that may be added. Both limits apply, so the stricter one counts.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ WARN_SHARE = 0.8
 
 
 def limit_or_none(limit: int) -> int | None:
-    """None: nobody set it; what is so large, also after something was taken off it, comes from the default."""
+    """Returns None if no limit is set. A default of 2⁶³ − 1 from which something was subtracted is no limit either."""
     return None if limit >= UNLIMITED // 2 else limit
 
 
@@ -31,9 +30,7 @@ def limit_or_none(limit: int) -> int | None:
 class PartitionLimits:
     broker_partitions_max: int = UNLIMITED  # max.broker.partitions.
     partitions_max: int = UNLIMITED  # max.partitions.
-    by_broker: Mapping[int, int] = field(
-        default_factory=dict
-    )  # For brokers that are larger or smaller than the others.
+    by_broker: Mapping[int, int] = field(default_factory=dict)  # Exceptions to broker_partitions_max.
 
     def __post_init__(self) -> None:
         assert min(self.broker_partitions_max, self.partitions_max, *self.by_broker.values()) >= 0
@@ -43,13 +40,13 @@ class PartitionLimits:
 
     @property
     def cluster_max(self) -> int | None:
-        """None where there is no such limit."""
+        """The limit of the cluster; None: no limit."""
         return limit_or_none(self.partitions_max)
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Numbers that others have found; a broker of theirs is not one of yours."""
+    """Published recommendations. They depend on the hardware of the brokers."""
 
     limits: PartitionLimits
     source: str
@@ -72,7 +69,7 @@ PRESETS: Mapping[str, Preset] = {
 
 @dataclass(frozen=True, slots=True)
 class PartitionCounts:
-    """What there is, internal topics left out. Brokers that are dead count for the cluster: what they host comes back."""
+    """Existing partitions without internal topics. Dead brokers count for the cluster, because their replicas come back."""
 
     by_broker: Mapping[int, int]
 
@@ -84,7 +81,7 @@ class PartitionCounts:
         return self.by_broker.get(broker, 0)
 
     def headroom(self, broker: int, limits: PartitionLimits) -> int:
-        """Of this broker alone; the cluster's may be less."""
+        """Returns the headroom of this broker alone; the headroom of the cluster may be smaller."""
         return max(0, limits.for_broker(broker) - self.on_broker(broker))
 
     def cluster_headroom(self, limits: PartitionLimits) -> int:
@@ -94,25 +91,29 @@ class PartitionCounts:
 def count_partitions(
     replicas: Iterable[tuple[tuple[str, int], Iterable[int]]], brokers: Iterable[int]
 ) -> PartitionCounts:
-    """
+    """Returns the number of partitions on each broker.
+
     Args:
-        replicas: of each (topic, partition), with those that are being added or removed: a broker hosts both.
-        brokers: those that are alive, so that one that hosts nothing is counted too.
+        replicas: replicas of each (topic, partition), including those being added or removed: brokers host both.
+        brokers: brokers that are alive. A broker without partitions is counted with 0.
     """
-    found = dict.fromkeys(brokers, 0)
+    counts = dict.fromkeys(brokers, 0)
     for (topic, _), hosts in replicas:
         if topic not in INTERNAL_TOPICS:
             for broker in hosts:
-                found[broker] = found.get(broker, 0) + 1
-    return PartitionCounts(found)
+                counts[broker] = counts.get(broker, 0) + 1
+    return PartitionCounts(counts)
 
 
 def brokers_above_limit(before: PartitionCounts, added: Mapping[int, int], limits: PartitionLimits) -> dict[int, int]:
-    """Brokers that adding so many replicas (fewer than 0: they go) takes above their limit, with what they would have.
+    """Returns the brokers that the change takes above their limit, with the count that they would have.
 
-    An old excess that stays or shrinks is none of them. The cluster's limit isn't asked: the KIP lets a reassignment pass it
-    ("any reassignment … should work fine"), whatever its copies come to meanwhile; a plan that ends with more than there were is
-    held against it as a whole, before it begins.
+    A broker whose excess stays or shrinks is not returned. The limit of the cluster is not checked: the KIP allows a reassignment
+    to exceed it temporarily ("any reassignment … should work fine"). A plan that ends with more partitions than before is checked
+    against that limit as a whole, before it starts.
+
+    Args:
+        added: change of the number of partitions, by broker; negative: removed.
     """
     after = {broker: before.on_broker(broker) + count for broker, count in added.items() if count > 0}
     return {broker: count for broker, count in after.items() if count > limits.for_broker(broker)}

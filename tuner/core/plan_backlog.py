@@ -1,4 +1,4 @@
-"""Adds what a plan has still to copy to what is measured of the moves under way."""
+"""Adds the bytes that plans still have to copy to the measured bytes of the moves in progress."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from tuner.core.cluster import BrokerSide
 def with_pending(
     moves: Mapping[BrokerSide, MoveSignal], pending: Mapping[BrokerSide, float]
 ) -> dict[BrokerSide, MoveSignal]:
-    """The signals as the law should see them: a side is done when the plan is, not when that is done which runs now."""
+    """Returns the signals as the control law needs them: a side is done when the plan is, not when the running moves are.
+
+    Args:
+        pending: bytes that plans have not begun to copy, by side.
+    """
     return {
         side: signal
         if signal.remaining_bytes is None or side not in pending

@@ -1,12 +1,10 @@
-"""When reassignments end: one number with one meaning, for the page, the API, the metrics, `rheostat status` and `rheostat
-reassign`.
+"""Estimates when reassignments end. The page, the API, the metrics, `rheostat status` and `rheostat reassign` show this number.
 
-    without a plan   when the slowest destination has copied what it lacks, at its rate now
-    with plans       when the last plan has copied everything, at its mean rate since its throttle was up, and no sooner
-                     than the moves under way
+    without a plan   when the slowest destination has copied its remaining bytes at its current rate
+    with plans       when the last plan has copied everything at its mean rate since its start, and not before the running moves end
 
-A stalled move has no end, nor has a plan that is paused or taken back. A plan that has just begun has none either: its rate
-rises from a twelfth for some fifteen seconds, and neither its mean nor the rate now tells how fast it will be.
+No end is known while a move is stalled, or while a plan is paused or cancelled. None is known at the start of a plan either: the
+rate then rises from a twelfth for about fifteen seconds, so neither its mean nor its current value predicts the final rate.
 """
 
 from __future__ import annotations
@@ -17,21 +15,21 @@ from typing import NamedTuple
 from streaming.shared.contract import MoveSignal
 
 ETA_S_MAX = 10 * 365 * 86_400.0
-# A plan copies so much less at its start as it copies in this time at its full rate: a tuner has to take it up, and a rate that
-# rises over fifteen seconds costs half of them. Without a throttle it is a few seconds less.
+# Seconds of copying at the full rate that a plan loses at its start: the tuner has to notice the plan, and half of the
+# fifteen-second ramp is lost. Without a throttle the loss is a few seconds smaller.
 START_COST_S = 10.0
-# From then on that estimate is right within a third, and the rates of moves are measured after the start.
+# After this time the estimate is accurate within a third.
 ESTIMATE_AFTER_S = 45.0
 
 
 class Progress(NamedTuple):
-    """How far a plan is.
+    """Progress of a plan.
 
     Attributes:
-        total_bytes: all that the plan copies.
-        copied_bytes: what of that has been copied.
-        elapsed_s: seconds since the plan was given, without its pauses.
-        goes_on: whether it copies or may begin to; False while it is paused, taken back, or its progress is not known.
+        total_bytes: bytes that the whole plan copies.
+        copied_bytes: bytes copied so far.
+        elapsed_s: seconds since the plan was submitted, without its pauses.
+        is_advancing: the plan copies or may begin to; False while it is paused or cancelled, or its progress is unknown.
     """
 
     total_bytes: float
@@ -44,11 +42,11 @@ UNKNOWN = Progress(0.0, 0.0, 0.0, is_advancing=False)
 
 
 class ExpectedEnd(NamedTuple):
-    """When everything ends that moves or that a plan has still to move.
+    """When all moves and plans end.
 
     Attributes:
         eta_s: seconds from now; None: no end is known.
-        plans_s: the same for each plan alone, by its id.
+        plans_eta_s: the same for each plan, by id.
     """
 
     eta_s: float | None = None
@@ -56,46 +54,48 @@ class ExpectedEnd(NamedTuple):
 
 
 def expected_end(moves: Iterable[MoveSignal], *, stalled: bool, plans: Mapping[str, Progress]) -> ExpectedEnd:
-    """Returns when everything ends, and when each plan does, in seconds from now; None where no end is known.
+    """Returns when everything ends and when each plan ends.
 
     Args:
-        moves: what is measured now of the moves onto each broker.
+        moves: the current signal of the moves onto each broker.
         stalled: whether any of them has stalled.
-        plans: those that have not ended.
+        plans: plans that have not ended, by id.
     """
     if stalled:
         return ExpectedEnd(None, dict.fromkeys(plans))
     moves_s = _latest_s([move_eta_s(signal) for signal in moves])
     if not plans:
         return ExpectedEnd(moves_s)
-    paces = {plan: plan_eta_s(progress) for plan, progress in plans.items()}
-    plans_s = {plan: None if own_s is None else max(own_s, moves_s or 0.0) for plan, own_s in paces.items()}
-    return ExpectedEnd(_latest_s([*plans_s.values()]), plans_s)
+    plans_eta_s: dict[str, float | None] = {}
+    for plan, progress in plans.items():
+        own_s = plan_eta_s(progress)
+        plans_eta_s[plan] = None if own_s is None else max(own_s, moves_s or 0.0)
+    return ExpectedEnd(_latest_s([*plans_eta_s.values()]), plans_eta_s)
 
 
 def move_eta_s(signal: MoveSignal) -> float | None:
-    """Returns the seconds until a move ends at its rate now; None: it comes no nearer to its end, or too little is known."""
-    left, slope = signal.remaining_bytes, signal.remaining_slope_bytes_per_s
-    if left == 0:
+    """Returns the seconds until a move ends at its current rate; None: it makes no progress, or too little is known."""
+    remaining, slope = signal.remaining_bytes, signal.remaining_slope_bytes_per_s
+    if remaining == 0:
         return 0.0
-    if left is None or slope is None or slope >= 0:
+    if remaining is None or slope is None or slope >= 0:
         return None
-    ends_s = left / -slope
-    return ends_s if ends_s <= ETA_S_MAX else None
+    eta_s = remaining / -slope
+    return eta_s if eta_s <= ETA_S_MAX else None
 
 
 def plan_eta_s(progress: Progress) -> float | None:
-    """Returns the seconds until a plan ends at its mean rate without the start.
+    """Returns the seconds until a plan ends, at its mean rate without the slow start.
 
-    None: it does not go on, or has copied nothing, or has just begun.
+    None: the plan is not advancing, has copied nothing, or has just begun.
     """
     if not progress.is_advancing or progress.copied_bytes <= 0 or progress.elapsed_s < ESTIMATE_AFTER_S:
         return None
-    left = max(0.0, progress.total_bytes - progress.copied_bytes)
-    return left * (progress.elapsed_s - START_COST_S) / progress.copied_bytes
+    remaining = max(0.0, progress.total_bytes - progress.copied_bytes)
+    return remaining * (progress.elapsed_s - START_COST_S) / progress.copied_bytes
 
 
-def _latest_s(ends_s: list[float | None]) -> float | None:
-    """None where there are none, or one of them is not known."""
-    known = [end_s for end_s in ends_s if end_s is not None]
-    return max(known, default=None) if len(known) == len(ends_s) else None
+def _latest_s(etas_s: list[float | None]) -> float | None:
+    """Returns the largest; None if the list is empty or one of them is unknown."""
+    known = [eta_s for eta_s in etas_s if eta_s is not None]
+    return max(known, default=None) if len(known) == len(etas_s) else None

@@ -1,6 +1,7 @@
-"""Between the executor of plans and the tuner's cycle: what is about to be asked for, and what the cycle says to it.
+"""Passes the next steps of plans from their executor to the tuner's cycle, and the answer back.
 
-Both run in one thread, one after the other, so nothing here is locked.
+The cycle sets the throttles of the submitted moves. The executor requests a move from Kafka after the cycle has answered and has
+not deferred it. Both run in one thread, one after the other, so there is no lock.
 """
 
 from __future__ import annotations
@@ -12,30 +13,42 @@ from tuner.core.reassignment_plan import TopicPartition
 
 
 class PrepareHandshake:
+    """
+    Attributes:
+        moves: moves that the executor is about to request.
+        deferred: moves that must not begin yet, with the reason; None: no cycle has answered.
+        waiting_for_capacity: the deferred moves that only wait for others to end.
+        urgent: the moves that producers wait for.
+        last_copied_at_s: when the executor last saw a step of a plan copy through a side, on the monotonic clock of both.
+        step_ended: a step of a plan has ended since the last cycle, while other steps continue.
+    """
+
     def __init__(self) -> None:
         self.moves: Sequence[PartitionMove] = ()
-        self.deferred: Mapping[TopicPartition, str] | None = None  # None: no cycle has seen to the moves yet.
-        self.waiting_for_capacity: Collection[TopicPartition] = ()  # Of them, what only waits for others to be done.
-        self.urgent: Collection[TopicPartition] = ()  # Of them, what producers wait for.
-        # When the executor last saw steps of plans run through a side, on the clock of both.
+        self.deferred: Mapping[TopicPartition, str] | None = None
+        self.waiting_for_capacity: Collection[TopicPartition] = ()
+        self.urgent: Collection[TopicPartition] = ()
         self.last_copied_at_s: dict[BrokerSide, float] = {}
-        self.step_ended = False  # A step of ours has, since the last cycle, and others go on.
+        self.step_ended = False
 
     def submit(self, moves: Sequence[PartitionMove], urgent: Collection[TopicPartition] = ()) -> None:
         self.moves, self.deferred, self.waiting_for_capacity, self.urgent = moves, None, (), urgent
 
     def clear(self) -> None:
-        """They have been asked for, or never will be."""
-        self.moves, self.deferred, self.waiting_for_capacity, self.urgent = (), None, (), ()
+        """Forgets the moves: the executor has requested them, or never will."""
+        self.submit(())
 
     @property
     def is_pending(self) -> bool:
         return bool(self.moves) and self.deferred is None
 
-    def answer(self, withheld: Mapping[TopicPartition, str], without_room: Collection[TopicPartition] = ()) -> None:
-        """
+    def answer(
+        self, deferred: Mapping[TopicPartition, str], waiting_for_capacity: Collection[TopicPartition] = ()
+    ) -> None:
+        """Stores the answer of a cycle.
+
         Args:
-            withheld: which of ``moves`` must not begin, and why.
-            without_room: of them, what only waits: for room on a list, or for a rate that is being lowered.
+            deferred: the submitted moves that must not begin, with the reason.
+            waiting_for_capacity: those of them that only wait for room on a list, or for a rate that is being lowered.
         """
-        self.deferred, self.waiting_for_capacity = withheld, without_room
+        self.deferred, self.waiting_for_capacity = deferred, waiting_for_capacity

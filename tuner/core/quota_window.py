@@ -1,8 +1,8 @@
-"""Over how many seconds a tenant's bucket holds its quota, as the nodes have it. KIP-599.
+"""The window of Kafka's controller mutation quota (KIP-599): number and length of its samples.
 
-A burst is rate × samples × seconds, and whether somebody is held back is read off how full its bucket is. The controllers' own
-settings decide, and in KRaft no broker tells what a controller has. But whoever changes them changes the settings of every node:
-what all brokers have alike is taken to be the controllers' as well, unless the operator says what it is.
+A tenant's burst is rate × samples × seconds, and a tenant is throttled once its bucket is empty. The controllers' settings
+decide. In KRaft no broker reports the settings of a controller, but operators usually set them on every node. So values that all
+brokers share are taken for the controllers' too, unless the operator states them.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""A plan of reassignments as it is on record, and as the cluster stands to it.
+"""Records of a reassignment plan, and the cluster's current assignment to compare with it.
 
-Intuition: what is to be is a person's word, what is so the cluster knows, and neither has to be remembered by the tuner. Only
-what it has asked for and not yet seen done is its own; so a tuner that is killed anywhere goes on from the three.
+Three sources determine what happens next: the operator's orders, the cluster's state, and the steps that the tuner has requested
+and not yet seen end. Only the last are the tuner's own, so a tuner that is killed at any point resumes from the three.
 
 Vocabulary:
-    plan      a person's order: partitions with their target, and the replicas that stood before, for putting back.
-    part      one partition of a plan.
-    step      what AlterPartitionReassignments is asked for: a target of its own on the way (KIP-435).
-    asked     a step that is on record as asked for, and not yet seen to have ended.
-    goal      where a part is going now: its target, or back.
+    plan        an operator's order: partitions with their target and their original replicas, for a rollback.
+    step        one request to AlterPartitionReassignments: an intermediate target (KIP-435).
+    requested   a step that is recorded as requested and has not been seen to end.
+    goal        where a partition goes now: its target, or back to its original replicas.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from enum import StrEnum
 
 from tuner.core.batch_limits import BatchLimits
 
-TopicPartition = tuple[str, int]  # Topic and partition.
-STEPS_PER_REQUEST_MAX = 1000  # The controller takes 10,000 records at once, and a step makes several in the end.
+TopicPartition = tuple[str, int]
+STEPS_PER_REQUEST_MAX = 1000  # The controller accepts 10,000 records at once, and a step produces several.
 
 
 class DesiredPlanState(StrEnum):
-    """A person's word about a plan, the last one that holds."""
+    """The state that the operator ordered last."""
 
     RUNNING = "running"
     PAUSED = "paused"
@@ -38,60 +37,69 @@ class PlanEnding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OriginalTopic:
-    """The topic of a part as it was when the plan was put on record."""
+    """A topic as it was when the plan was submitted. The id tells it from a later topic of the same name."""
 
-    id: str = ""  # What tells it from another of its name; empty: not known.
-    partition_count: int = 0  # How many it had; 0: not known.
+    id: str = ""  # Empty: unknown.
+    partition_count: int = 0  # 0: unknown.
 
 
 @dataclass(frozen=True, slots=True)
 class PlanPartition:
+    """One partition of a plan. All values but the target are from the time when the plan was submitted."""
+
     target: tuple[int, ...]
-    original_replicas: tuple[int, ...]  # As the replicas stood when the plan was put on record.
-    size_bytes: float = 0.0  # Of the leader's log, then.
-    write_bytes_per_s: float = 0.0  # By which it grew.
+    original_replicas: tuple[int, ...]
+    size_bytes: float = 0.0  # Size of the leader's log.
+    write_bytes_per_s: float = 0.0  # Growth of that log.
     topic: OriginalTopic = OriginalTopic()
 
 
 @dataclass(frozen=True, slots=True)
 class PlanThrottle:
-    """The throttle that a person asked for with a plan; the tuner's ceiling holds in any case."""
+    """The throttle that the operator gave a plan. The tuner's ceiling applies in any case."""
 
     rate_bytes_per_s_max: float | None = None  # Per broker and side; None: the ceiling.
-    unthrottled: bool = False  # The tuner puts no throttle on what the plan moves.
+    unthrottled: bool = False  # The tuner sets no throttle for the moves of this plan.
 
 
 @dataclass(frozen=True, slots=True)
 class PlanHead:
-    """What a person said last about a plan; its parts are beside it, and never change."""
+    """The operator's orders about a plan. Its partitions are recorded separately and never change.
+
+    Attributes:
+        submitted_by: the operator and the time of the submission, as text.
+        ordered_at_ms: time of the newest order.
+        part_records: number of partition records; a plan with fewer was recorded incompletely and does not count.
+        ordered_by: the operator of the newest order; empty if it is the submission.
+        state_ordered_at_ms: time of the newest order that changed more than limits; 0: only the submission.
+        no_rollback: a cancelled plan leaves every partition where it is.
+    """
 
     id: str
-    submitted_by: str  # Who gave it, and when, for people.
+    submitted_by: str
     submitted_at_ms: int
-    ordered_at_ms: int  # Of the newest word.
-    part_records: int  # How many there must be: a plan that is half on record is none.
+    ordered_at_ms: int
+    part_records: int
     desired: DesiredPlanState = DesiredPlanState.RUNNING
     limits: BatchLimits = field(default_factory=BatchLimits)
-    ordered_by: str = ""  # Who said the newest word, where it is not the first.
-    state_ordered_at_ms: int = (
-        0  # Of the newest word that was not about its limits alone; 0: there was none but the first.
-    )
-    no_rollback: bool = False  # Cancelled, and nothing is put back: every part stays where it stands.
+    ordered_by: str = ""
+    state_ordered_at_ms: int = 0
+    no_rollback: bool = False
     throttle: PlanThrottle = PlanThrottle()
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedStep:
     replicas: tuple[int, ...]
-    replicas_before: tuple[int, ...]  # The replicas before it.
+    replicas_before: tuple[int, ...]
     moves_leader: bool = False
-    needs_election: bool = False  # The preferred leader is to be elected once it has ended.
-    cancel_requested: bool = False  # And it is asked to stop.
+    needs_election: bool = False  # The executor elects the preferred leader after the step.
+    cancel_requested: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PlanResult:
-    """What became of a plan that has ended: its parts are off the record then."""
+    """Totals of an ended plan, whose partition records are deleted."""
 
     partitions: int
     at_target: int
@@ -101,22 +109,30 @@ class PlanResult:
 
 @dataclass(frozen=True, slots=True)
 class PlanState:
-    """The tuner's own word about a plan."""
+    """The tuner's own record about a plan.
 
-    acknowledged_at_ms: int = 0  # The newest word of a person's that it knows.
+    Attributes:
+        acknowledged_at_ms: time of the newest order that the tuner has seen.
+        dropped: partitions that the tuner has given up, with the reason.
+        stopped_externally: partitions whose move another client stopped, with the reason. The tuner leaves them alone until the
+            next order that changes more than limits.
+        blockers: sentences about what delays the plan.
+        concurrency: sentences about the number of concurrent steps per broker side, and the reason.
+        paused_since_ms: start of the current pause; 0: not paused.
+        paused_total_ms: duration of all earlier pauses.
+        result: None: the plan has not ended, or ended under an older version.
+    """
+
+    acknowledged_at_ms: int = 0
     ending: PlanEnding | None = None
     ended_at_ms: int = 0
-    dropped: Mapping[TopicPartition, str] = field(
-        default_factory=dict
-    )  # Parts that are not to be had any more, and why.
-    stopped_externally: Mapping[TopicPartition, str] = field(
-        default_factory=dict
-    )  # Somebody stopped these: left alone until the next word on its course.
-    blockers: tuple[str, ...] = ()  # What holds it up, for people.
-    concurrency: tuple[str, ...] = ()  # How many at a time each side of a broker has, and why.
-    paused_since_ms: int = 0  # When the pause was said that holds now; 0: none does.
-    paused_total_ms: int = 0  # In pauses that are over.
-    result: PlanResult | None = None  # None: it has not ended, or an older program saw it end.
+    dropped: Mapping[TopicPartition, str] = field(default_factory=dict)
+    stopped_externally: Mapping[TopicPartition, str] = field(default_factory=dict)
+    blockers: tuple[str, ...] = ()
+    concurrency: tuple[str, ...] = ()
+    paused_since_ms: int = 0
+    paused_total_ms: int = 0
+    result: PlanResult | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +150,9 @@ class Plan:
     def is_active(self) -> bool:
         return self.state.ending is None
 
-    def goal(self, part: PlanPartition) -> tuple[int, ...]:
-        return part.original_replicas if self.head.desired is DesiredPlanState.CANCELLING else part.target
+    def goal(self, partition: PlanPartition) -> tuple[int, ...]:
+        """Returns the replicas that the partition should end with now."""
+        return partition.original_replicas if self.head.desired is DesiredPlanState.CANCELLING else partition.target
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,31 +165,36 @@ class CurrentAssignment:
 
     @property
     def is_reassigning(self) -> bool:
-        """Whether it is being reassigned, by whomever."""
+        """Whether a reassignment is in progress, started by any client."""
         return bool(self.adding or self.removing)
 
     @property
     def target_replicas(self) -> frozenset[int]:
-        """The replicas that the reassignment under way ends with."""
+        """The replicas at the end of the reassignment in progress."""
         return frozenset(self.replicas) - frozenset(self.removing)
 
 
 @dataclass(frozen=True, slots=True)
 class PlansStateUnknown:
-    """It is not known how the plans are: a look saw nothing, or what it saw could not be put on record."""
+    """The state of the plans is unknown: a snapshot failed, or could not be recorded."""
 
     why: str
-    since_ms: int  # Epoch; of the last look that is on record, where there was one.
+    since_ms: int  # Time of the last recorded snapshot, if there is one (epoch).
 
 
 @dataclass(frozen=True, slots=True)
 class ReassignmentSnapshot:
-    """The cluster as it stands to plans."""
+    """The current assignments in the cluster.
+
+    Attributes:
+        partitions: all partitions of the requested topics.
+        min_in_sync: min.insync.replicas by topic; 1 if absent.
+        log_bytes: measured log sizes, by broker.
+        topic_ids: by topic; unknown if absent.
+    """
 
     online: frozenset[int]
-    partitions: Mapping[TopicPartition, CurrentAssignment]  # Of the topics asked for, all of them.
-    min_in_sync: Mapping[str, int] = field(default_factory=dict)  # Topics that are not named have 1.
-    log_bytes: Mapping[int, Mapping[TopicPartition, int]] = field(
-        default_factory=dict
-    )  # By broker, of what was to be measured.
-    topic_ids: Mapping[str, str] = field(default_factory=dict)  # Of topics that are not named it is not known.
+    partitions: Mapping[TopicPartition, CurrentAssignment]
+    min_in_sync: Mapping[str, int] = field(default_factory=dict)
+    log_bytes: Mapping[int, Mapping[TopicPartition, int]] = field(default_factory=dict)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)

@@ -1,14 +1,14 @@
-"""What a reassignment loads onto each side of each broker: bytes to copy, and the bytes/s that keeping up takes.
+"""Computes the load of a reassignment on each side of each broker: bytes to copy, and steady-state replication W (bytes/s).
 
-Intuition: kafka-reassign-partitions lists every partition of its plan for the throttle, those that stay where they are
-too. On the leader side each follower of a listed partition uses the quota, in sync or not (KIP-73, Amendments); on the
-follower side only the replica that is being added.
+kafka-reassign-partitions lists every partition of its plan for the throttle, including those that do not move. On the leader side
+each follower of a listed partition uses the quota, in sync or not (KIP-73, Amendments). On the follower side only replicas that
+are being added use it.
 
     W_leader(i)   = Σ over the plan's partitions led by i   of write rate × (in-sync followers + adding replicas)
     W_follower(j) = Σ over replicas being added on j        of write rate
 
-Invariant: a side is here iff something is copied through it. One that only keeps up is never held back, whatever its
-throttle: in-sync replicas pass.
+Invariant: a side is in the result only if the plan copies through it. In-sync replicas are never delayed by a throttle, so a side
+without copies needs no rate.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tuner.core.drain_time import SideLoad
 
 @dataclass(frozen=True, slots=True)
 class PlannedPartition:
-    """One partition of the plan as it stands now, with what its target replicas lack."""
+    """One partition of the plan in its current state, with the bytes that each adding replica still lacks."""
 
     topic: str
     partition: int
@@ -34,13 +34,13 @@ class PlannedPartition:
 
     @property
     def followers(self) -> int:
-        """How many fetch from the leader and count."""
+        """Number of followers that use the leader's quota."""
         fetching = self.isr.union(self.lacking_bytes)
         return len(fetching) - (self.leader in fetching)
 
 
 def side_loads(partitions: Iterable[PlannedPartition]) -> dict[BrokerSide, SideLoad]:
-    """The load of every side that something is copied through, by broker, leader side first."""
+    """Returns the load of every side that the plan copies through, by broker, leader side first."""
     remaining: dict[BrokerSide, float] = {}
     steady_state: dict[BrokerSide, float] = {}
     for partition in partitions:
@@ -56,10 +56,10 @@ def side_loads(partitions: Iterable[PlannedPartition]) -> dict[BrokerSide, SideL
 
 
 def idle_steady_state_bytes_per_s(partitions: Iterable[PlannedPartition]) -> dict[int, float]:
-    """What partitions that the plan names and that do not move take of each leader's throttle."""
-    taken: dict[int, float] = {}
+    """Returns the bytes/s of each leader's throttle that partitions of the plan use although they do not move."""
+    used: dict[int, float] = {}
     for partition in partitions:
         if not partition.lacking_bytes:
-            used = partition.write_bytes_per_s * partition.followers
-            taken[partition.leader] = taken.get(partition.leader, 0.0) + used
-    return taken
+            rate = partition.write_bytes_per_s * partition.followers
+            used[partition.leader] = used.get(partition.leader, 0.0) + rate
+    return used

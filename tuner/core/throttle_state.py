@@ -1,4 +1,4 @@
-"""What each throttle carries now, and the most that it may be given."""
+"""Computes the current setpoint and the maximum rate of each throttle."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from tuner.core.throttle_limits import Limits
 
 @dataclass(frozen=True, slots=True)
 class ThrottleState:
-    """Bytes/s by side; a side that isn't named has no throttle."""
+    """Rates in bytes/s, by side. A side that is absent has no throttle."""
 
-    setpoints: Mapping[BrokerSide, float] = field(default_factory=dict)  # What it should carry now.
-    max_rates: Mapping[BrokerSide, float] = field(default_factory=dict)  # What it may be given at most.
+    setpoints: Mapping[BrokerSide, float] = field(default_factory=dict)
+    max_rates: Mapping[BrokerSide, float] = field(default_factory=dict)
 
 
 NO_WARMUP_RATES: Mapping[BrokerSide, float] = {}
-
-
 NO_RATES: Mapping[BrokerSide, int] = {}
 
 
@@ -32,30 +30,29 @@ def throttle_state_of(
     plan_rates: Mapping[BrokerSide, int] = NO_RATES,
     highest_plan_rate_bytes_per_s: float | None = None,
 ) -> ThrottleState:
-    """What each side carries and may be given.
+    """Returns the setpoint and the maximum rate of each side.
 
     Args:
-        live: as seen last; None: not yet.
-        courses: of what the law steers now.
-        filling: what is brought up as its window fills lets that through from the first second on, whatever stands there.
-        plan_rates: the most that plans allow the sides that they copy through now, bytes/s.
-        loosest_bytes_per_s: the most that any plan allows a side; None: a plan is unthrottled, or there is none.
+        live: the newest snapshot; None: there is none yet.
+        setpoints: the control law's setpoints.
+        warmup_rates: final rates of the sides whose quota window is being filled. They count from the first second, although the
+            current rate in Kafka is still lower.
+        plan_rates: the highest rate that plans allow each side that they copy through now, bytes/s.
+        highest_plan_rate_bytes_per_s: the highest rate of all plans; None: a plan is unthrottled, or there is no plan.
     """
     if live is None:
         return ThrottleState()
-    stands = {side: float(setting.bytes_per_s) for side, setting in live.rates.items()}
-    stands |= warmup_rates
-    every = [(b, side) for b in live.brokers for side in Side]
-    meant = stands | {side: course.bytes_per_s for side, course in setpoints.items()}
-    most: Mapping[BrokerSide, float] = {}
-    # Every side that a plan comes to is throttled.
+    current = {side: float(setting.bytes_per_s) for side, setting in live.rates.items()}
+    current |= warmup_rates
+    all_sides = [(b, side) for b in live.brokers for side in Side]
+    desired = current | {side: setpoint.bytes_per_s for side, setpoint in setpoints.items()}
+    max_rates: Mapping[BrokerSide, float] = {}
     if highest_plan_rate_bytes_per_s is not None:
-        most = dict.fromkeys(every, highest_plan_rate_bytes_per_s)
+        max_rates = dict.fromkeys(all_sides, highest_plan_rate_bytes_per_s)
     if not limits.closed_loop:
-        # A side that no plan copies through yet is given the plan's rate as soon as one does. Until then a replica that only may
-        # lead has a twelfth of it.
-        idle = {side: rate for side, rate in most.items() if side not in plan_rates}
-        return ThrottleState({**meant, **idle}, {**stands, **most, **plan_rates})
-    # The law raises to the ceiling what it needs, also where nothing stands yet if it puts throttles on by itself.
-    ceilings = dict.fromkeys(every if limits.throttles_all_moves else stands, limits.rate_bytes_per_s_max)
-    return ThrottleState(meant, {**ceilings, **most, **plan_rates})
+        # A side without copies gets the plan's rate as soon as a plan copies through it. Until then it has a twelfth at most.
+        idle = {side: rate for side, rate in max_rates.items() if side not in plan_rates}
+        return ThrottleState({**desired, **idle}, {**current, **max_rates, **plan_rates})
+    # The control law may raise a rate up to the ceiling, also on a side without a throttle if it throttles all moves.
+    ceilings = dict.fromkeys(all_sides if limits.throttles_all_moves else current, limits.rate_bytes_per_s_max)
+    return ThrottleState(desired, {**ceilings, **max_rates, **plan_rates})

@@ -1,7 +1,7 @@
-"""Values that are made by the thousand every second: nobody changes them, by the type checker's word.
+"""The ``value`` decorator: an immutable dataclass whose immutability only mypy checks.
 
-Intuition: ``dataclass(frozen=True)`` fills each field through ``object.__setattr__``, so one of a dozen fields takes ten times as
-long to make as a plain one. The law makes several for each side of each broker in every second, and that was a fifth of its time.
+``dataclass(frozen=True)`` sets each field through ``object.__setattr__``, which makes objects with a dozen fields ten times
+slower to create. The control law creates several for each side of each broker every second; that took a fifth of its time.
 """
 
 from __future__ import annotations
@@ -14,5 +14,5 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def value(kind: type[T]) -> type[T]:
-    """As ``dataclass(frozen=True, slots=True)``; but that a field cannot be set is checked by mypy alone."""
+    """Acts as ``dataclass(frozen=True, slots=True)``, but does not prevent assignments at run time."""
     return dataclass(slots=True, unsafe_hash=True)(kind)

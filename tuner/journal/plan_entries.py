@@ -85,7 +85,7 @@ def concurrency_entry(changes: Sequence[ConcurrencyChange], at_ms: int) -> Entry
 def failed_entry(failures: Mapping[TopicPartition, StepRefusal], at_ms: int) -> Entry:
     """Returns the entry about requested steps that Kafka refused, or whose outcome is unknown."""
     failure = _first_texts([f"{topic}-{number}: {refusal.why}" for (topic, number), refusal in failures.items()])
-    rows = [[*key, refusal.known] for key, refusal in failures.items()]
+    rows = [[*key, refusal.is_certain] for key, refusal in failures.items()]
     text = f"{len(failures)} steps were not taken, or it is not known"
     return Entry(at_ms, STEP_OUTCOMES, "reassign", "not_taken", text, {"steps": rows}, failure=failure)
 

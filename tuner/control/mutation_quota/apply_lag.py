@@ -63,7 +63,7 @@ def lag_growth_ratio(pressure: Pressure, lag_before_ms: float | None, since_ms: 
 
     Other measures are means over windows that overlap, so two of them show no growth.
     """
-    if pressure.by is not Measure.APPLY_LAG or lag_before_ms is None or since_ms <= 0:
+    if pressure.measure is not Measure.APPLY_LAG or lag_before_ms is None or since_ms <= 0:
         return 0.0
     return (pressure.measured - lag_before_ms) / since_ms
 
@@ -89,7 +89,7 @@ def is_creeping_up(pressure: Pressure, trend: PressureTrend, limits: MutationLim
 
 def is_first_lag_breach(pressure: Pressure, trend: PressureTrend) -> bool:
     """Returns whether the lag exceeds its objective for the first time."""
-    return pressure.by is Measure.APPLY_LAG and (trend.pressure_before or 0.0) <= 1
+    return pressure.measure is Measure.APPLY_LAG and (trend.pressure_before or 0.0) <= 1
 
 
 def known_limit_per_s(total: TotalRate, now_ms: int, limits: MutationLimits) -> float:

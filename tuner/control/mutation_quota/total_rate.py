@@ -108,7 +108,7 @@ def next_total(
     minimum = min(cap, _forwarding_minimum_per_s(trend, limits))
     forwarding_is_full = _forwarding_ratio(trend) >= limits.forwarding_target_ratio
     # Another measure has cut the total below the guaranteed rates, and forwarding alone does not justify that.
-    if pressure.by is Measure.FORWARDING and forwarding_is_full and rate < minimum and binding and hold_is_over:
+    if pressure.measure is Measure.FORWARDING and forwarding_is_full and rate < minimum and binding and hold_is_over:
         return replace(total, rate_per_s=cycle.bounded(minimum), raised_at_ms=now_ms), QuotaReason.AT_MINIMUM
     if pressure.ratio > 1:
         if _is_light_load(recent_per_s, limits) and not (binding or trend.tenants_held_back):
@@ -155,7 +155,7 @@ def _respond_to_excess(total: TotalRate, pressure: Pressure, cycle: _Cycle) -> t
     if total.rate_per_s <= minimum:
         return total, QuotaReason.AT_MINIMUM
     # A tail latency gives no early warning, so this rate is noted: it would exceed the objective again.
-    if pressure.by is Measure.CREATE_PROBE and in_use:
+    if pressure.measure is Measure.CREATE_PROBE and in_use:
         total = with_known_limit(total, base, trend, now_ms, limits)
     rate = max(minimum, base * _cut_factor(pressure, trend, limits))
     return _cut_to(total, rate, QuotaReason.OVER_OBJECTIVE, cycle)
@@ -167,7 +167,7 @@ def _is_covered_by_near_cut(pressure: Pressure, cycle: _Cycle) -> bool:
     step_ratio = {
         Measure.CREATE_PROBE: limits.probe_step_ratio,
         Measure.FORWARDING: 1 - limits.smallest_cut_factor,
-    }.get(pressure.by, 0.0)
+    }.get(pressure.measure, 0.0)
     is_recent = cycle.now_ms - cycle.trend.near_cut_at_ms < limits.hold_after_cut_s * 1000
     return bool(step_ratio) and is_recent and pressure.ratio * (1 - step_ratio) <= 1
 
@@ -222,13 +222,13 @@ def _raise_step(rate: float, pressure: Pressure, probe_ratio: float, cap: float,
     if ratio <= 0:
         return largest
     step = largest if ratio < limits.target_ratio / 2 else min(largest, limits.raise_cap_ratio * cap)
-    target = limits.forwarding_target_ratio if pressure.by is Measure.FORWARDING else limits.target_ratio
+    target = limits.forwarding_target_ratio if pressure.measure is Measure.FORWARDING else limits.target_ratio
     half_of_headroom = rate * (target / ratio - 1) / 2
     if probe_ratio < 0.5:
         return min(step, half_of_headroom)
     # The probe latency is one commit time over a wide range of rates, so its distance from the objective says little.
     small_step = min(step, limits.probe_step_ratio * rate)
-    return small_step if pressure.by is Measure.CREATE_PROBE else min(small_step, half_of_headroom)
+    return small_step if pressure.measure is Measure.CREATE_PROBE else min(small_step, half_of_headroom)
 
 
 def _cut_factor(pressure: Pressure, trend: PressureTrend, limits: MutationLimits) -> float:
@@ -236,7 +236,7 @@ def _cut_factor(pressure: Pressure, trend: PressureTrend, limits: MutationLimits
     if is_first_lag_breach(pressure, trend):
         return limits.smallest_cut_factor
     # A tail latency hardly differs over a wide range of rates, so one cut is no smaller than one raise.
-    factor_max = 1 - limits.probe_step_ratio if pressure.by is Measure.CREATE_PROBE else limits.smallest_cut_factor
+    factor_max = 1 - limits.probe_step_ratio if pressure.measure is Measure.CREATE_PROBE else limits.smallest_cut_factor
     return min(factor_max, max(limits.largest_cut_factor, 1 / pressure.ratio))
 
 
@@ -254,7 +254,7 @@ def _reduce_near_objective(rate: float, trend: PressureTrend, limits: MutationLi
 
 def _minimum_per_s(pressure: Pressure, trend: PressureTrend, limits: MutationLimits) -> float:
     """Returns the rate below which this measure does not cut the total; 0 for measures of the controller's own load."""
-    match pressure.by:
+    match pressure.measure:
         case Measure.CREATE_PROBE:
             return _probe_minimum_per_s(trend, limits) if pressure.ratio <= limits.probe_far_ratio else 0.0
         case Measure.FORWARDING:
@@ -279,7 +279,7 @@ def _forwarding_ratio(trend: PressureTrend) -> float:
 
 def _target_ratio(pressure: Pressure, limits: MutationLimits) -> float:
     targets = {Measure.CREATE_PROBE: limits.probe_target_ratio, Measure.FORWARDING: limits.forwarding_target_ratio}
-    return targets.get(pressure.by, limits.target_ratio)
+    return targets.get(pressure.measure, limits.target_ratio)
 
 
 def _is_light_load(recent_per_s: float, limits: MutationLimits) -> bool:

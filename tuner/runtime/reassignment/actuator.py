@@ -115,4 +115,4 @@ class KafkaReassignmentActuator:
 
 
 def _refusal(error: ClusterError) -> StepRefusal:
-    return StepRefusal(str(error), known=not isinstance(error, Unreachable))
+    return StepRefusal(str(error), is_certain=not isinstance(error, Unreachable))

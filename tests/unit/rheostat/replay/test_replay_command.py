@@ -129,7 +129,7 @@ def test_another_policy_of_the_quotas_differs_where_it_says_so_and_nowhere_else(
     assert "with  total, initial: 7.0 partitions/s in total" in done.output
     policy.write_text("mutation_quota:\n  objective:\n    idle_ratio_min: 0.95\n")
     found = json.loads(run("--journal", file, "--policy", policy, "--json").stdout)
-    assert "at least 95 % is asked for" in found["differences"][0]["now"]
+    assert "objective: at least 95 %" in found["differences"][0]["now"]
     policy.write_text("mutation_quota: null\n")
     found = json.loads(run("--journal", file, "--policy", policy, "--json").stdout)
     assert found["quotas"] == {"same": 0, "different": 12}

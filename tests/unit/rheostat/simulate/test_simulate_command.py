@@ -205,7 +205,7 @@ def test_threads_that_collide_are_named_on_the_shipped_scenario() -> None:
     assert told["reason"] == "stalled_fetcher_bound"
     assert told["at_s"] < 90.0
     assert (
-        "it is the fetcher threads: 4 of the 4 partitions that move onto broker 4 from broker 1 are copied by one thread of 4, "
+        "the cause is the fetcher threads: 4 of the 4 partitions that move onto broker 4 from broker 1 are copied by one thread of 4, "
         "ReplicaFetcherThread-1-1; with num.replica.fetchers=5 it would be 1 at most"
     ) in told["text"]
     assert found["last_decisions"] == [], "it has ended"

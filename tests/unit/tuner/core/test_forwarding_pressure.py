@@ -58,15 +58,15 @@ def test_of_two_that_say_they_are_active_the_newer_one_counts_and_none_that_is_a
 def test_it_presses_as_far_as_it_may_be_and_what_is_not_told_leaves_no_room() -> None:
     found = worst_pressure(controller(START_MS), ClusterWideMeasures(forwarding_busy_ratio=0.12), ASKED)
     assert found is not None
-    assert (found.by, found.ratio) == (Measure.FORWARDING, pytest.approx(1.2))
+    assert (found.measure, found.ratio) == (Measure.FORWARDING, pytest.approx(1.2))
     assert "12.0 % of the time" in str(found)
-    assert "10.0 % are allowed" in str(found)
+    assert "objective: at most 10.0 %" in str(found)
     assert missing_measures(controller(START_MS), ClusterWideMeasures(), ASKED) == (Measure.FORWARDING,)
     assert missing_measures(controller(START_MS), ClusterWideMeasures(forwarding_busy_ratio=0.0), ASKED) == ()
     unasked = replace(ASKED, forwarding_busy_ratio_max=None, queue_ms_max=500.0)
     other = worst_pressure(controller(START_MS), ClusterWideMeasures(forwarding_busy_ratio=0.9), unasked)
     assert other is not None
-    assert other.by is Measure.QUEUE
+    assert other.measure is Measure.QUEUE
 
 
 def lines(ratio: float) -> Pressure:

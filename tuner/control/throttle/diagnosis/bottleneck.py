@@ -1,16 +1,15 @@
-"""A move has stalled, and neither a throttle nor a crowd on a fetcher thread holds it: who does, most likely?
+"""Finds the most likely bottleneck of a stalled move when neither a throttle nor a fetcher thread limits it.
 
-Intuition: whoever is ill is ill for everybody. A source that does not read or send starves all its destinations; one that feeds the
-others well is not what this one waits for. Several sources that all have room in their throttles towards one destination are not
-all ill at once. Where a move has one source and one destination and nobody to compare them with, a broker whose request handlers
-are busy is the slower one. Where nothing of that speaks, nobody is accused.
+The rules compare the brokers of the move with each other, in this order:
 
-Invariant: it is only ever a word about what the throttle is not; no rate follows from it.
+1. All sources progress towards other destinations: the destination is the bottleneck. If no bytes arrived for 20 s, its replicas
+   are likely dead.
+2. One source makes no progress towards any other destination either, and all other sources do: that source is the bottleneck.
+3. Several sources have room in their throttles: the destination is the bottleneck, since several sources rarely fail at once.
+   This rule is skipped if only sources have busy request handlers.
+4. Request handlers are busy on exactly one of the brokers: that broker is the bottleneck.
 
-Vocabulary:
-    feeds     a source does, whom it brings the progress that is expected.
-    starves   a source does, all of whose destinations that can be judged have stalled, more than this one.
-    busy      a broker whose request handlers, which read for followers and write for producers, are hardly ever idle.
+Otherwise there is no result. The result only explains the stall; no rate depends on it.
 """
 
 from __future__ import annotations
@@ -22,15 +21,16 @@ from tuner.control.throttle.decision import Reason
 from tuner.core import formatting
 from tuner.core.value import value
 
-BUSY_IDLE_RATIO = 0.3  # As the runbook has it: Kafka's own advice is to add threads or brokers below it.
+BUSY_IDLE_RATIO = 0.3  # Kafka's documentation advises more threads or brokers below this.
 SILENT_S_MIN = 20.0  # Longer than the longest silence of a quota's window.
 
-
-_NAMED_MAX = 5
+_NAMES_MAX = 5
 
 
 @value
 class Bottleneck:
+    """The broker that most likely limits a move. ``text`` names it and says what to check."""
+
     reason: Reason
     broker: int
     text: str
@@ -38,50 +38,56 @@ class Bottleneck:
 
 @value
 class SourceProgress:
-    """The destinations of one source that can be judged."""
+    """The destinations of one source that were observed long enough, by progress."""
 
-    well: tuple[int, ...] = ()
-    stalled: tuple[int, ...] = ()  # By no throttle.
+    progressing: tuple[int, ...] = ()
+    stalled: tuple[int, ...] = ()  # Not because of a throttle.
 
 
 def find_bottleneck(
     destination: int, sources: Mapping[int, SourceProgress], steps: Sequence[MoveStep], idle_ratios: Mapping[int, float]
 ) -> Bottleneck | None:
-    """
+    """Returns the most likely bottleneck of the move onto ``destination``; None if no rule applies.
+
     Args:
-        sources: of this destination.
-        steps: of the destination.
-        idle_ratios: of request handlers, by broker, as far as they are measured.
+        sources: the brokers that the destination copies from.
+        steps: the newest steps of the move onto the destination.
+        idle_ratios: idle ratios of request handlers, by broker, as far as they are measured.
     """
-    feeds = sorted(source for source, each in sources.items() if each.well)
-    starves = [s for s, each in sources.items() if not each.well and any(d != destination for d in each.stalled)]
+    progressing = sorted(source for source, progress in sources.items() if progress.progressing)
+    starving = [
+        source
+        for source, progress in sources.items()
+        if not progress.progressing and any(other != destination for other in progress.stalled)
+    ]
     busy = {broker for broker, ratio in idle_ratios.items() if ratio < BUSY_IDLE_RATIO}
-    if feeds and len(feeds) == len(sources):
-        fed = f"broker {feeds[0]} feeds {_some(sources[feeds[0]].well)}"
+    if progressing and len(progressing) == len(sources):
+        source = progressing[0]
+        evidence = f"broker {source} feeds {_names(sources[source].progressing)} at the expected rate"
         silent_s = _silent_s(steps)
         if silent_s >= SILENT_S_MIN:
-            return _dead(destination, f"nothing has come to it for {silent_s:.0f} s, while {fed} as it should")
-        return _destination(destination, f"{fed} as it should")
-    if len(starves) == 1 and len(feeds) == len(sources) - 1:
-        [source] = starves
-        also = tuple(d for d in sources[source].stalled if d != destination)
-        return _source(source, f"what it sends to {_some(also)} has stalled as well")
-    if len(sources) > 1 and not starves and not (busy and destination not in busy):
-        return _destination(destination, f"{_some(tuple(sources))} all have room in their throttles towards it")
+            return _dead_replicas(destination, f"no bytes have arrived for {silent_s:.0f} s, while {evidence}")
+        return _slow_destination(destination, evidence)
+    if len(starving) == 1 and len(progressing) == len(sources) - 1:
+        [source] = starving
+        others = tuple(other for other in sources[source].stalled if other != destination)
+        return _slow_source(source, f"its copies to {_names(others)} have stalled as well")
+    if len(sources) > 1 and not starving and not (busy and destination not in busy):
+        return _slow_destination(destination, f"{_names(tuple(sources))} all have room in their throttles towards it")
     suspects = sorted(busy & {destination, *sources})
     if len(suspects) == 1:
         [broker] = suspects
-        why = f"its request handlers are idle for {100 * idle_ratios[broker]:.0f} % of the time only"
-        return _destination(broker, why) if broker == destination else _source(broker, why)
+        evidence = f"its request handlers are idle only {100 * idle_ratios[broker]:.0f} % of the time"
+        return _slow_destination(broker, evidence) if broker == destination else _slow_source(broker, evidence)
     return None
 
 
-def _some(brokers: Sequence[int]) -> str:
-    return formatting.brokers(brokers, _NAMED_MAX)
+def _names(brokers: Sequence[int]) -> str:
+    return formatting.brokers(brokers, _NAMES_MAX)
 
 
 def _silent_s(steps: Sequence[MoveStep]) -> float:
-    """Of the steps that are known, how long the last of them brought nothing."""
+    """Returns the seconds without bytes at the end of the known steps."""
     silent_s = 0.0
     for step in sorted(steps, key=lambda step: -step.at_ms):
         if step.gained_bytes > 0:
@@ -90,27 +96,27 @@ def _silent_s(steps: Sequence[MoveStep]) -> float:
     return silent_s
 
 
-def _dead(broker: int, why: str) -> Bottleneck:
+def _dead_replicas(broker: int, evidence: str) -> Bottleneck:
     return Bottleneck(
         Reason.STALLED_REPLICA_DEAD,
         broker,
-        f"the replicas on broker {broker} are likely dead, though it is registered: {why}; look at its log directories, and "
-        "in its log for partitions whose fetching has failed; restart it, or cancel its part of the move",
+        f"the replicas on broker {broker} are likely dead, although it is registered: {evidence}; check its log directories, and "
+        "its log for partitions whose fetching has failed; restart it, or cancel its part of the move",
     )
 
 
-def _destination(broker: int, why: str) -> Bottleneck:
+def _slow_destination(broker: int, evidence: str) -> Bottleneck:
     return Bottleneck(
         Reason.STALLED_DESTINATION_BOUND,
         broker,
-        f"it is likely broker {broker}, the destination: {why}; look at its disks and its network",
+        f"the likely cause is broker {broker}, the destination: {evidence}; check its disks and its network",
     )
 
 
-def _source(broker: int, why: str) -> Bottleneck:
+def _slow_source(broker: int, evidence: str) -> Bottleneck:
     return Bottleneck(
         Reason.STALLED_SOURCE_BOUND,
         broker,
-        f"it is likely broker {broker}, the source: {why}; look at its disks (what followers lack for long is read from there) and "
-        "its network",
+        f"the likely cause is broker {broker}, the source: {evidence}; check its disks (old data is read from there) and its "
+        "network",
     )

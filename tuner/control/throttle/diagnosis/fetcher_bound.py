@@ -1,16 +1,10 @@
-"""Is it the fetcher threads that hold a move back, where the throttle does not?
+"""Finds a fetcher collision that explains a stalled move: partitions that share one fetcher thread while other threads are idle.
 
-Intuition: a throttle that is not filled has let through all that came. Something else is slow then, and one suspect can be
-counted: of the partitions that move onto a broker, how many hang on one of its threads while others have none of them? More
-threads, or one more or less, would part them; a higher throttle would not. See fetcher_load.py for how they meet.
+If a throttle is not used up, something else limits the move. A different number of fetcher threads would separate the colliding
+partitions; a higher throttle would not help. fetcher_load.py explains why partitions collide.
 
-A count accuses nobody by itself: bytes have to come, and as fast as a thread that is busy brings them. A disk or a network that
-is broken brings fewer.
-
-Invariant: it is only ever a word about what the throttle is not; no rate follows from it.
-
-Vocabulary:
-    crowd    the moving partitions of one thread: of one destination, from one leader.
+A collision counts only if bytes arrive at the rate of a busy thread. A slower move has another cause, such as a disk or the
+network. The result only explains the stall; no rate depends on it.
 """
 
 from __future__ import annotations
@@ -33,21 +27,30 @@ from tuner.core.cluster import LiveCluster, PartitionMove
 from tuner.core.fetchers import NUM_REPLICA_FETCHERS, client_id
 from tuner.core.throttle_limits import MB
 
-# Kafka hands out a megabyte of a partition at a time, so a thread that waits for nothing but a long round trip still makes that
-# in a third of a second. What is slower is not busy.
+# A fetch returns up to 1 MB of a partition. A busy thread needs a third of a second for it, even with a long round trip.
 THREAD_BYTES_PER_S_MIN = 3 * MB
 
 
 @dataclass(frozen=True, slots=True)
 class FetcherCollision:
+    """The busiest fetcher thread of a destination, and a better number of threads.
+
+    Attributes:
+        size: moving partitions on that thread.
+        moving: partitions that move onto the destination from that leader, on all threads.
+        threads: num.replica.fetchers of the destination.
+        better: the recommended num.replica.fetchers.
+        size_then: moving partitions on the busiest thread with ``better``.
+    """
+
     destination: int
     leader: int
     thread: int
     size: int
-    moving: int  # Onto the destination from that leader, on all its threads.
-    threads: int  # num.replica.fetchers of the destination.
-    better: int  # The value to go for.
-    size_then: int  # Of the largest crowd with it.
+    moving: int
+    threads: int
+    better: int
+    size_then: int
 
     def __str__(self) -> str:
         return (
@@ -60,55 +63,55 @@ class FetcherCollision:
 def find_fetcher_collision(
     destination: int, moves: Iterable[PartitionMove], fetchers: Mapping[int, int], signal: MoveSignal | None
 ) -> FetcherCollision | None:
-    """The crowd that holds the move onto this broker back; to be asked where it has stalled and no throttle binds.
+    """Returns the collision that limits the move onto this broker. The move has stalled, and no throttle binds.
 
     Args:
-        moves: onto it.
-        fetchers: num.replica.fetchers, by broker; without the destination's nothing can be said.
-        signal: of its follower side.
+        moves: the moves onto the destination.
+        fetchers: num.replica.fetchers, by broker. Without the destination's value there is no result.
+        signal: signal of the destination's follower side.
     """
     threads = fetchers.get(destination)
     if threads is None or signal is None or _gained_bytes_per_s(signal) < THREAD_BYTES_PER_S_MIN:
         return None
-    by_pair = _onto(destination, moves)
+    by_pair = _moving_replicas(destination, moves)
     if not by_pair:
         return None
-    today, all_of = estimate_load(by_pair, {destination: threads}), estimate_loads(by_pair)
-    then = choose_fetcher_load(today, all_of)
-    if not is_worthwhile(today, then) or today.busiest is None or then.fetchers is None:
+    current = estimate_load(by_pair, {destination: threads})
+    better = choose_fetcher_load(current, estimate_loads(by_pair))
+    if not is_worthwhile(current, better) or current.busiest is None or better.fetchers is None:
         return None
-    _, leader, thread = today.busiest
+    _, leader, thread = current.busiest
     return FetcherCollision(
         destination,
         leader,
         thread,
-        round(today.load_max),
+        round(current.load_max),
         len(by_pair[(destination, leader)]),
         threads,
-        then.fetchers,
-        round(then.load_max),
+        better.fetchers,
+        round(better.load_max),
     )
 
 
 def count_idle_threads_of_moves(live: LiveCluster) -> dict[int, int]:
-    """By destination: threads that have none of what moves although another towards the same leader has two or more of it.
+    """Returns the idle threads of each destination whose num.replica.fetchers is known.
 
-    Destinations whose num.replica.fetchers is not known are absent.
+    A thread is idle if it copies no moving partition while another thread towards the same leader copies two or more.
     """
     led = [m for m in live.moves if m.leader >= 0]
-    found = dict.fromkeys(sorted({b for m in led for b in m.destinations if b in live.fetchers}), 0)
-    # One thread alone cannot be idle, and one is what most brokers have.
-    several = {b: live.fetchers[b] for b in found if live.fetchers[b] > 1}
-    if several:
-        found |= count_idle_threads([(m.topic, m.partition, m.leader, m.adding) for m in led], several)
-    return found
+    idle = dict.fromkeys(sorted({b for m in led for b in m.destinations if b in live.fetchers}), 0)
+    # Most brokers have a single thread, which cannot be idle.
+    fetchers = {b: live.fetchers[b] for b in idle if live.fetchers[b] > 1}
+    if fetchers:
+        idle |= count_idle_threads([(m.topic, m.partition, m.leader, m.adding) for m in led], fetchers)
+    return idle
 
 
-def _onto(destination: int, moves: Iterable[PartitionMove]) -> dict[FetchPair, list[FetchedReplica]]:
-    found = replicas_by_pair(FetchedPartition(m.topic, m.partition, m.leader, (destination,)) for m in moves)
-    return {pair: those for pair, those in found.items() if pair[1] >= 0}
+def _moving_replicas(destination: int, moves: Iterable[PartitionMove]) -> dict[FetchPair, list[FetchedReplica]]:
+    by_pair = replicas_by_pair(FetchedPartition(m.topic, m.partition, m.leader, (destination,)) for m in moves)
+    return {pair: replicas for pair, replicas in by_pair.items() if pair[1] >= 0}
 
 
 def _gained_bytes_per_s(signal: MoveSignal) -> float:
-    took_s = sum(step.dt_s for step in signal.steps)
-    return sum(step.gained_bytes for step in signal.steps) / took_s if took_s > 0 else 0.0
+    duration_s = sum(step.dt_s for step in signal.steps)
+    return sum(step.gained_bytes for step in signal.steps) / duration_s if duration_s > 0 else 0.0

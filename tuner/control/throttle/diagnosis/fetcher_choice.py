@@ -1,9 +1,8 @@
-"""Which num.replica.fetchers to go for, of those whose loads are known.
+"""Chooses a num.replica.fetchers from the estimated loads of the fetcher threads.
 
-Intuition: what a follower can't keep up with is its busiest thread, so that one counts. More threads nearly always lighten it
-a little more, and each costs a connection and a request under way for every leader; so enough is better than best.
-
-Invariant: what stands is kept unless something is clearly better.
+The busiest thread determines whether a follower keeps up. More threads nearly always lighten it a little, but each costs a
+connection and a permanent fetch request per leader. So the smallest number that brings most of the gain is chosen, and the
+current number stays unless another one is clearly better.
 """
 
 from __future__ import annotations
@@ -12,33 +11,33 @@ from collections.abc import Sequence
 
 from tuner.control.throttle.diagnosis.fetcher_load import FetcherLoad
 
-# A change makes every thread start anew, and is not worth less than this.
+# Smallest relative gain that is worth a change, because a change restarts every thread.
 GAIN_MIN = 0.2
-# Of what any value could bring: the last of it takes many threads, each of them a connection that asks all day.
+# Share of the best possible gain that is enough. The rest takes many more threads.
 GAIN_ENOUGH = 0.8
-# Of what one thread can copy: above it, a burst of writes makes followers leave the in-sync set.
+# Largest share of a thread's capacity. Above it, a burst of writes makes followers leave the in-sync set.
 THREAD_FILL_MAX = 0.6
 
 
 def choose_fetcher_load(
-    today: FetcherLoad, all_of: Sequence[FetcherLoad], thread_bytes_per_s_max: float | None = None
+    current: FetcherLoad, candidates: Sequence[FetcherLoad], thread_bytes_per_s_max: float | None = None
 ) -> FetcherLoad:
-    """The outlook to go for: today's where it brings most of what any could, else the fewest threads that do.
+    """Returns the current load if it brings enough of the possible gain, else the candidate with the fewest threads that does.
 
     Args:
-        all_of: for 1, 2, 3 and so on.
-        thread_bytes_per_s_max: what one thread can copy, if that is known: then it is enough that the busiest has room.
+        candidates: the loads with 1, 2, 3 ... threads.
+        thread_bytes_per_s_max: capacity of one thread, if known. Then a load is good enough if the busiest thread has room.
     """
     if thread_bytes_per_s_max is not None:
-        roomy = THREAD_FILL_MAX * thread_bytes_per_s_max
-        enough = [one for one in (today, *all_of) if one.load_max <= roomy]
-        if enough:
-            return enough[0]
-    least, alone = min(one.load_max for one in all_of), all_of[0].load_max
-    bar = alone - GAIN_ENOUGH * (alone - least)
-    return next(one for one in (today, *all_of) if one.load_max <= bar + 1e-9 * alone)
+        load_max = THREAD_FILL_MAX * thread_bytes_per_s_max
+        sufficient = [load for load in (current, *candidates) if load.load_max <= load_max]
+        if sufficient:
+            return sufficient[0]
+    smallest, single_thread = min(load.load_max for load in candidates), candidates[0].load_max
+    load_max = single_thread - GAIN_ENOUGH * (single_thread - smallest)
+    return next(load for load in (current, *candidates) if load.load_max <= load_max + 1e-9 * single_thread)
 
 
-def is_worthwhile(today: FetcherLoad, then: FetcherLoad) -> bool:
-    """Whether the busiest thread has clearly less to do."""
-    return today.load_max > 0 and then.load_max <= (1 - GAIN_MIN) * today.load_max * (1 + 1e-9)
+def is_worthwhile(current: FetcherLoad, candidate: FetcherLoad) -> bool:
+    """Returns whether the candidate's busiest thread has clearly less load."""
+    return current.load_max > 0 and candidate.load_max <= (1 - GAIN_MIN) * current.load_max * (1 + 1e-9)

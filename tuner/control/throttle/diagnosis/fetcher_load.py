@@ -1,23 +1,23 @@
-"""What each fetcher thread has to copy, for any num.replica.fetchers: which topics collide, and which value helps. After LINE.
+"""Computes the load of each fetcher thread for any num.replica.fetchers, and which topics collide on threads (after LINE).
 
-Intuition: partitions are dealt to brokers in turn, and to fetcher threads in turn. Where the two turns share a factor they meet:
-with 25 brokers and 5 threads the partitions that one broker follows from one leader are 25 apart, so all of them fall to the same
-thread, and four have nothing to do. More threads then bring nothing; one more or one less would.
+Kafka assigns partitions to brokers round-robin, and to fetcher threads by a formula that is round-robin too. If the two cycles
+share a factor, partitions collide. With 25 brokers and 5 threads, the partitions that one broker follows from one leader are 25
+apart. So all of them use the same thread, and four threads are idle. More threads may not help; one more or one less does.
 
-Invariant: the loads of all threads add up to the same whatever their number; only how they are shared out differs.
+Invariant: the total load of all threads does not depend on their number.
 
 Vocabulary:
-    pair      a follower and a leader it fetches from.
-    cell      one thread of a pair: (follower, leader, thread).
-    load      what a cell copies: bytes/s where write rates are known, else partitions.
-    idle      threads of a pair that have nothing although another has two partitions or more.
+    pair      a follower and a leader that it fetches from.
+    thread    one fetcher thread of a pair.
+    load      bytes/s that a thread copies if write rates are known, else its number of partitions.
+    idle      threads of a pair without partitions, while another thread of the pair has two or more.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import add
 from typing import NamedTuple
 
@@ -32,7 +32,7 @@ Fetchers = Mapping[int, int]  # num.replica.fetchers of each follower.
 
 @dataclass(frozen=True, slots=True)
 class FetchedPartition:
-    """One partition that is copied."""
+    """One partition and the followers that copy it."""
 
     topic: str
     partition: int
@@ -41,8 +41,8 @@ class FetchedPartition:
     load: float = 1.0
 
 
-class FetchedReplica(NamedTuple):  # Half a million of them are gone through 32 times.
-    """One partition on one pair; ``number`` modulo the number of threads is its thread."""
+class FetchedReplica(NamedTuple):  # A tuple for speed: a large cluster has half a million, each used 32 times.
+    """One partition of a pair. Its thread is ``number`` modulo the number of threads."""
 
     topic: str
     number: int
@@ -51,149 +51,163 @@ class FetchedReplica(NamedTuple):  # Half a million of them are gone through 32 
 
 @dataclass(frozen=True, slots=True)
 class FetcherLoad:
-    """How the threads would stand with one setting."""
+    """Load of the fetcher threads with one num.replica.fetchers.
 
-    fetchers: int | None  # None: brokers have different ones.
+    Attributes:
+        fetchers: num.replica.fetchers; None: brokers have different values.
+        load_max: load of the busiest thread.
+        partitions_max: most partitions on one thread, which is not always the busiest.
+        idle: number of idle threads.
+    """
+
+    fetchers: int | None
     load_max: float = 0.0
     busiest: FetcherThread | None = None
-    partitions_max: int = 0  # Of one cell; not always the busiest's.
+    partitions_max: int = 0
     idle: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TopicCollision:
-    """A topic of which partitions share a thread while others of the pair have none of it."""
+    """A topic whose partitions share a thread while other threads of the pair are idle.
+
+    Attributes:
+        idle: idle threads over all pairs, counting this topic alone.
+        follower, leader: the worst pair.
+        partitions: partitions of the topic on the worst pair.
+        threads: threads that they use there.
+    """
 
     topic: str
-    idle: int  # Over all pairs, counting this topic alone.
-    follower: int  # The worst pair.
+    idle: int
+    follower: int
     leader: int
-    partitions: int  # Of the topic, on that pair.
-    threads: int  # That they use there.
+    partitions: int
+    threads: int
 
 
 def replicas_by_pair(partitions: Iterable[FetchedPartition]) -> dict[FetchPair, list[FetchedReplica]]:
-    """What each pair has to copy."""
+    """Returns the replicas that each pair copies."""
     hashes: dict[str, int] = {}
-    found: dict[FetchPair, list[FetchedReplica]] = {}
+    by_pair: dict[FetchPair, list[FetchedReplica]] = {}
     for p in partitions:
         code = hashes.get(p.topic)
         if code is None:
             code = hashes[p.topic] = topic_hash(p.topic)
-        share = FetchedReplica(p.topic, fetcher_number_from_hash(code, p.partition), p.load)
+        replica = FetchedReplica(p.topic, fetcher_number_from_hash(code, p.partition), p.load)
         for follower in p.followers:
             if follower != p.leader:
-                found.setdefault((follower, p.leader), []).append(share)
-    return found
+                by_pair.setdefault((follower, p.leader), []).append(replica)
+    return by_pair
 
 
 def count_idle_threads(partitions: Sequence[tuple[str, int, int, Sequence[int]]], fetchers: Fetchers) -> dict[int, int]:
-    """``FetcherLoad.idle`` of each follower, without anything else: of tens of thousands of partitions in a fraction of the time.
+    """Returns ``FetcherLoad.idle`` of each follower alone. Much faster than ``estimate_load`` for tens of thousands of partitions.
 
     Args:
         partitions: topic, partition, leader, followers.
-        fetchers: of the followers that are asked for; others are left out.
+        fetchers: num.replica.fetchers of the followers to count; other followers are skipped.
     """
     counts = Counter((follower, leader) for _, _, leader, followers in partitions for follower in followers)
     idle = {follower: 0 for follower, leader in counts if follower in fetchers and follower != leader}
     # On a large cluster most pairs have one partition, which cannot collide.
-    numbers: dict[FetchPair, list[int]] = {
+    numbers_by_pair: dict[FetchPair, list[int]] = {
         pair: [] for pair, count in counts.items() if count > 1 and pair[0] in idle and pair[0] != pair[1]
     }
     hashes: dict[str, int] = {}
     for topic, partition, leader, followers in partitions:
         for follower in followers:
-            those = numbers.get((follower, leader))
-            if those is None:
+            numbers = numbers_by_pair.get((follower, leader))
+            if numbers is None:
                 continue
             code = hashes.get(topic)
             if code is None:
                 code = hashes[topic] = topic_hash(topic)
-            those.append(fetcher_number_from_hash(code, partition))
-    for (follower, _), those in numbers.items():
+            numbers.append(fetcher_number_from_hash(code, partition))
+    for (follower, _), numbers in numbers_by_pair.items():
         n = fetchers[follower]
-        idle[follower] += min(len(those), n) - len({number % n for number in those})
+        idle[follower] += min(len(numbers), n) - len({number % n for number in numbers})
     return idle
 
 
 def loads_by_thread(
     by_pair: Mapping[FetchPair, Sequence[FetchedReplica]], fetchers: Fetchers
 ) -> dict[FetcherThread, tuple[float, int]]:
-    """Load and partitions of each cell that has any."""
-    found: dict[FetcherThread, tuple[float, int]] = {}
-    for (follower, leader), those in by_pair.items():
-        for share in those:
-            cell = (follower, leader, share.number % fetchers[follower])
-            load, count = found.get(cell, (0.0, 0))
-            found[cell] = (load + share.load, count + 1)
-    return found
+    """Returns the load and the number of partitions of each thread that has any."""
+    loads: dict[FetcherThread, tuple[float, int]] = {}
+    for (follower, leader), replicas in by_pair.items():
+        for replica in replicas:
+            thread = (follower, leader, replica.number % fetchers[follower])
+            load, count = loads.get(thread, (0.0, 0))
+            loads[thread] = (load + replica.load, count + 1)
+    return loads
 
 
 def estimate_load(by_pair: Mapping[FetchPair, Sequence[FetchedReplica]], fetchers: Fetchers) -> FetcherLoad:
-    """How it stands with these settings."""
+    """Returns the load of the threads with these settings."""
     values = set(fetchers.values())
-    seen = _Seen(values.pop() if len(values) == 1 else None)
-    for pair, those in by_pair.items():
-        seen.take(pair, *_dealt(those, fetchers[pair[0]]))
-    return seen.outlook()
+    sums = _LoadSums(values.pop() if len(values) == 1 else None)
+    for pair, replicas in by_pair.items():
+        sums.add_pair(pair, *_sum_by_thread(replicas, fetchers[pair[0]]))
+    return sums.result()
 
 
 def estimate_loads(
-    by_pair: Mapping[FetchPair, Sequence[FetchedReplica]], most: int = FETCHERS_MAX
+    by_pair: Mapping[FetchPair, Sequence[FetchedReplica]], fetchers_max: int = FETCHERS_MAX
 ) -> tuple[FetcherLoad, ...]:
-    """For every value from 1, the same on all brokers."""
-    seen = {n: _Seen(n) for n in range(1, most + 1)}
-    alone = -1.0
-    for pair, those in by_pair.items():
-        if len(those) == 1:
-            # On a large cluster most pairs are so: wherever the one goes, only the heaviest of them matters.
-            if those[0].load > alone:
-                alone = those[0].load
-                for n, one in seen.items():
-                    one.take(pair, *_dealt(those, n))
+    """Returns the load for each value from 1 to ``fetchers_max``, the same on all brokers."""
+    sums_by_n = {n: _LoadSums(n) for n in range(1, fetchers_max + 1)}
+    heaviest_single = -1.0
+    for pair, replicas in by_pair.items():
+        if len(replicas) == 1:
+            # Most pairs of a large cluster. The partition is alone on its thread, so only the heaviest such partition matters.
+            if replicas[0].load > heaviest_single:
+                heaviest_single = replicas[0].load
+                for n, sums in sums_by_n.items():
+                    sums.add_pair(pair, *_sum_by_thread(replicas, n))
             continue
-        if len(those) <= _FEW:
-            _take_few(seen, pair, those)
+        if len(replicas) <= _SMALL_PAIR_MAX:
+            _add_small_pair(sums_by_n, pair, replicas)
             continue
-        dealt: dict[int, _Dealt] = {}
-        for n in range(most, 0, -1):
-            # What 2 n threads have is known: n have the sums of two each. It is half of the work.
-            dealt[n] = _folded(dealt[2 * n], n) if 2 * n in dealt else _dealt(those, n)
-            seen[n].take(pair, *dealt[n])
-    return tuple(one.outlook() for one in seen.values())
+        by_thread: dict[int, _ThreadSums] = {}
+        for n in range(fetchers_max, 0, -1):
+            # Thread i of n has the partitions of the threads i and i + n of 2 n. Adding them halves the work.
+            by_thread[n] = _fold(by_thread[2 * n], n) if 2 * n in by_thread else _sum_by_thread(replicas, n)
+            sums_by_n[n].add_pair(pair, *by_thread[n])
+    return tuple(sums.result() for sums in sums_by_n.values())
 
 
-def _take_few(seen: Mapping[int, _Seen], pair: FetchPair, those: Sequence[FetchedReplica]) -> None:
-    """Most pairs are light, and can neither be the busiest nor the fullest: then only their idle threads count."""
-    count, load = len(those), sum(share.load for share in those)
-    numbers = [share.number for share in those]
-    for n, one in seen.items():
-        if load > one.load_max or count > one.partitions_max:
-            one.take(pair, *_dealt(those, n))
+def _add_small_pair(sums_by_n: Mapping[int, _LoadSums], pair: FetchPair, replicas: Sequence[FetchedReplica]) -> None:
+    """Adds a pair. A pair too light to change a maximum only adds its idle threads, which is cheaper."""
+    count, load = len(replicas), sum(replica.load for replica in replicas)
+    numbers = [replica.number for replica in replicas]
+    for n, sums in sums_by_n.items():
+        if load > sums.load_max or count > sums.partitions_max:
+            sums.add_pair(pair, *_sum_by_thread(replicas, n))
         else:
-            one.idle += min(count, n) - len({number % n for number in numbers})
+            sums.idle += min(count, n) - len({number % n for number in numbers})
 
 
-_FEW = 8  # Partitions of a pair; of more, dealing them out once and folding is the lesser work.
-_Dealt = tuple[list[float], list[int]]  # Load and partitions of each thread of a pair.
+_SMALL_PAIR_MAX = 8  # Partitions of a pair. For more, summing once and folding is faster.
+_ThreadSums = tuple[list[float], list[int]]  # Load and partitions of each thread of a pair.
 
 
-def _dealt(those: Sequence[FetchedReplica], n: int) -> _Dealt:
+def _sum_by_thread(replicas: Sequence[FetchedReplica], n: int) -> _ThreadSums:
     loads, counts = [0.0] * n, [0] * n
-    for _, number, load in those:
+    for _, number, load in replicas:
         loads[number % n] += load
         counts[number % n] += 1
     return loads, counts
 
 
-def _folded(of_two_n: _Dealt, n: int) -> _Dealt:
-    loads, counts = of_two_n
+def _fold(sums_of_two_n: _ThreadSums, n: int) -> _ThreadSums:
+    loads, counts = sums_of_two_n
     return list(map(add, loads[:n], loads[n:])), list(map(add, counts[:n], counts[n:]))
 
 
 @dataclass(slots=True)
-class _Seen:
-    """An outlook in the making."""
+class _LoadSums:
+    """Accumulates a ``FetcherLoad`` pair by pair."""
 
     fetchers: int | None
     load_max: float = -1.0
@@ -201,40 +215,38 @@ class _Seen:
     partitions_max: int = 0
     idle: int = 0
 
-    def take(self, pair: FetchPair, loads: Sequence[float], counts: Sequence[int]) -> None:
+    def add_pair(self, pair: FetchPair, loads: Sequence[float], counts: Sequence[int]) -> None:
         self.idle += min(sum(counts), len(counts)) - len(counts) + counts.count(0)
         self.partitions_max = max(self.partitions_max, *counts)
-        if (most := max(loads)) > self.load_max:
-            self.load_max, self.busiest = most, (*pair, loads.index(most))
+        if (load_max := max(loads)) > self.load_max:
+            self.load_max, self.busiest = load_max, (*pair, loads.index(load_max))
 
-    def outlook(self) -> FetcherLoad:
+    def result(self) -> FetcherLoad:
         return FetcherLoad(self.fetchers, max(0.0, self.load_max), self.busiest, self.partitions_max, self.idle)
 
 
 def find_topic_collisions(
     by_pair: Mapping[FetchPair, Sequence[FetchedReplica]], fetchers: Fetchers
 ) -> tuple[TopicCollision, ...]:
-    """Topics that collide with these settings, the worst first."""
+    """Returns the topics that collide with these settings, the worst first."""
     worst: dict[str, TopicCollision] = {}
-    for (follower, leader), those in by_pair.items():
+    for (follower, leader), replicas in by_pair.items():
         n = fetchers[follower]
         counts: dict[str, int] = {}
         threads: dict[str, set[int]] = {}
-        for share in those:
-            counts[share.topic] = counts.get(share.topic, 0) + 1
-            threads.setdefault(share.topic, set()).add(share.number % n)
+        for replica in replicas:
+            counts[replica.topic] = counts.get(replica.topic, 0) + 1
+            threads.setdefault(replica.topic, set()).add(replica.number % n)
         for topic, count in counts.items():
             used = len(threads[topic])
             idle = min(count, n) - used
             if not idle:
                 continue
-            here = TopicCollision(topic, idle, follower, leader, count, used)
-            other = worst.get(topic)
-            if other is None:
-                worst[topic] = here
+            collision = TopicCollision(topic, idle, follower, leader, count, used)
+            known = worst.get(topic)
+            if known is None:
+                worst[topic] = collision
                 continue
-            keep = max(other, here, key=lambda one: (one.partitions / one.threads, one.partitions))
-            worst[topic] = TopicCollision(
-                topic, other.idle + idle, keep.follower, keep.leader, keep.partitions, keep.threads
-            )
-    return tuple(sorted(worst.values(), key=lambda one: (-one.partitions / one.threads, -one.idle, one.topic)))
+            worse = max(known, collision, key=lambda c: (c.partitions / c.threads, c.partitions))
+            worst[topic] = replace(worse, idle=known.idle + idle)
+    return tuple(sorted(worst.values(), key=lambda c: (-c.partitions / c.threads, -c.idle, c.topic)))

@@ -1,20 +1,18 @@
-"""Has the move onto this broker stopped making progress?
+"""Detects that the move onto a broker has stopped making progress.
 
-Intuition: a bath that should fill. Each second it should gain a certain amount; a second in which it gains less than half
-of that is a second lost, one in which it gains more wins time back. When 15 seconds are lost, it has stalled. Because it
-is lost time that is counted and not single readings, the quota's own rhythm (nothing for 9 s, then a clump) never adds up
-to a stall, while a slow leak does.
+Every second the move should drain a certain number of bytes. A second with less than half of it is lost; a second with more wins
+time back. At 15 lost seconds the move has stalled. The quota's own rhythm (9 s of silence, then a burst) never adds up to a
+stall, because lost time counts and not single readings. A slow decline does add up.
 
-This is a one-sided CUSUM over time: S ← max(0, S + Δt · (κ − drain ÷ expected)), stalled from h on, well again at S = 0.
-Δt is not one step but a stretch of 8.5 s or more, so that silence and clump of the quota's 11 s mostly meet in one.
+This is a one-sided CUSUM over time: S ← max(0, S + Δt · (κ − drain ÷ expected)). The move has stalled from S ≥ h on, and is well
+again at S = 0. Δt spans 8.5 s or more, so that the silence and the burst of the quota's 11 s mostly fall into one Δt.
 
-Invariant: only data moves S. Without new steps nothing changes: silence is for freshness.py to judge.
+Invariant: only data changes S. Missing data is the business of freshness.py.
 
 Vocabulary:
-    drain     bytes/s by which the adding replicas came closer: what they gained less what was written meanwhile.
-    expected  the drain that the throttles allow: the quota less what keeping up takes. Where they allow none, or there
-              are none, a small fixed rate: even an impossible throttle is expected to make progress, so that its
-              failure is seen.
+    drain     bytes/s by which the adding replicas come closer: bytes gained less bytes written meanwhile.
+    expected  the drain that the throttles allow: the quota less steady-state replication. A small fixed rate if the throttles allow
+              nothing, or if there are none: even with an impossible throttle the move should progress, so that the failure is seen.
 """
 
 from __future__ import annotations
@@ -37,19 +35,19 @@ def expected_drain_bytes_per_s(
     *,
     steered: bool = False,
 ) -> float:
-    """What the throttles allow this destination to drain.
+    """Returns the drain that the throttles of a destination allow.
 
     Args:
-        steered: the law means all of them to be as they are: what it leaves, however little, is what it has weighed against
-            clients, and a move that takes that is well. Where it leaves nothing, a small rate is expected all the same.
-        surplus_follower: throttle less keep-up of its follower side; None where not throttled or not known.
-        surplus_leaders: the same of each leader it fetches from, already divided among that leader's destinations.
+        surplus_follower: throttle less steady-state replication of the follower side; None if not throttled or unknown.
+        surplus_leaders: the same for each leader, divided by the number of its destinations. steered: closed-loop control
+        determines all these throttles. Then any positive surplus is a deliberate choice, and a move that
+            uses it is well, however small it is.
     """
     allowed: list[float] = []
     if surplus_follower is not None:
         allowed.append(surplus_follower)
     known = [surplus for surplus in surplus_leaders if surplus is not None]
-    if known and len(known) == len(surplus_leaders):  # One unthrottled leader is enough to let everything through.
+    if known and len(known) == len(surplus_leaders):  # One unthrottled leader lets everything through.
         allowed.append(sum(known))
     if steered and allowed and min(allowed) > 0.0:
         return min(allowed)
@@ -59,18 +57,18 @@ def expected_drain_bytes_per_s(
 def judge_steps(
     state: StallState, steps: Sequence[MoveStep], expected_bytes_per_s: float, limits: StallLimits
 ) -> StallState:
-    """The state after the steps that are newer than those judged before. ``expected_bytes_per_s`` is above 0."""
-    # A window has five steps, and four of them were judged with the one before.
+    """Returns the state after the steps that are newer than the last judged one. ``expected_bytes_per_s`` is above 0."""
+    # A signal has five steps, of which four were usually judged with the previous signal.
     new = [step for step in steps if step.at_ms > state.judged_until_ms and step.dt_s > 0]
     for step in sorted(new, key=_AT_MS) if len(new) > 1 else new:
         if step.at_ms > state.judged_until_ms:
-            state = _take(state, step, expected_bytes_per_s, limits)
+            state = _add_step(state, step, expected_bytes_per_s, limits)
     return state
 
 
-def _take(state: StallState, step: MoveStep, expected_bytes_per_s: float, limits: StallLimits) -> StallState:
+def _add_step(state: StallState, step: MoveStep, expected_bytes_per_s: float, limits: StallLimits) -> StallState:
     if step.dt_s > limits.step_s_max:
-        # A gap: we do not know what happened in it.
+        # A gap in the data: the progress within it is unknown.
         return replace(
             state,
             judged_until_ms=step.at_ms,
@@ -86,7 +84,7 @@ def _take(state: StallState, step: MoveStep, expected_bytes_per_s: float, limits
         return StallState(
             state.lost_s, stalled, since_ms, step.at_ms, observed_s, pending_s, gained_bytes, written_bytes
         )
-    share = _share(pending_s, gained_bytes, written_bytes, step.remaining_bytes, expected_bytes_per_s, limits)
+    share = _progress_share(pending_s, gained_bytes, written_bytes, step.remaining_bytes, expected_bytes_per_s, limits)
     lost_s = min(limits.lost_s_max, max(0.0, state.lost_s + pending_s * (limits.share_expected - share)))
     if lost_s >= limits.stalled_lost_s and not stalled:
         stalled, since_ms = True, step.at_ms
@@ -95,7 +93,7 @@ def _take(state: StallState, step: MoveStep, expected_bytes_per_s: float, limits
     return StallState(lost_s, stalled, since_ms, step.at_ms, observed_s)
 
 
-def _share(
+def _progress_share(
     pending_s: float,
     gained_bytes: float,
     written_bytes: float,
@@ -103,7 +101,7 @@ def _share(
     expected_bytes_per_s: float,
     limits: StallLimits,
 ) -> float:
-    """What share of the expected drain the pending stretch brought."""
+    """Returns drain ÷ expected drain over the joined steps; 1 near the end of the move."""
     write_bytes_per_s = written_bytes / pending_s
     if remaining_bytes <= max(limits.near_end_bytes, limits.near_end_write_s * write_bytes_per_s):
         return 1.0

@@ -56,11 +56,11 @@ def test_pressure_is_worst_measured_ratio() -> None:
     signal = replace(SIGNAL, idle_ratio=0.6, event_queue_time_mean_ms=100.0)
     found = worst_pressure(signal, ClusterWideMeasures(create_ms=90.0, apply_lag_ms=700.0), objective)
     assert found is not None
-    assert (found.by, found.ratio) == (Measure.CREATE, 0.9)
+    assert (found.measure, found.ratio) == (Measure.CREATE, 0.9)
     found = worst_pressure(replace(signal, idle_ratio=0.1), ClusterWideMeasures(create_ms=90.0), objective)
     assert found is not None
-    assert (found.by, found.ratio) == (Measure.IDLE, pytest.approx(1.125))
-    assert "idle 10 % of the time, at least 20 % is asked for" in str(found)
+    assert (found.measure, found.ratio) == (Measure.IDLE, pytest.approx(1.125))
+    assert "idle 10 % of the time (objective: at least 20 %)" in str(found)
 
 
 def test_pressure_is_unknown_without_measures_or_objectives() -> None:

@@ -166,7 +166,7 @@ def test_one_follower_that_came_late_once_is_no_harm() -> None:
 def test_a_busy_controller_halves_all_of_them_and_the_requests() -> None:
     found = at(20, begun(), controllers={100: controller(20_000, idle=0.1)})
     assert (found.slots[SIDE], found.starts_max, reason(found)) == (2, 25, ConcurrencyReason.CONTROLLER_BUSY)
-    assert found.changes[-1].text == ("steps per request: 50 → 25, idle 10 % of the time, at least 30 % is asked for")
+    assert found.changes[-1].text == ("steps per request: 50 → 25, idle 10 % of the time (objective: at least 30 %)")
     # Until its window has seen that, neither goes further down nor up again.
     for idle in (0.1, 0.95):
         later = at(40, found.state, controllers={100: controller(40_000, idle=idle)})

@@ -207,7 +207,7 @@ def test_a_broker_that_did_not_hear_in_time_may_have_passed_it_on() -> None:
     for code in (7, 41):  # REQUEST_TIMED_OUT, NOT_CONTROLLER
         failure = _partition_error(code, None, "to alter reassignments")
         assert isinstance(failure, Unreachable)
-        assert not _refusal(failure).known
+        assert not _refusal(failure).is_certain
 
 
 def test_each_request_asks_whether_this_tuner_may_still_act() -> None:

@@ -44,18 +44,18 @@ def found(
 
 
 def test_a_source_that_feeds_another_is_not_what_this_one_waits_for() -> None:
-    assert find_bottleneck(9, {1: SourceProgress(well=(4,), stalled=(9,))}, TRICKLE, {}) == Bottleneck(
+    assert find_bottleneck(9, {1: SourceProgress(progressing=(4,), stalled=(9,))}, TRICKLE, {}) == Bottleneck(
         Reason.STALLED_DESTINATION_BOUND, 9,
-        "it is likely broker 9, the destination: broker 1 feeds broker 4 as it should; look at its disks and its network",
+        "the likely cause is broker 9, the destination: broker 1 feeds broker 4 at the expected rate; check its disks and its network",
     )  # fmt: skip
 
 
 def test_where_nothing_at_all_comes_meanwhile_its_replicas_are_dead() -> None:
     """Registered, six steps of 5 s without a byte."""
-    assert find_bottleneck(9, {1: SourceProgress(well=(4, 5), stalled=(9,))}, NOTHING, {}) == Bottleneck(
+    assert find_bottleneck(9, {1: SourceProgress(progressing=(4, 5), stalled=(9,))}, NOTHING, {}) == Bottleneck(
         Reason.STALLED_REPLICA_DEAD, 9,
-        "the replicas on broker 9 are likely dead, though it is registered: nothing has come to it for 30 s, while broker 1 feeds "
-        "brokers 4, 5 as it should; look at its log directories, and in its log for partitions whose fetching has failed; "
+        "the replicas on broker 9 are likely dead, although it is registered: no bytes have arrived for 30 s, while broker 1 feeds "
+        "brokers 4, 5 at the expected rate; check its log directories, and its log for partitions whose fetching has failed; "
         "restart it, or cancel its part of the move",
     )  # fmt: skip
 
@@ -65,18 +65,18 @@ def test_where_nothing_at_all_comes_meanwhile_its_replicas_are_dead() -> None:
 )
 def test_twenty_seconds_without_a_byte_are_more_than_the_quotas_silence(silent: int, reason: Reason) -> None:
     steps = tuple(traced([1 * MB] * (6 - silent) + [0.0] * silent))
-    assert found({1: SourceProgress(well=(4,))}, steps) == (reason, 9)
-    assert found({1: SourceProgress(well=(4,))}, tuple(reversed(steps))) == (reason, 9), "whatever their order"
+    assert found({1: SourceProgress(progressing=(4,))}, steps) == (reason, 9)
+    assert found({1: SourceProgress(progressing=(4,))}, tuple(reversed(steps))) == (reason, 9), "whatever their order"
 
 
 def test_a_source_all_of_whose_destinations_stall_is_ill_itself() -> None:
     assert find_bottleneck(9, {1: SourceProgress(stalled=(4, 9))}, TRICKLE, {}) == Bottleneck(
         Reason.STALLED_SOURCE_BOUND, 1,
-        "it is likely broker 1, the source: what it sends to broker 4 has stalled as well; look at its disks (what followers lack "
-        "for long is read from there) and its network",
+        "the likely cause is broker 1, the source: its copies to broker 4 have stalled as well; check its disks (old data is read "
+        "from there) and its network",
     )  # fmt: skip
     # So is one of two, where the other feeds somebody.
-    assert found({1: SourceProgress(stalled=(4, 9)), 2: SourceProgress(well=(5,), stalled=(9,))}) == (
+    assert found({1: SourceProgress(stalled=(4, 9)), 2: SourceProgress(progressing=(5,), stalled=(9,))}) == (
         Reason.STALLED_SOURCE_BOUND,
         1,
     )
@@ -98,7 +98,7 @@ def test_two_brokers_alone_are_told_apart_by_who_is_busy() -> None:
     assert found(alone, idle={1: 0.80, 9: 0.12}) == (Reason.STALLED_DESTINATION_BOUND, 9)
     one = find_bottleneck(9, alone, TRICKLE, {1: 0.12})
     assert one is not None
-    assert "its request handlers are idle for 12 % of the time only" in one.text
+    assert "its request handlers are idle only 12 % of the time" in one.text
 
 
 @pytest.mark.parametrize(
@@ -155,8 +155,8 @@ def test_a_source_bound_stall_is_said_of_the_source_and_of_both_destinations() -
     found = said({3: STALLED, 4: STALLED})
     assert reasons(found) == dict.fromkeys([SOURCE, TARGET, (4, F)], Reason.STALLED_SOURCE_BOUND)
     assert found[TARGET].text.startswith(
-        "broker 3 follower throttle: the move onto broker 3 has stalled, but not by the throttle (20.0 MB/s, only 2.00 MB/s of it is "
-        "used): it is likely broker 1, the source: what it sends to broker 4 has stalled as well; look at its disks"
+        "broker 3 follower throttle: the move onto broker 3 has stalled, but not because of the throttle (20.0 MB/s, only 2.00 MB/s of "
+        "it is used): the likely cause is broker 1, the source: its copies to broker 4 have stalled as well; check its disks"
     )
 
 
@@ -165,7 +165,7 @@ def test_a_destination_bound_stall_is_said_of_that_destination() -> None:
     assert reasons(found) == {
         SOURCE: Reason.STALLED_DESTINATION_BOUND, TARGET: Reason.STALLED_DESTINATION_BOUND, (4, F): Reason.PROGRESSING,
     }  # fmt: skip
-    assert "it is likely broker 3, the destination: broker 1 feeds broker 4 as it should" in found[SOURCE].text
+    assert "the likely cause is broker 3, the destination: broker 1 feeds broker 4 at the expected rate" in found[SOURCE].text
 
 
 def test_whom_a_throttle_holds_or_nobody_has_watched_yet_says_nothing_of_the_source() -> None:

@@ -93,9 +93,9 @@ def test_a_crowd_is_named_where_the_throttle_does_not_bind() -> None:
         (*SOURCE, Reason.STALLED_FETCHER_BOUND), (*TARGET, Reason.STALLED_FETCHER_BOUND),
     ]  # fmt: skip
     assert both[0].text == (
-        "broker 1 leader throttle: the move onto broker 3 has stalled, but not by the throttle (10.0 MB/s, only 2.00 MB/s of it is "
-        "used): it is the fetcher threads: 5 of the 5 partitions that move onto broker 3 from broker 1 are copied by one thread of 4, "
-        "ReplicaFetcherThread-0-1; with num.replica.fetchers=5 it would be 1 at most; a higher throttle does not help: "
+        "broker 1 leader throttle: the move onto broker 3 has stalled, but not because of the throttle (10.0 MB/s, only 2.00 MB/s of "
+        "it is used): the cause is the fetcher threads: 5 of the 5 partitions that move onto broker 3 from broker 1 are copied by one "
+        "thread of 4, ReplicaFetcherThread-0-1; with num.replica.fetchers=5 it would be 1 at most; a higher throttle does not help: "
         "change it with `rheostat fetchers --apply`, once nothing moves"
     )
 
