@@ -242,7 +242,9 @@ def encode_memory(memory: Memory, holder: str = "") -> bytes:
         "externally_owned_until_ms": [
             [b, s.value, until] for (b, s), until in memory.externally_owned_until_ms.items()
         ],
-        "moving_replicas": [[topic, partition, sorted(brokers)] for (topic, partition), brokers in memory.moving_replicas.items()],
+        "moving_replicas": [
+            [topic, partition, sorted(brokers)] for (topic, partition), brokers in memory.moving_replicas.items()
+        ],
         "rescued": sorted(memory.rescued),
         "throttled": memory.throttled,
         "preexisting_rates": [[broker, side.value, rate] for (broker, side), rate in memory.preexisting_rates.items()],
@@ -253,7 +255,9 @@ def encode_memory(memory: Memory, holder: str = "") -> bytes:
         "recorded_orders": orders_body(memory.recorded_orders),
         "orders_recorded_until_ms": memory.orders_recorded_until_ms,
         "cleared_at_ms": memory.cleared_at_ms,
-        "predecessor_writes": [[broker, side.value, list(values)] for (broker, side), values in memory.predecessor_writes.items()],
+        "predecessor_writes": [
+            [broker, side.value, list(values)] for (broker, side), values in memory.predecessor_writes.items()
+        ],
         "predecessor_writes_until_ms": memory.predecessor_writes_until_ms,
         "listed": [listed_row(topic, pairs) for topic, pairs in memory.listed.items()],
     }

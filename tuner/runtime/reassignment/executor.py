@@ -350,7 +350,9 @@ class ReassignmentExecutor:
         )
         failures = {key: refusal for key, refusal in outcome.items() if refusal is not None and key not in waits}
         failures |= {key: StepRefusal(why) for key, why in self._withheld.failed.items()}
-        none_under_way = {key for key, refusal in failures.items() if refusal.is_certain and key in asked.steps} | {*waits}
+        none_under_way = {key for key, refusal in failures.items() if refusal.is_certain and key in asked.steps} | {
+            *waits
+        }
         self._under_way -= none_under_way  # They have not ended.
         plans = self.recorder.active_plans
         after = [_without(plan, none_under_way) for plan in plans]

@@ -165,7 +165,10 @@ def test_a_destination_bound_stall_is_said_of_that_destination() -> None:
     assert reasons(found) == {
         SOURCE: Reason.STALLED_DESTINATION_BOUND, TARGET: Reason.STALLED_DESTINATION_BOUND, (4, F): Reason.PROGRESSING,
     }  # fmt: skip
-    assert "the likely cause is broker 3, the destination: broker 1 feeds broker 4 at the expected rate" in found[SOURCE].text
+    assert (
+        "the likely cause is broker 3, the destination: broker 1 feeds broker 4 at the expected rate"
+        in found[SOURCE].text
+    )
 
 
 def test_whom_a_throttle_holds_or_nobody_has_watched_yet_says_nothing_of_the_source() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from test_prepared_moves import T0, Announced, still
 from test_listing import NOTHING, cycle, unthrottled
+from test_prepared_moves import T0, Announced, still
 from tuner_cases import move, throttle
 
 from streaming.shared.contract import Side
