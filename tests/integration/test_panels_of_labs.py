@@ -125,7 +125,7 @@ def steered(folder: Path) -> set[str]:
                 until(lambda: boards.show(*words), within_s, f"{what}: {words}", every_s=1.0)
 
             seen("the storm", "tenants create", "their buckets", "Their quotas", "refused requests", within_s=180)
-            said("override", "--yes", "--broker", "3", "--rate", "300KB/s", "--for", "5m")
+            said("override", "--yes", "--broker", "3", "--rate", "500KB/s", "--for", "5m")
             said("reassign", "start", str(plan), "--watch-s", "0", "--yes", "--detach")
             seen(
                 "the plan",
@@ -136,6 +136,7 @@ def steered(folder: Path) -> set[str]:
                 "Fetcher threads",
             )
             seen("its partitions", "Largest moving partitions")
+            seen("its end", "Done", "Time to the deadline", within_s=150)
             said("pause")
             seen("the pause", "annotation Paused by a person")
             said("resume")
