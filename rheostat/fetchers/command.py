@@ -22,7 +22,7 @@ from rheostat.fetchers.heat_map import Map, as_svg, as_text
 from rheostat.fetchers.report import FetchersReport, as_record, report
 from rheostat.plan.cluster_layout import ending_failures, look
 from rheostat.plan.write_rates import write_rates
-from rheostat.reassign.active_plans import may_begin_steps, unfinished
+from rheostat.reassign.active_plans import may_begin_steps, read_active_plans
 from rheostat.run.services import probe
 from streaming.shared.kafka.fetchers import FetcherClient
 from tuner.control.throttle.diagnosis.fetcher_load import FetchedPartition
@@ -79,7 +79,7 @@ def check_no_plan_goes_on(settings: Settings, say: Callable[[str], None]) -> Non
         CommandError: a plan is on record that has not ended.
     """
     try:
-        plans = [plan for plan in unfinished(settings) if may_begin_steps(plan)]
+        plans = [plan for plan in read_active_plans(settings) if may_begin_steps(plan)]
     except CommandError as error:
         say(f"Whether a plan of reassignments goes on is not known: {error}")
         return

@@ -1,1 +1,1 @@
-"""`rheostat limits`: partition limits (KIP-578). command.py is the file to read first."""
+"""`rheostat limits`: partition limits (KIP-578). Read command.py first."""

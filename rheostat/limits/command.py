@@ -1,4 +1,4 @@
-"""`rheostat limits`: how many more partitions brokers and cluster may get, and where those of a topic would go. Changes nothing."""
+"""Runs `rheostat limits` and `rheostat limits place`: partition headroom, and a placement for a topic. Changes nothing."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rheostat.config.settings import Settings, load_settings
+from rheostat.config.settings import load_settings
 from rheostat.console.output import out, tell
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError
 from rheostat.limits.history import read_histories
 from rheostat.limits.overrides import LimitOverrides, check_topic
-from rheostat.limits.report import Fill, LimitsReport, as_record, report
-from rheostat.limits.view import sentences
+from rheostat.limits.report import Fill, LimitsReport, as_record, build_report
+from rheostat.limits.view import describe_report
 from rheostat.plan.cluster_layout import ClusterLayout, look, reading
 from streaming.shared.kafka.cluster import PartitionState
 from tuner.core.partition_limits import (
@@ -28,141 +28,151 @@ from tuner.planning.placement import PlacementRequest, PolicyViolation, place
 
 _CLIENT_ID = "rheostat-limits"
 _RECOMMENDED = PRESETS["kafka"].limits
-PARTITIONS_MAX = 10_000  # Of one request: more records the controller doesn't take.
+PARTITIONS_MAX = 10_000  # The controller accepts 10,000 records in one request.
 
 
-def run_limits(config: Path, given: LimitOverrides, *, as_json: bool) -> int:
-    """Shows headroom and when it ends, and returns the exit code."""
-    given.check()
+def run_limits(config: Path, overrides: LimitOverrides, *, as_json: bool) -> int:
+    """Shows the headroom of all brokers and when it ends, and returns the exit code."""
+    overrides.check()
     settings = load_settings(config)
-    limits = given.over(settings.limits)
+    limits = overrides.apply_to(settings.limits)
     with reading(settings, _CLIENT_ID) as client:
-        standing = look(client, settings, _CLIENT_ID)
-        known = read_histories(client, settings)
-    made = report(
-        standing.source,
-        standing.racks,
-        counts_of(standing),
+        layout = look(client, settings, _CLIENT_ID)
+        histories = read_histories(client, settings)
+    report = build_report(
+        layout.source,
+        layout.racks,
+        count_replicas(layout),
         _RECOMMENDED if limits is None else limits,
-        binding=limits is not None,
-        histories=known.by_broker,
-        why_none=known.why_none,
+        are_set=limits is not None,
+        histories=histories.by_broker,
+        missing_reason=histories.missing_reason,
     )
     if as_json:
-        out(json.dumps(as_record(made), indent=2))
+        out(json.dumps(as_record(report), indent=2))
     else:
         from rheostat.console.rich_console import console_for
         from rheostat.limits.view import show
 
-        show(made, console_for(sys.stdout))
-    return made.exit_code()
+        show(report, console_for(sys.stdout))
+    return report.exit_code()
 
 
 def run_place(
-    config: Path, given: LimitOverrides, topic: str, partitions: int, replication: int | None, *, as_json: bool
+    config: Path, overrides: LimitOverrides, topic: str, partitions: int, replication: int | None, *, as_json: bool
 ) -> int:
-    """Prints the assignment of a topic's new partitions, or why there is none; returns the exit code."""
-    given.check()
+    """Prints the replicas of a topic's new partitions, or why they do not fit, and returns the exit code."""
+    overrides.check()
     check_topic(topic)
     settings = load_settings(config)
-    said = given.over(settings.limits)
-    standing = _look(settings)
-    counts = counts_of(standing)
-    there = standing.topics.get(topic, [])
-    wanted = wanted_of(topic, partitions, replication, there, len(standing.brokers))
+    limits = overrides.apply_to(settings.limits)
+    with reading(settings, _CLIENT_ID) as client:
+        layout = look(client, settings, _CLIENT_ID)
+    counts = count_replicas(layout)
+    existing = layout.topics.get(topic, [])
+    request = placement_request(topic, partitions, replication, existing, len(layout.brokers))
     try:
-        placed = place(wanted, standing.racks, counts, applied_to(topic, said))
+        placement = place(request, layout.racks, counts, limits_for_topic(topic, limits))
     except PolicyViolation as violation:
         if as_json:
             out(json.dumps({"plan": None, "policy_violation": str(violation)}, indent=2))
         tell(str(violation))
         return EXIT_NOT_WELL
-    plan = plan_of(topic, len(there), placed)
-    then = _after(standing, counts, topic, placed, said)
+    plan = placement_json(topic, len(existing), placement)
+    after = _report_after(layout, counts, topic, placement, limits)
     if as_json:
-        record = {"plan": plan, "policy_violation": None, "then": as_record(then)}
+        record = {"plan": plan, "policy_violation": None, "after": as_record(after)}
         out(json.dumps(record, indent=2))
     else:
         out(json.dumps(plan))
-        for line in _summary(wanted, there, then):
+        for line in _describe_placement(request, existing, after):
             tell(line)
     return EXIT_DONE
 
 
-def applied_to(topic: str, limits: PartitionLimits | None) -> PartitionLimits:
-    """KIP-578: the limits don't apply to internal topics."""
+def limits_for_topic(topic: str, limits: PartitionLimits | None) -> PartitionLimits:
+    """Returns the limits that apply to a topic: none for internal topics (KIP-578)."""
     return PartitionLimits() if limits is None or topic in INTERNAL_TOPICS else limits
 
 
-def counts_of(standing: ClusterLayout) -> PartitionCounts:
-    return count_partitions(((key, state.replicas) for key, state in standing.partitions.items()), standing.brokers)
+def count_replicas(layout: ClusterLayout) -> PartitionCounts:
+    return count_partitions(((key, state.replicas) for key, state in layout.partitions.items()), layout.brokers)
 
 
-def wanted_of(
-    topic: str, partitions: int, replication: int | None, there: Sequence[PartitionState], brokers: int
+def placement_request(
+    topic: str, partitions: int, replication: int | None, existing: Sequence[PartitionState], brokers: int
 ) -> PlacementRequest:
-    """What is new of the topic.
+    """Returns the number of new partitions and their replication factor.
 
     Args:
-        there: its partitions, if it exists.
-        brokers: that are alive.
+        partitions: number that the topic shall have in all.
+        existing: the topic's partitions; empty if the topic does not exist.
+        brokers: number of brokers that are alive.
 
     Raises:
-        BadInputError: naming the option.
+        BadInputError: the message names the option.
     """
-    if there:
-        has, factor = len(there), len(there[0].replicas) - len(there[0].adding)
-        if partitions <= has:
+    if existing:
+        count, factor = len(existing), len(existing[0].replicas) - len(existing[0].adding)
+        if partitions <= count:
             raise BadInputError(
-                f"--partitions: topic {topic} has {has} already, and Kafka only ever adds some: expected more than {has}, "
-                f"found {partitions}"
+                f"--partitions: topic {topic} already has {count}, and Kafka cannot remove partitions: expected more than "
+                f"{count}, found {partitions}"
             )
         if replication not in (None, factor):
             raise BadInputError(
-                f"--replication: topic {topic} exists with replication factor {factor}, which its new partitions take over: "
+                f"--replication: topic {topic} exists with replication factor {factor}, which its new partitions also get: "
                 f"leave it out, or give {factor}; found {replication}"
             )
         replication = factor
-        partitions -= has
+        partitions -= count
     elif replication is None:
-        raise BadInputError(f"--replication: missing, and there is no topic {topic} that it could be taken from")
+        raise BadInputError(f"--replication: missing, and topic {topic} does not exist: give a replication factor")
     if replication > brokers:
         raise BadInputError(
             f"--replication: INVALID_REPLICATION_FACTOR: {replication} replicas need as many brokers, {brokers} are alive"
         )
     if partitions > PARTITIONS_MAX:
         raise BadInputError(
-            f"--partitions: Kafka creates at most {PARTITIONS_MAX} at a time, found {partitions}: ask for a part first"
+            f"--partitions: Kafka creates at most {PARTITIONS_MAX} at a time, found {partitions}: create them in several steps"
         )
     return PlacementRequest(topic, partitions, replication)
 
 
-def plan_of(topic: str, first: int, placed: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """As kafka-reassign-partitions writes assignments."""
-    entries = [{"topic": topic, "partition": first + n, "replicas": list(brokers)} for n, brokers in enumerate(placed)]
+def placement_json(topic: str, first: int, placement: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """Returns the placement in the JSON of kafka-reassign-partitions.
+
+    Args:
+        first: number of the first new partition.
+    """
+    entries = [
+        {"topic": topic, "partition": first + n, "replicas": list(brokers)} for n, brokers in enumerate(placement)
+    ]
     return {"version": 1, "partitions": entries}
 
 
-def _look(settings: Settings) -> ClusterLayout:
-    with reading(settings, _CLIENT_ID) as client:
-        return look(client, settings, _CLIENT_ID)
-
-
-def _after(
-    standing: ClusterLayout,
+def _report_after(
+    layout: ClusterLayout,
     counts: PartitionCounts,
     topic: str,
-    placed: Sequence[Sequence[int]],
+    placement: Sequence[Sequence[int]],
     limits: PartitionLimits | None,
 ) -> LimitsReport:
-    added = count_partitions((((topic, n), brokers) for n, brokers in enumerate(placed)), ())
-    then = PartitionCounts({b: counts.on_broker(b) + added.on_broker(b) for b in {*counts.by_broker, *added.by_broker}})
-    return report(
-        standing.source, standing.racks, then, _RECOMMENDED if limits is None else limits, binding=limits is not None
+    """Returns the report on the cluster with the placed partitions."""
+    added = count_partitions((((topic, n), brokers) for n, brokers in enumerate(placement)), ())
+    after = PartitionCounts(
+        {b: counts.on_broker(b) + added.on_broker(b) for b in {*counts.by_broker, *added.by_broker}}
+    )
+    return build_report(
+        layout.source, layout.racks, after, _RECOMMENDED if limits is None else limits, are_set=limits is not None
     )
 
 
-def _summary(wanted: PlacementRequest, there: Sequence[PartitionState], then: LimitsReport) -> list[str]:
-    what = f"{wanted.partitions} {'more ' if there else ''}partitions of topic {wanted.topic}"
-    said = [f"There is room: {what}, replication factor {wanted.replication}, placed as above. Nothing was changed."]
-    return [*said, *(f"Then: {line}" for line in sentences(then)[1:] if then.worst is not Fill.OK)]
+def _describe_placement(
+    request: PlacementRequest, existing: Sequence[PartitionState], after: LimitsReport
+) -> list[str]:
+    partitions = f"{request.partitions} {'more ' if existing else ''}partitions of topic {request.topic}"
+    line = (
+        f"There is room: {partitions}, replication factor {request.replication}, placed as above. Nothing was changed."
+    )
+    return [line, *(f"Afterwards: {text}" for text in describe_report(after)[1:] if after.worst is not Fill.OK)]

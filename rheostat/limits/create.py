@@ -1,7 +1,7 @@
-"""`rheostat limits create`: a new topic, placed where the limits leave room, or refused as KIP-578 has Kafka refuse it.
+"""Runs `rheostat limits create`: creates a topic within the limits, or refuses it as KIP-578 describes.
 
-Kafka knows nothing of the limits, so between the look and the creation somebody else may take the same room: what stands
-afterwards is counted again, and told. Nothing is taken back: a topic that somebody may write to by now is not ours to delete.
+Kafka does not know the limits, so another client may use the same headroom between the check and the creation. The command
+therefore counts again afterwards and reports exceeded limits. It deletes nothing, because clients may already write to the topic.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pathlib import Path
 from rheostat.config.settings import load_settings
 from rheostat.console.output import out, tell
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, BadInputError, CommandError
-from rheostat.limits.command import applied_to, counts_of, plan_of, wanted_of
+from rheostat.limits.command import count_replicas, limits_for_topic, placement_json, placement_request
 from rheostat.limits.overrides import LimitOverrides, check_topic, parse_topic_configs
-from rheostat.limits.report import report
-from rheostat.limits.view import sentences
+from rheostat.limits.report import build_report
+from rheostat.limits.view import describe_report
 from rheostat.plan.cluster_layout import ending_failures, look
 from rheostat.run.services import probe
 from streaming.shared import kafka_names
@@ -28,79 +28,91 @@ from tuner.core.partition_limits import PartitionCounts, PartitionLimits
 from tuner.planning.placement import PolicyViolation, place
 
 _CLIENT_ID = "rheostat-limits"
-SHOWN_S_MAX = 15.0  # Until every partition has a leader, also on a busy cluster.
+READ_BACK_S_MAX = 15.0  # On a busy cluster it takes this long until every partition has a leader.
 _POLL_S = 0.2
 
-Placed = Sequence[Sequence[int]]
+Placement = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
+    """The requested topic; ``configs`` are texts such as "retention.ms=60000"."""
+
     name: str
     partitions: int
     replication: int
-    configs: Sequence[str] = ()  # "retention.ms=60000".
+    configs: Sequence[str] = ()
 
 
-def run_create(config: Path, given: LimitOverrides, asked: NewTopic, *, as_json: bool) -> int:
-    """Creates the topic and reads it back; returns the exit code."""
-    given.check()
-    check_topic(asked.name)
-    configs = parse_topic_configs(asked.configs)
+def run_create(config: Path, overrides: LimitOverrides, topic: NewTopic, *, as_json: bool) -> int:
+    """Creates the topic, reads it back, and returns the exit code.
+
+    Raises:
+        BadInputError: the topic exists, or an option cannot be used.
+        CommandError, UnreachableError: Kafka did not create the topic, or does not answer.
+    """
+    overrides.check()
+    check_topic(topic.name)
+    configs = parse_topic_configs(topic.configs)
     settings = load_settings(config)
-    said = given.over(settings.limits)
-    limits = applied_to(asked.name, said)
+    set_limits = overrides.apply_to(settings.limits)
+    limits = limits_for_topic(topic.name, set_limits)
     probe(settings)
     with PlacingClient(settings.kafka, _CLIENT_ID) as client, ending_failures():
         before = look(client, settings, _CLIENT_ID)
-        if there := before.topics.get(asked.name):
+        if existing := before.topics.get(topic.name):
             raise BadInputError(
-                f"--topic: {asked.name} exists already, with {len(there)} partitions: expected a new name. Where more partitions "
-                "of it fit, `rheostat limits place` says"
+                f"--topic: {topic.name} already exists, with {len(existing)} partitions: expected a new name. "
+                "`rheostat limits place` finds room for more partitions of it"
             )
-        counts = counts_of(before)
-        wanted = wanted_of(asked.name, asked.partitions, asked.replication, (), len(before.brokers))
+        request = placement_request(topic.name, topic.partitions, topic.replication, (), len(before.brokers))
         try:
-            placed = place(wanted, before.racks, counts, limits)
+            placement = place(request, before.racks, count_replicas(before), limits)
         except PolicyViolation as violation:
             if as_json:
-                _write({"created": False, "policy_violation": str(violation)})
+                _print_json({"created": False, "policy_violation": str(violation)})
             tell(str(violation))
             return EXIT_NOT_WELL
-        with ending_failures("The topic cannot be created"):
-            refusal = client.create_placed(asked.name, placed, configs)
-        if refusal is not None and refusal.code != kafka_names.ERROR_TOPIC_ALREADY_EXISTS:
-            raise refused(refusal)
-        stands = _read_back(client, asked.name, placed)
-        # The first of two brokers asked may have answered too late, and done it.
-        if refusal is not None and not stands:
-            raise CommandError(f"Topic {asked.name} was created by somebody else just now: nothing was changed.")
+        is_read_back = _create_placed(client, topic.name, placement, configs)
         after = look(client, settings, _CLIENT_ID)
-    over = filled_meanwhile(placed, counts_of(after), limits)
-    made = report(after.source, after.racks, counts_of(after), limits, binding=said is not None)
+    counts = count_replicas(after)
+    violations = find_exceeded_limits(placement, counts, limits)
+    report = build_report(after.source, after.racks, counts, limits, are_set=set_limits is not None)
+    plan = placement_json(topic.name, 0, placement)
     if as_json:
-        _write(
-            {
-                "created": True,
-                "plan": plan_of(asked.name, 0, placed),
-                "policy_violation": None,
-                "read_back": stands,
-                "over": over,
-            }
-        )
+        record = {"created": True, "plan": plan, "policy_violation": None}
+        _print_json({**record, "read_back": is_read_back, "limits_exceeded": violations})
     else:
-        out(json.dumps(plan_of(asked.name, 0, placed)))
-    shown = "read back as placed above" if stands else f"but not seen so within {SHOWN_S_MAX:g} s: look at the brokers"
+        out(json.dumps(plan))
+    missing = f"but the brokers do not show this placement after {READ_BACK_S_MAX:g} s: check the brokers"
+    result = "read back as placed above" if is_read_back else missing
     tell(
-        f"Created: topic {asked.name}, {asked.partitions} partitions, replication factor {asked.replication}; {shown}."
+        f"Created: topic {topic.name}, {topic.partitions} partitions, replication factor {topic.replication}; {result}."
     )
-    for line in (*over, *(() if said is None else sentences(made)[1:])):
-        tell(str(line))
-    return EXIT_DONE if stands and not over else EXIT_NOT_WELL
+    for line in (*violations, *(describe_report(report)[1:] if report.are_set else ())):
+        tell(line)
+    return EXIT_DONE if is_read_back and not violations else EXIT_NOT_WELL
 
 
-def refused(refusal: TopicRefusal) -> CommandError:
-    """What Kafka would not take: a fault of what was given, or of the moment."""
+def _create_placed(client: PlacingClient, name: str, placement: Placement, configs: Mapping[str, str]) -> bool:
+    """Creates the topic, and returns whether the brokers show it with this placement.
+
+    Raises:
+        BadInputError, CommandError: Kafka did not create the topic, or another client created it.
+    """
+    with ending_failures("The topic cannot be created"):
+        refusal = client.create_placed(name, placement, configs)
+    if refusal is not None and refusal.code != kafka_names.ERROR_TOPIC_ALREADY_EXISTS:
+        raise refusal_error(refusal)
+    is_read_back = _wait_for_placement(client, name, placement)
+    # The request may be sent to a second broker after the first one timed out, although that one created the topic.
+    if refusal is not None and not is_read_back:
+        raise CommandError(f"Topic {name} was just created by another client: nothing was changed.")
+    return is_read_back
+
+
+def refusal_error(refusal: TopicRefusal) -> CommandError:
+    """Returns the error for Kafka's refusal: bad input if an option caused it."""
     if refusal.code == kafka_names.ERROR_INVALID_CONFIG:
         return BadInputError(f"--topic-config: Kafka refuses it: {refusal.text}")
     if refusal.code == kafka_names.ERROR_INVALID_TOPIC:
@@ -108,44 +120,44 @@ def refused(refusal: TopicRefusal) -> CommandError:
     return CommandError(f"Kafka did not create the topic: {refusal.text}. Nothing was changed.")
 
 
-def filled_meanwhile(placed: Placed, after: PartitionCounts, limits: PartitionLimits) -> list[str]:
-    """Whose limit is passed although our part left it whole: somebody else took the same room.
+def find_exceeded_limits(placement: Placement, after: PartitionCounts, limits: PartitionLimits) -> list[str]:
+    """Returns a violation for each limit that is exceeded because other topics were created at the same time.
 
     Args:
-        placed: within the limits as they were looked at.
-        after: what is counted with the new topic.
+        placement: within the limits before the creation.
+        after: counts with the new topic.
     """
-    found = [
-        _raced(f"broker {broker} has", after.on_broker(broker), limits.for_broker(broker))
-        for broker in sorted({broker for brokers in placed for broker in brokers})
+    violations = [
+        _race_text(f"broker {broker} has", after.on_broker(broker), limits.for_broker(broker))
+        for broker in sorted({broker for brokers in placement for broker in brokers})
         if after.on_broker(broker) > limits.for_broker(broker)
     ]
     if after.total > limits.partitions_max:
-        found.append(_raced("the cluster has", after.total, limits.partitions_max))
-    return found
+        violations.append(_race_text("the cluster has", after.total, limits.partitions_max))
+    return violations
 
 
-def _raced(who: str, count: int, limit: int) -> str:
+def _race_text(subject: str, count: int, limit: int) -> str:
     return (
-        f"POLICY_VIOLATION in a race: {who} {count} partitions of {limit}, as others were created at the same moment. "
-        "Nothing was taken back: delete what is not needed."
+        f"POLICY_VIOLATION in a race: {subject} {count} partitions of {limit}, because others were created at the same time. "
+        "Nothing was deleted: delete topics that are not needed."
     )
 
 
-def _read_back(client: PlacingClient, topic: str, placed: Placed) -> bool:
-    """Whether the topic stands as asked, each partition with a leader, within the time it takes."""
-    until_s = time.monotonic() + SHOWN_S_MAX
+def _wait_for_placement(client: PlacingClient, topic: str, placement: Placement) -> bool:
+    """Waits until the brokers show the topic with this placement and a leader for each partition; False: not in time."""
+    until_s = time.monotonic() + READ_BACK_S_MAX
     while True:
         states = {state.partition: state for state in client.partitions([topic])}
         if all(
             n in states and states[n].leader >= 0 and states[n].replicas == tuple(brokers)
-            for n, brokers in enumerate(placed)
-        ) and len(states) == len(placed):
+            for n, brokers in enumerate(placement)
+        ) and len(states) == len(placement):
             return True
         if time.monotonic() >= until_s:
             return False
         threading.Event().wait(_POLL_S)
 
 
-def _write(record: Mapping[str, object]) -> None:
+def _print_json(record: Mapping[str, object]) -> None:
     out(json.dumps(record, indent=2))

@@ -1,4 +1,4 @@
-"""Limits as they are given on the command line, over those of the settings."""
+"""Parses the limits on the command line, which override those in the settings."""
 
 from __future__ import annotations
 
@@ -19,82 +19,88 @@ _BROKER_LIMIT = re.compile(r"(\d{1,9})=(\d{1,18})")
 
 @dataclass(frozen=True, slots=True)
 class LimitOverrides:
-    """What was said; None: nothing."""
+    """The options as given; None or empty: not given. ``by_broker`` has texts such as "3=2000"."""
 
     preset: str | None = None
     broker_partitions_max: int | None = None
     partitions_max: int | None = None
-    by_broker: Sequence[str] = ()  # "3=2000".
+    by_broker: Sequence[str] = ()
 
     def check(self) -> None:
-        """
+        """Checks the options without the settings, before slow work.
+
         Raises:
-            BadInputError: naming the option; no settings are needed to see it.
+            BadInputError: the message names the option.
         """
-        _by_broker(self.by_broker)
+        _parse_broker_limits(self.by_broker)
         if self.preset is not None and self.preset not in PRESETS:
             raise BadInputError(f"--preset: expected one of {', '.join(PRESETS)}, found {self.preset!r}")
 
-    def over(self, settings: LimitsSettings) -> PartitionLimits | None:
-        """Number by number: an option's own, else its preset's, else what the settings say. None: nobody said anything.
+    def apply_to(self, settings: LimitsSettings) -> PartitionLimits | None:
+        """Returns the limits that apply; None: neither options nor settings set any.
+
+        Each number comes from its own option, else from the preset on the command line, else from the settings.
 
         Raises:
-            BadInputError: naming the option.
+            BadInputError: the message names the option.
         """
         self.check()
-        own, below = _by_broker(self.by_broker), settings.limits()
-        said = (self.preset, self.broker_partitions_max, self.partitions_max)
-        if not settings.are_set and not own and all(value is None for value in said):
+        by_broker, base = _parse_broker_limits(self.by_broker), settings.limits()
+        options = (self.preset, self.broker_partitions_max, self.partitions_max)
+        if not settings.are_set and not by_broker and all(value is None for value in options):
             return None
         preset = PartitionLimits() if self.preset is None else PRESETS[self.preset].limits
         return PartitionLimits(
-            _first(
-                self.broker_partitions_max, limit_or_none(preset.broker_partitions_max), below.broker_partitions_max
+            _first_set(
+                self.broker_partitions_max, limit_or_none(preset.broker_partitions_max), base.broker_partitions_max
             ),
-            _first(self.partitions_max, preset.cluster_max, below.partitions_max),
-            {**below.by_broker, **own},
+            _first_set(self.partitions_max, preset.cluster_max, base.partitions_max),
+            {**base.by_broker, **by_broker},
         )
 
 
-def _first(option: int | None, preset: int | None, settings: int) -> int:
+def _first_set(option: int | None, preset: int | None, settings: int) -> int:
     return next(value for value in (option, preset, settings) if value is not None)
 
 
-def _by_broker(texts: Sequence[str]) -> dict[int, int]:
-    found: dict[int, int] = {}
+def _parse_broker_limits(texts: Sequence[str]) -> dict[int, int]:
+    limits: dict[int, int] = {}
     for text in texts:
-        parts = _BROKER_LIMIT.fullmatch(text)
-        if parts is None:
+        match = _BROKER_LIMIT.fullmatch(text)
+        if match is None:
             raise BadInputError(f"--broker-limit: expected BROKER=PARTITIONS such as 3=2000, found {text!r}")
-        if int(parts[1]) in found:
-            raise BadInputError(f"--broker-limit: broker {parts[1]} is given twice")
-        found[int(parts[1])] = int(parts[2])
-    return found
+        broker, limit = int(match[1]), int(match[2])
+        if broker in limits:
+            raise BadInputError(f"--broker-limit: broker {match[1]} is given twice")
+        limits[broker] = limit
+    return limits
 
 
 def check_topic(name: str) -> None:
-    """
+    """Checks the name of a topic.
+
     Raises:
-        BadInputError: Kafka would not take it.
+        BadInputError: Kafka would not accept the name.
     """
     if not is_topic_name(name):
         raise BadInputError(f"--topic: expected {TOPIC_NAME_RULE}, found {name!r}")
 
 
 def parse_topic_configs(texts: Sequence[str]) -> dict[str, str]:
-    """
+    """Returns the settings of a topic from texts such as "retention.ms=60000".
+
     Raises:
-        BadInputError: naming the one that is none.
+        BadInputError: a text has no key or no value, or a key is given twice.
     """
-    found: dict[str, str] = {}
+    configs: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not key.strip() or not equals:
             raise BadInputError(f"--topic-config: expected KEY=VALUE such as retention.ms=86400000, found {text!r}")
-        if key.strip() in found:
+        if key.strip() in configs:
             raise BadInputError(f"--topic-config: {key.strip()} is given twice")
-        found[key.strip()] = value
-    return found
+        configs[key.strip()] = value
+    return configs
 
 
 def limit_text(limit: int) -> str:

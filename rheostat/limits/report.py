@@ -1,4 +1,4 @@
-"""How full brokers and the cluster are. Pure; also the JSON for machines."""
+"""Reports how full the brokers and the cluster are (KIP-578). Pure; also the JSON for machines."""
 
 from __future__ import annotations
 
@@ -13,20 +13,24 @@ from tuner.planning.fill_forecast import FillForecast, forecast, sum_histories
 
 
 class Fill(StrEnum):
+    """Partitions compared with their limit. Above a limit existing partitions keep working, and new ones are refused."""
+
     OK = "ok"
     NEARLY_FULL = "nearly_full"  # From 80 % on.
-    FULL = "full"  # Goes on working, and gets no more.
+    FULL = "full"
     OVER = "over"
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerLimitRow:
+    """Partitions and limit of one broker or of the cluster."""
+
     broker: int | None  # None: the cluster.
     partitions: int
     limit: int
     alive: bool = True
     rack: str | None = None
-    projection: FillForecast | None = None  # None: not asked for, or not known of this broker.
+    projection: FillForecast | None = None  # None: not requested, or the broker has no history.
 
     @property
     def headroom(self) -> int:
@@ -45,9 +49,9 @@ class BrokerLimitRow:
 
 @dataclass(frozen=True, slots=True)
 class LimitsReport:
-    source: str
+    source: str  # Where the figures come from, for people.
     limits: PartitionLimits
-    binding: bool  # Somebody set them; else they are a recommendation to compare with.
+    are_set: bool  # False: the limits are a recommendation to compare with.
     cluster: BrokerLimitRow
     brokers: tuple[BrokerLimitRow, ...]
     why_no_projection: str | None = None
@@ -60,31 +64,33 @@ class LimitsReport:
         return EXIT_NOT_WELL if self.worst in (Fill.FULL, Fill.OVER) else EXIT_DONE
 
 
-def report(
+def build_report(
     source: str,
     racks: Mapping[int, str | None],
     counts: PartitionCounts,
     limits: PartitionLimits,
     *,
-    binding: bool,
+    are_set: bool,
     histories: Mapping[int, Sequence[tuple[float, float]]] | None = None,
-    why_none: str | None = None,
+    missing_reason: str | None = None,
 ) -> LimitsReport:
-    """
+    """Returns the report.
+
     Args:
         racks: of the brokers that are alive.
-        histories: of their counts, by broker, for when they fill; None: that is not asked.
-        why_none: there are none.
+        are_set: an operator set the limits; False: they are a recommendation.
+        histories: for each broker, times in seconds and partition counts; None: no forecast is requested.
+        missing_reason: why there are no histories.
     """
-    known = {b: those for b, those in (histories or {}).items() if b in racks}
+    known = {broker: history for broker, history in (histories or {}).items() if broker in racks}
 
-    def when(broker: int | None) -> FillForecast | None:
+    def project(broker: int | None) -> FillForecast | None:
         history = sum_histories(known) if broker is None else known.get(broker)
         if not history:
             return None
         limit = limits.partitions_max if broker is None else limits.for_broker(broker)
-        there = counts.total if broker is None else counts.on_broker(broker)
-        return forecast(history, None if limit_or_none(limit) is None else limit - there)
+        count = counts.total if broker is None else counts.on_broker(broker)
+        return forecast(history, None if limit_or_none(limit) is None else limit - count)
 
     rows = tuple(
         BrokerLimitRow(
@@ -93,28 +99,28 @@ def report(
             limits.for_broker(broker),
             broker in racks,
             racks.get(broker),
-            when(broker),
+            project(broker),
         )
         for broker in sorted({*racks, *counts.by_broker})
     )
-    cluster = BrokerLimitRow(None, counts.total, limits.partitions_max, projection=when(None))
-    return LimitsReport(source, limits, binding, cluster, rows, why_none)
+    cluster = BrokerLimitRow(None, counts.total, limits.partitions_max, projection=project(None))
+    return LimitsReport(source, limits, are_set, cluster, rows, missing_reason)
 
 
-def as_record(made: LimitsReport) -> dict[str, Any]:
-    """One JSON object; counts are replicas, a limit that nobody set is null."""
+def as_record(report: LimitsReport) -> dict[str, Any]:
+    """Returns one JSON object. Counts are replicas; a limit that is not set is null."""
     return {
-        "source": made.source,
-        "limits_are_set": made.binding,
-        "max.broker.partitions": limit_or_none(made.limits.broker_partitions_max),
-        "max.partitions": made.limits.cluster_max,
-        "why_no_projection": made.why_no_projection,
-        "cluster": _row(made.cluster),
-        "brokers": [{"broker": row.broker, "alive": row.alive, "rack": row.rack, **_row(row)} for row in made.brokers],
+        "source": report.source,
+        "limits_are_set": report.are_set,
+        "max.broker.partitions": limit_or_none(report.limits.broker_partitions_max),
+        "max.partitions": report.limits.cluster_max,
+        "why_no_projection": report.why_no_projection,
+        "cluster": _row_record(report.cluster),
+        "brokers": [{"broker": r.broker, "alive": r.alive, "rack": r.rack, **_row_record(r)} for r in report.brokers],
     }
 
 
-def _row(row: BrokerLimitRow) -> dict[str, Any]:
+def _row_record(row: BrokerLimitRow) -> dict[str, Any]:
     unlimited = limit_or_none(row.limit) is None
     return {
         "partitions": row.partitions,
@@ -122,15 +128,15 @@ def _row(row: BrokerLimitRow) -> dict[str, Any]:
         "headroom": None if unlimited else row.headroom,
         "share": None if unlimited else row.share,
         "fill": row.fill.value,
-        "projection": None if row.projection is None else _projection(row.projection),
+        "projection": None if row.projection is None else _projection_record(row.projection),
     }
 
 
-def _projection(found: FillForecast) -> dict[str, Any]:
+def _projection_record(projection: FillForecast) -> dict[str, Any]:
     return {
-        "fills": found.fills.value,
-        "full_in_s": found.in_s,
-        "growth": found.growth,
-        "growth_per_day": found.per_day,
-        "history_s": found.history_s,
+        "fills": projection.fills.value,
+        "full_in_s": projection.in_s,
+        "growth": projection.growth,
+        "growth_per_day": projection.per_day,
+        "history_s": projection.history_s,
     }

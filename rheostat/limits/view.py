@@ -1,4 +1,4 @@
-"""`rheostat limits` on a screen: the sentence first, then every broker, the fullest on top."""
+"""Shows the report of `rheostat limits` on a terminal: sentences first, then a table of all brokers, the fullest on top."""
 
 from __future__ import annotations
 
@@ -13,102 +13,100 @@ from tuner.core.partition_limits import PRESETS
 from tuner.planning.fill_forecast import HISTORY_S_MIN, RISES_MIN, FillForecast, FillOutlook
 
 ROWS_MAX = 30
-TIMED_MAX = 5
+PROJECTIONS_MAX = 5
 _COLOUR = {Fill.OK: "", Fill.NEARLY_FULL: "yellow", Fill.FULL: "red", Fill.OVER: "red"}
-_WORDS = {Fill.OK: "", Fill.NEARLY_FULL: "nearly full", Fill.FULL: "full", Fill.OVER: "over its limit"}
+_FILL_TEXT = {Fill.OK: "", Fill.NEARLY_FULL: "nearly full", Fill.FULL: "full", Fill.OVER: "over its limit"}
 
 
-def show(made: LimitsReport, console: Console) -> None:
-    for line in sentences(made):
-        console.print(line, style=_COLOUR[made.worst], soft_wrap=True)
-    console.print(_table(made))
-    for line in projections(made):
+def show(report: LimitsReport, console: Console) -> None:
+    """Prints the report."""
+    for line in describe_report(report):
+        console.print(line, style=_COLOUR[report.worst], soft_wrap=True)
+    console.print(_table(report))
+    for line in describe_projections(report):
         console.print(line, soft_wrap=True)
     console.print(
-        f"Partitions are replicas, internal topics left out. Figures from {made.source}. Nothing was changed.",
+        f"Partitions are replicas, internal topics left out. Figures from {report.source}. Nothing was changed.",
         style="dim",
         soft_wrap=True,
     )
 
 
-def sentences(made: LimitsReport) -> list[str]:
-    limits = f"max.broker.partitions={limit_text(made.limits.broker_partitions_max)}, " + (
-        f"max.partitions={limit_text(made.limits.partitions_max)}"
+def describe_report(report: LimitsReport) -> list[str]:
+    """Returns a sentence on the limits, then one for each broker or cluster that is nearly full or above."""
+    limits = (
+        f"max.broker.partitions={limit_text(report.limits.broker_partitions_max)}, "
+        f"max.partitions={limit_text(report.limits.partitions_max)}"
     )
-    said = [f"Limits: {limits}." if made.binding else f"No limits are given: compared with {limits}, {_source()}."]
-    for row in (made.cluster, *made.brokers):
-        if row.fill is not Fill.OK:
-            said.append(_told(row))
-    return said if len(said) > 1 else [*said, "There is room everywhere."]
+    comparison = f"No limits are set: compared with {limits}, {PRESETS['kafka'].source}."
+    header = f"Limits: {limits}." if report.are_set else comparison
+    rows = [_describe_row(row) for row in (report.cluster, *report.brokers) if row.fill is not Fill.OK]
+    return [header, *(rows or ["There is room everywhere."])]
 
 
-def projections(made: LimitsReport) -> list[str]:
-    """When the cluster and the first of the brokers are full, or why that can't be said."""
-    if made.why_no_projection is not None:
-        return [f"When they fill is not known: {made.why_no_projection}."]
-    known = [(row, row.projection) for row in (made.cluster, *made.brokers) if row.projection is not None]
+def describe_projections(report: LimitsReport) -> list[str]:
+    """Returns when the cluster and the first brokers reach their limits, or why that is not known."""
+    if report.why_no_projection is not None:
+        return [f"No forecast: {report.why_no_projection}."]
+    known = [(row, row.projection) for row in (report.cluster, *report.brokers) if row.projection is not None]
     if not known:
         return []
-    timed = [(row, found) for row, found in known if found.fills is FillOutlook.IN_TIME]
-    timed.sort(key=lambda one: one[1].in_s or 0.0)
-    said = [f"{_who(row)} {_when(found)}" for row, found in timed[:TIMED_MAX]]
-    if len(timed) > TIMED_MAX:
-        said.append(f"{len(timed) - TIMED_MAX} more fill later (--json has all).")
-    return said or [_why_not([found for _, found in known])]
+    timed = [(row, projection) for row, projection in known if projection.fills is FillOutlook.IN_TIME]
+    timed.sort(key=lambda pair: pair[1].in_s or 0.0)
+    texts = [f"{_subject(row)} {_time_text(projection)}" for row, projection in timed[:PROJECTIONS_MAX]]
+    if len(timed) > PROJECTIONS_MAX:
+        texts.append(f"{len(timed) - PROJECTIONS_MAX} more are full later (--json has all).")
+    return texts or [_no_time_text([projection for _, projection in known])]
 
 
-def _when(found: FillForecast) -> str:
-    assert found.in_s is not None
-    return f"grew by {found.growth:.0f} in {span_text(found.history_s)}: full in about {span_text(found.in_s)} if that goes on."
+def _time_text(projection: FillForecast) -> str:
+    assert projection.in_s is not None
+    grew = f"grew by {projection.growth:.0f} in {span_text(projection.history_s)}"
+    return f"{grew}: full in about {span_text(projection.in_s)} at this rate."
 
 
-def _why_not(known: list[FillForecast]) -> str:
-    """Where nobody has a time: the reason that says most, as brokers differ little in it."""
-    longest = max(known, key=lambda found: found.history_s)
-    watched = span_text(longest.history_s)
-    kinds = {found.fills for found in known}
-    if FillOutlook.TOO_SHORT in kinds:
-        return f"When they fill can't be said yet: the signals go back {watched}, it takes {span_text(HISTORY_S_MIN)} at least."
-    if FillOutlook.BEYOND in kinds:
-        return f"Nothing fills within {span_text(longest.horizon_s)}, as partitions came in the last {watched}."
-    if FillOutlook.TOO_FEW in kinds:
+def _no_time_text(projections: list[FillForecast]) -> str:
+    """Returns one reason for all, the most informative one, because brokers differ little."""
+    longest = max(projections, key=lambda projection: projection.history_s)
+    history = span_text(longest.history_s)
+    outlooks = {projection.fills for projection in projections}
+    if FillOutlook.TOO_SHORT in outlooks:
+        return f"No forecast yet: the signals cover {history}, and it takes {span_text(HISTORY_S_MIN)} at least."
+    if FillOutlook.BEYOND in outlooks:
+        return f"Nothing is full within {span_text(longest.horizon_s)} at the rate of the last {history}."
+    if FillOutlook.TOO_FEW in outlooks:
         return (
-            f"When they fill can't be said: in {watched} partitions came less than {RISES_MIN} times, which is no rate."
+            f"No forecast: in {history} the number of partitions rose fewer than {RISES_MIN} times, too few for a rate."
         )
-    if FillOutlook.NOT_GROWING in kinds:
-        return f"Nothing fills: the number of partitions has not grown in {watched}."
-    return "Nothing fills any further." if FillOutlook.FULL in kinds else "Nothing fills: there are no limits."
+    if FillOutlook.NOT_GROWING in outlooks:
+        return f"No limit comes nearer: the number of partitions has not grown in {history}."
+    return "All limits are reached already." if FillOutlook.FULL in outlooks else "No forecast: there are no limits."
 
 
-def _who(row: BrokerLimitRow) -> str:
+def _subject(row: BrokerLimitRow) -> str:
     return "The cluster" if row.broker is None else f"Broker {row.broker}"
 
 
-def _told(row: BrokerLimitRow) -> str:
-    who = _who(row)
-    has = f"has {row.partitions} partitions of {row.limit}"
+def _describe_row(row: BrokerLimitRow) -> str:
+    count = f"{_subject(row)} has {row.partitions} partitions of {row.limit}"
     if row.fill is Fill.NEARLY_FULL:
-        return f"{who} {has}, {share_text(row.share)}: room for {row.headroom} more."
-    return f"{who} {has}: what is there goes on working, and it gets no more."
+        return f"{count}, {share_text(row.share)}: room for {row.headroom} more."
+    return f"{count}: existing partitions keep working, and new ones are refused."
 
 
-def _source() -> str:
-    return PRESETS["kafka"].source
-
-
-def _table(made: LimitsReport) -> Table:
-    rows = sorted(made.brokers, key=lambda row: (-row.share, row.broker))
+def _table(report: LimitsReport) -> Table:
+    rows = sorted(report.brokers, key=lambda row: (-row.share, row.broker))
     cut = f", the {ROWS_MAX} fullest of {len(rows)} (--json has all)" if len(rows) > ROWS_MAX else ""
-    found = Table(title=f"Room for partitions{cut}", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    found.add_column("")
+    table = Table(title=f"Room for partitions{cut}", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("")
     for column in ("partitions", "limit", "full", "room"):
-        found.add_column(column, justify="right")
-    found.add_column("rack")
-    found.add_column("")
-    for row in (made.cluster, *rows[:ROWS_MAX]):
+        table.add_column(column, justify="right")
+    table.add_column("rack")
+    table.add_column("")
+    for row in (report.cluster, *rows[:ROWS_MAX]):
         limited = limit_text(row.limit).isdigit()
-        notes = [_WORDS[row.fill], *([] if row.alive else ["down"])]
-        found.add_row(
+        notes = [_FILL_TEXT[row.fill], *([] if row.alive else ["down"])]
+        table.add_row(
             "cluster" if row.broker is None else f"broker {row.broker}",
             str(row.partitions),
             limit_text(row.limit),
@@ -118,4 +116,4 @@ def _table(made: LimitsReport) -> Table:
             ", ".join(note for note in notes if note),
             style=_COLOUR[row.fill],
         )
-    return found
+    return table

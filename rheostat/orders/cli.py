@@ -133,6 +133,6 @@ def _acknowledged(settings: Settings, given: Orders, name: str, said: str) -> No
 def _plans_wait(settings: Settings, how: str) -> None:
     from rheostat.reassign import plan_store
 
-    waiting = [plan.id for plan in plan_store.read(settings).active]
+    waiting = [plan.id for plan in plan_store.read_plans(settings).active]
     if waiting:
         out(f"Plans of reassignments wait as well ({', '.join(waiting)}): {how}.")

@@ -1,1 +1,1 @@
-"""`rheostat reassign`: a plan put on record, and watched. The tuner executes it; nothing here asks Kafka to move anything."""
+"""`rheostat reassign`: puts a plan on record and watches it. The tuner executes the plan; this package moves nothing itself."""

@@ -1,4 +1,4 @@
-"""Plans on record that have not ended, for commands that should not act beside them."""
+"""Finds the plans on record that have not ended, for commands that should not act beside them."""
 
 from __future__ import annotations
 
@@ -8,27 +8,28 @@ from rheostat.reassign import plan_store
 from tuner.core.reassignment_plan import DesiredPlanState, Plan
 
 
-def unfinished(settings: Settings) -> tuple[Plan, ...]:
-    """
+def read_active_plans(settings: Settings) -> tuple[Plan, ...]:
+    """Reads the plans that have not ended.
+
     Raises:
         CommandError: the journal cannot be read.
     """
-    return plan_store.read(settings).active
+    return plan_store.read_plans(settings).active
 
 
 def may_begin_steps(plan: Plan) -> bool:
-    """Whether something of it is under way, or may be at any moment."""
+    """Returns whether a step of the plan runs now, or may begin at any moment."""
     return plan.head.desired is not DesiredPlanState.PAUSED or bool(plan.requested)
 
 
-def said_of_unfinished(settings: Settings) -> list[str]:
-    """What a person should know who plans by where partitions stand now."""
+def describe_active_plans(settings: Settings) -> list[str]:
+    """Returns a warning for each active plan, for a command that plans from the current replicas."""
     try:
-        plans = unfinished(settings)
+        plans = read_active_plans(settings)
     except CommandError as error:
-        return [f"Whether plans are on record that have not ended is not known: {error}"]
+        return [f"It is not known whether a plan of reassignments is active: {error}"]
     return [
-        f"Plan {plan.id}, given by {plan.head.submitted_by}, has not ended and moves "
-        f"{len(plan.partitions)} partitions: this one goes by where they stand now"
+        f"Plan {plan.id}, submitted by {plan.head.submitted_by}, has not ended and moves "
+        f"{len(plan.partitions)} partitions: the new plan starts from their current replicas"
         for plan in plans
     ]

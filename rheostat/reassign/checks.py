@@ -1,7 +1,6 @@
-"""What speaks against a plan before anything of it is begun: what forbids it, and what a person should know. Pure.
+"""Checks a plan before it begins: violations forbid it, notes only inform the operator. Pure.
 
-Intuition: a plan that can't end is told in seconds here and in hours there. So what is certain forbids, and what only may be so is
-said: a disk that would be full forbids, one that would be nearly full is told.
+Only what is certain forbids a plan. A disk that would overflow forbids it; a disk that would be nearly full is a note.
 """
 
 from __future__ import annotations
@@ -9,8 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
-from rheostat.reassign.plan_input import PlanGround, PlanInput
+from rheostat.reassign.plan_input import PlanChanges, PlanClusterState
 from streaming.shared.contract import Side
 from streaming.shared.kafka.reassignments import Disk
 from streaming.shared.units import rate_text, size_text, span_text
@@ -28,262 +28,276 @@ DISK_SHARE_WARN = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    forbidden: tuple[str, ...]  # Each is reason enough not to begin.
+class CheckResult:
+    """The result of all checks of a plan.
+
+    Attributes:
+        violations: reasons that forbid the plan; one is enough.
+        notes: what the operator should know.
+        bound: the shortest possible time at the given rate, for any order of the steps.
+        expected_s: estimated duration; None: the plan never ends, or it is not throttled.
+        duration: sentences on how much the plan copies and how long that takes.
+    """
+
+    violations: tuple[str, ...]
     notes: tuple[str, ...]
-    fluid: FluidBound  # The best that any order can do at the ceiling.
-    expected_s: float | None = None  # About what it takes; None: it never ends, or it is not throttled.
-    takes: tuple[str, ...] = ()  # How much is copied, and about how long that takes.
+    bound: FluidBound
+    expected_s: float | None = None
+    duration: tuple[str, ...] = ()
 
 
-def checked(
-    given: PlanInput,
-    ground: PlanGround,
+def check_plan(
+    changes: PlanChanges,
+    cluster: PlanClusterState,
     *,
     rate_bytes_per_s_max: float | None,
     limits: PartitionLimits,
     may_change_factor: bool,
-    batch: BatchLimits | None = None,
-    others: Sequence[Plan] = (),
+    batch_limits: BatchLimits | None = None,
+    active_plans: Sequence[Plan] = (),
     leaders_ratio: float = 1.0,
-    steers: bool = False,
-) -> Checked:
-    """
+    has_objective: bool = False,
+) -> CheckResult:
+    """Returns the violations, the notes and the estimated duration of a plan.
+
     Args:
-        rate_bytes_per_s_max: of every throttle; None: the plan is not throttled.
-        steers: a latency objective may lower that.
-        leaders_ratio: of it, what leaders have while the plan goes on.
-        may_change_factor: somebody said that partitions may have more or fewer replicas than before.
-        batch: how many may be under way at a time; None: as many as there are.
-        others: plans on record that have not ended.
+        rate_bytes_per_s_max: highest rate of each side; None: the plan is not throttled.
+        may_change_factor: the operator allows another number of replicas than now.
+        batch_limits: how many partitions may move at a time; None: unlimited.
+        active_plans: plans on record that have not ended.
+        leaders_ratio: share of the rate that leaders get while the plan runs.
+        has_objective: a latency objective may lower the rate.
     """
     rates: dict[BrokerSide, float] = {}
     if rate_bytes_per_s_max is not None:
-        rates = {(b, side): rate_bytes_per_s_max for b in ground.standing.brokers for side in Side}
-    partitions = planned_partitions(_waiting(given, ground))
-    best = fluid_bound(partitions, rates)
-    expected = estimate_s(best, partitions, rates, batch or BatchLimits(), leaders_ratio) if rates else None
-    added = _added_bytes(given, ground, others)
-    forbidden = [
-        *_factor(given, may_change_factor),
-        *_dead_targets(given, ground),
-        *_over_limits(given, ground, limits, others),
-        *_full_disks(added, ground),
-        *(_never_end(best, rate_bytes_per_s_max) if rate_bytes_per_s_max is not None else ()),
+        rates = {(b, side): rate_bytes_per_s_max for b in cluster.layout.brokers for side in Side}
+    partitions = planned_partitions(_waiting_partitions(changes, cluster))
+    bound = fluid_bound(partitions, rates)
+    expected_s = estimate_s(bound, partitions, rates, batch_limits or BatchLimits(), leaders_ratio) if rates else None
+    added_bytes = _added_bytes(changes, cluster, active_plans)
+    violations = [
+        *_factor_changes(changes, may_change_factor),
+        *_offline_targets(changes, cluster),
+        *_exceeded_limits(changes, cluster, limits, active_plans),
+        *_full_disks(added_bytes, cluster),
+        *(_endless_copies(bound, rate_bytes_per_s_max) if rate_bytes_per_s_max is not None else ()),
     ]
-    notes = [
-        *_waited_for(given, ground),
-        *_fewer_racks(given, ground),
-        *_nearly_full_disks(added, ground),
-    ]
-    takes = _takes(best, expected, rate_bytes_per_s_max, steers=steers)
-    return Checked(tuple(forbidden), tuple(notes), best, expected, takes)
+    notes = [*_waits(changes, cluster), *_fewer_racks(changes, cluster), *_nearly_full_disks(added_bytes, cluster)]
+    duration = _describe_duration(bound, expected_s, rate_bytes_per_s_max, has_objective=has_objective)
+    return CheckResult(tuple(violations), tuple(notes), bound, expected_s, duration)
 
 
-def ways_of(given: PlanInput, ground: PlanGround) -> list[PartitionTransition]:
-    states = ground.standing.partitions
+def list_transitions(changes: PlanChanges, cluster: PlanClusterState) -> list[PartitionTransition]:
+    """Returns the current and the target replicas of each partition that the plan changes."""
+    states = cluster.layout.partitions
     return [
         PartitionTransition(
             topic,
             number,
-            part.original_replicas,
-            part.target,
+            partition.original_replicas,
+            partition.target,
             states[(topic, number)].leader,
             frozenset(states[(topic, number)].isr),
-            # More than the partition is meant to have can't be asked of it.
-            min(ground.min_in_sync.get(topic, 1), len(part.target)),
+            # A partition cannot have more replicas in sync than its target has.
+            min(cluster.min_in_sync.get(topic, 1), len(partition.target)),
         )
-        for (topic, number), part in sorted(given.parts.items())
+        for (topic, number), partition in sorted(changes.partitions.items())
     ]
 
 
-def _waiting(given: PlanInput, ground: PlanGround) -> list[WaitingPartition]:
+def _waiting_partitions(changes: PlanChanges, cluster: PlanClusterState) -> list[WaitingPartition]:
     return [
-        WaitingPartition(way, part.size_bytes, part.write_bytes_per_s)
-        for way in ways_of(given, ground)
-        for part in (given.parts[(way.topic, way.partition)],)
+        WaitingPartition(transition, partition.size_bytes, partition.write_bytes_per_s)
+        for transition in list_transitions(changes, cluster)
+        for partition in (changes.partitions[(transition.topic, transition.partition)],)
     ]
 
 
-def _factor(given: PlanInput, may_change: bool) -> list[str]:
-    changed = [key for key, part in given.parts.items() if len(part.target) != len(part.original_replicas)]
+def _factor_changes(changes: PlanChanges, may_change: bool) -> list[str]:
+    changed = [key for key, p in changes.partitions.items() if len(p.target) != len(p.original_replicas)]
     if not changed or may_change:
         return []
-    part = given.parts[min(changed)]
+    partition = changes.partitions[min(changed)]
     return [
-        f"{name_partitions(changed)}: {len(part.original_replicas)} replicas now and {len(part.target)} in the plan; "
-        "if that is meant, say --allow-replication-factor-change"
+        f"{name_partitions(changed)}: {len(partition.original_replicas)} replicas now and {len(partition.target)} in the plan; "
+        "give --allow-replication-factor-change to allow that"
     ]
 
 
-def _dead_targets(given: PlanInput, ground: PlanGround) -> list[str]:
-    dead = {b for part in given.parts.values() for b in part.target if b not in part.original_replicas} - {
-        *ground.standing.brokers
-    }
-    keys = [key for key, part in given.parts.items() if dead & {*part.target} - {*part.original_replicas}]
-    if not dead:
-        return []
-    return [
-        f"{name_partitions(keys)}: to go to brokers that are down: {', '.join(map(str, sorted(dead)))}; bring them back first"
-    ]
+def _offline_targets(changes: PlanChanges, cluster: PlanClusterState) -> list[str]:
+    online = cluster.layout.brokers
+    by_key = {key: {*p.target} - {*p.original_replicas, *online} for key, p in changes.partitions.items()}
+    keys = [key for key, offline in by_key.items() if offline]
+    brokers = ", ".join(map(str, sorted({*chain(*by_key.values())})))
+    text = f"{name_partitions(keys)}: the plan adds replicas on brokers that are down: {brokers}; start them first"
+    return [text] if keys else []
 
 
-def _over_limits(given: PlanInput, ground: PlanGround, limits: PartitionLimits, others: Sequence[Plan]) -> list[str]:
-    """Brokers to which the plan brings something, and that have more than they may once it, and those on record, are done."""
-    comes = Counter[int]()
-    grows = 0  # By this plan alone.
-    more = _others_more(ground, others)
-    for (topic, _), part in given.parts.items():
+def _exceeded_limits(
+    changes: PlanChanges, cluster: PlanClusterState, limits: PartitionLimits, active_plans: Sequence[Plan]
+) -> list[str]:
+    """Returns a violation for each limit (KIP-578) that is exceeded once this plan and all active plans have ended.
+
+    A broker to which this plan adds nothing may stay above its limit.
+    """
+    added = Counter[int]()
+    growth = 0
+    net = _net_replicas(cluster, active_plans)
+    for (topic, _), partition in changes.partitions.items():
         if topic not in INTERNAL_TOPICS:
-            new, gone = {*part.target} - {*part.original_replicas}, {*part.original_replicas} - {*part.target}
-            comes.update(new)
-            more.update(new)
-            more.subtract(gone)
-            grows += len(new) - len(gone)
-    counts = count_partitions(
-        ((key, s.replicas) for key, s in ground.standing.partitions.items()), ground.standing.brokers
+            new = {*partition.target} - {*partition.original_replicas}
+            removed = {*partition.original_replicas} - {*partition.target}
+            added.update(new)
+            net.update(new)
+            net.subtract(removed)
+            growth += len(new) - len(removed)
+    states = cluster.layout.partitions
+    counts = count_partitions(((key, state.replicas) for key, state in states.items()), cluster.layout.brokers)
+    total = counts.total + sum(net.values())
+    cluster_max = limits.cluster_max
+    cluster_text = (
+        f"the cluster would have {total}, and max.partitions is {'not set' if cluster_max is None else cluster_max}"
     )
-    total = counts.total + sum(more.values())
-    most = limits.cluster_max
-    whole = f"the cluster would have {total}, and max.partitions is {'not set' if most is None else most}"
-    said = [
+    texts = [
         f"POLICY_VIOLATION: broker {broker} would have {count} partitions, "
-        f"and its max.broker.partitions is {limits.for_broker(broker)} ({whole})"
-        for broker in sorted(comes)
-        for count in [counts.on_broker(broker) + more[broker]]
+        f"and its max.broker.partitions is {limits.for_broker(broker)} ({cluster_text})"
+        for broker in sorted(added)
+        for count in [counts.on_broker(broker) + net[broker]]
         if count > limits.for_broker(broker)
     ]
-    # What only moves may do so where the cluster is full (the KIP's Compatibility); what grows is as if it were created.
-    if most is not None and grows > 0 and total > most:
-        said.append(f"POLICY_VIOLATION: {whole}; the plan adds {grows} replicas more than it takes away")
-    return said
+    # KIP-578, Compatibility: a plan that only moves replicas is allowed in a full cluster. Added replicas count as created.
+    if cluster_max is not None and growth > 0 and total > cluster_max:
+        texts.append(f"POLICY_VIOLATION: {cluster_text}; the plan adds {growth} replicas more than it removes")
+    return texts
 
 
-def _others_more(ground: PlanGround, others: Sequence[Plan]) -> Counter[int]:
-    """By broker, what plans on record still bring there, less what they take away."""
-    more = Counter[int]()
-    for plan in others:
-        for key, part in plan.partitions.items():
-            now = ground.standing.partitions.get(key)
-            if now is not None and key[0] not in INTERNAL_TOPICS and not plan.head.no_rollback:
-                more.update({*plan.goal(part)} - {*now.replicas})
-                more.subtract({*now.replicas} - {*plan.goal(part)})
-    return more
+def _net_replicas(cluster: PlanClusterState, active_plans: Sequence[Plan]) -> Counter[int]:
+    """Returns, for each broker, the replicas that active plans still add there, minus those that they remove."""
+    net = Counter[int]()
+    for plan in active_plans:
+        for key, partition in plan.partitions.items():
+            state = cluster.layout.partitions.get(key)
+            if state is not None and key[0] not in INTERNAL_TOPICS and not plan.head.no_rollback:
+                net.update({*plan.goal(partition)} - {*state.replicas})
+                net.subtract({*state.replicas} - {*plan.goal(partition)})
+    return net
 
 
-def _added_bytes(given: PlanInput, ground: PlanGround, others: Sequence[Plan]) -> dict[int, float]:
-    """What is copied onto each broker, and what plans on record still have to copy; what leaves it comes free only later."""
+def _added_bytes(changes: PlanChanges, cluster: PlanClusterState, active_plans: Sequence[Plan]) -> dict[int, float]:
+    """Returns, for each broker, the bytes that this plan and all active plans copy to it.
+
+    Replicas that leave a broker are not subtracted, because Kafka deletes them only after the copy.
+    """
     added: dict[int, float] = {}
-    for part in given.parts.values():
-        for broker in part.target:
-            if broker not in part.original_replicas:
-                added[broker] = added.get(broker, 0.0) + part.size_bytes
-    for key, part in ((key, part) for plan in others for key, part in plan.partitions.items()):
-        now = ground.standing.partitions.get(key)
-        there = () if now is None else [b for b in now.replicas if b not in now.adding]
-        for broker in part.target:
-            if broker not in there:
-                added[broker] = added.get(broker, 0.0) + part.size_bytes
+    for partition in changes.partitions.values():
+        for broker in partition.target:
+            if broker not in partition.original_replicas:
+                added[broker] = added.get(broker, 0.0) + partition.size_bytes
+    for key, partition in ((key, partition) for plan in active_plans for key, partition in plan.partitions.items()):
+        state = cluster.layout.partitions.get(key)
+        present = () if state is None else [b for b in state.replicas if b not in state.adding]
+        for broker in partition.target:
+            if broker not in present:
+                added[broker] = added.get(broker, 0.0) + partition.size_bytes
     return added
 
 
-def _volumes(disks: Sequence[Disk]) -> tuple[float, float]:
-    """Usable and total bytes of all; directories that say the same of their volume are on one."""
-    seen = {(disk.total_bytes, disk.usable_bytes) for disk in disks}
-    return float(sum(usable for _, usable in seen)), float(sum(total for total, _ in seen))
+def _volume_bytes(disks: Sequence[Disk]) -> tuple[float, float]:
+    """Returns usable and total bytes. Directories that report the same figures count as one volume."""
+    volumes = {(disk.total_bytes, disk.usable_bytes) for disk in disks}
+    return float(sum(usable for _, usable in volumes)), float(sum(total for total, _ in volumes))
 
 
-def _usable_at_most(disks: Sequence[Disk]) -> float:
-    """If each is a disk of its own: new disks of one make say the same, too."""
+def _usable_bytes_max(disks: Sequence[Disk]) -> float:
+    """Returns the usable bytes if each directory has its own disk. New disks of one model report the same figures, too."""
     return float(sum(disk.usable_bytes for disk in disks))
 
 
-def _full_disks(added_bytes: Mapping[int, float], ground: PlanGround) -> list[str]:
-    said = []
+def _full_disks(added_bytes: Mapping[int, float], cluster: PlanClusterState) -> list[str]:
+    texts = []
     for broker, added in sorted(added_bytes.items()):
-        usable = _usable_at_most(ground.disks.get(broker, ()))
-        _, total = _volumes(ground.disks.get(broker, ()))
+        usable = _usable_bytes_max(cluster.disks.get(broker, ()))
+        _, total = _volume_bytes(cluster.disks.get(broker, ()))
         if total and added > usable:
-            said.append(
-                f"broker {broker}: {size_text(added)} are to be copied there, and its disks have room for {size_text(usable)}; "
-                "give it more, or move less"
+            texts.append(
+                f"broker {broker}: the plan copies {size_text(added)} to it, and its disks have {size_text(usable)} free; "
+                "add disk space, or move less"
             )
-    return said
+    return texts
 
 
-def _nearly_full_disks(added_bytes: Mapping[int, float], ground: PlanGround) -> list[str]:
-    said = []
+def _nearly_full_disks(added_bytes: Mapping[int, float], cluster: PlanClusterState) -> list[str]:
+    texts = []
     for broker, added in sorted(added_bytes.items()):
-        disks = ground.disks.get(broker, ())
-        usable, total = _volumes(disks)
-        if total and usable < added <= _usable_at_most(disks):
-            said.append(
-                f"broker {broker}: {size_text(added)} are to be copied there. Its {len(disks)} directories tell of the same room: "
-                f"if they are on one disk, that has room for {size_text(usable)}"
+        disks = cluster.disks.get(broker, ())
+        usable, total = _volume_bytes(disks)
+        if total and usable < added <= _usable_bytes_max(disks):
+            texts.append(
+                f"broker {broker}: the plan copies {size_text(added)} to it. Its {len(disks)} directories report the same free "
+                f"space: if they share one disk, it has {size_text(usable)} free"
             )
         if total and added <= usable and total - usable + added > DISK_SHARE_WARN * total:
             share = (total - usable + added) / total
-            said.append(f"broker {broker}: its disks will be {share:.0%} full")
-    unknown = sorted(b for b in added_bytes if b not in ground.disks or not ground.disks[b])
+            texts.append(f"broker {broker}: its disks will be {share:.0%} full")
+    unknown = sorted(b for b in added_bytes if b not in cluster.disks or not cluster.disks[b])
     if unknown:
-        said.append(f"how much room the disks of brokers {', '.join(map(str, unknown))} have is not known")
-    return said
+        texts.append(f"the free disk space of brokers {', '.join(map(str, unknown))} is not known")
+    return texts
 
 
-def _never_end(best: FluidBound, rate_bytes_per_s_max: float) -> list[str]:
-    if not best.never:
+def _endless_copies(bound: FluidBound, rate_bytes_per_s_max: float) -> list[str]:
+    if not bound.never:
         return []
-    keys = sorted({(topic, number) for topic, number, _ in best.never})
-    side = best.never[0][2]
+    keys = sorted({(topic, number) for topic, number, _ in bound.never})
+    side = bound.never[0][2]
     return [
-        f"{name_partitions(keys)}: keeping up with what is written takes more than the throttle "
-        f"({rate_text(rate_bytes_per_s_max)}) lets through, on the {side_name(side)} for one: the copy would never end. Raise it "
-        "(tuner.rate_bytes_per_s_max, or --throttle where one was given), "
-        "or move them when less is written"
+        f"{name_partitions(keys)}: the write rate alone needs more than the throttle of {rate_text(rate_bytes_per_s_max)}, for "
+        f"example on the {side_name(side)}: the copy would never end. Raise the rate (tuner.rate_bytes_per_s_max, or --throttle "
+        "if you gave it), or move these partitions when producers write less"
     ]
 
 
-def _waited_for(given: PlanInput, ground: PlanGround) -> list[str]:
-    states = ground.standing.partitions
-    moving = [key for key in given.parts if states[key].adding or states[key].removing]
-    leaderless = [key for key in given.parts if states[key].leader < 0]
-    said = []
+def _waits(changes: PlanChanges, cluster: PlanClusterState) -> list[str]:
+    states = cluster.layout.partitions
+    moving = [key for key in changes.partitions if states[key].adding or states[key].removing]
+    leaderless = [key for key in changes.partitions if states[key].leader < 0]
+    texts = []
     if moving:
-        said.append(f"{name_partitions(moving)}: being reassigned already; waited for")
+        texts.append(f"{name_partitions(moving)}: already being reassigned; the plan waits for the end of that")
     if leaderless:
-        said.append(f"{name_partitions(leaderless)}: nobody leads; waited for")
-    return said
+        texts.append(f"{name_partitions(leaderless)}: no leader; the plan waits for one")
+    return texts
 
 
-def _fewer_racks(given: PlanInput, ground: PlanGround) -> list[str]:
-    racks = ground.standing.racks
+def _fewer_racks(changes: PlanChanges, cluster: PlanClusterState) -> list[str]:
+    racks = cluster.layout.racks
     if not racks or None in racks.values():
         return []
 
-    def spread(replicas: Sequence[int]) -> int:
+    def count_racks(replicas: Sequence[int]) -> int:
         return len({racks[b] for b in replicas if b in racks})
 
-    fewer = [
+    keys = [
         key
-        for key, part in given.parts.items()
-        if spread(part.target) < min(len(part.target), spread(part.original_replicas))
+        for key, partition in changes.partitions.items()
+        if count_racks(partition.target) < min(len(partition.target), count_racks(partition.original_replicas))
     ]
-    return [f"{name_partitions(fewer)}: on fewer racks than before"] if fewer else []
+    return [f"{name_partitions(keys)}: on fewer racks than now"] if keys else []
 
 
-def _takes(
-    best: FluidBound, expected: float | None, rate_bytes_per_s_max: float | None, *, steers: bool
+def _describe_duration(
+    bound: FluidBound, expected_s: float | None, rate_bytes_per_s_max: float | None, *, has_objective: bool
 ) -> tuple[str, ...]:
-    if not best.copied_bytes:
+    if not bound.copied_bytes:
         return ()
-    bytes_text = f"{size_text(best.copied_bytes)} are to be copied"
+    copies = f"The plan copies {size_text(bound.copied_bytes)}"
     if rate_bytes_per_s_max is None:
-        return (f"{bytes_text}; how long that takes without a throttle is not known.",)
-    if best.time_s is None or expected is None:
+        return (f"{copies}. The time without a throttle is not known.",)
+    if bound.time_s is None or expected_s is None:
         return ()
-    where = "" if best.slowest is None else f", which the {side_name(best.slowest)} needs"
-    longer = ", and longer where clients need the brokers more" if steers else ""
+    slowest = "" if bound.slowest is None else f", because of the {side_name(bound.slowest)}"
+    longer = "; longer if the latency objective lowers the rate" if has_objective else ""
     return (
-        f"{bytes_text}: about {span_text(expected)} at {rate_text(rate_bytes_per_s_max)}{longer}. No order of the steps is faster "
-        f"than {span_text(best.time_s)}{where}.",
+        f"{copies} in about {span_text(expected_s)} at {rate_text(rate_bytes_per_s_max)}{longer}. No order of the steps takes "
+        f"less than {span_text(bound.time_s)}{slowest}.",
     )

@@ -1,4 +1,4 @@
-"""`rheostat reassign`: a plan of reassignments executed, and what is said about it."""
+"""Declares the commands of `rheostat reassign` and their options."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from rheostat.renamed import GroupWithoutDefault
 from streaming.shared import units
 
 if TYPE_CHECKING:
+    from rheostat.config.settings import Settings
     from rheostat.reassign.orders import OrderResult
     from tuner.core.batch_limits import BatchLimits
 
@@ -33,7 +34,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Id = Annotated[str | None, typer.Argument(metavar="[PLAN-ID]", help="needed where several plans run")]
+Id = Annotated[str | None, typer.Argument(metavar="[PLAN-ID]", help="needed if several plans are active")]
 Leaders = Annotated[int | None, typer.Option("--leader-movements", min=1, help="steps at a time that move a leader")]
 Partitions = Annotated[int | None, typer.Option("--partition-movements", min=1, help="partitions at a time")]
 Replicas = Annotated[int | None, typer.Option("--replica-movements", min=1, help="replicas of one partition at a time")]
@@ -42,7 +43,7 @@ Replicas = Annotated[int | None, typer.Option("--replica-movements", min=1, help
 @app.command("start")
 def start(
     config: Config,
-    plan: Annotated[Path, typer.Argument(metavar="PLAN.json", help="as kafka-reassign-partitions takes it")],
+    plan: Annotated[Path, typer.Argument(metavar="PLAN.json", help="a plan of kafka-reassign-partitions")],
     leader_movements: Leaders = None,
     partition_movements: Partitions = None,
     replica_movements: Replicas = None,
@@ -52,13 +53,14 @@ def start(
     watch_s: Annotated[
         float,
         typer.Option(
-            "--watch-s", min=0, help="how long the logs are watched first for what is written; 0: from the signals"
+            "--watch-s", min=0, help="how long to watch the logs first for write rates; 0: take them from the signals"
         ),
     ] = 10.0,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="the steps, the time it takes at best, what forbids it; begins nothing")
+        bool,
+        typer.Option("--dry-run", help="show the steps, the shortest time and what forbids the plan; start nothing"),
     ] = False,
-    detach: Annotated[bool, typer.Option("--detach", help="put it on record, and don't watch it")] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="put the plan on record, and do not watch it")] = False,
     standalone: Annotated[
         bool, typer.Option("--standalone", help="run the whole service in this command until the plan has ended")
     ] = False,
@@ -66,19 +68,19 @@ def start(
         float | None,
         amount(
             units.positive(units.parse_rate),
-            "the most for each broker and side, such as 50MB/s; at most the ceiling, which holds without it",
+            "highest rate for each broker and side, such as 50MB/s; at most the ceiling, which applies without this option",
             "RATE",
         ),
     ] = None,
     unthrottled: Annotated[
-        bool, typer.Option("--unthrottled", help="no throttle for this plan, so that the ceiling does not hold")
+        bool, typer.Option("--unthrottled", help="no throttle for this plan; the ceiling does not apply")
     ] = False,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Puts the plan on record for the tuner, and watches it until it ends. Exit code 1: the plan was not done."""
     if throttle is not None and unthrottled:
-        raise typer.BadParameter("give one of the two", param_hint="--throttle, --unthrottled")
+        raise typer.BadParameter("give only one of the two", param_hint="--throttle, --unthrottled")
     if detach and standalone:
         raise typer.BadParameter(
             "the service that --standalone runs would end with this command", param_hint="--detach, --standalone"
@@ -89,8 +91,8 @@ def start(
     from tuner.core.reassignment_plan import PlanThrottle
 
     set_up_logs()
-    limits = _limits(None, leader_movements, partition_movements, replica_movements)
-    asked = ReassignRequest(
+    limits = _merge_limits(None, leader_movements, partition_movements, replica_movements)
+    request = ReassignRequest(
         plan,
         limits,
         allow_factor,
@@ -102,45 +104,40 @@ def start(
         PlanThrottle(throttle, unthrottled),
         yes,
     )
-    raise typer.Exit(run_reassign(config, asked))
+    raise typer.Exit(run_reassign(config, request))
 
 
 @app.command("status")
 def status(config: Config, plan: Id = None, as_json: Json = False) -> None:
-    """How far plans are, what is under way and what holds them up. Exit code 1: one is held up, or was not done."""
-    from rheostat.config.settings import load_settings
-    from rheostat.console.logs import set_up_logs
+    """Shows the progress, running steps and blockers of plans. Exit code 1: a plan is blocked, or ended without being done."""
     from rheostat.reassign import plan_store
     from rheostat.reassign.progress import as_record
-    from rheostat.reassign.text import sentences
-    from rheostat.reassign.watch import look
-    from rheostat.run.services import probe
+    from rheostat.reassign.text import describe_plan
+    from rheostat.reassign.watch import read_progress
 
-    set_up_logs()
-    settings = load_settings(config)
-    probe(settings)
-    known = plan_store.read(settings)
-    plans = known.active or known.plans[-1:] if plan is None else (known.of(plan),)
-    shown = [look(settings, one) for one in plans]
+    settings = _connect(config)
+    stored = plan_store.read_plans(settings)
+    plans = stored.active or stored.plans[-1:] if plan is None else (stored.find(plan),)
+    progresses = [read_progress(settings, each_plan) for each_plan in plans]
     if as_json:
-        out(json.dumps({"plans": [as_record(one) for one in shown]}, indent=2))
-    elif not shown:
+        out(json.dumps({"plans": [as_record(progress) for progress in progresses]}, indent=2))
+    elif not progresses:
         out("No plan of reassignments is on record.")
     else:
-        out(*(printable(line) for one in shown for line in sentences(one)))
-    raise typer.Exit(EXIT_DONE if all(one.well for one in shown) else EXIT_NOT_WELL)
+        out(*(printable(line) for progress in progresses for line in describe_plan(progress)))
+    raise typer.Exit(EXIT_DONE if all(progress.is_well for progress in progresses) else EXIT_NOT_WELL)
 
 
 @app.command("pause")
 def pause(config: Config, plan: Id = None, as_json: Json = False) -> None:
-    """Nothing new is begun; what is under way ends. Exit code 4, as of every order: no tuner has acknowledged it."""
-    _word(config, plan, "pause", as_json)
+    """Begins no new steps; running steps finish. Exit code 4, as for every order: no tuner has acknowledged it."""
+    _give_order(config, plan, "pause", as_json)
 
 
 @app.command("resume")
 def resume(config: Config, plan: Id = None, as_json: Json = False) -> None:
-    """Goes on; also with partitions that were left alone because somebody had stopped their step."""
-    _word(config, plan, "resume", as_json)
+    """Continues a paused plan, and retries partitions whose step another tool had stopped."""
+    _give_order(config, plan, "resume", as_json)
 
 
 @app.command("cancel")
@@ -150,13 +147,13 @@ def cancel(
     no_rollback: Annotated[
         bool,
         typer.Option(
-            "--no-rollback", help="stop the steps under way and put nothing back, such as when the old broker is gone"
+            "--no-rollback", help="stop running steps and restore nothing, for example if the old broker is gone"
         ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Puts back what is on its way; partitions that have arrived stay."""
-    _word(config, plan, "leave" if no_rollback else "cancel", as_json)
+    """Stops running steps and restores the original replicas; partitions at their target stay there."""
+    _give_order(config, plan, "cancel_without_rollback" if no_rollback else "cancel", as_json)
 
 
 @app.command("limits")
@@ -166,64 +163,69 @@ def limits(
     leader_movements: Leaders = None,
     partition_movements: Partitions = None,
     replica_movements: Replicas = None,
-    none: Annotated[bool, typer.Option("--none", help="no limits of its own any more")] = False,
+    none: Annotated[bool, typer.Option("--none", help="remove the plan's own limits")] = False,
     as_json: Json = False,
 ) -> None:
-    """Shows a plan's limits (KIP-435), or changes them while it runs; steps under way go on as they are."""
-    from rheostat.config.settings import load_settings
-    from rheostat.console.logs import set_up_logs
+    """Shows or changes the limits of a plan (KIP-435). Running steps are not affected."""
     from rheostat.reassign import orders, plan_store
     from rheostat.reassign.progress import limits_record
     from rheostat.reassign.text import limits_text
+
+    settings = _connect(config)
+    stored = plan_store.read_plans(settings).find(plan)
+    current = stored.head.limits
+    if not none and (leader_movements, partition_movements, replica_movements) == (None, None, None):
+        if as_json:
+            out(json.dumps({"plan": stored.id, **limits_record(current)}))
+        else:
+            out(f"Plan {stored.id}: {limits_text(current)}.")
+        return
+    new = _merge_limits(None if none else current, leader_movements, partition_movements, replica_movements)
+    _report_order(orders.set_limits(settings, stored, new), as_json)
+
+
+def _connect(config: Path) -> Settings:
+    """Sets up the logs, and returns the settings once the cluster has answered."""
+    from rheostat.config.settings import load_settings
+    from rheostat.console.logs import set_up_logs
     from rheostat.run.services import probe
 
     set_up_logs()
     settings = load_settings(config)
     probe(settings)
-    known = plan_store.read(settings).of(plan)
-    if not none and (leader_movements, partition_movements, replica_movements) == (None, None, None):
-        found = limits_record(known.head.limits)
-        out(
-            json.dumps({"plan": known.id, **found})
-            if as_json
-            else f"Plan {known.id}: {limits_text(known.head.limits)}."
-        )
-        return
-    before = None if none else known.head.limits
-    after = _limits(before, leader_movements, partition_movements, replica_movements)
-    _say(orders.set_limits(settings, known, after), as_json)
+    return settings
 
 
-def _limits(
-    before: BatchLimits | None, leaders: int | None, partitions: int | None, replicas: int | None
+def _merge_limits(
+    current: BatchLimits | None, leaders: int | None, partitions: int | None, replicas: int | None
 ) -> BatchLimits:
-    """What they are from now on; those that are not said stay as they were, or there are none."""
+    """Returns the given limits; a limit that is not given stays as it is, or is unlimited without ``current``."""
     from tuner.core.batch_limits import BatchLimits
 
-    known = before or BatchLimits()
+    base = current or BatchLimits()
     return BatchLimits(
-        leaders or known.leader_movements_max,
-        partitions or known.partition_movements_max,
-        replicas or known.replica_movements_max,
+        leaders or base.leader_movements_max,
+        partitions or base.partition_movements_max,
+        replicas or base.replica_movements_max,
     )
 
 
-def _word(config: Path, plan: str | None, name: str, as_json: bool) -> None:
-    from rheostat.config.settings import load_settings
-    from rheostat.console.logs import set_up_logs
+def _give_order(config: Path, plan_id: str | None, name: str, as_json: bool) -> None:
     from rheostat.reassign import orders, plan_store
-    from rheostat.run.services import probe
 
-    set_up_logs()
-    settings = load_settings(config)
-    probe(settings)
-    known = plan_store.read(settings).of(plan)
-    words = {"pause": orders.pause, "resume": orders.resume, "cancel": orders.cancel, "leave": orders.leave}
-    _say(words[name](settings, known), as_json)
+    settings = _connect(config)
+    plan = plan_store.read_plans(settings).find(plan_id)
+    order = {
+        "pause": orders.pause,
+        "resume": orders.resume,
+        "cancel": orders.cancel,
+        "cancel_without_rollback": orders.cancel_without_rollback,
+    }[name]
+    _report_order(order(settings, plan), as_json)
 
 
-def _say(said: OrderResult, as_json: bool) -> None:
-    """Who waits for it to be so must not take it for done where nobody has acknowledged it."""
-    out(json.dumps({"plan": said.plan, "acknowledged": said.acknowledged}) if as_json else said.text)
-    if not said.acknowledged:
+def _report_order(result: OrderResult, as_json: bool) -> None:
+    """Prints the result; ends with an exit code of its own if no tuner has acknowledged the order."""
+    out(json.dumps({"plan": result.plan, "acknowledged": result.acknowledged}) if as_json else result.text)
+    if not result.acknowledged:
         raise typer.Exit(EXIT_NOT_ACKNOWLEDGED)

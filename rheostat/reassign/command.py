@@ -1,4 +1,4 @@
-"""`rheostat reassign start PLAN.json`: checked, put on record, watched until it has ended."""
+"""Runs `rheostat reassign start PLAN.json`: checks the plan, submits it, and watches it until it has ended."""
 
 from __future__ import annotations
 
@@ -17,265 +17,290 @@ from rheostat.console.output import out
 from rheostat.errors import EXIT_DONE, EXIT_NOT_ACKNOWLEDGED, EXIT_NOT_WELL, BadInputError, CommandError
 from rheostat.orders.send import wrong_cluster_name
 from rheostat.reassign import plan_store
-from rheostat.reassign.checks import Checked, checked, ways_of
-from rheostat.reassign.constraints import PlanConstraints, rate_lines, read_terms
+from rheostat.reassign.checks import CheckResult, check_plan, list_transitions
+from rheostat.reassign.constraints import PlanConstraints, describe_rate, read_constraints
 from rheostat.reassign.embedded_service import EmbeddedService
-from rheostat.reassign.interrupted import interrupted, left
-from rheostat.reassign.plan_input import PlanGround, PlanInput, client_of, given_of, ground_of, plan_of
+from rheostat.reassign.interrupted import handle_interrupt, leave_running
+from rheostat.reassign.plan_input import (
+    PlanChanges,
+    PlanClusterState,
+    find_changes,
+    open_client,
+    read_cluster_state,
+    read_plan_file,
+)
 from rheostat.reassign.progress import PlanProgress, as_record
-from rheostat.reassign.step_preview import as_rows, sentences_of_steps
-from rheostat.reassign.text import standing
-from rheostat.reassign.view import PlanView, console, say
-from rheostat.reassign.watch import watch
+from rheostat.reassign.step_preview import describe_steps, steps_as_records
+from rheostat.reassign.text import state_text
+from rheostat.reassign.view import PlanView, print_line, stderr_console
+from rheostat.reassign.watch import watch_plan
 from streaming.shared.short_lists import join_names
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import DesiredPlanState, PlanThrottle, TopicPartition
 from tuner.runtime.gc_tuning import tune_gc
 
-_AGAIN_AFTER_S = 5.0
-_SEEN_AGAIN_S = 60.0  # Looked on for so long, the plan was seen meanwhile, and what ended that is news.
+_RETRY_AFTER_S = 5.0
+_REPEAT_ERROR_AFTER_S = 60.0  # After this time of watching an equal error is a new one, and is shown again.
 _TICK_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class ReassignRequest:
-    plan: Path
+    """Arguments and options of the command, as its help explains them."""
+
+    path: Path
     limits: BatchLimits
     may_change_factor: bool = False
-    watch_s: float = 10.0  # How long the logs are watched for what is written to them.
+    watch_s: float = 10.0  # How long the logs are watched to measure write rates.
     dry_run: bool = False
     detach: bool = False
-    here: bool = False
+    standalone: bool = False
     as_json: bool = False
     throttle: PlanThrottle = field(default_factory=PlanThrottle)
-    yes: bool = False  # Nothing is asked before it begins.
+    yes: bool = False
 
 
-def run_reassign(config: Path, asked: ReassignRequest) -> int:
-    """Returns the exit code."""
+def run_reassign(config: Path, request: ReassignRequest) -> int:
+    """Checks, submits and watches a plan, and returns the exit code.
+
+    Raises:
+        BadInputError, CommandError, NotConfirmedError: the plan was not submitted, or it cannot be watched any more.
+    """
     tune_gc()
-    # The plan first: what is wrong in it needs no cluster to be found.
-    plan = plan_of(asked.plan)
+    # The file is read first, because its faults can be reported without a cluster.
+    plan = read_plan_file(request.path)
     settings = load_settings(config)
-    if not asked.dry_run:
-        check_can_confirm(yes=asked.yes)
-    with client_of(settings) as client:
-        ground = ground_of(client, settings, {target.topic for target in plan.targets}, asked.watch_s, say)
-    given = given_of(plan, ground)
-    if not given.parts:
-        return _nothing_to_do(given, asked)
-    known = plan_store.read(settings)
-    terms = read_terms(settings, asked.throttle, may_run=ground.tuners != 0, here=asked.here)
-    found = checked(
-        given,
-        ground,
-        rate_bytes_per_s_max=terms.rate_bytes_per_s,
-        limits=settings.limits.limits(),
-        may_change_factor=asked.may_change_factor,
-        batch=asked.limits,
-        others=known.active,
-        leaders_ratio=terms.leaders_ratio,
-        steers=terms.objective is not None,
+    if not request.dry_run:
+        check_can_confirm(yes=request.yes)
+    with open_client(settings) as client:
+        topics = {target.topic for target in plan.targets}
+        cluster = read_cluster_state(client, settings, topics, request.watch_s, print_line)
+    changes = find_changes(plan, cluster)
+    if not changes.partitions:
+        return _report_no_changes(changes, request)
+    stored = plan_store.read_plans(settings)
+    constraints = read_constraints(
+        settings, request.throttle, may_run=cluster.tuners != 0, standalone=request.standalone
     )
-    taken = _taken_already(given.parts.keys(), known)
-    if asked.dry_run:
-        return _dry_run(given, ground, found, taken, terms, asked)
-    for line in found.notes:
-        say(line)
-    if taken:
-        raise BadInputError(taken[0])
-    if found.forbidden:
-        raise CommandError("\n".join([*found.forbidden, "Nothing is on record, and nothing is begun."]))
-    if (other := wrong_cluster_name(settings)) is not None:
-        raise BadInputError(other)
-    if asked.here and not ground.tuners and settings.tuner.dry_run:
+    result = check_plan(
+        changes,
+        cluster,
+        rate_bytes_per_s_max=constraints.rate_bytes_per_s,
+        limits=settings.limits.limits(),
+        may_change_factor=request.may_change_factor,
+        batch_limits=request.limits,
+        active_plans=stored.active,
+        leaders_ratio=constraints.leaders_ratio,
+        has_objective=constraints.objective is not None,
+    )
+    conflicts = _find_conflicts(changes.partitions.keys(), stored)
+    if request.dry_run:
+        return _dry_run(changes, cluster, result, conflicts, constraints, request)
+    for line in result.notes:
+        print_line(line)
+    if conflicts:
+        raise BadInputError(conflicts[0])
+    if result.violations:
+        raise CommandError("\n".join([*result.violations, "The plan is not on record, and nothing was started."]))
+    if (reason := wrong_cluster_name(settings)) is not None:
+        raise BadInputError(reason)
+    if request.standalone and not cluster.tuners and settings.tuner.dry_run:
         raise BadInputError(
             "--standalone starts a tuner, and with these settings it would not act: write dry_run: false under tuner:. "
             "Nothing is on record."
         )
-    if terms.nobody is not None:
-        raise CommandError(terms.nobody)
-    confirm(_foretold(given, found, terms), yes=asked.yes, word="unthrottled" if asked.throttle.unthrottled else None)
-    with EmbeddedService(config, ground.tuners) if asked.here else EmbeddedService(None, ground.tuners) as service:
-        head = plan_store.put(settings, given.parts, asked.limits, asked.throttle)
-        say(f"Plan {head.id} is on record: {_count(given.parts)}.")
-        if asked.detach:
-            return _detached(settings, head.id, head.ordered_at_ms, asked)
-        return _watched(settings, head.id, service, asked)
+    if constraints.no_executor is not None:
+        raise CommandError(constraints.no_executor)
+    word = "unthrottled" if request.throttle.unthrottled else None
+    confirm(_describe_changes(changes, result, constraints), yes=request.yes, word=word)
+    with EmbeddedService(config if request.standalone else None, cluster.tuners) as service:
+        head = plan_store.submit_plan(settings, changes.partitions, request.limits, request.throttle)
+        print_line(f"Plan {head.id} is on record: {_count_text(len(changes.partitions), 'partition')}.")
+        if request.detach:
+            return _detach(settings, head.id, head.ordered_at_ms, request)
+        return _watch(settings, head.id, service, request)
 
 
-def _watched(settings: Settings, plan: str, service: EmbeddedService, asked: ReassignRequest) -> int:
+def _watch(settings: Settings, plan_id: str, service: EmbeddedService, request: ReassignRequest) -> int:
     try:
-        seen = _seen_to_its_end(settings, plan, service)
+        progress = _watch_to_end(settings, plan_id, service)
     except BaseException:
-        # Whatever it was: the tuner here ends with it, and its throttles stay.
-        if service.runs:
-            left(plan, here=True)
+        # Any error ends the tuner of this command, and its throttles remain.
+        if service.is_running:
+            leave_running(plan_id, standalone=True)
         raise
-    if isinstance(seen, int):
-        return seen
-    paused = seen.plan.is_active
-    say(
-        f"Plan {plan}: {standing(seen)}"
-        + (" `rheostat reassign resume`, and a tuner, go on with it." if paused else "")
-    )
-    if asked.as_json:
-        _print(as_record(seen))
-    return EXIT_DONE if paused or seen.well else EXIT_NOT_WELL
+    if isinstance(progress, int):
+        return progress
+    is_paused = progress.plan.is_active
+    advice = " To continue it, run `rheostat reassign resume` while a tuner runs." if is_paused else ""
+    print_line(f"Plan {plan_id}: {state_text(progress)}{advice}")
+    if request.as_json:
+        _print_json(as_record(progress))
+    return EXIT_DONE if is_paused or progress.is_well else EXIT_NOT_WELL
 
 
-def _seen_to_its_end(settings: Settings, plan: str, service: EmbeddedService) -> PlanProgress | int:
-    """Or to where somebody who pressed Ctrl-C wants to leave it: then the exit code.
+def _watch_to_end(settings: Settings, plan_id: str, service: EmbeddedService) -> PlanProgress | int:
+    """Returns the last progress of the plan, or the exit code if the operator stops watching with Ctrl-C.
 
     Raises:
-        CommandError: it can't be watched any more; with the service here, only where looking again is of no use.
+        CommandError: the plan cannot be watched any more. With an embedded service, only if retrying does not help.
     """
-    answered = False  # With what is watched for: that it is so.
-    told, rest_s = "", 0.0
+    is_ordered = False  # The operator has paused or cancelled the plan, and the command waits until that is done.
+    last_error, wait_s = "", 0.0
     while True:
         began_s = time.monotonic()
         try:
-            _rest(service, rest_s)
-            return _look_on(settings, plan, service, may_pause=answered)
+            _wait(service, wait_s)
+            return _watch_once(settings, plan_id, service, may_pause=is_ordered)
         except KeyboardInterrupt:
-            # Who is asked once, and presses Ctrl-C again, doesn't want to wait for it.
-            if answered:
-                return left(plan, here=service.runs)
-            rest_s = 0.0
+            # An operator who presses Ctrl-C again does not want to wait until the order is carried out.
+            if is_ordered:
+                return leave_running(plan_id, standalone=service.is_running)
+            wait_s = 0.0
             try:
-                code = interrupted(settings, plan, here=service.runs)
+                code = handle_interrupt(settings, plan_id, standalone=service.is_running)
             except CommandError as error:
-                # What was answered is not said, or nobody knows: whoever answered it can look on, and press it again.
-                say(str(error))
+                # The order failed, or its result is not known: the operator can watch on, and press Ctrl-C again.
+                print_line(str(error))
                 continue
             if code is not None:
                 return code
-            answered = True
+            is_ordered = True
         except CommandError as error:
-            # To end now would end the only executor, and leave its throttles.
-            if not service.runs or isinstance(error, BadInputError):
+            # To end now would also end the only executor, and leave its throttles behind.
+            if not service.is_running or isinstance(error, BadInputError):
                 raise
-            if str(error) != told or time.monotonic() - began_s > _SEEN_AGAIN_S:
-                say(f"{str(error).rstrip('.')}. Looking again.")
-            told, rest_s = str(error), _AGAIN_AFTER_S
+            if str(error) != last_error or time.monotonic() - began_s > _REPEAT_ERROR_AFTER_S:
+                print_line(f"{str(error).rstrip('.')}. Trying again.")
+            last_error, wait_s = str(error), _RETRY_AFTER_S
 
 
-def _rest(service: EmbeddedService, for_s: float) -> None:
+def _wait(service: EmbeddedService, for_s: float) -> None:
     until_s = time.monotonic() + for_s
     while time.monotonic() < until_s:
-        for line in service.look():
-            say(f"  {line}")
+        for line in service.check():
+            print_line(f"  {line}")
         threading.Event().wait(_TICK_S)
 
 
-def _look_on(settings: Settings, plan: str, service: EmbeddedService, *, may_pause: bool) -> PlanProgress:
-    """Until the plan has ended, or is paused and nothing of it is under way; then until its throttles are taken back."""
+def _watch_once(settings: Settings, plan_id: str, service: EmbeddedService, *, may_pause: bool) -> PlanProgress:
+    """Watches until the plan has ended, then until the tuner of this command has removed its throttles.
 
-    def rests(shown: PlanProgress) -> bool:
-        return may_pause and shown.plan.head.desired is DesiredPlanState.PAUSED and not shown.plan.requested
+    Args:
+        may_pause: also stop once the plan is paused and no step runs.
+    """
 
-    words = {"unacknowledged": f"the tuner here has not begun yet; its log: {service.log}"} if service.runs else {}
-    with DeferredCtrlC() as ctrl_c, PlanView(console()) as view:
+    def is_paused(progress: PlanProgress) -> bool:
+        plan = progress.plan
+        return may_pause and plan.head.desired is DesiredPlanState.PAUSED and not plan.requested
+
+    options = {}
+    if service.is_running:
+        options["unacknowledged_text"] = f"the tuner of this command has not started yet; its log: {service.log}"
+    with DeferredCtrlC() as ctrl_c, PlanView(stderr_console()) as view:
 
         def tick() -> None:
             ctrl_c.check()
-            for line in service.look():
-                view.say(f"  {line}")
+            for line in service.check():
+                view.print_line(f"  {line}")
 
-        seen = watch(settings, plan, view, each_tick=tick, enough=rests, **words)
-        if service.runs and plan_store.throttles_stand(settings):
-            view.say("The throttles are being taken back.")
-            if not service.settle(lambda: plan_store.throttles_stand(settings), tick):
-                view.say("Not all of them are taken back yet: the next tuner that acts goes on with that.")
-    return seen
+        progress = watch_plan(settings, plan_id, view, on_tick=tick, stop_when=is_paused, **options)
+        if service.is_running and plan_store.has_owned_throttles(settings):
+            view.print_line("The tuner is removing its throttles.")
+            if not service.wait_for_cleanup(lambda: plan_store.has_owned_throttles(settings), tick):
+                view.print_line("Some throttles are still set: the next tuner that acts removes them.")
+    return progress
 
 
-def _detached(settings: Settings, plan: str, at_ms: int, asked: ReassignRequest) -> int:
-    took = plan_store.acknowledged(settings, plan, at_ms)
-    if asked.as_json:
-        _print({"plan": plan, "acknowledged": took})
-    if not took:
-        say(
-            "No tuner has acknowledged it yet: the next that acts, and executes plans (tuner.reassign.enabled), begins with it."
+def _detach(settings: Settings, plan_id: str, ordered_at_ms: int, request: ReassignRequest) -> int:
+    acknowledged = plan_store.wait_until_acknowledged(settings, plan_id, ordered_at_ms)
+    if request.as_json:
+        _print_json({"plan": plan_id, "acknowledged": acknowledged})
+    if not acknowledged:
+        print_line(
+            "No tuner has acknowledged the plan yet. The next acting tuner that executes plans (tuner.reassign.enabled) begins it."
         )
-    return EXIT_DONE if took else EXIT_NOT_ACKNOWLEDGED
+    return EXIT_DONE if acknowledged else EXIT_NOT_ACKNOWLEDGED
 
 
-def _nothing_to_do(given: PlanInput, asked: ReassignRequest) -> int:
-    if asked.as_json:
-        _print({"plan": None, "partitions": 0})
-    say(f"Nothing is to be moved: all {len(given.targets)} partitions of the plan are where they shall be.")
+def _report_no_changes(changes: PlanChanges, request: ReassignRequest) -> int:
+    if request.as_json:
+        _print_json({"plan": None, "partitions": 0})
+    print_line(
+        f"Nothing to move: all {len(changes.targets)} partitions of the plan already have their target replicas."
+    )
     return EXIT_DONE
 
 
-def _foretold(given: PlanInput, found: Checked, terms: PlanConstraints) -> list[str]:
-    """What the plan moves, how fast it may be, and about how long it takes."""
-    onto = sorted(
-        {broker for part in given.parts.values() for broker in part.target if broker not in part.original_replicas}
-    )
-    topics = {topic for topic, _ in given.parts}
-    to_brokers = f" onto broker{'s' if len(onto) != 1 else ''} {', '.join(map(str, onto))}" if onto else ""
-    moves = f"{_count(given.parts)} of {len(topics)} topic{'s' if len(topics) != 1 else ''}"
-    return [f"The plan moves {moves}{to_brokers}.", *rate_lines(terms), *found.takes]
+def _describe_changes(changes: PlanChanges, result: CheckResult, constraints: PlanConstraints) -> list[str]:
+    """Returns sentences on the partitions that the plan moves, its highest rate and its estimated duration."""
+    partitions = changes.partitions
+    added = sorted({b for p in partitions.values() for b in p.target if b not in p.original_replicas})
+    to_brokers = f" to broker{'s' if len(added) != 1 else ''} {', '.join(map(str, added))}" if added else ""
+    topics = {topic for topic, _ in partitions}
+    moves = f"{_count_text(len(partitions), 'partition')} of {_count_text(len(topics), 'topic')}"
+    return [f"The plan moves {moves}{to_brokers}.", *describe_rate(constraints), *result.duration]
 
 
 def _dry_run(
-    given: PlanInput,
-    ground: PlanGround,
-    found: Checked,
-    taken: list[str],
-    terms: PlanConstraints,
-    asked: ReassignRequest,
+    changes: PlanChanges,
+    cluster: PlanClusterState,
+    result: CheckResult,
+    conflicts: list[str],
+    constraints: PlanConstraints,
+    request: ReassignRequest,
 ) -> int:
-    forbidden = [*taken, *found.forbidden]
-    ways = ways_of(given, ground)
-    if asked.as_json:
-        _print(
+    """Shows the steps and the checks of the plan, and returns the exit code."""
+    violations = [*conflicts, *result.violations]
+    transitions = list_transitions(changes, cluster)
+    if request.as_json:
+        _print_json(
             {
-                "partitions": len(given.parts),
-                "copied_bytes": found.fluid.copied_bytes,
-                "fluid_optimum_s": found.fluid.time_s,
-                "expected_s": found.expected_s,
-                "all_at_once_s": found.fluid.at_once_s,
-                "steps": as_rows(ways, asked.limits.replica_movements_max),
-                "rate_bytes_per_s": terms.rate_bytes_per_s,
-                "ceiling_bytes_per_s": terms.ceiling_bytes_per_s,
-                "objective": terms.objective,
-                "tuner": None if terms.tuner is None else terms.tuner.holder,
-                "limits_of": terms.source,
-                "differences": list(terms.differences),
-                "forbidden": forbidden,
-                "notes": list(found.notes),
+                "partitions": len(changes.partitions),
+                "copied_bytes": result.bound.copied_bytes,
+                "fluid_optimum_s": result.bound.time_s,
+                "expected_s": result.expected_s,
+                "all_at_once_s": result.bound.at_once_s,
+                "steps": steps_as_records(transitions, request.limits.replica_movements_max),
+                "rate_bytes_per_s": constraints.rate_bytes_per_s,
+                "ceiling_bytes_per_s": constraints.ceiling_bytes_per_s,
+                "objective": constraints.objective,
+                "tuner": None if constraints.tuner is None else constraints.tuner.holder,
+                "limits_source": constraints.source,
+                "differences": list(constraints.differences),
+                "forbidden": violations,
+                "notes": list(result.notes),
             }
         )
     else:
-        for line in sentences_of_steps(ways, asked.limits.replica_movements_max):
+        for line in describe_steps(transitions, request.limits.replica_movements_max):
             out(line)
-        for line in (*_foretold(given, found, terms), *found.notes, *(f"Forbidden: {line}" for line in forbidden)):
-            say(line)
-        if terms.nobody is not None:
-            say(terms.nobody)
-    say("Nothing is on record, and nothing is begun.")
-    return EXIT_NOT_WELL if forbidden else EXIT_DONE
+        forbidden = (f"Forbidden: {line}" for line in violations)
+        for line in (*_describe_changes(changes, result, constraints), *result.notes, *forbidden):
+            print_line(line)
+        if constraints.no_executor is not None:
+            print_line(constraints.no_executor)
+    print_line("Dry run: the plan is not on record, and nothing was started.")
+    return EXIT_NOT_WELL if violations else EXIT_DONE
 
 
-def _taken_already(keys: Collection[TopicPartition], known: plan_store.StoredPlans) -> list[str]:
-    """Plans that have one of the partitions."""
-    said = []
-    for plan in known.active:
-        both = sorted(key for key in plan.partitions if key in keys)
-        if both:
-            names = join_names((f"{topic}-{number}" for topic, number in both), 1)
-            said.append(
-                f"plan {plan.id}, given by {plan.head.submitted_by}, has {names} already: let it end, or "
+def _find_conflicts(keys: Collection[TopicPartition], stored: plan_store.StoredPlans) -> list[str]:
+    """Returns a sentence for each active plan that has one of the partitions."""
+    texts = []
+    for plan in stored.active:
+        shared = sorted(key for key in plan.partitions if key in keys)
+        if shared:
+            names = join_names((f"{topic}-{number}" for topic, number in shared), 1)
+            texts.append(
+                f"plan {plan.id}, submitted by {plan.head.submitted_by}, already has {names}: wait until it ends, or run "
                 f"`rheostat reassign cancel {plan.id}`"
             )
-    return said
+    return texts
 
 
-def _count(parts: Collection[object]) -> str:
-    return f"{len(parts)} partition{'s' if len(parts) != 1 else ''}"
+def _count_text(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' if count != 1 else ''}"
 
 
-def _print(body: dict[str, Any]) -> None:
-    out(json.dumps(body, indent=2))
+def _print_json(record: dict[str, Any]) -> None:
+    out(json.dumps(record, indent=2))

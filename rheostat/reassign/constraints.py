@@ -1,6 +1,6 @@
-"""What holds for a plan that is about to be given: the limits of the tuner that will carry it out, as that tuner reports them.
+"""Holds the limits that apply to a plan before it is submitted, as the tuner that will execute it reports them.
 
-The settings file of the command may be another one than the tuner's, or a newer one that the tuner has not read.
+The settings file of the command may differ from the tuner's file, or be newer than what the tuner has read.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from tuner.control.throttle.plan_moves import rate_of
 from tuner.core.presence import REPORT_EVERY_S, TunerMode, TunerPresence
 from tuner.core.reassignment_plan import PlanThrottle
 
-_REPORTED_S_MAX = REPORT_EVERY_S + 2.0  # A tuner that has just begun may not have reported itself yet.
-_LOOK_EVERY_S = 0.5
+_REPORTED_S_MAX = REPORT_EVERY_S + 2.0  # A tuner that has just started may not have reported itself yet.
+_POLL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class PlanConstraints:
-    """What the plan may use, and who says so.
+    """The rate that a plan may use, and its source.
 
     Attributes:
         source: whose limits these are, for people.
-        ceiling_bytes_per_s: the most for each broker and side, in bytes/s.
-        throttle: what the operator asked for with this plan.
+        ceiling_bytes_per_s: highest rate for each broker and side.
+        throttle: the throttle that the operator requested with the plan.
         objective: the latency objective, for people; None without one.
-        leaders_ratio: the part of the rate that leaders get while the plan begins more steps; above 0, at most 1.
-        tuner: the tuner that carries the plan out; None where none would now.
-        nobody: why none would; None where one does.
-        differences: where the settings file of this command says something else than that tuner.
+        leaders_ratio: share of the rate that leaders get while the plan still starts steps; above 0, at most 1.
+        tuner: the tuner that executes the plan; None: no tuner would execute it now.
+        no_executor: why no tuner would execute it, and what to do; None: one would.
+        differences: where the settings file of this command differs from that tuner.
     """
 
     source: str
@@ -43,125 +43,131 @@ class PlanConstraints:
     objective: str | None = None
     leaders_ratio: float = 1.0
     tuner: TunerPresence | None = None
-    nobody: str | None = None
+    no_executor: str | None = None
     differences: tuple[str, ...] = ()
 
     @property
     def rate_bytes_per_s(self) -> int | None:
-        """The most that the plan may use of each broker and side; None: it is not throttled."""
+        """The highest rate of the plan for each broker and side; None: the plan is not throttled."""
         return rate_of(self.throttle, self.ceiling_bytes_per_s)
 
 
-def read_terms(settings: Settings, throttle: PlanThrottle, *, may_run: bool, here: bool) -> PlanConstraints:
-    """The terms for a plan that is given now.
+def read_constraints(settings: Settings, throttle: PlanThrottle, *, may_run: bool, standalone: bool) -> PlanConstraints:
+    """Reads the constraints of a plan that is submitted now.
 
     Args:
-        may_run: False where no tuner takes part in the lease, so that none has to be waited for.
-        here: this command runs a tuner itself where none acts.
+        may_run: False: no tuner takes part in the lease, so the command does not wait for one.
+        standalone: this command starts a tuner if no other acts.
 
     Raises:
         BadInputError: the throttle is above the ceiling.
-        CommandError: what the tuners report cannot be read.
+        CommandError: the reports of the tuners cannot be read.
     """
     deadline_s = time.monotonic() + (_REPORTED_S_MAX if may_run else 0.0)
     while not (tuners := read_tuners(settings, round(time.time() * 1000))) and time.monotonic() < deadline_s:
-        threading.Event().wait(_LOOK_EVERY_S)
-    return checked_throttle(terms_of(settings, still_there(tuners, may_run=may_run), throttle, here=here))
+        threading.Event().wait(_POLL_S)
+    running = drop_ended_tuners(tuners, may_run=may_run)
+    return check_throttle(select_constraints(settings, running, throttle, standalone=standalone))
 
 
-def still_there(tuners: Sequence[TunerPresence], *, may_run: bool) -> list[TunerPresence]:
-    """Without those that were killed a moment ago: a tuner that acts or stands by takes part in the lease."""
+def drop_ended_tuners(tuners: Sequence[TunerPresence], *, may_run: bool) -> list[TunerPresence]:
+    """Returns the tuners that still run: without a member of the lease, an acting or standby tuner was just killed."""
     without_lease = (TunerMode.DRY_RUN, TunerMode.STARTING)
     return [tuner for tuner in tuners if may_run or tuner.mode in without_lease]
 
 
-def terms_of(
-    settings: Settings, tuners: Sequence[TunerPresence], throttle: PlanThrottle, *, here: bool
+def select_constraints(
+    settings: Settings, tuners: Sequence[TunerPresence], throttle: PlanThrottle, *, standalone: bool
 ) -> PlanConstraints:
-    """Returns the terms of a plan: the limits that the tuner which carries it out has reported.
+    """Returns the limits that the tuner which executes the plan has reported. ``check_throttle`` checks them.
 
-    The settings file of this command tells the limits where no tuner runs, or where this command starts one. Nothing is checked:
-    ``checked_throttle`` does that.
+    They come from the settings file of this command if no tuner runs, or if this command starts one.
 
     Args:
-        throttle: what the operator asks for with the plan.
-        tuners: those that are alive, one that acts first.
-        here: this command runs a tuner itself where none acts.
+        throttle: the throttle that the operator requested with the plan.
+        tuners: the tuners that run, an acting one first.
+        standalone: this command starts a tuner if no other acts.
     """
-    found = next((tuner for tuner in tuners if tuner.executes_plans), None)
-    if found is None and here:
-        return _of_file(settings, throttle, "the tuner that this command starts", nobody=None)
-    if found is None and not tuners:
-        return _of_file(settings, throttle, "the settings file, as no tuner runs", nobody=_nobody(settings, tuners))
-    # One that does not carry plans out still tells what would hold.
-    tuner = found or tuners[0]
+    executor = next((tuner for tuner in tuners if tuner.executes_plans), None)
+    if executor is None and standalone:
+        return _from_settings(settings, throttle, "the tuner that this command starts", no_executor=None)
+    if executor is None and not tuners:
+        reason = _no_executor_text(settings, tuners)
+        return _from_settings(settings, throttle, "the settings file, as no tuner runs", no_executor=reason)
+    # A tuner that does not execute plans still reports the limits that would apply.
+    tuner = executor or tuners[0]
     return PlanConstraints(
-        f"the tuner on {tuner.holder}, {_does(tuner)}",
+        f"the tuner on {tuner.holder}, {_mode_text(tuner)}",
         tuner.rate_bytes_per_s_max,
         throttle,
-        _objective(tuner.objective_latency_ms, tuner.objective_mode),
+        _objective_text(tuner.objective_latency_ms, tuner.objective_mode),
         tuner.plan_leaders_ratio,
-        found,
-        None if found is not None else _nobody(settings, tuners),
+        executor,
+        None if executor is not None else _no_executor_text(settings, tuners),
         tuple(_differences(settings, tuner)),
     )
 
 
-def checked_throttle(terms: PlanConstraints) -> PlanConstraints:
-    """Returns ``terms`` themselves.
+def check_throttle(constraints: PlanConstraints) -> PlanConstraints:
+    """Returns ``constraints`` unchanged.
 
     Raises:
-        BadInputError: the throttle is above the ceiling, or below what Kafka takes.
+        BadInputError: the throttle is above the ceiling, or below the lowest rate that Kafka accepts.
     """
-    asked = terms.throttle.rate_bytes_per_s_max
-    if asked is None:
-        return terms
-    if asked > terms.ceiling_bytes_per_s:
+    rate = constraints.throttle.rate_bytes_per_s_max
+    if rate is None:
+        return constraints
+    if rate > constraints.ceiling_bytes_per_s:
         raise BadInputError(
-            f"--throttle {rate_text(asked)} is above the ceiling of {rate_text(terms.ceiling_bytes_per_s)} "
-            f"(tuner.rate_bytes_per_s_max of {terms.source}). Give a lower rate, or raise the ceiling first; nothing is on record."
+            f"--throttle {rate_text(rate)} is above the ceiling of {rate_text(constraints.ceiling_bytes_per_s)} "
+            f"(tuner.rate_bytes_per_s_max of {constraints.source}). Give a lower rate, or raise the ceiling first; nothing is on "
+            "record."
         )
-    if asked < 1:
-        raise BadInputError(f"--throttle {asked:g} B/s: the least that Kafka takes is 1 B/s; nothing is on record.")
-    return terms
+    if rate < 1:
+        raise BadInputError(
+            f"--throttle {rate:g} B/s: the lowest rate that Kafka accepts is 1 B/s; nothing is on record."
+        )
+    return constraints
 
 
-def rate_lines(terms: PlanConstraints) -> list[str]:
-    """How fast the plan may be, whose limits these are, and where the command's own settings file says something else."""
-    ceiling = rate_text(terms.ceiling_bytes_per_s)
-    rate = terms.rate_bytes_per_s
+def describe_rate(constraints: PlanConstraints) -> list[str]:
+    """Returns sentences on the highest rate of the plan, its source, and differences to this command's settings file."""
+    ceiling = rate_text(constraints.ceiling_bytes_per_s)
+    rate = constraints.rate_bytes_per_s
     if rate is None:
         line = (
             f"Not throttled (--unthrottled): as fast as disks and network allow, also above the ceiling of {ceiling} of "
-            f"{terms.source}. Clients may wait meanwhile."
+            f"{constraints.source}. Clients may have to wait meanwhile."
         )
     else:
-        whose = f"the ceiling of {terms.source}"
-        if rate < terms.ceiling_bytes_per_s:
-            whose = f"the throttle of this plan; {ceiling} is the ceiling of {terms.source}"
-        mode = (
-            f"Less where the latency objective needs it ({terms.objective})."
-            if terms.objective is not None
+        bound = f"the ceiling of {constraints.source}"
+        if rate < constraints.ceiling_bytes_per_s:
+            bound = f"the throttle of this plan; {ceiling} is the ceiling of {constraints.source}"
+        objective = (
+            f"The latency objective may lower it ({constraints.objective})."
+            if constraints.objective is not None
             else "No latency objective is set, so clients do not lower it."
         )
-        line = f"At most {rate_text(rate)} for each broker and side: {whose}. {mode}"
-    return [line, *terms.differences]
+        line = f"At most {rate_text(rate)} for each broker and side: {bound}. {objective}"
+    return [line, *constraints.differences]
 
 
-def _of_file(settings: Settings, throttle: PlanThrottle, source: str, *, nobody: str | None) -> PlanConstraints:
+def _from_settings(
+    settings: Settings, throttle: PlanThrottle, source: str, *, no_executor: str | None
+) -> PlanConstraints:
     tuner = settings.tuner
     objective = tuner.objective
     return PlanConstraints(
         source,
         tuner.rate_bytes_per_s_max,
         throttle,
-        None if objective is None else _objective(objective.latency_ms, objective.mode.value),
+        None if objective is None else _objective_text(objective.latency_ms, objective.mode.value),
         tuner.plan_leaders_ratio(),
-        nobody=nobody,
+        no_executor=no_executor,
     )
 
 
-def _does(tuner: TunerPresence) -> str:
+def _mode_text(tuner: TunerPresence) -> str:
     match tuner.mode:
         case TunerMode.ACTING:
             return "which acts"
@@ -173,42 +179,46 @@ def _does(tuner: TunerPresence) -> str:
             return f"which is starting{f' ({tuner.waits_for})' if tuner.waits_for else ''}"
 
 
-def _objective(latency_ms: float | None, mode: str | None) -> str | None:
+def _objective_text(latency_ms: float | None, mode: str | None) -> str | None:
     return None if latency_ms is None or mode is None else f"p99 of {latency_ms:g} ms, mode {mode}"
 
 
-def _nobody(settings: Settings, tuners: Sequence[TunerPresence]) -> str:
-    """Why none of the tuners carries plans out, and what to do."""
+def _no_executor_text(settings: Settings, tuners: Sequence[TunerPresence]) -> str:
+    """Returns why none of the tuners executes plans, and what to do."""
     if not tuners:
         return (
-            f"No tuner runs for cluster {settings.cluster}, so nobody would execute the plan; nothing is on record. Start "
-            "`rheostat run` (or `rheostat tune`) with these settings and ask again, or let this command do it: --standalone."
+            f"No tuner runs for cluster {settings.cluster}, so the plan would not be executed; nothing is on record. Start "
+            "`rheostat run` (or `rheostat tune`) with these settings and try again, or let this command run a tuner: --standalone."
         )
     first = tuners[0]
     if all(tuner.mode is TunerMode.DRY_RUN for tuner in tuners):
         return (
-            f"The tuner on {first.holder} runs in a dry run and carries out no plans; nothing is on record. Set `tuner.dry_run: "
-            "false` in its settings file and start it again, or let this command do it: --standalone."
+            f"The tuner on {first.holder} runs in a dry run and executes no plans; nothing is on record. Set `tuner.dry_run: "
+            "false` in its settings file and restart it, or let this command run a tuner: --standalone."
         )
     return (
-        f"The tuner on {first.holder}, {_does(first)}, carries out no plans; nothing is on record. Either `tuner.reassign.enabled` "
-        "is false in its settings file, or it is in a dry run, or the part that carries plans out has failed (see its log)."
+        f"The tuner on {first.holder}, {_mode_text(first)}, executes no plans; nothing is on record. Either "
+        "`tuner.reassign.enabled` is false in its settings file, or it is in a dry run, or its executor of plans has failed (see "
+        "its log)."
     )
 
 
 def _differences(settings: Settings, tuner: TunerPresence) -> list[str]:
-    """Where the settings file of this command and the tuner differ; the tuner's values hold."""
     own = settings.tuner
-    found = []
+    differences = []
     if own.rate_bytes_per_s_max != tuner.rate_bytes_per_s_max:
-        found.append(f"rate_bytes_per_s_max is {rate_text(own.rate_bytes_per_s_max)}")
-    mine = None if own.objective is None else _objective(own.objective.latency_ms, own.objective.mode.value)
-    theirs = _objective(tuner.objective_latency_ms, tuner.objective_mode)
-    if mine != theirs:
-        found.append(f"the objective is {mine or 'not set'}, and the tuner has {theirs or 'none'}")
-    if not found:
+        differences.append(f"rate_bytes_per_s_max is {rate_text(own.rate_bytes_per_s_max)}")
+    file_objective = (
+        None if own.objective is None else _objective_text(own.objective.latency_ms, own.objective.mode.value)
+    )
+    tuner_objective = _objective_text(tuner.objective_latency_ms, tuner.objective_mode)
+    if file_objective != tuner_objective:
+        differences.append(
+            f"the objective is {file_objective or 'not set'}, and the tuner has {tuner_objective or 'none'}"
+        )
+    if not differences:
         return []
     return [
-        f"The settings file of this command says something else ({'; '.join(found)}). The tuner's values hold until it reads "
-        "that file again."
+        f"The settings file of this command differs from the tuner's values ({'; '.join(differences)}). The tuner's values apply "
+        "until it reads that file again."
     ]

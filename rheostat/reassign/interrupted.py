@@ -1,4 +1,4 @@
-"""Ctrl-C while a plan is watched: what shall become of it? Without somebody to ask it goes on."""
+"""Handles Ctrl-C while a plan is watched: leaves it running, pauses it, or cancels it. Without a terminal it keeps running."""
 
 from __future__ import annotations
 
@@ -9,43 +9,46 @@ from rheostat.console.output import tell
 from rheostat.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_NOT_ACKNOWLEDGED
 from rheostat.reassign import plan_store
 from rheostat.reassign.orders import cancel, pause
-from rheostat.reassign.view import say
+from rheostat.reassign.view import print_line
 
 
-def interrupted(settings: Settings, plan: str, *, here: bool) -> int | None:
-    """Returns the exit code; None: it is to be watched further, until what was answered is so, or as it has ended by now.
+def handle_interrupt(settings: Settings, plan_id: str, *, standalone: bool) -> int | None:
+    """Asks the operator what to do with the plan, and submits the order.
 
     Args:
-        here: the tuner that executes the plan is ours, and ends with this command.
+        standalone: the tuner that executes the plan runs in this command and ends with it.
+
+    Returns:
+        The exit code. None: watch on, until the order is carried out, or because the plan has ended meanwhile.
     """
-    word = _answer(here) if sys.stdin.isatty() and sys.stderr.isatty() else "l"
-    if word not in ("p", "c"):
-        return left(plan, here=here)
-    known = plan_store.read(settings).of(plan)
-    if not known.is_active:
+    answer = _ask(standalone) if sys.stdin.isatty() and sys.stderr.isatty() else "l"
+    if answer not in ("p", "c"):
+        return leave_running(plan_id, standalone=standalone)
+    plan = plan_store.read_plans(settings).find(plan_id)
+    if not plan.is_active:
         return None
-    said = pause(settings, known) if word == "p" else cancel(settings, known)
-    say(said.text)
-    if here:
+    result = pause(settings, plan) if answer == "p" else cancel(settings, plan)
+    print_line(result.text)
+    if standalone:
         return None
-    return EXIT_DONE if said.acknowledged else EXIT_NOT_ACKNOWLEDGED
+    return EXIT_DONE if result.acknowledged else EXIT_NOT_ACKNOWLEDGED
 
 
-def left(plan: str, *, here: bool) -> int:
-    """Nothing is said about the plan; returns the exit code."""
-    say(
-        f"Plan {plan} stays on record, and what is under way at Kafka goes on, with the throttles that it has. The next tuner that "
-        f"acts (`rheostat run`) goes on with it; `rheostat reassign cancel {plan}` has it put back then."
-        if here
-        else f"Plan {plan} goes on, executed by the tuner: `rheostat reassign status {plan}`, pause, or cancel."
+def leave_running(plan_id: str, *, standalone: bool) -> int:
+    """Tells the operator what happens to the plan from now on, and returns the exit code. No order is submitted."""
+    print_line(
+        f"Plan {plan_id} stays on record. The steps that Kafka runs now continue with their throttles. The next tuner that "
+        f"acts (`rheostat run`) continues the plan, or rolls it back after `rheostat reassign cancel {plan_id}`."
+        if standalone
+        else f"Plan {plan_id} continues in the tuner: see `rheostat reassign status {plan_id}`, or use pause or cancel."
     )
     return EXIT_INTERRUPTED
 
 
-def _answer(here: bool) -> str:
-    leave = "The tuner here ends with this command. Leave it to the next one (l)" if here else "Leave it running (l)"
-    question = f"{leave}, pause it (p), or cancel it and put back (c)? [l] "
-    tell(question, end="")
+def _ask(standalone: bool) -> str:
+    to_next = "The tuner of this command ends with it. Leave the plan to the next tuner (l)"
+    leave = to_next if standalone else "Leave the plan running (l)"
+    tell(f"{leave}, pause it (p), or cancel it and roll back (c)? [l] ", end="")
     try:
         return sys.stdin.readline().strip().lower()[:1]
     except KeyboardInterrupt:

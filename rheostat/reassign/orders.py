@@ -1,4 +1,7 @@
-"""`rheostat reassign pause | resume | cancel | limits`: a person's word about a plan on record."""
+"""Submits the operator's orders for a plan on record: pause, resume, cancel, and other limits.
+
+Each order raises BadInputError if the state of the plan does not allow it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from rheostat.reassign.text import limits_text
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlanHead
 
-_NOBODY = "No tuner has acknowledged it yet: none runs, or it is between two lives. The next that acts begins with it."
+_NOT_ACKNOWLEDGED = "No tuner has acknowledged the order yet. The next tuner that acts will apply it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,85 +26,84 @@ class OrderResult:
 
 
 def pause(settings: Settings, plan: Plan) -> OrderResult:
-    """
-    Raises:
-        BadInputError: it is being put back, or has ended.
-    """
-    _goes_forward(plan, "paused")
-    return _say(
+    """Pauses a plan."""
+    _check_not_cancelled(plan, "paused")
+    return _submit(
         settings,
         plan,
         lambda head: replace(head, desired=DesiredPlanState.PAUSED),
-        "paused: what is under way ends, and nothing new is begun until `rheostat reassign resume`",
+        "paused: running steps finish, and no step begins until `rheostat reassign resume`",
     )
 
 
 def resume(settings: Settings, plan: Plan) -> OrderResult:
-    """
-    Raises:
-        BadInputError: it is being put back, or has ended.
-    """
-    _goes_forward(plan, "resumed")
-    return _say(
+    """Resumes a plan."""
+    _check_not_cancelled(plan, "resumed")
+    return _submit(
         settings,
         plan,
         lambda head: replace(head, desired=DesiredPlanState.RUNNING),
-        "resumed; also parts that were left alone, because somebody had stopped their step",
+        "resumed, also for partitions whose step another tool had stopped",
     )
 
 
 def cancel(settings: Settings, plan: Plan) -> OrderResult:
-    _still_runs(plan)
+    """Cancels a plan and rolls it back."""
+    _check_active(plan)
     if plan.head.no_rollback:
-        raise BadInputError(f"plan {plan.id} was cancelled with --no-rollback: nothing of it is put back")
-    return _say(
+        raise BadInputError(f"plan {plan.id} was cancelled with --no-rollback: it cannot be rolled back any more")
+    return _submit(
         settings,
         plan,
         lambda head: replace(head, desired=DesiredPlanState.CANCELLING),
-        "being put back: steps under way are stopped, partitions on an intermediate step go back to the replicas that stood "
-        "before, those that have arrived stay",
+        "being rolled back: running steps are stopped, partitions on an intermediate step get their original replicas back, "
+        "and partitions at their target stay there",
     )
 
 
-def leave(settings: Settings, plan: Plan) -> OrderResult:
-    _still_runs(plan)
-    return _say(
+def cancel_without_rollback(settings: Settings, plan: Plan) -> OrderResult:
+    """Cancels a plan; every partition keeps its current replicas."""
+    _check_active(plan)
+    return _submit(
         settings,
         plan,
         lambda head: replace(head, desired=DesiredPlanState.CANCELLING, no_rollback=True),
-        "ends where it stands: steps under way are stopped, and nothing is put back",
+        "cancelled without rollback: running steps are stopped, and partitions keep their current replicas",
     )
 
 
 def set_limits(settings: Settings, plan: Plan, limits: BatchLimits) -> OrderResult:
-    _still_runs(plan)
-    return _say(settings, plan, lambda head: replace(head, limits=limits), limits_text(limits), on_course=False)
+    """Replaces the limits of a plan."""
+    _check_active(plan)
+    return _submit(settings, plan, lambda head: replace(head, limits=limits), limits_text(limits), changes_state=False)
 
 
-def _goes_forward(plan: Plan, word: str) -> None:
-    _still_runs(plan)
+def _check_not_cancelled(plan: Plan, action: str) -> None:
+    _check_active(plan)
     if plan.head.desired is DesiredPlanState.CANCELLING:
-        goes = "ending where it stands" if plan.head.no_rollback else "being put back"
-        raise BadInputError(f"plan {plan.id} is {goes}, and can't be {word}: wait until it is, and give it again")
-
-
-def _still_runs(plan: Plan) -> None:
-    if plan.state.ending is not None:
+        state = "ending without rollback" if plan.head.no_rollback else "being rolled back"
         raise BadInputError(
-            f"plan {plan.id} has ended ({plan.state.ending.value}): there is nothing to be said about it"
+            f"plan {plan.id} is {state} and cannot be {action}: wait until it has ended, and submit it again"
         )
 
 
-def _say(
-    settings: Settings, plan: Plan, change: Callable[[PlanHead], PlanHead], text: str, *, on_course: bool = True
+def _check_active(plan: Plan) -> None:
+    if plan.state.ending is not None:
+        raise BadInputError(f"plan {plan.id} has ended ({plan.state.ending.value}) and takes no more orders")
+
+
+def _submit(
+    settings: Settings, plan: Plan, change: Callable[[PlanHead], PlanHead], text: str, *, changes_state: bool = True
 ) -> OrderResult:
-    head = plan_store.say(settings, plan, change, on_course=on_course)
-    said = f"Plan {plan.id}: {text}."
+    head = plan_store.update_plan(settings, plan, change, changes_state=changes_state)
+    text = f"Plan {plan.id}: {text}."
     try:
-        acknowledged = plan_store.acknowledged(settings, plan.id, head.ordered_at_ms)
+        acknowledged = plan_store.wait_until_acknowledged(settings, plan.id, head.ordered_at_ms)
     except CommandError as error:
-        # Who is told nothing but that would say it again.
+        # An operator who saw only the error would repeat an order that is already on record.
         return OrderResult(
-            plan.id, f"{said}\nIt is on record, and not known whether a tuner has acknowledged it: {error}", False
+            plan.id,
+            f"{text}\nThe order is on record, but it is not known whether a tuner has acknowledged it: {error}",
+            False,
         )
-    return OrderResult(plan.id, said if acknowledged else f"{said}\n{_NOBODY}", acknowledged)
+    return OrderResult(plan.id, text if acknowledged else f"{text}\n{_NOT_ACKNOWLEDGED}", acknowledged)

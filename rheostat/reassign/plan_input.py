@@ -1,4 +1,4 @@
-"""A plan as it was given, against the cluster as it stands: what is to be put on record, and what speaks against it."""
+"""Reads a plan file and the cluster, and finds the partitions that the plan changes."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ CLIENT_ID = "rheostat-reassign"
 
 
 @dataclass(frozen=True, slots=True)
-class PlanGround:
-    """The cluster as it stands to one plan."""
+class PlanClusterState:
+    """The state of the cluster that the checks of a plan need."""
 
-    standing: ClusterLayout
-    size_bytes: Mapping[TopicPartition, int]  # Of each partition's log on its leader.
-    disks: Mapping[int, tuple[Disk, ...]]  # Of brokers that tell.
-    write_bytes_per_s: Mapping[TopicPartition, float]  # By which it grows.
-    tuners: int | None  # That could execute it; None: it can't be told.
+    layout: ClusterLayout
+    size_bytes: Mapping[TopicPartition, int]  # Size of each partition's log on its leader.
+    disks: Mapping[int, tuple[Disk, ...]]  # Log directories of each broker that reports them.
+    write_bytes_per_s: Mapping[TopicPartition, float]
+    tuners: int | None  # Tuners that could execute the plan; None: not known.
     topic_ids: Mapping[str, str] = field(default_factory=dict)
-    min_in_sync: Mapping[str, int] = field(default_factory=dict)  # Of the plan's topics.
+    min_in_sync: Mapping[str, int] = field(default_factory=dict)  # By topic of the plan; a topic that is missing has 1.
 
 
 @dataclass(frozen=True, slots=True)
-class PlanInput:
-    """``parts`` are those that change; the others are where they shall be."""
+class PlanChanges:
+    """All targets of a plan, and the partitions that do not have their target replicas yet."""
 
     targets: tuple[Target, ...]
-    parts: Mapping[TopicPartition, PlanPartition] = field(default_factory=dict)
+    partitions: Mapping[TopicPartition, PlanPartition] = field(default_factory=dict)
 
 
 @contextmanager
-def client_of(settings: Settings) -> Iterator[ReassignmentClient]:
-    """A client, whose failures end the command.
+def open_client(settings: Settings) -> Iterator[ReassignmentClient]:
+    """Yields a client; its failures end the command.
 
     Raises:
         UnreachableError: the cluster does not answer.
-        CommandError: it answers, but a right is missing.
+        CommandError: the cluster answers, but a right is missing.
     """
     probe(settings)
     client = ReassignmentClient(settings.kafka, CLIENT_ID)
@@ -64,46 +64,53 @@ def client_of(settings: Settings) -> Iterator[ReassignmentClient]:
         client.close()
 
 
-def ground_of(
-    client: ReassignmentClient, settings: Settings, topics: Collection[str], watch_s: float, say: Callable[[str], None]
-) -> PlanGround:
-    """
+def read_cluster_state(
+    client: ReassignmentClient,
+    settings: Settings,
+    topics: Collection[str],
+    watch_s: float,
+    notify: Callable[[str], None],
+) -> PlanClusterState:
+    """Reads the state of the cluster for a plan.
+
     Args:
-        topics: of the plan.
-        watch_s: how long the logs are watched for what is written to them; 0: the signals tell.
+        topics: topics of the plan.
+        watch_s: how long the logs are watched to measure write rates; 0: the rates come from the signals.
+        notify: shows a line to the operator.
     """
-    # Before all else is read: of a topic that is made anew meanwhile the plan knows nothing.
+    # The ids come first, so that a topic that is created again during these reads is noticed.
     ids = client.topic_ids(topics)
-    standing = look(client, settings, CLIENT_ID)
-    disks = {b: d for b, d in client.disks(standing.brokers).items() if not isinstance(d, ClusterError)}
+    layout = look(client, settings, CLIENT_ID)
+    disks = {b: d for b, d in client.disks(layout.brokers).items() if not isinstance(d, ClusterError)}
     try:
         tuners = client.group_members(group_of(settings.cluster))
     except ClusterError:
         tuners = None
-    rates = _rates(client, settings, standing, watch_s, say)
+    rates = _read_write_rates(client, settings, layout, watch_s, notify)
     try:
-        in_sync = client.min_in_sync(sorted(topics & standing.topics.keys()), standing.brokers)
+        min_in_sync = client.min_in_sync(sorted(topics & layout.topics.keys()), layout.brokers)
     except ClusterError as error:
-        say(f"The topics' {kafka_names.MIN_IN_SYNC} cannot be read ({error}): the steps are shown as for 1.")
-        in_sync = {}
-    return PlanGround(standing, log_bytes(client, standing), disks, rates, tuners, ids, in_sync)
+        notify(f"{kafka_names.MIN_IN_SYNC} of the topics cannot be read ({error}): the steps are shown as if it was 1.")
+        min_in_sync = {}
+    return PlanClusterState(layout, log_bytes(client, layout), disks, rates, tuners, ids, min_in_sync)
 
 
-def _rates(
-    client: ReassignmentClient, settings: Settings, standing: ClusterLayout, watch_s: float, say: Callable[[str], None]
+def _read_write_rates(
+    client: ReassignmentClient, settings: Settings, layout: ClusterLayout, watch_s: float, notify: Callable[[str], None]
 ) -> Mapping[TopicPartition, float]:
-    """What is written to each partition; nothing where it is neither watched nor in the signals, and that is said."""
+    """Returns the write rate of each partition in bytes/s; nothing, with a note, if there are no signals."""
     try:
-        return write_rates(client, settings, standing, watch_s, say)
+        return write_rates(client, settings, layout, watch_s, notify)
     except NoSignalsError as error:
-        say(f"{error} The plan is made as if nothing was written.")
+        notify(f"{error} The checks assume that nothing is written.")
         return {}
 
 
-def plan_of(path: Path) -> PlanFile:
-    """
+def read_plan_file(path: Path) -> PlanFile:
+    """Reads a plan of kafka-reassign-partitions.
+
     Raises:
-        BadInputError: with every fault of the file, one a line.
+        BadInputError: the file has faults; the message has one line for each.
     """
     plan = read_plan(path)
     named = next((t for t in plan.targets if any(d != "any" for d in t.log_dirs)), None)
@@ -115,26 +122,28 @@ def plan_of(path: Path) -> PlanFile:
     return plan
 
 
-def given_of(plan: PlanFile, ground: PlanGround) -> PlanInput:
-    """
+def find_changes(plan: PlanFile, cluster: PlanClusterState) -> PlanChanges:
+    """Returns the partitions that the plan changes.
+
     Raises:
-        BadInputError: naming each partition and broker of the plan that there is not.
+        BadInputError: the plan names partitions or brokers that do not exist; the message names each.
     """
-    standing = ground.standing
-    known = {*standing.brokers, *(b for s in standing.partitions.values() for b in s.replicas)}
-    check(plan, known, standing.partitions)
-    named = {target.topic for target in plan.targets}
-    then = {
-        topic: OriginalTopic(ground.topic_ids.get(topic, ""), len(states))
-        for topic, states in standing.topics.items()
-        if topic in named
+    layout = cluster.layout
+    brokers = {*layout.brokers, *(b for state in layout.partitions.values() for b in state.replicas)}
+    check(plan, brokers, layout.partitions)
+    topics = {target.topic for target in plan.targets}
+    originals = {
+        topic: OriginalTopic(cluster.topic_ids.get(topic, ""), len(states))
+        for topic, states in layout.topics.items()
+        if topic in topics
     }
-    parts = {}
+    partitions = {}
     for target in plan.targets:
         key = (target.topic, target.partition)
-        now = standing.partitions[key]
-        if now.adding or now.removing or now.replicas != target.replicas:
-            before = tuple(b for b in now.replicas if b not in now.removing)  # With what is under way ended.
-            size, rate = ground.size_bytes.get(key, 0), ground.write_bytes_per_s.get(key, 0.0)
-            parts[key] = PlanPartition(target.replicas, before, float(size), rate, then[target.topic])
-    return PlanInput(plan.targets, parts)
+        state = layout.partitions[key]
+        if state.adding or state.removing or state.replicas != target.replicas:
+            # A reassignment that runs now counts as ended.
+            before = tuple(b for b in state.replicas if b not in state.removing)
+            size, rate = cluster.size_bytes.get(key, 0), cluster.write_bytes_per_s.get(key, 0.0)
+            partitions[key] = PlanPartition(target.replicas, before, float(size), rate, originals[target.topic])
+    return PlanChanges(plan.targets, partitions)

@@ -1,6 +1,6 @@
-"""Plans in the orders' topic, and what the journal says of them, as the commands that give plans read and write them.
+"""Reads plans from the orders and journal topics, and writes the operator's plans and orders to the orders topic.
 
-Written outside the tuner's transactions, as other orders are: a person may say something while any tuner, or none, runs.
+These records are written outside the tuner's transactions, so an operator can submit orders whether or not a tuner runs.
 """
 
 from __future__ import annotations
@@ -35,60 +35,62 @@ from tuner.journal.topic_tail import KAFKA_ERRORS
 
 _CLIENT_ID = "rheostat-reassign"
 _POLL_MS = 100
-_TAKE_S_MAX = 2.0  # Of one look: a person waits for it.
-_LOOK_S = 0.2
+_READ_S_MAX = 2.0  # An operator waits for it.
+_ACKNOWLEDGED_POLL_S = 0.2
 _TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class StoredPlans:
-    plans: tuple[Plan, ...] = ()  # The oldest first; also those that have ended.
+    plans: tuple[Plan, ...] = ()  # The oldest first; also plans that have ended.
     orders: Orders = field(default_factory=Orders)
 
     @property
     def active(self) -> tuple[Plan, ...]:
         return tuple(plan for plan in self.plans if plan.is_active)
 
-    def of(self, plan: str | None) -> Plan:
-        """
+    def find(self, plan_id: str | None) -> Plan:
+        """Returns a plan.
+
         Args:
-            plan: its id; None: the one that there is.
+            plan_id: None: the only active plan.
 
         Raises:
-            BadInputError: there is no such plan, or there are several to choose from.
+            BadInputError: there is no such plan, or several are active and no id is given.
         """
-        ids = ", ".join(p.id for p in self.active)
-        if plan is None:
+        ids = ", ".join(plan.id for plan in self.active)
+        if plan_id is None:
             if len(self.active) == 1:
                 return self.active[0]
             raise BadInputError(
-                f"several plans run, say which: {ids}"
+                f"several plans are active, give the id of one: {ids}"
                 if self.active
-                else "no plan of reassignments is on record that has not ended"
+                else "no active plan of reassignments is on record"
             )
-        for one in self.plans:
-            if one.id == plan:
-                return one
-        raise BadInputError(f"there is no plan {plan!r} on record; those that run: {ids or 'none'}")
+        for plan in self.plans:
+            if plan.id == plan_id:
+                return plan
+        raise BadInputError(f"there is no plan {plan_id!r} on record; active plans: {ids or 'none'}")
 
 
-def read(settings: Settings) -> StoredPlans:
-    """
+def read_plans(settings: Settings) -> StoredPlans:
+    """Reads all plans on record.
+
     Raises:
         CommandError: the journal cannot be read.
     """
-    with following(settings) as follower:
-        return follower.now()
+    with open_plan_reader(settings) as reader:
+        return reader.read()
 
 
-def throttles_stand(settings: Settings) -> bool:
-    """Whether a tuner has rates or entries of lists on record as its own.
+def has_owned_throttles(settings: Settings) -> bool:
+    """Returns whether a tuner has throttle rates or throttled-replica entries on record as its own.
 
     Raises:
         CommandError: the journal cannot be read.
     """
     topic = settings.topic_names().journal
-    with _reader(settings) as reader:
+    with _open_consumer(settings) as reader:
         try:
             memory = KafkaJournal.read_only(topic, settings.cluster).recover(reader)
         except JournalError as error:
@@ -96,8 +98,8 @@ def throttles_stand(settings: Settings) -> bool:
     return bool(memory.owned or memory.listed)
 
 
-class Follower:
-    """The plans on record, and what comes to them."""
+class PlanReader:
+    """Reads the plans on record; after the first read only new records."""
 
     def __init__(self, reader: KafkaConsumer, topic: str, cluster: str) -> None:
         self._reader = reader
@@ -105,8 +107,8 @@ class Follower:
         self._cluster = cluster
         self._journal: KafkaJournal | None = None
 
-    def now(self) -> StoredPlans:
-        """With all that has come since; where more comes than can be read, with what there was time for.
+    def read(self) -> StoredPlans:
+        """Returns the plans with all new records, or with as many as could be read in ``_READ_S_MAX``.
 
         Raises:
             CommandError: the journal cannot be read.
@@ -116,15 +118,14 @@ class Follower:
                 journal = KafkaJournal.read_only(self._topic, self._cluster)
                 journal.recover(self._reader)
                 if not (journal.next_offsets and journal.orders_next_offsets):
-                    return StoredPlans(
-                        journal.plans.known, journal.orders
-                    )  # A topic may still be made: it is looked for again.
-                self._follow(journal)
+                    # One of the topics does not exist yet, so the next call starts again.
+                    return StoredPlans(journal.plans.known, journal.orders)
+                self._seek_to_end_of(journal)
                 self._journal = journal
-            # A poll gives some hundred records, and the tuner of a busy cluster writes more of them between two looks.
-            until_s = time.monotonic() + _TAKE_S_MAX
-            while found := self._reader.poll(timeout_ms=_POLL_MS):
-                for record in (journal_record_of(record) for records in found.values() for record in records):
+            # A poll returns some hundred records, and the tuner of a busy cluster may write more than that between two calls.
+            until_s = time.monotonic() + _READ_S_MAX
+            while batches := self._reader.poll(timeout_ms=_POLL_MS):
+                for record in (journal_record_of(record) for records in batches.values() for record in records):
                     if is_in_its_topic(record, self._topic):
                         take_for_display(self._journal.plans, record.key, record.value)
                 if time.monotonic() > until_s:
@@ -135,15 +136,15 @@ class Follower:
             raise CommandError(f"{self._topic} cannot be read: {type(error).__name__}: {error}") from error
         return StoredPlans(self._journal.plans.known, self._journal.orders)
 
-    def _follow(self, journal: KafkaJournal) -> None:
-        """From where both topics were read to."""
+    def _seek_to_end_of(self, journal: KafkaJournal) -> None:
+        """Moves the consumer to the records after those that the journal has read from both topics."""
         positions = {
             KafkaPartition(topic, partition): offset
-            for topic, read_to in (
+            for topic, next_offsets in (
                 (self._topic, journal.next_offsets),
                 (orders_topic_of(self._topic), journal.orders_next_offsets),
             )
-            for partition, offset in read_to.items()
+            for partition, offset in next_offsets.items()
         }
         self._reader.assign(list(positions))
         for partition, offset in positions.items():
@@ -151,21 +152,18 @@ class Follower:
 
 
 @contextmanager
-def following(settings: Settings) -> Iterator[Follower]:
-    """
+def open_plan_reader(settings: Settings) -> Iterator[PlanReader]:
+    """Yields a reader of the plans on record.
+
     Raises:
         CommandError: the cluster does not answer.
     """
-    with _reader(settings) as reader:
-        yield Follower(reader, settings.topic_names().journal, settings.cluster)
+    with _open_consumer(settings) as reader:
+        yield PlanReader(reader, settings.topic_names().journal, settings.cluster)
 
 
 @contextmanager
-def _reader(settings: Settings) -> Iterator[KafkaConsumer]:
-    """
-    Raises:
-        CommandError: the cluster does not answer.
-    """
+def _open_consumer(settings: Settings) -> Iterator[KafkaConsumer]:
     try:
         reader = consumer(settings.kafka, _CLIENT_ID, isolation_level="read_committed")
     except KAFKA_ERRORS as error:
@@ -176,101 +174,111 @@ def _reader(settings: Settings) -> Iterator[KafkaConsumer]:
         reader.close(timeout_ms=2000)
 
 
-def acknowledged(settings: Settings, plan: str, at_ms: int, timeout_s: float = ACKNOWLEDGED_S_MAX) -> bool:
-    """Whether a tuner has put on record that it knows this word about the plan."""
+def wait_until_acknowledged(
+    settings: Settings, plan_id: str, ordered_at_ms: int, timeout_s: float = ACKNOWLEDGED_S_MAX
+) -> bool:
+    """Waits until a tuner has acknowledged the order of that time; False: none did within the timeout."""
     deadline = time.monotonic() + timeout_s
-    with following(settings) as follower:
+    with open_plan_reader(settings) as reader:
         while time.monotonic() < deadline:
-            if follower.now().of(plan).state.acknowledged_at_ms >= at_ms:
+            if reader.read().find(plan_id).state.acknowledged_at_ms >= ordered_at_ms:
                 return True
-            threading.Event().wait(_LOOK_S)
+            threading.Event().wait(_ACKNOWLEDGED_POLL_S)
     return False
 
 
-def put(
+def submit_plan(
     settings: Settings,
-    parts: Mapping[TopicPartition, PlanPartition],
+    partitions: Mapping[TopicPartition, PlanPartition],
     limits: BatchLimits,
     throttle: PlanThrottle | None = None,
 ) -> PlanHead:
-    """A new plan; its head goes last, and until it is there the plan is none.
+    """Writes a new plan, and returns its head. The head is written last: without it the parts are no plan.
 
     Args:
-        throttle: what was asked for with it; None: the ceiling of the tuner.
+        throttle: requested with the plan; None: the ceiling of the tuner applies.
 
     Raises:
-        CommandError, UnreachableError: it was not taken, or it is not known whether it was.
+        CommandError, UnreachableError: the plan was not recorded, or it is not known whether it was.
     """
-    ready_topics(settings)
+    ensure_orders_topic(settings)
     now_ms = round(time.time() * 1000)
-    plan = _new_id()
-    numbered = list(split_into_parts(parts))
+    plan_id = _new_plan_id()
+    parts = list(split_into_parts(partitions))
     head = PlanHead(
-        plan,
+        plan_id,
         operator_text(now_ms),
         now_ms,
         now_ms,
-        len(numbered),
+        len(parts),
         DesiredPlanState.RUNNING,
         limits,
         throttle=throttle or PlanThrottle(),
     )
-    with _sender(settings) as sender:
+    with _open_sender(settings) as sender:
         try:
-            for number, some in enumerate(numbered):
-                sender.send(part_key(settings.cluster, plan, number), encode_parts(some))
+            for number, part in enumerate(parts):
+                sender.send(part_key(settings.cluster, plan_id, number), encode_parts(part))
             sender.wait_for_acks()
         except NotSent as error:
-            raise NotSent(str(error), may_be_recorded=False) from error  # Parts without a head are no plan.
-        sender.send(head_key(settings.cluster, plan), encode_head(head))
+            raise NotSent(str(error), may_be_recorded=False) from error
+        sender.send(head_key(settings.cluster, plan_id), encode_head(head))
         sender.wait_for_acks()
     return head
 
 
-def say(settings: Settings, plan: Plan, change: Callable[[PlanHead], PlanHead], *, on_course: bool = True) -> PlanHead:
-    """A new word about a plan.
+def update_plan(
+    settings: Settings, plan: Plan, change: Callable[[PlanHead], PlanHead], *, changes_state: bool = True
+) -> PlanHead:
+    """Writes a changed head of a plan, and returns it once it is the newest on record.
 
     Args:
-        on_course: it is about more than the limits, and ends that partitions are left alone.
+        changes_state: the order concerns more than the limits; the tuner then retries partitions that another tool stopped.
 
     Raises:
-        CommandError: it was not taken, or it is not known whether it was, or whether it holds.
+        CommandError: the order was not recorded, or it is not known whether it was recorded or applies.
     """
-    base, wrote = plan.head, False
+    base, is_written = plan.head, False
     for _ in range(_TRIES):
         now_ms = min(max(round(time.time() * 1000), base.ordered_at_ms + 1), TIMESTAMP_MS_MAX)
         head = replace(change(base), ordered_at_ms=now_ms, ordered_by=operator_text(now_ms))
-        if on_course:
+        if changes_state:
             head = replace(head, state_ordered_at_ms=now_ms)
         try:
-            with _sender(settings) as sender:
+            with _open_sender(settings) as sender:
                 sender.send(head_key(settings.cluster, plan.id), encode_head(head))
                 sender.wait_for_acks()
-            wrote = True
-            newest = read(settings).of(plan.id).head
+            is_written = True
+            newest = read_plans(settings).find(plan.id).head
         except CommandError as error:
-            if not wrote:
+            if not is_written:
                 raise
             raise CommandError(
-                f"It is not known whether it holds ({error}): look (`rheostat reassign status`) before you say it again."
+                f"It is not known whether the order applies ({error}): see `rheostat reassign status` before you repeat it."
             ) from error
-        if _content(newest) == _content(head):
+        if _orders_in(newest) == _orders_in(head):
             return head
-        if _content(change(newest)) != _content(newest):
+        if _orders_in(change(newest)) != _orders_in(newest):
             break
-        # Somebody's word was said beside ours, and both hold. In time only the last record is left: it has to have both.
+        # Another operator's order was written at the same time, and both apply. Compaction keeps only the last record, so this
+        # order is written again with both.
         base = newest
     raise CommandError(
-        f"Others say something about plan {plan.id} at the same time, so it is not known which holds: look (`rheostat reassign "
-        "status`), and say it again."
+        f"Others gave orders for plan {plan.id} at the same time, so it is not known which applies: see `rheostat reassign "
+        "status`, and repeat the order."
     )
 
 
-def _content(head: PlanHead) -> tuple[DesiredPlanState, bool, BatchLimits]:
+def _orders_in(head: PlanHead) -> tuple[DesiredPlanState, bool, BatchLimits]:
     return head.desired, head.no_rollback, head.limits
 
 
-def ready_topics(settings: Settings) -> None:
+def ensure_orders_topic(settings: Settings) -> None:
+    """Creates the orders topic if it does not exist.
+
+    Raises:
+        CommandError, UnreachableError: the topic cannot be created.
+    """
     with ClusterClient(settings.kafka, _CLIENT_ID) as client:
         try:
             ensure_topics(client, settings.topic_names(), [settings.topic_names().orders])
@@ -280,17 +288,13 @@ def ready_topics(settings: Settings) -> None:
             raise CommandError(str(error)) from error
 
 
-def _new_id() -> str:
-    """Of the time, so that a person can tell plans apart and type them."""
+def _new_plan_id() -> str:
+    """Returns an id with the current time, so that people can tell plans apart and type the id."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
 
 
 @contextmanager
-def _sender(settings: Settings) -> Iterator[Sender]:
-    """
-    Raises:
-        CommandError: it was not taken, or it is not known whether it was.
-    """
+def _open_sender(settings: Settings) -> Iterator[Sender]:
     try:
         sender = Sender(settings.kafka, settings.topic_names().orders, _CLIENT_ID)
         try:
@@ -300,6 +304,6 @@ def _sender(settings: Settings) -> Iterator[Sender]:
     except NotSent as error:
         if error.may_be_recorded:
             raise CommandError(
-                f"It is not known whether it was taken, as {error}: look (`rheostat reassign status`) before you give it again."
+                f"It is not known whether the order was recorded, as {error}: see `rheostat reassign status` before you repeat it."
             ) from error
-        raise CommandError(f"It was not taken, as {error}.") from error
+        raise CommandError(f"The order was not recorded, as {error}.") from error

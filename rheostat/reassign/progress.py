@@ -1,4 +1,4 @@
-"""How far a plan is, from the plan on record and one look at the cluster. Pure; also the JSON for machines."""
+"""Measures how far a plan is, from its record and a snapshot of the cluster. Pure; also the JSON for machines."""
 
 from __future__ import annotations
 
@@ -15,38 +15,49 @@ from tuner.core.plan_progress import Progress, expected_end
 from tuner.core.reassignment_plan import DesiredPlanState, Plan, PlanEnding, ReassignmentSnapshot, TopicPartition
 from tuner.core.reassignment_steps import UNLIMITED
 
-Moved = tuple[
-    TopicPartition, tuple[int, ...], tuple[int, ...]
-]  # A partition, its replicas, and those that it shall have.
+# A partition, its current replicas, and its replicas afterwards.
+ReplicaChange = tuple[TopicPartition, tuple[int, ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class PlanProgress:
+    """How far a plan is at one moment.
+
+    Attributes:
+        parts: the partitions of the plan by class.
+        at_ms: epoch time of the snapshot.
+        total_bytes: all that the plan copies.
+        remaining: partitions that have not arrived, with the replicas that they end with.
+        batch: partitions with a running step, with the replicas that the step ends with.
+        new_partitions: sentences on topics with partitions that the plan does not move.
+        moves: current signals of the moves to each broker.
+    """
+
     plan: Plan
     parts: PartitionProgress
     at_ms: int
-    total_bytes: float  # That the plan copies in all.
+    total_bytes: float
     copied_bytes: float
-    ongoing: tuple[Moved, ...] = ()  # Not arrived yet, and where they shall be in the end.
-    batch: tuple[Moved, ...] = ()  # Under way, and what the step ends with.
-    new_partitions: tuple[str, ...] = ()  # Topics with partitions that are no part of the plan, for people.
-    moves: tuple[MoveSignal, ...] = ()  # What is measured now of the moves onto each broker.
+    remaining: tuple[ReplicaChange, ...] = ()
+    batch: tuple[ReplicaChange, ...] = ()
+    new_partitions: tuple[str, ...] = ()
+    moves: tuple[MoveSignal, ...] = ()
 
     @property
-    def counted(self) -> bool:
-        """False: an older program saw it end, and did not say how many partitions it had."""
+    def is_counted(self) -> bool:
+        """Whether the numbers of partitions and bytes are known: an older version ended plans without recording them."""
         return self.plan.is_active or self.plan.state.result is not None
 
     @property
     def partitions(self) -> int:
-        tally = self.plan.state.result
-        return len(self.plan.partitions) if tally is None else tally.partitions
+        result = self.plan.state.result
+        return len(self.plan.partitions) if result is None else result.partitions
 
     @property
     def arrived(self) -> int:
-        """With those that were put back, as long as it has not ended; then those at their target."""
-        tally = self.plan.state.result
-        return len(self.parts.arrived) if tally is None else tally.at_target
+        """Partitions at their target, or at their original replicas during a rollback."""
+        result = self.plan.state.result
+        return len(self.parts.arrived) if result is None else result.at_target
 
     @property
     def remaining_bytes(self) -> float:
@@ -54,71 +65,73 @@ class PlanProgress:
 
     @property
     def eta_s(self) -> float | None:
-        """When it ends, as the status and the page have it; None: not known yet, or it does not go on."""
+        """Seconds until the plan ends, as `rheostat status` and the page show it; None: not known yet, or it does not advance."""
         return expected_end(self.moves, stalled=False, plans={self.plan.id: self.progress}).eta_s
 
     @property
     def progress(self) -> Progress:
         elapsed_s = (self.at_ms - self.plan.head.submitted_at_ms - self.plan.state.paused_total_ms) / 1000
-        goes_on = self.plan.head.desired is DesiredPlanState.RUNNING and bool(self.parts.running)
-        return Progress(self.total_bytes, self.copied_bytes, elapsed_s, goes_on)
+        is_advancing = self.plan.head.desired is DesiredPlanState.RUNNING and bool(self.parts.running)
+        return Progress(self.total_bytes, self.copied_bytes, elapsed_s, is_advancing)
 
     @property
-    def well(self) -> bool:
-        """Whether it goes on, or has ended as it was given."""
+    def is_well(self) -> bool:
+        """Whether nothing blocks the plan, or it has ended with all partitions at their target."""
         if self.plan.state.ending is not None:
             return self.plan.state.ending is PlanEnding.DONE and not self.plan.state.dropped
         return not self.plan.state.blockers
 
 
-def picture(plan: Plan, look: ReassignmentSnapshot, at_ms: int, moves: Sequence[MoveSignal] = ()) -> PlanProgress:
+def measure_progress(
+    plan: Plan, snapshot: ReassignmentSnapshot, at_ms: int, moves: Sequence[MoveSignal] = ()
+) -> PlanProgress:
     """Returns how far the plan is.
 
     Args:
-        at_ms: of the look; epoch.
-        moves: what is measured now of the moves onto each broker; it tells no end before theirs.
+        at_ms: epoch time of the snapshot.
+        moves: current signals of the moves to each broker; the plan does not end before these moves.
     """
     if not plan.is_active:
-        tally = plan.state.result
-        total, copied = (0.0, 0.0) if tally is None else (tally.total_bytes, tally.copied_bytes)
+        result = plan.state.result
+        total, copied = (0.0, 0.0) if result is None else (result.total_bytes, result.copied_bytes)
         return PlanProgress(plan, PartitionProgress(dropped=dict(plan.state.dropped)), at_ms, total, copied)
-    parts = classify_partitions(plan, look, PlanMemory(), at_ms)
-    figures = update_measurements(PartitionMeasurements(), look, at_ms)
+    parts = classify_partitions(plan, snapshot, PlanMemory(), at_ms)
+    measurements = update_measurements(PartitionMeasurements(), snapshot, at_ms)
     total = copied = 0.0
-    ongoing, batch = [], []
+    remaining, batch = [], []
     arrived = set(parts.arrived)
-    for key, part in plan.partitions.items():
-        now = look.partitions.get(key)
-        if now is None:
+    for key, partition in plan.partitions.items():
+        current = snapshot.partitions.get(key)
+        if current is None:
             continue
-        size, goal = figures.size(key, part), plan.goal(part)
-        added = [b for b in part.target if b not in part.original_replicas]
+        size = measurements.size(key, partition)
+        added = [b for b in partition.target if b not in partition.original_replicas]
         total += size * len(added)
-        there = [b for b in added if b in now.replicas and b not in now.adding]
-        copied += size * len(there)
-        if any(b in now.adding for b in added):
-            copied += max(0.0, size * len(now.adding) - figures.remaining_bytes.get(key, size * len(now.adding)))
+        copied += size * len([b for b in added if b in current.replicas and b not in current.adding])
+        if any(b in current.adding for b in added):
+            adding_bytes = size * len(current.adding)
+            copied += max(0.0, adding_bytes - measurements.remaining_bytes.get(key, adding_bytes))
         if key not in arrived:
-            ongoing.append((key, now.replicas, goal))
+            remaining.append((key, current.replicas, plan.goal(partition)))
         if key in parts.running:
-            batch.append((key, now.replicas, parts.running[key].replicas))
-    return PlanProgress(
-        plan, parts, at_ms, total, copied, tuple(ongoing), tuple(batch), new_partitions_text(plan, look), tuple(moves)
-    )
+            batch.append((key, current.replicas, parts.running[key].replicas))
+    new_partitions = new_partitions_text(plan, snapshot)
+    return PlanProgress(plan, parts, at_ms, total, copied, tuple(remaining), tuple(batch), new_partitions, tuple(moves))
 
 
-def to_measure(plan: Plan, look_at: Iterable[TopicPartition] | None = None) -> frozenset[TopicPartition]:
-    return (
-        frozenset(plan.partitions if look_at is None else look_at) - plan.state.dropped.keys()
-        if plan.is_active
-        else frozenset()
-    )
+def partitions_to_measure(plan: Plan) -> frozenset[TopicPartition]:
+    """Returns the partitions whose log sizes ``measure_progress`` needs."""
+    return frozenset(plan.partitions) - plan.state.dropped.keys() if plan.is_active else frozenset()
 
 
-def as_record(shown: PlanProgress) -> dict[str, Any]:
-    """One JSON object; ``Topics`` and ``CurrentBatch`` are KIP-435's extension of ListPartitionReassignments, in its words."""
-    plan, parts = shown.plan, shown.parts
+def as_record(progress: PlanProgress) -> dict[str, Any]:
+    """Returns the JSON object of a plan.
+
+    ``Topics`` and ``CurrentBatch`` have the names that KIP-435 gives them in ListPartitionReassignments.
+    """
+    plan, parts = progress.plan, progress.parts
     state = plan.state
+    counted = progress.is_counted
     return {
         "plan": plan.id,
         "submitted_by": plan.head.submitted_by,
@@ -127,41 +140,42 @@ def as_record(shown: PlanProgress) -> dict[str, Any]:
         "acknowledged": state.acknowledged_at_ms >= plan.head.ordered_at_ms,
         "ending": None if state.ending is None else state.ending.value,
         "ended_at_ms": state.ended_at_ms or None,
-        "partitions": shown.partitions if shown.counted else None,
-        "arrived": shown.arrived if shown.counted else None,
-        "under_way": len(parts.running),
+        "partitions": progress.partitions if counted else None,
+        "arrived": progress.arrived if counted else None,
+        "moving": len(parts.running),
         "waiting": len(parts.ready),
         "externally_owned": len(parts.externally_reassigned),
-        "left": [f"{topic}-{number}: {why}" for (topic, number), why in state.stopped_externally.items()],
+        "stopped_externally": [f"{topic}-{n}: {why}" for (topic, n), why in state.stopped_externally.items()],
         "dropped": [f"{topic}-{number}: {why}" for (topic, number), why in state.dropped.items()],
-        "total_bytes": shown.total_bytes if shown.counted else None,
-        "copied_bytes": shown.copied_bytes if shown.counted else None,
-        "eta_s": shown.eta_s,
+        "total_bytes": progress.total_bytes if counted else None,
+        "copied_bytes": progress.copied_bytes if counted else None,
+        "eta_s": progress.eta_s,
         "limits": limits_record(plan.head.limits),
         "throttle": {
             "rate_bytes_per_s_max": plan.head.throttle.rate_bytes_per_s_max,
             "unthrottled": plan.head.throttle.unthrottled,
         },
         "blockers": list(state.blockers),
-        "grown": list(shown.new_partitions),
+        "new_partitions": list(progress.new_partitions),
         "concurrency": list(state.concurrency),
-        "Topics": _topics(shown.ongoing),
-        "CurrentBatch": _topics(shown.batch),
+        "Topics": _changes_by_topic(progress.remaining),
+        "CurrentBatch": _changes_by_topic(progress.batch),
     }
 
 
 def limits_record(limits: BatchLimits) -> dict[str, int | None]:
-    named = {
+    """Returns the limits by their KIP-435 names; None: unlimited."""
+    by_name = {
         "reassignment.max.concurrent.leader.movements": limits.leader_movements_max,
         "reassignment.max.concurrent.partition.movements": limits.partition_movements_max,
         "reassignment.max.concurrent.replica.movements": limits.replica_movements_max,
     }
-    return {name: None if value == UNLIMITED else value for name, value in named.items()}
+    return {name: None if value == UNLIMITED else value for name, value in by_name.items()}
 
 
-def _topics(moved: Iterable[Moved]) -> list[dict[str, Any]]:
+def _changes_by_topic(changes: Iterable[ReplicaChange]) -> list[dict[str, Any]]:
     by_topic: dict[str, list[Mapping[str, Any]]] = {}
-    for (topic, number), current, target in sorted(moved):
+    for (topic, number), current, target in sorted(changes):
         by_topic.setdefault(topic, []).append(
             {"PartitionId": number, "CurrentBrokers": list(current), "TargetBrokers": list(target)}
         )

@@ -1,4 +1,4 @@
-"""The steps of a plan as they would be, if every one ends and all brokers stay."""
+"""Shows the steps of a plan before it begins, if every step ends and all brokers stay online."""
 
 from __future__ import annotations
 
@@ -8,42 +8,41 @@ from typing import Any
 from streaming.shared.short_lists import more_text
 from tuner.core.reassignment_steps import PartitionTransition, all_steps
 
-_SHOWN = 200
+_PARTITIONS_SHOWN = 200
 
 
-def sentences_of_steps(ways: Sequence[PartitionTransition], replica_movements_max: int) -> list[str]:
-    """One line a partition, as KIP-435 writes them."""
-    said = []
-    for way in ways[:_SHOWN]:
-        on_the_way = [step.replicas for step in all_steps(way, replica_movements_max)]
-        said.append(
-            f"{way.topic}-{way.partition}: {' → '.join(_text(replicas) for replicas in (way.replicas, *on_the_way))}"
-        )
-    if len(ways) > _SHOWN:
-        said.append(more_text(len(ways) - _SHOWN, "partitions (--json has all)"))
-    return said
+def describe_steps(transitions: Sequence[PartitionTransition], replica_movements_max: int) -> list[str]:
+    """Returns a line for each partition with its replicas after each step, as KIP-435 writes them."""
+    lines = []
+    for transition in transitions[:_PARTITIONS_SHOWN]:
+        replicas = [transition.replicas, *(step.replicas for step in all_steps(transition, replica_movements_max))]
+        lines.append(f"{transition.topic}-{transition.partition}: {' → '.join(map(_replicas_text, replicas))}")
+    if len(transitions) > _PARTITIONS_SHOWN:
+        lines.append(more_text(len(transitions) - _PARTITIONS_SHOWN, "partitions (--json has all)"))
+    return lines
 
 
-def as_rows(ways: Sequence[PartitionTransition], replica_movements_max: int) -> list[dict[str, Any]]:
+def steps_as_records(transitions: Sequence[PartitionTransition], replica_movements_max: int) -> list[dict[str, Any]]:
+    """Returns a JSON object for each partition with all its steps."""
     return [
         {
-            "topic": way.topic,
-            "partition": way.partition,
-            "current": list(way.replicas),
+            "topic": transition.topic,
+            "partition": transition.partition,
+            "current": list(transition.replicas),
             "steps": [
                 {
                     "replicas": list(step.replicas),
                     "adding": list(step.adding),
-                    "dropping": list(step.dropping),
+                    "removing": list(step.dropping),
                     "reason": step.reason.value,
                     "moves_leader": step.moves_leader,
                 }
-                for step in all_steps(way, replica_movements_max)
+                for step in all_steps(transition, replica_movements_max)
             ],
         }
-        for way in ways
+        for transition in transitions
     ]
 
 
-def _text(replicas: tuple[int, ...]) -> str:
+def _replicas_text(replicas: tuple[int, ...]) -> str:
     return f"({','.join(map(str, replicas))})"

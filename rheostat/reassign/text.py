@@ -1,4 +1,4 @@
-"""Plans in sentences."""
+"""Describes plans and their progress in sentences for people."""
 
 from __future__ import annotations
 
@@ -8,97 +8,113 @@ from streaming.shared.units import rate_text, size_text, span_text
 from tuner.core.batch_limits import BatchLimits
 from tuner.core.reassignment_plan import DesiredPlanState, PlanEnding, PlanThrottle
 
-BATCH_SHOWN = 8
+MOVES_SHOWN = 8
 
 
-def sentences(shown: PlanProgress, *, ends: bool = True) -> list[str]:
-    """
-    Args:
-        ends: also when it ends.
-    """
-    plan, state = shown.plan, shown.plan.state
-    said = [f"Plan {plan.id}, given by {plan.head.submitted_by}: {standing(shown)}"]
+def describe_plan(progress: PlanProgress, *, with_eta: bool = True) -> list[str]:
+    """Returns the lines of a plan: its state, progress, running steps, limits and blockers."""
+    plan, state = progress.plan, progress.plan.state
+    header = f"Plan {plan.id}, submitted by {plan.head.submitted_by}: {state_text(progress)}"
     if state.ending is not None:
-        return [*said, *(f"  {line}" for line in state.blockers)]
-    said.append(f"  {progress(shown, ends=ends)}")
-    batch = [f"{topic}-{number}: {list(current)} → {list(target)}" for (topic, number), current, target in shown.batch]
-    said += [f"  {line}" for line in shorten_lines(batch, BATCH_SHOWN, "under way (--json has all)")]
-    bounds = (limits_text(plan.head.limits), throttle_text(plan.head.throttle))
-    said += [f"  {line}" for line in (*bounds, *state.blockers, *shown.new_partitions, *state.concurrency)]
-    return said
+        return [header, *(f"  {line}" for line in state.blockers)]
+    moves = [
+        f"{topic}-{number}: {list(current)} → {list(target)}" for (topic, number), current, target in progress.batch
+    ]
+    lines = [
+        progress_text(progress, with_eta=with_eta),
+        *shorten_lines(moves, MOVES_SHOWN, "moving (--json has all)"),
+        limits_text(plan.head.limits),
+        throttle_text(plan.head.throttle),
+        *state.blockers,
+        *progress.new_partitions,
+        *state.concurrency,
+    ]
+    return [header, *(f"  {line}" for line in lines)]
 
 
-def standing(shown: PlanProgress) -> str:
-    plan, state = shown.plan, shown.plan.state
+def state_text(progress: PlanProgress) -> str:
+    """Returns the state of a plan in a few words, with a full stop."""
+    plan, state = progress.plan, progress.plan.state
     if state.ending is PlanEnding.DONE:
+        dropped = len(state.dropped)
         return (
-            "done."
-            if not state.dropped
-            else f"done, but for {len(state.dropped)} partitions that are not there any more."
+            f"done, except {dropped} partition{'s' if dropped != 1 else ''} that no longer exist."
+            if dropped
+            else "done."
         )
     if state.ending is PlanEnding.CANCELLED:
-        tally = state.result
+        result = state.result
         return (
             "cancelled."
-            if tally is None
-            else f"cancelled; {tally.at_target} of {tally.partitions} partitions are at their target."
+            if result is None
+            else f"cancelled; {result.at_target} of {result.partitions} partitions are at their target."
         )
     if state.acknowledged_at_ms < plan.head.ordered_at_ms:
-        return f"{plan.head.desired.value}, as soon as a tuner heeds it."
+        return f"{plan.head.desired.value}, once a tuner acknowledges it."
     if plan.head.no_rollback:
-        return "ending where it stands."
+        return "ending without rollback."
     return {
         DesiredPlanState.RUNNING: "running.",
         DesiredPlanState.PAUSED: "paused.",
-        DesiredPlanState.CANCELLING: "being put back.",
+        DesiredPlanState.CANCELLING: "being rolled back.",
     }[plan.head.desired]
 
 
-def progress(shown: PlanProgress, rate_bytes_per_s: float | None = None, *, ends: bool = True) -> str:
-    """One line: partitions, bytes, what is under way, and how long it still takes."""
-    copied, *pace = amounts(shown, rate_bytes_per_s)
-    pace = pace if ends else []
+def progress_text(progress: PlanProgress, rate_bytes_per_s: float | None = None, *, with_eta: bool = True) -> str:
+    """Returns one line with partitions, bytes, moving partitions, rate and time left."""
+    copied, *rate_and_eta = amount_texts(progress, rate_bytes_per_s)
     return ", ".join(
-        [f"{shown.arrived} of {shown.partitions} partitions", copied, f"{len(shown.batch)} under way", *pace]
+        [
+            f"{progress.arrived} of {progress.partitions} partitions",
+            copied,
+            f"{len(progress.batch)} moving",
+            *(rate_and_eta if with_eta else ()),
+        ]
     )
 
 
-def amounts(shown: PlanProgress, rate_bytes_per_s: float | None = None) -> list[str]:
-    """Bytes, their rate, and how long it still takes; the last two where they are known."""
-    said = [f"{size_text(shown.copied_bytes)} of {size_text(shown.total_bytes)}"]
+def amount_texts(progress: PlanProgress, rate_bytes_per_s: float | None = None) -> list[str]:
+    """Returns the copied bytes, and if they are known the rate and the time left."""
+    texts = [f"{size_text(progress.copied_bytes)} of {size_text(progress.total_bytes)}"]
     if rate_bytes_per_s:
-        said.append(rate_text(rate_bytes_per_s))
-    if shown.eta_s is not None and shown.remaining_bytes > 0:
-        said.append(f"about {span_text(shown.eta_s)} left")
-    return said
+        texts.append(rate_text(rate_bytes_per_s))
+    if progress.eta_s is not None and progress.remaining_bytes > 0:
+        texts.append(f"about {span_text(progress.eta_s)} left")
+    return texts
 
 
-def batch_text(shown: PlanProgress) -> str:
-    """What is under way, the first few by name: the replicas as they are, and those that the step ends with."""
-    moves = [f"{t}-{n} {_ids(current)} → {_ids(target)}" for (t, n), current, target in shown.batch[:BATCH_SHOWN]]
-    said = f"{len(shown.batch)} under way"
-    return f"{said}: {', '.join(moves)}" if moves else said
+def moves_text(progress: PlanProgress) -> str:
+    """Returns the number of moving partitions, and the first few with their current replicas and those after the step."""
+    moves = [
+        f"{topic}-{number} {_replicas_text(current)} → {_replicas_text(target)}"
+        for (topic, number), current, target in progress.batch[:MOVES_SHOWN]
+    ]
+    text = f"{len(progress.batch)} moving"
+    return f"{text}: {', '.join(moves)}" if moves else text
 
 
-def _ids(replicas: tuple[int, ...]) -> str:
+def _replicas_text(replicas: tuple[int, ...]) -> str:
     return f"({','.join(map(str, replicas))})"
 
 
 def throttle_text(throttle: PlanThrottle) -> str:
-    """What the plan may use of each broker and side."""
+    """Returns a sentence on the highest rate of the plan for each broker and side."""
     if throttle.unthrottled:
-        return "not throttled (--unthrottled): the ceiling does not hold for it"
-    asked = throttle.rate_bytes_per_s_max
-    if asked is None:
+        return "not throttled (--unthrottled): the ceiling does not apply"
+    rate = throttle.rate_bytes_per_s_max
+    if rate is None:
         return "throttled at the ceiling of the tuner at most, on each broker and side"
-    return f"throttled at {rate_text(asked)} at most, on each broker and side (--throttle)"
+    return f"throttled at {rate_text(rate)} at most, on each broker and side (--throttle)"
 
 
 def limits_text(limits: BatchLimits) -> str:
-    named = {name.removeprefix("reassignment.max.concurrent."): value for name, value in limits_record(limits).items()}
-    said = ", ".join(
+    """Returns the limits of a plan, such as "at most 2 leader movements at a time"."""
+    by_name = {
+        name.removeprefix("reassignment.max.concurrent."): value for name, value in limits_record(limits).items()
+    }
+    texts = [
         f"{value} {name.replace('.', ' ').removesuffix('s' if value == 1 else '')}"
-        for name, value in named.items()
+        for name, value in by_name.items()
         if value is not None
-    )
-    return f"at most {said} at a time" if said else "no limits of its own"
+    ]
+    return f"at most {', '.join(texts)} at a time" if texts else "no limits of its own"

@@ -1,4 +1,4 @@
-"""What a person sees of a plan while it is watched: on a terminal a picture that lives, elsewhere a line every few seconds."""
+"""Shows the progress of a watched plan: as a live display on a terminal, elsewhere as a line every few seconds."""
 
 from __future__ import annotations
 
@@ -12,71 +12,70 @@ from rich.table import Table
 from rheostat.console.progress_lines import ProgressScreen
 from rheostat.console.rich_console import console_for, styled
 from rheostat.reassign.progress import PlanProgress
-from rheostat.reassign.text import amounts, batch_text, limits_text, progress
+from rheostat.reassign.text import amount_texts, limits_text, moves_text, progress_text
 from streaming.shared.short_lists import shorten_lines
 
 _LINE_EVERY_S = 5.0
 _BAR_COLUMNS = 30
-_PACES = 4  # Sides of brokers that are told; status has them all.
+_SIDES_SHOWN = 4  # `rheostat reassign status` shows all.
 
 
 class PlanView(ProgressScreen[Live]):
     def __init__(self, console: Console) -> None:
         super().__init__(console, Live(console=console, auto_refresh=False), _LINE_EVERY_S)
-        self._said: tuple[str, ...] = ()
+        self._blockers: tuple[str, ...] = ()
 
-    def say(self, text: str) -> None:
-        """A line that stays."""
+    def print_line(self, text: str) -> None:
+        """Prints a line above the live display, where it stays."""
         _print(self._console, text)
 
-    def show(self, shown: PlanProgress, rate_bytes_per_s: float | None) -> None:
-        """What holds the plan up is said once; how far it is, again and again."""
-        state = shown.plan.state
-        lines = (*state.blockers, *shown.new_partitions, *(state.concurrency if self._live is None else ()))
-        for line in lines:
-            if line not in self._said:
-                self.say(f"  {line}")
-        self._said = lines
-        if not shown.plan.is_active:
-            # Its parts are off the record, so nothing is to be told of them; how it ended the command says.
+    def show(self, progress: PlanProgress, rate_bytes_per_s: float | None) -> None:
+        """Shows the progress, and prints each new blocker once."""
+        state = progress.plan.state
+        blockers = (*state.blockers, *progress.new_partitions, *(state.concurrency if self._live is None else ()))
+        for line in blockers:
+            if line not in self._blockers:
+                self.print_line(f"  {line}")
+        self._blockers = blockers
+        if not progress.plan.is_active:
+            # The partitions of an ended plan are off the record, so there is no progress to show. The command prints the result.
             if self._live is not None:
                 self._live.transient = True
         elif self._live is not None:
-            self._live.update(alive(shown, rate_bytes_per_s), refresh=True)
+            self._live.update(render_progress(progress, rate_bytes_per_s), refresh=True)
         elif self._line_is_due():
-            self.say(progress(shown, rate_bytes_per_s))
+            self.print_line(progress_text(progress, rate_bytes_per_s))
 
 
-def say(text: str) -> None:
-    """For people, while nothing lives on their terminal."""
-    _print(console(), text)
+def print_line(text: str) -> None:
+    """Prints a line to stderr while no live display is shown."""
+    _print(stderr_console(), text)
 
 
-def console() -> Console:
+def stderr_console() -> Console:
     return console_for(sys.stderr)
 
 
-def _print(on: Console, text: str) -> None:
-    """A terminal would break a line within a word; a file has lines as long as they are."""
-    on.print(text, soft_wrap=not on.is_terminal)
+def _print(console: Console, text: str) -> None:
+    """Prints a line, on a terminal wrapped between words, because the terminal itself would break within a word."""
+    console.print(text, soft_wrap=not console.is_terminal)
 
 
-def alive(shown: PlanProgress, rate_bytes_per_s: float | None) -> RenderableType:
-    """How far, what is under way, within which limits, and why so many at a time; no line is broken."""
-    # Of partitions where nothing is to be copied.
-    share = shown.copied_bytes / shown.total_bytes if shown.total_bytes else shown.arrived / max(1, shown.partitions)
+def render_progress(progress: PlanProgress, rate_bytes_per_s: float | None) -> RenderableType:
+    """Returns the live display: a bar, the moving partitions, the limits and the slots of each side. No line is wrapped."""
+    arrived_share = progress.arrived / max(1, progress.partitions)  # For plans that copy nothing.
+    share = progress.copied_bytes / progress.total_bytes if progress.total_bytes else arrived_share
     bar = Table.grid(padding=(0, 1))
     bar.add_row(
         ProgressBar(total=1.0, completed=min(1.0, share), width=_BAR_COLUMNS),
-        _line(f"{share:4.0%}  {', '.join(amounts(shown, rate_bytes_per_s))}"),
+        _line(f"{share:4.0%}  {', '.join(amount_texts(progress, rate_bytes_per_s))}"),
     )
-    pace = shown.plan.state.concurrency
     lines = (
-        f"{shown.arrived} of {shown.partitions} partitions, {batch_text(shown)}",
-        limits_text(shown.plan.head.limits),
-        *shorten_lines(pace, _PACES, "sides of brokers"),
+        f"{progress.arrived} of {progress.partitions} partitions, {moves_text(progress)}",
+        limits_text(progress.plan.head.limits),
+        *shorten_lines(progress.plan.state.concurrency, _SIDES_SHOWN, "sides of brokers"),
     )
-    # The empty line is where the cursor waits, so that a ^C there stands in nobody's way.
+    # The cursor waits on the empty last line, so that the "^C" of the terminal does not cover text.
     return Group(bar, *(_line(f"  {line}") for line in lines), styled(""))
 
 

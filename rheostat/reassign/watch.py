@@ -1,4 +1,4 @@
-"""A plan watched, look after look, until it has ended or is as far as somebody waits for."""
+"""Watches a plan: reads its progress every few seconds until it has ended, and shows it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from rheostat.config.settings import Settings
 from rheostat.errors import CommandError
 from rheostat.orders.send import ACKNOWLEDGED_S_MAX
-from rheostat.reassign.plan_input import client_of
-from rheostat.reassign.plan_store import following
-from rheostat.reassign.progress import PlanProgress, picture, to_measure
+from rheostat.reassign.plan_input import open_client
+from rheostat.reassign.plan_store import open_plan_reader
+from rheostat.reassign.progress import PlanProgress, measure_progress, partitions_to_measure
 from rheostat.reassign.view import PlanView
 from streaming.shared.contract import MoveSignal, Side
 from streaming.shared.kafka import consumer
@@ -24,92 +24,95 @@ from tuner.journal.topic_tail import KAFKA_ERRORS
 from tuner.runtime.observe.signals_reader import SignalReader
 from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
 
-LOOK_EVERY_S = 2.0
-_PACE_S = 30.0  # The rate shown is of as long.
+SNAPSHOT_EVERY_S = 2.0
+_RATE_WINDOW_S = 30.0
 _TICK_S = 0.2
 _SIGNAL_BACKLOG = 400
 
 
-def watch(
+def watch_plan(
     settings: Settings,
-    plan: str,
+    plan_id: str,
     view: PlanView,
     *,
-    each_tick: Callable[[], None] = lambda: None,
-    unacknowledged: str = "no tuner has acknowledged it yet: none runs, or none that executes plans (tuner.reassign.enabled)",
-    enough: Callable[[PlanProgress], bool] = lambda _: False,
+    on_tick: Callable[[], None] = lambda: None,
+    unacknowledged_text: str = (
+        "no tuner has acknowledged the plan yet: none runs, or none executes plans (tuner.reassign.enabled)"
+    ),
+    stop_when: Callable[[PlanProgress], bool] = lambda _: False,
 ) -> PlanProgress:
-    """Until the plan has ended.
+    """Shows the plan until it has ended, and returns its last progress.
 
     Args:
-        each_tick: called several times a second, by this thread.
-        unacknowledged: what is said once where no tuner knows of the plan for longer than it should take.
-        enough: whether it need not be watched any longer, though it has not ended.
+        on_tick: called several times a second, by this thread.
+        unacknowledged_text: shown once if no tuner acknowledges the plan in time.
+        stop_when: returns whether to stop although the plan has not ended; not asked before a tuner acknowledges the plan.
 
     Raises:
-        CommandError: the journal or the cluster can't be read any more; the plan goes on.
+        CommandError: the journal or the cluster cannot be read any more; the plan continues.
     """
-    seen: deque[tuple[float, float]] = deque()
-    with client_of(settings) as client, following(settings) as follower, _following_moves(settings) as moves:
-        port = KafkaReassignmentActuator(client)
-        due_s, blind, told = 0.0, False, False
-        since_s = time.monotonic()
+    copied: deque[tuple[float, float]] = deque()
+    with open_client(settings) as client, open_plan_reader(settings) as reader, _open_move_reader(settings) as moves:
+        actuator = KafkaReassignmentActuator(client)
+        due_s, is_unreadable, warned = 0.0, False, False
+        started_s = time.monotonic()
         while True:
-            each_tick()
+            on_tick()
             if time.monotonic() < due_s:
                 threading.Event().wait(_TICK_S)
                 continue
             began_s = time.monotonic()
-            found = _picture(port, follower.now().of(plan), moves)
-            # A look at a large plan takes its time, which the cluster has other uses for.
-            due_s = time.monotonic() + max(LOOK_EVERY_S, 5 * (time.monotonic() - began_s))
-            if isinstance(found, ClusterError):
-                if not blind:
-                    view.say(f"  the cluster is not seen: {found}; the plan is not lost")
-                blind = True
+            progress = _measure(actuator, reader.read().find(plan_id), moves)
+            # A snapshot of a large plan is slow and loads the cluster, so the pause is five times as long.
+            due_s = time.monotonic() + max(SNAPSHOT_EVERY_S, 5 * (time.monotonic() - began_s))
+            if isinstance(progress, ClusterError):
+                if not is_unreadable:
+                    view.print_line(f"  the cluster cannot be read now: {progress}; the plan stays on record")
+                is_unreadable = True
                 continue
-            blind = False
-            if not told and time.monotonic() - since_s > ACKNOWLEDGED_S_MAX and not _is_acknowledged(found):
-                view.say(f"  {unacknowledged}")
-                told = True
-            view.show(found, _rate(seen, found))
-            if not found.plan.is_active or (_is_acknowledged(found) and enough(found)):
-                return found
+            is_unreadable = False
+            if not warned and time.monotonic() - started_s > ACKNOWLEDGED_S_MAX and not _is_acknowledged(progress):
+                view.print_line(f"  {unacknowledged_text}")
+                warned = True
+            view.show(progress, _rate_bytes_per_s(copied, progress))
+            if not progress.plan.is_active or (_is_acknowledged(progress) and stop_when(progress)):
+                return progress
 
 
-def _is_acknowledged(shown: PlanProgress) -> bool:
-    return shown.plan.state.acknowledged_at_ms >= shown.plan.head.ordered_at_ms
+def _is_acknowledged(progress: PlanProgress) -> bool:
+    return progress.plan.state.acknowledged_at_ms >= progress.plan.head.ordered_at_ms
 
 
-def look(settings: Settings, plan: Plan) -> PlanProgress:
-    """One look.
+def read_progress(settings: Settings, plan: Plan) -> PlanProgress:
+    """Reads the current progress of a plan.
 
     Raises:
-        CommandError, UnreachableError: the cluster can't be read.
+        CommandError, UnreachableError: the cluster cannot be read.
     """
-    with client_of(settings) as client, _following_moves(settings) as moves:
-        found = _picture(KafkaReassignmentActuator(client), plan, moves)
-    if isinstance(found, ClusterError):
-        raise CommandError(f"The cluster cannot be read: {found}.")
-    return found
+    with open_client(settings) as client, _open_move_reader(settings) as moves:
+        progress = _measure(KafkaReassignmentActuator(client), plan, moves)
+    if isinstance(progress, ClusterError):
+        raise CommandError(f"The cluster cannot be read: {progress}.")
+    return progress
 
 
-class _Moves:
-    """What is measured of the moves onto each broker."""
+class _MoveSignalReader:
+    """Reads the fresh signals of moves to each broker."""
 
     def __init__(self, signals: SignalReader, age_s_max: float) -> None:
         self._signals = signals
         self._age_s_max = age_s_max
 
-    def now(self, now_ms: int) -> list[MoveSignal]:
+    def read(self, now_ms: int) -> list[MoveSignal]:
         self._signals.poll()
-        onto = [s for (_, side), s in self._signals.moves.items() if side is Side.FOLLOWER and s.moving_partitions]
-        return [signal for signal in onto if freshness(signal, now_ms, self._age_s_max) is Freshness.FRESH]
+        followers = [s for (_, side), s in self._signals.moves.items() if side is Side.FOLLOWER and s.moving_partitions]
+        return [signal for signal in followers if freshness(signal, now_ms, self._age_s_max) is Freshness.FRESH]
 
 
 @contextmanager
-def _following_moves(settings: Settings) -> Iterator[_Moves]:
-    """
+def _open_move_reader(settings: Settings) -> Iterator[_MoveSignalReader]:
+    """Yields a reader of the signals' topic.
+
     Raises:
         CommandError: the cluster does not answer.
     """
@@ -121,22 +124,30 @@ def _following_moves(settings: Settings) -> Iterator[_Moves]:
     try:
         signals = SignalReader(reader, topic, settings.cluster)
         signals.rewind(_SIGNAL_BACKLOG)
-        yield _Moves(signals, settings.tuner.signal_age_s_max)
+        yield _MoveSignalReader(signals, settings.tuner.signal_age_s_max)
     finally:
         reader.close(timeout_ms=2000)
 
 
-def _picture(port: KafkaReassignmentActuator, plan: Plan, moves: _Moves) -> PlanProgress | ClusterError:
-    found = port.read_snapshot({topic for topic, _ in plan.partitions}, to_measure(plan))
+def _measure(actuator: KafkaReassignmentActuator, plan: Plan, moves: _MoveSignalReader) -> PlanProgress | ClusterError:
+    snapshot = actuator.read_snapshot({topic for topic, _ in plan.partitions}, partitions_to_measure(plan))
+    if isinstance(snapshot, ClusterError):
+        return snapshot
     now_ms = round(time.time() * 1000)
-    return found if isinstance(found, ClusterError) else picture(plan, found, now_ms, moves.now(now_ms))
+    return measure_progress(plan, snapshot, now_ms, moves.read(now_ms))
 
 
-def _rate(seen: deque[tuple[float, float]], shown: PlanProgress) -> float | None:
-    """Bytes/s over the last half minute; None before there are two looks, or where nothing was copied."""
+def _rate_bytes_per_s(copied: deque[tuple[float, float]], progress: PlanProgress) -> float | None:
+    """Returns the copy rate of the last half minute; None before the second snapshot, or if nothing was copied.
+
+    Args:
+        copied: seconds and copied bytes of earlier snapshots; this snapshot is added.
+    """
     now_s = time.monotonic()
-    seen.append((now_s, shown.copied_bytes))
-    while now_s - seen[0][0] > _PACE_S:
-        seen.popleft()
-    since_s, had = seen[0]
-    return (shown.copied_bytes - had) / (now_s - since_s) if now_s > since_s and shown.copied_bytes > had else None
+    copied.append((now_s, progress.copied_bytes))
+    while now_s - copied[0][0] > _RATE_WINDOW_S:
+        copied.popleft()
+    start_s, start_bytes = copied[0]
+    if now_s <= start_s or progress.copied_bytes <= start_bytes:
+        return None
+    return (progress.copied_bytes - start_bytes) / (now_s - start_s)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from rheostat.reassign.progress import picture, to_measure
-from rheostat.reassign.text import sentences
+from rheostat.reassign.progress import measure_progress, partitions_to_measure
+from rheostat.reassign.text import describe_plan
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.short_lists import more_text
 from tuner.api.sentences import moment
@@ -56,12 +56,12 @@ class PlansPane:
         lines: list[str] = []
         self.progress = {plan.id: UNKNOWN for plan in active}
         for plan in active[:_PLANS_MAX]:
-            found = self._port.read_snapshot({topic for topic, _ in plan.partitions}, to_measure(plan))
+            found = self._port.read_snapshot({topic for topic, _ in plan.partitions}, partitions_to_measure(plan))
             if isinstance(found, ClusterError):
                 return self._unknown(f"the cluster is not seen now: {found}")
-            shown = picture(plan, found, self._now_ms())
+            shown = measure_progress(plan, found, self._now_ms())
             self.progress[plan.id] = shown.progress
-            lines += sentences(shown, ends=False)
+            lines += describe_plan(shown, with_eta=False)
         if len(active) > _PLANS_MAX:
             lines.append(more_text(len(active) - _PLANS_MAX, "plans (`rheostat reassign status` has each)"))
         self._seen, self._seen_at_ms = lines, self._now_ms()

@@ -11,8 +11,8 @@ from typing import Any
 
 from rheostat.config.settings import Settings
 from rheostat.errors import CommandError, UnreachableError
-from rheostat.reassign.plan_input import client_of
-from rheostat.reassign.progress import picture, to_measure
+from rheostat.reassign.plan_input import open_client
+from rheostat.reassign.progress import measure_progress, partitions_to_measure
 from rheostat.run.services import probe
 from rheostat.status.active_tuner import tuner_json
 from rheostat.status.evaluation import StatusEvaluator, steps_of_acting_tuner, steps_without_tuner
@@ -103,12 +103,14 @@ def plans_progress(settings: Settings, plans: Sequence[Plan], now_ms: int) -> di
     active = [plan for plan in plans if plan.is_active]
     if not active:
         return {}
-    with client_of(settings) as client:
+    with open_client(settings) as client:
         port, found = KafkaReassignmentActuator(client), {}
         for plan in active:
-            look = port.read_snapshot({topic for topic, _ in plan.partitions}, to_measure(plan))
+            look = port.read_snapshot({topic for topic, _ in plan.partitions}, partitions_to_measure(plan))
             # How far it is is not known; then no end is told.
-            found[plan.id] = UNKNOWN if isinstance(look, ClusterError) else picture(plan, look, now_ms).progress
+            found[plan.id] = (
+                UNKNOWN if isinstance(look, ClusterError) else measure_progress(plan, look, now_ms).progress
+            )
         return found
 
 

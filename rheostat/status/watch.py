@@ -19,7 +19,7 @@ from rich.live import Live
 from rheostat.config.settings import Settings
 from rheostat.console.rich_console import console_for
 from rheostat.errors import EXIT_DONE
-from rheostat.reassign.plan_input import client_of
+from rheostat.reassign.plan_input import open_client
 from rheostat.run.services import probe, stop_on_signals
 from rheostat.status.evaluation import StatusEvaluator
 from rheostat.status.journal import JournalFollower
@@ -67,7 +67,7 @@ def watch(settings: Settings, wait_s: float | None = None) -> int:
         stack.callback(ordering.close, timeout_ms=2000)
         looks, plans = (
             ClusterReader(client),
-            PlansPane(KafkaReassignmentActuator(stack.enter_context(client_of(settings)))),
+            PlansPane(KafkaReassignmentActuator(stack.enter_context(open_client(settings)))),
         )
         quotas = QuotaClient(settings.kafka, "rheostat-watch-quotas")
         stack.callback(quotas.close)

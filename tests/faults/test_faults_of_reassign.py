@@ -67,7 +67,7 @@ def test_plan_of_200_partitions_survives_three_kills(lab: Lab, tmp_path: Path) -
                 assert tune.end(signal.SIGKILL) == -signal.SIGKILL
         assert there() != target
         with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "last.log"):
-            until(lambda: not plan_store.read(settings).active, 240, "the plan has ended", every_s=1.0)
+            until(lambda: not plan_store.read_plans(settings).active, 240, "the plan has ended", every_s=1.0)
             until(lambda: not rates_left(), 60, "the rates of four tuners are removed", every_s=1.0)
         until(lambda: there() == target, 20, "every broker knows")
         first = {p: replicas[0] for p, replicas in target.items()}
@@ -81,7 +81,7 @@ def test_plan_of_200_partitions_survives_three_kills(lab: Lab, tmp_path: Path) -
         assert {s.partition: list(s.replicas) for s in client.partitions(["beside"])} == {0: [1, 2]}
         assert rates_left() == {}
     assert record_count(lab) == records, "every record is readable"
-    (ended,) = plan_store.read(settings).plans
+    (ended,) = plan_store.read_plans(settings).plans
     assert (ended.state.ending, dict(ended.state.dropped)) == ("done", {})
 
 
@@ -112,15 +112,15 @@ def test_partitions_of_dead_target_wait_and_others_continue(lab: Lab, tmp_path: 
         assert waiting, "it died too late to be waited for"
 
         def said() -> str:
-            (there,) = plan_store.read(settings).active
+            (there,) = plan_store.read_plans(settings).active
             return " ".join(there.state.blockers)
 
         until(lambda: "waiting for brokers that are down: 4" in said(), 60, "it is said for whom it waits")
         lab.start_again(4)
-        until(lambda: not plan_store.read(settings).active, 180, "the plan has ended", every_s=1.0)
+        until(lambda: not plan_store.read_plans(settings).active, 180, "the plan has ended", every_s=1.0)
         until(lambda: arrived() == target.keys(), 20, "every broker knows")
         assert client.reassignments() == []
-    ended = plan_store.read(settings).plans[-1]
+    ended = plan_store.read_plans(settings).plans[-1]
     assert (ended.state.ending, dict(ended.state.dropped)) == ("done", {})
 
 

@@ -138,7 +138,7 @@ def test_plan_without_objective_stays_below_ceiling(
         if first := bare_sides(client, topic):
             threading.Event().wait(0.1)
             bare.update({*first} & {*bare_sides(client, topic)})
-        return not plan_store.read(settings).active
+        return not plan_store.read_plans(settings).active
 
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log") as tune:
         until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")

@@ -108,7 +108,7 @@ def test_invalid_plan_is_explained_and_starts_nothing(
     )  # fmt: skip
     assert dry.returncode == 0, dry.stderr
     assert dry.stdout == "still-0: (1,2) → (3,1,2) → (3,2) → (3,4)\n"
-    assert plan_store.read(load_settings(config, {})).plans == ()
+    assert plan_store.read_plans(load_settings(config, {})).plans == ()
     assert replicas_of(client, "still") == {0: [1, 2], 1: [2, 3]}
 
 
@@ -142,7 +142,7 @@ def test_plan_survives_sigkill_and_reaches_its_target(
         # Limits can be changed while it runs, and the rest goes at once.
         changed = rheostat("reassign", "limits", "-c", config, "--none")
         assert changed.returncode == 0, changed.stderr
-        until(lambda: not plan_store.read(settings).active, 60, "the plan has ended", every_s=0.5)
+        until(lambda: not plan_store.read_plans(settings).active, 60, "the plan has ended", every_s=0.5)
         until(lambda: not rates_of(client), 20, "the rates of the tuner that was killed are removed")
         until(lambda: not client.topic_configs(["moved"], LIST_KEYS.values()), 10, "its lists are removed")
     until(lambda: replicas_of(client, "moved") == TARGET, 10, "every broker knows")
@@ -183,13 +183,13 @@ def test_moves_of_unreadable_plan_keep_their_throttle_after_restart(
         until(client.reassignments, 20, "it has begun")
         until(lists, 10, "its lists name it")
         assert tune.end(signal.SIGKILL) == -signal.SIGKILL
-    (plan,) = plan_store.read(settings).active
+    (plan,) = plan_store.read_plans(settings).active
     rates = rates_of(client)
     key, orders = head_key("lab", plan.id), producer(lab.kafka_settings(), "newer", linger_ms=0)
     for value in (None, b'{"v": 99}'):  # As a compacted topic has it: no record of it that this version can read.
         orders.send(settings.topic_names().orders, value, key).get(timeout=10)
     orders.close()
-    assert plan_store.read(settings).plans == ()
+    assert plan_store.read_plans(settings).plans == ()
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "second.log") as tune:
         until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
         until_s = time.monotonic() + 8  # Some cycles.
@@ -230,7 +230,7 @@ def test_no_step_begins_before_it_is_throttled(lab: Lab, client: ReassignmentCli
         if first := unlisted():
             threading.Event().wait(0.1)
             bare.update(first & unlisted())
-        return not plan_store.read(settings).active
+        return not plan_store.read_plans(settings).active
 
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "tune.log") as tune:
         until(lambda: '"acting"' in tune.said(), 40, "the tuner acts")
@@ -279,7 +279,7 @@ def test_cancelled_plan_rolls_back_running_partitions(
         cancelled = rheostat("reassign", "cancel", "-c", config)
         assert (cancelled.returncode, "being put back" in cancelled.stdout) == (0, True), cancelled.stderr
         settings = load_settings(config, {})
-        until(lambda: not plan_store.read(settings).active, 40, "the plan has ended", every_s=0.5)
+        until(lambda: not plan_store.read_plans(settings).active, 40, "the plan has ended", every_s=0.5)
         arrived = {p for p, replicas in halfway.items() if replicas == target[p]}
         expected = {p: target[p] if p in arrived else before[p] for p in before}
         until(lambda: replicas_of(client, "back") == expected, 10, "every broker knows")

@@ -61,7 +61,7 @@ class Desk:
         return {s.partition: list(s.replicas) for s in self.client.partitions([self.topic])}
 
     def plan(self) -> Plan:
-        return plan_store.read(load_settings(self.config, {})).plans[-1]
+        return plan_store.read_plans(load_settings(self.config, {})).plans[-1]
 
     def left_behind(self) -> dict[int, Any]:
         rates = self.client.broker_configs([1, 2, 3, 4], RATE_KEYS.values())

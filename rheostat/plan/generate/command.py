@@ -12,7 +12,7 @@ from pathlib import Path
 from rheostat.config.settings import load_settings
 from rheostat.console import output
 from rheostat.errors import EXIT_DONE, BadInputError, CommandError
-from rheostat.limits.command import counts_of
+from rheostat.limits.command import count_replicas
 from rheostat.limits.overrides import LimitOverrides, limit_text
 from rheostat.plan.cluster_layout import ClusterLayout, log_bytes, look, reading
 from rheostat.plan.estimate.report import EstimateQuestion as TimesAsked
@@ -22,7 +22,7 @@ from rheostat.plan.estimate.sources import EstimateFigures
 from rheostat.plan.generate.report import GeneratedPlanReport, as_record, plan_json, sentences
 from rheostat.plan.generate.request import PlanRequest
 from rheostat.plan.write_rates import write_rates
-from rheostat.reassign.active_plans import said_of_unfinished
+from rheostat.reassign.active_plans import describe_active_plans
 from streaming.shared.short_lists import join_names
 from tuner.core.partition_limits import PartitionLimits
 from tuner.core.side_load import PlannedPartition
@@ -50,10 +50,10 @@ def run_move(
     times.check()
     given.check()
     settings = load_settings(config)
-    limits = given.over(settings.limits) or PartitionLimits()
+    limits = given.apply_to(settings.limits) or PartitionLimits()
     with reading(settings, _CLIENT_ID) as client:
         standing = look(client, settings, _CLIENT_ID)
-        asked.check_brokers(standing.brokers, {*standing.brokers, *counts_of(standing).by_broker})
+        asked.check_brokers(standing.brokers, {*standing.brokers, *count_replicas(standing).by_broker})
         nothing_moves(standing)
         sizes = log_bytes(client, standing)
         ground = ground_of(standing, sizes, limits)
@@ -80,7 +80,7 @@ def run_move(
     else:
         if plan.targets and out is None:
             output.out(json.dumps(plan_json(plan)))
-        for line in (*sentences(made), *said_of_unfinished(settings), "Nothing was changed."):
+        for line in (*sentences(made), *describe_active_plans(settings), "Nothing was changed."):
             output.tell(line)
     return EXIT_DONE if made.times is None else made.times.exit_code()
 
@@ -92,7 +92,7 @@ def ground_of(standing: ClusterLayout, sizes: Mapping[TopicPartition, float], li
         for key, state in standing.partitions.items()
         if key in sizes
     ]
-    return BrokerLoads(partitions, standing.racks, counts_of(standing), limits)
+    return BrokerLoads(partitions, standing.racks, count_replicas(standing), limits)
 
 
 def times_of(

@@ -163,7 +163,11 @@ def no_tuner(monkeypatch: pytest.MonkeyPatch) -> None:
         "current_rates": {(1, side): 10 * MB for side in Side}, "read_tuners": (),
     }.items():  # fmt: skip
         monkeypatch.setattr(send, name, lambda *_, answer=answer: answer)
-    for name, found in {"read": plan_store.StoredPlans((plan,)), "say": plan.head, "acknowledged": False}.items():
+    for name, found in {
+        "read_plans": plan_store.StoredPlans((plan,)),
+        "update_plan": plan.head,
+        "wait_until_acknowledged": False,
+    }.items():
         monkeypatch.setattr(plan_store, name, lambda *_, found=found, **__: found)
 
 
@@ -177,11 +181,11 @@ def test_order_without_a_tuner_is_not_acknowledged(
 
 @pytest.mark.usefixtures("no_tuner")
 def test_ctrl_c_that_pauses_a_plan_without_a_tuner_is_not_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interrupted, "_answer", lambda _: "p")
+    monkeypatch.setattr(interrupted, "_ask", lambda _: "p")
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     nothing: Any = None
-    assert interrupted.interrupted(nothing, "p", here=False) == EXIT_NOT_ACKNOWLEDGED
+    assert interrupted.handle_interrupt(nothing, "p", standalone=False) == EXIT_NOT_ACKNOWLEDGED
 
 
 @pytest.mark.parametrize("order", NOT_CONFIRMED, ids=" ".join)

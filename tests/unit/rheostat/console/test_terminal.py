@@ -27,17 +27,16 @@ from rheostat.fetchers.report import report as fetchers_report
 from rheostat.journal import command as journal_command
 from rheostat.journal.scan import JournalScan
 from rheostat.limits import view as limits_view
-from rheostat.limits.report import report as limits_report
+from rheostat.limits.report import build_report as limits_report
 from rheostat.plan.estimate import view as plan_view
 from rheostat.plan.estimate.report import EstimateQuestion
 from rheostat.plan.estimate.report import report as plan_report
 from rheostat.plan.estimate.sources import EstimateFigures
 from rheostat.quotas import live as quotas_live
-from rheostat.reassign.progress import PlanProgress
-from rheostat.reassign.progress import picture as reassign_picture
-from rheostat.reassign.text import sentences
+from rheostat.reassign.progress import PlanProgress, measure_progress
+from rheostat.reassign.text import describe_plan
 from rheostat.reassign.view import PlanView as ReassignView
-from rheostat.reassign.view import alive
+from rheostat.reassign.view import render_progress
 from rheostat.replay import command as replay
 from rheostat.signals.tables import SHEETS, tables
 from rheostat.status import text as status_text
@@ -151,7 +150,7 @@ def fetchers(hostile: str, console: Console) -> None:
 
 def limits(hostile: str, console: Console) -> None:
     counts = PartitionCounts({1: 3})
-    made = limits_report(hostile, {1: hostile}, counts, PartitionLimits(4, 10), binding=True, why_none=hostile)
+    made = limits_report(hostile, {1: hostile}, counts, PartitionLimits(4, 10), are_set=True, missing_reason=hostile)
     limits_view.show(made, console)
 
 
@@ -168,12 +167,12 @@ def reassigned(hostile: str) -> PlanProgress:
     look = ReassignmentSnapshot(
         frozenset({1, 2, 3, 4}), {key: CurrentAssignment(1, (3, 4, 1, 2), (1, 2), (3, 4), (1, 2))}
     )
-    return replace(reassign_picture(made, look, 100_000), batch=((key, (1, 2), (3, 4)),), new_partitions=(hostile,))
+    return replace(measure_progress(made, look, 100_000), batch=((key, (1, 2), (3, 4)),), new_partitions=(hostile,))
 
 
 def reassign(hostile: str, console: Console) -> None:
     shown = reassigned(hostile)
-    console.print(alive(shown, 1e6))
+    console.print(render_progress(shown, 1e6))
     with ReassignView(console) as view:
         view.show(shown, 1e6)
         ended = replace(shown.plan, state=replace(shown.plan.state, ending=PlanEnding.DONE))
@@ -272,7 +271,7 @@ def test_lines_hostile_name_arrives_as_text(hostile: str, capsys: pytest.Capture
     printed = capsys.readouterr()
     assert_harmless(printed.out + printed.err)
     assert printed.out.endswith("\nsecond\n")
-    assert_harmless("".join(map(printable, sentences(reassigned(hostile)))))
+    assert_harmless("".join(map(printable, describe_plan(reassigned(hostile)))))
 
 
 def test_log_on_a_terminal_holds_no_control_sequence() -> None:

@@ -94,7 +94,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     monkeypatch.setattr(sending, "producer", made.producer)
     monkeypatch.setattr(orders_api, "consumer", made.consumer)
     monkeypatch.setattr(orders_api, "TopicTail", lambda *_: made)
-    monkeypatch.setattr(plan_store, "ready_topics", lambda _: None)
+    monkeypatch.setattr(plan_store, "ensure_orders_topic", lambda _: None)
     return made
 
 
@@ -110,7 +110,7 @@ def give(broker: Broker) -> str:
 
 def put(broker: Broker) -> str:
     try:
-        plan_store.put(SETTINGS, {("t", 0): PlanPartition((3, 4), (1, 2))}, BatchLimits())
+        plan_store.submit_plan(SETTINGS, {("t", 0): PlanPartition((3, 4), (1, 2))}, BatchLimits())
     except CommandError as error:
         return str(error)
     return "taken"
@@ -223,7 +223,7 @@ def test_a_plan_whose_parts_are_not_answered_is_none(broker: Broker) -> None:
 def test_a_word_about_a_plan_that_takes_a_right_says_which(broker: Broker) -> None:
     broker.takes = [FORBIDDEN]
     with pytest.raises(CommandError, match="not taken, as it takes the right Write on Topic"):
-        plan_store.say(SETTINGS, PLAN, paused_plan)
+        plan_store.update_plan(SETTINGS, PLAN, paused_plan)
 
 
 def test_where_the_cluster_does_not_answer_a_plan_is_not_taken(broker: Broker) -> None:
@@ -243,7 +243,7 @@ def begun(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
         (part_key("c", "p", 0), encode_parts(PLAN.partitions)),
         (head_key("c", "p"), encode_head(PLAN.head)),
     ]
-    monkeypatch.setattr(plan_store, "read", lambda _: plan_store.StoredPlans(on_record(broker).plans))
+    monkeypatch.setattr(plan_store, "read_plans", lambda _: plan_store.StoredPlans(on_record(broker).plans))
 
 
 def on_record(broker: Broker) -> PlanBook:
@@ -288,7 +288,7 @@ def test_a_pause_and_limits_said_at_the_same_time_both_hold_and_the_last_record_
     change, other = (paused_plan, limited) if ours == "pause" else (limited, paused_plan)
     theirs = replace(other(PLAN.head), ordered_at_ms=at_ms, state_ordered_at_ms=course_at_ms, ordered_by="lee")
     beside(broker, monkeypatch, theirs, first=first)
-    plan_store.say(SETTINGS, PLAN, change, on_course=ours == "pause")
+    plan_store.update_plan(SETTINGS, PLAN, change, changes_state=ours == "pause")
     (plan,) = on_record(broker).plans
     assert (plan.head.desired, plan.head.limits) == (DesiredPlanState.PAUSED, FEW)
     last = PlanBook("c")
@@ -312,7 +312,7 @@ def test_where_somebody_says_otherwise_at_the_same_time_nobody_is_told_that_it_h
     )
     beside(broker, monkeypatch, theirs, first=False)
     with pytest.raises(CommandError, match="Others say something about plan p at the same time"):
-        plan_store.say(SETTINGS, PLAN, paused_plan)
+        plan_store.update_plan(SETTINGS, PLAN, paused_plan)
     assert len(broker.records) == len(("parts", "given", "ours", "theirs")), "nor is it said against theirs again"
 
 
@@ -323,6 +323,6 @@ def test_a_word_that_is_written_and_cannot_be_read_again_is_not_said_to_be_refus
         raise CommandError("the journal is away")
 
     begun(broker, monkeypatch)
-    monkeypatch.setattr(plan_store, "read", away)
+    monkeypatch.setattr(plan_store, "read_plans", away)
     with pytest.raises(CommandError, match=r"It is not known whether it holds \(the journal is away\): look"):
-        plan_store.say(SETTINGS, PLAN, paused_plan)
+        plan_store.update_plan(SETTINGS, PLAN, paused_plan)

@@ -8,8 +8,8 @@ import json
 import pytest
 from rich.console import Console
 
-from rheostat.limits.report import LimitsReport, as_record, report
-from rheostat.limits.view import projections, show
+from rheostat.limits.report import LimitsReport, as_record, build_report
+from rheostat.limits.view import describe_projections, show
 from tuner.core.partition_limits import PartitionCounts, PartitionLimits
 from tuner.planning.fill_forecast import FillForecast, FillOutlook, forecast, sum_histories
 
@@ -58,12 +58,12 @@ def made(
 ) -> LimitsReport:
     counts = PartitionCounts({1: 140, 2: 40, 3: 9})
     racks = dict.fromkeys((1, 2))  # Broker 3 is down.
-    return report("a test", racks, counts, limits, binding=True, histories=histories, why_none=why)
+    return build_report("a test", racks, counts, limits, are_set=True, histories=histories, missing_reason=why)
 
 
 def test_the_first_to_fill_is_said_first() -> None:
     found = made(PartitionLimits(160, 300), {1: GROWING, 2: hourly(10, 20, 30, 35, 40), 3: hourly(9, 9)})
-    assert projections(found) == [
+    assert describe_projections(found) == [
         "Broker 1 grew by 40 in 4 h: full in about 2 h if that goes on.",
         "The cluster grew by 70 in 4 h: full in about 6 h 21 min if that goes on.",
         "Broker 2 grew by 30 in 4 h: full in about 16 h if that goes on.",
@@ -92,11 +92,11 @@ def test_the_first_to_fill_is_said_first() -> None:
 def test_where_there_is_no_time_the_reason_is_said(
     histories: dict[int, list[tuple[float, float]]], limits: PartitionLimits, said: str
 ) -> None:
-    assert projections(made(limits, histories)) == [said]
+    assert describe_projections(made(limits, histories)) == [said]
 
 
 def test_without_signals_it_is_said_why() -> None:
-    assert projections(made(PartitionLimits(160), {}, "there is no topic a.signals yet")) == [
+    assert describe_projections(made(PartitionLimits(160), {}, "there is no topic a.signals yet")) == [
         "When they fill is not known: there is no topic a.signals yet."
     ]
-    assert projections(report("", {}, PartitionCounts({}), PartitionLimits(), binding=True)) == []
+    assert describe_projections(build_report("", {}, PartitionCounts({}), PartitionLimits(), are_set=True)) == []

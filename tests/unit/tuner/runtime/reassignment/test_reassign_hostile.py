@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from reassign_rig import Rig, still
 
-from rheostat.reassign.plan_store import _new_id
+from rheostat.reassign.plan_store import _new_plan_id
 from streaming.shared.kafka.reassignments import _partition_error
 from streaming.shared.kafka.values import Endpoint, MissingPermission, PartitionState, Unreachable
 from tuner.control.reassignment.partition_progress import CONFIRM_S_MAX
@@ -163,7 +163,7 @@ def test_a_record_that_speaks_of_partitions_the_plan_does_not_have_stops_nobody(
 
 
 def test_plans_given_in_the_same_second_have_names_of_their_own() -> None:
-    assert len({_new_id() for _ in range(20)}) == 20
+    assert len({_new_plan_id() for _ in range(20)}) == 20
 
 
 class SaidMeanwhile:
