@@ -36,12 +36,10 @@ def state_text(progress: PlanProgress) -> str:
     """Returns the state of a plan in a few words, with a full stop."""
     plan, state = progress.plan, progress.plan.state
     if state.ending is PlanEnding.DONE:
-        dropped = len(state.dropped)
-        return (
-            f"done, except {dropped} partition{'s' if dropped != 1 else ''} that no longer exist."
-            if dropped
-            else "done."
-        )
+        if not state.dropped:
+            return "done."
+        count = len(state.dropped)
+        return f"done, except {count} partition{' that no longer exists' if count == 1 else 's that no longer exist'}."
     if state.ending is PlanEnding.CANCELLED:
         result = state.result
         return (

@@ -1,4 +1,4 @@
-"""`rheostat reassign start`: the refusals of bad input, and the progress that it shows."""
+"""`rheostat reassign start`: refused input, and the progress that it shows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tuner_cases import move_signal
 from rheostat.errors import BadInputError
 from rheostat.reassign.interrupted import EXIT_INTERRUPTED
 from rheostat.reassign.plan_store import StoredPlans
-from rheostat.reassign.progress import PlanProgress, as_record, picture
-from rheostat.reassign.step_preview import as_rows, sentences_of_steps
-from rheostat.reassign.text import limits_text, progress, sentences
+from rheostat.reassign.progress import PlanProgress, as_record, measure_progress
+from rheostat.reassign.step_preview import describe_steps, steps_as_records
+from rheostat.reassign.text import describe_plan, limits_text, progress_text
 from rheostat.reassign.view import PlanView
 from streaming.shared.contract import Side
 from tuner.core.batch_limits import BatchLimits
@@ -41,8 +41,8 @@ from tuner.core.reassignment_steps import PartitionTransition
 refused = Command("reassign start").refused
 
 HEAD = PlanHead("p1", "kim@desk, 2026-01-31 06:00:00 UTC", 0, 5, 1, limits=BatchLimits(2, 8))
-PARTS = {("t", n): PlanPartition((3, 4), (1, 2), 1e9) for n in range(3)}
-LOOK = ReassignmentSnapshot(
+PARTITIONS = {("t", n): PlanPartition((3, 4), (1, 2), 1e9) for n in range(3)}
+SNAPSHOT = ReassignmentSnapshot(
     frozenset({1, 2, 3, 4}),
     {
         ("t", 0): CurrentAssignment(3, (3, 4), (3, 4)),
@@ -51,21 +51,22 @@ LOOK = ReassignmentSnapshot(
     },
     log_bytes={1: {("t", 1): 1_000_000_000}, 3: {("t", 1): 500_000_000}, 4: {("t", 1): 0}},
 )
+RUNNING_STEP = {("t", 1): RequestedStep((3, 4), (1, 2))}
 
 
-def a_plan(asked: dict[TopicPartition, RequestedStep] | None = None, **state: object) -> Plan:
-    return Plan(HEAD, PARTS, asked or {}, PlanState(acknowledged_at_ms=5, **state))  # type: ignore[arg-type]  # by name, whatever a test sets
+def make_plan(requested: dict[TopicPartition, RequestedStep] | None = None, **state: object) -> Plan:
+    return Plan(HEAD, PARTITIONS, requested or {}, PlanState(acknowledged_at_ms=5, **state))  # type: ignore[arg-type]  # by name, whatever a test sets
 
 
-def shown() -> PlanProgress:
-    return picture(a_plan({("t", 1): RequestedStep((3, 4), (1, 2), True)}), LOOK, 100_000)
+def running_progress() -> PlanProgress:
+    return measure_progress(make_plan({("t", 1): RequestedStep((3, 4), (1, 2), True)}), SNAPSHOT, 100_000)
 
 
 # -- bad input ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "plan.json:1: not JSON"),
         ("nonsense", "plan.json:1: not JSON"),
@@ -81,53 +82,57 @@ def shown() -> PlanProgress:
         ),
     ],
 )
-def test_a_plan_that_cannot_be_meant_is_named_before_any_cluster_is_asked(tmp_path: Path, text: str, said: str) -> None:
+@pytest.mark.parametrize("options_first", [False, True])
+def test_plan_file_with_faults_is_refused_before_reading_the_cluster(
+    tmp_path: Path, text: str, message: str, options_first: bool
+) -> None:
     file = tmp_path / "plan.json"
     file.write_text(text)
-    assert said in refused(str(file), "--config", str(tmp_path / "none.yaml"))
+    options = ("--config", str(tmp_path / "none.yaml"))
+    assert message in refused(*((*options, str(file)) if options_first else (str(file), *options)))
 
 
-def test_options_that_do_not_go_together_and_files_that_are_not_there(tmp_path: Path) -> None:
-    missing = tmp_path / "plan.json"
-    assert "cannot be read: No such file" in refused(str(missing), "-c", "none.yaml")
-    assert "--detach" in refused(str(missing), "-c", "none.yaml", "--detach", "--standalone")
-    assert "--leader-movements" in refused(str(missing), "-c", "none.yaml", "--leader-movements", "0")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "cannot be read: No such file"),
+        (("--detach", "--standalone"), "--detach"),
+        (("--leader-movements", "0"), "--leader-movements"),
+    ],
+)
+def test_missing_file_and_wrong_options_are_refused(tmp_path: Path, options: tuple[str, ...], message: str) -> None:
+    assert message in refused(str(tmp_path / "plan.json"), "-c", "none.yaml", *options)
 
 
-def test_options_may_stand_before_the_plan(tmp_path: Path) -> None:
-    file = tmp_path / "plan.json"
-    file.write_text("nonsense")
-    assert "plan.json:1: not JSON" in refused("-c", "none.yaml", str(file))
+# -- selection of a plan --------------------------------------------------------------------------------------------------
 
 
-# -- which plan -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_word_without_a_plan_is_about_the_one_that_runs() -> None:
-    one, other = a_plan(), Plan(PlanHead("p2", "lee", 1, 1, 1), PARTS)
+def test_find_without_id_returns_the_only_active_plan() -> None:
+    active, other = make_plan(), Plan(PlanHead("p2", "lee", 1, 1, 1), PARTITIONS)
     ended = Plan(PlanHead("p0", "lee", 1, 1, 1), {}, {}, PlanState(ending=PlanEnding.DONE))
-    assert StoredPlans((ended, one)).of(None) is one
-    assert StoredPlans((ended, one)).of("p0") is ended
-    with pytest.raises(BadInputError, match="several plans run, say which: p1, p2"):
-        StoredPlans((one, other)).of(None)
-    with pytest.raises(BadInputError, match="no plan of reassignments is on record that has not ended"):
-        StoredPlans((ended,)).of(None)
-    with pytest.raises(BadInputError, match="there is no plan 'p9' on record; those that run: p1"):
-        StoredPlans((one,)).of("p9")
+    assert StoredPlans((ended, active)).find(None) is active
+    assert StoredPlans((ended, active)).find("p0") is ended
+    for plans, plan_id, message in (
+        ((active, other), None, "several plans are active, give the id of one: p1, p2"),
+        ((ended,), None, "no active plan of reassignments is on record"),
+        ((active,), "p9", "there is no plan 'p9' on record; active plans: p1"),
+    ):
+        with pytest.raises(BadInputError, match=message):
+            StoredPlans(plans).find(plan_id)
 
 
-# -- how it stands --------------------------------------------------------------------------------------------------------
+# -- progress -------------------------------------------------------------------------------------------------------------
 
 
-def test_how_far_a_plan_is_in_bytes_and_partitions() -> None:
-    found = shown()
-    assert (found.arrived, found.partitions) == (1, 3)
-    assert (found.total_bytes, found.copied_bytes) == (6e9, 2.5e9)
-    assert found.eta_s == 126.0, "ten seconds of the hundred are counted as its start"
+def test_progress_counts_partitions_and_bytes() -> None:
+    progress = running_progress()
+    assert (progress.arrived, progress.partitions) == (1, 3)
+    assert (progress.total_bytes, progress.copied_bytes) == (6e9, 2.5e9)
+    assert progress.eta_s == 126.0, "ten seconds of the hundred are counted as its start"
 
 
-def test_the_current_batch_is_told_in_the_words_of_the_kip() -> None:
-    record = as_record(shown())
+def test_record_has_the_current_batch_in_kip_435_names() -> None:
+    record = as_record(running_progress())
     assert record["CurrentBatch"] == [
         {
             "Name": "t",
@@ -140,112 +145,113 @@ def test_the_current_batch_is_told_in_the_words_of_the_kip() -> None:
         "reassignment.max.concurrent.partition.movements": 8,
         "reassignment.max.concurrent.replica.movements": None,
     }
+    assert (record["moving"], record["new_partitions"]) == (1, [])
     assert json.loads(json.dumps(record)) == record
 
 
-def test_a_plan_in_sentences() -> None:
-    assert sentences(shown()) == [
-        "Plan p1, given by kim@desk, 2026-01-31 06:00:00 UTC: running.",
-        "  1 of 3 partitions, 2.50 GB of 6.00 GB, 1 under way, about 2 min 6 s left",
+def test_describe_plan_has_state_progress_moves_and_limits() -> None:
+    assert describe_plan(running_progress()) == [
+        "Plan p1, submitted by kim@desk, 2026-01-31 06:00:00 UTC: running.",
+        "  1 of 3 partitions, 2.50 GB of 6.00 GB, 1 moving, about 2 min 6 s left",
         "  t-1: [3, 4, 1, 2] → [3, 4]",
         "  at most 2 leader movements, 8 partition movements at a time",
         "  throttled at the ceiling of the tuner at most, on each broker and side",
     ]
 
 
-def test_a_topic_that_has_grown_is_said_and_holds_nothing_up() -> None:
-    parts = {key: replace(part, topic=OriginalTopic("t1", 3)) for key, part in PARTS.items()}
-    more = {("t", n): CurrentAssignment(1, (1, 2), (1, 2)) for n in (3, 4)}
-    look = replace(LOOK, partitions={**LOOK.partitions, **more, ("other", 9): more[("t", 3)]}, topic_ids={"t": "t1"})
-    plan = replace(a_plan(), partitions=parts)
-    found = picture(plan, look, 100_000)
-    said = "topic t has 2 more partitions than when the plan was submitted; the plan does not move them"
-    assert f"  {said}" in sentences(found)
-    assert as_record(found)["grown"] == [said]
-    assert found.well
-    assert picture(plan, replace(look, topic_ids={"t": "t2"}), 100_000).new_partitions == (), (
-        "made anew, it has not grown"
-    )
-    assert picture(plan, replace(LOOK, topic_ids={"t": "t1"}), 100_000).new_partitions == ()
+def test_new_partitions_of_a_topic_are_named_and_block_nothing() -> None:
+    partitions = {key: replace(part, topic=OriginalTopic("t1", 3)) for key, part in PARTITIONS.items()}
+    new = {("t", n): CurrentAssignment(1, (1, 2), (1, 2)) for n in (3, 4)}
+    current = {**SNAPSHOT.partitions, **new, ("other", 9): new[("t", 3)]}
+    snapshot = replace(SNAPSHOT, partitions=current, topic_ids={"t": "t1"})
+    plan = replace(make_plan(), partitions=partitions)
+    progress = measure_progress(plan, snapshot, 100_000)
+    sentence = "topic t has 2 more partitions than when the plan was submitted; the plan does not move them"
+    assert f"  {sentence}" in describe_plan(progress)
+    assert as_record(progress)["new_partitions"] == [sentence]
+    assert progress.is_well
+    recreated = replace(snapshot, topic_ids={"t": "t2"})
+    unchanged = replace(SNAPSHOT, topic_ids={"t": "t1"})
+    for other in (recreated, unchanged):
+        assert measure_progress(plan, other, 100_000).new_partitions == ()
 
 
-def test_a_plan_that_has_ended_or_is_not_heeded_yet() -> None:
-    done = picture(a_plan(ending=PlanEnding.DONE, dropped={("t", 0): "gone"}), LOOK, 1)
-    assert sentences(done)[0].endswith("done, but for 1 partitions that are not there any more.")
-    assert not done.well
-    assert picture(a_plan(ending=PlanEnding.DONE), LOOK, 1).well
-    waiting = picture(Plan(HEAD, PARTS), LOOK, 1)
-    assert sentences(waiting)[0].endswith("running, as soon as a tuner heeds it.")
-    held = picture(a_plan(blockers=("t-0: waiting for brokers that are down: 4",)), LOOK, 1)
-    assert not held.well
-    assert "  t-0: waiting for brokers that are down: 4" in sentences(held)
+def test_state_of_ended_waiting_and_blocked_plans() -> None:
+    done = measure_progress(make_plan(ending=PlanEnding.DONE, dropped={("t", 0): "gone"}), SNAPSHOT, 1)
+    assert describe_plan(done)[0].endswith("done, except 1 partition that no longer exists.")
+    assert not done.is_well
+    assert measure_progress(make_plan(ending=PlanEnding.DONE), SNAPSHOT, 1).is_well
+    waiting = measure_progress(Plan(HEAD, PARTITIONS), SNAPSHOT, 1)
+    assert describe_plan(waiting)[0].endswith("running, once a tuner acknowledges it.")
+    blocked = measure_progress(make_plan(blockers=("t-0: waiting for brokers that are down: 4",)), SNAPSHOT, 1)
+    assert not blocked.is_well
+    assert "  t-0: waiting for brokers that are down: 4" in describe_plan(blocked)
 
 
-def test_how_many_partitions_a_plan_had_is_known_when_it_has_ended() -> None:
-    head = Plan(HEAD, {}, {}, PlanState(5, PlanEnding.CANCELLED, 9, result=PlanResult(200, 3, 8e9, 1e9)))
-    found = picture(head, LOOK, 1)
-    record = as_record(found)
-    assert [record[key] for key in ("partitions", "arrived", "total_bytes", "copied_bytes")] == [200, 3, 8e9, 1e9]
-    assert sentences(found)[0].endswith("cancelled; 3 of 200 partitions are at their target.")
-    # An older program saw it end.
-    record = as_record(picture(replace(head, state=replace(head.state, result=None)), LOOK, 1))
-    assert [record[key] for key in ("partitions", "arrived", "total_bytes", "copied_bytes")] == [None] * 4
+def test_ended_plan_has_the_counts_of_its_result() -> None:
+    ended = Plan(HEAD, {}, {}, PlanState(5, PlanEnding.CANCELLED, 9, result=PlanResult(200, 3, 8e9, 1e9)))
+    without_result = replace(ended, state=replace(ended.state, result=None))  # An older version ended it.
+    for plan, counts in ((ended, [200, 3, 8e9, 1e9]), (without_result, [None] * 4)):
+        record = as_record(measure_progress(plan, SNAPSHOT, 1))
+        assert [record[key] for key in ("partitions", "arrived", "total_bytes", "copied_bytes")] == counts
+    first_line = describe_plan(measure_progress(ended, SNAPSHOT, 1))[0]
+    assert first_line.endswith("cancelled; 3 of 200 partitions are at their target.")
 
 
-def test_the_time_to_its_end_leaves_pauses_out() -> None:
-    plan = a_plan({("t", 1): RequestedStep((3, 4), (1, 2))})
-    at_once = picture(plan, LOOK, 100_000).eta_s
-    assert at_once is not None
-    rested = picture(replace(plan, state=replace(plan.state, paused_total_ms=900_000)), LOOK, 1_000_000).eta_s
-    assert rested == pytest.approx(at_once)
+def test_time_left_excludes_pauses() -> None:
+    plan = make_plan(RUNNING_STEP)
+    eta_s = measure_progress(plan, SNAPSHOT, 100_000).eta_s
+    assert eta_s is not None
+    paused = replace(plan, state=replace(plan.state, paused_total_ms=900_000))
+    assert measure_progress(paused, SNAPSHOT, 1_000_000).eta_s == pytest.approx(eta_s)
 
 
-def test_time_left_is_no_less_than_that_of_the_moves() -> None:
-    plan = a_plan({("t", 1): RequestedStep((3, 4), (1, 2))})
+def test_time_left_is_at_least_that_of_the_moves() -> None:
     slow = [move_signal(3, Side.FOLLOWER, remaining=600.0, slope=-2.0)]
-    found = picture(plan, LOOK, 100_000, slow)
-    assert found.eta_s == 300.0, "as status and page have it"
-    assert found.eta_s == expected_end(slow, stalled=False, plans={"p1": found.progress}).eta_s
-    assert "about 5 min left" in progress(found, 50e6)
-    assert picture(a_plan(), LOOK, 100_000, slow).eta_s is None, "nothing of it is under way"
+    progress = measure_progress(make_plan(RUNNING_STEP), SNAPSHOT, 100_000, slow)
+    assert progress.eta_s == 300.0, "as status and page have it"
+    assert progress.eta_s == expected_end(slow, stalled=False, plans={"p1": progress.progress}).eta_s
+    assert "about 5 min left" in progress_text(progress, 50e6)
+    assert measure_progress(make_plan(), SNAPSHOT, 100_000, slow).eta_s is None, "no step runs"
 
 
-def test_time_left_is_not_told_while_a_plan_begins() -> None:
-    begun = picture(a_plan({("t", 1): RequestedStep((3, 4), (1, 2))}), LOOK, 20_000)
-    assert begun.eta_s is None
-    assert progress(begun, 4e6) == "1 of 3 partitions, 2.50 GB of 6.00 GB, 1 under way, 4.00 MB/s"
+def test_time_left_is_unknown_at_the_start_of_a_plan() -> None:
+    progress = measure_progress(make_plan(RUNNING_STEP), SNAPSHOT, 20_000)
+    assert progress.eta_s is None
+    assert progress_text(progress, 4e6) == "1 of 3 partitions, 2.50 GB of 6.00 GB, 1 moving, 4.00 MB/s"
 
 
-def test_a_plan_that_is_put_back_has_no_time_to_its_end() -> None:
-    plan = Plan(PlanHead("p", "kim", 0, 5, 1, DesiredPlanState.CANCELLING), PARTS, {}, PlanState(acknowledged_at_ms=5))
-    assert picture(plan, LOOK, 100_000).eta_s is None
+def test_time_left_is_unknown_during_a_rollback() -> None:
+    head = PlanHead("p", "kim", 0, 5, 1, DesiredPlanState.CANCELLING)
+    plan = Plan(head, PARTITIONS, {}, PlanState(acknowledged_at_ms=5))
+    assert measure_progress(plan, SNAPSHOT, 100_000).eta_s is None
     assert limits_text(BatchLimits()) == "no limits of its own"
 
 
-def test_the_steps_of_a_dry_run_are_those_of_the_kip() -> None:
-    way = PartitionTransition("t", 0, (0, 1, 2, 3, 4), (5, 6, 7, 8, 9), 0, frozenset(range(5)))
-    assert sentences_of_steps([way], 2) == [
+def test_dry_run_shows_the_steps_of_kip_435() -> None:
+    transition = PartitionTransition("t", 0, (0, 1, 2, 3, 4), (5, 6, 7, 8, 9), 0, frozenset(range(5)))
+    assert describe_steps([transition], 2) == [
         "t-0: (0,1,2,3,4) → (5,0,1,2,3,4) → (5,6,2,3,4) → (5,6,7,8,4) → (5,6,7,8,9)"
     ]  # fmt: skip
-    (row,) = as_rows([way], 2**31 - 1)
-    assert [step["replicas"] for step in row["steps"]] == [[5, 6, 7, 8, 9]]
+    (record,) = steps_as_records([transition], 2**31 - 1)
+    assert [step["replicas"] for step in record["steps"]] == [[5, 6, 7, 8, 9]]
     assert EXIT_INTERRUPTED == 130
 
 
-def test_without_a_terminal_what_holds_a_plan_up_is_said_once_and_how_far_it_is_in_lines() -> None:
+def test_view_without_terminal_prints_blockers_once_and_progress_lines() -> None:
     text = io.StringIO()
-    held = picture(a_plan({("t", 1): RequestedStep((3, 4), (1, 2))}, blockers=("t-2: waiting",)), LOOK, 100_000)
+    blocked = measure_progress(make_plan(RUNNING_STEP, blockers=("t-2: waiting",)), SNAPSHOT, 100_000)
     with PlanView(Console(file=text, width=200)) as view:
-        view.show(held, None)
-        view.show(held, 50e6)
-        view.show(shown(), 50e6)
+        view.show(blocked, None)
+        view.show(blocked, 50e6)
+        view.show(running_progress(), 50e6)
     assert text.getvalue().splitlines() == [
         "  t-2: waiting",
-        "1 of 3 partitions, 2.50 GB of 6.00 GB, 1 under way, about 2 min 6 s left",
+        "1 of 3 partitions, 2.50 GB of 6.00 GB, 1 moving, about 2 min 6 s left",
     ]
 
 
-def test_a_rate_that_is_measured_tells_how_long_it_takes() -> None:
-    assert progress(shown(), 50e6) == (
-        "1 of 3 partitions, 2.50 GB of 6.00 GB, 1 under way, 50.0 MB/s, about 2 min 6 s left"
+def test_progress_text_has_the_measured_rate() -> None:
+    assert progress_text(running_progress(), 50e6) == (
+        "1 of 3 partitions, 2.50 GB of 6.00 GB, 1 moving, 50.0 MB/s, about 2 min 6 s left"
     )  # fmt: skip
