@@ -306,7 +306,7 @@ def test_undrainable_broker_is_reported_with_the_limits(client: ClusterClient, l
 
 def test_fill_date_of_brokers_comes_from_signals(lab: Lab, client: ClusterClient, lab_config_file: Path) -> None:
     assert told("limits", "-c", lab_config_file)["why_no_projection"] == (
-        "there is no topic rheostat.signals yet: `rheostat run` makes it"
+        "there is no topic rheostat.signals yet: `rheostat run` creates it"
     )
     begin_ms = round(time.time() * 1000) - 4 * 3_600_000
     with lab.admin() as admin:
@@ -350,7 +350,7 @@ def test_topic_is_created_only_within_partition_limits(client: ClusterClient, la
     )  # fmt: skip
 
     found = told(*ask, "--partitions", "4", "--topic-config", "retention.ms=3600000")
-    assert (found["created"], found["read_back"], found["over"]) == (True, True, [])
+    assert (found["created"], found["read_back"], found["limits_exceeded"]) == (True, True, [])
     placed = {e["partition"]: tuple(e["replicas"]) for e in found["plan"]["partitions"]}
     until(
         lambda: {s.partition: s.replicas for s in client.partitions(["made"])} == placed, 20, "it is as it was placed"
@@ -363,7 +363,7 @@ def test_topic_is_created_only_within_partition_limits(client: ClusterClient, la
 
     again = rheostat(*ask, "--partitions", "4")
     assert again.returncode == 2
-    assert "--topic: made exists already, with 4 partitions" in again.stderr
+    assert "--topic: made already exists, with 4 partitions" in again.stderr
 
 
 def test_fetchers_change_stepwise_and_are_restored_on_ctrl_c(

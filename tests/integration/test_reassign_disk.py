@@ -61,8 +61,8 @@ def test_plan_exceeding_disk_space_is_refused_by_name(small_disk: Path, make_lab
 
         refused = dry(*TOPICS)
         assert refused.returncode == 1, refused.stderr
-        assert "broker 2: 295 MB are to be copied there, and its disks have room for 2" in refused.stderr
-        assert "give it more, or move less" in refused.stderr
+        assert "broker 2: the plan copies 295 MB to it, and its disks have 2" in refused.stderr
+        assert "add disk space, or move less" in refused.stderr
         fits = dry("large")
         assert fits.returncode == 0, fits.stderr
         assert "broker 2: its disks will be 9" in fits.stderr

@@ -95,10 +95,10 @@ def test_invalid_plan_is_explained_and_starts_nothing(
     assert "unknown broker 77, there are 1, 2, 3, 4" in said
     code, said = refused({0: [3, 4, 1]})
     assert code == 1
-    assert "still-0: 2 replicas now and 3 in the plan; if that is meant, say --allow-replication-factor-change" in said
+    assert "still-0: 2 replicas now and 3 in the plan; give --allow-replication-factor-change to allow that" in said
     code, said = refused({0: [3, 4]})
     assert code == 1
-    assert said.startswith("No tuner runs for cluster lab, so nobody would execute the plan; nothing is on record.")
+    assert said.startswith("No tuner runs for cluster lab, so the plan would not be executed; nothing is on record.")
     assert refused({0: [1, 2]}) == (0, "")
     alone = rheostat("reassign", "start", plan_file(tmp_path, "still", {0: [3, 4]}), "-c", config, "--watch-s", "0")
     assert (alone.returncode, "there is no terminal to ask on: give --yes" in alone.stderr) == (5, True), alone.stderr
@@ -137,7 +137,7 @@ def test_plan_survives_sigkill_and_reaches_its_target(
     assert (seen["desired"], seen["ending"]) == ("running", None)
     again = rheostat("reassign", "start", file, "-c", config, "--watch-s", "0", "--yes")
     assert again.returncode == 2
-    assert "more already: let it end, or `rheostat reassign cancel" in again.stderr
+    assert "more: wait until it ends, or run `rheostat reassign cancel" in again.stderr
     with running(*RHEOSTAT, "tune", "--config", config, log=tmp_path / "second.log"):
         # Limits can be changed while it runs, and the rest goes at once.
         changed = rheostat("reassign", "limits", "-c", config, "--none")
@@ -272,12 +272,12 @@ def test_cancelled_plan_rolls_back_running_partitions(
         assert given.returncode == 0, given.stderr
         until(lambda: any(len(r) == 3 or 3 in r for r in replicas_of(client, "back").values()), 20, "it has begun")
         paused = rheostat("reassign", "pause", "-c", config)
-        assert (paused.returncode, "paused: what is under way ends" in paused.stdout) == (0, True), paused.stderr
+        assert (paused.returncode, "paused: running steps finish" in paused.stdout) == (0, True), paused.stderr
         until(lambda: not client.reassignments(), 20, "what was under way has ended")
         halfway = replicas_of(client, "back")
         assert halfway != target
         cancelled = rheostat("reassign", "cancel", "-c", config)
-        assert (cancelled.returncode, "being put back" in cancelled.stdout) == (0, True), cancelled.stderr
+        assert (cancelled.returncode, "being rolled back" in cancelled.stdout) == (0, True), cancelled.stderr
         settings = load_settings(config, {})
         until(lambda: not plan_store.read_plans(settings).active, 40, "the plan has ended", every_s=0.5)
         arrived = {p for p, replicas in halfway.items() if replicas == target[p]}

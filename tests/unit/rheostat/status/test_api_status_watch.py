@@ -325,7 +325,7 @@ def test_plans_are_told_with_what_holds_them_up_and_looked_at_now_and_then() -> 
     given = executor.journal.recovered().plans
     plans = PlansPane(cast(Any, port), lambda: now_s[0], lambda: 1_800_000_000.0 + now_s[0])
     text = shown(status(), plans=plans.told(given))
-    assert "Plan p, given by kim@desk: running." in text
+    assert "Plan p, submitted by kim@desk: running." in text
     assert "2 of 2 partitions" in text
     assert plans.told(given) == plans.told(given)
     assert port.looks == 1, "the cluster is left alone for a while"
@@ -334,7 +334,7 @@ def test_plans_are_told_with_what_holds_them_up_and_looked_at_now_and_then() -> 
     unknown = f"How the plans are is not known since {moment(1_800_000_002_000)}:"
     told = plans.told(given)
     assert told[0] == f"{unknown} the cluster is not seen now: nobody answers; as they were seen last:"
-    assert "Plan p, given by kim@desk: running." in told
+    assert "Plan p, submitted by kim@desk: running." in told
 
     now_s[0] += 20.0
     told = plans.told(None)

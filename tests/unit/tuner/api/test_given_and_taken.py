@@ -205,14 +205,14 @@ def test_an_order_beside_anothers_is_not_said_to_be_refused_where_the_second_wri
 def test_a_plan_whose_head_is_not_answered_may_be_taken(broker: Broker) -> None:
     broker.takes = [None, SILENT]
     assert put(broker) == (
-        f"It is not known whether it was taken, as rheostat.orders cannot be written: {SILENT}: look "
-        "(`rheostat reassign status`) before you give it again."
+        f"It is not known whether the order was recorded, as rheostat.orders cannot be written: {SILENT}: see "
+        "`rheostat reassign status` before you repeat it."
     )
 
 
 def test_a_plan_whose_parts_are_not_answered_is_none(broker: Broker) -> None:
     broker.takes, broker.stuck = [SILENT], True
-    assert put(broker) == f"It was not taken, as rheostat.orders cannot be written: {SILENT}."
+    assert put(broker) == f"The order was not recorded, as rheostat.orders cannot be written: {SILENT}."
     assert broker.forced
     book = PlanBook("c")
     for key, value in broker.records:
@@ -222,13 +222,13 @@ def test_a_plan_whose_parts_are_not_answered_is_none(broker: Broker) -> None:
 
 def test_a_word_about_a_plan_that_takes_a_right_says_which(broker: Broker) -> None:
     broker.takes = [FORBIDDEN]
-    with pytest.raises(CommandError, match="not taken, as it takes the right Write on Topic"):
+    with pytest.raises(CommandError, match="not recorded, as it takes the right Write on Topic"):
         plan_store.update_plan(SETTINGS, PLAN, paused_plan)
 
 
 def test_where_the_cluster_does_not_answer_a_plan_is_not_taken(broker: Broker) -> None:
     broker.begins = SILENT
-    assert put(broker).startswith("It was not taken, as the cluster does not answer: ")
+    assert put(broker).startswith("The order was not recorded, as the cluster does not answer: ")
 
 
 # -- words about a plan said at the same time -----------------------------------------------------------------------------
@@ -311,7 +311,7 @@ def test_where_somebody_says_otherwise_at_the_same_time_nobody_is_told_that_it_h
         ordered_by="lee",
     )
     beside(broker, monkeypatch, theirs, first=False)
-    with pytest.raises(CommandError, match="Others say something about plan p at the same time"):
+    with pytest.raises(CommandError, match="Others gave orders for plan p at the same time"):
         plan_store.update_plan(SETTINGS, PLAN, paused_plan)
     assert len(broker.records) == len(("parts", "given", "ours", "theirs")), "nor is it said against theirs again"
 
@@ -324,5 +324,5 @@ def test_a_word_that_is_written_and_cannot_be_read_again_is_not_said_to_be_refus
 
     begun(broker, monkeypatch)
     monkeypatch.setattr(plan_store, "read_plans", away)
-    with pytest.raises(CommandError, match=r"It is not known whether it holds \(the journal is away\): look"):
+    with pytest.raises(CommandError, match=r"It is not known whether the order applies \(the journal is away\): see"):
         plan_store.update_plan(SETTINGS, PLAN, paused_plan)

@@ -64,9 +64,9 @@ def made(
 def test_the_first_to_fill_is_said_first() -> None:
     found = made(PartitionLimits(160, 300), {1: GROWING, 2: hourly(10, 20, 30, 35, 40), 3: hourly(9, 9)})
     assert describe_projections(found) == [
-        "Broker 1 grew by 40 in 4 h: full in about 2 h if that goes on.",
-        "The cluster grew by 70 in 4 h: full in about 6 h 21 min if that goes on.",
-        "Broker 2 grew by 30 in 4 h: full in about 16 h if that goes on.",
+        "Broker 1 grew by 40 in 4 h: full in about 2 h at this rate.",
+        "The cluster grew by 70 in 4 h: full in about 6 h 21 min at this rate.",
+        "Broker 2 grew by 30 in 4 h: full in about 16 h at this rate.",
     ]
     record = json.loads(json.dumps(as_record(found)))
     assert record["brokers"][0]["projection"] == {
@@ -81,12 +81,12 @@ def test_the_first_to_fill_is_said_first() -> None:
 @pytest.mark.parametrize(
     ("histories", "limits", "said"),
     [
-        ({1: hourly(1, 2, every_s=720)}, PartitionLimits(160), "When they fill can't be said yet: the signals go back 12 min, it takes 1 h at least."),
-        ({1: hourly(5, 5, 5)}, PartitionLimits(160), "Nothing fills: the number of partitions has not grown in 2 h."),
-        ({1: hourly(5, 5, 9)}, PartitionLimits(160), "When they fill can't be said: in 2 h partitions came less than 3 times, which is no rate."),
-        ({1: GROWING}, PartitionLimits(9000), "Nothing fills within 5 d, as partitions came in the last 4 h."),
-        ({1: GROWING}, PartitionLimits(), "Nothing fills: there are no limits."),
-        ({1: GROWING}, PartitionLimits(140), "Nothing fills any further."),
+        ({1: hourly(1, 2, every_s=720)}, PartitionLimits(160), "No forecast yet: the signals cover 12 min, and it takes 1 h at least."),
+        ({1: hourly(5, 5, 5)}, PartitionLimits(160), "No limit comes nearer: the number of partitions has not grown in 2 h."),
+        ({1: hourly(5, 5, 9)}, PartitionLimits(160), "No forecast: in 2 h the number of partitions rose fewer than 3 times, too few for a rate."),
+        ({1: GROWING}, PartitionLimits(9000), "Nothing is full within 5 d at the rate of the last 4 h."),
+        ({1: GROWING}, PartitionLimits(), "No forecast: there are no limits."),
+        ({1: GROWING}, PartitionLimits(140), "All limits are reached already."),
     ],
 )  # fmt: skip
 def test_where_there_is_no_time_the_reason_is_said(
@@ -97,6 +97,6 @@ def test_where_there_is_no_time_the_reason_is_said(
 
 def test_without_signals_it_is_said_why() -> None:
     assert describe_projections(made(PartitionLimits(160), {}, "there is no topic a.signals yet")) == [
-        "When they fill is not known: there is no topic a.signals yet."
+        "No forecast: there is no topic a.signals yet."
     ]
     assert describe_projections(build_report("", {}, PartitionCounts({}), PartitionLimits(), are_set=True)) == []
