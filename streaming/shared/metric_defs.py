@@ -1,606 +1,319 @@
-"""Every metric of every process: name, kind, unit, labels, meaning. docs/metrics.md is made of it.
+"""Every metric of every process: name, kind, unit, labels and meaning. docs/metrics.md is generated from it.
 
-What was measured, what is allowed and what is wanted are metrics of their own, so that a panel shows one against the other. A
-number that could not be measured has no series: it is not 0.
+Measured values, limits and setpoints are separate metrics, so that a panel can compare them. A value that could not be measured has
+no series; it is never 0. A metric "for the first hundred" limits the page's size: series whose value is 1, or largest, come first.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 from streaming.shared.metric_def import MetricDef, Unit, metric_defs_in
 
+_gauge = partial(MetricDef, kind="gauge")
+_counter = partial(MetricDef, kind="counter")
+
 _PART = ("cluster", "part")
+_CLUSTER = ("cluster",)
+_BROKER = ("cluster", "broker")
+_SIDE = ("cluster", "broker", "side")
+_DIRECTION = ("cluster", "broker", "direction")
+_TENANT = ("cluster", "user", "client_id")
+_DECISION = ("cluster", "action", "reason")
+
+# A table: two lines for each metric.
+# fmt: off
 
 
 class ProcessMetric:
-    """What each process tells of itself."""
+    """Metrics that every process has."""
 
-    BUILD_INFO = MetricDef(
-        "rheostat_build_info", "gauge", Unit.TRUTH, ("version", "part"),
-        "1, labelled with the running version and what runs: collect, stream or tune.",
-    )  # fmt: skip
-    CONFIG_VALID = MetricDef(
-        "rheostat_config_last_reload_successful", "gauge", Unit.TRUTH, _PART,
-        "1 while the settings file is in order as it stands on disk now, 0 when the next start would refuse it. "
-        "What runs goes on with what it has.",
-    )  # fmt: skip
-    CONFIG_VALID_AT = MetricDef(
-        "rheostat_config_last_reload_success_timestamp_seconds", "gauge", Unit.SINCE_1970, _PART,
-        "When the settings file was last read and found in order.",
-    )  # fmt: skip
-    CONFIG_APPLIED = MetricDef(
-        "rheostat_config_in_force", "gauge", Unit.TRUTH, _PART,
-        "1 while this process runs with what the settings file says now, 0 when a reload or a restart would change that.",
-    )  # fmt: skip
-    CONFIG_RELOADS = MetricDef(
-        "rheostat_config_reloads_total", "counter", Unit.COUNT, (*_PART, "result"),
-        "Times this process was asked (SIGHUP) to take up its settings file anew: taken, or refused as it has a fault or changes "
-        "what needs a restart. Only the tuner can be asked.",
-    )  # fmt: skip
-    THREADS_ENDED = MetricDef(
-        "rheostat_threads_ended_total", "counter", Unit.COUNT, _PART,
-        "Threads of this process that have ended by an error of rheostat's own; its log names them. It goes on without them.",
-    )  # fmt: skip
-    CPU_SECONDS = MetricDef(
-        "rheostat_process_cpu_seconds_total", "counter", Unit.SECONDS, _PART,
-        "CPU time of this process since its start, Spark's JVM left out.",
-    )  # fmt: skip
-    RESIDENT_BYTES = MetricDef(
-        "rheostat_process_resident_memory_bytes", "gauge", Unit.BYTES, _PART,
-        "Memory of this process, Spark's JVM left out; absent where the system has no /proc.",
-    )  # fmt: skip
-    STARTED_AT = MetricDef(
-        "rheostat_process_start_timestamp_seconds",
-        "gauge",
-        Unit.SINCE_1970,
-        _PART,
-        "When this process began to tell of itself.",
-    )
+    BUILD_INFO = _gauge("rheostat_build_info", unit=Unit.TRUTH, labels=("version", "part"),
+        meaning="Always 1; the labels hold the running version and the part: collect, stream or tune.")
+    CONFIG_VALID = _gauge("rheostat_config_last_reload_successful", unit=Unit.TRUTH, labels=_PART,
+        meaning="1 while the settings file on disk is valid; 0 while a restart would refuse it. The process keeps its old "
+        "settings.")
+    CONFIG_VALID_AT = _gauge("rheostat_config_last_reload_success_timestamp_seconds", unit=Unit.SINCE_1970, labels=_PART,
+        meaning="Time at which the settings file was last read and found valid.")
+    CONFIG_APPLIED = _gauge("rheostat_config_in_force", unit=Unit.TRUTH, labels=_PART,
+        meaning="1 while this process uses the settings on disk; 0 while a reload or restart would change its settings.")
+    CONFIG_RELOADS = _counter("rheostat_config_reloads_total", unit=Unit.COUNT, labels=(*_PART, "result"),
+        meaning="Reloads by SIGHUP, applied or refused; refused if the file is invalid or a change needs a restart. Tuner only.")
+    THREADS_ENDED = _counter("rheostat_threads_ended_total", unit=Unit.COUNT, labels=_PART,
+        meaning="Threads of this process that an internal error ended; the process goes on without them and its log names them.")
+    CPU_SECONDS = _counter("rheostat_process_cpu_seconds_total", unit=Unit.SECONDS, labels=_PART,
+        meaning="CPU time of this process in seconds, without Spark's JVM.")
+    RESIDENT_BYTES = _gauge("rheostat_process_resident_memory_bytes", unit=Unit.BYTES, labels=_PART,
+        meaning="Resident memory of this process in bytes, without Spark's JVM; absent on systems without /proc.")
+    STARTED_AT = _gauge("rheostat_process_start_timestamp_seconds", unit=Unit.SINCE_1970, labels=_PART,
+        meaning="Time at which this process started.")
 
 
 class CollectorMetric:
-    """What `rheostat collect` tells."""
+    """Metrics of `rheostat collect`."""
 
-    SCRAPE_SECONDS = MetricDef(
-        "rheostat_collector_scrape_seconds",
-        "histogram",
-        Unit.SECONDS,
-        ("cluster",),
-        "How long scrapes took, failed ones too.",
-    )
-    SCRAPE_FAILURES = MetricDef(
-        "rheostat_collector_scrape_failures_total", "counter", Unit.COUNT, ("cluster", "node", "cause"),
-        "Scrapes that gave nothing, and why.",
-    )  # fmt: skip
-    SCRAPED_AT = MetricDef(
-        "rheostat_collector_last_scrape_timestamp_seconds", "gauge", Unit.SINCE_1970, ("cluster", "node"),
-        "When a node's last good scrape began; absent before the first.",
-    )  # fmt: skip
-    ROUNDS = MetricDef("rheostat_collector_rounds_total", "counter", Unit.COUNT, ("cluster",), "Rounds begun.")
-    LATE_ROUNDS = MetricDef(
-        "rheostat_collector_late_rounds_total", "counter", Unit.COUNT, ("cluster",),
-        "Rounds that took longer than the interval, or in which not every node had its turn.",
-    )  # fmt: skip
-    ROUND_SECONDS = MetricDef(
-        "rheostat_collector_round_seconds", "gauge", Unit.SECONDS, ("cluster",), "How long the last round took."
-    )
-    RECORDS = MetricDef(
-        "rheostat_collector_records_total", "counter", Unit.COUNT, ("cluster",), "Records made for the metrics topic."
-    )
-    RECORDS_FAILED = MetricDef(
-        "rheostat_collector_records_failed_total",
-        "counter",
-        Unit.COUNT,
-        ("cluster",),
-        "Records of them that the topic did not take.",
-    )
-    ADMIN_FAILURES = MetricDef(
-        "rheostat_collector_admin_failures_total", "counter", Unit.COUNT, ("cluster",),
-        "Rounds and sweeps in which the cluster did not answer in time.",
-    )  # fmt: skip
-    FULL_SCANS = MetricDef(
-        "rheostat_collector_full_scans_total",
-        "counter",
-        Unit.COUNT,
-        ("cluster",),
-        "Looks at every topic that have ended.",
-    )
-    FULL_SCAN_SECONDS = MetricDef(
-        "rheostat_collector_full_scan_seconds", "gauge", Unit.SECONDS, ("cluster",), "How long the last of them took."
-    )
-    ACCESS_RELOAD_SUCCESSFUL = MetricDef(
-        "rheostat_collector_access_reload_successful", "gauge", Unit.TRUTH, ("cluster",),
-        "1 while certificates and password of the agents are in use as they stand on disk, 0 when they could not be read again.",
-    )  # fmt: skip
+    SCRAPE_SECONDS = MetricDef("rheostat_collector_scrape_seconds", "histogram", Unit.SECONDS, _CLUSTER,
+        "Duration of scrapes in seconds, failed ones included.")
+    SCRAPE_FAILURES = _counter("rheostat_collector_scrape_failures_total", unit=Unit.COUNT, labels=("cluster", "node", "cause"),
+        meaning="Failed scrapes, by node and cause.")
+    SCRAPED_AT = _gauge("rheostat_collector_last_scrape_timestamp_seconds", unit=Unit.SINCE_1970, labels=("cluster", "node"),
+        meaning="Start time of a node's last successful scrape; absent before the first.")
+    ROUNDS = _counter("rheostat_collector_rounds_total", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Collection rounds started.")
+    LATE_ROUNDS = _counter("rheostat_collector_late_rounds_total", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Rounds that took longer than the interval, or ended before every node was scraped.")
+    ROUND_SECONDS = _gauge("rheostat_collector_round_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
+        meaning="Duration of the last round in seconds.")
+    RECORDS = _counter("rheostat_collector_records_total", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Records produced for the metrics topic.")
+    RECORDS_FAILED = _counter("rheostat_collector_records_failed_total", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Records that could not be written to the metrics topic.")
+    ADMIN_FAILURES = _counter("rheostat_collector_admin_failures_total", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Rounds and full scans in which the cluster did not answer the Admin API in time.")
+    FULL_SCANS = _counter("rheostat_collector_full_scans_total", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Full scans of all topics and brokers that have finished.")
+    FULL_SCAN_SECONDS = _gauge("rheostat_collector_full_scan_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
+        meaning="Duration of the last full scan in seconds.")
+    ACCESS_RELOAD_SUCCESSFUL = _gauge("rheostat_collector_access_reload_successful", unit=Unit.TRUTH, labels=_CLUSTER,
+        meaning="1 while the agents' certificates and password on disk are in use; 0 after they could not be read again.")
 
 
 class StreamMetric:
-    """What `rheostat stream` tells."""
+    """Metrics of `rheostat stream`."""
 
-    BATCH_AT = MetricDef(
-        "rheostat_stream_last_batch_timestamp_seconds", "gauge", Unit.SINCE_1970, ("cluster",),
-        "When the last batch that had input ended; absent before the first.",
-    )  # fmt: skip
-    BATCH_SECONDS = MetricDef(
-        "rheostat_stream_batch_seconds", "gauge", Unit.SECONDS, ("cluster",), "How long that batch took."
-    )
-    BATCH_INTERVAL = MetricDef(
-        "rheostat_stream_batch_interval_seconds", "gauge", Unit.SECONDS, ("cluster",),
-        "How often windows end (stream.slide_s): batches that take longer fall behind.",
-    )  # fmt: skip
-    NEWEST_INPUT_AT = MetricDef(
-        "rheostat_stream_newest_input_timestamp_seconds", "gauge", Unit.SINCE_1970, ("cluster",),
-        "When Kafka took the newest record of that batch; its distance from the batch's end is the age of a signal.",
-    )  # fmt: skip
-    WATERMARK_AT = MetricDef(
-        "rheostat_stream_watermark_timestamp_seconds", "gauge", Unit.SINCE_1970, ("cluster",),
-        "Windows that ended before this are closed; what comes for them is left out.",
-    )  # fmt: skip
-    INPUT_BEHIND = MetricDef(
-        "rheostat_stream_input_behind_records", "gauge", Unit.COUNT, ("cluster",),
-        "Records in the input topics that were not read when that batch began, of all sources.",
-    )  # fmt: skip
-    STATE_ROWS = MetricDef(
-        "rheostat_stream_state_rows", "gauge", Unit.COUNT, ("cluster",), "Rows that Spark keeps between two batches."
-    )
-    BATCHES = MetricDef("rheostat_stream_batches_total", "counter", Unit.COUNT, ("cluster",), "Batches that had input.")
-    INPUT_ROWS = MetricDef(
-        "rheostat_stream_input_rows_total",
-        "counter",
-        Unit.COUNT,
-        ("cluster",),
-        "Records read; those of an outage's backlog are not among them.",
-    )
-    LATE_ROWS = MetricDef(
-        "rheostat_stream_late_rows_total",
-        "counter",
-        Unit.COUNT,
-        ("cluster",),
-        "Rows that came too late for their windows and are left out.",
-    )
-    REJECTS = MetricDef(
-        "rheostat_stream_rejects_total",
-        "counter",
-        Unit.COUNT,
-        ("cluster",),
-        "Records that could not be read; those of an outage's backlog, worked off apart, are in the rejects topic alone.",
-    )
-    REJECTS_NOT_WRITTEN = MetricDef(
-        "rheostat_stream_rejects_not_written_total", "counter", Unit.COUNT, ("cluster",),
-        "Those of them that are not in the rejects topic either: too many at once, or too late.",
-    )  # fmt: skip
-    QUARANTINED = MetricDef(
-        "rheostat_stream_quarantined_records_total", "counter", Unit.COUNT, ("cluster",),
-        "Records that this process left out because they end the stream whenever they are read; the rejects topic names them.",
-    )  # fmt: skip
-    RESTARTS = MetricDef(
-        "rheostat_stream_restarts_total",
-        "counter",
-        Unit.COUNT,
-        ("cluster",),
-        "Times the query was started again, in this process.",
-    )
-    BACKLOG = MetricDef(
-        "rheostat_stream_backlog_records", "gauge", Unit.COUNT, ("cluster",),
-        "Records of an outage that are still to be worked off, beside the live query.",
-    )  # fmt: skip
-    BACKLOG_LOST_RECORDS = MetricDef(
-        "rheostat_stream_backlog_lost_records",
-        "gauge",
-        Unit.COUNT,
-        ("cluster",),
-        "Records of it that Kafka had deleted before they were read.",
-    )
+    BATCH_AT = _gauge("rheostat_stream_last_batch_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
+        meaning="Time at which the last batch with input ended; absent before the first.")
+    BATCH_SECONDS = _gauge("rheostat_stream_batch_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
+        meaning="Duration of the last batch with input, in seconds.")
+    BATCH_INTERVAL = _gauge("rheostat_stream_batch_interval_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
+        meaning="Seconds between the ends of two windows (stream.slide_s); longer batches fall behind.")
+    NEWEST_INPUT_AT = _gauge("rheostat_stream_newest_input_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
+        meaning="Kafka's timestamp of the newest record in the last batch; the batch's end minus this is the age of its signals.")
+    WATERMARK_AT = _gauge("rheostat_stream_watermark_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
+        meaning="Watermark: windows that end before this time are closed, and later records for them are dropped.")
+    INPUT_BEHIND = _gauge("rheostat_stream_input_behind_records", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Unread records in the input topics when the last batch started, over all sources.")
+    STATE_ROWS = _gauge("rheostat_stream_state_rows", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Rows that Spark keeps in state between batches.")
+    BATCHES = _counter("rheostat_stream_batches_total", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Batches with input.")
+    INPUT_ROWS = _counter("rheostat_stream_input_rows_total", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Records read by the live query, without those of an outage's backlog.")
+    LATE_ROWS = _counter("rheostat_stream_late_rows_total", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Rows dropped because their windows were already closed.")
+    REJECTS = _counter("rheostat_stream_rejects_total", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Records that could not be parsed. Backlog records are not counted; the rejects topic has them.")
+    REJECTS_NOT_WRITTEN = _counter("rheostat_stream_rejects_not_written_total", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Unparsable records missing from the rejects topic, because there were too many or they were late.")
+    QUARANTINED = _counter("rheostat_stream_quarantined_records_total", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Records skipped because reading them ends the stream; the rejects topic names them.")
+    RESTARTS = _counter("rheostat_stream_restarts_total", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Restarts of the query in this process.")
+    BACKLOG = _gauge("rheostat_stream_backlog_records", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Records of an outage still to be processed in the background.")
+    BACKLOG_LOST_RECORDS = _gauge("rheostat_stream_backlog_lost_records", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Backlog records that retention deleted before they were read.")
 
 
 class TunerMetric:
-    """What `rheostat tune` tells."""
+    """Metrics of `rheostat tune`."""
 
     # -- the tuner itself -----------------------------------------------------------------------------------------------------
 
-    READY = MetricDef(
-        "rheostat_tuner_ready",
-        "gauge",
-        Unit.TRUTH,
-        ("cluster",),
-        "1 while the tuner sees the cluster and signals; 0 from twice tuner.signal_age_s_max on, 1 again within it.",
-    )
-    ACTING = MetricDef(
-        "rheostat_tuner_acting",
-        "gauge",
-        Unit.TRUTH,
-        ("cluster",),
-        "1 while this tuner has the lease or looks on in a dry run (rheostat_tuner_dry_run tells them apart), 0 on stand-by.",
-    )
-    DRY_RUN = MetricDef(
-        "rheostat_tuner_dry_run", "gauge", Unit.TRUTH, ("cluster",), "1 while the tuner decides but writes nothing."
-    )
-    CYCLE_SECONDS = MetricDef(
-        "rheostat_tuner_cycle_seconds", "gauge", Unit.SECONDS, ("cluster",), "How long the last cycle took."
-    )
-    CYCLED_AT = MetricDef(
-        "rheostat_tuner_last_cycle_timestamp_seconds", "gauge", Unit.SINCE_1970, ("cluster",),
-        "When the last cycle ended; absent before the first.",
-    )  # fmt: skip
-    CYCLE_FAILURES = MetricDef(
-        "rheostat_cycle_failures_total", "counter", Unit.COUNT, ("cluster", "controller"),
-        "Errors of rheostat's own that ended a cycle of a controller (throttles, mutation_quotas, plans); nothing was changed.",
-    )  # fmt: skip
-    RECORDS_REFUSED = MetricDef(
-        "rheostat_tuner_refused_records_total", "counter", Unit.COUNT, ("cluster", "topic"),
-        "Records that the tuner could not read and passed over, by topic (signals, orders).",
-    )  # fmt: skip
-    SIGNAL_AGE_SECONDS = MetricDef(
-        "rheostat_signal_age_seconds",
-        "gauge",
-        Unit.SECONDS,
-        ("cluster", "broker"),
-        "Age of the newest sample behind a broker's signal.",
-    )
-    SIGNAL_AGE_MAX = MetricDef(
-        "rheostat_signal_age_max_seconds", "gauge", Unit.SECONDS, ("cluster",),
-        "From this age on a signal raises no throttle: tuner.signal_age_s_max.",
-    )  # fmt: skip
-    INPUT_AGE_SECONDS = MetricDef(
-        "rheostat_input_age_seconds", "gauge", Unit.SECONDS, ("cluster", "input"),
-        "Age of what the tuner knows: the look at the cluster, and of each kind of signal the newest sample.",
-    )  # fmt: skip
-    DECISIONS = MetricDef(
-        "rheostat_decisions_total",
-        "counter",
-        Unit.COUNT,
-        ("cluster", "action", "reason"),
-        "Decisions by action (hold, set, ...) and reason.",
-    )
-    SIDES = MetricDef(
-        "rheostat_sides", "gauge", Unit.COUNT, ("cluster", "action", "reason"),
-        "Broker sides (leader and follower throttles) by what the last cycle decided about them.",
-    )  # fmt: skip
-    NEEDS_ATTENTION = MetricDef(
-        "rheostat_throttle_needs_attention", "gauge", Unit.TRUTH, ("cluster", "broker", "side", "reason"),
-        "1 for a throttle that the last cycle could not judge, or that it cannot help; the first hundred, absent for the others.",
-    )  # fmt: skip
-    ACTUATIONS = MetricDef(
-        "rheostat_actuations_total", "counter", Unit.COUNT, ("cluster",),
-        "Writes to the cluster that were tried, with those that failed.",
-    )  # fmt: skip
-    ACTUATION_FAILURES = MetricDef(
-        "rheostat_actuation_failures_total",
-        "counter",
-        Unit.COUNT,
-        ("cluster",),
-        "Writes to the cluster that failed or did not read back.",
-    )
-    # -- what people have said -----------------------------------------------------------------------------------------------
+    READY = _gauge("rheostat_tuner_ready", unit=Unit.TRUTH, labels=_CLUSTER,
+        meaning="1 while the tuner has current data of the cluster and signals; 0 once they are older than 2 × "
+        "tuner.signal_age_s_max.")
+    ACTING = _gauge("rheostat_tuner_acting", unit=Unit.TRUTH, labels=_CLUSTER,
+        meaning="1 while this tuner holds the lease or is in a dry run (see rheostat_tuner_dry_run); 0 on standby.")
+    DRY_RUN = _gauge("rheostat_tuner_dry_run", unit=Unit.TRUTH, labels=_CLUSTER,
+        meaning="1 while the tuner decides but writes nothing.")
+    CYCLE_SECONDS = _gauge("rheostat_tuner_cycle_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
+        meaning="Duration of the last cycle in seconds.")
+    CYCLED_AT = _gauge("rheostat_tuner_last_cycle_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
+        meaning="Time at which the last cycle ended; absent before the first.")
+    CYCLE_FAILURES = _counter("rheostat_cycle_failures_total", unit=Unit.COUNT, labels=("cluster", "controller"),
+        meaning="Cycles of a controller (throttles, mutation_quotas, plans) that an internal error ended; these changed nothing.")
+    RECORDS_REFUSED = _counter("rheostat_tuner_refused_records_total", unit=Unit.COUNT, labels=("cluster", "topic"),
+        meaning="Records that the tuner could not read and skipped, by topic (signals, orders).")
+    SIGNAL_AGE_SECONDS = _gauge("rheostat_signal_age_seconds", unit=Unit.SECONDS, labels=_BROKER,
+        meaning="Age in seconds of the newest sample in a broker's signal.")
+    SIGNAL_AGE_MAX = _gauge("rheostat_signal_age_max_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
+        meaning="Signal age in seconds from which no throttle is raised (tuner.signal_age_s_max).")
+    INPUT_AGE_SECONDS = _gauge("rheostat_input_age_seconds", unit=Unit.SECONDS, labels=("cluster", "input"),
+        meaning="Age in seconds of the tuner's inputs: the cluster snapshot, and the newest sample of each kind of signal.")
+    DECISIONS = _counter("rheostat_decisions_total", unit=Unit.COUNT, labels=_DECISION,
+        meaning="Throttle decisions by action (hold, set, ...) and reason.")
+    SIDES = _gauge("rheostat_sides", unit=Unit.COUNT, labels=_DECISION,
+        meaning="Broker sides (leader and follower throttles) by action and reason of the last cycle.")
+    NEEDS_ATTENTION = _gauge("rheostat_throttle_needs_attention", unit=Unit.TRUTH, labels=(*_SIDE, "reason"),
+        meaning="1 for a throttle that the last cycle could not assess or cannot help; the first hundred, absent for others.")
+    ACTUATIONS = _counter("rheostat_actuations_total", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Attempted writes to the cluster, failed ones included.")
+    ACTUATION_FAILURES = _counter("rheostat_actuation_failures_total", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Writes to the cluster that failed or were not confirmed by reading back.")
 
-    PAUSED = MetricDef(
-        "rheostat_paused", "gauge", Unit.TRUTH, ("cluster",),
-        "1 while a person has paused the tuner or made it release what is its, else 0.",
-    )  # fmt: skip
-    RELEASED = MetricDef(
-        "rheostat_released", "gauge", Unit.TRUTH, ("cluster",),
-        "1 while it is paused and everything that was its has been taken back, else 0.",
-    )  # fmt: skip
-    OVERRIDE_UNTIL = MetricDef(
-        "rheostat_override_until_timestamp_seconds", "gauge", Unit.SINCE_1970, ("cluster", "broker", "side"),
-        "When a person's override of this throttle ends; absent while there is none.",
-    )  # fmt: skip
-    OVERRIDE_RATE = MetricDef(
-        "rheostat_override_rate_bytes_per_second", "gauge", Unit.BYTES_PER_SECOND, ("cluster", "broker", "side"),
-        "The rate that it asks for.",
-    )  # fmt: skip
-    EXTERNAL_CHANGE_HOLD_UNTIL = MetricDef(
-        "rheostat_external_change_hold_until_timestamp_seconds", "gauge", Unit.SINCE_1970, ("cluster", "broker", "side"),
-        "Until when a throttle that somebody else has changed is left alone; absent where it is not.",
-    )  # fmt: skip
+    # -- orders of an operator ------------------------------------------------------------------------------------------------
+
+    PAUSED = _gauge("rheostat_paused", unit=Unit.TRUTH, labels=_CLUSTER,
+        meaning="1 while an operator has paused the tuner or ordered it to release its throttles, else 0.")
+    RELEASED = _gauge("rheostat_released", unit=Unit.TRUTH, labels=_CLUSTER,
+        meaning="1 while the tuner is paused and has removed all its settings from the cluster, else 0.")
+    OVERRIDE_UNTIL = _gauge("rheostat_override_until_timestamp_seconds", unit=Unit.SINCE_1970, labels=_SIDE,
+        meaning="Time at which an operator's override of this throttle ends; absent without one.")
+    OVERRIDE_RATE = _gauge("rheostat_override_rate_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_SIDE,
+        meaning="Rate in bytes/s that an operator's override sets; absent without one.")
+    EXTERNAL_CHANGE_HOLD_UNTIL = _gauge("rheostat_external_change_hold_until_timestamp_seconds", unit=Unit.SINCE_1970, labels=_SIDE,
+        meaning="Time until which the tuner leaves a throttle alone after another tool changed it; absent without such a change.")
 
     # -- moves and their throttles -------------------------------------------------------------------------------------------
 
-    REASSIGNING_PARTITIONS = MetricDef(
-        "rheostat_reassigning_partitions",
-        "gauge",
-        Unit.COUNT,
-        ("cluster",),
-        "Partitions being reassigned, as the controller lists them.",
-    )
-    EXPECTED_END = MetricDef(
-        "rheostat_move_expected_end_timestamp_seconds", "gauge", Unit.SINCE_1970, ("cluster",),
-        "When all that moves or is planned has ended; absent while that is not known, or while a move has stalled.",
-    )  # fmt: skip
-    REMAINING_BYTES = MetricDef(
-        "rheostat_move_remaining_bytes",
-        "gauge",
-        Unit.BYTES,
-        ("cluster", "broker"),
-        "Bytes that adding replicas on this broker still lack.",
-    )
-    REMAINING_SLOPE = MetricDef(
-        "rheostat_move_remaining_slope_bytes_per_second",
-        "gauge",
-        Unit.BYTES_PER_SECOND,
-        ("cluster", "broker"),
-        "Trend of it; negative is progress.",
-    )
-    LAG_MESSAGES = MetricDef(
-        "rheostat_move_lag_messages", "gauge", Unit.COUNT, ("cluster", "broker"),
-        "Messages that adding replicas on this broker are behind, as their fetchers say; it stands still where they are throttled. "
-        "The hundred brokers with most.",
-    )  # fmt: skip
-    PARTITION_REMAINING_BYTES = MetricDef(
-        "rheostat_move_partition_remaining_bytes", "gauge", Unit.BYTES, ("cluster", "broker", "topic", "partition"),
-        "What an adding replica still lacks: of the largest moving partitions, as many as tuner.metrics.partitions_named_max says.",
-    )  # fmt: skip
-    STALLED = MetricDef(
-        "rheostat_move_stalled",
-        "gauge",
-        Unit.TRUTH,
-        ("cluster", "broker"),
-        "1 while the move onto this broker is judged stalled, else 0.",
-    )
-    STALL_SCORE_SECONDS = MetricDef(
-        "rheostat_move_stall_score_seconds",
-        "gauge",
-        Unit.SECONDS,
-        ("cluster", "broker"),
-        "Seconds of expected progress lost; stalled above 15.",
-    )
-    BOUND_ELSEWHERE = MetricDef(
-        "rheostat_move_bound_elsewhere", "gauge", Unit.TRUTH, ("cluster", "broker"),
-        "1 while the stalled move onto this broker is held by no throttle on its way (but by source, disk, network, fetchers), 0 "
-        "while a throttle holds it; absent where none is stalled. A hundred of them, those that are 1 first.",
-    )  # fmt: skip
-    RATE_CURRENT = MetricDef(
-        "rheostat_throttle_rate_bytes_per_second", "gauge", Unit.BYTES_PER_SECOND, ("cluster", "broker", "side"),
-        "The throttle as set on the broker now; absent while none is set.",
-    )  # fmt: skip
-    RATE_SETPOINT = MetricDef(
-        "rheostat_setpoint_bytes_per_second", "gauge", Unit.BYTES_PER_SECOND, ("cluster", "broker", "side"),
-        "Where the tuner is taking it, or what it means it to be in the mean; absent while it holds.",
-    )  # fmt: skip
-    RATE_MAX = MetricDef(
-        "rheostat_throttle_rate_max_bytes_per_second",
-        "gauge",
-        Unit.BYTES_PER_SECOND,
-        ("cluster",),
-        "The operator's ceiling.",
-    )
-    RATE_MIN = MetricDef(
-        "rheostat_throttle_rate_min_bytes_per_second",
-        "gauge",
-        Unit.BYTES_PER_SECOND,
-        ("cluster",),
-        "The operator's floor.",
-    )
-    THROTTLES_OWNED = MetricDef(
-        "rheostat_throttles_owned",
-        "gauge",
-        Unit.COUNT,
-        ("cluster",),
-        "Throttle rates that rheostat has set and will put back.",
-    )
-    THROTTLED_BYTES = MetricDef(
-        "rheostat_throttled_bytes_per_second", "gauge", Unit.BYTES_PER_SECOND, ("cluster", "broker", "side"),
-        "Bytes that count against the throttle: Kafka's own 11 s mean, or where that is not collected an estimate.",
-    )  # fmt: skip
-    STEADY_STATE_BYTES = MetricDef(
-        "rheostat_steady_state_bytes_per_second", "gauge", Unit.BYTES_PER_SECOND, ("cluster", "broker", "side"),
-        "What the throttle must carry before anything catches up: W. A throttle at or below it never ends the move.",
-    )  # fmt: skip
-    INFEASIBLE = MetricDef(
-        "rheostat_throttle_infeasible", "gauge", Unit.TRUTH, ("cluster", "broker", "side"),
-        "1 while neither the ceiling nor the throttle that stands is above the keep-up rate, so that the move never ends, else 0; "
-        "a hundred of them, those that are 1 first.",
-    )  # fmt: skip
-    NO_HEADROOM = MetricDef(
-        "rheostat_throttle_no_headroom", "gauge", Unit.TRUTH, ("cluster", "broker", "side"),
-        "1 while the clients of this broker leave less than the keep-up rate, so that the throttle runs at its floor, else 0; "
-        "absent without an objective. A hundred of them, those that are 1 first.",
-    )  # fmt: skip
-    RECOVERING_PARTITIONS = MetricDef(
-        "rheostat_recovering_partitions", "gauge", Unit.COUNT, ("cluster",),
-        "Moving partitions of which a replica on a living broker was in sync and is coming back.",
-    )  # fmt: skip
-    ORPHANED_THROTTLE_SETTINGS = MetricDef(
-        "rheostat_orphaned_throttle_settings", "gauge", Unit.COUNT, ("cluster",),
-        "Throttle settings that serve no move: rates and replica lists on brokers that no reassignment touches, all while there "
-        "is none; a rate for all brokers (<default>) is one a side.",
-    )  # fmt: skip
+    REASSIGNING_PARTITIONS = _gauge("rheostat_reassigning_partitions", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Partitions being reassigned, as the controller lists them.")
+    EXPECTED_END = _gauge("rheostat_move_expected_end_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
+        meaning="Expected end of all running and planned moves; absent while unknown or while a move is stalled.")
+    REMAINING_BYTES = _gauge("rheostat_move_remaining_bytes", unit=Unit.BYTES, labels=_BROKER,
+        meaning="Bytes that adding replicas on this broker still have to copy.")
+    REMAINING_SLOPE = _gauge("rheostat_move_remaining_slope_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_BROKER,
+        meaning="Trend of rheostat_move_remaining_bytes in bytes/s; negative is progress.")
+    LAG_MESSAGES = _gauge("rheostat_move_lag_messages", unit=Unit.COUNT, labels=_BROKER,
+        meaning="Lag in messages of adding replicas on this broker, as their fetchers report it; frozen while they are throttled. "
+        "The hundred brokers with the largest lag.")
+    PARTITION_REMAINING_BYTES = _gauge("rheostat_move_partition_remaining_bytes", unit=Unit.BYTES,
+        labels=("cluster", "broker", "topic", "partition"),
+        meaning="Bytes that an adding replica still has to copy, for the tuner.metrics.partitions_named_max largest moves.")
+    STALLED = _gauge("rheostat_move_stalled", unit=Unit.TRUTH, labels=_BROKER,
+        meaning="1 while the move onto this broker is judged stalled, else 0.")
+    STALL_SCORE_SECONDS = _gauge("rheostat_move_stall_score_seconds", unit=Unit.SECONDS, labels=_BROKER,
+        meaning="Seconds of expected progress that the move onto this broker has lost; stalled above 15.")
+    BOUND_ELSEWHERE = _gauge("rheostat_move_bound_elsewhere", unit=Unit.TRUTH, labels=_BROKER,
+        meaning="1 while something other than a throttle (source, disk, network, fetchers) holds the stalled move onto this "
+        "broker, 0 while a throttle does; absent without a stall. The first hundred.")
+    RATE_CURRENT = _gauge("rheostat_throttle_rate_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_SIDE,
+        meaning="Throttle rate now set on the broker, in bytes/s; absent while none is set.")
+    RATE_SETPOINT = _gauge("rheostat_setpoint_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_SIDE,
+        meaning="Throttle rate in bytes/s that the tuner is moving to, or keeps on average; absent while it holds.")
+    RATE_MAX = _gauge("rheostat_throttle_rate_max_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_CLUSTER,
+        meaning="Highest throttle rate that the settings allow, in bytes/s.")
+    RATE_MIN = _gauge("rheostat_throttle_rate_min_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_CLUSTER,
+        meaning="Lowest throttle rate that the settings allow, in bytes/s.")
+    THROTTLES_OWNED = _gauge("rheostat_throttles_owned", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Throttle rates that rheostat has set and will restore.")
+    THROTTLED_BYTES = _gauge("rheostat_throttled_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_SIDE,
+        meaning="Bytes/s that count against the throttle: Kafka's own 11 s mean, or an estimate where it is not collected.")
+    STEADY_STATE_BYTES = _gauge("rheostat_steady_state_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_SIDE,
+        meaning="Steady-state replication W: bytes/s that the throttle carries for new writes alone. A rate at or below W never "
+        "ends a move.")
+    INFEASIBLE = _gauge("rheostat_throttle_infeasible", unit=Unit.TRUTH, labels=_SIDE,
+        meaning="1 while neither the highest allowed rate nor the current one exceeds steady-state replication, so the move cannot "
+        "end, else 0; the first hundred.")
+    NO_HEADROOM = _gauge("rheostat_throttle_no_headroom", unit=Unit.TRUTH, labels=_SIDE,
+        meaning="1 while the broker's clients leave less than steady-state replication, so the throttle is at its minimum, else 0; "
+        "absent without an objective. The first hundred.")
+    RECOVERING_PARTITIONS = _gauge("rheostat_recovering_partitions", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Moving partitions with a replica on a live broker that left the ISR and is catching up.")
+    ORPHANED_THROTTLE_SETTINGS = _gauge("rheostat_orphaned_throttle_settings", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Throttle rates and replica lists that serve no reassignment; a rate for all brokers (<default>) counts once per "
+        "side.")
+
     # -- plans of rheostat reassign ------------------------------------------------------------------------------------------
 
-    PLAN_EXECUTOR_FAILED = MetricDef(
-        "rheostat_plan_executor_failed", "gauge", Unit.TRUTH, ("cluster",),
-        "1 once the executor of plans had an error of rheostat's own, until it has gone well for a minute; else 0.",
-    )  # fmt: skip
-    PLANS_STATE_UNKNOWN = MetricDef(
-        "rheostat_plans_state_unknown", "gauge", Unit.TRUTH, ("cluster",),
-        "1 while it is not known how the plans are, as the cluster cannot be seen or no look has ended for two minutes: none goes "
-        "on, and none is told of; else 0.",
-    )  # fmt: skip
-    PLAN_PARTITIONS = MetricDef(
-        "rheostat_plan_partitions", "gauge", Unit.COUNT, ("cluster", "plan", "state"),
-        "Partitions of a plan by where they are: arrived, moving, waiting, electing (a leader), unclear (not seen yet to have been "
-        "taken), externally_owned, dropped; the oldest twenty plans that have not ended.",
-    )  # fmt: skip
-    PLAN_PAUSED = MetricDef(
-        "rheostat_plan_paused",
-        "gauge",
-        Unit.TRUTH,
-        ("cluster", "plan"),
-        "1 while a person has paused this plan, else 0.",
-    )
-    PLAN_CANCELLING = MetricDef(
-        "rheostat_plan_cancelling",
-        "gauge",
-        Unit.TRUTH,
-        ("cluster", "plan"),
-        "1 while this plan is being taken back, else 0.",
-    )
-    PLAN_MOVEMENTS_MAX = MetricDef(
-        "rheostat_plan_movements_max", "gauge", Unit.COUNT, ("cluster", "of"),
-        "How much of all plans may move at a time (KIP-435), by leader, partition and replica; absent while there is no plan.",
-    )  # fmt: skip
+    PLAN_EXECUTOR_FAILED = _gauge("rheostat_plan_executor_failed", unit=Unit.TRUTH, labels=_CLUSTER,
+        meaning="1 from an internal error of the plan executor until it has run well for a minute, else 0.")
+    PLANS_STATE_UNKNOWN = _gauge("rheostat_plans_state_unknown", unit=Unit.TRUTH, labels=_CLUSTER,
+        meaning="1 while the state of plans is unknown, because the cluster was not readable for two minutes; no plan proceeds. "
+        "Else 0.")
+    PLAN_PARTITIONS = _gauge("rheostat_plan_partitions", unit=Unit.COUNT, labels=("cluster", "plan", "state"),
+        meaning="Partitions of a plan by state: arrived, moving, waiting, electing (a leader), unclear (not yet seen to be "
+        "accepted), externally_owned, dropped; the oldest twenty unfinished plans.")
+    PLAN_PAUSED = _gauge("rheostat_plan_paused", unit=Unit.TRUTH, labels=("cluster", "plan"),
+        meaning="1 while an operator has paused this plan, else 0.")
+    PLAN_CANCELLING = _gauge("rheostat_plan_cancelling", unit=Unit.TRUTH, labels=("cluster", "plan"),
+        meaning="1 while this plan is being cancelled, else 0.")
+    PLAN_MOVEMENTS_MAX = _gauge("rheostat_plan_movements_max", unit=Unit.COUNT, labels=("cluster", "of"),
+        meaning="Most concurrent movements of all plans (KIP-435), by leader, partition and replica; absent without a plan.")
 
     # -- brokers and their clients -------------------------------------------------------------------------------------------
 
-    PRODUCE_P99_SECONDS = MetricDef(
-        "rheostat_produce_p99_seconds",
-        "gauge",
-        Unit.SECONDS,
-        ("cluster", "broker"),
-        "Produce latency, 99th percentile, as the broker reports it.",
-    )
-    PRODUCE_MEAN_SECONDS = MetricDef(
-        "rheostat_produce_mean_seconds", "gauge", Unit.SECONDS, ("cluster", "broker"),
-        "Mean produce latency of the last half minute; the percentile remembers minutes.",
-    )  # fmt: skip
-    DEADLINE = MetricDef(
-        "rheostat_deadline_timestamp_seconds", "gauge", Unit.SINCE_1970, ("cluster",),
-        "The moment by which reassignments are to be done, tuner.objective.finish_at; absent without one.",
-    )  # fmt: skip
-    LATENCY_OBJECTIVE_SECONDS = MetricDef(
-        "rheostat_latency_objective_seconds", "gauge", Unit.SECONDS, ("cluster",),
-        "The produce latency that clients are promised; absent where tuner.objective is not set.",
-    )  # fmt: skip
-    CLIENT_BYTES = MetricDef(
-        "rheostat_client_bytes_per_second", "gauge", Unit.BYTES_PER_SECOND, ("cluster", "broker", "direction"),
-        "What producers (in) and consumers (out) move.",
-    )  # fmt: skip
-    CAPACITY_BYTES = MetricDef(
-        "rheostat_capacity_bytes_per_second", "gauge", Unit.BYTES_PER_SECOND, ("cluster", "broker", "direction"),
-        "What a broker can carry each way, as tuner.capacity says; without a broker's name, of all that are not named. Absent "
-        "where nothing is said.",
-    )  # fmt: skip
-    UNDER_MIN_ISR = MetricDef(
-        "rheostat_under_min_isr_partitions", "gauge", Unit.COUNT, ("cluster", "broker"),
-        "Partitions led by this broker that have fewer replicas in sync than producers with acks=all need; beyond a hundred "
-        "brokers only where there are any.",
-    )  # fmt: skip
-    ISR_SHRINKS = MetricDef(
-        "rheostat_isr_shrinks_per_second", "gauge", Unit.PER_SECOND, ("cluster",),
-        "How often replicas fall out of sync, on all brokers together.",
-    )  # fmt: skip
-    PARTITIONS = MetricDef(
-        "rheostat_partitions", "gauge", Unit.COUNT, ("cluster", "broker"),
-        "Replicas that the broker hosts, those of internal topics included.",
-    )  # fmt: skip
-    PARTITIONS_LIMIT = MetricDef(
-        "rheostat_partitions_limit", "gauge", Unit.COUNT, ("cluster", "broker"),
-        "How many it may host, as the settings' section limits says; without a broker's name, of all that are not named. Absent "
-        "where nothing is said.",
-    )  # fmt: skip
-    CLUSTER_PARTITIONS = MetricDef(
-        "rheostat_cluster_partitions", "gauge", Unit.COUNT, ("cluster",), "Replicas on all brokers that are heard of."
-    )
-    CLUSTER_PARTITIONS_LIMIT = MetricDef(
-        "rheostat_cluster_partitions_limit", "gauge", Unit.COUNT, ("cluster",),
-        "How many the cluster may have, as the settings' section limits says; absent where it says nothing.",
-    )  # fmt: skip
-    FETCHER_COLLISIONS = MetricDef(
-        "rheostat_fetcher_collisions", "gauge", Unit.COUNT, ("cluster", "broker"),
-        "Fetcher threads of this destination that idle beside one of the same source with two or more moving partitions; absent "
-        "where there is none. The hundred with most.",
-    )  # fmt: skip
+    PRODUCE_P99_SECONDS = _gauge("rheostat_produce_p99_seconds", unit=Unit.SECONDS, labels=_BROKER,
+        meaning="99th percentile of produce latency in seconds, as the broker reports it.")
+    PRODUCE_MEAN_SECONDS = _gauge("rheostat_produce_mean_seconds", unit=Unit.SECONDS, labels=_BROKER,
+        meaning="Mean produce latency of the last half minute, in seconds; the percentile covers minutes.")
+    DEADLINE = _gauge("rheostat_deadline_timestamp_seconds", unit=Unit.SINCE_1970, labels=_CLUSTER,
+        meaning="Deadline of reassignments (tuner.objective.finish_at); absent without one.")
+    LATENCY_OBJECTIVE_SECONDS = _gauge("rheostat_latency_objective_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
+        meaning="Objective for produce latency in seconds (tuner.objective); absent without one.")
+    CLIENT_BYTES = _gauge("rheostat_client_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_DIRECTION,
+        meaning="Bytes/s of producers (in) and consumers (out).")
+    CAPACITY_BYTES = _gauge("rheostat_capacity_bytes_per_second", unit=Unit.BYTES_PER_SECOND, labels=_DIRECTION,
+        meaning="A broker's network capacity in bytes/s (tuner.capacity); empty broker: the default for brokers that the settings "
+        "do not name.")
+    UNDER_MIN_ISR = _gauge("rheostat_under_min_isr_partitions", unit=Unit.COUNT, labels=_BROKER,
+        meaning="Partitions led by this broker with fewer in-sync replicas than min.insync.replicas; above a hundred brokers only "
+        "those with any.")
+    ISR_SHRINKS = _gauge("rheostat_isr_shrinks_per_second", unit=Unit.PER_SECOND, labels=_CLUSTER,
+        meaning="ISR shrinks per second, over all brokers.")
+    PARTITIONS = _gauge("rheostat_partitions", unit=Unit.COUNT, labels=_BROKER,
+        meaning="Replicas on the broker, internal topics included.")
+    PARTITIONS_LIMIT = _gauge("rheostat_partitions_limit", unit=Unit.COUNT, labels=_BROKER,
+        meaning="Most replicas for a broker (settings section limits); empty broker: the default for brokers that the settings do "
+        "not name.")
+    CLUSTER_PARTITIONS = _gauge("rheostat_cluster_partitions", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Replicas on all brokers that report.")
+    CLUSTER_PARTITIONS_LIMIT = _gauge("rheostat_cluster_partitions_limit", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Most replicas for the cluster (settings section limits); absent without a limit.")
+    FETCHER_COLLISIONS = _gauge("rheostat_fetcher_collisions", unit=Unit.COUNT, labels=_BROKER,
+        meaning="Idle fetcher threads of this destination whose source has another thread with two or more moving partitions; "
+        "absent without any. The first hundred.")
 
     # -- the controller and its tenants --------------------------------------------------------------------------------------
 
-    QUOTAS_READABLE = MetricDef(
-        "rheostat_quotas_readable", "gauge", Unit.TRUTH, ("cluster",),
-        "1 while the mutation quotas can be read, else 0, also while what turns them rests after an error of its own; absent where "
-        "none are asked for.",
-    )  # fmt: skip
-    CONTROLLER_PRESSURE = MetricDef(
-        "rheostat_controller_pressure_ratio", "gauge", Unit.RATIO, ("cluster",),
-        "How hard the controller is pressed, of its worst objective: 1 is as hard as it may be.",
-    )  # fmt: skip
-    CONTROLLER_QUEUE_SECONDS = MetricDef(
-        "rheostat_controller_event_queue_seconds", "gauge", Unit.SECONDS, ("cluster",),
-        "How long an event waits for the active controller, mean of the last half minute.",
-    )  # fmt: skip
-    CONTROLLER_QUEUE_OBJECTIVE = MetricDef(
-        "rheostat_controller_event_queue_objective_seconds", "gauge", Unit.SECONDS, ("cluster",),
-        "How long it may; absent where not asked for.",
-    )  # fmt: skip
-    CREATE_PROBE_P90_SECONDS = MetricDef(
-        "rheostat_create_probe_p90_seconds", "gauge", Unit.SECONDS, ("cluster",),
-        "How long 9 of 10 creations take for whoever asks, of the last half minute; absent where that is not asked for.",
-    )  # fmt: skip
-    CREATE_PROBE_P90_OBJECTIVE = MetricDef(
-        "rheostat_create_probe_p90_objective_seconds", "gauge", Unit.SECONDS, ("cluster",),
-        "How long they may; absent where not asked for.",
-    )  # fmt: skip
-    FORWARDING_BUSY = MetricDef(
-        "rheostat_forwarding_busy_ratio", "gauge", Unit.RATIO, ("cluster",),
-        "Share of the time in which a broker's line to the controller is taken by a creation or deletion of topics, on average of "
-        "the brokers, of the last half minute.",
-    )  # fmt: skip
-    FORWARDING_BUSY_OBJECTIVE = MetricDef(
-        "rheostat_forwarding_busy_objective_ratio", "gauge", Unit.RATIO, ("cluster",),
-        "The most that it should be; absent where not asked for.",
-    )  # fmt: skip
-    CONTROLLER_IDLE = MetricDef(
-        "rheostat_controller_idle_ratio",
-        "gauge",
-        Unit.RATIO,
-        ("cluster",),
-        "Share of its time that the active controller is idle.",
-    )
-    CONTROLLER_IDLE_OBJECTIVE = MetricDef(
-        "rheostat_controller_idle_objective_ratio", "gauge", Unit.RATIO, ("cluster",),
-        "The least that it should be; absent where not asked for.",
-    )  # fmt: skip
-    CONTROLLER_OPERATIONS = MetricDef(
-        "rheostat_controller_operations_per_second",
-        "gauge",
-        Unit.PER_SECOND,
-        ("cluster",),
-        "Operations that the active controller begins.",
-    )
-    MUTATIONS_REJECTED = MetricDef(
-        "rheostat_mutations_rejected_per_second", "gauge", Unit.PER_SECOND, ("cluster",),
-        "Requests answered with THROTTLING_QUOTA_EXCEEDED, of all tenants.",
-    )  # fmt: skip
-    MUTATION_TOTAL = MetricDef(
-        "rheostat_mutation_total_partitions_per_second", "gauge", Unit.PARTITIONS_PER_SECOND, ("cluster",),
-        "Partitions/s that all tenants together may create and delete.",
-    )  # fmt: skip
-    TENANTS_THROTTLED = MetricDef(
-        "rheostat_tenants_throttled",
-        "gauge",
-        Unit.COUNT,
-        ("cluster",),
-        "Tenants whose mutation quota is exhausted now.",
-    )
-    TENANT_EXHAUSTED = MetricDef(
-        "rheostat_tenant_quota_exhausted", "gauge", Unit.TRUTH, ("cluster", "user", "client_id"),
-        "1 while this tenant's mutation quota is exhausted; the busiest fifty of them, absent for the others.",
-    )  # fmt: skip
-    TENANT_RATE = MetricDef(
-        "rheostat_tenant_mutation_partitions_per_second", "gauge", Unit.PARTITIONS_PER_SECOND, ("cluster", "user", "client_id"),
-        "Partitions/s that this tenant creates and deletes; the busiest fifty, absent for the others.",
-    )  # fmt: skip
-    TENANT_QUOTA = MetricDef(
-        "rheostat_tenant_quota_partitions_per_second", "gauge", Unit.PARTITIONS_PER_SECOND, ("cluster", "user", "client_id"),
-        "The quota in force for it; of the same fifty, absent where none is.",
-    )  # fmt: skip
-    TENANT_TOKENS = MetricDef(
-        "rheostat_tenant_tokens", "gauge", Unit.COUNT, ("cluster", "user", "client_id"),
-        "Partitions that are left in its bucket, below 0 while it is held back; of the same fifty.",
-    )  # fmt: skip
-    QUOTAS_OWNED = MetricDef(
-        "rheostat_quotas_owned",
-        "gauge",
-        Unit.COUNT,
-        ("cluster",),
-        "Mutation quotas that rheostat has set and will put back.",
-    )
-    QUOTA_DECISIONS = MetricDef(
-        "rheostat_quota_decisions_total", "counter", Unit.COUNT, ("cluster", "action", "reason"),
-        "Decisions about mutation quotas by action (hold_quota, set_quota, ...) and reason.",
-    )  # fmt: skip
-    QUOTA_FAILURES = MetricDef(
-        "rheostat_quota_failures_total", "counter", Unit.COUNT, ("cluster",),
-        "Writes of mutation quotas that failed or were not seen to stand.",
-    )  # fmt: skip
+    QUOTAS_READABLE = _gauge("rheostat_quotas_readable", unit=Unit.TRUTH, labels=_CLUSTER,
+        meaning="1 while mutation quotas can be read; 0 if not, or while their controller pauses after an internal error. Absent "
+        "where quota control is off.")
+    CONTROLLER_PRESSURE = _gauge("rheostat_controller_pressure_ratio", unit=Unit.RATIO, labels=_CLUSTER,
+        meaning="Controller load relative to its objectives, of the worst objective; at 1 the limit is reached.")
+    CONTROLLER_QUEUE_SECONDS = _gauge("rheostat_controller_event_queue_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
+        meaning="Mean time in seconds that an event waits in the active controller's queue, over the last half minute.")
+    CONTROLLER_QUEUE_OBJECTIVE = _gauge("rheostat_controller_event_queue_objective_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
+        meaning="Objective for the controller's event queue time in seconds; absent without one.")
+    CREATE_PROBE_P90_SECONDS = _gauge("rheostat_create_probe_p90_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
+        meaning="Topic-create probe latency (p90) of the last half minute, in seconds; absent without its objective.")
+    CREATE_PROBE_P90_OBJECTIVE = _gauge("rheostat_create_probe_p90_objective_seconds", unit=Unit.SECONDS, labels=_CLUSTER,
+        meaning="Objective for the topic-create probe latency (p90) in seconds; absent without one.")
+    FORWARDING_BUSY = _gauge("rheostat_forwarding_busy_ratio", unit=Unit.RATIO, labels=_CLUSTER,
+        meaning="Share of time in which a broker's connection to the controller is busy with topic creations and deletions, mean "
+        "over brokers and the last half minute.")
+    FORWARDING_BUSY_OBJECTIVE = _gauge("rheostat_forwarding_busy_objective_ratio", unit=Unit.RATIO, labels=_CLUSTER,
+        meaning="Highest desired rheostat_forwarding_busy_ratio; absent without an objective.")
+    CONTROLLER_IDLE = _gauge("rheostat_controller_idle_ratio", unit=Unit.RATIO, labels=_CLUSTER,
+        meaning="Share of time that the active controller is idle.")
+    CONTROLLER_IDLE_OBJECTIVE = _gauge("rheostat_controller_idle_objective_ratio", unit=Unit.RATIO, labels=_CLUSTER,
+        meaning="Lowest desired rheostat_controller_idle_ratio; absent without an objective.")
+    CONTROLLER_OPERATIONS = _gauge("rheostat_controller_operations_per_second", unit=Unit.PER_SECOND, labels=_CLUSTER,
+        meaning="Operations per second that the active controller starts.")
+    MUTATIONS_REJECTED = _gauge("rheostat_mutations_rejected_per_second", unit=Unit.PER_SECOND, labels=_CLUSTER,
+        meaning="Requests per second answered with THROTTLING_QUOTA_EXCEEDED, over all tenants.")
+    MUTATION_TOTAL = _gauge("rheostat_mutation_total_partitions_per_second", unit=Unit.PARTITIONS_PER_SECOND, labels=_CLUSTER,
+        meaning="Partitions/s that all tenants together may create and delete.")
+    TENANTS_THROTTLED = _gauge("rheostat_tenants_throttled", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Tenants whose mutation quota is exhausted now.")
+    TENANT_EXHAUSTED = _gauge("rheostat_tenant_quota_exhausted", unit=Unit.TRUTH, labels=_TENANT,
+        meaning="1 while this tenant's mutation quota is exhausted, else 0; the fifty busiest tenants.")
+    TENANT_RATE = _gauge("rheostat_tenant_mutation_partitions_per_second", unit=Unit.PARTITIONS_PER_SECOND, labels=_TENANT,
+        meaning="Partitions/s that this tenant creates and deletes; the fifty busiest tenants.")
+    TENANT_QUOTA = _gauge("rheostat_tenant_quota_partitions_per_second", unit=Unit.PARTITIONS_PER_SECOND, labels=_TENANT,
+        meaning="Mutation quota in force for this tenant, in partitions/s; the fifty busiest tenants, absent without a quota.")
+    TENANT_TOKENS = _gauge("rheostat_tenant_tokens", unit=Unit.COUNT, labels=_TENANT,
+        meaning="Partitions left in this tenant's token bucket, negative while Kafka throttles it; the fifty busiest tenants.")
+    QUOTAS_OWNED = _gauge("rheostat_quotas_owned", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Mutation quotas that rheostat has set and will restore.")
+    QUOTA_DECISIONS = _counter("rheostat_quota_decisions_total", unit=Unit.COUNT, labels=_DECISION,
+        meaning="Decisions about mutation quotas by action (hold_quota, set_quota, ...) and reason.")
+    QUOTA_FAILURES = _counter("rheostat_quota_failures_total", unit=Unit.COUNT, labels=_CLUSTER,
+        meaning="Writes of mutation quotas that failed or were not confirmed by reading back.")
 
+
+# fmt: on
 
 BY_PROCESS: dict[str, tuple[MetricDef, ...]] = {
     "every process": metric_defs_in(vars(ProcessMetric)),
