@@ -1,1 +1,1 @@
-"""Wire formats: one a file, each a function to the one schema of ``common.py``. No state, no windows."""
+"""Wire formats: each module turns one format into the common schema of ``common.py``. No state, no windows."""

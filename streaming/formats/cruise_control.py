@@ -1,19 +1,21 @@
-"""The records of Cruise Control's metrics reporter, topic ``__CruiseControlMetrics``: one number each, big-endian.
+"""Parses the binary records of Cruise Control's metrics reporter (topic ``__CruiseControlMetrics``).
 
-    byte 0   class: 0 of a broker, 1 of a topic, 2 of a partition
-    1        version, 0
-    2        type
-    3-10     epoch ms
-    11-14    broker
-    then, of a broker, a double; of a topic, the length of its name, the name, and a double; of a partition, length, name,
-    partition, and a double
+A record has one number. All fields are big-endian:
 
-Only what is of a broker is ours. Types that we do not know come with newer reporters, and are no row.
+    byte 0   class: 0 broker metric, 1 topic metric, 2 partition metric
+    1        version: 0
+    2        type of the metric
+    3-10     time, epoch ms
+    11-14    broker id
+    rest     broker metric: a double; topic metric: length of the name, name, a double; partition metric: length, name,
+             partition, a double
 
-Its bytes per second are Kafka's one-minute means, smoothed already, where others bring counters. A mean is not a counter:
-differences of it mean nothing. So they have names of their own, ``RATES``, and are gauges. They lag some two minutes and
-come once in 60 s (or whatever the reporter's interval is; beyond a minute it sends five-minute means), so they tell how
-busy a broker is, and not whether a throttle works just now. Its percentiles, 50th and 99.9th, have no counterpart.
+Only broker metrics are used. Unknown types, which newer reporters send, yield no scrape.
+
+Byte rates are Kafka's one-minute means, where other formats have counters. The difference of two means is not a rate, so they have
+their own names (``RATES``) and are gauges. They lag by about two minutes and arrive once per reporter interval (60 s by default;
+the reporter sends five-minute means if its interval is longer). They show a broker's load, not the current effect of a throttle.
+The reporter's percentiles (50th and 99.9th) are not used.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ CLIENT_OUT_RATE = "rheostat_rate_client_out_bytes_per_s"
 REPLICATION_IN_RATE = "rheostat_rate_replication_in_bytes_per_s"
 REPLICATION_OUT_RATE = "rheostat_rate_replication_out_bytes_per_s"
 
-# Sample → the field of BrokerSignal that it tells, where no counter does.
+# Sample → the field of BrokerSignal that it sets if there is no counter for it.
 RATES = MappingProxyType(
     {
         CLIENT_IN_RATE: "client_in_bytes_per_s",
@@ -43,7 +45,7 @@ RATES = MappingProxyType(
     }
 )
 
-# Type → name. 19 is the handlers' one-minute mean, the very one that everybody else's rules take.
+# Type → name. 19 is the request handlers' one-minute idle mean, which the other formats use too.
 TYPES = MappingProxyType(
     {0: CLIENT_IN_RATE, 1: CLIENT_OUT_RATE, 6: REPLICATION_IN_RATE, 7: REPLICATION_OUT_RATE, 19: Metric.HANDLER_IDLE}
 )
@@ -55,31 +57,38 @@ _INT_BYTES = 4
 _DOUBLE_BYTES = 8
 
 _MANTISSA_BITS = 52
-_EXPONENT_BIAS = 1023 + _MANTISSA_BITS  # The mantissa taken as a whole number.
-_EXPONENT_MAX = 2047  # Of infinities, and with a mantissa of what is not a number.
+_EXPONENT_BIAS = 1023 + _MANTISSA_BITS  # For the mantissa read as an integer.
+_EXPONENT_MAX = 2047  # Exponent of infinities, and of NaN if the mantissa is not 0.
 
 
 def scrapes(source: Source) -> Column:
-    """``common.Format``: one scrape of one sample, or none when it is not of a broker."""
-    return let(F.hex("value"), lambda digits: let(_fields(digits), lambda record: _scrapes(digits, record, source)))
+    """Implements ``common.Format``: returns one scrape with one sample, or none for other metrics than a broker's."""
+    return let(F.hex("value"), lambda digits: let(_fields(digits), lambda header: _scrapes(digits, header, source)))
 
 
 def _fields(digits: Column) -> Column:
-    """Each is NULL when the record ends before it; whole numbers have no sign."""
-    head = {"class": (0, 1), "version": (1, 1), "type": (2, 1), "ms": (3, 8), "broker": (11, 4), "name_bytes": (15, 4)}
-    return F.struct(*[_whole(digits, at, size).alias(name) for name, (at, size) in head.items()])
+    """Returns the header fields as unsigned integers; NULL for a field that the record is too short for."""
+    layout = {
+        "class": (0, 1),
+        "version": (1, 1),
+        "type": (2, 1),
+        "ms": (3, 8),
+        "broker": (11, 4),
+        "name_bytes": (15, 4),
+    }
+    return F.struct(*[_unsigned(digits, at, size).alias(name) for name, (at, size) in layout.items()])
 
 
-def _whole(digits: Column, at: int, size: int) -> Column:
-    """The number in that many bytes from there, without a sign; NULL beyond 2^63."""
+def _unsigned(digits: Column, at: int, size: int) -> Column:
+    """Returns the unsigned integer in ``size`` bytes from byte ``at``; NULL beyond 2^63."""
     text = F.substring(digits, 2 * at + 1, 2 * size)
     return F.when(F.length(text) == 2 * size, F.conv(text, 16, 10).try_cast("long"))
 
 
 def double_of(digits: Column) -> Column:
-    """The double with these 16 hexadecimal digits, exactly; not NaN but NULL for what is not a number.
+    """Returns the double with these 16 hexadecimal digits, or NULL for NaN.
 
-    The mantissa fits into a double, the power of two is one, and so is their product: nothing is ever rounded.
+    The result is exact: mantissa, power of two and their product are all representable as doubles.
     """
     head = F.conv(F.substring(digits, 1, 3), 16, 10).try_cast("int")
     fraction = F.conv(F.substring(digits, 4, 13), 16, 10).try_cast("long")
@@ -88,7 +97,7 @@ def double_of(digits: Column) -> Column:
         lambda bits: (
             F.when((bits.exponent == _EXPONENT_MAX) & (bits.fraction > 0), None)
             .when(bits.exponent == _EXPONENT_MAX, F.lit(float("inf")))
-            # Below the smallest exponent there is no hidden bit.
+            # Subnormal numbers have no hidden bit.
             .when(bits.exponent == 0, bits.fraction.cast("double") * 2.0 ** (1 - _EXPONENT_BIAS))
             .otherwise(
                 (bits.fraction + 2**_MANTISSA_BITS).cast("double") * F.pow(F.lit(2.0), bits.exponent - _EXPONENT_BIAS)
@@ -98,45 +107,45 @@ def double_of(digits: Column) -> Column:
     )
 
 
-def _scrapes(digits: Column, record: Column, source: Source) -> Column:
+def _scrapes(digits: Column, header: Column, source: Source) -> Column:
     names = F.create_map(*[F.lit(part) for pair in TYPES.items() for part in pair])
-    name = F.when(record["class"] == _BROKER, F.try_element_at(names, record["type"].cast("int")))
+    name = F.when(header["class"] == _BROKER, F.try_element_at(names, header["type"].cast("int")))
     value = double_of(F.substring(digits, 2 * _HEAD_BYTES + 1, 2 * _DOUBLE_BYTES))
     sample = F.struct(name.alias("n"), F.lit("").alias("l"), F.when(name.isNotNull(), value).alias("v"))
-    samples = F.filter(F.array(sample), lambda one: one.n.isNotNull() & is_number(one.v))
-    one = scrape(
-        reason=_reason(record),
+    samples = F.filter(F.array(sample), lambda s: s.n.isNotNull() & is_number(s.v))
+    scrape_ = scrape(
+        reason=_reason(header),
         cluster=F.lit(source.cluster),
-        node=record.broker.try_cast("int"),
+        node=header.broker.try_cast("int"),
         role=F.lit(NodeRole.BROKER.value),
-        ts=record.ms,
+        ts=header.ms,
         samples=samples,
     )
-    return F.filter(F.array(one), lambda told: told.reason.isNotNull() | (F.size(told.samples) > 0))
+    return F.filter(F.array(scrape_), lambda s: s.reason.isNotNull() | (F.size(s.samples) > 0))
 
 
-def _reason(record: Column) -> Column:
-    """The first thing that is wrong. Each rung may rely on those above it."""
+def _reason(header: Column) -> Column:
+    """Returns why the record is refused, or NULL. Each check may rely on the checks before it."""
     size = F.coalesce(F.length("value"), F.lit(0))
-    named = _HEAD_BYTES + _INT_BYTES + record.name_bytes + _DOUBLE_BYTES
+    topic_bytes = _HEAD_BYTES + _INT_BYTES + header.name_bytes + _DOUBLE_BYTES
     expected = (
-        F.when(record["class"] == _BROKER, F.lit(_HEAD_BYTES + _DOUBLE_BYTES))
-        .when(record["class"] == _TOPIC, named)
-        .when(record["class"] == _PARTITION, named + _INT_BYTES)
+        F.when(header["class"] == _BROKER, F.lit(_HEAD_BYTES + _DOUBLE_BYTES))
+        .when(header["class"] == _TOPIC, topic_bytes)
+        .when(header["class"] == _PARTITION, topic_bytes + _INT_BYTES)
     )
     return (
         F.when(size == 0, "empty record")
         .when(
-            record["class"] > _PARTITION,
-            _told("unknown class {}: not of Cruise Control", record["class"]),
+            header["class"] > _PARTITION,
+            _filled("unknown class {}: not a record of Cruise Control", header["class"]),
         )
-        .when(record.version != VERSION, _told(f"version {{}}, this program reads {VERSION}", record.version))
-        .when(expected.isNull(), _told("{} bytes end before the name", size))
-        .when(size != expected, F.concat(_told("{} bytes, ", size), _told("{} expected", expected)))
-        .when(record.ms.isNull(), "time is negative")
-        .when(record.broker.try_cast("int").isNull(), "broker is negative")
+        .when(header.version != VERSION, _filled(f"version {{}}, this program reads {VERSION}", header.version))
+        .when(expected.isNull(), _filled("{} bytes: the record ends before the topic's name", size))
+        .when(size != expected, F.concat(_filled("{} bytes, ", size), _filled("{} expected", expected)))
+        .when(header.ms.isNull(), "time is negative")
+        .when(header.broker.try_cast("int").isNull(), "broker is negative")
     )
 
 
-def _told(text: str, number: Column) -> Column:
+def _filled(text: str, number: Column) -> Column:
     return F.replace(F.lit(text), F.lit("{}"), number.cast("string"))

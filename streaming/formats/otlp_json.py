@@ -1,20 +1,20 @@
-"""OpenTelemetry metrics as JSON: what the Collector's kafka exporter writes with ``encoding: otlp_json``.
+"""Parses OpenTelemetry metrics in JSON, as the Collector's kafka exporter writes them with ``encoding: otlp_json``.
 
     {"resourceMetrics": [{"resource": {"attributes": […]}, "scopeMetrics": [{"metrics": [
         {"name": "kafka_server_leaderreplication_byte_rate", "gauge": {"dataPoints": [
             {"attributes": […], "timeUnixNano": "1700000010000000000", "asDouble": 4.2e6}]}}]}]}]}
 
-A record is a batch: several nodes, each perhaps several times. It becomes one scrape for each node and time, and one
-refusal more for whoever it comes from that nobody knows; the known ones are not lost for that.
+A record is a batch of several nodes and times. It becomes one scrape for each known node and time, plus one refusal if any points
+come from an unknown node.
 
-Numbers follow protobuf's JSON: 64 bits may be text, enums are numbers or names, NaN and Infinity are words. A sum must
-be cumulative: what came in since the last export would have to be added up here, over restarts of either side.
+Numbers follow protobuf's JSON: 64-bit integers may be text, enums are numbers or names, NaN and Infinity are words. A sum must be
+cumulative; adding up deltas here would need state that survives restarts of either side.
 
-Names are those of conf/collectors/otel-jmx-rules.yaml, which are ours; those of a Prometheus receiver
-(``prometheus_names.py``); and, as far as they measure the same, those of OpenTelemetry's own rules for Kafka.
+Metric names are those of conf/collectors/otel-jmx-rules.yaml, of a Prometheus receiver (``prometheus_names.py``), and of
+OpenTelemetry's own rules for Kafka where they measure the same.
 
 Vocabulary:
-    point   a data point of a metric of ours, with the attributes of its resource where it has none of its own.
+    point   a data point of a known metric; attributes that it lacks come from its resource.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ HOST_ATTRIBUTES = ("host.name", "server.address", "net.host.name", "service.inst
 CLUSTER_ATTRIBUTES = ("cluster", "kafka.cluster", "kafka_cluster", "kafka.cluster.name")
 ROLE_ATTRIBUTES = ("role",)
 
-# Of opentelemetry-java-contrib's jmx-scraper, the Java agent, and the gatherer before them. Key: with the selector.
+# Names of opentelemetry-java-contrib's jmx-scraper, the Java agent and the older gatherer. Keys include the selector.
 STOCK = MappingProxyType(
     {
         "kafka.network.io/in": Metric.CLIENT_IN,
@@ -58,12 +58,12 @@ STOCK = MappingProxyType(
         "kafka.request.time.99p": Metric.TOTAL_TIME_P99,
         "kafka.request.total.time.99p": Metric.TOTAL_TIME_P99,
         "kafka.request.time.avg": Metric.TOTAL_TIME_MEAN,
-        "kafka.request.time.total": Metric.TOTAL_TIME_COUNT,  # Called a time, and is the histogram's Count.
+        "kafka.request.time.total": Metric.TOTAL_TIME_COUNT,  # In spite of its name the histogram's Count.
     }
 )
 _SELECTORS = (*SELECTORS, "direction", "state", "operation")
 _NAMES = METRICS | STOCK
-_WHOSE = (*NODE_ATTRIBUTES, *HOST_ATTRIBUTES)
+_IDENTITY = (*NODE_ATTRIBUTES, *HOST_ATTRIBUTES)
 _FIRST_PARTS = sorted({key.split("/")[0] for key in _NAMES})
 
 _ATTRIBUTES = "array<struct<key string, value struct<stringValue string, intValue string>>>"
@@ -78,21 +78,21 @@ _SCHEMA = (
 )
 _OPTIONS = {"columnNameOfCorruptRecord": "_corrupt_record", "allowSingleQuotes": "false"}
 _CUMULATIVE = ("2", "AGGREGATION_TEMPORALITY_CUMULATIVE")
-_NO_VALUE = 1  # Bit of flags: the point says that there was nothing to measure.
+_NO_VALUE = 1  # Bit of a point's flags: no recorded value.
 
 
 def scrapes(source: Source) -> Column:
-    """``common.Format``: a scrape for each node and time."""
+    """Implements ``common.Format``: returns a scrape for each node and time."""
     text = F.col("value").cast("string")
     wrapped = F.concat(F.lit('{"record":'), text, F.lit(',"whole":true}'))
     json = F.from_json(wrapped, _SCHEMA, _OPTIONS)
     return let(
-        json, lambda read: let(_points(read.record, source), lambda points: _scrapes(text, read, points, source))
+        json, lambda parsed: let(_points(parsed.record, source), lambda points: _scrapes(text, parsed, points, source))
     )
 
 
 def _points(record: Column, source: Source) -> Column:
-    """All data points that are ours; NULL when there is not even one of somebody else's."""
+    """Returns all points of known metrics; NULL if the record has no data points at all."""
     return _flat(record.resourceMetrics, lambda r: let(_owner(r, source), lambda owner: _points_of(r, owner, source)))
 
 
@@ -109,8 +109,8 @@ def _points_of(resource: Column, owner: Column, source: Source) -> Column:
 
 
 def _flat(array: Column, body: Callable[[Column], Column]) -> Column:
-    """The arrays that ``body`` makes of the elements, as one."""
-    return F.flatten(F.filter(F.transform(array, body), lambda made: made.isNotNull()))
+    """Returns the arrays that ``body`` returns for the elements, concatenated."""
+    return F.flatten(F.filter(F.transform(array, body), lambda part: part.isNotNull()))
 
 
 def _data_points(metric: Column) -> Column:
@@ -119,7 +119,7 @@ def _data_points(metric: Column) -> Column:
 
 
 def _owner(resource: Column, source: Source) -> Column:
-    """Who the points of a resource are of, as far as the resource tells."""
+    """Returns cluster, role, host and node of a resource, each NULL if the resource does not name it."""
     attributes = resource.resource.attributes
     return F.struct(
         _first(attributes, CLUSTER_ATTRIBUTES).alias("cluster"),
@@ -130,31 +130,31 @@ def _owner(resource: Column, source: Source) -> Column:
 
 
 def _node(attributes: Column, source: Source) -> Column:
-    # The first that is a number or a known host, not the first there is: a service's instance may as well be a UUID.
-    told = F.get(F.filter(_all(attributes, NODE_ATTRIBUTES), lambda one: one.rlike(r"^\d{1,9}$")), F.lit(0))
+    # The first number or known host, not the first attribute: service.instance.id may be a UUID.
+    id_text = F.get(F.filter(_all(attributes, NODE_ATTRIBUTES), lambda text: text.rlike(r"^\d{1,9}$")), F.lit(0))
     hosts = _all(attributes, HOST_ATTRIBUTES)
-    own = node_of(told, F.lit(""), source)
+    stated = node_of(id_text, F.lit(""), source)
     if not source.hosts:
-        return own
-    known = F.filter(F.transform(hosts, lambda host: node_of(F.lit(None), host, source)), lambda one: one.isNotNull())
-    return F.coalesce(own, F.get(known, F.lit(0)))
+        return stated
+    known = F.filter(F.transform(hosts, lambda host: node_of(F.lit(None), host, source)), lambda node: node.isNotNull())
+    return F.coalesce(stated, F.get(known, F.lit(0)))
 
 
 def _point(metric: Column, point: Column, owner: Column, source: Source) -> Column:
-    """NULL when it is not ours."""
+    """Returns the point with its identity; NULL if its metric is unknown."""
     n = metric_of(metric["name"], _first(point.attributes, _SELECTORS), _NAMES)
-    return let(n, lambda name: F.when(name.isNotNull(), _of(name, metric, point, owner, source)))
+    return let(n, lambda name: F.when(name.isNotNull(), _known_point(name, metric, point, owner, source)))
 
 
-def _of(n: Column, metric: Column, point: Column, owner: Column, source: Source) -> Column:
+def _known_point(n: Column, metric: Column, point: Column, owner: Column, source: Source) -> Column:
     own = point.attributes
-    named = F.exists(F.coalesce(own, F.array().cast(_ATTRIBUTES)), lambda one: one.key.isin(*_WHOSE))
+    named = F.exists(F.coalesce(own, F.array().cast(_ATTRIBUTES)), lambda attribute: attribute.key.isin(*_IDENTITY))
     node = F.when(named, F.coalesce(_node(own, source), owner.node)).otherwise(owner.node)
-    written = F.coalesce(point.asDouble, point.asInt)
-    value = written.try_cast("double")
+    number = F.coalesce(point.asDouble, point.asInt)
+    value = number.try_cast("double")
     nanos = point.timeUnixNano.try_cast("long")
-    nothing = point.flags.try_cast("int").bitwiseAND(_NO_VALUE) == _NO_VALUE
-    who = F.struct(
+    no_value = point.flags.try_cast("int").bitwiseAND(_NO_VALUE) == _NO_VALUE
+    identity = F.struct(
         F.coalesce(F.when(named, _first(own, CLUSTER_ATTRIBUTES)), owner.cluster, F.lit(source.cluster)).alias(
             "cluster"
         ),
@@ -163,14 +163,14 @@ def _of(n: Column, metric: Column, point: Column, owner: Column, source: Source)
         F.when(nanos > 0, F.floor(nanos / F.lit(1_000_000))).cast("long").alias("ts"),
     )
     return F.struct(
-        who.alias("who"),
+        identity.alias("identity"),
         F.coalesce(F.when(named, _first(own, HOST_ATTRIBUTES)), owner.host).alias("host"),
         n.alias("n"),
         labels_of(n, lambda *names: _first(own, names)).alias("l"),
-        F.when(~F.coalesce(nothing, F.lit(False)), value * F.when(_in_seconds(n, metric), 1000.0).otherwise(1.0)).alias(
-            "v"
-        ),
-        F.when(written.isNotNull() & value.isNull(), F.concat(F.lit("value is not a number: "), written))
+        F.when(
+            ~F.coalesce(no_value, F.lit(False)), value * F.when(_in_seconds(n, metric), 1000.0).otherwise(1.0)
+        ).alias("v"),
+        F.when(number.isNotNull() & value.isNull(), F.concat(F.lit("value is not a number: "), number))
         .when(
             point.timeUnixNano.isNotNull() & nanos.isNull(),
             F.concat(F.lit("timeUnixNano is not a whole number: "), point.timeUnixNano),
@@ -185,33 +185,33 @@ def _in_seconds(name: Column, metric: Column) -> Column:
 
 def _scrapes(text: Column, json: Column, points: Column, source: Source) -> Column:
     reason = _reason(text, json, points)
-    strangers = F.filter(points, lambda p: p.who.node.isNull())
-    known = F.array_distinct(F.transform(F.filter(points, lambda p: p.who.node.isNotNull()), lambda p: p.who))
-    good = F.transform(known, lambda who: _good(who, points))
-    refused = F.transform(F.slice(strangers, 1, 1), lambda p: _refused(_no_node(p.host), source))
+    unknown = F.filter(points, lambda p: p.identity.node.isNull())
+    known = F.array_distinct(F.transform(F.filter(points, lambda p: p.identity.node.isNotNull()), lambda p: p.identity))
+    good = F.transform(known, lambda identity: _good(identity, points))
+    refused = F.transform(F.slice(unknown, 1, 1), lambda p: _refused(_no_node(p.host), source))
     return F.when(reason.isNotNull(), F.array(_refused(reason, source))).otherwise(
-        F.concat(F.filter(good, lambda one: F.size(one.samples) > 0), refused)
+        F.concat(F.filter(good, lambda s: F.size(s.samples) > 0), refused)
     )
 
 
-def _good(who: Column, points: Column) -> Column:
-    mine = F.filter(
+def _good(identity: Column, points: Column) -> Column:
+    own_points = F.filter(
         points,
-        lambda p: p.who.eqNullSafe(who) & p.l.isNotNull() & is_number(p.v) & is_plausible(p.n, p.v),
+        lambda p: p.identity.eqNullSafe(identity) & p.l.isNotNull() & is_number(p.v) & is_plausible(p.n, p.v),
     )
     return scrape(
         reason=F.lit(None),
-        cluster=who.cluster,
-        node=who.node,
-        role=F.when(who.role.isin([one.value for one in NodeRole]), who.role),
-        ts=who.ts,
-        samples=F.transform(mine, lambda p: F.struct(p.n.alias("n"), p.l.alias("l"), p.v.alias("v"))),
+        cluster=identity.cluster,
+        node=identity.node,
+        role=F.when(identity.role.isin([role.value for role in NodeRole]), identity.role),
+        ts=identity.ts,
+        samples=F.transform(own_points, lambda p: F.struct(p.n.alias("n"), p.l.alias("l"), p.v.alias("v"))),
     )
 
 
 def _refused(reason: Column, source: Source) -> Column:
-    nothing = F.lit(None)
-    return scrape(reason=reason, cluster=F.lit(source.cluster), node=nothing, role=nothing, ts=nothing, samples=nothing)
+    null = F.lit(None)
+    return scrape(reason=reason, cluster=F.lit(source.cluster), node=null, role=null, ts=null, samples=null)
 
 
 def _no_node(host: Column) -> Column:
@@ -219,10 +219,10 @@ def _no_node(host: Column) -> Column:
 
 
 def _reason(text: Column, json: Column, points: Column) -> Column:
-    """The first thing that is wrong with the record as a whole. Each rung may rely on those above it."""
+    """Returns why the record as a whole is refused, or NULL. Each check may rely on the checks before it."""
     wrong = F.get(F.filter(points, lambda p: p.wrong.isNotNull()), F.lit(0)).wrong
     return (
-        # A tombstone parses to NULL, and NULL is neither good nor bad: it would vanish without this rung.
+        # A tombstone parses to NULL and would vanish without this check.
         F.when(text.isNull() | (F.length("value") == 0), "empty record")
         .when(~F.is_valid_utf8(text), "invalid UTF-8")
         .when(json.record.isNull() | json.whole.isNull(), "not JSON: one object and nothing else is expected")
@@ -233,17 +233,17 @@ def _reason(text: Column, json: Column, points: Column) -> Column:
 
 
 def _first(attributes: Column, names: Sequence[str]) -> Column:
-    """Of the attributes with one of these names, as text."""
+    """Returns the value of the first of these attributes that is present, as text."""
     return F.get(_all(attributes, names), F.lit(0))
 
 
 def _all(attributes: Column, names: Sequence[str]) -> Column:
-    """In the order of the names; none of them NULL or empty."""
-    found = F.transform(F.array(*[F.lit(name) for name in names]), lambda name: _value(attributes, name))
-    # Most points have none, and are not asked for each name then.
-    return F.when(F.size(attributes) > 0, F.filter(found, lambda value: F.coalesce(value, F.lit("")) != ""))
+    """Returns the values of these attributes in the order of the names, without NULL and empty ones."""
+    values = F.transform(F.array(*[F.lit(name) for name in names]), lambda name: _value(attributes, name))
+    # Most points have no attributes; the check saves a look-up for each name.
+    return F.when(F.size(attributes) > 0, F.filter(values, lambda value: F.coalesce(value, F.lit("")) != ""))
 
 
 def _value(attributes: Column, name: Column) -> Column:
-    value = F.get(F.filter(attributes, lambda one: one.key == name), F.lit(0)).value
+    value = F.get(F.filter(attributes, lambda attribute: attribute.key == name), F.lit(0)).value
     return F.coalesce(value.stringValue, value.intValue)

@@ -1,13 +1,13 @@
-"""Prometheus samples as JSON, one a record: what prometheus-kafka-adapter makes of remote_write, Vector of a scrape.
+"""Parses Prometheus samples in JSON, one per record, as prometheus-kafka-adapter or Vector write them.
 
     {"timestamp": "2026-11-21T13:00:00Z", "value": "42", "name": "up", "labels": {"__name__": "up", "instance": "h:9"}}
     {"name": "up", "timestamp": "…", "tags": {"instance": "h:9"}, "kind": "absolute", "gauge": {"value": 42.0}}
 
-Most of what Prometheus sends is not about replication. Such a record is good and gives no row, even from a host that
-nobody knows: a reject for each would bury the rejects that matter. So it is first asked whether the name is one of ours
-(``prometheus_names.py``), and only then what is wrong with the rest.
+Most samples that Prometheus sends are not about replication. Such a record is good and yields no scrape, even from an unknown host;
+otherwise its rejects would bury those that matter. So the metric name is checked first (``prometheus_names.py``), the rest after
+it.
 
-Against the leniency of Spark's reader the value is wrapped before it is read; ``rheostat_json.py`` says why.
+The value is wrapped before it is parsed; ``rheostat_json.py`` explains why.
 """
 
 from __future__ import annotations
@@ -43,25 +43,27 @@ _RFC3339 = r"^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$"
 
 
 def scrapes(source: Source) -> Column:
-    """``common.Format``: one scrape of one sample, rarely of two, or none when the sample is not ours."""
+    """Implements ``common.Format``: returns one scrape with one or two samples, or none if the metric is unknown."""
     text = F.col("value").cast("string")
     wrapped = F.concat(F.lit('{"record":'), text, F.lit(',"whole":true}'))
     json = F.from_json(wrapped, _SCHEMA, _OPTIONS)
-    return let(json, lambda read: let(_known(read), lambda known: _scrapes(text, known, source)))
+    return let(json, lambda parsed: let(_identified(parsed), lambda known: _scrapes(text, known, source)))
 
 
 def _scrapes(text: Column, known: Column, source: Source) -> Column:
-    one = F.array(let(_facts(known, source), lambda facts: _scrape(text, facts, source)))
-    told = F.filter(one, lambda s: s.reason.isNotNull() | (F.size(s.samples) > 0))
-    return F.when(known.ours | ~_is_readable(text, known), told).otherwise(F.array().cast(f"array<{SCRAPE_TYPE}>"))
+    scrape_ = F.array(let(_fields(known, source), lambda fields: _scrape(text, fields, source)))
+    useful = F.filter(scrape_, lambda s: s.reason.isNotNull() | (F.size(s.samples) > 0))
+    return F.when(known.is_known | ~_is_readable(text, known), useful).otherwise(
+        F.array().cast(f"array<{SCRAPE_TYPE}>")
+    )
 
 
 def _is_readable(text: Column, known: Column) -> Column:
     return F.coalesce(F.is_valid_utf8(text) & known.json.whole & (known["name"] != ""), F.lit(False))
 
 
-def _known(json: Column) -> Column:
-    """The record, what it is a sample of, and of which metrics of ours; those are NULL for anything else."""
+def _identified(json: Column) -> Column:
+    """Returns the record with its labels and its metrics of the contract; the metrics are NULL for an unknown name."""
     record = json.record
     labels = F.coalesce(record.labels, record.tags)
     bare = F.coalesce(F.try_element_at(labels, F.lit("__name__")), record["name"])
@@ -76,36 +78,36 @@ def _known(json: Column) -> Column:
         F.coalesce(name, F.lit("")).alias("name"),
         metric.alias("metric"),
         count.alias("count"),
-        (F.coalesce(metric, count).isNotNull() & F.try_element_at(labels, F.lit("topic")).isNull()).alias("ours"),
+        (F.coalesce(metric, count).isNotNull() & F.try_element_at(labels, F.lit("topic")).isNull()).alias("is_known"),
     )
 
 
-def _facts(known: Column, source: Source) -> Column:
-    """What reason and scrape both need, so that it is worked out once."""
+def _fields(known: Column, source: Source) -> Column:
+    """Returns the fields that both reason and scrape need, so that they are computed once."""
     record, labels = known.json.record, known.labels
-    told = record.value.try_cast("double")
-    # Vector's "incremental" is what came in since its last record; a counter's sum would have to be kept here.
+    adapter_value = record.value.try_cast("double")
+    # Vector's "incremental" values are deltas; adding them up would need state here.
     absolute = record.kind == "absolute"
-    vector = F.when(absolute, F.coalesce(record.counter.value, record.gauge.value, _p99(record)))
+    vector_value = F.when(absolute, F.coalesce(record.counter.value, record.gauge.value, _p99(record)))
     host = _first(labels, HOST_LABELS)
     return F.struct(
         known.alias("known"),
-        F.coalesce(told, vector).alias("value"),
+        F.coalesce(adapter_value, vector_value).alias("value"),
         F.when(absolute, record.aggregated_summary["count"]).alias("count"),
-        (record.value.isNotNull() & told.isNull()).alias("no_number"),
+        (record.value.isNotNull() & adapter_value.isNull()).alias("no_number"),
         F.when(record.timestamp.rlike(_RFC3339), F.unix_millis(record.timestamp.try_cast("timestamp"))).alias("ts"),
         host.alias("host"),
         node_of(_first(labels, NODE_LABELS), host, source).alias("node"),
     )
 
 
-def _scrape(text: Column, facts: Column, source: Source) -> Column:
-    known, labels = facts.known, facts.known.labels
+def _scrape(text: Column, fields: Column, source: Source) -> Column:
+    known, labels = fields.known, fields.known.labels
     json, record = known.json, known.json.record
-    samples = _samples(known.metric, facts.value, labels)
-    counts = _samples(known["count"], facts["count"], labels)
+    samples = _samples(known.metric, fields.value, labels)
+    counts = _samples(known["count"], fields["count"], labels)
     reason = (
-        # A tombstone parses to NULL, and NULL is neither good nor bad: it would vanish without this rung.
+        # A tombstone parses to NULL and would vanish without this check.
         F.when(text.isNull() | (F.length("value") == 0), "empty record")
         .when(~F.is_valid_utf8(text), "invalid UTF-8")
         .when(record.isNull() | json.whole.isNull(), "not JSON: one object and nothing else is expected")
@@ -113,32 +115,32 @@ def _scrape(text: Column, facts: Column, source: Source) -> Column:
         .when(json["_corrupt_record"].isNotNull(), "a field has the wrong type")
         .when(record.value.isNull() & record.kind.isNull(), "no value")
         .when(
-            facts.no_number,
+            fields.no_number,
             F.concat(F.lit("value is not a number: "), F.substring(record.value, 1, 40)),
         )
         .when(
-            record.timestamp.isNotNull() & facts.ts.isNull(),
+            record.timestamp.isNotNull() & fields.ts.isNull(),
             F.concat(F.lit("timestamp is not in the form of RFC 3339: "), F.substring(record.timestamp, 1, 40)),
         )
-        .when(facts.node.isNull(), _no_node(facts.host))
+        .when(fields.node.isNull(), _no_node(fields.host))
     )
     role = F.try_element_at(labels, F.lit("role"))
     return scrape(
         reason=reason,
         cluster=F.coalesce(_first(labels, CLUSTER_LABELS), F.lit(source.cluster)),
-        node=facts.node,
-        role=F.when(role.isin([one.value for one in NodeRole]), role),
-        ts=facts.ts,
+        node=fields.node,
+        role=F.when(role.isin([role.value for role in NodeRole]), role),
+        ts=fields.ts,
         samples=F.when(known["count"].isNull(), samples).otherwise(F.concat(samples, counts)),
     )
 
 
 def _samples(metric: Column, value: Column, labels: Column) -> Column:
-    """Of one sample, or of none."""
+    """Returns an array with the sample, or an empty one if the sample is not usable."""
     canonical = labels_of(metric, lambda *names: _first(labels, names))
-    one = F.struct(metric.alias("n"), canonical.alias("l"), value.alias("v"))
-    ours = metric.isNotNull() & canonical.isNotNull() & is_number(value) & is_plausible(metric, value)
-    return F.when(ours, F.array(one)).otherwise(F.array().cast(SAMPLES_TYPE))
+    sample = F.struct(metric.alias("n"), canonical.alias("l"), value.alias("v"))
+    usable = metric.isNotNull() & canonical.isNotNull() & is_number(value) & is_plausible(metric, value)
+    return F.when(usable, F.array(sample)).otherwise(F.array().cast(SAMPLES_TYPE))
 
 
 def _no_node(host: Column) -> Column:
@@ -146,10 +148,10 @@ def _no_node(host: Column) -> Column:
 
 
 def _p99(record: Column) -> Column:
-    return F.get(F.filter(record.aggregated_summary.quantiles, lambda one: one["quantile"] == 0.99), 0).value
+    return F.get(F.filter(record.aggregated_summary.quantiles, lambda q: q["quantile"] == 0.99), 0).value
 
 
 def _first(labels: Column, names: tuple[str, ...]) -> Column:
-    """Of the labels with one of these names; Prometheus knows no difference between an empty label and none."""
+    """Returns the value of the first of these labels that is present; Prometheus treats an empty label as absent."""
     values = [F.try_element_at(labels, F.lit(name)) for name in names]
     return F.coalesce(*[F.when(value != "", value) for value in values])

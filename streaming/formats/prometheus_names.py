@@ -1,20 +1,20 @@
-"""What Prometheus rule files call the metrics of ``contract.Metric``.
+"""Maps the metric names of common Prometheus rule files to ``contract.Metric``.
 
-JMX has one name for a thing; every rule file has another. Each family turns an MBean of a kind (meter, gauge, percentile,
-count) into a name in its own way, so the table is built kind by kind and not written out. The families:
+Each rule file forms the names of meters, gauges, percentiles and counts in its own way. So the table is built by kind of MBean, for
+these families:
 
-    ours          conf/collectors/jmx-exporter.yaml; contract.Metric as it stands
-    jmx_exporter  kafka-2_0_0.yml, kafka-kraft-3_0_0.yml, and Strimzi's rules: PerSec is cut off, percentiles are a label
-    reporter      Strimzi's Metrics Reporter: PerSec stays, totals end in _total; older ones say kafka_server_ twice
-    confluent     jmx-monitoring-stacks, taken over by Grafana Cloud's Kafka integration: a meter's Count under its bare name
-    bitnami       names of attributes at the end, total_ where a topic could be
+    rheostat      conf/collectors/jmx-exporter.yaml; the names of contract.Metric
+    jmx_exporter  kafka-2_0_0.yml, kafka-kraft-3_0_0.yml and Strimzi's rules: no PerSec, percentiles as a label
+    reporter      Strimzi's Metrics Reporter: with PerSec, totals end in _total; older versions repeat kafka_server_
+    confluent     jmx-monitoring-stacks and Grafana Cloud's Kafka integration: a meter's Count has the bare name
+    bitnami       attribute names at the end, total_ in place of a topic
 
-Upper case counts as lower case: lowercaseOutputName is a switch. What a family measures otherwise is not taken: the handlers'
-idle share over the JVM's life (jmx_exporter, Strimzi) would look well through every bad quarter of an hour.
+Case is ignored, because lowercaseOutputName is a user's choice. A name with another meaning in a family is left out: the handlers'
+idle share since JVM start (jmx_exporter, Strimzi) would hide an overload of minutes.
 
 Vocabulary:
-    selector  the label that says which of several series under one name is meant: a quantile, an error, a quota's resource.
-    key       of the table: the name, and "/" with the selector where there is one.
+    selector  the label that tells apart several series of one name: a quantile, an error, a quota's resource.
+    key       of the table: the name, followed by "/" and the selector if there is one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ REQUESTS = MappingProxyType(
 )
 _USER = r'user="?([^",]*)'
 
-# The share may exceed 1 a little. The same name for the meter's Count, in nanoseconds, does so by far.
+# The idle share slightly exceeds 1 at times. A meter's Count under the same name, in nanoseconds, exceeds it by far.
 IDLE_RATIO_MAX = 2.0
 
 _METERS = {
@@ -114,7 +114,7 @@ def _families() -> Iterator[tuple[str, str]]:
         yield f"kafka_server_socketservermetrics_{name}", metric
         yield f"kafka_server_socket_server_metrics_{name}", metric
     idle = Metric.HANDLER_IDLE
-    for suffix in ("", "_oneminuterate", "_total"):  # The last is what confluent calls the one-minute rate.
+    for suffix in ("", "_oneminuterate", "_total"):  # "_total" is confluent's name of the one-minute rate.
         yield f"{idle}{suffix}", idle
     yield "kafka_server_kafkarequesthandlerpool_total_requesthandleravgidlepercent_oneminuterate", idle
     yield Metric.MUTATIONS_REJECTED, Metric.MUTATIONS_REJECTED
@@ -123,27 +123,29 @@ def _families() -> Iterator[tuple[str, str]]:
 
 
 METRICS: Mapping[str, str] = MappingProxyType(dict(_families()))
-_TWICE = "kafka_server_kafka_"
+_DOUBLED_PREFIX = "kafka_server_kafka_"
 
 
 def metric_of(name: Column, selector: Column, metrics: Mapping[str, str] = METRICS) -> Column:
-    """The name in ``contract.Metric``, NULL for whatever is not ours."""
+    """Returns the name in ``contract.Metric``; NULL for an unknown metric."""
     table = F.create_map(*[F.lit(part) for pair in metrics.items() for part in pair])
     lower = F.lower(name)
-    once = F.when(F.startswith(lower, F.lit(_TWICE)), F.substring(lower, len("kafka_server_") + 1, 200)).otherwise(
-        lower
+    bare = F.when(
+        F.startswith(lower, F.lit(_DOUBLED_PREFIX)), F.substring(lower, len("kafka_server_") + 1, 200)
+    ).otherwise(lower)
+    # The order of rules in kafka-2_0_0.yml leaves the user in the resource: ControllerMutation, user="u".
+    key_selector = F.when(F.startswith(selector, F.lit("ControllerMutation,")), "ControllerMutation").otherwise(
+        selector
     )
-    # kafka-2_0_0.yml has its rules in an order that leaves the user in the resource: ControllerMutation, user="u".
-    which = F.when(F.startswith(selector, F.lit("ControllerMutation,")), "ControllerMutation").otherwise(selector)
-    # A look-up reads the table through, so whatever cannot be in it is not looked up.
-    return F.when(F.startswith(lower, F.lit("kafka")), F.try_element_at(table, F.concat_ws("/", once, which)))
+    # A look-up scans the whole table, so names that cannot be in it are not looked up.
+    return F.when(F.startswith(lower, F.lit("kafka")), F.try_element_at(table, F.concat_ws("/", bare, key_selector)))
 
 
 def labels_of(metric: Column, label: Callable[..., Column]) -> Column:
-    """Canonical labels of a sample; NULL when they are not those of a sample of ours.
+    """Returns the canonical labels of a sample; NULL if the sample is not usable, for example because it has a topic.
 
     Args:
-        label: of the sample, by the first of several names that it has; NULL when it has none.
+        label: returns the value of the first of the given label names that the sample has, or NULL.
     """
     requests = F.create_map(*[F.lit(part) for pair in REQUESTS.items() for part in pair])
     request = label("request", "type")
@@ -171,10 +173,10 @@ def is_plausible(metric: Column, value: Column) -> Column:
 
 
 def _unquoted(name: Column) -> Column:
-    return F.btrim(name, F.lit('"'))  # JMX quotes what has other than letters, digits and a few signs.
+    return F.btrim(name, F.lit('"'))  # JMX quotes names with special characters.
 
 
 def _pairs(**labels: Column) -> Column:
-    """As contract.canonical_labels does it; NULL when there is none."""
+    """Returns the labels in the form of ``contract.canonical_labels``; NULL if all are NULL."""
     pairs = [F.concat(F.lit(f"{name}="), labels[name]) for name in sorted(labels)]
     return F.when(F.coalesce(*pairs).isNotNull(), F.concat_ws(",", *pairs))

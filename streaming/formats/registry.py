@@ -1,4 +1,4 @@
-"""Which name in the settings means which format."""
+"""Maps the format names of the settings to the formats."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ FORMATS: Mapping[FormatName, Format] = MappingProxyType(
     }
 )
 
-# Those with all of a scrape in one record.
+# Formats that bring all of a scrape in one record.
 WHOLE: frozenset[FormatName] = frozenset({"rheostat_json"})
 
-# Records of these are read by the kernel, and by the format itself only where the kernel leaves one to it.
+# Formats that the Java kernel parses itself; a record that the kernel does not accept goes to the format's expression.
 QUICK: Mapping[FormatName, Callable[..., Column]] = MappingProxyType({"rheostat_json": entities_of_json})

@@ -1,9 +1,8 @@
-"""Our own wire format: a JSON object with all samples of one scrape of one node (contract.py, "Raw metrics").
+"""Parses rheostat's own wire format: a JSON object with all samples of one scrape of one node (streaming/shared/contract).
 
-Spark's JSON reader is lenient where it hurts: it reads the first value and ignores what follows, returns half of a
-record with a field of the wrong type, and takes NaN for a number. So the value is wrapped before it is read, as
-``{"record": <value>, "whole": true}``: an object after the first, or anything else, breaks the wrapper or leaves
-``whole`` unread. Nothing is parsed twice for that.
+Spark's JSON reader is too lenient: it ignores text after the first value, returns part of a record that has a field of the wrong
+type, and accepts NaN as a number. So the value is wrapped as ``{"record": <value>, "whole": true}`` before it is parsed. Text
+after the first object then breaks the wrapper or leaves ``whole`` NULL, and the value is still parsed only once.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ _SCHEMA = (
 _OPTIONS = {"columnNameOfCorruptRecord": "_corrupt_record", "allowSingleQuotes": "false"}
 
 
-def scrapes(source: Source) -> Column:  # noqa: ARG001 - these records say everything themselves
-    """``common.Format``: one scrape a record."""
+def scrapes(source: Source) -> Column:  # noqa: ARG001 - these records are complete in themselves
+    """Implements ``common.Format``: returns one scrape per record."""
     text = F.col("value").cast("string")
     wrapped = F.concat(F.lit('{"record":'), text, F.lit(',"whole":true}'))
     return F.array(let(F.from_json(wrapped, _SCHEMA, _OPTIONS), lambda json: _scrape(text, json)))
@@ -41,18 +40,19 @@ def _scrape(text: Column, json: Column) -> Column:
 
 
 def _is_valid_utf8(text: Column) -> Column:
-    """As Spark's function of that name, which goes byte by byte and takes a tenth of the parsing: Java reads the text, which
-    puts U+FFFD in place of what is none, and writes it again.
+    """Returns whether the text is valid UTF-8; faster than Spark's function of that name, which checks byte by byte.
+
+    ``format_string`` decodes the text and encodes it again, and Java replaces invalid bytes by U+FFFD.
     """
     return F.format_string("%s", text) == text
 
 
 def _reason(text: Column, json: Column) -> Column:
-    """The first thing that is wrong. Each rung may rely on those above it."""
+    """Returns why the record is refused, or NULL. Each check may rely on the checks before it."""
     record = json.record
     version = record.v.cast("string")
     return (
-        # A tombstone parses to NULL, and NULL is neither good nor bad: it would vanish without this rung.
+        # A tombstone parses to NULL and would vanish without this check.
         F.when(text.isNull() | (F.length("value") == 0), "empty record")
         .when(~_is_valid_utf8(text), "invalid UTF-8")
         .when(record.isNull() | json.whole.isNull(), "not JSON: one object and nothing else is expected")
@@ -68,6 +68,6 @@ def _reason(text: Column, json: Column) -> Column:
         .when(~record.role.isin([role.value for role in NodeRole]), F.concat(F.lit("unknown role "), record.role[0:40]))
         .when(record.ts.isNull(), "no ts, or not a whole number")
         .when(record.samples.isNull(), "no samples, or not a list of objects")
-        # All fields are there, and still the reader met something it could not take: a sample, then.
+        # All fields are present, so the value that the reader rejected is in a sample.
         .when(json["_corrupt_record"].isNotNull(), "a sample has a field of the wrong type")
     )

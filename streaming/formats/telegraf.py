@@ -1,18 +1,16 @@
-"""What Telegraf's jolokia2 plugin calls things, and which of them are ours; shared by its two wire formats.
+"""Maps metrics of Telegraf's jolokia2 plugin to the contract; shared by Telegraf's two wire formats.
 
-A Telegraf metric is a measurement with tags and fields: one MBean, or several with the same tags. Both the example
-configuration that comes with Telegraf and the one that comes with us (conf/collectors/telegraf.conf) are understood,
-together or alone; ``FIELDS`` is the whole of it. Whatever else is on the topic, cpu and disks or a topic's own traffic,
-is good and holds nothing of ours: no scrape, and no reject even if its host is unknown.
+A Telegraf metric is a measurement with tags and fields: one MBean, or several with the same tags. ``FIELDS`` lists all supported
+fields, both of Telegraf's example configuration and of conf/collectors/telegraf.conf. Other metrics on the topic, for example CPU
+or disk, are good and yield no scrape and no reject, even from an unknown host.
 
-A measurement is known by how its name ends: ``kafka_topics``, ``prod.kafka.topics`` and ``topics`` are the same, since
-everybody may choose ``name_prefix``. What only happens to end so has none of the fields.
+A measurement is recognized by the end of its name, because ``name_prefix`` is a user's choice: ``kafka_topics``,
+``prod.kafka.topics`` and ``topics`` are the same. Other measurements with such an end have none of the fields.
 
 Vocabulary:
-    kind     the end of the measurement's name that is a key of ``FIELDS``; "" when there is none.
-    metric   one measurement at one time: a struct with a field ``kind``, otherwise as its format has it; ``Reader`` says
-             how to look into it.
-    told     the node id as the tag has it, which need not be a number.
+    kind     the end of the measurement's name that is a key of ``FIELDS``; "" if there is none.
+    metric   one measurement at one time: a struct with a field ``kind``; its other fields depend on the format and are read by
+             ``Reader``.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from streaming.formats.common import NO_NODE, SAMPLES_TYPE, Source, is_number, l
 from streaming.formats.prometheus_names import REQUESTS
 from streaming.shared.contract import Metric, NodeRole
 
-# Kind → field → name. The first four are in Telegraf's own example, the others in ours.
+# Kind → field → name. The first four kinds are in Telegraf's own example, the others in conf/collectors/telegraf.conf.
 FIELDS: dict[str, dict[str, str]] = {
     "topics": {
         "BytesInPerSec.Count": Metric.CLIENT_IN,
@@ -81,19 +79,19 @@ FIELDS: dict[str, dict[str, str]] = {
         "throttle-time": Metric.MUTATION_THROTTLE_TIME,
     },
 }
-# Kind → label → tag, labels in their canonical order.
+# Kind → label → tag, with labels in canonical order.
 _LABELS: dict[str, dict[str, str]] = {
     "request": {"request": "request"},
     "request_errors": {"request": "request"},
     "socket_server": {"listener": "listener", "networkprocessor": "networkProcessor"},
     "controller_mutation": {"client_id": "client-id", "user": "user"},
 }
-# Kind → tag → the values that are ours; () for metrics without that tag only.
+# Kind → tag → accepted values; () accepts only metrics without that tag.
 _ONLY: dict[str, dict[str, tuple[str, ...]]] = {
-    # Some fifty kinds of request come, each with its time; these are the ones that clients and replicas wait for.
+    # Telegraf sends some fifty request types; only these are used.
     "request": {"request": tuple(REQUESTS.values())},
     "request_errors": {"error": ("THROTTLING_QUOTA_EXCEEDED",)},
-    "topics": {"topic": ()},  # A topic's own traffic under the name of the sum over all would be added to it.
+    "topics": {"topic": ()},  # The traffic of a single topic has the same name as the sum over all topics.
 }
 _NODE_TAGS = ("broker_id", "node_id")
 _HOST_TAGS = ("jolokia_agent_url", "host")
@@ -110,11 +108,11 @@ _KIND = rf"(?:^|[^A-Za-z0-9])({'|'.join(FIELDS)})$"
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """How to look into a metric of one format. Each answer is NULL where the metric has none."""
+    """Functions that read a metric of one format. Each returns NULL for a missing value."""
 
     tag: Callable[[Column, str], Column]
-    number: Callable[[Column, str], Column]  # Of a field; NaN and the infinite may be among them.
-    time: Callable[[Column], Column]  # Text; see ``time_ms``.
+    number: Callable[[Column, str], Column]  # Value of a field; may be NaN or infinite.
+    time: Callable[[Column], Column]  # As text, for ``time_ms``.
 
 
 def kind_of(name: Column) -> Column:
@@ -122,58 +120,56 @@ def kind_of(name: Column) -> Column:
 
 
 def time_ms(text: Column) -> Column:
-    """Epoch ms from s, ms, µs or ns, told apart by their size (until the year 5138), or from a date with its time."""
+    """Returns epoch ms from an integer in s, ms, µs or ns (told apart by size, until the year 5138), or from a date and time."""
     n = text.try_cast("long")
-    within = [n.between(-(10**digits), 10**digits) for digits in (11, 14, 17)]
+    in_unit = [n.between(-(10**digits), 10**digits) for digits in (11, 14, 17)]
     epoch = (
-        F.when(within[0], n * 1000)
-        .when(within[1], n)
-        .when(within[2], F.call_function("div", n, F.lit(10**3)))
+        F.when(in_unit[0], n * 1000)
+        .when(in_unit[1], n)
+        .when(in_unit[2], F.call_function("div", n, F.lit(10**3)))
         .when(n.isNotNull(), F.call_function("div", n, F.lit(10**6)))
     )
     return F.coalesce(epoch, F.unix_millis(text.try_cast("timestamp")))
 
 
 def scrapes(reason: Column, metrics: Column, reader: Reader, source: Source) -> Column:
-    """Of a record: a scrape for each metric with samples, or the one of a refused record.
-
-    A record is refused whole: half of it in the signals and half of it in the rejects would be neither.
+    """Returns a scrape for each metric of a record that has samples, or one refused scrape for the whole record.
 
     Args:
-        reason: why the format refuses the record.
-        metrics: those of the record, when it does not.
+        reason: why the format refuses the record; NULL if it does not.
+        metrics: metrics of the record; used only if ``reason`` is NULL.
     """
-    return let(reason, lambda why: F.when(why.isNotNull(), _refusal(why)).otherwise(_good(metrics, reader, source)))
+    return let(reason, lambda r: F.when(r.isNotNull(), _refusal(r)).otherwise(_good(metrics, reader, source)))
 
 
 def _refusal(reason: Column) -> Column:
-    none = F.lit(None)
-    return F.array(scrape(reason=reason, cluster=none, node=none, role=none, ts=none, samples=none))
+    null = F.lit(None)
+    return F.array(scrape(reason=reason, cluster=null, node=null, role=null, ts=null, samples=null))
 
 
 def _good(metrics: Column, reader: Reader, source: Source) -> Column:
-    ours = F.filter(metrics, lambda m: m["kind"] != "")
-    read = F.filter(F.transform(ours, lambda m: _read(m, reader)), lambda r: F.size(r["samples"]) > 0)
-    return let(F.transform(read, lambda r: _judged(r, source)), _one_refused_or_all)
+    known = F.filter(metrics, lambda m: m["kind"] != "")
+    read = F.filter(F.transform(known, lambda m: _read(m, reader)), lambda r: F.size(r["samples"]) > 0)
+    return let(F.transform(read, lambda r: _checked(r, source)), _first_refused_or_all)
 
 
 def _read(m: Column, reader: Reader) -> Column:
     return F.struct(
-        F.coalesce(*[reader.tag(m, tag) for tag in _NODE_TAGS]).alias("told"),
+        F.coalesce(*[reader.tag(m, tag) for tag in _NODE_TAGS]).alias("node_text"),
         *[reader.tag(m, tag).alias(tag) for tag in (*_HOST_TAGS, "cluster", "role")],
         reader.time(m).alias("time"),
         _samples(m, reader).alias("samples"),
     )
 
 
-def _judged(r: Column, source: Source) -> Column:
-    # The agent's address first: one Telegraf may ask the agents of many brokers, all from its own host.
-    node = F.coalesce(*[node_of(r["told"], r[tag], source) for tag in _HOST_TAGS])
+def _checked(r: Column, source: Source) -> Column:
+    # The agent's address has priority: one Telegraf on its own host may read the agents of many brokers.
+    node = F.coalesce(*[node_of(r["node_text"], r[tag], source) for tag in _HOST_TAGS])
     ts = time_ms(r["time"])
     reason = (
         F.when(
-            node.isNull() & r["told"].isNotNull(),
-            F.concat(F.lit("no node: the tag broker_id is not a whole number: "), r["told"][0:40]),
+            node.isNull() & r["node_text"].isNotNull(),
+            F.concat(F.lit("no node: the tag broker_id is not a whole number: "), r["node_text"][0:40]),
         )
         .when(node.isNull(), _no_node(F.concat_ws(" at ", r["host"], r["jolokia_agent_url"])))
         .when(
@@ -193,20 +189,20 @@ def _judged(r: Column, source: Source) -> Column:
 
 def _no_node(where: Column) -> Column:
     before, after = NO_NODE.split("{}")
-    named = F.when(where == "", "its sender, which names no host,").otherwise(where[0:200])
-    return F.concat(F.lit(before), named, F.lit(after))
+    sender = F.when(where == "", "its sender, which names no host,").otherwise(where[0:200])
+    return F.concat(F.lit(before), sender, F.lit(after))
 
 
-def _one_refused_or_all(judged: Column) -> Column:
-    refused = F.filter(judged, lambda r: r["reason"].isNotNull())
-    return F.when(F.exists(judged, lambda r: r["reason"].isNotNull()), F.slice(refused, 1, 1)).otherwise(judged)
+def _first_refused_or_all(scrapes_: Column) -> Column:
+    refused = F.filter(scrapes_, lambda r: r["reason"].isNotNull())
+    return F.when(F.exists(scrapes_, lambda r: r["reason"].isNotNull()), F.slice(refused, 1, 1)).otherwise(scrapes_)
 
 
 def _samples(m: Column, reader: Reader) -> Column:
-    found = F.when(F.lit(False), F.array().cast(SAMPLES_TYPE))
+    samples_by_kind = F.when(F.lit(False), F.array().cast(SAMPLES_TYPE))
     for kind, fields in FIELDS.items():
         pairs = [
-            # A client id may hold what separates labels; Kafka writes users so anyway.
+            # A client id may contain the separators of labels; Kafka itself encodes them in user names.
             F.concat(
                 F.lit(f"{label}="),
                 F.replace(F.replace(reader.tag(m, tag), F.lit("="), F.lit("%3D")), F.lit(","), F.lit("%2C")),
@@ -218,9 +214,9 @@ def _samples(m: Column, reader: Reader) -> Column:
             F.struct(F.lit(name).alias("n"), labels.alias("l"), reader.number(m, field).alias("v"))
             for field, name in fields.items()
         ]
-        is_it = m["kind"] == kind
+        matches = m["kind"] == kind
         for tag, values in _ONLY.get(kind, {}).items():
             value = reader.tag(m, tag)
-            is_it &= F.coalesce(value.isin(list(values)), F.lit(False)) if values else value.isNull()
-        found = found.when(is_it, F.array(*samples))
-    return F.filter(found.otherwise(F.array().cast(SAMPLES_TYPE)), lambda s: is_number(s.v))
+            matches &= F.coalesce(value.isin(list(values)), F.lit(False)) if values else value.isNull()
+        samples_by_kind = samples_by_kind.when(matches, F.array(*samples))
+    return F.filter(samples_by_kind.otherwise(F.array().cast(SAMPLES_TYPE)), lambda s: is_number(s.v))

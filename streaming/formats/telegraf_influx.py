@@ -1,19 +1,17 @@
-r"""Telegraf's ``data_format = "influx"``, its default: line protocol, a metric a line.
+r"""Parses Telegraf's default ``data_format = "influx"``: line protocol, one metric per line.
 
     measurement,tag=value,tag=value field=1.5,other=3i,text="a, b" 1700000000000000000
 
-Outside of quotes a backslash belongs to the comma, space or equals sign after it, and is itself otherwise; inside of
-them it belongs to whatever follows, and a line may go on after a newline. A number may end in i or u; the time may be
-missing, and is the record's then. Blank lines and comments (#) hold nothing.
+Outside quotes, a backslash escapes a following comma, space or equals sign and is literal otherwise. Inside quotes it escapes any
+character, and a text may contain newlines. A number may end in i or u. A line without time gets the record's time. Blank lines and
+comments (#) are skipped.
 
-One pattern reads the record from its beginning, line after line. Where it stops is the bad line, and the record is
-refused. What it read is known to be well-formed, so everything after it may be looked for with small patterns, once the
-texts in quotes, none of them ours, are emptied: what is left holds no comma, space or equals sign that means something
-else.
+One pattern checks the record line by line from its start. The record is refused at the first line that does not match. Well-formed
+lines are then searched with small patterns. Quoted texts, which are never used, are emptied first, so that every remaining comma,
+space and equals sign is syntax.
 
-Every repetition is possessive: nothing is tried twice, so time is linear in size, and Java's matcher, which goes a level
-deeper for each choice that it may come back to, stays flat. A megabyte of commas would overflow its stack otherwise, and
-with it end the query.
+All repetitions are possessive, so matching takes linear time and no recursion. Otherwise a megabyte of commas would overflow the
+stack of Java's matcher and end the query.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ _TRUTH = r"(?:true|True|TRUE|t|T|false|False|FALSE|f|F)"
 _FIELD = rf"{_WORD}=(?:{_NUMBER}[iu]?+|{_TEXT}|{_TRUTH})"
 _METRIC = rf"{_HEAD}{_SPACES}{_FIELD}(?:,{_FIELD})*+(?:{_SPACES}-?+\d++)?+[ \t]*+"
 _NOTHING = r"[ \t]*+(?:#[^\n]*+)?+\r?+"
-_LINE = rf"\G(?:(?:{_NOTHING}\n)++|[ \t]*+{_METRIC}\r?+(?:\n|\z)|{_NOTHING}\z)"  # Or several that hold nothing.
+_LINE = rf"\G(?:(?:{_NOTHING}\n)++|[ \t]*+{_METRIC}\r?+(?:\n|\z)|{_NOTHING}\z)"  # One metric, or a run of lines without any.
 
 _BAD_LINE_SHOWN = 60
 
@@ -48,10 +46,10 @@ _READER = telegraf.Reader(
 
 
 def scrapes(source: Source) -> Column:
-    """``common.Format``: a scrape for each line that is ours."""
+    """Implements ``common.Format``: returns a scrape for each line with a known metric."""
     text = F.col("value").cast("string")
     lines = F.when(F.is_valid_utf8(text), F.regexp_extract_all(text, F.lit(_LINE), F.lit(0)))
-    return let(lines, lambda read: telegraf.scrapes(_reason(text, read), _metrics(read), _READER, source))
+    return let(lines, lambda found: telegraf.scrapes(_reason(text, found), _metrics(found), _READER, source))
 
 
 def _reason(text: Column, lines: Column) -> Column:
@@ -70,7 +68,7 @@ def _bad_line(text: Column, before: Column) -> Column:
 
 
 def _metrics(lines: Column) -> Column:
-    """Of well-formed lines, those whose measurement may be ours."""
+    """Returns the well-formed lines whose measurement has a known kind, as ``telegraf.Reader`` reads them."""
     heads = F.transform(
         lines,
         lambda line: F.struct(line.alias("line"), F.regexp_extract(line, rf"^[ \t]*+{_HEAD}", 0).alias("head")),
@@ -88,17 +86,17 @@ def _metrics(lines: Column) -> Column:
 
 
 def _without_texts(line: Column, head: Column) -> Column:
-    """Fields and time, each text in quotes emptied."""
+    """Returns fields and time of a line, with each quoted text emptied."""
     body = F.substring(line, F.length(head) + 1, F.length(line))
     return F.regexp_replace(body, rf'="(?<!\\="){_TEXT[1:]}', '=""')
 
 
 def _number_of(field: str) -> str:
-    """The name, and only then what must have stood before it: Java looks for a literal beginning by leaps."""
+    """Returns a pattern for the field's number. It begins with the literal name, for which Java has a fast search."""
     name = f"{re.escape(field)}="
     return rf"{name}(?<=[, \t]{name})(?<!\\[, ]{name})({_NUMBER})"
 
 
 def _plain(word: Column) -> Column:
-    """Without its escapes; NULL for what is not there."""
+    """Returns the word without escapes; NULL for an empty word."""
     return F.nullif(F.regexp_replace(word, r"\\([,= ])", "$1"), F.lit(""))

@@ -1,10 +1,8 @@
-"""Telegraf's ``data_format = "json"``: a metric is an object with name, tags, fields and timestamp.
+"""Parses Telegraf's ``data_format = "json"``: a metric is an object with name, tags, fields and timestamp.
 
-Telegraf sends one a record; several under ``{"metrics": [...]}``, as its batches are written, are read too. Against the
-leniency of Spark's reader the value is wrapped before it is read; rheostat_json.py says why.
-
-Only the fields and tags that we know are named to the reader, which skips the others without making values of them: of
-the hundreds that come from a broker, among them texts like the unit of a rate, some thirty are ours.
+Telegraf sends one metric per record, or several as ``{"metrics": [...]}``. The value is wrapped before it is parsed;
+``rheostat_json.py`` explains why. The schema names only the some thirty known fields and tags, so that Spark's reader skips the
+hundreds of others.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ _READER = telegraf.Reader(
 
 
 def scrapes(source: Source) -> Column:
-    """``common.Format``: a scrape for each metric that is ours."""
+    """Implements ``common.Format``: returns a scrape for each known metric."""
     text = F.col("value").cast("string")
     wrapped = F.concat(F.lit('{"record":'), text, F.lit(',"whole":true}'))
     return let(F.from_json(wrapped, _SCHEMA, _OPTIONS), lambda json: _scrapes(text, json, source))
@@ -39,21 +37,21 @@ def scrapes(source: Source) -> Column:
 
 def _scrapes(text: Column, json: Column, source: Source) -> Column:
     record = json["record"]
-    alone = F.struct(*[record[part].alias(part) for part in _PARTS])
+    single = F.struct(*[record[part].alias(part) for part in _PARTS])
     metrics = F.transform(
-        F.coalesce(record["metrics"], F.array(alone)),
+        F.coalesce(record["metrics"], F.array(single)),
         lambda m: F.struct(telegraf.kind_of(m["name"]).alias("kind"), *[m[part].alias(part) for part in _PARTS]),
     )
     return let(metrics, lambda known: telegraf.scrapes(_reason(text, json, known), known, _READER, source))
 
 
 def _reason(text: Column, json: Column, metrics: Column) -> Column:
-    """The first thing that is wrong with the record's form. Each rung may rely on those above it."""
-    # Spark reads any JSON where text is asked for, as the text that it is.
+    """Returns why the record is refused, or NULL. Each check may rely on the checks before it."""
+    # Spark accepts any JSON value for a text field and returns its source text.
     not_text = r"^(?:-?\d[-+.\deE]*|true|false|[\[{].*)$"
-    strange = F.get(F.filter(metrics, lambda m: m["name"].rlike(not_text)), F.lit(0))["name"]
+    bad_name = F.get(F.filter(metrics, lambda m: m["name"].rlike(not_text)), F.lit(0))["name"]
     return (
-        # A tombstone parses to NULL, and NULL is neither good nor bad: it would vanish without this rung.
+        # A tombstone parses to NULL and would vanish without this check.
         F.when(text.isNull() | (F.length("value") == 0), "empty record")
         .when(~F.is_valid_utf8(text), "invalid UTF-8")
         .when(json["record"].isNull() | json["whole"].isNull(), "not JSON: one object and nothing else is expected")
@@ -61,10 +59,10 @@ def _reason(text: Column, json: Column, metrics: Column) -> Column:
             F.exists(metrics, lambda m: F.coalesce(m["name"], F.lit("")) == ""),
             "no name: neither a metric nor a list of metrics",
         )
-        .when(strange.isNotNull(), F.concat(F.lit("name is not text: "), strange[0:40]))
+        .when(bad_name.isNotNull(), F.concat(F.lit("name is not text: "), bad_name[0:40]))
         .when(F.exists(metrics, lambda m: m["fields"].isNull()), "no fields, or fields is not an object")
-        # All parts are there, and still the reader met something it could not take. Fields of other measurements may
-        # have our names and be anything.
+        # The reader rejected some value although all parts exist. Fields of unknown measurements may share a name and have any
+        # type.
         .when(
             json["_corrupt_record"].isNotNull() & F.exists(metrics, lambda m: m["kind"] != ""),
             "tags is not an object, or a field is not a number",
