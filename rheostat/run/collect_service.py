@@ -47,12 +47,12 @@ def run_collect(
         return
     with ExitStack() as stack:
         client = stack.enter_context(ClusterClient(own, "rheostat-collector"))
-        sweep_client = stack.enter_context(ClusterClient(settings.kafka, "rheostat-sweep"))
+        scan_client = stack.enter_context(ClusterClient(settings.kafka, "rheostat-full-scan"))
         sender = producer(settings.kafka, "rheostat-collector", max_block_ms=_BLOCK_MS_MAX, linger_ms=20)
         stack.callback(sender.close, timeout=5)
         counts = Counts()
         publish = _ScrapeSender(sender, settings.topic_names().metrics, settings.collector.interval_s, counts).publish
-        collector = Collector(settings.collector, settings.cluster, client, sweep_client, publish, counts=counts)
+        collector = Collector(settings.collector, settings.cluster, client, scan_client, publish, counts=counts)
         where = {}
         if settings.collector.http.port is not None:
             host, port = settings.collector.http.host, settings.collector.http.port
@@ -85,7 +85,7 @@ class _ScrapeSender:
     def publish(self, scrape: Scrape) -> None:
         # While Kafka takes no records each send blocks. A thousand blocked sends would delay the round by minutes.
         if time.monotonic() < self._again_s:
-            self._counts.not_taken()
+            self._counts.add_failed_record()
             return
         try:
             self._sender.send(self._topic, key=scrape.key(), value=scrape.value()).add_errback(self._failed)
@@ -94,7 +94,7 @@ class _ScrapeSender:
             self._failed(error)
 
     def _failed(self, error: BaseException) -> None:
-        if self._counts.not_taken() == 1:
+        if self._counts.add_failed_record() == 1:
             structlog.get_logger("collector").warning(
                 "Kafka did not take a record; further ones are only counted", topic=self._topic, error=str(error)
             )
@@ -109,7 +109,7 @@ def _summarise(counts: Counts, stop: threading.Event) -> None:
             rounds=counts.rounds,
             late_rounds=counts.late_rounds,
             records=counts.records,
-            records_not_taken=counts.records_not_taken,
+            records_failed=counts.records_failed,
             scrape_failures=dict(failures[:_SUMMARY_NODES_MAX]),
             nodes_with_failures=len(failures),
             admin_failures=counts.admin_failures,

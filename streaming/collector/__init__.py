@@ -1,5 +1,5 @@
-"""Broker → metrics topic, for clusters that have no metrics pipeline yet.
+"""The collector: reads brokers' metrics and writes them to the metrics topic, for clusters without a metrics pipeline.
 
-``loop.py`` is the cycle; ``jmx.py`` reads one node's agent; ``admin.py`` asks the cluster; ``facts.py`` turns the
-answers into samples and is pure. No Spark here: a small process that can run next to the brokers.
+``loop.py`` runs the rounds; ``jmx.py`` reads one node's agent; ``admin.py`` reads the cluster; ``facts.py`` turns its answers into
+samples. The collector uses no Spark, so it is a small process that can run next to the brokers.
 """

@@ -1,19 +1,17 @@
-"""Asks the cluster what the JMX agents cannot tell: reassignments, log sizes, offsets, throttle settings.
+"""Reads from Kafka's Admin API what the JMX agents do not report: reassignments, log sizes, offsets and throttle settings.
 
-Intuition: what costs grows with the cluster, what matters with the moves. So each round asks only about partitions that
-move or are listed in a throttle, and the brokers that hold them; the ``FullScan`` looks at every topic's lists and every
-broker's rates, seldom, in a thread and over a connection of its own, so that no record ever waits for it.
+A full reading costs time in proportion to the cluster. So each round reads only the tracked partitions and the involved brokers. A
+full scan of every topic's replica lists and every broker's rates runs rarely, in its own thread and over its own connection.
 
-Between two rounds, while nothing moves, one small request says whether something has begun to (``has_begun``): who steers a
-move can do nothing before it has been measured twice.
+While nothing moves, one small request per second checks whether a reassignment has begun (``has_move_begun``), because the tuner
+cannot act on a move before it has been measured twice.
 
-Invariant: all that a round tells was asked in it. A sweep only says where to look: which topics carry lists, which brokers
-a rate. A change on a topic or broker that takes part in no move is seen up to ``full_scan_interval_s`` later; it slows down nothing
-there.
+Invariant: every value that a round reports was read in that round. A full scan only tells the rounds which topics have lists and
+which brokers have a rate. So a change on a topic or broker without a move is seen up to ``full_scan_interval_s`` later.
 
 Vocabulary:
-    tracked    a partition that moves or is listed.
-    involved   a broker that holds a replica of a tracked partition, or has a rate set.
+    tracked    a partition that moves or is listed in a throttle.
+    involved   a broker that hosts a replica of a tracked partition, or has a rate set.
 """
 
 from __future__ import annotations
@@ -31,7 +29,8 @@ from streaming.shared.contract import Metric
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, ConfigValue, PartitionState
 from streaming.shared.throttle_settings import LIST_KEYS, TopicThrottle
 
-CHUNK = 200  # Topics or brokers of one request of a sweep: some tens of milliseconds each.
+CHUNK = 200  # Topics or brokers per request of a full scan; such a request takes some tens of milliseconds.
+_SCAN_PAUSE_S = 0.01
 _RATES = {kafka_names.LEADER_RATE: Metric.LEADER_RATE, kafka_names.FOLLOWER_RATE: Metric.FOLLOWER_RATE}
 
 T = TypeVar("T")
@@ -39,95 +38,91 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class FullScanResult:
-    """What one sweep found."""
+    """The topics with throttled-replica lists and the brokers with a rate, as of one full scan."""
 
     listed_topics: frozenset[str] = frozenset()
     brokers_with_rate: frozenset[int] = frozenset()
 
 
 class FullScan:
-    """The seldom look at everything. ``cleared_by_tool`` is replaced whole, so that another thread may read it at any time."""
+    """Scans all topics and brokers. ``result`` is replaced as a whole, so any thread may read it."""
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
-        self.swept = FullScanResult()
+        self.result = FullScanResult()
 
-    def once(self, stop: threading.Event) -> float | None:
-        """Looks at all topics and brokers; the seconds it took, None when it was stopped.
+    def run(self, stop: threading.Event) -> float | None:
+        """Scans all topics and brokers once. Returns the duration in seconds; None if it was stopped.
 
         Raises:
             ClusterError: the cluster does not answer at all, or a right is missing.
         """
-        began_s = time.monotonic()
+        started_s = time.monotonic()
         listed: set[str] = set()
         with_rate: set[int] = set()
         for topics in _chunks({s.topic for s in self._client.partitions()}):
-            if self._breathe(stop):
+            # Decoding an answer holds the GIL; the pause lets the threads of the round run.
+            if stop.wait(_SCAN_PAUSE_S):
                 return None
             listed |= _listed(_throttles(self._client, topics))
-        for some in _chunks(e.node for e in self._client.brokers()):
-            if self._breathe(stop):
+        for brokers in _chunks(e.node for e in self._client.brokers()):
+            if stop.wait(_SCAN_PAUSE_S):
                 return None
-            answers = self._client.broker_configs(some, _RATES)
+            answers = self._client.broker_configs(brokers, _RATES)
             _raise_when_all_failed(answers.values())
-            with_rate |= {b for b, found in _rates(answers).items() if found}
-        self.swept = FullScanResult(frozenset(listed), frozenset(with_rate))
-        return time.monotonic() - began_s
-
-    @staticmethod
-    def _breathe(stop: threading.Event) -> bool:
-        # Between two requests the rounds' threads get the interpreter, which decoding an answer keeps for itself.
-        return stop.wait(0.01)
+            with_rate |= {b for b, rates in _rates(answers).items() if rates}
+        self.result = FullScanResult(frozenset(listed), frozenset(with_rate))
+        return time.monotonic() - started_s
 
 
-class AdminFacts:
-    """One round of asking. Keeps which topics carried a throttle; everything else is asked anew."""
+class AdminReader:
+    """Reads the cluster once per round. Keeps the topics that had a throttle; every value is read anew."""
 
-    def __init__(self, client: ClusterClient, swept: Callable[[], FullScanResult]) -> None:
+    def __init__(self, client: ClusterClient, full_scan: Callable[[], FullScanResult]) -> None:
         self._client = client
-        self._swept = swept
-        self._listed_topics: frozenset[str] = (
-            frozenset()
-        )  # As the last round saw them: a move may be younger than the sweep.
-        self._set_rates: set[int] = set()  # Brokers that had a rate when last asked.
-        self.unanswered: set[int] = set()  # Brokers that did not answer when they were last asked.
-        self._moving: bool | None = None  # When last asked; None: never.
-        self.began = False  # The last round was the first to see something move.
+        self._full_scan = full_scan
+        # As of the last round, because a move may be younger than the full scan.
+        self._listed_topics: frozenset[str] = frozenset()
+        self._brokers_with_rate: set[int] = set()  # As of their last answer.
+        self.unanswered: set[int] = set()  # Brokers that did not answer the last request to them.
+        self._moving: bool | None = None  # Whether anything moved in the last round; None before the first.
+        self.move_began = False  # The last round was the first to see a move.
 
-    def ask(self, brokers: Collection[int]) -> AdminAnswers:
-        """One round, of the given brokers only.
+    def read(self, brokers: Collection[int]) -> AdminAnswers:
+        """Reads the cluster for one round, asking the given brokers only.
 
         Raises:
             ClusterError: the cluster does not answer at all, or a right is missing.
         """
-        client, swept, answering = self._client, self._swept(), set(brokers)
+        client, scanned, asked = self._client, self._full_scan(), set(brokers)
         moving = client.reassignments()
-        self.began, self._moving = self._moving is False and bool(moving), bool(moving)
-        throttles = _throttles(client, self._listed_topics | swept.listed_topics | {s.topic for s in moving})
+        self.move_began, self._moving = self._moving is False and bool(moving), bool(moving)
+        throttles = _throttles(client, self._listed_topics | scanned.listed_topics | {s.topic for s in moving})
         self._listed_topics = frozenset(_listed(throttles))
         tracked = self._tracked(moving, throttles)
-        holding = {b for s in tracked for b in s.replicas} & answering
-        sizes = client.log_sizes(holding, {(s.topic, s.partition) for s in tracked})
+        hosting = {b for s in tracked for b in s.replicas} & asked
+        sizes = client.log_sizes(hosting, {(s.topic, s.partition) for s in tracked})
         _raise_when_all_failed(sizes.values())
-        with_rate = self._set_rates | swept.brokers_with_rate
-        configs = client.broker_configs(holding | (with_rate & answering), _RATES)
+        with_rate = self._brokers_with_rate | scanned.brokers_with_rate
+        configs = client.broker_configs(hosting | (with_rate & asked), _RATES)
         _raise_when_all_failed(configs.values())
         rates = _rates(configs)
-        self._set_rates = {b for b, found in rates.items() if found} | (self._set_rates - rates.keys())
-        asked_now = {**sizes, **configs}
-        self.unanswered = (self.unanswered - asked_now.keys()) | {
-            b for b, found in asked_now.items() if isinstance(found, ClusterError)
-        }
+        self._brokers_with_rate = {b for b, of_broker in rates.items() if of_broker} | (
+            self._brokers_with_rate - rates.keys()
+        )
+        answers = {**sizes, **configs}
+        failed = {b for b, answer in answers.items() if isinstance(answer, ClusterError)}
+        self.unanswered = (self.unanswered - answers.keys()) | failed
         return AdminAnswers(
             tracked=tracked,
             throttles=throttles,
-            sizes={b: found for b, found in sizes.items() if not isinstance(found, ClusterError)},
-            end_offsets=client.end_offsets([s for s in tracked if s.leader in answering]),
+            sizes={b: by_partition for b, by_partition in sizes.items() if not isinstance(by_partition, ClusterError)},
+            end_offsets=client.end_offsets([s for s in tracked if s.leader in asked]),
             rates=rates,
         )
 
-    def has_begun(self) -> bool:
-        """Whether something moves and did not in the last round. While something does the answer may be long, and nothing is asked.
+    def has_move_begun(self) -> bool:
+        """Returns whether a move has begun since the last round. Sends no request if the last round saw a move.
 
         Raises:
             ClusterError: the cluster does not answer, or a right is missing.
@@ -158,22 +153,22 @@ def _listed(throttles: Mapping[str, TopicThrottle]) -> set[str]:
 
 
 def _rates(answers: Mapping[int, Mapping[str, ConfigValue] | ClusterError]) -> dict[int, dict[str, float]]:
-    """Of the brokers that answered; empty where none is set."""
+    """Returns the rates of each broker that answered; an empty dictionary for a broker without rates."""
     return {
-        b: {_RATES[key]: float(config.value) for key, config in found.items()}
-        for b, found in answers.items()
-        if not isinstance(found, ClusterError)
+        b: {_RATES[key]: float(config.value) for key, config in configs.items()}
+        for b, configs in answers.items()
+        if not isinstance(configs, ClusterError)
     }
 
 
-def _chunks(things: Iterable[T]) -> Iterator[list[T]]:
-    rest = iter(things)
+def _chunks(items: Iterable[T]) -> Iterator[list[T]]:
+    rest = iter(items)
     while chunk := list(islice(rest, CHUNK)):
         yield chunk
 
 
-def _raise_when_all_failed(results: Collection[object]) -> None:
-    """One broker's failure is that broker's; when all fail, it is ours to report (a missing right, most likely)."""
-    failures = [r for r in results if isinstance(r, ClusterError)]
-    if failures and len(failures) == len(results):
+def _raise_when_all_failed(answers: Collection[object]) -> None:
+    """Raises the first error if every broker failed, most likely for a missing right. The failure of one broker is only counted."""
+    failures = [answer for answer in answers if isinstance(answer, ClusterError)]
+    if failures and len(failures) == len(answers):
         raise failures[0]

@@ -1,4 +1,4 @@
-"""What happened since the start: for the summary in the log, and for Prometheus."""
+"""Counts the collector's events since its start, for the log's summary and for Prometheus."""
 
 from __future__ import annotations
 
@@ -15,52 +15,50 @@ SCRAPE_S_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 @dataclass(slots=True)
 class Counts:
-    """Written by the loop's thread, but for what says otherwise; read by any."""
+    """Event counts. The loop's thread writes them unless noted otherwise; any thread reads."""
 
     rounds: int = 0
     late_rounds: int = 0
-    round_s: float = 0.0  # The last one.
+    round_s: float = 0.0  # Duration of the last round.
     records: int = 0
     admin_failures: int = 0
-    sweeps: int = 0  # By the sweep's thread.
-    full_scan_interval_s: float = 0.0
-    access_good: bool = True  # Certificates and password, when they were last read.
+    full_scans: int = 0  # Written by the full scan's thread, like the next one.
+    full_scan_s: float = 0.0  # Duration of the last full scan.
+    access_valid: bool = True  # Whether certificates and password were valid when last read.
     failures: Counter[tuple[int, Cause]] = field(default_factory=Counter)
-    scraped_at_s: dict[int, float] = field(
-        default_factory=dict
-    )  # The last good scrape of each node, by the wall clock.
+    scraped_at_s: dict[int, float] = field(default_factory=dict)  # Last good scrape by node, epoch seconds.
     scrape_s_sum: float = 0.0
     scrape_s_counts: list[int] = field(default_factory=lambda: [0] * (len(SCRAPE_S_BUCKETS) + 1))
-    _records_not_taken: int = 0
+    _records_failed: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def scrape_failures(self) -> dict[int, int]:
-        """By node."""
-        found: dict[int, int] = {}
+        """Failed scrapes by node."""
+        totals: dict[int, int] = {}
         for (node, _), count in self.failures.copy().items():
-            found[node] = found.get(node, 0) + count
-        return found
+            totals[node] = totals.get(node, 0) + count
+        return totals
 
     @property
-    def records_not_taken(self) -> int:
-        return self._records_not_taken
+    def records_failed(self) -> int:
+        return self._records_failed
 
-    def not_taken(self) -> int:
-        """A record that the topic did not take, told by any thread; how many that makes."""
+    def add_failed_record(self) -> int:
+        """Counts a record that Kafka did not accept; any thread may call it. Returns the new number of such records."""
         with self._lock:
-            self._records_not_taken += 1
-            return self._records_not_taken
+            self._records_failed += 1
+            return self._records_failed
 
-    def scrape_took(self, seconds: float) -> None:
+    def add_scrape(self, seconds: float) -> None:
         self.scrape_s_sum += seconds
         self.scrape_s_counts[bisect_left(SCRAPE_S_BUCKETS, seconds)] += 1
 
-    def failed(self, node: int, cause: Cause) -> None:
+    def add_scrape_failure(self, node: int, cause: Cause) -> None:
         self.failures[(node, cause)] += 1
 
-    def forget_all_but(self, nodes: Collection[int]) -> None:
-        """A node that has vanished vanishes here too."""
+    def keep_only(self, nodes: Collection[int]) -> None:
+        """Removes nodes that no longer exist."""
         for node in self.scraped_at_s.keys() - set(nodes):
             del self.scraped_at_s[node]
         for key in [key for key in self.failures if key[0] not in nodes]:

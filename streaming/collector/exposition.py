@@ -1,15 +1,14 @@
-"""Prometheus text → what of it is Kafka's. Pure.
+"""Parses Kafka's metrics from Prometheus text. Pure.
 
-Intuition: an agent's answer is mostly about its JVM, and at a thousand nodes every line that is looked at closely costs. So
-lines of other names are never taken apart, label texts are made canonical once and remembered, and the lags of followed
-partitions, thousands on a big broker, are read by one expression.
+Speed matters at a thousand nodes, and most of an agent's answer is about its JVM. So lines with other names are skipped, canonical
+labels are cached, and the lags of followed partitions (thousands on a large broker) are read by one regular expression.
 
-Invariant: what is returned equals what a full parser returns for the same text, restricted to our names and finite values.
-A line of ours that cannot be read refuses the whole text; half a scrape would look like a node that lost its metrics.
+Invariant: the result equals that of a full parser, restricted to names with the prefix ``kafka_`` and finite values. One unreadable
+line with such a name refuses the whole text, because half a scrape would look like a node that lost its metrics.
 
 Vocabulary:
-    lag   messages a replica is behind its leader (FetcherLagMetrics ConsumerLag), by (topic, partition). It never leaves
-          the collector as such: facts.py folds it. -1 is Kafka's "not yet known", and left out.
+    lag   messages that a replica is behind its leader (FetcherLagMetrics ConsumerLag), by (topic, partition); ``facts.lag_samples``
+          reduces the lags. Kafka's -1 means unknown and is left out.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from functools import lru_cache
 
 from streaming.shared.contract import Sample, canonical_labels
 
-OURS = "kafka_"
+PREFIX = "kafka_"
 LAG = "kafka_server_fetcherlagmetrics_consumerlag"
 
 _LINE = re.compile(
-    rf"({OURS}[A-Za-z0-9_:]*)[ \t]*(?:\{{((?:[^\"\n}}]|\"(?:[^\"\\\n]|\\.)*\")*)\}})?[ \t]*(\S+)(?:[ \t]+-?\d+)?[ \t]*$"
+    rf"({PREFIX}[A-Za-z0-9_:]*)[ \t]*(?:\{{((?:[^\"\n}}]|\"(?:[^\"\\\n]|\\.)*\")*)\}})?[ \t]*(\S+)(?:[ \t]+-?\d+)?[ \t]*$"
 )
-# Each begins with a line's end and a word: such a beginning is searched for as a whole, not tried at every character.
-# A lag as the agent writes it under our rules; one that looks otherwise sends the text the long way.
+# These patterns begin with a literal ("\n" and a name), for which re has a fast search. A lag in another form than that of
+# conf/collectors/jmx-exporter.yaml is parsed like any other line.
 _LAG_LINE = re.compile(
     rf'\n{LAG}{{clientid="[^"\\]*",partition="(\d+)",topic="([^"\\]*)",?}} (-?[0-9.]+(?:E\d+)?)(?=\n)'
 )
-_NOT_LAG = re.compile(rf"\n{OURS}(?!{LAG.removeprefix(OURS)}[ \t{{])[^\n]*")
-_ALL = re.compile(rf"\n{OURS}[^\n]*")
+_NOT_LAG = re.compile(rf"\n{PREFIX}(?!{LAG.removeprefix(PREFIX)}[ \t{{])[^\n]*")
+_ALL = re.compile(rf"\n{PREFIX}[^\n]*")
 _LABEL = re.compile(r'[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*"((?:[^"\\]|\\.)*)"[ \t]*(?:,|$)')
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPES = {"n": "\n", "\\": "\\", '"': '"'}
@@ -49,19 +48,20 @@ class Reading:
 
 
 def parse(text: str) -> Reading:
-    """
+    """Returns the Kafka metrics of a Prometheus text.
+
     Raises:
-        ValueError: this is not Prometheus text, or a line of ours is broken.
+        ValueError: this is not Prometheus text, or a line of a Kafka metric is broken.
     """
     text = f"\n{text}\n"
-    found = _LAG_LINE.findall(text)
-    if len(found) == text.count(f"\n{LAG}"):
-        lags = _lags((topic, int(partition), float(value)) for partition, topic, value in found)
+    lag_lines = _LAG_LINE.findall(text)
+    if len(lag_lines) == text.count(f"\n{LAG}"):
+        lags = _lags((topic, int(partition), float(value)) for partition, topic, value in lag_lines)
         lines = _NOT_LAG.findall(text)
     else:
         lags, lines = {}, _ALL.findall(text)
     samples: list[Sample] = []
-    slow: list[tuple[str, int, float]] = []
+    other_lags: list[tuple[str, int, float]] = []
     for line in lines:
         match = _LINE.match(line, 1)
         if match is None:
@@ -73,20 +73,20 @@ def parse(text: str) -> Reading:
         if name == LAG:
             labels = dict(_labels(label_text or ""))
             if "topic" in labels and labels.get("partition", "").isdigit():
-                slow.append((labels["topic"], int(labels["partition"]), value))
+                other_lags.append((labels["topic"], int(labels["partition"]), value))
         else:
             samples.append(Sample(name, _canonical(label_text) if label_text else "", value))
-    if slow:
-        lags = _lags(slow)
+    if other_lags:
+        lags = _lags(other_lags)
     if not samples and not lags and "# TYPE " not in text:
         raise ValueError(f"this is not Prometheus text: {text[1:81]!r}")
     return Reading(samples, lags)
 
 
-def _lags(found: Iterable[tuple[str, int, float]]) -> dict[tuple[str, int], float]:
+def _lags(values: Iterable[tuple[str, int, float]]) -> dict[tuple[str, int], float]:
     lags: dict[tuple[str, int], float] = {}
-    for topic, partition, value in found:
-        # While a partition passes from one fetcher to another it may stand under both; the worse one is the careful answer.
+    for topic, partition, value in values:
+        # A partition that changes its fetcher may be listed under both; the larger lag is the safe choice.
         if value >= lags.get((topic, partition), 0):
             lags[(topic, partition)] = value
     return lags

@@ -1,11 +1,10 @@
-"""What the Admin API says about replica movement, as samples of the nodes it concerns. Pure.
+"""Turns answers of the Admin API about moving replicas into samples of the nodes concerned. Pure.
 
-Intuition: the source side of a move is a fact about the leader's broker, the destination side about the adding
-replica's broker, so each goes into that broker's record, and downstream never has to join two records.
+The source side of a move goes into the record of the leader's broker, the destination side into that of the adding replica's
+broker. So the stream never has to join two records.
 
-Invariant: a size that is not known produces no sample. It never becomes 0, which would read as "all is still to copy"
-on one side and "nothing is left" on the other. The same holds for a lag: Kafka loses half of these series when it changes
-the number of its fetchers, so one that is missing says nothing.
+Invariant: an unknown size yields no sample, never 0, which would mean that everything is still to copy, or nothing. The same holds
+for a lag: Kafka drops half of these series when its number of fetchers changes, so a missing one means nothing.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ TopicPartition = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class AdminAnswers:
-    """One round of asking; a broker that did not answer is absent from ``sizes``."""
+    """The answers of one round. A broker that did not answer is absent from ``sizes``."""
 
-    tracked: Sequence[PartitionState] = ()  # Partitions that move, or are listed in a throttle.
+    tracked: Sequence[PartitionState] = ()  # Partitions that move or are listed in a throttle.
     throttles: Mapping[str, TopicThrottle] = field(default_factory=dict)
     sizes: Mapping[int, Mapping[TopicPartition, int]] = field(default_factory=dict)
     end_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -32,78 +31,85 @@ class AdminAnswers:
 
 
 def samples_by_node(answers: AdminAnswers) -> dict[int, list[Sample]]:
-    found: dict[int, list[Sample]] = {}
+    """Returns the samples of each broker: sizes and throttle membership of tracked partitions, and its rates."""
+    samples: dict[int, list[Sample]] = {}
     for state in answers.tracked:
-        _led(state, answers, found)
+        _add_leader_samples(state, answers, samples)
         for broker in state.replicas:
             if broker != state.leader:
-                _followed(state, broker, answers, found)
+                _add_follower_samples(state, broker, answers, samples)
     for broker, rates in answers.rates.items():
-        found.setdefault(broker, []).extend(Sample(name, "", rate) for name, rate in rates.items())
-    return found
+        samples.setdefault(broker, []).extend(Sample(name, "", rate) for name, rate in rates.items())
+    return samples
 
 
 def followed_by_node(answers: AdminAnswers) -> dict[int, list[TopicPartition]]:
-    """The tracked partitions that each broker follows."""
-    found: dict[int, list[TopicPartition]] = {}
+    """Returns the tracked partitions that each broker follows."""
+    followed: dict[int, list[TopicPartition]] = {}
     for state in answers.tracked:
         for broker in state.replicas:
             if broker != state.leader:
-                found.setdefault(broker, []).append((state.topic, state.partition))
-    return found
+                followed.setdefault(broker, []).append((state.topic, state.partition))
+    return followed
 
 
 def lag_samples(
     lags: Mapping[TopicPartition, float], scraped: Iterable[Sample], followed: Iterable[TopicPartition]
 ) -> list[Sample]:
-    """A node's lags, thousands on a big broker, as their sum and those of the tracked partitions it follows.
+    """Reduces a node's lags (thousands on a large broker) to their sum and the lags of tracked partitions.
 
-    The sum is over the lags that are known, as KIP-73 has it: while series are missing it is less than the truth. When none
-    is known there is none, unless the node says that it follows nothing.
+    The sum covers the known lags only, so it is too small while series are missing. Without any lag there is no sum, unless the
+    node's partition and leader counts show that it follows nothing.
+
+    Args:
+        scraped: samples of the node's scrape.
+        followed: tracked partitions that the node follows.
     """
-    found = [
+    samples = [
         Sample(Metric.FOLLOWED_LAG, partition_labels(*key), lags[key]) for key in sorted(set(followed)) if key in lags
     ]
     counts = {s.name: s.value for s in scraped if s.name in (Metric.PARTITION_COUNT, Metric.LEADER_COUNT)}
     follows_nothing = len(counts) == 2 and counts[Metric.PARTITION_COUNT] == counts[Metric.LEADER_COUNT]
     if lags or follows_nothing:
-        found.append(Sample(Metric.REPLICA_LAG_SUM, "", sum(lags.values())))
-    return found
+        samples.append(Sample(Metric.REPLICA_LAG_SUM, "", sum(lags.values())))
+    return samples
 
 
-def _led(state: PartitionState, answers: AdminAnswers, found: dict[int, list[Sample]]) -> None:
+def _add_leader_samples(state: PartitionState, answers: AdminAnswers, samples: dict[int, list[Sample]]) -> None:
     key = (state.topic, state.partition)
     sizes = answers.sizes.get(state.leader)
     if sizes is None or key not in sizes:
         return
     labels = partition_labels(*key)
     throttle = answers.throttles.get(state.topic, TopicThrottle())
-    # Every follower of a listed partition uses the leader's quota, in-sync ones too: KIP-73's "in-sync replicas
-    # traffic will still be accounted for". This is what a rule of thumb from BytesInPerSec misses.
+    # Fetches of every follower of a listed partition count against the leader's quota, in-sync ones too (KIP-73). An estimate
+    # from BytesInPerSec misses this.
     followers = (set(state.isr) | set(state.adding)) - {state.leader}
     counted = len(followers) if throttle.leader.includes(state.partition, state.leader) else 0
-    mine = found.setdefault(state.leader, [])
-    mine += [Sample(Metric.LED_SIZE, labels, sizes[key]), Sample(Metric.LED_COUNTED, labels, counted)]
+    own = samples.setdefault(state.leader, [])
+    own += [Sample(Metric.LED_SIZE, labels, sizes[key]), Sample(Metric.LED_COUNTED, labels, counted)]
     if key in answers.end_offsets:
-        mine.append(Sample(Metric.LED_END_OFFSET, labels, answers.end_offsets[key]))
+        own.append(Sample(Metric.LED_END_OFFSET, labels, answers.end_offsets[key]))
     adding = [broker for broker in state.adding if broker != state.leader]
     if adding and all(broker in answers.sizes for broker in adding):
         remaining = sum(max(0, sizes[key] - answers.sizes[broker].get(key, 0)) for broker in adding)
-        mine.append(Sample(Metric.LED_REMAINING, labels, remaining))
+        own.append(Sample(Metric.LED_REMAINING, labels, remaining))
 
 
-def _followed(state: PartitionState, broker: int, answers: AdminAnswers, found: dict[int, list[Sample]]) -> None:
+def _add_follower_samples(
+    state: PartitionState, broker: int, answers: AdminAnswers, samples: dict[int, list[Sample]]
+) -> None:
     key = (state.topic, state.partition)
-    own, leaders = answers.sizes.get(broker), answers.sizes.get(state.leader)
-    if own is None or leaders is None or key not in leaders:
+    own_sizes, leader_sizes = answers.sizes.get(broker), answers.sizes.get(state.leader)
+    if own_sizes is None or leader_sizes is None or key not in leader_sizes:
         return
     labels = partition_labels(*key)
     throttle = answers.throttles.get(state.topic, TopicThrottle())
-    found.setdefault(broker, []).extend(
+    samples.setdefault(broker, []).extend(
         [
-            # A replica that was just added has no log yet, which is a size of 0 and not an unknown one.
-            Sample(Metric.FOLLOWED_SIZE, labels, own.get(key, 0)),
-            Sample(Metric.FOLLOWED_LEADER_SIZE, labels, leaders[key]),
+            # A replica that was just added has no log yet: its size is 0, not unknown.
+            Sample(Metric.FOLLOWED_SIZE, labels, own_sizes.get(key, 0)),
+            Sample(Metric.FOLLOWED_LEADER_SIZE, labels, leader_sizes[key]),
             Sample(Metric.FOLLOWED_COUNTED, labels, float(throttle.follower.includes(state.partition, broker))),
             Sample(Metric.FOLLOWED_ADDING, labels, float(broker in state.adding)),
         ]

@@ -1,11 +1,10 @@
-"""One node's JMX agent: HTTP → Prometheus text → samples.
+"""Reads the metrics of one node's JMX agent over HTTP.
 
-Intuition: a thousand agents are a thousand ways to be slow. An answer that drips, a header without end, a body that unpacks
-to gigabytes: each costs its own deadline or size and no more, as every wait is cut to what is left of one deadline and
-every byte is counted.
+One deadline covers the whole exchange: each wait is limited to the time that is left, and the body's size is limited too. So a slow
+sender, an endless header or a compressed body of gigabytes costs at most ``timeout_s`` and ``BODY_BYTES_MAX``.
 
-Invariant: ``read`` returns or raises within ``timeout_s`` (but for the resolver's own wait when a host is given by name),
-and every failure says what to do about it. Redirects are not followed: they would carry the password to somebody else.
+Invariant: ``read`` returns or raises within ``timeout_s``, plus the resolver's own timeout if the host is given by name. Every
+failure names a remedy. Redirects are not followed, because they would send the password to another server.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 
 
 class Cause(StrEnum):
-    """Why a scrape failed, as the label of a metric."""
+    """The cause of a failed scrape, as the label of a metric."""
 
     TIMEOUT = "timeout"
     CONNECT = "connect"
@@ -44,8 +43,8 @@ class Cause(StrEnum):
     HTTP = "http"
     TOO_LARGE = "too_large"
     NOT_METRICS = "not_metrics"
-    NOT_REACHED = "not_reached"  # No slot came free in the round: the fault is ours, not the node's.
-    OURS = "ours"  # A fault of this program.
+    NO_SLOT = "no_slot"  # No scrape slot became free in the round: the collector is overloaded.
+    INTERNAL = "internal"  # An error of rheostat itself.
 
 
 class ScrapeError(OSError):
@@ -55,12 +54,12 @@ class ScrapeError(OSError):
 
 
 class AgentAccessError(ValueError):
-    """A certificate, key or password file that cannot be used; the text names the setting."""
+    """A certificate, key or password file cannot be used; the message names the setting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What is shown to an agent; made once for all of them."""
+    """Credentials for the agents, shared by all of them."""
 
     tls: ssl.SSLContext | None = None
     authorization: str | None = None
@@ -68,7 +67,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class AccessFiles:
-    """Where an ``Access`` is made from."""
+    """The files of the credentials; ``load`` returns an ``Access``."""
 
     ca: str | None = None
     cert: str | None = None
@@ -78,13 +77,14 @@ class AccessFiles:
     password: str | None = None
 
     def stamp(self) -> tuple[int, ...]:
-        """Changes when a file does: certificates and passwords are renewed while we run."""
+        """Returns a value that changes with the files, because certificates and passwords are renewed at run time."""
         return tuple(_changed_ns(path) for path in (self.ca, self.cert, self.key, self.password) if path is not None)
 
     def load(self) -> Access:
-        """
+        """Reads the files.
+
         Raises:
-            AccessError: a file is missing, or not what its setting needs.
+            AgentAccessError: a file is missing or has the wrong content.
         """
         try:
             tls = ssl.create_default_context(cafile=self.ca)
@@ -93,7 +93,7 @@ class AccessFiles:
         tls.check_hostname = self.verify_host
         if self.cert is not None and self.key is not None:
             try:
-                # Asked for a passphrase, OpenSSL would stop and read the terminal.
+                # Without this, OpenSSL would ask for a passphrase on the terminal.
                 tls.load_cert_chain(self.cert, self.key, password=lambda: b"")
             except (OSError, ValueError) as error:
                 raise AgentAccessError(
@@ -112,7 +112,7 @@ class AccessFiles:
             raise AgentAccessError(f"collector.password_file {self.password}: {_why(error)}") from error
         if not password:
             raise AgentAccessError(
-                f"collector.password_file {self.password}: its first line is empty, and should be the password"
+                f"collector.password_file {self.password}: its first line must be the password, and is empty"
             )
         return "Basic " + base64.b64encode(f"{self.username}:{password}".encode()).decode()
 
@@ -121,15 +121,15 @@ NO_ACCESS = Access()
 
 
 def scrape(url: str, timeout_s: float, access: Access = NO_ACCESS) -> list[Sample]:
-    """The samples of one node, without the lags; raises as ``read`` does."""
+    """Returns the samples of one node without the lags. Raises the errors of ``read``."""
     return read(url, timeout_s, access).samples
 
 
 def read(url: str, timeout_s: float, access: Access = NO_ACCESS, *, body_bytes_max: int = BODY_BYTES_MAX) -> Reading:
-    """One scrape of one node.
+    """Scrapes one node.
 
     Raises:
-        ScrapeError: no answer within ``timeout_s``, or not one of a JMX agent.
+        ScrapeError: no answer within ``timeout_s``, or not the answer of a JMX agent.
     """
     until_s = time.monotonic() + timeout_s
     try:
@@ -137,15 +137,15 @@ def read(url: str, timeout_s: float, access: Access = NO_ACCESS, *, body_bytes_m
     except ScrapeError:
         raise
     except TimeoutError as error:
-        raise ScrapeError(Cause.TIMEOUT, f"no whole answer within {timeout_s:g} s") from error
+        raise ScrapeError(Cause.TIMEOUT, f"no complete answer within {timeout_s:g} s") from error
     except ssl.SSLError as error:
         raise ScrapeError(Cause.TLS, _tls_advice(error)) from error
     except (http.client.HTTPException, ConnectionResetError, BrokenPipeError) as error:
         if isinstance(error, ConnectionError) and url.startswith("https:"):
-            raise ScrapeError(Cause.TLS, _HUNG_UP.format(_why(error))) from error
+            raise ScrapeError(Cause.TLS, _CONNECTION_ENDED.format(_why(error))) from error
         raise ScrapeError(
             Cause.HTTP,
-            f"what answers there breaks HTTP off ({_why(error)}); is it the agent's port, and http or https as set?",
+            f"the answer is not valid HTTP ({_why(error)}): check that this is the agent's port, and http or https",
         ) from error
     except OSError as error:
         raise ScrapeError(Cause.CONNECT, f"cannot connect: {_why(error)}") from error
@@ -158,8 +158,8 @@ def read(url: str, timeout_s: float, access: Access = NO_ACCESS, *, body_bytes_m
 def _fetch(url: str, until_s: float, access: Access, body_bytes_max: int) -> bytes:
     parts = urlsplit(url)
     host, secure = parts.hostname or "", parts.scheme == "https"
-    connected = _connect(host, parts.port or (443 if secure else 80), until_s)
-    with connected as sock:
+    connection = _connect(host, parts.port or (443 if secure else 80), until_s)
+    with connection as sock:
         if secure:
             tls = access.tls or ssl.create_default_context()
             sock.settimeout(_left(until_s))
@@ -169,7 +169,7 @@ def _fetch(url: str, until_s: float, access: Access, body_bytes_max: int) -> byt
 
 
 def _connect(host: str, port: int, until_s: float) -> socket.socket:
-    """As ``socket.create_connection``, which gives every address of a name the whole timeout."""
+    """Connects like ``socket.create_connection``, but with one deadline for all addresses of a name."""
     failure: OSError | None = None
     for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         sock = socket.socket(family, kind, protocol)
@@ -189,18 +189,18 @@ def _exchange(sock: socket.socket, url: str, until_s: float, access: Access, bod
         f"GET {parts.path or '/'}{'?' + parts.query if parts.query else ''} HTTP/1.1",
         f"Host: {parts.netloc}",
         "Accept: text/plain",
-        "Accept-Encoding: gzip",  # A broker that follows thousands of partitions answers with half a megabyte, or 16 KB.
+        "Accept-Encoding: gzip",  # 16 KB instead of half a megabyte for a broker that follows thousands of partitions.
         "Connection: close",
     ]
     if access.authorization is not None:
         head.append(f"Authorization: {access.authorization}")
     sock.settimeout(_left(until_s))
     sock.sendall("\r\n".join([*head, "", ""]).encode("latin-1"))
-    answer = http.client.HTTPResponse(_Reader(sock, until_s), method="GET")  # type: ignore[arg-type]  # it only calls makefile
+    answer = http.client.HTTPResponse(_Reader(sock, until_s), method="GET")  # type: ignore[arg-type]  # it calls makefile only
     try:
         answer.begin()
         if answer.status != http.client.OK:
-            raise _refused(answer.status, access)
+            raise _status_error(answer.status, access)
         return _body(answer, body_bytes_max)
     finally:
         answer.close()
@@ -214,11 +214,13 @@ def _body(answer: http.client.HTTPResponse, body_bytes_max: int) -> bytes:
         try:
             body += chunk if unpack is None else unpack.decompress(chunk, body_bytes_max + 1 - len(body))
         except zlib.error as error:
-            raise ScrapeError(Cause.HTTP, f"the answer says it is gzip and is not ({error})") from error
+            raise ScrapeError(
+                Cause.HTTP, f"the answer is not valid gzip in spite of its Content-Encoding ({error})"
+            ) from error
         if len(body) > body_bytes_max:
             raise ScrapeError(
                 Cause.TOO_LARGE,
-                f"the answer is longer than {body_bytes_max / 1e6:.0f} MB: let the agent use conf/collectors/jmx-exporter.yaml",
+                f"the answer is longer than {body_bytes_max / 1e6:.0f} MB: use conf/collectors/jmx-exporter.yaml for the agent",
             )
     if answer.length or (unpack is not None and not unpack.eof):
         raise http.client.IncompleteRead(bytes(body), answer.length)
@@ -226,13 +228,13 @@ def _body(answer: http.client.HTTPResponse, body_bytes_max: int) -> bytes:
 
 
 class _Reader(io.RawIOBase):
-    """A socket's bytes, each wait cut to what is left until the deadline."""
+    """Reads a socket; each wait is limited to the time left until the deadline."""
 
     def __init__(self, sock: socket.socket, until_s: float) -> None:
         self._sock = sock
         self._until_s = until_s
 
-    def makefile(self, mode: str) -> io.BufferedReader:  # noqa: ARG002 - the shape of a socket's
+    def makefile(self, mode: str) -> io.BufferedReader:  # noqa: ARG002 - the signature of a socket's
         return io.BufferedReader(self, _CHUNK_BYTES)
 
     def readable(self) -> bool:
@@ -250,47 +252,49 @@ def _left(until_s: float) -> float:
     return left_s
 
 
-def _refused(status: int, access: Access) -> ScrapeError:
+def _status_error(status: int, access: Access) -> ScrapeError:
     if status in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
-        do = (
+        remedy = (
             "check collector.username and the password in collector.password_file"
             if access.authorization is not None
-            else "the agent wants a user: set collector.username and collector.password_file"
+            else "the agent requires a user: set collector.username and collector.password_file"
         )
-        return ScrapeError(Cause.AUTH, f"HTTP {status}: {do}")
+        return ScrapeError(Cause.AUTH, f"HTTP {status}: {remedy}")
     return ScrapeError(Cause.HTTP, f"HTTP {status}: check the path of its URL in collector.endpoints")
 
 
-# OpenSSL's X509_V_ERR_…: ssl gives the numbers and no names.
+# OpenSSL's X509_V_ERR_… codes; Python's ssl has no names for them.
 _EXPIRED, _NOT_YET_VALID = 10, 9
 _UNKNOWN_AUTHORITY = {2, 18, 19, 20, 21}
 _OTHER_HOST = {62, 64}
-# With TLS 1.3 a server judges our certificate after the handshake, and its alert may be lost with the connection.
-_HUNG_UP = "it ends the connection ({}): it may refuse our certificate, or want one; see collector.tls_cert_file"
+# With TLS 1.3 a server checks the client's certificate after the handshake, and its alert may be lost with the connection.
+_CONNECTION_ENDED = (
+    "the agent ended the connection ({}); it may refuse or require a certificate: check collector.tls_cert_file"
+)
 
 
 def _tls_advice(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        said = error.verify_message
+        detail = error.verify_message
         if error.verify_code in (_EXPIRED, _NOT_YET_VALID):
-            return f"its certificate is not valid now ({said}): renew it on the node, and compare the clocks"
+            return f"its certificate is not valid now ({detail}): renew it on the node, and compare the clocks"
         if error.verify_code in _UNKNOWN_AUTHORITY:
-            return f"its certificate is not signed by an authority we know ({said}): name the right one in collector.tls_ca_file"
+            return f"its certificate is not signed by a known authority ({detail}): name the right one in collector.tls_ca_file"
         if error.verify_code in _OTHER_HOST:
             return (
-                f"its certificate is for another host ({said}): ask it by a name the certificate holds (collector.endpoints), "
+                f"its certificate is for another host ({detail}): use a name of the certificate in collector.endpoints, "
                 "or set collector.tls_verify_host: false"
             )
-        return f"its certificate is refused ({said}): renew it on the node"
+        return f"its certificate is refused ({detail}): renew it on the node"
     reason = error.reason or str(error)
     if "CERTIFICATE_REQUIRED" in reason or "HANDSHAKE_FAILURE" in reason or "BAD_CERTIFICATE" in reason:
-        return f"it refuses our certificate, or wants one ({reason}): set collector.tls_cert_file and collector.tls_key_file"
+        return f"the agent refuses or requires a certificate ({reason}): set collector.tls_cert_file and collector.tls_key_file"
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
-        return _HUNG_UP.format(reason)
+        return _CONNECTION_ENDED.format(reason)
     if "UNKNOWN_CA" in reason:
-        return f"it does not know who signed our certificate ({reason}): let the agent trust the signer of collector.tls_cert_file"
+        return f"the agent does not trust the authority of collector.tls_cert_file ({reason}): add that authority to the agent"
     if "WRONG_VERSION_NUMBER" in reason or "RECORD_LAYER" in reason:
-        return f"what answers there does not speak TLS ({reason}): use http in its URL, or let the agent use TLS"
+        return f"the server does not use TLS ({reason}): use http in its URL, or enable TLS in the agent"
     return f"TLS fails ({reason}): compare the agent's TLS settings with collector.tls_*"
 
 

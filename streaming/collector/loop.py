@@ -1,20 +1,20 @@
-"""One round every few seconds: scrape every node, ask the cluster, publish one record a node.
+"""Runs the collector's rounds: scrapes every node, reads the cluster, and publishes one record per node.
 
-Intuition: a round is a plan of scrapes spread over its beginning (rounds.py), one asking of the Admin API beside them, and
-a join: a node's record goes out once its own scrape has ended and the cluster has answered, or its time is up. This thread
-plans, joins and publishes; a bounded number of others wait for agents.
+A round starts the planned scrapes (rounds.py) and one reading of the Admin API. A node's record is published once its scrape has
+ended and the cluster has answered, or when their time is up. The calling thread plans, joins and publishes; worker threads wait
+for agents.
 
 Invariants:
-- A node that does not answer costs its own record, and one slot for ``timeout_s``; for twice as long when it is asked first. The
-  first scrape of a JVM that has just started takes longer than later ones, so it is tried again before it counts as failed.
-- A node that hung last time may only take the slots kept for such nodes, so however many hang, three quarters of the slots serve
-  those that answer.
-- Each record carries the time at which its own scrape began; a record without a scrape that at which the cluster was asked.
-- The Admin API is asked in a thread of its own, and not of brokers that answered nothing last time. What has not come within
-  ``timeout_s`` is left out of the round, and never taken for the answer of a later one.
-- When something begins to move a round begins, and soon another: rates take two, and whoever steers waits for them. Then
-  rounds go on at their rate from there, so that steps are as long as ever.
-- The sweep over all topics has a thread and a connection of its own; nothing waits for it.
+- A node that does not answer costs only its own record, and one slot for ``timeout_s``. The first scrape of a node is repeated once
+  after a timeout, because the agent of a JVM that has just started is slow.
+- A node whose last scrape timed out may only use a quarter of the slots, so the others always serve the nodes that answer.
+- A record carries the start time of its scrape; a record without scrape carries the time of the Admin API request.
+- The Admin API is read in its own thread. Brokers that did not answer last time are skipped. An answer after ``timeout_s`` is
+dropped,
+  never used in a later round.
+- When a move begins, a round starts at once and another 2.5 s later, because rates need two rounds. Then rounds continue at the
+  usual interval.
+- The full scan of all topics has its own thread and connection; nothing waits for it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from dataclasses import dataclass, field
 import structlog
 
 from streaming.collector import jmx
-from streaming.collector.admin import AdminFacts, FullScan
+from streaming.collector.admin import AdminReader, FullScan
 from streaming.collector.counts import Counts
 from streaming.collector.exposition import Reading
 from streaming.collector.facts import TopicPartition, followed_by_node, lag_samples, samples_by_node
 from streaming.collector.jmx import AgentAccessError, Cause, ScrapeError
-from streaming.collector.rounds import Patience, plan
+from streaming.collector.rounds import ScrapeStart, TimeoutBackoff, plan_round
 from streaming.collector.settings import CollectorSettings
 from streaming.shared.contract import NodeRole, Sample, Scrape
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError
@@ -43,16 +43,18 @@ from streaming.shared.kafka.cluster import ClusterClient, ClusterError
 log = structlog.get_logger("collector")
 
 Publish = Callable[[Scrape], None]
-ASK_SILENT_EVERY = 12  # Rounds.
-_ROUND_SHARE = 0.98  # Of the interval: after it a round takes no more answers, so that the next begins in time.
+ASK_SILENT_EVERY = 12  # Rounds after which brokers that did not answer are asked again.
+_ROUND_SHARE = (
+    0.98  # Share of the interval after which a round takes no more answers, so that the next one starts in time.
+)
 _WATCH_EVERY_S = 1.0
-_AGAIN_S = 2.5  # After the first round that sees something move; a default round's scrapes are over by then.
-_NO_SLOT = "its turn did not come in the round"
+_SECOND_ROUND_S = 2.5  # Wait after the first round that sees a move; by then the scrapes of a default round have ended.
+_NO_SLOT = "no scrape slot became free in the round; raise collector.scrapes_at_once"
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What the cluster said in one round."""
+class ClusterFacts:
+    """The cluster's answers in one round, by node."""
 
     ts_ms: int
     samples: Mapping[int, list[Sample]] = field(default_factory=dict)
@@ -60,8 +62,8 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Scraped:
-    """One scrape of one node that has ended, with what it gave or why it gave nothing."""
+class ScrapeResult:
+    """A finished scrape of one node: its reading, or the cause of its failure."""
 
     node: int
     ts_ms: int
@@ -73,21 +75,30 @@ class Scraped:
 
 @dataclass(slots=True)
 class _Round:
-    """One round under way."""
+    """State of the round in progress."""
 
+    number: int
+    started_s: float
     until_s: float
     facts_until_s: float
-    facts: Facts | None = None  # None while they may still come.
-    waiting: set[int] = field(default_factory=set)  # Scrapes that were begun, or will be.
-    held: list[Scraped] = field(default_factory=list)  # Ended, and waiting for the facts.
-    reached: set[int] = field(default_factory=set)
+    asked_ms: int
+    starts: deque[ScrapeStart]  # Scrapes still to be started.
+    waiting: set[int]  # Nodes whose scrape has not ended.
+    facts: ClusterFacts | None = None  # None until the cluster has answered or its time is up.
+    held: list[ScrapeResult] = field(default_factory=list)  # Finished scrapes that wait for the facts.
+    handled: set[int] = field(default_factory=set)  # Nodes whose record is published or held.
+
+    def next_event_s(self) -> float:
+        """Returns the time of the next start or deadline."""
+        next_start_s = self.started_s + self.starts[0].at_s if self.starts else self.until_s
+        return min(self.until_s, next_start_s, self.facts_until_s if self.facts is None else self.until_s)
 
 
 class Collector:
     """
     Args:
-        client: asked once a round; nobody else may use it meanwhile.
-        sweep_client: the same cluster over another connection.
+        client: read once per round; no other thread may use it meanwhile.
+        scan_client: another connection to the same cluster, for the full scan.
     """
 
     def __init__(
@@ -95,7 +106,7 @@ class Collector:
         settings: CollectorSettings,
         cluster: str,
         client: ClusterClient,
-        sweep_client: ClusterClient,
+        scan_client: ClusterClient,
         publish: Publish,
         *,
         counts: Counts | None = None,
@@ -106,274 +117,290 @@ class Collector:
         self._settings = settings
         self._cluster = cluster
         self._client = client
-        self._sweep = FullScan(sweep_client)
-        self._facts = AdminFacts(client, lambda: self._sweep.swept)
+        self._full_scan = FullScan(scan_client)
+        self._admin = AdminReader(client, lambda: self._full_scan.result)
         self._publish = publish
         self._wall_clock = wall_clock
         self._monotonic = monotonic
-        self._brokers: dict[int, str] = {}  # id → host
-        # Every id that was a broker once: while it is fenced it is in no list, and still one.
-        self._ever: set[int] = set()
-        self._silent: set[int] = set()
-        self._asked: set[int] = set()  # Nodes that have been asked before.
-        self._missed: set[int] = set()
-        self._patience = Patience()
-        self._trouble: dict[str, str] = {}  # What has trouble, the round or the sweep → which.
+        self._brokers: dict[int, str] = {}  # Host by broker id.
+        self._broker_ids: set[int] = set()  # Every id that was ever a broker; a fenced broker is in no list.
+        self._failing: set[int] = set()  # Nodes whose last scrape failed.
+        self._asked: set[int] = set()  # Nodes that have been scraped before.
+        self._missed: set[int] = set()  # Nodes without a slot in the last round.
+        self._backoff = TimeoutBackoff()
+        self._cluster_errors: dict[str, str] = {}  # The last error of the round and of the full scan.
         self._files = settings.access_files()
         self._stamp = self._files.stamp()
         self._access = self._files.load()
-        self._under_way: dict[int, Future[None]] = {}
-        self._asking: Future[None] | Future[bool] | None = None
-        self._events: queue.SimpleQueue[tuple[int, Scraped | Facts | Exception]] = queue.SimpleQueue()
-        kept = max(1, settings.scrapes_at_once // 4)
-        self._asker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ask")
-        self._pool = ThreadPoolExecutor(settings.scrapes_at_once - kept, thread_name_prefix="scrape")
-        self._slow_pool = ThreadPoolExecutor(kept, thread_name_prefix="scrape-slow")
+        self._scrapes: dict[int, Future[None]] = {}
+        self._reading: Future[None] | Future[bool] | None = None  # The request to the Admin API in progress.
+        self._events: queue.SimpleQueue[tuple[int, ScrapeResult | ClusterFacts | Exception]] = queue.SimpleQueue()
+        slow_slots = max(1, settings.scrapes_at_once // 4)
+        self._admin_pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ask")
+        self._pool = ThreadPoolExecutor(settings.scrapes_at_once - slow_slots, thread_name_prefix="scrape")
+        self._slow_pool = ThreadPoolExecutor(slow_slots, thread_name_prefix="scrape-slow")
 
     def run(self, stop: threading.Event) -> None:
-        """Rounds at a fixed rate until ``stop``; a round that took too long is not caught up."""
-        sweeper = threading.Thread(target=self._sweeps, args=(stop,), name="sweep", daemon=True)
-        sweeper.start()
+        """Runs rounds at a fixed rate until ``stop``. A round that took too long is not made up for."""
+        scanner = threading.Thread(target=self._run_full_scans, args=(stop,), name="full-scan", daemon=True)
+        scanner.start()
         interval_s = self._settings.interval_s
         due = self._monotonic()
         while not stop.is_set():
             self.round()
-            step_s = min(interval_s, _AGAIN_S) if self._facts.began else interval_s
+            step_s = min(interval_s, _SECOND_ROUND_S) if self._admin.move_began else interval_s
             due += step_s
             now = self._monotonic()
             if due < now:
                 self.counts.late_rounds += step_s == interval_s
                 due = now
-            if self._begins(stop, due):
+            if self._wait_for_round(stop, due):
                 due = self._monotonic()
-        for pool in (self._asker, self._pool, self._slow_pool):
+        for pool in (self._admin_pool, self._pool, self._slow_pool):
             pool.shutdown(wait=False, cancel_futures=True)
-        sweeper.join(timeout=self._settings.timeout_s)
+        scanner.join(timeout=self._settings.timeout_s)
 
     def round(self) -> None:
-        """Plans, then takes what comes until every node has its record or the round is over."""
-        number = self.counts.rounds = self.counts.rounds + 1
-        began_s = self._monotonic()
-        settings = self._settings
-        this = _Round(
-            began_s + max(settings.interval_s * _ROUND_SHARE, settings.timeout_s), began_s + settings.timeout_s
-        )
-        self._refresh_access()
-        urls = settings.agent_urls(self._brokers)
-        self._forget_gone(urls)
-        free = [node for node in urls if node not in self._under_way or self._under_way[node].done()]
-        starts = deque(plan(free, number, settings.spread_s_fitting(len(urls)), self._patience, self._missed))
-        this.waiting = {start.node for start in starts}
-        asked_ms = self._now_ms()
-        if self._asking is None or self._asking.done():  # While one still hangs there is no second one.
-            self._asking = self._asker.submit(self._ask, number, asked_ms)
-        while this.waiting or this.facts is None:
+        """Runs one round: returns when every node has its record or the round's time is up."""
+        self.counts.rounds += 1
+        started_s = self._monotonic()
+        self._reload_access()
+        urls = self._settings.agent_urls(self._brokers)
+        self._forget_removed(urls)
+        round_ = self._plan(started_s, urls)
+        if self._reading is None or self._reading.done():  # Never two at a time, even if one hangs.
+            self._reading = self._admin_pool.submit(self._read_cluster, round_.number, round_.asked_ms)
+        while round_.waiting or round_.facts is None:
             now = self._monotonic()
-            while starts and began_s + starts[0].at_s <= now:
-                start = starts.popleft()
-                pool = self._slow_pool if start.slow else self._pool
-                args = (number, start.node, urls[start.node], this.until_s, start.node not in self._asked)
-                self._asked.add(start.node)
-                self._under_way[start.node] = pool.submit(self._scrape, *args)
-            if this.facts is None and now >= this.facts_until_s:
-                self._troubled("round", f"no answer within {settings.timeout_s:g} s (collector.timeout_s)")
-                self._have_facts(this, Facts(asked_ms))
+            self._start_due(round_, urls, now)
+            if round_.facts is None and now >= round_.facts_until_s:
+                self._report_cluster_error(
+                    "round", f"no answer within {self._settings.timeout_s:g} s (collector.timeout_s)"
+                )
+                self._set_facts(round_, ClusterFacts(round_.asked_ms))
                 continue
-            if now >= this.until_s:
+            if now >= round_.until_s:
                 break
-            wake = min(
-                this.until_s,
-                began_s + starts[0].at_s if starts else this.until_s,
-                this.facts_until_s if this.facts is None else this.until_s,
-            )
             try:
-                self._take(this, number, *self._events.get(timeout=max(0.0, wake - now)))
+                number, event = self._events.get(timeout=max(0.0, round_.next_event_s() - now))
             except queue.Empty:
                 continue
-        self._close(this, asked_ms)
-        self.counts.round_s = self._monotonic() - began_s
+            self._handle(round_, event, in_time=number == round_.number)
+        self._close(round_)
+        self.counts.round_s = self._monotonic() - started_s
 
-    def _begins(self, stop: threading.Event, due_s: float) -> bool:
-        """Waits for the next round; True: something has begun to move, and it is not to be waited for."""
+    def _plan(self, started_s: float, urls: Mapping[int, str]) -> _Round:
+        settings, number = self._settings, self.counts.rounds
+        free = [node for node in urls if node not in self._scrapes or self._scrapes[node].done()]
+        spread_s = settings.spread_s_fitting(len(urls))
+        starts = deque(plan_round(free, number, spread_s, self._backoff, self._missed))
+        return _Round(
+            number=number,
+            started_s=started_s,
+            until_s=started_s + max(settings.interval_s * _ROUND_SHARE, settings.timeout_s),
+            facts_until_s=started_s + settings.timeout_s,
+            asked_ms=self._now_ms(),
+            starts=starts,
+            waiting={start.node for start in starts},
+        )
+
+    def _start_due(self, round_: _Round, urls: Mapping[int, str], now: float) -> None:
+        while round_.starts and round_.started_s + round_.starts[0].at_s <= now:
+            start = round_.starts.popleft()
+            pool = self._slow_pool if start.slow else self._pool
+            args = (round_.number, start.node, urls[start.node], round_.until_s, start.node not in self._asked)
+            self._asked.add(start.node)
+            self._scrapes[start.node] = pool.submit(self._scrape, *args)
+
+    def _wait_for_round(self, stop: threading.Event, due_s: float) -> bool:
+        """Waits until the next round is due. Returns True at once if a move has begun."""
         while not stop.wait(max(0.0, min(_WATCH_EVERY_S, due_s - self._monotonic()))):
             left_s = due_s - self._monotonic()
             if left_s <= _WATCH_EVERY_S:
                 stop.wait(max(0.0, left_s))
                 return False
-            if self._asking is not None and not self._asking.done():
+            if self._reading is not None and not self._reading.done():
                 continue
-            self._asking = asked = self._asker.submit(self._facts.has_begun)
+            self._reading = watching = self._admin_pool.submit(self._admin.has_move_begun)
             try:
-                if asked.result(min(left_s, self._settings.timeout_s)):
+                if watching.result(min(left_s, self._settings.timeout_s)):
                     return True
             except (ClusterError, ValueError, TimeoutError):
-                continue  # A round says what is wrong.
+                continue  # The next round reports the error.
         return False
 
-    # -- what comes ---------------------------------------------------------------------------------------------------
+    # -- results -------------------------------------------------------------------------------------------------------
 
-    def _take(self, this: _Round, number: int, of_round: int, event: Scraped | Facts | Exception) -> None:
-        if isinstance(event, Scraped):
-            # One of an earlier round that ends only now counts for its node, but its record would come too late.
-            self._judge(event)
-            if of_round == number and event.node in this.waiting:
-                this.waiting.discard(event.node)
-                this.reached.add(event.node)
-                if this.facts is None:
-                    this.held.append(event)
+    def _handle(self, round_: _Round, event: ScrapeResult | ClusterFacts | Exception, *, in_time: bool) -> None:
+        """Handles a result of a worker thread.
+
+        Args:
+            in_time: whether the result belongs to this round.
+        """
+        if isinstance(event, ScrapeResult):
+            self._count(event)  # A late scrape counts for its node, but its record would be too old.
+            if in_time and event.node in round_.waiting:
+                round_.waiting.discard(event.node)
+                round_.handled.add(event.node)
+                if round_.facts is None:
+                    round_.held.append(event)
                 else:
-                    self._emit(event.node, event, this.facts)
-        elif of_round == number and this.facts is None:
-            if isinstance(event, Facts):
-                self._recovered("round")
-                self._have_facts(this, event)
+                    self._publish_record(event.node, event, round_.facts)
+        elif in_time and round_.facts is None:
+            if isinstance(event, ClusterFacts):
+                self._report_cluster_recovery("round")
+                self._set_facts(round_, event)
             else:
-                self._troubled("round", str(event))
-                self._have_facts(this, Facts(self._now_ms()))
+                self._report_cluster_error("round", str(event))
+                self._set_facts(round_, ClusterFacts(self._now_ms()))
 
-    def _have_facts(self, this: _Round, facts: Facts) -> None:
-        this.facts = facts
-        held, this.held = this.held, []
-        for scraped in held:
-            self._emit(scraped.node, scraped, facts)
-        # No agent there, or not its turn: what the cluster says of it is still worth a record.
-        for node in facts.samples.keys() - this.waiting - this.reached:
-            this.reached.add(node)
-            self._emit(node, None, facts)
+    def _set_facts(self, round_: _Round, facts: ClusterFacts) -> None:
+        """Stores the facts and publishes all records that waited for them."""
+        round_.facts = facts
+        held, round_.held = round_.held, []
+        for result in held:
+            self._publish_record(result.node, result, facts)
+        # A node without an agent, or not due in this round: its facts alone are worth a record.
+        for node in facts.samples.keys() - round_.waiting - round_.handled:
+            round_.handled.add(node)
+            self._publish_record(node, None, facts)
 
-    def _close(self, this: _Round, asked_ms: int) -> None:
-        """The nodes whose scrape has not ended: their slot never came, or the whole timeout did not fit any more."""
-        facts = this.facts or Facts(asked_ms)
+    def _close(self, round_: _Round) -> None:
+        """Publishes the facts of nodes whose scrape has not ended, and counts the nodes that got no slot."""
+        facts = round_.facts or ClusterFacts(round_.asked_ms)
         late = False
         self._missed = set()
-        for node in this.waiting:
-            under_way = self._under_way.get(node)
-            if under_way is None or under_way.cancel():
+        for node in round_.waiting:
+            scrape = self._scrapes.get(node)
+            if scrape is None or scrape.cancel():
                 self._missed.add(node)
-                if not self._patience.hanging(node):  # Of those that hang it was to be expected.
-                    self._silence(node, Cause.NOT_REACHED, _NO_SLOT)
+                if not self._backoff.is_slow(node):  # Slow nodes are expected to miss rounds.
+                    self._report_failure(node, Cause.NO_SLOT, _NO_SLOT)
                     late = True
-            self._emit(node, None, facts)
+            self._publish_record(node, None, facts)
         self.counts.late_rounds += late
 
-    def _judge(self, scraped: Scraped) -> None:
-        node = scraped.node
-        if scraped.cause is not Cause.NOT_REACHED:
-            self.counts.scrape_took(scraped.took_s)
-        if scraped.cause is Cause.TIMEOUT:
-            self._patience.hung(node, self.counts.rounds)
-        elif scraped.cause is not Cause.NOT_REACHED:
-            self._patience.moved(node)
-        if scraped.cause is None:
-            self._silent.discard(node)
-            self.counts.scraped_at_s[node] = scraped.ts_ms / 1000
+    def _count(self, result: ScrapeResult) -> None:
+        node = result.node
+        if result.cause is not Cause.NO_SLOT:
+            self.counts.add_scrape(result.took_s)
+        if result.cause is Cause.TIMEOUT:
+            self._backoff.add_timeout(node, self.counts.rounds)
+        elif result.cause is not Cause.NO_SLOT:
+            self._backoff.reset(node)
+        if result.cause is None:
+            self._failing.discard(node)
+            self.counts.scraped_at_s[node] = result.ts_ms / 1000
         else:
-            self._silence(node, scraped.cause, scraped.why)
+            self._report_failure(node, result.cause, result.why)
 
-    def _emit(self, node: int, scraped: Scraped | None, facts: Facts) -> None:
-        samples: list[Sample] = []
-        if scraped is not None and scraped.reading is not None:
-            reading = scraped.reading
+    def _publish_record(self, node: int, result: ScrapeResult | None, facts: ClusterFacts) -> None:
+        samples, ts_ms = list[Sample](), facts.ts_ms
+        if result is not None and result.reading is not None:
+            reading, ts_ms = result.reading, result.ts_ms
             samples = reading.samples + lag_samples(reading.lags, reading.samples, facts.followed.get(node, ()))
-        everything = tuple(samples + facts.samples.get(node, []))
-        if not everything:
+        samples = samples + facts.samples.get(node, [])
+        if not samples:
             return
-        role = NodeRole.BROKER if node in self._ever else NodeRole.CONTROLLER
-        ts_ms = scraped.ts_ms if scraped is not None and scraped.reading is not None else facts.ts_ms
-        self._publish(Scrape(self._cluster, node, role, ts_ms, everything))
+        role = NodeRole.BROKER if node in self._broker_ids else NodeRole.CONTROLLER
+        self._publish(Scrape(self._cluster, node, role, ts_ms, tuple(samples)))
         self.counts.records += 1
 
-    # -- other threads ------------------------------------------------------------------------------------------------
+    # -- worker threads ------------------------------------------------------------------------------------------------
 
-    def _scrape(self, number: int, node: int, url: str, until_s: float, asks_again: bool) -> None:
-        """
+    def _scrape(self, number: int, node: int, url: str, until_s: float, retry: bool) -> None:
+        """Scrapes one node and queues the result.
+
         Args:
-            asks_again: whether an answer that does not come in time is asked for once more, in this round.
+            retry: whether to try once more after a timeout.
         """
-        began_s, ts_ms = self._monotonic(), self._now_ms()
-        if began_s >= until_s:
-            self._events.put((number, Scraped(node, ts_ms, 0.0, None, Cause.NOT_REACHED, _NO_SLOT)))
+        started_s, ts_ms = self._monotonic(), self._now_ms()
+        if started_s >= until_s:
+            self._events.put((number, ScrapeResult(node, ts_ms, 0.0, None, Cause.NO_SLOT, _NO_SLOT)))
             return
         reading, cause, why = None, None, ""
         try:
             reading = jmx.read(url, self._settings.timeout_s, self._access)
         except ScrapeError as error:
-            if asks_again and error.cause is Cause.TIMEOUT:
-                self._scrape(number, node, url, until_s, asks_again=False)
+            if retry and error.cause is Cause.TIMEOUT:
+                self._scrape(number, node, url, until_s, retry=False)
                 return
             cause, why = error.cause, str(error)
-        except Exception as error:  # noqa: BLE001 - in a thread nobody would hear of it
-            cause, why = Cause.OURS, f"{type(error).__name__}: {error}"
-        self._events.put((number, Scraped(node, ts_ms, self._monotonic() - began_s, reading, cause, why)))
+        except Exception as error:  # noqa: BLE001 - an error in a worker thread would go unnoticed
+            cause, why = Cause.INTERNAL, f"{type(error).__name__}: {error}"
+        self._events.put((number, ScrapeResult(node, ts_ms, self._monotonic() - started_s, reading, cause, why)))
 
-    def _ask(self, number: int, ts_ms: int) -> None:
+    def _read_cluster(self, number: int, ts_ms: int) -> None:
         try:
             self._brokers = {e.node: e.host for e in self._client.brokers()}
-            self._ever |= self._brokers.keys()
-            # Not asked: a broker that gave neither its agent's answer nor the last one of ours. Now and then it is, all the same.
-            again = number % ASK_SILENT_EVERY == 0
-            mute = set() if again else self._silent & self._facts.unanswered
-            answers = self._facts.ask([b for b in self._brokers if b not in mute])
-            self._events.put((number, Facts(ts_ms, samples_by_node(answers), followed_by_node(answers))))
-        except (ClusterError, ValueError) as error:  # ValueError: a throttled-replica list in a form we do not know.
+            self._broker_ids |= self._brokers.keys()
+            # Skips brokers whose agent and Kafka port both failed last time, except in every ASK_SILENT_EVERYth round.
+            ask_all = number % ASK_SILENT_EVERY == 0
+            skipped = set() if ask_all else self._failing & self._admin.unanswered
+            answers = self._admin.read([b for b in self._brokers if b not in skipped])
+            self._events.put((number, ClusterFacts(ts_ms, samples_by_node(answers), followed_by_node(answers))))
+        except (ClusterError, ValueError) as error:  # ValueError: a throttled-replica list in an unknown form.
             self._events.put((number, error))
 
-    def _sweeps(self, stop: threading.Event) -> None:
+    def _run_full_scans(self, stop: threading.Event) -> None:
         while not stop.is_set():
             try:
-                took_s = self._sweep.once(stop)
+                took_s = self._full_scan.run(stop)
                 if took_s is not None:
-                    self.counts.sweeps += 1
-                    self.counts.full_scan_interval_s = took_s
-                    self._recovered("sweep")
+                    self.counts.full_scans += 1
+                    self.counts.full_scan_s = took_s
+                    self._report_cluster_recovery("full scan")
             except (ClusterError, ValueError) as error:
-                self._troubled("sweep", str(error))
-            except Exception as error:  # noqa: BLE001 - without this thread no list of a topic would be seen any more
-                self._troubled("sweep", f"{type(error).__name__}: {error}")
+                self._report_cluster_error("full scan", str(error))
+            except Exception as error:  # noqa: BLE001 - without this thread new throttle lists would not be seen
+                self._report_cluster_error("full scan", f"{type(error).__name__}: {error}")
             stop.wait(self._settings.full_scan_interval_s)
 
-    # -- who is there -------------------------------------------------------------------------------------------------
+    # -- nodes and failures --------------------------------------------------------------------------------------------
 
-    def _refresh_access(self) -> None:
+    def _reload_access(self) -> None:
         stamp = self._files.stamp()
         if stamp == self._stamp:
             return
         self._stamp = stamp
         try:
             self._access = self._files.load()
-            self.counts.access_good = True
-            log.info("certificates or password have changed and are in use")
+            self.counts.access_valid = True
+            log.info("the agents' certificates or password have changed; the new ones are in use")
         except AgentAccessError as error:
-            self.counts.access_good = False
+            self.counts.access_valid = False
             log.error(
-                "certificates or password have changed and cannot be used; going on with the old ones", error=str(error)
+                "the agents' certificates or password have changed and cannot be used; the old ones stay in use",
+                error=str(error),
             )
 
-    def _forget_gone(self, urls: Mapping[int, str]) -> None:
-        self._under_way = {node: scrape for node, scrape in self._under_way.items() if not scrape.done()}
-        self._patience.forget_all_but(urls)
-        self._silent &= urls.keys()
+    def _forget_removed(self, urls: Mapping[int, str]) -> None:
+        self._scrapes = {node: scrape for node, scrape in self._scrapes.items() if not scrape.done()}
+        self._backoff.keep_only(urls)
+        self._failing &= urls.keys()
         self._asked &= urls.keys()
-        self.counts.forget_all_but(urls)
+        self.counts.keep_only(urls)
 
-    def _silence(self, node: int, cause: Cause, why: str) -> None:
-        self.counts.failed(node, cause)
-        if node not in self._silent and cause is not Cause.NOT_REACHED:
+    def _report_failure(self, node: int, cause: Cause, why: str) -> None:
+        """Counts a failed scrape, and logs the first one of a node in a row."""
+        self.counts.add_scrape_failure(node, cause)
+        if node not in self._failing and cause is not Cause.NO_SLOT:
             url = self._settings.agent_urls(self._brokers).get(node)
-            log.warning("node does not answer", node=node, url=url, reason=why)
-            self._silent.add(node)
+            log.warning("node cannot be scraped", node=node, url=url, reason=why)
+            self._failing.add(node)
 
-    def _troubled(self, what: str, why: str) -> None:
+    def _report_cluster_error(self, during: str, why: str) -> None:
+        """Counts an error of the Admin API, and logs it unless it repeats the last one."""
         self.counts.admin_failures += 1
-        if why != self._trouble.get(what):
-            self._trouble[what] = why
+        if why != self._cluster_errors.get(during):
+            self._cluster_errors[during] = why
             log.error(
-                "the cluster does not answer", asked_in=what, error=why, do="rheostat doctor names what is missing"
+                "the cluster does not answer", during=during, error=why, do="rheostat doctor names what is missing"
             )
 
-    def _recovered(self, what: str) -> None:
-        if self._trouble.pop(what, None) is not None:
-            log.info("the cluster answers again", asked_in=what)
+    def _report_cluster_recovery(self, during: str) -> None:
+        if self._cluster_errors.pop(during, None) is not None:
+            log.info("the cluster answers again", during=during)
 
     def _now_ms(self) -> int:
         return int(self._wall_clock() * 1000)

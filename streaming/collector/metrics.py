@@ -1,4 +1,4 @@
-"""The collector about itself, for Prometheus. Made anew from the counts at each scrape: a node that has vanished vanishes here."""
+"""The collector's own metrics, built from its counts at each scrape."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class CountsCollector(Collector):
             (CollectorMetric.LATE_ROUNDS, counts.late_rounds),
             (CollectorMetric.ROUND_SECONDS, counts.round_s),
             (CollectorMetric.RECORDS, counts.records),
-            (CollectorMetric.RECORDS_FAILED, counts.records_not_taken),
+            (CollectorMetric.RECORDS_FAILED, counts.records_failed),
             (CollectorMetric.ADMIN_FAILURES, counts.admin_failures),
-            (CollectorMetric.FULL_SCANS, counts.sweeps),
-            (CollectorMetric.FULL_SCAN_SECONDS, counts.full_scan_interval_s),
-            (CollectorMetric.ACCESS_RELOAD_SUCCESSFUL, float(counts.access_good)),
+            (CollectorMetric.FULL_SCANS, counts.full_scans),
+            (CollectorMetric.FULL_SCAN_SECONDS, counts.full_scan_s),
+            (CollectorMetric.ACCESS_RELOAD_SUCCESSFUL, float(counts.access_valid)),
         ):
             yield metric_family(definition, {c: value})
 
     def _scrape_seconds(self) -> Metric:
-        metric_family = HistogramMetricFamily(
+        family = HistogramMetricFamily(
             CollectorMetric.SCRAPE_SECONDS.name,
             CollectorMetric.SCRAPE_SECONDS.meaning,
             labels=CollectorMetric.SCRAPE_SECONDS.labels,
@@ -51,14 +51,15 @@ class CountsCollector(Collector):
         bounds = [*(str(bound) for bound in SCRAPE_S_BUCKETS), "+Inf"]
         cumulative = accumulate(self._counts.scrape_s_counts)
         buckets = list(zip(bounds, map(float, cumulative), strict=True))
-        metric_family.add_metric((self._cluster,), buckets, self._counts.scrape_s_sum)
-        return metric_family
+        family.add_metric((self._cluster,), buckets, self._counts.scrape_s_sum)
+        return family
 
 
 def registry_of(cluster: str, counts: Counts, own: Collector | None = None) -> CollectorRegistry:
-    """
+    """Returns a registry with the collector's metrics.
+
     Args:
-        own: what every process tells of itself.
+        own: the collector of the metrics that every process has.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(CountsCollector(cluster, counts))

@@ -1,12 +1,10 @@
-"""Which node is scraped when. Pure.
+"""Plans when each node is scraped within a round. Pure.
 
-Intuition: a thousand agents asked in one millisecond answer badly, and a node asked at another moment in each round gives
-steps of uneven length. So each node has a moment of its own within the round, made from nothing but its id and how many
-seconds the round is spread over. One that hangs is asked less and less often, up to once in ``PAUSE_ROUNDS_MAX``: it would
-hold a slot for its whole timeout each time.
+Each node has a fixed offset within the round, which depends only on its id. So a thousand agents are not asked at the same moment,
+and the time between two scrapes of a node is constant.
 
-Invariant: a node is due at least once in ``PAUSE_ROUNDS_MAX`` rounds, however long it hung. A node that was due and not
-reached comes before those that became due later, so each has its turn.
+A node whose scrapes time out is asked less often, because each timeout occupies a slot. It is still due at least once in
+``PAUSE_ROUNDS_MAX`` rounds. A node that was due and got no slot comes before nodes that became due later.
 """
 
 from __future__ import annotations
@@ -14,63 +12,71 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-PAUSE_ROUNDS_MAX = 6  # Half a minute at the default interval: that much later, at most, a healed node is back.
-_HANGS_FREE = 3  # So many in a row may be a broker that starts, or a full collection of its heap.
-_GOLDEN = 0.6180339887498949  # Multiples of it spread evenly over 0..1, however many ids there are.
+PAUSE_ROUNDS_MAX = 6  # Half a minute at the default interval: the longest delay until a recovered node is scraped.
+_TIMEOUTS_FREE = 3  # A starting broker or a full garbage collection can cause this many in a row.
+_GOLDEN = 0.6180339887498949  # Its multiples modulo 1 are spread evenly, for any number of ids.
 
 
 @dataclass(frozen=True, slots=True)
 class ScrapeStart:
-    at_s: float  # After the begin of the round.
+    """A planned scrape."""
+
+    at_s: float  # Seconds after the start of the round.
     node: int
-    slow: bool  # It hung last time: it may take only what is kept for such nodes.
+    slow: bool  # The node's last scrape timed out, so it may only use the slots reserved for such nodes.
 
 
 @dataclass(slots=True)
-class Patience:
-    """How often each node hung in a row, and until when it is left alone."""
+class TimeoutBackoff:
+    """Counts consecutive timeouts of each node, and delays its next scrape."""
 
-    _hangs: dict[int, int] = field(default_factory=dict)
-    _again: dict[int, int] = field(default_factory=dict)
+    _timeouts: dict[int, int] = field(default_factory=dict)
+    _due: dict[int, int] = field(default_factory=dict)
 
-    def hung(self, node: int, round_number: int) -> None:
-        hangs = self._hangs[node] = self._hangs.get(node, 0) + 1
-        self._again[node] = round_number + min(PAUSE_ROUNDS_MAX, 2 ** max(0, hangs - _HANGS_FREE))
+    def add_timeout(self, node: int, round_number: int) -> None:
+        timeouts = self._timeouts[node] = self._timeouts.get(node, 0) + 1
+        self._due[node] = round_number + min(PAUSE_ROUNDS_MAX, 2 ** max(0, timeouts - _TIMEOUTS_FREE))
 
-    def moved(self, node: int) -> None:
-        """It answered, or failed at once, which costs nobody anything."""
-        self._hangs.pop(node, None)
-        self._again.pop(node, None)
+    def reset(self, node: int) -> None:
+        """Ends the delay of a node that answered, or failed at once and so occupied no slot."""
+        self._timeouts.pop(node, None)
+        self._due.pop(node, None)
 
-    def asks(self, node: int, round_number: int) -> bool:
-        return round_number >= self.due(node)
+    def is_due(self, node: int, round_number: int) -> bool:
+        return round_number >= self.due_round(node)
 
-    def due(self, node: int) -> int:
-        """The round from which on it is asked again."""
-        return self._again.get(node, 0)
+    def due_round(self, node: int) -> int:
+        """Returns the number of the round from which the node is scraped again."""
+        return self._due.get(node, 0)
 
-    def hanging(self, node: int) -> bool:
-        return node in self._hangs
+    def is_slow(self, node: int) -> bool:
+        """Returns whether the node's last scrape timed out."""
+        return node in self._timeouts
 
-    def forget_all_but(self, nodes: Collection[int]) -> None:
-        for node in self._hangs.keys() - set(nodes):
-            self.moved(node)
+    def keep_only(self, nodes: Collection[int]) -> None:
+        for node in self._timeouts.keys() - set(nodes):
+            self.reset(node)
 
 
 def offset_s(node: int, spread_s: float) -> float:
+    """Returns the node's offset within the round, from 0 to ``spread_s``."""
     return (node * _GOLDEN) % 1.0 * spread_s
 
 
-def plan(
-    nodes: Iterable[int], round_number: int, spread_s: float, patience: Patience, missed: Collection[int]
+def plan_round(
+    nodes: Iterable[int], round_number: int, spread_s: float, backoff: TimeoutBackoff, missed: Collection[int]
 ) -> list[ScrapeStart]:
-    """The scrapes of one round, in order."""
-    due = [node for node in nodes if patience.asks(node, round_number)]
-    # Those that hang queue for few slots: who is due longest comes first, or the same ones would be left over each time.
-    due.sort(key=lambda node: (patience.due(node), node))
+    """Returns the scrapes of one round, ordered by start.
+
+    Args:
+        missed: nodes that got no slot in the last round; they start at once.
+    """
+    due = [node for node in nodes if backoff.is_due(node, round_number)]
+    # Slow nodes share few slots. The one that is due longest comes first; otherwise the same nodes would miss every round.
+    due.sort(key=lambda node: (backoff.due_round(node), node))
     starts = [
         ScrapeStart(0.0 if slow or node in missed else offset_s(node, spread_s), node, slow)
         for node in due
-        for slow in (patience.hanging(node),)
+        for slow in (backoff.is_slow(node),)
     ]
     return sorted(starts, key=lambda start: start.at_s)

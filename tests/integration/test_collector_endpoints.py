@@ -197,13 +197,13 @@ def packed_and_cut_off(handler: http.server.BaseHTTPRequestHandler) -> None:
         (status(404), Cause.HTTP, "HTTP 404: check the path of its URL"),
         (status(500), Cause.HTTP, "HTTP 500"),
         (status(302, Location="http://127.0.0.1:9/"), Cause.HTTP, "HTTP 302"),
-        (status(401), Cause.AUTH, "HTTP 401: the agent wants a user: set collector.username"),
-        (cut_off, Cause.HTTP, "breaks HTTP off"),
-        (packed_and_cut_off, Cause.HTTP, "breaks HTTP off"),
-        (lambda h: well(h, BODY, Content_Encoding="gzip"), Cause.HTTP, "says it is gzip and is not"),
+        (status(401), Cause.AUTH, "HTTP 401: the agent requires a user: set collector.username"),
+        (cut_off, Cause.HTTP, "is not valid HTTP"),
+        (packed_and_cut_off, Cause.HTTP, "is not valid HTTP"),
+        (lambda h: well(h, BODY, Content_Encoding="gzip"), Cause.HTTP, "is not valid gzip"),
         (lambda h: well(h, b"<html>Sign in</html>"), Cause.NOT_METRICS, "not Prometheus text: '<html>"),
         (lambda h: well(h, b""), Cause.NOT_METRICS, "not Prometheus text"),
-        (lambda h: h.wfile.write(b"SSH-2.0-OpenSSH_9.6\r\n"), Cause.HTTP, "breaks HTTP off"),
+        (lambda h: h.wfile.write(b"SSH-2.0-OpenSSH_9.6\r\n"), Cause.HTTP, "is not valid HTTP"),
     ],
     ids=["404", "500", "302", "401", "cut off", "gzip cut off", "not gzip", "html", "empty", "ssh"],
 )
@@ -282,7 +282,7 @@ def test_tls_agent_is_read_with_its_ca(certificates: Certificates) -> None:
 @pytest.mark.parametrize(
     ("server", "ca", "said"),
     [
-        ("good", "other-ca.pem", "not signed by an authority we know"),
+        ("good", "other-ca.pem", "not signed by a known authority"),
         ("good", None, "name the right one in collector.tls_ca_file"),
         ("expired", "ca.pem", "has expired): renew it on the node"),
         ("elsewhere", "ca.pem", "certificate is for another host"),
@@ -304,7 +304,7 @@ def test_foreign_host_name_may_pass_but_not_foreign_ca(certificates: Certificate
         lax = AccessFiles(ca=certificates.file("ca.pem"), verify_host=False).load()
         assert jmx.scrape(agents.url(), 5, lax) == SAMPLES
         other = AccessFiles(ca=certificates.file("other-ca.pem"), verify_host=False).load()
-        assert "not signed by an authority we know" in str(failure(agents.url(), other))
+        assert "not signed by a known authority" in str(failure(agents.url(), other))
 
 
 def test_an_agent_may_want_our_certificate(certificates: Certificates) -> None:
@@ -451,7 +451,7 @@ def test_hanging_nodes_delay_no_others_and_recover_soon(agents: Agents) -> None:
             assert asked[f"/{node}"] >= 11, "it answers, and had to wait for those that do not"
         for node in hanging:
             assert 1 <= asked[f"/{node}"] <= 7, asked
-        assert {cause for (node, cause) in counts.failures if node in hanging} <= {Cause.TIMEOUT, Cause.NOT_REACHED}
+        assert {cause for (node, cause) in counts.failures if node in hanging} <= {Cause.TIMEOUT, Cause.NO_SLOT}
 
         healed.set()
         healed_ms = time.time() * 1000
@@ -498,12 +498,12 @@ def test_a_password_that_changes_is_read_again(agents: Agents, tmp_path: Path) -
         until(lambda: watch.of(1), 10, "the new one is in use")
         password.unlink()
         until(
-            lambda: [line for line in said if "going on with the old ones" in line["event"]], 10, "its absence is told"
+            lambda: [line for line in said if "the old ones stay in use" in line["event"]], 10, "its absence is told"
         )
         before = len(watch.of(1))
         until(lambda: len(watch.of(1)) >= before + 2, 10, "the old one goes on")
-        assert not watch.collector.counts.access_good
-    told = [line for line in said if line["event"] == "node does not answer"]
+        assert not watch.collector.counts.access_valid
+    told = [line for line in said if line["event"] == "node cannot be scraped"]
     assert [(line["node"], line["url"]) for line in told] == [(1, agents.url())]
     assert "collector.password_file" in told[0]["reason"]
     assert not any(word in json.dumps(said) for word in ('"old"', '"new"', "Basic"))
@@ -514,13 +514,13 @@ def test_a_password_that_changes_is_read_again(agents: Agents, tmp_path: Path) -
 
 def test_the_collectors_own_metrics_follow_its_counts() -> None:
     counts = Counts()
-    counts.rounds, counts.late_rounds, counts.records, counts.full_scan_interval_s = 7, 1, 40, 0.5
+    counts.rounds, counts.late_rounds, counts.records, counts.full_scan_s = 7, 1, 40, 0.5
     for seconds in (0.02, 0.03, 99.0):
-        counts.scrape_took(seconds)
-    counts.failed(1, Cause.TIMEOUT)
-    counts.failed(2, Cause.AUTH)
+        counts.add_scrape(seconds)
+    counts.add_scrape_failure(1, Cause.TIMEOUT)
+    counts.add_scrape_failure(2, Cause.AUTH)
     counts.scraped_at_s |= {1: 1_700_000_000.5, 2: 1_700_000_001.0}
-    counts.not_taken()
+    counts.add_failed_record()
     server = serve(registry_of("main", counts), "127.0.0.1", 0)
     try:
         text = page(server.port)
@@ -540,7 +540,7 @@ def test_the_collectors_own_metrics_follow_its_counts() -> None:
         for definition in BY_PROCESS["collector"]:
             assert f"# TYPE {definition.name} {definition.kind}" in text
 
-        counts.forget_all_but([2])
+        counts.keep_only([2])
         text = page(server.port)
         assert 'node="1"' not in text
         assert 'node="2"' in text

@@ -86,8 +86,8 @@ def seen(lab: Lab, move: None) -> Iterator[tuple[Collector, Seen]]:
     settings = CollectorSettings(interval_s=INTERVAL_S, timeout_s=TIMEOUT_S, endpoints=lab.jmx_urls())
     seen, stop = Seen(), threading.Event()
     kafka = lab.kafka_settings().model_copy(update={"request_timeout_s": TIMEOUT_S})
-    with ClusterClient(kafka, "test-collector") as client, ClusterClient(kafka, "test-sweep") as sweep_client:
-        collector = Collector(settings, "lab", client, sweep_client, seen.publish)
+    with ClusterClient(kafka, "test-collector") as client, ClusterClient(kafka, "test-scan") as scan_client:
+        collector = Collector(settings, "lab", client, scan_client, seen.publish)
         thread = threading.Thread(target=collector.run, args=(stop,))
         thread.start()
         try:

@@ -120,13 +120,13 @@ class Everything:
         counts, now_s = self.counts, self.wall_clock()
         counts.rounds += 1
         counts.late_rounds += 1
-        counts.sweeps += 1
+        counts.full_scans += 1
         counts.admin_failures += 1
         counts.records += 5
-        counts.round_s, counts.full_scan_interval_s = 0.4, 0.7
-        counts.scrape_took(0.03)
-        counts.failed(2, Cause.TIMEOUT)
-        counts.not_taken()
+        counts.round_s, counts.full_scan_s = 0.4, 0.7
+        counts.add_scrape(0.03)
+        counts.add_scrape_failure(2, Cause.TIMEOUT)
+        counts.add_failed_record()
         counts.scraped_at_s |= dict.fromkeys((1, 2, 3, 4, 100), now_s)
 
     def _streamed(self) -> None:

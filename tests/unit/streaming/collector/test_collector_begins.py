@@ -1,4 +1,4 @@
-"""A move that begins brings on a round of the collector, and soon another; while one runs nothing is asked in between."""
+"""The collector starts a round when a move begins, and another soon after; during a move nothing is asked between rounds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from streaming.collector.admin import AdminFacts, FullScanResult
+from streaming.collector.admin import AdminReader, FullScanResult
 from streaming.collector.loop import Collector
 from streaming.collector.settings import CollectorSettings
 from streaming.shared.contract import Scrape
@@ -20,7 +20,7 @@ MOVE = PartitionState("orders", 0, 1, (1, 3), (1,), (3,), (2,))
 
 
 class FakeCluster:
-    """Two brokers; whoever asks what moves is noted with the time."""
+    """Two brokers; notes the time of each request for reassignments and brokers."""
 
     def __init__(self) -> None:
         self.moving: list[PartitionState] = []
@@ -54,29 +54,29 @@ class FakeCluster:
         return {}
 
 
-def facts(cluster: FakeCluster) -> AdminFacts:
-    return AdminFacts(cast("ClusterClient", cluster), FullScanResult)
+def admin_reader(cluster: FakeCluster) -> AdminReader:
+    return AdminReader(cast("ClusterClient", cluster), FullScanResult)
 
 
-def test_a_beginning_is_told_once_a_round_has_seen_that_nothing_moves() -> None:
+def test_has_move_begun_needs_a_round_without_moves_first() -> None:
     cluster = FakeCluster()
-    asking = facts(cluster)
+    reader = admin_reader(cluster)
     cluster.moving = [MOVE]
-    assert not asking.has_begun()  # Nobody knows what was before.
+    assert not reader.has_move_begun()  # The state before is unknown.
     cluster.moving = []
-    asking.ask([1, 3])
-    assert not asking.has_begun()
+    reader.read([1, 3])
+    assert not reader.has_move_begun()
     cluster.moving = [MOVE]
-    assert asking.has_begun()
+    assert reader.has_move_begun()
 
 
-def test_while_something_moves_nothing_is_asked_between_rounds() -> None:
+def test_has_move_begun_sends_no_request_during_a_move() -> None:
     cluster = FakeCluster()
     cluster.moving = [MOVE]
-    asking = facts(cluster)
-    asking.ask([1, 3])
+    reader = admin_reader(cluster)
+    reader.read([1, 3])
     before = len(cluster.asked_s)
-    assert not asking.has_begun()
+    assert not reader.has_move_begun()
     assert len(cluster.asked_s) == before
 
 
@@ -104,8 +104,8 @@ def run(cluster: FakeCluster, lasts_s: float, *then: tuple[float, Any]) -> None:
     assert not thread.is_alive()
 
 
-def test_a_move_that_begins_is_measured_twice_before_the_next_round_would_have_come(cluster: FakeCluster) -> None:
-    """Rounds are five seconds apart: the second and the third come within them, for a move that begins after half a second."""
+def test_collector_runs_two_rounds_soon_after_a_move_begins(cluster: FakeCluster) -> None:
+    """The interval is five seconds; the move begins after half a second, and two more rounds follow within the interval."""
     run(cluster, 4.8, (0.5, lambda: cluster.moving.append(MOVE)))
     rounds = [at_s - cluster.rounds_s[0] for at_s in cluster.rounds_s]
     assert len(rounds) == 3, rounds
@@ -113,22 +113,22 @@ def test_a_move_that_begins_is_measured_twice_before_the_next_round_would_have_c
     assert rounds[2] - rounds[1] == pytest.approx(2.5, abs=0.5)
 
 
-def test_a_round_that_happens_to_see_it_first_is_followed_by_another_as_soon(cluster: FakeCluster) -> None:
-    """It begins in the last second before a round, in which nobody asks."""
+def test_collector_round_that_sees_a_move_first_is_repeated_soon(cluster: FakeCluster) -> None:
+    """The move begins in the last second before a round, when the collector does not check."""
     run(cluster, 8.2, (4.4, lambda: cluster.moving.append(MOVE)))
     rounds = [at_s - cluster.rounds_s[0] for at_s in cluster.rounds_s]
     assert len(rounds) == 3, rounds
     assert rounds[2] - rounds[1] == pytest.approx(2.5, abs=0.5)
 
 
-def test_nothing_that_moves_leaves_rounds_as_they_are(cluster: FakeCluster) -> None:
+def test_collector_without_moves_keeps_its_interval(cluster: FakeCluster) -> None:
     run(cluster, 3.5)
     assert len(cluster.rounds_s) == 1
     assert len(cluster.asked_s) >= 3
     assert all(later - earlier > 0.9 for earlier, later in pairwise(cluster.asked_s[1:]))
 
 
-def test_a_cluster_that_is_away_between_rounds_is_asked_again(cluster: FakeCluster) -> None:
+def test_collector_asks_again_after_cluster_failed_between_rounds(cluster: FakeCluster) -> None:
     def fail() -> None:
         cluster.fails = True
 

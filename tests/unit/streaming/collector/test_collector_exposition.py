@@ -1,4 +1,4 @@
-"""The lean reader against prometheus_client's: the same samples out of the same text."""
+"""Compares the parser with prometheus_client's: both return the same samples for the same text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from streaming.collector.exposition import LAG, OURS, Reading, parse
+from streaming.collector.exposition import LAG, PREFIX, Reading, parse
 from streaming.shared.contract import Sample, canonical_labels
 
 
@@ -18,7 +18,7 @@ def full_parse(text: str) -> list[Sample]:
         Sample(s.name, canonical_labels({k: v for k, v in s.labels.items() if v}), float(s.value))
         for family in text_string_to_metric_families(text)
         for s in family.samples
-        if s.name.startswith(OURS) and math.isfinite(s.value)
+        if s.name.startswith(PREFIX) and math.isfinite(s.value)
     ]
 
 
@@ -38,7 +38,7 @@ number = st.one_of(
 
 @st.composite
 def lines(draw: st.DrawFn) -> str:
-    name = draw(st.sampled_from([OURS, "jvm_", "kafka", "process_"])) + draw(word)
+    name = draw(st.sampled_from([PREFIX, "jvm_", "kafka", "process_"])) + draw(word)
     labels = draw(st.dictionaries(word, content, max_size=4))
     inside = ",".join(f'{key}="{escaped(value)}"' for key, value in labels.items())
     inside += draw(st.sampled_from(["", ","])) if labels else ""
@@ -53,7 +53,7 @@ def lines(draw: st.DrawFn) -> str:
         max_size=12,
     )
 )
-def test_it_reads_what_a_full_parser_reads(some: list[str]) -> None:
+def test_parse_equals_full_parser(some: list[str]) -> None:
     text = "\n".join([*some, "# TYPE kafka_end gauge", ""])
     assert sorted(map(repr, parse(text).samples)) == sorted(map(repr, full_parse(text)))
 
@@ -72,7 +72,7 @@ kafka_controller_kafkacontroller_x{broker=""} 1.0
 """
 
 
-def test_kafkas_series_stay_and_the_rest_goes() -> None:
+def test_parse_keeps_only_kafka_series() -> None:
     assert parse(TEXT) == Reading(
         [
             Sample("kafka_server_leaderreplication_byte_rate", "", 4_500_000),
@@ -88,13 +88,13 @@ def lag(partition: int, value: str, topic: str = "a.b-c_d", fetcher: int = 0) ->
     return f'{LAG}{{clientid="ReplicaFetcherThread-{fetcher}-1",partition="{partition}",topic="{topic}"}} {value}\n'
 
 
-def test_lags_are_kept_apart_and_what_kafka_does_not_know_yet_is_left_out() -> None:
+def test_parse_returns_lags_separately_without_unknown_ones() -> None:
     found = parse(lag(0, "7.0") + lag(1, "-1.0") + lag(2, "0.0") + lag(3, "1.2345678E7") + TEXT)
     assert found.lags == {("a.b-c_d", 0): 7, ("a.b-c_d", 2): 0, ("a.b-c_d", 3): 12_345_678}
     assert found.samples == parse(TEXT).samples
 
 
-def test_of_two_fetchers_lags_the_larger_counts() -> None:
+def test_parse_lag_under_two_fetchers_takes_the_larger() -> None:
     assert parse(lag(0, "7.0") + lag(0, "9.0", fetcher=1) + lag(0, "8.0", fetcher=2)).lags == {("a.b-c_d", 0): 9}
 
 
@@ -106,7 +106,7 @@ def test_of_two_fetchers_lags_the_larger_counts() -> None:
         f'{LAG} {{partition="4",topic="t"}}  5e0 1395066363000',
     ],
 )
-def test_lags_in_another_form_go_the_long_way(line: str) -> None:
+def test_parse_accepts_lags_in_another_form(line: str) -> None:
     assert parse(lag(1, "2.0") + line + "\n" + TEXT) == Reading(parse(TEXT).samples, {("a.b-c_d", 1): 2, ("t", 4): 5})
 
 
@@ -123,10 +123,10 @@ def test_lags_in_another_form_go_the_long_way(line: str) -> None:
         TEXT + f'{LAG}{{clientid="x",partition="1"',
     ],
 )
-def test_what_is_not_prometheus_text_is_refused_whole(text: str) -> None:
+def test_parse_refuses_text_that_is_not_prometheus(text: str) -> None:
     with pytest.raises(ValueError, match=r"Prometheus text|could not convert"):
         parse(text)
 
 
-def test_an_agent_without_kafkas_series_is_no_error() -> None:
+def test_parse_without_kafka_series_returns_empty_reading() -> None:
     assert parse("# TYPE jvm_threads_current gauge\njvm_threads_current 70.0\n") == Reading([], {})

@@ -1,4 +1,4 @@
-"""What the Admin API said, as samples of the nodes it concerns."""
+"""Samples from answers of the Admin API."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def values(samples: list[Sample]) -> dict[str, float]:
     return {s.name: s.value for s in samples}
 
 
-def test_a_throttled_move_is_told_on_both_sides() -> None:
+def test_samples_throttled_move_appears_on_both_sides() -> None:
     found = samples_by_node(AdminAnswers([MOVE], EXACT, SIZES, {("orders", 0): 777}))
     # In-sync follower 2 and adding replica 3 both use up the leader's quota.
     assert values(found[1]) == {
@@ -33,13 +33,13 @@ def test_a_throttled_move_is_told_on_both_sides() -> None:
     assert values(found[2])[Metric.FOLLOWED_ADDING] == 0
 
 
-def test_an_unthrottled_move_counts_nobody() -> None:
+def test_samples_unthrottled_move_counts_no_replica() -> None:
     found = samples_by_node(AdminAnswers([MOVE], {}, SIZES))
     assert values(found[1])[Metric.LED_COUNTED] == 0
     assert values(found[3])[Metric.FOLLOWED_COUNTED] == 0
 
 
-def test_a_wildcard_counts_partitions_that_do_not_move() -> None:
+def test_samples_wildcard_counts_partitions_without_move() -> None:
     still = PartitionState("orders", 1, leader=1, replicas=(1, 2), isr=(1, 2))
     wild = {"orders": TopicThrottle(ThrottledReplicas(all_replicas=True), ThrottledReplicas(all_replicas=True))}
     sizes = {broker: {("orders", 1): 5 * MB} for broker in (1, 2)}
@@ -49,18 +49,18 @@ def test_a_wildcard_counts_partitions_that_do_not_move() -> None:
     assert {s.name: s.value for s in found[2]}[Metric.FOLLOWED_COUNTED] == 1
 
 
-def test_an_adding_replica_that_is_already_in_sync_counts_once() -> None:
+def test_samples_adding_replica_in_sync_counts_once() -> None:
     joined = PartitionState("orders", 0, leader=1, replicas=(1, 3, 2), isr=(1, 2, 3), adding=(3,), removing=(2,))
     assert values(samples_by_node(AdminAnswers([joined], EXACT, SIZES))[1])[Metric.LED_COUNTED] == 2
 
 
-def test_a_replica_without_a_log_yet_has_everything_to_copy() -> None:
+def test_samples_replica_without_log_has_everything_to_copy() -> None:
     found = samples_by_node(AdminAnswers([MOVE], EXACT, {**SIZES, 3: {}}))
     assert values(found[3])[Metric.FOLLOWED_SIZE] == 0
     assert values(found[1])[Metric.LED_REMAINING] == 100 * MB
 
 
-def test_what_is_not_known_is_not_said() -> None:
+def test_samples_unknown_size_yields_no_sample() -> None:
     without_destination = {1: SIZES[1], 2: SIZES[2]}
     found = samples_by_node(AdminAnswers([MOVE], EXACT, without_destination))
     assert 3 not in found
@@ -69,21 +69,21 @@ def test_what_is_not_known_is_not_said() -> None:
     assert samples_by_node(AdminAnswers([MOVE], EXACT, without_leader)) == {}
 
 
-def test_a_partition_without_leader_is_passed_over() -> None:
+def test_samples_partition_without_leader_is_skipped() -> None:
     orphan = PartitionState("orders", 0, leader=-1, replicas=(1, 2), isr=(), adding=(3,))
     assert samples_by_node(AdminAnswers([orphan], EXACT, SIZES)) == {}
 
 
-def test_rates_go_to_their_broker() -> None:
+def test_samples_rates_belong_to_their_broker() -> None:
     found = samples_by_node(AdminAnswers(rates={1: {Metric.LEADER_RATE: 4.5 * MB}, 2: {}}))
     assert found == {1: [Sample(Metric.LEADER_RATE, "", 4.5 * MB)], 2: []}
 
 
-def test_each_broker_is_told_what_it_follows() -> None:
+def test_followed_by_node_lists_followed_partitions() -> None:
     assert followed_by_node(AdminAnswers([MOVE], EXACT, SIZES)) == {3: [("orders", 0)], 2: [("orders", 0)]}
 
 
-def test_lags_become_their_sum_and_those_of_what_moves() -> None:
+def test_lag_samples_are_sum_and_moving_partitions() -> None:
     lags = {("orders", 0): 7.0, ("orders", 1): 5.0, ("other", 0): 0.0}
     assert lag_samples(lags, [], [("orders", 0), ("orders", 9)]) == [
         Sample(Metric.FOLLOWED_LAG, LABELS, 7.0),
@@ -91,7 +91,7 @@ def test_lags_become_their_sum_and_those_of_what_moves() -> None:
     ]
 
 
-def test_a_lag_that_is_missing_is_not_zero() -> None:
+def test_lag_samples_missing_lag_is_not_zero() -> None:
     counts = [Sample(Metric.PARTITION_COUNT, "", 10), Sample(Metric.LEADER_COUNT, "", 4)]
     assert lag_samples({}, counts, [("orders", 0)]) == []
     assert lag_samples({}, [], []) == []

@@ -1,4 +1,4 @@
-"""What the collector's settings refuse, and that a password never stands in them."""
+"""The collector's settings refuse invalid values, and no message shows a password."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from streaming.collector.settings import CollectorSettings
         ({"endpoints": {1: "broker-1:7071/metrics"}}, "the URL of node 1 is not http(s)://host:port/path"),
         ({"endpoints": {1: "http:///metrics"}}, "the URL of node 1 is not"),
         ({"endpoints": {1: "http://broker-1:70710/metrics"}}, "the URL of node 1 is not"),
-        ({"endpoints": {1: "https://me:hush@broker-1:7071/"}}, "carries a user or password: use username and password_file"),
+        ({"endpoints": {1: "https://me:hush@broker-1:7071/"}}, "contains a user or password: use username and password_file"),
         ({"tls_cert_file": "a.pem"}, "tls_cert_file and tls_key_file go together"),
         ({"username": "me"}, "username and password_file go together"),
-        ({"username": "a:b", "password_file": "f"}, "username holds a colon"),
+        ({"username": "a:b", "password_file": "f"}, "username contains a colon"),
         ({"scrapes_at_once": 1}, "greater than or equal to 2"),
         ({"jmx_scheme": "ftp"}, "'http' or 'https'"),
     ],
 )  # fmt: skip
-def test_what_cannot_work_is_refused(given: dict[str, Any], said: str) -> None:
+def test_settings_refuse_invalid_values_without_showing_secrets(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError) as caught:
         CollectorSettings(**given)
     assert said in str(caught.value)
     assert all("hush" not in fault["msg"] for fault in caught.value.errors())
 
 
-def test_urls_by_port_and_by_name() -> None:
+def test_agent_urls_from_port_and_endpoints() -> None:
     settings = CollectorSettings(jmx_port=7071, jmx_scheme="https", endpoints={2: "http://b:1/m", 100: "https://c/m"})
     assert settings.agent_urls({1: "a.example", 2: "b.example", 3: "2001:db8::3"}) == {
         1: "https://a.example:7071/metrics",
@@ -55,7 +55,7 @@ def test_urls_by_port_and_by_name() -> None:
         (5, 2, 2, 0, 0),
     ],
 )
-def test_few_nodes_are_asked_at_once_and_the_last_of_many_still_has_its_timeout(
+def test_spread_s_fits_number_of_nodes_and_timeout(
     interval_s: float, timeout_s: float, spread_s: float, nodes: int, fitting_s: float
 ) -> None:
     settings = CollectorSettings(interval_s=interval_s, timeout_s=timeout_s, spread_s=spread_s)

@@ -276,7 +276,7 @@ def test_doctor_fails_an_agent_that_answers_in_time_neither_time(
     (finding,) = found_at_agents(tmp_path, endpoints={1: url}, timeout_s=0.3)
     assert (finding.verdict, finding.found) == (
         FindingVerdict.FAILED,
-        f"{url}: no whole answer within 0.4 s, asked twice",
+        f"{url}: no complete answer within 0.4 s, asked twice",
     )
 
 
