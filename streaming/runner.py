@@ -1,9 +1,8 @@
-"""The pipeline as something to run: session and query up, progress out, both down in reverse order.
+"""Runs the pipeline: starts session and query, reports progress, and stops both in reverse order.
 
-A query that dies because Kafka was away is started again here, from its checkpoint and in the session that is warm, each
-time with a word about the cause: a cluster that stays away is a line in the log every half minute, and not silence. It
-must have been there once, though: an address that was wrong from the start is an error. Whatever else a query dies of
-takes ``run`` with it. Starting it again is then the caller's decision, since a cause that stays must be seen.
+A query that dies because Kafka is unreachable is restarted here, from its checkpoint and in the same session. Each restart is
+reported, so a long outage is logged every half minute. This requires that Kafka was reachable before in this process; a wrong
+address is an error. Any other death of a query ends ``run``, and the caller decides whether to start again.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from streaming.failure_causes import (
 from streaming.java_output import JavaLine, JavaOutput
 from streaming.pipeline import RunningQuery
 from streaming.progress import Reports, behind_records, event_time_s
-from streaming.session import Standalone, ran_out_of_memory, spark_session
+from streaming.session import SparkOptions, Standalone, ran_out_of_memory, spark_session
 from streaming.settings import StreamSettings
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import KafkaSettings
@@ -45,34 +44,40 @@ from streaming.sources import Feed
 log = structlog.get_logger("stream")
 
 POLL_S = 1
-# All that are kept are read where batches end faster than they are asked for, so not a hundred; and never more than a few
-# end within a second.
+# Number of progress reports that Spark keeps. All are read at once if batches end faster than they are polled; at most a few end
+# within a second.
 _REPORTS_KEPT = 32
-_AGAIN_S_MIN = 1.0
-_AGAIN_S_MAX = 30.0
+_RESTART_S_MIN = 1.0
+_RESTART_S_MAX = 30.0
 
 Progress = dict[str, Any]
 
 
-def _nobody(*_: Any) -> None:
+def _ignore(*_: Any) -> None:
     pass
 
 
 @dataclass(frozen=True, slots=True)
 class ProgressListener:
-    """Who hears of what happens. ``backlog`` and ``backlog_failed`` are called in another thread."""
+    """Callbacks for the stream's events.
 
-    # Of every batch that had input: ``batch``, ``batch_ms``, ``input_rows``, ``input_rows_per_s``, ``state_rows``,
-    # ``late_rows_dropped`` (behind the watermark), ``at`` (ISO time), ``backlog_remaining_records``, ``refused`` records and
-    # ``refused_not_written``: those that are not in the rejects topic, because they were too many for the state or too late;
-    # ``newest_input_at_s`` and ``watermark_at_s`` (Kafka's time) and ``behind_records``, which it left unread.
-    progress: Callable[[Progress], None] = _nobody
-    again: Callable[[str, float], None] = _nobody  # The query starts again: because of what, in how many seconds.
-    backlog: Callable[[backlog.State], None] = _nobody  # At its begin and after every chunk.
-    backlog_failed: Callable[[str, float], None] = _nobody  # The same chunk comes again: because of what, in s.
-    halved: Callable[[int, int], None] = _nobody  # A batch of so many records fails, and is cut to so many.
-    quarantined: Callable[[quarantine.Quarantined], None] = _nobody  # Records are left out, as they end the query.
-    java: Callable[[JavaLine], None] = _nobody  # Each line that Spark's JVM prints; called in another thread.
+    Attributes:
+        progress: after each batch with input: the values of ``progress``, and ``backlog_remaining_records``.
+        restart: before the query is restarted: the cause, and the delay in seconds.
+        backlog: at the start of the backlog and after each chunk; called in another thread.
+        backlog_failed: a chunk failed and will be retried: the cause, and the delay in seconds; called in another thread.
+        halved: a failing batch is cut: its records before and after.
+        quarantined: records are skipped because they end the query.
+        java: each line that Spark's JVM prints; called in another thread.
+    """
+
+    progress: Callable[[Progress], None] = _ignore
+    restart: Callable[[str, float], None] = _ignore
+    backlog: Callable[[backlog.State], None] = _ignore
+    backlog_failed: Callable[[str, float], None] = _ignore
+    halved: Callable[[int, int], None] = _ignore
+    quarantined: Callable[[quarantine.Quarantined], None] = _ignore
+    java: Callable[[JavaLine], None] = _ignore
 
 
 def run(
@@ -85,45 +90,33 @@ def run(
     listener: ProgressListener = ProgressListener(),
     class_archive: ClassArchive | None = None,
 ) -> None:
-    """Makes signals until ``stop`` is set.
+    """Produces signals until ``stop`` is set.
 
     Args:
-        class_archive: makes the next start of this program on this machine a quicker one.
+        class_archive: makes the next start on this machine faster.
 
     Raises:
         StreamError: the checkpoint is in use or does not fit, or the query died; the message names the cause.
     """
-    # Torn down last in, first out: query, locks, session, scratch folder.
     with ExitStack() as teardown:
-        _check_places(settings)
+        _check_folders(settings)
         teardown.enter_context(checkpoint.locked(settings.checkpoint_dir))
         scratch = teardown.enter_context(tempfile.TemporaryDirectory(prefix="rheostat-spark-"))
         output = JavaOutput(listener.java)
-        teardown.callback(output.close_writing_end)  # A session that fails before it starts a JVM leaves it open.
+        teardown.callback(output.close_writing_end)  # A session that fails before its JVM starts leaves it open.
         try:
-            spark = spark_session(
-                jars,
-                app_name="rheostat",
-                driver_memory_mb=settings.driver_memory_mb,
-                local_dir=Path(scratch),
-                cores=settings.cores,
-                shuffle_partitions=settings.shuffle_partitions,
-                standalone=_standalone(settings),
-                compiler=settings.compiler,
-                class_archive=class_archive,
-                output=output,
-            )
-        except Exception as error:  # Py4J's, for whatever the JVM did not like.
+            spark = spark_session(jars, _spark_options(settings, Path(scratch), class_archive), output)
+        except Exception as error:  # Py4J's errors, for any failure of the JVM.
             raise StreamError(why_not_started(error, output.last_words(), settings)) from error
         spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", str(_REPORTS_KEPT))
-        watch = _Watch(stop, listener)
+        monitor = _QueryMonitor(stop, listener)
         if class_archive is not None:
-            # A run that never made a signal has loaded half of the classes, and an archive is made once.
-            teardown.callback(lambda: class_archive.keep() if watch.was_reached else None)
+            # A run without any signal has loaded half of the classes only, and the archive is made once.
+            teardown.callback(lambda: class_archive.keep() if monitor.was_reached else None)
         teardown.callback(spark.stop)
         teardown.enter_context(checkpoint.locked_by_jvm(spark, settings.checkpoint_dir))
         while not stop.is_set():
-            watch.ran = False
+            monitor.ran = False
             try:
                 with pipeline.start(
                     spark,
@@ -134,10 +127,10 @@ def run(
                     listener.backlog,
                     listener.backlog_failed,
                     quarantine.RejectListener(listener.halved, listener.quarantined),
-                ) as live:
-                    watch.until_end(live)
+                ) as running:
+                    monitor.until_end(running)
             except (Py4JNetworkError, ConnectionError) as error:
-                if watch.ran and ran_out_of_memory():
+                if monitor.ran and ran_out_of_memory():
                     _note_failure(settings.checkpoint_dir)
                     raise StreamError(
                         f"Spark's Java process ran out of memory ({settings.driver_memory_mb} MiB). The next start reads the same "
@@ -149,16 +142,29 @@ def run(
             except (PySparkException, Py4JError, kafka.errors.KafkaError, ClusterError) as error:
                 report = f"{type(error).__name__}: {first_line(error)}\n{error}"
                 cause = why(report, kafka_, topics, settings, feeds)
-                if not (watch.was_reached and is_lost(report)):
-                    if watch.ran and isinstance(error, PySparkException | Py4JError) and may_be_a_record(report):
+                if not (monitor.was_reached and is_lost(report)):
+                    if monitor.ran and isinstance(error, PySparkException | Py4JError) and may_be_a_record(report):
                         _note_failure(settings.checkpoint_dir)
                     raise StreamError(cause) from error
-                listener.again(cause, watch.wait_s)
-                watch.pause()
+                listener.restart(cause, monitor.wait_s)
+                monitor.pause()
+
+
+def _spark_options(settings: StreamSettings, scratch: Path, class_archive: ClassArchive | None) -> SparkOptions:
+    return SparkOptions(
+        app_name="rheostat",
+        local_dir=scratch,
+        cores=settings.cores,
+        driver_memory_mb=settings.driver_memory_mb,
+        shuffle_partitions=settings.shuffle_partitions,
+        standalone=_standalone(settings),
+        compiler=settings.compiler,
+        class_archive=class_archive,
+    )
 
 
 def _note_failure(checkpoint_dir: Path) -> None:
-    """Notes that the begun batch has failed. An error of that is logged, so that it does not replace what ended the query."""
+    """Records that the unfinished batch failed. An error here is only logged, so that it does not replace the query's error."""
     try:
         quarantine.note_failure(checkpoint_dir)
     except (StreamError, OSError) as error:
@@ -167,10 +173,11 @@ def _note_failure(checkpoint_dir: Path) -> None:
         )
 
 
-def _check_places(settings: StreamSettings) -> None:
-    """
+def _check_folders(settings: StreamSettings) -> None:
+    """Checks the folders that the stream writes to, before Spark starts.
+
     Raises:
-        StreamError: a folder that the stream writes to does not take it; said before Spark starts.
+        StreamError: a folder cannot be used.
     """
     for place in storage.folders(settings):
         if (text := storage.folder_fault(place)) is not None:
@@ -190,44 +197,48 @@ def _standalone(settings: StreamSettings) -> Standalone | None:
     )
 
 
-class _Watch:
-    """Looks after one query after the other."""
+class _QueryMonitor:
+    """Waits for the end of a query and reports its progress; used for all queries of a run, one after the other."""
 
     def __init__(self, stop: threading.Event, listener: ProgressListener) -> None:
         self._stop = stop
         self._listener = listener
-        self.was_reached = False  # Spark has had an answer of Kafka since this process began.
-        self.wait_s = _AGAIN_S_MIN
-        self.ran = False  # The query that is looked after now has begun.
+        self.was_reached = False  # Whether Kafka has answered in this process.
+        self.wait_s = _RESTART_S_MIN
+        self.ran = False  # Whether the current query has started.
 
-    def until_end(self, live: RunningQuery) -> None:
-        """Returns when asked to stop, and raises what the query died of."""
+    def until_end(self, running: RunningQuery) -> None:
+        """Returns when ``stop`` is set; raises the error that ended the query."""
         self.ran = True
         reports = Reports()
         try:
             while not self._stop.is_set():
-                if live.query.awaitTermination(POLL_S):
+                if running.query.awaitTermination(POLL_S):
                     raise StreamError("The query was stopped from outside.")
-                self._tell(live, reports)
+                self._report(running, reports)
         finally:
-            # Batches that ended since count as well, also of a query that has died; of a JVM that is gone nobody can tell.
+            # Reports the batches that ended since the last poll, unless the JVM is gone.
             with suppress(Py4JError, PySparkException, ConnectionError):
-                self._tell(live, reports)
+                self._report(running, reports)
 
-    def _tell(self, live: RunningQuery, reports: Reports) -> None:
-        for report in reports.new(live.query):
-            self.wait_s = _AGAIN_S_MIN
-            left = live.worker.state().remaining_records if live.worker is not None else 0
+    def _report(self, running: RunningQuery, reports: Reports) -> None:
+        for report in reports.new(running.query):
+            self.wait_s = _RESTART_S_MIN
+            left = running.worker.state().remaining_records if running.worker is not None else 0
             self._listener.progress({**progress(report), "backlog_remaining_records": left})
         self.was_reached = self.was_reached or reports.any
 
     def pause(self) -> None:
         self._stop.wait(self.wait_s)
-        self.wait_s = min(_AGAIN_S_MAX, self.wait_s * 2)
+        self.wait_s = min(_RESTART_S_MAX, self.wait_s * 2)
 
 
 def progress(last: Any) -> Progress:
-    """What matters of Spark's report of one batch."""
+    """Returns the values of one batch report.
+
+    ``late_rows_dropped`` are behind the watermark. ``refused_not_written`` are refused records that are not in the rejects topic,
+    because they were too many for the state or too late. ``behind_records`` were left unread. Times are Kafka's.
+    """
     state = last["stateOperators"]
     return {
         "batch": last["batchId"],

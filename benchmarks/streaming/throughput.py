@@ -20,7 +20,7 @@ from streaming.entities import entities
 from streaming.formats import rheostat_json
 from streaming.formats.common import Source, table
 from streaming.pipeline import Input, build
-from streaming.session import Standalone, spark_session
+from streaming.session import SparkOptions, Standalone, spark_session
 from streaming.settings import Compiler
 from streaming.shared.contract import Topics
 from streaming.shared.kafka import consumer
@@ -50,12 +50,14 @@ class Session:
         self._runs = 0
         self.spark = spark_session(
             stream_jars(),
-            app_name="benchmark",
-            local_dir=bench.home / "spark",
-            cores=2,
-            shuffle_partitions=shuffle_partitions,
-            compiler=compiler,
-            standalone=None if master == "local" else Standalone(master, "127.0.0.1", 700, 1),
+            SparkOptions(
+                app_name="benchmark",
+                local_dir=bench.home / "spark",
+                cores=2,
+                shuffle_partitions=shuffle_partitions,
+                compiler=compiler,
+                standalone=None if master == "local" else Standalone(master, "127.0.0.1", 700, 1),
+            ),
         )
 
     def parse_only(self, topic: str, records: int, batch: int) -> float:

@@ -32,7 +32,7 @@ from rheostat.lab.node import Node
 from rheostat.lab.tools import tool_command
 from streaming.formats import telegraf, telegraf_influx, telegraf_json
 from streaming.formats.common import RAW, Source, table
-from streaming.session import spark_session
+from streaming.session import SparkOptions, spark_session
 from streaming.shared import kafka_names
 from streaming.shared.contract import Metric
 from streaming.shared.kafka.cluster import ClusterClient
@@ -147,9 +147,7 @@ def lab() -> Iterator[Lab]:
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    session = spark_session(
-        stream_jars(), app_name="tests", driver_memory_mb=1024, local_dir=tmp_path_factory.mktemp("spark"), cores=2
-    )
+    session = spark_session(stream_jars(), SparkOptions("tests", tmp_path_factory.mktemp("spark"), cores=2))
     yield session
     session.stop()
 

@@ -25,7 +25,7 @@ from streaming import checkpoint, pipeline
 from streaming.backlog import State
 from streaming.formats.common import Source
 from streaming.quarantine import RejectListener
-from streaming.session import spark_session
+from streaming.session import SparkOptions, spark_session
 from streaming.settings import StreamSettings
 from streaming.shared.contract import Metric, NodeRole, Sample, Scrape, Topics
 from streaming.shared.kafka import KafkaSettings, admin_client, producer
@@ -95,7 +95,7 @@ def _work_off(bootstrap_servers: str, folder: Path, said: multiprocessing.Queue[
     one = feed(bootstrap_servers)
     elsewhere = feed(bootstrap_servers.replace("127.0.0.1", "localhost"))
     settings = StreamSettings(checkpoint_dir=folder, start="earliest", backlog_records_per_chunk=50)
-    spark = spark_session(stream_jars(), app_name="test", driver_memory_mb=512, local_dir=folder / "s", cores=2)
+    spark = spark_session(stream_jars(), SparkOptions("test", folder / "s", cores=2, driver_memory_mb=512))
     states: list[State] = []
     causes: list[str] = []
     ended, gone = threading.Event(), threading.Event()

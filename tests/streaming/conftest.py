@@ -9,7 +9,7 @@ from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from rheostat.jvm.kernel import stream_jars
-from streaming.session import spark_session
+from streaming.session import SparkOptions, spark_session
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -19,8 +19,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    session = spark_session(
-        stream_jars(), app_name="tests", driver_memory_mb=1024, local_dir=tmp_path_factory.mktemp("spark"), cores=2
-    )
+    session = spark_session(stream_jars(), SparkOptions("tests", tmp_path_factory.mktemp("spark"), cores=2))
     yield session
     session.stop()
