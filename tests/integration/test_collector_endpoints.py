@@ -497,9 +497,7 @@ def test_a_password_that_changes_is_read_again(agents: Agents, tmp_path: Path) -
         password.write_text("new\n")
         until(lambda: watch.of(1), 10, "the new one is in use")
         password.unlink()
-        until(
-            lambda: [line for line in said if "the old ones stay in use" in line["event"]], 10, "its absence is told"
-        )
+        until(lambda: [line for line in said if "the old ones stay in use" in line["event"]], 10, "its absence is told")
         before = len(watch.of(1))
         until(lambda: len(watch.of(1)) >= before + 2, 10, "the old one goes on")
         assert not watch.collector.counts.access_valid
