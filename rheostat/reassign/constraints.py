@@ -14,7 +14,7 @@ from rheostat.config.settings import Settings
 from rheostat.errors import BadInputError
 from rheostat.tuner_presence import read_tuners
 from streaming.shared.units import rate_text
-from tuner.control.throttle.plan_moves import rate_of
+from tuner.control.throttle.plan_moves import plan_throttle_rate
 from tuner.core.presence import REPORT_EVERY_S, TunerMode, TunerPresence
 from tuner.core.reassignment_plan import PlanThrottle
 
@@ -49,7 +49,7 @@ class PlanConstraints:
     @property
     def rate_bytes_per_s(self) -> int | None:
         """The highest rate of the plan for each broker and side; None: the plan is not throttled."""
-        return rate_of(self.throttle, self.ceiling_bytes_per_s)
+        return plan_throttle_rate(self.throttle, self.ceiling_bytes_per_s)
 
 
 def read_constraints(settings: Settings, throttle: PlanThrottle, *, may_run: bool, standalone: bool) -> PlanConstraints:

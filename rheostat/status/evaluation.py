@@ -30,7 +30,7 @@ from tuner.control.throttle.plan_moves import PlanMoves
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.rate_changes import track_rate_changes
 from tuner.control.throttle.state import Memory, RateSince, StallState
-from tuner.control.throttle.view import MovesView, judge_destinations
+from tuner.control.throttle.view import MovesView, judge_stalls
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, Setpoint
 from tuner.core.operator_orders import Orders
 from tuner.core.presence import TunerMode
@@ -90,7 +90,7 @@ class StatusEvaluator:
         judged = live.moves and orders.pause is None
         self._rates_since = track_rate_changes(seen, live, replace(known, rates_since=self._rates_since))
         view = MovesView(seen, live, self._limits, rates_since=self._rates_since)
-        self._stalls = judge_destinations(view, known, StallLimits()) if judged else {}
+        self._stalls = judge_stalls(view, known, StallLimits()) if judged else {}
         self._history.record_cycle(seen, self._limits)
         self._looks += 1
         stalls = dict(self._stalls)

@@ -28,7 +28,7 @@ from tuner.api.decision_rows import decision_json
 from tuner.api.decisions import DecisionFilter, DecisionStore, EventRow, throttles_of
 from tuner.api.views import orders_json
 from tuner.control.throttle.decision import NOT_THROTTLE_LIMITED, Reason
-from tuner.control.throttle.plan_moves import moves_under_way
+from tuner.control.throttle.plan_moves import list_requested_moves
 from tuner.control.throttle.rescue_rate import min_draining_bytes_per_s
 from tuner.core.cluster import BrokerSide, LiveCluster
 from tuner.core.drain_time import SideLoad
@@ -143,7 +143,7 @@ def status_json(
         newest.orders,
         newest.memory,
         now_ms,
-        moves_under_way(newest.plans),
+        list_requested_moves(newest.plans),
         rate_bytes_per_s_max=tuner["rate_bytes_per_s_max"],
         stalled_since_ms=_judged_stalled(by_throttle) if tuner["state"] in _JUDGES else None,
     )

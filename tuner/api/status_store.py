@@ -23,7 +23,7 @@ from tuner.control.throttle.decision import (
     SetRate,
     action_of,
 )
-from tuner.control.throttle.isr_recovery import lost_replicas
+from tuner.control.throttle.isr_recovery import find_lost_replicas
 from tuner.control.throttle.objective import Capacity, Objective
 from tuner.control.throttle.orphaned_throttles import count_orphaned_settings
 from tuner.control.throttle.rescue_rate import is_infeasible
@@ -329,7 +329,7 @@ class CycleResult:
 
     def recovering_partitions(self) -> int:
         live = self.live
-        return sum(bool(lost_replicas(move, live)) for move in live.moves) if live is not None else 0
+        return sum(bool(find_lost_replicas(move, live)) for move in live.moves) if live is not None else 0
 
     def moves(self) -> dict[BrokerSide, MoveSignal]:
         """What is measured of moves now. When the last has ended no newer signal comes, and the last one is history."""

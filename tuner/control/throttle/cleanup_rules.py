@@ -31,10 +31,10 @@ def cleanup_after_moves(live: LiveCluster, memory: Memory, limits: Limits) -> Se
     """What is still to be done; empty when nothing is."""
     if is_throttle_of_move(live, memory, limits):
         # Of a move before this one, too: a broker that was away at its end may be back since.
-        went = _took_part(memory) | memory.brokers_to_clear
-        return [*_clear_lists(live), *_remove_rates(live, memory, went), *_put_back(live, memory, but=went)]
+        went = _participants(memory) | memory.brokers_to_clear
+        return [*_clear_lists(live), *_remove_rates(live, memory, went), *_restore_rates(live, memory, but=went)]
     return [
-        *_put_back(live, memory, but=memory.brokers_to_clear),
+        *_restore_rates(live, memory, but=memory.brokers_to_clear),
         *_remove_rates(live, memory, memory.brokers_to_clear),
     ]
 
@@ -53,15 +53,15 @@ def may_need_cleanup(memory: Memory, live: LiveCluster | None) -> bool:
 
 
 def is_throttle_of_move(live: LiveCluster, memory: Memory, limits: Limits) -> bool:
-    return limits.clears_finished and memory.throttled and not _serves_others(live, memory)
+    return limits.clears_finished and memory.throttled and not _any_list_serves_others(live, memory)
 
 
 def unreadable_participants(live: LiveCluster, memory: Memory) -> frozenset[int]:
     """Brokers that took part in what ended, and whose settings cannot be read now."""
-    return (_took_part(memory) | memory.brokers_to_clear) - _readable(live)
+    return (_participants(memory) | memory.brokers_to_clear) - _readable(live)
 
 
-def _took_part(memory: Memory) -> frozenset[int]:
+def _participants(memory: Memory) -> frozenset[int]:
     return frozenset(broker for brokers in memory.moving_replicas.values() for broker in brokers)
 
 
@@ -69,7 +69,7 @@ def _readable(live: LiveCluster) -> frozenset[int]:
     return live.brokers - live.unreadable
 
 
-def _serves_others(live: LiveCluster, memory: Memory) -> bool:
+def _any_list_serves_others(live: LiveCluster, memory: Memory) -> bool:
     """Does any list serve replicas that did not move?
 
     A list that was there before the move does. So does one that names no replica that moved: somebody may be throttling the
@@ -114,10 +114,10 @@ def _remove_rates(live: LiveCluster, memory: Memory, brokers: frozenset[int]) ->
         stood = memory.preexisting_rates.get(side)
         if stood is None:
             why = "the move has ended and the throttle was put on for it, so it goes"
-            found.append(_back(side, setting.bytes_per_s, None, why))
+            found.append(_restore(side, setting.bytes_per_s, None, why))
         elif setting.bytes_per_s != stood and side in memory.owned:
             why = "the move has ended; that stood there before it came"
-            found.append(_back(side, setting.bytes_per_s, stood, why))
+            found.append(_restore(side, setting.bytes_per_s, stood, why))
     return found
 
 
@@ -125,13 +125,13 @@ def restore_all(live: LiveCluster, memory: Memory, reason: Reason, why: str) -> 
     """Of every rate that is ours what stood there before, as far as its broker can be reached; and of a broker that was away when
     its move ended what the move had brought, unless it takes part in another by now."""
     busy = {b for move in live.moves for b in (*move.replicas, *move.adding, *move.removing)}
-    back = _put_back(live, memory, why, but=memory.brokers_to_clear)
+    back = _restore_rates(live, memory, why, but=memory.brokers_to_clear)
     return [
         replace(each, reason=reason) for each in (*back, *_remove_rates(live, memory, memory.brokers_to_clear - busy))
     ]
 
 
-def without_restored(live: LiveCluster, memory: Memory) -> Memory:
+def drop_restored_rates(live: LiveCluster, memory: Memory) -> Memory:
     """Without the rates that were meant to be changed and stand as they stood before, and the brokers with none left to clear."""
 
     def stands(side: BrokerSide) -> int | None:
@@ -151,7 +151,7 @@ def without_restored(live: LiveCluster, memory: Memory) -> Memory:
     return replace(memory, owned=owned, brokers_to_clear=frozenset(to_clear))
 
 
-def _put_back(
+def _restore_rates(
     live: LiveCluster, memory: Memory, why: str = "the move has ended", *, but: frozenset[int]
 ) -> list[RestoreRate]:
     """What stood there before, but for some brokers, whose rates go."""
@@ -165,10 +165,10 @@ def _put_back(
         if setting.bytes_per_s == before:
             continue
         stood = "there was none" if before is None else f"{rate_text(before)} stood there before"
-        found.append(_back(side, setting.bytes_per_s, before, f"{why}; {stood}"))
+        found.append(_restore(side, setting.bytes_per_s, before, f"{why}; {stood}"))
     return found
 
 
-def _back(side: BrokerSide, live: int, value: int | None, why: str) -> RestoreRate:
+def _restore(side: BrokerSide, live: int, value: int | None, why: str) -> RestoreRate:
     to = "removed" if value is None else f"→ {rate_text(value)}"
     return RestoreRate(*side, live, value, Reason.MOVE_ENDED, f"{side_name(side)} {rate_text(live)} {to}: {why}")

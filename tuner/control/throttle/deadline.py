@@ -84,7 +84,7 @@ def find_deadline_miss(
     if limits.finish_at_ms is None:
         return None
     ends = {
-        side: drain_time_s(loads[side], courses[side])
+        side: drain_time_or_inf_s(loads[side], courses[side])
         for side in watched
         # A side that is blind sinks; that is said of it, and what it will have is not known.
         if side in loads and side in courses and not courses[side].inputs_stale
@@ -103,7 +103,7 @@ def find_deadline_miss(
     return found if found.late_s >= LATE_S_MIN else None
 
 
-def drain_time_s(load: SideLoad, course: Setpoint) -> float:
+def drain_time_or_inf_s(load: SideLoad, course: Setpoint) -> float:
     """From now on, at the rate that is meant; infinite where that is not in anybody's time."""
     found = drain_s(load, course.bytes_per_s)
     return math.inf if found is None or found > _NEVER_S else found
@@ -113,7 +113,7 @@ def explain_deadline_miss(found: DeadlineMiss, side: BrokerSide, load: SideLoad,
     """Of one side: the numbers, or for which other it waits; None where it is in time."""
     if side == found.side:
         return f"too late for the deadline: {found}"
-    if drain_time_s(load, course) - found.left_s < LATE_S_MIN:
+    if drain_time_or_inf_s(load, course) - found.left_s < LATE_S_MIN:
         return None
     by = "never ends" if math.isinf(found.ends_s) else f"ends {span_text(found.late_s)} after finish_at"
     return f"too late for the deadline, with the {side_name(found.side)}, which {by}: see there what has to give"

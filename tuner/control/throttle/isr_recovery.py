@@ -27,7 +27,7 @@ def sides_of_stalled_moves(live: LiveCluster, memory: Memory) -> frozenset[Broke
     return frozenset(ends)
 
 
-def lost_replicas(move: PartitionMove, live: LiveCluster) -> frozenset[int]:
+def find_lost_replicas(move: PartitionMove, live: LiveCluster) -> frozenset[int]:
     """Replicas on living brokers that were in sync and are not; nobody knows where no broker leads."""
     if move.leader < 0:
         return _NONE
@@ -98,7 +98,7 @@ def sides_holding_lost_replicas(live: LiveCluster, leaders: Collection[int]) -> 
         lists = live.lists.get(move.topic)
         if move.leader not in leaders or lists is None:
             continue
-        lost = lost_replicas(move, live)
+        lost = find_lost_replicas(move, live)
         if lost and lists.leader.includes(move.partition, move.leader):
             ends.add((move.leader, Side.LEADER))
         ends |= {(broker, Side.FOLLOWER) for broker in lost if lists.follower.includes(move.partition, broker)}

@@ -17,7 +17,7 @@ from tuner.control.throttle.decision import Decision, Hold, Reason
 from tuner.core.cluster import BrokerSide
 from tuner.core.freshness import Freshness, freshness
 
-_FOR_WANT_OF_SIGNALS = {Reason.SIGNALS_MISSING, Reason.SIGNALS_STALE, Reason.SIGNALS_CONTRADICT}
+_SIGNAL_REASONS = {Reason.SIGNALS_MISSING, Reason.SIGNALS_STALE, Reason.SIGNALS_CONTRADICT}
 
 
 def find_missing_signals(
@@ -27,19 +27,19 @@ def find_missing_signals(
     held = {
         (d.broker, d.side)
         for d in decisions
-        if isinstance(d, Hold) and d.reason in _FOR_WANT_OF_SIGNALS and d.broker is not None and d.side is not None
+        if isinstance(d, Hold) and d.reason in _SIGNAL_REASONS and d.broker is not None and d.side is not None
     }
-    return frozenset(side for side in held if not _is_whole(moves.get(side), now_ms, age_s_max))
+    return frozenset(side for side in held if not _is_complete(moves.get(side), now_ms, age_s_max))
 
 
 def are_signals_complete(
     sides: Collection[BrokerSide], moves: Mapping[BrokerSide, MoveSignal], now_ms: int, age_s_max: float
 ) -> bool:
     """All of them: a cycle for each that comes would be one a second on a large cluster."""
-    return bool(sides) and all(_is_whole(moves.get(side), now_ms, age_s_max) for side in sides)
+    return bool(sides) and all(_is_complete(moves.get(side), now_ms, age_s_max) for side in sides)
 
 
-def _is_whole(signal: MoveSignal | None, now_ms: int, age_s_max: float) -> bool:
+def _is_complete(signal: MoveSignal | None, now_ms: int, age_s_max: float) -> bool:
     if signal is None or freshness(signal, now_ms, age_s_max) is not Freshness.FRESH or signal.moving_partitions == 0:
         return False
     return signal.remaining_bytes is not None and signal.steady_state_bytes_per_s is not None

@@ -49,7 +49,7 @@ def apply_new_orders(
     return _holding(memory, {side: until_ms for side, until_ms in theirs.items() if side not in news}), news
 
 
-def without_holds(memory: Memory, sides: Collection[BrokerSide]) -> Memory:
+def drop_external_holds(memory: Memory, sides: Collection[BrokerSide]) -> Memory:
     theirs = memory.externally_owned_until_ms
     return _holding(memory, {side: until_ms for side, until_ms in theirs.items() if side not in sides})
 

@@ -39,28 +39,30 @@ def list_order_events(before: Orders, after: Orders, told_ms: int, now_ms: int) 
     for side in sorted({*before.overrides, *after.overrides}):
         was, is_now = before.overrides.get(side), after.overrides.get(side)
         if is_now is not None and is_now != was:
-            told.append(_about(side, f"{rate_text(is_now.bytes_per_s)} by order of {is_now.by}"))
+            told.append(_side_event(side, f"{rate_text(is_now.bytes_per_s)} by order of {is_now.by}"))
         elif is_now is None and was is not None and was.until_ms > now_ms:
-            told.append(_about(side, f"{_the_order(was)} is taken back, by order of {by}"))
+            told.append(_side_event(side, f"{_order_text(was)} is taken back, by order of {by}"))
         elif is_now is None and was is not None and was.until_ms > told_ms:
-            told.append(_expired(side, was))
+            told.append(_expiry_event(side, was))
     return told
 
 
 def list_expired_orders(orders: Orders, told_ms: int, now_ms: int) -> list[OrderEvent]:
     """What has run out since ``told_ms``, though nobody has said a word since."""
     return [
-        _expired(side, order) for side, order in sorted(orders.overrides.items()) if told_ms < order.until_ms <= now_ms
+        _expiry_event(side, order)
+        for side, order in sorted(orders.overrides.items())
+        if told_ms < order.until_ms <= now_ms
     ]
 
 
-def _expired(side: BrokerSide, order: Override) -> OrderEvent:
-    return _about(side, f"{_the_order(order)} has expired")
+def _expiry_event(side: BrokerSide, order: Override) -> OrderEvent:
+    return _side_event(side, f"{_order_text(order)} has expired")
 
 
-def _the_order(order: Override) -> str:
+def _order_text(order: Override) -> str:
     return f"the order of {order.by} for {rate_text(order.bytes_per_s)}"
 
 
-def _about(side: BrokerSide, text: str) -> OrderEvent:
+def _side_event(side: BrokerSide, text: str) -> OrderEvent:
     return OrderEvent(f"{side_name(side)}: {text}", *side)

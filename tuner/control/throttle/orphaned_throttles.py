@@ -14,20 +14,20 @@ from tuner.control.throttle.state import Memory
 from tuner.core.cluster import LiveCluster
 from tuner.core.throttle_limits import Limits
 
-_AT_A_TIME = 1_000
+_BATCH = 1_000
 
 
 def count_orphaned_settings(live: LiveCluster, memory: Memory, limits: Limits) -> int:
     """Settings: a rate for all brokers (``<default>``) is one a side, a list one a topic and side."""
-    touched = _Touched(live, memory, limits)
-    return _rates(live, memory, touched) + _lists(live, memory, touched)
+    touched = _BrokersOfMoves(live, memory, limits)
+    return _count_rates(live, memory, touched) + _count_lists(live, memory, touched)
 
 
 def count_orphaned_rates(live: LiveCluster, memory: Memory, limits: Limits) -> int:
-    return _rates(live, memory, _Touched(live, memory, limits))
+    return _count_rates(live, memory, _BrokersOfMoves(live, memory, limits))
 
 
-class _Touched:
+class _BrokersOfMoves:
     """Brokers with a replica of what moves, and of what has moved since nothing did where its end takes the throttle with it.
 
     Asked one by one: a large cluster moves tens of thousands of partitions, and nearly every broker has a replica of one of the
@@ -42,14 +42,14 @@ class _Touched:
 
     def __contains__(self, broker: object) -> bool:
         while broker not in self._found:
-            some = list(islice(self._replicas, _AT_A_TIME))
+            some = list(islice(self._replicas, _BATCH))
             if not some:
                 return False
             self._found.update(*some)
         return True
 
 
-def _rates(live: LiveCluster, memory: Memory, touched: _Touched) -> int:
+def _count_rates(live: LiveCluster, memory: Memory, touched: _BrokersOfMoves) -> int:
     ours = memory.owned if live.moves else ()
     others = {side: setting for side, setting in live.rates.items() if side not in ours}
     if not others:
@@ -62,7 +62,7 @@ def _rates(live: LiveCluster, memory: Memory, touched: _Touched) -> int:
     )
 
 
-def _lists(live: LiveCluster, memory: Memory, touched: _Touched) -> int:
+def _count_lists(live: LiveCluster, memory: Memory, touched: _BrokersOfMoves) -> int:
     each = [(topic, one) for topic, both in live.lists.items() for one in (both.leader, both.follower) if one]
     if not live.moves:
         return len(each)

@@ -28,7 +28,7 @@ from tuner.core.drain_time import SideLoad
 from tuner.core.throttle_limits import Limits
 
 # Nothing of what is held for these has to do with a rate that is right: no blindness, no change under way, no trouble.
-_CALM = frozenset({Reason.WATCHING, Reason.PROGRESSING, Reason.WITHIN_DEADBAND, Reason.AT_CEILING})
+_HEALTHY_HOLDS = frozenset({Reason.WATCHING, Reason.PROGRESSING, Reason.WITHIN_DEADBAND, Reason.AT_CEILING})
 
 
 def find_cleared_rates(
@@ -93,7 +93,7 @@ def relinquish_changed_rates(
         memory,
         externally_owned_until_ms=theirs,
         predecessor_writes=late,
-        late_predecessor_writes=_still_late(live, memory, now_ms),
+        late_predecessor_writes=_current_late_writes(live, memory, now_ms),
     )
     decisions: list[Relinquish | Hold] = []
     for side, ours in list(memory.owned.items()):
@@ -110,7 +110,7 @@ def relinquish_changed_rates(
             and waits
             and side not in before
             and found not in ours.possible_rates
-            and not _is_late(side, found, memory, now_ms)
+            and not _is_late_predecessor_write(side, found, memory, now_ms)
         ):
             missing.add(side)
         elif found not in ours.possible_rates:
@@ -119,7 +119,7 @@ def relinquish_changed_rates(
     return replace(memory, missing_rates=frozenset(missing)), decisions
 
 
-def _is_late(side: BrokerSide, found: int | None, memory: Memory, now_ms: int) -> bool:
+def _is_late_predecessor_write(side: BrokerSide, found: int | None, memory: Memory, now_ms: int) -> bool:
     return now_ms < memory.predecessor_writes_until_ms and found in memory.predecessor_writes.get(side, ())
 
 
@@ -128,7 +128,7 @@ def relinquish_rate(
 ) -> tuple[Memory, Relinquish | Hold]:
     """Somebody else's from now on, unless it is what the tuner before us was about to write. ``side`` is one of ``owned``."""
     ours = memory.owned[side]
-    if _is_late(side, found, memory, now_ms):
+    if _is_late_predecessor_write(side, found, memory, now_ms):
         stands = "nothing" if found is None else rate_text(found)
         text = (
             f"{side_name(side)}: we had set {rate_text(ours.setpoint_bytes_per_s)}, now {stands} stands there, as the tuner "
@@ -165,7 +165,7 @@ def correct_late_writes(
     changes = []
     for side, (_, stood) in memory.late_predecessor_writes.items():
         hold, setting, load = holds.get(side), live.rates.get(side), loads.get(side)
-        if hold is None or hold.reason not in _CALM or setting is None or stood is None or load is None:
+        if hold is None or hold.reason not in _HEALTHY_HOLDS or setting is None or stood is None or load is None:
             continue
         wanted = min(stood, int(limits.rate_bytes_per_s_max))
         # What stood and does not drain was left by whoever came late, on the way up.
@@ -179,7 +179,9 @@ def correct_late_writes(
     return changes
 
 
-def _still_late(live: LiveCluster, memory: Memory, now_ms: int) -> Mapping[BrokerSide, tuple[int | None, int | None]]:
+def _current_late_writes(
+    live: LiveCluster, memory: Memory, now_ms: int
+) -> Mapping[BrokerSide, tuple[int | None, int | None]]:
     if now_ms >= memory.predecessor_writes_until_ms or not memory.late_predecessor_writes:
         return {}
     found = {side: setting.bytes_per_s for side, setting in live.rates.items() if setting.is_own}

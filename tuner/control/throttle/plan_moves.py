@@ -25,12 +25,12 @@ from tuner.core.throttle_limits import Limits
 PlanMoves = Mapping[TopicPartition, PlanThrottle]
 
 
-def moves_under_way(plans: Iterable[Plan]) -> dict[TopicPartition, PlanThrottle]:
+def list_requested_moves(plans: Iterable[Plan]) -> dict[TopicPartition, PlanThrottle]:
     """The partitions that active plans have asked Kafka to move, or are about to, with the throttle of their plan."""
     return {key: plan.head.throttle for plan in plans if plan.is_active for key in plan.requested}
 
 
-def moves_to_list(
+def select_moves_to_list(
     moves: tuple[PartitionMove, ...], plan_moves: PlanMoves, limits: Limits, listed: Mapping[str, TopicThrottle]
 ) -> tuple[PartitionMove, ...]:
     """Returns the moves whose replicas belong on the throttled-replica lists; ``moves`` itself where it is all of them.
@@ -42,21 +42,21 @@ def moves_to_list(
     if limits.throttles_all_moves:
         if not any(throttle.unthrottled for throttle in plan_moves.values()):
             return moves
-        return tuple(m for m in moves if not _throttle_of(m, plan_moves, PlanThrottle()).unthrottled)
+        return tuple(m for m in moves if not _find_throttle(m, plan_moves, PlanThrottle()).unthrottled)
     if not plan_moves and not listed:
         return ()
     return tuple(
         m
         for m in moves
-        if not _throttle_of(m, plan_moves, PlanThrottle(unthrottled=not _is_listed(m, listed))).unthrottled
+        if not _find_throttle(m, plan_moves, PlanThrottle(unthrottled=not _is_listed(m, listed))).unthrottled
     )
 
 
-def throttles_any(
+def throttles_any_move(
     moves: tuple[PartitionMove, ...], plan_moves: PlanMoves, limits: Limits, listed: Mapping[str, TopicThrottle]
 ) -> bool:
     """Whether the tuner throttles any of these moves, or any move at all."""
-    return limits.throttles_all_moves or bool(moves_to_list(moves, plan_moves, limits, listed))
+    return limits.throttles_all_moves or bool(select_moves_to_list(moves, plan_moves, limits, listed))
 
 
 def plan_rates(
@@ -70,11 +70,11 @@ def plan_rates(
     found: dict[BrokerSide, int] = {}
     for move in moves if plan_moves else ():
         throttle = plan_moves.get((move.topic, move.partition))
-        rate = None if throttle is None else rate_of(throttle, limits.rate_bytes_per_s_max)
+        rate = None if throttle is None else plan_throttle_rate(throttle, limits.rate_bytes_per_s_max)
         if rate is None:
             continue
         kept = [(b, Side.LEADER) for b in move.replicas if b not in move.adding] if may_lead else []
-        for side in (*sides_passed(move), *kept):
+        for side in (*sides_of_move(move), *kept):
             found[side] = min(rate, found.get(side, rate))
     return found
 
@@ -94,7 +94,7 @@ def leader_margin_rate(rate_bytes_per_s: int, side: BrokerSide, limits: Limits) 
     return max(1, int(PLAN_LEADER_RATIO * rate_bytes_per_s))
 
 
-def rate_of(throttle: PlanThrottle, ceiling_bytes_per_s: float) -> int | None:
+def plan_throttle_rate(throttle: PlanThrottle, ceiling_bytes_per_s: float) -> int | None:
     """The rate of one plan's throttle, in bytes/s; None for an unthrottled plan.
 
     It is never above the ceiling, which may be lower by now than when the plan was given.
@@ -105,7 +105,7 @@ def rate_of(throttle: PlanThrottle, ceiling_bytes_per_s: float) -> int | None:
     return int(ceiling_bytes_per_s if asked is None else min(asked, ceiling_bytes_per_s))
 
 
-def sides_passed(move: PartitionMove) -> list[BrokerSide]:
+def sides_of_move(move: PartitionMove) -> list[BrokerSide]:
     """The throttles that the bytes of a move pass."""
     sides = [(broker, Side.FOLLOWER) for broker in move.destinations]
     return [(move.leader, Side.LEADER), *sides] if move.leader >= 0 else sides
@@ -126,7 +126,7 @@ def is_throttled(move: PartitionMove, live: LiveCluster) -> bool:
 
 def highest_plan_rate_bytes_per_s(plans: Iterable[Plan], limits: Limits) -> float | None:
     """The highest rate that any active plan allows a side, in bytes/s; None if one is unthrottled, or none is active."""
-    rates = [rate_of(plan.head.throttle, limits.rate_bytes_per_s_max) for plan in plans if plan.is_active]
+    rates = [plan_throttle_rate(plan.head.throttle, limits.rate_bytes_per_s_max) for plan in plans if plan.is_active]
     known = [rate for rate in rates if rate is not None]
     return max(known, default=None) if len(known) == len(rates) else None
 
@@ -139,5 +139,5 @@ def _is_listed(move: PartitionMove, listed: Mapping[str, TopicThrottle]) -> bool
     return any(lists.for_side(side).includes(move.partition, broker) for side in Side for broker in brokers)
 
 
-def _throttle_of(move: PartitionMove, plan_moves: PlanMoves, otherwise: PlanThrottle) -> PlanThrottle:
+def _find_throttle(move: PartitionMove, plan_moves: PlanMoves, otherwise: PlanThrottle) -> PlanThrottle:
     return plan_moves.get((move.topic, move.partition), otherwise)

@@ -20,9 +20,9 @@ from streaming.shared.throttle_settings import TopicThrottle
 from streaming.shared.units import rate_text
 from tuner.control.throttle.cleanup_rules import (
     cleanup_after_moves,
+    drop_restored_rates,
     is_throttle_of_move,
     unreadable_participants,
-    without_restored,
 )
 from tuner.control.throttle.decision import (
     Decision,
@@ -36,28 +36,28 @@ from tuner.control.throttle.decision import (
 from tuner.control.throttle.incremental.cycle_cache import CycleCache
 from tuner.control.throttle.incremental.delta_mapping import DeltaMapping
 from tuner.control.throttle.isr_recovery import sides_possibly_blocking_writes
-from tuner.control.throttle.operator_overrides import apply_new_orders, decide_while_paused, without_holds
+from tuner.control.throttle.operator_overrides import apply_new_orders, decide_while_paused, drop_external_holds
 from tuner.control.throttle.ownership import (
     correct_late_writes,
     find_cleared_rates,
     forget_cleared_rates,
     relinquish_changed_rates,
 )
-from tuner.control.throttle.plan_moves import throttles_any
+from tuner.control.throttle.plan_moves import throttles_any_move
 from tuner.control.throttle.rate_changes import track_rate_changes
 from tuner.control.throttle.replica_lists.list_rules import decide_list_changes, external_lists, remove_unneeded_pairs
-from tuner.control.throttle.side_rules import decide_sides, decide_stationary_sides, warm_up_started_rates
-from tuner.control.throttle.state import Memory, OwnedRate, RateAfterMove
-from tuner.control.throttle.view import MovesView, judge_destinations
+from tuner.control.throttle.side_rules import decide_sides, decide_sides_without_moves, warm_up_started_rates
+from tuner.control.throttle.state import IdleThrottles, Memory, OwnedRate
+from tuner.control.throttle.view import MovesView, judge_stalls
 from tuner.core.cluster import BrokerSide, ClusterUnreadable, LiveCluster, Observation, side_name
 from tuner.core.freshness import fresh_signals
 from tuner.core.operator_orders import Pause
 from tuner.core.throttle_limits import Limits, StallLimits
 
-_FOR_A_WHILE = frozenset({Reason.OVERRIDDEN, Reason.ISR_RECOVERY, Reason.WINDOW_WARMUP, Reason.PLAN_RATE})
-RESCUES = frozenset({Reason.STALLED_BELOW_STEADY_STATE, Reason.STALLED_THROTTLE_BOUND, Reason.RESCUE_NEEDS_MORE})
+_TEMPORARY = frozenset({Reason.OVERRIDDEN, Reason.ISR_RECOVERY, Reason.WINDOW_WARMUP, Reason.PLAN_RATE})
+RESCUE_REASONS = frozenset({Reason.STALLED_BELOW_STEADY_STATE, Reason.STALLED_THROTTLE_BOUND, Reason.RESCUE_NEEDS_MORE})
 # As long as it has not come back, whatever cuts the way short, it still is to.
-_STILL_GOES_BACK = frozenset({Reason.RESTORED, Reason.STALE_DECAY, Reason.AT_CEILING, Reason.LATE_PREDECESSOR_WRITE})
+_KEEPS_RESTORE_RATE = frozenset({Reason.RESTORED, Reason.STALE_DECAY, Reason.AT_CEILING, Reason.LATE_PREDECESSOR_WRITE})
 
 
 def decide(
@@ -84,22 +84,22 @@ def decide(
     )
     again: Mapping[BrokerSide, int] = {}
     told: Sequence[Decision] = ()
-    throttles = throttles_any(live.moves, observation.plan_moves, limits, memory.listed)
+    throttles = throttles_any_move(live.moves, observation.plan_moves, limits, memory.listed)
     if throttles and orders.pause is None and live.moves:
         # Lists that are not ours were seen to throttle what moves, and do not any more.
-        unlisted = memory.throttled and not _named(external_lists(live, memory, kept), memory.moving_replicas)
+        unlisted = memory.throttled and not _lists_name_any(external_lists(live, memory, kept), memory.moving_replicas)
         again = find_cleared_rates(live, memory, observation.now_ms, limits, unlisted=unlisted)
         memory, told = forget_cleared_rates(memory, again, observation.now_ms)
     memory, let_go = relinquish_changed_rates(live, memory, observation.now_ms, limits, throttles=throttles)
     # Of a change by hand and an order that are both news the order counts: it is the plainer word.
-    memory = without_holds(memory, news)
+    memory = drop_external_holds(memory, news)
     changed = [*told, *let_go]
     if orders.pause is not None:
-        return _paused(live, memory, orders.pause, changed, kept)
+        return _decide_paused(live, memory, orders.pause, changed, kept)
     if not live.moves:
-        return _without_moves(live, memory, limits, changed, _keeps_open(observation, live, limits))
-    seen = _seen(live, memory, kept)
-    throttled = memory.throttled or _named(external_lists(live, memory, kept), seen)
+        return _decide_without_moves(live, memory, limits, changed, _find_sides_kept_open(observation, live, limits))
+    seen = _record_moving_replicas(live, memory, kept)
+    throttled = memory.throttled or _lists_name_any(external_lists(live, memory, kept), seen)
     memory = replace(memory, idle_snapshots=0, after_moves=None, moving_replicas=seen, throttled=throttled)
     view = MovesView(observation, live, limits, kept, memory.rates_since, memory.listed)
     # Where the law steers it knows itself since when.
@@ -108,22 +108,22 @@ def decide(
         untold = [side for side in view.sides if side in {*untold}]
     memory = replace(
         memory,
-        stalls=judge_destinations(view, memory, stall_limits),
+        stalls=judge_stalls(view, memory, stall_limits),
         unmeasured_since_ms={side: memory.unmeasured_since_ms.get(side, observation.now_ms) for side in untold},
     )
     listing = decide_list_changes(view, memory, again, kept) if throttles else remove_unneeded_pairs(memory, {})
     started = {(d.broker, d.side): d for d in listing if isinstance(d, StartRate)}
     decisions = decide_sides((side for side in view.sides if side not in started), view, memory, stall_limits)
     decisions = [*decisions, *warm_up_started_rates(started, view)]
-    decisions = [*decisions, *decide_stationary_sides(view, memory)]
+    decisions = [*decisions, *decide_sides_without_moves(view, memory)]
     if (
         memory.late_predecessor_writes and not limits.closed_loop
     ):  # Where the law steers, its next second sets it right.
-        decisions = _set_right(decisions, view, memory, limits)
+        decisions = _replace_holds_by_corrections(decisions, view, memory, limits)
     answered = {
         destination
         for decision in decisions
-        if isinstance(decision, SetRate) and decision.reason in RESCUES
+        if isinstance(decision, SetRate) and decision.reason in RESCUE_REASONS
         for destination in view.destinations_through((decision.broker, decision.side))
         if memory.stalls[destination].stalled
     }
@@ -131,10 +131,12 @@ def decide(
     sunk = {(d.broker, d.side) for d in decisions if isinstance(d, SetRate) and d.reason is Reason.STALE_DECAY}
     sunk_at_ms = {side: at_ms for side, at_ms in memory.decayed_at_ms.items() if side in memory.owned}
     memory = replace(memory, decayed_at_ms=sunk_at_ms | dict.fromkeys(sunk, observation.now_ms))
-    return replace(memory, rescued=rescued), (*changed, *_leaderless(live, kept), *listing, *decisions)
+    return replace(memory, rescued=rescued), (*changed, *_find_leaderless_moves(live, kept), *listing, *decisions)
 
 
-def _set_right(decisions: Sequence[Decision], view: MovesView, memory: Memory, limits: Limits) -> list[Decision]:
+def _replace_holds_by_corrections(
+    decisions: Sequence[Decision], view: MovesView, memory: Memory, limits: Limits
+) -> list[Decision]:
     holds = {
         (d.broker, d.side): d for d in decisions if isinstance(d, Hold) and d.broker is not None and d.side is not None
     }
@@ -143,12 +145,12 @@ def _set_right(decisions: Sequence[Decision], view: MovesView, memory: Memory, l
     return [instead.get(d, d) if isinstance(d, Hold) else d for d in decisions]
 
 
-def _paused(
+def _decide_paused(
     live: LiveCluster, memory: Memory, pause: Pause, changed: Sequence[Decision], kept: CycleCache
 ) -> tuple[Memory, tuple[Decision, ...]]:
     """Looks on, so that what moves meanwhile is known when the pause is over."""
-    seen = _seen(live, memory, kept)
-    throttled = memory.throttled or _named(external_lists(live, memory, kept), seen)
+    seen = _record_moving_replicas(live, memory, kept)
+    throttled = memory.throttled or _lists_name_any(external_lists(live, memory, kept), seen)
     memory = replace(
         memory,
         stalls={},
@@ -162,12 +164,12 @@ def _paused(
     )
     removals: list[RemovePairs] = []
     if pause.released:
-        memory = without_restored(live, memory)
+        memory = drop_restored_rates(live, memory)
         removals = remove_unneeded_pairs(memory, {}, Reason.RELEASED, f"released by {pause.by}")
     return memory, (*changed, *removals, *decide_while_paused(pause, live, memory))
 
 
-def _leaderless(live: LiveCluster, kept: CycleCache) -> list[Hold]:
+def _find_leaderless_moves(live: LiveCluster, kept: CycleCache) -> list[Hold]:
     """Moves that cannot go on at all, whatever any throttle says."""
     if not kept.paths.leaderless:
         return []
@@ -179,7 +181,7 @@ def _leaderless(live: LiveCluster, kept: CycleCache) -> list[Hold]:
     return [Hold(None, None, Reason.NO_LEADER, text)]
 
 
-def _keeps_open(observation: Observation, live: LiveCluster, limits: Limits) -> frozenset[BrokerSide]:
+def _find_sides_kept_open(observation: Observation, live: LiveCluster, limits: Limits) -> frozenset[BrokerSide]:
     """Throttles that the end of the moves does not lower: writes may wait for what comes back through them. Who has ordered
     otherwise is acknowledged."""
     heard_of = fresh_signals(observation.brokers, observation.now_ms, limits.signal_age_s_max)
@@ -187,7 +189,7 @@ def _keeps_open(observation: Observation, live: LiveCluster, limits: Limits) -> 
     return sides_possibly_blocking_writes(live, heard_of) - ordered
 
 
-def _kept_open(decision: RestoreRate) -> Hold:
+def _hold_open(decision: RestoreRate) -> Hold:
     side = (decision.broker, decision.side)
     text = "nothing moves any more, and partitions may take no writes until replicas are back that come through it"
     return Hold(
@@ -195,14 +197,14 @@ def _kept_open(decision: RestoreRate) -> Hold:
     )
 
 
-def _lowers(decision: Decision) -> TypeGuard[RestoreRate]:
+def _is_lowering(decision: Decision) -> TypeGuard[RestoreRate]:
     """Without any throttle everything comes back as fast as it can."""
     if not isinstance(decision, RestoreRate) or decision.value_bytes_per_s is None:
         return False
     return decision.value_bytes_per_s < decision.current_bytes_per_s
 
 
-def _without_moves(
+def _decide_without_moves(
     live: LiveCluster,
     memory: Memory,
     limits: Limits,
@@ -211,12 +213,16 @@ def _without_moves(
 ) -> tuple[Memory, tuple[Decision, ...]]:
     """Args: keeps_open: throttles that are not lowered yet."""
     # Who puts more on the lists goes on: batches of what is small are over before anybody has seen them move.
-    goes_on = memory.after_moves is not None and _more_is_listed(
+    goes_on = memory.after_moves is not None and _has_new_entries(
         external_lists(live, memory), memory.after_moves.listed
     )
     looks = 1 if goes_on else memory.idle_snapshots + 1
     memory = replace(
-        memory, after_moves=_after(live, memory), idle_snapshots=looks, unmeasured_since_ms={}, decayed_at_ms={}
+        memory,
+        after_moves=_record_after_move(live, memory),
+        idle_snapshots=looks,
+        unmeasured_since_ms={},
+        decayed_at_ms={},
     )
     removals = remove_unneeded_pairs(memory, {})
     if looks < limits.idle_snapshots_before_cleanup:
@@ -224,14 +230,18 @@ def _without_moves(
     live = replace(live, lists=external_lists(live, memory))
     endings: list[Decision] = [*removals, *cleanup_after_moves(live, memory, limits)]
     if keeps_open:
-        endings = [_kept_open(e) if _lowers(e) and (e.broker, e.side) in keeps_open else e for e in endings]
+        endings = [_hold_open(e) if _is_lowering(e) and (e.broker, e.side) in keeps_open else e for e in endings]
     memory = replace(memory, stalls={}, rescued=frozenset())
     # What was seen is forgotten only once nothing is left to do with it: a write that failed is tried again.
-    left = [_left_there(side, owned) for side, owned in sorted(memory.owned.items()) if side[0] not in live.brokers]
-    return memory if endings else _settled(live, memory, limits), (*changed, *endings, *left)
+    left = [
+        _hold_for_absent_broker(side, owned)
+        for side, owned in sorted(memory.owned.items())
+        if side[0] not in live.brokers
+    ]
+    return memory if endings else _forget_ended_moves(live, memory, limits), (*changed, *endings, *left)
 
 
-def _after(live: LiveCluster, memory: Memory) -> RateAfterMove | None:
+def _record_after_move(live: LiveCluster, memory: Memory) -> IdleThrottles | None:
     """A throttle that was gone and is there again is not the one of the moves that have ended, though it may look the same."""
     if not memory.moving_replicas:
         return None
@@ -239,17 +249,17 @@ def _after(live: LiveCluster, memory: Memory) -> RateAfterMove | None:
     join_names = external_lists(live, memory)
     before, readable = memory.after_moves, live.brokers - live.unreadable
     if before is None:
-        return RateAfterMove(readable, rates, lists, listed=join_names)
+        return IdleThrottles(readable, rates, lists, listed=join_names)
     # Of a broker that could not be read nobody knows whether it had one.
     new = {side for side in rates - before.rates - memory.owned.keys() if side[0] in before.brokers}
     rates_came = (before.new_rates | new) - {
         side for side in before.new_rates if side[0] in readable and side not in rates
     }
     lists_came = before.new_lists | (lists - before.lists - memory.listed.keys())
-    return RateAfterMove(readable, rates, lists, rates_came, lists_came & lists, join_names)
+    return IdleThrottles(readable, rates, lists, rates_came, lists_came & lists, join_names)
 
 
-def _more_is_listed(now: Mapping[str, TopicThrottle], before: Mapping[str, TopicThrottle]) -> bool:
+def _has_new_entries(now: Mapping[str, TopicThrottle], before: Mapping[str, TopicThrottle]) -> bool:
     for topic, lists in now.items():
         stood = before.get(topic, TopicThrottle())
         sides = ((lists.for_side(side), stood.for_side(side)) for side in Side)
@@ -258,7 +268,7 @@ def _more_is_listed(now: Mapping[str, TopicThrottle], before: Mapping[str, Topic
     return False
 
 
-def _left_there(side: BrokerSide, owned: OwnedRate) -> Hold:
+def _hold_for_absent_broker(side: BrokerSide, owned: OwnedRate) -> Hold:
     """Its settings are the cluster's, and outlive it: whoever gets its number gets them."""
     text = (
         f"{side_name(side)}: {rate_text(owned.setpoint_bytes_per_s)} of ours may stand there, and broker {side[0]} is away: what "
@@ -267,7 +277,7 @@ def _left_there(side: BrokerSide, owned: OwnedRate) -> Hold:
     return Hold(*side, Reason.BROKER_DOWN, text)
 
 
-def _settled(live: LiveCluster, memory: Memory, limits: Limits) -> Memory:
+def _forget_ended_moves(live: LiveCluster, memory: Memory, limits: Limits) -> Memory:
     """Nothing moves and nothing is left to do on the brokers that can be seen: what stands now is how things are."""
     readable = live.brokers - live.unreadable
     away = unreadable_participants(live, memory)
@@ -299,7 +309,9 @@ def _settled(live: LiveCluster, memory: Memory, limits: Limits) -> Memory:
     )
 
 
-def _seen(live: LiveCluster, memory: Memory, kept: CycleCache) -> Mapping[tuple[str, int], frozenset[int]]:
+def _record_moving_replicas(
+    live: LiveCluster, memory: Memory, kept: CycleCache
+) -> Mapping[tuple[str, int], frozenset[int]]:
     """The same mapping as before where nothing new moves: what does not differ need not be on record again."""
     kept.follow(live.moves)
     new = {}
@@ -315,7 +327,7 @@ def _seen(live: LiveCluster, memory: Memory, kept: CycleCache) -> Mapping[tuple[
     return seen
 
 
-def _named(lists: Mapping[str, TopicThrottle], seen: Mapping[tuple[str, int], frozenset[int]]) -> bool:
+def _lists_name_any(lists: Mapping[str, TopicThrottle], seen: Mapping[tuple[str, int], frozenset[int]]) -> bool:
     """Does a throttled-replica list name one of the replicas that move?"""
     return bool(lists) and any(
         topic in lists and (lists[topic].leader.includes(p, b) or lists[topic].follower.includes(p, b))
@@ -324,21 +336,21 @@ def _named(lists: Mapping[str, TopicThrottle], seen: Mapping[tuple[str, int], fr
     )
 
 
-def intend_start(memory: Memory, decision: StartRate) -> Memory:
+def record_start_intent(memory: Memory, decision: StartRate) -> Memory:
     """From now on it may stand where nothing stood."""
     side, value = (decision.broker, decision.side), decision.value_bytes_per_s
     return replace(memory, owned=memory.with_owned(side, OwnedRate(None, value, (None, value))))
 
 
-def record_intent(memory: Memory, decision: SetRate, steps: Sequence[int]) -> Memory:
+def record_change_intent(memory: Memory, decision: SetRate, steps: Sequence[int]) -> Memory:
     """From now on any of ``steps`` may stand there, and so may what stood there until now."""
     side = (decision.broker, decision.side)
     before = memory.owned.get(side)
     stands = decision.current_bytes_per_s if decision.is_own else None
     earlier = before.restore_to_bytes_per_s if before else None
-    over = earlier if decision.reason in _FOR_A_WHILE | _STILL_GOES_BACK else None
+    over = earlier if decision.reason in _TEMPORARY | _KEEPS_RESTORE_RATE else None
     # One may follow another; what stood before the first of them is what the tuner goes on from.
-    if over is None and decision.reason in _FOR_A_WHILE:
+    if over is None and decision.reason in _TEMPORARY:
         over = decision.current_bytes_per_s
     owned = OwnedRate(
         before_bytes_per_s=before.before_bytes_per_s if before else stands,
@@ -349,7 +361,7 @@ def record_intent(memory: Memory, decision: SetRate, steps: Sequence[int]) -> Me
     return replace(memory, owned=memory.with_owned(side, owned))
 
 
-def intend_put_back(memory: Memory, decision: RestoreRate) -> Memory:
+def record_restore_intent(memory: Memory, decision: RestoreRate) -> Memory:
     """The same for a rate of ours that is put back; of others' we keep no account."""
     side = (decision.broker, decision.side)
     ours = memory.owned.get(side)
@@ -365,12 +377,12 @@ def narrow_possible_rates(memory: Memory, side: BrokerSide, values: Sequence[int
     ours = memory.owned.get(side)
     if ours is None:
         return memory
-    if _is_before(ours, values) and ours.restore_to_bytes_per_s in (None, ours.before_bytes_per_s):
+    if _is_only_previous_rate(ours, values) and ours.restore_to_bytes_per_s in (None, ours.before_bytes_per_s):
         return replace(memory, owned=memory.with_owned(side, None))
     return replace(memory, owned=memory.with_owned(side, replace(ours, possible_rates=tuple(dict.fromkeys(values)))))
 
 
-def _is_before(ours: OwnedRate, values: Sequence[int | None]) -> bool:
+def _is_only_previous_rate(ours: OwnedRate, values: Sequence[int | None]) -> bool:
     """Whether nothing of ours stands there any more: only what stood before we came."""
     return set(values) == {ours.before_bytes_per_s}
 
@@ -418,7 +430,7 @@ def record_success(memory: Memory, decision: Decision) -> Memory:
             # Where more than that had to be left for the move to drain, the rest of the way is still to go.
             filled = decision.reason is Reason.WINDOW_WARMUP and wanted == over
             if filled or (decision.reason is Reason.RESTORED and over is not None and wanted <= over):
-                if _is_before(owned, (wanted,)):
+                if _is_only_previous_rate(owned, (wanted,)):
                     return replace(memory, owned=memory.with_owned((broker, side), None))
                 # Of a rate for all brokers a setting of our own is left, which is as good as that until the end of the moves.
                 over = over if owned.before_bytes_per_s is None else None

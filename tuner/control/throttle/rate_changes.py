@@ -26,7 +26,7 @@ def track_rate_changes(observation: Observation, live: LiveCluster, memory: Memo
             after[side] = RateSince(setting.bytes_per_s, now_ms)
         elif known is None:
             # A predecessor that ended during a ramp left the rate on the way.
-            after[side] = RateSince(setting.bytes_per_s, now_ms if _interrupted(memory.owned.get(side)) else 0)
+            after[side] = RateSince(setting.bytes_per_s, now_ms if _is_interrupted(memory.owned.get(side)) else 0)
         elif known.bytes_per_s == setting.bytes_per_s or (course is not None and not course.inputs_stale):
             after[side] = known
         elif known.bytes_per_s is None:
@@ -41,5 +41,5 @@ def track_rate_changes(observation: Observation, live: LiveCluster, memory: Memo
     return before if after == before else after
 
 
-def _interrupted(owned: OwnedRate | None) -> bool:
+def _is_interrupted(owned: OwnedRate | None) -> bool:
     return owned is not None and len(owned.possible_rates) > 1

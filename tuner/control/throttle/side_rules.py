@@ -438,7 +438,7 @@ def _ordered(side: BrokerSide, view: MovesView, memory: Memory) -> Decision | No
     return decide_override(side, order, view.live.rates.get(side), view.now_ms)
 
 
-def decide_stationary_sides(view: MovesView, memory: Memory) -> list[Decision]:
+def decide_sides_without_moves(view: MovesView, memory: Memory) -> list[Decision]:
     """Throttles of brokers that only have replicas to bring back: a "*" holds those back, too. And back, when they are."""
     gone = {side for side, ours in memory.owned.items() if ours.restore_to_bytes_per_s is not None}
     if not (view.recovering or gone):

@@ -50,7 +50,7 @@ class OwnedRate:
 
 
 @dataclass(frozen=True, slots=True)
-class RateAfterMove:
+class IdleThrottles:
     """What throttles there were at the last look at which nothing moved any more, and which of them had come since the first."""
 
     brokers: frozenset[int]  # Whose rates could be read.
@@ -78,7 +78,7 @@ class Memory:
     preexisting_lists: frozenset[str] | None = None
     idle_lists: frozenset[str] = frozenset()
     idle_rates: Mapping[BrokerSide, int] = field(default_factory=dict)  # At the idle look before. Not on record.
-    after_moves: RateAfterMove | None = (
+    after_moves: IdleThrottles | None = (
         None  # The throttles of idle looks since something was seen to move. Not on record.
     )
     # Brokers that were away when the move they took part in ended: its throttle goes when they are back.

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from streaming.shared.units import rate_text
 from tuner.control.throttle.decision import Decision, Reason, SetRate, StartRate
 from tuner.control.throttle.operator_overrides import is_in_force, limit_override
-from tuner.control.throttle.plan_moves import PlanMoves, plan_rates, sides_passed
+from tuner.control.throttle.plan_moves import PlanMoves, plan_rates, sides_of_move
 from tuner.core.cluster import (
     BrokerSide,
     LiveCluster,
@@ -25,7 +25,7 @@ from tuner.core.reassignment_plan import TopicPartition
 from tuner.core.throttle_limits import Limits
 
 
-def find_steps_too_fast(
+def find_steps_above_plan_rate(
     announced: Sequence[PartitionMove],
     decisions: Sequence[Decision],
     observation: Observation,
@@ -58,7 +58,7 @@ def find_steps_too_fast(
     waits: dict[TopicPartition, str] = {}
     for move in announced:
         key = (move.topic, move.partition)
-        for side in sides_passed(move):
+        for side in sides_of_move(move):
             if side in late:
                 waits[key] = (
                     f"not begun yet: the {side_name(side)} has still to be lowered, as its quota's window is empty"

@@ -22,7 +22,7 @@ from tuner.core.freshness import fresh_signals
 from tuner.core.throttle_limits import Limits
 
 # Reasons to hold for which it is not seen any more what a change does, or an operator wants none.
-_BLIND = {
+_UNOBSERVED = {
     Reason.CLUSTER_NOT_SEEN,
     Reason.SETTINGS_UNREADABLE,
     Reason.SIGNALS_MISSING,
@@ -90,7 +90,7 @@ def find_changes_to_stop(
     over = {
         (d.broker, d.side): d.text
         for d in decisions
-        if isinstance(d, Relinquish) or (isinstance(d, Hold) and d.reason in _BLIND)
+        if isinstance(d, Relinquish) or (isinstance(d, Hold) and d.reason in _UNOBSERVED)
     }
     # An operator who pauses wants the rates to stay, and not the low rate that a filling side has for a second.
     paused = any(isinstance(d, Hold) and d.reason is Reason.PAUSED for d in decisions)

@@ -21,7 +21,7 @@ from tuner.control.throttle.incremental.cycle_cache import CycleCache
 from tuner.control.throttle.isr_recovery import sides_blocking_writes, sides_holding_lost_replicas
 from tuner.control.throttle.objective import with_max_rate
 from tuner.control.throttle.operator_overrides import is_in_force, limit_override
-from tuner.control.throttle.plan_moves import leader_margin_rate, moves_to_list, plan_setpoints, sides_passed
+from tuner.control.throttle.plan_moves import leader_margin_rate, plan_setpoints, select_moves_to_list, sides_of_move
 from tuner.control.throttle.quota_window.ramp import WINDOW_S
 from tuner.control.throttle.state import Memory, RateSince, StallState
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, PartitionMove, RateSetting
@@ -53,7 +53,7 @@ class MovesView:
         self.busy, self.empty = observation.ramping, observation.empty_windows
         self.courses = observation.setpoints
         self.orders = observation.orders
-        self.moves_to_list = moves_to_list(live.moves, observation.plan_moves, limits, listed)
+        self.moves_to_list = select_moves_to_list(live.moves, observation.plan_moves, limits, listed)
         self.plan_rates = plan_setpoints(live.moves, observation.plan_moves, limits)
         self._limiting_rates = plan_setpoints(live.moves, observation.plan_moves, limits, may_lead=True)
         self._plan_moves = observation.plan_moves
@@ -120,7 +120,7 @@ class MovesView:
     def sides_with_other_moves(self) -> Set[BrokerSide]:
         """The sides that carry moves which are of no plan."""
         others = (m for m in self.live.moves if (m.topic, m.partition) not in self._plan_moves)
-        return {side for move in others for side in sides_passed(move)}
+        return {side for move in others for side in sides_of_move(move)}
 
     @cached_property
     def possibly_recovering(self) -> frozenset[BrokerSide]:
@@ -300,7 +300,7 @@ class MovesView:
         return None if allowed is None or load is None else allowed - load.steady_state_bytes_per_s
 
 
-def judge_destinations(view: MovesView, memory: Memory, limits: StallLimits) -> Mapping[int, StallState]:
+def judge_stalls(view: MovesView, memory: Memory, limits: StallLimits) -> Mapping[int, StallState]:
     """The judge's word on every broker that something moves onto; others are forgotten."""
     states = {}
     for destination in sorted(view.destinations):

@@ -15,7 +15,7 @@ import structlog
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle.decision import Acted, ClearLists, Reason, RestoreRate
-from tuner.control.throttle.policy import intend_put_back, record_success
+from tuner.control.throttle.policy import record_restore_intent, record_success
 from tuner.core.cluster import BrokerSide, ClusterUnreadable, LiveCluster
 from tuner.core.outcome import CHANGED_EXTERNALLY, Failure
 from tuner.runtime.throttle.actuator import Throttles
@@ -123,7 +123,7 @@ class Cleanup:
         """Journals a cleanup, carries it out and journals its outcome. Appends it to ``acts``. Returns whether it succeeded."""
         memory = self._recorder.memory
         if isinstance(decision, RestoreRate):
-            memory = intend_put_back(memory, decision)
+            memory = record_restore_intent(memory, decision)
         self._recorder.record([self._recorder.intent(decision)], memory)
         failure = write(decision)
         acts.append((decision, failure))

@@ -14,7 +14,7 @@ import structlog
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle.decision import Acted, AddPairs, Decision, RemovePairs, StartRate
-from tuner.control.throttle.policy import intend_start, record_success
+from tuner.control.throttle.policy import record_start_intent, record_success
 from tuner.control.throttle.replica_lists.list_rules import intend_pairs, settle_pairs, without_sides
 from tuner.control.throttle.replica_lists.prepared_moves import FailedThrottles
 from tuner.core.cluster import BrokerSide
@@ -75,7 +75,7 @@ class ReplicaListWriter:
             return unset
         memory = self._recorder.memory
         for start in starts:
-            memory = intend_start(memory, start)
+            memory = record_start_intent(memory, start)
         self._recorder.record([self._recorder.intent(start) for start in starts], memory)
         failures = self._write_rates({(d.broker, d.side): d.value_bytes_per_s for d in starts})
         self._report([(start, failures[(start.broker, start.side)]) for start in starts])

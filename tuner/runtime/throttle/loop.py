@@ -26,16 +26,16 @@ from tuner.control.throttle.isr_recovery import leaders_to_inspect
 from tuner.control.throttle.ownership import may_be_cleared_by_tool
 from tuner.control.throttle.plan_moves import (
     highest_plan_rate_bytes_per_s,
-    moves_to_list,
-    moves_under_way,
+    list_requested_moves,
     plan_setpoints,
-    throttles_any,
+    select_moves_to_list,
+    throttles_any_move,
 )
 from tuner.control.throttle.policy import (
     decide,
     narrow_possible_rates,
     narrow_to_current,
-    record_intent,
+    record_change_intent,
     record_success,
 )
 from tuner.control.throttle.replica_lists.capacity import steps_that_fit
@@ -46,7 +46,7 @@ from tuner.control.throttle.replica_lists.prepared_moves import (
     with_prepared_moves,
 )
 from tuner.control.throttle.state import Memory
-from tuner.control.throttle.step_rates import find_steps_too_fast
+from tuner.control.throttle.step_rates import find_steps_above_plan_rate
 from tuner.control.throttle.superseded import find_changes_to_stop, find_superseded_changes, find_undraining_changes
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, PartitionMove
 from tuner.core.freshness import fresh_signals
@@ -277,7 +277,7 @@ class ThrottleController:
         warming_up = {side: float(change.setpoint_bytes_per_s) for side, change in self._windows.active().items()}
         plans = self._plans()
         moves = self._last_live.moves if self._last_live is not None else ()
-        rates = plan_setpoints(moves, moves_under_way(plans), self._limits)
+        rates = plan_setpoints(moves, list_requested_moves(plans), self._limits)
         loosest = highest_plan_rate_bytes_per_s(plans, self._limits)
         return throttle_state_of(self._last_live, setpoints, self._limits, warming_up, rates, loosest)
 
@@ -368,7 +368,7 @@ class ThrottleController:
                 fresh_signals(self._signals.brokers, now_ms, self._limits.signal_age_s_max),
             ),
         )
-        empty, plan_moves = self._windows.pending_sides(self.memory), moves_under_way(self._plans())
+        empty, plan_moves = self._windows.pending_sides(self.memory), list_requested_moves(self._plans())
         self._handshake.step_ended = False
         if isinstance(live, LiveCluster):
             live, newly_empty = self._with_prepared(live, plan_moves)
@@ -399,10 +399,10 @@ class ThrottleController:
         if self._orders.latest.pause is None:
             prepared, self._without_room = steps_that_fit(live, prepared)
         urgent = [move for move in prepared if (move.topic, move.partition) in self._handshake.urgent]
-        running = moves_to_list(live.moves, plan_moves, self._limits, self.memory.listed)
+        running = select_moves_to_list(live.moves, plan_moves, self._limits, self.memory.listed)
         empty = self._windows.find_unfilled(live, prepared, urgent, running, self._handshake.last_copied_at_s)
         live = with_prepared_moves(live, prepared)
-        self._throttles_moves = throttles_any(live.moves, plan_moves, self._limits, self.memory.listed)
+        self._throttles_moves = throttles_any_move(live.moves, plan_moves, self._limits, self.memory.listed)
         return live, empty
 
     def _carry_out(
@@ -421,7 +421,7 @@ class ThrottleController:
         if cleanups and isinstance(observation.live, LiveCluster):
             self._cleanup.carry_out(cleanups, observation.live)
         if isinstance(observation.live, LiveCluster):
-            failed, waits = find_steps_too_fast(
+            failed, waits = find_steps_above_plan_rate(
                 prepared,
                 decisions,
                 observation,
@@ -457,7 +457,7 @@ class ThrottleController:
         memory, ramps, owned = self.memory, [], self.memory.owned
         for change in changes:
             steps = self._windows.ramp_steps(change, together)
-            memory = record_intent(memory, change, [s.rate_bytes_per_s for s in steps])
+            memory = record_change_intent(memory, change, [s.rate_bytes_per_s for s in steps])
             ramps.append((change, steps))
         if changes:
             self.recorder.record([self.recorder.intent(change, observation) for change in changes], memory)

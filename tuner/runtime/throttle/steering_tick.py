@@ -16,7 +16,7 @@ from tuner.control.throttle.decision import Acted, AllowSteering, Decision, Hold
 from tuner.control.throttle.isr_recovery import sides_blocking_writes, sides_of_stalled_moves
 from tuner.control.throttle.ownership import may_be_cleared_by_tool
 from tuner.control.throttle.plan_moves import plan_rates
-from tuner.control.throttle.policy import record_intent
+from tuner.control.throttle.policy import record_change_intent
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation
 from tuner.core.freshness import fresh_signals
 from tuner.core.plan_backlog import with_pending
@@ -140,7 +140,7 @@ class SteeringTick:
             return
         memory = self._recorder.memory
         for change in changes:
-            memory = record_intent(memory, change, [change.setpoint_bytes_per_s])
+            memory = record_change_intent(memory, change, [change.setpoint_bytes_per_s])
         sides = [(change.broker, change.side) for change in changes]
         self._recorder.record_owned([self._recorder.steering_intent(changes)], memory, sides)
         changes = steering.filter_unchanged(changes)

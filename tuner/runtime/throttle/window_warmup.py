@@ -15,7 +15,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from tuner.control.throttle.decision import Reason, SetRate
-from tuner.control.throttle.policy import RESCUES
+from tuner.control.throttle.policy import RESCUE_REASONS
 from tuner.control.throttle.quota_window.age import QuotaAges
 from tuner.control.throttle.quota_window.ramp import FILLS_S, RampStep, plan_fill, plan_ramp
 from tuner.control.throttle.replica_lists.prepared_moves import sides_of
@@ -27,7 +27,7 @@ from tuner.runtime.throttle.ramp_executor import RampEnd, RampExecutor
 
 # Raises that do not wait until the move is older. A stalled move is not in its first seconds, although its leader may be new.
 # Where partitions accept no writes, a burst of a young move is the lesser harm. An interrupted warm-up has a half-full window.
-_AT_ONCE = RESCUES | {Reason.ISR_RECOVERY, Reason.WINDOW_WARMUP}
+_AT_ONCE = RESCUE_REASONS | {Reason.ISR_RECOVERY, Reason.WINDOW_WARMUP}
 _RESUMES_S_MAX = 30.0  # The rate before the warm-up was right until then, so the warm-up continues with it.
 _IDLE_S_MIN = 1.5  # A shorter pause leaves no more room in the window than its usual slack.
 # Until the replicas of a step exist and fetch. The unused quota of this time would pass as a burst in every window. The law

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from streaming.shared.contract import Side
 from streaming.shared.throttle_settings import Pair
-from tuner.control.throttle.isr_recovery import lost_replicas
+from tuner.control.throttle.isr_recovery import find_lost_replicas
 from tuner.core.cluster import LiveCluster, PartitionMove
 
 
@@ -50,7 +50,7 @@ def required_replicas(moves: Sequence[PartitionMove]) -> RequiredReplicas:
 
 def without_recovering(needed: RequiredReplicas, live: LiveCluster) -> RequiredReplicas:
     """The same object where nothing comes back."""
-    recovering = frozenset(move.partition for move in needed.with_lost_replicas if lost_replicas(move, live))
+    recovering = frozenset(move.partition for move in needed.with_lost_replicas if find_lost_replicas(move, live))
     if not recovering:
         return needed
     leader = frozenset(pair for pair in needed.leader if pair[0] not in recovering)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, WELL, live, move, move_signal, observation
 
-from tuner.control.throttle.deadline import DeadlineMiss, drain_time_s, explain_deadline_miss, find_deadline_miss
+from tuner.control.throttle.deadline import DeadlineMiss, drain_time_or_inf_s, explain_deadline_miss, find_deadline_miss
 from tuner.control.throttle.decision import AllowSteering, Reason
 from tuner.control.throttle.objective import Mode
 from tuner.control.throttle.policy import decide
@@ -67,7 +67,7 @@ def test_what_never_ends_has_no_end_to_name(meant: float) -> None:
         "600 MB remain and never end at 6.00 MB/s, of which 6.00 MB/s keep up; finish_at is in 1 h; "
     )
     assert "finish_at" not in str(found).split(";")[2]
-    assert drain_time_s(LOAD, Setpoint(meant)) == float("inf")
+    assert drain_time_or_inf_s(LOAD, Setpoint(meant)) == float("inf")
 
 
 def test_the_slowest_is_named_and_who_waits_for_it_says_so() -> None:

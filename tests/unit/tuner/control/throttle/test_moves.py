@@ -30,7 +30,7 @@ from streaming.shared.contract import BrokerSignal, MoveSignal, ThrottledBy
 from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate
 from tuner.control.throttle.side_rules import decide_sides
 from tuner.control.throttle.state import Memory, StallState
-from tuner.control.throttle.view import MovesView, judge_destinations
+from tuner.control.throttle.view import MovesView, judge_stalls
 from tuner.core.cluster import BrokerSide, LiveCluster, Setpoint
 from tuner.core.throttle_limits import MB, Limits
 
@@ -411,7 +411,7 @@ def judged(
     cluster: LiveCluster, signals: Iterable[MoveSignal], memory: Memory | None = None, busy: Iterable[BrokerSide] = ()
 ) -> Mapping[int, StallState]:
     view = MovesView(observation(cluster, signals, busy=busy), cluster, LIMITS)
-    return judge_destinations(view, memory or Memory(), STALL)
+    return judge_stalls(view, memory or Memory(), STALL)
 
 
 def dead_stop(dt_s: float = 5.0, count: int = 7) -> tuple[Any, ...]:
@@ -534,4 +534,4 @@ def test_of_what_the_law_leaves_no_more_is_expected_than_that(
     signals = [move_signal(*SOURCE), move_signal(*TARGET, steps=steps)]
     cluster = live({SOURCE: 6.6 * MB, TARGET: 11 * MB})
     view = MovesView(replace(observation(cluster, signals), setpoints=courses), cluster, LIMITS)
-    assert judge_destinations(view, Memory(), STALL)[3].stalled is stalled
+    assert judge_stalls(view, Memory(), STALL)[3].stalled is stalled

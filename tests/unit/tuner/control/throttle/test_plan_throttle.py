@@ -17,11 +17,11 @@ from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate, Sta
 from tuner.control.throttle.objective import ControlLimits, Objective, with_max_rate
 from tuner.control.throttle.plan_moves import (
     highest_plan_rate_bytes_per_s,
-    moves_to_list,
-    moves_under_way,
+    list_requested_moves,
     plan_rates,
     plan_setpoints,
-    rate_of,
+    plan_throttle_rate,
+    select_moves_to_list,
 )
 from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory
@@ -124,7 +124,7 @@ def test_plan_throttle_is_lower_than_the_ceiling() -> None:
 
 
 def test_plan_throttle_above_a_lowered_ceiling_gives_the_ceiling() -> None:
-    assert rate_of(PlanThrottle(90 * MB), PLAN_LIMITS.rate_bytes_per_s_max) == CEILING
+    assert plan_throttle_rate(PlanThrottle(90 * MB), PLAN_LIMITS.rate_bytes_per_s_max) == CEILING
 
 
 @pytest.mark.parametrize("limits", [Limits(48 * MB), ControlLimits(rate_bytes_per_s_max=48 * MB)])
@@ -222,7 +222,7 @@ def test_move_of_unknown_plan_is_throttled_again_after_sweep() -> None:
 
 def test_other_tools_move_is_not_listed_beside_unknown_plan() -> None:
     others = move(partition=5)
-    assert moves_to_list((move(), others), {}, PLAN_LIMITS, WANTED) == (move(),)
+    assert select_moves_to_list((move(), others), {}, PLAN_LIMITS, WANTED) == (move(),)
 
 
 def test_unthrottled_plan_is_neither_announced_nor_listed() -> None:
@@ -232,7 +232,7 @@ def test_unthrottled_plan_is_neither_announced_nor_listed() -> None:
     assert dict(made.cluster.asked) == {("t", 0): (3, 2)}
     for throttles_moves in (False, True):
         limits = replace(PLAN_LIMITS, throttles_all_moves=throttles_moves)
-        assert moves_to_list((move(),), {KEY: PlanThrottle(unthrottled=True)}, limits, WANTED) == ()
+        assert select_moves_to_list((move(),), {KEY: PlanThrottle(unthrottled=True)}, limits, WANTED) == ()
     assert plan_rates((move(),), {KEY: PlanThrottle(unthrottled=True)}, PLAN_LIMITS) == {}
 
 
@@ -488,5 +488,5 @@ def test_of_several_plans_on_a_side_the_lowest_throttle_holds() -> None:
 
 
 def test_plan_that_has_ended_throttles_nothing() -> None:
-    assert moves_under_way([plan(asked=False)]) == {}
-    assert moves_under_way([plan(SLOW)]) == {KEY: SLOW}
+    assert list_requested_moves([plan(asked=False)]) == {}
+    assert list_requested_moves([plan(SLOW)]) == {KEY: SLOW}

@@ -37,7 +37,7 @@ from tuner.control.throttle.decision import (
     RestoreRate,
     SetRate,
 )
-from tuner.control.throttle.policy import decide, record_intent, record_success
+from tuner.control.throttle.policy import decide, record_change_intent, record_success
 from tuner.control.throttle.state import Memory
 from tuner.core.cluster import ClusterUnreadable, LiveCluster, Observation, RateSetting
 from tuner.core.operator_orders import Orders, Pause
@@ -108,7 +108,7 @@ def test_where_a_law_steers_its_next_second_sets_it_right() -> None:
 def test_what_it_goes_back_to_when_an_order_is_over_is_not_forgotten_for_it() -> None:
     memory = Memory(owned={SOURCE: replace(owned(5 * MB, 15 * MB), restore_to_bytes_per_s=5 * MB)})
     change = SetRate(*SOURCE, 21 * MB, 15 * MB, Reason.LATE_PREDECESSOR_WRITE, "")
-    assert record_intent(memory, change, [15 * MB]).owned[SOURCE].restore_to_bytes_per_s == 5 * MB
+    assert record_change_intent(memory, change, [15 * MB]).owned[SOURCE].restore_to_bytes_per_s == 5 * MB
 
 
 # -- moves -------------------------------------------------------------------------------------------------------------
@@ -314,7 +314,7 @@ def test_a_standing_rate_survives_a_throttled_move() -> None:
     """Quiet, a move of the tool over it, raised by us, the end: what stood stands again."""
     memory = Memory(preexisting_rates={SOURCE: 4_500_000})
     memory, _ = think(live({SOURCE: 4_500_000, TARGET: 10 * MB}), memory)
-    memory = record_success(record_intent(memory, SET, [21 * MB]), SET)
+    memory = record_success(record_change_intent(memory, SET, [21 * MB]), SET)
     for _ in range(2):
         memory, decisions = think(live({SOURCE: 21 * MB, TARGET: 10 * MB}, moves=()), memory)
     back = {(d.broker, d.side): d.value_bytes_per_s for d in decisions if isinstance(d, RestoreRate)}
@@ -352,18 +352,18 @@ def test_a_dead_broker_gets_its_value_back_when_it_returns() -> None:
 
 
 def test_before_a_ramp_everything_it_may_leave_is_on_record() -> None:
-    memory = record_intent(Memory(), SET, [10 * MB, 16 * MB, 21 * MB])
+    memory = record_change_intent(Memory(), SET, [10 * MB, 16 * MB, 21 * MB])
     assert memory.owned == {SOURCE: owned(4_500_000, 21 * MB, 4_500_000, 10 * MB, 16 * MB, 21 * MB)}
 
 
 def test_the_second_ramp_remembers_what_stood_before_the_first() -> None:
     second = replace(SET, current_bytes_per_s=21 * MB, setpoint_bytes_per_s=30 * MB)
-    memory = record_intent(Memory(owned=OURS), second, [25 * MB, 30 * MB])
+    memory = record_change_intent(Memory(owned=OURS), second, [25 * MB, 30 * MB])
     assert memory.owned == {SOURCE: owned(4_500_000, 30 * MB, 21 * MB, 25 * MB, 30 * MB)}
 
 
 def test_after_a_ramp_only_its_end_may_stand() -> None:
-    memory = record_success(record_intent(Memory(), SET, [10 * MB, 21 * MB]), SET)
+    memory = record_success(record_change_intent(Memory(), SET, [10 * MB, 21 * MB]), SET)
     assert memory.owned == {SOURCE: owned(4_500_000, 21 * MB, 21 * MB)}
 
 
@@ -397,7 +397,7 @@ def test_the_moves_throttle_goes_from_a_broker_that_was_away_at_the_end(ours: An
 
 def test_what_was_inherited_is_not_put_back_as_the_brokers_own() -> None:
     """4.5 came from <default>: on the broker itself nothing stood."""
-    memory = record_intent(Memory(), replace(SET, is_own=False), [21 * MB])
+    memory = record_change_intent(Memory(), replace(SET, is_own=False), [21 * MB])
     cluster = live({SOURCE: 21 * MB}, moves=(), lists={"orders": throttle(leader=[(7, 1)])})
     _, decisions = think(cluster, replace(memory, moving_replicas=SEEN, idle_snapshots=1))
     assert [d.value_bytes_per_s for d in decisions if isinstance(d, RestoreRate)] == [None]

@@ -26,13 +26,13 @@ from tuner_cases import (
 )
 
 from tuner.control.throttle.decision import Decision, Reason
-from tuner.control.throttle.policy import RESCUES, decide
+from tuner.control.throttle.policy import RESCUE_REASONS, decide
 from tuner.control.throttle.rate_changes import track_rate_changes
 from tuner.control.throttle.state import Memory, RateSince
 from tuner.core.cluster import BrokerSide, Setpoint
 from tuner.core.throttle_limits import MB
 
-DIAGNOSES = RESCUES | {
+DIAGNOSES = RESCUE_REASONS | {
     Reason.STALLED_NOT_THROTTLE_BOUND,
     Reason.STALLED_DESTINATION_BOUND,
     Reason.STALLED_SOURCE_BOUND,

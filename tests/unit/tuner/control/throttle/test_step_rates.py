@@ -9,7 +9,7 @@ import pytest
 from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, live, move, observation
 
 from tuner.control.throttle.decision import Reason, SetRate, StartRate
-from tuner.control.throttle.step_rates import find_steps_too_fast
+from tuner.control.throttle.step_rates import find_steps_above_plan_rate
 from tuner.core.cluster import BrokerSide, Observation
 from tuner.core.operator_orders import Orders, Override
 from tuner.core.reassignment_plan import PlanThrottle
@@ -36,7 +36,7 @@ def judged(
     steers: bool = False,
 ) -> tuple[dict[tuple[str, int], str], dict[tuple[str, int], str]]:
     limits = replace(LIMITS, closed_loop=steers)
-    return find_steps_too_fast((move(),), decisions, found, limits, not_set=not_set, lowered=lowered, busy=busy)
+    return find_steps_above_plan_rate((move(),), decisions, found, limits, not_set=not_set, lowered=lowered, busy=busy)
 
 
 FILLS = SetRate(*SOURCE, 10 * MB, 10 * MB, Reason.WINDOW_WARMUP, "text")
