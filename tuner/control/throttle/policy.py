@@ -46,7 +46,7 @@ from tuner.control.throttle.ownership import (
 from tuner.control.throttle.plan_moves import throttles_any_move
 from tuner.control.throttle.rate_changes import track_rate_changes
 from tuner.control.throttle.replica_lists.list_rules import decide_list_changes, external_lists, remove_unneeded_pairs
-from tuner.control.throttle.side_rules import decide_sides, decide_sides_without_moves, warm_up_started_rates
+from tuner.control.throttle.safety_rungs import decide_sides, decide_sides_without_moves, warm_up_started_rates
 from tuner.control.throttle.state import IdleThrottles, Memory, OwnedRate
 from tuner.control.throttle.view import MovesView, judge_stalls
 from tuner.core.cluster import BrokerSide, ClusterUnreadable, LiveCluster, Observation, side_name
