@@ -60,7 +60,7 @@ def test_a_stalled_move_is_found_explained_rescued_and_nothing_stays() -> None:
             open_intents.remove(act["text"])
     assert open_intents == []
     raised = [d for d in acts if d["action"] == "set"]
-    assert any("keeping up takes, in-sync followers included" in d["text"] for d in raised)
+    assert any("of steady-state replication, in-sync followers included" in d["text"] for d in raised)
     assert {d["action"] for d in acts} == {"set", "clear_lists", "restore"}
 
 

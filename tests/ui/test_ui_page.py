@@ -60,7 +60,7 @@ def test_page_shows_state_reason_and_end(open_tuner: SimulatedTuner, sit: Sit) -
     expect(page.locator("#link")).to_have_text("Live")
     expect(page.locator("#now")).to_contain_text("When the moves have ended: 6 throttles removed")
     expect(page.locator("#decisions li").first).to_be_visible()
-    expect(page.locator("#decisions")).to_contain_text("is not above the 24.0 MB/s that keeping up takes")
+    expect(page.locator("#decisions")).to_contain_text("is not above the 24.0 MB/s of steady-state replication")
     expect(page.locator("#brokers .card")).to_have_count(3)
     expect(page.locator("#brokers canvas")).to_have_count(6)
     assert "throttle" in (page.locator("#chart-3-follower").get_attribute("aria-label") or "")

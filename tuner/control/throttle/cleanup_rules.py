@@ -1,17 +1,16 @@
-"""The moves have ended: what has to go, and what is put back?
+"""Decides which throttles to remove and which to restore after the moves have ended.
 
-Kinds of throttle that look alike while a move runs and must not be treated alike when it ends:
-    the move's own     every list names a replica that moved, and was not there before the move, as far as we saw: it was put
-                       on for this move, so it goes, lists first, then the rates of the brokers that took part, but for
-                       those that stood there before anything moved. ``kafka-reassign-partitions --verify`` does the same
-                       and spares nothing, if only somebody remembers to run it.
-    a standing one     some list was there before, is "*", or names nobody who moved: the rates serve it too. So the lists
-                       stay, and every rate that we changed becomes again what it was.
+Throttles that look alike during a move are treated differently at its end:
 
-    the next one's      it was gone, or not there yet, at a look at which nothing moved: somebody is about to begin. It stays.
+of the move    Every list names a replica that moved, and was not there before the move. The lists are removed, then the rates of
+               the brokers that took part, except rates from before the moves. ``kafka-reassign-partitions --verify`` removes
+               the same, and every other rate.
+preexisting    Some list was there before, is "*", or names no replica that moved. The rates serve it too, so the lists stay and
+               every rate that the tuner changed is restored.
+of the next    The throttle appeared in an idle cycle, so another move is about to begin. It stays.
 
-Invariant: nothing is touched that neither we wrote nor the ended moves brought. Lists before rates: a rate removed first
-leaves the listed replicas unlimited for a moment, a list removed first throttles nobody.
+Invariants: only what the tuner wrote or the ended moves brought is changed. Lists go before rates: a list without a rate
+throttles nothing, but removing a rate first would leave the listed replicas unlimited for a moment.
 """
 
 from __future__ import annotations
@@ -28,24 +27,25 @@ from tuner.core.throttle_limits import Limits
 
 
 def cleanup_after_moves(live: LiveCluster, memory: Memory, limits: Limits) -> Sequence[ClearLists | RestoreRate]:
-    """What is still to be done; empty when nothing is."""
+    """Returns the cleanup that is left to do; empty if it is complete."""
+    to_clear = memory.brokers_to_clear
     if is_throttle_of_move(live, memory, limits):
-        # Of a move before this one, too: a broker that was away at its end may be back since.
-        went = _participants(memory) | memory.brokers_to_clear
-        return [*_clear_lists(live), *_remove_rates(live, memory, went), *_restore_rates(live, memory, but=went)]
-    return [
-        *_restore_rates(live, memory, but=memory.brokers_to_clear),
-        *_remove_rates(live, memory, memory.brokers_to_clear),
-    ]
+        to_clear = _participants(memory) | to_clear
+        return [
+            *_clear_lists(live),
+            *_remove_rates(live, memory, to_clear),
+            *_restore_rates(live, memory, but=to_clear),
+        ]
+    return [*_restore_rates(live, memory, but=to_clear), *_remove_rates(live, memory, to_clear)]
 
 
 def may_need_cleanup(memory: Memory, live: LiveCluster | None) -> bool:
-    """Whether the moves may have just ended, so that the next look has to be at everything.
+    """Whether the moves may have just ended, so that the next snapshot has to be a full scan.
 
-    A rate on a broker that is away does not count: a broker that is away for good would have everything looked at for ever.
+    An owned rate on a broker that is away does not count: a broker that never returns would cause full scans for ever.
 
     Args:
-        live: as seen last; None: not yet.
+        live: the last snapshot; None: there is none yet.
     """
     if memory.idle_snapshots == 0:
         return False
@@ -53,11 +53,12 @@ def may_need_cleanup(memory: Memory, live: LiveCluster | None) -> bool:
 
 
 def is_throttle_of_move(live: LiveCluster, memory: Memory, limits: Limits) -> bool:
+    """Whether the current throttles belong to the ended moves and may be removed."""
     return limits.clears_finished and memory.throttled and not _any_list_serves_others(live, memory)
 
 
 def unreadable_participants(live: LiveCluster, memory: Memory) -> frozenset[int]:
-    """Brokers that took part in what ended, and whose settings cannot be read now."""
+    """Returns the brokers that took part in ended moves and whose settings cannot be read now."""
     return (_participants(memory) | memory.brokers_to_clear) - _readable(live)
 
 
@@ -70,15 +71,14 @@ def _readable(live: LiveCluster) -> frozenset[int]:
 
 
 def _any_list_serves_others(live: LiveCluster, memory: Memory) -> bool:
-    """Does any list serve replicas that did not move?
+    """Whether any list serves replicas that did not move.
 
-    A list that was there before the move does. So does one that names no replica that moved: somebody may be throttling the
-    catch-up of another topic. One that does name some is the move's; the others in it belong to partitions that were done
-    before our first look.
+    A list that was there before the move does, and so does one that names no moved replica: another tool may throttle the
+    catch-up of that topic. A list that names some is the move's; its other replicas moved before the first snapshot.
     """
-    lists_came = memory.after_moves.new_lists if memory.after_moves is not None else ()
+    new_lists = memory.after_moves.new_lists if memory.after_moves is not None else ()
     for topic, throttle in live.lists.items():
-        if throttle.leader.all_replicas or throttle.follower.all_replicas or topic in lists_came:
+        if throttle.leader.all_replicas or throttle.follower.all_replicas or topic in new_lists:
             return True
         if memory.preexisting_lists is not None and topic in memory.preexisting_lists:
             return True
@@ -98,55 +98,59 @@ def _clear_lists(live: LiveCluster) -> list[ClearLists]:
                 side for side, listed in ((Side.LEADER, throttle.leader), (Side.FOLLOWER, throttle.follower)) if listed
             ),
             Reason.MOVE_ENDED,
-            f"topic {topic}: its move has ended, so its throttled-replica lists go",
+            f"topic {topic}: its move has ended, so its throttled-replica lists are removed",
         )
         for topic, throttle in sorted(live.lists.items())
     ]
 
 
 def _remove_rates(live: LiveCluster, memory: Memory, brokers: frozenset[int]) -> list[RestoreRate]:
-    found = []
-    came = memory.after_moves.new_rates if memory.after_moves is not None else ()
+    """Returns the removal of all rates of ``brokers``, or their restore if they were set before the moves."""
+    decisions = []
+    new_rates = memory.after_moves.new_rates if memory.after_moves is not None else ()
     for side in ((broker, side) for broker in sorted(brokers & _readable(live)) for side in Side):
         setting = live.rates.get(side)
-        if setting is None or not setting.is_own or side in memory.externally_owned_until_ms or side in came:
+        if setting is None or not setting.is_own or side in memory.externally_owned_until_ms or side in new_rates:
             continue
-        stood = memory.preexisting_rates.get(side)
-        if stood is None:
-            why = "the move has ended and the throttle was put on for it, so it goes"
-            found.append(_restore(side, setting.bytes_per_s, None, why))
-        elif setting.bytes_per_s != stood and side in memory.owned:
-            why = "the move has ended; that stood there before it came"
-            found.append(_restore(side, setting.bytes_per_s, stood, why))
-    return found
+        before = memory.preexisting_rates.get(side)
+        if before is None:
+            cause = "the move has ended, and the throttle was set for it"
+            decisions.append(_restore(side, setting.bytes_per_s, None, cause))
+        elif setting.bytes_per_s != before and side in memory.owned:
+            cause = "the move has ended; this rate was set before it"
+            decisions.append(_restore(side, setting.bytes_per_s, before, cause))
+    return decisions
 
 
 def restore_all(live: LiveCluster, memory: Memory, reason: Reason, why: str) -> list[RestoreRate]:
-    """Of every rate that is ours what stood there before, as far as its broker can be reached; and of a broker that was away when
-    its move ended what the move had brought, unless it takes part in another by now."""
-    busy = {b for move in live.moves for b in (*move.replicas, *move.adding, *move.removing)}
-    back = _restore_rates(live, memory, why, but=memory.brokers_to_clear)
-    return [
-        replace(each, reason=reason) for each in (*back, *_remove_rates(live, memory, memory.brokers_to_clear - busy))
+    """Returns the restore of every owned rate on a readable broker.
+
+    A broker that was away at the end of its move also loses the move's rate, unless it takes part in another move now.
+    """
+    participants = {b for move in live.moves for b in (*move.replicas, *move.adding, *move.removing)}
+    decisions = [
+        *_restore_rates(live, memory, why, but=memory.brokers_to_clear),
+        *_remove_rates(live, memory, memory.brokers_to_clear - participants),
     ]
+    return [replace(decision, reason=reason) for decision in decisions]
 
 
 def drop_restored_rates(live: LiveCluster, memory: Memory) -> Memory:
-    """Without the rates that were meant to be changed and stand as they stood before, and the brokers with none left to clear."""
+    """Returns the state without owned rates that are restored, and without brokers that have nothing left to clear."""
 
-    def stands(side: BrokerSide) -> int | None:
+    def own_rate(side: BrokerSide) -> int | None:
         setting = live.rates.get(side)
         return setting.bytes_per_s if setting is not None and setting.is_own else None
 
     readable = _readable(live)
     owned = {
-        side: ours
-        for side, ours in memory.owned.items()
-        if side[0] not in readable or stands(side) != ours.before_bytes_per_s
+        side: rate
+        for side, rate in memory.owned.items()
+        if side[0] not in readable or own_rate(side) != rate.before_bytes_per_s
     }
-    # Whoever sets a rate on such a broker from now on is somebody else.
+    # A rate that appears on a cleared broker from now on is not the move's.
     to_clear = {
-        b for b in memory.brokers_to_clear if b not in readable or any(stands((b, side)) is not None for side in Side)
+        b for b in memory.brokers_to_clear if b not in readable or any(own_rate((b, s)) is not None for s in Side)
     }
     return replace(memory, owned=owned, brokers_to_clear=frozenset(to_clear))
 
@@ -154,21 +158,23 @@ def drop_restored_rates(live: LiveCluster, memory: Memory) -> Memory:
 def _restore_rates(
     live: LiveCluster, memory: Memory, why: str = "the move has ended", *, but: frozenset[int]
 ) -> list[RestoreRate]:
-    """What stood there before, but for some brokers, whose rates go."""
-    found, readable = [], _readable(live)
+    """Returns the restore of every owned rate, except on the brokers ``but``."""
+    decisions, readable = [], _readable(live)
     for side, owned in sorted(memory.owned.items()):
         setting = live.rates.get(side)
-        # A broker that is away keeps its dynamic settings: it is put back when it is seen again.
+        # A broker keeps its dynamic settings while it is away. Its rate is restored when it is back.
         if side[0] not in readable or side[0] in but or setting is None or not setting.is_own:
             continue
         before = owned.before_bytes_per_s
         if setting.bytes_per_s == before:
             continue
-        stood = "there was none" if before is None else f"{rate_text(before)} stood there before"
-        found.append(_restore(side, setting.bytes_per_s, before, f"{why}; {stood}"))
-    return found
+        earlier = "there was none before" if before is None else f"{rate_text(before)} was set before"
+        decisions.append(_restore(side, setting.bytes_per_s, before, f"{why}; {earlier}"))
+    return decisions
 
 
-def _restore(side: BrokerSide, live: int, value: int | None, why: str) -> RestoreRate:
-    to = "removed" if value is None else f"→ {rate_text(value)}"
-    return RestoreRate(*side, live, value, Reason.MOVE_ENDED, f"{side_name(side)} {rate_text(live)} {to}: {why}")
+def _restore(side: BrokerSide, current: int, value: int | None, why: str) -> RestoreRate:
+    target = "removed" if value is None else f"→ {rate_text(value)}"
+    return RestoreRate(
+        *side, current, value, Reason.MOVE_ENDED, f"{side_name(side)} {rate_text(current)} {target}: {why}"
+    )

@@ -1,13 +1,10 @@
-"""Will the move be done when it was promised? Deadline mode: said while something can still be done about it, and what.
+"""Predicts whether the moves miss their deadline (deadline mode), and explains to the operator what can be done about it.
 
-Intuition: the law takes as long as it may, so a side that would be late at the rate that is meant for it gets all that clients and
-the operator leave. Another law would be as late. What has to give is the moment, the ceiling, the clients' latency, or the
-bytes; a person decides which, and needs the numbers.
+The control law already gives a late side all that clients and the ceiling leave. So the deadline, the ceiling, the latency
+objective or the number of partitions has to change, and the operator decides which. All sides end together with the slowest, so
+the explanation names that one.
 
-All sides that wait for the slowest end with it, so one is named: the slowest. It is only asked once what came before us and our own
-way up are out of what is known.
-
-Invariant: it is only ever a word; no rate follows from it.
+Invariant: it is a message only; no rate depends on it.
 """
 
 from __future__ import annotations
@@ -21,24 +18,30 @@ from tuner.core.drain_time import SideLoad, drain_s, rate_for_time
 from tuner.core.throttle_limits import Limits
 from tuner.core.value import value
 
-# The signals of a move that was found running look back half a minute, and the law goes up for ten seconds.
+# The signals of a move that was already running cover half a minute before, and the law's first ramp takes ten seconds.
 OBSERVED_S_MIN = 45.0
-# What remains is known to some seconds; the law plans to be done as much before.
+# The remaining bytes are known to some seconds; the law plans to end as much earlier.
 LATE_S_MIN = 15.0
 _NEVER_S = 366 * 86_400.0
-# A side at this share of the ceiling is held by it, and not by its clients.
+# A side at this share of the ceiling is limited by it, and not by its clients.
 _AT_CEILING = 0.9
 
 
 @value
 class DeadlineMiss:
-    """The side that ends last, too late."""
+    """The slowest side, which ends after the deadline.
+
+    Attributes:
+        rate_bytes_per_s: its setpoint.
+        ends_s: seconds until it ends at that rate; infinite: never.
+        left_s: seconds until the deadline; negative if it has passed.
+    """
 
     side: BrokerSide
     load: SideLoad
-    rate_bytes_per_s: float  # That is meant for it.
-    ends_s: float  # From now on; infinite: never at that rate.
-    left_s: float  # Until it was to be done; below 0 that is over.
+    rate_bytes_per_s: float
+    ends_s: float
+    left_s: float
     ceiling_bytes_per_s: float
 
     @property
@@ -47,73 +50,75 @@ class DeadlineMiss:
 
     def __str__(self) -> str:
         load = self.load
-        rate = f"{rate_text(self.rate_bytes_per_s)}, of which {rate_text(load.steady_state_bytes_per_s)} keep up"
+        steady_state = rate_text(load.steady_state_bytes_per_s)
+        rate = f"{rate_text(self.rate_bytes_per_s)}, of which steady-state replication takes {steady_state}"
         due = f"is in {span_text(self.left_s)}" if self.left_s >= 0 else f"was {span_text(-self.left_s)} ago"
+        remaining = size_text(load.remaining_bytes)
         if math.isinf(self.ends_s):
-            return f"{size_text(load.remaining_bytes)} remain and never end at {rate}; finish_at {due}; {self._what_gives()}"
+            return f"{remaining} remain and never end at {rate}; finish_at {due}; {self._remedies()}"
         return (
-            f"{size_text(load.remaining_bytes)} remain, at {rate}, so it ends in {span_text(self.ends_s)}; "
-            f"finish_at {due}: {span_text(self.late_s)} late; {self._what_gives()}"
+            f"{remaining} remain, at {rate}, so it ends in {span_text(self.ends_s)}; "
+            f"finish_at {due}: {span_text(self.late_s)} late; {self._remedies()}"
         )
 
-    def _what_gives(self) -> str:
-        needed = rate_for_time(self.load, self.left_s) if self.left_s > 0 else None
-        takes = "no rate makes up for it" if needed is None else f"in time takes {rate_text(needed)}"
+    def _remedies(self) -> str:
+        rate = rate_for_time(self.load, self.left_s) if self.left_s > 0 else None
+        required = "no rate makes up for it" if rate is None else f"in time takes {rate_text(rate)}"
         later = "" if math.isinf(self.ends_s) else f", or set finish_at {span_text(self.late_s)} later or more"
         if self.rate_bytes_per_s >= _AT_CEILING * self.ceiling_bytes_per_s:
-            held = f"the ceiling is {rate_text(self.ceiling_bytes_per_s)}: raise tuner.rate_bytes_per_s_max"
+            limit = f"the ceiling is {rate_text(self.ceiling_bytes_per_s)}: raise tuner.rate_bytes_per_s_max"
         else:
-            held = "the links and their clients leave no more: allow clients a higher objective.latency_ms"
-        return f"{takes}, {held}{later}, or move fewer partitions"
+            limit = "the links and their clients leave no more: allow clients a higher objective.latency_ms"
+        return f"{required}, {limit}{later}, or move fewer partitions"
 
 
 def find_deadline_miss(
     loads: Mapping[BrokerSide, SideLoad],
-    courses: Mapping[BrokerSide, Setpoint],
-    watched: Iterable[BrokerSide],
+    setpoints: Mapping[BrokerSide, Setpoint],
+    observed: Iterable[BrokerSide],
     now_ms: int,
     limits: Limits,
 ) -> DeadlineMiss | None:
-    """
-    Args:
-        watched: sides that have been looked at for long enough.
+    """Returns the slowest steered side if it misses the deadline; None without a deadline, or if it is met.
 
-    Returns:
-        The slowest of those that are steered, where it misses the deadline; None where there is none, or it is kept.
+    Args:
+        observed: sides that were observed for ``OBSERVED_S_MIN``.
     """
     if limits.finish_at_ms is None:
         return None
-    ends = {
-        side: drain_time_or_inf_s(loads[side], courses[side])
-        for side in watched
-        # A side that is blind sinks; that is said of it, and what it will have is not known.
-        if side in loads and side in courses and not courses[side].inputs_stale
+    end_s = {
+        side: time_to_end_s(loads[side], setpoints[side])
+        for side in observed
+        # A side with stale inputs decays, and its later rates are unknown.
+        if side in loads and side in setpoints and not setpoints[side].inputs_stale
     }
-    if not ends:
+    if not end_s:
         return None
-    slowest = max(sorted(ends), key=ends.__getitem__)
-    found = DeadlineMiss(
+    slowest = max(sorted(end_s), key=end_s.__getitem__)
+    miss = DeadlineMiss(
         slowest,
         loads[slowest],
-        courses[slowest].bytes_per_s,
-        ends[slowest],
+        setpoints[slowest].bytes_per_s,
+        end_s[slowest],
         (limits.finish_at_ms - now_ms) / 1000,
         limits.rate_bytes_per_s_max,
     )
-    return found if found.late_s >= LATE_S_MIN else None
+    return miss if miss.late_s >= LATE_S_MIN else None
 
 
-def drain_time_or_inf_s(load: SideLoad, course: Setpoint) -> float:
-    """From now on, at the rate that is meant; infinite where that is not in anybody's time."""
-    found = drain_s(load, course.bytes_per_s)
-    return math.inf if found is None or found > _NEVER_S else found
+def time_to_end_s(load: SideLoad, setpoint: Setpoint) -> float:
+    """Returns the seconds until nothing remains at the setpoint; infinite if that takes more than a year."""
+    time_s = drain_s(load, setpoint.bytes_per_s)
+    return math.inf if time_s is None or time_s > _NEVER_S else time_s
 
 
-def explain_deadline_miss(found: DeadlineMiss, side: BrokerSide, load: SideLoad, course: Setpoint) -> str | None:
-    """Of one side: the numbers, or for which other it waits; None where it is in time."""
-    if side == found.side:
-        return f"too late for the deadline: {found}"
-    if drain_time_or_inf_s(load, course) - found.left_s < LATE_S_MIN:
+def explain_deadline_miss(miss: DeadlineMiss, side: BrokerSide, load: SideLoad, setpoint: Setpoint) -> str | None:
+    """Returns the explanation for one side: the numbers, or which side is the slowest; None if this side is in time."""
+    if side == miss.side:
+        return f"too late for the deadline: {miss}"
+    if time_to_end_s(load, setpoint) - miss.left_s < LATE_S_MIN:
         return None
-    by = "never ends" if math.isinf(found.ends_s) else f"ends {span_text(found.late_s)} after finish_at"
-    return f"too late for the deadline, with the {side_name(found.side)}, which {by}: see there what has to give"
+    end = "never ends" if math.isinf(miss.ends_s) else f"ends {span_text(miss.late_s)} after finish_at"
+    return (
+        f"too late for the deadline, with the {side_name(miss.side)}, which {end}: its explanation says what to change"
+    )

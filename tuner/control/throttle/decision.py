@@ -1,4 +1,4 @@
-"""Decisions as values: what to do, to which throttle, and why, in a word for machines and a sentence for people."""
+"""The decisions of the throttle controller as values: an action, a reason for programs, and a sentence for operators."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from tuner.core.value import value
 
 
 class Reason(StrEnum):
-    # Not knowing: hold.
+    # The state is unknown: hold.
     CLUSTER_NOT_SEEN = "cluster_not_seen"
     SETTINGS_UNREADABLE = "settings_unreadable"
     SIGNALS_MISSING = "signals_missing"
     SIGNALS_STALE = "signals_stale"
     SIGNALS_CONTRADICT = "signals_contradict"
-    # A person said so.
+    # An operator ordered it.
     PAUSED = "paused"
     RELEASED = "released"
     OVERRIDDEN = "overridden"
     RESTORED = "restored"
-    # Nothing of ours: hold.
+    # The throttle is not the tuner's: hold.
     EXTERNALLY_OWNED = "externally_owned"
     PRESERVED = "preserved"
     NOT_THROTTLED = "not_throttled"
-    # Well, or too early to say: hold.
+    # Healthy, or too early to judge: hold.
     WATCHING = "watching"
     PROGRESSING = "progressing"
     RATE_IS_CHANGING = "rate_is_changing"
     WITHIN_DEADBAND = "within_deadband"
     AT_CEILING = "at_ceiling"
-    # Steered by the law, every second.
+    # The control law steers, every second.
     FOLLOWS_CLIENTS = "follows_clients"
     NO_HEADROOM = "no_headroom"
     DEADLINE_NOT_MET = "deadline_not_met"
     LOAD_NOT_MEASURED = "load_not_measured"
     ISR_RECOVERY = "isr_recovery"
-    # Not well, and not ours to cure by raising: hold and say so.
+    # Unhealthy, but a higher rate would not help: hold.
     NO_LEADER = "no_leader"
     LIST_FULL = "list_full"
     BROKER_DOWN = "broker_down"
@@ -49,7 +49,7 @@ class Reason(StrEnum):
     STALLED_SOURCE_BOUND = "stalled_source_bound"
     STALLED_DESTINATION_BOUND = "stalled_destination_bound"
     STALLED_REPLICA_DEAD = "stalled_replica_dead"
-    # Act.
+    # Change something.
     STALLED_BELOW_STEADY_STATE = "stalled_below_steady_state"
     STALLED_THROTTLE_BOUND = "stalled_throttle_bound"
     RESCUE_NEEDS_MORE = "rescue_needs_more"
@@ -64,7 +64,7 @@ class Reason(StrEnum):
     LATE_PREDECESSOR_WRITE = "late_predecessor_write"
 
 
-# A move has stalled, and it is not a throttle that holds it.
+# A move has stalled, and no throttle limits it.
 NOT_THROTTLE_LIMITED = frozenset(
     {
         Reason.STALLED_UNTHROTTLED,
@@ -79,6 +79,8 @@ NOT_THROTTLE_LIMITED = frozenset(
 
 @value
 class Hold:
+    """Change nothing."""
+
     broker: int | None  # None: the cluster as a whole.
     side: Side | None
     reason: Reason
@@ -87,7 +89,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class SetRate:
-    """Take the throttle from ``live`` to ``wanted``, through the slew."""
+    """Change a throttle from the current rate to the setpoint, in steps (quota_window/ramp.py)."""
 
     broker: int
     side: Side
@@ -95,24 +97,24 @@ class SetRate:
     setpoint_bytes_per_s: int
     reason: Reason
     text: str
-    is_own: bool = True  # Whether ``live`` is set on the broker itself; else it is inherited, and nothing stands there.
+    is_own: bool = True  # Whether the current rate is set on the broker itself; else it is inherited.
 
 
 @value
 class AllowSteering:
-    """Until the next cycle the law may turn this throttle, every second, between the floor and the operator's ceiling."""
+    """Let the control law set this throttle every second until the next cycle, between its minimum and the ceiling."""
 
     broker: int
     side: Side
     current_bytes_per_s: int
     reason: Reason
     text: str
-    is_own: bool = True  # As for SetRate.
+    is_own: bool = True  # As in SetRate.
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreRate:
-    """The reason ended: the throttle becomes what it was, at once; None removes it."""
+    """Restore the rate from before the tuner's change, at once; a value of None removes the setting."""
 
     broker: int
     side: Side
@@ -124,7 +126,7 @@ class RestoreRate:
 
 @dataclass(frozen=True, slots=True)
 class ClearLists:
-    """The move ended: its topic's throttled-replica lists go, as they name nobody who moves."""
+    """Remove a topic's throttled-replica lists after its move has ended."""
 
     topic: str
     sides: tuple[Side, ...]
@@ -134,7 +136,7 @@ class ClearLists:
 
 @dataclass(frozen=True, slots=True)
 class StartRate:
-    """Put a throttle where none is in force, at once: the list that needs it comes after it."""
+    """Set a throttle where there is none, at once. The list that names its replicas is written after it."""
 
     broker: int
     side: Side
@@ -160,17 +162,17 @@ class _PairsOfTopic:
 
 @dataclass(frozen=True, slots=True)
 class AddPairs(_PairsOfTopic):
-    """Replicas of one topic that are to count against the throttles from now on, by side."""
+    """Add replicas of a topic to its throttled-replica lists, so that they count against the throttles."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemovePairs(_PairsOfTopic):
-    """Replicas of one topic that we had listed and that are to count no more, by side."""
+    """Remove replicas that the tuner had added to a topic's throttled-replica lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relinquish:
-    """Somebody else changed what we had set: theirs from now on."""
+    """Give up a throttle that an operator or another tool changed, until ``until_ms``."""
 
     broker: int
     side: Side
@@ -182,11 +184,11 @@ class Relinquish:
 
 
 Decision = Hold | SetRate | AllowSteering | StartRate | AddPairs | RemovePairs | RestoreRate | ClearLists | Relinquish
-Acted = tuple[Decision, str | None]  # What was carried out, and why it failed; None: it went well.
+Acted = tuple[Decision, str | None]  # A decision that was carried out, and why it failed; None: it succeeded.
 
 
 def action_of(decision: Decision) -> str:
-    """One word, for metrics and the journal."""
+    """Returns the action's name in metrics and in the journal."""
     match decision:
         case Hold():
             return "hold"

@@ -1,11 +1,9 @@
-"""Which signals did a cycle have to do without, and have they come since?
+"""Finds the signals that a cycle lacked, so that the next cycle can start as soon as they arrive.
 
-Intuition: a move that has just begun cannot be steered before its sizes and write rates have been measured twice, and until then
-it goes at whatever rate stood there. What was missing in one cycle is there a second or two later, and would then lie for most
-of a cycle. So the signals that a cycle lacked are looked for every second, and the next one begins when they have come.
+The sizes and write rates of a new move are known after two scrapes, often just after a cycle. The tuner checks for them every
+second instead of leaving the move at an arbitrary rate for most of a cycle.
 
-Invariant: what is awaited was not there when the cycle looked; so a signal that is there and doubted for another reason brings
-on no cycle, and one that never comes costs a look a second.
+Invariant: only signals that were incomplete count. A complete signal that is doubted for another reason starts no early cycle.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ _SIGNAL_REASONS = {Reason.SIGNALS_MISSING, Reason.SIGNALS_STALE, Reason.SIGNALS_
 def find_missing_signals(
     decisions: Iterable[Decision], moves: Mapping[BrokerSide, MoveSignal], now_ms: int, age_s_max: float
 ) -> frozenset[BrokerSide]:
-    """The sides that were held in this cycle and whose signals do not tell all that is needed."""
+    """Returns the sides that a cycle held because their signals are missing, old or incomplete."""
     held = {
         (d.broker, d.side)
         for d in decisions
@@ -35,7 +33,7 @@ def find_missing_signals(
 def are_signals_complete(
     sides: Collection[BrokerSide], moves: Mapping[BrokerSide, MoveSignal], now_ms: int, age_s_max: float
 ) -> bool:
-    """All of them: a cycle for each that comes would be one a second on a large cluster."""
+    """Whether the signals of all sides are complete. One cycle for each signal would mean one a second on a large cluster."""
     return bool(sides) and all(_is_complete(moves.get(side), now_ms, age_s_max) for side in sides)
 
 

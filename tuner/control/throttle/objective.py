@@ -1,9 +1,11 @@
-"""What the throttles of one cluster are turned for: its clients' latency first, and then one of four goals for the move.
+"""The objective of a cluster (client latency first, then a goal for the moves), and the constants of the control law.
 
-fast      as soon as the objective allows
-deadline  no sooner than at a given moment, if the objective allows that
+The goals (``Mode``):
+
+fast      end the moves as soon as the latency objective allows
+deadline  end them at a given moment, as gently as that allows
 share     as fast, but with at most this share of every link
-gentle    as fast, with this share of what the objective would allow
+gentle    as fast, but with this share of the headroom
 """
 
 from __future__ import annotations
@@ -22,13 +24,13 @@ class Mode(StrEnum):
     GENTLE = "gentle"
 
 
-# Of the rate of a plan, what leaders have while it begins partitions.
+# The share of a plan's rate that leaders get while the plan begins partitions.
 PLAN_LEADER_RATIO = 0.92
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What a broker can carry each way, by its link or its disks, whichever is less."""
+    """A broker's capacity in each direction: its link's or its disks', whichever is less."""
 
     in_bytes_per_s: float
     out_bytes_per_s: float
@@ -36,16 +38,23 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """Of one cluster."""
+    """The objective of one cluster.
 
-    latency_ms: float  # Of produce requests, their p99 as brokers report it.
+    Attributes:
+        latency_ms: p99 of produce requests, as brokers report it.
+        finish_at_ms: deadline mode: when the moves have to end (epoch).
+        share_max: share mode: share of the link (0.25 is a quarter).
+        gentle_ratio: gentle mode: share of the headroom.
+    """
+
+    latency_ms: float
     mode: Mode = Mode.FAST
-    finish_at_ms: int | None = None  # Deadline mode: epoch.
-    share_max: float | None = None  # Share mode: of the link; 0.25 is a quarter.
-    gentle_ratio: float = 0.5  # Gentle mode: of the headroom.
+    finish_at_ms: int | None = None
+    share_max: float | None = None
+    gentle_ratio: float = 0.5
 
     def __post_init__(self) -> None:
-        # The settings have told the operator already, naming the key; here it guards the core.
+        # The settings check the same and name the key to the operator.
         assert self.latency_ms > 0
         assert self.mode is not Mode.DEADLINE or self.finish_at_ms is not None
         assert self.mode is not Mode.SHARE or (self.share_max is not None and 0 < self.share_max <= 1)
@@ -53,115 +62,114 @@ class Objective:
 
     @property
     def uses_all_headroom(self) -> bool:
-        """Whether plans get all that they can use; else no more than it takes."""
+        """Whether plans may use all the headroom, rather than only what their goal needs."""
         return self.mode in (Mode.FAST, Mode.SHARE)
 
 
 @dataclass(frozen=True, slots=True)
 class ControlLimits:
-    """The constants of the law, with the reason for each."""
+    """The constants of the control law, each with its reason."""
 
-    # Above this a link's queue grows faster than any throttle follows; ``margin_min_slow_p99`` says where it may all the same.
+    # Above this utilisation a link's queue grows faster than a throttle can follow. ``margin_min_slow_p99`` allows more.
     utilisation_max: float = 0.9
-    rate_bytes_per_s_min: float = 5 * MB  # Below it one fetch response is already seconds of budget.
+    rate_bytes_per_s_min: float = 5 * MB  # Below this rate one fetch response uses up seconds of the quota.
     rate_bytes_per_s_max: float = float("inf")  # The operator's ceiling.
     min_rate_over_steady_state: float = 1.2  # A quota only just above W drains nothing.
-    min_rate_over_steady_state_low_headroom: float = 1.05  # Where clients usually leave less than that.
+    min_rate_over_steady_state_low_headroom: float = 1.05  # The same for sides with usually less headroom than that.
 
-    # The forecast of client load, by step of the stream.
+    # The forecast of the client load (Holt's linear smoothing), for each step of the stream.
     level_gain: float = 0.35
     slope_gain: float = 0.05
     spread_gain: float = 0.1
-    usual_gain: float = 0.015  # What is usual is learned in minutes.
-    # The floor comes down where clients leave less; how many misses more than usual they are taken to use. A law that knew
-    # everything would still need twice the shortest time where they leave less than they come and go by.
+    usual_gain: float = 0.015  # The usual load is learned over minutes.
+    # The minimum rate drops if clients leave less. They are taken to use this many spreads more than usual. Even with perfect
+    # knowledge the move takes twice the shortest time where the headroom is smaller than the load's variation.
     min_rate_spreads: float = 0.65
-    forecast_spreads: float = 0.5  # How many of its usual misses the load is taken to be higher than forecast.
-    jump_spreads: float = 4.0  # A miss this large is a step of the load and not noise.
+    forecast_spreads: float = 0.5  # The load is assumed to be this many spreads above the forecast.
+    jump_spreads: float = 4.0  # A forecast error this large is a step of the load and not noise.
 
-    # The margin below ``utilisation_max``: it grows by the gain a step where p99 is far above the aim, and shrinks
-    # half as fast, or as fast where the p99 holds what comes within seconds.
+    # The margin below ``utilisation_max``. It grows by the gain per step if the p99 is far above the aim. It shrinks half as
+    # fast, or as fast if the p99 already contains what comes within seconds.
     margin_start: float = 0.03
     margin_gain: float = 0.01
-    # A throttle's own seconds are uneven: without any margin a tenth of them is over on a link that is all the move's.
+    # The seconds of a throttle are uneven. Without a margin a tenth of them is above the limit on a link that only the move uses.
     margin_min: float = 0.02
-    # Where the p99 holds those seconds: beyond ``utilisation_max``, as far as clients' latency leaves it.
+    # The minimum if the p99 already contains those seconds: above ``utilisation_max``, as far as client latency allows.
     margin_min_slow_p99: float = -0.04
-    # Of the link, in the newest step: where less is used, nobody has felt a link that is fuller than the tenth leaves it.
+    # Share of the link in the newest step. Below it the clients' latency says nothing about a fuller link.
     near_capacity_ratio: float = 0.75
     margin_max: float = 0.3
-    # What a step that misses the objective adds to that: few misses matter more than a good mean.
+    # Weight of a step that misses the objective: few misses matter more than a good mean.
     miss_weight: float = 2.0
-    # Of the objective: nearer to it more seconds are missed, further off the move takes longer.
+    # Share of the objective to aim at. Closer to 1 more seconds miss it; further off the move takes longer.
     latency_aim: float = 0.6
-    # The distance from the objective, and the least margin, are for what comes within seconds. Where the mean of a window says that
-    # the p99 holds that already, they go with the part of it that is of this moment; this much nearer it never comes.
+    # The distance from the objective and the minimum margin are for what comes within seconds. If the window's mean shows that
+    # the p99 already contains that, both shrink with the fast component of the p99, at most to this aim.
     latency_aim_max: float = 0.95
-    variation_gain: float = 0.15  # By step: half a minute.
-    # A mean below this share of what it was while the p99 was made: the p99 remembers what is over.
+    variation_gain: float = 0.15  # Per step: half a minute.
+    # If the mean drops below this share of its value at the time of the p99, the p99 reports the past.
     mean_relief_ratio: float = 0.95
-    # Where a side can have less than this times what keeps up, most of a margin is taken from the little that drains. There
-    # only what comes near a miss counts.
+    # Below this multiple of W as the maximum rate, most of a margin would come off the little that drains. Such a side aims
+    # closer to the objective.
     low_headroom_ratio: float = 2.0
     latency_aim_low_headroom: float = 0.95
-    # Kafka's p99 is of some thousand requests; where less is written (16 kB a request) they are of more than five minutes.
+    # Kafka's p99 covers some thousand requests. With fewer writes (at 16 kB a request) it covers more than five minutes.
     clients_bytes_per_s_min: float = 50_000.0
-    # What a shrunken ISR adds while clients wait. Until the stream's window has forgotten the shrink, no more is added and
-    # nothing is given back. After a mere miss a rest has cost time in simulation and saved no misses, so there is none.
+    # A shrunken ISR adds this margin while clients wait. The margin is then held until the stream's window has forgotten the
+    # shrink. After a mere miss a hold cost time in simulation and saved no misses, so there is none.
     isr_shrink_margin: float = 0.05
     margin_hold_s: float = 30.0
-    # Of what is meant: where less passes, something else holds the move, so the margin is not tested.
+    # Share of the setpoint. If less passes, something else limits the move, so the margin is not tested.
     throttle_full_ratio_min: float = 0.85
 
-    # A side that a stalled move is bound by gets this much more, and as much again after each ``boost_interval_s``.
+    # A side that limits a stalled move gets this factor, and again after each ``boost_interval_s``.
     stall_boost: float = 1.5
     stall_boost_max: float = 5.0
-    boost_interval_s: float = 15.0  # A window of the quota, and the signals' age.
+    boost_interval_s: float = 15.0  # A quota window, and the age of the signals.
 
-    # Where something else than its throttle holds the slowest side, the others are done in this share of its time: what they
-    # leave, of a link or a disk, is for it alone. It is told by what passes, so not before the way up and then the quota's
-    # window and the signals' age are over; and it is not asked again for a minute, or the others would go to and fro.
+    # If something else than its throttle limits the slowest side, the others finish in this share of its time and leave their
+    # part of a link or disk to it. The measured bytes show it, so only after the ramp, the quota window and the signals' age.
+    # It then holds for a minute, or the others would alternate.
     decoupled_time_ratio: float = 0.5
     decoupled_after_s: float = 25.0
     decoupled_for_s: float = 60.0
 
-    # The leader side paces and the follower side guards: it gets this much more than it should need.
+    # The leader side limits and the follower side has a margin: it gets this factor over its calculated need.
     leader_margin_ratio: float = 1.0
     follower_margin_ratio: float = 1.3
-    # Where a plan still begins partitions both ends get at least this much more: a side is in use by turns, as one partition ends
-    # and the next begins, and what it did not use while it could is lost to all that wait for it.
+    # While a plan begins partitions both sides get at least this factor. A side is idle between partitions, and time that it
+    # does not use is lost to all that wait for it.
     plan_margin_ratio: float = 1.5
-    # Of the operator's ceiling, what leaders have meanwhile, so that the follower's side guards there too. A replica that arrives
-    # begins to fetch anew and counts as one that is behind: where its quota is used up it is not asked for, and producers wait.
+    # Share of the ceiling that leaders get meanwhile, so that the follower has a margin there too. A replica that was just added
+    # counts as one that is behind: at an exhausted quota the leader does not answer it, and producers wait.
     plan_leader_ratio: float = PLAN_LEADER_RATIO
-    drain_s_min: float = 2.0  # Shorter plans only chase the age of the signals.
-    # A take-over goes from the rate that stood there up to the wanted one in this time: the first forecasts are guesses.
+    drain_s_min: float = 2.0  # Shorter plans only follow the age of the signals.
+    # After a take-over the rate rises from the current one to the setpoint in this time: the first forecasts are guesses.
     takeover_ramp_s: float = 3.0
     # A side at this share of its ceiling fills the link.
     at_ceiling_ratio: float = 0.9
-    # The last bytes are seen some seconds late, and a throttle that binds lets 0.9 of itself through.
+    # The last bytes are observed some seconds late, and a throttle that limits passes 0.9 of its rate.
     deadline_reserve_s: float = 15.0
     deadline_ratio: float = 0.9
 
-    # What may differ from the rate that stands without being written: the whole cluster hears of a write. A second lets twelve
-    # times the difference through, so 3 % are a burst of a third, and it comes back every twelve seconds.
+    # Changes below this share are not written: every broker reads each write. A second passes twelve times the difference, so 3 %
+    # would be a burst of a third that returns every twelve seconds.
     deadband_ratio: float = 0.005
     follower_deadband_ratio: float = 0.10
-    # Of a leader while a plan begins more: moves end and begin within the window there, so a second that brings a quarter more than
-    # is meant is one of many. After each write the broker reads all of its configuration anew, and clients wait.
+    # The leaders' deadband while a plan begins partitions. Moves end and begin within the window there, so a second with a
+    # quarter too much is one of many. After each write the broker reads its whole configuration, and clients wait.
     plan_deadband_ratio: float = 0.02
-    # How far the written bound may be from the planned one. The window is known late and in steps of five seconds, so more
-    # of it would chase the model's own errors; less would leave the echoes of bursts in it.
+    # The largest difference between the written and the planned rate. The window's contents are known late and in steps of five
+    # seconds. A larger range would follow the model's own errors; a smaller one would leave the echoes of bursts.
     window_compensation_range: float = 0.07
-    # A follower that was held up asks again half a second later, so a throttle that binds lets this much less than itself
-    # through (0.96 to 0.97 of it on real brokers). Taken for room in the window it would be taken off the setting, of which as
-    # much less would pass, and so on to the end of the play.
+    # A delayed follower asks again half a second later, so a throttle that limits passes this much less than its rate (measured:
+    # 0.96 to 0.97). As free room in the window this would lower the setting again and again, to the end of the range.
     unused_ratio: float = 0.04
-    # A second is meant to bring no less than this share of what the eleven before it were. All of a cut to a quarter at once
-    # leaves next to nothing for a whole window, and any error in what the window holds is then silence.
+    # Each second's setpoint is at least this share of the mean of the eleven before. A cut to a quarter at once leaves next to
+    # nothing for a whole window, and any error in the window's contents is then a standstill.
     setpoint_fall_ratio_min: float = 0.6
 
-    # Signals older than this hold everything where it is; from the second age on rates sink to the floor.
+    # Signals older than this hold all rates. From the second age on, rates decay to the minimum.
     hold_age_s: float = 15.0
     decay_age_s: float = 30.0
     decay_per_s: float = 0.993  # 10 % in 15 s.
@@ -170,24 +178,21 @@ class ControlLimits:
 
     @property
     def plan_follower_deadband_ratio(self) -> float:
-        """While a plan begins more: no follower stands below what its leaders may stand at."""
+        """The followers' deadband while a plan begins partitions: small enough that none stays below its leaders' rate."""
         above_leaders = 1.0 / (self.plan_leader_ratio * (1.0 + self.plan_deadband_ratio)) - 1.0
         return max(self.deadband_ratio, min(self.follower_deadband_ratio, above_leaders))
 
     def __post_init__(self) -> None:
-        # The margin's pull is by the distance as a share of what lies between an aim and the objective.
+        # The margin's gain is relative to the distance between the aim and the objective.
         assert max(self.latency_aim, self.latency_aim_max, self.latency_aim_low_headroom) < 1.0
 
 
 AnyLimits = TypeVar("AnyLimits", Limits, ControlLimits)
 
 
-def with_max_rate(limits: AnyLimits, most_bytes_per_s: float) -> AnyLimits:
-    """The limits of a side that is allowed less than the operator's ceiling; ``limits`` itself where that is not less.
-
-    The lowest rate that is asked for comes down with it.
-    """
-    if most_bytes_per_s >= limits.rate_bytes_per_s_max:
+def with_max_rate(limits: AnyLimits, max_rate_bytes_per_s: float) -> AnyLimits:
+    """Returns the limits with a lower ceiling, and a minimum rate not above it; ``limits`` itself if the rate is not lower."""
+    if max_rate_bytes_per_s >= limits.rate_bytes_per_s_max:
         return limits
-    least = min(limits.rate_bytes_per_s_min, most_bytes_per_s)
-    return replace(limits, rate_bytes_per_s_max=most_bytes_per_s, rate_bytes_per_s_min=least)
+    min_rate = min(limits.rate_bytes_per_s_min, max_rate_bytes_per_s)
+    return replace(limits, rate_bytes_per_s_max=max_rate_bytes_per_s, rate_bytes_per_s_min=min_rate)

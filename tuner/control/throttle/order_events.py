@@ -1,6 +1,7 @@
-"""What people have ordered since the last look, in sentences: orders are a state, and a state does not say who has ended it.
+"""Describes the changes of operator orders since the last record, in sentences for the journal and the log.
 
-Invariant: it is only ever a word; what follows from an order is decided elsewhere.
+Orders are a state, so the difference of two states tells which order was given, taken back or has expired. No decision depends
+on these sentences.
 """
 
 from __future__ import annotations
@@ -19,40 +20,40 @@ class OrderEvent(NamedTuple):
     side: Side | None = None
 
 
-def list_order_events(before: Orders, after: Orders, told_ms: int, now_ms: int) -> list[OrderEvent]:
-    """In a row, what makes ``after`` of ``before``, and by whom; nothing where they are the same.
+def list_order_events(before: Orders, after: Orders, recorded_ms: int, now_ms: int) -> list[OrderEvent]:
+    """Returns the events between two states of the orders, in order; empty if they are equal.
 
     Args:
-        told_ms: until when it was told what has expired.
+        recorded_ms: expiries up to this time are recorded already.
     """
     if before == after:
         return []
-    by = after.by or "somebody"
-    told = []
+    by = after.by or "an operator"
+    events = []
     if after.pause is not None and after.pause != before.pause:
         what = "everything is released" if after.pause.released else "rheostat is paused"
-        told.append(OrderEvent(f"{what}, by order of {after.pause.by}"))
+        events.append(OrderEvent(f"{what}, by order of {after.pause.by}"))
     elif before.pause is not None and after.pause is None:
-        told.append(OrderEvent(f"rheostat goes on, by order of {by}: the pause of {before.pause.by} is over"))
+        events.append(OrderEvent(f"rheostat resumes, by order of {by}: the pause of {before.pause.by} is over"))
     elif after.resumed_at_ms > before.resumed_at_ms:
-        told.append(OrderEvent(f"what others have set is rheostat's to turn again, by order of {by}"))
+        events.append(OrderEvent(f"rheostat tunes the throttles that others had set again, by order of {by}"))
     for side in sorted({*before.overrides, *after.overrides}):
-        was, is_now = before.overrides.get(side), after.overrides.get(side)
-        if is_now is not None and is_now != was:
-            told.append(_side_event(side, f"{rate_text(is_now.bytes_per_s)} by order of {is_now.by}"))
-        elif is_now is None and was is not None and was.until_ms > now_ms:
-            told.append(_side_event(side, f"{_order_text(was)} is taken back, by order of {by}"))
-        elif is_now is None and was is not None and was.until_ms > told_ms:
-            told.append(_expiry_event(side, was))
-    return told
+        old, new = before.overrides.get(side), after.overrides.get(side)
+        if new is not None and new != old:
+            events.append(_side_event(side, f"{rate_text(new.bytes_per_s)} by order of {new.by}"))
+        elif new is None and old is not None and old.until_ms > now_ms:
+            events.append(_side_event(side, f"{_order_text(old)} is taken back, by order of {by}"))
+        elif new is None and old is not None and old.until_ms > recorded_ms:
+            events.append(_expiry_event(side, old))
+    return events
 
 
-def list_expired_orders(orders: Orders, told_ms: int, now_ms: int) -> list[OrderEvent]:
-    """What has run out since ``told_ms``, though nobody has said a word since."""
+def list_expired_orders(orders: Orders, recorded_ms: int, now_ms: int) -> list[OrderEvent]:
+    """Returns an event for each override that has expired since ``recorded_ms``."""
     return [
         _expiry_event(side, order)
         for side, order in sorted(orders.overrides.items())
-        if told_ms < order.until_ms <= now_ms
+        if recorded_ms < order.until_ms <= now_ms
     ]
 
 

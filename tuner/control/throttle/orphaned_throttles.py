@@ -1,9 +1,8 @@
-"""Throttles that serve no move: rates and lists on brokers where nothing is being reassigned.
+"""Counts orphaned throttles: rates and throttled-replica lists that serve no move and are not removed at the end of one.
 
-While nothing moves that is every throttle, whoever has put it there: it holds back replicas that fall behind, and nothing else.
-While something moves it is those on brokers that no move touches. Not among them is what goes by itself when the moves have
-ended: what is our own, and what came with a move of which other partitions are still under way (cleanup_rules.py takes it off
-with the last). A list of "*" names no broker, so that of it nothing is said before all moves have ended.
+While nothing moves that is every throttle. While something moves it is a throttle on brokers that no move uses, unless it is the
+tuner's own, or came with moves that are still in progress (cleanup_rules.py removes those at the end). A list of "*" names no
+broker, so it is counted only after all moves have ended.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ _BATCH = 1_000
 
 
 def count_orphaned_settings(live: LiveCluster, memory: Memory, limits: Limits) -> int:
-    """Settings: a rate for all brokers (``<default>``) is one a side, a list one a topic and side."""
-    touched = _BrokersOfMoves(live, memory, limits)
-    return _count_rates(live, memory, touched) + _count_lists(live, memory, touched)
+    """Returns the number of orphaned rates and lists. A rate for all brokers (``<default>``) counts once per side."""
+    participants = _BrokersOfMoves(live, memory, limits)
+    return _count_rates(live, memory, participants) + _count_lists(live, memory, participants)
 
 
 def count_orphaned_rates(live: LiveCluster, memory: Memory, limits: Limits) -> int:
@@ -28,45 +27,50 @@ def count_orphaned_rates(live: LiveCluster, memory: Memory, limits: Limits) -> i
 
 
 class _BrokersOfMoves:
-    """Brokers with a replica of what moves, and of what has moved since nothing did where its end takes the throttle with it.
+    """The brokers with a replica of a running move, or of an ended one whose throttle is removed with the last.
 
-    Asked one by one: a large cluster moves tens of thousands of partitions, and nearly every broker has a replica of one of the
-    first thousand.
+    It is computed lazily: a large cluster moves tens of thousands of partitions, and the first thousand use nearly every broker.
     """
 
     def __init__(self, live: LiveCluster, memory: Memory, limits: Limits) -> None:
-        self._found: set[int] = set()
-        moves = (move.replicas for move in live.moves)
+        self._brokers: set[int] = set()
+        running = (move.replicas for move in live.moves)
         ended = memory.moving_replicas.values() if live.moves and limits.clears_finished and memory.throttled else ()
-        self._replicas = chain(moves, ended)
+        self._replicas = chain(running, ended)
 
     def __contains__(self, broker: object) -> bool:
-        while broker not in self._found:
-            some = list(islice(self._replicas, _BATCH))
-            if not some:
+        while broker not in self._brokers:
+            batch = list(islice(self._replicas, _BATCH))
+            if not batch:
                 return False
-            self._found.update(*some)
+            self._brokers.update(*batch)
         return True
 
 
-def _count_rates(live: LiveCluster, memory: Memory, touched: _BrokersOfMoves) -> int:
-    ours = memory.owned if live.moves else ()
-    others = {side: setting for side, setting in live.rates.items() if side not in ours}
+def _count_rates(live: LiveCluster, memory: Memory, participants: _BrokersOfMoves) -> int:
+    owned = memory.owned if live.moves else ()
+    others = {side: setting for side, setting in live.rates.items() if side not in owned}
     if not others:
         return 0
-    standing = {side: setting for side, setting in others.items() if side[0] not in touched}
-    # What holds for all brokers serves a move on any of them.
-    serving = {side for (broker, side), setting in live.rates.items() if not setting.is_own and broker in touched}
-    return sum(setting.is_own for setting in standing.values()) + len(
-        {side for (_, side), setting in standing.items() if not setting.is_own} - serving
-    )
+    unused = {side: setting for side, setting in others.items() if side[0] not in participants}
+    # A rate for all brokers serves a move on any of them.
+    used_defaults = {side for (broker, side), rate in live.rates.items() if not rate.is_own and broker in participants}
+    unused_defaults = {side for (_, side), setting in unused.items() if not setting.is_own} - used_defaults
+    return sum(setting.is_own for setting in unused.values()) + len(unused_defaults)
 
 
-def _count_lists(live: LiveCluster, memory: Memory, touched: _BrokersOfMoves) -> int:
-    each = [(topic, one) for topic, both in live.lists.items() for one in (both.leader, both.follower) if one]
+def _count_lists(live: LiveCluster, memory: Memory, participants: _BrokersOfMoves) -> int:
+    lists = [
+        (topic, replicas)
+        for topic, throttle in live.lists.items()
+        for replicas in (throttle.leader, throttle.follower)
+        if replicas
+    ]
     if not live.moves:
-        return len(each)
+        return len(lists)
     return sum(
-        not one.all_replicas and topic not in memory.listed and not any(broker in touched for _, broker in one.pairs)
-        for topic, one in each
+        not replicas.all_replicas
+        and topic not in memory.listed
+        and not any(broker in participants for _, broker in replicas.pairs)
+        for topic, replicas in lists
     )

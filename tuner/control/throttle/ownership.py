@@ -1,17 +1,17 @@
-"""Is what stands there still what we wrote?
+"""Decides whether the current rates are still the tuner's own.
 
-A value that somebody else changed is theirs: it is let go, said aloud, and left alone until the hold expires. What stands
-there is compared with what may stand there, not with a memory of "the last rate": a crash in the middle of a ramp leaves
-one of its steps, and that is ours.
+An operator or another tool may change a rate that the tuner set. The tuner then relinquishes the throttle and leaves it alone
+until the hold expires. A rate is the tuner's own if it is one of ``OwnedRate.possible_rates``: a crash during a ramp leaves any
+of its steps.
 
-Where we throttle what moves, one change is nobody's word on a rate: ``kafka-reassign-partitions --verify`` and ``--cancel`` end
-a move of their own and sweep the rates of every broker away, and the lists of their own topics with them. So when every rate of
-ours is gone at once, that was a sweep, and what still moves is throttled again. A person changes a value, or takes one away; and
-who takes all of them away by hand will do it again, and then it is a person's word. As the tool needs a moment for its sweep, what
-is merely gone is looked at twice.
+Two exceptions:
 
-Kafka does not fence its settings: a request that the tuner before us had sent, or was stopped in, may land when we have looked
-already. What it was about to write is on record, so such a value is known for what it is, and stays ours.
+cleared by a tool  ``kafka-reassign-partitions --verify`` and ``--cancel`` remove the rates of every broker when they end a move
+                   of their own, and the lists of their topics. If all of the tuner's rates disappear at once, the tuner sets
+                   them again for what still moves. A second time within the hold is taken as an operator's wish. As the tool
+                   removes the rates one after the other, a missing rate is checked again in the next cycle.
+late write         Kafka does not fence its settings. A request of the previous tuner may take effect after this tuner's first
+                   snapshot. Its intent is on record, so such a rate stays the tuner's own.
 """
 
 from __future__ import annotations
@@ -27,51 +27,52 @@ from tuner.core.cluster import BrokerSide, LiveCluster, side_name
 from tuner.core.drain_time import SideLoad
 from tuner.core.throttle_limits import Limits
 
-# Nothing of what is held for these has to do with a rate that is right: no blindness, no change under way, no trouble.
+# Holds on sides where nothing is unknown, changing or wrong.
 _HEALTHY_HOLDS = frozenset({Reason.WATCHING, Reason.PROGRESSING, Reason.WITHIN_DEADBAND, Reason.AT_CEILING})
 
 
 def find_cleared_rates(
     live: LiveCluster, memory: Memory, now_ms: int, limits: Limits, *, unlisted: bool
 ) -> dict[BrokerSide, int]:
-    """What stood on our sides before a sweep; nothing where there was none.
+    """Returns the tuner's rates, by side, if a tool has cleared all of them; empty if not.
 
     Args:
-        unlisted: somebody else's lists have named what moves, and do not any more.
+        unlisted: lists of other owners named the moving replicas, and no longer do.
     """
     readable = live.brokers - live.unreadable
-    seen = {side: ours for side, ours in memory.owned.items() if side[0] in readable}
-    if not seen or any(side in live.rates and live.rates[side].is_own for side in seen):
+    readable_rates = {side: owned for side, owned in memory.owned.items() if side[0] in readable}
+    if not readable_rates or any(side in live.rates and live.rates[side].is_own for side in readable_rates):
         return {}
-    if any(None in ours.possible_rates for ours in seen.values()):
-        return {}  # A rate that is only being set may not stand yet.
-    lists_went = unlisted or any(topic not in live.lists for topic in memory.listed)
-    by_hand = (
-        len({broker for broker, _ in seen}) == 1 or now_ms - memory.cleared_at_ms < limits.external_change_hold_s * 1000
-    )
-    if by_hand and not lists_went:
-        return {}
-    return {side: ours.setpoint_bytes_per_s for side, ours in seen.items()}
+    if any(None in owned.possible_rates for owned in readable_rates.values()):
+        return {}  # A rate that is just being set may not be there yet.
+    lists_cleared = unlisted or any(topic not in live.lists for topic in memory.listed)
+    on_one_broker = len({broker for broker, _ in readable_rates}) == 1
+    cleared_again = now_ms - memory.cleared_at_ms < limits.external_change_hold_s * 1000
+    if (on_one_broker or cleared_again) and not lists_cleared:
+        return {}  # As likely the work of an operator.
+    return {side: owned.setpoint_bytes_per_s for side, owned in readable_rates.items()}
 
 
-def may_be_cleared_by_tool(found: int | None, *, throttles: bool) -> bool:
-    """Of one side by itself: whether a tool may have swept all of it away, which only a look at everything can tell."""
-    return found is None and throttles
+def may_be_cleared_by_tool(current_bytes_per_s: int | None, *, throttles: bool) -> bool:
+    """Whether a tool may have cleared all rates, seen from one side. Only a snapshot of all sides tells."""
+    return current_bytes_per_s is None and throttles
 
 
 def forget_cleared_rates(memory: Memory, sides: Iterable[BrokerSide], now_ms: int) -> tuple[Memory, list[Hold]]:
-    """Neither ours any more nor anybody's: what stood before us was swept away as well, and is not put back either."""
-    gone = set(sides)
-    if not gone:
+    """Returns the state without the cleared rates. The rates before them were cleared as well, and are not restored."""
+    cleared = set(sides)
+    if not cleared:
         return memory, []
-    owned = {side: ours for side, ours in memory.owned.items() if side not in gone}
-    standing = {side: rate for side, rate in memory.preexisting_rates.items() if side not in gone}
-    text = (
-        f"all our {len(gone)} rates were removed at once, as kafka-reassign-partitions --verify and --cancel do it with every "
-        "broker's: what still moves is throttled again. Whoever wants it to run free says so with `rheostat pause`"
-    )
     memory = replace(
-        memory, owned=owned, preexisting_rates=standing, missing_rates=memory.missing_rates - gone, cleared_at_ms=now_ms
+        memory,
+        owned={side: owned for side, owned in memory.owned.items() if side not in cleared},
+        preexisting_rates={side: rate for side, rate in memory.preexisting_rates.items() if side not in cleared},
+        missing_rates=memory.missing_rates - cleared,
+        cleared_at_ms=now_ms,
+    )
+    text = (
+        f"all {len(cleared)} rates of rheostat were removed at once, as kafka-reassign-partitions --verify and --cancel do with "
+        "every broker's: what still moves is throttled again. To let it run unthrottled, use `rheostat pause`"
     )
     return memory, [Hold(None, None, Reason.CLEARED_BY_TOOL, text)]
 
@@ -79,74 +80,81 @@ def forget_cleared_rates(memory: Memory, sides: Iterable[BrokerSide], now_ms: in
 def relinquish_changed_rates(
     live: LiveCluster, memory: Memory, now_ms: int, limits: Limits, *, throttles: bool
 ) -> tuple[Memory, list[Relinquish | Hold]]:
-    """Drops from ``owned`` what no longer is ours, and from ``theirs`` what is free again.
+    """Returns the state without rates that others changed, and without external holds that have expired.
 
     Args:
-        throttles: whether we put throttles on any of what moves.
+        throttles: whether the tuner throttles any running move.
     """
-    theirs = {side: until for side, until in memory.externally_owned_until_ms.items() if until > now_ms}
-    waits = throttles and bool(live.moves)
-    before, missing = memory.missing_rates, set()
-    # It is on record, and a ramp has dozens of steps.
+    missing = set()
+    missing_before = memory.missing_rates
     late = memory.predecessor_writes if now_ms < memory.predecessor_writes_until_ms else {}
+    external = {side: until_ms for side, until_ms in memory.externally_owned_until_ms.items() if until_ms > now_ms}
     memory = replace(
         memory,
-        externally_owned_until_ms=theirs,
+        externally_owned_until_ms=external,
         predecessor_writes=late,
         late_predecessor_writes=_current_late_writes(live, memory, now_ms),
     )
     decisions: list[Relinquish | Hold] = []
-    for side, ours in list(memory.owned.items()):
+    for side, owned in list(memory.owned.items()):
         if side[0] not in live.brokers or side[0] in live.unreadable:
-            continue  # Not seen is not changed.
+            continue  # The current rate is unknown.
         setting = live.rates.get(side)
-        found = setting.bytes_per_s if setting is not None and setting.is_own else None
-        came_with_it = side not in memory.preexisting_rates and (memory.throttled or ours.before_bytes_per_s is None)
-        if found is None and not live.moves and came_with_it:
-            # The move has ended and its throttle is gone, as it should be: the tool's --verify was quicker than we.
+        current = setting.bytes_per_s if setting is not None and setting.is_own else None
+        is_changed = current not in owned.possible_rates
+        came_with_move = side not in memory.preexisting_rates and (memory.throttled or owned.before_bytes_per_s is None)
+        if current is None and not live.moves and came_with_move:
+            # The move has ended, and the tool's --verify removed its throttle before the tuner did.
             memory = replace(memory, owned=memory.with_owned(side, None))
         elif (
-            found is None
-            and waits
-            and side not in before
-            and found not in ours.possible_rates
-            and not _is_late_predecessor_write(side, found, memory, now_ms)
+            is_changed
+            and may_be_cleared_by_tool(current, throttles=throttles and bool(live.moves))
+            and side not in missing_before
+            and not _is_late_predecessor_write(side, current, memory, now_ms)
         ):
             missing.add(side)
-        elif found not in ours.possible_rates:
-            memory, decision = relinquish_rate(side, found, memory, now_ms, limits)
+        elif is_changed:
+            memory, decision = relinquish_rate(side, current, memory, now_ms, limits)
             decisions.append(decision)
     return replace(memory, missing_rates=frozenset(missing)), decisions
 
 
-def _is_late_predecessor_write(side: BrokerSide, found: int | None, memory: Memory, now_ms: int) -> bool:
-    return now_ms < memory.predecessor_writes_until_ms and found in memory.predecessor_writes.get(side, ())
+def _is_late_predecessor_write(side: BrokerSide, current_bytes_per_s: int | None, memory: Memory, now_ms: int) -> bool:
+    if now_ms >= memory.predecessor_writes_until_ms:
+        return False
+    return current_bytes_per_s in memory.predecessor_writes.get(side, ())
 
 
 def relinquish_rate(
-    side: BrokerSide, found: int | None, memory: Memory, now_ms: int, limits: Limits
+    side: BrokerSide, current_bytes_per_s: int | None, memory: Memory, now_ms: int, limits: Limits
 ) -> tuple[Memory, Relinquish | Hold]:
-    """Somebody else's from now on, unless it is what the tuner before us was about to write. ``side`` is one of ``owned``."""
-    ours = memory.owned[side]
-    if _is_late_predecessor_write(side, found, memory, now_ms):
-        stands = "nothing" if found is None else rate_text(found)
-        text = (
-            f"{side_name(side)}: we had set {rate_text(ours.setpoint_bytes_per_s)}, now {stands} stands there, as the tuner "
-            "before this one was about to set it: its request came late. It stays ours"
+    """Returns the state and decision for an owned rate that changed: relinquished, or kept if it is a late write.
+
+    Args:
+        side: one of ``memory.owned``.
+        current_bytes_per_s: the rate that is set now; None: none is set.
+    """
+    owned = memory.owned[side]
+    current = "no rate is set" if current_bytes_per_s is None else f"{rate_text(current_bytes_per_s)} is set"
+    change = f"{side_name(side)}: rheostat had set {rate_text(owned.setpoint_bytes_per_s)}, now {current}"
+    if _is_late_predecessor_write(side, current_bytes_per_s, memory, now_ms):
+        rates = tuple(dict.fromkeys((current_bytes_per_s, *owned.possible_rates)))
+        late_writes = {**memory.late_predecessor_writes, side: (current_bytes_per_s, owned.possible_rates[0])}
+        memory = replace(
+            memory,
+            owned=memory.with_owned(side, replace(owned, possible_rates=rates)),
+            late_predecessor_writes=late_writes,
         )
-        owned = replace(ours, possible_rates=tuple(dict.fromkeys((found, *ours.possible_rates))))
-        late_predecessor_write = {**memory.late_predecessor_writes, side: (found, ours.possible_rates[0])}
-        memory = replace(memory, owned=memory.with_owned(side, owned), late_predecessor_writes=late_predecessor_write)
+        text = f"{change}: a request of the previous tuner took effect late. The rate stays rheostat's"
         return memory, Hold(*side, Reason.LATE_PREDECESSOR_WRITE, text)
     until_ms = now_ms + round(limits.external_change_hold_s * 1000)
-    stands = "nothing" if found is None else rate_text(found)
-    text = (
-        f"{side_name(side)}: we had set {rate_text(ours.setpoint_bytes_per_s)}, now {stands} stands there. Somebody changed "
-        f"it, so it is theirs: left alone for {limits.external_change_hold_s / 60:.0f} min"
+    minutes = limits.external_change_hold_s / 60
+    text = f"{change}. An operator or another tool changed it, so it is left alone for {minutes:.0f} min"
+    decision = Relinquish(
+        *side, owned.setpoint_bytes_per_s, current_bytes_per_s, until_ms, Reason.EXTERNAL_CHANGE, text
     )
-    decision = Relinquish(*side, ours.setpoint_bytes_per_s, found, until_ms, Reason.EXTERNAL_CHANGE, text)
-    theirs = {**memory.externally_owned_until_ms, side: until_ms}
-    return replace(memory, owned=memory.with_owned(side, None), externally_owned_until_ms=theirs), decision
+    external = {**memory.externally_owned_until_ms, side: until_ms}
+    return replace(memory, owned=memory.with_owned(side, None), externally_owned_until_ms=external), decision
 
 
 def correct_late_writes(
@@ -156,37 +164,40 @@ def correct_late_writes(
     memory: Memory,
     limits: Limits,
 ) -> list[SetRate]:
-    """Back to what stood before something came late, where that still stands and nothing speaks against a change.
+    """Returns the changes that undo late writes of the previous tuner, on healthy sides whose earlier rate drains.
 
     Args:
-        holds: what was decided of each side.
-        loads: what is known to go through each.
+        holds: the hold of each side in this cycle.
+        loads: the measured load of each side.
     """
     changes = []
-    for side, (_, stood) in memory.late_predecessor_writes.items():
+    for side, (_, earlier_bytes_per_s) in memory.late_predecessor_writes.items():
         hold, setting, load = holds.get(side), live.rates.get(side), loads.get(side)
-        if hold is None or hold.reason not in _HEALTHY_HOLDS or setting is None or stood is None or load is None:
+        if hold is None or hold.reason not in _HEALTHY_HOLDS:
             continue
-        wanted = min(stood, int(limits.rate_bytes_per_s_max))
-        # What stood and does not drain was left by whoever came late, on the way up.
-        if wanted == setting.bytes_per_s or wanted < min_draining_bytes_per_s(load, limits):
+        if setting is None or earlier_bytes_per_s is None or load is None:
+            continue
+        setpoint = min(earlier_bytes_per_s, int(limits.rate_bytes_per_s_max))
+        # An earlier rate that does not drain was a step of the previous tuner's ramp.
+        if setpoint == setting.bytes_per_s or setpoint < min_draining_bytes_per_s(load, limits):
             continue
         text = (
-            f"{side_name(side)}: {rate_text(setting.bytes_per_s)}, which the tuner before this one had sent late, to "
-            f"{rate_text(wanted)}, as it stood"
+            f"{side_name(side)} {rate_text(setting.bytes_per_s)} → {rate_text(setpoint)}: the current rate is a late write of "
+            "the previous tuner, so the earlier one is set again"
         )
-        changes.append(SetRate(*side, setting.bytes_per_s, wanted, Reason.LATE_PREDECESSOR_WRITE, text))
+        changes.append(SetRate(*side, setting.bytes_per_s, setpoint, Reason.LATE_PREDECESSOR_WRITE, text))
     return changes
 
 
 def _current_late_writes(
     live: LiveCluster, memory: Memory, now_ms: int
 ) -> Mapping[BrokerSide, tuple[int | None, int | None]]:
+    """Returns the late writes whose rate is still set."""
     if now_ms >= memory.predecessor_writes_until_ms or not memory.late_predecessor_writes:
         return {}
-    found = {side: setting.bytes_per_s for side, setting in live.rates.items() if setting.is_own}
+    rates = {side: setting.bytes_per_s for side, setting in live.rates.items() if setting.is_own}
     return {
-        side: late
-        for side, late in memory.late_predecessor_writes.items()
-        if side in memory.owned and (side[0] in live.unreadable or found.get(side) == late[0])
+        side: write
+        for side, write in memory.late_predecessor_writes.items()
+        if side in memory.owned and (side[0] in live.unreadable or rates.get(side) == write[0])
     }

@@ -1,14 +1,14 @@
-"""The moves of rheostat's own plans: which of them the tuner throttles, and how fast each side of a broker may be for them.
+"""Computes which moves of rheostat's plans the tuner throttles, and at which rate on each side of a broker.
 
-The tuner throttles every move of a plan, with and without an objective, and also where it leaves the moves of other tools
-alone. Only a plan that an operator started with ``--unthrottled`` runs without a throttle.
+The tuner throttles every move of a plan, with and without an objective, even if it does not throttle moves of other tools.
+Only a plan that an operator started with ``--unthrottled`` runs without a throttle.
 
-A step can outlive the record of its plan: after a rollback, or where a record cannot be read. So a move that the tuner has
-throttled stays throttled until it ends, whether its plan is known or not.
+A move can outlive the record of its plan: after a rollback, or if the record is unreadable. So a move that the tuner has
+throttled stays throttled until it ends.
 
 Invariant: no side gets more than the ceiling, nor more than the lowest throttle of the plans that copy through it.
-Leaders get a little less (``PLAN_LEADER_RATIO``): each destination of a leader fetches up to 10 MB whole
-(``replica.fetch.response.max.bytes``), so a leader with several destinations sends more than its rate for some seconds.
+Leaders get a little less (``PLAN_LEADER_RATIO``): a fetch response of up to 10 MB (``replica.fetch.response.max.bytes``) is sent
+whole, so a leader with several destinations exceeds its rate for some seconds.
 """
 
 from __future__ import annotations
@@ -26,18 +26,17 @@ PlanMoves = Mapping[TopicPartition, PlanThrottle]
 
 
 def list_requested_moves(plans: Iterable[Plan]) -> dict[TopicPartition, PlanThrottle]:
-    """The partitions that active plans have asked Kafka to move, or are about to, with the throttle of their plan."""
+    """Returns the partitions that active plans have requested from Kafka, or are about to, with the throttle of their plan."""
     return {key: plan.head.throttle for plan in plans if plan.is_active for key in plan.requested}
 
 
 def select_moves_to_list(
     moves: tuple[PartitionMove, ...], plan_moves: PlanMoves, limits: Limits, listed: Mapping[str, TopicThrottle]
 ) -> tuple[PartitionMove, ...]:
-    """Returns the moves whose replicas belong on the throttled-replica lists; ``moves`` itself where it is all of them.
+    """Returns the moves whose replicas belong on the throttled-replica lists; ``moves`` itself if all do.
 
     Args:
-        listed: what the tuner has put on the lists of each topic. A move with an entry there keeps it, also where no plan is
-            known for it.
+        listed: the tuner's list entries, by topic. A move with an entry keeps it, even if its plan is unknown.
     """
     if limits.throttles_all_moves:
         if not any(throttle.unthrottled for throttle in plan_moves.values()):
@@ -62,21 +61,21 @@ def throttles_any_move(
 def plan_rates(
     moves: Iterable[PartitionMove], plan_moves: PlanMoves, limits: Limits, *, may_lead: bool = False
 ) -> dict[BrokerSide, int]:
-    """Returns the most that plans allow each side that they copy through, in bytes/s; sides that no plan throttles are not in it.
+    """Returns the rate that plans allow each side that they copy through, in bytes/s; without sides that no plan throttles.
 
     Args:
-        may_lead: also of the replicas that would lead if a leader failed.
+        may_lead: includes the replicas that could become leader if the leader failed.
     """
-    found: dict[BrokerSide, int] = {}
+    rates: dict[BrokerSide, int] = {}
     for move in moves if plan_moves else ():
         throttle = plan_moves.get((move.topic, move.partition))
         rate = None if throttle is None else plan_throttle_rate(throttle, limits.rate_bytes_per_s_max)
         if rate is None:
             continue
-        kept = [(b, Side.LEADER) for b in move.replicas if b not in move.adding] if may_lead else []
-        for side in (*sides_of_move(move), *kept):
-            found[side] = min(rate, found.get(side, rate))
-    return found
+        candidates = [(b, Side.LEADER) for b in move.replicas if b not in move.adding] if may_lead else []
+        for side in (*sides_of_move(move), *candidates):
+            rates[side] = min(rate, rates.get(side, rate))
+    return rates
 
 
 def plan_setpoints(
@@ -88,31 +87,28 @@ def plan_setpoints(
 
 
 def leader_margin_rate(rate_bytes_per_s: int, side: BrokerSide, limits: Limits) -> int:
-    """Returns the rate of a side for a plan of this rate, in bytes/s. With an objective the law paces leaders itself."""
+    """Returns the rate of a side for a plan of this rate, in bytes/s. With an objective the control law limits leaders itself."""
     if limits.closed_loop or side[1] is Side.FOLLOWER:
         return rate_bytes_per_s
     return max(1, int(PLAN_LEADER_RATIO * rate_bytes_per_s))
 
 
 def plan_throttle_rate(throttle: PlanThrottle, ceiling_bytes_per_s: float) -> int | None:
-    """The rate of one plan's throttle, in bytes/s; None for an unthrottled plan.
-
-    It is never above the ceiling, which may be lower by now than when the plan was given.
-    """
+    """Returns the rate of one plan's throttle, in bytes/s, at most the current ceiling; None for an unthrottled plan."""
     if throttle.unthrottled:
         return None
-    asked = throttle.rate_bytes_per_s_max
-    return int(ceiling_bytes_per_s if asked is None else min(asked, ceiling_bytes_per_s))
+    max_rate = throttle.rate_bytes_per_s_max
+    return int(ceiling_bytes_per_s if max_rate is None else min(max_rate, ceiling_bytes_per_s))
 
 
 def sides_of_move(move: PartitionMove) -> list[BrokerSide]:
-    """The throttles that the bytes of a move pass."""
+    """Returns the sides whose throttles count the bytes of a move: its leader's and its destinations'."""
     sides = [(broker, Side.FOLLOWER) for broker in move.destinations]
     return [(move.leader, Side.LEADER), *sides] if move.leader >= 0 else sides
 
 
 def is_throttled(move: PartitionMove, live: LiveCluster) -> bool:
-    """Whether a rate that is in force counts the bytes of this move, on either side."""
+    """Whether a rate in force counts the bytes of this move, on either side."""
     lists = live.lists.get(move.topic)
     if lists is None:
         return False
@@ -125,7 +121,7 @@ def is_throttled(move: PartitionMove, live: LiveCluster) -> bool:
 
 
 def highest_plan_rate_bytes_per_s(plans: Iterable[Plan], limits: Limits) -> float | None:
-    """The highest rate that any active plan allows a side, in bytes/s; None if one is unthrottled, or none is active."""
+    """Returns the highest rate of any active plan, in bytes/s; None if one is unthrottled, or none is active."""
     rates = [plan_throttle_rate(plan.head.throttle, limits.rate_bytes_per_s_max) for plan in plans if plan.is_active]
     known = [rate for rate in rates if rate is not None]
     return max(known, default=None) if len(known) == len(rates) else None
@@ -139,5 +135,5 @@ def _is_listed(move: PartitionMove, listed: Mapping[str, TopicThrottle]) -> bool
     return any(lists.for_side(side).includes(move.partition, broker) for side in Side for broker in brokers)
 
 
-def _find_throttle(move: PartitionMove, plan_moves: PlanMoves, otherwise: PlanThrottle) -> PlanThrottle:
-    return plan_moves.get((move.topic, move.partition), otherwise)
+def _find_throttle(move: PartitionMove, plan_moves: PlanMoves, default: PlanThrottle) -> PlanThrottle:
+    return plan_moves.get((move.topic, move.partition), default)

@@ -1,10 +1,7 @@
-"""When did the rate of each throttle change last?
+"""Tracks when the rate of each throttle last changed, so that a stall is judged only from measurements after the change.
 
-What was measured before a change tells nothing about the rate after it. A move that stalled under 5 MB/s has not stalled under
-20 MB/s because its last half minute brought little, so no stall is diagnosed from a window that is older than the change.
-
-Every change counts: a step of a ramp, an operator's, another tool's. Rates that the control law sets are left out: it changes
-them every second around a mean, and a stall is judged against that mean.
+Every change counts: a ramp step, an operator's, another tool's. Rates that the control law sets are left out: it changes them every
+second around a mean, and a stall is judged against that mean.
 """
 
 from __future__ import annotations
@@ -16,18 +13,18 @@ from tuner.core.cluster import BrokerSide, LiveCluster, Observation
 
 
 def track_rate_changes(observation: Observation, live: LiveCluster, memory: Memory) -> Mapping[BrokerSide, RateSince]:
-    """The rate of each throttle and when it changed last; the same mapping as before where nothing changed."""
+    """Returns the rate of each throttle and when it last changed; the earlier mapping itself if nothing changed."""
     before, now_ms = memory.rates_since, observation.now_ms
     after: dict[BrokerSide, RateSince] = {}
     for side, setting in live.rates.items():
         known = before.get(side)
-        course = observation.setpoints.get(side)
+        setpoint = observation.setpoints.get(side)
         if side in observation.ramping:
             after[side] = RateSince(setting.bytes_per_s, now_ms)
         elif known is None:
-            # A predecessor that ended during a ramp left the rate on the way.
+            # A previous tuner that ended during a ramp left one of its steps.
             after[side] = RateSince(setting.bytes_per_s, now_ms if _is_interrupted(memory.owned.get(side)) else 0)
-        elif known.bytes_per_s == setting.bytes_per_s or (course is not None and not course.inputs_stale):
+        elif known.bytes_per_s == setting.bytes_per_s or (setpoint is not None and not setpoint.inputs_stale):
             after[side] = known
         elif known.bytes_per_s is None:
             # Without a throttle there was no lower rate that could have caused what was measured.
@@ -36,8 +33,8 @@ def track_rate_changes(observation: Observation, live: LiveCluster, memory: Memo
             after[side] = RateSince(setting.bytes_per_s, now_ms)
     for side, known in before.items():
         if side not in after and side[0] in live.brokers:
-            gone = known.bytes_per_s is not None and side[0] not in live.unreadable
-            after[side] = RateSince(None, now_ms) if gone else known
+            is_removed = known.bytes_per_s is not None and side[0] not in live.unreadable
+            after[side] = RateSince(None, now_ms) if is_removed else known
     return before if after == before else after
 
 

@@ -1,13 +1,11 @@
-"""How fast may a broker replicate, so that a stalled move ends?
+"""Computes the rate that ends a stalled move.
 
-Intuition: a throttle has to carry two things: what keeps its followers up to date (W), and what catches up. Only the rest
-q − W drains anything. So the rate that ends a move in time T is W + B/T, and T cannot be shorter than the slowest broker
-takes at the operator's ceiling. Every broker gets just what it needs for that T: the slowest one runs at the ceiling, the
-others have no reason to hurt their clients.
+A throttle q carries steady-state replication W (all new writes to the throttled replicas) and the catch-up. Only q − W drains the
+remaining bytes B, so a move ends in time T at the rate W + B/T. T is the time of the slowest side at the operator's ceiling. Every
+side gets the rate for that T, so only the slowest runs at the ceiling.
 
-Invariant: a wanted rate lies between the floor (the least that drains) and the ceiling, and is never below what stands
-there: in this file throttles only rise. Where no rate at or below the ceiling drains, the answer is "infeasible", said
-aloud, and not a number.
+Invariant: a setpoint lies between the lowest rate that drains and the ceiling, and never below the current rate. If no rate up to
+the ceiling drains, the side is infeasible.
 """
 
 from __future__ import annotations
@@ -21,16 +19,17 @@ from tuner.core.throttle_limits import Limits
 
 
 def min_draining_bytes_per_s(load: SideLoad, limits: Limits) -> float:
+    """Returns the lowest rate that drains the side at a useful speed, in bytes/s."""
     return max(limits.rate_bytes_per_s_min, limits.min_rate_over_steady_state * load.steady_state_bytes_per_s)
 
 
 def is_infeasible(current_bytes_per_s: float, load: SideLoad, limits: Limits) -> bool:
-    """No permitted throttle ends this side's move, and the one that stands does not either."""
+    """Whether neither a permitted throttle nor the current one ends this side's move."""
     return load.steady_state_bytes_per_s >= max(limits.rate_bytes_per_s_max, current_bytes_per_s)
 
 
 def drain_target_s(loads: Mapping[BrokerSide, SideLoad], limits: Limits) -> float:
-    """T: as short as the slowest feasible side allows."""
+    """Returns T in seconds: the time of the slowest feasible side at the ceiling."""
     times = [drain_s(load, limits.rate_bytes_per_s_max) for load in loads.values()]
     return max([limits.drain_s_min, *(t for t in times if t is not None)])
 
@@ -38,20 +37,20 @@ def drain_target_s(loads: Mapping[BrokerSide, SideLoad], limits: Limits) -> floa
 def setpoint_bytes_per_s(
     side: Side, load: SideLoad, current_bytes_per_s: float, target_s: float, limits: Limits
 ) -> int:
-    """The rate for one side of one broker, so that it is done in ``target_s``."""
+    """Returns the rate at which one side ends in ``target_s``, in bytes/s, and at least the current rate."""
     slack = limits.follower_slack if side is Side.FOLLOWER else 1.0
-    needed = slack * (load.steady_state_bytes_per_s + load.remaining_bytes / target_s)
-    within = min(limits.rate_bytes_per_s_max, max(min_draining_bytes_per_s(load, limits), needed))
-    return round(max(within, current_bytes_per_s))
+    required = slack * (load.steady_state_bytes_per_s + load.remaining_bytes / target_s)
+    limited = min(limits.rate_bytes_per_s_max, max(min_draining_bytes_per_s(load, limits), required))
+    return round(max(limited, current_bytes_per_s))
 
 
 def is_throttle_bound(
     current_bytes_per_s: float, load: SideLoad, measured_bytes_per_s: float | None, limits: Limits
 ) -> bool:
-    """Is it this throttle that holds the move back?
+    """Whether this throttle limits the move.
 
-    Two ways to know: it is below what keeping up takes, so it must be, whatever is measured; or what passes is as much as
-    it lets through. Not knowing the measure is not knowing, so no.
+    It does if its rate is not above steady-state replication, or if the measured bytes use it up. Without a measurement it is
+    not assumed to.
     """
     if current_bytes_per_s <= load.steady_state_bytes_per_s:
         return True

@@ -1,9 +1,8 @@
-"""How late do broker signals come here, and are they young enough to call the tuner ready?
+"""Tracks the age of broker signals on arrival, and whether they are young enough for the tuner to be ready.
 
-The age limit (``tuner.signal_age_s_max``) decides at once what may be done: older signals never raise a rate. Readiness is for
-probes and people, and has hysteresis. On a busy host signals are now and then a little older than the limit, and a probe that
-changes its answer with each of them tells nothing. So the tuner becomes ready with a signal within the limit, and stops being
-ready when the newest one is twice as old.
+Signals older than the limit (``tuner.signal_age_s_max``) never raise a rate. Readiness, for probes and operators, has hysteresis:
+the tuner becomes ready with a signal within the limit, and stops being ready when the newest one is twice as old. On a busy host
+single signals exceed the limit a little, and a probe that follows each of them would be useless.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from tuner.core.value import value
 
 READY_LIMITS = 2.0
 _AGES_KEPT = 60  # Five minutes of signals at one every 5 s.
-_AGES_MIN = 5  # With fewer, nothing is called usual.
+_AGES_MIN = 5  # With fewer, no usual age is reported.
 
 
 @value
 class SignalAges:
-    """The newest broker signal, and how old those before it were when each was first looked at."""
+    """The time of the newest broker signal, and the ages of the last signals when the tuner first read them."""
 
     sampled_at_ms: int | None = None
     ages_s: tuple[float, ...] = ()
@@ -27,10 +26,10 @@ class SignalAges:
 
 
 def record_age(before: SignalAges, sampled_at_ms: int | None, now_ms: int, age_s_max: float) -> SignalAges:
-    """The state after one look.
+    """Returns the state after one cycle.
 
     Args:
-        sampled_at_ms: of the newest signal; None: there is none, or it was so old that it was dropped.
+        sampled_at_ms: the time of the newest signal; None: there is none, or it was too old and was dropped.
     """
     after = before
     if sampled_at_ms is not None and sampled_at_ms != before.sampled_at_ms:
@@ -46,7 +45,7 @@ def is_ready(ages: SignalAges, now_ms: int, age_s_max: float) -> bool:
 
 
 def explain_stale_signal(ages: SignalAges, now_ms: int, age_s_max: float) -> str | None:
-    """The age of the newest signal beside what is usual, in words; None where it is within the limit or there is none."""
+    """Returns a sentence with the age of the newest signal and the usual age; None if it is within the limit, or missing."""
     if ages.sampled_at_ms is None or (age_s := _age_s(ages.sampled_at_ms, now_ms)) <= age_s_max:
         return None
     usual = f"signals are usually {median(ages.ages_s):.0f} s old here, " if len(ages.ages_s) >= _AGES_MIN else ""

@@ -1,4 +1,4 @@
-"""What the tuner remembers from cycle to cycle: a value, so that the journal can keep it and a replay can start from it."""
+"""The throttle controller's state between cycles, as a value: the journal stores it, and a replay starts from it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tuner.core.value import value
 
 @value
 class StallState:
-    """The judge's memory of one destination broker; see control/throttle/diagnosis/stall_detector.py."""
+    """The stall detector's state for one destination broker; see diagnosis/stall_detector.py."""
 
     lost_s: float = 0.0
     stalled: bool = False
     stalled_since_ms: int | None = None
     judged_until_ms: int = 0
     observed_s: float = 0.0
-    # Seen and not judged yet, because it is too short to be: how long, and what was gained and written in it.
+    # Steps too short to be judged alone, added up: their time, and the bytes gained and written in it.
     pending_s: float = 0.0
     pending_gained_bytes: float = 0.0
     pending_written_bytes: float = 0.0
@@ -28,86 +28,92 @@ class StallState:
 
 @value
 class RateSince:
-    """The rate of one throttle at the last look, and when it changed last; see control/throttle/rate_changes.py."""
+    """The rate of one throttle in the last cycle, and when it changed; see rate_changes.py."""
 
     bytes_per_s: int | None  # None: no throttle.
-    since_ms: int  # 0: it has not changed since it was first seen.
+    since_ms: int  # 0: it has not changed since the first observation.
 
 
 @dataclass(frozen=True, slots=True)
 class OwnedRate:
-    """A rate that we wrote.
+    """A rate that the tuner wrote, in bytes/s.
 
-    ``may_stand`` holds every value that a change under way may leave behind (None: no setting), so that after a crash in
-    the middle of one, what stands there is still recognised as ours.
+    Attributes:
+        before_bytes_per_s: the rate before the tuner's first change; None if there was none.
+        setpoint_bytes_per_s: the rate at the end of the last change.
+        possible_rates: every rate that the last change may have left, in the order of its writes (None: no setting). After a
+            crash during a change the current rate is still recognised as the tuner's own.
+        restore_to_bytes_per_s: the rate to restore when the reason of a temporary change is over; None if it is permanent.
     """
 
-    before_bytes_per_s: int | None  # What stood there before we came; None: nothing did.
+    before_bytes_per_s: int | None
     setpoint_bytes_per_s: int
     possible_rates: tuple[int | None, ...]
-    # When what it was changed for is over, an order or replicas that come back; None: it was changed for good.
     restore_to_bytes_per_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class IdleThrottles:
-    """What throttles there were at the last look at which nothing moved any more, and which of them had come since the first."""
+    """The throttles in the last idle cycle after moves.
 
-    brokers: frozenset[int]  # Whose rates could be read.
+    Attributes:
+        brokers: brokers whose rates could be read.
+        new_rates: those of ``rates`` that appeared after the first idle cycle.
+        new_lists: those of ``lists`` that appeared after the first idle cycle.
+        listed: the list entries of other owners, by topic.
+    """
+
+    brokers: frozenset[int]
     rates: frozenset[BrokerSide]
     lists: frozenset[str]
     new_rates: frozenset[BrokerSide] = frozenset()
     new_lists: frozenset[str] = frozenset()
-    listed: Mapping[str, TopicThrottle] = field(default_factory=dict)  # By others.
+    listed: Mapping[str, TopicThrottle] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
+    """Everything a cycle needs of the cycles before it. Rates are in bytes/s, times in ms since the epoch.
+
+    Fields marked "not in the journal" start empty after a restart.
+    """
+
     stalls: Mapping[int, StallState] = field(default_factory=dict)  # By destination broker.
-    rescued: frozenset[int] = frozenset()  # Destinations whose stall we have answered, until their move ends.
+    rescued: frozenset[int] = frozenset()  # Destinations whose stall the tuner has answered, until their move ends.
     owned: Mapping[BrokerSide, OwnedRate] = field(default_factory=dict)
     externally_owned_until_ms: Mapping[BrokerSide, int] = field(default_factory=dict)
-    # Replicas of the partitions seen moving since the last end: (topic, partition) → brokers.
+    # The brokers of each partition (topic, partition) that has moved since the last cleanup.
     moving_replicas: Mapping[tuple[str, int], frozenset[int]] = field(default_factory=dict)
-    # Whether a throttled-replica list named any of them, so that a throttle came with the move.
+    # Whether another owner's throttled-replica list named any of them, so that a throttle came with the move.
     throttled: bool = False
-    # Rates that stood while nothing moved and no list was set: they came with no move, and no move's end takes them away.
+    # Rates that were set while nothing moved. They came with no move, so the end of a move does not remove them.
     preexisting_rates: Mapping[BrokerSide, int] = field(default_factory=dict)
-    # Topics with lists at two idle looks in a row (None: never looked): those too came with no move. Two, because
+    # Topics with lists in two idle cycles in a row; None: not observed yet. These too came with no move. One cycle is not enough:
     # kafka-reassign-partitions sets the lists of a move a moment before the move.
     preexisting_lists: frozenset[str] | None = None
     idle_lists: frozenset[str] = frozenset()
-    idle_rates: Mapping[BrokerSide, int] = field(default_factory=dict)  # At the idle look before. Not on record.
-    after_moves: IdleThrottles | None = (
-        None  # The throttles of idle looks since something was seen to move. Not on record.
-    )
-    # Brokers that were away when the move they took part in ended: its throttle goes when they are back.
+    idle_rates: Mapping[BrokerSide, int] = field(default_factory=dict)  # In the idle cycle before. Not in the journal.
+    after_moves: IdleThrottles | None = None  # Not in the journal.
+    # Brokers that were away when their move ended. Its throttle is removed when they are back.
     brokers_to_clear: frozenset[int] = frozenset()
-    # Replicas that we have put on the throttled-replica lists, by topic: on record before they are listed, and until they are not.
+    # The tuner's entries in the throttled-replica lists, by topic: from before they are written until they are removed.
     listed: Mapping[str, TopicThrottle] = field(default_factory=dict)
-    missing_rates: frozenset[BrokerSide] = (
-        frozenset()
-    )  # Where nothing of ours stood at the last look, and nobody is blamed yet.
-    # Of ours: since when nobody has told us of it. Not on record: who has just begun has not waited for anybody yet.
+    # Owned sides without a rate in the last cycle. A tool may have cleared all rates, so they are checked again.
+    missing_rates: frozenset[BrokerSide] = frozenset()
+    # Owned sides without a signal, and since when. Not in the journal.
     unmeasured_since_ms: Mapping[BrokerSide, int] = field(default_factory=dict)
-    decayed_at_ms: Mapping[BrokerSide, int] = field(
-        default_factory=dict
-    )  # Of those, when one sank last. Not on record.
-    rates_since: Mapping[BrokerSide, RateSince] = field(default_factory=dict)  # Not on record.
-    # What a tuner before this one was about to write, and had not at our first look: its request may still come.
+    decayed_at_ms: Mapping[BrokerSide, int] = field(default_factory=dict)  # The last decay. Not in the journal.
+    rates_since: Mapping[BrokerSide, RateSince] = field(default_factory=dict)  # Not in the journal.
+    # Rates that the previous tuner may have requested and that were not set at this tuner's first snapshot.
     predecessor_writes: Mapping[BrokerSide, tuple[int | None, ...]] = field(default_factory=dict)
     predecessor_writes_until_ms: int = 0
-    # Of those, what has come and stands, and what had stood there until then. Not on record.
+    # Those of them that arrived late and are still set, with the rate before. Not in the journal.
     late_predecessor_writes: Mapping[BrokerSide, tuple[int | None, int | None]] = field(default_factory=dict)
-    cleared_at_ms: int = 0  # When all our rates were last gone at once.
+    cleared_at_ms: int = 0  # When all the tuner's rates last disappeared at once.
     idle_snapshots: int = 0
-    orders_at_ms: int = 0  # The newest orders that were acknowledged.
-    recorded_orders: Orders = field(
-        default_factory=Orders
-    )  # As the journal has told of them last; what differs is news.
-    orders_recorded_until_ms: int | None = (
-        None  # When that was: what has expired since is news, too. None: it was never told.
-    )
+    orders_at_ms: int = 0  # The newest acknowledged orders.
+    recorded_orders: Orders = field(default_factory=Orders)  # The orders in the journal's last record of them.
+    orders_recorded_until_ms: int | None = None  # The time of that record; None: there is none.
 
     def with_listed(self, topic: str, pairs: TopicThrottle) -> Mapping[str, TopicThrottle]:
         if pairs:

@@ -1,7 +1,7 @@
-"""Which steps of plans must not begin yet, as no throttle would hold them to the rate of their plan.
+"""Finds the steps of plans that must not begin yet, as no throttle would hold them to the rate of their plan.
 
-Invariant: a step that begins copies at most at its plan's rate from its first byte on. One whose throttle is just being changed
-waits; one whose throttle stays as it is has failed.
+Invariant: a step copies at most at its plan's rate from its first byte on. It waits while its throttle is being changed, and fails
+if the throttle stays as it is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tuner.core.throttle_limits import Limits
 
 
 def find_steps_above_plan_rate(
-    announced: Sequence[PartitionMove],
+    prepared: Sequence[PartitionMove],
     decisions: Sequence[Decision],
     observation: Observation,
     limits: Limits,
@@ -35,33 +35,33 @@ def find_steps_above_plan_rate(
     lowered: Collection[BrokerSide],
     busy: Collection[BrokerSide],
 ) -> tuple[dict[TopicPartition, str], dict[TopicPartition, str]]:
-    """The announced steps that would not be held to the rate of their plan: those that have failed, and those that only wait.
+    """Returns the prepared steps that would exceed the rate of their plan, with the cause: those that fail, and those that wait.
 
     Args:
-        decisions: of this cycle, all of them carried out but for rates in ``not_set``.
-        observation: of this cycle; the cluster was seen.
+        decisions: of this cycle, all carried out except rates in ``not_set``.
+        observation: of this cycle, with a readable cluster.
         not_set: sides whose rate could not be set in this cycle.
-        lowered: sides where a change has begun that fills the window of the quota.
-        busy: sides whose rate is being changed now.
+        lowered: sides where a window warm-up has begun.
+        busy: sides with a rate change in progress.
     """
     assert isinstance(observation.live, LiveCluster)
     started = {(d.broker, d.side): RateSetting(d.value_bytes_per_s) for d in decisions if isinstance(d, StartRate)}
     rates = {**observation.live.rates, **{side: rate for side, rate in started.items() if side not in not_set}}
     above = find_sides_above_plan_rate(
-        announced, observation.plan_moves, rates, lowered, observation.orders, limits, observation.now_ms
+        prepared, observation.plan_moves, rates, lowered, observation.orders, limits, observation.now_ms
     )
-    late = set[BrokerSide]()
+    not_lowered = set[BrokerSide]()
     if not limits.closed_loop:
-        to_fill = {(d.broker, d.side) for d in decisions if isinstance(d, SetRate) and d.reason is Reason.WINDOW_WARMUP}
-        late = to_fill - {*lowered} - started.keys()
+        warmups = {(d.broker, d.side) for d in decisions if isinstance(d, SetRate) and d.reason is Reason.WINDOW_WARMUP}
+        not_lowered = warmups - {*lowered} - started.keys()
     failed: dict[TopicPartition, str] = {}
     waits: dict[TopicPartition, str] = {}
-    for move in announced:
+    for move in prepared:
         key = (move.topic, move.partition)
         for side in sides_of_move(move):
-            if side in late:
+            if side in not_lowered:
                 waits[key] = (
-                    f"not begun yet: the {side_name(side)} has still to be lowered, as its quota's window is empty"
+                    f"not begun yet: the {side_name(side)} has to be lowered first, as its quota window is empty"
                 )
             elif side in above:
                 (waits if side in busy else failed)[key] = f"not begun: {above[side]}"
@@ -69,7 +69,7 @@ def find_steps_above_plan_rate(
 
 
 def find_sides_above_plan_rate(
-    announced: Iterable[PartitionMove],
+    prepared: Iterable[PartitionMove],
     plan_moves: PlanMoves,
     rates: Mapping[BrokerSide, RateSetting],
     lowered: Collection[BrokerSide],
@@ -77,22 +77,21 @@ def find_sides_above_plan_rate(
     limits: Limits,
     now_ms: int,
 ) -> dict[BrokerSide, str]:
-    """The sides on which a step of a plan must not begin yet, as no throttle holds it to the plan's rate; and why.
+    """Returns the sides whose throttle does not hold a step to the rate of its plan, with the cause.
 
     Args:
-        rates: what is in force on each side now.
-        lowered: sides where a change has begun that fills the window of the quota; what passes there is right from the start.
+        rates: the rate in force on each side now.
+        lowered: sides where a window warm-up has begun: they pass at most the plan's rate from the start.
     """
-    found: dict[BrokerSide, str] = {}
-    for side, most in plan_rates(announced, plan_moves, limits).items():
+    causes: dict[BrokerSide, str] = {}
+    for side, plan_rate in plan_rates(prepared, plan_moves, limits).items():
         order = limit_override(orders.overrides.get(side), limits)
-        if order is not None and is_in_force(order, now_ms):
-            most = max(most, order.bytes_per_s)
+        ordered = order.bytes_per_s if order is not None and is_in_force(order, now_ms) else 0
+        max_rate = max(plan_rate, ordered)
         setting = rates.get(side)
         if setting is None:
-            found[side] = f"no rate is set on the {side_name(side)}"
-        elif setting.bytes_per_s > most and side not in lowered:
-            found[side] = (
-                f"the {side_name(side)} is at {rate_text(setting.bytes_per_s)}, and the plan may use {rate_text(most)}"
-            )
-    return found
+            causes[side] = f"no rate is set on the {side_name(side)}"
+        elif setting.bytes_per_s > max_rate and side not in lowered:
+            current = rate_text(setting.bytes_per_s)
+            causes[side] = f"the {side_name(side)} is at {current}, and the plan may use {rate_text(max_rate)}"
+    return causes

@@ -1,9 +1,9 @@
-"""Which changes of rate under way are not what is wanted any more, or must not go on?
+"""Finds the rate changes in progress that are no longer wanted, or must not continue.
 
-Intuition: a ramp takes a window of Kafka's quota, and one for a young move waits before it begins. What a person orders meanwhile,
-and what producers wait for, is not behind that in a queue: such a change ends where it is, and the next cycle goes on from there.
+A ramp takes a quota window, and one for a young move waits before it begins. A new order, or partitions that accept no writes,
+cannot wait that long. Such a change stops where it is, and the next cycle continues from there.
 
-Invariant: a change that leads to where somebody wants it now is let go on.
+Invariant: a change to the rate that an operator has ordered continues.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tuner.core.drain_time import SideLoad
 from tuner.core.freshness import fresh_signals
 from tuner.core.throttle_limits import Limits
 
-# Reasons to hold for which it is not seen any more what a change does, or an operator wants none.
+# Holds after which the effect of a change is no longer observed, or an operator wants no change.
 _UNOBSERVED = {
     Reason.CLUSTER_NOT_SEEN,
     Reason.SETTINGS_UNREADABLE,
@@ -37,38 +37,39 @@ _UNOBSERVED = {
 def find_superseded_changes(
     changes: Mapping[BrokerSide, SetRate], waiting: Collection[BrokerSide], observation: Observation, limits: Limits
 ) -> dict[BrokerSide, str]:
-    """Those of ``changes`` that end where they are, and why.
+    """Returns the changes that stop because of an order, or for partitions that accept no writes, by side, with the cause.
 
     Args:
-        waiting: of which no step has been written yet.
+        waiting: sides whose change has not written a step yet.
     """
     if not changes:
         return {}
     live, now_ms = observation.live, observation.now_ms
-    seen = isinstance(live, LiveCluster)
-    told = fresh_signals(observation.brokers, now_ms, limits.signal_age_s_max)
-    needed = sides_blocking_writes(live, told) if isinstance(live, LiveCluster) else frozenset[BrokerSide]()
-    found = {}
+    blocking: frozenset[BrokerSide] | None = None  # None: unknown.
+    if isinstance(live, LiveCluster):
+        fresh_brokers = fresh_signals(observation.brokers, now_ms, limits.signal_age_s_max)
+        blocking = sides_blocking_writes(live, fresh_brokers)
+    causes = {}
     for side, change in changes.items():
         order = observation.orders.overrides.get(side)
         ordered = is_in_force(order, now_ms)
         if ordered or change.reason is Reason.OVERRIDDEN:
             if not is_still_ordered(change, order, limits, now_ms):
-                found[side] = "ordered otherwise, or no longer"
-        # Throttles that are being opened for replicas that nobody says are waited for any more.
+                causes[side] = "the order has changed or ended"
+        # The throttle opens for lost replicas.
         elif change.reason is Reason.ISR_RECOVERY:
-            if seen and side not in needed:
-                found[side] = "writes wait no more for what it was opened for, as far as is known"
-        # Above a ceiling that is lower by now nothing is opened anyway.
+            if blocking is not None and side not in blocking:
+                causes[side] = "no known writes wait for the lost replicas any more"
+        # A side above the lowered ceiling would not be opened further.
         elif change.reason is Reason.AT_CEILING:
             continue
-        elif side in needed and (
+        elif side in (blocking or ()) and (
             side in waiting
             or change.reason is Reason.WINDOW_WARMUP
             or change.setpoint_bytes_per_s < change.current_bytes_per_s
         ):
-            found[side] = "writes wait for replicas that come back through it"
-    return found
+            causes[side] = "writes wait for replicas that come back through it"
+    return causes
 
 
 def find_changes_to_stop(
@@ -77,51 +78,51 @@ def find_changes_to_stop(
     filling: Collection[BrokerSide],
     owned: Collection[BrokerSide],
 ) -> dict[BrokerSide, str]:
-    """The changes under way that a cycle's decisions stop where they are, by side, and why.
+    """Returns the changes that a cycle's decisions stop, by side, with the cause.
 
-    A change stops when an operator says so or has set something else, or when it is no longer seen what it does: old news never
-    raises a throttle. A change on a side of which nothing is rheostat's own any more stops as well: no tuner would take it back.
+    A change stops if an operator pauses or changes the rate, or if its effect is no longer observed. It also stops on a side that
+    the tuner no longer owns, as no tuner would restore that rate.
 
     Args:
-        busy: the sides with a change under way.
-        filling: those of them whose window is being filled.
-        owned: the sides whose rate is rheostat's own.
+        busy: sides with a change in progress.
+        filling: those of them whose quota window warms up.
+        owned: sides whose rate is the tuner's own.
     """
-    over = {
+    causes = {
         (d.broker, d.side): d.text
         for d in decisions
         if isinstance(d, Relinquish) or (isinstance(d, Hold) and d.reason in _UNOBSERVED)
     }
-    # An operator who pauses wants the rates to stay, and not the low rate that a filling side has for a second.
+    # A pause keeps the rates as they are, but not the low rate that a warm-up has for a second.
     paused = any(isinstance(d, Hold) and d.reason is Reason.PAUSED for d in decisions)
     stops: dict[BrokerSide, str] = {}
     for side in busy:
         if paused and side in filling:
             continue
-        if (word := over.get(side) or over.get((None, None))) is not None:
-            stops[side] = f"stopped on the way: {word}"
+        if (cause := causes.get(side) or causes.get((None, None))) is not None:
+            stops[side] = f"stopped on the way: {cause}"
         elif side not in owned:
-            stops[side] = "what it was for is over"
+            stops[side] = "stopped on the way: the reason for the change is over"
     return stops
 
 
 def find_undraining_changes(
     changes: Mapping[BrokerSide, SetRate], moves: Mapping[BrokerSide, MoveSignal], limits: Limits
 ) -> dict[BrokerSide, str]:
-    """The changes back down to an earlier rate that would leave less than the move needs by now, by side, and why.
+    """Returns the restores to a lower rate that would stop the drain by now, by side, with the cause.
 
     Args:
-        changes: those under way.
+        changes: the changes in progress.
         moves: the newest signals.
     """
-    found: dict[BrokerSide, str] = {}
+    causes: dict[BrokerSide, str] = {}
     for side, change in changes.items():
         signal = moves.get(side)
         if change.reason is not Reason.RESTORED or change.setpoint_bytes_per_s >= change.current_bytes_per_s:
             continue
         if signal is None or signal.steady_state_bytes_per_s is None:
             continue
-        needed = min_draining_bytes_per_s(SideLoad(0.0, signal.steady_state_bytes_per_s), limits)
-        if change.setpoint_bytes_per_s < round(needed):
-            found[side] = f"stopped on the way: {rate_text(needed)} are needed by now for it to drain"
-    return found
+        min_rate = min_draining_bytes_per_s(SideLoad(0.0, signal.steady_state_bytes_per_s), limits)
+        if change.setpoint_bytes_per_s < round(min_rate):
+            causes[side] = f"stopped on the way: the move needs at least {rate_text(min_rate)} by now"
+    return causes

@@ -1,8 +1,8 @@
-"""What an observation says about the running moves, and what the judge makes of it.
+"""Derives from one observation which throttles the running moves use, what limits them, and whether they stall.
 
-A move onto a broker passes two throttles: the leader side of every broker it is fetched from, and its own follower side.
-Either can be the one that binds, and raising one alone only hands the stall to the other, so a stall is judged by
-destination and answered on both sides.
+A move onto a broker uses two throttles: the leader side of every broker it fetches from, and its own follower side. Either
+can limit it, and raising one alone only makes the other the limit. So stalls are judged by destination and answered on both
+sides.
 """
 
 from __future__ import annotations
@@ -31,77 +31,89 @@ from tuner.core.throttle_limits import Limits, StallLimits
 
 
 class MovesView:
-    """What the observation says about the running moves, looked up once."""
+    """One observation, indexed by side and by destination. Answers are computed once, some only on request.
+
+    Attributes:
+        ramping: sides with a rate change in progress.
+        empty_windows: sides whose quota window has to warm up.
+        setpoints: the control law's setpoints, by side.
+        plan_rates: the rate that plans allow each side that they copy through, in bytes/s.
+        moves_to_list: the moves whose replicas belong on the throttled-replica lists.
+        blocking_writes: sides whose throttle slows lost replicas that partitions need before they accept writes.
+        sides: the sides that the running moves use, sorted.
+        contradictions: sides whose fresh signals contradict each other, with the explanation.
+        loads: the measured load of each side with fresh signals.
+        target_s: the time in which all moves can end together at the ceiling.
+    """
 
     def __init__(
         self,
         observation: Observation,
         live: LiveCluster,
         limits: Limits,
-        kept: CycleCache | None = None,
+        cache: CycleCache | None = None,
         rates_since: Mapping[BrokerSide, RateSince] = MappingProxyType({}),
         listed: Mapping[str, TopicThrottle] = MappingProxyType({}),
     ) -> None:
         """
         Args:
-            rates_since: when the rate of each throttle changed last, as far as that was seen.
-            listed: what the tuner has put on the throttled-replica lists of each topic.
+            rates_since: the last change of each throttle's rate, as far as the tuner observed it.
+            listed: the entries that the tuner made in the throttled-replica lists, by topic.
         """
-        kept = kept or CycleCache()
-        kept.follow(live.moves)
-        self.now_ms = observation.now_ms
-        self.busy, self.empty = observation.ramping, observation.empty_windows
-        self.courses = observation.setpoints
+        cache = cache or CycleCache()
+        cache.follow(live.moves)
+        self.live, self.limits, self.now_ms = live, limits, observation.now_ms
+        self.ramping, self.empty_windows = observation.ramping, observation.empty_windows
+        self.setpoints = observation.setpoints
         self.orders = observation.orders
-        self.moves_to_list = select_moves_to_list(live.moves, observation.plan_moves, limits, listed)
-        self.plan_rates = plan_setpoints(live.moves, observation.plan_moves, limits)
-        self._limiting_rates = plan_setpoints(live.moves, observation.plan_moves, limits, may_lead=True)
         self._plan_moves = observation.plan_moves
-        self.live = live
-        self.limits = limits
-        told = fresh_signals(observation.brokers, self.now_ms, limits.signal_age_s_max)
-        self.recovering = sides_blocking_writes(live, told)
-        self._untold = live.brokers - told.keys()
+        self.moves_to_list = select_moves_to_list(live.moves, self._plan_moves, limits, listed)
+        self.plan_rates = plan_setpoints(live.moves, self._plan_moves, limits)
+        self._limiting_rates = plan_setpoints(live.moves, self._plan_moves, limits, may_lead=True)
+        fresh_brokers = fresh_signals(observation.brokers, self.now_ms, limits.signal_age_s_max)
+        self.blocking_writes = sides_blocking_writes(live, fresh_brokers)
+        self._unmeasured_brokers = live.brokers - fresh_brokers.keys()
         self._rates_since = rates_since
         self._signals = observation.moves
         self._brokers = observation.brokers
-        self._paths = kept.paths
-        self.destinations = frozenset(kept.paths.destinations)
-        self.sides = kept.paths.sides()
-        self.sides_now = frozenset(self.sides)
+        self._paths = cache.paths
+        self.destinations = frozenset(cache.paths.destinations)
+        self.sides = cache.paths.sides()
+        self.side_set = frozenset(self.sides)
         self.contradictions = find_contradictions(
             self.sides, live, observation.brokers, observation.moves, observation.now_ms, limits
         )
-        self._fresh_brokers: dict[int, BrokerSignal | None] = {}  # None: old or missing. Made where they are asked for.
-        self._sides_of: dict[int, list[BrokerSide]] = {}  # Made where they are asked for.
-        # A side is asked about for every broker that it copies to or from: each answer is found once, or where it is asked for.
+        # The next four hold answers that are computed on the first request.
+        self._fresh_brokers: dict[int, BrokerSignal | None] = {}  # None: old or missing.
+        self._sides_of: dict[int, list[BrokerSide]] = {}
+        self._first_bound: dict[int, BrokerSide | None] = {}
+        self._collisions: dict[int, FetcherCollision | None] = {}
+        # The rest is computed once per side, as each side is needed for every broker that it copies to or from.
         self._freshness = {
             side: freshness(self._signals.get(side), self.now_ms, limits.signal_age_s_max) for side in self.sides
         }
-        self._fresh = {side: self._signals[side] for side, found in self._freshness.items() if found is Freshness.FRESH}
+        self._fresh = {side: self._signals[side] for side, age in self._freshness.items() if age is Freshness.FRESH}
         self.loads: dict[BrokerSide, SideLoad] = {}
         for side, signal in self._fresh.items():
             if signal.remaining_bytes is not None and signal.steady_state_bytes_per_s is not None:
                 self.loads[side] = SideLoad(signal.remaining_bytes, signal.steady_state_bytes_per_s)
-        courses = ((side, self.courses.get(side)) for side in self.sides)
-        self._unsteered = {side for side, course in courses if course is None or course.inputs_stale}
-        self._unknown = {side for side in self.sides if not self._is_known(side)}
-        self._allowed = {side: self._allowed_on(side) for side in self.sides}
+        setpoints = ((side, self.setpoints.get(side)) for side in self.sides)
+        self._unsteered = {side for side, setpoint in setpoints if setpoint is None or setpoint.inputs_stale}
+        self._unsteered_leaders = {broker for broker, which in self._unsteered if which is Side.LEADER}
+        self._unmeasured = {side for side in self.sides if not self._is_measured(side)}
+        self._mean_rates = {side: self._mean_rate(side) for side in self.sides}
         self._surplus = {side: self._surplus_of(side) for side in self.sides}
         self._bound = {side: self._is_bound(side) for side in self.sides}
-        self._unsteered_leaders = {broker for broker, which in self._unsteered if which is Side.LEADER}
-        self._share = {
-            leader: None if surplus is None else surplus / len(found)
-            for leader, found in kept.paths.destinations_of.items()
+        self._surplus_shares = {
+            leader: None if surplus is None else surplus / len(destinations)
+            for leader, destinations in cache.paths.destinations_of.items()
             for surplus in (self._surplus[(leader, Side.LEADER)],)
         }
-        self._heard = frozenset(d for d in self.destinations if (d, Side.FOLLOWER) in self._fresh)
-        self._first_bound: dict[int, BrokerSide | None] = {}
-        self._crowds: dict[int, FetcherCollision | None] = {}
+        self._measured_destinations = frozenset(d for d in self.destinations if (d, Side.FOLLOWER) in self._fresh)
         self.target_s = rescue_rate.drain_target_s(self.loads, limits)
 
     def limits_of(self, side: BrokerSide) -> Limits:
-        """The operator's limits, with the rate of the plans that copy through this side as its ceiling."""
+        """Returns the operator's limits, with the rate of the plans that copy through this side as its ceiling."""
         rate = self._limiting_rates.get(side)
         return self.limits if rate is None else with_max_rate(self.limits, rate)
 
@@ -111,31 +123,35 @@ class MovesView:
         return rate is not None and rate < leader_margin_rate(int(self.limits.rate_bytes_per_s_max), side, self.limits)
 
     def rate_for_plan(self, side: BrokerSide) -> int | None:
-        """The rate of a side that plans copy through: of an override as long as it lasts, else of the plans; None of others."""
+        """Returns the override in force on a side of a plan, else the plan's rate, in bytes/s; None without a plan."""
         rate, order = self.plan_rates.get(side), limit_override(self.orders.overrides.get(side), self.limits)
         ordered = rate is not None and order is not None and is_in_force(order, self.now_ms)
         return order.bytes_per_s if ordered and order is not None else rate
 
     @cached_property
     def sides_with_other_moves(self) -> Set[BrokerSide]:
-        """The sides that carry moves which are of no plan."""
+        """The sides that carry a move of another tool."""
         others = (m for m in self.live.moves if (m.topic, m.partition) not in self._plan_moves)
         return {side for move in others for side in sides_of_move(move)}
 
     @cached_property
-    def possibly_recovering(self) -> frozenset[BrokerSide]:
-        """They hold back lost replicas of brokers that have not said of late whether writes wait for them."""
-        return sides_holding_lost_replicas(self.live, self._untold)
+    def possibly_blocking_writes(self) -> frozenset[BrokerSide]:
+        """Sides that slow lost replicas of leaders without a fresh signal: writes may wait for them."""
+        return sides_holding_lost_replicas(self.live, self._unmeasured_brokers)
 
     def destinations_through(self, side: BrokerSide) -> Set[int]:
+        """Returns the brokers that copy through this side."""
         return {side[0]} if side[1] is Side.FOLLOWER else self._paths.destinations_of.get(side[0], frozenset())
 
     def measured_destinations(self, side: BrokerSide) -> Set[int]:
-        """Of those the ones that are measured."""
-        every = self.destinations_through(side)
-        return every if len(self._heard) == len(self.destinations) else every & self._heard
+        """Returns the brokers that copy through this side and have a fresh signal."""
+        destinations = self.destinations_through(side)
+        if len(self._measured_destinations) == len(self.destinations):
+            return destinations
+        return destinations & self._measured_destinations
 
     def sides_of(self, destination: int) -> list[BrokerSide]:
+        """Returns the sides that moves onto this broker use: its leaders', then its own."""
         sides = self._sides_of.get(destination)
         if sides is None:
             sides = [(leader, Side.LEADER) for leader in self._paths.leaders_of(destination)]
@@ -144,61 +160,62 @@ class MovesView:
         return sides
 
     def surplus_shares_bytes_per_s(self, destination: int) -> list[float | None]:
-        """What each leader's throttle leaves for this destination: the same as for each of the leader's others."""
-        return [*map(self._share.__getitem__, self._paths.leaders_of(destination))]
+        """Returns for each leader of this destination its surplus, divided equally by its destinations."""
+        return [*map(self._surplus_shares.__getitem__, self._paths.leaders_of(destination))]
 
     def is_steered(self, destination: int) -> bool:
-        """Whether the law means every side that a move onto this broker passes to be as it is."""
+        """Whether the control law sets every throttle that moves onto this broker use."""
         if (destination, Side.FOLLOWER) in self._unsteered:
             return False
         return self._unsteered_leaders.isdisjoint(self._paths.leaders_of(destination))
 
-    def first_bound(self, destination: int) -> BrokerSide | None:
-        """A side that binds, of those that a move onto this broker passes."""
+    def first_bound_side(self, destination: int) -> BrokerSide | None:
+        """Returns a side whose throttle limits the moves onto this broker; None if none does."""
         if destination not in self._first_bound:
             self._first_bound[destination] = min(filter(self.is_bound, self.sides_of(destination)), default=None)
         return self._first_bound[destination]
 
-    def first_unknown(self, destination: int) -> BrokerSide | None:
-        """A side of which it cannot be said what it lets through, of the same."""
-        if not self._unknown:
+    def first_unmeasured_side(self, destination: int) -> BrokerSide | None:
+        """Returns a side of the moves onto this broker whose throughput is unknown; None if all are known."""
+        if not self._unmeasured:
             return None
-        return min((side for side in self.sides_of(destination) if side in self._unknown), default=None)
+        return min((side for side in self.sides_of(destination) if side in self._unmeasured), default=None)
 
     def leaders_of(self, destination: int) -> Sequence[int]:
-        """Sorted."""
+        """Returns the brokers that this one copies from, sorted."""
         return self._paths.leaders_of(destination)
 
     def idle_ratio(self, broker: int) -> float | None:
-        """Of its request handlers; None where it is not measured now."""
+        """Returns the idle ratio of the broker's request handlers; None without a fresh signal."""
         signal = self._fresh_broker(broker)
         return None if signal is None else signal.request_handler_idle_ratio
 
     def fetcher_collision(self, destination: int) -> FetcherCollision | None:
-        """The fetcher threads' part in it that a move onto this broker has stalled and no throttle binds."""
-        if destination not in self._crowds:
+        """Returns the fetcher thread that slows an unthrottled stall of moves onto this broker; None if none does."""
+        if destination not in self._collisions:
             signal = self.fresh_signal((destination, Side.FOLLOWER))
-            self._crowds[destination] = find_fetcher_collision(
+            self._collisions[destination] = find_fetcher_collision(
                 destination, self._moves_onto.get(destination, ()), self.live.fetchers, signal
             )
-        return self._crowds[destination]
+        return self._collisions[destination]
 
     @cached_property
     def _moves_onto(self) -> Mapping[int, list[PartitionMove]]:
-        found: dict[int, list[PartitionMove]] = {}
+        moves: dict[int, list[PartitionMove]] = {}
         for move in self.live.moves:
             for destination in move.destinations:
-                found.setdefault(destination, []).append(move)
-        return found
+                moves.setdefault(destination, []).append(move)
+        return moves
 
     def signal(self, side: BrokerSide) -> MoveSignal | None:
         return self._signals.get(side)
 
     def freshness(self, side: BrokerSide) -> Freshness:
-        return self._freshness.get(side, Freshness.MISSING)  # Where nothing moves now.
+        """Returns the freshness of a side's move signal; MISSING for a side that no move uses."""
+        return self._freshness.get(side, Freshness.MISSING)
 
     def has_fresh_signal(self, side: BrokerSide) -> bool:
-        """Whether there is news of it: of its move, or where nothing moves of its broker."""
+        """Whether the move signal is fresh, or the broker's signal for a side that no move uses."""
         if side in self._freshness:
             return self._freshness[side] is Freshness.FRESH
         return self._fresh_broker(side[0]) is not None
@@ -207,10 +224,12 @@ class MovesView:
         return self._fresh.get(side)
 
     def measured_bytes_per_s(self, side: BrokerSide) -> float | None:
-        """What passes under this side's throttle. Of the measures that take Kafka's place only one that is not too much:
-        by the others a throttle would seem to bind that does not, and be raised for nothing."""
+        """Returns the bytes/s that count against this side's throttle; None if that is not measured.
+
+        Kafka's quota metric is a mean over the quota window, so it says nothing until a window has passed since the last change.
+        Substitute metrics that count other bytes too are not used: a throttle would seem to limit a move that it does not.
+        """
         signal, move = self._fresh_broker(side[0]), self._signals.get(side)
-        # Kafka's measure is a mean of its quota's window, and tells of the rate before the last change as long as that is in it.
         if signal is None or signal.sampled_at_ms < self._changed_ms(side) + WINDOW_S * 1000:
             return None
         unlisted_moves = move is not None and move.moving_partitions > move.listed_partitions
@@ -222,68 +241,66 @@ class MovesView:
         return signal.leader_throttled_bytes_per_s if side[1] is Side.LEADER else signal.follower_throttled_bytes_per_s
 
     def _changed_ms(self, side: BrokerSide) -> float:
-        """When the rate of this side changed last; minus infinity where it has not, or where the control law sets it."""
+        """Returns when the rate of this side last changed; minus infinity if it did not, or if the control law sets it."""
         known = self._rates_since.get(side)
         if known is None or known.since_ms == 0 or (side in self._freshness and side not in self._unsteered):
             return float("-inf")
         return known.since_ms
 
     def changed_ms(self, destination: int) -> float:
-        """When a rate changed last that a move onto this broker passes; minus infinity where none has."""
+        """Returns the last rate change of any side that moves onto this broker use; minus infinity if there was none."""
         return max(map(self._changed_ms, self.sides_of(destination)))
 
     def _fresh_broker(self, broker: int) -> BrokerSignal | None:
         if broker not in self._fresh_brokers:
             signal = self._brokers.get(broker)
-            found = freshness(signal, self.now_ms, self.limits.signal_age_s_max)
-            self._fresh_brokers[broker] = signal if found is Freshness.FRESH else None
+            age = freshness(signal, self.now_ms, self.limits.signal_age_s_max)
+            self._fresh_brokers[broker] = signal if age is Freshness.FRESH else None
         return self._fresh_brokers[broker]
 
     def throttle(self, side: BrokerSide) -> RateSetting | None:
-        """The rate in force on this side, if it counts any replica at all: a rate without a list throttles nothing."""
+        """Returns the rate in force on this side; None without one, or if no list makes a replica count against it."""
         setting = self.live.rates.get(side)
         signal = self._signals.get(side)
         if setting is None or (signal is not None and signal.listed_partitions > 0):
             return setting
-        return setting if side in self._listed_now else None
+        return setting if side in self._listed_sides else None
 
     @cached_property
-    def _listed_now(self) -> set[BrokerSide]:
-        """Where we throttle what moves, and the signals may not tell of it yet: the sides that the lists name as they stand."""
-        found: set[BrokerSide] = set()
+    def _listed_sides(self) -> set[BrokerSide]:
+        """Sides that the current lists name for moves which the tuner throttles. The signals may be older than the lists."""
+        sides: set[BrokerSide] = set()
         for move in self.moves_to_list:
             lists = self.live.lists.get(move.topic)
             if lists is not None:
                 if lists.leader.includes(move.partition, move.leader):
-                    found.add((move.leader, Side.LEADER))
-                found.update((b, Side.FOLLOWER) for b in move.adding if lists.follower.includes(move.partition, b))
-        return found
+                    sides.add((move.leader, Side.LEADER))
+                sides.update((b, Side.FOLLOWER) for b in move.adding if lists.follower.includes(move.partition, b))
+        return sides
 
-    def _allowed_on(self, side: BrokerSide) -> float | None:
-        """What the throttle lets through in the mean. Under the law the setting plays around it from second to second."""
+    def _mean_rate(self, side: BrokerSide) -> float | None:
+        """Returns the mean rate that the throttle allows. The control law's settings vary around its setpoint each second."""
         setting = self.throttle(side)
         if setting is None:
             return None
-        course = self.courses.get(side)
-        # In a dry run, or where writes wait for their turn, what is meant is not what stands.
-        if course is None or not 0.5 <= setting.bytes_per_s / max(1.0, course.bytes_per_s) <= 1.5:
+        setpoint = self.setpoints.get(side)
+        # In a dry run, or with writes still queued, the setting is not the law's.
+        if setpoint is None or not 0.5 <= setting.bytes_per_s / max(1.0, setpoint.bytes_per_s) <= 1.5:
             return float(setting.bytes_per_s)
-        return course.bytes_per_s
+        return setpoint.bytes_per_s
 
     def is_bound(self, side: BrokerSide) -> bool:
+        """Whether this side's throttle limits its moves."""
         return self._bound[side]
 
     def _is_bound(self, side: BrokerSide) -> bool:
-        allowed, load = self._allowed[side], self.loads.get(side)
-        if allowed is None or load is None:
+        rate, load = self._mean_rates[side], self.loads.get(side)
+        if rate is None or load is None:
             return False
-        return rescue_rate.is_throttle_bound(allowed, load, self.measured_bytes_per_s(side), self.limits)
+        return rescue_rate.is_throttle_bound(rate, load, self.measured_bytes_per_s(side), self.limits)
 
-    def is_known(self, side: BrokerSide) -> bool:
-        """Whether it can be said what this side lets through: no throttle is an answer, no measurement is none."""
-        return side not in self._unknown
-
-    def _is_known(self, side: BrokerSide) -> bool:
+    def _is_measured(self, side: BrokerSide) -> bool:
+        """Whether this side's throughput is known: without a throttle it is, without a measurement it is not."""
         if side[0] in self.live.unreadable or side[0] not in self.live.brokers:
             return False
         if side not in self.live.rates:
@@ -292,33 +309,32 @@ class MovesView:
         return signal is not None and (signal.listed_partitions == 0 or side in self.loads)
 
     def surplus_bytes_per_s(self, side: BrokerSide) -> float | None:
-        """Throttle less keep-up; None where nothing limits, or where it is not known."""
+        """Returns the throttle less steady-state replication; None without a throttle or a measured load."""
         return self._surplus[side]
 
     def _surplus_of(self, side: BrokerSide) -> float | None:
-        allowed, load = self._allowed[side], self.loads.get(side)
-        return None if allowed is None or load is None else allowed - load.steady_state_bytes_per_s
+        rate, load = self._mean_rates[side], self.loads.get(side)
+        return None if rate is None or load is None else rate - load.steady_state_bytes_per_s
 
 
 def judge_stalls(view: MovesView, memory: Memory, limits: StallLimits) -> Mapping[int, StallState]:
-    """The judge's word on every broker that something moves onto; others are forgotten."""
+    """Returns the stall state of every destination of a running move; other brokers are forgotten."""
     states = {}
     for destination in sorted(view.destinations):
         state = memory.stalls.get(destination, StallState())
         signal = view.fresh_signal((destination, Side.FOLLOWER))
         changed_ms = view.changed_ms(destination)
-        # What was lost under another rate is not held against this one: after each change the count starts anew.
-        if changed_ms >= view.now_ms or (view.busy and not view.busy.isdisjoint(view.sides_of(destination))):
+        # Progress lost under another rate says nothing about the current one: each change restarts the count.
+        if changed_ms >= view.now_ms or (view.ramping and not view.ramping.isdisjoint(view.sides_of(destination))):
             states[destination] = StallState(judged_until_ms=max(state.judged_until_ms, view.now_ms))
             continue
-        # What a throttle lets through is not known, so neither is what could be expected. The steps wait.
-        if view.first_unknown(destination) is not None:
+        # Without the throughput of a side the expected progress is unknown: the steps wait to be judged.
+        if view.first_unmeasured_side(destination) is not None:
             states[destination] = state
             continue
-        leaders = view.surplus_shares_bytes_per_s(destination)
         expected = stall_detector.expected_drain_bytes_per_s(
             view.surplus_bytes_per_s((destination, Side.FOLLOWER)),
-            leaders,
+            view.surplus_shares_bytes_per_s(destination),
             limits,
             steered=view.is_steered(destination),
         )

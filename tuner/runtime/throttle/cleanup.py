@@ -15,7 +15,7 @@ import structlog
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle.decision import Acted, ClearLists, Reason, RestoreRate
-from tuner.control.throttle.policy import record_restore_intent, record_success
+from tuner.control.throttle.write_intents import record_restore_intent, record_success
 from tuner.core.cluster import BrokerSide, ClusterUnreadable, LiveCluster
 from tuner.core.outcome import CHANGED_EXTERNALLY, Failure
 from tuner.runtime.throttle.actuator import Throttles

@@ -14,9 +14,9 @@ import structlog
 from streaming.shared.kafka.cluster import ClusterError
 from streaming.shared.throttle_settings import TopicThrottle
 from tuner.control.throttle.decision import Acted, AddPairs, Decision, RemovePairs, StartRate
-from tuner.control.throttle.policy import record_start_intent, record_success
 from tuner.control.throttle.replica_lists.list_rules import intend_pairs, settle_pairs, without_sides
 from tuner.control.throttle.replica_lists.prepared_moves import FailedThrottles
+from tuner.control.throttle.write_intents import record_start_intent, record_success
 from tuner.core.cluster import BrokerSide
 from tuner.core.outcome import Failure
 from tuner.journal import list_records

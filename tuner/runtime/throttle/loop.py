@@ -31,13 +31,7 @@ from tuner.control.throttle.plan_moves import (
     select_moves_to_list,
     throttles_any_move,
 )
-from tuner.control.throttle.policy import (
-    decide,
-    narrow_possible_rates,
-    narrow_to_current,
-    record_change_intent,
-    record_success,
-)
+from tuner.control.throttle.policy import decide
 from tuner.control.throttle.replica_lists.capacity import steps_that_fit
 from tuner.control.throttle.replica_lists.prepared_moves import (
     FailedThrottles,
@@ -48,6 +42,12 @@ from tuner.control.throttle.replica_lists.prepared_moves import (
 from tuner.control.throttle.state import Memory
 from tuner.control.throttle.step_rates import find_steps_above_plan_rate
 from tuner.control.throttle.superseded import find_changes_to_stop, find_superseded_changes, find_undraining_changes
+from tuner.control.throttle.write_intents import (
+    narrow_possible_rates,
+    narrow_to_current,
+    record_change_intent,
+    record_success,
+)
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, PartitionMove
 from tuner.core.freshness import fresh_signals
 from tuner.core.outcome import Failure

@@ -16,7 +16,7 @@ from tuner.control.throttle.decision import Acted, AllowSteering, Decision, Hold
 from tuner.control.throttle.isr_recovery import sides_blocking_writes, sides_of_stalled_moves
 from tuner.control.throttle.ownership import may_be_cleared_by_tool
 from tuner.control.throttle.plan_moves import plan_rates
-from tuner.control.throttle.policy import record_change_intent
+from tuner.control.throttle.write_intents import record_change_intent
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation
 from tuner.core.freshness import fresh_signals
 from tuner.core.plan_backlog import with_pending

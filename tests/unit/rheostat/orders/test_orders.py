@@ -109,7 +109,7 @@ def test_release_takes_back_what_is_ours_while_the_move_runs_and_leaves_the_rest
     decisions = rig.loop.cycle()
     assert [type(d) for d in decisions] == [RestoreRate, RestoreRate, Hold]
     assert decisions[0].text == (
-        "broker 1 leader throttle 50.0 MB/s → 10.0 MB/s: released by kim@desk; 10.0 MB/s stood there before"
+        "broker 1 leader throttle 50.0 MB/s → 10.0 MB/s: released by kim@desk; 10.0 MB/s was set before"
     )
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB, (2, L): 9 * MB}
     assert rig.throttles.lists["orders"] == OWN_LISTS["orders"]
@@ -146,7 +146,9 @@ def test_release_names_what_cannot_be_reached_and_takes_it_back_later() -> None:
     rig.orders.latest = RELEASED
     rig.throttles.brokers.discard(3)
     decisions = rig.loop.cycle()
-    assert decisions[-1].text.endswith("still to come, as they cannot be reached: broker 3 follower throttle")
+    assert decisions[-1].text.endswith(
+        "not restored yet, as their brokers cannot be reached: broker 3 follower throttle"
+    )
     assert set(rig.loop.memory.owned) == {TARGET}
     rig.throttles.brokers.add(3)
     rig.cycle()
@@ -177,7 +179,7 @@ def test_an_override_goes_all_the_way_also_where_nothing_is_measured() -> None:
     rig.loop.cycle()
     rig.loop.tick()
     [held, _] = rig.loop.cycle()
-    assert held.text == "broker 1 leader throttle: 30.0 MB/s by order of kim@desk, in steps over the quota's window"
+    assert held.text == "broker 1 leader throttle: 30.0 MB/s by order of kim@desk, in steps over the quota window"
     rig.run_ramps()
     assert rig.throttles.rates == {SOURCE: 30 * MB, TARGET: 10 * MB}
 
@@ -304,7 +306,7 @@ def test_no_throttle_is_put_where_none_was() -> None:
     rig.orders.latest = overridden(30 * MB)
     decision = rig.loop.cycle()[0]
     assert isinstance(decision, Hold)
-    assert decision.text.endswith("but no throttle stands here, and none is put where none was")
+    assert decision.text.endswith("but no throttle is set here, and an override does not add one")
 
 
 # -- records and commands ----------------------------------------------------------------------------------------------
@@ -387,7 +389,7 @@ def test_every_order_and_its_end_are_on_record_with_who_gave_it() -> None:
     rig.cycle()
     assert texts(rig) == [
         "rheostat is paused, by order of kim@desk",
-        "rheostat goes on, by order of lee@home: the pause of kim@desk is over",
+        "rheostat resumes, by order of lee@home: the pause of kim@desk is over",
         "broker 1 leader throttle: 7.00 MB/s by order of kim@desk",
         "broker 1 leader throttle: the order of kim@desk for 7.00 MB/s is taken back, by order of lee@home",
     ]
@@ -405,7 +407,7 @@ def test_what_expired_until_the_next_word_says_so() -> None:
     rig.cycle()
     assert texts(rig) == [
         KIMS_ORDER,
-        "what others have set is rheostat's to turn again, by order of lee@home",
+        "rheostat tunes the throttles that others had set again, by order of lee@home",
         "broker 1 leader throttle: the order of kim@desk for 7.00 MB/s has expired",
     ]
 
@@ -455,7 +457,7 @@ def test_what_came_and_went_while_no_tuner_ran_is_on_record_too() -> None:
     rig.cycle()
     assert texts(rig) == [
         "rheostat is paused, by order of kim@desk",
-        "rheostat goes on, by order of lee@home: the pause of kim@desk is over",
+        "rheostat resumes, by order of lee@home: the pause of kim@desk is over",
     ]
 
 
@@ -492,7 +494,7 @@ def test_an_order_that_another_overtook_before_a_cycle_is_on_record_too() -> Non
     rig.cycle()
     assert texts(rig) == [
         "rheostat is paused, by order of kim@desk",
-        "rheostat goes on, by order of lee@home: the pause of kim@desk is over",
+        "rheostat resumes, by order of lee@home: the pause of kim@desk is over",
     ]
     assert rig.orders.overtaken == ()
 

@@ -49,7 +49,7 @@ class BottleneckFinder:
             measured = sorted(self._view.measured_destinations((source, Side.LEADER)))
             observed = [d for d in measured if self._stalls[d].observed_s >= self._limits.observed_s_min]
             progressing = tuple(d for d in observed if not self._stalls[d].stalled)
-            stalled = (d for d in observed if self._stalls[d].stalled and self._view.first_bound(d) is None)
+            stalled = (d for d in observed if self._stalls[d].stalled and self._view.first_bound_side(d) is None)
             self._progress[source] = SourceProgress(progressing, tuple(stalled))
         return self._progress[source]
 

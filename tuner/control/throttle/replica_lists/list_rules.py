@@ -183,7 +183,7 @@ def _starts(
     live = view.live
     brokers = live.brokers - live.unreadable
     bare = {(broker, side) for broker in brokers for side in Side} - live.rates.keys()
-    bare -= memory.externally_owned_until_ms.keys() | memory.missing_rates | view.busy
+    bare -= memory.externally_owned_until_ms.keys() | memory.missing_rates | view.ramping
     if not bare:
         return []
     wanted: set[BrokerSide] = set()
@@ -201,7 +201,7 @@ def _start(side: BrokerSide, view: MovesView, copies: Copies, again: Mapping[Bro
     order = limit_override(view.orders.overrides.get(side), view.limits)
     if order is not None and view.now_ms < order.until_ms:
         rate, why = order.bytes_per_s, f"by order of {order.by}"
-        if not limits.closed_loop and side in view.empty:
+        if not limits.closed_loop and side in view.empty_windows:
             rate = plan_fill(rate, limits.warmup_start_bytes_per_s)[0].rate_bytes_per_s
     elif side in again:
         stood = round(min(again[side], limits.rate_bytes_per_s_max))
@@ -215,7 +215,7 @@ def _start(side: BrokerSide, view: MovesView, copies: Copies, again: Mapping[Bro
         # The rate of the plan, whose step waits for it; a whole window of it would pass at once where nothing has moved.
         most = round(limits.rate_bytes_per_s_max)
         rate, why = most, "a plan of rheostat moves partitions through it"
-        if side in view.empty or side not in view.sides_now:
+        if side in view.empty_windows or side not in view.side_set:
             rate = plan_fill(most, limits.warmup_start_bytes_per_s)[0].rate_bytes_per_s
             why += f"; the rate rises to {rate_text(most)} as the window of its quota fills"
     else:

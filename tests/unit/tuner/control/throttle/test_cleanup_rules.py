@@ -63,9 +63,9 @@ def test_the_moves_own_throttle_goes_lists_first() -> None:
 
 def test_what_a_person_reads() -> None:
     clear, source, _ = cleanup_after_moves(idle(), AFTER, LIMITS)
-    assert clear.text == "topic orders: its move has ended, so its throttled-replica lists go"
+    assert clear.text == "topic orders: its move has ended, so its throttled-replica lists are removed"
     assert source.text == (
-        "broker 1 leader throttle 21.0 MB/s removed: the move has ended and the throttle was put on for it, so it goes"
+        "broker 1 leader throttle 21.0 MB/s removed: the move has ended, and the throttle was set for it"
     )
     assert {clear.reason, source.reason} == {Reason.MOVE_ENDED}
 
@@ -123,7 +123,7 @@ def test_the_catch_up_of_another_topic_keeps_its_throttle(before: frozenset[str]
 def test_what_stood_before_is_named() -> None:
     (decision,) = cleanup_after_moves(idle(lists=STANDING["*"]), AFTER, LIMITS)
     assert decision.text == (
-        "broker 1 leader throttle 21.0 MB/s → 4.50 MB/s: the move has ended; 4.50 MB/s stood there before"
+        "broker 1 leader throttle 21.0 MB/s → 4.50 MB/s: the move has ended; 4.50 MB/s was set before"
     )
 
 
@@ -132,7 +132,7 @@ def test_where_nothing_stood_before_nothing_stands_after() -> None:
     (decision,) = cleanup_after_moves(idle(lists=STANDING["*"]), memory, LIMITS)
     assert isinstance(decision, RestoreRate)
     assert decision.value_bytes_per_s is None
-    assert decision.text.endswith("removed: the move has ended; there was none")
+    assert decision.text.endswith("removed: the move has ended; there was none before")
 
 
 def test_clear_finished_off_puts_back_and_clears_nothing() -> None:
@@ -181,7 +181,7 @@ def test_a_rate_that_stood_before_the_move_gets_its_value_back_when_we_changed_i
     (_, source, _) = cleanup_after_moves(idle(), memory, LIMITS)
     assert isinstance(source, RestoreRate)
     assert (source.current_bytes_per_s, source.value_bytes_per_s) == (21 * MB, 4_500_000)
-    assert source.text.endswith("→ 4.50 MB/s: the move has ended; that stood there before it came")
+    assert source.text.endswith("→ 4.50 MB/s: the move has ended; this rate was set before it")
 
 
 def test_a_rate_that_somebody_changed_during_the_move_is_spared_where_one_stood_before() -> None:

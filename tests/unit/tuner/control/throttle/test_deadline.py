@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, WELL, live, move, move_signal, observation
 
-from tuner.control.throttle.deadline import DeadlineMiss, drain_time_or_inf_s, explain_deadline_miss, find_deadline_miss
+from tuner.control.throttle.deadline import DeadlineMiss, explain_deadline_miss, find_deadline_miss, time_to_end_s
 from tuner.control.throttle.decision import AllowSteering, Reason
 from tuner.control.throttle.objective import Mode
 from tuner.control.throttle.policy import decide
@@ -42,7 +42,7 @@ def test_without_a_deadline_nothing_is_late() -> None:
 def test_what_is_left_at_what_rate_until_when_how_late_and_what_has_to_give() -> None:
     """600 MB in 40 s and 6 MB/s beside them are 21 MB/s; 12 are far below the ceiling of 50, so it is clients who hold it."""
     assert str(one(40)) == (
-        "600 MB remain, at 12.0 MB/s, of which 6.00 MB/s keep up, so it ends in 100 s; "
+        "600 MB remain, at 12.0 MB/s, of which steady-state replication takes 6.00 MB/s, so it ends in 100 s; "
         "finish_at is in 40 s: 60 s late; in time takes 21.0 MB/s, the links and their clients leave no more: "
         "allow clients a higher objective.latency_ms, or set finish_at 60 s later or more, or move fewer partitions"
     )
@@ -64,10 +64,10 @@ def test_what_never_ends_has_no_end_to_name(meant: float) -> None:
     found = one(3600, Setpoint(meant))
     assert found is not None
     assert str(found).startswith(
-        "600 MB remain and never end at 6.00 MB/s, of which 6.00 MB/s keep up; finish_at is in 1 h; "
+        "600 MB remain and never end at 6.00 MB/s, of which steady-state replication takes 6.00 MB/s; finish_at is in 1 h; "
     )
     assert "finish_at" not in str(found).split(";")[2]
-    assert drain_time_or_inf_s(LOAD, Setpoint(meant)) == float("inf")
+    assert time_to_end_s(LOAD, Setpoint(meant)) == float("inf")
 
 
 def test_the_slowest_is_named_and_who_waits_for_it_says_so() -> None:
@@ -77,7 +77,8 @@ def test_the_slowest_is_named_and_who_waits_for_it_says_so() -> None:
     assert found is not None
     assert (found.side, found.late_s) == (SOURCE, 70.0)
     assert explain_deadline_miss(found, TARGET, loads[TARGET], courses[TARGET]) == (
-        "too late for the deadline, with the broker 1 leader throttle, which ends 70 s after finish_at: see there what has to give"
+        "too late for the deadline, with the broker 1 leader throttle, which ends 70 s after finish_at: its explanation "
+        "says what to change"
     )
     assert explain_deadline_miss(replace(found, left_s=40.0), TARGET, loads[TARGET], courses[TARGET]) is None
 
@@ -104,7 +105,7 @@ def test_it_is_a_decision_of_its_own_with_the_numbers() -> None:
     found = decided(60)
     assert (found[SOURCE].reason, found[TARGET].reason) == (Reason.DEADLINE_NOT_MET, Reason.FOLLOWS_CLIENTS)
     assert found[SOURCE].text.startswith(
-        "broker 1 leader throttle: too late for the deadline: 600 MB remain, at 12.0 MB/s, of which 6.00 MB/s keep up, so it ends in 100 s; finish_at is in 60 s: 40 s late; "
+        "broker 1 leader throttle: too late for the deadline: 600 MB remain, at 12.0 MB/s, of which steady-state replication takes 6.00 MB/s, so it ends in 100 s; finish_at is in 60 s: 40 s late; "
     )
     assert found[SOURCE].current_bytes_per_s == 12_000_000, "the law goes on"
 

@@ -88,7 +88,7 @@ def test_the_journal_says_that_it_is_opened_and_for_whom() -> None:
         d for d in decide(seen, Memory(stalls={3: WELL}), limits, STALL)[1] if isinstance(d, AllowSteering)
     ]
     assert (steer.broker, steer.side, steer.reason) == (1, L, Reason.ISR_RECOVERY)
-    assert "take no writes until they are back" in steer.text
+    assert "accept no writes until lost replicas come back" in steer.text
     assert other.reason is Reason.FOLLOWS_CLIENTS
 
 

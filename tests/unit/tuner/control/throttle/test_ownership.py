@@ -9,8 +9,8 @@ from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, live, owned
 
 from tuner.control.throttle.decision import Hold, Reason, Relinquish, SetRate
 from tuner.control.throttle.ownership import correct_late_writes, relinquish_changed_rates
-from tuner.control.throttle.policy import narrow_to_current
 from tuner.control.throttle.state import Memory, OwnedRate
+from tuner.control.throttle.write_intents import narrow_to_current
 from tuner.core.cluster import BrokerSide, LiveCluster, RateSetting
 from tuner.core.drain_time import SideLoad
 from tuner.core.throttle_limits import MB, Limits
@@ -44,8 +44,8 @@ def test_a_foreign_change_is_let_go_and_said() -> None:
     first = decisions[0]
     assert first == Relinquish(*SOURCE, 21 * MB, 12 * MB, until_ms, Reason.EXTERNAL_CHANGE, first.text)
     assert first.text == (
-        "broker 1 leader throttle: we had set 21.0 MB/s, now 12.0 MB/s stands there. Somebody changed it, so it is "
-        "theirs: left alone for 60 min"
+        "broker 1 leader throttle: rheostat had set 21.0 MB/s, now 12.0 MB/s is set. An operator or another tool "
+        "changed it, so it is left alone for 60 min"
     )
 
 
@@ -61,7 +61,7 @@ def test_what_somebody_removed_is_theirs_too() -> None:
     _, decisions = look(live({}), Memory(owned={SOURCE: SETTLED}))
     assert isinstance(decisions[0], Relinquish)
     assert decisions[0].current_bytes_per_s is None
-    assert "now nothing stands there" in decisions[0].text
+    assert "now no rate is set" in decisions[0].text
 
 
 def test_an_inherited_rate_is_nothing_on_the_broker_itself() -> None:
@@ -122,8 +122,8 @@ def test_what_the_one_before_was_about_to_write_is_ours_though_it_comes_late(sta
     memory, decisions = look(live({SOURCE: stands * MB}), taken_over(), now_ms=NOW_MS + 599_000)
     assert [(type(d), d.reason) for d in decisions] == [(Hold, Reason.LATE_PREDECESSOR_WRITE)]
     assert decisions[0].text == (
-        f"broker 1 leader throttle: we had set 21.0 MB/s, now {stands:.1f} MB/s stands there, as the tuner before this one was "
-        "about to set it: its request came late. It stays ours"
+        f"broker 1 leader throttle: rheostat had set 21.0 MB/s, now {stands:.1f} MB/s is set: a request of the previous "
+        "tuner took effect late. The rate stays rheostat's"
     )
     assert memory.externally_owned_until_ms == {}
     assert look(live({SOURCE: stands * MB}), memory, now_ms=NOW_MS + 599_500) == (memory, []), "said once"

@@ -324,7 +324,7 @@ def test_fill_that_the_write_budget_delays_withholds_the_step() -> None:
     rig.loop._ramps._writes_per_s_max = rig.loop._ramps._budget = rig.loop._ramps._budget_max = 1.0
     announce(rig, announcing, plans)
     assert announcing.deferred is not None
-    assert "has still to be lowered" in announcing.deferred[KEY]
+    assert "has to be lowered first" in announcing.deferred[KEY]
     assert {*announcing.waiting_for_capacity} == {KEY}
 
 
@@ -426,7 +426,7 @@ def test_plan_side_needs_no_measurement_for_its_rate() -> None:
     found = decided(moves={}, brokers={})
     assert isinstance(found, SetRate)
     assert (found.reason, found.setpoint_bytes_per_s) == (Reason.PLAN_RATE, LEADER_MAX)
-    assert "10.0 MB/s → 44.2 MB/s: the rate of a plan of rheostat" in found.text
+    assert "10.0 MB/s → 44.2 MB/s: the rate of a rheostat plan" in found.text
 
 
 def test_rate_of_a_plan_stands_however_long_nothing_is_measured() -> None:

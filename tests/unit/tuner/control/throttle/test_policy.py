@@ -37,8 +37,9 @@ from tuner.control.throttle.decision import (
     RestoreRate,
     SetRate,
 )
-from tuner.control.throttle.policy import decide, record_change_intent, record_success
+from tuner.control.throttle.policy import decide
 from tuner.control.throttle.state import Memory
+from tuner.control.throttle.write_intents import record_change_intent, record_success
 from tuner.core.cluster import ClusterUnreadable, LiveCluster, Observation, RateSetting
 from tuner.core.operator_orders import Orders, Pause
 from tuner.core.throttle_limits import MB, Limits

@@ -12,9 +12,10 @@ from test_steering import OBJECTIVE
 from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, broker_signal, live, move, observation, owned
 
 from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate
-from tuner.control.throttle.policy import decide, record_success
+from tuner.control.throttle.policy import decide
 from tuner.control.throttle.quota_window.ramp import WINDOW_S, plan_fill
 from tuner.control.throttle.state import Memory
+from tuner.control.throttle.write_intents import record_success
 from tuner.core.cluster import LiveCluster
 from tuner.core.operator_orders import Orders, Override, Pause
 from tuner.core.prepare_handshake import PrepareHandshake
@@ -43,7 +44,7 @@ def test_an_empty_window_is_filled_without_any_measurement() -> None:
         10 * MB,
         10 * MB,
     )
-    assert "1.00 MB/s → 10.0 MB/s: what stands here, as its quota's window fills" in found.text
+    assert "1.00 MB/s → 10.0 MB/s: the current rate, as the quota window fills" in found.text
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_it_is_brought_up_to_the_ceiling_and_no_further() -> None:
     found = decided(replace(STEERS, rate_bytes_per_s_max=6 * MB))
     assert isinstance(found, SetRate)
     assert found.setpoint_bytes_per_s == 6 * MB
-    assert "1.00 MB/s → 6.00 MB/s: the ceiling, as its" in found.text
+    assert "1.00 MB/s → 6.00 MB/s: the ceiling, as the quota window fills" in found.text
 
 
 def test_one_that_was_cut_short_goes_on_to_what_stood() -> None:
@@ -85,7 +86,7 @@ def test_one_that_was_cut_short_goes_on_to_what_stood() -> None:
     found = decided(live=live({SOURCE: 3 * MB, TARGET: 3 * MB}), memory=Memory(owned={SOURCE: ours}))
     assert isinstance(found, SetRate)
     assert (found.current_bytes_per_s, found.setpoint_bytes_per_s) == (3 * MB, 10 * MB)
-    assert "3.00 MB/s → 10.0 MB/s: what stood here" in found.text
+    assert "3.00 MB/s → 10.0 MB/s: the earlier rate" in found.text
     after = record_success(Memory(owned={SOURCE: ours}), found)
     assert SOURCE not in after.owned
 

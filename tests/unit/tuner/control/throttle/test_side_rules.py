@@ -28,7 +28,7 @@ from tuner_cases import (
 
 from streaming.shared.contract import BrokerSignal, MoveSignal, ThrottledBy
 from tuner.control.throttle.decision import Decision, Hold, Reason, SetRate
-from tuner.control.throttle.safety_rungs import decide_sides
+from tuner.control.throttle.side_rules import decide_sides
 from tuner.control.throttle.state import Memory, StallState
 from tuner.control.throttle.view import MovesView, judge_stalls
 from tuner.core.cluster import BrokerSide, LiveCluster, Setpoint
@@ -77,7 +77,7 @@ def test_a_standing_throttle_is_respected_where_the_operator_wants_it(steers: bo
     decision = e1(preexisting_rates={SOURCE: 4_500_000}, limits=respects)
     assert isinstance(decision, Hold)
     assert decision.reason is Reason.PRESERVED
-    assert decision.text == "broker 1 leader throttle: 4.50 MB/s stood here before the move, and is left as it is"
+    assert decision.text == "broker 1 leader throttle: 4.50 MB/s was set before the move and is preserved"
 
 
 def test_a_throttle_that_the_move_brought_is_not_a_standing_one() -> None:
@@ -165,7 +165,7 @@ def test_infeasible() -> None:
     signals = [move_signal(*SOURCE, steady_state=55 * MB), move_signal(*TARGET)]
     decision = decide(signals=signals, stalls={3: STALLED})
     assert decision.reason is Reason.INFEASIBLE
-    assert "keeping up alone takes 55.0 MB/s, the ceiling is 50.0 MB/s" in decision.text
+    assert "steady-state replication alone takes 55.0 MB/s, the ceiling is 50.0 MB/s" in decision.text
     assert "tuner.rate_bytes_per_s_max" in decision.text
 
 
@@ -185,7 +185,7 @@ def test_watching(seen_s: float, reason: Reason) -> None:
     decision = decide(stalls={3: StallState(observed_s=seen_s)})
     assert decision.reason is reason
     if reason is Reason.WATCHING:
-        assert f"judged after 24 s at one rate, {seen_s:.0f} s seen" in decision.text
+        assert f"judged after 24 s at one rate, {seen_s:.0f} s observed" in decision.text
 
 
 def test_stalled_not_throttle_bound() -> None:
@@ -247,7 +247,7 @@ def test_stalled_below_steady_state() -> None:
     assert decision.reason is Reason.STALLED_BELOW_STEADY_STATE
     assert decision.text == (
         "broker 1 leader throttle 4.50 MB/s → 21.9 MB/s: the move onto broker 3 has stalled (20 s of progress lost); "
-        "4.50 MB/s is not above the 6.00 MB/s that keeping up takes, in-sync followers included, so it would never end; "
+        "4.50 MB/s is not above the 6.00 MB/s of steady-state replication, in-sync followers included, so it would never end; "
         "159 MB remain"
     )
 
@@ -257,14 +257,14 @@ def test_stalled_throttle_bound() -> None:
     assert isinstance(decision, SetRate)
     # T = 600 ÷ 44 = 13.6 s, so this side, being the slowest, goes to the ceiling.
     assert (decision.setpoint_bytes_per_s, decision.reason) == (50_000_000, Reason.STALLED_THROTTLE_BOUND)
-    assert "this throttle binds" in decision.text
+    assert "this throttle limits it" in decision.text
 
 
 def test_the_other_side_is_raised_so_that_it_does_not_bind_next() -> None:
     decision = decide(TARGET, stalls={3: STALLED})
     assert isinstance(decision, SetRate)
     assert decision.reason is Reason.STALLED_THROTTLE_BOUND
-    assert "so that this side does not bind next" in decision.text
+    assert "so that this side does not limit it next" in decision.text
 
 
 def test_at_ceiling() -> None:
@@ -293,7 +293,7 @@ def test_rescue_needs_more() -> None:
     decision = decide(stalls={3: UNSEEN}, rescued=frozenset({3}))
     assert isinstance(decision, SetRate)
     assert decision.reason is Reason.RESCUE_NEEDS_MORE
-    assert "600 MB remain and 6.00 MB/s go to keeping up" in decision.text
+    assert "600 MB remain, and steady-state replication takes 6.00 MB/s" in decision.text
 
 
 # -- the order of the rungs --------------------------------------------------------------------------------------------

@@ -64,7 +64,9 @@ def test_pause_stops_all_but_windows_that_fill() -> None:
 
 
 def test_change_of_a_rate_no_longer_owned_stops() -> None:
-    assert find_changes_to_stop([], SIDES, [TARGET], [SOURCE]) == {TARGET: "what it was for is over"}
+    assert find_changes_to_stop([], SIDES, [TARGET], [SOURCE]) == {
+        TARGET: "stopped on the way: the reason for the change is over"
+    }
 
 
 @pytest.mark.parametrize(

@@ -373,7 +373,7 @@ def test_a_change_whose_move_ends_before_its_first_step_does_not_begin_after_it(
     rig.run_ramps()
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
     assert rig.kinds("set") == ["intent", "intent", "outcome", "outcome"]
-    assert {failure for _, failure in rig.observer.acts} == {"what it was for is over"}
+    assert {failure for _, failure in rig.observer.acts} == {"stopped on the way: the reason for the change is over"}
 
 
 # -- other people ------------------------------------------------------------------------------------------------------
@@ -515,8 +515,8 @@ def test_a_broker_that_is_gone_for_good_is_told_of_and_not_looked_for() -> None:
     for _ in range(4 + 2 * FULL_SCAN_EVERY):
         decisions = rig.loop.cycle()
     assert [d.text for d in decisions] == [
-        "broker 3 follower throttle: 50.0 MB/s of ours may stand there, and broker 3 is away: what stood before does again when it "
-        "is back"
+        "broker 3 follower throttle: rheostat's 50.0 MB/s may still be set, and broker 3 is away: the earlier rate is restored when "
+        "it is back"
     ]
     assert sum(rig.live.looks[-2 * FULL_SCAN_EVERY :]) == 2, "everything is looked at as seldom as ever"
     rig.throttles.brokers.add(TARGET[0])
@@ -1013,7 +1013,7 @@ def test_a_way_back_stops_where_more_is_needed_by_now() -> None:
     stood = rig.throttles.rates[SOURCE]
     rig.run_ramps()
     assert rig.throttles.rates[SOURCE] == stood
-    assert any("24.0 MB/s are needed by now" in str(failure) for _, failure in rig.observer.acts)
+    assert any("the move needs at least 24.0 MB/s by now" in str(failure) for _, failure in rig.observer.acts)
     rig.now_s += 60.0
     rig.cycle()
     rig.run_ramps()
@@ -1334,7 +1334,7 @@ def test_who_orders_otherwise_meanwhile_does_not_wait_for_it() -> None:
     rig = just_begun(20 * MB)
     order(rig, 4 * MB)
     rig.loop.cycle()
-    assert outcomes(rig) == ["ordered otherwise, or no longer"]
+    assert outcomes(rig) == ["the order has changed or ended"]
     assert rig.observer.acts == [], "nothing has failed"
     rig.loop.cycle()
     assert rig.loop.next_due_s() == rig.now_s  # Down it goes at once.
@@ -1346,7 +1346,7 @@ def test_an_override_that_is_over_before_its_first_step_is_not_begun() -> None:
     rig = just_begun(20 * MB)
     rig.orders.latest = Orders(at_ms=rig.now_ms)
     rig.loop.cycle()
-    assert outcomes(rig) == ["ordered otherwise, or no longer"]
+    assert outcomes(rig) == ["the order has changed or ended"]
     assert rig.loop.next_due_s() is None
     assert rig.throttles.rates[SOURCE] == 10 * MB
 

@@ -198,7 +198,7 @@ def test_what_a_rescue_raised_holds_for_a_minute_and_then_sinks_by_a_tenth_at_a_
     assert isinstance(source, SetRate)
     assert (source.reason, source.setpoint_bytes_per_s) == (Reason.STALE_DECAY, 45 * MB)
     assert source.text == (
-        "broker 1 leader throttle 50.0 MB/s → 45.0 MB/s: its last measurements are 72 s old, so what we had raised sinks to "
+        "broker 1 leader throttle 50.0 MB/s → 45.0 MB/s: its last measurements are 72 s old, so the raised rate decays to "
         "10.0 MB/s"
     )
     assert rig.throttles.rates[SOURCE] == 45 * MB
@@ -226,7 +226,7 @@ def test_what_the_tuner_before_us_raised_sinks_where_nothing_is_heard_of_it() ->
     [source, _] = unseen_for(rig, 70.0)
     assert isinstance(source, SetRate)
     assert source.text == (
-        "broker 1 leader throttle 50.0 MB/s → 45.0 MB/s: no measurements for 70 s, so what we had raised sinks to 10.0 MB/s"
+        "broker 1 leader throttle 50.0 MB/s → 45.0 MB/s: no measurements for 70 s, so the raised rate decays to 10.0 MB/s"
     )
     for step in range(40):
         unseen_for(rig, 80.0 + 5 * step)

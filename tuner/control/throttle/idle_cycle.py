@@ -1,0 +1,153 @@
+"""Decides a cycle in which nothing moves: clean up after the moves, then record which throttles belong to no move.
+
+Reassignment tools move in batches with pauses of some seconds. So the cleanup waits for several idle cycles in a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeGuard
+
+from streaming.shared.contract import Side
+from streaming.shared.throttle_settings import TopicThrottle
+from streaming.shared.units import rate_text
+from tuner.control.throttle.cleanup_rules import cleanup_after_moves, is_throttle_of_move, unreadable_participants
+from tuner.control.throttle.decision import Decision, Hold, Reason, RestoreRate
+from tuner.control.throttle.isr_recovery import sides_possibly_blocking_writes
+from tuner.control.throttle.replica_lists.list_rules import external_lists, remove_unneeded_pairs
+from tuner.control.throttle.state import IdleThrottles, Memory, OwnedRate
+from tuner.core.cluster import BrokerSide, LiveCluster, Observation, side_name
+from tuner.core.freshness import fresh_signals
+from tuner.core.throttle_limits import Limits
+
+
+def decide_without_moves(
+    observation: Observation, live: LiveCluster, memory: Memory, limits: Limits
+) -> tuple[Memory, Sequence[Decision]]:
+    """Returns the next state, and the decisions that end the moves' throttles once enough cycles were idle."""
+    # Another tool that adds list entries is still at work: batches of small partitions end before a cycle observes them.
+    continues = memory.after_moves is not None and _has_new_entries(
+        external_lists(live, memory), memory.after_moves.listed
+    )
+    idle_snapshots = 1 if continues else memory.idle_snapshots + 1
+    memory = replace(
+        memory,
+        after_moves=_record_idle_throttles(live, memory),
+        idle_snapshots=idle_snapshots,
+        unmeasured_since_ms={},
+        decayed_at_ms={},
+    )
+    removals = remove_unneeded_pairs(memory, {})
+    if idle_snapshots < limits.idle_snapshots_before_cleanup:
+        return memory, removals
+    sides_kept_open = _find_sides_kept_open(observation, live, limits)
+    live = replace(live, lists=external_lists(live, memory))
+    cleanup: list[Decision] = [*removals, *cleanup_after_moves(live, memory, limits)]
+    if sides_kept_open:
+        cleanup = [_hold_open(d) if _is_lowering(d) and (d.broker, d.side) in sides_kept_open else d for d in cleanup]
+    memory = replace(memory, stalls={}, rescued=frozenset())
+    absent = [
+        _hold_for_absent_broker(side, owned)
+        for side, owned in sorted(memory.owned.items())
+        if side[0] not in live.brokers
+    ]
+    # The moves are forgotten only when no cleanup is left, so that a failed write is tried again.
+    return memory if cleanup else _forget_ended_moves(live, memory, limits), [*cleanup, *absent]
+
+
+def _find_sides_kept_open(observation: Observation, live: LiveCluster, limits: Limits) -> frozenset[BrokerSide]:
+    """Returns the throttles that the cleanup does not lower, as writes may wait for replicas that come back through them.
+
+    An operator's override is carried out even there.
+    """
+    fresh_brokers = fresh_signals(observation.brokers, observation.now_ms, limits.signal_age_s_max)
+    ordered = {side for side, order in observation.orders.overrides.items() if observation.now_ms < order.until_ms}
+    return sides_possibly_blocking_writes(live, fresh_brokers) - ordered
+
+
+def _hold_open(decision: RestoreRate) -> Hold:
+    side = (decision.broker, decision.side)
+    return Hold(
+        *side,
+        Reason.ISR_RECOVERY,
+        f"{side_name(side)}: nothing moves any more, but partitions may accept no writes until lost replicas come back through "
+        f"it: it stays at {rate_text(decision.current_bytes_per_s)}",
+    )
+
+
+def _is_lowering(decision: Decision) -> TypeGuard[RestoreRate]:
+    """Whether the decision lowers a throttle. Removing it does not: without a throttle replicas come back fastest."""
+    if not isinstance(decision, RestoreRate) or decision.value_bytes_per_s is None:
+        return False
+    return decision.value_bytes_per_s < decision.current_bytes_per_s
+
+
+def _record_idle_throttles(live: LiveCluster, memory: Memory) -> IdleThrottles | None:
+    """Returns the current throttles, with those that appeared since the moves ended.
+
+    A throttle that was absent and is there again is not that of the ended moves, even with the same value.
+    """
+    if not memory.moving_replicas:
+        return None
+    rates = frozenset(side for side, setting in live.rates.items() if setting.is_own)
+    lists, listed = frozenset(live.lists), external_lists(live, memory)
+    before, readable = memory.after_moves, live.brokers - live.unreadable
+    if before is None:
+        return IdleThrottles(readable, rates, lists, listed=listed)
+    # It is unknown whether a broker that could not be read had a rate.
+    new = {side for side in rates - before.rates - memory.owned.keys() if side[0] in before.brokers}
+    removed = {side for side in before.new_rates if side[0] in readable and side not in rates}
+    new_lists = before.new_lists | (lists - before.lists - memory.listed.keys())
+    return IdleThrottles(readable, rates, lists, (before.new_rates | new) - removed, new_lists & lists, listed)
+
+
+def _has_new_entries(now: Mapping[str, TopicThrottle], before: Mapping[str, TopicThrottle]) -> bool:
+    for topic, lists in now.items():
+        earlier = before.get(topic, TopicThrottle())
+        sides = ((lists.for_side(side), earlier.for_side(side)) for side in Side)
+        if lists != earlier and any(new.pairs - old.pairs or new.all_replicas > old.all_replicas for new, old in sides):
+            return True
+    return False
+
+
+def _hold_for_absent_broker(side: BrokerSide, owned: OwnedRate) -> Hold:
+    """Returns the reminder that a dynamic setting outlives its broker: the next broker with this id gets it."""
+    return Hold(
+        *side,
+        Reason.BROKER_DOWN,
+        f"{side_name(side)}: rheostat's {rate_text(owned.setpoint_bytes_per_s)} may still be set, and broker {side[0]} is away: "
+        "the earlier rate is restored when it is back",
+    )
+
+
+def _forget_ended_moves(live: LiveCluster, memory: Memory, limits: Limits) -> Memory:
+    """Returns the state after a complete cleanup: the throttles that are set now came with no move."""
+    readable = live.brokers - live.unreadable
+    absent = unreadable_participants(live, memory)
+    to_clear = absent & memory.brokers_to_clear
+    if memory.moving_replicas and is_throttle_of_move(live, memory, limits):
+        to_clear = absent
+    existing = {side: rate for side, rate in memory.preexisting_rates.items() if side[0] not in readable}
+    external = memory.externally_owned_until_ms
+    current = {side: r.bytes_per_s for side, r in live.rates.items() if r.is_own and side not in external}
+    # A rate next to a list may belong to a move that is about to start, unless both were there in the cycle before.
+    if not live.lists:
+        existing |= current
+    elif live.lists.keys() <= memory.idle_lists:
+        existing |= {side: rate for side, rate in current.items() if memory.idle_rates.get(side) == rate}
+    else:
+        existing |= {side: rate for side, rate in memory.preexisting_rates.items() if side in live.rates}
+    idle_lists = frozenset(live.lists)
+    return replace(
+        memory,
+        owned={side: owned for side, owned in memory.owned.items() if side[0] not in readable},
+        moving_replicas={},
+        throttled=False,
+        preexisting_rates=existing,
+        preexisting_lists=idle_lists & memory.idle_lists,
+        idle_lists=idle_lists,
+        idle_rates=current,
+        after_moves=None,
+        brokers_to_clear=to_clear,
+    )

@@ -1,0 +1,111 @@
+"""One side of one broker, with what a rule needs to decide about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tuner.control.throttle.decision import Hold, Reason, SetRate
+from tuner.control.throttle.state import Memory, OwnedRate
+from tuner.control.throttle.view import MovesView
+from tuner.core.cluster import BrokerSide, RateSetting, side_name
+from tuner.core.drain_time import SideLoad
+from tuner.core.freshness import Freshness, age_s
+from tuner.core.throttle_limits import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class SideCase:
+    """A side (broker and direction) in one cycle.
+
+    Attributes:
+        limits: the operator's limits. The ceiling is lower if plans with a lower rate copy through this side.
+    """
+
+    side: BrokerSide
+    view: MovesView
+    memory: Memory
+    limits: Limits
+
+    @classmethod
+    def of(cls, side: BrokerSide, view: MovesView, memory: Memory) -> SideCase:
+        return cls(side, view, memory, view.limits_of(side))
+
+    @property
+    def setting(self) -> RateSetting | None:
+        """The rate that is set now, whether or not a list makes any replica count against it."""
+        return self.view.live.rates.get(self.side)
+
+    @property
+    def owned(self) -> OwnedRate | None:
+        """The tuner's own rate on this side; None if the tuner has not set one."""
+        return self.memory.owned.get(self.side)
+
+    @property
+    def is_ramping(self) -> bool:
+        return self.side in self.view.ramping
+
+    @property
+    def blocks_writes(self) -> bool:
+        """Whether this throttle slows lost replicas that a partition needs before it accepts writes again."""
+        return self.side in self.view.blocking_writes
+
+    @property
+    def is_limited_by_plan(self) -> bool:
+        return self.view.is_limited_by_plan(self.side)
+
+    @property
+    def ceiling_name(self) -> str:
+        return "the throttle of the plan" if self.is_limited_by_plan else "the ceiling"
+
+    def hold(self, reason: Reason, text: str) -> Hold:
+        return Hold(*self.side, reason, f"{side_name(self.side)}: {text}")
+
+    def set_rate(self, setting: RateSetting, setpoint_bytes_per_s: int, reason: Reason, text: str) -> SetRate:
+        """Returns the change of this throttle from ``setting`` to a setpoint; ``text`` is a whole sentence."""
+        return SetRate(*self.side, setting.bytes_per_s, setpoint_bytes_per_s, reason, text, setting.is_own)
+
+    def hold_if_ramping_down(self) -> Hold | None:
+        """Lets a ramp to a lower rate go on without signals; None for a ramp to a higher rate."""
+        setting, owned = self.setting, self.owned
+        if setting is None or owned is None or owned.setpoint_bytes_per_s > setting.bytes_per_s:
+            return None
+        return self.hold(Reason.RATE_IS_CHANGING, "the rate goes down, in steps over the quota window")
+
+    def hold_if_unmeasured(self, required: BrokerSide) -> Hold | None:
+        """Returns a hold if the signals of ``required`` are old or missing. A decision about this side needs them."""
+        match self.view.freshness(required):
+            case Freshness.MISSING:
+                text = f"no measurements of broker {required[0]} ({required[1]} side) yet"
+                return self.hold(Reason.SIGNALS_MISSING, text)
+            case Freshness.STALE:
+                signal = self.view.signal(required)
+                signal_age_s = age_s(signal, self.view.now_ms) if signal is not None else 0.0
+                text = f"the last measurements of broker {required[0]} are {signal_age_s:.0f} s old"
+                return self.hold(Reason.SIGNALS_STALE, text)
+            case Freshness.FRESH:
+                return None
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """The stalled moves through one side.
+
+    Attributes:
+        destinations: brokers whose move has stalled, sorted; empty if all progress.
+        bound_side: a side on the path of these moves whose throttle limits them; None if none does.
+        unmeasured_side: a side on that path whose throughput is unknown; None if all are known.
+    """
+
+    destinations: list[int]
+    bound_side: BrokerSide | None
+    unmeasured_side: BrokerSide | None
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottledSide:
+    """A side with a throttle and measured load: the input of both strategies."""
+
+    case: SideCase
+    setting: RateSetting
+    load: SideLoad
+    stall: Stall

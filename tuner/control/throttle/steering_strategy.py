@@ -1,0 +1,80 @@
+"""The strategy with an objective: the control law sets the rate every second, and this module says how the side is doing.
+
+The law lowers and raises the rate by itself. A decision here allows it, with the most important finding as its reason.
+"""
+
+from __future__ import annotations
+
+from streaming.shared.units import rate_text, size_text
+from tuner.control.throttle.deadline import DeadlineMiss, explain_deadline_miss
+from tuner.control.throttle.decision import AllowSteering, Reason
+from tuner.control.throttle.diagnosis.not_throttle_bound import BottleneckFinder, explain_unthrottled_stall
+from tuner.control.throttle.side_case import ThrottledSide
+from tuner.core.cluster import side_name
+
+
+def allow_steering(
+    throttled: ThrottledSide, deadline_miss: DeadlineMiss | None, bottlenecks: BottleneckFinder
+) -> AllowSteering:
+    """Returns the permission to steer, with the first finding that applies.
+
+    Args:
+        deadline_miss: the slowest side, if it will miss the deadline.
+    """
+    reason, text = _explain(throttled, deadline_miss, bottlenecks)
+    case, setting = throttled.case, throttled.setting
+    return AllowSteering(*case.side, setting.bytes_per_s, reason, f"{side_name(case.side)}: {text}", setting.is_own)
+
+
+def _explain(
+    throttled: ThrottledSide, deadline_miss: DeadlineMiss | None, bottlenecks: BottleneckFinder
+) -> tuple[Reason, str]:
+    case, load = throttled.case, throttled.load
+    setpoint = case.view.setpoints.get(case.side)
+    inputs_stale = setpoint is not None and setpoint.inputs_stale
+    # Partitions accept no writes until lost replicas are back: durability precedes latency.
+    if case.blocks_writes and not inputs_stale:
+        return Reason.ISR_RECOVERY, (
+            "partitions accept no writes until lost replicas come back through it: it is opened for them, up to what the link "
+            "and the operator allow"
+        )
+    # A higher throttle would not help. The law keeps its rate, and the operator has to look.
+    if (bottleneck := _explain_stall(throttled, bottlenecks)) is not None:
+        return bottleneck
+    # Without the broker's network bytes the headroom of clients is unknown, so the operator's rate stays.
+    if inputs_stale:
+        return Reason.LOAD_NOT_MEASURED, (
+            f"the clients' use of broker {case.side[0]} is not measured (network and reassignment bytes): the rate is not "
+            "raised; see docs/streaming.md for what a collector has to deliver"
+        )
+    late_text = None
+    if deadline_miss is not None and setpoint is not None:
+        late_text = explain_deadline_miss(deadline_miss, case.side, load, setpoint)
+    steady_state = rate_text(load.steady_state_bytes_per_s)
+    # Clients come first; the move goes on at the minimum rate that drains.
+    if setpoint is not None and setpoint.no_headroom:
+        return Reason.NO_HEADROOM, (
+            f"clients (or objective.share_max) leave less than the {steady_state} of steady-state replication, so it runs at "
+            f"its minimum, {rate_text(setpoint.bytes_per_s)}: move fewer partitions at a time, or at a quieter hour"
+            + (f"; {late_text}" if late_text else "")
+        )
+    # All available bandwidth is too little for the deadline: the operator decides what gives.
+    if late_text is not None:
+        return Reason.DEADLINE_NOT_MET, late_text
+    rate = f"starts at {rate_text(throttled.setting.bytes_per_s)}"
+    if setpoint is not None:
+        rate = f"setpoint {rate_text(setpoint.bytes_per_s)}"
+    return Reason.FOLLOWS_CLIENTS, (
+        f"follows its clients, {rate}: {size_text(load.remaining_bytes)} remain, and steady-state replication takes "
+        f"{steady_state}"
+    )
+
+
+def _explain_stall(throttled: ThrottledSide, bottlenecks: BottleneckFinder) -> tuple[Reason, str] | None:
+    """Returns the bottleneck of a stall that no throttle causes; None without such a stall."""
+    case, stall = throttled.case, throttled.stall
+    if not stall.destinations or stall.bound_side or stall.unmeasured_side:
+        return None
+    return explain_unthrottled_stall(
+        case.side, throttled.setting.bytes_per_s, stall.destinations, case.view, bottlenecks
+    )

@@ -1,0 +1,138 @@
+"""Rates that a throttle has for a time: during a window warm-up, under a plan, and while lost replicas come back.
+
+The tuner records which rate to restore when the reason ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streaming.shared.units import rate_text
+from tuner.control.throttle.decision import Decision, Reason, SetRate, StartRate
+from tuner.control.throttle.operator_overrides import decide_restore, is_in_force
+from tuner.control.throttle.quota_window.ramp import plan_fill
+from tuner.control.throttle.rescue_rate import min_draining_bytes_per_s
+from tuner.control.throttle.side_case import SideCase
+from tuner.control.throttle.view import MovesView
+from tuner.core.cluster import BrokerSide, RateSetting, side_name
+from tuner.core.drain_time import SideLoad
+
+_WARMUP_CAUSE = "nothing moved for a while, so a whole window's bytes would pass at once"
+
+
+def warm_up_empty_window(case: SideCase) -> Decision | None:
+    """Raises a rate in steps while its empty quota window fills. Needs no measurement.
+
+    Without an objective only the sides of plans warm up, to the plan's rate. With one, a side warms up to its earlier rate.
+    """
+    setting = case.setting
+    plan_rate = None if case.limits.closed_loop else case.view.rate_for_plan(case.side)
+    if case.side not in case.view.empty_windows or setting is None or case.blocks_writes:
+        return None
+    if not case.limits.closed_loop and plan_rate is None:
+        return None
+    if case.is_ramping:
+        return case.hold(Reason.RATE_IS_CHANGING, "the rate rises as the quota window fills")
+    current, owned = setting.bytes_per_s, case.owned
+    restore_to = owned.restore_to_bytes_per_s if owned is not None else None
+    existing = current if restore_to is None else restore_to
+    setpoint = plan_rate or min(existing, int(case.limits.rate_bytes_per_s_max))
+    start = plan_fill(setpoint, case.limits.warmup_start_bytes_per_s)[0].rate_bytes_per_s
+    if current >= setpoint and start >= setpoint:
+        return None
+    # The write of an earlier warm-up was not answered and did not take effect: there is no low rate to come back from.
+    if restore_to is not None and current >= setpoint and owned is not None and owned.possible_rates != (current,):
+        return None
+    if plan_rate is not None:
+        source = "the rate of a rheostat plan" if setpoint == case.view.plan_rates[case.side] else "as ordered"
+        text = f"{side_name(case.side)} rises to {rate_text(setpoint)}, {source}, as the quota window fills: {_WARMUP_CAUSE}"
+    else:
+        text = _warm_up_text(case, setting, setpoint, start, restored=restore_to is not None)
+    return case.set_rate(setting, setpoint, Reason.WINDOW_WARMUP, text)
+
+
+def _warm_up_text(case: SideCase, setting: RateSetting, setpoint: int, start: int, *, restored: bool) -> str:
+    current = setting.bytes_per_s
+    target = "the earlier rate" if restored else "the current rate" if setpoint == current else "the ceiling"
+    is_first = current >= setpoint
+    head = f"{side_name(case.side)} {rate_text(start if is_first else current)} → {rate_text(setpoint)}: {target}"
+    if is_first:
+        return f"{head}, as the quota window fills: {_WARMUP_CAUSE}"
+    return f"{head}; an earlier warm-up to it was cut short"
+
+
+def warm_up_started_rates(started: Mapping[BrokerSide, StartRate], view: MovesView) -> list[SetRate]:
+    """Returns the warm-ups of the throttles that a plan gets in this cycle, to the plan's rate."""
+    warmups = []
+    for side, start in started.items():
+        setpoint = view.rate_for_plan(side)
+        if view.limits.closed_loop or side not in view.empty_windows:
+            continue
+        if setpoint is None or start.value_bytes_per_s >= setpoint:
+            continue
+        head = f"{side_name(side)} {rate_text(start.value_bytes_per_s)} → {rate_text(setpoint)}"
+        text = f"{head}: rises for a rheostat plan as the quota window fills"
+        warmups.append(SetRate(*side, setpoint, setpoint, Reason.WINDOW_WARMUP, text))
+    return warmups
+
+
+def follow_plan_rate(case: SideCase) -> Decision | None:
+    """A plan copies through this side, or is about to. Its rate is the operator's and needs no measurement.
+
+    With an objective the control law sets the rate, so only a rate above the plan's is lowered.
+    """
+    plan_rate, setting, owned = case.view.plan_rates.get(case.side), case.setting, case.owned
+    if plan_rate is None or setting is None or case.blocks_writes:
+        return None
+    closed_loop = case.view.limits.closed_loop
+    current, setpoint = setting.bytes_per_s, plan_rate
+    if case.is_ramping:
+        if closed_loop or owned is None or owned.setpoint_bytes_per_s != plan_rate:
+            return None
+        text = "the rate changes to the rate of a rheostat plan, in steps over the quota window"
+        return case.hold(Reason.RATE_IS_CHANGING, text)
+    if closed_loop:
+        setpoint = min(current, plan_rate)
+    elif case.side in case.view.sides_with_other_moves and current < plan_rate:
+        # Another tool's move runs here too, under the rate that came with it. A plan does not raise that rate.
+        existing = owned.restore_to_bytes_per_s if owned is not None else current
+        setpoint = plan_rate if existing is None else min(plan_rate, max(current, existing))
+    if current == setpoint:
+        return None
+    head = f"{side_name(case.side)} {rate_text(current)} → {rate_text(setpoint)}"
+    text = f"{head}: the rate of a rheostat plan that copies through it"
+    return case.set_rate(setting, setpoint, Reason.PLAN_RATE, text)
+
+
+def restore_after_temporary_change(case: SideCase) -> Decision | None:
+    """Returns the way back to the rate before a temporary change, once its reason is over.
+
+    A rise needs a fresh signal. While the leader does not say whether writes wait for lost replicas, nothing changes.
+    """
+    owned, setting, view = case.owned, case.setting, case.view
+    if owned is None or owned.restore_to_bytes_per_s is None or setting is None:
+        return None
+    if case.blocks_writes or case.side in view.possibly_blocking_writes:
+        return None
+    if case.is_ramping:
+        ordered = is_in_force(view.orders.overrides.get(case.side), view.now_ms)
+        return None if ordered else case.hold_if_ramping_down()
+    if owned.restore_to_bytes_per_s > setting.bytes_per_s and not view.has_fresh_signal(case.side):
+        return None
+    signal, min_rate = view.signal(case.side), 0.0
+    if signal is not None:
+        min_rate = min_draining_bytes_per_s(SideLoad(0.0, signal.steady_state_bytes_per_s or 0.0), view.limits)
+    return decide_restore(case.side, owned, setting, min_rate, case.limits)
+
+
+def open_for_isr_recovery(case: SideCase) -> Decision:
+    """Raises a throttle to the ceiling for lost replicas that come back through it."""
+    setting, limits = case.setting, case.view.limits
+    max_rate = limits.rate_bytes_per_s_max
+    cause = "partitions accept no writes until lost replicas come back through it"
+    if case.is_ramping:
+        return case.hold(Reason.RATE_IS_CHANGING, f"{cause}: its rate is changing, in steps over the quota window")
+    if setting is None or setting.bytes_per_s >= max_rate * (1 - limits.deadband_ratio):
+        return case.hold(Reason.ISR_RECOVERY, f"{cause}: it is open for them")
+    head = f"{side_name(case.side)} {rate_text(setting.bytes_per_s)} → {rate_text(max_rate)}"
+    return case.set_rate(setting, round(max_rate), Reason.ISR_RECOVERY, f"{head}: {cause}")

@@ -1,0 +1,130 @@
+"""Records in the tuner's state what it is about to write, and what a write left behind.
+
+The intent is on record before the write starts. So after a crash in the middle, any rate that the write may have left is still
+recognised as the tuner's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tuner.control.throttle.decision import Decision, Reason, RestoreRate, SetRate, StartRate
+from tuner.control.throttle.state import Memory, OwnedRate
+from tuner.core.cluster import BrokerSide, LiveCluster
+from tuner.core.throttle_limits import Limits
+
+# Changes after which the earlier rate is restored when their reason is over.
+_TEMPORARY = frozenset({Reason.OVERRIDDEN, Reason.ISR_RECOVERY, Reason.WINDOW_WARMUP, Reason.PLAN_RATE})
+# Changes during which an earlier rate still has to be restored, as they may be cut short.
+_KEEPS_RESTORE_RATE = frozenset({Reason.RESTORED, Reason.STALE_DECAY, Reason.AT_CEILING, Reason.LATE_PREDECESSOR_WRITE})
+
+
+def record_start_intent(memory: Memory, decision: StartRate) -> Memory:
+    """Returns the state before a throttle is set on a side that has none."""
+    side, value = (decision.broker, decision.side), decision.value_bytes_per_s
+    return replace(memory, owned=memory.with_owned(side, OwnedRate(None, value, (None, value))))
+
+
+def record_change_intent(memory: Memory, decision: SetRate, steps: Sequence[int]) -> Memory:
+    """Returns the state before a change: the current rate and every one of ``steps`` (bytes/s) may be set from now on."""
+    side = (decision.broker, decision.side)
+    before = memory.owned.get(side)
+    current = decision.current_bytes_per_s if decision.is_own else None
+    restore_to = None
+    if decision.reason in _TEMPORARY | _KEEPS_RESTORE_RATE and before is not None:
+        restore_to = before.restore_to_bytes_per_s
+    # One temporary change may follow another: the rate before the first of them is restored.
+    if restore_to is None and decision.reason in _TEMPORARY:
+        restore_to = decision.current_bytes_per_s
+    owned = OwnedRate(
+        before_bytes_per_s=before.before_bytes_per_s if before else current,
+        setpoint_bytes_per_s=decision.setpoint_bytes_per_s,
+        possible_rates=tuple(dict.fromkeys((current, *steps))),
+        restore_to_bytes_per_s=restore_to,
+    )
+    return replace(memory, owned=memory.with_owned(side, owned))
+
+
+def record_restore_intent(memory: Memory, decision: RestoreRate) -> Memory:
+    """Returns the state before one of the tuner's rates is restored. Rates of other owners are not recorded."""
+    side = (decision.broker, decision.side)
+    owned = memory.owned.get(side)
+    if owned is None:
+        return memory
+    others = [value for value in owned.possible_rates if value != decision.value_bytes_per_s]
+    possible_rates = (*others, decision.value_bytes_per_s)  # In the order of the writes.
+    return replace(memory, owned=memory.with_owned(side, replace(owned, possible_rates=possible_rates)))
+
+
+def narrow_possible_rates(memory: Memory, side: BrokerSide, values: Sequence[int | None]) -> Memory:
+    """Returns the state after a change stopped early: only ``values`` (bytes/s; None: no setting) may be set now."""
+    owned = memory.owned.get(side)
+    if owned is None:
+        return memory
+    if _is_only_previous_rate(owned, values) and owned.restore_to_bytes_per_s in (None, owned.before_bytes_per_s):
+        return replace(memory, owned=memory.with_owned(side, None))
+    return replace(memory, owned=memory.with_owned(side, replace(owned, possible_rates=tuple(dict.fromkeys(values)))))
+
+
+def _is_only_previous_rate(owned: OwnedRate, values: Sequence[int | None]) -> bool:
+    """Whether nothing but the rate from before the tuner's first change may be set."""
+    return set(values) == {owned.before_bytes_per_s}
+
+
+def narrow_to_current(memory: Memory, live: LiveCluster, now_ms: int, limits: Limits) -> Memory:
+    """Returns the state after a start: the current rates narrow what may be set, and the rest may still arrive late.
+
+    A request of the predecessor may take effect after the tuner's first snapshot. Such rates are remembered for a while.
+    """
+    readable, owned_rates = live.brokers - live.unreadable, dict(memory.owned)
+    # Late writes that the predecessor itself waited for keep their earlier time limit.
+    late = dict(memory.predecessor_writes) if now_ms < memory.predecessor_writes_until_ms else {}
+    ends_ms = now_ms + round(1000 * limits.predecessor_write_s)
+    until_ms = min(memory.predecessor_writes_until_ms, ends_ms)
+    for side, owned in memory.owned.items():
+        if side[0] not in readable:
+            continue
+        setting = live.rates.get(side)
+        current = setting.bytes_per_s if setting is not None and setting.is_own else None
+        outstanding: tuple[int | None, ...] = ()
+        if current in owned.possible_rates:
+            owned_rates[side] = replace(owned, possible_rates=(current,))
+            # The rates are in the order of the writes: those before the current one were written already.
+            outstanding = owned.possible_rates[owned.possible_rates.index(current) + 1 :]
+            # A change can end at the rate where it began, so its last write may still come.
+            if current != owned.setpoint_bytes_per_s and owned.setpoint_bytes_per_s not in outstanding:
+                outstanding = (*outstanding, owned.setpoint_bytes_per_s)
+        elif current in late.get(side, ()):
+            # A late write of an older predecessor; it does not tell how far the last one had come.
+            outstanding = owned.possible_rates
+        if outstanding:
+            late[side], until_ms = tuple(dict.fromkeys((*late.get(side, ()), *outstanding))), ends_ms
+    return replace(memory, owned=owned_rates, predecessor_writes=late, predecessor_writes_until_ms=until_ms)
+
+
+def record_success(memory: Memory, decision: Decision) -> Memory:
+    """Returns the state after a write succeeded: a restored rate is no longer owned, a changed one has reached its setpoint."""
+    match decision:
+        case RestoreRate(broker=broker, side=side):
+            return replace(memory, owned=memory.with_owned((broker, side), None))
+        case (
+            SetRate(broker=broker, side=side, setpoint_bytes_per_s=setpoint)
+            | StartRate(broker=broker, side=side, value_bytes_per_s=setpoint)
+        ):
+            owned = memory.owned.get((broker, side))
+            if owned is None:
+                return memory
+            restore_to = owned.restore_to_bytes_per_s
+            warmed_up = decision.reason is Reason.WINDOW_WARMUP and setpoint == restore_to
+            # A restore that stopped higher, at the least that drains, is not complete yet.
+            restored = decision.reason is Reason.RESTORED and restore_to is not None and setpoint <= restore_to
+            if warmed_up or restored:
+                if _is_only_previous_rate(owned, (setpoint,)):
+                    return replace(memory, owned=memory.with_owned((broker, side), None))
+                # A rate for all brokers was replaced by a setting of the same value, which stays until the moves end.
+                restore_to = restore_to if owned.before_bytes_per_s is None else None
+            owned = replace(owned, possible_rates=(setpoint,), restore_to_bytes_per_s=restore_to)
+            return replace(memory, owned=memory.with_owned((broker, side), owned))
+        case _:
+            return memory
