@@ -1,1 +1,1 @@
-"""`rheostat quotas`: what Kafka's mutation quotas do (KIP-599), worked out. Nothing here asks or changes a cluster."""
+"""Commands for mutation quotas (KIP-599). None of them changes the cluster."""

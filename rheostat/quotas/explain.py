@@ -1,4 +1,4 @@
-"""`rheostat quotas explain`: one burst against one quota, as Kafka's token bucket counts it, and as a mean rate would."""
+"""Implements `rheostat quotas explain`: what one burst does to a quota by token bucket, and to a quota by mean rate."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tuner.core.token_bucket import MeanRate, MutationQuota, TokenBucket
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
-    """A full bucket from which ``burst`` partitions were taken at once, and the same under a mean rate."""
+class BurstExample:
+    """A burst of ``burst`` partitions from a full bucket, and the same under a quota by mean rate."""
 
     quota: MutationQuota
     burst: float
@@ -37,25 +37,25 @@ class Explained:
         return MeanRate().with_burst(self.burst, 0)
 
 
-def run_explain(explained: Explained, *, as_json: bool) -> int:
+def run_explain(example: BurstExample, *, as_json: bool) -> int:
     if as_json:
-        out(json.dumps(as_record(explained), indent=2))
+        out(json.dumps(as_record(example), indent=2))
     else:
-        out(*lines(explained))
+        out(*lines(example))
     return EXIT_DONE
 
 
-def as_record(explained: Explained) -> dict[str, Any]:
-    """One JSON object; units are the last words of its keys."""
-    quota, mean = explained.quota, explained.mean
+def as_record(example: BurstExample) -> dict[str, Any]:
+    """Returns the example as one JSON object; keys end with their unit."""
+    quota, mean = example.quota, example.mean
     return {
         "quota": {"rate_per_s": quota.rate_per_s, "samples": quota.samples, "window_s": quota.window_s},
-        "burst_partitions": explained.burst,
+        "burst_partitions": example.burst,
         "token_bucket": {
             "burst_partitions_max": quota.burst,
-            "tokens": explained.tokens,
-            "throttle_s": explained.throttle_s,
-            "full_again_s": explained.full_again_s,
+            "tokens": example.tokens,
+            "throttle_s": example.throttle_s,
+            "full_again_s": example.full_again_s,
         },
         "mean_rate": {
             "rate_per_s": mean.per_s(quota, 0),
@@ -65,29 +65,32 @@ def as_record(explained: Explained) -> dict[str, Any]:
     }
 
 
-def lines(explained: Explained) -> list[str]:
-    """KIP-599's two sums, with these numbers."""
-    quota, mean = explained.quota, explained.mean
-    rate, burst, tokens = amount_text(quota.rate_per_s), amount_text(explained.burst), amount_text(explained.tokens)
-    said = [
+def lines(example: BurstExample) -> list[str]:
+    """Returns the example as sentences, with KIP-599's two formulas."""
+    quota, mean = example.quota, example.mean
+    rate, burst, tokens = amount_text(quota.rate_per_s), amount_text(example.burst), amount_text(example.tokens)
+    sentences = [
         f"controller_mutation_rate {rate}/s over {quota.samples} samples of {amount_text(quota.window_s)} s: the bucket fills "
         f"with {rate} tokens/s and holds {amount_text(quota.burst)}, {rate} × {quota.samples} × {amount_text(quota.window_s)}.",
         f"{burst} partitions at once, from a full bucket: {amount_text(quota.burst)} − {burst} = {tokens} tokens.",
     ]
-    if explained.tokens < 0:
-        said.append(
-            f"All of them are admitted; the next is refused (THROTTLING_QUOTA_EXCEEDED) for {span_text(explained.throttle_s)}: "
-            f"{amount_text(-explained.tokens)} ÷ {rate}. The bucket is full again after {span_text(explained.full_again_s)}."
+    if example.tokens < 0:
+        sentences.append(
+            "All of them are admitted; the next request is refused (THROTTLING_QUOTA_EXCEEDED) for "
+            f"{span_text(example.throttle_s)}: {amount_text(-example.tokens)} ÷ {rate}. The bucket is full again after "
+            f"{span_text(example.full_again_s)}."
         )
     else:
-        said.append(f"All of them are admitted, and the next as well: {tokens} tokens are left.")
+        sentences.append(f"All of them are admitted, and so is the next request: {tokens} tokens are left.")
     per_s = amount_text(mean.per_s(quota, 0))
     if mean.refused_s(quota, 0) > 0:
-        said.append(
-            f"A mean rate over the same window, as Kafka's other quotas have it, would stand at {per_s}/s, say "
-            f"{span_text(mean.throttle_s(quota, 0))}, and refuse for {span_text(mean.refused_s(quota, 0))}: until the burst has "
-            "left the window."
+        sentences.append(
+            f"A quota by mean rate over the same window, like Kafka's other quotas, would measure {per_s}/s. It would return a "
+            f"throttle time of {span_text(mean.throttle_s(quota, 0))}, but refuse requests for "
+            f"{span_text(mean.refused_s(quota, 0))}, until the burst has left the window."
         )
     else:
-        said.append(f"A mean rate over the same window would stand at {per_s}/s, and refuse nobody either.")
-    return said
+        sentences.append(
+            f"A quota by mean rate over the same window would measure {per_s}/s, and refuse no request either."
+        )
+    return sentences

@@ -1,7 +1,7 @@
-"""`rheostat quotas`: every tenant as it stands, with or without a tuner: what it does, its quota, its bucket, and why.
+"""Implements `rheostat quotas`: prints each tenant with its rate, quota, tokens and reason, with or without a running tuner.
 
-The law is asked once, over what stands now, what the signals say and what the journal remembers; nothing is written. So the
-table says what a tuner would do next, in the tuner's own words.
+It decides one cycle from the quotas in Kafka, the newest signals and the journal, and writes nothing. The table therefore shows
+what a tuner would do next.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rheostat.console.output import out
 from rheostat.console.rich_console import console_for
 from rheostat.errors import EXIT_DONE, EXIT_NOT_WELL, CommandError, UnreachableError
 from rheostat.orders.send import read_orders
-from rheostat.quotas.probe import felt_now_ms
+from rheostat.quotas.probe import measure_create_p90_ms
 from rheostat.run.services import probe
 from streaming.shared.kafka import consumer
 from streaming.shared.kafka.cluster import ClusterClient, ClusterError, Unreachable
@@ -45,130 +45,134 @@ from tuner.runtime.observe.signals_reader import SignalCache, SignalReader
 
 _SIGNAL_BACKLOG = 2_000
 _WATCH_S = 5.0
-_UNFELT = "how long creations take for whoever asks (create_probe_p90_ms_max) a tuner feels all the time; here it is not counted"
+_NOT_PROBED = "this command could not measure the topic-create latency (create_probe_p90_ms_max); a running tuner does"
 
 
 def gather(settings: Settings) -> dict[str, Any]:
-    """
+    """Returns the whole report, as printed by ``--json``.
+
     Raises:
-        UnreachableError: the cluster does not answer.
-        CommandError: it answers, but a right is missing.
+        UnreachableError: no broker answers.
+        CommandError: a permission is missing.
     """
     probe(settings)
     client = QuotaClient(settings.kafka, "rheostat-quotas")
     try:
-        stands = client.mutation_quotas()
+        quotas = client.mutation_quotas()
     except Unreachable as error:
         raise UnreachableError(str(error)) from error
     except ClusterError as error:
         raise CommandError(str(error)) from error
     finally:
         client.close()
-    known = read_orders(settings)
-    found = _signals(settings)
+    journal = read_orders(settings)
+    signals = _read_signals(settings)
     return {
         "cluster": settings.cluster,
         "enabled": settings.tuner.mutation_quota is not None,
-        "paused": known.orders.pause.by if known.orders.pause is not None else None,
-        **asked_now(
+        "paused": journal.orders.pause.by if journal.orders.pause is not None else None,
+        **evaluate_now(
             settings,
-            stands,
-            found,
-            known.quotas,
-            known.orders,
+            quotas,
+            signals,
+            journal.quotas,
+            journal.orders,
             round(time.time() * 1000),
-            felt_ms=felt_now_ms(settings),
-            windows=_windows(settings),
+            create_p90_ms=measure_create_p90_ms(settings),
+            windows=_read_windows(settings),
         ),
         "quotas": [
-            {"entity": str(entity), "rate_per_s": rate, "managed": entity in known.quotas.owned}
-            for entity, rate in sorted(stands.items(), key=lambda item: str(item[0]))
+            {"entity": str(entity), "rate_per_s": rate, "managed": entity in journal.quotas.owned}
+            for entity, rate in sorted(quotas.items(), key=lambda item: str(item[0]))
         ],
     }
 
 
-def asked_now(
+def evaluate_now(
     settings: Settings,
-    stands: Mapping[QuotaEntity, float] | ClusterUnreadable,
+    quotas: Mapping[QuotaEntity, float] | ClusterUnreadable,
     signals: SignalCache,
     memory: MutationMemory,
     orders: Orders,
     now_ms: int,
-    felt_ms: float | None = None,
+    create_p90_ms: float | None = None,
     windows: Set[QuotaWindow] = frozenset(),
 ) -> dict[str, Any]:
-    """What the law says, asked once.
+    """Returns the decisions of one cycle, as the API shows them.
 
     Args:
-        felt_ms: how long creations take for whoever asks; None: that is not known here, and not counted.
-        windows: of the buckets, that brokers have; what the settings say of them comes before.
+        create_p90_ms: topic-create latency; None: not measured, so its objective is left out.
+        windows: quota windows in the brokers' settings; used unless the settings file sets one.
     """
-    asked = settings.tuner.mutation_quota
+    configured = settings.tuner.mutation_quota
     policy = settings.tuner.mutation_policy(settings.limits.limits()) or MutationPolicy()
-    if asked is None or not asked.window_is_given:
+    if configured is None or not configured.window_is_given:
         policy = with_broker_window(policy, windows)
-    unfelt = felt_ms is None and policy.objective.create_probe_p90_ms_max is not None
-    if unfelt:
+    not_probed = create_p90_ms is None and policy.objective.create_probe_p90_ms_max is not None
+    if not_probed:
         policy = replace(policy, objective=replace(policy.objective, create_probe_p90_ms_max=None))
-    beside = cluster_wide_measures(signals.controllers, signals.brokers, now_ms, policy.limits.hold_age_s, felt_ms)
-    view = QuotaView(now_ms, stands, dict(signals.controllers), tuple(signals.tenants.values()), beside)
-    made = step_with_orders(view, memory, policy, orders)
-    told = quotas_json(QuotaSnapshot(view, made, made.memory))
-    return told | {"holds": [*told["holds"], _UNFELT]} if unfelt else told
+    cluster_wide = cluster_wide_measures(
+        signals.controllers, signals.brokers, now_ms, policy.limits.hold_age_s, create_p90_ms
+    )
+    view = QuotaView(now_ms, quotas, dict(signals.controllers), tuple(signals.tenants.values()), cluster_wide)
+    step = step_with_orders(view, memory, policy, orders)
+    report = quotas_json(QuotaSnapshot(view, step, step.memory))
+    return report | {"holds": [*report["holds"], _NOT_PROBED]} if not_probed else report
 
 
-def tenant_named(row: Mapping[str, Any]) -> str:
+def tenant_label(row: Mapping[str, Any]) -> str:
+    """Returns the tenant of a row as text, such as ``user alice client-id app``."""
     return " ".join(part for part in (_part("user", row["user"]), _part("client-id", row["client_id"])) if part)
 
 
 def run_quotas(settings: Settings, *, as_json: bool, watch: bool = False) -> int:
-    """Exit code 1 where a tenant is held back or the controller is over its objective."""
+    """Prints the report. Returns exit code 1 if a quota limits a tenant or the controller exceeds its objective."""
     console = console_for(sys.stdout)
-    found = gather(settings)
+    report = gather(settings)
     if as_json:
-        out(json.dumps(found, indent=2))
-        return exit_code(found)
-    shown(found, console)
+        out(json.dumps(report, indent=2))
+        return exit_code(report)
+    print_quotas(report, console)
     if watch:
-        watched(found, partial(gather, settings), console, time.sleep)
-    return exit_code(found)
+        watch_quotas(report, partial(gather, settings), console, time.sleep)
+    return exit_code(report)
 
 
-def watched(
-    found: dict[str, Any], look: Callable[[], dict[str, Any]], console: Console, sleep: Callable[[float], None]
+def watch_quotas(
+    report: dict[str, Any], refresh: Callable[[], dict[str, Any]], console: Console, sleep: Callable[[float], None]
 ) -> None:
-    """Until Ctrl-C. What cannot be seen for a moment is said, and the picture before it stays."""
+    """Refreshes the table until Ctrl-C. If a refresh fails, prints the error above the last table."""
     while True:
         sleep(_WATCH_S)
         trouble = None
         try:
-            found = look()
+            report = refresh()
         except (CommandError, *KAFKA_ERRORS) as error:
-            trouble = f"Not seen now, and as it was before: {error}"
+            trouble = f"The refresh failed; the table shows the previous state: {error}"
         console.clear()
         if trouble is not None:
             console.print(trouble, soft_wrap=True)
-        shown(found, console)
+        print_quotas(report, console)
 
 
-def exit_code(found: dict[str, Any]) -> int:
-    pressed = found["pressure"] is not None and found["pressure"] > 1
-    # Who could not be judged is not known to be well.
-    judged = found["tenants"] is not None or found["paused"] is not None
-    held = any(row["throttled"] for row in found["tenants"] or ())
-    return EXIT_NOT_WELL if pressed or held or not judged else EXIT_DONE
+def exit_code(report: dict[str, Any]) -> int:
+    over_objective = report["pressure"] is not None and report["pressure"] > 1
+    # Without an assessment of the tenants, the cluster is not known to be healthy.
+    assessed = report["tenants"] is not None or report["paused"] is not None
+    limited = any(row["throttled"] for row in report["tenants"] or ())
+    return EXIT_NOT_WELL if over_objective or limited or not assessed else EXIT_DONE
 
 
-def _windows(settings: Settings) -> Set[QuotaWindow]:
+def _read_windows(settings: Settings) -> Set[QuotaWindow]:
     try:
         with ClusterClient(settings.kafka, "rheostat-quotas-windows") as client:
             return quota_windows_of(client)
     except ClusterError:
-        # As a tuner that does not see them: the settings' own.
+        # The settings file applies, as for a tuner that cannot read them.
         return frozenset()
 
 
-def _signals(settings: Settings) -> SignalReader:
+def _read_signals(settings: Settings) -> SignalReader:
     try:
         reader = consumer(settings.kafka, "rheostat-quotas")
     except KafkaError as error:
@@ -181,24 +185,25 @@ def _signals(settings: Settings) -> SignalReader:
         reader.close(timeout_ms=2000)
 
 
-def shown(found: dict[str, Any], console: Console) -> None:
-    if not found["enabled"]:
+def print_quotas(report: dict[str, Any], console: Console) -> None:
+    """Prints the summary, one row per tenant, and the quotas in Kafka."""
+    if not report["enabled"]:
         console.print(
-            "No quotas are turned: tuner.mutation_quota is not set. What stands, and what would be wanted:",
+            "Mutation quotas are not managed: tuner.mutation_quota is not set. The table shows the setpoints as if it were:",
             soft_wrap=True,
         )
-    console.print(found["total_text"] or "", soft_wrap=True)
-    for text in found["holds"]:
+    console.print(report["total_text"] or "", soft_wrap=True)
+    for text in report["holds"]:
         console.print(text, soft_wrap=True)
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("tenant", overflow="fold")
-    for name in ("does/s", "quota/s", "wanted/s", "tokens"):
+    for name in ("rate/s", "quota/s", "setpoint/s", "tokens"):
         table.add_column(name, justify="right", no_wrap=True)
-    for name in ("held back", "ours", "why"):
+    for name in ("limited", "managed", "reason"):
         table.add_column(name)
-    for row in found["tenants"] or ():
+    for row in report["tenants"] or ():
         table.add_row(
-            tenant_named(row),
+            tenant_label(row),
             f"{row['demand_per_s']:.2f}",
             _number(row["quota_per_s"]),
             _number(row["quota_setpoint_per_s"]),
@@ -207,13 +212,13 @@ def shown(found: dict[str, Any], console: Console) -> None:
             "yes" if row["managed"] else "",
             row["reason"].replace("_", " ") + (f" (rule {row['rule'] + 1})" if row["rule"] is not None else ""),
         )
-    if found["tenants"]:
+    if report["tenants"]:
         console.print(table)
-    elif found["tenants"] is not None:
-        console.print("No tenant is known: Kafka counts mutations only for whom some quota stands.")
-    for quota in found["quotas"]:
+    elif report["tenants"] is not None:
+        console.print("No tenant is known: Kafka meters mutations only for tenants with a quota.")
+    for quota in report["quotas"]:
         console.print(
-            f"{quota['entity']}: {quota['rate_per_s']:g}/s{', ours' if quota['managed'] else ''}",
+            f"{quota['entity']}: {quota['rate_per_s']:g}/s{', managed' if quota['managed'] else ''}",
             soft_wrap=True,
         )
 

@@ -1,7 +1,7 @@
-"""`rheostat quotas plan`: how long a creation takes under a quota, and how long everybody else waits for the controller.
+"""Implements `rheostat quotas plan`: estimates how long a creation takes under a quota, and how long other requests wait.
 
-What the controller's work costs is a figure that no two clusters share. Two are known: the one that KIP-599 tells of a
-controller with ZooKeeper, and one that was measured on a small machine with KRaft; whoever knows better says so.
+The controller time per topic and partition differs between clusters. Two figures are built in: the one that KIP-599 gives for a
+controller with ZooKeeper, and one measured on a small machine with KRaft. Options override them.
 """
 
 from __future__ import annotations
@@ -26,17 +26,21 @@ from tuner.planning.quota_time import (
     steady_busy_ratio,
 )
 
-TOPICS_MAX = 200_000  # Beyond it every answer is one of this size, times so many.
+TOPICS_MAX = 200_000  # For more topics, times grow in proportion.
 CONTROLLERS = {"kraft": KRAFT, "zookeeper": ZOOKEEPER}
 _SOURCE = {
     "kraft": "as measured on Kafka 4.2 on a small machine",
-    "zookeeper": "as KIP-599 tells of 9 brokers and three replicas",
+    "zookeeper": "as in KIP-599 for 9 brokers and three replicas",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaQuestion:
-    """The question; None: not asked."""
+    """What the command line asks. None: the option is absent.
+
+    Attributes:
+        wait_s_max: longest acceptable wait of other requests.
+    """
 
     creation: Creation
     quota: MutationQuota
@@ -46,15 +50,16 @@ class QuotaQuestion:
     wait_s_max: float | None = None
 
     def check(self) -> None:
-        """
+        """Checks the options.
+
         Raises:
-            BadInputError: naming the option.
+            BadInputError: an option has a bad value; the message names it.
         """
         if self.controller not in CONTROLLERS:
             raise BadInputError(f"--controller: expected one of {', '.join(CONTROLLERS)}, found {self.controller!r}")
         if self.creation.topics > TOPICS_MAX:
             raise BadInputError(
-                f"--topics: expected at most {TOPICS_MAX}, found {self.creation.topics}; time grows evenly from there"
+                f"--topics: expected at most {TOPICS_MAX}, found {self.creation.topics}; above it, time grows in proportion"
             )
 
     @property
@@ -71,91 +76,101 @@ class QuotaQuestion:
 
 @dataclass(frozen=True, slots=True)
 class QuotaEstimate:
-    asked: QuotaQuestion
+    """The answer to a question.
+
+    Attributes:
+        without: the same creation without a quota.
+        steady_busy_ratio: busy time of the controller once the burst is over, as a share.
+        rate_per_s_max: highest quota that keeps ``wait_s_max``; None: there is none, or the question sets no ``wait_s_max``.
+    """
+
+    question: QuotaQuestion
     under_quota: QuotaTimeline
     without: QuotaTimeline
     steady_busy_ratio: float
-    rate_per_s_max: float | None  # Under which nobody waits for longer than was asked; None: none, or not asked.
+    rate_per_s_max: float | None
 
     @property
     def exit_code(self) -> int:
-        """Not well when others wait for longer than was asked."""
-        wait_s_max = self.asked.wait_s_max
+        """Returns exit code 1 if other requests wait longer than ``wait_s_max``."""
+        wait_s_max = self.question.wait_s_max
         return EXIT_NOT_WELL if wait_s_max is not None and self.under_quota.wait_s_max > wait_s_max else EXIT_DONE
 
 
-def answer(asked: QuotaQuestion) -> QuotaEstimate:
-    """
+def estimate_creation(question: QuotaQuestion) -> QuotaEstimate:
+    """Returns the times of the creation with and without the quota.
+
     Raises:
-        BadInputError: naming the option.
+        BadInputError: an option has a bad value; the message names it.
     """
-    asked.check()
-    creation, quota, cost = asked.creation, asked.quota, asked.cost
+    question.check()
+    creation, quota, cost = question.creation, question.quota, question.cost
     largest = None
-    if asked.wait_s_max is not None:
-        largest = rate_per_s_max(creation, cost, asked.wait_s_max, quota.samples, quota.window_s)
+    if question.wait_s_max is not None:
+        largest = rate_per_s_max(creation, cost, question.wait_s_max, quota.samples, quota.window_s)
     busy = min(1.0, steady_busy_ratio(creation, quota, cost))
     return QuotaEstimate(
-        asked, simulate_creation(creation, quota, cost), simulate_creation(creation, None, cost), busy, largest
+        question, simulate_creation(creation, quota, cost), simulate_creation(creation, None, cost), busy, largest
     )
 
 
-def run_plan(asked: QuotaQuestion, *, as_json: bool) -> int:
-    """Answers, and returns the exit code."""
-    made = answer(asked)
+def run_plan(question: QuotaQuestion, *, as_json: bool) -> int:
+    """Prints the estimate and returns the exit code."""
+    estimate = estimate_creation(question)
     if as_json:
-        out(json.dumps(as_record(made), indent=2))
+        out(json.dumps(as_record(estimate), indent=2))
     else:
-        out(*lines(made))
-    return made.exit_code
+        out(*lines(estimate))
+    return estimate.exit_code
 
 
-def as_record(made: QuotaEstimate) -> dict[str, Any]:
-    """One JSON object; units are the last words of its keys."""
-    asked = made.asked
+def as_record(estimate: QuotaEstimate) -> dict[str, Any]:
+    """Returns the estimate as one JSON object; keys end with their unit."""
+    question = estimate.question
     return {
-        "creation": {**asdict(asked.creation), "partitions": asked.creation.partitions},
-        "quota": {**asdict(asked.quota), "burst_partitions": asked.quota.burst},
-        "controller": asked.controller,
-        "cost": asdict(asked.cost),
-        "under_quota": {**asdict(made.under_quota), "steady_busy_ratio": made.steady_busy_ratio},
-        "without_quota": asdict(made.without),
-        "wait_s_max_asked": asked.wait_s_max,
-        "rate_per_s_max": made.rate_per_s_max,
+        "creation": {**asdict(question.creation), "partitions": question.creation.partitions},
+        "quota": {**asdict(question.quota), "burst_partitions": question.quota.burst},
+        "controller": question.controller,
+        "cost": asdict(question.cost),
+        "under_quota": {**asdict(estimate.under_quota), "steady_busy_ratio": estimate.steady_busy_ratio},
+        "without_quota": asdict(estimate.without),
+        "wait_s_max_asked": question.wait_s_max,
+        "rate_per_s_max": estimate.rate_per_s_max,
     }
 
 
-def lines(made: QuotaEstimate) -> list[str]:
-    asked, under, without = made.asked, made.under_quota, made.without
-    creation, quota = asked.creation, asked.quota
+def lines(estimate: QuotaEstimate) -> list[str]:
+    """Returns the estimate as sentences."""
+    question, under, without = estimate.question, estimate.under_quota, estimate.without
+    creation, quota = question.creation, question.quota
     topics = f"{creation.topics} topics × {creation.partitions_per_topic} partitions"
-    said = [
+    sentences = [
         f"Under {amount_text(quota.rate_per_s)}/s, {topics} take {span_text(under.done_s)}: the first "
         f"{_topics(under.at_once)} at once (a burst of {amount_text(quota.burst)} partitions), the rest as the bucket fills; "
-        f"the client is kept waiting for {span_text(under.throttled_s)} of it.",
-        f"Meanwhile anything else waits for the controller for {_wait(under.wait_s_max)} at most, and it is "
-        f"{share_text(made.steady_busy_ratio)} busy with it.",
-        f"Without a quota: {span_text(without.done_s)}, and anything else waits for {_wait(without.wait_s_max)} at most.",
+        f"the client is throttled for {span_text(under.throttled_s)} of it.",
+        f"Meanwhile other requests wait for the controller for at most {_wait(under.wait_s_max)}, and the controller is "
+        f"{share_text(estimate.steady_busy_ratio)} busy with the creation.",
+        f"Without a quota: {span_text(without.done_s)}, and other requests wait for at most {_wait(without.wait_s_max)}.",
     ]
-    if asked.wait_s_max is not None:
-        said.append(_largest(made, asked.wait_s_max))
-    source = "as given" if asked.cost_is_given else _SOURCE[asked.controller]
-    cost = asked.cost
-    said.append(
-        f"Reckoned with {amount_text(cost.per_topic_ms)} ms of the controller's time a topic and "
-        f"{amount_text(cost.per_partition_ms)} ms a partition, {source}. Nothing was changed."
+    if question.wait_s_max is not None:
+        sentences.append(_largest(estimate, question.wait_s_max))
+    source = "as set by the options" if question.cost_is_given else _SOURCE[question.controller]
+    cost = question.cost
+    sentences.append(
+        f"Assumed controller time: {amount_text(cost.per_topic_ms)} ms per topic and {amount_text(cost.per_partition_ms)} ms per "
+        f"partition, {source}. Nothing was changed."
     )
-    return said
+    return sentences
 
 
-def _largest(made: QuotaEstimate, wait_s_max: float) -> str:
-    if made.rate_per_s_max is None:
-        return f"No quota keeps others from waiting for {_wait(wait_s_max)}: one topic alone is more work than that."
-    if made.rate_per_s_max >= made.asked.creation.partitions:
-        return f"Under no quota does anything else wait for more than {_wait(wait_s_max)}."
-    # Down, so that what is read is itself a quota that does it.
-    whole = int(made.rate_per_s_max * 1000) / 1000
-    return f"So that nothing else waits for more than {_wait(wait_s_max)}, the quota may be {amount_text(whole)}/s at most."
+def _largest(estimate: QuotaEstimate, wait_s_max: float) -> str:
+    if estimate.rate_per_s_max is None:
+        return f"No quota limits the wait of other requests to {_wait(wait_s_max)}: one topic alone takes longer."
+    if estimate.rate_per_s_max >= estimate.question.creation.partitions:
+        return f"No quota is needed: other requests wait for at most {_wait(wait_s_max)} in any case."
+    # Rounded down, so that the printed quota keeps the wait.
+    rate = int(estimate.rate_per_s_max * 1000) / 1000
+    return f"The highest quota at which other requests wait for at most {_wait(wait_s_max)} is {amount_text(rate)}/s."
 
 
 def _topics(count: int) -> str:

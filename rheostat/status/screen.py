@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rheostat.console.rich_console import styled
-from rheostat.quotas.live import tenant_named
+from rheostat.quotas.live import tenant_label
 from rheostat.status.active_tuner import tuner_lines
 from rheostat.status.text import infeasible_lines, order_lines, outcome_text
 from streaming.shared.short_lists import more_text
@@ -181,7 +181,7 @@ def _tenants(found: Mapping[str, Any]) -> list[RenderableType]:
         quota = "no quota" if row["quota_per_s"] is None else f"quota {row['quota_per_s']:g}/s"
         held = "held back: " if row["throttled"] else ""
         why = row["reason"].replace("_", " ")
-        line = f"  {tenant_named(row)}: asks for {row['demand_per_s']:g}/s, {quota}; {held}{why}"
+        line = f"  {tenant_label(row)}: asks for {row['demand_per_s']:g}/s, {quota}; {held}{why}"
         parts.append(styled(line, "red" if row["throttled"] else ""))
     if len(rows) > TENANTS_MAX:
         parts.append(styled(f"  {more_text(len(rows) - TENANTS_MAX, '(`rheostat quotas` has each)')}"))

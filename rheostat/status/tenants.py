@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 from rheostat.config.settings import Settings
-from rheostat.quotas.live import asked_now
+from rheostat.quotas.live import evaluate_now
 from streaming.shared.kafka.cluster import ClusterError
 from tuner.control.mutation_quota.entity import QuotaEntity
 from tuner.control.mutation_quota.state import MutationMemory
@@ -52,7 +52,7 @@ class TenantsPane:
         if self._monotonic() >= self._due_s:
             self._quotas = self._looked()
             self._due_s = self._monotonic() + EVERY_S
-        return asked_now(self._settings, self._quotas, signals, memory, orders, now_ms, windows=windows)
+        return evaluate_now(self._settings, self._quotas, signals, memory, orders, now_ms, windows=windows)
 
     def _looked(self) -> Mapping[QuotaEntity, float] | ClusterUnreadable:
         try:

@@ -1,4 +1,4 @@
-"""What the operator says about mutation quotas (KIP-599): for whom, how much the controller may bear, and whose word holds."""
+"""Settings model of ``tuner.mutation_quota``: the controller objective, rules for tenants, and existing quotas (KIP-599)."""
 
 from __future__ import annotations
 
@@ -17,57 +17,55 @@ _DEFAULTS = {
     "user and client-id": QuotaEntity(DEFAULT, DEFAULT),
     "none": None,
 }
-# Our own clients create rheostat's topics, and a throttled one could not take a quota back.
+# A throttled rheostat client could not restore a quota.
 _OWN = TenantRule(client_id="rheostat-*", exempt=True)
-_RATE_MIN = 0.1  # Below it one partition is a debt of more than ten seconds.
-_RATE_MAX = 1_000_000  # Far above what any controller does; no sum of such numbers is too large to be one.
+_RATE_MIN = 0.1  # At a lower rate, one partition throttles its tenant for more than ten seconds.
+_RATE_MAX = 1_000_000  # Far above what any controller can do.
 
 
 class ControllerObjectiveSettings(BaseModel):
-    """What the controller is kept within; of those that are measured the worst counts."""
+    """Objectives for the controller. The measured value that is worst in relation to its objective decides."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     idle_ratio_min: float | None = Field(
-        default=0.3, gt=0, lt=1, description="share of the time in which it is to have nothing to do"
+        default=0.3, gt=0, lt=1, description="minimum share of time in which the controller is idle (AvgIdleRatio)"
     )
     queue_ms_max: Milliseconds | None = Field(
-        default=500.0, gt=0, description="how long an event may wait in its queue, on average"
+        default=500.0, gt=0, description="mean time that an event may wait in the controller's queue"
     )
     create_ms_max: Milliseconds | None = Field(
-        default=None, gt=0, description="how long a CreateTopics request may take, on average"
+        default=None, gt=0, description="mean time that a CreateTopics request may take"
     )
     apply_lag_ms_max: Milliseconds | None = Field(
-        default=None, gt=0, description="how far the slowest node may be behind the metadata log"
+        default=None, gt=0, description="maximum lag of the slowest node behind the metadata log"
     )
     create_probe_p90_ms_max: Milliseconds | None = Field(
         default=None,
         gt=0,
         lt=5_000,
-        description="how long 9 of 10 creations may wait for the controller; the tuner itself asks it up to ten times a second for "
-        "something that changes nothing",
+        description="maximum topic-create latency (p90); the tuner measures it itself with up to ten requests a second that change "
+        "nothing",
     )
     forwarding_busy_ratio_max: float | None = Field(
         default=None,
         gt=0,
         lt=1,
-        description="share of the time in which a broker may be handing a creation or deletion on to the controller, on average of "
-        "the brokers; each hands on one at a time, and whoever comes meanwhile waits for it (KRaft)",
+        description="maximum share of time in which a broker forwards a topic creation or deletion to the controller, mean of the "
+        "brokers; a broker forwards one request at a time, and further ones wait (KRaft)",
     )
     burst_ms_max: Milliseconds = Field(
         default=3_000.0,
         gt=0,
-        description="how long it may be busy when as much is spent at once as the buckets (rate × samples) of all that is admitted "
-        "hold; over_allocation times that where those come as well whose share was lent out",
+        description="maximum time that the controller is busy if all buckets (rate × samples) of the total rate are spent at once; "
+        "times over_allocation if idle tenants, whose share others use, also spend theirs",
     )
 
     @model_validator(mode="after")
-    def _something_is_asked_for(self) -> ControllerObjectiveSettings:
-        asked = {name: value for name, value in self if name != "burst_ms_max"}
-        if all(value is None for value in asked.values()):
-            raise ValueError(
-                f"expected at least one of {', '.join(asked)}: without any nobody can say when it is too much"
-            )
+    def _require_an_objective(self) -> ControllerObjectiveSettings:
+        objectives = {name: value for name, value in self if name != "burst_ms_max"}
+        if all(value is None for value in objectives.values()):
+            raise ValueError(f"expected at least one of {', '.join(objectives)}: without any, no load is too high")
         return self
 
     def objective(self) -> ControllerObjective:
@@ -75,38 +73,34 @@ class ControllerObjectiveSettings(BaseModel):
 
 
 class TenantSettings(BaseModel):
-    """Tenants that are not like the others. The rule that names them most exactly wins, user before client-id; then the first."""
+    """Rule for tenants. The most specific rule applies, user before client-id; among equals the first."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     user: str | None = Field(default=None, min_length=1, description="name or pattern (`*`, `?`) of the user")
     client_id: str | None = Field(default=None, min_length=1, description="name or pattern of the client-id")
-    weight: float = Field(
-        default=1.0, gt=0, le=1_000_000, description="its part of what there is, against others' weights"
-    )
+    weight: float = Field(default=1.0, gt=0, le=1_000_000, description="relative share of the total rate")
     rate_per_s_min: float | None = Field(
-        default=None, ge=_RATE_MIN, le=_RATE_MAX, description="what it has in any case, in partitions/s"
+        default=None, ge=_RATE_MIN, le=_RATE_MAX, description="guaranteed rate, in partitions/s"
     )
     exempt: bool = Field(
         default=False,
-        description="never held back by a quota of ours, also near partitions_max; for who has to delete topics then",
+        description="never limited by a managed quota, also near partitions_max; for administrators who must delete topics then",
     )
 
     @model_validator(mode="before")
     @classmethod
-    def _no_ip(cls, value: Any) -> Any:
+    def _refuse_ip(cls, value: Any) -> Any:
         if isinstance(value, dict) and "ip" in value:
             raise ValueError("ip: Kafka keeps no mutation quotas for ip entities: name a user, a client_id, or both")
         return value
 
     @model_validator(mode="after")
-    def _names_somebody(self) -> TenantSettings:
+    def _require_a_name(self) -> TenantSettings:
         if self.user is None and self.client_id is None:
-            raise ValueError("expected user, client_id, or both: name whom it is for")
+            raise ValueError("expected user, client_id, or both: name the tenants of the rule")
         if self.exempt and self.rate_per_s_min is not None:
-            raise ValueError(
-                "exempt tenants have no quota of ours, so no rate_per_s_min either: leave one of the two out"
-            )
+            raise ValueError("exempt tenants have no managed quota, so no rate_per_s_min either: remove one of the two")
         return self
 
     def rule(self) -> TenantRule:
@@ -114,75 +108,81 @@ class TenantSettings(BaseModel):
 
 
 class MutationQuotaSettings(BaseModel):
-    """Quotas for creating and deleting topics (KIP-599), turned as the controller bears it; absent: nobody touches them."""
+    """Quotas for creating and deleting topics (KIP-599), managed by the controller's load; absent: not managed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     objective: ControllerObjectiveSettings = Field(
-        default_factory=ControllerObjectiveSettings, description="what the controller is kept within"
+        default_factory=ControllerObjectiveSettings, description="objectives for the controller"
     )
-    tenants: tuple[TenantSettings, ...] = Field(default=(), description="tenants that are not like the others")
-    rate_per_s_max: float = Field(
-        default=5_000.0, ge=1, description="partitions/s that all tenants together never get more of"
-    )
+    tenants: tuple[TenantSettings, ...] = Field(default=(), description="rules for tenants")
+    rate_per_s_max: float = Field(default=5_000.0, ge=1, description="maximum partitions/s of all tenants together")
     over_allocation: float = Field(
-        default=2.0, ge=1, le=100, description="quotas add up to so many times that, as not all tenants come at once"
+        default=2.0,
+        ge=1,
+        le=100,
+        description="quotas may add up to this multiple of the total rate, because tenants are rarely active at once",
     )
     default_entity: Literal["user", "client-id", "user and client-id", "none"] = Field(
         default="user",
-        description="for whom a <default> quota is kept, which is also what makes Kafka count: users; client-ids, where clients "
-        "do not log in; pairs of the two; none",
+        description="kind of the managed <default> quota, which also makes Kafka meter: users; client-ids, if clients do not "
+        "authenticate; pairs of the two; none",
     )
     measure: bool = Field(
         default=False,
-        description="with default_entity none: where no quota stands at all, put one that holds nobody back, as Kafka counts only "
-        "for whom a quota stands",
+        description="with default_entity none: if no quota exists at all, set an unlimited one, because Kafka meters only tenants "
+        "with a quota",
     )
     existing_quotas: Literal["adopt", "preserve"] = Field(
         default="adopt",
-        description="quotas that stood before: adopt turns them and puts them back on release, respect leaves them",
+        description="quotas that existed before: adopt manages them and restores them on release, preserve leaves them alone",
     )
     partitions_max: int | None = Field(
         default=None,
         ge=1,
-        description="partitions of the cluster: as their number comes near, quotas shrink (KIP-578, from outside: no hard limit); "
-        "where it is not given, limits.max_partitions is kept so, in replicas",
+        description="partitions of the cluster near which quotas shrink (a soft limit, like KIP-578 from outside); if absent, "
+        "limits.max_partitions serves the same way, in replicas",
     )
     partitions_near_ratio: float = Field(
-        default=0.9, gt=0, lt=1, description="from this share of partitions_max on quotas shrink"
+        default=0.9, gt=0, lt=1, description="share of partitions_max from which on quotas shrink"
     )
     quota_samples: int = Field(
         default=11,
         ge=2,
-        description="controller.quota.window.num, as the controllers have it; where it is not given, what all brokers have alike",
+        description="controller.quota.window.num of the controllers; if absent, the value that all brokers share",
     )
     quota_window_s: Seconds = Field(
         default=1.0,
         gt=0,
-        description="controller.quota.window.size.seconds, as the controllers have it; or what all brokers have",
+        description="controller.quota.window.size.seconds of the controllers; if absent, the value that all brokers share",
     )
     tenants_max: int = Field(
         default=2_000,
         ge=1,
         le=10_000,
-        description="quotas are written for so many by name; the others have the default's",
+        description="maximum number of tenants with a quota by name; the <default> quota limits the others",
     )
-    cycle_s: Seconds = Field(default=5.0, ge=1, le=60, description="seconds between two looks")
+    cycle_s: Seconds = Field(default=5.0, ge=1, le=60, description="seconds between two cycles")
 
     @model_validator(mode="after")
-    def _measures_where_no_default_does(self) -> MutationQuotaSettings:
+    def _refuse_needless_metering(self) -> MutationQuotaSettings:
         if self.measure and self.default_entity != "none":
             raise ValueError(
-                f"measure is for default_entity none: the <default> quota of {self.default_entity} makes Kafka count already"
+                f"measure is for default_entity none: the <default> quota of {self.default_entity} already makes Kafka meter"
             )
         return self
 
     @property
     def window_is_given(self) -> bool:
-        """How large a bucket is; else what brokers have says it."""
+        """Returns whether the settings file sets the quota window; if not, the brokers' settings apply."""
         return not self.model_fields_set.isdisjoint(("quota_samples", "quota_window_s"))
 
     def policy(self, external_change_hold_s: float, replicas_max: int | None = None) -> MutationPolicy:
+        """Returns the policy of the controller.
+
+        Args:
+            replicas_max: the cluster's ``limits.max_partitions``; used if ``partitions_max`` is not set.
+        """
         limits = MutationLimits(
             samples=self.quota_samples,
             window_s=self.quota_window_s,

@@ -1,7 +1,7 @@
-"""The controller's mutation quotas, as a port with two ends: the cluster, and a dry run that writes nothing.
+"""Reads and writes the controller mutation quotas in Kafka; the dry run only reads.
 
-A broker shows a change some time after the controller took it, so whoever writes looks again later. Kafka keeps a quota as a
-double and says it in full, so what is read is what was written, bit for bit.
+A broker shows a change some time after the controller has accepted it, so the caller reads the quotas again later. Kafka stores a
+quota as a double and returns it exactly, so the value read equals the value written.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from streaming.shared.kafka.quotas import QuotaClient
 from tuner.core.outcome import Failure
 from tuner.runtime.background_call import refusal_text
 
-Rates = Mapping[QuotaEntity, float | None]  # Partitions/s; None: no quota under that name.
+Rates = Mapping[QuotaEntity, float | None]  # Partitions/s; None removes the quota.
 Outcome = dict[QuotaEntity, Failure | None]
-# A request is one record an entity in the controller's log, and it takes ten thousand of them at once.
+# Each entity is one record in the controller's log. The controller accepts up to 10,000 records at once.
 ENTITIES_PER_REQUEST = 500
 
 
 class QuotaActuator(Protocol):
     def read(self) -> dict[QuotaEntity, float] | ClusterError:
-        """All that stand now."""
+        """Returns all quotas in Kafka, in partitions/s, or the error."""
 
     def write(self, rates: Rates) -> Outcome:
-        """Sets, or removes (None); a Failure says why Kafka did not take it."""
+        """Sets or removes quotas. Returns a Failure with the cause for each entity that Kafka refused, else None."""
 
 
 class KafkaQuotaActuator:
     def __init__(self, client: QuotaClient, *, proved: Callable[[], bool] = lambda: True) -> None:
         """
         Args:
-            proved: whether it was certain a moment ago that this tuner may; asked before each request, from any thread.
+            proved: returns whether this tuner held the leadership a moment ago; called before each request, from any thread.
         """
         self._client = client
         self._proved = proved
         self._ended = threading.Event()
 
     def end(self) -> None:
-        """From now on nothing is written, also of a write that is under way in another thread."""
+        """Stops all writes, also the remaining requests of a write in another thread."""
         self._ended.set()
 
     def read(self) -> dict[QuotaEntity, float] | ClusterError:
@@ -54,23 +54,23 @@ class KafkaQuotaActuator:
         outcome: Outcome = {}
         entities = list(rates)
         for first in range(0, len(entities), ENTITIES_PER_REQUEST):
-            some = {entity: rates[entity] for entity in entities[first : first + ENTITIES_PER_REQUEST]}
+            batch = {entity: rates[entity] for entity in entities[first : first + ENTITIES_PER_REQUEST]}
             if self._ended.is_set() or not self._proved():
-                outcome |= dict.fromkeys(some, f"not written: {refusal_text(ended=self._ended.is_set())}")
+                outcome |= dict.fromkeys(batch, f"not written: {refusal_text(ended=self._ended.is_set())}")
                 continue
             try:
-                answers = self._client.alter_mutation_quotas(some)
+                answers = self._client.alter_mutation_quotas(batch)
             except ClusterError as error:
-                outcome |= dict.fromkeys(some, str(error))
+                outcome |= dict.fromkeys(batch, str(error))
                 continue
-            for entity in some:
-                refused = answers.get(entity, ClusterError("Kafka's answer leaves it out"))
-                outcome[entity] = None if refused is None else str(refused)
+            for entity in batch:
+                error_of_entity = answers.get(entity, ClusterError("Kafka's answer leaves it out"))
+                outcome[entity] = None if error_of_entity is None else str(error_of_entity)
         return outcome
 
 
 class DryRunQuotaActuator:
-    """Reads the real thing, writes nothing, and reports success."""
+    """Reads from Kafka, writes nothing, and reports success."""
 
     def __init__(self, real: QuotaActuator) -> None:
         self._real = real

@@ -1,10 +1,12 @@
-"""Stands in the controller's line like anybody who creates a topic, ten times a second, and says how long that takes.
+"""Measures the topic-create latency that clients see, by sending a request to the controller ten times a second.
 
-What the cluster counts does not show it: a broker's time of creations is of all of them, a storm's large ones too, and their
-mean and median stay where they are while one in twenty takes three times as long (docs/performance.md). So rheostat asks itself,
-through some brokers in turn, at moments that fall in with nobody's clock, and with a client that nothing else waits for.
+The cluster's own metrics do not show it: a broker's CreateTopics time covers all requests, also the large ones of a burst, and its
+mean and median hardly move while one request in twenty takes three times as long. The probe's request waits in the same queue as a
+topic creation. It asks to alter no setting of the journal topic, with ``validate_only``. The probe sends its requests through up to
+five brokers in turn, at random intervals, over a connection of its own.
 
-Invariant: nothing is created or altered by it. Where it may not ask, or nobody answers, nothing is told, and why is said once.
+Invariant: the probe creates and changes nothing. If it lacks the permission, or no broker answers, it reports no latency and logs
+the cause once.
 """
 
 from __future__ import annotations
@@ -24,19 +26,19 @@ from tuner.control.mutation_quota.probe_window import ProbeRequest, ProbeWindow
 
 log = structlog.get_logger("tuner")
 
-EVERY_S = (
-    0.1  # On average; each is a fraction of a millisecond of its time. With half as many it wavers half as much again.
-)
-BROKERS_MAX = 5  # With more of them, each would be asked too seldom for a figure of its own.
-_LOOK_EVERY_S = 30.0  # Who is there.
-_NOBODY_REST_S = 1.0
-_FAILED_REST_S = 30.0  # A broker that did not answer would hold up those that do.
-_REFUSED_REST_S = 60.0
+# Mean interval. A request costs the controller a fraction of a millisecond. Half as many would fluctuate by half as much again.
+EVERY_S = 0.1
+BROKERS_MAX = 5  # With more brokers, each would have too few requests for a median of its own.
+_BROKERS_REFRESH_S = 30.0
+_NO_BROKER_PAUSE_S = 1.0
+_FAILED_BROKER_PAUSE_S = 30.0  # A broker that does not answer would delay the requests through the others.
+_REFUSED_PAUSE_S = 60.0
 _STOP_S_MAX = 1.0
-_IN_VAIN = 0.9  # Of the time-out: whatever failed sooner has failed for another reason.
-# Woken so late we were late ourselves, and the answer would have been taken off the line as late.
+_TIMED_OUT_RATIO = 0.9  # A request that fails after less of the time-out has failed for another reason.
+# If this thread woke up later than this, its answer would also be read late, so the request does not count.
 _LATE_S_MAX = 0.05
-_SLOW_S = 1.0  # Who answers sooner shows that it was not the controller that kept another broker's answer back.
+# If another broker answers sooner than this, the controller was not the cause of the time-out before.
+_SLOW_S = 1.0
 
 
 class ProbeClient(Protocol):
@@ -45,49 +47,49 @@ class ProbeClient(Protocol):
     def brokers(self) -> Sequence[Endpoint]: ...
 
     def connect(self, broker: int) -> ClusterError | None:
-        """Makes a connection."""
+        """Connects to the broker."""
 
-    def ping(self, broker: int) -> ClusterError | None: ...
+    def ping(self, broker: int) -> ClusterError | None:
+        """Sends one request and waits for the answer."""
 
     def close(self) -> None: ...
 
 
 class CreationProbe:
-    """A thread of its own, which alone uses the asker."""
+    """Runs the probe in a thread of its own. Only this thread uses the client."""
 
     def __init__(
-        self, asker: ProbeClient, *, rng: random.Random, monotonic: Callable[[], float] = time.monotonic
+        self, client: ProbeClient, *, rng: random.Random, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        self._asker = asker
+        self._client = client
         self._rng = rng
         self._monotonic = monotonic
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._window = ProbeWindow()
         self._brokers: tuple[int, ...] = ()
-        self._looks_s = float("-inf")  # Who is there.
-        self._turn = 0
-        self._met: set[int] = set()  # To whom there is a connection.
-        self._rest_until_s: dict[int, float] = {}
-        self._in_vain: ProbeRequest | None = (
-            None  # Not counted yet: who is asked next tells whether it was the controller.
-        )
-        self._said: str | None = None
+        self._refresh_due_s = float("-inf")
+        self._requests = 0
+        self._connected: set[int] = set()
+        self._paused_until_s: dict[int, float] = {}
+        # A request that timed out. It counts once the next broker is slow as well: then the controller was the cause.
+        self._timed_out: ProbeRequest | None = None
+        self._logged_cause: str | None = None
         self._thread = threading.Thread(target=self._run, name="creation-probe", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """Whoever takes it down waits for no answer: one that is asked for just then is let come, and the thread ends after it."""
+        """Stops the thread, and waits at most one second: a pending request may still be answered after that."""
         self._stop.set()
         if self._thread.ident is None:
-            self._asker.close()
+            self._client.close()
         else:
             self._thread.join(timeout=_STOP_S_MAX)
 
     def p90_ms(self) -> float | None:
-        """From any thread. None: too little is known."""
+        """Returns the 90th percentile of the latency in ms; None if it is not known. Safe from any thread."""
         with self._lock:
             p90_s = self._window.p90_s(self._monotonic())
         return None if p90_s is None else 1000 * p90_s
@@ -97,100 +99,97 @@ class CreationProbe:
         try:
             while not self._stop.wait(max(0.0, due_s - self._monotonic())):
                 try:
-                    rest_s = self.once(due_s)
-                except Exception as error:  # noqa: BLE001 - whatever it is, it is no reason to be blind for the rest of the term
-                    self._say("something nobody foresaw", f"{type(error).__name__}: {error}")
-                    self._met.clear()
-                    rest_s = _REFUSED_REST_S
-                # What fell due meanwhile is counted already.
-                due_s = max(due_s, self._monotonic()) + rest_s + EVERY_S * self._rng.uniform(0.5, 1.5)
+                    pause_s = self.once(due_s)
+                except Exception as error:  # noqa: BLE001 - the probe must survive, else quotas are never raised again
+                    self._log_once("unexpected error", f"{type(error).__name__}: {error}")
+                    self._connected.clear()
+                    pause_s = _REFUSED_PAUSE_S
+                # Requests that fell due meanwhile are counted as implied requests.
+                due_s = max(due_s, self._monotonic()) + pause_s + EVERY_S * self._rng.uniform(0.5, 1.5)
         finally:
-            named_teardown("controller asker", self._asker.close)()
+            named_teardown("controller asker", self._client.close)()
 
     def once(self, due_s: float) -> float:
-        """Asks whose turn it is, and says how long to rest beyond the next one's time."""
-        broker = self._next()
+        """Sends one request through the next broker. Returns the extra pause before the next request, in seconds."""
+        broker = self._next_broker()
         if broker is None:
-            return _NOBODY_REST_S
-        # To make a connection is not what is asked for, and a broker that lets nobody in is not the controller.
-        if broker not in self._met:
-            refused = self._asker.connect(broker)
-            if refused is not None:
-                return self._failed(broker, refused)
-            self._met.add(broker)
+            return _NO_BROKER_PAUSE_S
+        # The time to connect does not count: a broker that refuses connections says nothing about the controller.
+        if broker not in self._connected:
+            error = self._client.connect(broker)
+            if error is not None:
+                return self._pause_broker(broker, error)
+            self._connected.add(broker)
             return 0.0
         began_s = self._monotonic()
-        refused = self._asker.ping(broker)
-        ended_s = self._monotonic()
-        asked = ProbeRequest(began_s, ended_s - began_s, broker)
-        if isinstance(refused, MissingPermission):
-            self._say("it may not be asked for", str(refused))
-            return _REFUSED_REST_S
-        if refused is None:
-            self._said = None
-            self._rest_until_s.pop(broker, None)
-            self._count(asked if began_s - due_s <= _LATE_S_MAX else None, slow=asked.took_s >= _SLOW_S)
+        error = self._client.ping(broker)
+        request = ProbeRequest(began_s, self._monotonic() - began_s, broker)
+        if isinstance(error, MissingPermission):
+            self._log_once("missing permission", str(error))
+            return _REFUSED_PAUSE_S
+        if error is None:
+            self._logged_cause = None
+            self._paused_until_s.pop(broker, None)
+            on_time = began_s - due_s <= _LATE_S_MAX
+            self._count(request if on_time else None, confirms_time_out=request.took_s >= _SLOW_S)
             return 0.0
-        # Whatever failed sooner has made nobody wait.
-        if asked.took_s >= _IN_VAIN * self._asker.timeout_s:
-            confirmed = self._in_vain is not None or len(self._brokers) == 1
-            self._count(asked if confirmed else None, slow=confirmed)
-            self._in_vain = None if confirmed else asked
-        return self._failed(broker, refused)
+        # A request that failed sooner has not waited for the controller.
+        if request.took_s >= _TIMED_OUT_RATIO * self._client.timeout_s:
+            confirmed = self._timed_out is not None or len(self._brokers) == 1
+            self._count(request if confirmed else None, confirms_time_out=confirmed)
+            self._timed_out = None if confirmed else request
+        return self._pause_broker(broker, error)
 
-    def _count(self, asked: ProbeRequest | None, *, slow: bool) -> None:
-        """
-        Args:
-            slow: so was what was waited for in vain before it: it was not one broker's own.
-        """
-        before, self._in_vain = self._in_vain, None
+    def _count(self, request: ProbeRequest | None, *, confirms_time_out: bool) -> None:
+        """Adds the request to the window, and the time-out before it if that was the controller's."""
+        timed_out, self._timed_out = self._timed_out, None
         with self._lock:
-            for one in (before if slow else None, asked):
-                if one is not None:
-                    self._window.add(one, EVERY_S)
+            for counted in (timed_out if confirms_time_out else None, request):
+                if counted is not None:
+                    self._window.add(counted, EVERY_S)
 
-    def _failed(self, broker: int, refused: ClusterError) -> float:
+    def _pause_broker(self, broker: int, error: ClusterError) -> float:
         now_s = self._monotonic()
-        self._met.clear()
-        alone = self._rest_until_s.get(broker, now_s) > now_s
-        self._rest_until_s[broker] = now_s + _FAILED_REST_S
-        if not alone:
+        self._connected.clear()
+        was_paused = self._is_paused(broker, now_s)
+        self._paused_until_s[broker] = now_s + _FAILED_BROKER_PAUSE_S
+        if not was_paused:
             return 0.0
-        self._say("no broker answers", str(refused))
-        return _NOBODY_REST_S
+        self._log_once("no broker answers", str(error))
+        return _NO_BROKER_PAUSE_S
 
-    def _next(self) -> int | None:
-        """Whose turn it is; None: nobody is known."""
+    def _next_broker(self) -> int | None:
+        """Returns the broker for the next request; None if no broker is known."""
         now_s = self._monotonic()
-        if now_s >= self._looks_s:
+        if now_s >= self._refresh_due_s:
             try:
-                self._brokers = self._some_of([broker.node for broker in self._asker.brokers()], now_s)
+                self._brokers = self._choose_brokers([broker.node for broker in self._client.brokers()], now_s)
             except ClusterError as error:
-                self._met.clear()
-                self._say("it is not known who is there", str(error))
+                self._connected.clear()
+                self._log_once("the list of brokers cannot be read", str(error))
                 return None
-            self._looks_s = self._monotonic() + _LOOK_EVERY_S
+            self._refresh_due_s = self._monotonic() + _BROKERS_REFRESH_S
         if not self._brokers:
             return None
-        there = [broker for broker in self._brokers if not self._rests(broker, now_s)]
-        # Where none is left, the one that has rested for longest: else nothing would be known while nobody answers.
-        there = there or [min(self._brokers, key=lambda broker: self._rest_until_s[broker])]
-        self._turn += 1
-        return there[self._turn % len(there)]
+        available = [broker for broker in self._brokers if not self._is_paused(broker, now_s)]
+        # If all are paused, the one with the shortest remaining pause is used.
+        available = available or [min(self._brokers, key=lambda broker: self._paused_until_s[broker])]
+        self._requests += 1
+        return available[self._requests % len(available)]
 
-    def _rests(self, broker: int, now_s: float) -> bool:
-        return self._rest_until_s.get(broker, now_s) > now_s
+    def _is_paused(self, broker: int, now_s: float) -> bool:
+        return self._paused_until_s.get(broker, now_s) > now_s
 
-    def _some_of(self, there: Sequence[int], now_s: float) -> tuple[int, ...]:
-        """Those of before that are still there and well, others by chance, and who rests only where there are no others."""
-        kept = [broker for broker in self._brokers if broker in there and not self._rests(broker, now_s)]
-        fresh = [broker for broker in there if broker not in self._brokers and not self._rests(broker, now_s)]
-        more = self._rng.sample(fresh, min(len(fresh), BROKERS_MAX - len(kept)))
-        rest = [broker for broker in there if self._rests(broker, now_s)]
-        return (*kept, *more, *rest)[:BROKERS_MAX]
+    def _choose_brokers(self, present: Sequence[int], now_s: float) -> tuple[int, ...]:
+        """Returns up to five brokers: present ones used before, others at random, and paused ones last."""
+        kept = [broker for broker in self._brokers if broker in present and not self._is_paused(broker, now_s)]
+        new = [broker for broker in present if broker not in self._brokers and not self._is_paused(broker, now_s)]
+        added = self._rng.sample(new, min(len(new), BROKERS_MAX - len(kept)))
+        paused = [broker for broker in present if self._is_paused(broker, now_s)]
+        return (*kept, *added, *paused)[:BROKERS_MAX]
 
-    def _say(self, trouble: str, error: str) -> None:
-        """Once, until somebody answers again."""
-        if trouble != self._said:
-            log.warning("how long creations take is not felt, so nothing is raised", reason=trouble, error=error)
-        self._said = trouble
+    def _log_once(self, cause: str, error: str) -> None:
+        """Logs the cause once until a request succeeds."""
+        if cause != self._logged_cause:
+            log.warning("topic-create latency cannot be measured, so no quota is raised", reason=cause, error=error)
+        self._logged_cause = cause

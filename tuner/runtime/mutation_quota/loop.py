@@ -1,12 +1,11 @@
-"""The mutation quotas' own small loop: read what stands, decide, put on record, write; and with the next look see that it stands.
+"""Runs the mutation quota controller: reads the quotas, decides, records, writes, and confirms the writes with the next read.
 
-Intuition: the controller is asked for something just when it is busiest. So nothing here waits for an answer: a call is under way
-or it is not, and between its beginning and its end the throttles have their seconds. The look with which a cycle begins also
-tells what came of the last one's writes.
+    read (background) → decide and record → write (background) → confirm with the next read
 
-    read (beside) → decide, on record → write (beside) → answered
+Requests to the controller are slow when it is busiest. The loop therefore never waits: each request runs in the background, and
+``tick`` returns at once, so that the throttle controller keeps its schedule.
 
-Invariant: a quota that is not yet seen to stand as written may still stand as before; both are ours until it is seen.
+Invariant: until a read shows the new value, the quota may still have its old one. The state lists both as possible.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ from tuner.runtime.ports import CurrentOrders
 
 log = structlog.get_logger("tuner")
 
-# A broker shows a change within a second or so, also in a storm; one that is not there by then was not taken.
-SHOWN_S_MAX = 20.0
+# A broker shows a change within seconds. A value that is missing after this time was not accepted.
+CONFIRM_S_MAX = 20.0
 _POLL_S = 0.05
 
 
@@ -57,14 +56,15 @@ class ControllerSignals(Protocol):
     def tenants(self) -> Mapping[Any, TenantSignal]: ...
 
 
-class QuotaWatcher(Protocol):
-    def publish(self, view: QuotaView, made: QuotaStep, memory: MutationMemory) -> None: ...
+class QuotaObserver(Protocol):
+    def publish(self, view: QuotaView, made: QuotaStep, memory: MutationMemory) -> None:
+        """Publishes the result of a cycle."""
 
     def record_failures(self, count: int) -> None:
-        """So many writes did, now."""
+        """Counts failed writes."""
 
     def cycle_failed(self) -> None:
-        """Nothing is shared out for a while."""
+        """Marks the published result as out of date."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class MutationQuotaPorts:
     signals: ControllerSignals
     orders: CurrentOrders
     refusal: Callable[[], Failure | None]
-    observer: QuotaWatcher
+    observer: QuotaObserver
     inputs: InputLog | None = None
     windows: Callable[[], Set[QuotaWindow]] | None = None
     create_probe_p90_ms: Callable[[], float | None] | None = None
@@ -129,145 +129,145 @@ class MutationQuotaController:
         self._dry_run = config.dry_run
         self._clock = clock
         self._due_s = float("-inf")
-        self._reading: Call[dict[QuotaEntity, float] | ClusterError] | None = None
-        self._writing: Call[Outcome] | None = None
-        self._may = False  # Of what is being written, as far as it was asked.
-        self._asked: dict[QuotaEntity, QuotaWrite] = {}
-        # When a write ended last. Whoever was the tuner before may have died in one just now.
-        self._asked_at_s = clock.monotonic_s()
-        self._unseen: dict[QuotaEntity, tuple[QuotaWrite, float]] = {}  # QuotaWrite, and since when it is waited for.
+        self._read: Call[dict[QuotaEntity, float] | ClusterError] | None = None
+        self._write: Call[Outcome] | None = None
+        self._write_allowed = False  # Whether this tuner was still the leader at the last check during the write.
+        self._writing: dict[QuotaEntity, QuotaWrite] = {}
+        # End of the last write. At the start, a write of the tuner before this one may just have been sent.
+        self._last_write_s = clock.monotonic_s()
+        self._unconfirmed: dict[QuotaEntity, tuple[QuotaWrite, float]] = {}  # The write, and when it ended.
 
     def next_due_s(self) -> float:
-        busy = self._reading is not None or self._writing is not None
+        """Returns the monotonic time of the next ``tick``, in seconds."""
+        busy = self._read is not None or self._write is not None
         return self._clock.monotonic_s() + _POLL_S if busy else self._due_s
 
     def tick(self) -> None:
-        """Goes on where something is due or has been answered; never waits."""
+        """Continues the cycle if a request was answered, or starts the next cycle when it is due. Never waits."""
         try:
-            if self._reading is not None:
-                if self._reading.done():
-                    reading, self._reading = self._reading, None
-                    self._cycle(answer_of(reading))
-            elif self._writing is not None:
-                if self._writing.done():
-                    writing, self._writing = self._writing, None
-                    outcome = answer_of(writing)
-                    self._answered(
-                        dict.fromkeys(self._asked, str(outcome)) if isinstance(outcome, ClusterError) else outcome
+            if self._read is not None:
+                if self._read.done():
+                    read, self._read = self._read, None
+                    self._run_cycle(answer_of(read))
+            elif self._write is not None:
+                if self._write.done():
+                    write, self._write = self._write, None
+                    outcome = answer_of(write)
+                    self._finish_write(
+                        dict.fromkeys(self._writing, str(outcome)) if isinstance(outcome, ClusterError) else outcome
                     )
-                elif self._may:
-                    # Keeps the proof young for the requests that follow; their port sees what came of it.
-                    self._may = self._refusal() is None
+                elif self._write_allowed:
+                    # Renews the proof of leadership, which the actuator checks before each further request.
+                    self._write_allowed = self._refusal() is None
             elif self._clock.monotonic_s() >= self._due_s:
                 self._due_s = self._clock.monotonic_s() + self._cycle_s
-                self._reading = self._caller.start(self._quotas.read)
+                self._read = self._caller.start(self._quotas.read)
         except JournalError as error:
-            log.error("the journal takes no record, so no quota is changed", error=str(error))
+            log.error("the journal accepts no record, so no quota is changed", error=str(error))
         except Exception:
-            self._observer.cycle_failed()  # What was told last is not how it is.
+            self._observer.cycle_failed()
             raise
 
-    def _cycle(self, answer: dict[QuotaEntity, float] | ClusterError) -> None:
-        now_ms = self._clock.now_ms()
-        quotas = ClusterUnreadable(str(answer)) if isinstance(answer, ClusterError) else answer
-        signals = self._signals
-        view = QuotaView(
-            now_ms,
-            quotas,
-            dict(signals.controllers),
-            tuple(signals.tenants.values()),
-            cluster_wide_measures(
-                signals.controllers,
-                signals.brokers,
-                now_ms,
-                self._age_s_max,
-                self._create_probe_p90_ms() if self._create_probe_p90_ms is not None else None,
-            ),
-        )
-        memory, seen = self.recorder.memory, dict[QuotaEntity, Failure | None]()
-        if not isinstance(quotas, ClusterUnreadable):
-            memory, seen = self._looked_back(quotas, memory)
+    def _run_cycle(self, answer: dict[QuotaEntity, float] | ClusterError) -> None:
+        view = self._build_view(answer)
+        memory, confirmed = self.recorder.memory, dict[QuotaEntity, Failure | None]()
+        if not isinstance(view.quotas, ClusterUnreadable):
+            memory, confirmed = self._confirm_writes(view.quotas, memory)
         orders, policy = self._orders.latest, self._policy
         if policy is not None and self._windows is not None:
             policy = with_broker_window(policy, self._windows())
-        made = step_with_orders(view, memory, policy, orders)
+        step = step_with_orders(view, memory, policy, orders)
         if self._inputs is not None:
-            self._inputs.record_quota_cycle(view, orders, policy, memory, made.memory, made.decisions)
-        # Who only looks on cannot tell what a tuner that acts writes from what people do.
-        memory = replace(made.memory, quotas_were_read=False) if self._dry_run else made.memory
-        there, changes = list[QuotaWrite](), list[QuotaWrite]()
-        for decision in made.decisions:
+            self._inputs.record_quota_cycle(view, orders, policy, memory, step.memory, step.decisions)
+        # A dry run cannot tell the writes of an active tuner from those of other tools.
+        memory = replace(step.memory, quotas_were_read=False) if self._dry_run else step.memory
+        restored, changes = list[QuotaWrite](), list[QuotaWrite]()
+        for decision in step.decisions:
             if not isinstance(decision, SetQuota | RestoreQuota):
                 continue
-            if decision.entity in self._unseen and decision.entity not in seen:
+            if decision.entity in self._unconfirmed and decision.entity not in confirmed:
                 continue
-            if self._is_there(decision):
-                there.append(decision)
+            if self._is_restored_already(decision):
+                restored.append(decision)
                 memory = settle(memory, decision)
             elif not self.recorder.is_paused(decision.entity):
                 changes.append(decision)
                 memory = memory if self._dry_run else intend(memory, decision)
-        self.recorder.record(made.decisions, [*there, *changes], memory, _inputs(made))
-        self._came_out(seen)
-        self._observer.publish(view, made, memory)
+        self.recorder.record(step.decisions, [*restored, *changes], memory, _total_fields(step))
+        self._forget_confirmed(confirmed)
+        self._observer.publish(view, step, memory)
         if changes and not self._dry_run:
-            self._write(changes)
+            self._start_write(changes)
 
-    def _is_there(self, decision: QuotaWrite) -> bool:
-        """What is to be put back stands already, as what we asked for was refused, and nothing that was asked for can still come:
-        there is nothing to ask Kafka for, which may refuse that as well."""
-        back = isinstance(decision, RestoreQuota) and decision.current_per_s == decision.value_per_s
-        return back and self._clock.monotonic_s() - self._asked_at_s > SHOWN_S_MAX
+    def _build_view(self, answer: dict[QuotaEntity, float] | ClusterError) -> QuotaView:
+        now_ms, signals = self._clock.now_ms(), self._signals
+        p90_ms = self._create_probe_p90_ms() if self._create_probe_p90_ms is not None else None
+        return QuotaView(
+            now_ms,
+            ClusterUnreadable(str(answer)) if isinstance(answer, ClusterError) else answer,
+            dict(signals.controllers),
+            tuple(signals.tenants.values()),
+            cluster_wide_measures(signals.controllers, signals.brokers, now_ms, self._age_s_max, p90_ms),
+        )
 
-    def _looked_back(
+    def _is_restored_already(self, decision: QuotaWrite) -> bool:
+        """Returns whether a restore needs no write: the value is in Kafka, and no earlier write can still arrive.
+
+        This happens after Kafka refused the managed value. It might refuse the restore as well.
+        """
+        unchanged = isinstance(decision, RestoreQuota) and decision.current_per_s == decision.value_per_s
+        return unchanged and self._clock.monotonic_s() - self._last_write_s > CONFIRM_S_MAX
+
+    def _confirm_writes(
         self, quotas: Mapping[QuotaEntity, float], memory: MutationMemory
     ) -> tuple[MutationMemory, dict[QuotaEntity, Failure | None]]:
-        """What stands as written is settled; what is not there in time was not taken. The rest is still waited for."""
-        seen: dict[QuotaEntity, Failure | None] = {}
-        for entity, (change, since_s) in self._unseen.items():
-            asked, found = requested_per_s(change), quotas.get(entity)
-            if found == asked:
-                memory, seen[entity] = settle(memory, change), None
-            elif self._clock.monotonic_s() - since_s > SHOWN_S_MAX:
-                seen[entity] = f"{_said(asked)} was written, {_said(found)} stands there"
-        return memory, seen
+        """Returns the state with confirmed writes settled, and per entity None or the failure. Later ones are still awaited."""
+        results: dict[QuotaEntity, Failure | None] = {}
+        for entity, (change, since_s) in self._unconfirmed.items():
+            written, current = requested_per_s(change), quotas.get(entity)
+            if current == written:
+                memory, results[entity] = settle(memory, change), None
+            elif self._clock.monotonic_s() - since_s > CONFIRM_S_MAX:
+                results[entity] = f"{_rate_text(written)} was written, but Kafka shows {_rate_text(current)}"
+        return memory, results
 
-    def _came_out(self, seen: Mapping[QuotaEntity, Failure | None]) -> None:
-        """What has been seen is waited for no more; that comes after the record of it, or nobody would look for it again."""
-        for entity, failure in seen.items():
-            del self._unseen[entity]
+    def _forget_confirmed(self, results: Mapping[QuotaEntity, Failure | None]) -> None:
+        """Stops waiting for these writes. Called after the record: if that fails, the next cycle confirms them again."""
+        for entity, failure in results.items():
+            del self._unconfirmed[entity]
             if failure is None:
                 self.recorder.succeed(entity)
-        self._failed({entity: failure for entity, failure in seen.items() if failure is not None})
+        self._report_failures({entity: failure for entity, failure in results.items() if failure is not None})
 
-    def _write(self, changes: list[QuotaWrite]) -> None:
+    def _start_write(self, changes: list[QuotaWrite]) -> None:
         refused = self._refusal()
         if refused is not None:
-            self._failed({change.entity: refused for change in changes})
+            self._report_failures({change.entity: refused for change in changes})
             return
-        self._asked, self._may = {change.entity: change for change in changes}, True
-        rates = {entity: requested_per_s(change) for entity, change in self._asked.items()}
-        self._writing = self._caller.start(lambda: self._quotas.write(rates))
+        self._writing, self._write_allowed = {change.entity: change for change in changes}, True
+        rates = {entity: requested_per_s(change) for entity, change in self._writing.items()}
+        self._write = self._caller.start(lambda: self._quotas.write(rates))
 
-    def _answered(self, outcome: Outcome) -> None:
-        """Where Kafka did not take it, or nobody knows, what may stand there stays as it was put on record."""
+    def _finish_write(self, outcome: Outcome) -> None:
+        """Waits for the confirmation of successful writes. After a failure, the recorded possible values stay."""
         failures = {entity: failure for entity, failure in outcome.items() if failure is not None}
-        now_s = self._asked_at_s = self._clock.monotonic_s()
-        self._unseen |= {e: (change, now_s) for e, change in self._asked.items() if e not in failures}
-        self._asked = {}
-        self._failed(failures)
+        now_s = self._last_write_s = self._clock.monotonic_s()
+        self._unconfirmed |= {e: (change, now_s) for e, change in self._writing.items() if e not in failures}
+        self._writing = {}
+        self._report_failures(failures)
 
-    def _failed(self, failures: Mapping[QuotaEntity, Failure]) -> None:
+    def _report_failures(self, failures: Mapping[QuotaEntity, Failure]) -> None:
         self._observer.record_failures(len(failures))
         self.recorder.failed(failures)
 
 
-def _inputs(made: QuotaStep) -> dict[str, Any]:
-    total = next((d for d in made.decisions if isinstance(d, TotalRateReport)), None)
+def _total_fields(step: QuotaStep) -> dict[str, Any]:
+    """Returns the total and its reason as fields of the journal entry; empty if the cycle has no total."""
+    total = next((d for d in step.decisions if isinstance(d, TotalRateReport)), None)
     if total is None:
         return {}
     return {"total_per_s": total.rate_per_s, "pressure": total.pressure, "total_reason": total.reason.value}
 
 
-def _said(rate: float | None) -> str:
-    return "nothing" if rate is None else f"{rate:g}/s"
+def _rate_text(rate: float | None) -> str:
+    return "no quota" if rate is None else f"{rate:g}/s"

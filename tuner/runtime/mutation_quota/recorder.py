@@ -1,7 +1,7 @@
-"""What of the mutation quotas is on record, and what failed so that it is tried again later.
+"""Records the decisions about mutation quotas in the journal, logs them, and schedules the retry of failed writes.
 
-As with the throttles: what is ours is on record before it becomes true, and where the journal takes no record nothing is done.
-A dry run owns nothing and puts nothing back, so it writes no memory over that of a real run.
+Ownership of a quota is recorded before the quota is written. If the journal accepts no record, nothing is written to Kafka. A dry
+run owns no quota, so it records no state over that of a real run.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from tuner.runtime.ports import RecordJournal
 
 log = structlog.get_logger("tuner")
 
-_TOLD_MAX = 100
-_LINES_MAX = 5  # Of a cycle's writes; all of them are on record.
+_LOGGED_CAUSES_MAX = 100
+_LINES_MAX = 5  # Log lines for the writes of one cycle. The journal has all writes.
 
 
 class MutationQuotaRecorder:
-    """``memory`` is what is remembered now; what is made of it comes back through ``record``."""
+    """Holds the recorded state (``memory``). A new state is set only by ``record``."""
 
     def __init__(
         self,
@@ -62,18 +62,18 @@ class MutationQuotaRecorder:
     ) -> None:
         """
         Args:
-            outbox: what has happened and is not in the journal yet; all recorders of a leadership term share it.
+            outbox: entries that wait for the next journal write; all recorders of one leadership term share it.
         """
         self.memory = memory
         self._journal = journal
         self._cluster = cluster
         self._clock = clock
         self._dry_run = dry_run
-        self._saved: MutationMemory | None = None if memory == MutationMemory() else memory
-        self._said: dict[object, QuotaReason] = {}
+        self._recorded: MutationMemory | None = None if memory == MutationMemory() else memory
+        self._last_reasons: dict[object, QuotaReason] = {}
         self._backoff: Backoff[QuotaEntity] = Backoff(clock.monotonic_s)
         self._outbox = outbox if outbox is not None else Outbox()
-        self._told: set[Failure] = set()
+        self._logged_causes: set[Failure] = set()
 
     def record(
         self,
@@ -82,33 +82,29 @@ class MutationQuotaRecorder:
         memory: MutationMemory,
         inputs: Mapping[str, Any],
     ) -> None:
-        """A cycle's word: what is new of what was decided, what is about to be written, and what is ours from now on.
+        """Records a cycle: new holds and totals, the writes that follow, and the new state. Logs what is new.
 
         Raises:
-            JournalError: nothing of it is on record, and nothing of it is so.
+            JournalError: nothing was recorded, and the state stays as it was.
         """
-        said = {_subject(d): d.reason for d in decisions if not isinstance(d, SetQuota | RestoreQuota)}
-        news = [
-            d
-            for d in decisions
-            if not isinstance(d, SetQuota | RestoreQuota) and self._said.get(_subject(d)) is not d.reason
-        ]
-        entries = [decision_entry(d, self._clock.now_ms(), dry_run=self._dry_run) for d in news]
+        reports = [d for d in decisions if not isinstance(d, SetQuota | RestoreQuota)]
+        new = [d for d in reports if self._last_reasons.get(_subject(d)) is not d.reason]
+        entries = [decision_entry(d, self._clock.now_ms(), dry_run=self._dry_run) for d in new]
         if changes:
             entries.append(quotas_entry(changes, self._clock.now_ms(), inputs, dry_run=self._dry_run))
-        records = {} if self._dry_run else self._records(memory)
-        # With nothing new as well: what the cycle stood on may have to be written.
+        records = {} if self._dry_run else self._encode_changes(memory)
+        # Also called without entries: the decision inputs of the cycle may be due.
         self._write(entries, beside=records)
         if not self._dry_run:
-            self._saved = memory
-        self.memory, self._said = memory, said
-        for decision in [*news, *changes[:_LINES_MAX]]:
+            self._recorded = memory
+        self.memory, self._last_reasons = memory, {_subject(d): d.reason for d in reports}
+        for decision in [*new, *changes[:_LINES_MAX]]:
             log.info(
                 decision.text,
                 action=action_of(decision),
                 reason=decision.reason.value,
                 dry_run=self._dry_run,
-                **_whose(decision),
+                **_entity_field(decision),
             )
         if len(changes) > _LINES_MAX:
             log.info(
@@ -116,57 +112,62 @@ class MutationQuotaRecorder:
             )
 
     def failed(self, failures: Mapping[QuotaEntity, Failure]) -> None:
-        """On record, told once a cause until something goes well, and tried again later each time.
+        """Records failed writes, logs each new cause once, and doubles the pause before the retry.
 
         Raises:
-            JournalError: it goes on record with what the journal takes next.
+            JournalError: the entry is recorded with the next write that the journal accepts.
         """
         if not failures:
             return
         for entity in failures:
             self._backoff.fail(entity)
-        news = set(failures.values()) - self._told
-        # Of causes that have a number or a name in them there may be any number.
-        self._told = self._told | news if len(self._told) < _TOLD_MAX else news
-        for failure, _ in Counter(failures.values()).most_common(_LINES_MAX):
-            if failure not in news:
+        new_causes = set(failures.values()) - self._logged_causes
+        # Causes that contain numbers or names are unlimited in number.
+        self._logged_causes = (
+            self._logged_causes | new_causes if len(self._logged_causes) < _LOGGED_CAUSES_MAX else new_causes
+        )
+        for cause, _ in Counter(failures.values()).most_common(_LINES_MAX):
+            if cause not in new_causes:
                 continue
-            entities = join_names((entity for entity, said in failures.items() if said == failure), 1)
-            log.error(f"not done: the quota of {entities}: {failure}")
+            entities = join_names((entity for entity, failure in failures.items() if failure == cause), 1)
+            log.error(f"not done: the quota of {entities}: {cause}")
         self._outbox.entries.append(failed_entry(failures, self._clock.now_ms()))
         self._write()
 
     def succeed(self, entity: QuotaEntity) -> None:
+        """Forgets earlier failures of this entity."""
         self._backoff.succeed(entity)
-        self._told.clear()
+        self._logged_causes.clear()
 
     def is_paused(self, entity: QuotaEntity) -> bool:
+        """Returns whether a failed write of this entity still waits for its retry."""
         return self._backoff.is_paused(entity)
 
     def _write(self, entries: Sequence[Entry] = (), **more: Any) -> None:
-        """With what has happened since the last time: all of it, or nothing."""
+        """Writes the entries together with those that an earlier write has left."""
         self._journal.write((*self._outbox.entries, *entries), **more)
         self._outbox.entries.clear()
 
-    def _records(self, memory: MutationMemory) -> dict[bytes, bytes | None]:
-        saved = self._saved or MutationMemory()
-        changed = [e for e, owned in memory.owned.items() if saved.owned.get(e) != owned]
-        changed += [e for e in saved.owned if e not in memory.owned]
+    def _encode_changes(self, memory: MutationMemory) -> dict[bytes, bytes | None]:
+        """Returns the state records that differ from the last write; None as value removes a record."""
+        recorded = self._recorded or MutationMemory()
+        changed = [entity for entity, owned in memory.owned.items() if recorded.owned.get(entity) != owned]
+        changed += [entity for entity in recorded.owned if entity not in memory.owned]
         records: dict[bytes, bytes | None] = {
-            owned_key(self._cluster, e): encode_owned(e, memory.owned.get(e)) for e in changed
+            owned_key(self._cluster, entity): encode_owned(entity, memory.owned.get(entity)) for entity in changed
         }
-        if is_state_changed(memory, self._saved):
+        if is_state_changed(memory, self._recorded):
             records[state_key(self._cluster)] = encode_state(memory)
         return records
 
 
 def _subject(decision: QuotaDecision) -> object:
-    """What a decision is about, so that the next one about it can be told from a repetition."""
+    """Returns what a decision is about. A decision with the same subject and reason is a repetition."""
     reason = decision.reason if isinstance(decision, HoldQuota) else None
     return (type(decision), getattr(decision, "entity", None), reason)
 
 
-def _whose(decision: QuotaDecision) -> dict[str, str]:
-    """Whose quota, as a key of a line for machines; nothing where it is about all of them."""
+def _entity_field(decision: QuotaDecision) -> dict[str, str]:
+    """Returns the entity as a field of the log line; empty if the decision is about all quotas."""
     entity = getattr(decision, "entity", None)
     return {} if entity is None else {"entity": str(entity)}

@@ -133,7 +133,7 @@ def watched_status(hostile: str, console: Console) -> None:
 
 
 def quotas(hostile: str, console: Console) -> None:
-    quotas_live.shown(tenants_of(hostile), console)
+    quotas_live.print_quotas(tenants_of(hostile), console)
 
 
 def doctor(hostile: str, console: Console) -> None:

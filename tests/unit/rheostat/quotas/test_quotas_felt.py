@@ -9,8 +9,8 @@ from fake_asker import FakeAsker
 from mutation_rig import START_MS, controller, tenant
 
 from rheostat.config.settings import parse_settings
-from rheostat.quotas.live import asked_now
-from rheostat.quotas.probe import felt_ms
+from rheostat.quotas.live import evaluate_now
+from rheostat.quotas.probe import probe_create_p90_ms
 from tuner.control.mutation_quota.entity import QuotaEntity
 from tuner.control.mutation_quota.state import MutationMemory
 from tuner.core.operator_orders import Orders
@@ -22,7 +22,7 @@ def felt(asker: FakeAsker) -> float | None:
     def sleep(seconds: float) -> None:
         asker.now_s += seconds
 
-    return felt_ms(asker, rng=random.Random(1), monotonic=asker.monotonic, sleep=sleep)
+    return probe_create_p90_ms(asker, rng=random.Random(1), monotonic=asker.monotonic, sleep=sleep)
 
 
 def test_in_some_seconds_it_is_known() -> None:
@@ -66,13 +66,13 @@ def test_who_looks_knows_how_large_a_bucket_is_as_a_tuner_does(
     signals.take(controller(START_MS))
     signals.take(tenant(START_MS, 8.0, 30.0, user="alice"))
     settings, stands = parse_settings(text, "f.yaml", {}), {QuotaEntity("alice"): 10.0}
-    found = asked_now(settings, stands, signals, MutationMemory(), Orders(), START_MS, windows=windows)
+    found = evaluate_now(settings, stands, signals, MutationMemory(), Orders(), START_MS, windows=windows)
     assert [row["throttled"] for row in found["tenants"]] == [held_back]
 
 
-@pytest.mark.parametrize(("felt_ms", "pressure", "said"), [(30.0, 0.75, False), (None, 0.04 / 0.7, True)])
+@pytest.mark.parametrize(("create_p90_ms", "pressure", "said"), [(30.0, 0.75, False), (None, 0.04 / 0.7, True)])
 def test_what_a_command_does_not_feel_is_said_and_not_counted(
-    felt_ms: float | None, pressure: float, said: bool
+    create_p90_ms: float | None, pressure: float, said: bool
 ) -> None:
     """A tuner holds where it does not feel what it is asked to; whoever looks is told what the rest comes to."""
     text = """
@@ -86,6 +86,6 @@ def test_what_a_command_does_not_feel_is_said_and_not_counted(
     signals = SignalCache()
     signals.take(controller(START_MS, idle=0.96))
     settings = parse_settings(text, "f.yaml", {})
-    found = asked_now(settings, {}, signals, MutationMemory(), Orders(), START_MS, felt_ms)
+    found = evaluate_now(settings, {}, signals, MutationMemory(), Orders(), START_MS, create_p90_ms)
     assert found["pressure"] == pytest.approx(pressure)
     assert any("create_probe_p90_ms_max" in held for held in found["holds"]) is said

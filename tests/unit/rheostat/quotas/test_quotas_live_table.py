@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from rheostat.errors import UnreachableError
-from rheostat.quotas.live import exit_code, shown, watched
+from rheostat.quotas.live import exit_code, print_quotas, watch_quotas
 
 
 def found(**changes: Any) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def found(**changes: Any) -> dict[str, Any]:
 def told(what: dict[str, Any], width: int = 120) -> str:
     console = Console(width=width, record=True)
     with console.capture() as capture:
-        shown(what, console)
+        print_quotas(what, console)
     return capture.get()
 
 
@@ -52,7 +52,7 @@ def test_it_fits_eighty_columns() -> None:
 
 
 def test_without_tenants_it_says_whom_kafka_counts() -> None:
-    assert "Kafka counts mutations only for whom some quota stands" in told(found(tenants=[]))
+    assert "Kafka meters mutations only for tenants with a quota" in told(found(tenants=[]))
 
 
 def test_without_the_setting_it_says_that_nothing_is_turned() -> None:
@@ -82,7 +82,9 @@ def test_who_watches_goes_on_watching_through_a_moment_in_which_nothing_is_seen(
             raise KeyboardInterrupt
 
     with console.capture() as capture, pytest.raises(KeyboardInterrupt):
-        watched(found(), look, console, pause)
+        watch_quotas(found(), look, console, pause)
     told = capture.get()
     assert told.count("client-id nightly") == 3
-    assert told.index("Not seen now, and as it was before: No broker answers") < told.index("60.0 partitions/s in all")
+    assert told.index("The refresh failed; the table shows the previous state: No broker answers") < told.index(
+        "60.0 partitions/s in all"
+    )
