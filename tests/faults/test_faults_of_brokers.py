@@ -19,7 +19,7 @@ from streaming.shared.throttle_settings import LIST_KEYS, RATE_KEYS
 Tell = Callable[[str, object], None]
 
 NOTICED = ("broker_down", "signals_missing", "signals_stale")
-NO_RECORD = "the journal takes no record"
+NO_RECORD = "the journal accepts no record"
 
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(240)]
 

@@ -43,7 +43,7 @@ class Mishaps:
     # Finite: the tuner is not killed but suspended in its next write. It resumes this long after the first cycle of its
     # successor, and the suspended write goes out then.
     suspended_s: float = float("inf")
-    journal_down_s: tuple[float, float] = (0.0, 0.0)  # (from, until): the journal takes no record.
+    journal_down_s: tuple[float, float] = (0.0, 0.0)  # (from, until): the journal accepts no record.
     clock_set_at_s: float = float("inf")
     clock_by_s: float = 0.0
     pause_s: tuple[float, float] = (0.0, 0.0)

@@ -1,4 +1,4 @@
-"""What the executor of plans would do, said by a tuner that does nothing."""
+"""Logs the steps that the executor of plans would begin, for a tuner in a dry run."""
 
 from __future__ import annotations
 
@@ -10,36 +10,38 @@ from tuner.core.reassignment_plan import DesiredPlanState
 
 log = structlog.get_logger("tuner")
 
-EVERY_S = 30.0  # Nothing waits for it.
+EVERY_S = 30.0  # Nothing depends on these log lines, so they need no faster cycle.
 _STEPS_NAMED = 5
 
 
 class DryRunReassignments:
-    """Of each plan what it would begin with, once for every word about it."""
+    """Logs each plan once per order: what the executor would begin with."""
 
     def __init__(self) -> None:
-        self._said: dict[str, tuple[int, DesiredPlanState]] = {}  # By plan: the word, and when it was given.
+        self._logged: dict[
+            str, tuple[int, DesiredPlanState]
+        ] = {}  # By plan id: time and content of the last order logged.
 
-    def log_decision(self, made: ExecutorDecision) -> None:
-        known = {each.plan.id for each in made.plans}
-        self._said = {plan: word for plan, word in self._said.items() if plan in known}
-        for each in made.plans:
-            word = (each.plan.head.ordered_at_ms, each.plan.head.desired)
-            if self._said.get(each.plan.id) != word:
-                self._said[each.plan.id] = word
-                log.info(describe_start(each), action="reassign", dry_run=True)
+    def log_decision(self, decision: ExecutorDecision) -> None:
+        known = {plan_decision.plan.id for plan_decision in decision.plans}
+        self._logged = {plan_id: order for plan_id, order in self._logged.items() if plan_id in known}
+        for plan_decision in decision.plans:
+            head = plan_decision.plan.head
+            order = (head.ordered_at_ms, head.desired)
+            if self._logged.get(plan_decision.plan.id) != order:
+                self._logged[plan_decision.plan.id] = order
+                log.info(describe_start(plan_decision), action="reassign", dry_run=True)
 
 
-def describe_start(made: PlanDecision) -> str:
-    plan, parts = made.plan, made.progress
-    head = (
-        f"plan {plan.id} ({plan.head.desired.value}, {len(parts.arrived)} of {len(plan.partitions)} partitions arrived)"
-    )
-    steps = [f"{step.topic}-{step.partition} to {list(step.replicas)}" for step in made.starts]
-    said = (
-        [f"would begin {len(made.starts)} steps: {join_names(steps, _STEPS_NAMED)}"]
-        if steps
-        else ["would begin nothing now"]
-    )
-    said += [f"would stop {len(made.cancels)} under way"] if made.cancels else []
-    return f"a dry run executes no plans: {head}: {'; '.join([*said, *plan.state.blockers])}"
+def describe_start(decision: PlanDecision) -> str:
+    """Returns one line: the plan, its progress, the steps that would begin and stop now, and its blockers."""
+    plan = decision.plan
+    arrived = f"{len(decision.progress.arrived)} of {len(plan.partitions)} partitions arrived"
+    steps = [f"{step.topic}-{step.partition} to {list(step.replicas)}" for step in decision.starts]
+    texts = [
+        f"would begin {len(steps)} steps: {join_names(steps, _STEPS_NAMED)}" if steps else "would begin nothing now"
+    ]
+    if decision.cancels:
+        texts.append(f"would stop {len(decision.cancels)} running steps")
+    texts += plan.state.blockers
+    return f"a dry run executes no plans: plan {plan.id} ({plan.head.desired.value}, {arrived}): {'; '.join(texts)}"

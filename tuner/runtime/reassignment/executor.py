@@ -1,12 +1,11 @@
-"""The executor of plans, in a small loop of its own: look, see what has ended, put on record, ask for what comes next.
+"""Runs the executor of plans: reads the cluster, decides, records, announces the next steps, and requests them.
 
-Intuition: a plan is a person's word on record, and how far it is the cluster tells. So there is nothing to hand from one life
-to the next: look again, and go on. Nothing here waits for an answer: a call is under way or it is not, and between its
-beginning and its end the throttles have their seconds.
+    read and decide (background) → record → announce (prepare.py) → cancel, start, elect (background) → record failures
 
-    look, what has ended, what comes next (beside) → on record → announced, throttled → stop, ask, elect (beside) → answered
+A plan in the journal is an operator's order; the cluster shows how far it is. A new leader therefore needs nothing else: it reads
+the cluster and continues. The executor never waits for an answer, so that the throttle controller keeps its schedule.
 
-Invariant: a step that may be under way is on record. What Kafka has refused is none; what it has not answered may be one.
+Invariant: a step that may be in progress is in the journal. A refused step is not in progress; a step without an answer may be.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from tuner.runtime.background_call import BackgroundCaller, Call, answer_of
 from tuner.runtime.clock import Clock
 from tuner.runtime.ports import CurrentOrders
 from tuner.runtime.reassignment.actuator import ReassignmentActuator
-from tuner.runtime.reassignment.dry_run import EVERY_S as WOULD_DO_EVERY_S
+from tuner.runtime.reassignment.dry_run import EVERY_S as DRY_RUN_EVERY_S
 from tuner.runtime.reassignment.dry_run import DryRunReassignments
 from tuner.runtime.reassignment.prepare import PREPARE_S_MAX, PrepareStep
 from tuner.runtime.reassignment.recorder import ReassignmentRecorder
@@ -46,9 +45,9 @@ from tuner.runtime.reassignment.recorder import ReassignmentRecorder
 log = structlog.get_logger("tuner")
 
 CYCLE_S_MIN = 1.0  # A step of a small partition takes as long.
-# A look at a large plan takes seconds of the processor, which the throttles need as well: it may have a fifth of it. What it waits
-# for Kafka's answers costs nobody anything: rested for as well, slots that have come free would stand empty.
-REST_PER_LOOK = 4.0
+# The pause after a cycle, as a multiple of its CPU time: the executor uses at most a fifth of the time, and the throttle controller
+# has the rest. Waiting for Kafka's answers does not count; a longer pause would leave free slots unused.
+REST_PER_CYCLE = 4.0
 MEASURE_EVERY_S = 15.0
 _POLL_S = 0.05
 
@@ -62,7 +61,7 @@ class PlanSignals(Protocol):
 
 
 class PlanObserver(Protocol):
-    """Is told of everything; metrics and status."""
+    """Receives the result of each cycle; the metrics and the status page."""
 
     def record_step(
         self, plans: tuple[PlanDecision, ...], limits: BatchLimits, figures: PartitionMeasurements, at_ms: int
@@ -77,22 +76,30 @@ class PlanObserver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _CycleResult:
-    """What came of a look."""
+    """The result of the background part of a cycle.
 
-    plans: tuple[Plan, ...]  # As they were on record before it.
-    look: ReassignmentSnapshot
-    figures: PartitionMeasurements
-    made: ExecutorDecision
-    paused: str | None  # As was said when it began.
+    Attributes:
+        plans: the plans as recorded before the cycle.
+        pause_reason: whether the tuner was paused when the cycle began, and by whom; None: it was not.
+    """
+
+    plans: tuple[Plan, ...]
+    snapshot: ReassignmentSnapshot
+    measurements: PartitionMeasurements
+    decision: ExecutorDecision
+    pause_reason: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What is being asked for, in this order."""
+    """Changes to request from Kafka, in this order."""
 
-    stops: tuple[TopicPartition, ...]
-    steps: Mapping[TopicPartition, tuple[int, ...]]
+    cancels: tuple[TopicPartition, ...]
+    starts: Mapping[TopicPartition, tuple[int, ...]]
     elections: tuple[TopicPartition, ...]
+
+    def keys(self) -> list[TopicPartition]:
+        return [*self.cancels, *self.starts, *self.elections]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +138,7 @@ class ExecutorConfig:
 
 
 class ReassignmentExecutor:
-    """Executes reassignment plans step by step."""
+    """Executes reassignment plans step by step. One thread calls all methods."""
 
     def __init__(
         self,
@@ -144,7 +151,7 @@ class ReassignmentExecutor:
     ) -> None:
         """
         Args:
-            processor_s: CPU seconds that the process has used, with those of the client's own threads.
+            processor_s: returns the CPU seconds that the process has used, those of the Kafka client's threads included.
         """
         self.recorder = recorder
         self._actuator = ports.actuator
@@ -157,235 +164,244 @@ class ReassignmentExecutor:
         self._limits = config.limits
         self._clock = clock
         self._due_s = float("-inf")
-        self._looking: Call[_CycleResult | ClusterError] | None = None
+        self._cycle: Call[_CycleResult | ClusterError] | None = None
         self._processor_s = processor_s
-        self._look_cost_s = 0.0  # Of the last look, of the processor.
-        self._would_do = DryRunReassignments() if config.dry_run else None
+        self._cycle_cost_s = 0.0  # CPU seconds of the last cycle.
+        self._dry_run = DryRunReassignments() if config.dry_run else None
         self._prepare = PrepareStep(ports.handshake, config.prepare_s_max, clock.monotonic_s)
-        self._asking: Call[Outcome] | None = None
-        self._may = False  # Of what is being asked for, as far as it was asked.
-        self._asked: _Request = _Request((), {}, ())
-        self._withheld = NONE_DEFERRED  # Of what is asked, what is not.
-        self._memory = ExecutorState()
-        self._figures = PartitionMeasurements()
+        self._answer: Call[Outcome] | None = None
+        self._write_allowed = False  # Whether this tuner was still the leader at the last check during the request.
+        self._request = _Request((), {}, ())  # The last request.
+        self._deferred = NONE_DEFERRED  # Steps of the last request that were not sent to Kafka.
+        self._state = ExecutorState()
+        self._measurements = PartitionMeasurements()
         self._measure_due_s = float("-inf")
-        self._unsettled: frozenset[TopicPartition] = frozenset()
-        self._under_way: frozenset[TopicPartition] = frozenset()
-        self._measures_whole = False
-        self._seen_at_ms: int | None = None  # When plans were seen last, and that was put on record.
-        self._not_known: PlansStateUnknown | None = None
-        self.pending_bytes: Mapping[
-            BrokerSide, float
-        ] = {}  # What no step under way copies yet; nothing without a plan.
+        self._measures_all = False
+        self._unfinished: frozenset[TopicPartition] = frozenset()
+        self._in_progress: frozenset[TopicPartition] = frozenset()
+        self._succeeded_at_ms: int | None = None  # When the last cycle was recorded.
+        self._unknown: PlansStateUnknown | None = None
+        # By side: bytes that plans still have to copy with steps that have not begun; empty without a plan.
+        self.pending_bytes: Mapping[BrokerSide, float] = {}
 
     def next_due_s(self) -> float:
-        busy = self._looking is not None or self._prepare.is_waiting or self._asking is not None
+        """Returns the monotonic time of the next ``tick``, in seconds."""
+        busy = self._cycle is not None or self._prepare.is_waiting or self._answer is not None
         return self._clock.monotonic_s() + _POLL_S if busy else self._due_s
 
     def tick(self) -> None:
-        """Goes on where something is due or has been answered; never waits."""
+        """Continues the cycle if a call was answered, or starts the next cycle when it is due. Never waits."""
         try:
-            if self._looking is not None:
-                if (looking := self._looking).done():
-                    self._looking = None
-                    now_s = self._clock.monotonic_s()
-                    self._due_s = now_s + max(CYCLE_S_MIN, REST_PER_LOOK * self._look_cost_s)
-                    if self._would_do is not None:
-                        self._due_s = now_s + WOULD_DO_EVERY_S
-                    self._cycle(answer_of(looking))
+            if self._cycle is not None:
+                if (cycle := self._cycle).done():
+                    self._cycle = None
+                    pause_s = max(CYCLE_S_MIN, REST_PER_CYCLE * self._cycle_cost_s)
+                    self._due_s = self._clock.monotonic_s() + (pause_s if self._dry_run is None else DRY_RUN_EVERY_S)
+                    self._finish_cycle(answer_of(cycle))
             elif self._prepare.is_waiting:
-                words = {plan.id: plan.head.desired for plan in self.recorder.active_plans}
-                if (over := self._prepare.poll(words, paused=self._is_paused())) is not None:
-                    self._ask(*over)
-            elif self._asking is not None:
-                if self._asking.done():
-                    asking, self._asking = self._asking, None
-                    self._answered(answer_of(asking))
-                elif self._may:
-                    # Keeps the proof young for the requests that follow; their port sees what came of it.
-                    self._may = self._refusal() is None
+                desired = {plan.id: plan.head.desired for plan in self.recorder.active_plans}
+                if (prepared := self._prepare.poll(desired, paused=self._is_paused())) is not None:
+                    self._start_request(*prepared)
+            elif self._answer is not None:
+                if self._answer.done():
+                    answer, self._answer = self._answer, None
+                    self._finish_request(answer_of(answer))
+                elif self._write_allowed:
+                    # Renews the proof of leadership, which the actuator checks before each further request.
+                    self._write_allowed = self._refusal() is None
             elif self._clock.monotonic_s() >= self._due_s:
-                self._look()
+                self._start_cycle()
         except JournalError as error:
-            log.error("the journal takes no record, so no step of a plan is asked for", error=str(error))
-            self._tell_not_known(f"the journal takes no record: {error}")
+            log.error("the journal accepts no record, so no step of a plan is requested", error=str(error))
+            self._report_unknown(f"the journal accepts no record: {error}")
         except BaseException as error:
-            # Until it is tried again nobody asks for these steps, hurries for them, or sees how they are.
+            # The announced steps are withdrawn: until the next attempt, this executor does not request them.
             self._prepare.clear()
             self.pending_bytes = {}
-            self._tell_not_known(f"what carries plans out had an error: {type(error).__name__}: {error}")
+            self._report_unknown(
+                f"the executor of plans failed with an internal error: {type(error).__name__}: {error}"
+            )
             raise
 
-    def _look(self) -> None:
-        if self._would_do is None:
+    def _start_cycle(self) -> None:
+        if self._dry_run is None:
             self.recorder.delete_headless_parts()
         plans, now_s = self.recorder.active_plans, self._clock.monotonic_s()
         if not plans:
             self._due_s = now_s + CYCLE_S_MIN
-            self._memory, self._figures, self.pending_bytes = ExecutorState(), PartitionMeasurements(), {}
-            self._seen_at_ms = self._not_known = None
+            self._state, self._measurements, self.pending_bytes = ExecutorState(), PartitionMeasurements(), {}
+            self._succeeded_at_ms = self._unknown = None
             self._observer.clear()
             return
-        if self._would_do is None:
+        if self._dry_run is None:
             self._observer.expect_snapshot()
-        topics = {topic for plan in plans for topic, _ in plan.partitions}
-        # They count what every broker has, of whatever topic.
-        limited = self._limits.partitions != PartitionLimits()
-        self._measures_whole = now_s >= self._measure_due_s
-        to_measure = self._unsettled if self._measures_whole else self._under_way
-        known, memory, whole = self._figures, self._memory, self._measures_whole
-        terms = ExecutorContext(
+        self._measures_all = now_s >= self._measure_due_s
+        to_measure = self._unfinished if self._measures_all else self._in_progress
+        context = ExecutorContext(
             self._clock.now_ms(),
             self._limits,
-            _paused(self._orders.latest),
+            _pause_reason(self._orders.latest),
             self.recorder.backing_off,
             self.recorder.refusals,
         )
-        measures = ClusterMeasurements(
-            known,
+        measurements = ClusterMeasurements(
+            self._measurements,
             self._throttle_state(),
             dict(self._signals.brokers),
             dict(self._signals.controllers),
-            len(self._asked.steps.keys() - self._withheld.failed.keys() - self._withheld.waiting.keys()),
+            len(self._request.starts.keys() - self._deferred.failed.keys() - self._deferred.waiting.keys()),
         )
+        state, measures_all = self._state, self._measures_all
 
-        def find() -> _CycleResult | ClusterError:
-            look = self._actuator.read_snapshot(topics, to_measure, others=limited)
-            if isinstance(look, ClusterError):
-                return look
-            figures = update_measurements(known, look, terms.now_ms, whole=whole)
-            return _CycleResult(
-                plans,
-                look,
-                figures,
-                decide(plans, look, replace(measures, partitions=figures), memory, terms),
-                terms.pause_reason,
-            )
-
-        def timed() -> _CycleResult | ClusterError:
+        def run() -> _CycleResult | ClusterError:
             began_s = self._processor_s()
             try:
-                return find()
+                snapshot = self._read_snapshot(plans, to_measure)
+                if isinstance(snapshot, ClusterError):
+                    return snapshot
+                partitions = update_measurements(measurements.partitions, snapshot, context.now_ms, whole=measures_all)
+                decision = decide(plans, snapshot, replace(measurements, partitions=partitions), state, context)
+                return _CycleResult(plans, snapshot, partitions, decision, context.pause_reason)
             finally:
-                self._look_cost_s = self._processor_s() - began_s
+                self._cycle_cost_s = self._processor_s() - began_s
 
-        # Of a large plan to decide takes as long as to look.
-        self._looking = self._caller.start(timed)
+        # For a large plan, deciding takes as long as reading, so both run in the background.
+        self._cycle = self._caller.start(run)
 
-    def _cycle(self, found: _CycleResult | ClusterError) -> None:
-        if isinstance(found, ClusterError):
-            if self._not_known is None or self._not_known.why != str(found):
-                log.error("plans wait", why=str(found))
-            self._tell_not_known(str(found))
+    def _read_snapshot(
+        self, plans: tuple[Plan, ...], to_measure: frozenset[TopicPartition]
+    ) -> ReassignmentSnapshot | ClusterError:
+        topics = {topic for plan in plans for topic, _ in plan.partitions}
+        # Partition limits count all partitions of a broker, so they need all topics.
+        needs_all_topics = self._limits.partitions != PartitionLimits()
+        return self._actuator.read_snapshot(topics, to_measure, others=needs_all_topics)
+
+    def _finish_cycle(self, result: _CycleResult | ClusterError) -> None:
+        if isinstance(result, ClusterError):
+            if self._unknown is None or self._unknown.why != str(result):
+                log.error("plans wait: the cluster cannot be read", why=str(result))
+            self._report_unknown(str(result))
             return
-        made, self._figures = found.made, found.figures
-        if _paused(self._orders.latest) != found.paused:
-            return  # It was said during the look: the next one heeds it.
-        if self._would_do is not None:
-            self._not_known = None
-            self._would_do.log_decision(made)
+        decision, self._measurements = result.decision, result.measurements
+        if _pause_reason(self._orders.latest) != result.pause_reason:
+            return  # The order arrived during the cycle; the next cycle follows it.
+        if self._dry_run is not None:
+            self._unknown = None
+            self._dry_run.log_decision(decision)
             return
-        if self._measures_whole and found.look.log_bytes:
+        if self._measures_all and result.snapshot.log_bytes:
             self._measure_due_s = self._clock.monotonic_s() + MEASURE_EVERY_S
-        self.recorder.record(found.plans, made, _why(found.look, made))
-        self._seen_at_ms, self._not_known = self._clock.now_ms(), None
-        self._observer.record_step(made.plans, made.limits, self._figures, self._seen_at_ms)
-        self._memory, self.pending_bytes = made.state, made.admission.pending_bytes
-        self._unsettled = frozenset(
-            key for each in made.plans for key in (*each.progress.ready, *each.progress.running)
+        self.recorder.record(result.plans, decision, _inputs(result.snapshot, decision))
+        self._succeeded_at_ms, self._unknown = self._clock.now_ms(), None
+        self._observer.record_step(decision.plans, decision.limits, self._measurements, self._succeeded_at_ms)
+        self._state, self.pending_bytes = decision.state, decision.admission.pending_bytes
+        self._unfinished = frozenset(
+            key for plan in decision.plans for key in (*plan.progress.ready, *plan.progress.running)
         )
-        under_way = frozenset(key for each in made.plans for key in each.plan.requested)
-        if under_way and not self._under_way <= under_way:
+        in_progress = frozenset(key for plan in decision.plans for key in plan.plan.requested)
+        if in_progress and not self._in_progress <= in_progress:
             self._prepare.note_step_ended()
-        self._under_way = under_way
-        self._prepare.note_running_steps(made, found.look)
-        withheld = self._prepare.begin(made, found.look)
-        if withheld is not None:
-            self._ask(made, withheld)
+        self._in_progress = in_progress
+        self._prepare.note_running_steps(decision, result.snapshot)
+        deferred = self._prepare.begin(decision, result.snapshot)
+        if deferred is not None:
+            self._start_request(decision, deferred)
 
-    def _tell_not_known(self, why: str) -> None:
-        since_ms = self._not_known.since_ms if self._not_known is not None else self._seen_at_ms or self._clock.now_ms()
-        self._not_known = PlansStateUnknown(why, since_ms)
-        if self._would_do is None:  # Nobody waits for a dry run.
+    def _report_unknown(self, why: str) -> None:
+        """Reports that the state of the plans is unknown, since the last successful cycle."""
+        since_ms = (
+            self._unknown.since_ms if self._unknown is not None else self._succeeded_at_ms or self._clock.now_ms()
+        )
+        self._unknown = PlansStateUnknown(why, since_ms)
+        if self._dry_run is None:
             self._observer.record_unknown(why, since_ms)
 
-    def _ask(self, made: ExecutorDecision, withheld: Deferred) -> None:
-        paused = self._is_paused()
-        stops = () if paused else tuple(key for each in made.plans for key in each.cancels)
-        steps = {(s.topic, s.partition): s.replicas for each in made.plans for s in each.starts}
-        may_elect = [] if paused else [p for p in made.plans if p.plan.head.desired is not DesiredPlanState.CANCELLING]
-        elections = tuple(
-            key for each in may_elect for key in each.progress.to_elect if key not in self.recorder.backing_off
-        )
-        self._asked, self._withheld = _Request(stops, steps, elections), withheld
-        if not (stops or steps or elections):
+    def _start_request(self, decision: ExecutorDecision, deferred: Deferred) -> None:
+        request = self._requested_by(decision)
+        self._request, self._deferred = request, deferred
+        if not request.keys():
             self._prepare.clear()
             return
-        kept_back = withheld.failed.keys() | withheld.waiting.keys()
-        allowed = {key: replicas for key, replicas in steps.items() if key not in kept_back}
-        if not (stops or allowed or elections):
-            self._answered({})
+        not_sent = deferred.failed.keys() | deferred.waiting.keys()
+        starts = {key: replicas for key, replicas in request.starts.items() if key not in not_sent}
+        if not (request.cancels or starts or request.elections):
+            self._finish_request({})
             return
         refused = self._refusal()
         if refused is not None:
-            self._answered(dict.fromkeys([*stops, *steps, *elections], StepRefusal(refused)))
+            self._finish_request(dict.fromkeys(request.keys(), StepRefusal(refused)))
             return
-        port, asked = self._actuator, self._asked
+        actuator = self._actuator
 
-        def act() -> Outcome:
-            outcome = port.request(dict.fromkeys(asked.stops)) if asked.stops else {}
-            outcome |= port.request(allowed) if allowed else {}
-            return outcome | (port.elect_preferred(asked.elections) if asked.elections else {})
+        def send() -> Outcome:
+            outcome = actuator.request(dict.fromkeys(request.cancels)) if request.cancels else {}
+            outcome |= actuator.request(starts) if starts else {}
+            return outcome | (actuator.elect_preferred(request.elections) if request.elections else {})
 
-        self._may, self._asking = True, self._caller.start(act)
+        self._write_allowed, self._answer = True, self._caller.start(send)
 
-    def _answered(self, answer: Outcome | ClusterError) -> None:
-        self._prepare.clear()  # By now what has begun is told by the cluster.
-        asked, waits = self._asked, self._withheld.waiting
-        keys = [*asked.stops, *asked.steps, *asked.elections]
-        outcome = (
-            answer
-            if not isinstance(answer, ClusterError)
-            else dict.fromkeys(keys, StepRefusal(str(answer), is_certain=False))
+    def _requested_by(self, decision: ExecutorDecision) -> _Request:
+        """Returns the changes of a decision. A paused tuner cancels and elects nothing."""
+        starts = {(step.topic, step.partition): step.replicas for plan in decision.plans for step in plan.starts}
+        if self._is_paused():
+            return _Request((), starts, ())
+        return _Request(
+            tuple(key for plan in decision.plans for key in plan.cancels),
+            starts,
+            tuple(
+                key
+                for plan in decision.plans
+                if plan.plan.head.desired is not DesiredPlanState.CANCELLING
+                for key in plan.progress.to_elect
+                if key not in self.recorder.backing_off
+            ),
         )
-        failures = {key: refusal for key, refusal in outcome.items() if refusal is not None and key not in waits}
-        failures |= {key: StepRefusal(why) for key, why in self._withheld.failed.items()}
-        none_under_way = {key for key, refusal in failures.items() if refusal.is_certain and key in asked.steps} | {
+
+    def _finish_request(self, answer: Outcome | ClusterError) -> None:
+        """Records what Kafka refused and what was deferred; from now on the cluster shows the steps that have begun."""
+        self._prepare.clear()
+        request, waits, keys = self._request, self._deferred.waiting, self._request.keys()
+        if isinstance(answer, ClusterError):
+            answer = dict.fromkeys(keys, StepRefusal(str(answer), is_certain=False))
+        failures = {key: refusal for key, refusal in answer.items() if refusal is not None and key not in waits}
+        failures |= {key: StepRefusal(why) for key, why in self._deferred.failed.items()}
+        not_begun = {key for key, refusal in failures.items() if refusal.is_certain and key in request.starts} | {
             *waits
         }
-        self._under_way -= none_under_way  # They have not ended.
+        self._in_progress -= not_begun  # Otherwise the next cycle would count them as ended.
         plans = self.recorder.active_plans
-        after = [_without(plan, none_under_way) for plan in plans]
-        recent = dict(self._memory.plans)
+        after = [_without_steps(plan, not_begun) for plan in plans]
+        memories = dict(self._state.plans)
         for plan in plans:
-            known = recent.get(plan.id, PlanMemory())
-            tried = {key for key in asked.steps if key in plan.partitions and key not in waits}
-            taken = tried - failures.keys()
-            recent[plan.id] = replace(
-                known, accepted=known.accepted | taken, all_refused=not taken if tried else known.all_refused
+            memory = memories.get(plan.id, PlanMemory())
+            sent = {key for key in request.starts if key in plan.partitions and key not in waits}
+            accepted = sent - failures.keys()
+            memories[plan.id] = replace(
+                memory, accepted=memory.accepted | accepted, all_refused=not accepted if sent else memory.all_refused
             )
-        self._memory = replace(self._memory, plans=recent)
+        self._state = replace(self._state, plans=memories)
         self.recorder.note_accepted(key for key in keys if key not in failures and key not in waits)
-        self.recorder.record_failures(plans, after, failures, waits, self._withheld.waiting_for_room)
+        self.recorder.record_failures(plans, after, failures, waits, self._deferred.waiting_for_room)
 
     def _is_paused(self) -> bool:
-        return _paused(self._orders.latest) is not None
+        return _pause_reason(self._orders.latest) is not None
 
 
-def _without(plan: Plan, keys: set[TopicPartition]) -> Plan:
+def _without_steps(plan: Plan, keys: set[TopicPartition]) -> Plan:
     if not keys & plan.requested.keys():
         return plan
-    return replace(plan, requested={key: a for key, a in plan.requested.items() if key not in keys})
+    return replace(plan, requested={key: step for key, step in plan.requested.items() if key not in keys})
 
 
-def _why(look: ReassignmentSnapshot, made: ExecutorDecision) -> dict[str, object]:
-    """What the steps of a turn stood on, as it goes on record; how many at a time has entries of its own, when it changes."""
-    held = {by.value: count for by, count in made.admission.schedule.held.items()}
-    return {"online": sorted(look.online), "held": held}
+def _inputs(snapshot: ReassignmentSnapshot, decision: ExecutorDecision) -> dict[str, object]:
+    """Returns the inputs of a decision for its journal entry. Changes of the concurrency have entries of their own."""
+    held = {limit.value: count for limit, count in decision.admission.schedule.held.items()}
+    return {"online": sorted(snapshot.online), "held": held}
 
 
-def _paused(orders: Orders) -> str | None:
+def _pause_reason(orders: Orders) -> str | None:
+    """Returns who has paused or released the tuner, and until when; None: it is not paused."""
     if orders.pause is None:
         return None
-    word = "released" if orders.pause.released else "paused"
-    return f"rheostat is {word} by {orders.pause.by}, until `rheostat resume`"
+    state = "released" if orders.pause.released else "paused"
+    return f"rheostat is {state} by {orders.pause.by}, until `rheostat resume`"

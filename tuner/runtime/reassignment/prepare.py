@@ -1,7 +1,8 @@
-"""A turn of the executor of plans whose steps wait for their throttle: announced, and let go once they have been seen to.
+"""Announces the steps of an executor cycle to the throttle controller, and waits until their throttles are set.
 
-Invariant: what waits here is on record and not asked for. A turn leaves once: when a cycle of the tuner has seen to its steps,
-or when none has for too long.
+Kafka copies from the moment it accepts a reassignment. A step therefore begins only after a throttle cycle has answered for it.
+
+Invariant: a step that waits here is in the journal and not yet requested. It leaves once: after the answer, or after a timeout.
 """
 
 from __future__ import annotations
@@ -21,87 +22,90 @@ from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.reassignment_plan import DesiredPlanState, ReassignmentSnapshot, TopicPartition
 from tuner.core.reassignment_steps import StepReason
 
-PREPARE_S_MAX = 10.0  # At least two cycles of the tuner; what it has not seen to by then is not begun.
+PREPARE_S_MAX = 10.0  # At least two throttle cycles. A step without an answer after this time does not begin.
 
 
 class PrepareStep:
-    def __init__(
-        self, announcing: PrepareHandshake | None, announced_s_max: float, monotonic: Callable[[], float]
-    ) -> None:
+    """The executor's end of the handshake with the throttle controller."""
+
+    def __init__(self, handshake: PrepareHandshake | None, wait_s_max: float, monotonic: Callable[[], float]) -> None:
         """
         Args:
-            announcing: to whom steps are announced; None: nobody throttles them.
+            handshake: announces steps to the throttle controller; None: steps begin unthrottled.
         """
-        self._announcing = announcing
-        self._s_max = announced_s_max
+        self._handshake = handshake
+        self._wait_s_max = wait_s_max
         self._monotonic = monotonic
-        self._waiting: tuple[ExecutorDecision, float] | None = None  # And since when.
+        self._waiting: tuple[ExecutorDecision, float] | None = (
+            None  # The announced decision, and when it was announced.
+        )
 
     @property
     def is_waiting(self) -> bool:
         return self._waiting is not None
 
-    def begin(self, made: ExecutorDecision, look: ReassignmentSnapshot) -> Deferred | None:
-        """What of the turn is not to be asked for, where it need not wait; None: it waits."""
-        throttled = (each for each in made.plans if not each.plan.head.throttle.unthrottled)
-        moves = steps_as_moves((step for each in throttled for step in each.starts), look)
-        if self._announcing is None or not moves:
+    def begin(self, decision: ExecutorDecision, snapshot: ReassignmentSnapshot) -> Deferred | None:
+        """Announces the steps that copy data. Returns the steps that must not begin; None: ``poll`` tells them later."""
+        throttled = (plan for plan in decision.plans if not plan.plan.head.throttle.unthrottled)
+        moves = steps_as_moves((step for plan in throttled for step in plan.starts), snapshot)
+        if self._handshake is None or not moves:
             return NONE_DEFERRED
-        if any(each.cancels for each in made.plans):
-            # Whoever cancels waits for nobody's throttle.
+        if any(plan.cancels for plan in decision.plans):
+            # A cancel must not wait for a throttle, so the steps begin in a later cycle.
             return Deferred(waiting={(move.topic, move.partition): CANCELLATION_FIRST for move in moves})
-        self._announcing.submit(moves, urgent_of(made))
-        self._waiting = (made, self._monotonic())
+        self._handshake.submit(moves, urgent_of(decision))
+        self._waiting = (decision, self._monotonic())
         return None
 
-    def poll(self, wanted: Mapping[str, DesiredPlanState], *, paused: bool) -> tuple[ExecutorDecision, Deferred] | None:
-        """The turn, and what of it is not to be asked for; None: it still waits.
+    def poll(
+        self, desired: Mapping[str, DesiredPlanState], *, paused: bool
+    ) -> tuple[ExecutorDecision, Deferred] | None:
+        """Returns the announced decision and its steps that must not begin; None: there is no answer yet.
 
         Args:
-            wanted: the newest word about each plan, by its id.
-            paused: all plans are, by a word to the tuner.
+            desired: the state that the newest order asks for, by plan id.
+            paused: an operator has paused the whole tuner.
         """
-        assert self._announcing is not None
+        assert self._handshake is not None
         assert self._waiting is not None
-        (made, since_s), found = self._waiting, self._announcing.deferred
-        if found is None and self._monotonic() - since_s < self._s_max:
+        (decision, since_s), refused = self._waiting, self._handshake.deferred
+        if refused is None and self._monotonic() - since_s < self._wait_s_max:
             return None
-        announced, without_room = (
-            [(m.topic, m.partition) for m in self._announcing.moves],
-            self._announcing.waiting_for_capacity,
-        )
+        announced = [(move.topic, move.partition) for move in self._handshake.moves]
+        without_room = self._handshake.waiting_for_capacity
         self._waiting = None
-        if found is None:
-            found = dict.fromkeys(announced, f"not begun: not throttled within {self._s_max:.0f} s")
-        steps = [(each.plan, step) for each in made.plans for step in each.starts]
-        # Producers that are refused wait for these: they are throttled where that can be, and begin all the same.
-        urgent = urgent_of(made)
-        unsaid = [
+        if refused is None:
+            refused = dict.fromkeys(announced, f"not begun: not throttled within {self._wait_s_max:.0f} s")
+        # Kafka refuses writes to these partitions. They are throttled if possible, and begin in any case.
+        urgent = urgent_of(decision)
+        superseded = [
             (step.topic, step.partition)
-            for plan, step in steps
-            if paused or wanted.get(plan.id) is not plan.head.desired
+            for plan_decision in decision.plans
+            for step in plan_decision.starts
+            if paused or desired.get(plan_decision.plan.id) is not plan_decision.plan.head.desired
         ]
-        return made, classify_deferred(found, urgent, unsaid, without_room)
+        return decision, classify_deferred(refused, urgent, superseded, without_room)
 
-    def note_running_steps(self, made: ExecutorDecision, look: ReassignmentSnapshot) -> None:
-        """Notes through which sides steps run at this look."""
-        if self._announcing is not None:
-            running = steps_as_moves((step for each in made.plans for step in each.progress.running.values()), look)
-            self._announcing.last_copied_at_s.update(dict.fromkeys(sides_of(running), self._monotonic()))
+    def note_running_steps(self, decision: ExecutorDecision, snapshot: ReassignmentSnapshot) -> None:
+        """Notes the sides through which steps copy now."""
+        if self._handshake is not None:
+            running = (step for plan in decision.plans for step in plan.progress.running.values())
+            sides = sides_of(steps_as_moves(running, snapshot))
+            self._handshake.last_copied_at_s.update(dict.fromkeys(sides, self._monotonic()))
 
     def note_step_ended(self) -> None:
-        """A step that ran has, and others go on: what it has on the throttled-replica lists is to leave them."""
-        if self._announcing is not None:
-            self._announcing.step_ended = True
+        """Notes that a step has ended, so that the throttle controller takes its replicas off the throttled-replica lists."""
+        if self._handshake is not None:
+            self._handshake.step_ended = True
 
     def clear(self) -> None:
-        """Its steps have been asked for, or never will be."""
+        """Ends the announcement: its steps were requested, or never will be."""
         self._waiting = None
-        if self._announcing is not None:
-            self._announcing.clear()
+        if self._handshake is not None:
+            self._handshake.clear()
 
 
-def urgent_of(made: ExecutorDecision) -> frozenset[TopicPartition]:
-    """What producers that are refused wait for."""
-    steps = (step for each in made.plans for step in each.starts)
+def urgent_of(decision: ExecutorDecision) -> frozenset[TopicPartition]:
+    """Returns the partitions whose producers are refused until the step has ended (below min.insync.replicas)."""
+    steps = (step for plan in decision.plans for step in plan.starts)
     return frozenset((step.topic, step.partition) for step in steps if step.reason is StepReason.MIN_IN_SYNC)

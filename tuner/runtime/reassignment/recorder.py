@@ -1,7 +1,7 @@
-"""What of plans is on record, and what failed so that it is tried again later.
+"""Records the decisions about plans in the journal, logs them, and schedules the retry of failed steps.
 
-As with the throttles: what is asked for is on record before it is asked, with the reason; and where the journal takes no
-record nothing is asked. What the journal took is put into the book by the same way by which the next life reads it.
+A step and its reason are recorded before the step is requested. If the journal accepts no record, nothing is requested. Records
+that the journal has accepted are decoded into the book, as after a restart.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from tuner.runtime.ports import RecordJournal
 
 log = structlog.get_logger("tuner")
 
-PLANS_KEPT = 20  # That have ended, for those who ask how.
-HEADLESS_S_MAX = 3600.0  # Whoever gives a plan writes its head within seconds after the parts.
-_LINES_MAX = 5
+PLANS_KEPT = 20  # Ended plans whose outcome stays readable.
+HEADLESS_S_MAX = 3600.0  # A command that submits a plan writes its head within seconds after the parts.
+_LINES_MAX = 5  # Log lines of one kind in one cycle. The journal has everything.
 
 
 class ReassignmentRecorder:
-    """``book`` holds all plans; what is made of them comes back through ``record``."""
+    """Holds all recorded plans (``book``). The book changes only with records that the journal has accepted."""
 
     def __init__(
         self,
@@ -54,15 +54,15 @@ class ReassignmentRecorder:
     ) -> None:
         """
         Args:
-            outbox: what has happened and is not in the journal yet; all recorders of a leadership term share it.
+            outbox: entries that wait for the next journal write; all recorders of one leadership term share it.
         """
         self.book = book
         self._journal = journal
         self._cluster = cluster
         self._clock = clock
-        self._numbers: dict[str, dict[TopicPartition, int]] = {}  # Which record of its plan a part is in.
+        self._record_numbers: dict[str, dict[TopicPartition, int]] = {}  # By plan: the record that holds a partition.
         self._backoff: Backoff[TopicPartition] = Backoff(clock.monotonic_s)
-        self._refused: dict[TopicPartition, str] = {}  # Why the last try failed.
+        self._refusals: dict[TopicPartition, str] = {}  # Why the last request failed.
         self._headless_since_s: dict[str, float] = {}
         self._outbox = outbox if outbox is not None else Outbox()
 
@@ -70,51 +70,49 @@ class ReassignmentRecorder:
     def active_plans(self) -> tuple[Plan, ...]:
         return tuple(plan for plan in self.book.plans if plan.is_active)
 
-    def record(self, before: Sequence[Plan], made: ExecutorDecision, why: Mapping[str, object]) -> None:
-        """What a cycle has found out and is about to ask for.
+    def record(self, before: Sequence[Plan], decision: ExecutorDecision, inputs: Mapping[str, object]) -> None:
+        """Records a cycle: reached partitions, the steps that follow, and the new state. Logs what is new.
 
         Args:
-            before: the plans as they are on record, in the order of those of ``made``.
-            why: what the steps stood on besides the plan.
+            before: the plans as recorded, in the order of ``decision.plans``.
+            inputs: what the steps were decided on besides the plan.
 
         Raises:
-            JournalError: nothing of it is on record, and nothing of it is so.
+            JournalError: nothing was recorded, and no step may be requested.
         """
-        changes = made.admission.concurrency.changes
-        found = [concurrency_entry(changes, self._clock.now_ms())]
+        changes = decision.admission.concurrency.changes
+        entries = [concurrency_entry(changes, self._clock.now_ms())]
         records: dict[bytes, bytes | None] = {}
-        for plan, each in zip(before, made.plans, strict=True):
-            found += [
-                outcome_entry(plan, each, self._clock.now_ms()),
-                steps_entry(plan, each, self._clock.now_ms(), why),
+        for plan, plan_decision in zip(before, decision.plans, strict=True):
+            entries += [
+                outcome_entry(plan, plan_decision, self._clock.now_ms()),
+                steps_entry(plan, plan_decision, self._clock.now_ms(), inputs),
             ]
-            records |= self._records(plan, each.plan, said=bool(changes))
-        self._write([entry for entry in found if entry is not None], records)
+            records |= self._encode_changes(plan, plan_decision.plan, with_concurrency=bool(changes))
+        self._write([entry for entry in entries if entry is not None], records)
         for change in changes[:_LINES_MAX]:
             log.info(change.text, action="concurrency", reason=change.reason.value)
-        for plan, each in zip(before, made.plans, strict=True):
-            self._tell(plan, each)
-            self._went_well(each)
-        self._keep_refused(made.plans)
+        for plan, plan_decision in zip(before, decision.plans, strict=True):
+            _log_changes(plan, plan_decision)
+            for key in plan_decision.progress.reached:
+                self._backoff.succeed(key)
+        self._drop_old_refusals(decision.plans)
 
-    def _went_well(self, made: PlanDecision) -> None:
-        for key in made.progress.reached:
-            self._backoff.succeed(key)
-
-    def _keep_refused(self, made: Sequence[PlanDecision]) -> None:
-        """Of what is still to be tried; a step that is under way was taken after all, though its stop may not have been."""
-        if not self._refused:
+    def _drop_old_refusals(self, decisions: Sequence[PlanDecision]) -> None:
+        """Keeps the refusals of partitions that are still to be requested, elected or cancelled."""
+        if not self._refusals:
             return
-        tried = set[TopicPartition]()
-        for each in made:
-            stopping = [key for key in each.progress.running if each.plan.requested[key].cancel_requested]
-            tried.update(each.progress.ready, each.progress.to_elect, each.progress.unconfirmed, stopping)
-        self._refused = {key: why for key, why in self._refused.items() if key in tried}
+        pending = set[TopicPartition]()
+        for decision in decisions:
+            progress = decision.progress
+            stopping = [key for key in progress.running if decision.plan.requested[key].cancel_requested]
+            pending.update(progress.ready, progress.to_elect, progress.unconfirmed, stopping)
+        self._refusals = {key: why for key, why in self._refusals.items() if key in pending}
 
     def note_accepted(self, keys: Iterable[TopicPartition]) -> None:
-        """Kafka has said so."""
+        """Forgets earlier refusals of these partitions, because Kafka has accepted a request."""
         for key in keys:
-            self._refused.pop(key, None)
+            self._refusals.pop(key, None)
 
     def record_failures(
         self,
@@ -122,32 +120,34 @@ class ReassignmentRecorder:
         after: Sequence[Plan],
         failures: Mapping[TopicPartition, StepRefusal],
         waits: Mapping[TopicPartition, str],
-        rests: Collection[TopicPartition] = (),
+        pauses: Collection[TopicPartition] = (),
     ) -> None:
-        """On record and told once a cause; of what Kafka refused, and of what waits, nothing is under way.
+        """Records and logs, by cause, the steps that did not begin, and that they are not in progress.
 
         Args:
-            failures: tried again later each time.
-            waits: what was kept back though nothing has failed; the next look goes on with it.
-            rests: of that, what is looked at again only after the shortest pause, however often.
+            plans: the plans as recorded.
+            after: the same plans without the steps that did not begin.
+            failures: doubles the pause before the retry.
+            waits: steps deferred without a failure, and why; the next cycle tries them again.
+            pauses: those of ``waits`` that are tried again only after the shortest pause.
 
         Raises:
-            JournalError: the entries go on record with what the journal takes next.
+            JournalError: the entries are recorded with the next write that the journal accepts.
         """
         if not failures and not waits:
             return
         for key in failures:
             self._backoff.fail(key)
-        for key in rests:
+        for key in pauses:
             self._backoff.pause_once(key)
-        self._refused |= {key: refusal.why for key, refusal in failures.items()}
-        for said in _by_cause({key: refusal.why for key, refusal in failures.items()}):
-            log.error(f"not done: {said}")
-        for said in _by_cause(waits):
-            log.info(f"waits: {said}")
+        self._refusals |= {key: refusal.why for key, refusal in failures.items()}
+        for text in _texts_by_cause({key: refusal.why for key, refusal in failures.items()}):
+            log.error(f"not done: {text}")
+        for text in _texts_by_cause(waits):
+            log.info(f"waits: {text}")
         records: dict[bytes, bytes | None] = {}
         for plan, later in zip(plans, after, strict=True):
-            records |= self._records(plan, later, said=False)
+            records |= self._encode_changes(plan, later, with_concurrency=False)
         if failures:
             self._outbox.entries.append(failed_entry(failures, self._clock.now_ms()))
         if waits:
@@ -155,29 +155,30 @@ class ReassignmentRecorder:
         self._write([], records)
 
     def delete_headless_parts(self) -> None:
-        """Takes parts off the record whose plan has had no head for long.
+        """Deletes the parts of plans that have had no head for an hour: their submission was interrupted.
 
         Raises:
-            JournalError
+            JournalError: the parts stay in the journal.
         """
-        now_s, found = self._clock.monotonic_s(), self.book.parts_without_head
-        since_s = self._headless_since_s = {plan: self._headless_since_s.get(plan, now_s) for plan in found}
-        for plan, parts in found.items():
-            if now_s - since_s[plan] > HEADLESS_S_MAX:
-                self._write([], tombstones(self._cluster, plan, parts))
-                log.info("parts of a plan that was never given whole are off the record", plan=plan, records=parts)
+        now_s, headless = self._clock.monotonic_s(), self.book.parts_without_head
+        since_s = self._headless_since_s = {plan_id: self._headless_since_s.get(plan_id, now_s) for plan_id in headless}
+        for plan_id, parts in headless.items():
+            if now_s - since_s[plan_id] > HEADLESS_S_MAX:
+                self._write([], tombstones(self._cluster, plan_id, parts))
+                log.info("deleted the parts of a plan whose submission was interrupted", plan=plan_id, records=parts)
 
     @property
     def backing_off(self) -> frozenset[TopicPartition]:
+        """Returns the partitions that failed recently and are not tried yet."""
         return self._backoff.paused()
 
     @property
     def refusals(self) -> Mapping[TopicPartition, str]:
-        """Why the last try of these failed; what was taken since, or is not to be tried any more, is not among them."""
-        return dict(self._refused)
+        """Returns why the last request for a partition failed, unless a later one was accepted or none is needed any more."""
+        return dict(self._refusals)
 
     def _write(self, entries: Sequence[Entry], records: Mapping[bytes, bytes | None]) -> None:
-        """With what has happened since the last time: all of it, or nothing."""
+        """Writes the entries and records, together with the entries that an earlier write has left, or nothing."""
         if not entries and not records and not self._outbox.entries:
             return
         self._journal.write((*self._outbox.entries, *entries), beside=records)
@@ -185,21 +186,25 @@ class ReassignmentRecorder:
         for key, value in records.items():
             self.book.take(key, value)
 
-    def _records(self, before: Plan, after: Plan, *, said: bool) -> dict[bytes, bytes | None]:
-        """``said``: also why so many run at a time, which changes too often to be worth a record of its own."""
+    def _encode_changes(self, before: Plan, after: Plan, *, with_concurrency: bool) -> dict[bytes, bytes | None]:
+        """Returns the records that differ between two states of a plan; None as value removes a record.
+
+        Args:
+            with_concurrency: a changed concurrency alone also needs a record; usually it changes too often for that.
+        """
         records: dict[bytes, bytes | None] = {}
         if after.requested != before.requested:
-            numbers = self._numbers_of(before)
+            numbers = self._record_numbers_of(before)
             changed = {
                 numbers[key]
                 for key in before.requested.keys() | after.requested.keys()
                 if key in numbers and before.requested.get(key) != after.requested.get(key)
             }
             for number in changed:
-                some = {key: a for key, a in after.requested.items() if numbers.get(key) == number}
-                records[requested_key(self._cluster, before.id, number)] = encode_requested(some)
+                part = {key: step for key, step in after.requested.items() if numbers.get(key) == number}
+                records[requested_key(self._cluster, before.id, number)] = encode_requested(part)
         if after.state != before.state and (
-            said or replace(after.state, concurrency=before.state.concurrency) != before.state
+            with_concurrency or replace(after.state, concurrency=before.state.concurrency) != before.state
         ):
             records[state_key(self._cluster, before.id)] = encode_state(after.state)
         if not after.is_active:
@@ -207,42 +212,42 @@ class ReassignmentRecorder:
             ended = [plan.id for plan in self.book.plans if not plan.is_active]
             for old in ended[: max(0, len(ended) + 1 - PLANS_KEPT)]:
                 records |= {head_key(self._cluster, old): None, state_key(self._cluster, old): None}
-            self._numbers.pop(before.id, None)
+            self._record_numbers.pop(before.id, None)
         return records
 
-    def _numbers_of(self, plan: Plan) -> dict[TopicPartition, int]:
-        if plan.id not in self._numbers:
-            self._numbers[plan.id] = {
-                key: n for n, some in enumerate(split_into_parts(plan.partitions)) for key in some
+    def _record_numbers_of(self, plan: Plan) -> dict[TopicPartition, int]:
+        if plan.id not in self._record_numbers:
+            self._record_numbers[plan.id] = {
+                key: number for number, part in enumerate(split_into_parts(plan.partitions)) for key in part
             }
-        return self._numbers[plan.id]
-
-    def _tell(self, before: Plan, made: PlanDecision) -> None:
-        after = made.plan
-        if before.state.acknowledged_at_ms < after.state.acknowledged_at_ms:
-            log.info(
-                f"plan {after.id}: {after.head.desired.value}", by=after.head.ordered_by or after.head.submitted_by
-            )
-        for step in made.starts[:_LINES_MAX]:
-            log.info(
-                f"plan {after.id}: {step.topic}-{step.partition} to {list(step.replicas)}",
-                action="reassign",
-                reason=step.reason.value,
-            )
-        if len(made.starts) > _LINES_MAX:
-            log.info(f"plan {after.id}: {more_text(len(made.starts) - _LINES_MAX, 'steps')}")
-        if made.cancels:
-            log.info(f"plan {after.id}: {len(made.cancels)} steps under way are stopped", action="cancel")
-        for line in after.state.blockers:
-            if line not in before.state.blockers:
-                log.warning(f"plan {after.id}: {line}")
-        if after.state.ending is not None:
-            log.info(f"plan {after.id}: {after.state.ending.value}", dropped=len(after.state.dropped))
+        return self._record_numbers[plan.id]
 
 
-def _by_cause(steps: Mapping[TopicPartition, str]) -> list[str]:
-    said = []
-    for why, _ in Counter(steps.values()).most_common(_LINES_MAX):
-        names = join_names((f"{topic}-{number}" for (topic, number), cause in steps.items() if cause == why), 1)
-        said.append(f"the step of {names}: {why}")
-    return said
+def _log_changes(before: Plan, decision: PlanDecision) -> None:
+    after = decision.plan
+    if before.state.acknowledged_at_ms < after.state.acknowledged_at_ms:
+        log.info(f"plan {after.id}: {after.head.desired.value}", by=after.head.ordered_by or after.head.submitted_by)
+    for step in decision.starts[:_LINES_MAX]:
+        log.info(
+            f"plan {after.id}: {step.topic}-{step.partition} to {list(step.replicas)}",
+            action="reassign",
+            reason=step.reason.value,
+        )
+    if len(decision.starts) > _LINES_MAX:
+        log.info(f"plan {after.id}: {more_text(len(decision.starts) - _LINES_MAX, 'steps')}")
+    if decision.cancels:
+        log.info(f"plan {after.id}: stopping {len(decision.cancels)} running steps", action="cancel")
+    for line in after.state.blockers:
+        if line not in before.state.blockers:
+            log.warning(f"plan {after.id}: {line}")
+    if after.state.ending is not None:
+        log.info(f"plan {after.id}: {after.state.ending.value}", dropped=len(after.state.dropped))
+
+
+def _texts_by_cause(causes: Mapping[TopicPartition, str]) -> list[str]:
+    """Returns one line for each of the most frequent causes, with the number of its steps."""
+    texts = []
+    for why, _ in Counter(causes.values()).most_common(_LINES_MAX):
+        names = join_names((f"{topic}-{number}" for (topic, number), cause in causes.items() if cause == why), 1)
+        texts.append(f"the step of {names}: {why}")
+    return texts

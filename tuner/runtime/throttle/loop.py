@@ -72,8 +72,8 @@ from tuner.runtime.throttle.window_warmup import WindowWarmup
 
 log = structlog.get_logger("tuner")
 
-_JOURNAL_REFUSED = "the journal takes no record, so nothing is done"
-_OUTCOME_REFUSED = "the journal takes no outcome yet"
+_JOURNAL_REFUSED = "the journal accepts no record, so nothing is done"
+_OUTCOME_REFUSED = "the journal accepts no outcome yet"
 
 
 class SignalSource(LatestSignals, Protocol):

@@ -320,9 +320,9 @@ def test_where_no_look_ends_the_old_picture_is_not_shown_as_new_for_long() -> No
 
 def test_since_when_it_is_not_known_may_be_told_with_the_cause() -> None:
     board = PlanStatusStore("c")
-    board.record_unknown("the journal takes no record", 7_000)
+    board.record_unknown("the journal accepts no record", 7_000)
     assert (board.snapshot().unknown_reason, board.snapshot().unknown_since_ms) == (
-        "the journal takes no record",
+        "the journal accepts no record",
         7_000,
     )
     board.clear()

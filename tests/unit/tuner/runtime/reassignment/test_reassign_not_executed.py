@@ -94,7 +94,7 @@ def test_an_error_ends_what_was_asked_of_others_for_the_plan() -> None:
         rig.cycle()
     assert rig.loop.pending_bytes == {}
     shown = rig.loop._observer.snapshot()  # type: ignore[attr-defined]  # the rig's is a board
-    assert shown.unknown_reason == "what carries plans out had an error: TypeError: a bug"
+    assert shown.unknown_reason == "the executor of plans failed with an internal error: TypeError: a bug"
 
 
 @pytest.mark.parametrize("dry_run", [False, True])

@@ -162,7 +162,7 @@ def test_while_the_journal_takes_nothing_it_is_told_since_when_plans_are_not_kno
         rig.cycle()
         shown = board.snapshot()
         assert (shown.unknown_reason, shown.unknown_since_ms) == (
-            "the journal takes no record: the journal is away",
+            "the journal accepts no record: the journal is away",
             seen_at_ms,
         )
     # Another reason is no other beginning.
