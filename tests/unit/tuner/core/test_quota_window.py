@@ -8,7 +8,7 @@ import pytest
 from fake_quotas import FakeQuotas
 from mutation_rig import START_MS, controller, tenant
 from test_live_reader import Answers, over
-from test_mutation_loop import ALICE, Rig
+from test_mutation_quota_loop import ALICE, Rig
 
 from streaming.shared.kafka.cluster import ClusterError, ConfigValue, Unreachable
 from tuner.control.mutation_quota.model import MutationLimits, MutationPolicy, with_broker_window

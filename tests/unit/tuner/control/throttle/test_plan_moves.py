@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from loop_rig import Rig
 from reassign_rig import still
-from test_listing import NOTHING, WANTED, cycle, listed
+from test_list_writer import NOTHING, WANTED, cycle, listed
 from test_prepared_moves import Announced
 from test_steering import OBJECTIVE
 from tuner_cases import LIMITS, NOW_MS, SOURCE, TARGET, F, L, live, move, observation, owned

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from loop_rig import Rig
-from test_listing import NOTHING, cycle
+from test_list_writer import NOTHING, cycle
 from test_steering import OBJECTIVE
 from tuner_cases import LIMITS, NOW_MS, SOURCE, STALL, TARGET, broker_signal, live, move, observation, owned
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from loop_rig import Rig
-from test_listing import unthrottled
+from test_list_writer import unthrottled
 from test_plan_moves import plan
 from test_steering import seconds, steered
 from tuner_cases import NOW_MS, SOURCE, STALLED, TARGET, WELL, move, throttle

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from test_listing import NOTHING, cycle, unthrottled
+from test_list_writer import NOTHING, cycle, unthrottled
 from test_prepared_moves import T0, Announced, still
 from tuner_cases import move, throttle
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from reassign_rig import Rig as Plans
 from reassign_rig import still
-from test_listing import NOTHING, STANDBY, WANTED, cycle, listed, unthrottled
+from test_list_writer import NOTHING, STANDBY, WANTED, cycle, listed, unthrottled
 from tuner_cases import SOURCE, TARGET, F, L, move, throttle
 
 from tuner.control.throttle.replica_lists.prepared_moves import (
