@@ -228,7 +228,7 @@ def _run_term(process: _Process, current: _Settings, ahead: ReadAhead | None, re
     """Takes over the journal and runs the controllers until the term ends.
 
     Args:
-        ahead: what this tuner read of the journal while it stood by.
+        ahead: the part of the journal that this tuner read while it stood by; None: nothing was read.
 
     Returns:
         Whether the journal was read: then ``ahead`` is out of date.
@@ -277,8 +277,8 @@ def _run_term(process: _Process, current: _Settings, ahead: ReadAhead | None, re
             journal=journal,
             lease=lease,
             reloads=reloads,
-            away=standby.away,
-            unheard=orders.unreadable,
+            cluster_error=standby.cluster_error,
+            orders_error=orders.unreadable,
             cycle_s=settings.cycle_s,
             stop=process.stop,
             clock=process.clock,

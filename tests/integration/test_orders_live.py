@@ -94,7 +94,7 @@ def test_another_name_of_the_same_cluster_waits_for_the_first(
     settings = yaml.safe_load(file.read_text())
     renamed.write_text(yaml.safe_dump(settings | {"cluster": "renamed"}))
     with running(*RHEOSTAT, "tune", "--config", renamed, log=renamed.with_suffix(".log")):
-        until(lambda: "on record as cluster 'lab' too, with 2 throttles" in not_ready(port), 40, "it says why it waits")
+        until(lambda: "also as cluster 'lab', with 2 throttles" in not_ready(port), 40, "it says why it waits")
         refused = rheostat("release", "--config", renamed)
         assert refused.returncode == 2
         assert "'lab' has 2 throttles" in refused.stderr

@@ -1,4 +1,4 @@
-"""Runs one slow call at a time in the background, so that the throttles never wait for a controller that answers late."""
+"""Runs one slow call at a time in the background, so that the throttle controller never waits for a slow answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class BackgroundCaller(Protocol):
 
 
 class ThreadCaller:
-    """Runs each call in a daemon thread of its own. The user starts the next call only after the last one is done."""
+    """Runs each call in a daemon thread of its own. The next call may start only after the last one is done."""
 
     def start(self, call: Callable[[], T], /) -> Future[T]:
         answer: Future[T] = Future()
@@ -35,7 +35,7 @@ class ThreadCaller:
         def run() -> None:
             try:
                 answer.set_result(call())
-            except BaseException as error:  # noqa: BLE001 - raised again where the result is asked for
+            except BaseException as error:  # noqa: BLE001 - raised again by ``result``
                 answer.set_exception(error)
 
         threading.Thread(target=run, name="slow-call", daemon=True).start()
@@ -46,10 +46,12 @@ def answer_of(call: Call[T]) -> T | ClusterError:
     """Returns the result of a call that is done; an exception becomes a ClusterError, so that the controller goes on."""
     try:
         return call.result()
-    except Exception as error:  # noqa: BLE001 - told as a failure of the call, with its name
+    except Exception as error:  # noqa: BLE001 - reported as a failure of the call, with its name
         return ClusterError(f"{type(error).__name__}: {error}")
 
 
 def refusal_text(*, ended: bool) -> str:
     """Returns why a request is not sent: the term has ended, or leadership is not certain."""
-    return "this tuner's leadership has ended" if ended else "leadership was not certain any more; tried again"
+    return (
+        "this tuner's leadership has ended" if ended else "leadership was not certain any more; it will be tried again"
+    )

@@ -77,5 +77,5 @@ def refusal(fence: Fence) -> Failure | None:
         return f"not written, because leadership is not certain: {error}"
     # A proof is as old as the question, and waiting for the answer may have taken longer than a lease lasts.
     if fence.proof_age_s() > PROOF_S_MAX:
-        return "not written: the journal or the group took too long to confirm leadership; tried again"
+        return "not written: the journal or the group took too long to confirm leadership; it will be tried again"
     return None

@@ -22,8 +22,8 @@ from tuner.runtime.throttle.loop import ThrottleController
 log = structlog.get_logger("tuner")
 
 _TICK_S_MIN = 0.02
-_CYCLE_FAILED = "a cycle failed, so nothing is changed until one goes well"
-_STEP_FAILED = "a step failed, so changes of rates stop where they are until a cycle goes well"
+_CYCLE_FAILED = "a cycle failed, so nothing is changed until one succeeds"
+_STEP_FAILED = "a step failed, so ramps stop at their current rate until a cycle succeeds"
 REST_S = 60.0  # Pause of the quota controller or the executor after an exception.
 
 
@@ -36,8 +36,8 @@ def serve(
     journal: KafkaJournal,
     lease: Lease | None,
     reloads: Reloads,
-    away: Callable[[], str | None],
-    unheard: Callable[[], str | None] = lambda: None,
+    cluster_error: Callable[[], str | None],
+    orders_error: Callable[[], str | None] = lambda: None,
     cycle_s: float,
     stop: threading.Event,
     clock: Clock,
@@ -45,23 +45,23 @@ def serve(
     """Runs until the lease or the journal is lost, orders become unreadable, new settings wait, or ``stop`` is set.
 
     Args:
-        away: why the cluster does not answer; None: it does.
-        unheard: why an order could not be read; None: all were. The unread order may be a pause, so the tuner must not act.
+        cluster_error: returns why the cluster does not answer; None: it does.
+        orders_error: returns why an order could not be read; None: all were. It may be a pause, so the tuner must not act.
     """
 
     def may_act() -> bool:
         is_leader = lease is None or is_lease_held(lease, journal, stop, clock)
-        return is_leader and not journal.lost and not reloads.waiting() and unheard() is None
+        return is_leader and not journal.lost and not reloads.waiting() and orders_error() is None
 
     status.become_active()
     run(throttles, quotas, plans, status, cycle_s=cycle_s, stop=stop, clock=clock, may_act=may_act)
     throttles.end("stopped on the way: this tuner's term has ended")
-    status.become_standby("other settings are being taken up" if reloads.waiting() else None)
-    if not stop.is_set() and (why := unheard()) is not None:
+    status.become_standby("new settings are being applied" if reloads.waiting() else None)
+    if not stop.is_set() and (why := orders_error()) is not None:
         status.become_standby(why)
         log.error("orders cannot be read: all writes stopped", holder=journal.holder, error=why)
     elif not stop.is_set() and not reloads.waiting():
-        status.become_standby(away())
+        status.become_standby(cluster_error())
         log.warning("leadership lost or unknown: all writes stopped", holder=journal.holder)
 
 
@@ -155,7 +155,7 @@ def _stop_ramps(stop: Callable[[], None]) -> None:
     try:
         stop()
     except Exception:  # what caused the first exception may well cause another one
-        log.exception("ramps under way could not be stopped in order")
+        log.exception("running ramps could not be stopped")
 
 
 class _SideController:
@@ -170,7 +170,7 @@ class _SideController:
     ) -> None:
         self._name = name
         self._controller = controller
-        self._effect = f"{effect} for {REST_S:g} s after an error of our own, then it is tried again"
+        self._effect = f"{effect} for {REST_S:g} s after an internal error, then it is tried again"
         self._status = status
         self._due_s = float("-inf")
 

@@ -13,7 +13,7 @@ Limits of this lease, and what makes up for them:
 3. Kafka's default assignor prefers the smallest member id, which is random, so any new member could take the partition. The
    sticky assignor leaves it with its holder. During a rebalance the holder writes nothing and waits (``awaits_renewal``).
 4. kafka-python can lose the end of a rebalance that only a change of the topic's metadata has caused. Such a member is never told
-   its assignment and sends no heartbeats. A member that is told nothing for longer than a rebalance can take joins again.
+   its assignment and sends no heartbeats. A member without an assignment for longer than a rebalance can take joins again.
 
 Invariant: only a holder of the lease takes the journal over. A holder whom the journal refuses leaves the group and joins again,
 because either its lease or the other tuner's is out of date.
@@ -40,7 +40,7 @@ SESSION_S = 8.0
 HEARTBEAT_S = 2.0
 # A rebalance waits for a dead member until its session has expired.
 ASSIGNMENT_S_MAX = SESSION_S + 2 * HEARTBEAT_S
-_SEEN_THROUGH_S = 2.0  # A rebalance that begins and ends within one poll cannot be lost.
+_REBALANCE_POLL_S = 2.0  # kafka-python loses no rebalance that ends within one poll.
 _LEAVE_S_MAX = 5.0
 # The group uses the first one that all members know. Tuners from before the sticky one know only the range assignor.
 ASSIGNORS = (StickyPartitionAssignor, RangePartitionAssignor)
@@ -72,7 +72,7 @@ class Lease:
         self._monotonic = monotonic
         self._consumer: KafkaConsumer | None = None
         self.is_assigned = False  # The group's latest assignment.
-        # True during a rebalance in which this member, until then the holder, may get the lease again.
+        # True during a rebalance in which the member that held the lease until then may get it again.
         self.awaits_renewal = False
         self._rebalanced = False  # Since the last call of ``was_rebalanced``.
         self._unassigned_since_s: float | None = None  # Since when a rebalance has brought no assignment.
@@ -91,20 +91,22 @@ class Lease:
                 self._consumer = self._member()
                 self._consumer.subscribe([self._partition.topic], listener=_AssignmentListener(self))
                 self.note_rebalance(still_member=False)
-            wait_s = timeout_s if self._unassigned_since_s is None else max(timeout_s, _SEEN_THROUGH_S)
+            wait_s = timeout_s if self._unassigned_since_s is None else max(timeout_s, _REBALANCE_POLL_S)
             self._consumer.poll(timeout_ms=round(wait_s * 1000))
             is_holder = self.is_assigned and self.silent_s() < SESSION_S
             if self.is_assigned and not is_holder:
                 self._warn(f"the group has not answered for {SESSION_S:.0f} s, and may have given it to another")
                 return False
             if self._unassigned_since_s is not None and self._monotonic() - self._unassigned_since_s > ASSIGNMENT_S_MAX:
-                self._warn(f"the group has said nothing for {ASSIGNMENT_S_MAX:.0f} s: asking again as a new member")
+                self._warn(
+                    f"the group has assigned nothing for {ASSIGNMENT_S_MAX:.0f} s: joining again as a new member"
+                )
                 self.leave()
                 return False
             if is_holder and self._partition not in self._consumer.paused():
                 self._consumer.pause(self._partition)  # Its records are read elsewhere.
         except kafka.errors.GroupAuthorizationFailedError:
-            self._warn(f"missing right: Read on Group {self._group}")
+            self._warn(f"missing permission: Read on Group {self._group}")
             threading.Event().wait(timeout_s)  # Kafka refuses at once; without a pause this would be a busy loop.
             self.awaits_renewal = False
             return False
@@ -154,7 +156,7 @@ class Lease:
     def _warn(self, why: str) -> None:
         """Logs a reason once, until it changes or is gone."""
         if why != self._logged:
-            log.warning("the lease cannot be asked for", error=why)
+            log.warning("this tuner cannot hold the lease", error=why)
         self._logged = why
 
 

@@ -15,7 +15,7 @@ from tuner.settings.tuner import TunerSettings
 
 
 class Reloads(Protocol):
-    """Settings that may change while the tuner runs."""
+    """Source of settings that may change while the tuner runs."""
 
     def waiting(self) -> bool:
         """Returns whether new settings wait to be applied. It is called many times a second."""
@@ -37,7 +37,7 @@ class NoReloads:
 def show_settings(
     settings: TunerSettings, partition_limits: PartitionLimits | None, status: StatusStore, quotas: QuotaStatusStore
 ) -> None:
-    """Makes the API and the metrics compare with new settings."""
+    """Makes the API and the metrics show the new objective, capacity and limits."""
     objective, capacity = settings.objective, settings.capacity
     policy = settings.mutation_policy(partition_limits)
     status.limits = settings.limits()

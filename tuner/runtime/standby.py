@@ -99,7 +99,7 @@ class Standby:
                 if lease.held(_LEASE_POLL_S):
                     return True
                 ahead.step()
-                waits_for = self.away() or journal_topic.find_problem() or STANDBY_REASON
+                waits_for = self.cluster_error() or journal_topic.find_problem() or STANDBY_REASON
                 self._status.become_standby(waits_for)
                 if logged is None or (logged == STANDBY_REASON) != (waits_for == STANDBY_REASON):
                     log.info(waits_for)
@@ -184,7 +184,7 @@ class Standby:
         return False
 
     def _other_user(self, journal: KafkaJournal) -> str | None:
-        """Returns why another cluster name stands in the way; None: nothing does.
+        """Returns why this tuner must not act because of another cluster name; None: it may act.
 
         A tuner that itself manages throttles acts even if other names do, so that they can be ended one after the other.
         """
@@ -212,10 +212,10 @@ class Standby:
     def pause(self, why: str, pause_s: float | None = None) -> None:
         """Logs and shows why the tuner cannot act, and pauses."""
         log.error("cannot act yet; trying again", error=why)
-        self._status.become_standby(self.away() or why)
+        self._status.become_standby(self.cluster_error() or why)
         self._stop.wait(_TAKE_OVER_PAUSE_S if pause_s is None else pause_s)
 
-    def away(self) -> str | None:
+    def cluster_error(self) -> str | None:
         """Returns why the cluster does not answer; None: it does."""
         try:
             self._client.brokers()
@@ -252,8 +252,8 @@ def _recover(
         reader.close(timeout_ms=5000)
     if journal.misplaced_orders:
         log.warning(
-            "orders or plans of an earlier build stand in the journal's topic: they hold until the next order, which goes to "
-            "the orders' topic; look at them with `rheostat status`, and give them again or take them back"
+            "the journal's topic has orders or plans of an earlier build. They stay in force until the next order, which goes to the "
+            "orders topic. Check them with `rheostat status`, and repeat or withdraw them"
         )
     log.info("the journal is read", records=journal.records_read, ahead=known is not None)
     for (broker, side), owned in memory.owned.items():
@@ -268,11 +268,11 @@ def _recover(
 
 
 def _cleanup_text(name: str, what: str) -> str:
-    how = "take them back first, by `rheostat release` with it in the settings"
+    how = "end them first, by `rheostat release` with that name in the settings"
     if "plan" in what:
         how = f"let a tuner of that name end its plans (`rheostat reassign cancel`), and then release: {how}"
     return (
-        f"this Kafka cluster is on record as cluster {name!r} too, with {what} to be ended under that name: set "
+        f"the journal has this Kafka cluster also as cluster {name!r}, with {what} to be ended under that name: set "
         f"`cluster: {name}`, or {how}"
     )
 

@@ -306,7 +306,7 @@ def test_another_name_of_the_cluster_that_has_something_to_put_back_comes_first(
     alone, left, waits = seen(Read(OWNS, OWNS, ENDED))
     assert not alone, "it asks for its turn anew"
     assert (left, len(waits)) == (1, 2)
-    assert "on record as cluster 'old' too, with 1 throttle to be ended under that name: set `cluster: old`" in waits[0]
+    assert "also as cluster 'old', with 1 throttle to be ended under that name: set `cluster: old`" in waits[0]
 
 
 def test_of_two_names_that_both_have_something_to_put_back_each_can(seen: Seen) -> None:

@@ -660,7 +660,7 @@ def test_an_error_of_the_quotas_own_lets_them_rest_and_not_the_throttles_and_is_
         assert seen == (0.0 if broken else 1.0)
     assert throttles.cycles == 8
     assert (
-        "no mutation quota is changed for 60 s after an error of our own, then it is tried again: Attrib"
+        "no mutation quota is changed for 60 s after an internal error, then it is tried again: Attrib"
         in board.ready()[1]
     )
     assert any("no mutation quota is changed" in line["event"] for line in told)
@@ -761,7 +761,7 @@ def test_each_request_of_many_quotas_needs_a_young_proof() -> None:
     assert client.asked == 1
     assert list(outcome.values()).count(None) == ENTITIES_PER_REQUEST
     assert (
-        list(outcome.values()).count("not written: leadership was not certain any more; tried again")
+        list(outcome.values()).count("not written: leadership was not certain any more; it will be tried again")
         == ENTITIES_PER_REQUEST
     )
 

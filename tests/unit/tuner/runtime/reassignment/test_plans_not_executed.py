@@ -192,7 +192,7 @@ def test_an_executor_with_an_error_is_told_rests_and_is_tried_again() -> None:
     assert (plans.ticks, loop.ticks) == (1, 3)
     assert board.ready() == (
         False,
-        "the first cycle has not ended yet; no plan goes on for 60 s after an error of our own, then it is tried again: "
+        "the first cycle has not ended yet; no plan goes on for 60 s after an internal error, then it is tried again: "
         "TypeError: a bug",
     )
     assert metric(board, "rheostat_plan_executor_failed") == 1.0

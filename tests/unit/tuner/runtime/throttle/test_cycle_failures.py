@@ -91,13 +91,13 @@ def test_failing_cycles_change_nothing_and_the_next_good_one_acts(broken: list[E
     assert term.rates == (10 * MB, 10 * MB)
     ready, why = term.board.ready()
     assert not ready
-    assert "in a row: a cycle failed, so nothing is changed until one goes well: OverflowError: int too large" in why
+    assert "in a row: a cycle failed, so nothing is changed until one succeeds: OverflowError: int too large" in why
     failures = metric(term.board, "rheostat_cycle_failures_total", controller="throttles")
     assert failures is not None
     assert failures >= FAILURES_IN_A_ROW_MAX
     assert term.board.silent_s() <= CYCLE_S, "a liveness probe must not end it"
     assert [line["event"] for line in term.told if line["log_level"] == "error"] == [
-        "a cycle failed, so nothing is changed until one goes well"
+        "a cycle failed, so nothing is changed until one succeeds"
     ], "the same error is logged once a minute"
     broken[0] = None
     term.lasts(20 * CYCLE_S)

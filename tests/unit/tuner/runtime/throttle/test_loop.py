@@ -199,7 +199,7 @@ def test_when_a_term_ends_each_change_under_way_has_come_to_something(away: bool
     board: Any = StatusStore("c", LIMITS, dry_run=False, wall_clock=lambda: rig.now_s)
     serve(
         rig.loop, None, None, board,
-        journal=lost, lease=None, reloads=NoReloads(), away=lambda: None,
+        journal=lost, lease=None, reloads=NoReloads(), cluster_error=lambda: None,
         cycle_s=5.0, stop=threading.Event(), clock=rig.clock,
     )  # fmt: skip
     assert rig.loop.next_due_s() is None
@@ -222,7 +222,7 @@ def test_term_ends_where_orders_cannot_be_read() -> None:
     board = StatusStore("c", LIMITS, dry_run=False, wall_clock=lambda: rig.now_s)
     serve(
         rig.loop, None, None, board,
-        journal=journal, lease=None, reloads=NoReloads(), away=lambda: None, unheard=lambda: "records 3 to 5 are not read",
+        journal=journal, lease=None, reloads=NoReloads(), cluster_error=lambda: None, orders_error=lambda: "records 3 to 5 are not read",
         cycle_s=5.0, stop=threading.Event(), clock=rig.clock,
     )  # fmt: skip
     assert rig.throttles.rates == Rig().throttles.rates
