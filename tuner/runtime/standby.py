@@ -252,8 +252,8 @@ def _recover(
         reader.close(timeout_ms=5000)
     if journal.misplaced_orders:
         log.warning(
-            "the journal's topic has orders or plans of an earlier build. They stay in force until the next order, which goes to the "
-            "orders topic. Check them with `rheostat status`, and repeat or withdraw them"
+            "the journal's topic has orders or plans of an earlier build. They stay in force until the next order, which goes to "
+            "the orders topic. Check them with `rheostat status`, and repeat or withdraw them"
         )
     log.info("the journal is read", records=journal.records_read, ahead=known is not None)
     for (broker, side), owned in memory.owned.items():
