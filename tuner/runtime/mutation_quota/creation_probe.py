@@ -107,7 +107,7 @@ class CreationProbe:
                 # Requests that fell due meanwhile are counted as implied requests.
                 due_s = max(due_s, self._monotonic()) + pause_s + EVERY_S * self._rng.uniform(0.5, 1.5)
         finally:
-            named_teardown("controller asker", self._client.close)()
+            named_teardown("creation probe", self._client.close)()
 
     def once(self, due_s: float) -> float:
         """Sends one request through the next broker. Returns the extra pause before the next request, in seconds."""

@@ -132,7 +132,7 @@ class MutationQuotaController:
         self._read: Call[dict[QuotaEntity, float] | ClusterError] | None = None
         self._write: Call[Outcome] | None = None
         self._write_allowed = False  # Whether this tuner was still the leader at the last check during the write.
-        self._writing: dict[QuotaEntity, QuotaWrite] = {}
+        self._in_flight: dict[QuotaEntity, QuotaWrite] = {}  # The changes of the running write.
         # End of the last write. At the start, a write of the tuner before this one may just have been sent.
         self._last_write_s = clock.monotonic_s()
         self._unconfirmed: dict[QuotaEntity, tuple[QuotaWrite, float]] = {}  # The write, and when it ended.
@@ -154,7 +154,7 @@ class MutationQuotaController:
                     write, self._write = self._write, None
                     outcome = answer_of(write)
                     self._finish_write(
-                        dict.fromkeys(self._writing, str(outcome)) if isinstance(outcome, ClusterError) else outcome
+                        dict.fromkeys(self._in_flight, str(outcome)) if isinstance(outcome, ClusterError) else outcome
                     )
                 elif self._write_allowed:
                     # Renews the proof of leadership, which the actuator checks before each further request.
@@ -244,16 +244,16 @@ class MutationQuotaController:
         if refused is not None:
             self._report_failures({change.entity: refused for change in changes})
             return
-        self._writing, self._write_allowed = {change.entity: change for change in changes}, True
-        rates = {entity: requested_per_s(change) for entity, change in self._writing.items()}
+        self._in_flight, self._write_allowed = {change.entity: change for change in changes}, True
+        rates = {entity: requested_per_s(change) for entity, change in self._in_flight.items()}
         self._write = self._caller.start(lambda: self._quotas.write(rates))
 
     def _finish_write(self, outcome: Outcome) -> None:
         """Waits for the confirmation of successful writes. After a failure, the recorded possible values stay."""
         failures = {entity: failure for entity, failure in outcome.items() if failure is not None}
         now_s = self._last_write_s = self._clock.monotonic_s()
-        self._unconfirmed |= {e: (change, now_s) for e, change in self._writing.items() if e not in failures}
-        self._writing = {}
+        self._unconfirmed |= {e: (change, now_s) for e, change in self._in_flight.items() if e not in failures}
+        self._in_flight = {}
         self._report_failures(failures)
 
     def _report_failures(self, failures: Mapping[QuotaEntity, Failure]) -> None:

@@ -69,7 +69,7 @@ def test_where_one_topic_is_too_much_no_quota_helps_and_where_all_is_little_any_
 def test_costs_that_are_known_better_are_used() -> None:
     found = record("plan", "--topics", "10", "--rate", "100", "--ms-per-topic", "5", "--ms-per-partition", "0")
     assert found["without_quota"]["work_s"] == pytest.approx(0.05)
-    assert "as given" in said("plan", "--topics", "10", "--rate", "100", "--ms-per-topic", "5")
+    assert "as set by the options" in said("plan", "--topics", "10", "--rate", "100", "--ms-per-topic", "5")
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ def test_where_nobody_may_ask_or_answers_it_is_said_once_and_nothing_is_told(tro
         go(probe, asker, 100.0)
     assert probe.p90_ms() is None
     assert [line["log_level"] for line in logs] == ["warning"]
-    assert "nothing is raised" in logs[0]["event"]
+    assert "no quota is raised" in logs[0]["event"]
     asker.refuses, asker.away, asker.gone = False, False, set()
     go(probe, asker, 100.0)
     assert probe.p90_ms() == pytest.approx(10.0)

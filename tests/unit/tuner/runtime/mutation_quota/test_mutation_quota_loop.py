@@ -783,4 +783,4 @@ def test_while_quotas_are_written_it_is_proved_again_and_again_that_this_tuner_m
     assert rig.proofs == 4
     rig.caller.go()
     rig.loop.tick()
-    assert rig.loop._writing is None
+    assert rig.loop._write is None
