@@ -1,4 +1,4 @@
-"""Which tuner acts, for the first lines of `rheostat status`: the first question of every alert."""
+"""The first lines of `rheostat status`: which tuner acts, and in which state it is."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _NAMED_MAX = 5
 
 
 def tuner_json(tuners: Sequence[TunerPresence], rate_bytes_per_s_max: float) -> dict[str, Any]:
-    """Returns the tuner that counts, as values: the one that acts, else a dry run, else one that starts or stands by.
+    """Returns the most relevant tuner as JSON values: the active one, else a dry run, else a starting one or a standby.
 
     Args:
-        tuners: those that are alive, an acting one first.
-        rate_bytes_per_s_max: the ceiling of the settings file that the command was given.
+        tuners: the running tuners, an active one first.
+        rate_bytes_per_s_max: the value in this command's settings file.
     """
     first = tuners[0] if tuners else None
     return {
@@ -36,29 +36,29 @@ def tuner_json(tuners: Sequence[TunerPresence], rate_bytes_per_s_max: float) -> 
 
 
 def tuner_lines(tuner: Mapping[str, Any]) -> list[str]:
-    """Returns the sentences for ``tuner_json``, the answer first."""
-    state, waits = tuner["state"], tuner["waits_for"]
+    """Returns the sentences for ``tuner_json``, the most important one first."""
+    state, problem = tuner["state"], tuner["waits_for"]
     if state == "none":
-        return ["Tuner: none runs. No throttle is changed, and what is set stays. `rheostat run` starts one."]
+        return ["Tuner: none runs. No throttle is changed, and existing throttles stay. `rheostat run` starts a tuner."]
     where = f"on {tuner['holder']} since {moment(tuner['since_ms'])}"
     lines = [
         {
             TunerMode.ACTING: f"Tuner: acting {where}.",
             TunerMode.DRY_RUN: f"Tuner: dry run {where}. It decides and changes nothing; no tuner acts.",
             TunerMode.STARTING: f"Tuner: starting {where}; no tuner acts yet.",
-            TunerMode.STANDBY: f"Tuner: standing by {where}; no tuner acts.",
+            TunerMode.STANDBY: f"Tuner: standby {where}; no tuner acts.",
         }[TunerMode(state)]
     ]
-    if waits:
-        lines.append(f"It waits: {waits}." if state != TunerMode.ACTING else f"Not all is well with it: {waits}.")
+    if problem:
+        lines.append(f"It waits: {problem}." if state != TunerMode.ACTING else f"It has a problem: {problem}.")
     if tuner["page"]:
-        lines.append(f"Its page: {tuner['page']}")
+        lines.append(f"Status page: {tuner['page']}")
     if tuner["rate_bytes_per_s_max"] != tuner["settings_rate_bytes_per_s_max"]:
         lines.append(
-            f"Its ceiling is {rate_text(tuner['rate_bytes_per_s_max'])}; the settings file of this command says "
+            f"Its maximum rate is {rate_text(tuner['rate_bytes_per_s_max'])}; this command's settings file has "
             f"{rate_text(tuner['settings_rate_bytes_per_s_max'])}."
         )
     if tuner["others"]:
-        named = [f"{each['state'].replace('_', ' ')} on {each['holder']}" for each in tuner["others"]]
-        lines.append(f"Beside it: {join_names(named, _NAMED_MAX)}.")
+        others = [f"{other['state'].replace('_', ' ')} on {other['holder']}" for other in tuner["others"]]
+        lines.append(f"Other tuners: {join_names(others, _NAMED_MAX)}.")
     return lines

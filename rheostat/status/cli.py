@@ -1,4 +1,4 @@
-"""`rheostat status`."""
+"""The command `rheostat status`."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from rheostat.options import Config, Json
 def status(
     config: Config,
     as_json: Json = False,
-    watch: Annotated[bool, typer.Option("--watch", help="again every 2 s, in place, until Ctrl-C")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="refresh every 2 s, in place, until Ctrl-C")] = False,
     wait_s: Annotated[
-        float | None, typer.Option("--wait", min=0, metavar="S", help="ends --watch after so many seconds")
+        float | None, typer.Option("--wait", min=0, metavar="S", help="end --watch after S seconds")
     ] = None,
 ) -> None:
-    """Does a tuner act, what moves and when it ends, what was decided and why.
+    """Shows the active tuner, moves and their expected end, and the last decisions with their reasons.
 
-    Exit code 1 while a move has stalled and no tuner acts, or is stuck and turning its throttle cannot help."""
+    Exit code 1: a move has stalled and no tuner acts, or a change of its throttle cannot help it."""
     if as_json and watch:
-        raise typer.BadParameter("only one of them at a time", param_hint="--json, --watch")
+        raise typer.BadParameter("give only one of them", param_hint="--json, --watch")
     if wait_s is not None and not watch:
-        raise typer.BadParameter("it ends a watch: give --watch, too", param_hint="--wait")
+        raise typer.BadParameter("it needs --watch", param_hint="--wait")
 
     from rheostat.config.settings import load_settings
     from rheostat.console.logs import set_up_logs
@@ -40,9 +40,9 @@ def status(
         from rheostat.status import watch as status_watch
 
         raise typer.Exit(status_watch.watch(load_settings(config), wait_s))
-    found = read_status(load_settings(config))
+    report = read_status(load_settings(config))
     if as_json:
-        out(json.dumps(found, indent=2))
+        out(json.dumps(report, indent=2))
     else:
-        print_status(found, console_for(sys.stdout))
-    raise typer.Exit(EXIT_NOT_WELL if unfixable_by_throttle(found) or needs_a_tuner(found) else EXIT_DONE)
+        print_status(report, console_for(sys.stdout))
+    raise typer.Exit(EXIT_NOT_WELL if unfixable_by_throttle(report) or needs_a_tuner(report) else EXIT_DONE)

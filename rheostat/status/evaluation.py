@@ -1,7 +1,7 @@
-"""What a tuner makes of what is seen now, for `rheostat status`: judged by the same judge, told by the same views as the page.
+"""Evaluates the current measurements for `rheostat status`, with the tuner's own stall detector and API views.
 
-What a tuner has judged is in its own process, and whoever looks from a terminal may not reach its port, or there is none. So the
-same measurements are judged here once more. Nothing is written, and nothing is decided.
+The command cannot ask a tuner: none may run, or its port may be out of reach. So it evaluates the same measurements again. It
+writes nothing.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from tuner.journal.entries import Entry
 from tuner.runtime.observe.signals_reader import SignalCache
 
 NO_PLANS: PlanMoves = {}
-_RECENT_MS = 60_000  # An act that is announced and not over after that was left by somebody who has died.
-_TURNED_MS = 15_000  # Of the law: several seconds pass in which nothing has to be turned.
+_RECENT_MS = 60_000  # An older act without an outcome was left by a tuner that has crashed.
+_STEERED_MS = 15_000  # A tick of steering that changes no rate writes no entry.
 
 
 class StatusEvaluator:
-    """Keeps what a single look cannot tell: how much was lacking at most, and how much progress was lost."""
+    """Evaluates one observation after the other. It keeps stalls, rate changes and the peak of the remaining bytes between them."""
 
     def __init__(self, settings: Settings) -> None:
         tuner = settings.tuner
@@ -54,9 +54,9 @@ class StatusEvaluator:
         self._history = RateHistoryStore()
         self._stalls: Mapping[int, StallState] = {}
         self._rates_since: Mapping[BrokerSide, RateSince] = {}
-        self._looks = 0
+        self._observations = 0
 
-    def look(
+    def evaluate(
         self,
         live: LiveCluster,
         signals: SignalCache | None,
@@ -67,101 +67,104 @@ class StatusEvaluator:
         rate_bytes_per_s_max: float | None = None,
         stalled_since_ms: Mapping[int, int] | None = None,
     ) -> StatusSnapshot:
-        """
+        """Returns a status snapshot of the current measurements.
+
         Args:
-            memory: the tuner's own; None: not known.
-            plan_moves: what plans of rheostat move now.
-            rate_bytes_per_s_max: the ceiling of the tuner that runs; None: that of the settings.
-            stalled_since_ms: destinations that the tuner has judged stalled, and since when at the latest.
+            memory: the tuner's state; None: unknown.
+            plan_moves: the moves of rheostat's own plans.
+            rate_bytes_per_s_max: the running tuner's maximum rate; None: that of the settings.
+            stalled_since_ms: destinations that the tuner calls stalled, and since when at the latest (epoch ms).
         """
         if rate_bytes_per_s_max is not None:
             self._limits = replace(self._limits, rate_bytes_per_s_max=rate_bytes_per_s_max)
-        seen = Observation(
+        observation = Observation(
             now_ms,
             live,
             dict(signals.brokers) if signals is not None else {},
             dict(signals.moves) if signals is not None else {},
-            setpoints=self._courses(live),
+            setpoints=self._setpoints(live),
             orders=orders,
             plan_moves=plan_moves,
         )
-        known = replace(memory or Memory(), stalls=self._stalls)
-        # As the tuner: what is paused is not judged, and what has ended is forgotten.
-        judged = live.moves and orders.pause is None
-        self._rates_since = track_rate_changes(seen, live, replace(known, rates_since=self._rates_since))
-        view = MovesView(seen, live, self._limits, rates_since=self._rates_since)
-        self._stalls = judge_stalls(view, known, StallLimits()) if judged else {}
-        self._history.record_cycle(seen, self._limits)
-        self._looks += 1
+        state = replace(memory or Memory(), stalls=self._stalls)
+        # As in the tuner: stalls are not evaluated while paused, and ended moves are forgotten.
+        is_evaluated = live.moves and orders.pause is None
+        self._rates_since = track_rate_changes(observation, live, replace(state, rates_since=self._rates_since))
+        view = MovesView(observation, live, self._limits, rates_since=self._rates_since)
+        self._stalls = judge_stalls(view, state, StallLimits()) if is_evaluated else {}
+        self._history.record_cycle(observation, self._limits)
+        self._observations += 1
         stalls = dict(self._stalls)
-        for broker, since_ms in (stalled_since_ms or {}).items() if judged else ():
-            state = stalls.get(broker, StallState())
-            if not state.stalled:
-                stalls[broker] = replace(state, stalled=True, stalled_since_ms=since_ms)
-        snapshot = CycleResult(self._limits, seen, replace(known, stalls=stalls), {}, [], {}, 0)
-        # From one look nobody can say how far a move is.
-        peaks = self._history.peaks() if self._looks > 1 else RemainingPeaks()
-        return StatusSnapshot(CycleSnapshot(snapshot, self._looks), peaks, self._objective, self._dry_run)
+        for broker, since_ms in (stalled_since_ms or {}).items() if is_evaluated else ():
+            stall = stalls.get(broker, StallState())
+            if not stall.stalled:
+                stalls[broker] = replace(stall, stalled=True, stalled_since_ms=since_ms)
+        result = CycleResult(self._limits, observation, replace(state, stalls=stalls), {}, [], {}, 0)
+        # A single observation says nothing about progress.
+        peaks = self._history.peaks() if self._observations > 1 else RemainingPeaks()
+        return StatusSnapshot(CycleSnapshot(result, self._observations), peaks, self._objective, self._dry_run)
 
-    def _courses(self, live: LiveCluster) -> Mapping[BrokerSide, Setpoint]:
-        """Where the law steers, what stands is what it means: what it has weighed against clients is no stall."""
+    def _setpoints(self, live: LiveCluster) -> Mapping[BrokerSide, Setpoint]:
+        """Returns the current rates as setpoints if the tuner steers: a rate that it lowered for clients is no stall."""
         return (
             {side: Setpoint(rate.bytes_per_s) for side, rate in live.rates.items()} if self._limits.closed_loop else {}
         )
 
 
-def steps_without_tuner(look: StatusSnapshot, state: str) -> list[str]:
-    """What a tuner that acts would do now, for a cluster where none does.
+def steps_without_tuner(snapshot: StatusSnapshot, state: str) -> list[str]:
+    """Returns what an active tuner would do now, for a cluster without one.
 
     Args:
-        state: of the tuner that runs without acting, or "none".
+        state: the state of a tuner that runs without acting, or "none".
     """
-    snapshot, seen, live = look.cycle.result, look.observation, look.cycle.result.live
-    assert seen is not None, "an onlooker has looked"
-    assert live is not None, "an onlooker has looked"
-    if seen.orders.pause is not None:
-        return steps_after_resume(seen, snapshot.memory, snapshot.limits, StallLimits())
+    result, observation, live = snapshot.cycle.result, snapshot.observation, snapshot.cycle.result.live
+    assert observation is not None, "the cluster was read"
+    assert live is not None, "the cluster was read"
+    if observation.orders.pause is not None:
+        return steps_after_resume(observation, result.memory, result.limits, StallLimits())
     if len(live.moves) > FORECAST_PARTITIONS_MAX:
-        return [f"What a tuner that acts would do is not worked out here for {len(live.moves)} partitions."]
-    _, decisions = decide(seen, snapshot.memory, snapshot.limits, StallLimits())
+        return [f"The steps of an active tuner are not computed for {len(live.moves)} partitions."]
+    _, decisions = decide(observation, result.memory, result.limits, StallLimits())
     acts = [decision for decision in decisions if not isinstance(decision, Hold | Relinquish | AllowSteering)]
     steered = sum(isinstance(decision, AllowSteering) for decision in decisions)
     if steered:
-        steps = [f"would let {steered} {'throttle' if steered == 1 else 'throttles'} follow the clients, every second"]
+        steps = [
+            f"would adjust {steered} {'throttle' if steered == 1 else 'throttles'} every second, as clients leave room"
+        ]
     else:
         steps = [] if acts else ["would change nothing now"]
-    who = "The dry run" if state == TunerMode.DRY_RUN else "A tuner that acts"
+    subject = "The dry run" if state == TunerMode.DRY_RUN else "An active tuner"
     texts = [f"would do this: {text}" for text in first_sentences([decision.text for decision in acts])]
     return [
-        *(f"{who} {step}." for step in (*texts, *steps)),
-        *unthrottled_moves_warning(live, snapshot.limits),
-        *stall_warnings(snapshot.memory, StallLimits()),
+        *(f"{subject} {step}." for step in (*texts, *steps)),
+        *unthrottled_moves_warning(live, result.limits),
+        *stall_warnings(result.memory, StallLimits()),
     ]
 
 
 def steps_of_acting_tuner(
-    look: StatusSnapshot, decisions: DecisionStore, turns: Sequence[Entry], *, remembers: bool
+    snapshot: StatusSnapshot, decisions: DecisionStore, steering_ticks: Sequence[Entry], *, is_state_known: bool
 ) -> list[str]:
-    """What is next, as far as it can be told from outside of the tuner.
+    """Returns the next steps of the active tuner, as far as the journal shows them.
 
     Args:
-        decisions: the newest of the journal.
-        turns: the newest seconds of the law.
-        remembers: what is the tuner's own is known.
+        decisions: the newest journal entries.
+        steering_ticks: the newest entries of steering.
+        is_state_known: whether the tuner's state could be read.
     """
-    snapshot, seen = look.cycle.result, look.observation
-    live = snapshot.live
-    assert seen is not None, "an onlooker has looked"
-    assert live is not None, "an onlooker has looked"
-    steps = [f"Under way: {text}" for text in _under_way(decisions, seen.now_ms)]
-    if turns and seen.now_ms - turns[-1].at_ms < _TURNED_MS:
-        steps.append("Throttles follow the clients, every second.")
-    if live.moves and seen.orders.pause is None:
-        return steps + upcoming_changes(seen, live, snapshot.memory, snapshot.limits, StallLimits())
-    return steps + (views.next_steps_json(look) if remembers else [])
+    result, observation = snapshot.cycle.result, snapshot.observation
+    live = result.live
+    assert observation is not None, "the cluster was read"
+    assert live is not None, "the cluster was read"
+    steps = [f"In progress: {text}" for text in _acts_in_progress(decisions, observation.now_ms)]
+    if steering_ticks and observation.now_ms - steering_ticks[-1].at_ms < _STEERED_MS:
+        steps.append("The tuner adjusts throttles every second, as clients leave room.")
+    if live.moves and observation.orders.pause is None:
+        return steps + upcoming_changes(observation, live, result.memory, result.limits, StallLimits())
+    return steps + (views.next_steps_json(snapshot) if is_state_known else [])
 
 
-def _under_way(decisions: DecisionStore, now_ms: int) -> list[str]:
+def _acts_in_progress(decisions: DecisionStore, now_ms: int) -> list[str]:
     recent = DecisionFilter(from_ms=now_ms - _RECENT_MS)
     rows = [decision_json(row, inputs=False) for row in decisions.page(recent, ROWS_MAX)[0]]
     return [row["text"] for row in rows if row["outcome"] == "in_progress" and now_ms - row["at_ms"] < _RECENT_MS]

@@ -1,6 +1,6 @@
-"""What the journal says now, for `rheostat status`: one reading of it, and the records that come after that for `--watch`.
+"""Reads the journal for `rheostat status`: once, or continuously for `--watch`.
 
-Both take the records in through ``JournalFollower``, so both show the same entries, orders, plans and memory.
+Both pass the records through ``JournalFollower``, so both show the same entries, orders, plans and state.
 """
 
 from __future__ import annotations
@@ -26,20 +26,19 @@ from tuner.journal.replayed_state import ReplayedState
 from tuner.journal.topic_reader import JournalError, JournalRecord, UnreadableBatchError, read_journal
 from tuner.journal.unreadable import unreadable_texts
 
-# How many records of each ring: "entry" for decisions, "steering" for steering ticks. The last decision of each throttle is
-# found in the former.
+# Entries kept per ring: "entry" has decisions, the last one of each throttle among them; "steering" has steering ticks.
 RING_SIZES = {"entry": 1_000, "steering": 5}
 
 
 class JournalState(NamedTuple):
-    """What the journal says now.
+    """The state of the journal.
 
     Attributes:
-        entries: the newest by ring, the oldest first.
-        orders: the newest of operators.
-        plans: all on record; none while the journal was not read whole.
-        memory: what the tuner remembers; None: not known.
-        unreadable: records in force that this version cannot read, in words.
+        entries: the newest entries by ring, oldest first.
+        orders: the newest operator orders.
+        plans: all recorded plans; empty if the journal was not read completely.
+        memory: the tuner's state; None: unknown.
+        unreadable: a text for each valid record that this version cannot read.
     """
 
     entries: Mapping[str, list[Entry]]
@@ -50,60 +49,62 @@ class JournalState(NamedTuple):
 
 
 class JournalFollower:
-    """Takes in the journal's records one after the other.
+    """Builds the state of the journal from its records.
 
     Attributes:
-        is_whole: every record was taken in, from the beginning on. Until then memory and plans are not known.
+        is_whole: all records from the beginning were read. Until then the tuner's state and the plans are unknown.
     """
 
     def __init__(self, cluster: str, counts: Mapping[str, int] = RING_SIZES) -> None:
         """
         Args:
-            counts: by ring, how many of the newest entries to keep.
+            counts: the number of newest entries to keep, by ring.
         """
         self._prefixes = {entry_prefix(ring, cluster): ring for ring in counts}
         if "entry" in counts:
-            self._prefixes[entry_prefix("plan-entry", cluster)] = "entry"  # Steps of plans are decisions, too.
+            self._prefixes[entry_prefix("plan-entry", cluster)] = "entry"  # Steps of plans count as decisions.
         self._entries: dict[str, deque[Entry]] = {ring: deque(maxlen=count) for ring, count in counts.items()}
         self._presence = presence_prefix(cluster)
         self._tuners: dict[bytes, TunerPresence] = {}
-        self._remembered = ReplayedState(cluster)
+        self._state = ReplayedState(cluster)
         self.is_whole = False
 
     def take(self, record: JournalRecord) -> None:
+        """Adds the next record of the journal or orders topic."""
         if record.key.startswith(self._presence):
             self._tuners.pop(record.key, None)
             if (presence := presence_of(record.value, record.at_ms)) is not None:
                 self._tuners[record.key] = presence
             return
-        self._remembered.take(record.key, record.value, record.offset)
+        self._state.take(record.key, record.value, record.offset)
         ring = next((ring for prefix, ring in self._prefixes.items() if record.key.startswith(prefix)), None)
         if ring is not None and record.value is not None and (entry := decode_entry(record.value)) is not None:
             self._entries[ring].append(entry)
 
     def tuners(self, now_ms: int) -> tuple[TunerPresence, ...]:
-        """The tuners that are alive, an acting one first."""
+        """Returns the running tuners, an active one first."""
         return alive(self._tuners.values(), now_ms)
 
     @property
     def newest(self) -> JournalState:
-        known = self._remembered
+        """The state after the records so far."""
+        state = self._state
         return JournalState(
-            {ring: sorted(some, key=lambda entry: (entry.at_ms, entry.seq)) for ring, some in self._entries.items()},
-            known.orders,
-            known.plans.known if self.is_whole else (),
-            known.memory_if_known if self.is_whole else None,
-            unreadable_texts(known.unreadable.values()),
+            {ring: sorted(entries, key=lambda e: (e.at_ms, e.seq)) for ring, entries in self._entries.items()},
+            state.orders,
+            state.plans.known if self.is_whole else (),
+            state.memory_if_known if self.is_whole else None,
+            unreadable_texts(state.unreadable.values()),
         )
 
     @property
     def quotas(self) -> MutationMemory:
-        """What the tuner remembers of mutation quotas."""
-        return self._remembered.quotas
+        """The tuner's state for mutation quotas."""
+        return self._state.quotas
 
 
 def read_journal_state(settings: Settings, counts: Mapping[str, int] = RING_SIZES) -> JournalFollower:
-    """The whole journal, read once; nothing where no tuner has run and no operator has ordered anything yet.
+    """Reads the whole journal once. The result is empty if no tuner has run and no order was given yet.
 
     Raises:
         CommandError: the journal cannot be read.
@@ -117,7 +118,7 @@ def read_journal_state(settings: Settings, counts: Mapping[str, int] = RING_SIZE
         raise CommandError(f"The journal cannot be read: {error}.") from error
     except (JournalError, KafkaError) as error:
         raise CommandError(
-            f"The journal cannot be read ({error}): it takes the right Read on Topics {topics.journal} and {topics.orders}."
+            f"The journal cannot be read ({error}): it needs the right Read on Topics {topics.journal} and {topics.orders}."
         ) from error
     finally:
         reader.close(timeout_ms=2000)

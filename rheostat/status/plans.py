@@ -1,4 +1,4 @@
-"""The plans of `rheostat reassign` in `rheostat status --watch`: how far each is, what is under way, and what holds it up."""
+"""The plans of `rheostat reassign` in `rheostat status --watch`: progress, steps in progress, and blockers."""
 
 from __future__ import annotations
 
@@ -14,65 +14,66 @@ from tuner.core.plan_progress import UNKNOWN, Progress
 from tuner.core.reassignment_plan import Plan
 from tuner.runtime.reassignment.actuator import ReassignmentActuator
 
-_PLANS_MAX = 3  # A terminal is no longer than that.
-_REST_PER_LOOK = 4.0
+_PLANS_MAX = 3  # Limited by the height of a terminal.
+_PAUSE_PER_READ = 4.0  # The pause after a read, relative to its duration.
 
 
 class PlansPane:
-    """The plans that run, in sentences, looked at now and then: a look at a large one takes its time."""
+    """Describes the active plans in sentences. It reads them less often than the screen is drawn, as a large plan takes long."""
 
     def __init__(
         self,
-        port: ReassignmentActuator,
+        reassignments: ReassignmentActuator,
         monotonic: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        self._port = port
+        self._reassignments = reassignments
         self._monotonic = monotonic
         self._wall_clock = wall_clock
         self._due_s = float("-inf")
         self._lines: list[str] = []
-        self.progress: dict[
-            str, Progress
-        ] = {}  # Of the last look; the end of everything is told of it once, in the headline.
-        self._seen: list[str] = []  # Of the last look that saw them.
-        self._seen_at_ms: int | None = None
+        self.progress: dict[str, Progress] = {}  # By plan; for the headline.
+        self._last_lines: list[str] = []  # Result of the last successful read.
+        self._read_at_ms: int | None = None
 
-    def told(self, plans: Sequence[Plan] | None) -> list[str]:
-        """
+    def lines(self, plans: Sequence[Plan] | None) -> list[str]:
+        """Returns the lines of the pane.
+
         Args:
-            plans: all on record; None: not known.
+            plans: all recorded plans; None: unknown.
         """
         began_s = self._monotonic()
         if began_s >= self._due_s:
-            self._lines = self._looked(plans)
-            self._due_s = self._monotonic() + _REST_PER_LOOK * (self._monotonic() - began_s)
+            self._lines = self._read(plans)
+            self._due_s = self._monotonic() + _PAUSE_PER_READ * (self._monotonic() - began_s)
         return self._lines
 
-    def _looked(self, plans: Sequence[Plan] | None) -> list[str]:
+    def _read(self, plans: Sequence[Plan] | None) -> list[str]:
         if plans is None:
-            return self._unknown("the journal could not be read whole")
+            return self._unknown("the journal could not be read completely")
         active = [plan for plan in plans if plan.is_active]
         lines: list[str] = []
         self.progress = {plan.id: UNKNOWN for plan in active}
         for plan in active[:_PLANS_MAX]:
-            found = self._port.read_snapshot({topic for topic, _ in plan.partitions}, partitions_to_measure(plan))
-            if isinstance(found, ClusterError):
-                return self._unknown(f"the cluster is not seen now: {found}")
-            shown = measure_progress(plan, found, self._now_ms())
-            self.progress[plan.id] = shown.progress
-            lines += describe_plan(shown, with_eta=False)
+            snapshot = self._reassignments.read_snapshot(
+                {topic for topic, _ in plan.partitions}, partitions_to_measure(plan)
+            )
+            if isinstance(snapshot, ClusterError):
+                return self._unknown(f"the cluster cannot be read now: {snapshot}")
+            plan_progress = measure_progress(plan, snapshot, self._now_ms())
+            self.progress[plan.id] = plan_progress.progress
+            lines += describe_plan(plan_progress, with_eta=False)
         if len(active) > _PLANS_MAX:
             lines.append(more_text(len(active) - _PLANS_MAX, "plans (`rheostat reassign status` has each)"))
-        self._seen, self._seen_at_ms = lines, self._now_ms()
+        self._last_lines, self._read_at_ms = lines, self._now_ms()
         return lines
 
     def _unknown(self, why: str) -> list[str]:
-        """What was seen last stays, but not as if it were so now."""
-        if self._seen_at_ms is None:
-            return [f"How the plans are is not known: {why}"]
-        last = "; as they were seen last:" if self._seen else ""
-        return [f"How the plans are is not known since {moment(self._seen_at_ms)}: {why}{last}", *self._seen]
+        """Returns the last known lines, marked as outdated."""
+        if self._read_at_ms is None:
+            return [f"The state of the plans is unknown: {why}"]
+        last = "; last known state:" if self._last_lines else ""
+        return [f"The state of the plans is unknown since {moment(self._read_at_ms)}: {why}{last}", *self._last_lines]
 
     def _now_ms(self) -> int:
         return round(self._wall_clock() * 1000)

@@ -1,6 +1,6 @@
-"""`rheostat status`: does a tuner act, what moves and when it ends, what has stalled, what was decided and why.
+"""The data of `rheostat status`: the active tuner, moves and their expected end, stalls, decisions.
 
-Read from the cluster, the signals and the journal, with or without a tuner.
+It is read from the cluster, the signals and the journal, so that it works with or without a tuner.
 """
 
 from __future__ import annotations
@@ -41,12 +41,14 @@ from tuner.runtime.observe.signals_reader import SignalCache
 from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
 
 DECISIONS_SHOWN = 10
-_STUCK = {Reason.INFEASIBLE, Reason.DEADLINE_NOT_MET, *NOT_THROTTLE_LIMITED}
-_SIGNAL_BACKLOG = 400
-_JUDGES = {TunerMode.ACTING, TunerMode.DRY_RUN}
-_CHANGES = {"set", "start", "restore"}
-# Of the page's own status.
-_AS_ON_THE_PAGE = (
+# A change of the throttle cannot help a move whose last decision has one of these reasons.
+_UNFIXABLE_REASONS = {Reason.INFEASIBLE, Reason.DEADLINE_NOT_MET, *NOT_THROTTLE_LIMITED}
+_SIGNAL_BACKLOG = 400  # Newest records read of each signals partition.
+# Tuners in these modes judge stalls; the command takes over what they have found.
+_EVALUATING_MODES = {TunerMode.ACTING, TunerMode.DRY_RUN}
+_RATE_CHANGES = {"set", "start", "restore"}
+# Fields that are the same as in the API status.
+_API_STATUS_FIELDS = (
     "headline",
     "moving_partitions",
     "done_ratio",
@@ -66,10 +68,11 @@ _AS_ON_THE_PAGE = (
 
 
 def read_status(settings: Settings) -> dict[str, Any]:
-    """
+    """Reads the cluster, the journal and the signals once, and returns the status.
+
     Raises:
         UnreachableError: the cluster does not answer.
-        CommandError: it answers, but a right is missing.
+        CommandError: the cluster refuses a request, for example because a right is missing.
     """
     probe(settings)
     with ClusterClient(settings.kafka, "rheostat-status") as client:
@@ -82,36 +85,36 @@ def read_status(settings: Settings) -> dict[str, Any]:
             raise CommandError(str(error)) from error
         if not isinstance(live, LiveCluster):
             raise CommandError(f"The cluster's settings cannot be read: {live.reason}")
-    followed = read_journal_state(settings)
-    newest = followed.newest
-    signals = _signals(settings)
-    signals.join(_changed_at_ms(newest))
+    newest = read_journal_state(settings).newest
+    signals = _read_signals(settings)
+    signals.join(_last_change_at_ms(newest))
     now_ms = round(time.time() * 1000)
     plans = plans_progress(settings, newest.plans, now_ms)
-    # Not the tuners of that one reading: where clocks differ, only a tuner's next report shows that it runs.
+    # read_tuners waits for a new report if needed: with differing clocks only a new report proves that a tuner runs.
     return status_json(settings, live, signals, newest, now_ms, tuners=read_tuners(settings, now_ms), plans=plans)
 
 
-def _changed_at_ms(newest: JournalState) -> int:
-    """When a throttle was changed last."""
-    entries = [entry for some in newest.entries.values() for entry in some if entry.action in _CHANGES]
-    return max((e.at_ms for e in entries if e.kind != "decision" and not e.dry_run), default=0)
+def _last_change_at_ms(newest: JournalState) -> int:
+    """Returns when a throttle was last changed (epoch ms); 0 if never."""
+    changes = [entry for ring in newest.entries.values() for entry in ring if entry.action in _RATE_CHANGES]
+    return max((e.at_ms for e in changes if e.kind != "decision" and not e.dry_run), default=0)
 
 
 def plans_progress(settings: Settings, plans: Sequence[Plan], now_ms: int) -> dict[str, Progress]:
-    """Returns how far the plans are that have not ended, from one look at the partitions of each."""
+    """Reads the partitions of each active plan, and returns the progress by plan."""
     active = [plan for plan in plans if plan.is_active]
     if not active:
         return {}
     with open_client(settings) as client:
-        port, found = KafkaReassignmentActuator(client), {}
+        reassignments = KafkaReassignmentActuator(client)
+        progress: dict[str, Progress] = {}
         for plan in active:
-            look = port.read_snapshot({topic for topic, _ in plan.partitions}, partitions_to_measure(plan))
-            # How far it is is not known; then no end is told.
-            found[plan.id] = (
-                UNKNOWN if isinstance(look, ClusterError) else measure_progress(plan, look, now_ms).progress
+            snapshot = reassignments.read_snapshot({topic for topic, _ in plan.partitions}, partitions_to_measure(plan))
+            # With unknown progress no expected end is shown.
+            progress[plan.id] = (
+                UNKNOWN if isinstance(snapshot, ClusterError) else measure_progress(plan, snapshot, now_ms).progress
             )
-        return found
+        return progress
 
 
 def status_json(
@@ -120,24 +123,24 @@ def status_json(
     signals: SignalCache | None,
     newest: JournalState,
     now_ms: int,
-    onlooker: StatusEvaluator | None = None,
+    evaluator: StatusEvaluator | None = None,
     *,
     tuners: Sequence[TunerPresence] = (),
     plans: Mapping[str, Progress] | None = None,
 ) -> dict[str, Any]:
-    """All that is shown, as values; the keys of ``rheostat status --json``.
+    """Returns the status as JSON values; its keys are those of ``rheostat status --json``.
 
     Args:
-        onlooker: who has looked before; None: this is the first look.
-        tuners: those that are alive, an acting one first.
-        plans: how far the plans are that have not ended.
+        evaluator: keeps state between calls; None for a single call.
+        tuners: the running tuners, an active one first.
+        plans: the progress of the active plans.
     """
     tuner = tuner_json(tuners, settings.tuner.rate_bytes_per_s_max)
-    entries, turns = newest.entries["entry"], newest.entries["steering"]
+    steering_ticks = newest.entries["steering"]
     decisions = DecisionStore(rows_max=RING_SIZES["entry"])
-    decisions.load_history(entries)
-    by_throttle = _by_throttle(decisions, live)
-    look = (onlooker or StatusEvaluator(settings)).look(
+    decisions.load_history(newest.entries["entry"])
+    by_throttle = _last_decisions(decisions, live)
+    snapshot = (evaluator or StatusEvaluator(settings)).evaluate(
         live,
         signals,
         newest.orders,
@@ -145,136 +148,155 @@ def status_json(
         now_ms,
         list_requested_moves(newest.plans),
         rate_bytes_per_s_max=tuner["rate_bytes_per_s_max"],
-        stalled_since_ms=_judged_stalled(by_throttle) if tuner["state"] in _JUDGES else None,
+        stalled_since_ms=_stalled_by_decision(by_throttle) if tuner["state"] in _EVALUATING_MODES else None,
     )
-    page = views.status_json(look, plans)
+    api_status = views.status_json(snapshot, plans)
     sides = {
-        row["broker"]: {side["side"]: side for side in row["sides"]} for row in brokers_json(look, list(live.brokers))
+        row["broker"]: {side["side"]: side for side in row["sides"]}
+        for row in brokers_json(snapshot, list(live.brokers))
     }
     return {
         "cluster": settings.cluster,
         "now_ms": now_ms,
         "tuner": tuner,
-        **{key: page[key] for key in _AS_ON_THE_PAGE},
-        "throttles_managed": page["throttles_managed"] if newest.memory is not None else None,
+        **{key: api_status[key] for key in _API_STATUS_FIELDS},
+        "throttles_managed": api_status["throttles_managed"] if newest.memory is not None else None,
         **orders_json(newest.orders, now_ms),
-        "next": steps_of_acting_tuner(look, decisions, turns, remembers=newest.memory is not None)
+        "next": steps_of_acting_tuner(snapshot, decisions, steering_ticks, is_state_known=newest.memory is not None)
         if tuner["acting"]
-        else steps_without_tuner(look, tuner["state"]),
-        "destinations": [views.move_json(look, broker) for broker in views.destinations_by_urgency(look)],
-        "brokers": [
-            {
-                "broker": broker,
-                **{
-                    f"{side}_current_rate_bytes_per_s": setting.bytes_per_s
-                    if (setting := live.rates.get((broker, side))) is not None
-                    else None
-                    for side in Side
-                },
-                "leader_throttled_bytes_per_s": seen.leader_throttled_bytes_per_s if seen is not None else None,
-                "follower_throttled_bytes_per_s": seen.follower_throttled_bytes_per_s if seen is not None else None,
-                "produce_p99_ms": seen.produce_p99_ms if seen is not None else None,
-                "sampled_at_ms": seen.sampled_at_ms if seen is not None else None,
-                **{
-                    f"{side}_steady_state_bytes_per_s": move.steady_state_bytes_per_s if move is not None else None
-                    for side in Side
-                    for move in (signals.moves.get((broker, side)) if signals is not None else None,)
-                },
-                **{f"{side}_min_rate_bytes_per_s": _floor(sides[broker][side], settings) for side in Side},
-                **{f"{side}_infeasible": sides[broker][side]["infeasible"] for side in Side},
-            }
-            for broker in sorted(live.brokers)
-            for seen in (signals.brokers.get(broker) if signals is not None else None,)
-        ],
+        else steps_without_tuner(snapshot, tuner["state"]),
+        "destinations": [views.move_json(snapshot, broker) for broker in views.destinations_by_urgency(snapshot)],
+        "brokers": [_broker_json(settings, live, signals, broker, sides[broker]) for broker in sorted(live.brokers)],
         "moves": [
             {"topic": m.topic, "partition": m.partition, "leader": m.leader, "adding": m.adding, "removing": m.removing}
             for m in live.moves
         ],
-        "remaining_bytes_by_broker": {
-            str(broker): signal.remaining_bytes
-            for (broker, side), signal in sorted(signals.moves.items() if signals is not None else ())
-            if side is Side.FOLLOWER and signal.moving_partitions
-        },
+        "remaining_bytes_by_broker": _remaining_bytes(signals),
         "throttled_topics": sorted(live.lists),
-        "plans": [
-            {
-                "plan": p.id,
-                "desired": p.head.desired.value,
-                "partitions": len(p.partitions),
-                "moving": len(p.requested),
-                "blockers": p.state.blockers,
-            }
-            for p in newest.plans
-            if p.is_active
-        ],
+        "plans": [_plan_json(plan) for plan in newest.plans if plan.is_active],
         "unreadable_records": list(newest.unreadable),
         "throttle_decisions": by_throttle,
         "last_decisions": [_decision(row) for row in reversed(decisions.page(DecisionFilter(), DECISIONS_SHOWN)[0])],
-        "last_steering_ticks": [{"at_ms": e.at_ms, "rates": e.decision.get("rates"), "text": e.text} for e in turns],
+        "last_steering_ticks": [
+            {"at_ms": e.at_ms, "rates": e.decision.get("rates"), "text": e.text} for e in steering_ticks
+        ],
     }
 
 
-def _sides_of(live: LiveCluster) -> list[BrokerSide]:
-    """The sides that take part in a move."""
-    found = {(broker, Side.FOLLOWER) for move in live.moves for broker in move.adding}
-    return sorted(found | {(move.leader, Side.LEADER) for move in live.moves if move.leader >= 0})
+def _broker_json(
+    settings: Settings,
+    live: LiveCluster,
+    signals: SignalCache | None,
+    broker: int,
+    sides: Mapping[Side, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Returns one broker: for each side its current rate, traffic, steady-state replication and minimum rate.
+
+    Args:
+        sides: the broker's sides as in the API.
+    """
+    signal = signals.brokers.get(broker) if signals is not None else None
+    rates = {side: live.rates.get((broker, side)) for side in Side}
+    moves = {side: signals.moves.get((broker, side)) if signals is not None else None for side in Side}
+    return {
+        "broker": broker,
+        **{
+            f"{side}_current_rate_bytes_per_s": None if rate is None else rate.bytes_per_s
+            for side, rate in rates.items()
+        },
+        "leader_throttled_bytes_per_s": signal.leader_throttled_bytes_per_s if signal is not None else None,
+        "follower_throttled_bytes_per_s": signal.follower_throttled_bytes_per_s if signal is not None else None,
+        "produce_p99_ms": signal.produce_p99_ms if signal is not None else None,
+        "sampled_at_ms": signal.sampled_at_ms if signal is not None else None,
+        **{
+            f"{side}_steady_state_bytes_per_s": None if move is None else move.steady_state_bytes_per_s
+            for side, move in moves.items()
+        },
+        **{f"{side}_min_rate_bytes_per_s": _min_rate(sides[side], settings) for side in Side},
+        **{f"{side}_infeasible": sides[side]["infeasible"] for side in Side},
+    }
 
 
-def _by_throttle(decisions: DecisionStore, live: LiveCluster) -> list[dict[str, Any]]:
-    """The last decision about each side that takes part in a move, as far as it is among the newest records."""
+def _plan_json(plan: Plan) -> dict[str, Any]:
+    return {
+        "plan": plan.id,
+        "desired": plan.head.desired.value,
+        "partitions": len(plan.partitions),
+        "moving": len(plan.requested),
+        "blockers": plan.state.blockers,
+    }
+
+
+def _remaining_bytes(signals: SignalCache | None) -> dict[str, float | None]:
+    """Returns the remaining bytes by destination broker."""
+    return {
+        str(broker): signal.remaining_bytes
+        for (broker, side), signal in sorted(signals.moves.items() if signals is not None else ())
+        if side is Side.FOLLOWER and signal.moving_partitions
+    }
+
+
+def _moving_sides(live: LiveCluster) -> list[BrokerSide]:
+    """Returns the sides that take part in a move."""
+    followers = {(broker, Side.FOLLOWER) for move in live.moves for broker in move.adding}
+    return sorted(followers | {(move.leader, Side.LEADER) for move in live.moves if move.leader >= 0})
+
+
+def _last_decisions(decisions: DecisionStore, live: LiveCluster) -> list[dict[str, Any]]:
+    """Returns the last decision about each side that takes part in a move, if it is among the newest records."""
     newest: dict[tuple[int | None, str | None], EventRow] = {}
     for row in decisions.page(DecisionFilter(), RING_SIZES["entry"])[0]:
         for act in row.acts:
             for side in throttles_of(act.entry):
                 newest.setdefault(side, row)
-    taking_part = [(broker, side.value) for broker, side in _sides_of(live)]
-    return [_decision(newest[side]) for side in taking_part if side in newest]
+    moving = [(broker, side.value) for broker, side in _moving_sides(live)]
+    return [_decision(newest[side]) for side in moving if side in newest]
 
 
-def _judged_stalled(by_throttle: Sequence[Mapping[str, Any]]) -> dict[int, int]:
-    """The destinations whose last decision calls the move onto them stalled, and when that was decided."""
-    followers = [each for each in by_throttle if each["side"] == Side.FOLLOWER.value and each["broker"] is not None]
-    return {each["broker"]: each["at_ms"] for each in followers if each["reason"].startswith("stalled_")}
+def _stalled_by_decision(by_throttle: Sequence[Mapping[str, Any]]) -> dict[int, int]:
+    """Returns the destinations that the tuner's last decision calls stalled, with the time of that decision (epoch ms)."""
+    decisions = [row for row in by_throttle if row["side"] == Side.FOLLOWER.value and row["broker"] is not None]
+    return {row["broker"]: row["at_ms"] for row in decisions if row["reason"].startswith("stalled_")}
 
 
 def _decision(row: EventRow) -> dict[str, Any]:
-    told = decision_json(row, inputs=False)
+    decision = decision_json(row, inputs=False)
     names = ("at_ms", "kind", "broker", "side", "rates", "action", "reason", "text", "outcome", "failure", "dry_run")
-    return {name: told[name] for name in names}
+    return {name: decision[name] for name in names}
 
 
 def unfixable_by_throttle(status: dict[str, Any]) -> list[str]:
-    """What the last decision about each throttle of a move says cannot be helped by turning it; empty while nothing moves."""
-    last = {d["text"]: d for d in status["throttle_decisions"]}
-    return [d["text"] for d in last.values() if d["reason"] in _STUCK or d["failure"]]
+    """Returns the last decisions that a change of the throttle cannot help, or that failed; empty while nothing moves."""
+    decisions = {row["text"]: row for row in status["throttle_decisions"]}
+    return [text for text, row in decisions.items() if row["reason"] in _UNFIXABLE_REASONS or row["failure"]]
 
 
 def needs_a_tuner(status: dict[str, Any]) -> bool:
-    """Whether something stalls, or can never end, and no tuner acts."""
+    """Returns whether a move has stalled or can never end while no tuner acts."""
     return not status["tuner"]["acting"] and bool(status["stalled_brokers"] or status["infeasible"])
 
 
 def last_entries(settings: Settings, count: int = DECISIONS_SHOWN, ring: str = "entry") -> list[Entry]:
-    """The newest entries of the journal, oldest first; none while there is no journal.
+    """Returns the newest journal entries, oldest first; empty if there is no journal.
 
     Args:
         ring: "entry" for decisions, "steering" for steering ticks.
 
     Raises:
-        CommandError: there is one, and it cannot be read.
+        CommandError: the journal cannot be read.
     """
     return read_journal_state(settings, {ring: count}).newest.entries[ring]
 
 
-def _floor(side: Mapping[str, Any], settings: Settings) -> float | None:
-    """By the settings: what the law means, which may be less where clients leave less, is not known from outside."""
+def _min_rate(side: Mapping[str, Any], settings: Settings) -> float | None:
+    """Returns the minimum rate by the settings; the tuner's own value may be lower, and is unknown here."""
     steady_state = side["steady_state_bytes_per_s"]
     return (
         None if steady_state is None else min_draining_bytes_per_s(SideLoad(0.0, steady_state), settings.tuner.limits())
     )
 
 
-def _signals(settings: Settings) -> SignalHistory:
+def _read_signals(settings: Settings) -> SignalHistory:
     reader = consumer(settings.kafka, "rheostat-status-signals")
     try:
         signals = SignalHistory(reader, settings.topic_names().signals, settings.cluster)

@@ -1,4 +1,4 @@
-"""The picture of `rheostat status --watch`: how far, how fast, since when, why; one screen of a terminal."""
+"""Draws the screen of `rheostat status --watch`: moves, throttles, tenants, plans and decisions on one terminal screen."""
 
 from __future__ import annotations
 
@@ -24,60 +24,66 @@ from tuner.api.sentences import moment
 from tuner.core.throttle_limits import MB
 
 REFRESH_S = 2.0
-SAMPLES = 24  # Of a small chart: a minute or so.
-ROWS_MAX = 20  # Brokers; a terminal is no longer than that.
+SAMPLES = 24  # Width of a small chart: about a minute.
+ROWS_MAX = 20  # Brokers; limited by the height of a terminal.
 MOVES_MAX = 10
 TENANTS_MAX = 5
 _SPARK_MIN = 8
-_CLOSE = (0, 1, 0, 0)  # Two columns apart: a terminal may have 80.
+_PADDING = (0, 1, 0, 0)  # Narrow, for terminals of 80 columns.
 _BARS = "▁▂▃▄▅▆▇█"
 
 
 class RateHistory:
-    """What a single look cannot tell: how the rates went."""
+    """Keeps the measured rates of each side over the last minute, for the charts."""
 
     def __init__(self) -> None:
         self.rates: dict[tuple[int, str], deque[float | None]] = {}
 
     def take(self, status: Mapping[str, Any]) -> None:
+        """Adds the rates of one status."""
         for broker in status["brokers"]:
             for side in ("leader", "follower"):
-                kept = self.rates.setdefault((broker["broker"], side), deque(maxlen=SAMPLES))
-                kept.append(broker[f"{side}_throttled_bytes_per_s"])
+                samples = self.rates.setdefault((broker["broker"], side), deque(maxlen=SAMPLES))
+                samples.append(broker[f"{side}_throttled_bytes_per_s"])
 
 
 def render_screen(
     status: Mapping[str, Any] | None,
-    course: RateHistory,
+    history: RateHistory,
     latency_ms: float | None,
     trouble: str | None = None,
     plans: Sequence[str] = (),
     tenants: Mapping[str, Any] | None = None,
 ) -> Group:
-    """One screen, in the order of the page.
+    """Returns one screen, in the order of the status page.
 
     Args:
-        plans: in sentences.
-        tenants: as ``rheostat quotas --json`` has them; None: no quotas are turned.
+        history: the rates of the last minute.
+        latency_ms: the latency objective; None: none is set.
+        trouble: why the screen may be outdated; None: it is current.
+        plans: sentences about the plans.
+        tenants: as in ``rheostat quotas --json``; None: no quotas are controlled.
     """
     parts: list[RenderableType] = []
     if status is not None:
         first, *more = tuner_lines(status["tuner"])
         parts += [styled(first, "" if status["tuner"]["acting"] else "bold yellow"), *map(styled, more)]
-        parts += [styled(f"{status['cluster']}: {status['headline']}", "bold red" if _stuck(status) else "bold")]
-        parts += [styled(line) for line in _how_far(status)]
+        parts += [
+            styled(f"{status['cluster']}: {status['headline']}", "bold red" if _needs_attention(status) else "bold")
+        ]
+        parts += [styled(line) for line in _progress_lines(status)]
         parts += [styled(line, "red") for line in infeasible_lines(status)]
         parts += [styled(line, "yellow") for line in order_lines(status)]
         if status["destinations"]:
-            parts.append(_moves(status))
+            parts.append(_moves_table(status))
         parts += _titled("Next", [styled(f"  {step[:1].upper()}{step[1:]}") for step in status["next"]])
         parts += [styled(line) for line in plans]
-        parts.append(_brokers(status, course, latency_ms))
+        parts.append(_brokers_table(status, history, latency_ms))
         if tenants is not None:
-            parts += _tenants(tenants)
+            parts += _tenant_lines(tenants)
         decisions = [{**row, "text": outcome_text(row)} for row in status["last_decisions"]]
-        parts += _lines("Last decisions", decisions)
-        parts += _lines("Last seconds of the law", status["last_steering_ticks"])
+        parts += _dated_lines("Last decisions", decisions)
+        parts += _dated_lines("Last steering ticks", status["last_steering_ticks"])
     if trouble is not None:
         parts.append(styled(trouble, "red"))
     clock = time.strftime("%H:%M:%S", time.gmtime())
@@ -85,41 +91,41 @@ def render_screen(
     return Group(*parts)
 
 
-def _stuck(status: Mapping[str, Any]) -> bool:
+def _needs_attention(status: Mapping[str, Any]) -> bool:
     return bool(status["stalled_brokers"] or status["infeasible"])
 
 
-def _how_far(status: Mapping[str, Any]) -> list[str]:
+def _progress_lines(status: Mapping[str, Any]) -> list[str]:
     if status["done_ratio"] is None:
         return []
     ends_at_ms = status["ends_at_ms"]
     until = "" if ends_at_ms is None else f"; done at about {moment(ends_at_ms)}"
-    return [f"{status['done_ratio'] * 100:.0f} % is copied, of the most that remained{until}."]
+    return [f"{status['done_ratio'] * 100:.0f} % copied{until}."]
 
 
-def _moves(status: Mapping[str, Any]) -> Table:
-    """By the broker that replicas are made on, what is most urgent first."""
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=_CLOSE)
-    for column in ("onto", "done", "", "remains", "slope", "ends in"):
-        made.add_column(column, justify="left" if column == "done" else "right", no_wrap=True)
-    made.add_column("how it is")
+def _moves_table(status: Mapping[str, Any]) -> Table:
+    """Returns the table of moves by destination broker, the most urgent first."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=_PADDING)
+    for column in ("onto", "done", "", "remaining", "change", "ends in"):
+        table.add_column(column, justify="left" if column == "done" else "right", no_wrap=True)
+    table.add_column("state")
     for row in status["destinations"][:MOVES_MAX]:
         done = row["done_ratio"]
-        made.add_row(
+        table.add_row(
             str(row["broker"]),
             "" if done is None else ProgressBar(total=1.0, completed=done, width=10),
             "–" if done is None else f"{done:.0%}",
-            _known(row["remaining_bytes"], size_text),
+            _or_dash(row["remaining_bytes"], size_text),
             _slope(row["remaining_slope_bytes_per_s"]),
-            _known(row["eta_s"], span_text),
-            styled(_how(row), "red" if row["stalled"] else ""),
+            _or_dash(row["eta_s"], span_text),
+            styled(_move_state(row), "red" if row["stalled"] else ""),
         )
     if len(status["destinations"]) > MOVES_MAX:
-        made.caption = f"{MOVES_MAX} of {len(status['destinations'])} destinations, the most urgent first"
-    return made
+        table.caption = f"{MOVES_MAX} of {len(status['destinations'])} destinations, the most urgent first"
+    return table
 
 
-def _how(row: Mapping[str, Any]) -> str:
+def _move_state(row: Mapping[str, Any]) -> str:
     if row["stalled"]:
         since_ms = row["stalled_since_ms"]
         return "stalled" if since_ms is None else f"stalled since {moment(since_ms)[11:19]}"
@@ -133,55 +139,55 @@ def _slope(bytes_per_s: float | None) -> str:
     if bytes_per_s is None:
         return "–"
     if abs(bytes_per_s) < 1000:
-        return "stands still"
-    return f"{rate_text(abs(bytes_per_s))} {'nearer' if bytes_per_s < 0 else 'off'}"
+        return "unchanged"
+    return f"{rate_text(abs(bytes_per_s))} {'less' if bytes_per_s < 0 else 'more'}"
 
 
-def _brokers(status: Mapping[str, Any], course: RateHistory, latency_ms: float | None) -> Table:
-    made = Table(
+def _brokers_table(status: Mapping[str, Any], history: RateHistory, latency_ms: float | None) -> Table:
+    table = Table(
         box=box.SIMPLE_HEAD,
         pad_edge=False,
-        padding=_CLOSE,
+        padding=_PADDING,
         caption_justify="left",
-        caption=f"MB/s; the ceiling is {rate_text(status['rate_bytes_per_s_max'])}",
+        caption=f"MB/s; the maximum rate is {rate_text(status['rate_bytes_per_s_max'])}",
     )
-    for column in ("broker", "side", "passes", "throttle", "W", "floor"):
-        made.add_column(column, justify="left" if column == "side" else "right", no_wrap=True)
-    made.add_column("last minute")
-    made.add_column("p99", justify="right", no_wrap=True)
-    first = sorted(status["brokers"], key=lambda b: (_idle(b), b["broker"]))
-    for broker in first[:ROWS_MAX]:
+    for column in ("broker", "side", "traffic", "throttle", "W", "minimum"):
+        table.add_column(column, justify="left" if column == "side" else "right", no_wrap=True)
+    table.add_column("last minute")
+    table.add_column("p99", justify="right", no_wrap=True)
+    brokers = sorted(status["brokers"], key=lambda row: (_is_unthrottled(row), row["broker"]))
+    for broker in brokers[:ROWS_MAX]:
         sides = [side for side in ("leader", "follower") if broker[f"{side}_current_rate_bytes_per_s"] is not None]
         for number, side in enumerate(sides or ["–"]):
             limit = broker.get(f"{side}_current_rate_bytes_per_s")
             style = "red" if broker.get(f"{side}_infeasible") else ""
-            passes, steady_state, floor = (
+            traffic, steady_state, min_rate = (
                 _mb(broker.get(f"{side}_{name}_bytes_per_s")) for name in ("throttled", "steady_state", "min_rate")
             )
-            made.add_row(
+            table.add_row(
                 str(broker["broker"]) if number == 0 else "",
                 side,
-                passes,
+                traffic,
                 _mb(limit),
                 styled(steady_state, style=style),
-                floor,
-                Spark(course.rates.get((broker["broker"], side), ()), limit),
+                min_rate,
+                Spark(history.rates.get((broker["broker"], side), ()), limit),
                 _latency(broker["produce_p99_ms"], latency_ms) if number == 0 else "",
             )
-    if len(first) > ROWS_MAX:
-        made.caption = f"{made.caption}; {ROWS_MAX} of {len(first)} brokers, those with a throttle first"
-    return made
+    if len(brokers) > ROWS_MAX:
+        table.caption = f"{table.caption}; {ROWS_MAX} of {len(brokers)} brokers, those with a throttle first"
+    return table
 
 
-def _tenants(found: Mapping[str, Any]) -> list[RenderableType]:
-    parts: list[RenderableType] = [styled(f"Tenants: {found['total_text'] or 'nobody was judged'}")]
-    parts += [styled(f"  {line}", "yellow") for line in found["holds"][:TENANTS_MAX]]
-    rows = sorted(found["tenants"] or (), key=lambda row: (not row["throttled"], -row["demand_per_s"]))
+def _tenant_lines(report: Mapping[str, Any]) -> list[RenderableType]:
+    parts: list[RenderableType] = [styled(f"Tenants: {report['total_text'] or 'no tenant was evaluated'}")]
+    parts += [styled(f"  {line}", "yellow") for line in report["holds"][:TENANTS_MAX]]
+    rows = sorted(report["tenants"] or (), key=lambda row: (not row["throttled"], -row["demand_per_s"]))
     for row in rows[:TENANTS_MAX]:
         quota = "no quota" if row["quota_per_s"] is None else f"quota {row['quota_per_s']:g}/s"
-        held = "held back: " if row["throttled"] else ""
+        throttled = "throttled: " if row["throttled"] else ""
         why = row["reason"].replace("_", " ")
-        line = f"  {tenant_label(row)}: asks for {row['demand_per_s']:g}/s, {quota}; {held}{why}"
+        line = f"  {tenant_label(row)}: demand {row['demand_per_s']:g}/s, {quota}; {throttled}{why}"
         parts.append(styled(line, "red" if row["throttled"] else ""))
     if len(rows) > TENANTS_MAX:
         parts.append(styled(f"  {more_text(len(rows) - TENANTS_MAX, '(`rheostat quotas` has each)')}"))
@@ -189,7 +195,7 @@ def _tenants(found: Mapping[str, Any]) -> list[RenderableType]:
 
 
 class Spark:
-    """A small chart, as wide as there is room; the newest is on the right."""
+    """A small chart that fills the available width; the newest value is on the right."""
 
     def __init__(self, rates: Iterable[float | None], limit: float | None) -> None:
         self._bars = spark(rates, limit)
@@ -202,16 +208,16 @@ class Spark:
 
 
 def spark(rates: Iterable[float | None], limit: float | None) -> str:
-    """What passed, against the throttle: a full bar is all of it; a dot is a gap."""
-    known = list(rates)
-    most = max([limit or 0.0, *(rate for rate in known if rate is not None)], default=0.0)
-    if most <= 0:
+    """Returns the rates as bars relative to the throttle: a full bar is the whole throttle, a dot is a gap."""
+    values = list(rates)
+    scale = max([limit or 0.0, *(rate for rate in values if rate is not None)], default=0.0)
+    if scale <= 0:
         return ""
     top = len(_BARS) - 1
-    return "".join("·" if rate is None else _BARS[min(top, round(top * rate / most))] for rate in known)
+    return "".join("·" if rate is None else _BARS[min(top, round(top * rate / scale))] for rate in values)
 
 
-def _lines(title: str, rows: list[dict[str, Any]]) -> list[Text]:
+def _dated_lines(title: str, rows: list[dict[str, Any]]) -> list[Text]:
     lines = []
     for row in reversed(rows):
         at = moment(row["at_ms"])[11:19]
@@ -223,16 +229,16 @@ def _titled(title: str, lines: list[Text]) -> list[Text]:
     return [styled(f"{title}:"), *lines] if lines else []
 
 
-def _idle(broker: Mapping[str, Any]) -> bool:
+def _is_unthrottled(broker: Mapping[str, Any]) -> bool:
     return broker["leader_current_rate_bytes_per_s"] is None and broker["follower_current_rate_bytes_per_s"] is None
 
 
-def _known(value: float | None, form: Callable[[float], str]) -> str:
+def _or_dash(value: float | None, form: Callable[[float], str]) -> str:
     return "–" if value is None else form(value)
 
 
 def _mb(bytes_per_s: float | None) -> str:
-    return _known(bytes_per_s, lambda value: three_digits(value / MB))
+    return _or_dash(bytes_per_s, lambda value: three_digits(value / MB))
 
 
 def _latency(p99_ms: float | None, latency_ms: float | None) -> Text:

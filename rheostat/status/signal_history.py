@@ -1,4 +1,4 @@
-"""The signals of the last minute, so that one look can tell whether a move has stalled."""
+"""Collects the signals of the last minute, so that a single command can tell whether a move has stalled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tuner.runtime.observe.signals_reader import SignalReader
 
 
 class SignalHistory(SignalReader):
-    """The newest signals; each move has its steps of all signals read, where a signal alone has those of half a minute."""
+    """Keeps the newest signals. A single signal has the steps of half a minute; here each move gets those of all signals read."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -23,8 +23,8 @@ class SignalHistory(SignalReader):
             self._steps.setdefault((signal.broker, signal.side), {}).update({s.at_ms: s for s in signal.steps})
 
     def join(self, since_ms: int = 0) -> None:
-        """Gives each move its steps since a moment: a step from before a change of rate says nothing about the new one."""
+        """Gives each move its steps since ``since_ms`` (epoch ms), so that only steps at the current rates count."""
         for side, signal in self.moves.items():
             steps = self._steps.get(side, {})
-            known = tuple(steps[at_ms] for at_ms in sorted(steps) if at_ms - 1000 * steps[at_ms].dt_s >= since_ms)
-            self.moves[side] = replace(signal, steps=known) if side[1] is Side.FOLLOWER else signal
+            joined = tuple(steps[at_ms] for at_ms in sorted(steps) if at_ms - 1000 * steps[at_ms].dt_s >= since_ms)
+            self.moves[side] = replace(signal, steps=joined) if side[1] is Side.FOLLOWER else signal

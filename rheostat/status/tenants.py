@@ -1,4 +1,4 @@
-"""The tenants in `rheostat status --watch`: who asks for how much, who is held back and why; where quotas are turned at all."""
+"""The tenants in `rheostat status --watch`: demand, quota, throttled or not, and the reason."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from tuner.core.operator_orders import Orders
 from tuner.core.quota_window import QuotaWindow
 from tuner.runtime.observe.signals_reader import SignalCache
 
-EVERY_S = 5.0
+READ_EVERY_S = 5.0
 
 
 class TenantsPane:
-    """The cluster is asked for its quotas now and then: they change less often than the picture."""
+    """Evaluates the tenants. It reads the quotas less often than the screen is drawn, as they rarely change."""
 
     def __init__(
         self,
         settings: Settings,
-        stand: Callable[[], Mapping[QuotaEntity, float]],
+        read_quotas: Callable[[], Mapping[QuotaEntity, float]],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """
         Args:
-            stand: the quotas that stand now; raises ClusterError.
+            read_quotas: returns the current quotas; raises ClusterError.
         """
         self._settings = settings
-        self._stand = stand
+        self._read_quotas = read_quotas
         self._monotonic = monotonic
         self._due_s = float("-inf")
         self._quotas: Mapping[QuotaEntity, float] | ClusterUnreadable = {}
 
-    def told(
+    def evaluate(
         self,
         signals: SignalCache,
         memory: MutationMemory,
@@ -46,16 +46,16 @@ class TenantsPane:
         now_ms: int,
         windows: Set[QuotaWindow] = frozenset(),
     ) -> dict[str, Any] | None:
-        """As ``rheostat quotas --json`` has them; None: no quotas are turned here."""
+        """Returns the tenants as in ``rheostat quotas --json``; None if the settings control no quotas."""
         if self._settings.tuner.mutation_quota is None:
             return None
         if self._monotonic() >= self._due_s:
-            self._quotas = self._looked()
-            self._due_s = self._monotonic() + EVERY_S
+            self._quotas = self._read()
+            self._due_s = self._monotonic() + READ_EVERY_S
         return evaluate_now(self._settings, self._quotas, signals, memory, orders, now_ms, windows=windows)
 
-    def _looked(self) -> Mapping[QuotaEntity, float] | ClusterUnreadable:
+    def _read(self) -> Mapping[QuotaEntity, float] | ClusterUnreadable:
         try:
-            return self._stand()
+            return self._read_quotas()
         except ClusterError as error:
             return ClusterUnreadable(str(error))

@@ -1,4 +1,4 @@
-"""`rheostat status` for people: the answer to "does a tuner act, and is all well?" first, then the details."""
+"""Prints `rheostat status` as text: the active tuner and problems first, then the details."""
 
 from __future__ import annotations
 
@@ -20,37 +20,41 @@ _LINES_MAX = 20
 
 
 def print_status(status: dict[str, Any], console: Console) -> None:
-    def tell(*lines: str) -> None:
+    """Prints the status of ``report.status_json``."""
+
+    def print_lines(*lines: str) -> None:
         for line in lines:
             console.print(line, soft_wrap=True)
 
-    tell(*tuner_lines(status["tuner"]), f"Now: {status['headline']}", *stall_and_end_lines(status))
-    tell(*order_lines(status))
-    tell(*(f"Next: {step[:1].upper()}{step[1:]}" for step in status["next"]))
+    print_lines(*tuner_lines(status["tuner"]), f"Now: {status['headline']}", *stall_and_end_lines(status))
+    print_lines(*order_lines(status))
+    print_lines(*(f"Next: {step[:1].upper()}{step[1:]}" for step in status["next"]))
     if status["throttle_decisions"]:
-        lines = _decision_lines(_once(status["throttle_decisions"]))
-        tell("Last decision of each throttle:", *shorten_lines(lines, _LINES_MAX, "(--json has all)"))
-    console.print(_brokers(status))
+        lines = _decision_lines(_distinct(status["throttle_decisions"]))
+        print_lines("Last decision of each throttle:", *shorten_lines(lines, _LINES_MAX, "(--json has all)"))
+    console.print(_brokers_table(status))
     for plan in status.get("plans", ()):
-        tell(
+        print_lines(
             f"Plan {plan['plan']}: {plan['desired']}, {plan['partitions']} partitions, {plan['moving']} moving; more with "
             "`rheostat reassign status`.",
             *(f"  {line}" for line in plan["blockers"]),
         )
     if older := [text for text in status.get("unreadable_records", ()) if text.startswith(OLDER_VERSION)]:
-        tell(f"The journal has {older[0]}.")
+        print_lines(f"The journal has {older[0]}.")
     elif unreadable := status.get("unreadable_records"):
-        tell(
-            f"Records of the journal that cannot be read: {len(unreadable)}; `rheostat journal check` says what follows from each."
+        print_lines(
+            f"Unreadable journal records: {len(unreadable)}; `rheostat journal check` explains the consequences of each."
         )
     if status["last_decisions"]:
-        tell("Last decisions:", *_decision_lines(status["last_decisions"]))
+        print_lines("Last decisions:", *_decision_lines(status["last_decisions"]))
     if status["last_steering_ticks"]:
-        tell("Last seconds of the law:", *(f"  {_at(turn)} {turn['text']}" for turn in status["last_steering_ticks"]))
+        print_lines(
+            "Last steering ticks:", *(f"  {_at(tick)} {tick['text']}" for tick in status["last_steering_ticks"])
+        )
 
 
 def stall_and_end_lines(status: Mapping[str, Any]) -> list[str]:
-    """Returns what has stalled, and when everything ends."""
+    """Returns sentences about stalled moves and the expected end; empty while nothing moves."""
     if not status["moves"]:
         return []
     stalled = [
@@ -65,50 +69,51 @@ def stall_and_end_lines(status: Mapping[str, Any]) -> list[str]:
     return lines + infeasible_lines(status)
 
 
-def _brokers(status: Mapping[str, Any]) -> Table:
-    brokers = Table(title=f"Brokers of {status['cluster']}", title_justify="left")
+def _brokers_table(status: Mapping[str, Any]) -> Table:
+    table = Table(title=f"Brokers of {status['cluster']}", title_justify="left")
     for column in ("broker", "leader throttle", "used", "follower throttle", "used", "produce p99"):
-        brokers.add_column(column, justify="right")
-    for b in status["brokers"]:
-        brokers.add_row(
-            str(b["broker"]),
-            _rate(b["leader_current_rate_bytes_per_s"]),
-            _rate(b["leader_throttled_bytes_per_s"]),
-            _rate(b["follower_current_rate_bytes_per_s"]),
-            _rate(b["follower_throttled_bytes_per_s"]),
-            "–" if b["produce_p99_ms"] is None else f"{b['produce_p99_ms']:.0f} ms",
+        table.add_column(column, justify="right")
+    for broker in status["brokers"]:
+        table.add_row(
+            str(broker["broker"]),
+            _rate(broker["leader_current_rate_bytes_per_s"]),
+            _rate(broker["leader_throttled_bytes_per_s"]),
+            _rate(broker["follower_current_rate_bytes_per_s"]),
+            _rate(broker["follower_throttled_bytes_per_s"]),
+            "–" if broker["produce_p99_ms"] is None else f"{broker['produce_p99_ms']:.0f} ms",
         )
-    return brokers
+    return table
 
 
 def infeasible_lines(status: Mapping[str, Any]) -> list[str]:
-    """Returns why the move can never end as things are, and what to do; empty where it can."""
+    """Returns why a move can never end at the current limits, and what to do; empty if all can end."""
     sides = [f"broker {side['broker']} ({side['side']})" for side in status["infeasible"]]
     if not sides:
         return []
     return [
-        f"It never ends as things are: the ceiling of {rate_text(status['rate_bytes_per_s_max'])} is not above what keeping up "
-        f"takes on {join_names(sides, _NAMED_MAX)}. Raise tuner.rate_bytes_per_s_max, or let producers write less."
+        f"The move never ends at the current limits: the maximum rate of {rate_text(status['rate_bytes_per_s_max'])} is not above "
+        f"the steady-state replication on {join_names(sides, _NAMED_MAX)}. Raise tuner.rate_bytes_per_s_max, or reduce the "
+        "producers' write rate."
     ]
 
 
 def _decision_lines(decisions: Iterable[Mapping[str, Any]]) -> list[str]:
-    return [f"  {_at(each)} {outcome_text(each)}" for each in decisions]
+    return [f"  {_at(decision)} {outcome_text(decision)}" for decision in decisions]
 
 
-def _once(decisions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One decision may be about several throttles."""
-    return [*{(each["at_ms"], each["text"]): each for each in decisions}.values()]
+def _distinct(decisions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns each decision once, as one decision may concern several throttles."""
+    return [*{(decision["at_ms"], decision["text"]): decision for decision in decisions}.values()]
 
 
 def outcome_text(decision: Mapping[str, Any]) -> str:
-    """Returns the sentence of a decision and what came of it."""
+    """Returns the sentence of a decision with its outcome."""
     failure = f": {decision['failure']}" if decision["failure"] else ""
     return f"{decision['text']} ({OUTCOMES[decision['outcome']]}{failure})"
 
 
 def order_lines(status: Mapping[str, Any]) -> list[str]:
-    """What people have ordered, a line each."""
+    """Returns one sentence per active operator order."""
     pause = status.get("paused")
     lines = (
         [f"{'Released' if pause['released'] else 'Paused'} by {pause['by']}, until `rheostat resume`."] if pause else []

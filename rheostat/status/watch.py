@@ -1,7 +1,7 @@
-"""`rheostat status --watch`: what the status page shows, in a terminal: how far, how fast, since when, why.
+"""`rheostat status --watch`: the content of the status page in a terminal, refreshed every 2 s.
 
-It looks at the cluster, the signals and the journal by itself, so it works beside a tuner, without one, and where the tuner's
-port cannot be reached. What cannot be seen for a moment is said, and the picture before it stays.
+It reads the cluster, the signals and the journal itself, so it works with or without a tuner. If something cannot be read for a
+moment, it says so and keeps the last screen.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from itertools import count
 from typing import Any
 
 from kafka import KafkaConsumer
@@ -38,145 +39,157 @@ from tuner.runtime.observe.cluster_reader import ClusterReader
 from tuner.runtime.observe.signals_reader import SignalReader
 from tuner.runtime.reassignment.actuator import KafkaReassignmentActuator
 
-_FULL_EVERY = 15
-_SIGNAL_BACKLOG = 400
-_JOURNAL_BACKLOG = 2_000  # Records of each topic, where the journal cannot be read whole.
+_FULL_READ_EVERY = 15  # Refreshes; those in between read only what changes often.
+_SIGNAL_BACKLOG = 400  # Newest records read of each signals partition.
+_JOURNAL_BACKLOG = 2_000  # Records per topic, if the journal cannot be read completely.
 _FROM_THE_BEGINNING = {0: 0}
 
 
+class _Connections:
+    """The cluster connections of one watch; ``stack`` closes them."""
+
+    def __init__(self, settings: Settings, stack: ExitStack) -> None:
+        def open_consumer(name: str, **options: Any) -> KafkaConsumer:
+            opened = consumer(settings.kafka, f"rheostat-watch-{name}", **options)
+            stack.callback(opened.close, timeout_ms=2000)
+            return opened
+
+        self.cluster = ClusterReader(stack.enter_context(ClusterClient(settings.kafka, "rheostat-watch")))
+        self.signals = SignalReader(open_consumer("signals"), settings.topic_names().signals, settings.cluster)
+        self.journal_consumer = open_consumer("journal", isolation_level="read_committed")
+        self.order_consumer = open_consumer("orders", isolation_level="read_committed")
+        self.reassignments = KafkaReassignmentActuator(stack.enter_context(open_client(settings)))
+        self.quotas = QuotaClient(settings.kafka, "rheostat-watch-quotas")
+        stack.callback(self.quotas.close)
+
+
 def watch(settings: Settings, wait_s: float | None = None) -> int:
-    """Until Ctrl-C, or for ``wait_s``.
+    """Shows the status until Ctrl-C, or for ``wait_s`` seconds, and returns the exit code.
 
     Raises:
         UnreachableError: the cluster does not answer at the start.
     """
     probe(settings)
     topics, console = settings.topic_names(), console_for(sys.stdout)
-    course, onlooker = RateHistory(), StatusEvaluator(settings)
+    rates, evaluator = RateHistory(), StatusEvaluator(settings)
     tenants: dict[str, Any] | None = None
     status: dict[str, Any] | None = None
-    lines: list[str] = []
+    plan_lines: list[str] = []
     with ExitStack() as stack:
-        client = stack.enter_context(ClusterClient(settings.kafka, "rheostat-watch"))
-        reading = consumer(settings.kafka, "rheostat-watch-signals")
-        stack.callback(reading.close, timeout_ms=2000)
-        signals = SignalReader(reading, topics.signals, settings.cluster)
-        journal = consumer(settings.kafka, "rheostat-watch-journal", isolation_level="read_committed")
-        stack.callback(journal.close, timeout_ms=2000)
-        ordering = consumer(settings.kafka, "rheostat-watch-orders", isolation_level="read_committed")
-        stack.callback(ordering.close, timeout_ms=2000)
-        looks, plans = (
-            ClusterReader(client),
-            PlansPane(KafkaReassignmentActuator(stack.enter_context(open_client(settings)))),
-        )
-        quotas = QuotaClient(settings.kafka, "rheostat-watch-quotas")
-        stack.callback(quotas.close)
-        held = TenantsPane(settings, quotas.mutation_quotas)
+        connections = _Connections(settings, stack)
+        cluster, signals = connections.cluster, connections.signals
+        plans_pane = PlansPane(connections.reassignments)
+        tenants_pane = TenantsPane(settings, connections.quotas.mutation_quotas)
         stop = stop_on_signals()
-        shown = stack.enter_context(Live(console=console, auto_refresh=False)) if console.is_terminal else None
+        display = stack.enter_context(Live(console=console, auto_refresh=False)) if console.is_terminal else None
         signals.rewind(_SIGNAL_BACKLOG)
         until_s = None if wait_s is None else time.monotonic() + wait_s
-        number, (followed, tails, unread) = 0, start_following(settings.cluster, topics, journal, ordering)
-        trouble = unread
-        while not stop.is_set():
-            live = _look(looks, full=number % _FULL_EVERY == 0)
+        journal, tails, incomplete = start_following(
+            settings.cluster, topics, connections.journal_consumer, connections.order_consumer
+        )
+        trouble = incomplete
+        for refresh in count():
+            if stop.is_set():
+                break
+            live = _read_cluster(cluster, full=refresh % _FULL_READ_EVERY == 0)
             if isinstance(live, LiveCluster):
-                now_ms, newest = round(time.time() * 1000), followed.newest
-                lines = plans.told(newest.plans if followed.is_whole else None)
-                tuners = followed.tuners(now_ms)
-                status = status_json(
-                    settings, live, signals, newest, now_ms, onlooker, tuners=tuners, plans=plans.progress
-                )
-                tenants = held.told(signals, followed.quotas, newest.orders, now_ms, looks.quota_windows)
-                course.take(status)
+                now_ms, newest = round(time.time() * 1000), journal.newest
+                plan_lines = plans_pane.lines(newest.plans if journal.is_whole else None)
+                tuners, plans = journal.tuners(now_ms), plans_pane.progress
+                status = status_json(settings, live, signals, newest, now_ms, evaluator, tuners=tuners, plans=plans)
+                tenants = tenants_pane.evaluate(signals, journal.quotas, newest.orders, now_ms, cluster.quota_windows)
+                rates.take(status)
             else:
                 trouble = live
-            _show(render_screen(status, course, objective_ms(settings), trouble, lines, tenants), shown, console)
+            screen = render_screen(status, rates, objective_ms(settings), trouble, plan_lines, tenants)
+            _show(screen, display, console)
             if until_s is not None and time.monotonic() >= until_s:
                 break
             stop.wait(REFRESH_S)
-            number += 1
             signals.poll()
             now_ms = round(time.time() * 1000)
             signals.forget_old(now_ms)
-            trouble = _joined(follow_new_records(followed, tails, topics.journal, now_ms), unread)
+            trouble = _join(follow_new_records(journal, tails, topics.journal, now_ms), incomplete)
     return EXIT_DONE
 
 
-def _joined(*said: str | None) -> str | None:
-    return " ".join(text for text in said if text is not None) or None
+def _join(*sentences: str | None) -> str | None:
+    return " ".join(text for text in sentences if text is not None) or None
 
 
 def objective_ms(settings: Settings) -> float | None:
     return settings.tuner.objective.latency_ms if settings.tuner.objective is not None else None
 
 
-def _look(looks: ClusterReader, *, full: bool) -> LiveCluster | str:
-    """Or what is to be said instead."""
+def _read_cluster(cluster: ClusterReader, *, full: bool) -> LiveCluster | str:
+    """Reads the cluster; returns a sentence for the operator if that fails."""
     try:
-        found = looks.snapshot(full=full)
+        live = cluster.snapshot(full=full)
     except ClusterError as error:
-        return f"The cluster is not seen now: {error}"
-    return found if isinstance(found, LiveCluster) else f"The cluster is not seen now: {found.reason}"
+        return f"The cluster cannot be read now: {error}"
+    return live if isinstance(live, LiveCluster) else f"The cluster cannot be read now: {live.reason}"
 
 
 def start_following(
-    cluster: str, topics: Topics, journal: KafkaConsumer, ordering: KafkaConsumer
+    cluster: str, topics: Topics, journal_consumer: KafkaConsumer, order_consumer: KafkaConsumer
 ) -> tuple[JournalFollower, tuple[TopicTail, TopicTail], str | None]:
-    """Reads the journal whole. Where that fails it reads the newest records only, so that memory and plans are not known.
+    """Reads the whole journal. If that fails, it reads the newest records only; then the tuner's state and plans are unknown.
 
     Args:
-        journal: reads both topics at first, and follows the journal's after that.
-        ordering: follows the orders' topic.
+        journal_consumer: reads both topics at first, then follows the journal topic.
+        order_consumer: follows the orders topic.
 
     Returns:
-        What was read, what follows both topics from there on, and what to say to the operator where not all could be read.
+        The journal's state, the tails that follow both topics from there on, and a sentence for the operator if the read was
+        incomplete.
     """
-    followed, ends = JournalFollower(cluster), dict[str, dict[int, int]]()
+    journal, ends = JournalFollower(cluster), dict[str, dict[int, int]]()
     try:
-        for record in read_journal(journal, topics.journal, ends=ends):
-            followed.take(record)
+        for record in read_journal(journal_consumer, topics.journal, ends=ends):
+            journal.take(record)
     except (JournalError, *KAFKA_ERRORS) as error:
-        followed = JournalFollower(cluster)
-        tails = TopicTail(journal, topics.journal), TopicTail(ordering, topics.orders)
-        trouble = f"What the tuner remembers is not known here, so neither is all that is next: {error}"
+        journal = JournalFollower(cluster)
+        tails = TopicTail(journal_consumer, topics.journal), TopicTail(order_consumer, topics.orders)
+        trouble = f"The tuner's state cannot be read, so the next steps are incomplete: {error}"
         newest = (record for tail in tails for record in tail.read_recent(_JOURNAL_BACKLOG))
-        return followed, tails, _joined(_take_all(followed, newest, topics.journal), trouble)
-    followed.is_whole = True
-    # All records of a topic that is made later are new.
+        return journal, tails, _join(_add(journal, newest, topics.journal), trouble)
+    journal.is_whole = True
+    # A topic that is created later is read from its beginning.
     return (
-        followed,
+        journal,
         (
-            TopicTail(journal, topics.journal, ends.get(topics.journal, _FROM_THE_BEGINNING)),
-            TopicTail(ordering, topics.orders, ends.get(topics.orders, _FROM_THE_BEGINNING)),
+            TopicTail(journal_consumer, topics.journal, ends.get(topics.journal, _FROM_THE_BEGINNING)),
+            TopicTail(order_consumer, topics.orders, ends.get(topics.orders, _FROM_THE_BEGINNING)),
         ),
         None,
     )
 
 
-def follow_new_records(followed: JournalFollower, tails: Sequence[TopicTail], journal: str, now_ms: int) -> str | None:
-    """Takes in what has come since. Returns what to say where the journal cannot be read for a moment.
+def follow_new_records(
+    journal: JournalFollower, tails: Sequence[TopicTail], journal_topic: str, now_ms: int
+) -> str | None:
+    """Adds the new records to ``journal``. Returns a sentence for the operator if they cannot be read now.
 
     Args:
-        now_ms: by the clock that tells how old a tuner's report is. The records are dated by it, as the brokers' clock may differ.
+        now_ms: this machine's time; it replaces the records' own time, as the brokers' clocks may differ.
     """
-    return _take_all(followed, (record for tail in tails for record in tail.poll()), journal, now_ms)
+    return _add(journal, (record for tail in tails for record in tail.poll()), journal_topic, now_ms)
 
 
-def _take_all(followed: JournalFollower, records: Iterator[Any], journal: str, at_ms: int | None = None) -> str | None:
-    """Takes in the records, as written at ``at_ms`` if that is given."""
+def _add(journal: JournalFollower, records: Iterator[Any], journal_topic: str, at_ms: int | None = None) -> str | None:
+    """Adds the records, with ``at_ms`` as their time if it is given; returns a sentence if they cannot be read."""
     try:
         for record in map(journal_record_of, records):
-            if is_in_its_topic(record, journal):
-                followed.take(record if at_ms is None else record._replace(at_ms=at_ms))
+            if is_in_its_topic(record, journal_topic):
+                journal.take(record if at_ms is None else record._replace(at_ms=at_ms))
     except KAFKA_ERRORS as error:
         return f"The journal cannot be read now: {error}"
     return None
 
 
-def _show(made: Group, shown: Live | None, console: Console) -> None:
-    if shown is not None:
-        shown.update(made, refresh=True)
+def _show(screen: Group, display: Live | None, console: Console) -> None:
+    if display is not None:
+        display.update(screen, refresh=True)
     else:
-        console.print(made)
+        console.print(screen)
         console.file.flush()

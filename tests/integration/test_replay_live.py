@@ -233,8 +233,8 @@ def test_empty_replay_range_reports_the_recorded_range(config: Path) -> None:
 def test_the_status_shows_the_laws_turns(config: Path) -> None:
     done = rheostat("status", "--config", config)
     assert done.returncode == 0, done.stderr
-    assert "Last seconds of the law:" in done.stdout
-    assert "broker 1 leader throttle" in done.stdout.split("Last seconds of the law:")[1]
+    assert "Last steering ticks:" in done.stdout
+    assert "broker 1 leader throttle" in done.stdout.split("Last steering ticks:")[1]
 
 
 def test_without_the_cluster_it_is_not_reached(config: Path, tmp_path: Path) -> None:

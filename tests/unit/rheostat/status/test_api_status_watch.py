@@ -1,4 +1,4 @@
-"""`rheostat status --watch`: the picture, and what is kept from look to look."""
+"""The screen of `rheostat status --watch`, and the state that is kept between refreshes."""
 
 from __future__ import annotations
 
@@ -73,67 +73,67 @@ def status(
     signals: SignalCache | None = None,
     orders: Orders | None = None,
     *entries: Entry,
-    turns: Sequence[Entry] = (),
+    ticks: Sequence[Entry] = (),
     memory: Memory | None = MEMORY,
-    onlooker: StatusEvaluator | None = None,
+    evaluator: StatusEvaluator | None = None,
     cluster: LiveCluster | None = None,
     settings: Settings = SETTINGS,
     tuners: Sequence[TunerPresence] = (ACTS,),
     plans: Mapping[str, Progress] | None = None,
 ) -> dict[str, Any]:
-    newest = JournalState({"entry": list(entries), "steering": list(turns)}, orders or Orders(), memory=memory)
+    newest = JournalState({"entry": list(entries), "steering": list(ticks)}, orders or Orders(), memory=memory)
     return status_json(
-        settings, cluster or live(), signals or measured(), newest, NOW_MS, onlooker, tuners=tuners, plans=plans
+        settings, cluster or live(), signals or measured(), newest, NOW_MS, evaluator, tuners=tuners, plans=plans
     )
 
 
 def shown(
     found: dict[str, Any] | None,
-    course: RateHistory | None = None,
+    rates: RateHistory | None = None,
     trouble: str | None = None,
     plans: Sequence[str] = (),
     tenants: dict[str, Any] | None = None,
     width: int = 160,
 ) -> str:
     text = io.StringIO()
-    Console(file=text, width=width).print(render_screen(found, course or RateHistory(), 30.0, trouble, plans, tenants))
+    Console(file=text, width=width).print(render_screen(found, rates or RateHistory(), 30.0, trouble, plans, tenants))
     return text.getvalue()
 
 
-def test_the_picture_says_how_far_how_fast_until_when_and_why() -> None:
-    course, onlooker = RateHistory(), StatusEvaluator(SETTINGS)
-    course.take(status(onlooker=onlooker))
+def test_screen_shows_progress_rates_orders_and_decisions() -> None:
+    rates, evaluator = RateHistory(), StatusEvaluator(SETTINGS)
+    rates.take(status(evaluator=evaluator))
     failed = Entry(NOW_MS, "decision", "hold", "progressing", "all is well", failure="refused")
-    now = status(measured(remaining=150 * MB), ORDERS, failed, onlooker=onlooker)
-    course.take(now)
-    text = shown(now, course)
+    now = status(measured(remaining=150 * MB), ORDERS, failed, evaluator=evaluator)
+    rates.take(now)
+    text = shown(now, rates)
     assert "lab: 1 partition is moving onto broker 3; 150 MB remain, done in about 75 s." in text
-    assert "75 % is copied, of the most that remained; done at about 2023-11-14 22:14:35 UTC." in text
+    assert "75 % copied; done at about 2023-11-14 22:14:35 UTC." in text
     assert "Paused by kim, until `rheostat resume`." in text
     assert "Broker 1 leader throttle: 5.00 MB/s by order of li, until later." in text
     assert "It changes nothing, and waits for somebody to resume." in text
     assert "22:13:20 all is well (failed: refused)" in text
     assert text.startswith("Tuner: acting on host:7 since 2023-11-14 22:12:20 UTC.")
-    assert "the ceiling is 50.0 MB/s" in text
-    onto = next(line for line in text.splitlines() if "nearer" in line)
-    assert " ".join(onto.split()[-9:]) == "75% 150 MB 2.00 MB/s nearer 75 s progressing"
+    assert "the maximum rate is 50.0 MB/s" in text
+    move = next(line for line in text.splitlines() if "less" in line)
+    assert " ".join(move.split()[-9:]) == "75% 150 MB 2.00 MB/s less 75 s progressing"
     row = next(line for line in text.splitlines() if "leader" in line and "9.5" in line)
-    # What passes, the throttle, what must pass, and the floor, 1.2 of it.
+    # Traffic, throttle, steady-state replication W, and the minimum rate, 1.2 W.
     assert row.split() == ["1", "leader", "9.50", "10.0", "6.00", "7.20", "██", "9", "of", "30", "ms"]
 
 
-def test_one_look_knows_no_progress_and_an_ended_move_leaves_no_bar() -> None:
-    onlooker = StatusEvaluator(SETTINGS)
-    assert status(onlooker=onlooker)["done_ratio"] is None
-    assert status(measured(remaining=300 * MB), onlooker=onlooker)["done_ratio"] == 0.5
-    ended = status(onlooker=onlooker, cluster=live(moves=()))
+def test_progress_needs_two_observations_and_ends_with_the_move() -> None:
+    evaluator = StatusEvaluator(SETTINGS)
+    assert status(evaluator=evaluator)["done_ratio"] is None
+    assert status(measured(remaining=300 * MB), evaluator=evaluator)["done_ratio"] == 0.5
+    ended = status(evaluator=evaluator, cluster=live(moves=()))
     assert (ended["done_ratio"], ended["destinations"]) == (None, [])
-    assert status(measured(remaining=300 * MB), onlooker=onlooker)["done_ratio"] == 0.0, "another move"
-    assert "The cluster is not seen now: away" in shown(None, trouble="The cluster is not seen now: away")
+    assert status(measured(remaining=300 * MB), evaluator=evaluator)["done_ratio"] == 0.0, "another move"
+    assert "The cluster cannot be read now: away" in shown(None, trouble="The cluster cannot be read now: away")
 
 
 def still_for(seconds: int) -> MoveSignal:
-    """Nothing was gained in all that time."""
+    """A move without progress for that time."""
     steps = tuple(
         MoveStep(at_ms=NOW_MS - 5_000 * back, dt_s=5.0, gained_bytes=0.0, written_bytes=0.0, remaining_bytes=600 * MB)
         for back in range(seconds // 5)
@@ -141,7 +141,7 @@ def still_for(seconds: int) -> MoveSignal:
     return replace(move_signal(*TARGET, slope=0.0, steps=steps), samples=7)
 
 
-def test_a_move_that_stands_still_is_told_as_the_page_tells_it() -> None:
+def test_move_without_progress_is_shown_as_stalled() -> None:
     losing = status(measured(still_for(20)))
     assert losing["next"][0] == "The move onto broker 3 is called stalled when 15 s of progress are lost; 10 s are."
     assert "10 s of progress lost" in shown(losing)
@@ -149,51 +149,54 @@ def test_a_move_that_stands_still_is_told_as_the_page_tells_it() -> None:
     assert stalled["stalled_brokers"] == [3]
     text = shown(stalled)
     assert "600 MB remain. The move onto broker 3 has stalled." in text
-    assert "stands still" in text
+    assert "unchanged" in text
     assert "stalled since 22:12:50" in text
     paused = status(measured(still_for(60)), ORDERS)
-    assert paused["stalled_brokers"] == [], "what is paused is not judged, as by the tuner"
+    assert paused["stalled_brokers"] == [], "stalls are not evaluated while paused, as in the tuner"
 
 
-def test_what_a_look_has_judged_the_next_one_goes_on_from() -> None:
-    onlooker, lost = StatusEvaluator(SETTINGS), []
+def test_evaluator_adds_up_lost_progress_over_observations() -> None:
+    evaluator, lost = StatusEvaluator(SETTINGS), []
     for back in range(6, -1, -1):
         step = MoveStep(NOW_MS - 5_000 * back, 5.0, 0.0, 0.0, 600 * MB)
-        seen = status(measured(replace(move_signal(*TARGET, steps=(step,)), samples=7)), onlooker=onlooker)
-        lost.append(seen["destinations"][0]["progress_lost_s"])
+        report = status(measured(replace(move_signal(*TARGET, steps=(step,)), samples=7)), evaluator=evaluator)
+        lost.append(report["destinations"][0]["progress_lost_s"])
     assert lost == sorted(lost)
     assert lost[-1] >= 15.0
-    assert seen["stalled_brokers"] == [3]
+    assert report["stalled_brokers"] == [3]
 
 
 def test_status_judges_no_stall_from_before_a_change_of_rate() -> None:
-    onlooker = StatusEvaluator(SETTINGS)
-    assert status(measured(still_for(60)), onlooker=onlooker)["stalled_brokers"] == [3]
+    evaluator = StatusEvaluator(SETTINGS)
+    assert status(measured(still_for(60)), evaluator=evaluator)["stalled_brokers"] == [3]
     raised = live({SOURCE: 20 * MB, TARGET: 20 * MB})
-    assert status(measured(still_for(60)), onlooker=onlooker, cluster=raised)["stalled_brokers"] == []
+    assert status(measured(still_for(60)), evaluator=evaluator, cluster=raised)["stalled_brokers"] == []
 
 
-def test_a_move_that_never_ends_is_told_with_what_to_do() -> None:
+def test_infeasible_move_is_shown_with_a_remedy() -> None:
     never = status(measured(steady_state=55 * MB))
     assert never["infeasible"] == [{"broker": 1, "side": "leader"}]
     text = " ".join(shown(never).split())
     assert (
-        "It never ends as things are: the ceiling of 50.0 MB/s is not above what keeping up takes on broker 1 (leader). Raise "
-        "tuner.rate_bytes_per_s_max, or let producers write less."
+        "The move never ends at the current limits: the maximum rate of 50.0 MB/s is not above the steady-state replication on "
+        "broker 1 (leader). Raise tuner.rate_bytes_per_s_max, or reduce the producers' write rate."
     ) in text
 
 
-def test_what_is_next_is_told_as_far_as_it_is_known_here() -> None:
+def test_next_steps_omit_those_that_need_the_unknown_state() -> None:
     def intent(text: str, ago_s: int) -> Entry:
         return Entry(NOW_MS - 1000 * ago_s, "intent", "set", "cleared_by_tool", text)
 
     over = replace(intent("that is over", 20), kind="outcome", at_ms=NOW_MS - 19_000)
     entries = [intent("long ago", 600), intent("that is over", 20), over, intent("that is begun", 2)]
-    law = Entry(NOW_MS - 3000, "steering", "set", "steered", "a turn")
-    next_ = status(None, None, *entries, turns=[law])["next"]
-    assert next_[:2] == ["Under way: that is begun", "Throttles follow the clients, every second."]
+    tick = Entry(NOW_MS - 3000, "steering", "set", "steered", "a turn")
+    next_ = status(None, None, *entries, ticks=[tick])["next"]
+    assert next_[:2] == [
+        "In progress: that is begun",
+        "The tuner adjusts throttles every second, as clients leave room.",
+    ]
     assert next_[2].startswith("When the moves have ended: ")
-    # What is the tuner's own is not known: then nothing is said of what it will take back, or that it is nobody's.
+    # Without the tuner's state it is unknown which throttles it will restore.
     assert status(memory=None)["next"] == []
     assert status(memory=None, cluster=live(moves=()))["next"] == []
     assert status(cluster=live({}, moves=(), lists={}), memory=Memory())["next"] == [
@@ -201,70 +204,70 @@ def test_what_is_next_is_told_as_far_as_it_is_known_here() -> None:
     ]
 
 
-def test_where_the_law_steers_what_stands_is_meant_and_no_stall() -> None:
-    """A crawl that the law has weighed against the clients is well, in the terminal as to the tuner."""
+def test_steered_rate_below_the_setpoint_is_no_stall() -> None:
+    """With steering the current rate counts as the setpoint, here as in the tuner."""
     cluster = live({SOURCE: 6.4 * MB, TARGET: 6.4 * MB})
     step = MoveStep(NOW_MS, 30.0, 12 * MB, 0.0, 600 * MB)
-    seen = [replace(move_signal(*TARGET, steps=(step,), steady_state=6 * MB), samples=7)]
-    steered = status(measured(*seen), cluster=cluster, settings=STEERED)
-    rescued = status(measured(*seen), cluster=cluster)
+    moves = [replace(move_signal(*TARGET, steps=(step,), steady_state=6 * MB), samples=7)]
+    steered = status(measured(*moves), cluster=cluster, settings=STEERED)
+    rescued = status(measured(*moves), cluster=cluster)
     assert steered["destinations"][0]["progress_lost_s"] < rescued["destinations"][0]["progress_lost_s"]
-    # What the law means is not known here, so neither is how far its floor has come down: a throttle below it is seen to be.
+    # The tuner's own minimum may be lower, and is unknown here.
     assert steered["brokers"][0]["leader_min_rate_bytes_per_s"] == 7.2 * MB
     assert rescued["brokers"][0]["leader_min_rate_bytes_per_s"] == 7.2 * MB
 
 
-def tenant(name: str, asks: float, *, held: bool = False) -> dict[str, Any]:
+def tenant(name: str, demand: float, *, held: bool = False) -> dict[str, Any]:
     return {
-        "user": name, "client_id": None, "demand_per_s": asks, "quota_per_s": 2.0, "throttled": held, "reason": "fair_share",
+        "user": name, "client_id": None, "demand_per_s": demand, "quota_per_s": 2.0, "throttled": held, "reason": "fair_share",
     }  # fmt: skip
 
 
-def test_tenants_are_told_those_who_are_held_back_first() -> None:
+def test_throttled_tenants_are_shown_first() -> None:
     rows = [tenant(f"u{n}", float(n)) for n in range(7)] + [tenant("rep\x1borts", 0.5, held=True)]
     found = {"total_text": "at the cap of 10/s", "holds": ["something holds"], "tenants": rows}
     lines = shown(status(), tenants=found).splitlines()
     at = lines.index("Tenants: at the cap of 10/s")
     assert lines[at + 1 : at + 4] == [
         "  something holds",
-        "  user rep\\x1borts: asks for 0.5/s, quota 2/s; held back: fair share",
-        "  user u6: asks for 6/s, quota 2/s; fair share",
+        "  user rep\\x1borts: demand 0.5/s, quota 2/s; throttled: fair share",
+        "  user u6: demand 6/s, quota 2/s; fair share",
     ]
     assert lines[at + 7] == "  and 3 more (`rheostat quotas` has each)"
     assert "Tenants" not in shown(status())
 
 
-def test_tenants_are_asked_for_now_and_then_and_only_where_quotas_are_turned() -> None:
-    now_s, asked, away = [0.0], [0], [False]
+def test_tenants_pane_reads_quotas_seldom_and_only_if_controlled() -> None:
+    now_s, reads, away = [0.0], [0], [False]
 
-    def stand() -> dict[QuotaEntity, float]:
-        asked[0] += 1
+    def read_quotas() -> dict[QuotaEntity, float]:
+        reads[0] += 1
         if away[0]:
             raise ClusterError("it is away")
         return {}
 
-    def told(settings: Settings, tenants: TenantsPane) -> dict[str, Any] | None:
-        return tenants.told(measured(), MutationMemory(), Orders(), NOW_MS)
+    def evaluate(pane: TenantsPane) -> dict[str, Any] | None:
+        return pane.evaluate(measured(), MutationMemory(), Orders(), NOW_MS)
 
-    assert told(SETTINGS, TenantsPane(SETTINGS, stand, lambda: now_s[0])) is None
-    assert asked == [0]
-    tenants = TenantsPane(QUOTAS, stand, lambda: now_s[0])
-    assert told(QUOTAS, tenants) is not None
-    told(QUOTAS, tenants)
-    assert asked == [1]
+    assert evaluate(TenantsPane(SETTINGS, read_quotas, lambda: now_s[0])) is None
+    assert reads == [0]
+    pane = TenantsPane(QUOTAS, read_quotas, lambda: now_s[0])
+    assert evaluate(pane) is not None
+    evaluate(pane)
+    assert reads == [1]
     now_s[0], away[0] = 6.0, True
-    found = told(QUOTAS, tenants)
+    found = evaluate(pane)
     assert found is not None
     assert any("it is away" in hold for hold in found["holds"])
     assert "it is away" in shown(status(), tenants=found)
 
 
-def test_it_fits_a_terminal_of_80_columns() -> None:
-    course, onlooker = RateHistory(), StatusEvaluator(SETTINGS)
+def test_screen_fits_80_columns() -> None:
+    rates, evaluator = RateHistory(), StatusEvaluator(SETTINGS)
     for _ in range(30):
-        found = status(measured(still_for(60)), onlooker=onlooker)
-        course.take(found)
-    lines = shown(found, course, width=80).splitlines()
+        found = status(measured(still_for(60)), evaluator=evaluator)
+        rates.take(found)
+    lines = shown(found, rates, width=80).splitlines()
     assert max(map(len, lines)) <= 80
     assert any("stalled since 22:12:50" in line for line in lines)
     row = next(line for line in lines if "leader" in line and "9.5" in line)
@@ -276,11 +279,11 @@ def test_it_fits_a_terminal_of_80_columns() -> None:
     ("rates", "limit", "bars"),
     [([0, 5, 10], 10, "▁▅█"), ([None, 10], 10, "·█"), ([20, 10], 10, "█▅"), ([], 10, ""), ([0, 0], None, "")],
 )
-def test_a_small_chart(rates: list[float | None], limit: float | None, bars: str) -> None:
+def test_spark_scales_rates_to_the_limit(rates: list[float | None], limit: float | None, bars: str) -> None:
     assert spark(rates, limit) == bars
 
 
-def test_the_journal_is_followed_entry_by_entry_and_order_by_order() -> None:
+def test_follower_keeps_newest_entries_and_orders_of_its_cluster() -> None:
     followed = JournalFollower("lab", {"entry": 15, "steering": 5})
 
     def take(key: bytes, value: bytes) -> None:
@@ -297,54 +300,54 @@ def test_the_journal_is_followed_entry_by_entry_and_order_by_order() -> None:
     assert [text for text in followed.newest.unreadable if "orders|lab" in text] == list(followed.newest.unreadable)
 
 
-def test_what_the_tuner_remembers_is_read_whole_or_not_known() -> None:
+def test_follower_knows_the_state_only_if_read_completely() -> None:
     followed = JournalFollower("lab")
     followed.take(JournalRecord(memory_key("lab"), encode_memory(MEMORY), 0, "rheostat.journal", NOW_MS))
-    assert followed.newest.memory is None, "what came before the newest records may say more"
+    assert followed.newest.memory is None, "earlier records may have more"
     followed.is_whole = True
     assert followed.newest.memory == MEMORY
 
 
-def test_plans_are_told_with_what_holds_them_up_and_looked_at_now_and_then() -> None:
+def test_plans_pane_reads_seldom_and_keeps_last_known_lines() -> None:
     executor = Executor({("t", 0): still(1, 2), ("t", 1): still(1, 2)}, online=[1, 2, 3])
     executor.give({("t", 0): (3, 2), ("t", 1): (3, 2)})
     executor.cycle()
     now_s = [0.0]
 
     class Port:
-        looks = 0
+        reads = 0
 
         def read_snapshot(
             self, topics: Collection[str], measured: Collection[TopicPartition], *, others: bool = False
         ) -> ReassignmentSnapshot | ClusterError:
-            self.looks += 1
-            now_s[0] += 2.0  # As long as of a large plan.
+            self.reads += 1
+            now_s[0] += 2.0  # As long as for a large plan.
             return executor.cluster.read_snapshot(topics, measured, others=others)
 
     port = Port()
     given = executor.journal.recovered().plans
     plans = PlansPane(cast(Any, port), lambda: now_s[0], lambda: 1_800_000_000.0 + now_s[0])
-    text = shown(status(), plans=plans.told(given))
+    text = shown(status(), plans=plans.lines(given))
     assert "Plan p, submitted by kim@desk: running." in text
     assert "2 of 2 partitions" in text
-    assert plans.told(given) == plans.told(given)
-    assert port.looks == 1, "the cluster is left alone for a while"
+    assert plans.lines(given) == plans.lines(given)
+    assert port.reads == 1, "the cluster is left alone for a while"
     now_s[0] += 10.0
     executor.cluster.away = True
-    unknown = f"How the plans are is not known since {moment(1_800_000_002_000)}:"
-    told = plans.told(given)
-    assert told[0] == f"{unknown} the cluster is not seen now: nobody answers; as they were seen last:"
-    assert "Plan p, submitted by kim@desk: running." in told
+    unknown = f"The state of the plans is unknown since {moment(1_800_000_002_000)}:"
+    lines = plans.lines(given)
+    assert lines[0] == f"{unknown} the cluster cannot be read now: nobody answers; last known state:"
+    assert "Plan p, submitted by kim@desk: running." in lines
 
     now_s[0] += 20.0
-    told = plans.told(None)
-    assert told[0] == f"{unknown} the journal could not be read whole; as they were seen last:"
+    lines = plans.lines(None)
+    assert lines[0] == f"{unknown} the journal could not be read completely; last known state:"
     never = PlansPane(cast(Any, port), lambda: now_s[0])
-    assert never.told(None) == ["How the plans are is not known: the journal could not be read whole"]
+    assert never.lines(None) == ["The state of the plans is unknown: the journal could not be read completely"]
 
 
 def test_faulty_options_are_refused(tmp_path: Path) -> None:
     config = tmp_path / "rheostat.yaml"
     command = Command("status")
-    assert "only one of them at a time" in command.refused("--config", str(config), "--watch", "--json")
-    assert "give --watch, too" in command.refused("--config", str(config), "--wait", "3")
+    assert "give only one of them" in command.refused("--config", str(config), "--watch", "--json")
+    assert "it needs --watch" in command.refused("--config", str(config), "--wait", "3")

@@ -1,4 +1,4 @@
-"""`rheostat status` and `rheostat status --watch` take in the same records, and show the same."""
+"""`rheostat status` and `rheostat status --watch` show the same of the same journal records."""
 
 from __future__ import annotations
 
@@ -105,9 +105,9 @@ class Cluster:
         return followed, unread
 
 
-def shown(followed: JournalFollower, onlooker: StatusEvaluator | None = None) -> dict[str, Any]:
+def shown(followed: JournalFollower, evaluator: StatusEvaluator | None = None) -> dict[str, Any]:
     tuners = followed.tuners(NOW_MS)
-    return status_json(SETTINGS, live(), measured(), followed.newest, NOW_MS, onlooker, tuners=tuners)
+    return status_json(SETTINGS, live(), measured(), followed.newest, NOW_MS, evaluator, tuners=tuners)
 
 
 @pytest.mark.parametrize("whole", [0, 2, 6, 100])

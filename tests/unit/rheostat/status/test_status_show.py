@@ -1,4 +1,4 @@
-"""The status for people: the last decisions, and what the law turned in its last seconds."""
+"""The text of `rheostat status`."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def shown(**parts: Any) -> str:
     return text.getvalue()
 
 
-def test_the_laws_seconds_have_a_line_each() -> None:
-    turn = "broker 1 leader throttle 10.0 MB/s → 12.5 MB/s: 12.2 MB/s is meant"
-    told = shown(
+def test_steering_ticks_have_a_line_each() -> None:
+    tick = "broker 1 leader throttle 10.0 MB/s → 12.5 MB/s: 12.2 MB/s is meant"
+    text = shown(
         last_steering_ticks=[
-            {"at_ms": 1_700_000_000_000, "rates": [[1, "leader", 10_000_000, 12_500_000]], "text": turn}
+            {"at_ms": 1_700_000_000_000, "rates": [[1, "leader", 10_000_000, 12_500_000]], "text": tick}
         ]
     )
-    assert told.splitlines()[-2:] == ["Last seconds of the law:", f"  2023-11-14 22:13:20 {turn}"]
+    assert text.splitlines()[-2:] == ["Last steering ticks:", f"  2023-11-14 22:13:20 {tick}"]
 
 
-def test_where_the_law_has_turned_nothing_there_is_no_heading_for_it() -> None:
-    assert "law" not in shown()
+def test_without_steering_ticks_there_is_no_heading() -> None:
+    assert "steering" not in shown()
 
 
 def test_journal_of_an_earlier_version_is_told_with_the_upgrade_steps() -> None:

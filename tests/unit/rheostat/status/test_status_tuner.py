@@ -1,4 +1,4 @@
-"""`rheostat status` says first whether a tuner acts, then what moves, what has stalled, and what a tuner would do."""
+"""The first lines of `rheostat status`: the active tuner, moves, stalls, and the next steps."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WAITS = replace(ACTS, mode=TunerMode.STANDBY, waits_for="another tuner has the l
 STARTS = replace(ACTS, mode=TunerMode.STARTING, waits_for="Spark starts")
 
 
-def told(found: dict[str, Any]) -> str:
+def text_of(found: dict[str, Any]) -> str:
     text = io.StringIO()
     print_status(found, Console(file=text, width=400))
     return text.getvalue()
@@ -55,7 +55,7 @@ def test_status_with_clock_behind_the_brokers_sees_the_tuner(monkeypatch: pytest
         "ClusterReader": lambda _: SimpleNamespace(snapshot=lambda **_: live()),
         "read_journal_state": lambda _: journal,
         "read_tuners": lambda *_: (ACTS,),
-        "_signals": lambda _: SignalHistory(
+        "_read_signals": lambda _: SignalHistory(
             cast(Any, SimpleNamespace(partitions_for_topic=lambda _: None)), "signals", "lab"
         ),
     }.items():
@@ -69,36 +69,36 @@ def test_status_with_clock_behind_the_brokers_sees_the_tuner(monkeypatch: pytest
         ([ACTS], [f"Tuner: acting {AT}."]),
         ([DRY], [f"Tuner: dry run {AT}. It decides and changes nothing; no tuner acts."]),
         ([STARTS], [f"Tuner: starting {AT}; no tuner acts yet.", "It waits: Spark starts."]),
-        ([WAITS], [f"Tuner: standing by {AT}; no tuner acts.", "It waits: another tuner has the lease."]),
-        ([], ["Tuner: none runs. No throttle is changed, and what is set stays. `rheostat run` starts one."]),
-        ([ACTS, WAITS, DRY], [f"Tuner: acting {AT}.", "Beside it: standby on host:7, dry run on host:7."]),
+        ([WAITS], [f"Tuner: standby {AT}; no tuner acts.", "It waits: another tuner has the lease."]),
+        ([], ["Tuner: none runs. No throttle is changed, and existing throttles stay. `rheostat run` starts a tuner."]),
+        ([ACTS, WAITS, DRY], [f"Tuner: acting {AT}.", "Other tuners: standby on host:7, dry run on host:7."]),
         (
             [replace(ACTS, rate_bytes_per_s_max=12e6, page="http://host:9464/")],
             [
                 f"Tuner: acting {AT}.",
-                "Its page: http://host:9464/",
-                "Its ceiling is 12.0 MB/s; the settings file of this command says 50.0 MB/s.",
+                "Status page: http://host:9464/",
+                "Its maximum rate is 12.0 MB/s; this command's settings file has 50.0 MB/s.",
             ],
         ),
         (
             [replace(ACTS, waits_for="no broker signal has arrived yet")],
-            [f"Tuner: acting {AT}.", "Not all is well with it: no broker signal has arrived yet."],
+            [f"Tuner: acting {AT}.", "It has a problem: no broker signal has arrived yet."],
         ),
     ],
 )
 def test_first_lines_say_which_tuner_acts(tuners: list[TunerPresence], lines: list[str]) -> None:
     assert tuner_lines(tuner_json(tuners, 50e6)) == lines
     found = status(tuners=tuners)
-    assert told(found).splitlines()[: len(lines)] == lines
+    assert text_of(found).splitlines()[: len(lines)] == lines
     text = io.StringIO()
     Console(file=text, width=400).print(render_screen(found, RateHistory(), 30.0))
     assert [line.rstrip() for line in text.getvalue().splitlines()[: len(lines)]] == lines
 
 
-def test_runbooks_first_question_is_answered_in_its_order() -> None:
+def test_status_lines_follow_the_order_of_the_runbook() -> None:
     why = "broker 3 follower throttle: the move has stalled, and no throttle holds it"
     last = Entry(NOW_MS, "decision", "hold", "stalled_source_bound", why, {"broker": 3, "side": "follower"})
-    text = told(status(measured(still_for(60)), None, last, tuners=[ACTS]))
+    text = text_of(status(measured(still_for(60)), None, last, tuners=[ACTS]))
     asked = [
         "Tuner: acting", "Now: 1 partition is moving onto broker 3; 600 MB remain. The move onto broker 3 has stalled.",
         "Stalled: the move onto broker 3 since 2023-11-14 22:12:50 UTC.", "Next: ", "Last decision of each throttle:",
@@ -129,27 +129,27 @@ def test_exit_code_is_1_while_a_move_stalls_and_no_tuner_acts(
         assert record == json.loads(json.dumps(found)), "--json has the same facts"
 
 
-def test_without_an_acting_tuner_it_says_what_one_would_do() -> None:
+def test_without_active_tuner_next_steps_are_simulated() -> None:
     stalled = measured(replace(still_for(60), remaining_slope_bytes_per_s=0.0), steady_state=11 * MB)
-    for tuners, who in (([], "A tuner that acts"), ([DRY], "The dry run")):
+    for tuners, subject in (([], "An active tuner"), ([DRY], "The dry run")):
         steps = status(stalled, tuners=tuners)["next"]
-        assert steps[0].startswith(f"{who} would do this: broker 1 leader throttle 10.0 MB/s → ")
-    assert status(tuners=[])["next"] == ["A tuner that acts would change nothing now."]
+        assert steps[0].startswith(f"{subject} would do this: broker 1 leader throttle 10.0 MB/s → ")
+    assert status(tuners=[])["next"] == ["An active tuner would change nothing now."]
     assert status(orders=ORDERS, tuners=[DRY])["next"][0] == "It changes nothing, and waits for somebody to resume."
-    # As the tuner that runs has it, and not as this file says.
+    # The running tuner's maximum rate counts, not that of the settings file.
     low = replace(DRY, rate_bytes_per_s_max=12e6)
     assert "→ 12.0 MB/s" in status(stalled, tuners=[low])["next"][0]
 
 
-def test_end_in_status_is_that_of_the_plan() -> None:
+def test_expected_end_is_that_of_the_plan() -> None:
     plans = {"p": Progress(1e9, 5e8, 410.0, is_advancing=True)}
     found = status(plans=plans)
     assert (found["eta_s"], found["ends_at_ms"]) == (400.0, NOW_MS + 400_000)
-    assert "500 MB of what is planned remain, done in about 6 min 40 s." in told(found)
+    assert "500 MB of what is planned remain, done in about 6 min 40 s." in text_of(found)
     assert status()["eta_s"] == 300.0
 
 
-def test_one_look_judges_the_signals_of_the_last_minute() -> None:
+def test_signal_history_joins_the_steps_of_the_last_minute() -> None:
     history = SignalHistory(cast(Any, None), "signals", "lab")
     for signal in measured().moves.values():
         history.take(signal)
@@ -166,8 +166,8 @@ def test_one_look_judges_the_signals_of_the_last_minute() -> None:
     assert history.moves[SOURCE].steps == ()
 
 
-def test_verdict_of_the_running_tuner_counts() -> None:
-    """Where the law changes rates every second, one look cannot judge."""
+def test_stall_found_by_the_running_tuner_counts() -> None:
+    """With steering a single observation cannot find a stall."""
     said = {"broker": 3, "side": "follower"}
     last = Entry(
         NOW_MS - 9_000, "decision", "hold", "stalled_source_bound", "broker 3 follower throttle: stalled", said
@@ -175,7 +175,7 @@ def test_verdict_of_the_running_tuner_counts() -> None:
     for tuners, stalled in (([ACTS], [3]), ([DRY], [3]), ([WAITS], []), ([], [])):
         found = status(None, None, last, tuners=tuners)
         assert found["stalled_brokers"] == stalled
-    assert "Stalled: the move onto broker 3 since 2023-11-14 22:13:11 UTC." in told(status(None, None, last))
+    assert "Stalled: the move onto broker 3 since 2023-11-14 22:13:11 UTC." in text_of(status(None, None, last))
     over = Entry(NOW_MS, "decision", "hold", "progressing", "broker 3 follower throttle: 600 MB remain", said)
     assert status(None, None, last, over)["stalled_brokers"] == []
 
@@ -200,11 +200,11 @@ def test_status_follows_the_presence_of_tuners() -> None:
     assert followed.tuners(NOW_MS) == ()
 
 
-def test_a_move_in_a_dry_run_is_told_as_not_done() -> None:
+def test_decision_of_a_dry_run_is_shown_as_not_done() -> None:
     text = "broker 1 leader throttle 10.0 MB/s → 50.0 MB/s: the move onto broker 3 has stalled"
     said = {"broker": 1, "side": "leader", "current_bytes_per_s": 10 * MB, "setpoint_bytes_per_s": 50 * MB}
     intent = Entry(NOW_MS, "intent", "set", "stalled_throttle_bound", text, said, dry_run=True)
     found = status(None, None, intent, tuners=[DRY])
-    assert f"{text} (dry run: not done)" in told(found)
-    assert "intent" not in told(found)
+    assert f"{text} (dry run: not done)" in text_of(found)
+    assert "intent" not in text_of(found)
     assert found["last_decisions"][0]["outcome"] == "dry_run"
