@@ -136,7 +136,7 @@ def with_others_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_an_eye_for_what_comes_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ownership, "_is_late", lambda *_: False)
+    monkeypatch.setattr(ownership, "_is_late_predecessor_write", lambda *_: False)
 
 
 @pytest.mark.parametrize(
