@@ -17,13 +17,7 @@ from rheostat.limits.report import Fill, LimitsReport, as_record, build_report
 from rheostat.limits.view import describe_report
 from rheostat.plan.cluster_layout import ClusterLayout, look, reading
 from streaming.shared.kafka.cluster import PartitionState
-from tuner.core.partition_limits import (
-    INTERNAL_TOPICS,
-    PRESETS,
-    PartitionCounts,
-    PartitionLimits,
-    count_partitions,
-)
+from tuner.core.partition_limits import INTERNAL_TOPICS, PRESETS, PartitionCounts, PartitionLimits, count_partitions
 from tuner.planning.placement import PlacementRequest, PolicyViolation, place
 
 _CLIENT_ID = "rheostat-limits"
@@ -81,8 +75,7 @@ def run_place(
     plan = placement_json(topic, len(existing), placement)
     after = _report_after(layout, counts, topic, placement, limits)
     if as_json:
-        record = {"plan": plan, "policy_violation": None, "after": as_record(after)}
-        out(json.dumps(record, indent=2))
+        out(json.dumps({"plan": plan, "policy_violation": None, "after": as_record(after)}, indent=2))
     else:
         out(json.dumps(plan))
         for line in _describe_placement(request, existing, after):
@@ -160,12 +153,10 @@ def _report_after(
 ) -> LimitsReport:
     """Returns the report on the cluster with the placed partitions."""
     added = count_partitions((((topic, n), brokers) for n, brokers in enumerate(placement)), ())
-    after = PartitionCounts(
-        {b: counts.on_broker(b) + added.on_broker(b) for b in {*counts.by_broker, *added.by_broker}}
-    )
-    return build_report(
-        layout.source, layout.racks, after, _RECOMMENDED if limits is None else limits, are_set=limits is not None
-    )
+    brokers = {*counts.by_broker, *added.by_broker}
+    after = PartitionCounts({b: counts.on_broker(b) + added.on_broker(b) for b in brokers})
+    are_set = limits is not None
+    return build_report(layout.source, layout.racks, after, limits or _RECOMMENDED, are_set=are_set)
 
 
 def _describe_placement(

@@ -73,7 +73,14 @@ def run_create(config: Path, overrides: LimitOverrides, topic: NewTopic, *, as_j
                 _print_json({"created": False, "policy_violation": str(violation)})
             tell(str(violation))
             return EXIT_NOT_WELL
-        is_read_back = _create_placed(client, topic.name, placement, configs)
+        with ending_failures("The topic cannot be created"):
+            refusal = client.create_placed(topic.name, placement, configs)
+        if refusal is not None and refusal.code != kafka_names.ERROR_TOPIC_ALREADY_EXISTS:
+            raise refusal_error(refusal)
+        is_read_back = _wait_for_placement(client, topic.name, placement)
+        # The client may repeat the request on a second broker after the first timed out, although the first created the topic.
+        if refusal is not None and not is_read_back:
+            raise CommandError(f"Topic {topic.name} was just created by another client: nothing was changed.")
         after = look(client, settings, _CLIENT_ID)
     counts = count_replicas(after)
     violations = find_exceeded_limits(placement, counts, limits)
@@ -92,23 +99,6 @@ def run_create(config: Path, overrides: LimitOverrides, topic: NewTopic, *, as_j
     for line in (*violations, *(describe_report(report)[1:] if report.are_set else ())):
         tell(line)
     return EXIT_DONE if is_read_back and not violations else EXIT_NOT_WELL
-
-
-def _create_placed(client: PlacingClient, name: str, placement: Placement, configs: Mapping[str, str]) -> bool:
-    """Creates the topic, and returns whether the brokers show it with this placement.
-
-    Raises:
-        BadInputError, CommandError: Kafka did not create the topic, or another client created it.
-    """
-    with ending_failures("The topic cannot be created"):
-        refusal = client.create_placed(name, placement, configs)
-    if refusal is not None and refusal.code != kafka_names.ERROR_TOPIC_ALREADY_EXISTS:
-        raise refusal_error(refusal)
-    is_read_back = _wait_for_placement(client, name, placement)
-    # The request may be sent to a second broker after the first one timed out, although that one created the topic.
-    if refusal is not None and not is_read_back:
-        raise CommandError(f"Topic {name} was just created by another client: nothing was changed.")
-    return is_read_back
 
 
 def refusal_error(refusal: TopicRefusal) -> CommandError:

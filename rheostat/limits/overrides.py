@@ -50,10 +50,9 @@ class LimitOverrides:
         if not settings.are_set and not by_broker and all(value is None for value in options):
             return None
         preset = PartitionLimits() if self.preset is None else PRESETS[self.preset].limits
+        broker_max = limit_or_none(preset.broker_partitions_max)
         return PartitionLimits(
-            _first_set(
-                self.broker_partitions_max, limit_or_none(preset.broker_partitions_max), base.broker_partitions_max
-            ),
+            _first_set(self.broker_partitions_max, broker_max, base.broker_partitions_max),
             _first_set(self.partitions_max, preset.cluster_max, base.partitions_max),
             {**base.by_broker, **by_broker},
         )

@@ -93,15 +93,8 @@ def build_report(
         return forecast(history, None if limit_or_none(limit) is None else limit - count)
 
     rows = tuple(
-        BrokerLimitRow(
-            broker,
-            counts.on_broker(broker),
-            limits.for_broker(broker),
-            broker in racks,
-            racks.get(broker),
-            project(broker),
-        )
-        for broker in sorted({*racks, *counts.by_broker})
+        BrokerLimitRow(b, counts.on_broker(b), limits.for_broker(b), b in racks, racks.get(b), project(b))
+        for b in sorted({*racks, *counts.by_broker})
     )
     cluster = BrokerLimitRow(None, counts.total, limits.partitions_max, projection=project(None))
     return LimitsReport(source, limits, are_set, cluster, rows, missing_reason)

@@ -5,7 +5,7 @@ Only what is certain forbids a plan. A disk that would overflow forbids it; a di
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -29,21 +29,11 @@ DISK_SHARE_WARN = 0.9
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of all checks of a plan.
-
-    Attributes:
-        violations: reasons that forbid the plan; one is enough.
-        notes: what the operator should know.
-        bound: the shortest possible time at the given rate, for any order of the steps.
-        expected_s: estimated duration; None: the plan never ends, or it is not throttled.
-        duration: sentences on how much the plan copies and how long that takes.
-    """
-
-    violations: tuple[str, ...]
+    violations: tuple[str, ...]  # One is enough to forbid the plan.
     notes: tuple[str, ...]
-    bound: FluidBound
-    expected_s: float | None = None
-    duration: tuple[str, ...] = ()
+    bound: FluidBound  # The shortest possible time at the given rate, for any order of the steps.
+    expected_s: float | None = None  # Estimated duration; None: the plan never ends, or it is not throttled.
+    duration: tuple[str, ...] = ()  # Sentences on how much the plan copies and how long that takes.
 
 
 def check_plan(
@@ -155,9 +145,8 @@ def _exceeded_limits(
     counts = count_partitions(((key, state.replicas) for key, state in states.items()), cluster.layout.brokers)
     total = counts.total + sum(net.values())
     cluster_max = limits.cluster_max
-    cluster_text = (
-        f"the cluster would have {total}, and max.partitions is {'not set' if cluster_max is None else cluster_max}"
-    )
+    max_text = "not set" if cluster_max is None else cluster_max
+    cluster_text = f"the cluster would have {total}, and max.partitions is {max_text}"
     texts = [
         f"POLICY_VIOLATION: broker {broker} would have {count} partitions, "
         f"and its max.broker.partitions is {limits.for_broker(broker)} ({cluster_text})"
@@ -188,17 +177,15 @@ def _added_bytes(changes: PlanChanges, cluster: PlanClusterState, active_plans: 
 
     Replicas that leave a broker are not subtracted, because Kafka deletes them only after the copy.
     """
-    added: dict[int, float] = {}
+    added: dict[int, float] = defaultdict(float)
     for partition in changes.partitions.values():
-        for broker in partition.target:
-            if broker not in partition.original_replicas:
-                added[broker] = added.get(broker, 0.0) + partition.size_bytes
+        for broker in {*partition.target} - {*partition.original_replicas}:
+            added[broker] += partition.size_bytes
     for key, partition in ((key, partition) for plan in active_plans for key, partition in plan.partitions.items()):
         state = cluster.layout.partitions.get(key)
-        present = () if state is None else [b for b in state.replicas if b not in state.adding]
-        for broker in partition.target:
-            if broker not in present:
-                added[broker] = added.get(broker, 0.0) + partition.size_bytes
+        present = set() if state is None else {*state.replicas} - {*state.adding}
+        for broker in {*partition.target} - present:
+            added[broker] += partition.size_bytes
     return added
 
 
@@ -261,12 +248,14 @@ def _waits(changes: PlanChanges, cluster: PlanClusterState) -> list[str]:
     states = cluster.layout.partitions
     moving = [key for key in changes.partitions if states[key].adding or states[key].removing]
     leaderless = [key for key in changes.partitions if states[key].leader < 0]
-    texts = []
-    if moving:
-        texts.append(f"{name_partitions(moving)}: already being reassigned; the plan waits for the end of that")
-    if leaderless:
-        texts.append(f"{name_partitions(leaderless)}: no leader; the plan waits for one")
-    return texts
+    return [
+        *(
+            [f"{name_partitions(moving)}: already being reassigned; the plan waits for the end of that"]
+            if moving
+            else ()
+        ),
+        *([f"{name_partitions(leaderless)}: no leader; the plan waits for one"] if leaderless else ()),
+    ]
 
 
 def _fewer_racks(changes: PlanChanges, cluster: PlanClusterState) -> list[str]:

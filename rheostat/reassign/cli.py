@@ -92,18 +92,8 @@ def start(
 
     set_up_logs()
     limits = _merge_limits(None, leader_movements, partition_movements, replica_movements)
-    request = ReassignRequest(
-        plan,
-        limits,
-        allow_factor,
-        watch_s,
-        dry_run,
-        detach,
-        standalone,
-        as_json,
-        PlanThrottle(throttle, unthrottled),
-        yes,
-    )
+    rate = PlanThrottle(throttle, unthrottled)
+    request = ReassignRequest(plan, limits, allow_factor, watch_s, dry_run, detach, standalone, as_json, rate, yes)
     raise typer.Exit(run_reassign(config, request))
 
 
@@ -153,7 +143,7 @@ def cancel(
     as_json: Json = False,
 ) -> None:
     """Stops running steps and restores the original replicas; partitions at their target stay there."""
-    _give_order(config, plan, "cancel_without_rollback" if no_rollback else "cancel", as_json)
+    _give_order(config, plan, "no_rollback" if no_rollback else "cancel", as_json)
 
 
 @app.command("limits")
@@ -215,13 +205,9 @@ def _give_order(config: Path, plan_id: str | None, name: str, as_json: bool) -> 
 
     settings = _connect(config)
     plan = plan_store.read_plans(settings).find(plan_id)
-    order = {
-        "pause": orders.pause,
-        "resume": orders.resume,
-        "cancel": orders.cancel,
-        "cancel_without_rollback": orders.cancel_without_rollback,
-    }[name]
-    _report_order(order(settings, plan), as_json)
+    stop = orders.cancel_without_rollback
+    by_name = {"pause": orders.pause, "resume": orders.resume, "cancel": orders.cancel, "no_rollback": stop}
+    _report_order(by_name[name](settings, plan), as_json)
 
 
 def _report_order(result: OrderResult, as_json: bool) -> None:

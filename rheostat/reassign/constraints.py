@@ -208,14 +208,10 @@ def _differences(settings: Settings, tuner: TunerPresence) -> list[str]:
     differences = []
     if own.rate_bytes_per_s_max != tuner.rate_bytes_per_s_max:
         differences.append(f"rate_bytes_per_s_max is {rate_text(own.rate_bytes_per_s_max)}")
-    file_objective = (
-        None if own.objective is None else _objective_text(own.objective.latency_ms, own.objective.mode.value)
-    )
-    tuner_objective = _objective_text(tuner.objective_latency_ms, tuner.objective_mode)
-    if file_objective != tuner_objective:
-        differences.append(
-            f"the objective is {file_objective or 'not set'}, and the tuner has {tuner_objective or 'none'}"
-        )
+    in_file = None if own.objective is None else _objective_text(own.objective.latency_ms, own.objective.mode.value)
+    in_tuner = _objective_text(tuner.objective_latency_ms, tuner.objective_mode)
+    if in_file != in_tuner:
+        differences.append(f"the objective is {in_file or 'not set'}, and the tuner has {in_tuner or 'none'}")
     if not differences:
         return []
     return [

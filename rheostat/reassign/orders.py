@@ -28,23 +28,15 @@ class OrderResult:
 def pause(settings: Settings, plan: Plan) -> OrderResult:
     """Pauses a plan."""
     _check_not_cancelled(plan, "paused")
-    return _submit(
-        settings,
-        plan,
-        lambda head: replace(head, desired=DesiredPlanState.PAUSED),
-        "paused: running steps finish, and no step begins until `rheostat reassign resume`",
-    )
+    text = "paused: running steps finish, and no step begins until `rheostat reassign resume`"
+    return _submit(settings, plan, lambda head: replace(head, desired=DesiredPlanState.PAUSED), text)
 
 
 def resume(settings: Settings, plan: Plan) -> OrderResult:
     """Resumes a plan."""
     _check_not_cancelled(plan, "resumed")
-    return _submit(
-        settings,
-        plan,
-        lambda head: replace(head, desired=DesiredPlanState.RUNNING),
-        "resumed, also for partitions whose step another tool had stopped",
-    )
+    text = "resumed, also for partitions whose step another tool had stopped"
+    return _submit(settings, plan, lambda head: replace(head, desired=DesiredPlanState.RUNNING), text)
 
 
 def cancel(settings: Settings, plan: Plan) -> OrderResult:
@@ -52,24 +44,19 @@ def cancel(settings: Settings, plan: Plan) -> OrderResult:
     _check_active(plan)
     if plan.head.no_rollback:
         raise BadInputError(f"plan {plan.id} was cancelled with --no-rollback: it cannot be rolled back any more")
-    return _submit(
-        settings,
-        plan,
-        lambda head: replace(head, desired=DesiredPlanState.CANCELLING),
+    text = (
         "being rolled back: running steps are stopped, partitions on an intermediate step get their original replicas back, "
-        "and partitions at their target stay there",
+        "and partitions at their target stay there"
     )
+    return _submit(settings, plan, lambda head: replace(head, desired=DesiredPlanState.CANCELLING), text)
 
 
 def cancel_without_rollback(settings: Settings, plan: Plan) -> OrderResult:
     """Cancels a plan; every partition keeps its current replicas."""
     _check_active(plan)
-    return _submit(
-        settings,
-        plan,
-        lambda head: replace(head, desired=DesiredPlanState.CANCELLING, no_rollback=True),
-        "cancelled without rollback: running steps are stopped, and partitions keep their current replicas",
-    )
+    text = "cancelled without rollback: running steps are stopped, and partitions keep their current replicas"
+    cancelling = DesiredPlanState.CANCELLING
+    return _submit(settings, plan, lambda head: replace(head, desired=cancelling, no_rollback=True), text)
 
 
 def set_limits(settings: Settings, plan: Plan, limits: BatchLimits) -> OrderResult:
@@ -101,9 +88,6 @@ def _submit(
         acknowledged = plan_store.wait_until_acknowledged(settings, plan.id, head.ordered_at_ms)
     except CommandError as error:
         # An operator who saw only the error would repeat an order that is already on record.
-        return OrderResult(
-            plan.id,
-            f"{text}\nThe order is on record, but it is not known whether a tuner has acknowledged it: {error}",
-            False,
-        )
+        unknown = f"The order is on record, but it is not known whether a tuner has acknowledged it: {error}"
+        return OrderResult(plan.id, f"{text}\n{unknown}", False)
     return OrderResult(plan.id, text if acknowledged else f"{text}\n{_NOT_ACKNOWLEDGED}", acknowledged)

@@ -205,16 +205,8 @@ def submit_plan(
     now_ms = round(time.time() * 1000)
     plan_id = _new_plan_id()
     parts = list(split_into_parts(partitions))
-    head = PlanHead(
-        plan_id,
-        operator_text(now_ms),
-        now_ms,
-        now_ms,
-        len(parts),
-        DesiredPlanState.RUNNING,
-        limits,
-        throttle=throttle or PlanThrottle(),
-    )
+    by, rate = operator_text(now_ms), throttle or PlanThrottle()
+    head = PlanHead(plan_id, by, now_ms, now_ms, len(parts), DesiredPlanState.RUNNING, limits, throttle=rate)
     with _open_sender(settings) as sender:
         try:
             for number, part in enumerate(parts):

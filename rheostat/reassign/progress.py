@@ -21,27 +21,17 @@ ReplicaChange = tuple[TopicPartition, tuple[int, ...], tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class PlanProgress:
-    """How far a plan is at one moment.
-
-    Attributes:
-        parts: the partitions of the plan by class.
-        at_ms: epoch time of the snapshot.
-        total_bytes: all that the plan copies.
-        remaining: partitions that have not arrived, with the replicas that they end with.
-        batch: partitions with a running step, with the replicas that the step ends with.
-        new_partitions: sentences on topics with partitions that the plan does not move.
-        moves: current signals of the moves to each broker.
-    """
+    """How far a plan is at one moment."""
 
     plan: Plan
-    parts: PartitionProgress
-    at_ms: int
-    total_bytes: float
+    parts: PartitionProgress  # The partitions of the plan by class.
+    at_ms: int  # Epoch time of the snapshot.
+    total_bytes: float  # All that the plan copies.
     copied_bytes: float
-    remaining: tuple[ReplicaChange, ...] = ()
-    batch: tuple[ReplicaChange, ...] = ()
-    new_partitions: tuple[str, ...] = ()
-    moves: tuple[MoveSignal, ...] = ()
+    remaining: tuple[ReplicaChange, ...] = ()  # Partitions that have not arrived, with their final replicas.
+    batch: tuple[ReplicaChange, ...] = ()  # Partitions with a running step, with the replicas that the step ends with.
+    new_partitions: tuple[str, ...] = ()  # Sentences on topics with partitions that the plan does not move.
+    moves: tuple[MoveSignal, ...] = ()  # Current signals of the moves to each broker.
 
     @property
     def is_counted(self) -> bool:

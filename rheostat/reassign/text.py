@@ -41,12 +41,9 @@ def state_text(progress: PlanProgress) -> str:
         count = len(state.dropped)
         return f"done, except {count} partition{' that no longer exists' if count == 1 else 's that no longer exist'}."
     if state.ending is PlanEnding.CANCELLED:
-        result = state.result
-        return (
-            "cancelled."
-            if result is None
-            else f"cancelled; {result.at_target} of {result.partitions} partitions are at their target."
-        )
+        if (result := state.result) is None:
+            return "cancelled."
+        return f"cancelled; {result.at_target} of {result.partitions} partitions are at their target."
     if state.acknowledged_at_ms < plan.head.ordered_at_ms:
         return f"{plan.head.desired.value}, once a tuner acknowledges it."
     if plan.head.no_rollback:
@@ -61,14 +58,8 @@ def state_text(progress: PlanProgress) -> str:
 def progress_text(progress: PlanProgress, rate_bytes_per_s: float | None = None, *, with_eta: bool = True) -> str:
     """Returns one line with partitions, bytes, moving partitions, rate and time left."""
     copied, *rate_and_eta = amount_texts(progress, rate_bytes_per_s)
-    return ", ".join(
-        [
-            f"{progress.arrived} of {progress.partitions} partitions",
-            copied,
-            f"{len(progress.batch)} moving",
-            *(rate_and_eta if with_eta else ()),
-        ]
-    )
+    counts = [f"{progress.arrived} of {progress.partitions} partitions", copied, f"{len(progress.batch)} moving"]
+    return ", ".join([*counts, *(rate_and_eta if with_eta else ())])
 
 
 def amount_texts(progress: PlanProgress, rate_bytes_per_s: float | None = None) -> list[str]:

@@ -52,7 +52,11 @@ def watch_plan(
         CommandError: the journal or the cluster cannot be read any more; the plan continues.
     """
     copied: deque[tuple[float, float]] = deque()
-    with open_client(settings) as client, open_plan_reader(settings) as reader, _open_move_reader(settings) as moves:
+    with (
+        open_client(settings) as client,
+        open_plan_reader(settings) as reader,
+        _open_move_reader(settings) as read_moves,
+    ):
         actuator = KafkaReassignmentActuator(client)
         due_s, is_unreadable, warned = 0.0, False, False
         started_s = time.monotonic()
@@ -62,7 +66,7 @@ def watch_plan(
                 threading.Event().wait(_TICK_S)
                 continue
             began_s = time.monotonic()
-            progress = _measure(actuator, reader.read().find(plan_id), moves)
+            progress = _measure(actuator, reader.read().find(plan_id), read_moves)
             # A snapshot of a large plan is slow and loads the cluster, so the pause is five times as long.
             due_s = time.monotonic() + max(SNAPSHOT_EVERY_S, 5 * (time.monotonic() - began_s))
             if isinstance(progress, ClusterError):
@@ -89,33 +93,16 @@ def read_progress(settings: Settings, plan: Plan) -> PlanProgress:
     Raises:
         CommandError, UnreachableError: the cluster cannot be read.
     """
-    with open_client(settings) as client, _open_move_reader(settings) as moves:
-        progress = _measure(KafkaReassignmentActuator(client), plan, moves)
+    with open_client(settings) as client, _open_move_reader(settings) as read_moves:
+        progress = _measure(KafkaReassignmentActuator(client), plan, read_moves)
     if isinstance(progress, ClusterError):
         raise CommandError(f"The cluster cannot be read: {progress}.")
     return progress
 
 
-class _MoveSignalReader:
-    """Reads the fresh signals of moves to each broker."""
-
-    def __init__(self, signals: SignalReader, age_s_max: float) -> None:
-        self._signals = signals
-        self._age_s_max = age_s_max
-
-    def read(self, now_ms: int) -> list[MoveSignal]:
-        self._signals.poll()
-        followers = [s for (_, side), s in self._signals.moves.items() if side is Side.FOLLOWER and s.moving_partitions]
-        return [signal for signal in followers if freshness(signal, now_ms, self._age_s_max) is Freshness.FRESH]
-
-
 @contextmanager
-def _open_move_reader(settings: Settings) -> Iterator[_MoveSignalReader]:
-    """Yields a reader of the signals' topic.
-
-    Raises:
-        CommandError: the cluster does not answer.
-    """
+def _open_move_reader(settings: Settings) -> Iterator[Callable[[int], list[MoveSignal]]]:
+    """Yields a function that returns, for the current time in ms, the fresh signals of the moves to each broker."""
     topic = settings.topic_names().signals
     try:
         reader = consumer(settings.kafka, "rheostat-reassign-signals")
@@ -124,17 +111,26 @@ def _open_move_reader(settings: Settings) -> Iterator[_MoveSignalReader]:
     try:
         signals = SignalReader(reader, topic, settings.cluster)
         signals.rewind(_SIGNAL_BACKLOG)
-        yield _MoveSignalReader(signals, settings.tuner.signal_age_s_max)
+
+        def read_moves(now_ms: int) -> list[MoveSignal]:
+            signals.poll()
+            moves = [s for (_, side), s in signals.moves.items() if side is Side.FOLLOWER and s.moving_partitions]
+            age_s_max = settings.tuner.signal_age_s_max
+            return [signal for signal in moves if freshness(signal, now_ms, age_s_max) is Freshness.FRESH]
+
+        yield read_moves
     finally:
         reader.close(timeout_ms=2000)
 
 
-def _measure(actuator: KafkaReassignmentActuator, plan: Plan, moves: _MoveSignalReader) -> PlanProgress | ClusterError:
+def _measure(
+    actuator: KafkaReassignmentActuator, plan: Plan, read_moves: Callable[[int], list[MoveSignal]]
+) -> PlanProgress | ClusterError:
     snapshot = actuator.read_snapshot({topic for topic, _ in plan.partitions}, partitions_to_measure(plan))
     if isinstance(snapshot, ClusterError):
         return snapshot
     now_ms = round(time.time() * 1000)
-    return measure_progress(plan, snapshot, now_ms, moves.read(now_ms))
+    return measure_progress(plan, snapshot, now_ms, read_moves(now_ms))
 
 
 def _rate_bytes_per_s(copied: deque[tuple[float, float]], progress: PlanProgress) -> float | None:

@@ -13,7 +13,6 @@ from rich.console import Console
 from tuner_cases import move_signal
 
 from rheostat.errors import BadInputError
-from rheostat.reassign.interrupted import EXIT_INTERRUPTED
 from rheostat.reassign.plan_store import StoredPlans
 from rheostat.reassign.progress import PlanProgress, as_record, measure_progress
 from rheostat.reassign.step_preview import describe_steps, steps_as_records
@@ -198,14 +197,6 @@ def test_ended_plan_has_the_counts_of_its_result() -> None:
     assert first_line.endswith("cancelled; 3 of 200 partitions are at their target.")
 
 
-def test_time_left_excludes_pauses() -> None:
-    plan = make_plan(RUNNING_STEP)
-    eta_s = measure_progress(plan, SNAPSHOT, 100_000).eta_s
-    assert eta_s is not None
-    paused = replace(plan, state=replace(plan.state, paused_total_ms=900_000))
-    assert measure_progress(paused, SNAPSHOT, 1_000_000).eta_s == pytest.approx(eta_s)
-
-
 def test_time_left_is_at_least_that_of_the_moves() -> None:
     slow = [move_signal(3, Side.FOLLOWER, remaining=600.0, slope=-2.0)]
     progress = measure_progress(make_plan(RUNNING_STEP), SNAPSHOT, 100_000, slow)
@@ -215,17 +206,41 @@ def test_time_left_is_at_least_that_of_the_moves() -> None:
     assert measure_progress(make_plan(), SNAPSHOT, 100_000, slow).eta_s is None, "no step runs"
 
 
-def test_time_left_is_unknown_at_the_start_of_a_plan() -> None:
-    progress = measure_progress(make_plan(RUNNING_STEP), SNAPSHOT, 20_000)
-    assert progress.eta_s is None
-    assert progress_text(progress, 4e6) == "1 of 3 partitions, 2.50 GB of 6.00 GB, 1 moving, 4.00 MB/s"
+def changed_plan(state: PlanState, desired: DesiredPlanState = DesiredPlanState.RUNNING) -> Plan:
+    return Plan(PlanHead("p", "kim", 0, 5, 1, desired), PARTITIONS, RUNNING_STEP, state)
 
 
-def test_time_left_is_unknown_during_a_rollback() -> None:
-    head = PlanHead("p", "kim", 0, 5, 1, DesiredPlanState.CANCELLING)
-    plan = Plan(head, PARTITIONS, {}, PlanState(acknowledged_at_ms=5))
-    assert measure_progress(plan, SNAPSHOT, 100_000).eta_s is None
-    assert limits_text(BatchLimits()) == "no limits of its own"
+@pytest.mark.parametrize(
+    ("plan", "at_ms", "eta_s"),
+    [
+        (changed_plan(PlanState(5)), 100_000, 126.0),
+        (changed_plan(PlanState(5, paused_total_ms=900_000)), 1_000_000, 126.0),
+        (changed_plan(PlanState(5)), 20_000, None),
+        (changed_plan(PlanState(5), DesiredPlanState.CANCELLING), 100_000, None),
+    ],
+    ids=["running", "paused before", "just begun", "rolled back"],
+)
+def test_time_left_excludes_pauses_start_and_rollback(plan: Plan, at_ms: int, eta_s: float | None) -> None:
+    assert measure_progress(plan, SNAPSHOT, at_ms).eta_s == (None if eta_s is None else pytest.approx(eta_s))
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "rate", "text"),
+    [
+        (20_000, 4e6, "1 of 3 partitions, 2.50 GB of 6.00 GB, 1 moving, 4.00 MB/s"),
+        (100_000, 50e6, "1 of 3 partitions, 2.50 GB of 6.00 GB, 1 moving, 50.0 MB/s, about 2 min 6 s left"),
+    ],
+)
+def test_progress_text_has_rate_and_known_time_left(at_ms: int, rate: float, text: str) -> None:
+    assert progress_text(measure_progress(make_plan(RUNNING_STEP), SNAPSHOT, at_ms), rate) == text
+
+
+@pytest.mark.parametrize(
+    ("limits", "text"),
+    [(BatchLimits(), "no limits of its own"), (BatchLimits(2, 1), "at most 2 leader movements, 1 partition movement at a time")],
+)  # fmt: skip
+def test_limits_text_names_only_set_limits(limits: BatchLimits, text: str) -> None:
+    assert limits_text(limits) == text
 
 
 def test_dry_run_shows_the_steps_of_kip_435() -> None:
@@ -235,7 +250,6 @@ def test_dry_run_shows_the_steps_of_kip_435() -> None:
     ]  # fmt: skip
     (record,) = steps_as_records([transition], 2**31 - 1)
     assert [step["replicas"] for step in record["steps"]] == [[5, 6, 7, 8, 9]]
-    assert EXIT_INTERRUPTED == 130
 
 
 def test_view_without_terminal_prints_blockers_once_and_progress_lines() -> None:
@@ -249,9 +263,3 @@ def test_view_without_terminal_prints_blockers_once_and_progress_lines() -> None
         "  t-2: waiting",
         "1 of 3 partitions, 2.50 GB of 6.00 GB, 1 moving, about 2 min 6 s left",
     ]
-
-
-def test_progress_text_has_the_measured_rate() -> None:
-    assert progress_text(running_progress(), 50e6) == (
-        "1 of 3 partitions, 2.50 GB of 6.00 GB, 1 moving, 50.0 MB/s, about 2 min 6 s left"
-    )  # fmt: skip

@@ -158,6 +158,7 @@ def test_handle_interrupt_submits_the_chosen_order(
         monkeypatch.setattr(
             interrupted, name, lambda *_, n=name: orders.append(n) or SimpleNamespace(text=n, acknowledged=True)
         )
+    assert EXIT_INTERRUPTED == 130
     assert handle_interrupt(SimpleNamespace(), "p1", standalone=standalone) == code  # type: ignore[arg-type]  # the settings are only handed on
     assert orders == ([order] if order else [])
 

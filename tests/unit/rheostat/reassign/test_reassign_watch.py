@@ -69,20 +69,15 @@ class Watched:
         return result
 
 
-def test_watch_standalone_with_unreadable_journal_retries_and_reports_once(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("repeat_after_s", "reports"), [(60.0, 1), (0.0, 2)])
+def test_watch_standalone_retries_and_repeats_an_error_only_later(
+    monkeypatch: pytest.MonkeyPatch, repeat_after_s: float, reports: int
 ) -> None:
     watched, service = Watched(monkeypatch, UNREADABLE, UNREADABLE, DONE), Service(True)
+    monkeypatch.setattr(command, "_REPEAT_ERROR_AFTER_S", repeat_after_s)
     assert watched.run(service) == 0
-    assert watched.lines == ["The journal cannot be read. Trying again.", "Plan p: done."]
+    assert watched.lines == ["The journal cannot be read. Trying again."] * reports + ["Plan p: done."]
     assert service.checks >= 2, "its processes are kept alive meanwhile"
-
-
-def test_watch_reports_an_equal_error_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    watched = Watched(monkeypatch, UNREADABLE, UNREADABLE, DONE)
-    monkeypatch.setattr(command, "_REPEAT_ERROR_AFTER_S", 0.0)
-    watched.run(Service(True))
-    assert watched.lines == ["The journal cannot be read. Trying again."] * 2 + ["Plan p: done."]
 
 
 def test_watch_without_embedded_service_ends_with_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,9 +122,7 @@ def test_read_without_answering_cluster_raises_command_error(monkeypatch: pytest
             read(SETTINGS)
 
 
-def test_pause_with_unknown_acknowledgement_says_it_is_on_record(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_pause_with_unknown_acknowledgement_says_it_is_on_record(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> bool:
         raise UNREADABLE
 
