@@ -12,18 +12,16 @@ Between two cycles, ``tick`` continues the ramps (gradual rate changes) and asks
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
 
-from streaming.shared.short_lists import join_names
 from tuner.control.throttle.cleanup_rules import may_need_cleanup
 from tuner.control.throttle.decision import ClearLists, Decision, Reason, RestoreRate, SetRate
 from tuner.control.throttle.incremental.cycle_cache import CycleCache
 from tuner.control.throttle.isr_recovery import leaders_to_inspect
-from tuner.control.throttle.ownership import may_be_cleared_by_tool
 from tuner.control.throttle.plan_moves import (
     highest_plan_rate_bytes_per_s,
     list_requested_moves,
@@ -43,10 +41,8 @@ from tuner.control.throttle.state import Memory
 from tuner.control.throttle.step_rates import find_steps_above_plan_rate
 from tuner.control.throttle.superseded import find_changes_to_stop, find_superseded_changes, find_undraining_changes
 from tuner.control.throttle.write_intents import (
-    narrow_possible_rates,
     narrow_to_current,
     record_change_intent,
-    record_success,
 )
 from tuner.core.cluster import BrokerSide, LiveCluster, Observation, PartitionMove
 from tuner.core.freshness import fresh_signals
@@ -55,7 +51,6 @@ from tuner.core.prepare_handshake import PrepareHandshake
 from tuner.core.reassignment_plan import Plan, PlanThrottle, TopicPartition
 from tuner.core.throttle_limits import Limits, StallLimits
 from tuner.core.throttle_state import ThrottleState, throttle_state_of
-from tuner.journal.event_lines import NAMED_MAX, log_fields
 from tuner.journal.input_log import InputLog
 from tuner.journal.kafka_journal import JournalError
 from tuner.journal.outbox import Outbox
@@ -64,7 +59,8 @@ from tuner.runtime.throttle.actuator import Throttles
 from tuner.runtime.throttle.cleanup import Cleanup, ClusterLooker
 from tuner.runtime.throttle.cycle_scheduler import CycleScheduler, OrdersFeed
 from tuner.runtime.throttle.list_writer import ActObserver, ReplicaListWriter
-from tuner.runtime.throttle.ramp_executor import RampEnd, RampExecutor
+from tuner.runtime.throttle.ramp_executor import RampExecutor
+from tuner.runtime.throttle.ramp_outcomes import RampOutcomes
 from tuner.runtime.throttle.recorder import Journal, ThrottleRecorder
 from tuner.runtime.throttle.steering_controller import SteeringController
 from tuner.runtime.throttle.steering_tick import LatestSignals, SteeringTick
@@ -72,8 +68,7 @@ from tuner.runtime.throttle.window_warmup import WindowWarmup
 
 log = structlog.get_logger("tuner")
 
-_JOURNAL_REFUSED = "the journal accepts no record, so nothing is done"
-_OUTCOME_REFUSED = "the journal accepts no outcome yet"
+_JOURNAL_REFUSED = "the journal accepts no record, so no throttle is changed"
 
 
 class SignalSource(LatestSignals, Protocol):
@@ -165,21 +160,20 @@ class ThrottleController:
         self._last_live: LiveCluster | None = None  # The last snapshot that could be read.
         self._handshake = PrepareHandshake()
         self._plans: Callable[[], Sequence[Plan]] = tuple
-        self._throttles_moves = (
-            limits.throttles_all_moves
-        )  # The tuner throttles at least one move of the last snapshot.
-        self._moving: set[TopicPartition] = (
-            set()
-        )  # Partitions that Kafka reports as moving, while a step is being prepared.
-        self._without_room: Mapping[
-            TopicPartition, str
-        ] = {}  # Prepared steps that no throttled-replica list has room for.
+        self._throttles_moves = limits.throttles_all_moves  # Whether the tuner throttles a move of the last snapshot.
+        # Partitions that Kafka reports as moving while a step is being prepared.
+        self._moving: set[TopicPartition] = set()
+        # Prepared steps that no throttled-replica list has room for, and why.
+        self._without_room: Mapping[TopicPartition, str] = {}
         self._scheduler = CycleScheduler(ports.orders, ports.signals, clock, signal_age_s_max=limits.signal_age_s_max)
         self._recovered = False
         self._cache = CycleCache()
         self._windows = WindowWarmup(ramps, limits, clock, writes_per_s_max=config.writes_per_s_max)
+        self._ramp_outcomes = RampOutcomes(ramps, self._windows, self.recorder, ports.observer)
         self._list_writer = ReplicaListWriter(ports.throttles, self.recorder, ports.observer, clock)
-        self._cleanup = Cleanup(ports.live, ports.throttles, self.recorder, ports.observer, stop=self._stop)
+        self._cleanup = Cleanup(
+            ports.live, ports.throttles, self.recorder, ports.observer, stop=self._ramp_outcomes.stop
+        )
         self._steering_tick = (
             None
             if steering is None
@@ -208,7 +202,9 @@ class ThrottleController:
         """
         if self._steering_tick is not None:
             self._steering_tick.hold()
-        self._end_changes(self._ramps.busy - frozenset(self._windows.active()), "stopped on the way: a cycle failed")
+        self._ramp_outcomes.try_stop(
+            dict.fromkeys(self._ramps.busy - self._windows.active().keys(), "stopped on the way: a cycle failed")
+        )
 
     def _cycle(self, prepared: Sequence[PartitionMove]) -> tuple[Decision, ...]:
         observation = self._observe()
@@ -239,12 +235,8 @@ class ThrottleController:
     def tick(self) -> None:
         """Writes the ramp steps that are due, and runs the steering law if its next second has come."""
         now_s = self._clock.monotonic_s()
-        if stopped := find_undraining_changes(self._ramps.changes, self._signals.moves, self._limits):
-            try:
-                self._stop(stopped)
-            except JournalError as error:
-                log.error(_OUTCOME_REFUSED, error=str(error))
-        self._finish_ramps(self._ramps.step(now_s))
+        self._ramp_outcomes.try_stop(find_undraining_changes(self._ramps.changes, self._signals.moves, self._limits))
+        self._ramp_outcomes.step(now_s, throttles_moves=self._throttles_moves)
         tick = self._steering_tick
         if tick is not None and (due_s := tick.next_due_s()) is not None and due_s <= now_s:
             try:
@@ -257,13 +249,7 @@ class ThrottleController:
         already fenced."""
         if self._steering_tick is not None:
             self._steering_tick.hold()
-        self._end_changes(self._ramps.busy, why)
-
-    def _end_changes(self, sides: Collection[BrokerSide], why: Failure) -> None:
-        try:
-            self._stop(dict.fromkeys(sides, why))
-        except JournalError as error:
-            log.error(_OUTCOME_REFUSED, error=str(error))
+        self._ramp_outcomes.try_stop(dict.fromkeys(self._ramps.busy, why))
 
     def next_due_s(self) -> float | None:
         """Returns when ``tick`` has work next, in seconds of the monotonic clock; None: nothing is under way."""
@@ -309,48 +295,6 @@ class ThrottleController:
         return self._scheduler.is_early_cycle_due(
             prepared=self._handshake.is_pending, ended=has_ended, memory=self.memory
         )
-
-    # -- between two cycles -------------------------------------------------------------------------------------------
-
-    def _finish_ramps(self, ends: Sequence[RampEnd]) -> None:
-        self._windows.note_ended(ends)
-        self._report_ends(ends)
-        for end in ends:
-            self._record_end(end)
-        try:
-            if ends:
-                self.recorder.record(memory=self.memory)
-        except JournalError as error:
-            # Until then the journal holds the whole ramp as the rates that may be in Kafka: true, but less exact.
-            log.error(_OUTCOME_REFUSED, error=str(error))
-
-    def _report_ends(self, ends: Sequence[RampEnd]) -> None:
-        if not ends:
-            return
-        self._observer.record_actions([(end.decision, end.failure) for end in ends])
-        succeeded = [end.decision for end in ends if end.failure is None]
-        if succeeded:
-            entries = [self.recorder.outcome(decision, None) for decision in succeeded]
-            names = join_names([decision.text.split(":")[0] for decision in succeeded], NAMED_MAX)
-            log.info(f"done: {names}", **log_fields(entries))
-
-    def _record_end(self, end: RampEnd) -> None:
-        recorder, decision, failure = self.recorder, end.decision, end.failure
-        side = (decision.broker, decision.side)
-        if failure is None:
-            recorder.succeed(decision)
-        else:
-            log.error(f"not done: {decision.text.split(':')[0]}: {failure}", broker=side[0], side=side[1])
-            recorder.back_off(decision)
-        memory = record_success(self.memory, decision) if failure is None else self.memory
-        if failure is not None and end.may_stand:
-            memory = narrow_possible_rates(memory, side, end.may_stand)
-        recorder.add_outcome(recorder.outcome(decision, failure), memory, side)
-        # Only a full scan can tell whether a tool has cleared all throttles of the cluster.
-        if end.external_change and not may_be_cleared_by_tool(end.found, throttles=self._throttles_moves):
-            recorder.relinquish(side, end.found)
-
-    # -- parts of a cycle ---------------------------------------------------------------------------------------------
 
     def _observe(self) -> Observation:
         self._signals.poll()
@@ -469,39 +413,16 @@ class ThrottleController:
         if any(change.reason is Reason.WINDOW_WARMUP for change in changes):
             # The prepared step begins right after this cycle, and its quota window has to be lowered before. A warm-up that
             # the write budget cannot pay for now would come too late.
-            self._finish_ramps(self._ramps.step(self._clock.monotonic_s()))
+            self._ramp_outcomes.step(self._clock.monotonic_s(), throttles_moves=self._throttles_moves)
             late = self._windows.find_late(resumed)
-            self._stop(dict.fromkeys(late, "too many at a time to be lowered before it begins"), intended=True)
+            self._ramp_outcomes.stop(
+                dict.fromkeys(late, "too many at a time to be lowered before it begins"), intended=True
+            )
 
     def _stop_changes(self, decisions: tuple[Decision, ...], observation: Observation) -> None:
-        self._stop(
+        self._ramp_outcomes.stop(
             find_changes_to_stop(decisions, self._ramps.busy, self._windows.active().keys(), self.memory.owned.keys())
         )
-        self._stop(
+        self._ramp_outcomes.stop(
             find_superseded_changes(self._ramps.changes, self._ramps.waiting, observation, self._limits), intended=True
         )
-
-    def _stop(self, stops: Mapping[BrokerSide, Failure], *, intended: bool = False) -> None:
-        """Stops ramps at their current rate and records their outcomes. Sides without a ramp are skipped.
-
-        Args:
-            stops: why, by side.
-            intended: the stop is planned; it counts as no failure.
-
-        Raises:
-            JournalError: the outcomes are not in the journal yet; the ramps have stopped all the same.
-        """
-        stopped = [end for side, why in stops.items() if (end := self._ramps.drop(side, why)) is not None]
-        self._windows.note_ended(stopped)
-        if stopped and not intended:
-            self._observer.record_actions([(end.decision, end.failure) for end in stopped])
-        for end in stopped:
-            if intended:
-                log.info(f"no further: {end.decision.text.split(':')[0]}: {end.failure}")
-            else:
-                log.warning(f"not done: {end.decision.text.split(':')[0]}: {end.failure}")
-            side = (end.decision.broker, end.decision.side)
-            memory = narrow_possible_rates(self.memory, side, end.may_stand)
-            self.recorder.add_outcome(self.recorder.outcome(end.decision, end.failure), memory, side)
-        if stopped:
-            self.recorder.record(memory=self.memory)

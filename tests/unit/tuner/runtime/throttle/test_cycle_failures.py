@@ -32,6 +32,7 @@ class Term:
         self.board.become_active()
         rig.loop._observer = self.board  # type: ignore[assignment]
         rig.loop._list_writer._observer = self.board  # type: ignore[assignment]
+        rig.loop._ramp_outcomes._observer = self.board  # type: ignore[assignment]
         self.told: list[dict[str, Any]] = []
 
     def lasts(self, seconds: float, before_each: Callable[[float], None] = lambda _: None) -> None:
