@@ -15,14 +15,14 @@ COMMAND = Command("quotas")
 run, said, record, refused = COMMAND.run, COMMAND.said, COMMAND.record, COMMAND.refused
 
 
-def test_the_kips_example_is_told_with_both_its_sums() -> None:
+def test_explain_kip_example_shows_both_throttle_times() -> None:
     told = said(*KIP)
     assert "500 − 560 = −60 tokens" in told
     assert "refused (THROTTLING_QUOTA_EXCEEDED) for 12 s: 60 ÷ 5" in told
     assert "would measure 5.6/s. It would return a throttle time of 12 s, but refuse requests for 100 s" in told
 
 
-def test_the_kips_example_for_machines() -> None:
+def test_explain_kip_example_as_json() -> None:
     found = record(*KIP)
     assert found["token_bucket"] == {
         "burst_partitions_max": 500.0, "tokens": -60.0, "throttle_s": 12.0, "full_again_s": 112.0,
@@ -31,20 +31,20 @@ def test_the_kips_example_for_machines() -> None:
     assert found["mean_rate"]["throttle_s"] == pytest.approx(12.0)
 
 
-def test_a_burst_that_the_bucket_holds_refuses_nobody() -> None:
+def test_explain_burst_within_bucket_refuses_no_request() -> None:
     told = said("explain", "--rate", "5")
     assert "0 tokens are left" in told
     assert "refuse no request either" in told
 
 
-def test_the_kips_storm_with_and_without_a_quota() -> None:
+def test_plan_kip_storm_with_and_without_quota() -> None:
     told = said(*STORM, "--rate", "5", "--controller", "zookeeper")
     assert "5000 topics × 4 partitions take 1 h 6 min: the first 14 topics at once" in told
     assert "wait for the controller for at most 336 ms" in told
     assert "Without a quota: 120 s, and other requests wait for at most 110 s" in told.replace("2 min", "120 s")
 
 
-def test_the_storm_for_machines() -> None:
+def test_plan_kip_storm_as_json() -> None:
     found = record(*STORM, "--rate", "5", "--controller", "zookeeper", "--wait-max", "500ms")
     assert found["creation"]["partitions"] == 20_000
     assert found["quota"]["burst_partitions"] == 55
@@ -53,12 +53,12 @@ def test_the_storm_for_machines() -> None:
     assert 7.2 < found["rate_per_s_max"] < 7.3
 
 
-def test_a_quota_under_which_others_wait_too_long_is_not_well() -> None:
+def test_plan_wait_above_maximum_returns_not_well() -> None:
     told = said(*STORM, "--rate", "50", "--controller", "zookeeper", "--wait-max", "500ms", code=1)
     assert "at most 500 ms is 7.2" in told
 
 
-def test_where_one_topic_is_too_much_no_quota_helps_and_where_all_is_little_any_does() -> None:
+def test_plan_names_when_no_quota_helps_or_is_needed() -> None:
     much = said("plan", "--topics", "3", "--partitions", "100", "--rate", "1", "--controller", "zookeeper", "--wait-max",
                 "500ms", code=1)  # fmt: skip
     assert "one topic alone takes longer" in much
@@ -66,7 +66,7 @@ def test_where_one_topic_is_too_much_no_quota_helps_and_where_all_is_little_any_
     assert "No quota is needed: other requests wait for at most 500 ms" in little
 
 
-def test_costs_that_are_known_better_are_used() -> None:
+def test_plan_costs_from_options_are_used() -> None:
     found = record("plan", "--topics", "10", "--rate", "100", "--ms-per-topic", "5", "--ms-per-partition", "0")
     assert found["without_quota"]["work_s"] == pytest.approx(0.05)
     assert "as set by the options" in said("plan", "--topics", "10", "--rate", "100", "--ms-per-topic", "5")
@@ -95,10 +95,10 @@ def test_costs_that_are_known_better_are_used() -> None:
         (["plan", "--rate", "5", "--topics", "5", "--wait-max", "soon"], "'--wait-max'"),
     ],
 )
-def test_bad_input_is_refused_by_name(arguments: list[str], named: str) -> None:
+def test_quotas_commands_refuse_bad_option_by_name(arguments: list[str], named: str) -> None:
     assert named in " ".join(refused(*arguments).split())
 
 
-def test_numbers_are_read_as_they_were_typed() -> None:
+def test_amount_text_keeps_number_as_typed() -> None:
     texts = [amount_text(value) for value in (5.0, -60.0, 5.6, 0.06, 1234567.0, 500.0, 1e-6, 0.0)]
     assert texts == ["5", "−60", "5.6", "0.06", "1234567", "500", "0.000001", "0"]

@@ -29,7 +29,7 @@ def told(what: dict[str, Any], width: int = 120) -> str:
     return capture.get()
 
 
-def test_a_tenant_is_one_line_with_its_reason() -> None:
+def test_table_shows_tenant_in_one_line_with_reason() -> None:
     [line] = [line for line in told(found()).splitlines() if line.strip().startswith("client-id nightly")]
     assert line.split() == [
         "client-id",
@@ -46,16 +46,16 @@ def test_a_tenant_is_one_line_with_its_reason() -> None:
     ]
 
 
-def test_it_fits_eighty_columns() -> None:
+def test_table_fits_eighty_columns() -> None:
     assert max(map(len, told(found(), 80).splitlines())) <= 80
     assert "137.5" in told(found(), 80)
 
 
-def test_without_tenants_it_says_whom_kafka_counts() -> None:
+def test_table_without_tenants_explains_kafka_metering() -> None:
     assert "Kafka meters mutations only for tenants with a quota" in told(found(tenants=[]))
 
 
-def test_without_the_setting_it_says_that_nothing_is_turned() -> None:
+def test_table_without_setting_says_quotas_not_managed() -> None:
     assert "tuner.mutation_quota is not set" in told(found(enabled=False))
 
 
@@ -63,11 +63,11 @@ def test_without_the_setting_it_says_that_nothing_is_turned() -> None:
     ("changes", "code"),
     [({}, 0), ({"pressure": 1.2}, 1), ({"pressure": None}, 0), ({"tenants": [{"throttled": True}]}, 1)],
 )
-def test_the_exit_code_says_whether_somebody_suffers(changes: dict[str, Any], code: int) -> None:
+def test_exit_code_reports_limited_tenant_or_exceeded_objective(changes: dict[str, Any], code: int) -> None:
     assert exit_code(found(**changes)) == code
 
 
-def test_who_watches_goes_on_watching_through_a_moment_in_which_nothing_is_seen() -> None:
+def test_watch_continues_after_failed_refresh() -> None:
     console, looks = Console(width=120), iter([found(), None, found(total_text="60.0 partitions/s in all")])
     pauses = iter([None, None, None])
 

@@ -25,19 +25,19 @@ def felt(asker: FakeAsker) -> float | None:
     return probe_create_p90_ms(asker, rng=random.Random(1), monotonic=asker.monotonic, sleep=sleep)
 
 
-def test_in_some_seconds_it_is_known() -> None:
+def test_probe_measures_latency_within_seconds() -> None:
     asker = FakeAsker(takes_s=0.02)
     assert felt(asker) == pytest.approx(20.0)
     assert asker.now_s < 5
 
 
-def test_of_a_large_cluster_a_few_brokers_are_asked() -> None:
+def test_probe_on_large_cluster_uses_five_brokers() -> None:
     asker = FakeAsker(brokers_there=tuple(range(1, 1001)))
     assert felt(asker) == pytest.approx(10.0)
     assert len(set(asker.met)) == 5
 
 
-def test_nobody_is_waited_for_for_long() -> None:
+def test_probe_without_answers_ends_soon() -> None:
     asker = FakeAsker(silent={1, 2, 3})
     assert felt(asker) is None
     assert asker.now_s <= 15
@@ -50,9 +50,7 @@ def test_nobody_is_waited_for_for_long() -> None:
     ("given", "windows", "held_back"),
     [("", {QuotaWindow()}, False), ("", {QuotaWindow(60)}, True), ("quota_samples: 11", {QuotaWindow(60)}, False)],
 )
-def test_who_looks_knows_how_large_a_bucket_is_as_a_tuner_does(
-    given: str, windows: set[QuotaWindow], held_back: bool
-) -> None:
+def test_evaluate_now_uses_bucket_size_like_tuner(given: str, windows: set[QuotaWindow], held_back: bool) -> None:
     """30 tokens at 10/s: a quarter of a bucket of eleven seconds, a twentieth of one of sixty."""
     text = f"""
     cluster: c
@@ -71,7 +69,7 @@ def test_who_looks_knows_how_large_a_bucket_is_as_a_tuner_does(
 
 
 @pytest.mark.parametrize(("create_p90_ms", "pressure", "said"), [(30.0, 0.75, False), (None, 0.04 / 0.7, True)])
-def test_what_a_command_does_not_feel_is_said_and_not_counted(
+def test_evaluate_now_without_probe_omits_its_objective(
     create_p90_ms: float | None, pressure: float, said: bool
 ) -> None:
     """A tuner holds where it does not feel what it is asked to; whoever looks is told what the rest comes to."""

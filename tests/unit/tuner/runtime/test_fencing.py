@@ -43,13 +43,13 @@ def real() -> FakeThrottles:
     return FakeThrottles(rates={SOURCE: 10 * MB}, lists=OWN_LISTS)
 
 
-def test_a_proof_that_is_young_is_enough(real: FakeThrottles) -> None:
+def test_write_with_recent_proof_needs_no_new_one(real: FakeThrottles) -> None:
     fence = Fence(ago_s=PROOF_S_MAX)
     assert FencedThrottles(real, fence).write_rates({SOURCE: 20 * MB}) == {SOURCE: None}
     assert fence.proofs == 0
 
 
-def test_an_old_proof_is_renewed_before_the_write(real: FakeThrottles) -> None:
+def test_write_renews_old_proof(real: FakeThrottles) -> None:
     fence = Fence(ago_s=PROOF_S_MAX + 0.1)
     assert FencedThrottles(real, fence).write_rates({SOURCE: 20 * MB}) == {SOURCE: None}
     assert fence.proofs == 1
@@ -57,7 +57,7 @@ def test_an_old_proof_is_renewed_before_the_write(real: FakeThrottles) -> None:
 
 
 @pytest.mark.parametrize("error", [JournalLost("another has it"), JournalError("no leader")])
-def test_who_cannot_prove_it_writes_nothing(real: FakeThrottles, error: JournalError) -> None:
+def test_write_without_proof_is_refused(real: FakeThrottles, error: JournalError) -> None:
     port = FencedThrottles(real, Fence(ago_s=60.0, refuses=error))
     answers = port.write_rates({SOURCE: 20 * MB, TARGET: 5 * MB})
     assert set(answers) == {SOURCE, TARGET}
@@ -70,7 +70,7 @@ def test_who_cannot_prove_it_writes_nothing(real: FakeThrottles, error: JournalE
     assert real.events == []
 
 
-def test_reading_needs_no_proof(real: FakeThrottles) -> None:
+def test_read_needs_no_proof(real: FakeThrottles) -> None:
     port = FencedThrottles(real, Fence(ago_s=60.0, refuses=JournalLost("another has it")))
     assert port.read_rates([SOURCE]) == {SOURCE: 10 * MB}
     assert port.confirm_rates({SOURCE: 10 * MB}) == {SOURCE: None}
@@ -118,7 +118,7 @@ def slow(fence: Fence, read_s: float) -> tuple[SlowCluster, FencedThrottles]:
 TOPICS = {f"t{n}": throttle(leader=[(0, 1)]) for n in range(2 * TOPICS_PER_REQUEST + 1)}
 
 
-def test_each_request_of_many_has_a_young_proof() -> None:
+def test_each_request_of_batch_has_recent_proof() -> None:
     fence = Fence()
     cluster, port = slow(fence, 3.0)
     assert set(port.add_pairs(TOPICS).values()) == {None}
@@ -128,7 +128,7 @@ def test_each_request_of_many_has_a_young_proof() -> None:
     assert not any(cluster.lists.values())
 
 
-def test_who_is_shut_out_between_two_requests_makes_no_further_one() -> None:
+def test_batch_stops_when_proof_is_lost() -> None:
     fence = Fence()
     cluster, port = slow(fence, 3.0)
     fence.refuses = JournalLost("another has it")
@@ -139,11 +139,11 @@ def test_who_is_shut_out_between_two_requests_makes_no_further_one() -> None:
     assert cluster.requests == 1
 
 
-def test_a_proof_is_out_of_date_before_anybody_else_can_have_the_lease() -> None:
+def test_proof_expires_before_lease_can_change() -> None:
     assert PROOF_S_MAX < SESSION_S - HEARTBEAT_S
 
 
-def test_a_proof_that_took_longer_than_a_lease_lasts_proves_nothing(real: FakeThrottles) -> None:
+def test_slow_proof_is_refused(real: FakeThrottles) -> None:
     class Slow(Fence):
         def prove_ownership(self) -> None:
             super().prove_ownership()
@@ -178,7 +178,7 @@ class Doubting(SlowCluster):
 
 
 @pytest.mark.parametrize(("stands", "asked"), [("*", ["0:1"]), ("7:7", ["0:1", "0:1"]), ("0:1", ["0:1"])])
-def test_a_list_that_stands_otherwise_than_it_showed_is_looked_at_again(stands: str, asked: list[str]) -> None:
+def test_changed_list_is_read_again(stands: str, asked: list[str]) -> None:
     """A star has the pair already; to another list it is added once that shows, and only then again."""
     cluster = Doubting(shows="5:5", stands=stands, shows_it_after=4)
     port = KafkaThrottles(cast(ClusterClient, cluster), monotonic=lambda: cluster.now_s, pause=lambda _: None)
@@ -186,7 +186,7 @@ def test_a_list_that_stands_otherwise_than_it_showed_is_looked_at_again(stands: 
     assert cluster.asked == asked
 
 
-def test_what_kafka_goes_on_refusing_fails_within_half_a_second_with_its_words() -> None:
+def test_repeated_refusal_fails_soon_with_kafka_error() -> None:
     cluster = Doubting(shows="5:5", stands="", shows_it_after=10_000)
     port = KafkaThrottles(cast(ClusterClient, cluster), monotonic=lambda: cluster.now_s, pause=lambda _: None)
     assert port.add_pairs({"t": throttle(leader=[(0, 1)])}) == {"t": "error 40"}

@@ -95,7 +95,7 @@ class Rig:
         return self.lease.held()
 
 
-def test_it_is_held_from_the_groups_word_on_until_it_deals_anew() -> None:
+def test_lease_is_held_between_assignment_and_rebalance() -> None:
     rig = Rig()
     [member] = rig.members
     member.given(ONLY)
@@ -108,7 +108,7 @@ def test_it_is_held_from_the_groups_word_on_until_it_deals_anew() -> None:
     assert rig.after(1.0)
 
 
-def test_a_group_that_does_not_answer_may_have_given_it_to_another() -> None:
+def test_lease_is_not_held_after_silent_session() -> None:
     """Its coordinator is out of our reach alone: nobody tells us anything, and the journal still takes our records."""
     rig = Rig()
     [member] = rig.members
@@ -124,7 +124,7 @@ def test_a_group_that_does_not_answer_may_have_given_it_to_another() -> None:
     assert not member.closed
 
 
-def test_an_answer_is_as_old_as_its_question() -> None:
+def test_heartbeat_answer_counts_from_send_time() -> None:
     """A process that was stopped for longer than its session finds an answer that was waiting for it."""
     rig = Rig()
     [member] = rig.members
@@ -136,7 +136,7 @@ def test_an_answer_is_as_old_as_its_question() -> None:
     assert rig.lease.silent_s() == 20.0
 
 
-def test_a_rebalance_is_seen_through_and_what_is_settled_costs_no_time() -> None:
+def test_held_waits_only_during_rebalance() -> None:
     rig = Rig()
     [member] = rig.members
     assert member.waited_ms == 2000
@@ -146,7 +146,7 @@ def test_a_rebalance_is_seen_through_and_what_is_settled_costs_no_time() -> None
     assert member.waited_ms == 0
 
 
-def test_who_is_given_nothing_waits_as_long_as_it_takes() -> None:
+def test_member_without_partition_keeps_waiting() -> None:
     rig = Rig()
     rig.members[0].given()
     assert not rig.after(1.0)
@@ -298,7 +298,7 @@ def test_assignors_give_the_partition_to_its_holder_whatever_the_ids() -> None:
     assert rebalance() == successor
 
 
-def test_who_is_told_nothing_comes_back_as_a_new_member() -> None:
+def test_member_without_assignment_joins_again() -> None:
     rig = Rig()
     first = rig.members[0]
     first.given()
@@ -315,7 +315,7 @@ def test_who_is_told_nothing_comes_back_as_a_new_member() -> None:
     assert rig.after(1.0)
 
 
-def test_who_has_left_comes_back_as_a_new_member() -> None:
+def test_held_after_leave_joins_again() -> None:
     rig = Rig()
     rig.members[0].given(ONLY)
     assert rig.after(1.0)

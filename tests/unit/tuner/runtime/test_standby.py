@@ -105,7 +105,7 @@ class Turn:
         return next(self._waits)
 
 
-def test_it_stands_by_until_its_turn_and_says_each_reason_once(rig: Rig) -> None:
+def test_standby_waits_for_lease_and_logs_each_reason_once(rig: Rig) -> None:
     turn: Any = Turn([None, None, "the journal is gone", "the journal is still gone", None])
     with capture_logs() as said:
         assert rig.standby.wait_for_lease(turn, turn, turn)
@@ -114,14 +114,14 @@ def test_it_stands_by_until_its_turn_and_says_each_reason_once(rig: Rig) -> None
     assert not turn.reads
 
 
-def test_a_cluster_that_is_away_is_the_reason_before_all_others(rig: Rig) -> None:
+def test_standby_shows_unreachable_cluster_first(rig: Rig) -> None:
     rig.cluster.away = True
     turn: Any = Turn(["the journal is gone"])
     assert rig.standby.wait_for_lease(turn, turn, turn)
     assert "the cluster is not seen: nobody answers" in rig.waits_for
 
 
-def test_it_stands_by_no_longer_than_it_is_to_run(rig: Rig) -> None:
+def test_standby_ends_when_stopped(rig: Rig) -> None:
     turn: Any = Turn([None] * 9, seen=rig.stop.set)
     assert not rig.standby.wait_for_lease(turn, turn, turn)
     assert not turn.reads
@@ -155,7 +155,7 @@ class Reader:
 
 
 @pytest.mark.parametrize("away", [False, True])
-def test_a_journal_that_cannot_be_taken_over_now_is_waited_for(rig: Rig, away: bool) -> None:
+def test_take_over_failure_pauses(rig: Rig, away: bool) -> None:
     rig.cluster.away = away
     journal: Any = Journal(JournalError("no leader"))
     assert not rig.standby.take_over(journal)
@@ -171,9 +171,7 @@ def test_a_journal_that_cannot_be_taken_over_now_is_waited_for(rig: Rig, away: b
         (kafka.errors.KafkaConnectionError("refused"), "the journal has no reader: KafkaConnectionError"),
     ],
 )
-def test_a_journal_that_cannot_be_read_now_is_waited_for(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
-) -> None:
+def test_recover_failure_pauses(rig: Rig, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str) -> None:
     monkeypatch.setattr(module, "consumer", lambda *_, **__: Reader())
     closed = Reader.closed
     journal: Any = Journal(error)
@@ -184,7 +182,7 @@ def test_a_journal_that_cannot_be_read_now_is_waited_for(
     assert Reader.closed == closed + 2
 
 
-def test_a_record_that_blocks_is_waited_for_without_the_lease(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocking_record_leaves_lease_and_pauses(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tuner of the version that wrote it may have the lease, and an operator may mend it."""
     monkeypatch.setattr(module, "_REPAIR_PAUSE_S", PAUSE_S)
     monkeypatch.setattr(module, "consumer", lambda *_, **__: Reader())
@@ -198,7 +196,7 @@ def test_a_record_that_blocks_is_waited_for_without_the_lease(rig: Rig, monkeypa
     assert rig.standby.recover_memory(journal, settings(), Outbox()) == Memory()
 
 
-def test_batch_that_cannot_be_unpacked_is_waited_for(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_batch_leaves_lease_and_pauses(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_REPAIR_PAUSE_S", PAUSE_S)
     monkeypatch.setattr(module, "consumer", lambda *_, **__: Reader())
     journal: Any = Journal(UnreadableBatchError(RefusedBatch("rheostat.orders", 0, 3, 5, 0, 9, "compressed with zstd")))
@@ -209,7 +207,7 @@ def test_batch_that_cannot_be_unpacked_is_waited_for(rig: Rig, monkeypatch: pyte
     assert left == [True]
 
 
-def test_a_journal_that_nobody_can_read_ends_the_tuner(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_journal_ends_tuner(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "consumer", lambda *_, **__: Reader())
     journal: Any = Journal(JournalUnreadable("version 9"))
     with pytest.raises(JournalUnreadable, match="version 9"):
@@ -226,7 +224,7 @@ class Ahead:
         return self._known
 
 
-def test_what_was_read_ahead_is_what_the_journal_goes_on_from(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recover_continues_after_records_read_ahead(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[dict[str, Any]] = []
 
     def consumer(*_: object, **extra: Any) -> Reader:
@@ -301,7 +299,7 @@ def seen(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Seen:
     return look
 
 
-def test_another_name_of_the_cluster_that_has_something_to_put_back_comes_first(seen: Seen) -> None:
+def test_alias_with_managed_throttles_blocks_tuner(seen: Seen) -> None:
     """Until it is taken back; and meanwhile this tuner is no member that whoever does that would take for a second hand."""
     alone, left, waits = seen(Read(OWNS, OWNS, ENDED))
     assert not alone, "it asks for its turn anew"
@@ -309,36 +307,36 @@ def test_another_name_of_the_cluster_that_has_something_to_put_back_comes_first(
     assert "also as cluster 'old', with 1 throttle to be ended under that name: set `cluster: old`" in waits[0]
 
 
-def test_of_two_names_that_both_have_something_to_put_back_each_can(seen: Seen) -> None:
+def test_two_aliases_with_managed_throttles_both_act(seen: Seen) -> None:
     assert seen(Read(OWNS, ours="1 throttle")) == (True, 0, [])
 
 
-def test_a_throttle_on_a_broker_that_is_gone_hinders_nobody(seen: Seen) -> None:
+def test_throttle_on_missing_broker_does_not_block(seen: Seen) -> None:
     gone = Memory(owned={(7, Side.LEADER): OwnedRate(None, 5, (5,))}, brokers_to_clear=frozenset({7}))
     assert seen(Read(gone)) == (True, 0, [])
 
 
-def test_a_tuner_that_is_at_work_under_another_name_is_let_be(rig: Rig, seen: Seen) -> None:
+def test_running_tuner_of_alias_blocks_tuner(rig: Rig, seen: Seen) -> None:
     rig.cluster.members = {group_of("old"): [1, 1, 0]}
     alone, left, waits = seen(Read(ENDED, ours="1 throttle"))
     assert (alone, left, len(waits)) == (False, 1, 2)
     assert "already runs on this Kafka cluster as cluster 'old'" in waits[0]
 
 
-def test_what_cannot_be_told_now_is_waited_for(rig: Rig, seen: Seen) -> None:
+def test_alias_check_failure_blocks_tuner(rig: Rig, seen: Seen) -> None:
     rig.cluster.members = {group_of("old"): [ClusterError("its coordinator is only coming up"), 0]}
     alone, left, waits = seen(Read(ENDED))
     assert (alone, left, len(waits)) == (False, 1, 1)
     assert "only coming up" in waits[0]
 
 
-def test_it_waits_no_longer_than_it_is_to_run(rig: Rig, seen: Seen) -> None:
+def test_alias_wait_ends_when_stopped(rig: Rig, seen: Seen) -> None:
     rig.stop.set()
     assert seen(Read(OWNS)) == (False, 1, [])
 
 
 @pytest.mark.parametrize("members", [0, None])
-def test_a_name_that_nobody_uses_any_more_is_no_hindrance(rig: Rig, seen: Seen, members: int | None) -> None:
+def test_unused_alias_does_not_block(rig: Rig, seen: Seen, members: int | None) -> None:
     """Nor is one of which it may not be known, for want of a right."""
     rig.cluster.members = {group_of("old"): [members]}
     assert seen(Read(ENDED)) == (True, 0, [])
@@ -348,7 +346,7 @@ def settings() -> Any:
     """Of Kafka; nobody here reads them."""
 
 
-def test_topics_are_asked_for_until_the_cluster_answers(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wait_for_topics_retries_until_cluster_answers(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([ClusterError("nobody answers"), ["the journal is thin"]])
 
     def ensure(*_: object) -> list[str]:
@@ -367,7 +365,7 @@ def test_topics_are_asked_for_until_the_cluster_answers(rig: Rig, monkeypatch: p
     ]
 
 
-def test_topics_are_asked_for_no_longer_than_it_is_to_run(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wait_for_topics_ends_when_stopped(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     def ensure(*_: object) -> list[str]:
         rig.stop.set()
         raise ClusterError("nobody answers")
@@ -376,7 +374,7 @@ def test_topics_are_asked_for_no_longer_than_it_is_to_run(rig: Rig, monkeypatch:
     assert not rig.standby.wait_for_topics(Topics.with_prefix("rheostat"))
 
 
-def test_journal_that_forgets_is_refused_until_it_does_not(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_journal_with_retention_blocks_until_fixed(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     forgets = ["topic rheostat.journal has cleanup.policy=delete: alter it"]
     answers = iter([forgets, forgets, []])
     monkeypatch.setattr(module, "_NOT_READ_BACK_PAUSE_S", PAUSE_S)
@@ -391,7 +389,7 @@ def test_journal_that_forgets_is_refused_until_it_does_not(rig: Rig, monkeypatch
     assert next(answers, None) is None
 
 
-def test_journal_whose_settings_are_not_seen_yet_is_looked_at_again(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_journal_settings_not_shown_yet_are_read_again(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([["topic rheostat.journal has cleanup.policy=delete: alter it"], []])
     monkeypatch.setattr(module, "_TOPIC_CONFIGS_SHOWN_S", PAUSE_S)
     monkeypatch.setattr(module, "ensure_topics", lambda *_: [])
@@ -401,13 +399,13 @@ def test_journal_whose_settings_are_not_seen_yet_is_looked_at_again(rig: Rig, mo
     assert said == []
 
 
-def test_journal_that_forgets_does_not_stop_a_dry_run(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_journal_with_retention_does_not_block_dry_run(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ensure_topics", lambda *_: ["topic rheostat.journal has cleanup.policy=delete"])
     monkeypatch.setattr(module, "unreadable_topic_complaints", lambda *_: pytest.fail("a dry run owns nothing"))
     assert rig.standby.wait_for_topics(Topics.with_prefix("rheostat"), acts=False)
 
 
-def test_what_cannot_be_taken_down_is_named_and_the_others_are() -> None:
+def test_failed_teardown_is_logged_and_others_continue() -> None:
     gone: list[str] = []
 
     def broken() -> None:

@@ -27,7 +27,7 @@ def go(probe: CreationProbe, asker: FakeAsker, seconds: float, *, late_s: float 
         due_s = max(due_s, asker.now_s) + rest_s + EVERY_S
 
 
-def test_every_broker_is_asked_in_turn_and_the_time_is_told() -> None:
+def test_probe_asks_brokers_in_turn_and_reports_latency() -> None:
     asker = FakeAsker(takes_s=0.02)
     probe = probe_of(asker)
     assert probe.p90_ms() is None
@@ -38,7 +38,7 @@ def test_every_broker_is_asked_in_turn_and_the_time_is_told() -> None:
     assert sum(counts) > COUNT_MIN
 
 
-def test_of_many_brokers_a_few_are_asked_and_one_that_goes_is_replaced() -> None:
+def test_probe_replaces_chosen_broker_that_is_gone() -> None:
     asker = FakeAsker(brokers_there=tuple(range(1, 1001)))
     probe = probe_of(asker)
     go(probe, asker, 40.0)
@@ -53,7 +53,7 @@ def test_of_many_brokers_a_few_are_asked_and_one_that_goes_is_replaced() -> None
     assert first - {left} < set(asker.asked[-50:])
 
 
-def test_to_make_a_connection_is_not_what_is_asked_for() -> None:
+def test_probe_does_not_count_connection_time() -> None:
     asker = FakeAsker(connects_s=3.0)
     probe = probe_of(asker)
     go(probe, asker, 30.0)
@@ -61,7 +61,7 @@ def test_to_make_a_connection_is_not_what_is_asked_for() -> None:
     assert sorted(asker.met) == [1, 2, 3]
 
 
-def test_what_we_were_late_with_ourselves_does_not_count() -> None:
+def test_probe_does_not_count_late_request() -> None:
     asker = FakeAsker()
     probe = probe_of(asker)
     go(probe, asker, 30.0, late_s=0.1)
@@ -70,7 +70,7 @@ def test_what_we_were_late_with_ourselves_does_not_count() -> None:
 
 @pytest.mark.parametrize("brokers", [2, 3, 5])
 @pytest.mark.parametrize("connected", [True, False])
-def test_a_frozen_broker_is_left_alone_for_a_while_and_is_nobodys_pressure(brokers: int, *, connected: bool) -> None:
+def test_probe_frozen_broker_is_paused_and_not_counted(brokers: int, *, connected: bool) -> None:
     """At no moment, from the one on at which it freezes; nor where it takes a connection to it to find out."""
     asker = FakeAsker(brokers_there=tuple(range(1, brokers + 1)))
     probe = probe_of(asker)
@@ -87,7 +87,7 @@ def test_a_frozen_broker_is_left_alone_for_a_while_and_is_nobodys_pressure(broke
 
 
 @pytest.mark.parametrize("brokers", [1, 2, 3, 5])
-def test_a_controller_that_answers_nobody_is_felt_at_every_moment(brokers: int) -> None:
+def test_probe_unresponsive_controller_shows_at_every_moment(brokers: int) -> None:
     asker = FakeAsker(brokers_there=tuple(range(1, brokers + 1)))
     probe = probe_of(asker)
     go(probe, asker, 60.0)
@@ -103,7 +103,7 @@ def test_a_controller_that_answers_nobody_is_felt_at_every_moment(brokers: int) 
 
 @pytest.mark.parametrize("brokers", [1, 2, 3, 5])
 @pytest.mark.parametrize("stall_s", [2.0, 4.9])
-def test_a_stall_of_some_seconds_is_felt(brokers: int, stall_s: float) -> None:
+def test_probe_controller_stall_raises_latency(brokers: int, stall_s: float) -> None:
     asker = FakeAsker(brokers_there=tuple(range(1, brokers + 1)))
     probe = probe_of(asker)
     go(probe, asker, 60.0)
@@ -117,7 +117,7 @@ def test_a_stall_of_some_seconds_is_felt(brokers: int, stall_s: float) -> None:
     assert (felt_ms > 500) == (stall_s > 3)
 
 
-def test_who_does_not_answer_is_replaced_by_others() -> None:
+def test_probe_replaces_brokers_that_do_not_answer() -> None:
     """A part of a large cluster cannot be reached from here, by chance most of those who were chosen."""
     asker = FakeAsker(brokers_there=tuple(range(1, 1001)))
     probe = probe_of(asker)
@@ -128,7 +128,7 @@ def test_who_does_not_answer_is_replaced_by_others() -> None:
     assert not asker.silent & set(asker.asked[-60:])
 
 
-def test_a_broker_that_is_known_to_be_gone_has_made_nobody_wait() -> None:
+def test_probe_broker_known_gone_is_not_counted() -> None:
     asker = FakeAsker(gone={1, 2}, takes_s=0.19)
     probe = probe_of(asker)
     go(probe, asker, 30.0)
@@ -136,7 +136,7 @@ def test_a_broker_that_is_known_to_be_gone_has_made_nobody_wait() -> None:
 
 
 @pytest.mark.parametrize("trouble", ["refuses", "away", "gone"])
-def test_where_nobody_may_ask_or_answers_it_is_said_once_and_nothing_is_told(trouble: str) -> None:
+def test_probe_without_answers_logs_once_and_reports_nothing(trouble: str) -> None:
     asker = FakeAsker()
     match trouble:
         case "refuses":
@@ -160,7 +160,7 @@ def test_where_nobody_may_ask_or_answers_it_is_said_once_and_nothing_is_told(tro
     assert len(again) == 1
 
 
-def test_what_nobody_foresaw_is_said_and_does_not_end_it() -> None:
+def test_probe_continues_after_unexpected_error() -> None:
     asked = threading.Event()
 
     class Odd(FakeAsker):
@@ -176,13 +176,13 @@ def test_what_nobody_foresaw_is_said_and_does_not_end_it() -> None:
     assert [line["error"] for line in logs] == ["ValueError: nobody foresaw this"]
 
 
-def test_one_that_was_never_started_is_taken_down_as_well() -> None:
+def test_probe_stop_without_start_closes_client() -> None:
     asker = FakeAsker()
     CreationProbe(asker, rng=random.Random(1)).stop()
     assert asker.closed
 
 
-def test_its_thread_asks_and_closes_what_it_asked_with() -> None:
+def test_probe_thread_sends_requests_and_closes_client() -> None:
     asked = threading.Event()
 
     class Told(FakeAsker):

@@ -195,7 +195,7 @@ class Rig:
 # -- the way of a quota ---------------------------------------------------------------------------------------------------
 
 
-def test_what_is_written_is_on_record_before_and_settled_once_it_is_seen() -> None:
+def test_write_is_recorded_before_and_settled_once_confirmed() -> None:
     rig = Rig()
     rig.caller.holds = True
     rig.storm("alice")
@@ -217,7 +217,7 @@ def test_what_is_written_is_on_record_before_and_settled_once_it_is_seen() -> No
     assert rig.journal.recovered().owned == rig.memory.owned
 
 
-def test_nothing_waits_for_a_slow_controller() -> None:
+def test_tick_never_waits_for_slow_controller() -> None:
     rig = Rig()
     rig.caller.holds = True
     rig.storm("alice")
@@ -229,7 +229,7 @@ def test_nothing_waits_for_a_slow_controller() -> None:
     assert rig.loop.next_due_s() - rig.now_s <= 0.1
 
 
-def test_it_is_due_again_a_cycle_later() -> None:
+def test_next_due_is_one_cycle_later() -> None:
     rig = Rig()
     began_s = rig.now_s
     rig.cycle("alice")
@@ -239,7 +239,7 @@ def test_it_is_due_again_a_cycle_later() -> None:
     assert len(rig.observer.seen) == 1
 
 
-def test_a_journal_that_is_away_lets_nothing_be_written() -> None:
+def test_unavailable_journal_prevents_writes() -> None:
     rig = Rig()
     rig.journal.away = True
     rig.cycle("alice")
@@ -250,7 +250,7 @@ def test_a_journal_that_is_away_lets_nothing_be_written() -> None:
     assert ALICE in rig.quotas.rates
 
 
-def test_who_may_not_write_writes_nothing_and_tries_later() -> None:
+def test_refusal_prevents_write_and_retries_later() -> None:
     rig = Rig()
     rig.refused = "another has the lease"
     rig.cycle("alice")
@@ -262,7 +262,7 @@ def test_who_may_not_write_writes_nothing_and_tries_later() -> None:
     assert ALICE in rig.quotas.rates
 
 
-def test_a_write_that_does_not_stand_is_told_and_stays_ours_as_it_may_be() -> None:
+def test_unconfirmed_write_is_reported_and_stays_managed() -> None:
     rig = Rig(FakeQuotas({ALICE: 500.0}))
     rig.quotas.forgetful = {ALICE}
     rig.cycle("alice")
@@ -275,7 +275,7 @@ def test_a_write_that_does_not_stand_is_told_and_stays_ours_as_it_may_be() -> No
     assert ALICE not in rig.memory.externally_owned_until_ms
 
 
-def test_what_was_seen_while_the_journal_was_away_is_settled_and_told_when_it_is_back() -> None:
+def test_confirmation_during_journal_outage_is_recorded_afterwards() -> None:
     rig = Rig(FakeQuotas({BOB: 500.0}))
     rig.quotas.forgetful = {BOB}
     rig.cycle("alice", "bob")
@@ -294,7 +294,7 @@ def test_what_was_seen_while_the_journal_was_away_is_settled_and_told_when_it_is
     assert rig.observer.failures == 1
 
 
-def test_what_kafka_did_not_take_is_on_record_once_the_journal_is_back() -> None:
+def test_failed_write_during_journal_outage_is_recorded_afterwards() -> None:
     rig = Rig(port=Refusing())
     rig.storm("alice")
     rig.loop.tick()
@@ -308,7 +308,7 @@ def test_what_kafka_did_not_take_is_on_record_once_the_journal_is_back() -> None
     assert [(e.at_ms, "error 35" in str(e.failure)) for e in rig.journal.entries if e.failure] == [(START_MS, True)]
 
 
-def test_a_cluster_that_cannot_be_read_holds_and_says_so_once() -> None:
+def test_unreadable_cluster_holds_and_logs_once() -> None:
     rig = Rig()
     rig.quotas.away = True
     for _ in range(3):
@@ -331,7 +331,7 @@ class Refusing:
         return dict.fromkeys(rates, "Kafka refused to alter client quotas: error 35 UnsupportedVersionError")
 
 
-def test_where_kafka_refuses_it_says_so_once_goes_on_watching_and_asks_more_seldom() -> None:
+def test_refused_write_logs_once_and_backs_off() -> None:
     port = Refusing()
     rig = Rig(port=port)
     with structlog.testing.capture_logs() as told:
@@ -343,7 +343,7 @@ def test_where_kafka_refuses_it_says_so_once_goes_on_watching_and_asks_more_seld
     assert len([line for line in told if "not done: the quota of" in line["event"]]) == 1
 
 
-def test_what_kafka_refused_is_released_without_asking_it_again_and_again() -> None:
+def test_release_after_refused_write_needs_no_write() -> None:
     port = Refusing()
     rig = Rig(port=port)
     for _ in range(24):
@@ -361,7 +361,7 @@ def test_what_kafka_refused_is_released_without_asking_it_again_and_again() -> N
     assert port.asked == asked
 
 
-def test_what_may_still_come_is_taken_back_though_nothing_stands() -> None:
+def test_release_restores_write_that_may_still_arrive() -> None:
     """Somebody died in the write, and it may come to the controller after the look of whoever takes it back."""
 
     class Told(FakeQuotas):
@@ -382,7 +382,7 @@ def test_what_may_still_come_is_taken_back_though_nothing_stands() -> None:
 # -- a life after a death -------------------------------------------------------------------------------------------------
 
 
-def test_after_a_death_at_any_moment_what_stands_is_known_and_can_be_taken_back() -> None:
+def test_crash_at_any_step_leaves_quotas_restorable() -> None:
     """Dies before or after the write of any cycle; the next one is told to release."""
     for moment in range(1, 12):
         rig = Rig(FakeQuotas({ALICE: 500.0}))
@@ -407,7 +407,7 @@ def test_after_a_death_at_any_moment_what_stands_is_known_and_can_be_taken_back(
             assert journal.recovered().externally_owned_until_ms == {}
 
 
-def test_who_died_and_is_never_heard_of_again_is_gone_after_an_hour() -> None:
+def test_tenant_not_seen_after_crash_is_dropped_after_hour() -> None:
     rig = Rig()
     rig.cycle("alice")
     rig.cycle("alice")
@@ -422,7 +422,7 @@ def test_who_died_and_is_never_heard_of_again_is_gone_after_an_hour() -> None:
 
 
 @pytest.mark.parametrize("presses", [False, True])
-def test_in_the_first_cycle_of_another_term_those_who_are_held_back_are_known_to_be(presses: bool) -> None:
+def test_first_cycle_of_term_knows_limited_tenants(presses: bool) -> None:
     """Other settings in the middle of a storm: its books are of a few seconds before, and everybody would seem to do nothing."""
     rig = Rig()
     for _ in range(20):
@@ -444,7 +444,7 @@ def test_in_the_first_cycle_of_another_term_those_who_are_held_back_are_known_to
         assert rig.quotas.rates == stands
 
 
-def test_the_total_that_was_found_outlives_its_finder() -> None:
+def test_next_term_starts_with_recorded_total() -> None:
     rig = Rig()
     for _ in range(30):
         rig.cycle("alice")
@@ -458,7 +458,7 @@ def test_the_total_that_was_found_outlives_its_finder() -> None:
 # -- other people ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_persons_value_is_left_alone_and_stays_after_a_release() -> None:
+def test_external_value_is_preserved_and_survives_release() -> None:
     rig = Rig()
     rig.cycle("alice", "bob")
     rig.cycle("alice", "bob")
@@ -474,7 +474,7 @@ def test_a_persons_value_is_left_alone_and_stays_after_a_release() -> None:
     assert rig.quotas.rates == {ALICE: 3.0}
 
 
-def test_resumed_what_somebody_changed_is_taken_up_again() -> None:
+def test_resume_manages_externally_changed_quota_again() -> None:
     rig = Rig()
     rig.cycle("alice")
     rig.cycle("alice")
@@ -490,7 +490,7 @@ def test_resumed_what_somebody_changed_is_taken_up_again() -> None:
     assert rig.memory.owned[ALICE].before_per_s == 3.0
 
 
-def test_paused_nothing_is_written() -> None:
+def test_pause_prevents_writes() -> None:
     rig = Rig()
     rig.orders.latest = PAUSED
     for _ in range(3):
@@ -500,7 +500,7 @@ def test_paused_nothing_is_written() -> None:
     assert rig.journal.recovered().orders_at_ms == PAUSED.at_ms
 
 
-def test_released_what_stood_before_stands_again_and_nothing_is_set() -> None:
+def test_release_restores_previous_quotas() -> None:
     rig = Rig(FakeQuotas({ALICE: 500.0}))
     for _ in range(3):
         rig.cycle("alice", "bob")
@@ -514,7 +514,7 @@ def test_released_what_stood_before_stands_again_and_nothing_is_set() -> None:
     assert "released by kim@desk" in rig.observer.seen[-1][1].decisions[-1].text
 
 
-def test_quotas_that_nobody_asks_for_any_more_are_taken_back() -> None:
+def test_quotas_without_policy_are_restored() -> None:
     rig = Rig(FakeQuotas({BOB: 7.0}))
     rig.cycle("alice")
     rig.cycle("alice")
@@ -525,7 +525,7 @@ def test_quotas_that_nobody_asks_for_any_more_are_taken_back() -> None:
     assert after.reasons() == [QuotaReason.NOT_CONFIGURED]
 
 
-def test_a_dry_run_writes_nothing_and_no_memory_over_a_real_ones() -> None:
+def test_dry_run_writes_no_quota_and_no_state() -> None:
     real = Rig()
     real.cycle("alice")
     real.cycle("alice")
@@ -538,7 +538,7 @@ def test_a_dry_run_writes_nothing_and_no_memory_over_a_real_ones() -> None:
     assert any(e.dry_run and e.kind == QUOTAS for e in real.journal.entries)
 
 
-def test_beside_a_tuner_that_acts_one_that_looks_on_takes_nothing_for_a_persons() -> None:
+def test_dry_run_beside_active_tuner_sees_no_external_change() -> None:
     quotas = FakeQuotas()
     dry, real = Rig(quotas, dry_run=True), Rig(quotas)
     for cycle in range(12):
@@ -552,7 +552,7 @@ def test_beside_a_tuner_that_acts_one_that_looks_on_takes_nothing_for_a_persons(
 # -- measuring ------------------------------------------------------------------------------------------------------------
 
 
-def test_where_no_quota_stands_one_that_holds_nobody_back_makes_kafka_count() -> None:
+def test_metering_quota_is_set_when_none_exists() -> None:
     policy = MutationPolicy(default_entity=None, enable_metering=True)
     rig = Rig(policy=policy)
     rig.signals.controllers = {1: controller(START_MS)}
@@ -564,7 +564,7 @@ def test_where_no_quota_stands_one_that_holds_nobody_back_makes_kafka_count() ->
     assert rig.quotas.rates == {}
 
 
-def test_who_takes_away_what_makes_kafka_count_wants_it_away() -> None:
+def test_removed_metering_quota_is_not_set_again() -> None:
     rig = Rig(policy=MutationPolicy(default_entity=None, enable_metering=True))
     rig.signals.controllers = {1: controller(START_MS)}
     for _ in range(3):
@@ -581,9 +581,7 @@ def test_who_takes_away_what_makes_kafka_count_wants_it_away() -> None:
 @pytest.mark.parametrize(
     ("stands", "measures"), [({BOB: 7.0}, True), ({}, False)], ids=["some quota stands", "nobody asked for it"]
 )
-def test_it_measures_only_where_it_is_asked_to_and_changes_nobodys_bucket(
-    stands: dict[QuotaEntity, float], measures: bool
-) -> None:
+def test_metering_quota_only_when_enabled_and_unlimited(stands: dict[QuotaEntity, float], measures: bool) -> None:
     rig = Rig(FakeQuotas(stands), replace(MutationPolicy(), default_entity=None, enable_metering=measures))
     rig.signals.controllers = {1: controller(START_MS)}
     rig.cycle()
@@ -609,7 +607,7 @@ class Surprising(FakeQuotas):
         return super().write(rates)
 
 
-def test_a_surprise_beside_the_loop_ends_nothing() -> None:
+def test_unexpected_error_in_background_call_ends_nothing() -> None:
     quotas = Surprising()
     rig = Rig(quotas, caller=FailingCaller())
     quotas.broken = True
@@ -624,7 +622,7 @@ def test_a_surprise_beside_the_loop_ends_nothing() -> None:
     assert "ValueError: an answer that nobody foresaw" in str(rig.journal.entries[-1].failure)
 
 
-def test_an_error_of_the_quotas_own_lets_them_rest_and_not_the_throttles_and_is_told() -> None:
+def test_quota_controller_error_pauses_it_and_not_throttles() -> None:
     class Throttles:
         cycles = 0
 
@@ -704,7 +702,7 @@ class FailingCaller(HeldCaller):
         return answer
 
 
-def test_a_write_that_nobody_answered_and_that_comes_late_is_ours() -> None:
+def test_late_write_without_answer_is_managed() -> None:
     rig = Rig()
     rig.cycle("alice")
     first = rig.quotas.rates[ALICE]
@@ -718,7 +716,7 @@ def test_a_write_that_nobody_answered_and_that_comes_late_is_ours() -> None:
     assert ALICE not in rig.memory.externally_owned_until_ms
 
 
-def test_two_holds_at_once_are_said_once_each() -> None:
+def test_two_holds_are_logged_once_each() -> None:
     rules = (TenantRule(user="*", rate_per_s_min=900.0),)
     rig = Rig(policy=MutationPolicy(rules=rules, partitions_max=1_010))
     for _ in range(12):
@@ -727,7 +725,7 @@ def test_two_holds_at_once_are_said_once_each() -> None:
     assert sorted(said) == ["guarantees_cut", "partitions_near_limit"]
 
 
-def test_an_end_stops_a_write_between_two_requests() -> None:
+def test_end_stops_write_between_requests() -> None:
     class Client:
         asked = 0
 
@@ -744,7 +742,7 @@ def test_an_end_stops_a_write_between_two_requests() -> None:
     assert list(outcome.values()).count("not written: this tuner's leadership has ended") == ENTITIES_PER_REQUEST
 
 
-def test_each_request_of_many_quotas_needs_a_young_proof() -> None:
+def test_each_write_request_needs_recent_proof() -> None:
     """Who is stopped between two requests for longer than the lease lasts makes no further one when it goes on."""
     proofs = iter((True, False))
 
@@ -766,7 +764,7 @@ def test_each_request_of_many_quotas_needs_a_young_proof() -> None:
     )
 
 
-def test_while_quotas_are_written_it_is_proved_again_and_again_that_this_tuner_may_until_it_may_not() -> None:
+def test_running_write_renews_proof_until_refused() -> None:
     rig = Rig()
     rig.caller.holds = True
     rig.storm("alice")

@@ -36,7 +36,7 @@ def two(*keys: TopicPartition) -> Rig:
 # -- the way of a plan ----------------------------------------------------------------------------------------------------
 
 
-def test_a_plan_reaches_exactly_its_target_step_by_step() -> None:
+def test_plan_reaches_target_step_by_step() -> None:
     rig = two()
     rig.give({T0: (3, 4)}, ONE_BY_ONE)
     rig.until_ended()
@@ -48,7 +48,7 @@ def test_a_plan_reaches_exactly_its_target_step_by_step() -> None:
     assert rig.plan().partitions == {}, "of a plan that has ended only its head and its end are kept"
 
 
-def test_the_preferred_leader_is_elected_before_the_next_step() -> None:
+def test_preferred_leader_is_elected_before_next_step() -> None:
     rig = two()
     rig.give({T0: (3, 4)}, ONE_BY_ONE)
     rig.cycle()
@@ -58,7 +58,7 @@ def test_the_preferred_leader_is_elected_before_the_next_step() -> None:
     assert len(rig.cluster.asked) == 1
 
 
-def test_all_at_once_without_limits_is_one_step_a_partition() -> None:
+def test_plan_without_limits_takes_one_step_per_partition() -> None:
     rig = two(T0, T1, T2)
     rig.give({T0: (3, 4), T1: (3, 4), T2: (4, 1)})
     rig.until_ended()
@@ -66,7 +66,7 @@ def test_all_at_once_without_limits_is_one_step_a_partition() -> None:
     assert len(rig.cluster.asked) == 3
 
 
-def test_limits_hold_over_all_plans_and_can_be_changed_while_they_run() -> None:
+def test_limits_apply_to_all_plans_and_can_change() -> None:
     rig = two(*(("t", n) for n in range(8)))
     rig.give({("t", n): (3, 4) for n in range(4)}, BatchLimits(partition_movements_max=2))
     rig.give({("t", n): (3, 4) for n in range(4, 8)}, plan="q")
@@ -79,7 +79,7 @@ def test_limits_hold_over_all_plans_and_can_be_changed_while_they_run() -> None:
     assert set(rig.replicas().values()) == {(3, 4)}
 
 
-def test_a_refilled_slot_waits_for_nobody() -> None:
+def test_free_slot_is_refilled_at_once() -> None:
     rig = two(T0, T1, T2)
     rig.give(dict.fromkeys((T0, T1, T2), (3, 4)), BatchLimits(partition_movements_max=2))
     rig.cycle(finish=False)
@@ -95,7 +95,7 @@ def test_a_refilled_slot_waits_for_nobody() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_whoever_is_killed_anywhere_leaves_a_plan_that_the_next_ends_exactly(data: st.DataObject) -> None:
+def test_crash_at_any_step_lets_next_term_end_plan(data: st.DataObject) -> None:
     """Within a write, within a request, between the two; the port asserts that what it is asked for is on record."""
     brokers = list(range(1, 7))
     count = data.draw(st.integers(1, 5))
@@ -126,7 +126,7 @@ def test_whoever_is_killed_anywhere_leaves_a_plan_that_the_next_ends_exactly(dat
     assert rig.plan().state.ending is PlanEnding.DONE
 
 
-def test_half_a_plan_is_none() -> None:
+def test_incomplete_plan_is_not_executed() -> None:
     rig = two(T0)
     rig.give({T0: (3, 4)})
     rig.journal.records = [(key, value) for key, value in rig.journal.records if not key.startswith(b"plan-part|")]
@@ -139,7 +139,7 @@ def test_half_a_plan_is_none() -> None:
 # -- failures -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_journal_that_is_away_lets_nothing_be_asked_for() -> None:
+def test_unavailable_journal_prevents_requests() -> None:
     rig = two()
     rig.give({T0: (3, 4)})
     rig.journal.away = True
@@ -150,7 +150,7 @@ def test_a_journal_that_is_away_lets_nothing_be_asked_for() -> None:
     assert rig.replicas() == {T0: (3, 4)}
 
 
-def test_while_the_journal_takes_nothing_it_is_told_since_when_plans_are_not_known() -> None:
+def test_journal_outage_reports_since_when_plans_are_unknown() -> None:
     rig = two(T0, T1)
     board = rig.loop._observer
     assert isinstance(board, PlanStatusStore)
@@ -174,7 +174,7 @@ def test_while_the_journal_takes_nothing_it_is_told_since_when_plans_are_not_kno
     assert (board.snapshot().unknown_reason, board.snapshot().unknown_since_ms) == (None, None)
 
 
-def test_what_kafka_refused_while_the_journal_went_away_is_on_record_once_it_is_back(
+def test_refusal_during_journal_outage_is_recorded_afterwards(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rig = two(T0, T1)
@@ -198,7 +198,7 @@ def test_what_kafka_refused_while_the_journal_went_away_is_on_record_once_it_is_
     assert rig.replicas() == {T0: (3, 4), T1: (3, 4)}
 
 
-def test_plans_that_were_never_seen_are_not_known_since_the_first_look_that_failed() -> None:
+def test_plans_never_seen_are_unknown_since_first_failure() -> None:
     rig = two()
     rig.give({T0: (3, 4)})
     rig.cluster.away = True
@@ -209,7 +209,7 @@ def test_plans_that_were_never_seen_are_not_known_since_the_first_look_that_fail
     assert rig.loop._observer.snapshot().unknown_since_ms == first_ms
 
 
-def test_what_kafka_refuses_is_told_and_tried_later_and_the_others_go_on() -> None:
+def test_refused_step_is_reported_and_retried_later() -> None:
     rig = two(T0, T1)
     rig.cluster.refuses = {T0: "error 39 InvalidReplicaAssignmentError"}
     rig.give({T0: (3, 4), T1: (3, 4)})
@@ -226,7 +226,7 @@ def test_what_kafka_refuses_is_told_and_tried_later_and_the_others_go_on() -> No
     assert rig.replicas()[T0] == (3, 4)
 
 
-def test_what_was_not_answered_may_be_under_way_and_is_not_asked_for_again() -> None:
+def test_step_without_answer_is_not_requested_again() -> None:
     rig = two()
     rig.cluster.silent = True
     rig.give({T0: (3, 4)})
@@ -240,7 +240,7 @@ def test_what_was_not_answered_may_be_under_way_and_is_not_asked_for_again() -> 
     assert len(rig.cluster.asked) == 1
 
 
-def test_who_may_not_write_asks_for_nothing() -> None:
+def test_refusal_prevents_requests() -> None:
     rig = two()
     rig.refused = "another has the lease"
     rig.give({T0: (3, 4)})
@@ -249,7 +249,7 @@ def test_who_may_not_write_asks_for_nothing() -> None:
     assert rig.plan().requested == {}
 
 
-def test_a_cluster_that_is_not_seen_is_waited_for() -> None:
+def test_unreadable_cluster_makes_plans_wait() -> None:
     rig = two()
     rig.give({T0: (3, 4)})
     rig.cluster.away = True
@@ -259,7 +259,7 @@ def test_a_cluster_that_is_not_seen_is_waited_for() -> None:
     assert rig.replicas() == {T0: (3, 4)}
 
 
-def test_what_was_not_answered_and_not_taken_is_asked_for_again_after_a_while() -> None:
+def test_step_without_answer_and_effect_is_requested_again() -> None:
     rig = two()
     rig.cluster.deaf = True
     rig.give({T0: (3, 4)})
@@ -276,7 +276,7 @@ def test_what_was_not_answered_and_not_taken_is_asked_for_again_after_a_while() 
 # -- brokers, topics, other people ----------------------------------------------------------------------------------------
 
 
-def test_partitions_of_a_dead_target_wait_and_say_so_and_the_others_go_on() -> None:
+def test_partitions_with_dead_target_wait_while_others_continue() -> None:
     rig = two(T0, T1)
     rig.cluster.online = {1, 2, 3}
     rig.give({T0: (3, 4), T1: (3, 1)}, ONE_BY_ONE)
@@ -289,7 +289,7 @@ def test_partitions_of_a_dead_target_wait_and_say_so_and_the_others_go_on() -> N
     assert rig.replicas() == {T0: (3, 4), T1: (3, 1)}
 
 
-def test_a_step_that_needs_a_broker_that_died_says_so_and_gives_its_place_to_others_after_a_while() -> None:
+def test_step_with_dead_target_frees_its_slot_later() -> None:
     rig = two(T0, T1)
     rig.give({T0: (3, 4), T1: (3, 1)}, BatchLimits(partition_movements_max=1))
     rig.cycle(finish=False)
@@ -308,7 +308,7 @@ def test_a_step_that_needs_a_broker_that_died_says_so_and_gives_its_place_to_oth
     assert rig.replicas() == {T0: (3, 4), T1: (3, 1)}
 
 
-def test_a_step_whose_only_source_died_says_so_and_gives_its_place_to_others() -> None:
+def test_step_with_dead_source_frees_its_slot() -> None:
     rig = Rig({T0: still(1), T1: still(2)}, online={1, 2, 3})
     rig.give({T0: (3,), T1: (3,)}, BatchLimits(partition_movements_max=1))
     rig.cycle(finish=False)
@@ -324,7 +324,7 @@ def test_a_step_whose_only_source_died_says_so_and_gives_its_place_to_others() -
     assert len(rig.cluster.asked) == 2
 
 
-def test_a_step_back_that_cannot_end_says_how_to_end_the_plan_all_the_same() -> None:
+def test_blocked_rollback_says_how_to_end_plan() -> None:
     rig = two()
     rig.give({T0: (3, 4)}, ONE_BY_ONE)
     while rig.replicas()[T0] != (3, 2):
@@ -341,7 +341,7 @@ def test_a_step_back_that_cannot_end_says_how_to_end_the_plan_all_the_same() -> 
     assert rig.replicas() == {T0: (2, 3)}, "as Kafka merged it for the step back"
 
 
-def test_a_step_of_ours_that_somebody_aims_elsewhere_is_somebodys() -> None:
+def test_step_redirected_by_another_tool_is_external() -> None:
     rig = two()
     rig.give({T0: (3, 4)})
     rig.cycle(finish=False)
@@ -354,7 +354,7 @@ def test_a_step_of_ours_that_somebody_aims_elsewhere_is_somebodys() -> None:
     assert rig.replicas() == {T0: (3, 4)}
 
 
-def test_a_topic_that_is_deleted_is_dropped_and_said_after_a_while() -> None:
+def test_deleted_topic_is_dropped_and_reported() -> None:
     rig = two(T0, T1)
     rig.give({T0: (3, 4), T1: (3, 4)})
     del rig.cluster.partitions[T0]
@@ -369,7 +369,7 @@ def test_a_topic_that_is_deleted_is_dropped_and_said_after_a_while() -> None:
     assert state.blockers == ("t-0: no longer part of the plan, as the partition is gone",)
 
 
-def test_what_somebody_else_reassigns_is_waited_for_and_then_goes_on() -> None:
+def test_external_reassignment_is_awaited() -> None:
     rig = two()
     rig.cluster.reassign(T0, (2, 3))
     rig.give({T0: (3, 4)})
@@ -381,7 +381,7 @@ def test_what_somebody_else_reassigns_is_waited_for_and_then_goes_on() -> None:
     assert rig.replicas() == {T0: (3, 4)}
 
 
-def test_a_step_that_somebody_stops_is_left_alone_until_a_person_says_so() -> None:
+def test_step_cancelled_externally_waits_for_resume() -> None:
     rig = two(T0, T1)
     rig.give({T0: (3, 4), T1: (3, 4)})
     rig.cycle(finish=False)
@@ -401,7 +401,7 @@ def test_a_step_that_somebody_stops_is_left_alone_until_a_person_says_so() -> No
     assert rig.replicas() == {T0: (3, 4), T1: (3, 4)}
 
 
-def test_a_plan_that_would_overfill_a_broker_waits() -> None:
+def test_plan_waits_for_broker_at_partition_limit() -> None:
     rig = two(T0, T1)
     rig.bounds = OperatorLimits(partitions=PartitionLimits(by_broker={3: 1}))
     rig.begin_anew()
@@ -414,7 +414,7 @@ def test_a_plan_that_would_overfill_a_broker_waits() -> None:
     )  # fmt: skip
 
 
-def test_two_full_brokers_change_places() -> None:
+def test_two_full_brokers_swap_replicas() -> None:
     """Neither has room before the other has given something up; the plan as a whole brings nobody above the limit."""
     keys = [("t", n) for n in range(4)]
     rig = Rig(dict(zip(keys, map(still, (1, 1, 2, 2)), strict=True)))
@@ -431,7 +431,7 @@ def test_two_full_brokers_change_places() -> None:
     assert most == 3, "one above it, and no more"
 
 
-def test_with_limits_a_topic_that_may_not_be_seen_any_more_holds_plans_up_and_is_not_taken_for_deleted() -> None:
+def test_topic_without_permission_blocks_plans_and_is_not_dropped() -> None:
     rig = two(T0)
     rig.bounds = OperatorLimits(partitions=PartitionLimits(9))
     rig.begin_anew()
@@ -451,7 +451,7 @@ def test_with_limits_a_topic_that_may_not_be_seen_any_more_holds_plans_up_and_is
 # -- a person's word ------------------------------------------------------------------------------------------------------
 
 
-def test_a_paused_plan_ends_what_is_under_way_and_begins_nothing() -> None:
+def test_paused_plan_finishes_running_steps_only() -> None:
     rig = two(T0, T1)
     rig.give({T0: (3, 4), T1: (3, 4)}, BatchLimits(partition_movements_max=1))
     rig.cycle(finish=False)
@@ -465,7 +465,7 @@ def test_a_paused_plan_ends_what_is_under_way_and_begins_nothing() -> None:
     assert set(rig.replicas().values()) == {(3, 4)}
 
 
-def test_a_tuner_that_is_paused_begins_nothing() -> None:
+def test_paused_tuner_begins_no_step() -> None:
     rig = two(T0, T1)
     rig.orders.latest = PAUSED
     rig.give({T0: (3, 4), T1: (3, 4)})
@@ -477,7 +477,7 @@ def test_a_tuner_that_is_paused_begins_nothing() -> None:
 
 
 @pytest.mark.parametrize("word", ["paused", "released"])
-def test_a_tuner_that_is_paused_or_released_begins_nothing_and_stops_nothing(word: str) -> None:
+def test_paused_or_released_tuner_begins_and_cancels_nothing(word: str) -> None:
     rig = two(T0, T1)
     rig.give({T0: (3, 4), T1: (3, 4)}, BatchLimits(partition_movements_max=1))
     rig.cycle(finish=False)
@@ -495,7 +495,7 @@ def test_a_tuner_that_is_paused_or_released_begins_nothing_and_stops_nothing(wor
     assert set(rig.replicas().values()) == {(1, 2)}
 
 
-def test_a_cancelled_plan_stops_its_steps_and_puts_back_what_is_halfway_and_leaves_what_has_arrived() -> None:
+def test_cancel_rolls_back_unfinished_partitions_only() -> None:
     rig = two(T0, T1, T2)
     rig.give(dict.fromkeys((T0, T1, T2), (3, 4)), BatchLimits(partition_movements_max=1, replica_movements_max=1))
     while (3, 4) not in rig.replicas().values():
@@ -509,7 +509,7 @@ def test_a_cancelled_plan_stops_its_steps_and_puts_back_what_is_halfway_and_leav
     assert all(not now.is_reassigning for now in rig.cluster.partitions.values())
 
 
-def test_a_cancelled_plan_moves_an_intermediate_step_back() -> None:
+def test_cancel_moves_intermediate_step_back() -> None:
     rig = two()
     rig.give({T0: (3, 4)}, ONE_BY_ONE)
     while rig.replicas()[T0] != (3, 2):
@@ -520,7 +520,7 @@ def test_a_cancelled_plan_moves_an_intermediate_step_back() -> None:
     assert rig.cluster.partitions[T0].leader == 1
 
 
-def test_what_is_being_put_back_is_not_stopped_again_however_long_it_copies() -> None:
+def test_running_rollback_is_not_cancelled() -> None:
     rig = two()
     rig.give({T0: (3, 4)}, ONE_BY_ONE)
     while rig.replicas()[T0] != (3, 2):
@@ -536,7 +536,7 @@ def test_what_is_being_put_back_is_not_stopped_again_however_long_it_copies() ->
     assert rig.replicas() == {T0: (1, 2)}
 
 
-def test_a_step_that_is_stopped_is_over_also_where_kafka_keeps_another_order() -> None:
+def test_cancelled_step_ends_with_replicas_in_another_order() -> None:
     rig = two()
     rig.give({T0: (2, 3)})
     rig.cycle(finish=False)
@@ -549,7 +549,7 @@ def test_a_step_that_is_stopped_is_over_also_where_kafka_keeps_another_order() -
     assert rig.replicas() == {T0: (1, 2)}
 
 
-def test_what_cannot_be_put_back_says_how_to_end_it_where_it_stands() -> None:
+def test_impossible_rollback_names_no_rollback_option() -> None:
     rig = two(T0, T1)
     rig.give({T0: (3, 4), T1: (3, 4)}, ONE_BY_ONE)
     while rig.replicas()[T0] != (3, 2):
@@ -573,7 +573,7 @@ def test_what_cannot_be_put_back_says_how_to_end_it_where_it_stands() -> None:
     assert rig.plan().head.no_rollback, "on record"
 
 
-def test_a_plan_that_is_left_where_it_stands_stops_what_is_under_way() -> None:
+def test_cancel_without_rollback_cancels_running_steps() -> None:
     rig = two(T0, T1)
     rig.give({T0: (3, 4), T1: (3, 4)}, BatchLimits(partition_movements_max=1))
     rig.cycle()
@@ -586,7 +586,7 @@ def test_a_plan_that_is_left_where_it_stands_stops_what_is_under_way() -> None:
     assert tally == PlanResult(partitions=2, at_target=1, total_bytes=4000.0, copied_bytes=2000.0)
 
 
-def test_pauses_do_not_count_for_how_long_it_has_taken() -> None:
+def test_plan_duration_excludes_pauses() -> None:
     rig = two(T0, T1)
     rig.give({T0: (3, 4), T1: (3, 4)}, BatchLimits(partition_movements_max=1))
     rig.cycle()
@@ -602,7 +602,7 @@ def test_pauses_do_not_count_for_how_long_it_has_taken() -> None:
     assert state.paused_since_ms == 0
 
 
-def test_a_plan_cancelled_before_its_election_waits_for_none() -> None:
+def test_cancelled_plan_awaits_no_election() -> None:
     """The new preferred leader is in sync, and does not lead yet: of what is put back nobody asks for it."""
     rig = two()
     rig.give({T0: (3, 4)}, ONE_BY_ONE)
@@ -615,7 +615,7 @@ def test_a_plan_cancelled_before_its_election_waits_for_none() -> None:
     assert rig.plan().state.ending is PlanEnding.CANCELLED
 
 
-def test_of_plans_that_have_ended_the_last_ones_are_kept() -> None:
+def test_last_ended_plans_are_kept() -> None:
     rig = two()
     for n in range(PLANS_KEPT + 3):
         rig.now_s += 10.0
@@ -629,7 +629,7 @@ def test_of_plans_that_have_ended_the_last_ones_are_kept() -> None:
 
 
 @pytest.mark.parametrize(("waits_s", "processor_s", "rests_s"), [(3.0, 0.01, 1.0), (3.0, 0.5, 2.0)])
-def test_it_rests_for_what_a_look_costs_and_not_for_what_it_waits(
+def test_pause_follows_cpu_time_of_cycle_not_waiting(
     waits_s: float, processor_s: float, rests_s: float
 ) -> None:  # fmt: skip
     """Rested for four times Kafka's answers as well, slots that have come free would stand empty on a busy cluster."""
@@ -655,7 +655,7 @@ def test_it_rests_for_what_a_look_costs_and_not_for_what_it_waits(
     assert rig.loop.next_due_s() == rig.now_s + rests_s
 
 
-def test_without_a_plan_nobody_is_asked_anything() -> None:
+def test_no_plan_sends_no_request() -> None:
     rig = two()
     rig.loop.tick()
     assert rig.loop.next_due_s() == START_S + 1.0

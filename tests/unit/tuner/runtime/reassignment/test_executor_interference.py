@@ -25,7 +25,7 @@ ONE_BY_ONE = BatchLimits(replica_movements_max=1)
 RELEASED = Orders(at_ms=1, pause=Pause(1, "kim@desk", released=True))
 
 
-def test_two_plans_that_got_the_same_partition_at_once_do_not_fight_over_it() -> None:
+def test_two_plans_with_same_partition_do_not_conflict() -> None:
     rig = Rig({key: still(1, 2) for key in (T0, T1, T2)}, online={1, 2, 3, 4, 5})
     rig.give({T0: (3, 4), T1: (3, 6)})  # 6 is dead: the plan stays.
     rig.now_s += 1
@@ -36,7 +36,7 @@ def test_two_plans_that_got_the_same_partition_at_once_do_not_fight_over_it() ->
     assert rig.replicas()[T0] == (3, 4)
 
 
-def test_no_word_takes_a_cancel_back() -> None:
+def test_cancel_cannot_be_revoked() -> None:
     rig = Rig({key: still(1, 2) for key in (T0, T1)}, online={1, 2, 3, 4})
     rig.give({T0: (3, 4), T1: (3, 4)}, BatchLimits(partition_movements_max=1, replica_movements_max=1))
     rig.cycle(finish=False)
@@ -48,7 +48,7 @@ def test_no_word_takes_a_cancel_back() -> None:
     assert rig.replicas() == {T0: (1, 2), T1: (1, 2)}
 
 
-def test_a_word_that_is_read_late_changes_nothing() -> None:
+def test_late_order_changes_nothing() -> None:
     rig = Rig({T0: still(1, 2)}, online={1, 2, 3, 4})
     rig.give({T0: (3, 4)})
     early = list(rig.journal.records)
@@ -59,7 +59,7 @@ def test_a_word_that_is_read_late_changes_nothing() -> None:
     assert rig.plan().head.desired is DesiredPlanState.PAUSED
 
 
-def test_cancel_leaves_what_another_tool_has_moved() -> None:
+def test_cancel_preserves_external_move() -> None:
     rig = Rig({T0: still(1, 2)}, online={1, 2, 3, 4, 5, 6})
     rig.give({T0: (3, 4)})
     rig.cluster.partitions[T0] = still(5, 6)  # Before the plan began anything.
@@ -69,7 +69,7 @@ def test_cancel_leaves_what_another_tool_has_moved() -> None:
     assert rig.replicas() == {T0: (5, 6)}
 
 
-def test_a_topic_made_anew_with_more_replicas_loses_none() -> None:
+def test_recreated_topic_with_more_replicas_loses_none() -> None:
     rig = Rig({T0: still(1, 2), T1: still(1, 2)}, online={1, 2, 3, 4, 5, 6})
     rig.give({T0: (3, 4), T1: (3, 4)})
     rig.cluster.partitions[T0] = still(4, 5, 6)
@@ -78,7 +78,7 @@ def test_a_topic_made_anew_with_more_replicas_loses_none() -> None:
     assert "it has 3 replicas now" in rig.plan().state.dropped[T0]
 
 
-def test_a_topic_made_anew_between_two_looks_is_told_by_its_id_and_left_alone() -> None:
+def test_recreated_topic_is_detected_by_id() -> None:
     rig = Rig({key: still(1, 2) for key in (T0, T1, U0)}, online={1, 2, 3, 4})
     rig.cluster.topic_ids = {"t": "old", "u": "u"}
     rig.give({T0: (3, 4), T1: (3, 4), U0: (3, 4)}, BatchLimits(partition_movements_max=2, replica_movements_max=1))
@@ -95,7 +95,7 @@ def test_a_topic_made_anew_between_two_looks_is_told_by_its_id_and_left_alone() 
     assert state.ending is PlanEnding.DONE
 
 
-def test_one_answer_of_a_broker_that_is_behind_drops_nothing() -> None:
+def test_single_stale_answer_drops_no_topic() -> None:
     rig = Rig({T0: still(1, 2)}, online={1, 2, 3, 4})
     rig.cluster.topic_ids = {"t": "new"}
     rig.give({T0: (3, 4)})
@@ -108,7 +108,7 @@ def test_one_answer_of_a_broker_that_is_behind_drops_nothing() -> None:
     assert not rig.plan().state.dropped
 
 
-def test_what_has_no_id_is_told_by_its_name_alone() -> None:
+def test_topic_without_id_is_matched_by_name() -> None:
     for then, now in (("", "new"), ("old", "")):
         rig = Rig({T0: still(1, 2)}, online={1, 2, 3, 4})
         rig.cluster.topic_ids = {"t": then}
@@ -118,7 +118,7 @@ def test_what_has_no_id_is_told_by_its_name_alone() -> None:
         assert rig.replicas() == {T0: (3, 4)}
 
 
-def test_a_cancel_puts_nothing_back_onto_a_topic_made_anew() -> None:
+def test_cancel_rolls_nothing_back_on_recreated_topic() -> None:
     rig = Rig({T0: still(1, 2)}, online={1, 2, 3, 4})
     rig.cluster.topic_ids = {"t": "old"}
     rig.give({T0: (3, 4)}, ONE_BY_ONE)
@@ -130,7 +130,7 @@ def test_a_cancel_puts_nothing_back_onto_a_topic_made_anew() -> None:
     assert rig.replicas() == {T0: (3, 2)}
 
 
-def test_a_word_about_limits_takes_up_nothing_that_somebody_stopped() -> None:
+def test_limits_order_does_not_resume_externally_cancelled_step() -> None:
     rig = Rig({key: still(1, 2) for key in (T0, T1)}, online={1, 2, 3, 4})
     rig.give({T0: (3, 4), T1: (8, 9)})  # The second waits for its brokers, so that the plan stays.
     rig.cycle(finish=False)
@@ -152,7 +152,7 @@ def test_a_word_about_limits_takes_up_nothing_that_somebody_stopped() -> None:
     assert rig.replicas()[T0] == (3, 4)
 
 
-def test_a_record_that_speaks_of_partitions_the_plan_does_not_have_stops_nobody() -> None:
+def test_record_with_unknown_partitions_is_harmless() -> None:
     rig = Rig({T0: still(1, 2), T1: still(1, 2)}, online={1, 2, 3, 4})
     rig.give({T0: (3, 4)})
     stray = encode_requested({T1: RequestedStep((3, 4), (1, 2))})
@@ -162,7 +162,7 @@ def test_a_record_that_speaks_of_partitions_the_plan_does_not_have_stops_nobody(
     assert rig.replicas() == {T0: (3, 4), T1: (1, 2)}
 
 
-def test_plans_given_in_the_same_second_have_names_of_their_own() -> None:
+def test_plans_of_same_second_get_different_ids() -> None:
     assert len({_new_plan_id() for _ in range(20)}) == 20
 
 
@@ -179,7 +179,7 @@ class SaidMeanwhile:
         return answer
 
 
-def test_a_release_that_comes_during_the_look_is_heeded_before_anything_is_asked() -> None:
+def test_release_during_cycle_prevents_requests() -> None:
     rig = Rig({T0: still(1, 2)}, online={1, 2, 3, 4})
     rig.give({T0: (3, 4)})
 
@@ -192,7 +192,7 @@ def test_a_release_that_comes_during_the_look_is_heeded_before_anything_is_asked
     assert rig.cluster.asked == []
 
 
-def test_nobody_is_elected_after_a_release() -> None:
+def test_release_prevents_elections() -> None:
     rig = Rig({T0: still(1, 2)}, online={1, 2, 3, 4})
     rig.give({T0: (3, 4)}, ONE_BY_ONE)
     rig.cycle(finish=False)
@@ -203,14 +203,14 @@ def test_nobody_is_elected_after_a_release() -> None:
     assert rig.cluster.partitions[T0].leader == 1
 
 
-def test_a_broker_that_did_not_hear_in_time_may_have_passed_it_on() -> None:
+def test_timeout_of_broker_is_no_certain_refusal() -> None:
     for code in (7, 41):  # REQUEST_TIMED_OUT, NOT_CONTROLLER
         failure = _partition_error(code, None, "to alter reassignments")
         assert isinstance(failure, Unreachable)
         assert not _refusal(failure).is_certain
 
 
-def test_each_request_asks_whether_this_tuner_may_still_act() -> None:
+def test_each_request_needs_proof_of_leadership() -> None:
     class Taking:
         requests = 0
 
@@ -253,7 +253,7 @@ class _Watching:
         return [PartitionState("seen", 0, 1, (1,), (1,))]
 
 
-def test_of_all_topics_one_that_may_not_be_seen_is_an_error_and_not_gone() -> None:
+def test_snapshot_with_hidden_topic_is_error() -> None:
     """Kafka leaves it out of all topics; who is named is told of. Else an ACL that was taken away would end a plan's parts."""
     client = _Watching()
     port = KafkaReassignmentActuator(client)  # type: ignore[arg-type]  # what a look asks

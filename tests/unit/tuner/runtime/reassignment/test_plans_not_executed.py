@@ -34,7 +34,7 @@ ONE_BY_ONE = BatchLimits(partition_movements_max=1, replica_movements_max=1)
 # -- a dry run ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_dry_run_says_what_it_would_begin_and_does_nothing() -> None:
+def test_dry_run_logs_steps_and_requests_nothing() -> None:
     rig = Rig({key: still(1, 2) for key in (T0, T1)}, online={1, 2, 3, 4}, dry_run=True)
     rig.give({T0: (3, 4), T1: (4, 3)}, ONE_BY_ONE)
     records = list(rig.journal.records)
@@ -48,7 +48,7 @@ def test_a_dry_run_says_what_it_would_begin_and_does_nothing() -> None:
     assert rig.loop.pending_bytes == {}, "nor does it hurry for what it does not do"
 
 
-def test_a_dry_run_says_it_again_after_another_word_about_the_plan() -> None:
+def test_dry_run_logs_again_after_new_order() -> None:
     rig = Rig({T0: still(1, 2)}, online={1, 2, 3}, dry_run=True)
     rig.give({T0: (8, 9)})
     with capture_logs() as said:
@@ -61,7 +61,7 @@ def test_a_dry_run_says_it_again_after_another_word_about_the_plan() -> None:
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_parts_without_a_head_are_off_the_record_after_an_hour_but_not_for_a_dry_run(dry_run: bool) -> None:
+def test_headless_parts_are_deleted_after_hour_except_dry_run(dry_run: bool) -> None:
     rig = Rig({key: still(1, 2) for key in (T0, T1)}, online={1, 2, 9}, dry_run=dry_run)
     rig.give({T0: (8, 9)})
     for number in range(2):
@@ -80,7 +80,7 @@ def test_parts_without_a_head_are_off_the_record_after_an_hour_but_not_for_a_dry
 # -- an error of its own --------------------------------------------------------------------------------------------------
 
 
-def test_an_error_ends_what_was_asked_of_others_for_the_plan() -> None:
+def test_executor_error_withdraws_announced_steps() -> None:
     rig = Rig({key: still(1, 2) for key in (T0, T1)}, online={1, 2, 3, 4})
     rig.give({T0: (3, 4), T1: (3, 4)}, ONE_BY_ONE)
     rig.cycle(finish=False)
@@ -98,7 +98,7 @@ def test_an_error_ends_what_was_asked_of_others_for_the_plan() -> None:
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_a_cluster_that_is_not_seen_is_told_in_metrics_and_nothing_moves_there_but_not_by_a_dry_run(
+def test_metrics_report_unreadable_cluster_except_dry_run(
     dry_run: bool,
 ) -> None:
     rig = Rig({key: still(1, 2) for key in (T0, T1)}, online={1, 2, 3, 4}, dry_run=dry_run)
@@ -126,7 +126,7 @@ def told(rig: Rig) -> tuple[dict[str, float], float | None]:
     return states, registry.get_sample_value("rheostat_plans_state_unknown", {"cluster": "c"})
 
 
-def test_what_an_alert_reads_is_told_of_both_its_causes() -> None:
+def test_unknown_plans_metric_reports_both_causes() -> None:
     board = StatusStore("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
     plans = PlanStatusStore("c")
     registry = make_registry(board, QuotaStatusStore("c", None), plans=plans)
@@ -167,7 +167,7 @@ def metric(board: StatusStore, name: str) -> float | None:
     return make_registry(board, QuotaStatusStore("c", None)).get_sample_value(name, {"cluster": "c"})
 
 
-def test_an_executor_with_an_error_is_told_rests_and_is_tried_again() -> None:
+def test_executor_error_is_reported_and_retried_after_pause() -> None:
     board = StatusStore("c", Limits(rate_bytes_per_s_max=1e8), dry_run=False, wall_clock=lambda: 0.0)
     board.become_active()
     assert metric(board, "rheostat_plan_executor_failed") == 0.0
