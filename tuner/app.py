@@ -65,7 +65,7 @@ log = structlog.get_logger("tuner")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TunerHooks:
-    """What the caller of ``run_tuner`` connects to it.
+    """Connections between ``run_tuner`` and its caller.
 
     Attributes:
         process_metrics: metrics of the process itself.
@@ -135,7 +135,7 @@ def run_tuner(
 ) -> None:
     """Runs until ``stop`` is set. While the cluster does not answer, it tries again with increasing pauses.
 
-    Of several tuners of a cluster one holds the lease and acts; the others stand by. A tuner in a dry run needs no lease.
+    One tuner of a cluster holds the lease and acts; the others stand by. A tuner in a dry run needs no lease.
 
     Raises:
         PortError: the server cannot listen on its port.

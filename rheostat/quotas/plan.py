@@ -36,7 +36,7 @@ _SOURCE = {
 
 @dataclass(frozen=True, slots=True)
 class QuotaQuestion:
-    """What the command line asks. None: the option is absent.
+    """The options of the command. None: the option is absent.
 
     Attributes:
         wait_s_max: longest acceptable wait of other requests.

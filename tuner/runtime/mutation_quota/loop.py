@@ -91,7 +91,7 @@ class MutationQuotaPorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MutationQuotaConfig:
-    """What the operator set.
+    """Settings of the operator.
 
     Attributes:
         policy: how quotas are shared; None: quotas are no longer configured, and the controller restores managed ones.

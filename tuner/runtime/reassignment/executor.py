@@ -124,7 +124,7 @@ class ExecutorPorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorConfig:
-    """What the operator set.
+    """Settings of the operator.
 
     Attributes:
         limits: limits over all plans together.

@@ -102,7 +102,7 @@ class ThrottlePorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThrottleConfig:
-    """What the operator set.
+    """Settings of the operator.
 
     Attributes:
         writes_per_s_max: budget of writes to Kafka for all rate changes together.
