@@ -46,14 +46,14 @@ def plan(cluster: LiveCluster, memory: Memory = AFTER, limits: Limits = LIMITS) 
         (Memory(idle_snapshots=1), None, False),
     ],
 )
-def test_moves_are_ending_while_something_of_theirs_may_stand(
+def test_may_need_cleanup_while_replicas_or_owned_rates_remain(
     memory: Memory, cluster: LiveCluster | None, ends: bool
 ) -> None:
     """The broker of the only rate of ours may be away for good."""
     assert may_need_cleanup(memory, cluster) is ends
 
 
-def test_the_moves_own_throttle_goes_lists_first() -> None:
+def test_cleanup_of_a_moves_throttle_clears_lists_first() -> None:
     assert plan(idle()) == [
         ("clear", "orders", (L, F)),
         ("back", SOURCE, 21 * MB, None),
@@ -61,7 +61,7 @@ def test_the_moves_own_throttle_goes_lists_first() -> None:
     ]
 
 
-def test_what_a_person_reads() -> None:
+def test_cleanup_texts() -> None:
     clear, source, _ = cleanup_after_moves(idle(), AFTER, LIMITS)
     assert clear.text == "topic orders: its move has ended, so its throttled-replica lists are removed"
     assert source.text == (
@@ -74,19 +74,19 @@ def test_what_a_person_reads() -> None:
     ("lists", "sides"),
     [(throttle(leader=[(0, 1)]), (L,)), (throttle(follower=[(0, 3)]), (F,)), (OWN_LISTS["orders"], (L, F))],
 )
-def test_only_lists_that_stand_are_cleared(lists: TopicThrottle, sides: tuple[Any, ...]) -> None:
+def test_cleanup_clears_only_existing_lists(lists: TopicThrottle, sides: tuple[Any, ...]) -> None:
     assert plan(idle(lists={"orders": lists}))[0] == ("clear", "orders", sides)
 
 
-def test_after_the_lists_are_gone_the_rates_still_go() -> None:
+def test_cleanup_removes_rates_after_the_lists_are_gone() -> None:
     assert plan(idle(lists={})) == [("back", SOURCE, 21 * MB, None), ("back", TARGET, 10 * MB, None)]
 
 
-def test_when_all_is_gone_nothing_is_left_to_do() -> None:
+def test_cleanup_of_nothing_is_empty() -> None:
     assert plan(idle({}, lists={}), Memory(moving_replicas=SEEN, throttled=True)) == []
 
 
-def test_brokers_that_took_no_part_keep_theirs() -> None:
+def test_cleanup_keeps_rates_of_brokers_without_moves() -> None:
     assert ("back", (4, L), 8 * MB, None) not in plan(idle(RATES | {(4, L): 8 * MB}, brokers=(1, 2, 3, 4)))
     assert len(plan(idle(RATES | {(4, L): 8 * MB}, brokers=(1, 2, 3, 4)))) == 3
 
@@ -102,32 +102,32 @@ STANDING = {
 
 
 @pytest.mark.parametrize("name", STANDING)
-def test_a_standing_throttle_stays_and_gets_its_value_back(name: str) -> None:
+def test_cleanup_restores_a_preexisting_throttle(name: str) -> None:
     memory = replace(AFTER, preexisting_lists=frozenset(STANDING[name]))
     assert plan(idle(lists=STANDING[name]), memory) == [("back", SOURCE, 21 * MB, 4_500_000)]
 
 
 # Who never looked before the move cannot tell the others from a partition that was done before the first look.
 @pytest.mark.parametrize("name", [name for name in STANDING if not name.endswith("did not move")])
-def test_a_standing_throttle_is_known_for_one_also_without_a_look_before_the_move(name: str) -> None:
+def test_cleanup_recognises_preexisting_lists_without_an_earlier_snapshot(name: str) -> None:
     assert plan(idle(lists=STANDING[name])) == [("back", SOURCE, 21 * MB, 4_500_000)]
 
 
 @pytest.mark.parametrize("before", [None, frozenset()])
-def test_the_catch_up_of_another_topic_keeps_its_throttle(before: frozenset[str] | None) -> None:
+def test_cleanup_keeps_the_throttle_of_another_topic(before: frozenset[str] | None) -> None:
     """Somebody throttles a rebuilt broker on "payments", without any reassignment, while "orders" moves."""
     lists = OWN_LISTS | {"payments": throttle(leader=[(0, 1)], follower=[(0, 2)])}
     assert plan(idle(lists=lists), replace(AFTER, preexisting_lists=before)) == [("back", SOURCE, 21 * MB, 4_500_000)]
 
 
-def test_what_stood_before_is_named() -> None:
+def test_restore_text_names_the_earlier_rate() -> None:
     (decision,) = cleanup_after_moves(idle(lists=STANDING["*"]), AFTER, LIMITS)
     assert decision.text == (
         "broker 1 leader throttle 21.0 MB/s → 4.50 MB/s: the move has ended; 4.50 MB/s was set before"
     )
 
 
-def test_where_nothing_stood_before_nothing_stands_after() -> None:
+def test_restore_without_an_earlier_rate_removes_it() -> None:
     memory = replace(AFTER, owned={SOURCE: owned(None, 21 * MB)})
     (decision,) = cleanup_after_moves(idle(lists=STANDING["*"]), memory, LIMITS)
     assert isinstance(decision, RestoreRate)
@@ -135,48 +135,48 @@ def test_where_nothing_stood_before_nothing_stands_after() -> None:
     assert decision.text.endswith("removed: the move has ended; there was none before")
 
 
-def test_clear_finished_off_puts_back_and_clears_nothing() -> None:
+def test_clear_finished_off_restores_and_clears_nothing() -> None:
     limits = Limits(rate_bytes_per_s_max=50 * MB, clears_finished=False)
     assert plan(idle(), limits=limits) == [("back", SOURCE, 21 * MB, 4_500_000)]
 
 
-def test_without_a_move_seen_nothing_is_cleared() -> None:
+def test_cleanup_without_an_observed_move_clears_nothing() -> None:
     """Lists that stood when we started, and no move since: not ours to judge."""
     assert plan(idle(), Memory()) == []
     assert plan(idle(), Memory(owned=AFTER.owned)) == [("back", SOURCE, 21 * MB, 4_500_000)]
 
 
-def test_a_rate_that_became_theirs_stays() -> None:
+def test_cleanup_keeps_externally_owned_rates() -> None:
     memory = Memory(moving_replicas=SEEN, throttled=True, externally_owned_until_ms={SOURCE: NOW_MS + 1})
     assert plan(idle()) != plan(idle(), memory)
     assert plan(idle(), memory) == [("clear", "orders", (L, F)), ("back", TARGET, 10 * MB, None)]
 
 
-def test_an_inherited_rate_is_not_removed_from_a_broker() -> None:
+def test_cleanup_keeps_inherited_rates() -> None:
     cluster = replace(idle(lists={}), rates={SOURCE: RateSetting(21 * MB, is_own=False), TARGET: RateSetting(10 * MB)})
     assert plan(cluster, Memory(moving_replicas=SEEN, throttled=True)) == [("back", TARGET, 10 * MB, None)]
 
 
 @pytest.mark.parametrize("away", [{"brokers": (2, 3)}, {"unreadable": (1,)}])
-def test_a_dead_broker_is_left_for_later(away: Any) -> None:
+def test_cleanup_skips_a_dead_broker(away: Any) -> None:
     cluster = idle({TARGET: 10 * MB}, lists={}, **away)
     assert plan(cluster) == [("back", TARGET, 10 * MB, None)]
     assert plan(replace(cluster, lists=STANDING["*"])) == []
     assert plan(replace(cluster, rates=idle().rates, lists=STANDING["*"])) == []  # Whatever is still thought to stand.
 
 
-def test_a_move_that_brought_no_throttle_takes_none_away() -> None:
+def test_cleanup_of_an_unthrottled_move_removes_nothing() -> None:
     """No list ever named a moving replica, and nothing is ours: the rate is somebody's, kept for another day."""
     assert plan(idle({SOURCE: 30 * MB}, lists={}), Memory(moving_replicas=SEEN)) == []
 
 
-def test_a_rate_that_stood_before_the_move_is_spared() -> None:
+def test_cleanup_keeps_a_preexisting_rate() -> None:
     """And without it no list goes less: they came with the move."""
     memory = replace(AFTER, owned={}, preexisting_rates={SOURCE: 21 * MB})
     assert plan(idle(), memory) == [("clear", "orders", (L, F)), ("back", TARGET, 10 * MB, None)]
 
 
-def test_a_rate_that_stood_before_the_move_gets_its_value_back_when_we_changed_it() -> None:
+def test_cleanup_restores_a_changed_preexisting_rate() -> None:
     memory = replace(AFTER, preexisting_rates={SOURCE: 4_500_000})
     (_, source, _) = cleanup_after_moves(idle(), memory, LIMITS)
     assert isinstance(source, RestoreRate)
@@ -184,7 +184,7 @@ def test_a_rate_that_stood_before_the_move_gets_its_value_back_when_we_changed_i
     assert source.text.endswith("→ 4.50 MB/s: the move has ended; this rate was set before it")
 
 
-def test_a_rate_that_somebody_changed_during_the_move_is_spared_where_one_stood_before() -> None:
+def test_cleanup_keeps_a_preexisting_rate_that_others_changed() -> None:
     memory = replace(AFTER, owned={}, preexisting_rates={SOURCE: 30 * MB})
     assert ("back", SOURCE) not in [step[:2] for step in plan(idle(), memory)]
 
@@ -192,7 +192,7 @@ def test_a_rate_that_somebody_changed_during_the_move_is_spared_where_one_stood_
 # -- what is wrong today -----------------------------------------------------------------------------------------------
 
 
-def test_a_partition_that_finished_before_the_first_look_does_not_keep_the_throttle() -> None:
+def test_cleanup_ignores_list_entries_of_partitions_done_before() -> None:
     """A plan of two; partition 1 is empty and done within a second, so only partition 0 was ever seen moving."""
     lists = {"orders": throttle(leader=[(0, 1), (0, 2), (1, 1), (1, 2)], follower=[(0, 3), (1, 3)])}
     assert plan(idle(lists=lists))[0] == ("clear", "orders", (L, F))
@@ -205,7 +205,7 @@ SINCE = {**RATES, BACK: 40 * MB}
 
 
 @pytest.mark.parametrize("before", [None, 4 * MB])
-def test_what_is_ours_of_an_earlier_move_is_put_back_at_the_end_of_the_next(before: int | None) -> None:
+def test_cleanup_restores_owned_rates_of_an_earlier_move(before: int | None) -> None:
     """Its broker was away when that one ended, and takes no part in this one."""
     memory = replace(AFTER, owned={**AFTER.owned, BACK: owned(before, 40 * MB)})
     found = plan(idle(SINCE, brokers=(1, 2, 3, 5)), memory)
@@ -214,12 +214,12 @@ def test_what_is_ours_of_an_earlier_move_is_put_back_at_the_end_of_the_next(befo
     assert len(found) == 4
 
 
-def test_what_an_earlier_move_brought_goes_at_the_end_of_the_next() -> None:
+def test_cleanup_removes_rates_of_an_earlier_move() -> None:
     memory = replace(AFTER, brokers_to_clear=frozenset({5}), owned={**AFTER.owned, BACK: owned(10 * MB, 40 * MB)})
     assert plan(idle(SINCE, brokers=(1, 2, 3, 5)), memory)[-1] == ("back", BACK, 40 * MB, None)
 
 
-def test_a_release_takes_what_an_earlier_move_brought_as_soon_as_its_broker_is_back() -> None:
+def test_release_clears_a_returned_broker_without_moves() -> None:
     memory = Memory(brokers_to_clear=frozenset({5}), owned={SOURCE: owned(4_500_000, 21 * MB)})
     cluster = idle(SINCE, brokers=(1, 2, 3, 5), lists={})
     found = restore_all(cluster, memory, Reason.RELEASED, "released")

@@ -31,15 +31,15 @@ def one(seconds: float, course: Setpoint = AT_12, load: SideLoad = LOAD) -> Dead
 
 
 @pytest.mark.parametrize(("left_s", "is_late"), [(100.0, False), (85.1, False), (85.0, True), (-20.0, True)])
-def test_late_by_a_quarter_of_a_minute_or_more(left_s: float, is_late: bool) -> None:
+def test_deadline_miss_starts_at_15_s(left_s: float, is_late: bool) -> None:
     assert (one(left_s) is not None) is is_late
 
 
-def test_without_a_deadline_nothing_is_late() -> None:
+def test_deadline_miss_without_a_deadline_is_none() -> None:
     assert find_deadline_miss({SOURCE: LOAD}, {SOURCE: AT_12}, [SOURCE], NOW_MS, LIMITS) is None
 
 
-def test_what_is_left_at_what_rate_until_when_how_late_and_what_has_to_give() -> None:
+def test_deadline_miss_text_has_all_numbers() -> None:
     """600 MB in 40 s and 6 MB/s beside them are 21 MB/s; 12 are far below the ceiling of 50, so it is clients who hold it."""
     assert str(one(40)) == (
         "600 MB remain, at 12.0 MB/s, of which steady-state replication takes 6.00 MB/s, so it ends in 100 s; "
@@ -48,19 +48,19 @@ def test_what_is_left_at_what_rate_until_when_how_late_and_what_has_to_give() ->
     )
 
 
-def test_at_the_ceiling_it_is_the_ceiling() -> None:
+def test_deadline_miss_at_the_ceiling_names_the_ceiling() -> None:
     """2 GB at 46 MB/s take 50 s; 25 s would take 86 MB/s."""
     found = str(one(25, Setpoint(46 * MB), SideLoad(2000 * MB, 6 * MB)))
     assert "in time takes 86.0 MB/s, the ceiling is 50.0 MB/s: raise tuner.rate_bytes_per_s_max, or set" in found
 
 
-def test_a_moment_that_is_over_cannot_be_kept_by_any_rate() -> None:
+def test_deadline_miss_after_the_deadline_names_no_rate() -> None:
     found = str(one(-20))
     assert "finish_at was 20 s ago: 2 min late; no rate makes up for it" in found
 
 
 @pytest.mark.parametrize("meant", [6 * MB, 6 * MB + 1])
-def test_what_never_ends_has_no_end_to_name(meant: float) -> None:
+def test_deadline_miss_that_never_ends_names_no_end(meant: float) -> None:
     found = one(3600, Setpoint(meant))
     assert found is not None
     assert str(found).startswith(
@@ -70,7 +70,7 @@ def test_what_never_ends_has_no_end_to_name(meant: float) -> None:
     assert time_to_end_s(LOAD, Setpoint(meant)) == float("inf")
 
 
-def test_the_slowest_is_named_and_who_waits_for_it_says_so() -> None:
+def test_deadline_explanation_of_other_sides_names_the_slowest() -> None:
     loads = {SOURCE: LOAD, TARGET: SideLoad(600 * MB, 3 * MB)}
     courses = {SOURCE: AT_12, TARGET: Setpoint(15 * MB)}  # 100 s, and 50 s.
     found = find_deadline_miss(loads, courses, loads, NOW_MS, by(30))
@@ -83,7 +83,7 @@ def test_the_slowest_is_named_and_who_waits_for_it_says_so() -> None:
     assert explain_deadline_miss(replace(found, left_s=40.0), TARGET, loads[TARGET], courses[TARGET]) is None
 
 
-def test_a_side_that_nobody_sees_says_nothing_of_the_end() -> None:
+def test_deadline_miss_ignores_unmeasured_sides() -> None:
     assert one(10, Setpoint(12 * MB, inputs_stale=True)) is None
     assert find_deadline_miss({SOURCE: LOAD}, {}, [SOURCE], NOW_MS, by(10)) is None
     assert find_deadline_miss({SOURCE: LOAD}, {SOURCE: AT_12}, [], NOW_MS, by(10)) is None
@@ -101,7 +101,7 @@ def decided(left_s: float, observed_s: float = 60.0, **course: bool) -> dict[Bro
     return {(d.broker, d.side): d for d in found if isinstance(d, AllowSteering)}
 
 
-def test_it_is_a_decision_of_its_own_with_the_numbers() -> None:
+def test_deadline_not_met_is_the_reason_of_the_slowest_side() -> None:
     found = decided(60)
     assert (found[SOURCE].reason, found[TARGET].reason) == (Reason.DEADLINE_NOT_MET, Reason.FOLLOWS_CLIENTS)
     assert found[SOURCE].text.startswith(
@@ -110,22 +110,22 @@ def test_it_is_a_decision_of_its_own_with_the_numbers() -> None:
     assert found[SOURCE].current_bytes_per_s == 12_000_000, "the law goes on"
 
 
-def test_a_deadline_that_is_kept_is_no_word() -> None:
+def test_deadline_met_is_not_mentioned() -> None:
     assert {d.reason for d in decided(120).values()} == {Reason.FOLLOWS_CLIENTS}
 
 
-def test_nothing_is_said_before_our_own_way_up_is_over() -> None:
+def test_deadline_is_not_judged_before_45_s_of_observation() -> None:
     assert {d.reason for d in decided(60, observed_s=44.9).values()} == {Reason.FOLLOWS_CLIENTS}
     assert decided(60, observed_s=45.0)[SOURCE].reason is Reason.DEADLINE_NOT_MET
 
 
-def test_clients_that_leave_nothing_come_first_and_the_lateness_after_it() -> None:
+def test_no_headroom_precedes_the_deadline_in_the_text() -> None:
     found = decided(60, no_headroom=True)[SOURCE]
     assert found.reason is Reason.NO_HEADROOM
     assert "at a quieter hour; too late for the deadline: 600 MB remain" in found.text
 
 
-def test_the_settings_say_when() -> None:
+def test_finish_at_comes_from_the_settings() -> None:
     given = {
         "rate_bytes_per_s_max": 50e6,
         "objective": {"latency_ms": 50, "mode": Mode.DEADLINE, "finish_at": "2026-01-31T06:00:00Z"},

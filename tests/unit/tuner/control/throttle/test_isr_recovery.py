@@ -35,7 +35,7 @@ from tuner.control.throttle.state import Memory
 from tuner.core.throttle_limits import MB
 
 
-def test_the_ends_of_a_stalled_move_and_of_no_other() -> None:
+def test_sides_of_stalled_moves_are_leader_and_destination() -> None:
     cluster = live(moves=(move(), move(partition=1, leader=2, adding=(4,), replicas=(4, 1, 2))))
     assert sides_of_stalled_moves(cluster, Memory(stalls={3: STALLED, 4: WELL})) == {SOURCE, TARGET}
     assert sides_of_stalled_moves(cluster, Memory(stalls={3: WELL, 4: WELL})) == frozenset()
@@ -46,24 +46,24 @@ WAITING = {1: replace(broker_signal(1), under_min_isr_partitions=1.0), 3: broker
 STAR = {"orders": TopicThrottle(ThrottledReplicas(all_replicas=True), ThrottledReplicas(all_replicas=True))}
 
 
-def test_the_sides_are_opened_that_hold_a_replica_back_and_not_for_one_that_is_being_added() -> None:
+def test_sides_blocking_writes_ignore_added_replicas() -> None:
     assert sides_blocking_writes(live(), WAITING) == frozenset()
     assert sides_blocking_writes(live(moves=(LOST,)), WAITING) == {(1, L)}
     assert sides_blocking_writes(live(moves=(LOST,), lists=STAR), WAITING) == {(1, L), (2, F)}
 
 
-def test_nothing_is_opened_where_no_list_names_the_partition() -> None:
+def test_sides_blocking_writes_need_a_list_entry() -> None:
     assert sides_blocking_writes(live(moves=(LOST,), lists={}), WAITING) == frozenset()
     others = {"orders": throttle(leader=[(7, 1)], follower=[(0, 3)])}
     assert sides_blocking_writes(live(moves=(LOST,), lists=others), WAITING) == frozenset()
 
 
-def test_nothing_is_opened_while_producers_can_write() -> None:
+def test_sides_blocking_writes_need_a_partition_under_min_isr() -> None:
     well = {1: replace(broker_signal(1), under_min_isr_partitions=0.0), 2: broker_signal(2)}
     assert sides_blocking_writes(live(moves=(LOST,), lists=STAR), well) == frozenset()
 
 
-def test_what_does_not_move_is_brought_back_as_well() -> None:
+def test_sides_blocking_writes_include_partitions_that_do_not_move() -> None:
     aside = {1: frozenset({(1, L), (2, F)}), 3: frozenset({(2, F)})}
     assert sides_blocking_writes(replace(live(), lost_replica_sides=aside), WAITING) == {(1, L), (2, F)}
     well = {1: broker_signal(1), 3: broker_signal(3)}
@@ -75,12 +75,12 @@ def test_what_does_not_move_is_brought_back_as_well() -> None:
     assert sides_possibly_blocking_writes(replace(live(), lost_replica_sides=aside), well) == frozenset()
 
 
-def test_a_dead_broker_waits_and_so_does_a_partition_without_a_leader() -> None:
+def test_lost_replicas_exclude_dead_brokers_and_leaderless_partitions() -> None:
     assert sides_blocking_writes(live(moves=(LOST,), brokers=(1, 3)), WAITING) == frozenset()
     assert sides_blocking_writes(live(moves=(move(leader=-1, isr=()),)), WAITING) == frozenset()
 
 
-def test_the_journal_says_that_it_is_opened_and_for_whom() -> None:
+def test_isr_recovery_text_explains_why_the_throttle_opens() -> None:
     cluster = live(moves=(LOST,))
     seen = observation(cluster, brokers=WAITING.values())
     limits = replace(LIMITS, closed_loop=True)
@@ -92,7 +92,7 @@ def test_the_journal_says_that_it_is_opened_and_for_whom() -> None:
     assert other.reason is Reason.FOLLOWS_CLIENTS
 
 
-def test_the_law_opens_what_it_is_told_to() -> None:
+def test_control_law_opens_sides_that_block_writes() -> None:
     """From 10 MB/s to the operator's 50: clients would leave 30, and a guard stands a third above that."""
     rig = steered()
     rig.live.moves = (LOST,)
@@ -103,7 +103,7 @@ def test_the_law_opens_what_it_is_told_to() -> None:
     assert rig.throttles.rates[TARGET] < 42 * MB
 
 
-def test_leaders_that_writes_wait_for_are_looked_at() -> None:
+def test_leaders_to_inspect_include_those_under_min_isr() -> None:
     waiting = {1: WAITING[1], 3: broker_signal(3)}
     assert leaders_to_inspect(live(), Memory(), (), waiting) == {1}
     assert leaders_to_inspect(live(moves=()), Memory(owned={TARGET: owned(None, 5 * MB)}), (), waiting) == {1}
@@ -111,7 +111,7 @@ def test_leaders_that_writes_wait_for_are_looked_at() -> None:
     assert leaders_to_inspect(None, Memory(), (), waiting) == frozenset()
 
 
-def test_throttle_open_for_a_while_is_looked_at_unless_steered() -> None:
+def test_leaders_to_inspect_include_temporary_rates_unless_steered() -> None:
     memory = Memory(owned={TARGET: replace(owned(None, 50 * MB), restore_to_bytes_per_s=5 * MB)})
     for cluster in (live(moves=()), None):
         assert leaders_to_inspect(cluster, memory, (), {}) == {3}

@@ -24,24 +24,24 @@ ONCE = {SOURCE: move_signal(*SOURCE, steady_state=None), TARGET: move_signal(*TA
 TWICE = {SOURCE: move_signal(*SOURCE), TARGET: move_signal(*TARGET)}
 
 
-def test_what_is_measured_once_is_awaited_until_it_is_measured_twice() -> None:
+def test_signals_are_complete_after_the_second_measurement() -> None:
     sides = find_missing_signals(MISSING, ONCE, NOW_MS, AGE_S_MAX)
     assert sides == {SOURCE, TARGET}
     assert not are_signals_complete(sides, ONCE, NOW_MS, AGE_S_MAX)
     assert are_signals_complete(sides, TWICE, NOW_MS, AGE_S_MAX)
 
 
-def test_one_side_of_two_is_not_enough() -> None:
+def test_signals_of_one_side_of_two_are_incomplete() -> None:
     sides = find_missing_signals(MISSING, {}, NOW_MS, AGE_S_MAX)
     assert not are_signals_complete(sides, {**ONCE, SOURCE: move_signal(*SOURCE)}, NOW_MS, AGE_S_MAX)
 
 
-def test_a_signal_that_is_whole_and_doubted_is_not_awaited() -> None:
+def test_missing_signals_exclude_complete_contradictions() -> None:
     doubted: list[Decision] = [Hold(*SOURCE, Reason.SIGNALS_CONTRADICT, "more is sent than passes the network")]
     assert find_missing_signals(doubted, TWICE, NOW_MS, AGE_S_MAX) == frozenset()
 
 
-def test_one_that_tells_of_no_move_yet_is_awaited() -> None:
+def test_missing_signals_include_those_without_a_move() -> None:
     doubted: list[Decision] = [Hold(*SOURCE, Reason.SIGNALS_CONTRADICT, "the signals tell of no move")]
     before = {SOURCE: move_signal(*SOURCE, moving=0)}
     sides = find_missing_signals(doubted, before, NOW_MS, AGE_S_MAX)
@@ -49,7 +49,7 @@ def test_one_that_tells_of_no_move_yet_is_awaited() -> None:
     assert not are_signals_complete(sides, before, NOW_MS, AGE_S_MAX)
 
 
-def test_old_signals_are_awaited_and_do_not_count_as_come() -> None:
+def test_missing_signals_include_old_ones() -> None:
     stale: list[Decision] = [Hold(*SOURCE, Reason.SIGNALS_STALE, "20 s old")]
     old = {SOURCE: move_signal(*SOURCE, age_s=20.0)}
     sides = find_missing_signals(stale, old, NOW_MS, AGE_S_MAX)
@@ -57,7 +57,7 @@ def test_old_signals_are_awaited_and_do_not_count_as_come() -> None:
     assert not are_signals_complete(sides, old, NOW_MS, AGE_S_MAX)
 
 
-def test_what_is_held_for_another_reason_waits_for_its_cycle() -> None:
+def test_missing_signals_exclude_holds_with_other_reasons() -> None:
     others: list[Decision] = [
         Hold(*SOURCE, Reason.BROKER_DOWN, "not alive"),
         Hold(None, None, Reason.NO_LEADER, "no leader"),
@@ -66,7 +66,7 @@ def test_what_is_held_for_another_reason_waits_for_its_cycle() -> None:
     assert not are_signals_complete(frozenset(), TWICE, NOW_MS, AGE_S_MAX)
 
 
-def test_the_loop_asks_for_a_cycle_once_all_of_it_has_come() -> None:
+def test_cycle_is_due_once_all_signals_are_complete() -> None:
     rig = Rig(objective=Objective(50.0))
     rig.signals.moves = ONCE
     rig.cycle()
@@ -77,7 +77,7 @@ def test_the_loop_asks_for_a_cycle_once_all_of_it_has_come() -> None:
     assert not rig.loop.cycle_is_due()
 
 
-def test_a_loop_that_only_rescues_waits_for_its_cycle() -> None:
+def test_cycle_without_objective_does_not_start_early() -> None:
     rig = Rig()
     rig.signals.moves = ONCE
     rig.cycle()
@@ -88,7 +88,7 @@ def test_a_loop_that_only_rescues_waits_for_its_cycle() -> None:
 # -- a person's word --------------------------------------------------------------------------------------------------
 
 
-def test_an_order_has_its_cycle_within_seconds() -> None:
+def test_order_starts_a_cycle_within_seconds() -> None:
     rig = Rig()
     rig.cycle()
     given = Orders(NOW_MS, pause=Pause(NOW_MS, "me"))
@@ -105,7 +105,7 @@ def test_an_order_has_its_cycle_within_seconds() -> None:
     assert not rig.loop.cycle_is_due(), "it has been acknowledged"
 
 
-def test_a_rate_that_is_gone_since_has_its_second_look_in_its_own_time_whatever_is_ordered() -> None:
+def test_order_does_not_hurry_the_check_of_missing_rates() -> None:
     """A tool that takes rates off one by one would else be taken for a person."""
     rig = Rig()
     rig.cycle()
@@ -115,7 +115,7 @@ def test_a_rate_that_is_gone_since_has_its_second_look_in_its_own_time_whatever_
     assert not rig.loop.cycle_is_due()
 
 
-def test_between_two_batches_of_a_tool_no_order_hurries_the_end() -> None:
+def test_order_does_not_hurry_the_cleanup_between_batches() -> None:
     """Three looks in a row find none: it is their time that counts."""
     rig = Rig()
     rig.cycle()
@@ -128,7 +128,7 @@ def test_between_two_batches_of_a_tool_no_order_hurries_the_end() -> None:
     assert not rig.loop.cycle_is_due()
 
 
-def test_where_steps_begin_all_the_time_everything_is_looked_at_as_well() -> None:
+def test_early_cycles_keep_the_interval_of_full_scans() -> None:
     rig, announcing = Rig(), PrepareHandshake()
     rig.loop.connect_plans(dict, announcing)
     rig.cycle()

@@ -42,18 +42,18 @@ def default(cluster: LiveCluster, *brokers: int) -> LiveCluster:
         (live({}, brokers=FIVE, lists={}), 0),
     ],
 )  # fmt: skip
-def test_what_serves_no_move_is_counted(cluster: LiveCluster, keys: int) -> None:
+def test_orphaned_settings_are_counted(cluster: LiveCluster, keys: int) -> None:
     assert count_orphaned_settings(cluster, Memory(), LIMITS) == keys
 
 
-def test_while_something_moves_ours_is_none_of_them_and_at_the_end_it_is() -> None:
+def test_owned_rates_are_orphaned_only_without_moves() -> None:
     memory = Memory(owned={(4, L): owned(None, 5 * MB)}, listed={"t": throttle([(0, 4)])})
     lists = OWN_LISTS | {"t": throttle([(0, 4)])}
     assert count_orphaned_settings(live({**MOVES, **AWAY}, brokers=FIVE, lists=lists), memory, LIMITS) == 1
     assert count_orphaned_settings(live(AWAY, moves=(), lists=lists), memory, LIMITS) == 2 + 3
 
 
-def test_what_goes_with_the_last_of_the_moves_is_not_counted_before() -> None:
+def test_throttles_of_ended_moves_are_counted_after_the_last_move() -> None:
     """The throttle of a plan of which the part of brokers 4 and 5 is done."""
     cluster = live({**MOVES, **AWAY}, brokers=FIVE, lists=OWN_LISTS | {"t": throttle([(0, 4)], [(0, 5)])})
     memory = Memory(moving_replicas=SEEN | {("t", 0): frozenset({4, 5})}, throttled=True)
@@ -65,13 +65,13 @@ def test_what_goes_with_the_last_of_the_moves_is_not_counted_before() -> None:
     assert count_orphaned_settings(replace(cluster, moves=()), memory, LIMITS) == 4 + 4
 
 
-def test_what_goes_with_the_moves_of_a_broker_that_is_down_is_not_counted_either() -> None:
+def test_throttles_of_moves_on_dead_brokers_are_not_counted() -> None:
     cluster = live(MOVES, lists=OWN_LISTS | {"t": throttle([(0, 4)])})
     memory = Memory(moving_replicas=SEEN | {("t", 0): frozenset({4, 5})}, throttled=True)
     assert cluster.brokers == {1, 2, 3}
     assert count_orphaned_settings(cluster, memory, LIMITS) == 0
 
 
-def test_rates_alone() -> None:
+def test_orphaned_rates_are_counted_without_lists() -> None:
     assert count_orphaned_rates(live({**MOVES, **AWAY}, brokers=FIVE), Memory(), LIMITS) == 2
     assert count_orphaned_rates(live({}, moves=()), Memory(), LIMITS) == 0

@@ -25,19 +25,19 @@ def look(cluster: LiveCluster, memory: Memory, *, now_ms: int = NOW_MS) -> tuple
 
 
 @pytest.mark.parametrize("stands", [4.5, 10, 16, 21])
-def test_every_step_of_a_ramp_is_ours(stands: float) -> None:
+def test_rate_on_a_ramp_step_stays_owned(stands: float) -> None:
     memory = Memory(owned={SOURCE: MID_RAMP})
     assert look(live({SOURCE: stands * MB}), memory) == (memory, [])
 
 
 @pytest.mark.parametrize("stands", [4.499999, 9.999999, 12, 20.9, 21.000001, 50])
-def test_a_value_between_the_steps_is_not_ours(stands: float) -> None:
+def test_rate_between_ramp_steps_is_relinquished(stands: float) -> None:
     memory, decisions = look(live({SOURCE: stands * MB}), Memory(owned={SOURCE: MID_RAMP}))
     assert memory.owned == {}
     assert [d.current_bytes_per_s for d in decisions if isinstance(d, Relinquish)] == [round(stands * MB)]
 
 
-def test_a_foreign_change_is_let_go_and_said() -> None:
+def test_external_change_is_relinquished_with_a_text() -> None:
     memory, decisions = look(live({SOURCE: 12 * MB}), Memory(owned={SOURCE: SETTLED, TARGET: owned(None, 10 * MB)}))
     until_ms = NOW_MS + 3_600_000
     assert memory.externally_owned_until_ms == {SOURCE: until_ms, TARGET: until_ms}
@@ -49,7 +49,7 @@ def test_a_foreign_change_is_let_go_and_said() -> None:
     )
 
 
-def test_only_the_changed_side_is_let_go() -> None:
+def test_external_change_relinquishes_only_its_side() -> None:
     memory, decisions = look(
         live({SOURCE: 12 * MB, TARGET: 10 * MB}), Memory(owned={SOURCE: SETTLED, TARGET: owned(None, 10 * MB)})
     )
@@ -57,14 +57,14 @@ def test_only_the_changed_side_is_let_go() -> None:
     assert [(d.broker, d.side) for d in decisions] == [SOURCE]
 
 
-def test_what_somebody_removed_is_theirs_too() -> None:
+def test_external_removal_is_relinquished() -> None:
     _, decisions = look(live({}), Memory(owned={SOURCE: SETTLED}))
     assert isinstance(decisions[0], Relinquish)
     assert decisions[0].current_bytes_per_s is None
     assert "now no rate is set" in decisions[0].text
 
 
-def test_an_inherited_rate_is_nothing_on_the_broker_itself() -> None:
+def test_inherited_rate_counts_as_removed() -> None:
     inherited = LiveCluster(brokers=frozenset({1, 2, 3}), rates={SOURCE: RateSetting(21 * MB, is_own=False)})
     _, decisions = look(inherited, Memory(owned={SOURCE: SETTLED}))
     assert [d.current_bytes_per_s for d in decisions] == [None]
@@ -73,20 +73,20 @@ def test_an_inherited_rate_is_nothing_on_the_broker_itself() -> None:
 @pytest.mark.parametrize(
     "cluster", [live({}, brokers=(2, 3)), live({}, unreadable=(1,)), live({SOURCE: 99 * MB}, unreadable=(1,))]
 )
-def test_not_seen_is_not_changed(cluster: LiveCluster) -> None:
+def test_unreadable_side_is_not_relinquished(cluster: LiveCluster) -> None:
     memory = Memory(owned={SOURCE: SETTLED})
     assert look(cluster, memory) == (memory, [])
 
 
 @pytest.mark.parametrize(("late_ms", "still_theirs"), [(-1, True), (0, False), (1, False)])
-def test_the_hold_expires(late_ms: int, still_theirs: bool) -> None:
+def test_external_hold_expires(late_ms: int, still_theirs: bool) -> None:
     until_ms = NOW_MS + 3_600_000
     memory, decisions = look(live(), Memory(externally_owned_until_ms={SOURCE: until_ms}), now_ms=until_ms + late_ms)
     assert (SOURCE in memory.externally_owned_until_ms) is still_theirs
     assert decisions == []
 
 
-def test_the_hold_is_as_long_as_configured() -> None:
+def test_external_hold_lasts_as_long_as_configured() -> None:
     limits = Limits(rate_bytes_per_s_max=50 * MB, external_change_hold_s=90.0)
     cluster, ours = live({SOURCE: MB}), Memory(owned={SOURCE: SETTLED})
     memory, decisions = relinquish_changed_rates(cluster, ours, NOW_MS, limits, throttles=False)
@@ -94,7 +94,7 @@ def test_the_hold_is_as_long_as_configured() -> None:
     assert decisions[0].until_ms == NOW_MS + 90_000
 
 
-def test_what_we_never_wrote_is_nobodys_business() -> None:
+def test_rates_that_were_never_owned_are_ignored() -> None:
     assert look(live({SOURCE: 99 * MB}), Memory()) == (Memory(), [])
 
 
@@ -108,7 +108,7 @@ def taken_over() -> Memory:
     return memory
 
 
-def test_of_a_way_that_ends_where_it_began_its_end_may_still_come() -> None:
+def test_predecessor_writes_include_the_end_of_a_round_trip() -> None:
     """It stands among what may stand as what stood before."""
     fills = OwnedRate(10 * MB, 10 * MB, (10 * MB, 1 * MB, 5 * MB, 9 * MB), restore_to_bytes_per_s=10 * MB)
     memory = narrow_to_current(Memory(owned={SOURCE: fills}), live({SOURCE: 9 * MB}), NOW_MS, LIMITS)
@@ -118,7 +118,7 @@ def test_of_a_way_that_ends_where_it_began_its_end_may_still_come() -> None:
 
 
 @pytest.mark.parametrize("stands", [10, 16, 21])
-def test_what_the_one_before_was_about_to_write_is_ours_though_it_comes_late(stands: float) -> None:
+def test_late_predecessor_write_stays_owned(stands: float) -> None:
     memory, decisions = look(live({SOURCE: stands * MB}), taken_over(), now_ms=NOW_MS + 599_000)
     assert [(type(d), d.reason) for d in decisions] == [(Hold, Reason.LATE_PREDECESSOR_WRITE)]
     assert decisions[0].text == (
@@ -130,20 +130,20 @@ def test_what_the_one_before_was_about_to_write_is_ours_though_it_comes_late(sta
 
 
 @pytest.mark.parametrize(("stands", "after_s"), [(12, 1), (21, 600)])
-def test_what_it_was_not_about_to_write_or_long_ago_is_somebody_elses(stands: float, after_s: float) -> None:
+def test_late_write_that_is_unknown_or_expired_is_relinquished(stands: float, after_s: float) -> None:
     memory, decisions = look(live({SOURCE: stands * MB}), taken_over(), now_ms=NOW_MS + round(1000 * after_s))
     assert [d.reason for d in decisions] == [Reason.EXTERNAL_CHANGE]
     assert memory.owned == {}
 
 
-def test_of_another_side_it_is_somebody_elses() -> None:
+def test_late_write_of_another_side_is_relinquished() -> None:
     memory = replace(taken_over(), owned={**taken_over().owned, TARGET: owned(None, 5 * MB)})
     _, decisions = look(live({SOURCE: 4_500_000, TARGET: 21 * MB}), memory)
     assert [(d.side, d.reason) for d in decisions] == [(TARGET[1], Reason.EXTERNAL_CHANGE)]
 
 
 @pytest.mark.parametrize("stands", [4.5, 10])
-def test_what_had_been_does_not_come_again(stands: float) -> None:
+def test_predecessor_writes_exclude_earlier_steps(stands: float) -> None:
     """The tuner before us was at 16 of 4.5, 10, 16, 21: who sets one of the first two is a person who goes back."""
     memory = narrow_to_current(Memory(owned={SOURCE: MID_RAMP}), live({SOURCE: 16 * MB}), NOW_MS, LIMITS)
     assert memory.predecessor_writes == {SOURCE: (21 * MB,)}
@@ -151,7 +151,7 @@ def test_what_had_been_does_not_come_again(stands: float) -> None:
     assert [d.reason for d in decisions] == [Reason.EXTERNAL_CHANGE]
 
 
-def test_what_the_one_before_still_waited_for_may_come_to_us() -> None:
+def test_predecessor_writes_include_those_of_older_predecessors() -> None:
     """It died as well, before it had seen it; and what it was about to write itself may come, too."""
     before = replace(taken_over(), owned={SOURCE: owned(4_500_000, 14 * MB, 12 * MB, 14 * MB)})
     memory = narrow_to_current(before, live({SOURCE: 10 * MB}), NOW_MS + 60_000, LIMITS)
@@ -165,7 +165,7 @@ def test_what_the_one_before_still_waited_for_may_come_to_us() -> None:
     }
 
 
-def test_it_is_waited_for_no_longer_however_often_somebody_takes_over() -> None:
+def test_predecessor_write_time_limit_is_not_extended_by_takeovers() -> None:
     """Nor for longer than that by a clock that was ahead. And then it goes from the record as well."""
     before, there = replace(taken_over(), owned={SOURCE: owned(4_500_000, 14 * MB)}), live({SOURCE: 14 * MB})
     assert narrow_to_current(before, there, NOW_MS + 500_000, LIMITS).predecessor_writes_until_ms == NOW_MS + 600_000
@@ -178,7 +178,7 @@ def test_it_is_waited_for_no_longer_however_often_somebody_takes_over() -> None:
     assert memory.predecessor_writes == {}
 
 
-def test_a_setting_that_was_there_is_not_what_was_about_to_come() -> None:
+def test_existing_setting_is_not_a_predecessor_write() -> None:
     """Somebody removes what the tuner before us had put where nothing stood."""
     memory = Memory(owned={SOURCE: owned(None, 5 * MB, None, 5 * MB)})
     memory = narrow_to_current(memory, live({SOURCE: 5 * MB}), NOW_MS, LIMITS)
@@ -199,7 +199,7 @@ def late_predecessor_write(stands: float = 21, *, stood: int = 14) -> Memory:
 
 
 @pytest.mark.parametrize("stands", [21, 10])
-def test_what_came_late_is_set_right_as_long_as_it_stands(stands: float) -> None:
+def test_late_write_is_corrected_while_it_is_set(stands: float) -> None:
     memory, there = late_predecessor_write(stands), live({SOURCE: round(stands * MB)})
     for _ in range(2):
         (change,) = correct_late_writes(CALM, there, LOADS, memory, LIMITS)
@@ -209,7 +209,7 @@ def test_what_came_late_is_set_right_as_long_as_it_stands(stands: float) -> None
 
 
 @pytest.mark.parametrize("reason", [Reason.SIGNALS_STALE, Reason.INFEASIBLE, Reason.RATE_IS_CHANGING, Reason.NO_LEADER])
-def test_it_is_not_set_right_where_something_speaks_against_a_change(reason: Reason) -> None:
+def test_late_write_is_not_corrected_on_unhealthy_sides(reason: Reason) -> None:
     assert (
         correct_late_writes(
             {SOURCE: Hold(*SOURCE, reason, "")}, live({SOURCE: 21 * MB}), LOADS, late_predecessor_write(), LIMITS
@@ -218,7 +218,7 @@ def test_it_is_not_set_right_where_something_speaks_against_a_change(reason: Rea
     )
 
 
-def test_nor_to_more_than_is_permitted() -> None:
+def test_late_write_correction_keeps_to_the_ceiling() -> None:
     memory = late_predecessor_write(10, stood=18)
     (change,) = correct_late_writes(
         CALM, live({SOURCE: 10 * MB}), LOADS, memory, replace(LIMITS, rate_bytes_per_s_max=15 * MB)
@@ -229,12 +229,12 @@ def test_nor_to_more_than_is_permitted() -> None:
 @pytest.mark.parametrize(
     ("cluster", "after_s"), [(live({SOURCE: 14 * MB}), 1), (live({}), 1), (live({SOURCE: 21 * MB}), 601)]
 )
-def test_what_stands_no_more_or_came_long_ago_is_forgotten(cluster: LiveCluster, after_s: int) -> None:
+def test_late_write_is_forgotten_after_change_or_expiry(cluster: LiveCluster, after_s: int) -> None:
     memory, _ = look(cluster, late_predecessor_write(), now_ms=NOW_MS + 1000 * after_s)
     assert memory.late_predecessor_writes == {}
 
 
-def test_where_nothing_was_set_since_it_goes_back_to_what_was_found() -> None:
+def test_late_write_without_later_change_restores_the_found_rate() -> None:
     found = owned(14 * MB, 21 * MB, 14 * MB, 21 * MB)
     memory = narrow_to_current(Memory(owned={SOURCE: found}), live({SOURCE: 14 * MB}), NOW_MS, LIMITS)
     memory, _ = look(live({SOURCE: 21 * MB}), memory)
@@ -243,6 +243,6 @@ def test_where_nothing_was_set_since_it_goes_back_to_what_was_found() -> None:
 
 
 @pytest.mark.parametrize("loads", [{SOURCE: SideLoad(500 * MB, 13 * MB)}, {}])
-def test_it_does_not_go_back_to_what_does_not_drain_or_is_not_known_to(loads: dict[BrokerSide, SideLoad]) -> None:
+def test_late_write_correction_needs_a_rate_that_drains(loads: dict[BrokerSide, SideLoad]) -> None:
     """The one before was on its way up from there."""
     assert correct_late_writes(CALM, live({SOURCE: 21 * MB}), loads, late_predecessor_write(), LIMITS) == []

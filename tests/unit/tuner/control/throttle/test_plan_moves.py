@@ -128,7 +128,7 @@ def test_plan_throttle_above_a_lowered_ceiling_gives_the_ceiling() -> None:
 
 
 @pytest.mark.parametrize("limits", [Limits(48 * MB), ControlLimits(rate_bytes_per_s_max=48 * MB)])
-def test_capped_limits_bring_the_lowest_rate_down_too(limits: Any) -> None:
+def test_lower_ceiling_lowers_the_minimum_rate(limits: Any) -> None:
     low = with_max_rate(limits, 2 * MB)
     assert (low.rate_bytes_per_s_max, low.rate_bytes_per_s_min) == (2 * MB, 2 * MB)
     assert with_max_rate(limits, 12 * MB).rate_bytes_per_s_min == 5 * MB
@@ -206,7 +206,7 @@ def test_plan_without_readable_head_keeps_throttle_until_its_end(state: str, obj
     assert not listed(rig)
 
 
-def test_move_of_unknown_plan_is_throttled_again_after_sweep() -> None:
+def test_move_of_unknown_plan_is_throttled_again_after_clearing() -> None:
     rig, announcing, plans = rig_of()
     announce(rig, announcing, plans)
     begin(rig, announcing)
@@ -225,7 +225,7 @@ def test_other_tools_move_is_not_listed_beside_unknown_plan() -> None:
     assert select_moves_to_list((move(), others), {}, PLAN_LIMITS, WANTED) == (move(),)
 
 
-def test_unthrottled_plan_is_neither_announced_nor_listed() -> None:
+def test_unthrottled_plan_is_neither_prepared_nor_listed() -> None:
     made = Announced({("t", 0): still(1, 2)}, online={1, 2, 3, 4})
     made.give({("t", 0): (3, 2)}, throttle=PlanThrottle(unthrottled=True))
     made.ticks()
@@ -240,7 +240,7 @@ def test_unthrottled_plan_is_neither_announced_nor_listed() -> None:
 
 
 @pytest.mark.parametrize("stood", [2 * MB, 200 * MB])
-def test_rate_that_stood_becomes_the_plans_and_is_restored(stood: int) -> None:
+def test_preexisting_rate_becomes_the_plans_and_is_restored(stood: int) -> None:
     rig, announcing, plans = rig_of()
     rig.throttles.rates = {SOURCE: stood, TARGET: stood}
     for _ in range(4):
@@ -274,7 +274,7 @@ def test_default_of_the_cluster_does_not_open_a_plan() -> None:
     assert not rig.throttles.rates, "the default is in force again"
 
 
-def test_respected_rate_above_the_ceiling_withholds_the_step() -> None:
+def test_preserved_rate_above_the_ceiling_defers_the_step() -> None:
     rig, announcing, plans = rig_of()
     rig.throttles.rates = {SOURCE: 200 * MB, TARGET: 200 * MB}
     rig.limits = replace(rig.limits, adopts_existing=False)
@@ -289,7 +289,7 @@ def test_respected_rate_above_the_ceiling_withholds_the_step() -> None:
     assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (200 * MB, 200 * MB)
 
 
-def test_rate_that_another_tool_removed_withholds_the_step() -> None:
+def test_rate_that_another_tool_removed_defers_the_step() -> None:
     rig, announcing, plans = rig_of()
     theirs = Memory(externally_owned_until_ms={SOURCE: NOW_MS + 3_600_000})
     rig.loop = rig._make_loop(theirs)
@@ -316,7 +316,7 @@ def test_step_waits_while_a_rate_is_lowered_for_it() -> None:
     assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (LEADER_MAX, CEILING)
 
 
-def test_fill_that_the_write_budget_delays_withholds_the_step() -> None:
+def test_warmup_that_the_write_budget_delays_defers_the_step() -> None:
     rig, announcing, plans = rig_of()
     rig.throttles.rates = {SOURCE: CEILING, TARGET: CEILING}
     for _ in range(4):
@@ -328,7 +328,7 @@ def test_fill_that_the_write_budget_delays_withholds_the_step() -> None:
     assert {*announcing.waiting_for_capacity} == {KEY}
 
 
-def test_override_is_brought_up_as_the_window_fills_too() -> None:
+def test_override_warms_up_as_the_window_fills() -> None:
     for stands in (False, True):
         rig, announcing, plans = rig_of()
         rig.orders.latest = Orders(overrides={SOURCE: Override(24 * MB, NOW_MS + 10**9, "kim")})
@@ -362,7 +362,7 @@ def test_ceiling_that_was_lowered_lowers_plan_and_override() -> None:
     assert rig.throttles.rates[TARGET] == 20 * MB, "an order of a file with a higher ceiling"
 
 
-def test_side_that_was_idle_within_a_plan_is_filled_again() -> None:
+def test_side_that_was_idle_within_a_plan_warms_up_again() -> None:
     rig, announcing, plans = rig_of()
     announce(rig, announcing, plans)
     begin(rig, announcing)
@@ -378,7 +378,7 @@ def test_side_that_was_idle_within_a_plan_is_filled_again() -> None:
     assert (rig.throttles.rates[SOURCE], rig.throttles.rates[TARGET]) == (LEADER_TWELFTH, TWELFTH)
 
 
-def test_side_that_was_idle_for_some_seconds_is_filled_in_part() -> None:
+def test_side_that_was_idle_for_some_seconds_warms_up_partly() -> None:
     rig, announcing, plans = rig_of()
     announce(rig, announcing, plans)
     begin(rig, announcing)
@@ -429,7 +429,7 @@ def test_plan_side_needs_no_measurement_for_its_rate() -> None:
     assert "10.0 MB/s → 44.2 MB/s: the rate of a rheostat plan" in found.text
 
 
-def test_rate_of_a_plan_stands_however_long_nothing_is_measured() -> None:
+def test_rate_of_a_plan_does_not_decay_without_signals() -> None:
     rig, announcing, plans = rig_of()
     announce(rig, announcing, plans)
     begin(rig, announcing)
@@ -472,11 +472,11 @@ def test_rescue_never_goes_above_the_throttle_of_a_plan() -> None:
         ([SLOW, PlanThrottle(unthrottled=True)], None),
     ],
 )
-def test_loosest_is_what_any_plan_allows(throttles: list[PlanThrottle], loosest: int | None) -> None:
+def test_highest_plan_rate_is_that_of_any_active_plan(throttles: list[PlanThrottle], loosest: int | None) -> None:
     assert highest_plan_rate_bytes_per_s([plan(each) for each in throttles], PLAN_LIMITS) == loosest
 
 
-def test_of_several_plans_on_a_side_the_lowest_throttle_holds() -> None:
+def test_lowest_throttle_of_several_plans_holds() -> None:
     other = move(partition=1, leader=2)
     plan_moves = {KEY: SLOW, ("orders", 1): PlanThrottle()}
     moves = (move(), other)

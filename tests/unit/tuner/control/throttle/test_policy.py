@@ -64,7 +64,7 @@ def reasons(decisions: tuple[Decision, ...]) -> list[Reason]:
 # -- not seen ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_not_seen_changes_nothing() -> None:
+def test_unreadable_cluster_changes_nothing() -> None:
     memory = Memory(stalls={3: STALLED}, rescued=frozenset({3}), owned=OURS, moving_replicas=SEEN, idle_snapshots=1)
     after, decisions = think(Observation(NOW_MS, ClusterUnreadable("no broker answers")), memory)
     assert after is memory
@@ -84,7 +84,7 @@ def late(stands: float = 21, stood: float = 14) -> Memory:
 
 
 @pytest.mark.parametrize("stands", [21, 10])
-def test_it_is_set_right_in_the_place_of_what_would_have_held_it(stands: float) -> None:
+def test_late_write_correction_replaces_the_hold(stands: float) -> None:
     _, decisions = think(live({SOURCE: stands * MB, TARGET: 10 * MB}), late(stands))
     changes = [d for d in decisions if isinstance(d, SetRate)]
     assert [(d.broker, d.side, d.setpoint_bytes_per_s, d.reason) for d in changes] == [
@@ -93,20 +93,20 @@ def test_it_is_set_right_in_the_place_of_what_would_have_held_it(stands: float) 
     assert [(d.broker, d.side) for d in decisions if isinstance(d, Hold)] == [TARGET]
 
 
-def test_it_is_left_where_nothing_is_told_of_it_and_where_it_is_being_changed() -> None:
+def test_late_write_is_kept_without_signals_or_during_a_ramp() -> None:
     there = live({SOURCE: 21 * MB, TARGET: 10 * MB})
     for seen in (observation(there, signals=()), observation(there, busy=[SOURCE])):
         _, decisions = think(seen, late())
         assert not any(isinstance(d, SetRate) for d in decisions), reasons(decisions)
 
 
-def test_where_a_law_steers_its_next_second_sets_it_right() -> None:
+def test_late_write_is_not_corrected_with_an_objective() -> None:
     seen = observation(live({SOURCE: 21 * MB, TARGET: 10 * MB}))
     _, decisions = decide(seen, late(), replace(LIMITS, closed_loop=True), STALL)
     assert not any(isinstance(d, SetRate) for d in decisions), reasons(decisions)
 
 
-def test_what_it_goes_back_to_when_an_order_is_over_is_not_forgotten_for_it() -> None:
+def test_late_write_correction_keeps_the_restore_rate() -> None:
     memory = Memory(owned={SOURCE: replace(owned(5 * MB, 15 * MB), restore_to_bytes_per_s=5 * MB)})
     change = SetRate(*SOURCE, 21 * MB, 15 * MB, Reason.LATE_PREDECESSOR_WRITE, "")
     assert record_change_intent(memory, change, [15 * MB]).owned[SOURCE].restore_to_bytes_per_s == 5 * MB
@@ -115,12 +115,12 @@ def test_what_it_goes_back_to_when_an_order_is_over_is_not_forgotten_for_it() ->
 # -- moves -------------------------------------------------------------------------------------------------------------
 
 
-def test_every_side_that_takes_part_gets_a_word_leaders_first() -> None:
+def test_decide_returns_one_decision_per_side_leaders_first() -> None:
     _, decisions = think(live(), Memory(stalls={3: WELL}))
     assert [(d.broker, d.side) for d in decisions if isinstance(d, Hold)] == [SOURCE, TARGET]
 
 
-def test_all_replicas_of_a_move_are_remembered() -> None:
+def test_state_holds_all_replicas_of_a_move() -> None:
     """Also those that leave, and also when the next batch no longer moves the partition."""
     memory, _ = think(live(), Memory())
     assert memory.moving_replicas == {("orders", 0): {1, 2, 3}}
@@ -128,25 +128,25 @@ def test_all_replicas_of_a_move_are_remembered() -> None:
     assert memory.moving_replicas == {("orders", 0): {1, 2, 3}, ("payments", 5): {2, 3}}
 
 
-def test_a_stall_is_answered_on_both_sides_and_remembered() -> None:
+def test_stall_is_answered_on_both_sides_and_recorded() -> None:
     memory, decisions = think(live(), Memory(stalls={3: STALLED}))
     assert reasons(decisions) == [Reason.STALLED_THROTTLE_BOUND] * 2
     assert memory.rescued == {3}
 
 
-def test_a_stall_that_is_not_answered_is_not_remembered_as_such() -> None:
+def test_unanswered_stall_is_not_recorded_as_rescued() -> None:
     idle_brokers = [broker_signal(1, leader=1 * MB), broker_signal(3, follower=1 * MB)]
     memory, decisions = think(observation(live(), brokers=idle_brokers), Memory(stalls={3: STALLED}))
     assert reasons(decisions) == [Reason.STALLED_NOT_THROTTLE_BOUND] * 2
     assert memory.rescued == frozenset()
 
 
-def test_rescued_lasts_until_the_move_onto_that_broker_is_over() -> None:
+def test_rescued_lasts_until_the_destinations_moves_end() -> None:
     memory, _ = think(live(), Memory(stalls={3: WELL}, rescued=frozenset({3, 9})))
     assert memory.rescued == {3}
 
 
-def test_the_judgement_comes_before_the_decision() -> None:
+def test_stall_is_judged_before_the_decision() -> None:
     """The steps that make the stall are in this very observation."""
     steps = tuple(traced([0.0] * 7, start_ms=NOW_MS - 40_000))
     signals = [move_signal(*SOURCE), move_signal(*TARGET, steady_state=3 * MB, steps=steps)]
@@ -155,7 +155,7 @@ def test_the_judgement_comes_before_the_decision() -> None:
     assert isinstance(decisions[0], SetRate)
 
 
-def test_a_foreign_change_is_said_first_and_its_side_is_left_alone() -> None:
+def test_external_change_is_the_first_decision() -> None:
     memory, decisions = think(live({SOURCE: 12 * MB, TARGET: 10 * MB}), Memory(stalls={3: STALLED}, owned=OURS))
     assert isinstance(decisions[0], Relinquish)
     by_side = {(d.broker, d.side): d.reason for d in decisions[1:] if not isinstance(d, ClearLists)}
@@ -166,19 +166,19 @@ def test_a_foreign_change_is_said_first_and_its_side_is_left_alone() -> None:
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-def test_one_idle_look_is_perhaps_the_moment_between_two_batches() -> None:
+def test_one_idle_cycle_starts_no_cleanup() -> None:
     memory, decisions = think(IDLE, Memory(owned=OURS, moving_replicas=SEEN, stalls={3: WELL}, rescued=frozenset({3})))
     assert decisions == ()
     assert memory.idle_snapshots == 1
     assert (memory.moving_replicas, memory.owned, memory.rescued) == (SEEN, OURS, {3})
 
 
-def test_two_idle_looks_are_the_end() -> None:
+def test_second_idle_cycle_starts_the_cleanup() -> None:
     _, decisions = think(IDLE, Memory(owned=OURS, moving_replicas=SEEN, throttled=True, idle_snapshots=1))
     assert [type(d) for d in decisions] == [ClearLists, RestoreRate]
 
 
-def test_a_throttle_that_comes_after_the_end_is_the_next_moves_and_not_taken_away_with_the_last() -> None:
+def test_throttle_that_appears_after_the_end_is_kept() -> None:
     """Somebody takes the throttle of the last move off and puts one on for the next, before it was certain that the last is over:
     the same rate, and lists that name the same replicas."""
     limits = replace(LIMITS, idle_snapshots_before_cleanup=4)
@@ -200,7 +200,7 @@ def test_a_throttle_that_comes_after_the_end_is_the_next_moves_and_not_taken_awa
     assert {type(d) for d in decisions} == {RestoreRate, ClearLists}
 
 
-def test_who_puts_more_on_the_lists_goes_on_though_nothing_was_seen_to_move() -> None:
+def test_new_list_entries_delay_the_cleanup() -> None:
     """Batches so small that they are over between two looks; their throttle was taken away with what moved first."""
     limits = replace(LIMITS, idle_snapshots_before_cleanup=3)
     memory, found = Memory(owned=OURS, moving_replicas=SEEN, throttled=True), list[Decision]()
@@ -220,7 +220,7 @@ def test_who_puts_more_on_the_lists_goes_on_though_nothing_was_seen_to_move() ->
     assert {type(d) for d in decisions} == {RestoreRate, ClearLists}
 
 
-def test_the_throttle_of_a_broker_that_comes_back_after_the_end_goes_with_its_move() -> None:
+def test_returned_broker_loses_the_throttle_of_its_ended_move() -> None:
     """It was not seen at the first look at which nothing moved, and nobody has just put it there."""
     limits = replace(LIMITS, idle_snapshots_before_cleanup=4)
     both = live({SOURCE: 21 * MB, TARGET: 10 * MB}, moves=())
@@ -235,7 +235,7 @@ def test_the_throttle_of_a_broker_that_comes_back_after_the_end_goes_with_its_mo
         ]
 
 
-def test_a_move_between_two_idle_looks_starts_the_count_anew() -> None:
+def test_move_between_idle_cycles_restarts_the_count() -> None:
     memory, _ = think(IDLE, Memory(owned=OURS, moving_replicas=SEEN))
     memory, _ = think(live({SOURCE: 21 * MB, TARGET: 10 * MB}), memory)
     assert memory.idle_snapshots == 0
@@ -253,14 +253,14 @@ def test_a_move_between_two_idle_looks_starts_the_count_anew() -> None:
         ({}, False),
     ],
 )
-def test_a_throttle_comes_with_a_move_when_a_list_names_its_replicas(lists: Any, throttled: bool) -> None:
+def test_throttled_is_recorded_if_a_list_names_moving_replicas(lists: Any, throttled: bool) -> None:
     memory, _ = think(live(lists=lists), Memory())
     assert memory.throttled is throttled
     memory, _ = think(live(lists={}), memory)
     assert memory.throttled is throttled  # The lists may go before the move does.
 
 
-def test_rates_that_stand_while_nothing_moves_are_remembered_as_standing() -> None:
+def test_idle_rates_are_recorded_as_preexisting() -> None:
     cluster = replace(
         live(moves=(), lists={}), rates={SOURCE: RateSetting(30 * MB), TARGET: RateSetting(5, is_own=False)}
     )
@@ -271,7 +271,7 @@ def test_rates_that_stand_while_nothing_moves_are_remembered_as_standing() -> No
 
 
 @pytest.mark.parametrize("lists", [OWN_LISTS, {"orders": TopicThrottle(EVERY, EVERY)}])
-def test_a_rate_that_stands_with_its_lists_is_respected_through_a_move(lists: Any) -> None:
+def test_preexisting_rate_with_lists_is_preserved_through_a_move(lists: Any) -> None:
     """A throttle for good, with its lists, is seen idle; then a move begins below it and stalls."""
     respects, memory = replace(LIMITS, adopts_existing=False), Memory()
     stands = {SOURCE: 4_500_000, TARGET: 4_500_000}
@@ -285,7 +285,7 @@ def test_a_rate_that_stands_with_its_lists_is_respected_through_a_move(lists: An
     assert {(d.broker, d.side) for d in decisions if isinstance(d, SetRate)} == {SOURCE, TARGET}
 
 
-def test_rates_that_have_just_come_beside_a_standing_list_are_perhaps_a_moves_own() -> None:
+def test_new_rates_beside_an_existing_list_are_not_preexisting() -> None:
     memory = Memory()
     for _ in range(4):
         memory, _ = think(live({}, moves=(), lists=OWN_LISTS), memory)
@@ -295,7 +295,7 @@ def test_rates_that_have_just_come_beside_a_standing_list_are_perhaps_a_moves_ow
     assert memory.preexisting_rates == {SOURCE: 4_500_000}
 
 
-def test_a_released_broker_on_which_nothing_is_left_to_clear_is_everybodys_again() -> None:
+def test_release_forgets_brokers_without_rates_to_clear() -> None:
     """What was left there is removed once; what somebody sets after that is theirs."""
     released = Orders(at_ms=NOW_MS, pause=Pause(NOW_MS, "kim@desk", released=True))
     memory = Memory(brokers_to_clear=frozenset({3}))
@@ -311,7 +311,7 @@ def test_a_released_broker_on_which_nothing_is_left_to_clear_is_everybodys_again
     assert memory.brokers_to_clear == frozenset()
 
 
-def test_a_standing_rate_survives_a_throttled_move() -> None:
+def test_preexisting_rate_survives_a_throttled_move() -> None:
     """Quiet, a move of the tool over it, raised by us, the end: what stood stands again."""
     memory = Memory(preexisting_rates={SOURCE: 4_500_000})
     memory, _ = think(live({SOURCE: 4_500_000, TARGET: 10 * MB}), memory)
@@ -322,7 +322,7 @@ def test_a_standing_rate_survives_a_throttled_move() -> None:
     assert back == {SOURCE: 4_500_000, TARGET: None}
 
 
-def test_what_was_seen_is_kept_while_anything_is_left_to_do() -> None:
+def test_moving_replicas_are_kept_until_the_cleanup_is_complete() -> None:
     memory = Memory(owned=OURS, moving_replicas=SEEN, throttled=True, idle_snapshots=1)
     for _ in range(3):  # The writes fail again and again.
         memory, decisions = think(IDLE, memory)
@@ -334,12 +334,12 @@ def test_what_was_seen_is_kept_while_anything_is_left_to_do() -> None:
     assert (memory.moving_replicas, memory.throttled) == ({}, False)
 
 
-def test_at_the_end_the_judge_forgets() -> None:
+def test_stalls_are_forgotten_after_the_moves() -> None:
     memory, _ = think(IDLE, Memory(moving_replicas=SEEN, idle_snapshots=1, stalls={3: STALLED}, rescued=frozenset({3})))
     assert (memory.stalls, memory.rescued) == ({}, frozenset())
 
 
-def test_a_dead_broker_gets_its_value_back_when_it_returns() -> None:
+def test_dead_broker_is_restored_when_it_returns() -> None:
     standing = {"orders": throttle(leader=[(0, 1), (7, 1)])}
     memory = Memory(owned=OURS, moving_replicas=SEEN, idle_snapshots=1)
     memory, decisions = think(live({}, moves=(), lists=standing, brokers=(2, 3)), memory)
@@ -352,27 +352,27 @@ def test_a_dead_broker_gets_its_value_back_when_it_returns() -> None:
 # -- from a decision to memory -----------------------------------------------------------------------------------------
 
 
-def test_before_a_ramp_everything_it_may_leave_is_on_record() -> None:
+def test_change_intent_records_every_step() -> None:
     memory = record_change_intent(Memory(), SET, [10 * MB, 16 * MB, 21 * MB])
     assert memory.owned == {SOURCE: owned(4_500_000, 21 * MB, 4_500_000, 10 * MB, 16 * MB, 21 * MB)}
 
 
-def test_the_second_ramp_remembers_what_stood_before_the_first() -> None:
+def test_second_change_intent_keeps_the_first_earlier_rate() -> None:
     second = replace(SET, current_bytes_per_s=21 * MB, setpoint_bytes_per_s=30 * MB)
     memory = record_change_intent(Memory(owned=OURS), second, [25 * MB, 30 * MB])
     assert memory.owned == {SOURCE: owned(4_500_000, 30 * MB, 21 * MB, 25 * MB, 30 * MB)}
 
 
-def test_after_a_ramp_only_its_end_may_stand() -> None:
+def test_success_narrows_possible_rates_to_the_setpoint() -> None:
     memory = record_success(record_change_intent(Memory(), SET, [10 * MB, 21 * MB]), SET)
     assert memory.owned == {SOURCE: owned(4_500_000, 21 * MB, 21 * MB)}
 
 
-def test_a_ramp_that_ends_after_it_was_let_go_does_not_come_back() -> None:
+def test_success_after_relinquishing_is_ignored() -> None:
     assert record_success(Memory(), SET) == Memory()
 
 
-def test_what_was_put_back_is_no_longer_ours() -> None:
+def test_success_of_a_restore_ends_ownership() -> None:
     back = RestoreRate(*SOURCE, 21 * MB, 4_500_000, Reason.MOVE_ENDED, "")
     other = {TARGET: owned(None, 9 * MB)}
     assert record_success(Memory(owned=OURS | other), back) == Memory(owned=other)
@@ -381,7 +381,7 @@ def test_what_was_put_back_is_no_longer_ours() -> None:
 @pytest.mark.parametrize(
     "decision", [Hold(None, None, Reason.WATCHING, ""), ClearLists("t", (), Reason.MOVE_ENDED, "")]
 )
-def test_other_decisions_change_no_ownership(decision: Any) -> None:
+def test_success_of_other_decisions_changes_nothing(decision: Any) -> None:
     assert record_success(Memory(owned=OURS), decision) == Memory(owned=OURS)
 
 
@@ -389,14 +389,14 @@ def test_other_decisions_change_no_ownership(decision: Any) -> None:
 
 
 @pytest.mark.parametrize("ours", [OURS, {}], ids=["raised by us", "as the tool set it"])
-def test_the_moves_throttle_goes_from_a_broker_that_was_away_at_the_end(ours: Any) -> None:
+def test_absent_broker_is_cleared_when_it_returns(ours: Any) -> None:
     memory = Memory(owned=ours, moving_replicas=SEEN, throttled=True, idle_snapshots=1)
     memory, _ = think(live({}, moves=(), lists={}, brokers=(2, 3)), memory)
     _, decisions = think(live({SOURCE: 21 * MB}, moves=(), lists={}), memory)
     assert [d.value_bytes_per_s for d in decisions if isinstance(d, RestoreRate)] == [None]
 
 
-def test_what_was_inherited_is_not_put_back_as_the_brokers_own() -> None:
+def test_inherited_rate_is_restored_by_removal() -> None:
     """4.5 came from <default>: on the broker itself nothing stood."""
     memory = record_change_intent(Memory(), replace(SET, is_own=False), [21 * MB])
     cluster = live({SOURCE: 21 * MB}, moves=(), lists={"orders": throttle(leader=[(7, 1)])})
@@ -404,19 +404,19 @@ def test_what_was_inherited_is_not_put_back_as_the_brokers_own() -> None:
     assert [d.value_bytes_per_s for d in decisions if isinstance(d, RestoreRate)] == [None]
 
 
-def test_a_move_without_a_leader_is_not_passed_over_in_silence() -> None:
+def test_leaderless_move_is_reported() -> None:
     _, decisions = think(live(moves=(move(leader=-1, isr=()),)), Memory(stalls={3: UNSEEN}))
     assert decisions != ()
 
 
 @pytest.mark.parametrize("away", [{"unreadable": (1,)}, {"brokers": (2, 3)}])
-def test_what_stands_on_a_broker_that_is_away_is_not_forgotten(away: Any) -> None:
+def test_owned_rate_of_an_absent_broker_is_reported(away: Any) -> None:
     memory = Memory(preexisting_rates={SOURCE: 30 * MB}, idle_snapshots=5)
     memory, _ = think(live({}, moves=(), lists={}, **away), memory)
     assert memory.preexisting_rates == {SOURCE: 30 * MB}
 
 
-def test_a_throttle_put_on_just_before_its_move_is_the_moves_own() -> None:
+def test_throttle_set_just_before_its_move_belongs_to_it() -> None:
     """kafka-reassign-partitions sets lists and rates first, and then submits the plan."""
     memory = Memory(idle_snapshots=5)
     memory, _ = think(live({SOURCE: 10 * MB, TARGET: 10 * MB}, moves=()), memory)

@@ -28,14 +28,14 @@ def load(remaining: float = 159.0, steady_state: float = 6.0) -> SideLoad:
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_a_move_ends_exactly_when_the_lab_says_so(run: str) -> None:
+def test_drain_time_matches_the_measured_moves(run: str) -> None:
     _, quota, steady_state, _, seen_drain = RUNS[run]
     ends = drain_s(load(steady_state=steady_state), quota * MB) is not None
     assert ends == (seen_drain > 0)
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_every_run_was_held_by_its_throttle(run: str) -> None:
+def test_measured_moves_were_throttle_bound(run: str) -> None:
     _, quota, steady_state, measured, _ = RUNS[run]
     assert rr.is_throttle_bound(quota * MB, load(steady_state=steady_state), measured * MB, LIMITS)
 
@@ -53,7 +53,7 @@ def test_every_run_was_held_by_its_throttle(run: str) -> None:
         (20.0, 6.0, 21.0, True),
     ],
 )
-def test_bound(quota: float, steady_state: float, measured: float | None, bound: bool) -> None:
+def test_is_throttle_bound(quota: float, steady_state: float, measured: float | None, bound: bool) -> None:
     measured_bytes = None if measured is None else measured * MB
     assert rr.is_throttle_bound(quota * MB, load(steady_state=steady_state), measured_bytes, LIMITS) is bound
 
@@ -62,16 +62,16 @@ def test_bound(quota: float, steady_state: float, measured: float | None, bound:
     ("steady_state", "floor"),
     [(6.0, 7.2), (9.0, 10.8), (3.0, 5.0), (0.0, 5.0), (40.0, 48.0)],  # 1.2 W, and never below the operator's 5.
 )
-def test_floor(steady_state: float, floor: float) -> None:
+def test_min_draining_rate(steady_state: float, floor: float) -> None:
     assert rr.min_draining_bytes_per_s(load(steady_state=steady_state), LIMITS) == pytest.approx(floor * MB)
 
 
 @pytest.mark.parametrize(("steady_state", "infeasible"), [(49.9, False), (50.0, True), (80.0, True), (0.0, False)])
-def test_infeasible_when_the_ceiling_is_not_above_steady_state(steady_state: float, infeasible: bool) -> None:
+def test_infeasible_if_ceiling_is_not_above_steady_state(steady_state: float, infeasible: bool) -> None:
     assert rr.is_infeasible(10 * MB, load(steady_state=steady_state), LIMITS) is infeasible
 
 
-def test_what_a_person_set_above_the_ceiling_may_be_feasible() -> None:
+def test_feasible_under_a_current_rate_above_the_ceiling() -> None:
     assert not rr.is_infeasible(100 * MB, load(steady_state=60.0), LIMITS)
     assert rr.is_infeasible(60 * MB, load(steady_state=60.0), LIMITS)
 
@@ -107,7 +107,9 @@ def test_drain_target(loads: list[tuple[float, float]], target_s: float) -> None
         (L, 159.0, 6.0, 80.0, 10.0, 80.0),  # … nor cut by a ceiling it was never under.
     ],
 )
-def test_wanted(side: Side, remaining: float, steady_state: float, live: float, target_s: float, wanted: float) -> None:
+def test_setpoint(
+    side: Side, remaining: float, steady_state: float, live: float, target_s: float, wanted: float
+) -> None:
     found = rr.setpoint_bytes_per_s(side, load(remaining, steady_state), live * MB, target_s, LIMITS)
     assert found == round(wanted * MB)
 
@@ -120,7 +122,7 @@ def test_wanted(side: Side, remaining: float, steady_state: float, live: float, 
     st.floats(10, 1e6),
     st.floats(5e6, 1e9),
 )
-def test_wanted_stays_inside(
+def test_setpoint_stays_between_minimum_and_ceiling(
     side: Side, remaining: float, steady_state: float, live: float, target_s: float, ceiling: float
 ) -> None:
     limits = Limits(rate_bytes_per_s_max=ceiling)

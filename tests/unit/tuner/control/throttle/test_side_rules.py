@@ -72,7 +72,7 @@ def e1(side: BrokerSide = SOURCE, **others: Any) -> Decision:
 
 
 @pytest.mark.parametrize("steers", [False, True])
-def test_a_standing_throttle_is_respected_where_the_operator_wants_it(steers: bool) -> None:
+def test_preexisting_throttle_is_preserved_if_configured(steers: bool) -> None:
     respects = replace(LIMITS, adopts_existing=False, closed_loop=steers)
     decision = e1(preexisting_rates={SOURCE: 4_500_000}, limits=respects)
     assert isinstance(decision, Hold)
@@ -80,14 +80,14 @@ def test_a_standing_throttle_is_respected_where_the_operator_wants_it(steers: bo
     assert decision.text == "broker 1 leader throttle: 4.50 MB/s was set before the move and is preserved"
 
 
-def test_a_throttle_that_the_move_brought_is_not_a_standing_one() -> None:
+def test_throttle_of_the_move_is_not_preexisting() -> None:
     """The operator's 2 MB/s stood there; ``--execute --throttle`` has written over it since."""
     respects = replace(LIMITS, adopts_existing=False)
     assert e1(preexisting_rates={SOURCE: 2_000_000}, limits=respects).reason is Reason.STALLED_BELOW_STEADY_STATE
     assert e1(limits=respects).reason is Reason.STALLED_BELOW_STEADY_STATE
 
 
-def test_by_default_a_standing_throttle_is_adopted() -> None:
+def test_preexisting_throttle_is_adopted_by_default() -> None:
     assert e1(preexisting_rates={SOURCE: 4_500_000}).reason is Reason.STALLED_BELOW_STEADY_STATE
 
 
@@ -105,7 +105,7 @@ def test_settings_unreadable(side: BrokerSide) -> None:
     assert decide(side, gone, stalls={3: STALLED}).reason is Reason.BROKER_DOWN
 
 
-def test_somebody_elses() -> None:
+def test_externally_owned() -> None:
     decision = e1(externally_owned_until_ms={SOURCE: NOW_MS + 1_800_000})
     assert decision.reason is Reason.EXTERNALLY_OWNED
     assert "another 30 min" in decision.text
@@ -119,7 +119,7 @@ def test_signals_missing(side: BrokerSide) -> None:
     assert f"no measurements of broker {side[0]} ({side[1]} side) yet" in decision.text
 
 
-def test_the_source_waits_for_its_destination_to_be_measured() -> None:
+def test_signals_missing_at_the_destination_hold_the_source() -> None:
     decision = decide(SOURCE, signals=[move_signal(*SOURCE)], stalls={3: STALLED})
     assert decision.reason is Reason.SIGNALS_MISSING
     assert "broker 3 (follower side)" in decision.text
@@ -131,7 +131,7 @@ def test_signals_stale() -> None:
     assert "broker 1 are 47 s old" in decision.text
 
 
-def test_a_stale_destination_holds_its_source() -> None:
+def test_signals_stale_at_the_destination_hold_the_source() -> None:
     decision = decide(signals=[move_signal(*SOURCE), move_signal(*TARGET, age_s=16)], stalls={3: STALLED})
     assert decision.reason is Reason.SIGNALS_STALE
     assert "broker 3 are 16 s old" in decision.text
@@ -169,7 +169,7 @@ def test_infeasible() -> None:
     assert "tuner.rate_bytes_per_s_max" in decision.text
 
 
-def test_infeasible_is_said_before_a_stall_proves_it() -> None:
+def test_infeasible_precedes_a_stall() -> None:
     signals = [move_signal(*SOURCE, steady_state=50 * MB), move_signal(*TARGET)]
     assert decide(signals=signals, stalls={3: UNSEEN}).reason is Reason.INFEASIBLE
 
@@ -196,7 +196,7 @@ def test_stalled_not_throttle_bound() -> None:
 
 
 @pytest.mark.parametrize("brokers", [[], [broker_signal(1, leader=9.9 * MB, age_s=60), broker_signal(3)]])
-def test_what_is_not_measured_does_not_bind(brokers: list[BrokerSignal]) -> None:
+def test_unmeasured_throttle_is_not_bound(brokers: list[BrokerSignal]) -> None:
     decision = decide(brokers=brokers, stalls={3: STALLED})
     assert decision.reason is Reason.STALLED_NOT_THROTTLE_BOUND
     assert "how much of it is used is not measured" in decision.text
@@ -214,7 +214,7 @@ def test_what_is_not_measured_does_not_bind(brokers: list[BrokerSignal]) -> None
     ],
 )
 @pytest.mark.parametrize("side", [SOURCE, TARGET])
-def test_a_measure_that_may_be_too_much_raises_nothing(
+def test_substitute_metric_that_counts_too_much_raises_nothing(
     side: BrokerSide, by: ThrottledBy, moving: int, listed: int, counts: bool
 ) -> None:
     brokers = [
@@ -233,7 +233,7 @@ def test_a_measure_that_may_be_too_much_raises_nothing(
         assert "how much of it is used is not measured" in decision.text
 
 
-def test_a_throttle_below_steady_state_is_raised_whatever_is_measured() -> None:
+def test_throttle_below_steady_state_is_raised_without_measurement() -> None:
     brokers = [replace(b, throttled_by=ThrottledBy.REPLICATION.value) for b in E1_BROKERS]
     decision = decide(SOURCE, live(E1_RATES), E1_SIGNALS, brokers, stalls={3: STALLED})
     assert decision.reason is Reason.STALLED_BELOW_STEADY_STATE
@@ -260,7 +260,7 @@ def test_stalled_throttle_bound() -> None:
     assert "this throttle limits it" in decision.text
 
 
-def test_the_other_side_is_raised_so_that_it_does_not_bind_next() -> None:
+def test_other_side_is_raised_before_it_limits_the_move() -> None:
     decision = decide(TARGET, stalls={3: STALLED})
     assert isinstance(decision, SetRate)
     assert decision.reason is Reason.STALLED_THROTTLE_BOUND
@@ -299,7 +299,7 @@ def test_rescue_needs_more() -> None:
 # -- the order of the rungs --------------------------------------------------------------------------------------------
 
 
-def test_each_rung_goes_before_the_next() -> None:
+def test_ladder_keeps_the_order_of_its_rungs() -> None:
     """Everything is wrong at once; one after the other is set right, and the next reason shows."""
     bad = Limits(rate_bytes_per_s_max=20 * MB, rate_bytes_per_s_min=1 * MB)  # Keeping up takes 25.
     theirs = {SOURCE: NOW_MS + 60_000}
@@ -355,25 +355,25 @@ def fan_out(side: BrokerSide, stalls: Mapping[int, StallState]) -> Decision:
     return decide(side, cluster, FAN_SIGNALS, [broker_signal(1, leader=20 * MB)], stalls=stalls)
 
 
-def test_one_stalled_destination_is_enough_to_raise_its_leader() -> None:
+def test_one_stalled_destination_raises_its_leader() -> None:
     decision = fan_out(SOURCE, {3: WELL, 4: STALLED})
     assert isinstance(decision, SetRate)
     assert "onto broker 4 has stalled" in decision.text
 
 
-def test_the_destination_that_is_well_is_left_alone() -> None:
+def test_healthy_destination_is_not_raised() -> None:
     assert fan_out((3, F), {3: WELL, 4: STALLED}).reason is Reason.PROGRESSING
 
 
-def test_all_that_stalled_are_named() -> None:
+def test_stall_text_names_all_destinations() -> None:
     assert "onto brokers 3, 4 has stalled" in fan_out(SOURCE, {3: STALLED, 4: STALLED}).text
 
 
-def test_the_shortest_look_decides_whether_it_is_judged() -> None:
+def test_watching_lasts_for_the_shortest_observation() -> None:
     assert fan_out(SOURCE, {3: WELL, 4: StallState(observed_s=10)}).reason is Reason.WATCHING
 
 
-def test_who_takes_part() -> None:
+def test_view_has_the_sides_of_all_moves() -> None:
     view = MovesView(observation(live(moves=FAN_OUT)), live(moves=FAN_OUT), LIMITS)
     assert view.sides == [(1, L), (3, F), (4, F)]
     assert view.destinations == {3, 4}
@@ -388,12 +388,12 @@ def test_who_takes_part() -> None:
         move(adding=(3,), leader=3),  # The new replica leads already: it fetches from nobody.
     ],
 )
-def test_who_does_not_take_part(bystander: Any) -> None:
+def test_view_ignores_moves_that_copy_nothing(bystander: Any) -> None:
     cluster = live(moves=(bystander,))
     assert MovesView(observation(cluster), cluster, LIMITS).sides == []
 
 
-def test_never_above_the_ceiling_nor_down() -> None:
+def test_raise_stays_between_current_rate_and_ceiling() -> None:
     for rate in (1, 4.5, 10, 30, 44, 45, 50, 80):
         decision = decide(
             cluster=live({SOURCE: rate * MB, TARGET: rate * MB}),
@@ -418,13 +418,13 @@ def dead_stop(dt_s: float = 5.0, count: int = 7) -> tuple[Any, ...]:
     return tuple(traced([0.0] * count, dt_s=dt_s, start_ms=NOW_MS - 40_000))
 
 
-def test_a_dead_stop_is_judged_from_the_destinations_steps() -> None:
+def test_judge_finds_a_standstill_in_the_destinations_steps() -> None:
     states = judged(live(), [move_signal(*SOURCE), move_signal(*TARGET, steps=dead_stop())])
     assert states[3].stalled
     assert states[3].observed_s == 35.0
 
 
-def test_the_pace_expected_is_that_of_the_tighter_side() -> None:
+def test_judge_expects_the_rate_of_the_limiting_side() -> None:
     """2 MB/s gained: half of what the leader's 10 − 6 allow, a quarter of what the follower's 11 − 3 do."""
     steps = tuple(traced([2 * MB] * 20, start_ms=NOW_MS - 110_000))
     signals = [move_signal(*SOURCE), move_signal(*TARGET, steady_state=3 * MB, steps=steps)]
@@ -433,7 +433,7 @@ def test_the_pace_expected_is_that_of_the_tighter_side() -> None:
     assert (tight[3].stalled, loose[3].stalled) == (False, True)
 
 
-def test_a_leaders_surplus_is_shared_by_its_destinations() -> None:
+def test_judge_shares_a_leaders_surplus_among_destinations() -> None:
     """20 − 12 leave 4 for each of two: 2.5 is well, although it would not be of 8."""
     steps = tuple(traced([2.5 * MB] * 20, start_ms=NOW_MS - 110_000))
     signals = [FAN_SIGNALS[0], move_signal(3, F, listed=0, steps=steps), move_signal(4, F, listed=0, steps=steps)]
@@ -441,18 +441,18 @@ def test_a_leaders_surplus_is_shared_by_its_destinations() -> None:
     assert {d: s.stalled for d, s in judged(cluster, signals).items()} == {3: False, 4: False}
 
 
-def test_stale_steps_are_not_judged_and_nothing_is_forgotten() -> None:
+def test_judge_keeps_the_state_without_fresh_steps() -> None:
     before = StallState(lost_s=9.0, judged_until_ms=NOW_MS - 90_000, observed_s=30.0)
     signals = [move_signal(*SOURCE), move_signal(*TARGET, age_s=60, steps=dead_stop())]
     assert judged(live(), signals, Memory(stalls={3: before})) == {3: before}
 
 
-def test_a_destination_that_is_done_is_forgotten() -> None:
+def test_judge_forgets_destinations_without_moves() -> None:
     assert set(judged(live(), [], Memory(stalls={3: STALLED, 9: STALLED}))) == {3}
 
 
 @pytest.mark.parametrize("busy", [SOURCE, TARGET])
-def test_a_ramp_is_not_judged_and_the_count_starts_anew_after_it(busy: BrokerSide) -> None:
+def test_judge_restarts_its_count_after_a_ramp(busy: BrokerSide) -> None:
     steps = dead_stop()
     signals = [move_signal(*SOURCE), move_signal(*TARGET, steps=steps)]
     states = judged(live(), signals, Memory(stalls={3: STALLED}), busy=[busy])
@@ -460,7 +460,7 @@ def test_a_ramp_is_not_judged_and_the_count_starts_anew_after_it(busy: BrokerSid
     assert judged(live(), signals, Memory(stalls=states)) == states  # Its steps are not judged afterwards either.
 
 
-def test_somebody_elses_ramp_is_no_reason_not_to_judge() -> None:
+def test_judge_ignores_ramps_on_other_sides() -> None:
     signals = [move_signal(*SOURCE), move_signal(*TARGET, steps=dead_stop())]
     assert judged(live(), signals, busy=[(2, L)])[3].stalled
 
@@ -475,35 +475,35 @@ def test_somebody_elses_ramp_is_no_reason_not_to_judge() -> None:
         pytest.param(move_signal(*SOURCE, steady_state=None), id="not measured"),
     ],
 )
-def test_an_unknown_leader_makes_no_stall(source: MoveSignal) -> None:
+def test_judge_finds_no_stall_with_an_unmeasured_leader(source: MoveSignal) -> None:
     """1 MB/s is all that the leader lets through, and 1 MB/s comes: well, though the follower side would allow 47."""
     steps = tuple(traced([1 * MB] * 20, start_ms=NOW_MS - 110_000))
     signals = [source, move_signal(*TARGET, steady_state=3 * MB, steps=steps)]
     assert not judged(live({SOURCE: 10 * MB, TARGET: 50 * MB}), signals)[3].stalled
 
 
-def test_an_unknown_leader_is_not_cleared_of_the_blame() -> None:
+def test_stall_with_an_unmeasured_leader_holds() -> None:
     signals = [move_signal(*SOURCE, age_s=60), move_signal(*TARGET, steady_state=3 * MB)]
     brokers = [broker_signal(1, leader=10 * MB), broker_signal(3, follower=2 * MB)]
     decision = decide(TARGET, signals=signals, brokers=brokers, stalls={3: STALLED})
     assert decision.reason in (Reason.SIGNALS_STALE, Reason.SIGNALS_MISSING)
 
 
-def test_a_raise_that_crosses_steady_state_is_worth_a_write() -> None:
+def test_small_raise_above_steady_state_is_written() -> None:
     signals = [move_signal(*SOURCE, steady_state=47 * MB), move_signal(*TARGET, steady_state=3 * MB)]
     decision = decide(cluster=live({SOURCE: 46 * MB, TARGET: 50 * MB}), signals=signals, stalls={3: STALLED})
     assert isinstance(decision, SetRate)
     assert decision.setpoint_bytes_per_s == 50 * MB
 
 
-def test_a_move_that_progresses_under_a_rate_above_the_ceiling_is_not_called_infeasible() -> None:
+def test_progress_above_the_ceiling_is_not_infeasible() -> None:
     """Somebody set 100 where we may set 50; keeping up takes 60."""
     signals = [move_signal(*SOURCE, steady_state=60 * MB), move_signal(*TARGET, steady_state=3 * MB)]
     decision = decide(cluster=live({SOURCE: 100 * MB, TARGET: 100 * MB}), signals=signals, stalls={3: WELL})
     assert decision.reason is Reason.PROGRESSING
 
 
-def test_the_unthrottled_side_points_at_the_throttle_that_binds() -> None:
+def test_unthrottled_side_names_the_limiting_throttle() -> None:
     """E5: follower list only, q = 2, W = 3."""
     signals = [move_signal(*SOURCE, steady_state=0, listed=0), move_signal(*TARGET, steady_state=3 * MB)]
     cluster = live({TARGET: 2 * MB})
@@ -511,7 +511,7 @@ def test_the_unthrottled_side_points_at_the_throttle_that_binds() -> None:
     assert decide(SOURCE, cluster, signals, stalls={3: STALLED}).reason is not Reason.STALLED_UNTHROTTLED
 
 
-def test_a_dead_destination_does_not_hold_up_the_others() -> None:
+def test_dead_destination_does_not_hold_the_others() -> None:
     cluster = live({SOURCE: 10 * MB}, moves=FAN_OUT, brokers=(1, 2, 4))  # 3 is down: no signal, no settings.
     signals = [FAN_SIGNALS[0], FAN_SIGNALS[2]]
     decision = decide(SOURCE, cluster, signals, [broker_signal(1, leader=10 * MB)], stalls={3: UNSEEN, 4: STALLED})
@@ -526,9 +526,7 @@ def test_a_dead_destination_does_not_hold_up_the_others() -> None:
         ({SOURCE: Setpoint(6.6 * MB)}, True),
     ],
 )
-def test_of_what_the_law_leaves_no_more_is_expected_than_that(
-    courses: Mapping[BrokerSide, Setpoint], stalled: bool
-) -> None:
+def test_judge_expects_only_the_surplus_of_steered_sides(courses: Mapping[BrokerSide, Setpoint], stalled: bool) -> None:
     """0.4 MB/s of the 0.6 that the leader's throttle leaves: less than half of the 1 MB/s that is expected of anybody else."""
     steps = tuple(traced([0.4 * MB] * 34, start_ms=NOW_MS - 180_000))
     signals = [move_signal(*SOURCE), move_signal(*TARGET, steps=steps)]

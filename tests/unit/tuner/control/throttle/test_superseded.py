@@ -22,9 +22,7 @@ from tuner.core.throttle_limits import MB
         (Reason.WINDOW_WARMUP, 10 * MB, False, True),
     ],
 )
-def test_what_replicas_come_back_through_is_not_lowered_nor_held_low(
-    reason: Reason, wanted: int, waiting: bool, ends: bool
-) -> None:
+def test_changes_that_slow_lost_replicas_are_superseded(reason: Reason, wanted: int, waiting: bool, ends: bool) -> None:
     change = SetRate(*SOURCE, 10 * MB, wanted, reason, "text: text")
     behind = replace(broker_signal(1), under_min_isr_partitions=1)
     comes_back = live(moves=(replace(move(), isr=(1,)),))
@@ -52,12 +50,12 @@ def hold(reason: Reason, side: BrokerSide | None = None) -> Hold:
         (Relinquish(*TARGET, 5 * MB, 7 * MB, 9, Reason.EXTERNAL_CHANGE, "text"), {TARGET}),
     ],
 )
-def test_change_stops_where_a_decision_is_blind_or_lets_go(decision: Hold | Relinquish, stops: set[BrokerSide]) -> None:
+def test_change_stops_after_unobserved_hold_or_relinquish(decision: Hold | Relinquish, stops: set[BrokerSide]) -> None:
     found = find_changes_to_stop([decision], SIDES, (), SIDES)
     assert found == dict.fromkeys(stops, f"stopped on the way: {decision.text}")
 
 
-def test_pause_stops_all_but_windows_that_fill() -> None:
+def test_pause_stops_all_changes_except_warmups() -> None:
     paused = hold(Reason.PAUSED)
     assert find_changes_to_stop([paused], SIDES, [TARGET], SIDES).keys() == {SOURCE}
     assert find_changes_to_stop([hold(Reason.RELEASED)], SIDES, [TARGET], SIDES).keys() == {SOURCE, TARGET}
@@ -79,7 +77,7 @@ def test_change_of_a_rate_no_longer_owned_stops() -> None:
         (None, 10 * MB, Reason.RESTORED, False),
     ],
 )
-def test_way_back_stops_where_it_would_not_drain(
+def test_restore_stops_if_it_would_not_drain(
     steady_state: float | None, wanted: int, reason: Reason, stops: bool
 ) -> None:
     signal = replace(move_signal(*SOURCE), steady_state_bytes_per_s=steady_state)

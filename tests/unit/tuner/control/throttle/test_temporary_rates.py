@@ -36,7 +36,7 @@ def decided(limits: Limits = STEERS, memory: Memory | None = None, **more: Any) 
     return found
 
 
-def test_an_empty_window_is_filled_without_any_measurement() -> None:
+def test_warmup_needs_no_measurement() -> None:
     found = decided()
     assert isinstance(found, SetRate)
     assert (found.reason, found.current_bytes_per_s, found.setpoint_bytes_per_s) == (
@@ -55,11 +55,11 @@ def test_an_empty_window_is_filled_without_any_measurement() -> None:
         (Reason.SIGNALS_MISSING, {"empty_windows": frozenset({TARGET})}),
     ],
 )
-def test_nothing_is_filled_twice_or_where_no_throttle_stands(reason: Reason, more: dict[str, Any]) -> None:
+def test_warmup_runs_once_and_needs_a_throttle(reason: Reason, more: dict[str, Any]) -> None:
     assert decided(**more).reason is reason
 
 
-def test_a_persons_word_and_anybody_elses_throttle_come_before_it() -> None:
+def test_orders_and_external_owners_precede_a_warmup() -> None:
     order = Orders(overrides={SOURCE: Override(9 * MB, NOW_MS + 60_000, "kim")})
     assert decided(orders=order).reason is Reason.OVERRIDDEN
     assert decided(memory=Memory(externally_owned_until_ms={SOURCE: NOW_MS + 60_000})).reason is Reason.EXTERNALLY_OWNED
@@ -67,21 +67,21 @@ def test_a_persons_word_and_anybody_elses_throttle_come_before_it() -> None:
     assert decided(replace(STEERS, adopts_existing=False), standing).reason is Reason.PRESERVED
 
 
-def test_where_a_twelfth_is_less_than_the_operator_allows_it_begins_there() -> None:
+def test_warmup_starts_at_the_minimum_rate() -> None:
     (low, *_), stands = plan_fill(10 * MB, 4 * MB), 10 * MB
     assert low.rate_bytes_per_s == 4 * MB
     assert "4.00 MB/s → 10.0 MB/s" in decided(replace(STEERS, rate_bytes_per_s_min=4 * MB)).text
     assert decided(replace(STEERS, rate_bytes_per_s_min=stands)).reason is Reason.SIGNALS_MISSING
 
 
-def test_it_is_brought_up_to_the_ceiling_and_no_further() -> None:
+def test_warmup_ends_at_the_ceiling() -> None:
     found = decided(replace(STEERS, rate_bytes_per_s_max=6 * MB))
     assert isinstance(found, SetRate)
     assert found.setpoint_bytes_per_s == 6 * MB
     assert "1.00 MB/s → 6.00 MB/s: the ceiling, as the quota window fills" in found.text
 
 
-def test_one_that_was_cut_short_goes_on_to_what_stood() -> None:
+def test_interrupted_warmup_continues_to_the_earlier_rate() -> None:
     ours = replace(owned(10 * MB, 10 * MB, 3 * MB), restore_to_bytes_per_s=10 * MB)
     found = decided(live=live({SOURCE: 3 * MB, TARGET: 3 * MB}), memory=Memory(owned={SOURCE: ours}))
     assert isinstance(found, SetRate)
@@ -91,11 +91,11 @@ def test_one_that_was_cut_short_goes_on_to_what_stood() -> None:
     assert SOURCE not in after.owned
 
 
-def test_without_an_objective_nothing_is_filled() -> None:
+def test_warmup_without_objective_or_plan_is_none() -> None:
     assert decided(replace(STEERS, closed_loop=False)).reason is Reason.SIGNALS_MISSING
 
 
-def test_what_replicas_come_back_through_stays_open() -> None:
+def test_warmup_skips_sides_that_block_writes() -> None:
     behind = replace(broker_signal(1), under_min_isr_partitions=1)
     recovers = replace(move(), isr=(1,))
     found = decided(live=live(moves=(recovers,)), brokers={1: behind, 3: broker_signal(3)})
@@ -129,7 +129,7 @@ def cut_short(rig: Rig, announcing: PrepareHandshake) -> None:
     cycle(rig)
 
 
-def test_the_window_is_closed_before_the_step_may_begin_and_open_again_when_it_is_full() -> None:
+def test_warmup_lowers_before_the_step_and_restores_after() -> None:
     rig, announcing = idle()
     announcing.submit([move()])
     began_s = rig.now_s + 5.0
@@ -150,7 +150,7 @@ def test_the_window_is_closed_before_the_step_may_begin_and_open_again_when_it_i
     assert rig.kinds("set") == ["intent", "intent", "outcome", "outcome"]
 
 
-def test_what_has_moved_within_a_window_has_filled_it() -> None:
+def test_recent_moves_need_no_warmup() -> None:
     rig, announcing = idle()
     rig.live.moves = (move(),)
     cycle(rig)
@@ -166,7 +166,7 @@ def test_what_has_moved_within_a_window_has_filled_it() -> None:
 
 
 @pytest.mark.parametrize("why", ["urgent", "listed", "looked just now"])
-def test_nothing_is_filled_for_what_producers_wait_for_nor_where_something_may_count(why: str) -> None:
+def test_warmup_is_skipped_for_urgent_steps_and_counted_bytes(why: str) -> None:
     rig, announcing = idle()
     if why == "listed":
         rig.throttles.lists = Rig().throttles.lists
@@ -180,7 +180,7 @@ def test_nothing_is_filled_for_what_producers_wait_for_nor_where_something_may_c
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
 
 
-def test_one_that_is_cut_short_by_a_look_goes_on_with_the_next() -> None:
+def test_warmup_interrupted_by_a_failed_cycle_continues() -> None:
     rig, announcing = idle()
     cut_short(rig, announcing)
     assert not rig.loop._ramps.busy
@@ -193,7 +193,7 @@ def test_one_that_is_cut_short_by_a_look_goes_on_with_the_next() -> None:
     assert cycle(rig) == [Reason.SIGNALS_MISSING] * 2
 
 
-def test_one_that_is_cut_short_goes_back_with_the_end_of_the_move_or_is_whoevers_who_changes_it() -> None:
+def test_interrupted_warmup_is_restored_or_relinquished() -> None:
     for somebody in (False, True):
         rig, announcing = idle()
         cut_short(rig, announcing)
@@ -210,7 +210,7 @@ def test_one_that_is_cut_short_goes_back_with_the_end_of_the_move_or_is_whoevers
         assert not rig.loop.memory.owned
 
 
-def test_what_is_withheld_after_all_is_not_filled_and_is_as_empty_the_next_time() -> None:
+def test_deferred_step_keeps_its_window_empty() -> None:
     rig, announcing = idle()
     rig.limits = replace(rig.limits, throttles_all_moves=True)
     rig.loop = rig._make_loop(Memory())
@@ -226,7 +226,7 @@ def test_what_is_withheld_after_all_is_not_filled_and_is_as_empty_the_next_time(
     assert rig.loop._windows._ages.empty_windows([SOURCE], rig.now_s) == {SOURCE}
 
 
-def test_sides_that_the_budget_has_no_write_for_before_the_step_are_left_as_they_are() -> None:
+def test_warmup_without_write_budget_changes_nothing() -> None:
     rig, announcing = idle()
     rig.loop._ramps._writes_per_s_max = rig.loop._ramps._budget = rig.loop._ramps._budget_max = 1.0
     announcing.submit([move()])
@@ -235,7 +235,7 @@ def test_sides_that_the_budget_has_no_write_for_before_the_step_are_left_as_they
     assert len(rig.loop.memory.owned) == len(rig.loop._ramps.busy) == 1
 
 
-def test_the_executor_reckons_with_what_passes_and_not_with_what_stands_for_a_second() -> None:
+def test_executor_counts_the_warmups_target_rate() -> None:
     rig, announcing = idle()
     announcing.submit([move()])
     cycle(rig)
@@ -247,7 +247,7 @@ def test_the_executor_reckons_with_what_passes_and_not_with_what_stands_for_a_se
     assert rig.loop.throttling.setpoints[SOURCE] == 10 * MB
 
 
-def test_a_window_in_which_somebody_has_begun_to_move_since_the_last_look_is_not_empty() -> None:
+def test_window_with_a_new_external_move_is_not_empty() -> None:
     for what in ("a move", "a list"):
         rig, announcing = idle()
         announcing.submit([replace(move(), partition=5)])
@@ -259,7 +259,7 @@ def test_a_window_in_which_somebody_has_begun_to_move_since_the_last_look_is_not
         assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
 
 
-def test_what_was_cut_short_long_ago_is_not_gone_on_with_blindly() -> None:
+def test_old_interrupted_warmup_needs_fresh_signals() -> None:
     rig, announcing = idle()
     cut_short(rig, announcing)
     rig.live.not_seen = None
@@ -267,7 +267,7 @@ def test_what_was_cut_short_long_ago_is_not_gone_on_with_blindly() -> None:
     assert cycle(rig) == [Reason.SIGNALS_MISSING] * 2
 
 
-def test_what_was_cut_short_on_its_way_to_the_ceiling_goes_on_to_it() -> None:
+def test_interrupted_warmup_continues_to_the_ceiling() -> None:
     rig, announcing = idle()
     rig.limits = replace(rig.limits, rate_bytes_per_s_max=6 * MB)
     rig.loop = rig._make_loop(Memory())
@@ -281,7 +281,7 @@ def test_what_was_cut_short_on_its_way_to_the_ceiling_goes_on_to_it() -> None:
     assert rig.throttles.rates == {SOURCE: 6 * MB, TARGET: 6 * MB}
 
 
-def test_what_could_not_be_lowered_has_nothing_to_come_back_from() -> None:
+def test_warmup_whose_first_write_failed_is_not_repeated() -> None:
     rig, announcing = idle()
     rig.throttles.refusing = {1: "not authorized", 3: "not authorized"}
     announcing.submit([move()])
@@ -294,7 +294,7 @@ def test_what_could_not_be_lowered_has_nothing_to_come_back_from() -> None:
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
 
 
-def test_whoever_pauses_finds_what_stood_and_not_a_part_of_it() -> None:
+def test_pause_lets_a_warmup_finish() -> None:
     rig, announcing = idle()
     announcing.submit([move()])
     cycle(rig)
@@ -307,13 +307,13 @@ def test_whoever_pauses_finds_what_stood_and_not_a_part_of_it() -> None:
     assert not rig.loop.memory.owned
 
 
-def test_with_what_producers_wait_for_its_sides_stay_open_for_all() -> None:
+def test_urgent_step_keeps_its_sides_open_for_all_steps() -> None:
     rig, announcing = idle()
     announcing.submit([move(), replace(move(), partition=5)], [KEY])
     assert Reason.WINDOW_WARMUP not in cycle(rig)
 
 
-def test_whoever_comes_after_one_that_died_on_the_way_takes_it_back_too() -> None:
+def test_next_tuner_restores_an_interrupted_warmup() -> None:
     rig, announcing = idle()
     announcing.submit([move()])
     cycle(rig)
@@ -328,7 +328,7 @@ def test_whoever_comes_after_one_that_died_on_the_way_takes_it_back_too() -> Non
     assert rig.throttles.rates == {SOURCE: 10 * MB, TARGET: 10 * MB}
 
 
-def test_who_releases_has_what_stood() -> None:
+def test_release_restores_the_rate_before_a_warmup() -> None:
     rig, announcing = idle()
     announcing.submit([move()])
     cycle(rig)
