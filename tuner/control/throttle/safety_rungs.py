@@ -1,8 +1,9 @@
 """The safety rules that come before any strategy, as an ordered ladder.
 
-Each rung looks at one side of one broker. It returns a decision, or None if it does not apply. ``SAFETY_RUNGS`` is the order:
-the first rung that returns a decision wins. The order is: what cannot be observed, what the tuner does not own, what an
-operator ordered, changes that need no measurement, and last the measurements that a strategy needs.
+A rung checks one side of one broker for the situation that its docstring describes. It returns a decision, or None if it does not
+apply. ``SAFETY_RUNGS``, at the end of this module, is the order: the first rung that returns a decision wins. First come sides that
+cannot be observed, then ownership, operator orders, changes that need no measurement, and last the measurements that a strategy
+needs.
 """
 
 from __future__ import annotations
@@ -56,7 +57,10 @@ def _hold_if_externally_owned(case: SideCase) -> Decision | None:
 
 
 def _warm_up_for_plan(case: SideCase) -> Decision | None:
-    """A plan is about to copy through an empty window: a full rate would pass at once, even one that an operator ordered."""
+    """A plan is about to copy through an empty window: Kafka would let a whole window's bytes through at once.
+
+    This precedes an operator's override, as the ordered rate has to warm up too.
+    """
     if case.limits.closed_loop or find_preserved_rate(case) is not None:
         return None
     return warm_up_empty_window(case)
@@ -96,7 +100,7 @@ def find_preserved_rate(case: SideCase) -> int | None:
 
 
 def _warm_up_for_steering(case: SideCase) -> Decision | None:
-    """A step of a plan is about to copy through an empty window: Kafka would let a whole window's bytes through at once."""
+    """The same with an objective: a side warms up only if no override and no preserved rate holds it."""
     return warm_up_empty_window(case) if case.limits.closed_loop else None
 
 
@@ -131,7 +135,7 @@ def _lower_to_ceiling(case: SideCase) -> Decision | None:
 
 
 def _hold_or_decay_without_fresh_signals(case: SideCase) -> Decision | None:
-    """Old signals never raise a throttle. If they stay away, a rate that the tuner raised decays."""
+    """Without fresh signals no throttle is raised. If they stay away, a rate that the tuner raised decays."""
     unmeasured = case.hold_if_unmeasured(case.side)
     if unmeasured is None:
         return None
@@ -141,8 +145,8 @@ def _hold_or_decay_without_fresh_signals(case: SideCase) -> Decision | None:
 def _decay_stale_rate(case: SideCase) -> Decision | None:
     """Lowers a raised rate without signals, down to the rate before it or the least that drains.
 
-    A plan's rate is the operator's and does not decay. The control law decays its rates itself. Under-min-ISR counts come
-    from the leader's broker signal, which may be fresh: a throttle that blocks writes stays open.
+    A plan's rate is the operator's and does not decay. The control law decays its rates itself. A throttle that blocks writes
+    does not decay either: a fresh broker signal of the leader reports that, even if the signals of the move are old.
     """
     limits, owned, setting = case.view.limits, case.owned, case.setting
     if limits.closed_loop or case.side in case.view.plan_rates or owned is None or setting is None:
@@ -193,7 +197,7 @@ def _open_for_rescue(case: SideCase) -> Decision | None:
 
 
 def _hold_if_destinations_down(case: SideCase) -> Decision | None:
-    """All brokers that this side copies to are down. One that is up would not be held back by the others."""
+    """All destinations of this side are down. If only some are, the others still progress, so the side is judged by those."""
     destinations = case.view.destinations_through(case.side)
     if case.view.measured_destinations(case.side) or not case.view.live.brokers.isdisjoint(destinations):
         return None

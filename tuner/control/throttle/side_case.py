@@ -1,4 +1,4 @@
-"""One side of one broker, with what a rule needs to decide about it."""
+"""The input of the throttle rules: one side of one broker, with its settings, measurements and stalled moves."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SideCase:
 
     @property
     def blocks_writes(self) -> bool:
-        """Whether this throttle slows lost replicas that a partition needs before it accepts writes again."""
+        """Whether this throttle slows a lost replica (fallen out of the ISR) that a partition needs to accept writes again."""
         return self.side in self.view.blocking_writes
 
     @property
@@ -65,14 +65,14 @@ class SideCase:
         return SetRate(*self.side, setting.bytes_per_s, setpoint_bytes_per_s, reason, text, setting.is_own)
 
     def hold_if_ramping_down(self) -> Hold | None:
-        """Lets a ramp to a lower rate go on without signals; None for a ramp to a higher rate."""
+        """Returns a hold that lets a ramp to a lower rate go on; None for a ramp to a higher rate."""
         setting, owned = self.setting, self.owned
         if setting is None or owned is None or owned.setpoint_bytes_per_s > setting.bytes_per_s:
             return None
         return self.hold(Reason.RATE_IS_CHANGING, "the rate goes down, in steps over the quota window")
 
     def hold_if_unmeasured(self, required: BrokerSide) -> Hold | None:
-        """Returns a hold if the signals of ``required`` are old or missing. A decision about this side needs them."""
+        """Returns a hold of this side if the signals of another one, ``required``, are old or missing; else None."""
         match self.view.freshness(required):
             case Freshness.MISSING:
                 text = f"no measurements of broker {required[0]} ({required[1]} side) yet"
@@ -103,7 +103,7 @@ class Stall:
 
 @dataclass(frozen=True, slots=True)
 class ThrottledSide:
-    """A side with a throttle and measured load: the input of both strategies."""
+    """A side with a throttle and a measured load: the input of both strategies."""
 
     case: SideCase
     setting: RateSetting

@@ -31,7 +31,7 @@ from tuner.core.throttle_limits import StallLimits
 
 @dataclass(frozen=True, slots=True)
 class _CycleFindings:
-    """What one cycle found for all sides together."""
+    """The findings of one cycle that concern all sides."""
 
     stall_limits: StallLimits
     stalled_destinations: Set[int]

@@ -93,7 +93,7 @@ class Memory:
     preexisting_lists: frozenset[str] | None = None
     idle_lists: frozenset[str] = frozenset()
     idle_rates: Mapping[BrokerSide, int] = field(default_factory=dict)  # In the idle cycle before. Not in the journal.
-    after_moves: IdleThrottles | None = None  # Not in the journal.
+    after_moves: IdleThrottles | None = None  # Since moves ended and until their cleanup. Not in the journal.
     # Brokers that were away when their move ended. Its throttle is removed when they are back.
     brokers_to_clear: frozenset[int] = frozenset()
     # The tuner's entries in the throttled-replica lists, by topic: from before they are written until they are removed.

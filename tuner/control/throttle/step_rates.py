@@ -33,7 +33,7 @@ def find_steps_above_plan_rate(
     *,
     not_set: Collection[BrokerSide],
     lowered: Collection[BrokerSide],
-    busy: Collection[BrokerSide],
+    ramping: Collection[BrokerSide],
 ) -> tuple[dict[TopicPartition, str], dict[TopicPartition, str]]:
     """Returns the prepared steps that would exceed the rate of their plan, with the cause: those that fail, and those that wait.
 
@@ -42,7 +42,7 @@ def find_steps_above_plan_rate(
         observation: of this cycle, with a readable cluster.
         not_set: sides whose rate could not be set in this cycle.
         lowered: sides where a window warm-up has begun.
-        busy: sides with a rate change in progress.
+        ramping: sides with a rate change in progress.
     """
     assert isinstance(observation.live, LiveCluster)
     started = {(d.broker, d.side): RateSetting(d.value_bytes_per_s) for d in decisions if isinstance(d, StartRate)}
@@ -64,7 +64,7 @@ def find_steps_above_plan_rate(
                     f"not begun yet: the {side_name(side)} has to be lowered first, as its quota window is empty"
                 )
             elif side in above:
-                (waits if side in busy else failed)[key] = f"not begun: {above[side]}"
+                (waits if side in ramping else failed)[key] = f"not begun: {above[side]}"
     return failed, {key: why for key, why in waits.items() if key not in failed}
 
 

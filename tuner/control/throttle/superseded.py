@@ -74,7 +74,7 @@ def find_superseded_changes(
 
 def find_changes_to_stop(
     decisions: Sequence[Decision],
-    busy: Collection[BrokerSide],
+    ramping: Collection[BrokerSide],
     filling: Collection[BrokerSide],
     owned: Collection[BrokerSide],
 ) -> dict[BrokerSide, str]:
@@ -84,7 +84,7 @@ def find_changes_to_stop(
     the tuner no longer owns, as no tuner would restore that rate.
 
     Args:
-        busy: sides with a change in progress.
+        ramping: sides with a change in progress.
         filling: those of them whose quota window warms up.
         owned: sides whose rate is the tuner's own.
     """
@@ -96,7 +96,7 @@ def find_changes_to_stop(
     # A pause keeps the rates as they are, but not the low rate that a warm-up has for a second.
     paused = any(isinstance(d, Hold) and d.reason is Reason.PAUSED for d in decisions)
     stops: dict[BrokerSide, str] = {}
-    for side in busy:
+    for side in ramping:
         if paused and side in filling:
             continue
         if (cause := causes.get(side) or causes.get((None, None))) is not None:

@@ -1,4 +1,4 @@
-"""Rates that a throttle has for a time: during a window warm-up, under a plan, and while lost replicas come back.
+"""Decides temporary rates: during a window warm-up, under a plan, and while lost replicas come back.
 
 The tuner records which rate to restore when the reason ends.
 """
@@ -105,9 +105,9 @@ def follow_plan_rate(case: SideCase) -> Decision | None:
 
 
 def restore_after_temporary_change(case: SideCase) -> Decision | None:
-    """Returns the way back to the rate before a temporary change, once its reason is over.
+    """Returns the change back to the rate before a temporary change, once its reason is over.
 
-    A rise needs a fresh signal. While the leader does not say whether writes wait for lost replicas, nothing changes.
+    A rise needs a fresh signal. While it is unknown whether writes wait for lost replicas, nothing changes.
     """
     owned, setting, view = case.owned, case.setting, case.view
     if owned is None or owned.restore_to_bytes_per_s is None or setting is None:
@@ -126,7 +126,7 @@ def restore_after_temporary_change(case: SideCase) -> Decision | None:
 
 
 def open_for_isr_recovery(case: SideCase) -> Decision:
-    """Raises a throttle to the ceiling for lost replicas that come back through it."""
+    """Raises a throttle to the ceiling, so that lost replicas (fallen out of the ISR) come back faster through it."""
     setting, limits = case.setting, case.view.limits
     max_rate = limits.rate_bytes_per_s_max
     cause = "partitions accept no writes until lost replicas come back through it"

@@ -371,7 +371,7 @@ class ThrottleController:
                 observation,
                 self._limits,
                 not_set=unthrottled.sides,
-                busy=self._ramps.busy,
+                ramping=self._ramps.busy,
                 lowered=self._windows.active().keys() - self._ramps.waiting.keys(),
             )
             waits = {key: why for key, why in waits.items() if key not in kept_back}

@@ -1,4 +1,4 @@
-"""When moves have ended: the move's own throttle goes, a standing one gets its values back, others' are not touched."""
+"""Cleanup after the moves: their own throttle is removed, preexisting ones are restored, others stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A deadline that cannot be kept is said with its numbers, while there is time to do something about it; one that can is not."""
+"""A deadline that will be missed is explained with its numbers, while an operator can still act."""
 
 from __future__ import annotations
 

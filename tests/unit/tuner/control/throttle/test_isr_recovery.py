@@ -1,4 +1,4 @@
-"""Which throttles are hurried: the ends of a stalled move, and of what brings lost replicas back."""
+"""Throttles of stalled moves, and of lost replicas that partitions need to accept writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cycle that had to do without signals is followed by another as soon as they have come."""
+"""A cycle that lacked signals is followed by another as soon as they arrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Throttles that serve no move: which are counted, while nothing moves and while something does."""
+"""Which throttles count as orphaned, with and without running moves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is what stands there still what we wrote? What somebody else changed is theirs, until the hold expires."""
+"""Which rates stay the tuner's own, and which belong to an operator or another tool until the hold expires."""
 
 from __future__ import annotations
 

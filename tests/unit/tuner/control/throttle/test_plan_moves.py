@@ -1,4 +1,4 @@
-"""A plan of rheostat is throttled without an objective: rates and lists before its first byte, never above the ceiling."""
+"""Plans of rheostat without an objective: rates and lists precede the first byte, never above the ceiling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One cycle's thinking, and what is remembered from one to the next."""
+"""The decisions of one cycle, and the state that one cycle hands to the next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No stall is diagnosed from what was measured before the last change of a rate."""
+"""No stall is diagnosed from measurements before the last rate change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rates and feasibility, with the numbers of the lab's runs E1 to E6 (a quota ends a move iff q > W)."""
+"""Rescue rates and feasibility, with the numbers of the lab runs E1 to E6 (a move ends at a quota q if and only if q > W)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One throttle's ladder, rung by rung: for every reason the situation that gives it, and what a person is told."""
+"""The rules for one side in their order: for every reason its situation, and the text for operators."""
 
 from __future__ import annotations
 

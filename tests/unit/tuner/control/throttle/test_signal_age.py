@@ -1,4 +1,4 @@
-"""Readiness by the age of signals: no flapping on a busy host, and how late signals usually are is said."""
+"""Readiness by the age of signals does not flap on a busy host, and late signals are explained."""
 
 from __future__ import annotations
 

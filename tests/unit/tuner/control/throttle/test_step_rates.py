@@ -1,4 +1,4 @@
-"""Which steps of plans fail, and which only wait, as no throttle holds them to their plan's rate."""
+"""Which plan steps fail and which wait, because no throttle holds them to their plan's rate."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def judged(
     steers: bool = False,
 ) -> tuple[dict[tuple[str, int], str], dict[tuple[str, int], str]]:
     limits = replace(LIMITS, closed_loop=steers)
-    return find_steps_above_plan_rate((move(),), decisions, found, limits, not_set=not_set, lowered=lowered, busy=busy)
+    return find_steps_above_plan_rate(
+        (move(),), decisions, found, limits, not_set=not_set, lowered=lowered, ramping=busy
+    )
 
 
 FILLS = SetRate(*SOURCE, 10 * MB, 10 * MB, Reason.WINDOW_WARMUP, "text")

@@ -1,4 +1,4 @@
-"""Changes under way that somebody, or something more urgent, has overtaken."""
+"""Changes in progress that an order, or partitions without writes, supersede."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A throttle through which nothing has moved for a while is brought up as its window fills, before a step of ours begins there."""
+"""A throttle with an empty quota window warms up before a step copies through it."""
 
 from __future__ import annotations
 
