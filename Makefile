@@ -25,8 +25,8 @@ demo: venv ## a stalled reassignment on a real cluster is rescued; about two min
 test: venv ## every test that fits a laptop: unit, streaming, real brokers
 	$(BIN)/python -m pytest $(ARGS)
 
-test-fast: venv ## what only computes: no broker, no Spark; about four minutes
-	$(BIN)/python -m pytest -n auto tests/unit tests/simulation tests/rules $(wildcard tests/test_*.py) $(ARGS)
+test-fast: venv ## what only computes: no broker, no Spark, no test that takes long; about four minutes
+	$(BIN)/python -m pytest -n auto -m 'not campaign and not slow' tests/unit tests/simulation tests/rules $(wildcard tests/test_*.py) $(ARGS)
 
 faults: venv ## the fault campaign on real brokers, one thing that goes wrong a row; about an hour
 	$(BIN)/python -m pytest tests/faults -m "" $(ARGS)

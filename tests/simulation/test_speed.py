@@ -12,6 +12,7 @@ import sys
 import time
 
 import numpy as np
+import pytest
 from random_worlds import WorldShape, draw_world
 
 from tuner.core.throttle_limits import MB, Limits
@@ -42,6 +43,7 @@ class Calls:
         self.cpu_s.append(time.process_time() - began_s)
 
 
+@pytest.mark.slow
 def test_an_hour_of_fifty_brokers_takes_seconds() -> None:
     # Big partitions, so that something moves until the end.
     world, calls = draw_world(1, WorldShape(size_bytes=150e9)), Calls()

@@ -24,6 +24,8 @@ from tuner.simulation.swarm import findings_of
 from tuner.simulation.swarm_draw import draw_run
 from tuner.simulation.swarm_watch import SwarmJournal, WatchedThrottles
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(120)
 
 

@@ -253,6 +253,7 @@ def test_a_fault_at_the_end_of_a_large_plan_is_found_in_about_the_time_it_takes_
     assert refused_s < 20 * parsing_s, f"{refused_s:.2f} s, and the parser alone takes {parsing_s:.2f} s"
 
 
+@pytest.mark.slow
 def test_a_plan_of_fifty_megabytes_is_read_or_refused_by_its_line() -> None:
     """Within what the planning of 200,000 partitions may take; its only fault stands at its end."""
     entries = [

@@ -73,6 +73,7 @@ ERIN = Tenant("erin")
     happened=[{**QUIET, "tenants": {Tenant("alice"): (None, -5.0, 1)}, "passes_s": 4_000}],
     back_s=0,
 )
+@pytest.mark.slow
 def test_backlogged_tenant_of_idle_controller_gets_share_within_hour(
     policy: MutationPolicy, standing: dict[QuotaEntity, float], happened: list[dict[str, Any]], back_s: int
 ) -> None:
