@@ -49,7 +49,7 @@ class BrokerLimitRow:
 
 @dataclass(frozen=True, slots=True)
 class LimitsReport:
-    source: str  # Where the figures come from, for people.
+    source: str  # Source of the figures, for people.
     limits: PartitionLimits
     are_set: bool  # False: the limits are a recommendation to compare with.
     cluster: BrokerLimitRow
