@@ -47,7 +47,7 @@ def signals(entities: DataFrame, shape: WindowShape, topics: Topics, *, backlog:
     records = kernel.records(
         span_start_ms=F.unix_millis("span.start"),
         window_ms=shape.window_s * 1000,
-        hop_ms=shape.slide_s * 1000,
+        slide_ms=shape.slide_s * 1000,
         backlog=backlog,
     )
     topic = F.when(F.col("kind") == REJECT, topics.rejects).otherwise(topics.signals)

@@ -6,7 +6,7 @@ import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
-/** Bytes that grow: big-endian numbers, and texts with their length before them. */
+/** A growing byte buffer for big-endian numbers and length-prefixed texts. */
 final class Bytes {
     private static final int SHORT_TEXT_MAX = 0xFFFF;
     private static final VarHandle INT64 = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.BIG_ENDIAN);
@@ -51,7 +51,7 @@ final class Bytes {
         return int64(Double.doubleToRawLongBits(value));
     }
 
-    /** A longer one is cut: no name that Kafka allows comes near. */
+    /** Cuts a text above 65,535 bytes; Kafka's names are far shorter. */
     Bytes shortText(String text) {
         byte[] raw = text.getBytes(StandardCharsets.UTF_8);
         int kept = Math.min(raw.length, SHORT_TEXT_MAX);
@@ -70,7 +70,7 @@ final class Bytes {
         return this;
     }
 
-    /** ASCII only. */
+    /** Appends a text that must be ASCII. */
     Bytes ascii(String text) {
         room(text.length());
         for (int i = 0; i < text.length(); i++) {

@@ -6,7 +6,7 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** What makes the functions of this package callable from a Column, by names like <code>rheostat.records</code>. */
+/** Makes the functions of this package callable from a Column, by names like <code>rheostat.records</code>. */
 public final class Catalog implements FunctionCatalog {
     private String name;
     private Map<String, UnboundFunction> functions;

@@ -8,19 +8,19 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** The scrapes of one record, as a format reads them (formats/common.py) → its entities (streaming/entities.py). */
+/** Turns the scrapes of one record, as a format returns them (formats/common.py), into entities (streaming/entities.py). */
 final class EntitiesFunction extends KernelFunction {
     private static final long serialVersionUID = 1;
     static final String ENTITIES =
             "array<struct<cluster: string, kind: string, node: int, part: string, time: timestamp, row: binary>>";
 
     private static final int CLOCK_ERROR_MS_MAX = 30_000;
-    // A topic with message.timestamp.type=CreateTime carries its senders' clocks; one that is fast would end everybody's
-    // windows. What Kafka cannot have taken yet is taken to have come now. Half the lateness: others must not be late by it.
+    // With message.timestamp.type=CreateTime, one sender with a fast clock would close the windows of all others. A record from the
+    // future counts as received now. The tolerance is half the watermark delay, so that other records do not become late.
     private static final int AHEAD_MS_MAX = 5_000;
     private static final long OWN_MS_MAX = 1L << 52;
     private static final int HEAD_BYTES = 256;
-    // It is in key and value of every signal, and what Kafka does not take for its size would end the query.
+    // The name is in key and value of every signal; a record too large for Kafka would end the query.
     private static final int CLUSTER_LENGTH_MAX = 255;
     private static final int NO_NODE = -1;
     private static final UTF8String REJECT = UTF8String.fromString("reject");
@@ -81,13 +81,16 @@ final class EntitiesFunction extends KernelFunction {
         return Fold.array(entities);
     }
 
-    /** Why the scrape is refused, or null. What no format is to leave out is asked for here: without it the query would end. */
+    /**
+     * Returns why the scrape is refused, or null. Also checks fields that every format must set, because the query would fail
+     * without them.
+     */
     private static String reason(InternalRow scrape) {
         if (!scrape.isNullAt(REASON)) {
             return scrape.getUTF8String(REASON).toString();
         }
         if (scrape.isNullAt(CLUSTER) || scrape.isNullAt(NODE)) {
-            return "the format tells no cluster or no node";
+            return "the record has no cluster or no node";
         }
         return isName(scrape.getUTF8String(CLUSTER).toString())
                 ? null
@@ -106,14 +109,14 @@ final class EntitiesFunction extends KernelFunction {
         return Math.min(takenMs, nowMs + AHEAD_MS_MAX);
     }
 
-    /** A time far out of any range would overflow in sums, and is none. */
+    /** Returns the times of a row. A sender's time far out of range would overflow sums and is ignored. */
     static Row.Times times(boolean timed, long ts, long atMs, long nowMs, long everyMs) {
         long ownMs = timed && ts >= 0 && ts <= OWN_MS_MAX ? ts : atMs;
         boolean agrees = ownMs >= atMs - CLOCK_ERROR_MS_MAX && ownMs <= atMs + CLOCK_ERROR_MS_MAX;
         return new Row.Times(nowMs, ownMs, agrees ? ownMs : atMs, atMs, everyMs);
     }
 
-    /** Where a record came from, and when. */
+    /** Origin and time of a record. */
     private static final class Record {
         final byte[] value;
         final String topic;
@@ -137,7 +140,7 @@ final class EntitiesFunction extends KernelFunction {
             places = in.getLong(11);
         }
 
-        /** An entity that carries key and value of a record of the rejects topic (shared/contract/scrapes.py). */
+        /** Returns an entity with key and value of a record for the rejects topic (shared/contract/scrapes.py). */
         InternalRow refused(String reason, int scrapeVersion) {
             Json note = new Json().open().field("v", scrapeVersion);
             if (!kafka.isEmpty()) {
@@ -147,9 +150,8 @@ final class EntitiesFunction extends KernelFunction {
             note.field("topic", topic).field("partition", partition).field("offset", offset).field("reason", reason);
             note.field("head", Base64.getEncoder().encodeToString(head)).close();
 
-            // It leaves in the batch it came in, and its state waits for nothing: without this a flood of refusals would fill
-            // the heap for as long as the slowest source is waited for. Not before the watermark, that is, not earlier than
-            // it has to.
+            // The reject is written in the batch that read it, and its state should be removed soon: otherwise a flood of rejects
+            // would fill the heap while the watermark waits for the slowest source. Its time must not be behind the watermark.
             long placeMs = apartMs > 0 ? Math.min(atMs, nowMs - apartMs) : atMs;
             String of = (kafka.isEmpty() ? "" : kafka + "|") + topic + "-" + partition;
             UTF8String place = UTF8String.fromString(of + "-" + (places > 0 ? offset % places : offset));

@@ -15,20 +15,20 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * A record of our own format → its entities, when everything in it is as the contract says; else NULL, and
- * formats/rheostat_json.py, which can say what is wrong, has it.
+ * Turns a valid record of rheostat's own format into its entities. Returns NULL for any other record, which
+ * formats/rheostat_json.py then parses, because that can name the fault.
  *
- * <p>Samples go from the parser into the fold, one by one: no scrape is ever put together.
+ * <p>Samples go one by one from the parser into the fold, so no scrape is held in memory.
  *
- * <p>Invariant: what is taken here yields what it would yield there. Where the two might differ (a field named twice, a number
- * as text, a sample with more to it than a name, labels and a value), it is not taken.
+ * <p>Invariant: a record accepted here yields the same entities as in formats/rheostat_json.py. A record that the two might read
+ * differently (a duplicate field, a number as text, a sample with additional fields) is not accepted.
  */
 final class EntitiesOfJsonFunction extends KernelFunction {
     private static final long serialVersionUID = 1;
     private static final int NAME_LENGTH_MAX = 256;
     private static final int DEPTH_MAX = 100;
-    // A factory remembers the names of fields for as long as it lives, which is the JVM's life: thousands of them. Without a
-    // limit to their length those of one hostile sender would fill the heap.
+    // The factory caches thousands of field names for the life of the JVM. Without a limit on their length, the names of one
+    // hostile sender would fill the heap.
     private static final JsonFactory JSON = JsonFactory.builder()
             .enable(StreamReadFeature.USE_FAST_DOUBLE_PARSER)
             .streamReadConstraints(StreamReadConstraints.builder()
@@ -36,7 +36,7 @@ final class EntitiesOfJsonFunction extends KernelFunction {
                     .maxNestingDepth(DEPTH_MAX)
                     .build())
             .build();
-    // As everybody writes them; compared as bytes, without a look into the table of names.
+    // The usual field names, compared as bytes without a look-up in the name table.
     private static final SerializedString N = new SerializedString("n");
     private static final SerializedString L = new SerializedString("l");
     private static final SerializedString V = new SerializedString("v");
@@ -54,7 +54,7 @@ final class EntitiesOfJsonFunction extends KernelFunction {
             return null;
         }
         byte[] value = in.getBinary(0);
-        // With another first or second byte the parser would look for another encoding.
+        // With other first bytes the parser would detect another encoding.
         if (value.length < 2 || value[0] != '{' || value[1] == 0 || !isUtf8(value)) {
             return null;
         }
@@ -103,7 +103,7 @@ final class EntitiesOfJsonFunction extends KernelFunction {
             this.fold = fold;
         }
 
-        /** Whether everything is there, once, and as it should be. */
+        /** Reads the record. Returns whether every field occurs once and is valid. */
         boolean read(JsonParser json, int scrapeVersion) throws IOException {
             json.nextToken();
             for (String field = json.nextFieldName(); field != null; field = json.nextFieldName()) {
@@ -147,7 +147,7 @@ final class EntitiesOfJsonFunction extends KernelFunction {
             return token == JsonToken.END_ARRAY;
         }
 
-        /** Name, labels and value, in this order, and nothing else. */
+        /** Reads a sample of name, labels and value in this order. Returns false for any other form. */
         private boolean sample(JsonParser json) throws IOException {
             String name = json.nextFieldName(N) ? json.nextTextValue() : null;
             String labels = name != null && json.nextFieldName(L) ? json.nextTextValue() : null;
@@ -162,7 +162,7 @@ final class EntitiesOfJsonFunction extends KernelFunction {
             return json.nextToken() == JsonToken.END_OBJECT;
         }
 
-        /** Of a pair, which is well, or alone: two different ones are one and the same to Spark. */
+        /** Returns whether the labels contain a surrogate: Spark maps different unpaired surrogates to the same text. */
         private static boolean hasSurrogate(String labels) {
             for (int i = 0; i < labels.length(); i++) {
                 if (Character.isSurrogate(labels.charAt(i))) {

@@ -12,18 +12,18 @@ import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * The samples of one scrape, one after the other, and then the rows that they make: streaming/entities.py says which.
+ * Collects the samples of one scrape and turns them into rows (defined in streaming/entities.py).
  *
- * <p>Every sample is looked up once, by its name, and put where it belongs. Of samples of one name and labels the last
- * counts; of a tenant's the first; those that are summed over labels are all added, or, in parts, kept.
+ * <p>Each sample is looked up once by its name. Of several samples with the same name and labels the last counts, for tenants the
+ * first. Samples that are summed over labels are added up in a whole scrape, and kept separately in a partial one.
  */
 final class Fold {
-    /** No measured quantity comes near; shared/contract/bounds.py refuses a signal with a larger one, and formats/common.py has it too. */
+    /** Above any measured quantity. shared/contract/bounds.py and formats/common.py have the same limit. */
     static final double VALUE_MAX = 1e24;
 
     /**
-     * No topic, user or client has a name nearly as long, and they are in keys and values of signals: what Kafka does not take
-     * for its size would end the query.
+     * Longer than any labels of Kafka. Labels are in keys and values of signals, and a record too large for Kafka would end the
+     * query.
      */
     private static final int LABELS_LENGTH_MAX = 2048;
     private static final long MICROS_PER_MS = 1000;
@@ -40,17 +40,17 @@ final class Fold {
     private final boolean whole;
     private final Node broker;
     private final Node controller;
-    // What is of partitions and of tenants is of few nodes.
+    // Empty for most nodes.
     private Map<String, double[]> led = Map.of();
     private Map<String, double[]> followed = Map.of();
     private Map<String, Double[]> tenants = Map.of();
 
-    /** What was measured of the node as a broker, or as a controller. */
+    /** Measurements of the node as a broker, or as a controller. */
     private static final class Node {
         final long[] counters;
         final double[] gauges;
-        /** Also what is no number says that the node has it. */
-        final boolean[] gaugeSaid;
+        /** Whether the gauge was present, even without a valid number. */
+        final boolean[] gaugePresent;
         boolean sure;
         List<Row.Sum> sums;
         double[] totals;
@@ -60,7 +60,7 @@ final class Fold {
             Arrays.fill(counters, Row.ABSENT);
             gauges = new double[table.gauges.length];
             Arrays.fill(gauges, Double.NaN);
-            gaugeSaid = new boolean[gauges.length];
+            gaugePresent = new boolean[gauges.length];
         }
 
         void count(int place, double value) {
@@ -69,7 +69,7 @@ final class Fold {
 
         void gauge(int place, double value, boolean known) {
             gauges[place] = known && isNumber(value) ? value : Double.NaN;
-            gaugeSaid[place] = known;
+            gaugePresent[place] = known;
         }
 
         void add(int place, double value) {
@@ -88,7 +88,7 @@ final class Fold {
             }
         }
 
-        boolean saysSomething() {
+        boolean hasValues() {
             if (sums != null) {
                 return true;
             }
@@ -97,8 +97,8 @@ final class Fold {
                     return true;
                 }
             }
-            for (boolean said : gaugeSaid) {
-                if (said) {
+            for (boolean present : gaugePresent) {
+                if (present) {
                     return true;
                 }
             }
@@ -113,7 +113,7 @@ final class Fold {
         this.controller = new Node(tables.controller);
     }
 
-    /** A sample; one without a name is none. {@code known} is whether it has a value at all. */
+    /** Adds a sample; ignores one without a name. {@code known} tells whether it has a value. */
     void sample(String name, String labels, double value, boolean known) {
         if (name == null || labels == null || labels.length() > LABELS_LENGTH_MAX) {
             return;
@@ -123,7 +123,7 @@ final class Fold {
             if (slot != null) {
                 broker.sure |= slot.surelyBroker;
                 controller.sure |= slot.surelyController;
-                // Whole, it is summed over its labels, and without any it is none of them.
+                // In a whole scrape, a sample without labels is not part of the sum over labels.
                 if (!(slot.summed && whole)) {
                     put(slot, value, known);
                 }
@@ -182,7 +182,7 @@ final class Fold {
         if (whole) {
             node.add(place, value);
         } else {
-            // The other labels may be in another record.
+            // Other labels may arrive in another record.
             node.sum(place, labels, value);
         }
     }
@@ -240,16 +240,16 @@ final class Fold {
     }
 
     /**
-     * Rows of {@code cluster, kind, node, part, time, row}.
+     * Adds the scrape's rows of {@code cluster, kind, node, part, time, row} to the entities.
      *
-     * @param role of contract.Role; null where the format does not tell
+     * @param role one of contract.NodeRole; null if the format does not name it
      */
     void into(List<Object> entities, UTF8String cluster, int node, String role, Row.Times times) {
         boolean isController = "controller".equals(role);
         if (!isController) {
             ofNode(entities, cluster, BROKER, node, broker, broker.sure || "broker".equals(role), times);
         }
-        // One process may be both.
+        // A process may be both broker and controller.
         if (controller.sure || role == null) {
             ofNode(entities, cluster, CONTROLLER, node, controller, controller.sure, times);
         }
@@ -267,8 +267,8 @@ final class Fold {
 
     private static void ofNode(
             List<Object> entities, UTF8String cluster, UTF8String kind, int node, Node found, boolean sure, Row.Times times) {
-        // A row that says nothing of this kind of node is none.
-        if (sure || found.saysSomething()) {
+        // A row without values for this kind of node is left out.
+        if (sure || found.hasValues()) {
             byte[] row = Row.bytes(times, sure, found.counters, found.gauges, found.sums, null);
             entities.add(entity(cluster, kind, node, NONE, times.atMs(), row));
         }

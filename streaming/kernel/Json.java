@@ -3,7 +3,7 @@ package rheostat.stream;
 import com.fasterxml.jackson.core.io.NumberOutput;
 import java.nio.charset.StandardCharsets;
 
-/** One JSON object or several within each other, written field by field. What is not known is left out. */
+/** Writes nested JSON objects field by field, and omits unknown values (NaN, null). */
 final class Json {
     private static final int EXPECTED = 1024;
     private static final char[] HEX = "0123456789ABCDEF".toCharArray();
@@ -43,7 +43,7 @@ final class Json {
         return this;
     }
 
-    /** NaN is what is not known, and JSON has no infinity: what overflowed is not known either. */
+    /** Omits NaN (unknown) and infinity, which JSON does not have. */
     Json field(String name, double value) {
         if (Fold.isNumber(value)) {
             name(name);
@@ -58,7 +58,7 @@ final class Json {
         return this;
     }
 
-    /** Null is what is not known. */
+    /** Omits null. */
     Json field(String name, String value) {
         if (value != null) {
             name(name);
@@ -71,7 +71,7 @@ final class Json {
         return out.toArray();
     }
 
-    /** Ours, and so nothing that would have to be escaped. */
+    /** Names are constants and need no escaping. */
     private void name(String name) {
         separate();
         out.int8('"').ascii(name).int8('"').int8(':');

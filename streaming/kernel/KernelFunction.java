@@ -8,7 +8,7 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
-/** A function whose argument types are fixed, but for the fields of structs, which it reads by their place. */
+/** A function with fixed argument types. It reads the fields of structs by position, so their names do not matter. */
 abstract class KernelFunction implements UnboundFunction, ScalarFunction<Object> {
     private static final long serialVersionUID = 1;
 

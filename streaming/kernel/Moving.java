@@ -11,18 +11,18 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * How far a move is, from the log sizes of its partitions in the successive scrapes of one window.
+ * Computes the progress of a move from the log sizes of its partitions in the successive scrapes of one window.
  *
- * <p>Intuition: everything is measured partition by partition and summed last, so that a partition which joins or leaves
- * between two scrapes does not look like bytes that were moved or lost.
+ * <p>Each partition is measured separately and the results are summed, so that a partition that joins or leaves between two
+ * scrapes does not look like moved or lost bytes.
  *
- * <p>Invariants: a partition counts in a step only when both scrapes have it. An unknown size makes no growth. A log that
- * shrank (retention) has grown by an unknown amount: its step adds 0 bytes to the step, and neither bytes nor time to the
- * write rate. All of it is linear in the number of partitions.
+ * <p>Invariants: a partition counts in a step only if both scrapes have it. An unknown size yields no growth. A log that shrank
+ * (retention) has grown by an unknown amount: it adds 0 bytes to the step, and neither bytes nor time to the write rate. The
+ * computation is linear in the number of partitions.
  */
 final class Moving {
     private static final int LARGEST = 5;
-    /** Of a window's last: twice a second over a minute; without an end a signal could become too large for Kafka. */
+    /** Most steps in a signal (two per second for a minute); without a limit the signal could become too large for Kafka. */
     private static final int STEPS_MAX = 120;
     private static final double STEP_S_MAX = Rates.STEP_MS_MAX / 1000.0;
     private static final Pattern PARTITION = Pattern.compile("partition=(\\d{1,9})(?:,.*)?", Pattern.DOTALL);
@@ -33,12 +33,12 @@ final class Moving {
     private final Map<String, Growth> growth = new LinkedHashMap<>();
     private final Map<String, Partition> now;
 
-    /** Between two successive scrapes; closed is the change of the remaining bytes. */
+    /** Change between two successive scrapes; closed is the change of the remaining bytes. */
     private record Step(long atMs, double seconds, double gained, double written, double remaining, double closed) {}
 
-    /** What a leader's log grew by, and in how many seconds, over the steps where that is known. */
+    /** Growth of a leader's log, and the seconds of the steps in which it is known. */
     private static final class Growth {
-        /** In the newest scrape; unknown where that lacks the partition. */
+        /** Size in the newest scrape; unknown if that lacks the partition. */
         double bytes = Double.NaN;
         long ownMs;
         long atMs;
@@ -52,7 +52,7 @@ final class Moving {
 
     Moving(List<Row> history) {
         for (Row row : history) {
-            // Of several with one time the first; they are in the order of their own times.
+            // Rows are sorted by their own time; of several with one time, the first is used.
             if (scrapes.isEmpty() || row.ownMs > scrapes.get(scrapes.size() - 1).ownMs) {
                 scrapes.add(row);
             }
@@ -86,7 +86,7 @@ final class Moving {
         });
     }
 
-    /** Only one in which something was moving. A longer step is a clock that was set, or a gap. */
+    /** Adds a step if something moved in it. A step longer than STEP_S_MAX is a gap or a clock that was set. */
     private void step(Row before, Row after) {
         double seconds = (after.ownMs - before.ownMs) / 1000.0;
         if (!(seconds > 0 && seconds <= STEP_S_MAX)
@@ -101,7 +101,7 @@ final class Moving {
         for (Map.Entry<String, Partition> one : before.partitions().entrySet()) {
             Partition p = one.getValue();
             Partition q = after.partitions().get(one.getKey());
-            // A partition that has just arrived counts as moving too: its last bytes came in this step.
+            // A partition that has just finished counts too, because its last bytes arrived in this step.
             if (q == null || !(p.adding() || q.adding())) {
                 continue;
             }
@@ -111,13 +111,13 @@ final class Moving {
             remaining += Partition.orZero(q.remainingBytes());
             closed += p.adding() ? Partition.orZero(q.remainingBytes() - p.remainingBytes()) : 0;
         }
-        // What overflows is unknown, and a step without its numbers is none.
+        // A value that overflows is unknown, and a step with unknown values is dropped.
         if (moving > 0 && Fold.isNumber(gained) && Fold.isNumber(written) && Fold.isNumber(remaining)) {
             steps.add(new Step(after.ts, seconds, gained, written, remaining, closed));
         }
     }
 
-    /** The fields of a MoveSignal, but for its head. */
+    /** Adds the fields of a MoveSignal, except its head. */
     void into(Json out, int node, String side, long sampledAtMs) {
         out.field("broker", node).field("side", side);
         totals(out);
@@ -133,9 +133,9 @@ final class Moving {
     }
 
     /**
-     * Sums over the partitions of the newest scrape, with write rates over the time each was seen in the window. Rates are of
-     * the partitions whose rate is known; unknown when there are partitions but no rate. What remains is unknown when a single
-     * part of it is: too small a number would look like the end of the move.
+     * Adds sums over the partitions of the newest scrape. Write rates cover the partitions with a known rate; without any they are
+     * unknown. The remaining bytes are unknown if those of one partition are, because too small a sum would look like the end of
+     * the move.
      */
     private void totals(Json out) {
         int listed = 0;
@@ -143,7 +143,7 @@ final class Moving {
         int moving = 0;
         int movingRated = 0;
         int lags = 0;
-        double keepUp = 0;
+        double steadyState = 0;
         double write = 0;
         double remaining = 0;
         double lag = 0;
@@ -158,7 +158,7 @@ final class Moving {
                 listed++;
                 listedRated += rated ? 1 : 0;
             }
-            keepUp += rated ? rate * partition.counted() : 0;
+            steadyState += rated ? rate * partition.counted() : 0;
             if (partition.adding()) {
                 moving++;
                 movingRated += rated ? 1 : 0;
@@ -173,11 +173,11 @@ final class Moving {
         out.field("moving_partitions", moving).field("listed_partitions", listed).field("done_partitions", done());
         out.field("remaining_bytes", remaining);
         out.field("lag_messages", lags > 0 ? lag : Double.NaN);
-        out.field("steady_state_bytes_per_s", listed == 0 || listedRated > 0 ? keepUp : Double.NaN);
+        out.field("steady_state_bytes_per_s", listed == 0 || listedRated > 0 ? steadyState : Double.NaN);
         out.field("write_bytes_per_s", moving == 0 || movingRated > 0 ? write : Double.NaN);
     }
 
-    /** How many partitions were moving in this window and are not any more in its newest scrape. */
+    /** Returns the number of partitions that moved in this window and no longer move in its newest scrape. */
     private int done() {
         Set<String> gone = new HashSet<>();
         for (Row scrape : scrapes) {
@@ -196,8 +196,8 @@ final class Moving {
     }
 
     /**
-     * Least squares through the remaining bytes: through the running sum of what was closed, that is, without the jumps of
-     * partitions that join. A flat line fits exactly; so do any two points, which says nothing: they have no fit.
+     * Adds the slope of a least-squares line through the running sum of closed bytes, which has no jumps when partitions join. A
+     * flat line has r² = 1. Two points always fit, so they have no r².
      */
     private void slope(Json out) {
         // The point (0, 0).
@@ -229,7 +229,7 @@ final class Moving {
         }
     }
 
-    /** From the end of the last step that gained bytes; unknown when none did. */
+    /** Returns the seconds since the end of the last step that gained bytes; unknown without such a step. */
     private double progressAgeS(long sampledAtMs) {
         long lastMs = Long.MIN_VALUE;
         for (Step step : steps) {
@@ -242,7 +242,10 @@ final class Moving {
 
     private record Largest(String labels, int partition, double remaining) {}
 
-    /** Of the moving partitions of the newest scrape the largest by remaining bytes. Labels that name no partition are of none. */
+    /**
+     * Adds the moving partitions of the newest scrape with the most remaining bytes. Labels without a partition number are
+     * skipped.
+     */
     private void largest(Json out) {
         List<Largest> moving = new ArrayList<>();
         now.forEach((labels, partition) -> {

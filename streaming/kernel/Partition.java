@@ -3,13 +3,13 @@ package rheostat.stream;
 import java.nio.ByteBuffer;
 
 /**
- * One partition of one side of a broker in one scrape. NaN is what is not known.
+ * One partition on one side of a broker in one scrape. NaN means unknown.
  *
  * @param leaderBytes log size of the leader
  * @param ownBytes log size of the follower; NaN on the leader side
  * @param counted replicas whose bytes count against this side's quota
- * @param adding a replica is being added: on the leader side any, on the follower side this one
- * @param remainingBytes what the adding replicas lack; 0 when nothing is being added
+ * @param adding whether a replica is being added: any replica on the leader side, this one on the follower side
+ * @param remainingBytes bytes that the adding replicas still have to copy; 0 if no replica is being added
  * @param lagMessages ConsumerLag of the follower while it is being added; NaN on the leader side
  */
 record Partition(
@@ -29,7 +29,7 @@ record Partition(
         out.int8(adding ? 1 : 0);
     }
 
-    /** {@code more - less}, at least 0; NaN when either is. */
+    /** Returns {@code more - less}, at least 0; NaN if either is NaN. */
     static double excess(double more, double less) {
         return Double.isNaN(more) || Double.isNaN(less) ? Double.NaN : Math.max(more - less, 0.0);
     }

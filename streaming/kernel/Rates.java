@@ -7,35 +7,38 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Rates from counters over the sorted rows of a window. NaN is a rate that nobody knows.
+ * Computes rates of counters over the sorted rows of a window. NaN means unknown.
  *
- * <p>Invariant: a rate is an increase that was seen, over the time between the samples that showed it. Not over the window,
- * which may be half empty; and a window with fewer than two samples of a counter has no rate, and not 0.
+ * <p>Invariant: a rate is a measured increase divided by the time between its samples, not by the window, which may be half
+ * empty. A counter with fewer than two samples in the window has no rate, which is not 0.
  *
- * <p>A counter that falls was reset: what it shows now is what it gained since. A total, mean x count, has to fall by half for
- * that: mean and count are read one after the other, and what is counted between makes their product too large, for one
- * scrape. Taken for a reset its fall would bring everything since the start of the JVM into one window.
+ * <p>A counter that falls was reset, and its new value is the increase since then. A total (mean × count) counts as reset only if
+ * it falls by half: mean and count are read one after the other, so their product can be too large for one scrape. Treating the
+ * following fall as a reset would add everything since JVM start to one window.
  *
- * <p>Time is the sender's own: a constant error of its clock cancels out. What does not look like the next sample of the same
- * clock is not counted:
+ * <p>Time is the sender's, so that a constant error of its clock cancels out. A sample that does not follow the last one by the
+ * same clock is not counted:
  *
  * <pre>
- *   same time or up to STEP_MS_MAX back   delivered twice, or an older scrape that was overtaken: ignored.
- *   further back, or more than STEP_MS_MAX ahead   the clock was set, or there is a gap: counting begins anew there.
- *   by CLOCK_STEP_MS_MAX more or less than by Kafka's clock   the clock was set by little, or the record waited: the same.
+ *   same time, or up to STEP_MS_MAX back             a duplicate or an older scrape that arrived late: ignored
+ *   further back, or more than STEP_MS_MAX ahead     the clock was set, or there is a gap: counting starts again
+ *   CLOCK_STEP_MS_MAX off Kafka's clock              the clock was set a little, or the record was delayed: counting starts again
  * </pre>
  */
 final class Rates {
-    /** Twice a window: no two neighbours in one are further apart by a clock that runs evenly. */
+    /** Twice a window; with a regular clock, successive rows of a window are closer together. */
     static final long STEP_MS_MAX = 60_000;
 
-    /** Collectors write what they have measured at once, or within seconds. */
+    /** Collectors write a scrape at once or within seconds. */
     static final long CLOCK_STEP_MS_MAX = 10_000;
 
-    /** Of itself. An event more or less is less than that from the third on. */
+    /**
+     * Share of its last value to which a total must fall to count as reset. From three events on, one event more is less than
+     * this.
+     */
     private static final double TOTAL_RESET_RATIO_MAX = 0.5;
 
-    /** Of a step, by how much it may differ between the two clocks: what is told is over so short a time that it shows. */
+    /** Share of a step by which the two clocks may differ; the step is so short that the difference matters. */
     private static final double STEP_DRIFT_RATIO_MAX = 0.25;
 
     private static final double MS_PER_S = 1000.0;
@@ -43,7 +46,7 @@ final class Rates {
 
     private Rates() {}
 
-    /** The rates of the node's counters, and of the totals that follow them. */
+    /** Returns the rates per second of the node's counters, followed by those of its totals. */
     static double[] perSecond(List<Row> history, Tables.NodeTable table) {
         List<long[]> counts = new ArrayList<>(history.size());
         for (Row row : history) {
@@ -60,11 +63,10 @@ final class Rates {
     }
 
     /**
-     * The rates between two rows alone; null where they do not tell them: a counter was reset or is in one of the two only, the
-     * clock was set by more than a quarter of the step, or a label of a counter that is summed is missing in one of them, or is
-     * in a third.
+     * Returns the rates between two rows; null if a counter was reset or is missing in one of them, if the clock was set by more
+     * than a quarter of the step, or if a label of a summed counter is missing in one of them.
      *
-     * @param history of the window, for the labels that there are
+     * @param history rows of the window; shows which labels exist
      */
     static double[] step(Row before, Row newest, List<Row> history, Tables.NodeTable table) {
         List<Row> two = List.of(before, newest);
@@ -88,7 +90,7 @@ final class Rates {
         return sums == null ? 0 : sums.length;
     }
 
-    /** Whether both have the same, in the order in which their sender tells them. */
+    /** Returns whether both have the same labels in the same order. */
     private static boolean sameLabels(Row.Sum[] before, Row.Sum[] now) {
         if (count(before) != count(now)) {
             return false;
@@ -101,7 +103,7 @@ final class Rates {
         return true;
     }
 
-    /** Whether between two rows the sender's clock went on as Kafka's did. */
+    /** Returns whether the sender's clock and Kafka's advanced equally between two rows. */
     static boolean sameClock(long ownBefore, long atBefore, long ownAfter, long atAfter) {
         long drift = (ownAfter - ownBefore) - (atAfter - atBefore);
         return drift >= -CLOCK_STEP_MS_MAX && drift <= CLOCK_STEP_MS_MAX;
@@ -119,7 +121,10 @@ final class Rates {
         return counts;
     }
 
-    /** Kafka sums whole milliseconds: rounding gives the very sum back, and keeps it from falling, a reset. */
+    /**
+     * Rounds a total. Kafka sums whole milliseconds, so rounding restores the exact sum, which then never falls by rounding
+     * errors.
+     */
     private static long total(double product) {
         if (!(product >= 0 && product <= TOTAL_MAX)) {
             return Row.ABSENT;
@@ -128,7 +133,7 @@ final class Rates {
         return (long) (product - below >= 0.5 ? below + 1 : below);
     }
 
-    /** No counter is reset or missing in a part of the rows, and the clock runs evenly. Nearly always. */
+    /** Returns whether no counter was reset or is missing in some rows, and the clock is regular; almost always true. */
     private static boolean isEven(List<Row> history, List<long[]> counts) {
         for (int i = 1; i < history.size(); i++) {
             Row before = history.get(i - 1);
@@ -160,7 +165,7 @@ final class Rates {
         return rates;
     }
 
-    /** From row to row; what follows the first {@code counters} are totals. */
+    /** Returns rates summed from row to row. Values after the first {@code counters} are totals. */
     private static double[] stepwise(List<Row> history, List<long[]> counts, int counters) {
         int all = counts.get(0).length;
         double[] rates = new double[all];
@@ -174,7 +179,7 @@ final class Rates {
         return rates;
     }
 
-    /** What one counter has gained, and in what time. */
+    /** Increase of one counter, and the time in which it was measured. */
     private static final class Counting {
         private final double kept;
         private long count = Row.ABSENT;
@@ -183,7 +188,7 @@ final class Rates {
         private double increase;
         private long ms;
 
-        /** @param kept the share of itself that it must fall to, or below, to have been reset */
+        /** @param kept a fall to this share of the last value, or below, counts as a reset */
         Counting(double kept) {
             this.kept = kept;
         }
@@ -213,11 +218,11 @@ final class Rates {
     }
 
     /**
-     * For counters that are summed over labels the sum of the rates of each, one by one. Summed first and rated then, a label
-     * that is missing once would look like a counter that was reset.
+     * Adds the rates of counters that are summed over labels: the sum of each label's rate. In the rate of a sum, a label that is
+     * missing once would look like a reset.
      */
     private static void addSums(double[] rates, List<Row> history) {
-        // Comparable, so that labels made to have one hash are found as quickly.
+        // Comparable, so that look-ups stay fast for labels crafted to share one hash.
         record Label(int counter, String labels) implements Comparable<Label> {
             @Override
             public int compareTo(Label other) {
@@ -229,7 +234,7 @@ final class Rates {
         for (Row row : history) {
             if (row.sums() != null) {
                 for (Row.Sum sum : row.sums()) {
-                    // Of one label the first in a row: by its own time the others are not after it, and ignored.
+                    // A repeated label in a row is ignored, because its time is not later.
                     labels.computeIfAbsent(new Label(sum.counter(), sum.labels()), none -> new Counting(1.0))
                             .add(row, sum.value());
                 }

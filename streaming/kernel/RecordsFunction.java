@@ -14,8 +14,8 @@ import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
 
 /**
- * A span of one entity, as the state keeps it → key and value of the records of its windows that are due and touched
- * (streaming/signals.py says what these words mean).
+ * Turns a span of one entity, as the state keeps it, into key and value of the records of its due and touched windows
+ * (streaming/signals.py defines these terms).
  */
 final class RecordsFunction extends KernelFunction {
     private static final long serialVersionUID = 1;
@@ -64,7 +64,7 @@ final class RecordsFunction extends KernelFunction {
         return new GenericInternalRow(new Object[] {key, value});
     }
 
-    /** A span is two windows long, and answers for those that end in its second half. */
+    /** Window geometry of a span: it is two windows long, and produces the windows that end in its second half. */
     private record Shape(long startMs, long windowMs, long hopMs) {
         long halfMs() {
             return startMs + windowMs;
@@ -74,7 +74,7 @@ final class RecordsFunction extends KernelFunction {
             return atMs - atMs % hopMs + hopMs;
         }
 
-        /** The ends of the windows that a row of this batch is in and that have a row, of any batch, within their last hop. */
+        /** Returns the ends of the windows that contain a row of this batch and have a row of any batch within their last slide. */
         Set<Long> due(Row[] rows, long nowMs) {
             Set<Long> due = new LinkedHashSet<>();
             for (Row row : rows) {
@@ -91,7 +91,7 @@ final class RecordsFunction extends KernelFunction {
         }
     }
 
-    /** Ascending, one row a scrape. */
+    /** Returns the rows of the window in ascending order, one per scrape. */
     private static List<Row> history(Row[] rows, long endMs, long windowMs, String kind) {
         List<Row> inside = new ArrayList<>(rows.length);
         Set<Long> times = new HashSet<>();
@@ -104,9 +104,9 @@ final class RecordsFunction extends KernelFunction {
         return kind.equals("move") || times.size() == inside.size() ? inside : putTogether(inside);
     }
 
-    /** One row a scrape, where a format brings one record a metric; also what was delivered twice is one again. */
+    /** Joins rows of the same scrape, for formats with one record per metric and for records delivered twice. */
     private static List<Row> putTogether(List<Row> rows) {
-        // A clock that was set back shows the same time twice; Kafka's tells the two apart.
+        // A sender's clock that was set back shows the same time twice; Kafka's time distinguishes the two scrapes.
         record When(long ownMs, long about) {}
         Map<When, List<Row>> scrapes = new LinkedHashMap<>();
         for (Row row : rows) {
@@ -122,7 +122,7 @@ final class RecordsFunction extends KernelFunction {
         if (parts.size() == 1) {
             return parts.get(0);
         }
-        // The first: what is delivered again later was measured then all the same.
+        // The earliest time, because a record delivered again later was still measured then.
         long atMs = Long.MAX_VALUE;
         boolean sure = false;
         long[] counters = {};

@@ -9,22 +9,22 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * What the state keeps of an entity at one time: bytes, because one value is cheaper to carry through the four steps of a
- * stateful operator than its parts. Of most rows only the times are looked at; the rest is read when somebody asks.
+ * One row of the state: the samples of an entity at one time, as bytes, because a stateful operator copies one value faster than
+ * many. Most rows need their times only, so the rest is decoded on demand.
  *
- * <p>Layout, big-endian; LAYOUT in streaming/kernel/__init__.py numbers it, and a checkpoint of another number is refused:
+ * <p>Layout, big-endian. LAYOUT in streaming/kernel/__init__.py is its version; a checkpoint of another version is refused.
  *
  * <pre>
  *   seen, own, ts, at, every   8 bytes each, ms
  *   sure                       1 byte
- *   counters                   2 bytes: how many, or -1; 8 each, ABSENT where there is none
- *   gauges                     2 bytes: how many, or -1; 8 each, NaN where there is none
- *   sums                       4 bytes: how many, or -1; of each 2: which counter, 2: length of the labels, the labels, 8: value
- *   partitions                 4 bytes: how many, or -1; of each 2: length of the labels, the labels, 5 x 8, 1
+ *   counters                   2 bytes: number, or -1; 8 each, ABSENT if missing
+ *   gauges                     2 bytes: number, or -1; 8 each, NaN if missing
+ *   sums                       4 bytes: number, or -1; each has 2: index of counter, 2: length of labels, the labels, 8: value
+ *   partitions                 4 bytes: number, or -1; each has 2: length of labels, the labels, 5 x 8, 1
  * </pre>
  *
- * A refused record is seen, at, and key and value of its record, 2 and 4 bytes of length before them. Seen comes first:
- * the greatest of such bytes is one of the newest batch.
+ * A refused record has seen, at, and key and value for the rejects topic, with lengths of 2 and 4 bytes. Seen comes first, so
+ * that the largest value belongs to the newest batch.
  */
 final class Row {
     static final long ABSENT = Long.MIN_VALUE;
@@ -32,8 +32,8 @@ final class Row {
     private static final int AFTER_TIMES = 5 * 8;
 
     /**
-     * By the sender's clock. What has the same times is ordered by what it says, and not by when it was seen: how records
-     * were cut into batches must not show.
+     * Order by the sender's clock. Rows with equal times are ordered by content, not by batch, so that the division into batches
+     * does not change results.
      */
     static final Comparator<Row> IN_ORDER = Comparator.<Row>comparingLong(row -> row.ownMs)
             .thenComparingLong(row -> row.ts)
@@ -55,7 +55,7 @@ final class Row {
     private Map<String, Partition> partitions;
     private boolean read;
 
-    /** The value of one label of a counter that is summed over labels. */
+    /** Value of one label of a counter that is summed over labels. */
     record Sum(int counter, String labels, long value) {}
 
     private Row(byte[] bytes) {
@@ -69,7 +69,7 @@ final class Row {
         sure = in.get() != 0;
     }
 
-    /** One that was put together of others, and is nowhere kept. */
+    /** A row joined from others; never stored. */
     Row(Row like, long atMs, boolean sure, long[] counters, double[] gauges, Sum[] sums) {
         this.bytes = like.bytes;
         this.seenMs = like.seenMs;
@@ -88,7 +88,7 @@ final class Row {
         return new Row(bytes);
     }
 
-    /** Null where the row has none. */
+    /** Null if the row has none. */
     long[] counters() {
         read();
         return counters;
@@ -99,13 +99,13 @@ final class Row {
         return gauges;
     }
 
-    /** Null where the row has none. */
+    /** Null if the row has none. */
     Sum[] sums() {
         read();
         return sums;
     }
 
-    /** By labels, in the order of their coming. */
+    /** Partitions by labels, in the order of the scrape. */
     Map<String, Partition> partitions() {
         read();
         return partitions;
@@ -150,7 +150,7 @@ final class Row {
         return text;
     }
 
-    /** Null stands for none, but of gauges: those are none where there are none. */
+    /** Encodes a row; null means none. */
     static byte[] bytes(
             Times times, boolean sure, long[] counters, double[] gauges, List<Sum> sums, Map<String, Partition> partitions) {
         Bytes out = new Bytes(256);
@@ -181,13 +181,13 @@ final class Row {
         return out.toArray();
     }
 
-    /** A refused record. */
+    /** Encodes a refused record. */
     static byte[] refusal(long seenMs, long atMs, byte[] key, byte[] value) {
         Bytes out = new Bytes(2 * Long.BYTES + Short.BYTES + Integer.BYTES + key.length + value.length);
         return out.int64(seenMs).int64(atMs).int16(key.length).raw(key).int32(value.length).raw(value).toArray();
     }
 
-    /** What ``refusal`` made: when it was seen, and key and value. */
+    /** A decoded refused record: time of its batch, key and value. */
     record Refusal(long seenMs, byte[] key, byte[] value) {
         static Refusal of(byte[] bytes) {
             ByteBuffer in = ByteBuffer.wrap(bytes);
@@ -201,6 +201,6 @@ final class Row {
         }
     }
 
-    /** Of one scrape, in ms; what each is says streaming/entities.py. */
+    /** Times of one scrape in ms; streaming/entities.py defines them. */
     record Times(long seenMs, long ownMs, long ts, long atMs, long everyMs) {}
 }

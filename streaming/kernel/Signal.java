@@ -7,16 +7,16 @@ import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** The rows of one entity in one window → the value of its signal, as shared/contract/signals.py names the fields. */
+/** Computes the value of a signal from the rows of one entity in one window. shared/contract/signals.py defines the fields. */
 final class Signal {
-    /** A gauge is good until the next one is overdue. */
+    /** A gauge is valid for this many scrape intervals. */
     private static final double GAUGE_INTERVALS = 1.5;
 
     private static final double MS_PER_S = 1000.0;
-    /** A step is no shorter than this part of the interval. */
+    /** A step takes at least the interval divided by this. */
     private static final double STEP_PARTS_MAX = 4.0;
     private static final String[] STEP_FIELDS = {"reassignment_in", "reassignment_out", "network_out"};
-    // Kafka has encoded what a label must not hold.
+    // Kafka URL-encodes special characters in these labels.
     private static final Pattern USER = Pattern.compile("(?:^|,)user=([^,]*)");
     private static final Pattern CLIENT_ID = Pattern.compile("(?:^|,)client_id=([^,]*)");
 
@@ -25,7 +25,7 @@ final class Signal {
     private final long windowMs;
     private final boolean backlog;
 
-    /** What a signal is about. */
+    /** The subject of a signal. */
     record Entity(String cluster, String kind, int node, String part) {
         byte[] key(long endMs) {
             String named = part.isEmpty() ? "" : part + "|";
@@ -42,9 +42,9 @@ final class Signal {
     }
 
     /**
-     * Null while nothing tells what kind of node it is.
+     * Returns the signal's JSON; null while the kind of the node is not certain.
      *
-     * @param history of the window, ascending, one row a scrape
+     * @param history rows of the window in ascending order, one per scrape
      */
     byte[] value(List<Row> history, long endMs) {
         Row newest = history.get(history.size() - 1);
@@ -88,7 +88,7 @@ final class Signal {
         }
     }
 
-    /** How many scrapes the rows are of: those closer together than half an interval are parts of one. */
+    /** Returns the number of scrapes; rows closer together than half an interval are parts of one scrape. */
     private static int scrapes(List<Row> history) {
         int count = 1;
         for (int i = 1; i < history.size(); i++) {
@@ -98,7 +98,7 @@ final class Signal {
         return count;
     }
 
-    /** Of every gauge the last that was measured, while it is good; records that bring one metric each meet here. */
+    /** Returns the latest valid value of each gauge. This also joins records of one metric each. */
     private static double[] gauges(List<Row> history, Row newest) {
         double[] latest = {};
         for (Row row : history) {
@@ -123,12 +123,12 @@ final class Signal {
         Tables.NodeTable table = tables.broker;
         double[] rates = Arrays.copyOf(perS, table.rates.length);
         for (int i = 0; i < rates.length; i++) {
-            // Where no counter is, a source that smooths its rates itself may have one among the gauges.
+            // Without a counter, use the smoothed rate that some sources send as a gauge.
             if (Double.isNaN(rates[i]) && table.smoothed[i] >= 0) {
                 rates[i] = gauges[table.smoothed[i]];
             }
         }
-        rates[table.place("network_in")] = comesIn(rates);
+        rates[table.place("network_in")] = inboundBytesPerS(rates);
         throttled(out, rates, gauges);
         out.field("broker", entity.node);
         numbers(out, table, rates, gauges);
@@ -136,22 +136,21 @@ final class Signal {
     }
 
     /**
-     * All that comes in. A broker's listeners do not see what it fetches as a follower: that comes over connections that it has
-     * opened itself (287 MB of a move came to a broker whose listeners counted none, Kafka 4.2). What it sends its followers does
-     * go out through them. Where one of the two is not known, neither is the sum.
+     * Returns all inbound bytes/s. A broker's listener metrics omit what it fetches as a follower, because it opens those
+     * connections itself (Kafka 4.2). They include what it sends to its followers. Unknown if either part is unknown.
      */
-    private double comesIn(double[] rates) {
+    private double inboundBytesPerS(double[] rates) {
         return rates[tables.broker.place("network_in")] + rates[tables.broker.place("replication_in")];
     }
 
     /**
-     * What the window's means hide: a mean of thirty seconds tells of a move that began five ago a sixth. Only between two rows
-     * that each have all of a scrape: of one that came in parts the newest may be there in part, and would tell too little.
+     * Adds rates over the last step, because a window's mean hides recent changes: a move that began 5 s ago shows as a sixth in a
+     * mean of 30 s. Both rows must be whole scrapes; a partial one would give too small a rate.
      */
     private void step(Json out, List<Row> history) {
         Row newest = history.get(history.size() - 1);
         int from = history.size() - 2;
-        // What is closer is the same once more, or so soon after it that little had passed.
+        // A closer row is a duplicate, or follows too soon for a meaningful rate.
         while (from >= 0 && newest.ownMs - history.get(from).ownMs < newest.everyMs / STEP_PARTS_MAX) {
             from--;
         }
@@ -160,21 +159,21 @@ final class Signal {
         }
         Row before = history.get(from);
         double[] perS = Rates.step(before, newest, history, tables.broker);
-        if (perS == null || !isKnown(comesIn(perS)) && !isKnown(perS[tables.broker.place("network_out")])) {
+        if (perS == null || !isKnown(inboundBytesPerS(perS)) && !isKnown(perS[tables.broker.place("network_out")])) {
             return;
         }
         out.field("step_s", (newest.ownMs - before.ownMs) / MS_PER_S);
         for (String field : STEP_FIELDS) {
             out.field("step_" + field + "_bytes_per_s", perS[tables.broker.place(field)]);
         }
-        out.field("step_network_in_bytes_per_s", comesIn(perS));
+        out.field("step_network_in_bytes_per_s", inboundBytesPerS(perS));
     }
 
     /**
-     * The two throttled rates as the best there is, and by what.
+     * Adds the two throttled rates from the best available source, and names that source.
      *
-     * <p>LeaderReplication exists from a follower's first fetch on, so a broker that shows it has collectors that read both;
-     * FollowerReplication exists only where something was throttled, and its absence then is 0.
+     * <p>Kafka's LeaderReplication metric exists from a follower's first fetch on, so its presence shows that the collector reads
+     * both. FollowerReplication exists only after something was throttled, so its absence then means 0.
      */
     private void throttled(Json out, double[] rates, double[] gauges) {
         Tables.NodeTable table = tables.broker;
@@ -203,7 +202,7 @@ final class Signal {
         Tables.NodeTable table = tables.controller;
         out.field("node", entity.node);
         means(out, table, perS);
-        // Little's law: milliseconds waited per second.
+        // Little's law: milliseconds waited per second is the mean queue length × 1,000.
         out.field("queue_depth_mean", perS[table.place("queued_ms")] / MS_PER_S);
         double inProgressMs = perS[table.place("created_ms")] + perS[table.place("deleted_ms")];
         out.field("topic_requests_in_progress_mean", inProgressMs / MS_PER_S);
@@ -238,7 +237,7 @@ final class Signal {
         }
     }
 
-    /** Of what happened in the window; unknown where nothing did. */
+    /** Adds means over the events of the window; unknown if there were none. */
     private static void means(Json out, Tables.NodeTable table, double[] perS) {
         for (int i = 0; i < table.means.length; i++) {
             double count = perS[table.meanCounts[i]];

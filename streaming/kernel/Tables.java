@@ -12,8 +12,8 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * Which samples make which field of which signal, as Python tells it (streaming/kernel/tables.py, made of
- * streaming/signal_fields.py). One object for each text in a JVM: a task reads it back as the one that is there.
+ * Maps samples to the fields of signals, as defined by streaming/signal_fields.py and passed on by streaming/kernel/tables.py. A
+ * JVM has one object per text; deserialization in a task returns the existing object.
  */
 final class Tables implements Serializable {
     private static final long serialVersionUID = 1;
@@ -25,15 +25,15 @@ final class Tables implements Serializable {
     final transient int signalVersion;
     final transient NodeTable broker;
     final transient NodeTable controller;
-    /** Field → sample, in the order of a tenant's gauges. */
+    /** Field names in the order of a tenant's gauges. */
     final transient String[] tenantFields;
     final transient Map<String, Integer> tenantGauges = new HashMap<>();
     final transient PartitionNames partitions;
-    /** By name, of samples without labels. */
+    /** Slots of samples without labels, by name. */
     final transient Map<String, Slot> single = new HashMap<>();
-    /** By name and labels. */
+    /** Slots by name and labels. */
     final transient Map<String, Map<String, Slot>> labelled = new HashMap<>();
-    /** By name, of samples with labels that are summed over them. */
+    /** Slots of samples that are summed over their labels, by name. */
     final transient Map<String, Slot> summed = new HashMap<>();
 
     static Tables of(String text) {
@@ -76,17 +76,17 @@ final class Tables implements Serializable {
         }
     }
 
-    private Slot slot(Wanted wanted) {
-        if (wanted.labels == null) {
-            // Of a scrape that comes in parts a sample without labels is the counter itself.
-            Slot slot = summed.computeIfAbsent(wanted.name, name -> new Slot(true));
-            single.put(wanted.name, slot);
+    private Slot slot(SampleName sample) {
+        if (sample.labels == null) {
+            // In a partial scrape, a sample without labels is the counter itself.
+            Slot slot = summed.computeIfAbsent(sample.name, name -> new Slot(true));
+            single.put(sample.name, slot);
             return slot;
         }
-        return wanted.labels.isEmpty()
-                ? single.computeIfAbsent(wanted.name, name -> new Slot(false))
-                : labelled.computeIfAbsent(wanted.name, name -> new HashMap<>())
-                        .computeIfAbsent(wanted.labels, labels -> new Slot(false));
+        return sample.labels.isEmpty()
+                ? single.computeIfAbsent(sample.name, name -> new Slot(false))
+                : labelled.computeIfAbsent(sample.name, name -> new HashMap<>())
+                        .computeIfAbsent(sample.labels, labels -> new Slot(false));
     }
 
     private static String[] texts(JsonNode list) {
@@ -103,13 +103,13 @@ final class Tables implements Serializable {
         return found;
     }
 
-    /** A sample that somebody asks for; labels are null where it is summed over all of them. */
-    record Wanted(String name, String labels) {}
+    /** A sample used by a signal; labels are null if it is summed over all labels. */
+    record SampleName(String name, String labels) {}
 
-    /** Where in the rows of which kind of node a sample goes; -1 where it does not. */
+    /** Positions of a sample in the rows of brokers and controllers; -1 if it is not used there. */
     static final class Slot {
         final boolean summed;
-        /** Only this kind of node has it. */
+        /** Whether only this kind of node has the sample. */
         boolean surelyBroker;
         boolean surelyController;
         int brokerCounter = -1;
@@ -140,31 +140,31 @@ final class Tables implements Serializable {
         }
     }
 
-    /** What is measured of a kind of node, and what of that its signal tells. */
+    /** Measurements of one kind of node, and the parts of them in its signal. */
     static final class NodeTable {
-        final Wanted[] counters;
-        final Wanted[] gauges;
-        /** Names without labels that only this kind of node has. */
+        final SampleName[] counters;
+        final SampleName[] gauges;
+        /** Names of unlabelled samples that only this kind of node has. */
         final List<String> surely;
-        /** Counters that follow the measured ones: a mean (a gauge) times a count (a counter). */
+        /** Totals, which follow the measured counters: a mean (gauge) times a count (counter). */
         final int[] totalMeans;
         final int[] totalCounts;
-        /** Names of the first rates; those that follow are for the means only. */
+        /** Field names of the first rates; later ones only serve the means. */
         final String[] rates;
-        /** For each of these rates the gauge that stands for it where a source has made a rate itself, or -1. */
+        /** For each of these rates, the gauge with a rate that the source computed, or -1. */
         final int[] smoothed;
         final String[] gaugeFields;
         final int[] gaugePlaces;
-        /** Means over the window: the increase of a total over that of a count, by their places among the rates. */
+        /** Means over the window: rate of a total divided by rate of a count, by position. */
         final String[] means;
         final int[] meanTotals;
         final int[] meanCounts;
-        /** The places of single rates and gauges that have a meaning of their own. */
+        /** Positions of the rates and gauges that the kernel uses by name. */
         final Map<String, Integer> places = new HashMap<>();
 
         NodeTable(JsonNode all) {
-            counters = wanted(all.get("counters"));
-            gauges = wanted(all.get("gauges"));
+            counters = sample(all.get("counters"));
+            gauges = sample(all.get("gauges"));
             surely = List.of(texts(all.get("surely")));
             totalMeans = numbers(all.get("total_means"));
             totalCounts = numbers(all.get("total_counts"));
@@ -182,15 +182,15 @@ final class Tables implements Serializable {
             return places.get(field);
         }
 
-        private static Wanted[] wanted(JsonNode list) {
-            List<Wanted> found = new ArrayList<>();
+        private static SampleName[] sample(JsonNode list) {
+            List<SampleName> found = new ArrayList<>();
             list.forEach(one -> found.add(
-                    new Wanted(one.get(0).textValue(), one.get(1).isNull() ? null : one.get(1).textValue())));
-            return found.toArray(new Wanted[0]);
+                    new SampleName(one.get(0).textValue(), one.get(1).isNull() ? null : one.get(1).textValue())));
+            return found.toArray(new SampleName[0]);
         }
     }
 
-    /** The names of the samples that are of partitions. */
+    /** Names of the samples about partitions. */
     static final class PartitionNames {
         final String prefix;
         final String ledSize;

@@ -1,18 +1,18 @@
-"""The two inner loops of the pipeline, in Java: a scrape → its entities, and a span of an entity → its records.
+"""The two inner loops of the pipeline, in Java: scrapes to entities, and spans of entities to signal records.
 
-Why not in Spark's expressions: those that look into arrays are interpreted, element by element, and are planned anew with
-every batch. Written in them the two took three quarters of the pipeline's time (docs/performance.md). Spark keeps what it is
-for: reading, disorder, state, restarts, more machines.
+Spark interprets expressions on arrays element by element and plans them anew for every batch. As such expressions, the two loops
+took three quarters of the pipeline's time (docs/performance.md). Spark still does the reading, ordering, state, restarts and
+distribution.
 
-What is here is called like any other function of Spark (a catalog of functions, Spark's public interface for that), on a
-stream as on a batch, and executors get it in a jar. ``rheostat/jvm/kernel.py`` makes the jar of the sources in this folder.
+Spark calls these functions through a function catalog, a public interface, on streams and batches alike. Executors get them in a
+jar, which ``rheostat/jvm/kernel.py`` builds from the sources in this folder.
 
-    Catalog, KernelFunction       how Spark finds the functions
-    EntitiesFunction, Fold        the scrapes of a record, as any format reads them → entities
-    EntitiesOfJsonFunction        the same at once from a record of our own format that is as it should be
-    RecordsFunction, Signal       a span → windows that are due, and of each key and value
-    Rates, Moving, Partition      what is measured: counters, and moves
-    Row, Bytes, Json, Tables      what the state keeps, how it is written, and which sample goes where
+    Catalog, KernelFunction       registration with Spark
+    EntitiesFunction, Fold        scrapes of any format → entities
+    EntitiesOfJsonFunction        a valid record of rheostat's own format → entities, without Spark's parser
+    RecordsFunction, Signal       a span → key and value of each due window
+    Rates, Moving, Partition      measurements: rates of counters, and the progress of moves
+    Row, Bytes, Json, Tables      the binary form of the state, JSON output, and the position of each sample in a row
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from pyspark.sql import functions as F
 from streaming.kernel.tables import TABLES
 
 _CATALOG = "rheostat"
-# For the session that calls these functions.
+# Spark settings of a session that calls these functions.
 SETTINGS = {
     f"spark.sql.catalog.{_CATALOG}": "rheostat.stream.Catalog",
     f"spark.sql.catalog.{_CATALOG}.tables": TABLES,
 }
-# Of the rows (Row.java) that a checkpoint holds. Another layout is another number; test_kernel.py holds the two together.
+# Version of the row layout (Row.java) in a checkpoint. Change it with the layout; test_kernel.py checks both.
 LAYOUT = 1
 
 
 def entities(
     scrapes: Column, *, taken_ms: Column, every_ms: int, whole: bool, kafka: str, apart_ms: int, places: int | None
 ) -> Column:
-    """Array of structs ``cluster, kind, node, part, time, row``, of a record (``formats.common.RAW``) and its scrapes."""
+    """Returns an array of structs ``cluster, kind, node, part, time, row`` for a record (``RAW``) and its scrapes."""
     return F.call_function(
         f"{_CATALOG}.entities",
         scrapes,
@@ -54,12 +54,12 @@ def entities(
 
 
 def entities_of_json(*, taken_ms: Column, every_ms: int) -> Column:
-    """The same straight from a record of our own format; NULL when anything in it is not as the contract says."""
+    """Returns the same directly from a record of rheostat's own format; NULL if the record deviates from the contract."""
     return F.call_function(f"{_CATALOG}.entities_of_json", F.col("value"), taken_ms, _now_ms(), _long(every_ms))
 
 
-def records(*, span_start_ms: Column, window_ms: int, hop_ms: int, backlog: bool) -> Column:
-    """Array of structs ``key, value``, both binary, of a span (``signals.spans``)."""
+def records(*, span_start_ms: Column, window_ms: int, slide_ms: int, backlog: bool) -> Column:
+    """Returns an array of structs ``key, value``, both binary, for a span (``signals.spans``)."""
     return F.call_function(
         f"{_CATALOG}.records",
         F.col("cluster"),
@@ -71,13 +71,13 @@ def records(*, span_start_ms: Column, window_ms: int, hop_ms: int, backlog: bool
         span_start_ms,
         _now_ms(),
         _long(window_ms),
-        _long(hop_ms),
+        _long(slide_ms),
         F.lit(backlog),
     )
 
 
 def _now_ms() -> Column:
-    """The time of the batch, the same in all of it."""
+    """Returns the time of the batch, which is the same in all its rows."""
     return F.unix_millis(F.current_timestamp())
 
 

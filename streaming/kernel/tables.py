@@ -1,4 +1,4 @@
-"""``wanted`` for Java: names and places, as JSON (Tables.java)."""
+"""Tables for the Java kernel, as JSON: sample names, and their positions in the arrays of a row (Tables.java)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from streaming.signal_fields import (
     Totals,
 )
 
-PARTITION_PREFIX = "rheostat_move_"  # Of the names of the samples that are of partitions.
+PARTITION_PREFIX = "rheostat_move_"  # Prefix of all samples about a partition.
 
 
 def _node(
@@ -37,28 +37,30 @@ def _node(
     first_shown: int,
     places: dict[str, int],
 ) -> dict[str, Any]:
-    """
+    """Returns the table of one kind of node.
+
     Args:
-        first_hidden: counters from this one on are for the means alone.
-        first_shown: gauges before it have a meaning of their own.
+        first_hidden: the first of the counters that only serve the means and are not in the signal.
+        first_shown: index of the first gauge that the signal copies; the kernel evaluates those before it.
+        places: indexes of the rates and gauges that the kernel uses by name.
     """
-    names, gauged = [*counters, *totals], list(gauges)
+    counter_names, gauge_names = [*counters, *totals], list(gauges)
     rates = list(counters)[: list(counters).index(first_hidden)]
     mean_gauges = {mean for mean, _ in totals.values()}
-    shown = [field for field in gauged[first_shown:] if field not in mean_gauges and not field.endswith(SMOOTHED)]
+    shown = [field for field in gauge_names[first_shown:] if field not in mean_gauges and not field.endswith(SMOOTHED)]
     return {
         "counters": list(counters.values()),
         "gauges": list(gauges.values()),
         "surely": surely,
-        "total_means": [gauged.index(mean) for mean, _ in totals.values()],
-        "total_counts": [names.index(count) for _, count in totals.values()],
+        "total_means": [gauge_names.index(mean) for mean, _ in totals.values()],
+        "total_counts": [counter_names.index(count) for _, count in totals.values()],
         "rates": rates,
-        "smoothed": [gauged.index(field + SMOOTHED) if field + SMOOTHED in gauges else -1 for field in rates],
+        "smoothed": [gauge_names.index(field + SMOOTHED) if field + SMOOTHED in gauges else -1 for field in rates],
         "gauge_fields": shown,
-        "gauge_places": [gauged.index(field) for field in shown],
+        "gauge_places": [gauge_names.index(field) for field in shown],
         "means": list(means),
-        "mean_totals": [names.index(total) for total, _ in means.values()],
-        "mean_counts": [names.index(count) for _, count in means.values()],
+        "mean_totals": [counter_names.index(total) for total, _ in means.values()],
+        "mean_counts": [counter_names.index(count) for _, count in means.values()],
         "places": places,
     }
 
