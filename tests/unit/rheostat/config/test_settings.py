@@ -244,7 +244,7 @@ def test_sources_and_their_defaults() -> None:
         (SOURCES.replace("{kafka-1: 1}", "{kafka-1: one}"), "f.yaml:9: stream.sources[0].hosts.kafka-1: input should be a valid integer"),
         (SOURCES.replace("other:9092", "other"), "f.yaml:14: stream.sources[1].kafka.bootstrap_servers: expected host:port"),
         (SOURCES.replace("topic: otlp", "topic: rheostat.metrics").replace("other:9092", "other:9092\n    - {topic: rheostat.metrics, format: rheostat_json}"), "stream.sources[2].topic rheostat.metrics is rheostat's own"),
-        (SOURCES.replace("topic: otlp", "topic: telegraf").replace("      kafka:\n        bootstrap_servers: other:9092\n", ""), "f.yaml:4: stream: sources[1].topic telegraf is there already"),
+        (SOURCES.replace("topic: otlp", "topic: telegraf").replace("      kafka:\n        bootstrap_servers: other:9092\n", ""), "f.yaml:4: stream: sources[1].topic telegraf is listed twice"),
         (SOURCES.replace("interval_s: 15", "interval_s: 16"), "sources[1].interval_s (16) is more than half of window_s (30)"),
         (SOURCES.replace("interval_s: 15", "interval_s: 46").replace("stream:\n", "stream:\n  window_s: 120\n  backfill_after_s: 300\n"), "sources[1].interval_s (46) is more than 45"),
         (GOOD.replace("  checkpoint_dir: /var/lib/rheostat", "  checkpoint_dir: /c\n  window_s: 32"), "f.yaml:4: stream: window_s (32) is not a multiple of slide_s (5)"),
