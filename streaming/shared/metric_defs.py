@@ -38,7 +38,7 @@ class ProcessMetric:
     CONFIG_APPLIED = _gauge("rheostat_config_in_force", unit=Unit.TRUTH, labels=_PART,
         meaning="1 while this process uses the settings on disk; 0 while a reload or restart would change its settings.")
     CONFIG_RELOADS = _counter("rheostat_config_reloads_total", unit=Unit.COUNT, labels=(*_PART, "result"),
-        meaning="Reloads by SIGHUP, applied or refused; refused if the file is invalid or a change needs a restart. Tuner only.")
+        meaning="Reloads by SIGHUP: taken, or refused because the file is invalid or a change needs a restart. Tuner only.")
     THREADS_ENDED = _counter("rheostat_threads_ended_total", unit=Unit.COUNT, labels=_PART,
         meaning="Threads of this process that an internal error ended; the process goes on without them and its log names them.")
     CPU_SECONDS = _counter("rheostat_process_cpu_seconds_total", unit=Unit.SECONDS, labels=_PART,

@@ -15,7 +15,7 @@ class PemError(ValueError):
 
 
 class KafkaSettings(BaseModel):
-    """How to reach the cluster."""
+    """Connection to a Kafka cluster."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -30,11 +30,13 @@ class KafkaSettings(BaseModel):
     sasl_password: SecretStr | None = Field(
         default=None, description="password of SASL; better given as environment variable RHEOSTAT_KAFKA__SASL_PASSWORD"
     )
-    ssl_cafile: str | None = Field(default=None, description="PEM file with the authorities that sign the brokers")
-    ssl_certfile: str | None = Field(default=None, description="PEM file with our certificate, for mutual TLS")
+    ssl_cafile: str | None = Field(
+        default=None, description="PEM file with the authorities that sign the brokers' certificates"
+    )
+    ssl_certfile: str | None = Field(default=None, description="PEM file with rheostat's certificate, for mutual TLS")
     ssl_keyfile: str | None = Field(
         default=None,
-        description="PEM file with our key, for mutual TLS: PKCS#8 (BEGIN PRIVATE KEY), no passphrase: Java reads no other",
+        description="PEM file with rheostat's key, for mutual TLS: PKCS#8 (BEGIN PRIVATE KEY) without passphrase, as Java requires",
     )
     request_timeout_s: Seconds = Field(
         default=10.0, gt=0, le=120, description="longest wait for one answer, in seconds"
@@ -50,7 +52,7 @@ class KafkaSettings(BaseModel):
         return value
 
     @model_validator(mode="after")
-    def _sasl_is_whole(self) -> KafkaSettings:
+    def _sasl_is_complete(self) -> KafkaSettings:
         if self.security_protocol.startswith("SASL"):
             missing = [
                 name for name in ("sasl_mechanism", "sasl_username", "sasl_password") if getattr(self, name) is None
