@@ -39,7 +39,7 @@ def numbers(*steps: ReassignmentStep) -> list[int]:
     return [step.partition for step in steps]
 
 
-def test_leader_movements_fill_the_batch_first_and_the_rest_is_taken_from_the_others() -> None:
+def test_leader_movements_fill_the_batch_first() -> None:
     ways = [follows(0), leads(1), follows(2), leads(3), follows(4)]
     assert numbers(*next_batch(ways, UP, BatchLimits(partition_movements_max=3)).steps) == [1, 3, 0]
 
@@ -71,12 +71,12 @@ def test_slots_are_filled_as_steps_end() -> None:
     assert numbers(*next_batch([leads(1)], UP, limits, first[1:]).steps) == [1]
 
 
-def test_a_limit_lowered_below_what_runs_hands_out_nothing() -> None:
+def test_limit_below_running_count_starts_nothing() -> None:
     running = next_batch([leads(n) for n in range(5)], UP, BatchLimits()).steps
     assert next_batch([follows(9), leads(8)], UP, BatchLimits(1, 2), running).steps == ()
 
 
-def test_who_has_arrived_is_passed_over_and_who_waits_is_named() -> None:
+def test_finished_partitions_are_skipped_and_waiting_ones_named() -> None:
     arrived = PartitionTransition("orders", 0, (0, 1), (0, 1), 0, frozenset({0, 1}))
     found = next_batch([arrived, leads(1), follows(2)], UP - {3}, BatchLimits())
     assert found.steps == ()
@@ -104,7 +104,7 @@ def worlds(draw: st.DrawFn) -> list[PartitionTransition]:
 
 
 @given(ways=worlds(), limits=st.builds(BatchLimits, *[st.integers(1, 4)] * 3), data=st.data())
-def test_a_whole_plan_ends_within_its_limits_whatever_step_ends_first(
+def test_plan_ends_within_limits_for_any_order_of_ends(
     ways: list[PartitionTransition], limits: BatchLimits, data: st.DataObject
 ) -> None:
     standing, running = dict(enumerate(ways)), dict[int, ReassignmentStep]()

@@ -18,7 +18,7 @@ def pressed(create_ms: float, rest_ms: float | None = None) -> Pressure:
     return found
 
 
-def test_only_what_is_beyond_its_time_at_rest_presses() -> None:
+def test_only_time_above_idle_baseline_is_pressure() -> None:
     assert pressed(40.0, 40.0).ratio == 0.0
     assert pressed(50.0, 40.0).ratio == pytest.approx(0.5)
     assert pressed(50.0).ratio == pytest.approx(50 / 60)
@@ -26,11 +26,11 @@ def test_only_what_is_beyond_its_time_at_rest_presses() -> None:
 
 
 @pytest.mark.parametrize("rest_ms", [None, 0.0, 40.0, 59.0, 500.0])
-def test_at_the_objective_it_is_1_whatever_the_rest(rest_ms: float | None) -> None:
+def test_pressure_at_objective_is_1_for_any_baseline(rest_ms: float | None) -> None:
     assert pressed(60.0, rest_ms).ratio == pytest.approx(1.0)
 
 
-def test_the_rest_is_the_least_that_was_seen_and_is_forgotten_slowly() -> None:
+def test_idle_baseline_is_a_slowly_forgotten_minimum() -> None:
     rests = dict[str, float]()
     for create_ms in (90.0, 40.0, 80.0):
         rests = dict(learn_idle_baselines(ClusterWideMeasures(create_ms=create_ms), rests))
@@ -40,12 +40,12 @@ def test_the_rest_is_the_least_that_was_seen_and_is_forgotten_slowly() -> None:
     assert 65.0 < rests[Measure.CREATE.value] < 80.0
 
 
-def test_what_is_not_measured_changes_no_rest() -> None:
+def test_missing_measure_keeps_idle_baseline() -> None:
     assert learn_idle_baselines(ClusterWideMeasures(), {Measure.CREATE.value: 40.0}) == {Measure.CREATE.value: 40.0}
     assert learn_idle_baselines(ClusterWideMeasures(apply_lag_ms=5.0), {})[Measure.APPLY_LAG.value] == 5.0
 
 
-def test_what_is_felt_has_no_rest() -> None:
+def test_create_probe_has_no_idle_baseline() -> None:
     asked = ControllerObjective(idle_ratio_min=None, queue_ms_max=None, create_probe_p90_ms_max=60.0)
     # Of a journal that a version before has written.
     rests = learn_idle_baselines(

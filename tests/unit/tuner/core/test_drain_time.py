@@ -32,11 +32,11 @@ def side(remaining: float, steady_state: float) -> SideLoad:
 # -- what a plan loads onto each side --------------------------------------------------------------------------------------
 
 
-def test_the_leader_side_counts_every_follower_and_the_follower_side_itself() -> None:
+def test_leader_side_counts_every_follower_follower_side_itself() -> None:
     assert side_loads([LAB]) == {(1, L): side(60, 6), (3, F): side(60, 3)}
 
 
-def test_a_lab_run_of_three_replicas_where_bytes_in_says_yes_and_the_count_says_no() -> None:
+def test_throttle_above_bytes_in_can_be_below_steady_state() -> None:
     """RF 3 and 10 MB/s: two in-sync followers take 20 and the new one 10, so 25 MB/s never ends, far above BytesIn."""
     moved = PlannedPartition("orders", 0, 1, frozenset({1, 2, 3}), 10.0 * MB, {4: 100.0 * MB})
     loads = side_loads([moved])
@@ -50,12 +50,12 @@ def test_sides_sum_over_partitions_and_adding_replicas() -> None:
     assert side_loads([LAB, two]) == {(1, L): side(80, 8), (3, F): side(70, 4), (4, F): side(10, 1)}
 
 
-def test_a_replica_out_of_sync_and_not_being_added_takes_nothing() -> None:
+def test_out_of_sync_replica_that_is_not_added_takes_nothing() -> None:
     alone = PlannedPartition("orders", 0, 1, frozenset({1}), 3.0 * MB, {3: 60.0 * MB})
     assert side_loads([alone])[(1, L)] == side(60, 3)
 
 
-def test_partitions_of_the_plan_that_stay_take_their_share_all_the_same() -> None:
+def test_unmoved_partitions_still_take_their_share() -> None:
     stays = PlannedPartition("orders", 1, 1, frozenset({1, 2}), 3.0 * MB)
     elsewhere = PlannedPartition("orders", 2, 2, frozenset({1, 2}), 3.0 * MB)
     loads = side_loads([LAB, stays, elsewhere])
@@ -68,7 +68,7 @@ def test_partitions_of_the_plan_that_stay_take_their_share_all_the_same() -> Non
 
 
 @pytest.mark.parametrize(("quota", "ends"), [(4.5, False), (6.0, False), (7.0, True), (12.0, True)])
-def test_the_lab_runs_end_when_the_throttle_is_above_steady_state(quota: float, ends: bool) -> None:
+def test_lab_moves_end_above_steady_state(quota: float, ends: bool) -> None:
     loads = side_loads([LAB])
     assert (estimate_rate(loads, rate_bytes_per_s_max=quota * MB).verdict is RateVerdict.ENDS) is ends
 
@@ -92,7 +92,7 @@ TIMES = st.floats(1, 1e7)
 
 
 @given(LOADS, TIMES)
-def test_the_rate_found_ends_in_time_and_a_byte_less_does_not(load: SideLoad, time_s: float) -> None:
+def test_estimated_rate_is_the_smallest_that_ends_in_time(load: SideLoad, time_s: float) -> None:
     rate = rate_for_time(load, time_s)
     taken_s = drain_s(load, rate)
     assert taken_s is not None
@@ -113,11 +113,11 @@ def test_the_smallest_rate_ends_and_a_byte_less_never_does(load: SideLoad) -> No
 TWO = {"a": side(60, 6), "b": side(100, 2)}
 
 
-def test_nothing_asked_says_what_ends() -> None:
+def test_estimate_without_request_names_the_draining_rate() -> None:
     assert estimate_rate(TWO) == RateEstimate(RateVerdict.ENDS, 6_000_001, "a")
 
 
-def test_a_rate_alone_gives_its_time_and_who_takes_it() -> None:
+def test_rate_alone_gives_its_duration() -> None:
     assert estimate_rate(TWO, rate_bytes_per_s_max=12 * MB) == RateEstimate(
         RateVerdict.ENDS, 6_000_001, "a", 12_000_000, 10.0, "a"
     )
@@ -135,7 +135,7 @@ def test_both_that_fit_give_the_smaller_rate() -> None:
     assert (found.verdict, found.rate_bytes_per_s, found.time_s) == (RateVerdict.ENDS, 12_000_000, 10.0)
 
 
-def test_both_that_do_not_fit_say_by_how_much_each_would_have_to_give() -> None:
+def test_conflicting_rate_and_time_name_the_needed_change() -> None:
     found = estimate_rate(TWO, rate_bytes_per_s_max=8 * MB, time_s_max=10)
     assert found.verdict is RateVerdict.TOO_SLOW
     assert (found.rate_bytes_per_s, found.time_s) == (8_000_000, 30.0)  # The time gives, by 20 s ...
@@ -150,7 +150,7 @@ def test_below_steady_state_no_time_helps() -> None:
 
 
 @given(st.dictionaries(st.integers(0, 9), LOADS, min_size=1), st.floats(1, 1e12), TIMES)
-def test_the_verdict_is_what_the_rate_does(loads: dict[int, SideLoad], rate_max: float, time_s: float) -> None:
+def test_verdict_matches_the_simulated_drain(loads: dict[int, SideLoad], rate_max: float, time_s: float) -> None:
     found = estimate_rate(loads, rate_bytes_per_s_max=rate_max, time_s_max=time_s)
     assert found.rate_bytes_per_s is not None
     assert found.rate_bytes_per_s <= rate_max

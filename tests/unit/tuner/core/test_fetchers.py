@@ -43,7 +43,7 @@ def test_a_topics_hash_is_javas(topic: str, code: int) -> None:
     assert topic_hash(topic) == code
 
 
-def test_the_sum_wraps_at_32_bits_and_the_least_number_becomes_0() -> None:
+def test_fetcher_hash_wraps_at_32_bits_and_minimum_becomes_0() -> None:
     # 31 × −2³¹ wraps to −2³¹: partition 0 is Utils.abs's odd case, partition 1 the greatest number there is.
     assert fetcher_number("polygenelubricants", 0) == 0
     assert fetcher_number("polygenelubricants", 1) == 2**31 - 1
@@ -64,7 +64,7 @@ def test_a_threads_name_in_the_metrics() -> None:
     assert read_client_id("ReplicaAlterLogDirsThread-0") is None
 
 
-def test_the_value_changes_by_at_most_double_and_at_least_half() -> None:
+def test_fetcher_count_changes_between_half_and_double() -> None:
     assert resize_steps(1, 8) == (2, 4, 8)
     assert resize_steps(2, 5) == (4, 5)
     assert resize_steps(8, 3) == (4, 3)
@@ -90,13 +90,13 @@ def busiest(partitions: Iterable[FetchedPartition]) -> dict[int, int]:
     return {n: one.partitions_max for n, one in enumerate(estimate_loads(replicas_by_pair(partitions), 10), start=1)}
 
 
-def test_lines_experiment_five_fetchers_of_25_brokers_are_as_bad_as_one() -> None:
+def test_five_fetchers_for_25_brokers_equal_one() -> None:
     """40 partitions, 25 brokers: those that share leader and follower are 25 apart."""
     found = busiest(in_turn(40, 25))
     assert {n for n, most in found.items() if most > 1} == {1, 5}
 
 
-def test_ten_of_25_share_a_factor_too_and_are_worth_two() -> None:
+def test_ten_fetchers_for_25_brokers_are_worth_two() -> None:
     """With 40 partitions a pair has two at most, which 10 threads still part; with four each it shows. As slides' law:
     n threads are worth n ÷ gcd(n, brokers)."""
     everywhere = busiest(in_turn(100, 25, replicas=25))
@@ -104,12 +104,12 @@ def test_ten_of_25_share_a_factor_too_and_are_worth_two() -> None:
     assert everywhere == {n: -(-4 // (n // gcd(n, 25))) for n in range(1, 11)}
 
 
-def test_the_lesson_holds_for_the_factors_of_other_numbers_of_brokers() -> None:
+def test_common_factors_collide_for_other_broker_counts() -> None:
     assert busiest(in_turn(6 * 32, 6)) == {1: 14, 2: 14, 3: 14, 4: 7, 5: 7, 6: 14, 7: 2, 8: 4, 9: 5, 10: 7}
     assert busiest(in_turn(12 * 32, 12)) == {1: 6, 2: 6, 3: 6, 4: 6, 5: 2, 6: 6, 7: 2, 8: 3, 9: 2, 10: 2}
 
 
-def test_idle_threads_are_counted_where_their_pair_has_work_to_share() -> None:
+def test_idle_threads_count_only_for_pairs_with_shareable_work() -> None:
     by_pair = replicas_by_pair(in_turn(40, 25))
     assert [one.idle for one in estimate_loads(by_pair, 10)] == [0, 0, 0, 0, 15, 0, 0, 0, 0, 0]
     (topic,) = find_topic_collisions(by_pair, dict.fromkeys(range(25), 5))
@@ -120,7 +120,7 @@ def test_idle_threads_are_counted_where_their_pair_has_work_to_share() -> None:
 # -- loads -----------------------------------------------------------------------------------------------------------------
 
 
-def test_cells_have_the_loads_of_the_partitions_that_fall_to_them() -> None:
+def test_cell_load_is_sum_of_its_partitions() -> None:
     """hash("a") is 97, so the sum of partition 0 is 3007: thread 1 of 3."""
     moved = [
         FetchedPartition("a", 0, 1, (2, 3), 5.0),
@@ -137,7 +137,7 @@ def test_a_leader_does_not_follow_itself() -> None:
     assert replicas_by_pair([FetchedPartition("a", 0, 1, (1, 2))]).keys() == {(2, 1)}
 
 
-def test_where_nothing_is_copied_every_value_is_as_good() -> None:
+def test_without_copies_every_fetcher_count_is_equal() -> None:
     found = estimate_loads(replicas_by_pair([]), 4)
     assert [one.fetchers for one in found] == [1, 2, 3, 4]
     assert choose_fetcher_load(FetcherLoad(2), found).fetchers == 2
@@ -153,7 +153,7 @@ partitions_of = st.lists(
 
 
 @given(partitions=partitions_of, n=st.integers(1, 32))
-def test_loads_add_up_to_the_same_whatever_the_number_of_threads(partitions: list[FetchedPartition], n: int) -> None:
+def test_total_load_is_independent_of_thread_count(partitions: list[FetchedPartition], n: int) -> None:
     found = loads_by_thread(replicas_by_pair(partitions), dict.fromkeys(range(1, 5), n))
     assert sum(load for load, _ in found.values()) == sum(
         p.load for p in partitions for f in p.followers if f != p.leader
@@ -175,7 +175,7 @@ def looks(*loads: float) -> list[FetcherLoad]:
     return [FetcherLoad(n, load) for n, load in enumerate(loads, start=1)]
 
 
-def test_the_fewest_threads_that_bring_four_fifths_of_what_any_could() -> None:
+def test_fewest_threads_with_eighty_percent_of_best_are_chosen() -> None:
     all_of = looks(100, 60, 44, 60, 40, 36)  # 64 at most, so 51 are enough: down to 49.
     assert choose_fetcher_load(all_of[0], all_of).fetchers == 3
     assert choose_fetcher_load(all_of[3], all_of).fetchers == 3
@@ -184,7 +184,7 @@ def test_the_fewest_threads_that_bring_four_fifths_of_what_any_could() -> None:
     assert choose_fetcher_load(few[2], few).fetchers == 7, "the last partition's own thread is not worth nine more"
 
 
-def test_where_a_threads_speed_is_known_room_is_enough() -> None:
+def test_known_thread_rate_limits_the_choice_to_headroom() -> None:
     all_of = looks(100, 60, 44, 60, 40, 36)
     assert choose_fetcher_load(all_of[0], all_of, 100.0).fetchers == 2
     assert choose_fetcher_load(all_of[0], all_of, 200.0).fetchers == 1

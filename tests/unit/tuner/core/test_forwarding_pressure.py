@@ -45,7 +45,7 @@ def test_requests_in_progress_are_lines_taken() -> None:
     assert ratio_of(0.3, 3.0, at_ms=START_MS - 16_000) is None
 
 
-def test_of_two_that_say_they_are_active_the_newer_one_counts_and_none_that_is_a_broker_too() -> None:
+def test_newer_of_two_active_controllers_counts() -> None:
     def one(node: int, in_progress: float, at_ms: int) -> ControllerSignal:
         found = controller(at_ms, node=node)
         return replace(found, topic_requests_in_progress_mean=in_progress, active_brokers=3.0)
@@ -55,7 +55,7 @@ def test_of_two_that_say_they_are_active_the_newer_one_counts_and_none_that_is_a
     assert cluster_wide_measures(both, {2: broker_signal(2)}, START_MS, 15.0).forwarding_busy_ratio is None
 
 
-def test_it_presses_as_far_as_it_may_be_and_what_is_not_told_leaves_no_room() -> None:
+def test_unknown_forwarding_ratio_leaves_no_headroom() -> None:
     found = worst_pressure(controller(START_MS), ClusterWideMeasures(forwarding_busy_ratio=0.12), ASKED)
     assert found is not None
     assert (found.measure, found.ratio) == (Measure.FORWARDING, pytest.approx(1.2))
@@ -100,13 +100,13 @@ def after(
         (6.0, 0.9, 10.0, 10.0, QuotaReason.AT_MINIMUM),
     ],
 )
-def test_it_is_cut_to_what_was_promised_at_most(
+def test_forwarding_cut_stops_at_guarantees(
     rate: float, ratio: float, promised: float, left: float, reason: QuotaReason
 ) -> None:
     assert after(rate, ratio, PressureTrend(guaranteed_per_s=promised)) == (pytest.approx(left), reason)
 
 
-def test_nothing_is_given_back_where_the_total_holds_nobody_back() -> None:
+def test_nonbinding_total_is_not_raised() -> None:
     """Near the limit of partitions, or where something asked for is not told, something else does."""
     course = PressureTrend(guaranteed_per_s=10.0, forwarding=lines(0.9))
     made, why = next_total(TotalRate(6.0), lines(0.9), course, False, False, 6.0, 1_000.0, 100_000, LIMITS)
@@ -123,13 +123,11 @@ def test_nothing_is_given_back_where_the_total_holds_nobody_back() -> None:
         (0.0, 20.0, QuotaReason.SETTLING),
     ],
 )
-def test_it_is_left_alone_where_it_neither_wavers_over_the_objective_nor_has_room(
-    ratio: float, left: float, reason: QuotaReason
-) -> None:
+def test_total_is_kept_near_forwarding_objective(ratio: float, left: float, reason: QuotaReason) -> None:
     assert after(20.0, ratio) == (pytest.approx(left), reason)
 
 
-def test_what_lines_ask_for_is_done_whatever_presses_most() -> None:
+def test_forwarding_cut_applies_despite_higher_other_pressure() -> None:
     """What others feel takes nothing below 25/s, and so lines that were over their objective were left so."""
     felt, other = Pressure(1.2, Measure.CREATE_PROBE, 42.0, 35.0), Pressure(0.98, Measure.QUEUE, 490.0, 500.0)
     course = PressureTrend(probe_ratio=1.2, probe_likely_ratio=1.4)
@@ -164,7 +162,7 @@ def test_a_single_look_is_no_room() -> None:
     assert totals == [50.0] * 60
 
 
-def test_after_a_fail_over_what_waited_at_brokers_is_left_out() -> None:
+def test_failover_ignores_requests_queued_at_brokers() -> None:
     rig = Rig(replace(POLICY, objective=replace(ASKED, idle_ratio_min=0.3)))
     rig.cycle([tenant(rig.now_ms, 10.0, -5.0, client_id="a")], beside=ClusterWideMeasures(forwarding_busy_ratio=0.085))
     for _ in range(6):
@@ -180,7 +178,7 @@ def test_after_a_fail_over_what_waited_at_brokers_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_storm_gets_what_the_lines_have_room_for(seed: int) -> None:
+def test_storm_gets_the_free_forwarding_capacity(seed: int) -> None:
     """Two tenants who want 4/s and are promised 5 beside four that take what they get; half a minute's share of the lines moves with
     what was let through, and wavers by a fifteenth as counted requests do. Ten minutes in, ten minutes long."""
     rng = random.Random(seed)
@@ -206,7 +204,7 @@ def test_a_storm_gets_what_the_lines_have_room_for(seed: int) -> None:
     assert sum(ratio > 1 for ratio in ratios) <= 0.03 * len(ratios)
 
 
-def test_how_long_a_quiet_tenant_waits_goes_with_how_much_of_the_lines_is_taken() -> None:
+def test_wait_of_quiet_tenant_grows_with_forwarding_load() -> None:
     alone, little, much = waits(0.0, 1_500), waits(9.0, 1_500), waits(60.0, 1_500)
     assert alone.forwarding_busy_ratio < little.forwarding_busy_ratio < 0.1 < much.forwarding_busy_ratio
     assert little.calm_p99_ms < 1.5 * alone.calm_p99_ms < much.calm_p99_ms

@@ -25,7 +25,7 @@ def test_every_broker_and_the_cluster_beside_their_limits() -> None:
     assert partition_fills(told, PartitionLimits(), NOW_MS, 15)[1] == PartitionFill(1, 50, None)
 
 
-def test_who_is_silent_counts_for_the_cluster_alone() -> None:
+def test_silent_broker_counts_in_cluster_total_only() -> None:
     told = {1: hosting(1, 50), 2: hosting(2, 30, age_s=60)}
     assert partition_fills(told, PartitionLimits(), NOW_MS, 15) == (
         PartitionFill(None, 80, None),
@@ -33,6 +33,6 @@ def test_who_is_silent_counts_for_the_cluster_alone() -> None:
     )
 
 
-def test_where_nobody_tells_there_is_nothing_to_show() -> None:
+def test_partition_fill_without_reports_is_empty() -> None:
     assert partition_fills({}, PartitionLimits(5), NOW_MS, 15) == ()
     assert partition_fills({1: hosting(1, None)}, PartitionLimits(5), NOW_MS, 15) == ()

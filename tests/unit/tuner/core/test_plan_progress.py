@@ -67,7 +67,7 @@ SEES_S = 30.0  # and looks back so far.
 
 @pytest.mark.parametrize("waits_s", [0.0, 2.0, 5.0], ids="waits_{}s".format)
 @pytest.mark.parametrize("rises_s", [0.0, 15.0], ids="rises_{}s".format)
-def test_end_of_plan_is_told_once_its_start_is_over(rises_s: float, waits_s: float) -> None:
+def test_plan_eta_appears_after_its_start_phase(rises_s: float, waits_s: float) -> None:
     """The rate rises linearly for some seconds and then stays."""
 
     def copied(at_s: float) -> float:

@@ -27,7 +27,7 @@ NUM, SIZE = "controller.quota.window.num", "controller.quota.window.size.seconds
         (set(), (7, 3.0)),
     ],
 )
-def test_what_all_brokers_have_alike_is_taken(found: set[QuotaWindow], expected: tuple[int, float]) -> None:
+def test_window_common_to_all_brokers_is_used(found: set[QuotaWindow], expected: tuple[int, float]) -> None:
     policy = MutationPolicy(
         limits=MutationLimits(samples=7, window_s=3.0, external_change_hold_s=60.0), adopt_existing=False
     )
@@ -36,7 +36,7 @@ def test_what_all_brokers_have_alike_is_taken(found: set[QuotaWindow], expected:
     assert (made.limits.external_change_hold_s, made.adopt_existing) == (60.0, False)
 
 
-def test_what_is_there_already_is_the_same_policy() -> None:
+def test_equal_window_is_the_same_policy() -> None:
     policy = MutationPolicy()
     assert with_broker_window(policy, {QuotaWindow()}) is policy
 

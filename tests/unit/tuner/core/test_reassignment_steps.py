@@ -33,7 +33,7 @@ def targets(of: PartitionTransition, replicas_max: int) -> list[tuple[int, ...]]
 # -- the KIP's example -----------------------------------------------------------------------------------------------------
 
 
-def test_the_kips_example_at_two_replicas_is_the_kips_word_for_word() -> None:
+def test_kip_example_with_two_replicas_matches() -> None:
     assert targets(KIP, 2) == [(5, 0, 1, 2, 3, 4), (5, 6, 2, 3, 4), (5, 6, 7, 8, 4), (5, 6, 7, 8, 9)]
     first, second, third, last = all_steps(KIP, 2)
     assert (first.adding, first.dropping, first.reason) == ((5,), (), StepReason.PREFERRED_LEADER)
@@ -43,7 +43,7 @@ def test_the_kips_example_at_two_replicas_is_the_kips_word_for_word() -> None:
     assert (last.adding, last.dropping, last.is_last) == ((9,), (4,), True)
 
 
-def test_the_kips_example_at_one_replica_changes_one_at_a_time() -> None:
+def test_kip_example_with_one_replica_changes_one_at_a_time() -> None:
     assert targets(KIP, 1) == [
         (5, 0, 1, 2, 3, 4), (5, 1, 2, 3, 4), (5, 6, 2, 3, 4), (5, 6, 7, 3, 4), (5, 6, 7, 8, 4), (5, 6, 7, 8, 9),
     ]  # fmt: skip
@@ -53,12 +53,12 @@ def test_the_kips_example_at_three_replicas() -> None:
     assert targets(KIP, 3) == [(5, 0, 1, 2, 3, 4), (5, 6, 7, 3, 4), (5, 6, 7, 8, 9)]
 
 
-def test_without_a_limit_it_is_one_step_as_kafka_does_today() -> None:
+def test_without_limit_all_changes_are_one_step() -> None:
     (only,) = all_steps(KIP)
     assert (only.replicas, only.is_last, only.moves_leader, only.needs_election) == ((5, 6, 7, 8, 9), True, True, False)
 
 
-def test_one_in_sync_and_three_wanted_are_two_added_at_once_over_the_limit() -> None:
+def test_too_few_in_sync_replicas_exceed_the_step_limit() -> None:
     """The KIP: 4 brokers, min.insync.replicas 3, 1 in sync: 2 others in one step, so that producers go on."""
     step = next_step(way((0,), (1, 2, 3), min_in_sync=3), {0, 1, 2, 3}, 1)
     assert isinstance(step, ReassignmentStep)
@@ -69,7 +69,7 @@ def test_one_in_sync_and_three_wanted_are_two_added_at_once_over_the_limit() -> 
 # -- other ways ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_single_replica_replaced_is_one_step_even_where_it_leads() -> None:
+def test_replacing_the_only_replica_is_one_step() -> None:
     (only,) = all_steps(way((0, 1, 2), (3, 1, 2)), 1)
     assert (only.adding, only.dropping, only.moves_leader, only.needs_election, only.is_last) == (
         (3,),
@@ -80,12 +80,12 @@ def test_a_single_replica_replaced_is_one_step_even_where_it_leads() -> None:
     )
 
 
-def test_a_new_order_is_a_step_that_copies_nothing_and_elects() -> None:
+def test_reordering_step_copies_nothing_and_elects_leader() -> None:
     (only,) = all_steps(way((0, 1, 2), (2, 1, 0)), 1)
     assert (only.replicas, only.adding, only.dropping, only.needs_election) == ((2, 1, 0), (), (), True)
 
 
-def test_where_another_than_the_preferred_replica_leads_it_stays_leader_while_it_stays() -> None:
+def test_nonpreferred_leader_keeps_leading_while_it_stays() -> None:
     (only,) = all_steps(way((0, 1, 2), (0, 1, 3), leader=1), 1)
     assert not only.moves_leader
     (drops,) = all_steps(way((0, 1, 2), (0, 2, 3), leader=1), 1)
@@ -98,14 +98,14 @@ def test_more_replicas_and_fewer() -> None:
     assert targets(way((0, 1, 2, 3), (0,)), 2) == [(0, 3), (0,)]
 
 
-def test_who_is_there_has_no_step() -> None:
+def test_finished_partition_has_no_step() -> None:
     assert next_step(way((0, 1), (0, 1)), {0, 1}) is None
 
 
 # -- brokers that are down -------------------------------------------------------------------------------------------------
 
 
-def test_a_partition_that_nobody_leads_waits() -> None:
+def test_leaderless_partition_waits() -> None:
     assert next_step(way((0, 1), (2, 1), leader=-1, isr=set()), {1, 2}) == Wait("orders", 0, WaitReason.NO_LEADER)
     assert next_step(way((0, 1), (2, 1), isr={0}), {1, 2}) == Wait("orders", 0, WaitReason.NO_LEADER)
     assert next_step(way((0, 1), (2, 1)), {1, 2}) == Wait("orders", 0, WaitReason.NO_LEADER), "an election is to come"
@@ -122,13 +122,13 @@ def test_others_of_the_target_go_on_while_one_is_down() -> None:
     assert (step.replicas, step.reason) == ((6, 7, 2, 3, 4), StepReason.REPLICAS)
 
 
-def test_with_one_left_to_add_no_more_is_dropped_than_comes() -> None:
+def test_last_addition_removes_at_most_one_replica() -> None:
     step = next_step(KIP, {0, 1, 2, 3, 4, 6}, 3)
     assert isinstance(step, ReassignmentStep)
     assert step.replicas == (6, 1, 2, 3, 4)
 
 
-def test_a_dead_replica_that_shall_go_goes_at_once_for_kafka_would_wait_for_it_to_be_in_sync() -> None:
+def test_dead_replica_to_remove_is_removed_at_once() -> None:
     step = next_step(way((0, 1, 2, 3, 4), (5, 6, 7, 8, 9), isr={0, 1, 2, 3}), {0, 1, 2, 3, 5, 6, 7, 8, 9}, 1)
     assert isinstance(step, ReassignmentStep)
     assert (step.replicas, step.dropping) == ((5, 0, 1, 2, 3), (4,))
@@ -137,7 +137,7 @@ def test_a_dead_replica_that_shall_go_goes_at_once_for_kafka_would_wait_for_it_t
     assert (led.replicas, led.adding, led.dropping) == ((0, 6, 2, 3), (6,), (1, 4))
 
 
-def test_a_dead_replica_that_shall_stay_is_waited_for_unless_producers_are_refused() -> None:
+def test_dead_replica_to_keep_is_awaited_unless_writes_fail() -> None:
     kept = way((0, 1, 2), (0, 1, 3), isr={0, 2}, min_in_sync=2)
     assert next_step(kept, {0, 2, 3}, 1) == Wait("orders", 0, WaitReason.BROKERS_OFFLINE, (1,))
     refused = way((0, 1, 2), (0, 1, 3), isr={0}, min_in_sync=2)
@@ -146,7 +146,7 @@ def test_a_dead_replica_that_shall_stay_is_waited_for_unless_producers_are_refus
     assert (step.adding, step.dropping, step.reason) == ((3,), (2,), StepReason.MIN_IN_SYNC)
 
 
-def test_a_target_without_a_replica_or_with_one_twice_is_our_own_mistake() -> None:
+def test_empty_or_duplicate_target_is_a_programming_error() -> None:
     with pytest.raises(AssertionError):
         way((0,), ())
     with pytest.raises(AssertionError):
@@ -170,7 +170,7 @@ def ways(draw: st.DrawFn) -> PartitionTransition:
 
 
 @given(of=ways(), most=st.integers(1, 5))
-def test_it_ends_at_the_target_in_its_order_and_never_twice_at_one_place(of: PartitionTransition, most: int) -> None:
+def test_steps_end_at_ordered_target_without_cycles(of: PartitionTransition, most: int) -> None:
     steps = all_steps(of, most)
     places = [of.replicas, *(step.replicas for step in steps)]
     assert places[-1] == of.target
@@ -180,9 +180,7 @@ def test_it_ends_at_the_target_in_its_order_and_never_twice_at_one_place(of: Par
 
 
 @given(of=ways(), most=st.integers(1, 5))
-def test_the_leader_ends_as_the_first_of_the_target_when_it_has_to_move_there(
-    of: PartitionTransition, most: int
-) -> None:
+def test_leader_ends_as_first_replica_of_target(of: PartitionTransition, most: int) -> None:
     for step in all_steps(of, most):
         of = apply_step(of, step)
         assert of.leader in of.replicas
@@ -204,9 +202,7 @@ def test_no_step_breaks_its_limit_but_for_min_in_sync(of: PartitionTransition, u
 
 
 @given(of=ways(), up=brokers_up, most=st.integers(1, 5))
-def test_no_step_leaves_fewer_in_sync_than_there_were_or_than_are_wanted(
-    of: PartitionTransition, up: set[int], most: int
-) -> None:
+def test_no_step_lowers_in_sync_replicas_below_target(of: PartitionTransition, up: set[int], most: int) -> None:
     step = next_step(of, up, most)
     if isinstance(step, ReassignmentStep):
         in_sync = len(of.isr & up)
@@ -217,7 +213,7 @@ def test_no_step_leaves_fewer_in_sync_than_there_were_or_than_are_wanted(
 
 
 @given(of=ways(), up=brokers_up, most=st.integers(1, 5), rounds=st.lists(brokers_up, max_size=8))
-def test_with_brokers_that_come_and_go_it_still_ends_once_they_are_back(
+def test_steps_end_when_absent_brokers_return(
     of: PartitionTransition, up: set[int], most: int, rounds: list[set[int]]
 ) -> None:
     for alive in [up, *rounds]:

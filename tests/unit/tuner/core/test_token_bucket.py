@@ -11,7 +11,7 @@ from tuner.core.token_bucket import MeanRate, MutationQuota, TokenBucket
 KIP = MutationQuota(rate_per_s=5, samples=100, window_s=1)
 
 
-def test_the_kips_burst_of_560_leaves_minus_60_and_12_seconds() -> None:
+def test_kip_burst_of_560_leaves_minus_60_tokens() -> None:
     """KIP-599: "The burst of 560 mutations brings the number of tokens to -60. The throttle time is -(-60) / 5 = 12s"."""
     assert KIP.burst == 500
     after = TokenBucket.full(KIP, 0).with_admitted(KIP, 560, 0)
@@ -32,18 +32,18 @@ def test_the_mean_rate_says_12_seconds_and_refuses_for_100() -> None:
     assert rate.refused_s(KIP, 60_000) == pytest.approx(40.0)
 
 
-def test_a_mean_rate_at_its_quota_refuses_nobody() -> None:
+def test_mean_rate_at_quota_is_not_throttled() -> None:
     rate = MeanRate().with_burst(500, 0)
     assert rate.throttle_s(KIP, 0) == 0.0
     assert rate.refused_s(KIP, 0) == 0.0
 
 
-def test_of_two_samples_the_mean_waits_for_those_that_have_to_go() -> None:
+def test_throttle_time_waits_for_expiring_samples() -> None:
     rate = MeanRate().with_burst(300, 0).with_burst(260, 50_000)
     assert rate.refused_s(KIP, 50_000) == pytest.approx(50.0)  # 260 are below 500.
 
 
-def test_what_was_measured_at_5_a_second() -> None:
+def test_measurement_at_5_per_second_is_reproduced() -> None:
     """Kafka 4.2: six requests of 10 passed in 0.6 s, the seventh was refused with 515 ms."""
     quota = MutationQuota(5)
     bucket = TokenBucket.full(quota, 0)
@@ -55,7 +55,7 @@ def test_what_was_measured_at_5_a_second() -> None:
     assert bucket.throttle_ms(quota, 500) == 500
 
 
-def test_a_tiny_quota_makes_debts_of_a_quarter_of_an_hour() -> None:
+def test_tiny_quota_causes_long_token_debt() -> None:
     """Kafka 4.2 at 0.001/s: one partition, and a minute later tokens −0.94 and 942 s to wait."""
     quota = MutationQuota(0.001)
     bucket = TokenBucket.full(quota, 0).with_admitted(quota, 1, 0)
@@ -63,7 +63,7 @@ def test_a_tiny_quota_makes_debts_of_a_quarter_of_an_hour() -> None:
     assert bucket.throttle_ms(quota, 60_000) == pytest.approx(929_000)
 
 
-def test_a_quota_that_is_raised_is_refilled_at_the_new_rate_for_the_time_before_too() -> None:
+def test_raised_quota_refills_past_time_at_new_rate() -> None:
     low, high = MutationQuota(1), MutationQuota(10)
     empty = TokenBucket.full(low, 0).with_admitted(low, 11, 0)
     assert empty.tokens == 0.0
@@ -71,7 +71,7 @@ def test_a_quota_that_is_raised_is_refilled_at_the_new_rate_for_the_time_before_
     assert empty.refilled(high, 60_000).tokens == 110.0
 
 
-def test_a_quota_that_is_lowered_takes_what_is_too_much_at_once() -> None:
+def test_lowered_quota_removes_excess_tokens_at_once() -> None:
     low, high = MutationQuota(1), MutationQuota(10)
     assert TokenBucket.full(high, 0).refilled(low, 0).tokens == 11.0
 
@@ -82,7 +82,7 @@ def test_a_quota_that_is_lowered_takes_what_is_too_much_at_once() -> None:
     samples=st.integers(1, 100),
     takes=st.lists(st.tuples(st.floats(0, 10_000), st.floats(0, 5_000)), max_size=30),
 )
-def test_no_bucket_holds_more_than_its_burst_and_a_throttle_time_is_long_enough(
+def test_bucket_is_bounded_and_throttle_time_suffices(
     rate: float, samples: int, takes: list[tuple[float, float]]
 ) -> None:
     quota = MutationQuota(rate, samples)
@@ -98,7 +98,7 @@ def test_no_bucket_holds_more_than_its_burst_and_a_throttle_time_is_long_enough(
 
 @settings(deadline=None)
 @given(rate=st.floats(0.1, 1_000), size=st.integers(5, 500), seconds=st.integers(1, 60))
-def test_in_the_long_run_no_more_passes_than_burst_and_rate_and_one_topic(rate: float, size: int, seconds: int) -> None:
+def test_long_run_admissions_are_bounded_by_rate_and_burst(rate: float, size: int, seconds: int) -> None:
     quota = MutationQuota(rate)
     bucket, passed = TokenBucket.full(quota, 0), 0
     for second in range(seconds):
@@ -116,7 +116,7 @@ def test_in_the_long_run_no_more_passes_than_burst_and_rate_and_one_topic(rate: 
 )
 @example(rate=1.0, bursts=[(65_528.9, 1_000.0)], later_ms=1_000.0)
 @example(rate=1.0, bursts=[(251_144.11740476938, 12.0)], later_ms=0.0)
-def test_whatever_was_held_against_it_a_mean_rate_lets_it_pass_within_its_window(
+def test_mean_rate_quota_admits_within_its_window(
     rate: float, bursts: list[tuple[float, float]], later_ms: float
 ) -> None:
     quota = MutationQuota(rate)

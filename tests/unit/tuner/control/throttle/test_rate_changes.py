@@ -90,7 +90,7 @@ def test_throttle_on_a_move_that_had_none_is_no_change() -> None:
     assert seen({SOURCE: 20 * MB}, memory) == {SOURCE: RateSince(20 * MB, 0)}
 
 
-def test_stale_signals_that_cut_a_ramp_short_lead_to_no_diagnosis() -> None:
+def test_ramp_cut_by_stale_signals_causes_no_diagnosis() -> None:
     """The window that comes after the ramp spans the stall before it: it tells nothing about the rate that stands now."""
     rig = Rig()
     rig.signals.moves = {SOURCE: move_signal(*SOURCE, age_s=6.0), TARGET: move_signal(*TARGET, age_s=6.0)}

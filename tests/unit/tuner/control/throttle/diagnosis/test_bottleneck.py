@@ -43,14 +43,14 @@ def found(
     return None if one is None else (one.reason, one.broker)
 
 
-def test_a_source_that_feeds_another_is_not_what_this_one_waits_for() -> None:
+def test_source_feeding_another_destination_is_not_the_bottleneck() -> None:
     assert find_bottleneck(9, {1: SourceProgress(progressing=(4,), stalled=(9,))}, TRICKLE, {}) == Bottleneck(
         Reason.STALLED_DESTINATION_BOUND, 9,
         "the likely cause is broker 9, the destination: broker 1 feeds broker 4 at the expected rate; check its disks and its network",
     )  # fmt: skip
 
 
-def test_where_nothing_at_all_comes_meanwhile_its_replicas_are_dead() -> None:
+def test_destination_without_any_byte_has_dead_replicas() -> None:
     """Registered, six steps of 5 s without a byte."""
     assert find_bottleneck(9, {1: SourceProgress(progressing=(4, 5), stalled=(9,))}, NOTHING, {}) == Bottleneck(
         Reason.STALLED_REPLICA_DEAD, 9,
@@ -63,13 +63,13 @@ def test_where_nothing_at_all_comes_meanwhile_its_replicas_are_dead() -> None:
 @pytest.mark.parametrize(
     ("silent", "reason"), [(3, Reason.STALLED_DESTINATION_BOUND), (4, Reason.STALLED_REPLICA_DEAD)]
 )
-def test_twenty_seconds_without_a_byte_are_more_than_the_quotas_silence(silent: int, reason: Reason) -> None:
+def test_twenty_silent_seconds_exceed_the_quota_pause(silent: int, reason: Reason) -> None:
     steps = tuple(traced([1 * MB] * (6 - silent) + [0.0] * silent))
     assert found({1: SourceProgress(progressing=(4,))}, steps) == (reason, 9)
     assert found({1: SourceProgress(progressing=(4,))}, tuple(reversed(steps))) == (reason, 9), "whatever their order"
 
 
-def test_a_source_all_of_whose_destinations_stall_is_ill_itself() -> None:
+def test_source_with_only_stalled_destinations_is_the_bottleneck() -> None:
     assert find_bottleneck(9, {1: SourceProgress(stalled=(4, 9))}, TRICKLE, {}) == Bottleneck(
         Reason.STALLED_SOURCE_BOUND, 1,
         "the likely cause is broker 1, the source: its copies to broker 4 have stalled as well; check its disks (old data is read "
@@ -92,7 +92,7 @@ def test_several_sources_are_not_all_ill_at_once() -> None:
     assert found(sources, idle={1: 0.1, 2: 0.2, 9: 0.9}) is None
 
 
-def test_two_brokers_alone_are_told_apart_by_who_is_busy() -> None:
+def test_busier_of_two_brokers_is_the_bottleneck() -> None:
     alone = {1: SourceProgress(stalled=(9,))}
     assert found(alone, idle={1: 0.12, 9: 0.80}) == (Reason.STALLED_SOURCE_BOUND, 1)
     assert found(alone, idle={1: 0.80, 9: 0.12}) == (Reason.STALLED_DESTINATION_BOUND, 9)
@@ -115,7 +115,7 @@ def test_two_brokers_alone_are_told_apart_by_who_is_busy() -> None:
         ({}, {}),
     ],
 )
-def test_where_nothing_speaks_nobody_is_accused(sources: dict[int, SourceProgress], idle: dict[int, float]) -> None:
+def test_no_evidence_names_no_bottleneck(sources: dict[int, SourceProgress], idle: dict[int, float]) -> None:
     assert found(sources, idle=idle) is None
     assert found(sources, steps=NOTHING, idle=idle) is None
 
@@ -151,7 +151,7 @@ def reasons(found: dict[BrokerSide, Hold]) -> dict[BrokerSide, Reason]:
     return {side: decision.reason for side, decision in found.items()}
 
 
-def test_a_source_bound_stall_is_said_of_the_source_and_of_both_destinations() -> None:
+def test_source_bound_stall_is_reported_on_source_and_destinations() -> None:
     found = said({3: STALLED, 4: STALLED})
     assert reasons(found) == dict.fromkeys([SOURCE, TARGET, (4, F)], Reason.STALLED_SOURCE_BOUND)
     assert found[TARGET].text.startswith(
@@ -160,7 +160,7 @@ def test_a_source_bound_stall_is_said_of_the_source_and_of_both_destinations() -
     )
 
 
-def test_a_destination_bound_stall_is_said_of_that_destination() -> None:
+def test_destination_bound_stall_is_reported_on_that_destination() -> None:
     found = said({3: STALLED, 4: WELL})
     assert reasons(found) == {
         SOURCE: Reason.STALLED_DESTINATION_BOUND, TARGET: Reason.STALLED_DESTINATION_BOUND, (4, F): Reason.PROGRESSING,
@@ -171,7 +171,7 @@ def test_a_destination_bound_stall_is_said_of_that_destination() -> None:
     )
 
 
-def test_whom_a_throttle_holds_or_nobody_has_watched_yet_says_nothing_of_the_source() -> None:
+def test_throttled_or_unwatched_destinations_are_no_evidence() -> None:
     bound = {SOURCE: 20 * MB, TARGET: 20 * MB, (4, F): 2 * MB}
     assert said({3: STALLED, 4: STALLED}, rates=bound)[TARGET].reason is Reason.STALLED_NOT_THROTTLE_BOUND
     unseen = replace(WELL, observed_s=10.0)
@@ -205,7 +205,7 @@ def test_a_busy_source_of_a_single_destination() -> None:
     assert reasons(said({3: STALLED}, moves=(move(),), brokers=old))[TARGET] is Reason.STALLED_NOT_THROTTLE_BOUND
 
 
-def test_a_destination_that_is_not_registered_is_named_on_its_sources_throttle() -> None:
+def test_unregistered_destination_is_named_on_its_source() -> None:
     cluster = live(brokers=(1, 2))
     signals = [move_signal(*SOURCE), move_signal(*TARGET, age_s=40)]
     decisions: tuple[Decision, ...]

@@ -40,7 +40,7 @@ def onto_3(gained_bytes_per_s: float) -> MoveSignal:
     return move_signal(*TARGET, steady_state=3 * MB, steps=tuple(traced([gained_bytes_per_s] * 3)))
 
 
-def test_five_on_one_thread_of_four_and_five_threads_would_part_them() -> None:
+def test_five_partitions_on_one_of_four_threads_collide() -> None:
     crowd = find_fetcher_collision(3, CROWDED, {3: 4}, onto_3(20 * MB))
     assert crowd == FetcherCollision(3, 1, 0, 5, 5, 4, 5, 1)
     assert str(crowd) == (
@@ -68,7 +68,7 @@ def test_one_thread_for_all_is_a_crowd_too() -> None:
         ((), {3: 4}, onto_3(20 * MB)),
     ],
 )
-def test_what_is_no_crowd_or_not_known_to_be_one(
+def test_few_or_unknown_partitions_are_no_collision(
     moves: tuple[PartitionMove, ...], fetchers: dict[int, int], signal: MoveSignal | None
 ) -> None:
     assert find_fetcher_collision(3, moves, fetchers, signal) is None
@@ -100,12 +100,12 @@ def test_a_crowd_is_named_where_the_throttle_does_not_bind() -> None:
     )
 
 
-def test_where_nothing_comes_it_is_not_the_threads() -> None:
+def test_move_without_bytes_is_not_fetcher_bound() -> None:
     both = said(replace(live(moves=CROWDED), fetchers={1: 4, 2: 4, 3: 4}), 0.0)
     assert {d.reason for d in both} == {Reason.STALLED_NOT_THROTTLE_BOUND}
 
 
-def test_a_leader_that_the_crowd_does_not_copy_from_is_not_accused() -> None:
+def test_uninvolved_leader_is_not_named() -> None:
     moves = (*CROWDED, move("b", 0, leader=2, isr=(1, 2)))
     by_side = {SOURCE: 10 * MB, (2, SOURCE[1]): 10 * MB, TARGET: 10 * MB}
     signals = [move_signal(*SOURCE), move_signal(2, SOURCE[1]), onto_3(20 * MB)]

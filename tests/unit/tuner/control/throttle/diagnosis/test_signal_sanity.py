@@ -111,7 +111,7 @@ def decided(seen: Observation, memory: Memory, limits: Limits = LIMITS) -> list[
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_stall_is_answered_only_by_those_who_know(case: Case) -> None:
+def test_stall_is_rescued_only_with_fresh_signals(case: Case) -> None:
     found = {(d.broker, d.side): d for d in decided(observation(live(), case.moves, case.brokers), RESCUES)}  # type: ignore[union-attr]
     raised_sides = {side for side, d in found.items() if isinstance(d, SetRate)}
     wanted = {side for side, reason in ((SOURCE, case.source), (TARGET, case.target)) if reason is GOES_ON}
@@ -129,7 +129,7 @@ def test_a_stall_is_answered_only_by_those_who_know(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", CASES[:-1], ids=lambda case: case.name)
-def test_the_law_raises_nothing_on_what_it_does_not_know(case: Case) -> None:
+def test_closed_loop_raises_nothing_without_signals(case: Case) -> None:
     rig = steered()
     rig.signals.moves = {(s.broker, s.side): s for s in case.moves}
     rig.signals.brokers = {s.broker: s for s in case.brokers}
@@ -143,7 +143,7 @@ def test_the_law_raises_nothing_on_what_it_does_not_know(case: Case) -> None:
             assert rig.throttles.rates[side] <= 10 * MB, side
 
 
-def test_what_the_law_had_raised_is_held_on_a_contradiction_and_then_sinks_to_its_floor() -> None:
+def test_contradiction_holds_then_lowers_rate_to_minimum() -> None:
     rig = steered()
     rig.cycle()
     seconds(rig, 20)
@@ -160,7 +160,7 @@ def test_what_the_law_had_raised_is_held_on_a_contradiction_and_then_sinks_to_it
     assert rates[-1] == pytest.approx(7.2 * MB, rel=0.1), "1.2 times the 6 MB/s that keep up"
 
 
-def test_a_throttle_whose_only_destination_is_down_still_makes_way_for_clients_and_never_rises() -> None:
+def test_throttle_to_down_destination_may_fall_but_not_rise() -> None:
     """Nothing is copied, but what stands there waits for broker 3 to come back."""
     rig = steered()
     rig.cycle()
@@ -190,7 +190,7 @@ def unseen_for(rig: Rig, age_s: float) -> list[Decision]:
     return decisions
 
 
-def test_what_a_rescue_raised_holds_for_a_minute_and_then_sinks_by_a_tenth_at_a_time() -> None:
+def test_unmeasured_rescue_rate_holds_then_decays_by_tenths() -> None:
     rig = raised()
     assert {d.reason for d in unseen_for(rig, 55.0)} == {Reason.SIGNALS_STALE}
     assert rig.throttles.rates[SOURCE] == 50 * MB
@@ -217,7 +217,7 @@ def test_it_sinks_no_faster_where_cycles_come_before_their_time() -> None:
     assert rig.throttles.rates[SOURCE] == round(50 * MB * 0.9**5)
 
 
-def test_what_the_tuner_before_us_raised_sinks_where_nothing_is_heard_of_it() -> None:
+def test_rate_of_previous_tuner_decays_without_signals() -> None:
     """It was started again, and the stream has stopped meanwhile."""
     rig = raised()
     rig.signals.moves, rig.signals.brokers = {}, {}
@@ -235,7 +235,7 @@ def test_what_the_tuner_before_us_raised_sinks_where_nothing_is_heard_of_it() ->
     assert rig.loop.memory.unmeasured_since_ms == {}
 
 
-def test_a_batch_that_has_just_begun_has_not_been_unseen_for_long() -> None:
+def test_new_batch_is_not_stale() -> None:
     """Through this broker nothing moved for a while, so nobody had to tell of it."""
     rig = raised()
     between, rig.signals.moves, rig.signals.brokers = rig.live.moves, {}, {}
@@ -247,7 +247,7 @@ def test_a_batch_that_has_just_begun_has_not_been_unseen_for_long() -> None:
     assert rig.throttles.rates[SOURCE] == 50 * MB
 
 
-def test_it_does_not_sink_below_what_still_drains() -> None:
+def test_decay_stops_at_the_draining_rate() -> None:
     """10 MB/s stood there, and would jam the move again: 20 go to keeping up."""
     rig = raised()
     rig.signals.moves = {
@@ -271,7 +271,7 @@ def test_while_it_sinks_the_ramp_is_not_stopped_as_blind() -> None:
     assert rig.throttles.rates[SOURCE] == 45 * MB
 
 
-def test_a_rate_on_its_way_up_is_stopped_however_old_the_signals_are() -> None:
+def test_ramp_stops_at_any_signal_age() -> None:
     rig = Rig(Memory(stalls={3: STALLED}))
     rig.cycle()
     rig.now_s += 0.5
@@ -291,7 +291,7 @@ def test_a_rate_on_its_way_up_is_stopped_however_old_the_signals_are() -> None:
     ],
     ids=["never ours", "a person's"],
 )
-def test_what_is_not_ours_does_not_sink(memory: Memory) -> None:
+def test_externally_owned_rate_does_not_decay(memory: Memory) -> None:
     rig = Rig(memory)
     for step in range(10):
         unseen_for(rig, 80.0 + 5 * step)
@@ -333,7 +333,7 @@ def test_old_signals_never_raise(age_s: float, stands: int, before: int | None, 
         (10.1, 0.0, True),
     ],
 )
-def test_what_is_sent_and_what_is_received(out: float, into: float, doubted: bool) -> None:
+def test_sent_and_received_bytes_are_compared(out: float, into: float, doubted: bool) -> None:
     one = replace(loaded(1), reassignment_out_bytes_per_s=out * MB, reassignment_in_bytes_per_s=0.0)
     none = {b: replace(loaded(b, caught=0.0), network_in_bytes_per_s=90.0 * MB) for b in (2, 3)}
     other = replace(none[3], reassignment_in_bytes_per_s=into * MB)
@@ -347,6 +347,6 @@ def test_without_one_broker_a_sum_says_nothing() -> None:
     assert find_contradictions([SOURCE], live(), {**lone, 3: replace(broker_signal(3))}, {}, NOW_MS, LIMITS) == {}
 
 
-def test_what_counts_too_much_by_its_nature_is_doubted_only_above_all_that_passes() -> None:
+def test_overcounting_measure_is_doubted_only_above_total_traffic() -> None:
     busy = replace(loaded(1), throttled_by=ThrottledBy.REPLICATION, leader_throttled_bytes_per_s=60.0 * MB)
     assert find_contradictions([SOURCE], live(), {1: busy}, {}, NOW_MS, LIMITS) == {}

@@ -152,14 +152,14 @@ def test_slow_and_growing(gained: float, written: float, within_s: float) -> Non
     assert at_s <= within_s
 
 
-def test_one_clump_wins_back_no_more_than_five_times_its_time() -> None:
+def test_one_burst_recovers_at_most_five_times_its_duration() -> None:
     state = StallState(lost_s=60.0, stalled=True, stalled_since_ms=NOW_MS)
     after = judge_steps(state, traced([800 * MB], dt_s=10.0, remaining_bytes=9_000 * MB), 14 * MB, STALL)
     assert after.lost_s == pytest.approx(60.0 + 10.0 * (0.5 - 5.0))
     assert after.stalled
 
 
-def test_what_is_too_short_to_be_judged_waits_for_the_rest() -> None:
+def test_short_step_waits_for_the_next() -> None:
     second = traced([0.0] * 9, dt_s=1.0)
     state = judge_steps(FRESH_START, second[:8], 14 * MB, STALL)
     assert (state.lost_s, state.pending_s, state.observed_s) == (0.0, 8.0, 8.0)
@@ -176,17 +176,17 @@ def test_a_stretch_spans_most_of_the_quotas_eleven_seconds(dt_s: float, stretch:
         assert (state.pending_s == 0.0) == (taken % stretch == 0)
 
 
-def test_silence_in_one_scrape_and_its_clump_in_the_next_are_judged_together() -> None:
+def test_silent_step_and_following_burst_are_judged_together() -> None:
     steps = traced([0.0, 28 * MB] * 30, write_bytes_per_s=2 * MB, remaining_bytes=90_000 * MB)
     assert worst_lost_s(steps, expected=12 * MB) == 0.0
 
 
-def test_one_burst_of_writes_costs_no_more_than_seven_tenths_of_its_time() -> None:
+def test_write_burst_costs_at_most_seventy_percent_of_its_duration() -> None:
     steps = traced([0.0], dt_s=10.0, write_bytes_per_s=1_000 * MB, remaining_bytes=9_000 * MB)
     assert judge_steps(FRESH_START, steps, 14 * MB, STALL).lost_s == pytest.approx(10.0 * 0.7)
 
 
-def test_stalled_ends_when_all_lost_time_is_won_back_and_not_before() -> None:
+def test_stall_ends_when_all_lost_time_is_recovered() -> None:
     """20 s lost; at full pace half a second is won back each second."""
     state = StallState(lost_s=20.0, stalled=True, stalled_since_ms=NOW_MS, judged_until_ms=NOW_MS)
     steps = traced([14 * MB] * 8, remaining_bytes=9_000 * MB)
@@ -198,14 +198,14 @@ def test_stalled_ends_when_all_lost_time_is_won_back_and_not_before() -> None:
     assert (well.stalled, well.stalled_since_ms, well.lost_s) == (False, None, 0.0)
 
 
-def test_the_time_of_the_stall_is_the_step_that_made_it() -> None:
+def test_stall_time_is_that_of_the_deciding_step() -> None:
     state = judge_steps(FRESH_START, traced([0.0] * 20), 14 * MB, STALL)
     assert state.stalled_since_ms == NOW_MS + 30_000  # Three stretches of 10 s at half a second a second.
     assert state.lost_s == pytest.approx(25.0)  # 50 s were lost, and no more than that is counted.
 
 
 @pytest.mark.parametrize("stood_steps", [10, 1000])
-def test_a_move_that_goes_again_is_well_as_soon_however_long_it_stood(stood_steps: int) -> None:
+def test_recovery_time_does_not_depend_on_stall_length(stood_steps: int) -> None:
     state = judge_steps(FRESH_START, traced([0.0] * stood_steps), 14 * MB, STALL)
     at_ms = NOW_MS + stood_steps * 5000
     again = traced([14 * MB] * 20, start_ms=at_ms, remaining_bytes=4_000 * MB)
@@ -243,7 +243,7 @@ def test_the_order_within_a_signal_does_not_matter(seed: int) -> None:
     assert judge_steps(FRESH_START, shuffled, 14 * MB, STALL) == judge_steps(FRESH_START, steps, 14 * MB, STALL)
 
 
-def test_a_late_step_older_than_what_was_judged_is_left_out() -> None:
+def test_step_older_than_last_judged_is_ignored() -> None:
     steps = traced([14 * MB, 0.0])
     newer = judge_steps(FRESH_START, steps[1:], 14 * MB, STALL)
     assert judge_steps(newer, steps[:1], 14 * MB, STALL) == newer
@@ -256,7 +256,7 @@ def test_a_gap_is_not_known_rather_than_lost(dt_s: float, lost_s: float, observe
     assert state.judged_until_ms == NOW_MS + round(dt_s * 1000)
 
 
-def test_a_gap_neither_forgets_what_was_lost_before() -> None:
+def test_gap_keeps_earlier_lost_time() -> None:
     before = judge_steps(FRESH_START, traced([0.0] * 4), 14 * MB, STALL)
     gap = traced([0.0], dt_s=120.0, start_ms=NOW_MS + 20_000)
     assert judge_steps(before, gap, 14 * MB, STALL).lost_s == before.lost_s

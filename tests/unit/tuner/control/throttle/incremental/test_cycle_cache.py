@@ -88,7 +88,7 @@ def test_paths_are_counted_as_a_new_one_counts_them(looks: list[list[PartitionMo
         }
 
 
-def test_what_moves_as_it_did_is_not_worked_out_again() -> None:
+def test_unchanged_moves_are_not_recomputed() -> None:
     kept = CycleCache()
     first, second = moving("orders", 0, 1, 3), moving("pay", 0, 1, 3)
     before = required_by_topic(LiveCluster(BROKERS, (first, second)), kept)
@@ -131,7 +131,7 @@ def test_an_answer_is_good_for_the_same_objects_alone() -> None:
     assert (answers.answer_for("a", equal), len(asked)) == (2, 4)
 
 
-def test_a_list_that_somebody_changes_is_looked_at_again() -> None:
+def test_externally_changed_list_is_recomputed() -> None:
     kept, memory = CycleCache(), Memory()
     move = moving("orders", 0, 1, 3)
     _, [add] = _list_writer(LiveCluster(BROKERS, (move,), RATES), memory, kept)

@@ -12,14 +12,14 @@ from tuner.journal.moving_replicas_records import MovingReplicasByTopic
 A, B, C = frozenset({1, 2}), frozenset({3}), frozenset({1, 2, 4})
 
 
-def test_it_tells_what_came_over_the_one_that_it_was_made_from() -> None:
+def test_added_since_its_base_is_known() -> None:
     first = DeltaMapping({("orders", 0): A}, {("orders", 1): B})
     second = DeltaMapping(first, {("pay", 0): B, ("orders", 0): C})
     assert second == {("orders", 0): C, ("orders", 1): B, ("pay", 0): B}
     assert added_since(first, second) == {("pay", 0): B, ("orders", 0): C}
 
 
-def test_of_any_other_it_tells_nothing() -> None:
+def test_added_since_another_mapping_is_unknown() -> None:
     first = DeltaMapping({}, {("orders", 0): A})
     second = DeltaMapping(first, {("orders", 1): B})
     third = DeltaMapping(second, {("orders", 2): B})
@@ -30,7 +30,7 @@ def test_of_any_other_it_tells_nothing() -> None:
     assert added_since(first, dict(second)) is None
 
 
-def test_a_piece_of_the_inputs_is_what_came() -> None:
+def test_input_piece_holds_the_added_items() -> None:
     before = DeltaMapping({}, {("orders", 0): A})
     after = DeltaMapping(before, {("orders", 1): B})
     assert list(diff_field("memory.moving_replicas", before, after)) == [
@@ -63,7 +63,7 @@ def test_inputs_and_records_by_topic_are_those_of_a_search(
         known["memory.moving_replicas"] = before = after
 
 
-def test_what_others_have_put_on_record_meanwhile_is_not_forgotten() -> None:
+def test_records_of_other_writers_are_kept() -> None:
     by_topic = MovingReplicasByTopic()
     first = DeltaMapping({}, {("orders", 0): A})
     by_topic.grown_topics({}, first)

@@ -32,25 +32,25 @@ def check(before: list[Thing], now: list[Thing]) -> None:
     assert [list(map(id, each)) for each in found] == [list(map(id, each)) for each in told]
 
 
-def test_what_is_equal_and_not_the_same_is_another() -> None:
+def test_equal_but_not_identical_items_differ() -> None:
     one, other = Thing(), Thing()
     assert one == other
     check([one], [other])
 
 
-def test_nothing_differs_in_what_is_the_same() -> None:
+def test_identical_sequences_do_not_differ() -> None:
     things = [Thing() for _ in range(3 * _STRETCH + 7)]
     assert diff_sequences(things, [*things]) == ([], [])
 
 
-def test_what_begins_and_what_ends_is_found_in_its_order() -> None:
+def test_added_and_removed_items_keep_their_order() -> None:
     things = [Thing() for _ in range(5 * _STRETCH)]
     check(things[: 4 * _STRETCH], things[200:])
     check(things[2 * _STRETCH :], things)
     check(things, things[: -_STRETCH - 1])
 
 
-def test_of_what_follows_a_long_gap_nothing_is_held_against_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_items_after_long_gap_are_not_compared_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where more moves of one topic end at once than are laid side by side at first: the rest is passed over."""
     things = [Thing() for _ in range(60 * _STRETCH)]
     asked = 0
@@ -67,7 +67,7 @@ def test_of_what_follows_a_long_gap_nothing_is_held_against_all(monkeypatch: pyt
     assert asked < 20 * _STRETCH
 
 
-def test_what_only_changes_places_has_neither_come_nor_gone() -> None:
+def test_reordered_items_are_neither_added_nor_removed() -> None:
     things = [Thing() for _ in range(4 * _STRETCH)]
     assert diff_sequences(things, things[::-1]) == ([], [])
     assert diff_sequences(things, [*things[_STRETCH + 1 :], *things[: _STRETCH + 1]]) == ([], [])

@@ -45,7 +45,7 @@ def cluster(leader: int = 0, follower: int = 0, *moves: PartitionMove) -> LiveCl
 
 
 @pytest.mark.parametrize("side", list(Side))
-def test_a_step_needs_room_for_all_of_it_on_either_side(side: Side) -> None:
+def test_step_needs_list_room_on_both_sides(side: Side) -> None:
     fits = LIST_CHARS_MAX - ITS_CHARS[side]
     lengths = {Side.LEADER: 0, Side.FOLLOWER: 0}
     full = cluster(*(lengths | {side: fits}).values())
@@ -56,7 +56,7 @@ def test_a_step_needs_room_for_all_of_it_on_either_side(side: Side) -> None:
     assert "the throttled-replica lists of topic orders have no room for it" in waits[("orders", 9000)]
 
 
-def test_what_moves_comes_before_what_is_announced_also_where_it_is_not_listed_yet() -> None:
+def test_running_moves_take_room_before_prepared_ones() -> None:
     first = ITS_CHARS[Side.LEADER]
     running = replace(ONE, partition=9001)
     live = cluster(LIST_CHARS_MAX - first, 0, running)
@@ -65,7 +65,7 @@ def test_what_moves_comes_before_what_is_announced_also_where_it_is_not_listed_y
     assert steps_that_fit(live, [running]) == ((running,), {})
 
 
-def test_the_first_of_several_has_the_room_and_another_topic_has_its_own() -> None:
+def test_first_step_takes_room_and_topics_are_independent() -> None:
     live = cluster(LIST_CHARS_MAX - ITS_CHARS[Side.LEADER])
     later, elsewhere = replace(ONE, partition=9001), replace(ONE, topic="payments")
     found, waits = steps_that_fit(live, [later, ONE, elsewhere])
@@ -73,7 +73,7 @@ def test_the_first_of_several_has_the_room_and_another_topic_has_its_own() -> No
     assert waits.keys() == {("orders", 9000)}
 
 
-def test_what_is_listed_needs_no_room() -> None:
+def test_listed_replica_needs_no_room() -> None:
     everything = TopicThrottle(ThrottledReplicas(all_replicas=True), ThrottledReplicas(all_replicas=True))
     live = LiveCluster(frozenset({1, 2, 3}), lists={"orders": everything})
     assert steps_that_fit(live, [ONE]) == ((ONE,), {})
@@ -85,7 +85,7 @@ def test_what_is_listed_needs_no_room() -> None:
 # -- the tuner's cycle ----------------------------------------------------------------------------------------------------
 
 
-def test_a_step_without_room_is_withheld_and_let_in_when_others_are_done() -> None:
+def test_step_without_room_is_deferred_until_others_end() -> None:
     rig, announcing = unthrottled(), PrepareHandshake()
     rig.live.moves = ()
     rig.loop.connect_plans(dict, announcing)
@@ -102,7 +102,7 @@ def test_a_step_without_room_is_withheld_and_let_in_when_others_are_done() -> No
     assert rig.throttles.lists["orders"].leader.includes(0, 1)
 
 
-def test_where_nobody_throttles_moves_no_step_waits_for_room() -> None:
+def test_steps_need_no_room_when_moves_are_unthrottled() -> None:
     rig, announcing = unthrottled(), PrepareHandshake()
     rig.live.moves = ()
     rig.orders.latest = Orders(pause=Pause(1, "kim@desk"))
@@ -113,7 +113,7 @@ def test_where_nobody_throttles_moves_no_step_waits_for_room() -> None:
     assert announcing.deferred == {}
 
 
-def test_what_producers_wait_for_does_not_wait_for_room() -> None:
+def test_urgent_step_needs_no_room() -> None:
     made = Announced({T0: still(1, 2, isr=(1,))}, online={1, 3, 4})
     made.cluster.min_in_sync = {"t": 2}
     made.give({T0: (1, 3)})
@@ -127,7 +127,7 @@ def test_what_producers_wait_for_does_not_wait_for_room() -> None:
     assert dict(made.cluster.asked) == {T0: (1, 3)}
 
 
-def test_who_waits_is_told_for_whom_and_where_nobody_moves_what_to_take_off() -> None:
+def test_deferred_step_names_what_takes_its_room() -> None:
     first, second = move(partition=0), move(partition=1)
     full = LiveCluster(frozenset({1, 3}), lists={"orders": TopicThrottle(of_length(LIST_CHARS_MAX))})
     _, waits = steps_that_fit(full, [first, second])

@@ -59,18 +59,18 @@ def starts(decisions: list[Decision]) -> set[BrokerSide]:
 # -- what is needed -----------------------------------------------------------------------------------------------------
 
 
-def test_the_leaders_side_gets_all_replicas_that_may_lead_and_the_followers_side_those_that_come() -> None:
+def test_leader_list_has_possible_leaders_follower_list_has_added_replicas() -> None:
     decisions = think(live({}, lists={}))
     assert adds(decisions) == {"orders": throttle(leader=[(0, 1), (0, 2)], follower=[(0, 3)])}
     assert starts(decisions) == {(1, L), (2, L), (3, F)}
 
 
-def test_only_what_is_missing_is_added() -> None:
+def test_only_missing_pairs_are_added() -> None:
     stands = {"orders": throttle(leader=[(0, 1), (9, 9)])}
     assert adds(think(live(EVERYWHERE, lists=stands))) == {"orders": throttle(leader=[(0, 2)], follower=[(0, 3)])}
 
 
-def test_what_is_listed_already_needs_nothing() -> None:
+def test_complete_list_needs_no_change() -> None:
     stands = {"orders": throttle(leader=[(0, 1), (0, 2)], follower=[(0, 3)])}
     assert think(live(lists=stands)) == []
 
@@ -95,7 +95,7 @@ def test_a_move_that_copies_nothing_needs_nothing(still: PartitionMove) -> None:
     assert think(live({}, moves=(still,), lists={})) == []
 
 
-def test_of_two_that_come_the_one_in_sync_is_not_listed() -> None:
+def test_in_sync_added_replica_is_not_listed() -> None:
     half = move(replicas=(3, 4, 2, 1), adding=(3, 4), isr=(1, 2, 3))
     assert required_by_topic(live(moves=(half,)))["orders"].follower == {(0, 4)}
 
@@ -105,20 +105,20 @@ def test_of_two_that_come_the_one_in_sync_is_not_listed() -> None:
 OURS = Memory(listed={"orders": throttle(leader=[(0, 1), (0, 2)], follower=[(0, 3)])})
 
 
-def test_what_joined_is_taken_off_and_what_is_needed_stays() -> None:
+def test_joined_replica_is_removed_and_needed_pairs_stay() -> None:
     half = move(replicas=(3, 4, 2, 1), adding=(3, 4), isr=(1, 2, 3))
     memory = Memory(listed={"orders": throttle(leader=[(0, 1), (0, 2)], follower=[(0, 3), (0, 4)])})
     decisions = think(live(EVERYWHERE, moves=(half,), lists=dict(memory.listed)), memory)
     assert removed(decisions) == {"orders": throttle(follower=[(0, 3)])}
 
 
-def test_a_move_that_ended_was_cancelled_or_whose_topic_went_leaves_nothing_of_ours() -> None:
+def test_ended_or_cancelled_move_leaves_no_managed_pairs() -> None:
     assert removed([*remove_unneeded_pairs(OURS, {})]) == OURS.listed
     others = live(moves=(move(topic="payments"),), lists=dict(OURS.listed))
     assert removed(think(others, OURS)) == OURS.listed
 
 
-def test_what_somebody_else_listed_is_never_taken_off() -> None:
+def test_externally_listed_pair_is_never_removed() -> None:
     stands = {"orders": throttle(leader=[(0, 1), (0, 2), (7, 7)], follower=[(0, 3)])}
     memory = Memory(listed={"orders": throttle(follower=[(0, 3)])})
     assert removed([*remove_unneeded_pairs(memory, {})]) == {"orders": throttle(follower=[(0, 3)])}
@@ -126,7 +126,7 @@ def test_what_somebody_else_listed_is_never_taken_off() -> None:
     assert external_lists(live(lists=OURS.listed), OURS) == {}
 
 
-def test_a_move_to_another_broker_lists_that_one_and_not_the_first() -> None:
+def test_redirected_move_lists_the_new_broker_only() -> None:
     elsewhere = move(replicas=(4, 3, 2, 1), adding=(4,), removing=(3, 1), isr=(1, 2))
     found = required_by_topic(live(moves=(elsewhere,), brokers=(1, 2, 4)))["orders"]
     assert found.leader == {(0, 1), (0, 2), (0, 3)}
@@ -146,7 +146,7 @@ def test_a_move_to_another_broker_lists_that_one_and_not_the_first() -> None:
         (80, 50_000_000),  # The ceiling.
     ],
 )
-def test_what_was_swept_is_put_as_it_stood_unless_it_would_not_drain_any_more(stood: float, starts_at: int) -> None:
+def test_cleared_rate_is_set_again_if_it_still_drains(stood: float, starts_at: int) -> None:
     """6 MB/s are written by now, and two followers fetch each byte."""
     cluster = live({}, lists={})
     signals = (replace(move_signal(*SOURCE), write_bytes_per_s=6 * MB), move_signal(*TARGET))
@@ -165,7 +165,7 @@ def test_what_was_swept_is_put_as_it_stood_unless_it_would_not_drain_any_more(st
         assert "as it stood until it was swept away" in found[SOURCE].text
 
 
-def test_what_was_swept_is_not_raised_on_a_guess_or_on_no_news() -> None:
+def test_cleared_rate_is_not_raised_without_fresh_signals() -> None:
     """Which partition is written to is not known: of the one with two copies, or of the one with five."""
     cluster = live({}, lists={})
     (move, *_) = cluster.moves
@@ -196,7 +196,7 @@ def test_what_was_swept_is_not_raised_on_a_guess_or_on_no_news() -> None:
 LOST = move(isr=(1,))
 
 
-def test_while_a_replica_comes_back_its_partition_is_off_the_leaders_list() -> None:
+def test_partition_of_recovering_replica_leaves_leader_list() -> None:
     cluster = live(EVERYWHERE, moves=(LOST, move(partition=1)), lists={})
     assert adds(think(cluster)) == {"orders": throttle(leader=[(1, 1), (1, 2)], follower=[(0, 3), (1, 3)])}
     decisions = think(live(EVERYWHERE, moves=(LOST,), lists=dict(OURS.listed)), OURS)
@@ -209,12 +209,12 @@ def test_while_a_replica_comes_back_its_partition_is_off_the_leaders_list() -> N
     )
 
 
-def test_a_replica_of_a_dead_broker_waits_for_it_and_stays_listed() -> None:
+def test_replica_of_dead_broker_stays_listed() -> None:
     cluster = live(EVERYWHERE, moves=(LOST,), brokers=(1, 3), lists={})
     assert required_by_topic(cluster)["orders"].leader == {(0, 1), (0, 2)}
 
 
-def test_where_no_broker_leads_nobody_is_called_lost() -> None:
+def test_leaderless_partition_has_no_lost_replica() -> None:
     cluster = live(EVERYWHERE, moves=(move(leader=-1, isr=()),), lists={})
     assert required_by_topic(cluster)["orders"].leader == {(0, 1), (0, 2)}
 
@@ -222,7 +222,7 @@ def test_where_no_broker_leads_nobody_is_called_lost() -> None:
 # -- rates --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_rate_stands_already_whoever_set_it() -> None:
+def test_existing_rate_of_any_owner_counts() -> None:
     inherited = replace(live({}, lists={}), rates={side: RateSetting(8 * MB, is_own=False) for side in EVERYWHERE})
     assert starts(think(inherited)) == set()
     assert adds(think(inherited)) == {"orders": throttle(leader=[(0, 1), (0, 2)], follower=[(0, 3)])}
@@ -238,7 +238,7 @@ def test_a_rate_stands_already_whoever_set_it() -> None:
     ],
     ids=["somebody took it away", "perhaps swept", "does not tell its settings", "down"],
 )
-def test_nothing_is_listed_on_a_side_where_no_rate_may_be_put(memory: Memory, cluster: LiveCluster) -> None:
+def test_side_without_allowed_rate_is_not_listed(memory: Memory, cluster: LiveCluster) -> None:
     decisions = think(cluster, memory)
     assert starts(decisions) == {(2, L), (3, F)}
     assert adds(decisions) == {"orders": throttle(leader=[(0, 2)], follower=[(0, 3)])}
@@ -260,7 +260,7 @@ def test_a_start_is_the_least_that_drains() -> None:
     assert start_bytes_per_s(SOURCE, MovesView(observation(cluster, [fast]), cluster, THROTTLES), two) == 50 * MB
 
 
-def test_a_start_after_a_sweep_is_what_stood_and_an_order_comes_before_it() -> None:
+def test_start_rate_after_clearing_is_earlier_rate_or_order() -> None:
     cluster = live({}, lists={})
     found = decide_list_changes(view_of(cluster), Memory(), {SOURCE: 21 * MB, TARGET: 99 * MB})
     rates = {(d.broker, d.side): d.value_bytes_per_s for d in found if isinstance(d, StartRate)}
@@ -279,7 +279,7 @@ def test_without_a_rate_that_was_refused_its_pairs_wait() -> None:
 # -- lists that are full ------------------------------------------------------------------------------------------------
 
 
-def test_a_list_takes_what_fits_leaders_first_and_it_is_said() -> None:
+def test_full_list_takes_leaders_first_and_says_so() -> None:
     many = tuple(move(partition=p) for p in range(4000))
     decisions = think(live(EVERYWHERE, moves=many, lists={}))
     [add] = [d for d in decisions if isinstance(d, AddPairs)]
@@ -292,7 +292,7 @@ def test_a_list_takes_what_fits_leaders_first_and_it_is_said() -> None:
     assert "topic orders: more replicas move than fit" in full.text
 
 
-def test_what_leaves_a_list_makes_room_for_what_comes() -> None:
+def test_removed_pairs_make_room_for_added_ones() -> None:
     done = frozenset((p, b) for p in range(2000, 4000) for b in (1, 2))
     memory = Memory(listed={"orders": throttle(leader=done)})
     moves = tuple(move(partition=p) for p in range(2000))
@@ -322,7 +322,7 @@ RATED = st.sets(st.tuples(st.sampled_from(BROKERS), st.sampled_from((L, F))))
 
 
 @given(OTHERS, st.lists(st.tuples(MOVES, RATED), min_size=1, max_size=4))
-def test_after_any_looks_ours_are_pairs_of_live_moves_and_what_others_listed_stands(
+def test_managed_pairs_belong_to_live_moves_after_any_snapshots(
     others: TopicThrottle, looks: list[tuple[list[PartitionMove], set[BrokerSide]]]
 ) -> None:
     memory = Memory()

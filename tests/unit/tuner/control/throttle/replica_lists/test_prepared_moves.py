@@ -39,7 +39,7 @@ T0, T1 = ("t", 0), ("t", 1)
 # -- what a step is, and what keeps it back --------------------------------------------------------------------------------
 
 
-def test_a_step_is_told_as_kafka_will_tell_of_it() -> None:
+def test_prepared_step_looks_like_kafkas_reassignment() -> None:
     look = ReassignmentSnapshot(frozenset({1, 2, 3}), {("orders", 0): still(1, 2), ("orders", 1): still(1, 2)})
     reorder = ReassignmentStep(
         "orders", 1, (2, 1), (), (), StepReason.PREFERRED_LEADER, moves_leader=True, needs_election=True, is_last=True
@@ -47,7 +47,7 @@ def test_a_step_is_told_as_kafka_will_tell_of_it() -> None:
     assert steps_as_moves([STEP, reorder, replace(STEP, topic="gone")], look) == (ANNOUNCED,)
 
 
-def test_what_moves_by_now_is_told_by_the_cluster() -> None:
+def test_running_step_is_taken_from_the_cluster() -> None:
     begun = replace(ANNOUNCED, isr=(1, 2, 3))
     live = LiveCluster(frozenset({1, 2, 3}), (begun,))
     assert with_prepared_moves(live, [ANNOUNCED]) is live
@@ -66,18 +66,18 @@ def test_what_moves_by_now_is_told_by_the_cluster() -> None:
         (FailedThrottles(topics=frozenset({"orders"})), "lists of topic orders could not be written"),
     ],
 )
-def test_withheld_is_what_would_not_be_throttled(failed: FailedThrottles, why: str | None) -> None:
+def test_step_that_would_run_unthrottled_is_deferred(failed: FailedThrottles, why: str | None) -> None:
     found = find_deferred_steps([ANNOUNCED], failed)
     assert (why is None and not found) or (why is not None and why in found[("orders", 0)])
 
 
-def test_withheld_is_what_somebody_has_begun_to_reassign_meanwhile() -> None:
+def test_step_that_another_tool_reassigns_is_deferred() -> None:
     (why,) = find_deferred_steps([ANNOUNCED], FailedThrottles(), moving={("orders", 0)}).values()
     assert why == "not begun: somebody has begun to reassign it meanwhile"
     assert find_deferred_steps([ANNOUNCED], FailedThrottles(), moving={("orders", 1)}) == {}
 
 
-def test_what_no_look_has_told_of_is_no_throttle() -> None:
+def test_unread_rate_is_no_throttle() -> None:
     live = LiveCluster(frozenset({1, 2, 3}), unreadable=frozenset({3}))
     assert sides_not_readable(live, Memory(missing_rates=frozenset({(1, L)}))) == {(3, F), (3, L), (1, L)}
     assert find_deferred_steps([ANNOUNCED], FailedThrottles(), sides_not_readable(live, Memory())).keys() == {
@@ -102,7 +102,7 @@ def test_an_announced_step_has_rates_and_lists_before_it_moves() -> None:
     assert rig.live.also == {"orders"}
 
 
-def test_what_was_announced_and_never_began_leaves_the_lists() -> None:
+def test_prepared_step_that_never_started_leaves_the_lists() -> None:
     rig, announcing = unthrottled(), PrepareHandshake()
     rig.live.moves = ()
     rig.loop.connect_plans(dict, announcing)
@@ -115,7 +115,7 @@ def test_what_was_announced_and_never_began_leaves_the_lists() -> None:
     assert not rig.throttles.rates
 
 
-def test_a_step_whose_lists_or_rates_are_refused_is_withheld() -> None:
+def test_step_with_refused_lists_or_rates_is_deferred() -> None:
     rig, announcing = unthrottled(), PrepareHandshake()
     rig.live.moves = ()
     rig.loop.connect_plans(dict, announcing)
@@ -137,7 +137,7 @@ def test_a_step_whose_lists_or_rates_are_refused_is_withheld() -> None:
     assert announcing.deferred == {}
 
 
-def test_nothing_is_said_to_steps_while_the_cluster_or_the_journal_is_away() -> None:
+def test_steps_get_no_answer_without_cluster_or_journal() -> None:
     rig, announcing = unthrottled(), PrepareHandshake()
     rig.loop.connect_plans(dict, announcing)
     announcing.submit([replace(move(), partition=5)])
@@ -150,7 +150,7 @@ def test_nothing_is_said_to_steps_while_the_cluster_or_the_journal_is_away() -> 
     assert announcing.is_pending
 
 
-def test_a_cycle_comes_early_for_a_step_and_not_all_the_time() -> None:
+def test_step_triggers_an_early_cycle_at_limited_rate() -> None:
     rig, announcing = unthrottled(), PrepareHandshake()
     rig.loop.connect_plans(dict, announcing)
     cycle(rig)
@@ -166,7 +166,7 @@ def test_a_cycle_comes_early_for_a_step_and_not_all_the_time() -> None:
 
 
 @pytest.mark.parametrize(("cost_s", "rests_s"), [(0.01, 1.0), (0.5, 2.0)])
-def test_an_early_cycle_is_rested_for_by_what_it_took_of_the_processor(cost_s: float, rests_s: float) -> None:
+def test_early_cycle_pauses_by_its_processor_time(cost_s: float, rests_s: float) -> None:
     """Not by what Kafka's answers took: slots that have come free would stand empty."""
     rig, announcing = unthrottled(), PrepareHandshake()
     used = itertools.count()
@@ -180,7 +180,7 @@ def test_an_early_cycle_is_rested_for_by_what_it_took_of_the_processor(cost_s: f
     assert rig.loop.cycle_is_due()
 
 
-def test_a_cycle_comes_early_for_a_step_that_has_ended_where_it_has_something_to_take_off() -> None:
+def test_ended_step_with_listed_pairs_triggers_early_cycle() -> None:
     rig, announcing = unthrottled(), PrepareHandshake()
     rig.live.moves = (move(), move(partition=1))
     rig.loop.connect_plans(dict, announcing)
@@ -198,7 +198,7 @@ def test_a_cycle_comes_early_for_a_step_that_has_ended_where_it_has_something_to
     assert not rig.loop.cycle_is_due(), "it has been seen to"
 
 
-def test_no_end_calls_for_a_cycle_where_nothing_is_listed_or_the_end_of_all_is_awaited() -> None:
+def test_ended_step_without_listed_pairs_triggers_no_cycle() -> None:
     rig, announcing = unthrottled(throttles_moves=False), PrepareHandshake()
     rig.loop.connect_plans(dict, announcing)
     cycle(rig)
@@ -217,7 +217,7 @@ def test_no_end_calls_for_a_cycle_where_nothing_is_listed_or_the_end_of_all_is_a
     assert not rig.loop.cycle_is_due(), "whether the move has ended two looks tell that are a cycle apart"
 
 
-def test_what_somebody_has_begun_meanwhile_is_left_to_them() -> None:
+def test_move_started_by_another_tool_is_left_alone() -> None:
     rig, announcing = unthrottled(), PrepareHandshake()
     rig.loop.connect_plans(dict, announcing)
     announcing.submit([move(), replace(move(), partition=5)])
@@ -225,7 +225,7 @@ def test_what_somebody_has_begun_meanwhile_is_left_to_them() -> None:
     assert announcing.deferred == {("orders", 0): "not begun: somebody has begun to reassign it meanwhile"}
 
 
-def test_a_rate_that_is_gone_since_has_its_second_look_in_its_own_time() -> None:
+def test_vanished_rate_is_confirmed_by_a_second_regular_snapshot() -> None:
     """A tool that takes rates off one by one would else be taken for a person, who has an hour."""
     rig, announcing = unthrottled(), PrepareHandshake()
     rig.loop.connect_plans(dict, announcing)
@@ -261,7 +261,7 @@ def rig(*, limits: BatchLimits | None = None) -> Announced:
     return made
 
 
-def test_a_step_is_on_record_and_announced_before_it_is_asked_for() -> None:
+def test_step_is_recorded_and_prepared_before_its_request() -> None:
     made = rig()
     assert {(m.topic, m.partition) for m in made.announcing.moves} == {T0, T1}
     assert not made.cluster.asked
@@ -272,7 +272,7 @@ def test_a_step_is_on_record_and_announced_before_it_is_asked_for() -> None:
     assert not made.announcing.moves
 
 
-def test_the_end_of_a_step_is_told_while_others_go_on() -> None:
+def test_step_end_is_reported_while_others_run() -> None:
     made = rig()
     made.announcing.answer({})
     made.ticks()
@@ -286,7 +286,7 @@ def test_the_end_of_a_step_is_told_while_others_go_on() -> None:
         made.announcing.step_ended = False
 
 
-def test_what_was_withheld_or_refused_has_not_ended() -> None:
+def test_deferred_or_refused_step_has_not_ended() -> None:
     made = rig()
     made.announcing.answer({T0: "not begun, as it would not be throttled"})
     made.ticks()
@@ -296,7 +296,7 @@ def test_what_was_withheld_or_refused_has_not_ended() -> None:
     assert not made.announcing.step_ended
 
 
-def test_what_is_withheld_is_tried_again_and_the_rest_goes() -> None:
+def test_deferred_step_is_retried_and_others_start() -> None:
     made = rig()
     made.announcing.answer({T0: "not begun, as it would not be throttled"})
     made.ticks()
@@ -324,7 +324,7 @@ def test_all_withheld_asks_for_nothing() -> None:
     assert not made.announcing.moves
 
 
-def test_a_tuner_that_sees_to_nothing_keeps_steps_back_and_they_are_not_under_way() -> None:
+def test_stalled_cycle_defers_steps_and_none_counts_as_running() -> None:
     made = rig()
     made.now_s += PREPARE_S_MAX - 0.1
     made.ticks()
@@ -336,7 +336,7 @@ def test_a_tuner_that_sees_to_nothing_keeps_steps_back_and_they_are_not_under_wa
     assert not made.announcing.moves
 
 
-def test_a_word_said_while_it_waits_holds() -> None:
+def test_order_given_during_the_wait_applies() -> None:
     for say in ("cancel", "pause"):
         made = rig()
         if say == "cancel":
@@ -352,7 +352,7 @@ def test_a_word_said_while_it_waits_holds() -> None:
         assert_waits_and_has_not_failed(made)
 
 
-def test_what_producers_wait_for_waits_for_no_throttle() -> None:
+def test_urgent_step_waits_for_no_throttle() -> None:
     made = Announced({T0: still(1, 2, isr=(1,)), T1: still(1, 3)}, online={1, 3, 4})
     made.cluster.min_in_sync = {"t": 2}
     made.give({T0: (1, 3), T1: (1, 4)})
@@ -370,7 +370,7 @@ def test_what_producers_wait_for_waits_for_no_throttle() -> None:
     assert not made.cluster.asked
 
 
-def test_whoever_cancels_waits_for_nobody_elses_throttle() -> None:
+def test_cancellation_waits_for_no_throttle() -> None:
     made = Announced({T0: still(1, 2), T1: still(1, 2)}, online={1, 2, 3, 4})
     made.give({T0: (3, 2)}, plan="a")
     made.ticks()
@@ -403,7 +403,7 @@ def assert_waits_and_has_not_failed(made: Announced) -> None:
     assert not made.loop.recorder.refusals
 
 
-def test_what_would_not_be_throttled_has_failed_and_is_tried_again_later() -> None:
+def test_unthrottleable_step_fails_and_is_retried_later() -> None:
     made = rig()
     made.announcing.answer({T0: "not begun, as it would not be throttled", T1: REASSIGNED_EXTERNALLY})
     made.ticks()
@@ -413,7 +413,7 @@ def test_what_would_not_be_throttled_has_failed_and_is_tried_again_later() -> No
     assert not made.plan().requested
 
 
-def test_what_waits_for_room_has_not_failed_and_is_looked_at_again_after_the_shortest_pause() -> None:
+def test_step_waiting_for_room_is_retried_after_shortest_pause() -> None:
     made = rig()
     for _ in range(3):
         made.announcing.answer({T0: "no room", T1: "no room"}, {T0, T1})
