@@ -99,7 +99,7 @@ class ControlLimits:
     # Share of the link in the newest step. Below it the clients' latency says nothing about a fuller link.
     near_capacity_ratio: float = 0.75
     margin_max: float = 0.3
-    # Weight of a step that misses the objective: few misses matter more than a good mean.
+    # Weight of a step that misses the objective: avoiding misses matters more than a good mean.
     miss_weight: float = 2.0
     # Share of the objective to aim at. Closer to 1 more seconds miss it; further off the move takes longer.
     latency_aim: float = 0.6

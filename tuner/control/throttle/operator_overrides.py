@@ -1,4 +1,4 @@
-"""Carries out operator orders. They precede the tuner's own rules, but not the safety checks for what cannot be observed.
+"""Carries out operator orders. They come before the tuner's own rules, and after the checks for what cannot be observed.
 
 pause     nothing is raised, lowered or ended
 release   every rate of the tuner is restored, then as pause

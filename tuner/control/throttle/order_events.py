@@ -36,7 +36,7 @@ def list_order_events(before: Orders, after: Orders, recorded_ms: int, now_ms: i
     elif before.pause is not None and after.pause is None:
         events.append(OrderEvent(f"rheostat resumes, by order of {by}: the pause of {before.pause.by} is over"))
     elif after.resumed_at_ms > before.resumed_at_ms:
-        events.append(OrderEvent(f"rheostat tunes the throttles that others had set again, by order of {by}"))
+        events.append(OrderEvent(f"rheostat tunes again the throttles that others had set, by order of {by}"))
     for side in sorted({*before.overrides, *after.overrides}):
         old, new = before.overrides.get(side), after.overrides.get(side)
         if new is not None and new != old:

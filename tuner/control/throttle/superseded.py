@@ -59,7 +59,7 @@ def find_superseded_changes(
         # The throttle opens for lost replicas.
         elif change.reason is Reason.ISR_RECOVERY:
             if blocking is not None and side not in blocking:
-                causes[side] = "no known writes wait for the lost replicas any more"
+                causes[side] = "as far as is known, no writes wait for the lost replicas any more"
         # A side above the lowered ceiling would not be opened further.
         elif change.reason is Reason.AT_CEILING:
             continue
@@ -75,7 +75,7 @@ def find_superseded_changes(
 def find_changes_to_stop(
     decisions: Sequence[Decision],
     ramping: Collection[BrokerSide],
-    filling: Collection[BrokerSide],
+    warming_up: Collection[BrokerSide],
     owned: Collection[BrokerSide],
 ) -> dict[BrokerSide, str]:
     """Returns the changes that a cycle's decisions stop, by side, with the cause.
@@ -85,7 +85,7 @@ def find_changes_to_stop(
 
     Args:
         ramping: sides with a change in progress.
-        filling: those of them whose quota window warms up.
+        warming_up: those of them whose quota window warms up.
         owned: sides whose rate is the tuner's own.
     """
     causes = {
@@ -97,7 +97,7 @@ def find_changes_to_stop(
     paused = any(isinstance(d, Hold) and d.reason is Reason.PAUSED for d in decisions)
     stops: dict[BrokerSide, str] = {}
     for side in ramping:
-        if paused and side in filling:
+        if paused and side in warming_up:
             continue
         if (cause := causes.get(side) or causes.get((None, None))) is not None:
             stops[side] = f"stopped on the way: {cause}"

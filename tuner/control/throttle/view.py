@@ -40,7 +40,7 @@ class MovesView:
         plan_rates: the rate that plans allow each side that they copy through, in bytes/s.
         moves_to_list: the moves whose replicas belong on the throttled-replica lists.
         blocking_writes: sides whose throttle slows lost replicas that partitions need before they accept writes.
-        sides: the sides that the running moves use, sorted.
+        sides: the sides that the running moves use, leaders first.
         contradictions: sides whose fresh signals contradict each other, with the explanation.
         loads: the measured load of each side with fresh signals.
         target_s: the time in which all moves can end together at the ceiling.

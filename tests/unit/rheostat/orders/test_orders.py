@@ -407,7 +407,7 @@ def test_what_expired_until_the_next_word_says_so() -> None:
     rig.cycle()
     assert texts(rig) == [
         KIMS_ORDER,
-        "rheostat tunes the throttles that others had set again, by order of lee@home",
+        "rheostat tunes again the throttles that others had set, by order of lee@home",
         "broker 1 leader throttle: the order of kim@desk for 7.00 MB/s has expired",
     ]
 
